@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "hg/hg.h"
 #include "lib/graph/activation.h"
+#include "lib/graph/element.h"
 #include "tests/compiled.h"
+#include "tests/random_case.h"
 
 namespace hg {
 namespace {
@@ -96,8 +99,9 @@ TEST(Passes, EveryActivationJoinsTheProductBeforeIt) {
       return g;
     };
     const std::string text = compiled(graph());
-    EXPECT_NE(text.find("linear(x, w, none, none, activation=\"" + std::string(name_of(activation))),
-              std::string::npos)
+    EXPECT_NE(
+        text.find("linear(x, w, none, none, activation=\"" + std::string(name_of(activation))),
+        std::string::npos)
         << text;
     const auto run = [&](SessionOptions options) {
       const Model model = *Model::from_graph(graph());
@@ -183,6 +187,72 @@ TEST(Passes, SumsThatRepeatAReshapedProductStayBehindIt) {
             "  linear_1 = linear(x, w, none, none) : f32[n, 3]\n"
             "  reshape_1 = reshape(linear_1, shape=[n, 3, 1, 1]) : f32[n, 3, 1, 1]\n"
             "  add_1 = add(image, reshape_1) : f32[n, 3, 5, 5]\n");
+}
+
+// The extreme along a random dim of one to nine tensors beside one another there, mostly a stack.
+struct StackOfRandom {
+  explicit StackOfRandom(test::Chance& r) {
+    constexpr DType kDTypes[] = {f32, f64, f16, bf16, i64, i32, i16, i8, u8};
+    dtype = kDTypes[r.below(std::size(kDTypes))];
+    const auto rank = static_cast<int>(1 + r.below(4));
+    for (int d = 0; d < rank; ++d) sizes.push_back(r.chance(15) ? r.below(2) : 1 + r.below(4));
+    dim = static_cast<int>(r.below(rank));
+    for (int64_t i = 0, parts = 1 + r.below(9); i < parts; ++i) {
+      sizes[dim] = r.chance(90) ? 1 : r.below(3) + 1;
+      TensorData part = *TensorData::allocate(dtype, sizes);
+      for (int64_t k = 0; k < part.tensor.count(); ++k)
+        set_element(
+            part.tensor, k,
+            is_float(dtype) && r.chance(5) ? std::nan("") : static_cast<double>(r.below(9)));
+      data.push_back(std::move(part));
+    }
+    largest = r.chance(50), keepdim = r.chance(50), is_read_twice = r.chance(20);
+    from_end = r.chance(50) ? rank : 0;
+  }
+  Graph graph() const {
+    Graph g;
+    std::vector<Value> parts;
+    for (size_t i = 0; i < data.size(); ++i) {
+      const Sizes& own = data[i].tensor.shape;
+      parts.push_back(g.input("", dtype, {own.begin(), own.end()}));
+    }
+    const Value all = g.call("concat", parts, {{"dim", dim - from_end}});
+    g.output("y", g.call(largest ? "amax" : "amin", {all},
+                         {{"dim", {dim - from_end}}, {"keepdim", keepdim}}));
+    if (is_read_twice) g.output("z", g.call("neg", {all}));
+    return g;
+  }
+  DType dtype = f32;
+  Sizes sizes;
+  int dim = 0, from_end = 0;
+  bool largest = false, keepdim = false, is_read_twice = false;
+  std::vector<TensorData> data;
+};
+
+TEST(Passes, ExtremesOfStacksAreThoseOfTheirParts) {
+  int64_t replaced = 0;
+  test::for_cases(300, [&](uint64_t seed) {
+    test::Chance r(seed);
+    const StackOfRandom made(r);
+    const Model model = *Model::from_graph(made.graph());
+    TensorData answers[2];
+    for (const bool plain : {false, true}) {
+      SessionOptions options;
+      if (plain) options.disabled_passes = {"views"};
+      Session session = *Session::create(model, options);
+      replaced += session.compiled_graph().text().find("concat") == std::string::npos;
+      for (size_t i = 0; i < made.data.size(); ++i)
+        ASSERT_TRUE(session.set_input(static_cast<int>(i), made.data[i].tensor).ok());
+      ASSERT_TRUE(session.run().ok());
+      answers[plain] = *TensorData::copy_of(*session.output("y"));
+    }
+    ASSERT_EQ(answers[0].tensor.shape, answers[1].tensor.shape);
+    for (int64_t k = 0; k < answers[0].tensor.count(); ++k) {
+      const double got = element(answers[0].tensor, k), want = element(answers[1].tensor, k);
+      ASSERT_TRUE(got == want || (std::isnan(got) && std::isnan(want))) << got << " " << want;
+    }
+  });
+  EXPECT_GT(replaced, 0);
 }
 
 TEST(Passes, RunConvolutionsOf16BitsInF32) {

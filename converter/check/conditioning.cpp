@@ -117,8 +117,8 @@ std::string Conditioning::excuse(size_t output, const Tensor& ours, const Tensor
   std::vector<double> errors, movements;
   for (int64_t i = 0; i < want.count(); ++i) {
     const double a = number_at(got, i), b = number_at(want, i), plain = number_at(runs[0], i);
-    const bool equal = a == b || (std::isnan(a) && std::isnan(b)) ||
-                       std::abs(a - b) <= allowed_error(allowed, b);
+    const bool equal =
+        a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= allowed_error(allowed, b);
     double movement = 0;
     for (const Tensor& run : runs) {
       const double other = number_at(run, i);
@@ -136,8 +136,9 @@ std::string Conditioning::excuse(size_t output, const Tensor& ours, const Tensor
   }
   for (size_t i = 0; i < errors.size(); ++i)
     if (errors[i] > kFactor * movements[i]) return "";
-  return str_cat(static_cast<int64_t>(errors.size()), " of ", want.count(), " elements differ, where ",
-                 whose_, " moves as much when inputs and weights change in their last place");
+  return str_cat(static_cast<int64_t>(errors.size()), " of ", want.count(),
+                 " elements differ, where ", whose_,
+                 " moves as much when inputs and weights change in their last place");
 }
 
 }  // namespace hg::convert

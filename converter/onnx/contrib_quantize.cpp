@@ -135,8 +135,7 @@ void q_gemm(Node& n) {
                                       n.flag("transA"), turned);
   // C has zero point 0, and the scale of the product; it broadcasts from the right.
   const Value sum = plus_integers(n, product, 6, 1);
-  const Value scale =
-      n.real("alpha", 1.0) * scale_along(n, 1, sum, 1) * scale_along(n, 4, sum, 1);
+  const Value scale = n.real("alpha", 1.0) * scale_along(n, 1, sum, 1) * scale_along(n, 4, sum, 1);
   n.give(n.has(7) ? requantized(n, sum, scale, 7, 1) : scaled(sum, scale));
 }
 

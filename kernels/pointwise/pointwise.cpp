@@ -428,12 +428,15 @@ struct IsTrue {
 template <class X, class Y>
 constexpr Block cast_block = &MakeBlock<Y, Cast<Y>, X>::run;
 
+// i8 and u8 hold the same low byte, but of doubles, whose bounds differ.
+template <class X>
+using LowByte = std::conditional_t<std::is_same_v<X, double>, uint8_t, int8_t>;
 // From X to each dtype; 16-bit floats are written by the driver from f32.
 template <class X>
 constexpr BlockTable cast_row = {
     .blocks = {cast_block<X, float>, cast_block<X, double>, cast_block<X, float>,
                cast_block<X, float>, cast_block<X, int64_t>, cast_block<X, int32_t>,
-               cast_block<X, int16_t>, cast_block<X, int8_t>, cast_block<X, uint8_t>,
+               cast_block<X, int16_t>, cast_block<X, int8_t>, cast_block<X, LowByte<X>>,
                &MakeBlock<uint8_t, IsTrue, X>::run}};
 
 // Complex tensors are not cast.

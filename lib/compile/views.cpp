@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fewer and simpler views: chains become one, a permute that only moves dims of size 1 is a
-// reshape, and what keeps the shape goes.
+// reshape, what keeps the shape goes, and so do stacks of which only the extremes are read.
+#include <algorithm>
+
 #include "lib/compile/pattern.h"
 
 namespace hg {
@@ -67,7 +69,35 @@ Value add_before_reshape(const Match& m) {
   return reshape(sum, m.root().shape());
 }
 
+// The extreme of a few stacked tensors, from themselves.
+Value extreme_of_stack(const Match& m) {
+  constexpr size_t kMostParts = 8;  // that one program reads
+  Graph& g = m.graph();
+  const Value x = m.value("x");
+  const int32_t producer = g.value_info(x.id()).node;
+  if (producer < 0 || g.nodes()[producer].op->name() != "concat" || x.dtype() == boolean)
+    return Value();
+  const Node stack = g.nodes()[producer];  // adding nodes moves it
+  const std::span<const Dim> dims = m.attrs("r").integers("dim");
+  const auto from_front = [&](const Dim& d) {
+    return d.constant() + (d.constant() < 0) * x.rank();
+  };
+  const int64_t dim = from_front(AttrReader(stack.op, stack.attrs).integer("dim"));
+  if (dims.size() != 1 || from_front(dims[0]) != dim || stack.inputs.size() > kMostParts)
+    return Value();
+  const std::string_view op = m.node("r").op->name() == "amax" ? "maximum" : "minimum";
+  Value y;
+  for (const ValueId id : stack.inputs) {
+    const Value part = g.value(id);
+    if (!(part.dim(static_cast<int>(dim)) == Dim(1))) return Value();
+    const Value own = reshape(part, m.root().shape());
+    y = y ? g.call(op, {y, own}) : own;
+  }
+  return y;
+}
+
 constexpr Rule kRules[] = {
+    {"y: amax[r](x) | amin[r](x)", extreme_of_stack},
     {"y: reshape(reshape(x))", to_shape_of_root},
     {"y: permute[outer](permute[inner](x))", merge_permutes},
     {"y: permute[p](x)", permute_of_ones},
