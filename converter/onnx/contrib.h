@@ -33,6 +33,11 @@ Value places(Graph& g, const Dim& size, Shape shape);
 // Elements of a table [n, ...] at the places of an index of any shape.
 Value looked_up(const Value& table, const Value& index);
 
+// The least and the largest level of a dtype that tensors are quantised to; others are refused.
+struct Limits {
+  double low = 0, high = 0;
+};
+Limits limits_of(Node& n, DType dtype);
 // round(x / scale) + zero, within the limits of the dtype; zero may be missing.
 Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype);
 // An input that is a scale; one that is not finite, as calibration with infinite values writes it,

@@ -16,12 +16,10 @@ namespace {
 constexpr double kExact = 1 << 24;
 constexpr size_t kMostParts = 16;
 
-// The largest difference of an integer of 8 bits and one of the zero points, each of which is such
-// an integer as well.
-double farthest(DType dtype, const std::vector<double>& zeros) {
-  const double least = dtype == u8 ? 0 : -128, most = least + 255;
+// The largest difference of an integer within the limits and one of the zero points.
+double farthest(const Limits& of, const std::vector<double>& zeros) {
   double result = 0;
-  for (const double zero : zeros) result = std::max({result, most - zero, zero - least});
+  for (const double zero : zeros) result = std::max({result, of.high - zero, zero - of.low});
   return result;
 }
 
@@ -146,8 +144,9 @@ Integers integers_of(Node& n, int i, int zero, int axis) {
     const auto count = static_cast<int64_t>(result.zeros.size());
     known = count == 1 || (count > 1 && x.dim(result.axis) == Dim(count));
   }
-  if (known) {
-    result.most = farthest(x.dtype(), n.has(zero) ? result.zeros : std::vector<double>{0});
+  if (known && wide == f32) {
+    result.most =
+        farthest(limits_of(n, x.dtype()), n.has(zero) ? result.zeros : std::vector<double>{0});
     if (n.graph().constant_of(x.id()) != nullptr) result.numbers = x;
   }
   return result;

@@ -8,11 +8,6 @@
 #include "converter/onnx/integers.h"
 
 namespace hg::convert::onnx {
-namespace {
-
-struct Limits {
-  double low = 0, high = 0;
-};
 Limits limits_of(Node& n, DType dtype) {
   switch (dtype) {
     case u8:
@@ -25,8 +20,6 @@ Limits limits_of(Node& n, DType dtype) {
       n.refuse(str_cat("it quantises to ", dtype));
   }
 }
-
-}  // namespace
 
 Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype) {
   const Limits limits = limits_of(n, dtype);

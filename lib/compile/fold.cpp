@@ -78,8 +78,7 @@ class Folder {
 
   // Weights in 8 bits, which kernels read, and pack, as floats.
   bool widens_bytes(const Node& node) const {
-    const SessionOptions& options = *context_.options;
-    return node.op->name() == "cast" && !options.low_memory && options.memory_limit == 0 &&
+    return node.op->name() == "cast" && !saves_memory(*context_.options) &&
            fixed_data(graph_, context_, node.inputs[0]) != nullptr &&
            size_of(graph_.value_info(node.inputs[0]).type.dtype) == 1 &&
            graph_.value_info(node.outputs[0]).type.dtype == f32;

@@ -355,7 +355,7 @@ Result<Plan> run_side_by_side(const PlanRequest& request, Plan plan) {
   if (request.threads < 2 || request.device != nullptr || options.keep_all_values ||
       is_disabled(options, "branches"))
     return plan;
-  const bool is_short = options.low_memory || options.memory_limit > 0;
+  const bool is_short = saves_memory(options);
   const int64_t all = weights_bytes(*request.graph) + plan.arena_bytes;
   const int64_t free = is_short ? 0 : kFreeBytes;
   const int64_t most =

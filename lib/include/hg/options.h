@@ -95,4 +95,9 @@ inline bool is_disabled(const SessionOptions& options, std::string_view pass) {
   return false;
 }
 
+// Whether time is given for memory.
+inline bool saves_memory(const SessionOptions& options) {
+  return options.low_memory || options.memory_limit > 0;
+}
+
 }  // namespace hg

@@ -75,16 +75,8 @@ inline Value gcd(const Value& a, const Value& b) { return a.graph()->call("gcd",
 inline Value lcm(const Value& a, const Value& b) { return a.graph()->call("lcm", {a, b}); }
 
 // A number as a constant of rank 0 with x's dtype. A number that an integer cannot hold is an error
-// of the graph.
-inline Value number_like(const Value& x, double value) {
-  const DType dtype = x.dtype();
-  if (is_float(dtype)) return x.graph()->scalar(value, dtype);
-  const int64_t whole = static_cast<int64_t>(value);
-  if (static_cast<double>(whole) != value)
-    return x.graph()->fail(
-        invalid_argument("the number ", value, " does not fit a tensor of ", dtype));
-  return x.graph()->scalar(whole, dtype);
-}
+// of the graph, but that u8 wraps one from -255 on, as torch does.
+Value number_like(const Value& x, double value);
 
 inline Value operator-(const Value& x) { return x.graph()->call("neg", {x}); }
 inline Value operator+(const Value& a, const Value& b) { return add(a, b); }
