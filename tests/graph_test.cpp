@@ -248,6 +248,46 @@ TEST(Graph, GuardsSayWhatTheSizesMustBe) {
   EXPECT_NE(unknown.verify().message().find("'u7'"), std::string::npos);
 }
 
+// Every dtype of integers at the ends of what it holds and beyond, in all that takes a number.
+TEST(Graph, NumbersBesideIntegersHaveToFit) {
+  struct Range {
+    DType dtype;
+    double low, high;
+  };
+  constexpr Range kRanges[] = {{i64, -0x1p63, 0x1p62},
+                               {i32, -2147483648.0, 2147483647},
+                               {i16, -32768, 32767},
+                               {i8, -128, 127},
+                               {u8, -255, 255}};
+  const auto status_of = [](DType dtype, double number, int how) {
+    Graph g;
+    const Value x = g.input("x", dtype, {3});
+    if (how == 0) g.output("y", x + number);
+    if (how == 1) g.output("y", g.scalar(number, dtype));
+    if (how == 2) g.output("y", full(g, {3}, number, dtype));
+    if (how == 3)
+      g.output("y", g.call("linspace", {},
+                           {{"start", number}, {"end", 0.0}, {"steps", 3}, {"dtype", dtype}}));
+    if (how == 4)
+      g.output("y", g.call("pad", {x}, {{"pads", std::vector<Dim>{1, 1}}, {"value", number}}));
+    return g.status();
+  };
+  for (const Range& range : kRanges)
+    for (int how = 0; how < 5; ++how) {
+      SCOPED_TRACE(str_cat(range.dtype, ", ", int64_t{how}));
+      for (const double number : {range.low, range.high, 0.0})
+        EXPECT_TRUE(status_of(range.dtype, number, how).ok()) << number;
+      const double below = range.dtype == i64 ? -0x1.1p63 : range.low - 1;
+      const double above = range.dtype == i64 ? 0x1p63 : range.high + 1;
+      for (const double number : {below, above, 1e261, -HUGE_VAL, HUGE_VAL, std::nan("")})
+        EXPECT_FALSE(status_of(range.dtype, number, how).ok()) << number;
+    }
+  for (const DType dtype : {f32, f64, f16, bf16})
+    for (const double number : {1e261, 0.5, std::nan("")})
+      for (int how = 0; how < 5; ++how) EXPECT_TRUE(status_of(dtype, number, how).ok());
+  EXPECT_FALSE(status_of(i64, 0.5, 0).ok());
+}
+
 TEST(Graph, InitialisationIsDeterministic) {
   const auto first = [](uint64_t seed) {
     Graph g;

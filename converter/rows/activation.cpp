@@ -3,6 +3,8 @@
 #include "hg/ops/activation.h"
 
 #include "converter/rows/pointwise.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -46,8 +48,18 @@ void gelu(Call& call) {
 void softplus(Call& call) {
   call.returns(hg::softplus(float_self(call), call.real("beta", 1), call.real("threshold", 20)));
 }
+// Beyond 2^53 reals do not tell the integers apart.
 void hardtanh_of(Call& call) {
-  call.returns(hardtanh(number_self(call), call.real("min_val", -1), call.real("max_val", 1)));
+  const Value x = number_self(call);
+  if (x.dtype() == u8 && call.real("min_val", -1) < 0)
+    call.refuse("min_val", "must not be negative for u8");
+  const auto bound = [&](std::string_view name, int64_t fallback) {
+    return call.has(name) ? number_as(call, name, x.dtype())
+                          : x.graph()->scalar(fallback, x.dtype());
+  };
+  call.returns(is_integer(x.dtype())
+                   ? clamp(x, bound("min_val", -1), bound("max_val", 1))
+                   : hardtanh(x, call.real("min_val", -1), call.real("max_val", 1)));
 }
 void hardshrink(Call& call) {
   call.returns(hg::hardshrink(float_self(call), call.real("lambd", 0.5)));
@@ -56,7 +68,11 @@ void softshrink(Call& call) {
   call.returns(hg::softshrink(float_self(call), call.real("lambd", 0.5)));
 }
 void threshold(Call& call) {
-  call.returns(hg::threshold(number_self(call), call.real("threshold"), call.real("value")));
+  const Value x = number_self(call);
+  if (!is_integer(x.dtype()))
+    return call.returns(hg::threshold(x, call.real("threshold"), call.real("value")));
+  const Value limit = number_as(call, "threshold", x.dtype());
+  call.returns(where(gt(x, limit), x, number_as(call, "value", x.dtype())));
 }
 void logit(Call& call) {
   const Value x = call.promoted({"self"}, true)[0];

@@ -2,11 +2,14 @@
 // Elementwise ops that choose, limit and mix: where, clamp, lerp, addcmul, addcdiv, isclose.
 #include "converter/rows/pointwise.h"
 
+#include <cmath>
+
 #include "converter/rows/complex.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
+#include "lib/graph/element.h"
 
 namespace hg::convert::rows {
 
@@ -21,8 +24,9 @@ std::string_view op_name(const Call& call) {
 Value number_as(Call& call, std::string_view argument, DType dtype) {
   const double value = call.real(argument);
   if (is_float(dtype)) return call.graph().scalar(value, dtype);
-  if (static_cast<double>(static_cast<int64_t>(value)) != value)
+  if (value != std::trunc(value))
     call.refuse(argument, "must be a whole number for integer tensors");
+  if (!holds(dtype, value)) call.refuse(argument, str_cat("does not fit a tensor of ", dtype));
   return call.graph().scalar(call.number(argument), dtype);
 }
 

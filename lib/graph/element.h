@@ -49,6 +49,16 @@ T whole_part(double value) {
                                               : std::numeric_limits<T>::min();
 }
 
+// Whether an integer dtype holds the whole part of a number; u8 wraps a negative one, as torch
+// does. All other dtypes hold what is nearest.
+inline bool holds(DType dtype, double value) {
+  if (!is_integer(dtype)) return true;
+  const double whole = std::trunc(value);
+  if (dtype == u8) return whole >= -255 && whole <= 255;
+  const double end = std::ldexp(1.0, static_cast<int>(8 * size_of(dtype)) - 1);
+  return whole >= -end && whole < end;
+}
+
 inline void set_element(const Tensor& tensor, int64_t i, double value) {
   switch (tensor.dtype) {
     case f32:

@@ -196,6 +196,8 @@ void Graph::add_alias(Value state, std::string name) {
 }
 
 Value Graph::scalar(double value, DType dtype) {
+  if (!holds(dtype, value))
+    return fail(invalid_argument("the number ", value, " does not fit a tensor of ", dtype));
   Result<TensorData> data = TensorData::allocate(dtype, {});
   if (!data.ok()) return fail(data.status());
   fill(data->tensor, init::constant(value));
@@ -203,12 +205,10 @@ Value Graph::scalar(double value, DType dtype) {
 }
 
 Value Graph::scalar(int64_t value, DType dtype) {
-  Result<TensorData> data = TensorData::allocate(dtype, {});
+  if (dtype != i64) return scalar(static_cast<double>(value), dtype);
+  Result<TensorData> data = TensorData::allocate(i64, {});
   if (!data.ok()) return fail(data.status());
-  if (dtype == i64)
-    *data->tensor.as<int64_t>() = value;
-  else
-    fill(data->tensor, init::constant(static_cast<double>(value)));
+  *data->tensor.as<int64_t>() = value;
   return constant(*std::move(data));
 }
 

@@ -5,7 +5,6 @@
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
-#include "lib/graph/element.h"
 #include "lib/ops/pointwise.h"
 #include "lib/ops/row.h"
 #include "lib/table/rows.h"
@@ -170,20 +169,3 @@ constexpr OpDef kOps[] = {
 std::span<const OpDef> binary() { return chosen_rows<kOps>(); }
 
 }  // namespace hg::ops
-
-namespace hg {
-
-Value number_like(const Value& x, double value) {
-  Graph& g = *x.graph();
-  const DType dtype = x.dtype();
-  Result<TensorData> data = TensorData::allocate(dtype, {});
-  if (!data.ok()) return g.fail(data.status());
-  set_element(data->tensor, 0, value);
-  const double held = element(data->tensor, 0);
-  const bool wraps = dtype == u8 && value < 0 && held == value + 256;
-  if (!is_float(dtype) && !is_complex(dtype) && held != value && !wraps)
-    return g.fail(invalid_argument("the number ", value, " does not fit a tensor of ", dtype));
-  return g.constant(*std::move(data));
-}
-
-}  // namespace hg

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hg/op.h"
+#include "lib/graph/element.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 
@@ -70,6 +71,8 @@ Status pad_infer(InferContext& c) {
     return c.fail("mode is '", mode, "', known are constant reflect replicate circular");
   if (pads.size() != 2 * x.shape.size())
     return c.fail("pads has ", int64_t(pads.size()), " numbers, x is ", x.shape);
+  if (const double v = c.attrs().real("value"); mode == "constant" && !holds(x.dtype, v))
+    return c.fail("value is ", v, ", which ", x.dtype, " does not hold");
   TensorType y = x;
   for (size_t d = 0; d < x.shape.size(); ++d) {
     const Dim& begin = pads[2 * d];

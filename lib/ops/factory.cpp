@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hg/op.h"
+#include "lib/graph/element.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 
@@ -37,8 +38,12 @@ Status arange_infer(InferContext& c) {
 Status linspace_infer(InferContext& c) {
   const Dim steps = c.attrs().integer("steps");
   if (below(steps, 0)) return c.fail("steps is ", steps);
-  if (c.attrs().dtype("dtype") == boolean) return c.fail("dtype is bool");
-  c.out(0) = {c.attrs().dtype("dtype"), {steps}};
+  const DType dtype = c.attrs().dtype("dtype");
+  if (dtype == boolean) return c.fail("dtype is bool");
+  for (const std::string_view end : {"start", "end"})
+    if (const double v = c.attrs().real(end); !holds(dtype, v))
+      return c.fail(end, " is ", v, ", which ", dtype, " does not hold");
+  c.out(0) = {dtype, {steps}};
   return {};
 }
 

@@ -148,5 +148,14 @@ TEST(Check, RoundingDecidesOnSteps) {
   EXPECT_EQ(check("threshold", "f32[n,256]", instead("sin", "cos")).exit, Exit::mismatch);
 }
 
+TEST(Check, RoundingDecidesInASecondRunToo) {
+  SKIP_WITHOUT_MODELS();
+  expect_verdicts(check("counted", "f32[n,256]"), {Verdict::ill_conditioned, Verdict::equal});
+  const CheckResult wrong = check("counted", "f32[n,256]", [](Graph& graph) {
+    for (auto& [state, value] : GraphAccess::body(graph).assignments) value = state;
+  });
+  EXPECT_EQ(wrong.exit, Exit::mismatch);
+}
+
 }  // namespace
 }  // namespace hg::convert

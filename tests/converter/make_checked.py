@@ -87,11 +87,24 @@ class Threshold(nn.Module):
         return torch.remainder(torch.round(y * 1e5), 2), (y * 1e6).sin(), y
 
 
+class Counted(Threshold):
+    """The same in every run, of which a buffer counts the number."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("runs", torch.zeros(()))
+
+    def forward(self, x):
+        self.runs += 1
+        y = x @ self.weight
+        return torch.remainder(torch.round(y * 1e5) + self.runs, 2), self.runs * 2
+
+
 torch.manual_seed(0)
 for module in (Sides, Rounds, Slice):
     torch.jit.script(module()).save(str(folder / (module.__name__.lower() + ".pt")))
 for module, example in ((Masked, (2, 40)), (Small, (2, 40)), (Phase, (2, 16)), (Unsorted, (2, 40)), (Ties, (2, 40)),
-                        (Threshold, (2, 256))):
+                        (Threshold, (2, 256)), (Counted, (2, 256))):
     traced = torch.jit.trace(module().eval(), torch.randn(example), check_trace=False)
     traced.save(str(folder / (module.__name__.lower() + ".pt")))
 (folder / "made").write_text(torch.__version__ + "\n")

@@ -204,7 +204,9 @@ class Graph {
   void add_alias(Value state, std::string name);
   // Whether trainers update the parameter when no rule says otherwise; they do by default.
   void set_requires_grad(Value parameter, bool required);
-  Value scalar(double value, DType dtype = f32);  // a constant of rank 0
+  // A constant of rank 0, the whole part of the number for an integer dtype, which must hold it;
+  // u8 wraps numbers from -255 on, as torch does.
+  Value scalar(double value, DType dtype = f32);
   Value scalar(int64_t value, DType dtype);
 
   // Any registered op by name. Attributes that are not given take their defaults. `call` is for

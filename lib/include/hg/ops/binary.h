@@ -3,6 +3,8 @@
 // and the operators + - * / with tensors and numbers.
 #pragma once
 
+#include <cmath>
+
 #include "hg/graph.h"
 
 namespace hg {
@@ -74,9 +76,16 @@ inline Value bitwise_right_shift(const Value& a, const Value& b) {
 inline Value gcd(const Value& a, const Value& b) { return a.graph()->call("gcd", {a, b}); }
 inline Value lcm(const Value& a, const Value& b) { return a.graph()->call("lcm", {a, b}); }
 
-// A number as a constant of rank 0 with x's dtype. A number that an integer cannot hold is an error
-// of the graph, but that u8 wraps one from -255 on, as torch does.
-Value number_like(const Value& x, double value);
+// A number as a constant of rank 0 with x's dtype. A fraction beside integers, and a number that
+// they cannot hold, are errors of the graph.
+inline Value number_like(const Value& x, double value) {
+  const DType dtype = x.dtype();
+  const bool takes_fractions = is_float(dtype) || is_complex(dtype);
+  if (!takes_fractions && !(value == std::trunc(value)))
+    return x.graph()->fail(
+        invalid_argument("the number ", value, " does not fit a tensor of ", dtype));
+  return x.graph()->scalar(value, dtype);
+}
 
 inline Value operator-(const Value& x) { return x.graph()->call("neg", {x}); }
 inline Value operator+(const Value& a, const Value& b) { return add(a, b); }
