@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors made from attributes alone.
+#include <cmath>
+
 #include "hg/kernel.h"
 #include "kernels/element.h"
 #include "lib/table/rows.h"
@@ -42,34 +44,40 @@ Status linspace_prepare(PrepareContext& c) {
   return {};
 }
 
-// As torch: counted from the nearer end, so that both ends are exact; integers are cut off, the
-// ends first. Floats of up to 32 bits are computed in f32.
-template <class T>
-void linspace(const Steps& s, T* out, int64_t begin, int64_t end, int64_t count) {
-  using W = std::conditional_t<std::is_integral_v<T>, double, Wide<T>>;
-  const auto cut = [](double v) {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<W>(static_cast<T>(v));
-    else
-      return static_cast<W>(v);
-  };
-  const W first = cut(s.start), last = cut(s.end);
+// As torch: counted from the nearer end, so that both ends are exact. W: what it is computed in.
+template <class W, class Put>
+void linspace(W first, W last, int64_t begin, int64_t end, int64_t count, const Put& put) {
   const W step = count > 1 ? (last - first) / static_cast<W>(count - 1) : W{0};
-  for (int64_t i = begin; i < end; ++i) {
-    const W value = count == 1 || i < count / 2 ? first + step * static_cast<W>(i)
-                                                : last - step * static_cast<W>(count - i - 1);
-    if constexpr (std::is_integral_v<T>)
-      out[i] = static_cast<T>(static_cast<int64_t>(value));
-    else
-      store(out + i, value);
-  }
+  for (int64_t i = begin; i < end; ++i)
+    put(i, count == 1 || i < count / 2 ? first + step * static_cast<W>(i)
+                                       : last - step * static_cast<W>(count - i - 1));
 }
 
+// Of integers all is cut off, the ends first.
 void linspace_run(const RunContext& c) noexcept {
   const Tensor& y = c.out(0);
-  for_number(y.dtype, [&]<class T>() {
-    c.parallel_for(y.count(), 1 << 15, [&](int64_t begin, int64_t end) {
-      linspace(c.state<Steps>(), y.as<T>(), begin, end, y.count());
+  const Steps& s = c.state<Steps>();
+  const int64_t count = y.count();
+  constexpr int64_t kGrain = 1 << 15;
+  if (is_integer(y.dtype)) {
+    const auto cut = [&](double v) {
+      const double whole = std::trunc(v);
+      return y.dtype == u8 && whole < 0 ? whole + 256 : whole;
+    };
+    return c.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+      linspace(cut(s.start), cut(s.end), begin, end, count, [&](int64_t i, double value) {
+        for_number(y.dtype, [&]<class T>() {
+          if constexpr (std::is_integral_v<T>)
+            y.as<T>()[i] = static_cast<T>(static_cast<int64_t>(value));
+        });
+      });
+    });
+  }
+  for_float(y.dtype, [&]<class T>() {  // those of up to 32 bits in f32
+    using W = Wide<T>;
+    c.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+      linspace(static_cast<W>(s.start), static_cast<W>(s.end), begin, end, count,
+               [&](int64_t i, W value) { store(y.as<T>() + i, value); });
     });
   });
 }
