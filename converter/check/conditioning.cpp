@@ -75,10 +75,6 @@ Result<std::vector<TensorData>> run_moved(const Model& model, const Inputs& inpu
   return outputs;
 }
 
-double allowed_error(const Tolerance& allowed, double want) {
-  return allowed.atol + allowed.rtol * std::abs(want);
-}
-
 }  // namespace
 
 Conditioning::Conditioning(const Loaded& loaded, const Inputs& inputs, uint64_t seed)
@@ -91,7 +87,9 @@ Conditioning::Conditioning(const Loaded& loaded, const Inputs& inputs, uint64_t 
 
 Conditioning::Conditioning(const Model& model, const Inputs& inputs)
     : whose_("the answer of the plain run") {
-  if (auto plain = run_moved(model, inputs, 0, 0); plain.ok()) runs_.push_back(*std::move(plain));
+  auto plain = run_moved(model, inputs, 0, 0);
+  if (!plain.ok()) return;  // with nothing to hold a movement against
+  runs_.push_back(*std::move(plain));
   uint64_t noise = 1;
   for (const double ulps : kUlps)
     if (auto run = run_moved(model, inputs, ulps, noise++); run.ok())
@@ -117,18 +115,17 @@ std::string Conditioning::excuse(size_t output, const Tensor& ours, const Tensor
   std::vector<double> errors, movements;
   for (int64_t i = 0; i < want.count(); ++i) {
     const double a = number_at(got, i), b = number_at(want, i), plain = number_at(runs[0], i);
-    const bool equal =
-        a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= allowed_error(allowed, b);
+    const bool equal = a == b || (std::isnan(a) && std::isnan(b)) ||
+                       std::abs(a - b) <= allowed.atol + allowed.rtol * std::abs(b);
+    if (equal && where == Where::there) continue;
     double movement = 0;
     for (const Tensor& run : runs) {
       const double other = number_at(run, i);
       if (std::isfinite(other) != std::isfinite(plain)) movement = kInfinity;
       if (std::isfinite(other - plain)) movement = std::max(movement, std::abs(other - plain));
     }
-    if (where == Where::anywhere) movements.push_back(movement);
-    if (equal) continue;
-    errors.push_back(std::isnan(a - b) ? kInfinity : std::abs(a - b));
-    if (where == Where::there) movements.push_back(movement);
+    movements.push_back(movement);
+    if (!equal) errors.push_back(std::isnan(a - b) ? kInfinity : std::abs(a - b));
   }
   if (where == Where::anywhere) {
     std::sort(errors.begin(), errors.end(), std::greater<>());

@@ -8,6 +8,7 @@
 #include "converter/onnx/integers.h"
 
 namespace hg::convert::onnx {
+
 Limits limits_of(Node& n, DType dtype) {
   switch (dtype) {
     case u8:

@@ -404,8 +404,8 @@ struct Cast {
   template <class X>
   Y operator()(X x) const {
     if constexpr (std::is_same_v<X, float> && std::is_integral_v<Y> && sizeof(Y) < 4) {
-      // From 2^31 on the low bytes are 0, as are those of the smallest integer: this is a vector's
-      // conversion, without a branch.
+      // 0 is what the smallest 32-bit integer leaves, and a float from 2^31 on has no lower byte.
+      // So written it is a vector's conversion, without a branch.
       return static_cast<Y>(static_cast<int32_t>(std::abs(x) < 0x1p31F ? x : 0.0F));
     } else if constexpr (std::is_floating_point_v<X> && std::is_integral_v<Y>) {
       using Wide = std::conditional_t<sizeof(Y) == 8 || std::is_unsigned_v<Y>, int64_t, int32_t>;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fewer and simpler views: chains become one, a permute that only moves dims of size 1 is a
 // reshape, what keeps the shape goes, and so do stacks of which only the extremes are read.
-#include <algorithm>
-
 #include "lib/compile/pattern.h"
 
 namespace hg {
