@@ -346,29 +346,97 @@ void center_crop_pad(Node& n) {
   n.give(x);
 }
 
+// How Col2Im lays blocks along one axis of the image.
+struct Folded {
+  int64_t image, block, stride, dilation, before, after;
+  // Uneven padding: the larger image is made, then cut.
+  int64_t padded() const { return image + before + after; }
+  int64_t places() const {
+    const int64_t reach = padded() - dilation * (block - 1) - 1;
+    return reach < 0 ? 0 : reach / stride + 1;
+  }
+  Value cut(const Value& y, int dim) const {
+    return before == 0 && after == 0 ? y : slice(y, dim, before, before + image);
+  }
+};
+
+// [n, c * blocks, places] to [n, c, h, w].
+Value folded_plane(Node& n, const Value& x, const Folded& h, const Folded& w) {
+  const Value y = n.op("col2im", {x},
+                       {{"output_size", Dims{h.padded(), w.padded()}},
+                        {"kernel_size", Dims{h.block, w.block}},
+                        {"dilation", Dims{h.dilation, w.dilation}},
+                        {"stride", Dims{h.stride, w.stride}}});
+  return w.cut(h.cut(y, 2), 3);
+}
+
+// Any number of axes, one after the other: [n, c, blocks..., places..., images...], where each step
+// turns the first block and the first place into the last image.
+Value folded_axes(Node& n, const Value& x, const std::vector<Folded>& axes) {
+  const auto axis_count = static_cast<int>(axes.size());
+  Shape blocks, places;
+  for (const Folded& axis : axes) {
+    blocks.emplace_back(axis.block);
+    places.emplace_back(axis.places());
+  }
+  Shape sizes = {x.dim(0), floordiv(x.dim(1), count(blocks))};
+  sizes.insert(sizes.end(), blocks.begin(), blocks.end());
+  sizes.insert(sizes.end(), places.begin(), places.end());
+  constexpr Folded kNone = {
+      .image = 1, .block = 1, .stride = 1, .dilation = 1, .before = 0, .after = 0};
+  Value y = reshape(x, sizes);
+  for (int d = 0; d < axis_count; ++d) {
+    const int first_place = 2 + axis_count - d;
+    Dims order = range(y.rank());
+    order.erase(order.begin() + first_place);
+    order.erase(order.begin() + 2);
+    Shape rest;
+    for (const Dim& dim : order) rest.push_back(y.dim(static_cast<int>(dim.constant())));
+    order.emplace_back(2);
+    order.emplace_back(first_place);
+    const Folded& axis = axes[d];
+    y = reshape(permute(y, order), {count(rest), axis.block, axis.places()});
+    rest.emplace_back(axis.image);
+    y = reshape(folded_plane(n, y, axis, kNone), rest);
+  }
+  return y;
+}
+
 void col_to_im(Node& n) {
   const Value x = n.in(0);
   const std::vector<int64_t> image = n.integers(1), block = n.integers(2);
   const auto count = image.size();
-  const auto list = [&](std::string_view name, int64_t fallback) {
-    return n.has(name) ? n.integers(name) : std::vector<int64_t>(count, fallback);
+  const auto list = [&](std::string_view name, size_t length, int64_t fallback) {
+    std::vector<int64_t> result =
+        n.has(name) ? n.integers(name) : std::vector<int64_t>(length, fallback);
+    if (result.size() != length)
+      n.refuse(str_cat("attribute '", name, "' has ", int64_t(result.size()), " numbers for ",
+                       int64_t(count), " spatial axes"));
+    return result;
   };
-  const auto strides = list("strides", 1), dilations = list("dilations", 1);
-  std::vector<int64_t> pads =
-      n.has("pads") ? n.integers("pads") : std::vector<int64_t>(2 * count, 0);
-  if (count != 2) n.refuse(str_cat("it has ", int64_t(count), " spatial axes; two are supported"));
-  // Uneven padding: the larger image is made, then cut.
-  Dims size, cut;
-  for (size_t d = 0; d < count; ++d) size.emplace_back(image[d] + pads[d] + pads[count + d]);
-  Value y = n.op("col2im", {x},
-                 {{"output_size", size},
-                  {"kernel_size", dims_of(block)},
-                  {"dilation", dims_of(dilations)},
-                  {"stride", dims_of(strides)}});
-  for (size_t d = 0; d < count; ++d)
-    if (pads[d] != 0 || pads[count + d] != 0)
-      y = slice(y, static_cast<int>(d) + 2, pads[d], pads[d] + image[d]);
-  n.give(y);
+  const auto strides = list("strides", count, 1), dilations = list("dilations", count, 1),
+             pads = list("pads", 2 * count, 0);
+  if (x.rank() != 3 || count == 0 || block.size() != count)
+    n.refuse(str_cat("its input is ", x.shape(), ", its image has ", int64_t(count),
+                     " axes and its block ", int64_t(block.size())));
+  constexpr int64_t kMost = int64_t{1} << 30;
+  const auto within = [](int64_t least, int64_t number) {
+    return number >= least && number <= kMost;
+  };
+  std::vector<Folded> axes;
+  double pixels = 1, taps = 1;
+  for (size_t d = 0; d < count; ++d) {
+    const Folded axis = {image[d], block[d], strides[d], dilations[d], pads[d], pads[count + d]};
+    if (!within(0, axis.image) || !within(1, axis.block) || !within(1, axis.stride) ||
+        !within(1, axis.dilation) || !within(0, axis.before) || !within(0, axis.after))
+      n.refuse(str_cat("axis ", int64_t(d), " of the image has sizes that it cannot have"));
+    pixels *= static_cast<double>(axis.padded());
+    taps *= static_cast<double>(axis.block);
+    axes.push_back(axis);
+  }
+  if (std::max(pixels, taps) > static_cast<double>(kMost))
+    n.refuse("its image and blocks are too large");
+  n.give(count == 2 ? folded_plane(n, x, axes[0], axes[1]) : folded_axes(n, x, axes));
 }
 
 constexpr Builtin kRows[] = {

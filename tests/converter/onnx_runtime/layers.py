@@ -281,6 +281,17 @@ def regions(rng):
     return standard("NonMaxSuppression", [open_(boxes), open_(scores), *limits], version, center_point_box=flag(rng))
 
 
+def blocks(rng):
+    count = int(rng.choice([1, 2, 2, 3, 4]))
+    image, block = (rng.integers(low, high, count) for low, high in ((2, 7), (1, 4)))
+    strides, dilations, pads = rng.integers(1, 3, count), rng.integers(1, 3, count), rng.integers(0, 3, 2 * count)
+    image = np.maximum(image, dilations * (block - 1) + 1 - pads[:count] - pads[count:])
+    places = (image + pads[:count] + pads[count:] - dilations * (block - 1) - 1) // strides + 1
+    x = values(rng, (int(rng.integers(1, 3)), int(rng.integers(1, 3) * block.prod()), int(places.prod())))
+    return standard("Col2Im", [open_(x), fixed(image), fixed(block)], rng.integers(18, NEWEST), strides=strides.tolist(), dilations=dilations.tolist(),
+                    pads=pads.tolist(), evaluator=count != 2)  # ONNX Runtime 1.32 adds up other places for other counts of axes
+
+
 def spectrum(rng):
     op = str(rng.choice(["DFT", "STFT", "HannWindow", "HammingWindow", "BlackmanWindow"]))
     if op.endswith("Window"):
@@ -314,4 +325,4 @@ def mel(rng):
     return standard("MelWeightMatrix", [*(either(rng, size) for size in sizes), either(rng, low), either(rng, high)], rng.integers(17, NEWEST), evaluator=True)
 
 
-MAKERS = [conv, conv_transpose, pool, whole_pool, norm, product, resize, grid, recurrent, quantised, loss, regions, spectrum, mel]
+MAKERS = [conv, conv_transpose, pool, whole_pool, norm, product, resize, grid, recurrent, quantised, loss, regions, blocks, spectrum, mel]
