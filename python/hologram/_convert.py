@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch modules, and files of TorchScript, torch.export and ONNX, as models."""
 
+import contextlib
 import copy
 import json
 import os
@@ -12,7 +13,7 @@ import zipfile
 from . import _core
 from ._check import compare_with_module, results_of, same, sizes_text
 from ._errors import CorruptModelError, HologramError, MismatchError, NotFoundError, UnsupportedError
-from ._model import load, path_of
+from ._model import load, lost_gradients, path_of
 from ._open_sizes import dynamic_shapes, exportable, named_sizes, short_dtype, symbols_of
 from ._tensors import detached
 from ._tree import flatten
@@ -240,13 +241,42 @@ def _save(torch, program, path):
     torch.export.save(program, path)
 
 
+@contextlib.contextmanager
+def _watched(torch, seen):
+    """Puts into a set what makes gradients of its own while a module runs: torch.export leaves only the forward of it.
+    Functions of torch itself have the gradients of their forward."""
+    function, inference = torch.autograd.Function, torch.inference_mode
+    apply, enter = function.__dict__["apply"], inference.__enter__
+
+    def applied(cls, *args, **kwargs):
+        if not cls.__module__.startswith(("torch.", "hologram.")):
+            seen.add(f"torch.autograd.Function {cls.__name__}")
+        return apply.__get__(None, cls)(*args, **kwargs)
+
+    def entered(self):
+        if self.mode:
+            seen.add("torch.inference_mode()")
+        return enter(self)
+
+    function.apply, inference.__enter__ = classmethod(applied), entered
+    try:
+        yield
+    finally:
+        function.apply, inference.__enter__ = apply, enter
+
+
 def _convert_module(torch, module, args, kwargs, dynamic, output, check, options):
     shapes = dynamic_shapes(torch, module, args, kwargs, dynamic) or None
     if shapes:
         args, kwargs = exportable(torch, module, args, kwargs, shapes)
     given = [each for each in flatten((args, kwargs))[0] if isinstance(each, torch.Tensor)]
     before = [each.clone() for each in given]
-    with torch.no_grad():
+    own = set()
+    if any(part._backward_hooks or part._backward_pre_hooks for part in module.modules()) or any(
+        each._backward_hooks for each in module.parameters()
+    ):
+        own.add("a hook of backward")
+    with torch.no_grad(), _watched(torch, own):
         result = copy.deepcopy(module)(*args, **kwargs)
     if not all(same(torch, a, b) for a, b in zip(given, before)):
         raise UnsupportedError("the module writes to its inputs, which a model does not")
@@ -265,7 +295,10 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
         model = _loaded(target, output)
     model._tree = _tree_of(torch, result)
     model._order = flatten(args)[1]
+    model._own_gradients = sorted(own)
     model.report = Report(details)
+    if own:
+        model.report.warnings.append(lost_gradients(model._own_gradients))
     if check:
         compare_with_module(torch, module, model, args, kwargs, symbols, ranges)
     else:

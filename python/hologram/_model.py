@@ -6,10 +6,20 @@ import os
 from typing import NamedTuple
 
 from . import _core
-from ._errors import NotFoundError
+from ._errors import HologramError, NotFoundError
 from ._tree import order_of, rebuild_of
 
 Session = _core.Session
+
+
+def require_gradients(model):
+    """Raises where gradients of the model are not those of the module that it was converted from."""
+    if model._own_gradients:
+        raise HologramError(lost_gradients(model._own_gradients))
+
+
+def lost_gradients(of):
+    return f"gradients are those of the forward pass: torch.export leaves out what {', '.join(of)} of the module makes of them"
 
 
 def path_of(path):
@@ -100,11 +110,12 @@ class Model(_core.CallableModel):
     _tree = None  # of what the module returned that was converted
     _order = None  # the tree of its arguments
     report = None  # of the conversion, where convert() made the model
+    _own_gradients = ()  # what of the module that was converted has gradients that the model has not
 
     @classmethod
-    def _of(cls, base, tree=None, order=None):
+    def _of(cls, base, tree=None, order=None, own_gradients=()):
         model = cls(base)
-        model._tree, model._order = tree, order
+        model._tree, model._order, model._own_gradients = tree, order, own_gradients
         return model
 
     def session(self, **options):
@@ -195,7 +206,7 @@ class Model(_core.CallableModel):
         }
 
     def __reduce__(self):
-        return (_read, (self.serialize(), self._tree, self._order))
+        return (_read, (self.serialize(), self._tree, self._order, self._own_gradients))
 
     def __repr__(self):
         def words(specs):
@@ -212,8 +223,8 @@ def _graph_model(self):
 _core.Graph.model = _graph_model
 
 
-def _read(data, tree=None, order=None):
-    return Model._of(_core.ModelBase.read(data), tree, order)
+def _read(data, tree=None, order=None, own_gradients=()):
+    return Model._of(_core.ModelBase.read(data), tree, order, own_gradients)
 
 
 class Library:

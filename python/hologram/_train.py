@@ -4,7 +4,7 @@
 import os
 
 from . import _core
-from ._model import Model, Profile, path_of
+from ._model import Model, Profile, path_of, require_gradients
 from ._progress import Bar, Event, History
 from ._tensors import detached
 from ._tree import flatten, leaves_of
@@ -46,6 +46,7 @@ class Trainer:
             from ._model import load
 
             model = load(model)
+        require_gradients(model)
         self._own = optimizer is not None
         step = _kind(optimizer or "sgd")
         for name, value in (("lr", lr), ("momentum", momentum), ("weight_decay", weight_decay)):

@@ -2,6 +2,7 @@
 """torch.compile(backend="hologram"). Skipped where there is no converter."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -37,6 +38,90 @@ def test_no_gradient_passes_through_no_grad(way):
         trainer = hg.Trainer(hg.convert(net, x), loss="output", optimizer=hg.SGD(lr=1.0))
         trainer.step(x)
         np.testing.assert_allclose(trainer.parameters()["w"], [-1.0, -2.0, -3.0])
+
+
+class Tripled(torch.autograd.Function):
+    """Its gradient is not that of its forward."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 3
+
+
+class WithFunction(torch.nn.Linear):
+    def forward(self, x):
+        return Tripled.apply(super().forward(x)) * x
+
+
+class WithInference(torch.nn.Linear):
+    def forward(self, x):
+        with torch.inference_mode():
+            scale = super().forward(x)
+        return super().forward(x) * scale.clone()
+
+
+class WithHook(torch.nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.weight.register_hook(lambda grad: grad * 2)
+
+
+@pytest.mark.parametrize("kind, what", [(WithFunction, "Function Tripled"), (WithInference, "inference_mode"), (WithHook, "a hook")])
+def test_gradients_that_are_not_of_the_forward_pass(kind, what):
+    net, x = kind(4, 4), torch.randn(3, 4)
+    twin = copy.deepcopy(net)
+    if kind is WithHook:  # copies have none
+        twin.weight.register_hook(lambda grad: grad * 2)
+    compiled = torch.compile(net, backend="hologram")
+    compiled(x).sum().backward()
+    twin(x).sum().backward()
+    torch.testing.assert_close(net.weight.grad, twin.weight.grad)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), twin(x))
+
+    model = hg.convert(net, x)
+    torch.testing.assert_close(model(x), twin(x).detach())
+    assert any(what in each for each in model.report.warnings), model.report
+    for made in (model, pickle.loads(pickle.dumps(model))):
+        for use in (lambda: hg.Trainer(made, loss="output"), lambda: hg.torch.wrap(made)):
+            with pytest.raises(hg.HologramError, match=what):
+                use()
+
+
+@pytest.mark.parametrize("kind, size", [(torch.nn.BatchNorm1d, (5, 4, 2)), (torch.nn.InstanceNorm1d, (5, 4, 3))])
+def test_no_gradient_passes_through_running_statistics(kind, size):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = kind(4, track_running_stats=True)
+
+        def forward(self, x):
+            return self.norm(x).sin().sum() + (self.norm.running_mean + self.norm.running_var).square().sum()
+
+    nets = [Net(), Net()]
+    given = [torch.arange(5.0 * 4 * 3).reshape(5, 4, 3).sin()[:, :, : size[2]].reshape(size).requires_grad_() for _ in nets]
+    torch.compile(nets[0], backend="hologram")(given[0]).backward()
+    nets[1](given[1]).backward()
+    torch.testing.assert_close(given[0].grad, given[1].grad, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(nets[0].state_dict(), nets[1].state_dict())
+
+
+def test_a_gradient_that_is_taken_inside():
+    def slope(x, y):
+        with torch.enable_grad():
+            z = x.detach().requires_grad_()
+            (grad,) = torch.autograd.grad((z.sin() * y).sum(), z)
+        return grad
+
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    for mode in (False, True):
+        torch._dynamo.reset()
+        with torch.set_grad_enabled(mode):
+            torch.testing.assert_close(torch.compile(slope, backend="hologram")(x, y), x.cos() * y)
 
 
 @pytest.fixture(autouse=True)

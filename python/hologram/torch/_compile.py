@@ -62,6 +62,7 @@ class _Graph:
     def _convert(self, examples):
         if not self.tensors:
             raise HologramError("the graph takes no tensors")
+        _require_gradients(self.graph, examples)
         given = [each.item() if i in self.numbers else _real(each) for i, each in enumerate(examples)]
         graph = _with_numbers(self.graph, {i: given[i] for i in self.numbers}) if self.numbers else self.graph
         self.written, self.strides = _probed(graph, given)
@@ -105,6 +106,20 @@ class _Graph:
     def is_pure(self):
         """Whether the session alone is the graph: it takes all arguments, and gives what the graph does."""
         return not (self.written or self.frozen or any(self.strides)) and self.outputs == list(range(len(self.outputs)))
+
+
+def _require_gradients(graph, examples):
+    """Raises where autograd follows the arguments, and what the graph makes of that is not the gradient of its forward."""
+    if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in examples):
+        return
+    for part in graph.modules():
+        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            name = getattr(node.target, "__name__", "")
+            if not torch.is_grad_enabled():
+                if name == "_set_grad_enabled" and node.args[0]:
+                    raise HologramError("the graph takes part in autograd where its caller does not")
+            elif name in ("autograd_function_apply", "_enter_inference_mode"):
+                raise HologramError(f"gradients are not those of the forward pass: the graph has {name}")
 
 
 def _is_weight(value):

@@ -4,7 +4,7 @@
 import torch
 
 from .. import _core
-from .._model import load
+from .._model import load, require_gradients
 from .._tree import leaves_of, unflatten
 from ._functions import untraced
 
@@ -20,6 +20,9 @@ class _Halves:
         self.inputs, self.outputs = parts["inputs"], parts["outputs"]
         self.notes = parts["notes"]
 
+
+# Where a compiled function calls torch.autograd.grad, dynamo would compile what that calls.
+_as_it_is = torch.compiler.disable
 
 NO_SECOND = "gradients of gradients are not supported by wrapped models; the ops of hologram.ops, hologram.nn and kernels have them"
 
@@ -61,6 +64,7 @@ class _Pullback(torch.autograd.Function):
     """The backward half of its first ``count`` arguments; the others are what those depend on, too."""
 
     @staticmethod
+    @_as_it_is
     def forward(half, count, *tensors):
         return tuple(half.backward._run_list(list(tensors[:count])))
 
@@ -89,6 +93,7 @@ class _Call(torch.autograd.Function):
         return outputs
 
     @staticmethod
+    @_as_it_is
     def backward(ctx, *gradients):
         with torch.no_grad():
             found = ctx.half.backward._run_list([*ctx.saved_tensors, *_seeds(ctx.half, gradients)])
@@ -117,6 +122,7 @@ class _Transformed(torch.autograd.Function):
         ctx.mark_non_differentiable(*(y for i, y in enumerate(output) if i not in ctx.half.outputs))
 
     @staticmethod
+    @_as_it_is
     def backward(ctx, *gradients):
         kept, tensors = ctx.saved_tensors[: ctx.kept], ctx.saved_tensors[ctx.kept :]
         own = [*kept, *_seeds(ctx.half, gradients)]
@@ -138,6 +144,7 @@ class Wrapped(torch.nn.Module):
     """
 
     def __init__(self, model, mode=None, **options):
+        require_gradients(model)
         super().__init__()
         self._model, self._mode, self._options = model, mode, options
         self._halves, self._names = {}, {}
