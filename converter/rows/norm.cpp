@@ -14,6 +14,7 @@ using Values = std::vector<Value>;
 Value reshape(const Value& x, Shape shape) {
   return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", shape}});
 }
+Value detach(const Value& x) { return x.graph()->call("detach", {x}); }
 
 // softmax(x, dim, dtype): x becomes `dtype` first; in torch an integer x without a dtype fails.
 void softmax_of(Call& call, std::string_view op) {
@@ -195,8 +196,9 @@ BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
   b.y = cast(out[0], b.n.dtype);
   if (training && b.running_mean) {
     call.note("batch_norm runs in training mode, as traced");
-    b.running_mean = cast(out[1], b.running_mean.dtype());
-    b.running_var = cast(out[2], b.running_var.dtype());
+    // PyTorch moves them outside of autograd.
+    b.running_mean = cast(detach(out[1]), b.running_mean.dtype());
+    b.running_var = cast(detach(out[2]), b.running_var.dtype());
   }
   return b;
 }
@@ -339,9 +341,9 @@ void instance_norm(Call& call) {
         g.call("var", {n.x}, {{"dim", dims}, {"correction", 1.0}, {"keepdim", false}});
     auto move = [&](std::string_view name, const Value& samples) {
       const Value old = call.tensor(name);
-      const Value now =
-          cast(g.call("mean", {samples}, {{"dim", std::vector<Dim>{0}}, {"keepdim", false}}),
-               old.dtype());
+      const Value now = cast(
+          g.call("mean", {detach(samples)}, {{"dim", std::vector<Dim>{0}}, {"keepdim", false}}),
+          old.dtype());
       call.write(call.ref(name),
                  g.call("add", {g.call("mul", {now, g.scalar(momentum, old.dtype())}),
                                 g.call("mul", {old, g.scalar(1 - momentum, old.dtype())})}));
