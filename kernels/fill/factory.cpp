@@ -44,13 +44,14 @@ Status linspace_prepare(PrepareContext& c) {
   return {};
 }
 
-// As torch: counted from the nearer end, so that both ends are exact. W: what it is computed in.
+// As torch: counted from the nearer end, so that both ends are exact, with one rounding for a product
+// and its sum. W: what it is computed in.
 template <class W, class Put>
 void linspace(W first, W last, int64_t begin, int64_t end, int64_t count, const Put& put) {
   const W step = count > 1 ? (last - first) / static_cast<W>(count - 1) : W{0};
   for (int64_t i = begin; i < end; ++i)
-    put(i, count == 1 || i < count / 2 ? first + step * static_cast<W>(i)
-                                       : last - step * static_cast<W>(count - i - 1));
+    put(i, count == 1 || i < count / 2 ? std::fma(step, static_cast<W>(i), first)
+                                       : std::fma(-step, static_cast<W>(count - i - 1), last));
 }
 
 // Of integers all is cut off, the ends first.

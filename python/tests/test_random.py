@@ -285,3 +285,16 @@ def test_compiled_programs():
             assert_near(ours.count, theirs.count, (seed, lines))
     torch._dynamo.reset()
     assert ran > 15
+
+
+def test_linspace_is_torchs_to_the_bit():
+    """But of 16 bits, which are rounded once here."""
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        dtype = choice(rng, DTYPES)
+        most = {torch.int8: 127, torch.uint8: 255}.get(dtype, 3e4)
+        ends = rng.uniform(0 if dtype == torch.uint8 else -most, most, 2)
+        start, end = (float(each) for each in (ends if rng.random() < 0.5 else ends.round()))
+        steps = int(choice(rng, [0, 1, 2, 3, 7, 10, 100, 1001]))
+        got = hg.ops.linspace(start, end, steps, dtype=str(dtype).removeprefix("torch."))
+        assert torch.equal(torch.as_tensor(got), torch.linspace(start, end, steps, dtype=dtype)), (start, end, steps, dtype)
