@@ -22,8 +22,8 @@ TensorData numbers(const Sizes& shape, uint64_t seed) {
   return data;
 }
 
-Arrays run(const Model& model, const Arrays& inputs) {
-  Result<Session> session = Session::create(model, {.threads = 1});
+Arrays run(const Model& model, const Arrays& inputs, uint64_t first_run = 0) {
+  Result<Session> session = Session::create(model, {.threads = 1, .first_run = first_run});
   EXPECT_TRUE(session.ok()) << session.status().message();
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Status set = session->set_input(static_cast<int>(i), inputs[i].tensor);
@@ -154,6 +154,35 @@ TEST(ForwardBackward, TrainingMovesTheRunningStatistics) {
         mean += x.tensor.as<float>()[i * 4 + j] * w.tensor.as<float>()[k * 4 + j] / 6;
     const double old = model.graph().states()[1].data.tensor.as<float>()[k];
     EXPECT_NEAR(forward[2].tensor.as<float>()[k], 0.9 * old + 0.1 * mean, 1e-5);
+  }
+}
+
+TEST(ForwardBackward, GradientsAreOfTheNumbersThatTheForwardPartDrew) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 5});
+  const Value once = g.call("dropout", {x}, {{"p", 0.5}, {"training", true}, {"stream", 1}});
+  const Value channels =
+      g.call("dropout", {reshape(once * x, {x.dim(0), 5, 1})},
+             {{"p", 0.25}, {"training", true}, {"channels", true}, {"stream", 2}});
+  g.output("y", reshape(channels, x.shape()) +
+                    g.call("rand", {}, {{"shape", x.shape()}, {"stream", 3}}) * x);
+  g.output("noise", g.call("rand", {}, {{"shape", x.shape()}, {"stream", 3}}));
+  const Model model = *Model::from_graph(std::move(g));
+  const Result<ForwardBackward> split =
+      split_gradients(model, {.mode = ForwardBackwardOptions::Mode::as_traced});
+  ASSERT_TRUE(split.ok()) << split.status().message();
+  const TensorData given = numbers({40, 5}, 3);
+  for (const uint64_t first : {0, 3, 4}) {
+    const Arrays forward = run(split->forward, {given}, first);
+    Arrays kept(forward.begin() + 2, forward.end());
+    kept.push_back(*TensorData::allocate(f32, {40, 5}));
+    std::fill_n(kept.back().tensor.as<float>(), 200, 1.0f);
+    const Arrays found = run(split->backward, kept);
+    for (int64_t i = 0; i < 200; ++i) {  // y = m x^2 + noise x
+      const float at = given.tensor.as<float>()[i], noise = forward[1].tensor.as<float>()[i];
+      const float squared = forward[0].tensor.as<float>()[i] - noise * at;
+      EXPECT_NEAR(found[0].tensor.as<float>()[i] * at, 2 * squared + noise * at, 1e-4) << i;
+    }
   }
 }
 

@@ -13,6 +13,7 @@
 #include "hg/session_pool.h"
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
+#include "lib/graph/draws.h"
 #include "lib/run/pool_batch.h"
 
 namespace hg {
@@ -65,15 +66,6 @@ Status check_rows(const Graph& graph) {
 
 Status closed() {
   return or_no_memory([] { return cancelled("the pool is closed"); });
-}
-
-bool draws(const Graph& graph) {
-  for (const Node& node : graph.nodes()) {
-    if (node.op->def.traits & kRandom) return true;
-    for (const auto& body : node.subgraphs)
-      if (draws(*body)) return true;
-  }
-  return false;
 }
 
 // Whether their rows may lie one behind the other.

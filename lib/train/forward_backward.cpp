@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The joint graph of a model and its gradients, cut behind the model's nodes. What crosses the cut
-// becomes outputs of one part and inputs of the other.
+// becomes outputs of one part and inputs of the other. Two sessions draw different numbers: what
+// gradients draw again, the first part draws for them.
 #include "hg/forward_backward.h"
 
 #include <algorithm>
 
 #include "lib/graph/border.h"
+#include "lib/graph/draws.h"
 #include "lib/graph/rewrite.h"
 #include "lib/graph/symbols.h"
 #include "lib/train/dependents.h"
@@ -30,7 +32,7 @@ class Split {
     states_to_inputs();
     cut_ = joint_.nodes().size();
     HG_TRY(differentiate());
-    find_crossing();
+    HG_TRY(find_crossing());
     HG_TRY_ASSIGN(Graph forward, forward_part());
     HG_TRY_ASSIGN(out_.forward, Model::from_graph(std::move(forward)));
     HG_TRY_ASSIGN(Graph backward, backward_part());
@@ -117,14 +119,19 @@ class Split {
     return joint_.take_status();
   }
 
+  // Whether a node is a part of the first graph: of the model, or the numbers that it drew.
+  bool is_forward_node(size_t node) const {
+    const Node& of = joint_.nodes()[node];
+    return node < cut_ || (draws(of) && of.inputs.empty());
+  }
   bool is_forward(ValueId id) const {
     const ValueInfo& info = joint_.value_info(id);
     return !is_seed(id) && info.state < 0 &&
-           (info.node < 0 || static_cast<size_t>(info.node) < cut_);
+           (info.node < 0 || is_forward_node(static_cast<size_t>(info.node)));
   }
 
   // Values of the forward part that the backward part reads, and inputs that its sizes come from.
-  void find_crossing() {
+  Status find_crossing() {
     std::vector<bool> is_read(joint_.value_count(), false);
     std::vector<bool> is_needed(joint_.nodes().size(), false);
     const auto read = [&](ValueId id) {
@@ -136,9 +143,12 @@ class Split {
     for (const ValueId id : gradients_) read(id);
     std::vector<std::string> symbols;
     for (size_t i = joint_.nodes().size(); i-- > cut_;) {
-      if (!is_needed[i]) continue;
-      collect_symbols(joint_.nodes()[i], symbols);
-      for (const ValueId id : joint_.nodes()[i].inputs) read(id);
+      if (!is_needed[i] || is_forward_node(i)) continue;
+      const Node& node = joint_.nodes()[i];
+      HG_CHECK(!draws(node), "the gradient of ", label(joint_, node),
+               " draws the numbers of the forward pass again, which a part of its own cannot");
+      collect_symbols(node, symbols);
+      for (const ValueId id : node.inputs) read(id);
     }
     for (const ValueId id : joint_.inputs()) {
       const Shape& shape = joint_.value_info(id).type.shape;
@@ -148,6 +158,7 @@ class Split {
     }
     for (ValueId id = 0; id < joint_.value_count(); ++id)
       if (is_read[id] && is_forward(id)) crossing_.push_back(id);
+    return {};
   }
 
   Result<Graph> forward_part() const {
@@ -179,7 +190,7 @@ class Split {
     for (const Value& seed : seeds_) body.inputs.push_back(seed.id());
     std::vector<Node> old = std::exchange(body.nodes, {});
     for (size_t i = 0; i < old.size(); ++i) {
-      if (i >= cut_) {
+      if (!is_forward_node(i)) {
         GraphAccess::push_node(graph, std::move(old[i]));
         continue;
       }
