@@ -433,5 +433,38 @@ TEST(Session, RandomNumbersDependOnSeedAndRunAlone) {
   EXPECT_NEAR(square, 1, 0.04);
 }
 
+// x, dropped out again and again until what is left has grown to 3.
+TEST(Session, SeedIsThatOfANewSession) {
+  Graph g;
+  const auto below = [](Graph& b, Value v) { return lt(b.call("amax", {v}), b.scalar(3.0)); };
+  const auto body = subgraph([&](Graph& b, Value v) {
+    const Value next = b.call("dropout", {v}, {{"p", 0.25}, {"training", true}, {"stream", 1}});
+    b.output("cond", below(b, next));
+    b.output("v", next);
+  });
+  const Value x = g.call("rand", {}, {{"shape", {64}}}) + 1;
+  const Value inputs[] = {below(g, x), x};
+  g.output("y", g.calls("while", inputs, {}, {body})[0]);
+  g.output("x", x);
+  const Model model = *Model::from_graph(std::move(g));
+  const auto draw = [](Session& session) {
+    EXPECT_TRUE(session.run().ok());
+    return std::pair(copy_of(*session.output("y")), copy_of(*session.output("x")));
+  };
+  Session fresh = *Session::create(model, {.threads = 1, .seed = 7});
+  const auto first = draw(fresh), second = draw(fresh);
+  EXPECT_NE(first, second);
+  EXPECT_NE(first.first, first.second);
+  for (const bool has_run : {false, true}) {
+    Session session = *Session::create(model, {.threads = 1, .seed = 1});
+    if (has_run) EXPECT_NE(draw(session), first);
+    session.seed(7);
+    EXPECT_EQ(draw(session), first);
+    EXPECT_EQ(draw(session), second);
+    session.seed(7);
+    EXPECT_EQ(draw(session), first);
+  }
+}
+
 }  // namespace
 }  // namespace hg

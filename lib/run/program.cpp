@@ -41,8 +41,7 @@ Program::Program(const SessionOptions& options, const Registry& registry,
   if (parallel_.run == nullptr)
     parallel_ =
         session_threads(options.threads > 0 ? options.threads : default_threads(), threads_);
-  random_.seed = options.seed;
-  random_.run = options.first_run;
+  random_ = {.seed = options.seed, .run = options.first_run};
   if (options.device == Device::vulkan)
     device_ = std::make_unique<DeviceSide>(options_.gpu.backend_, graph_.inputs().size(),
                                            options.arena_observer);
@@ -169,6 +168,14 @@ void Program::release_memory() {
   for (const auto& control : controls_)
     if (control != nullptr)
       for (const auto& body : control->bodies()) body->release_memory();
+}
+
+void Program::seed(uint64_t seed) {
+  options_.seed = seed;  // of bodies that are still to be made
+  random_ = {.seed = seed, .run = options_.first_run};
+  for (const auto& control : controls_)
+    if (control != nullptr)
+      for (const auto& body : control->bodies()) body->seed(seed);
 }
 
 void Program::set_outer_sizes(const Bindings& sizes) {

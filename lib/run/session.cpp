@@ -254,6 +254,8 @@ Result<std::optional<StepRow>> Session::step() {
 
 void Session::release_memory() { body_->program->release_memory(); }
 
+void Session::seed(uint64_t seed) { body_->program->seed(seed); }
+
 Result<Tensor> Session::output(std::string_view name) const {
   return or_no_memory([&]() -> Result<Tensor> {
     HG_TRY_ASSIGN(const int index, find_output(name));

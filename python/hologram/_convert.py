@@ -276,7 +276,7 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
         each._backward_hooks for each in module.parameters()
     ):
         own.add("a hook of backward")
-    with torch.no_grad(), _watched(torch, own):
+    with torch.no_grad(), torch.random.fork_rng(devices=()), _watched(torch, own):
         result = copy.deepcopy(module)(*args, **kwargs)
     if not all(same(torch, a, b) for a, b in zip(given, before)):
         raise UnsupportedError("the module writes to its inputs, which a model does not")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/calls.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -99,7 +100,31 @@ void Calls::release(std::unique_ptr<Lent> lent) {
   free_.push_back(std::move(lent));
 }
 
-std::vector<nb::object> Calls::run(std::span<const Tensor> inputs, nb::handle out, Kind kind) {
+namespace {
+
+bool draws_numbers(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    const AttrReader attrs(node.op, node.attrs);
+    const bool is_idle = node.op->name() == "dropout" && !attrs.flag("training");
+    if ((node.op->def.traits & kRandom) != 0 && !is_idle) return true;
+    for (const auto& body : node.subgraphs)
+      if (draws_numbers(*body)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Calls::draws() const { return draws_numbers(model_.graph()); }
+
+void Calls::seed(uint64_t seed) {
+  const std::scoped_lock lock(mutex_);
+  options_.seed = seed;
+  for (const auto& lent : free_) lent->session.seed(seed);
+}
+
+std::vector<nb::object> Calls::run(std::span<const Tensor> inputs, nb::handle out, Kind kind,
+                                   std::optional<uint64_t> seed) {
   const size_t count = is_open_.size();
   std::vector<Borrowed> given;
   std::vector<nb::object> results(count);
@@ -107,6 +132,7 @@ std::vector<nb::object> Calls::run(std::span<const Tensor> inputs, nb::handle ou
   std::unique_ptr<Lent> lent = acquire(inputs);
   // A session that failed is let go of: whatever it borrowed ends with it.
   Session& session = lent->session;
+  if (seed) session.seed(*seed);
   bool is_known = lent->inputs.size() == inputs.size() && lent->outputs.size() == count;
   lent->inputs.resize(inputs.size());
   lent->is_bound.resize(count);
@@ -389,7 +415,7 @@ void bind_calls(nb::module_& m) {
           "Devices, kernels and passes, as text.")
       .def(
           "_run_list",
-          [](Calls& calls, const nb::list& tensors) {
+          [](Calls& calls, const nb::list& tensors, std::optional<uint64_t> seed) {
             std::vector<Borrowed> inputs;
             std::vector<Tensor> seen;
             for (const nb::handle each : tensors) {
@@ -397,10 +423,15 @@ void bind_calls(nb::module_& m) {
               seen.push_back(inputs.back().tensor);
             }
             nb::list out;
-            for (nb::object& each : calls.run(seen, nb::handle(), Kind::torch)) out.append(each);
+            for (nb::object& each : calls.run(seen, nb::handle(), Kind::torch, seed))
+              out.append(each);
             return out;
           },
+          nb::arg("tensors"), nb::arg("seed").none() = nb::none(),
           "Torch tensors in the order of the inputs; the outputs as a list of them.")
+      .def("seed", &Calls::seed, nb::arg("seed"),
+           "Random ops draw from the next call on as those of a new session with this seed.")
+      .def_prop_ro("_draws", &Calls::draws)
       .def("_rows", &Calls::profile)
       .def("tuning", &Calls::tuning, "What autotune=True measured so far, for the option tuning=.")
       .def("_set_rebuild", &Calls::set_rebuild, nb::arg("rebuild").none())

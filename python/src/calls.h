@@ -26,8 +26,13 @@ class Calls {
   // `out`: an array, or a sequence of them and of None, for each output.
   // `named` may be null.
   nb::object call(nb::handle arguments, nb::handle named);
-  // The same for tensors in the order of the inputs, outputs as a list.
-  std::vector<nb::object> run(std::span<const Tensor> inputs, nb::handle out, Kind kind);
+  // The same for tensors in the order of the inputs, outputs as a list. `seed`: of what it draws.
+  std::vector<nb::object> run(std::span<const Tensor> inputs, nb::handle out, Kind kind,
+                              std::optional<uint64_t> seed = {});
+  // Whether a run draws random numbers.
+  bool draws() const;
+  // As Session::seed, for calls that begin from now on.
+  void seed(uint64_t seed);
 
   // What is needed before anything runs: of these sizes, or of those of the last call.
   Memory memory(const nb::dict& dims);

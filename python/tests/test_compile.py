@@ -110,6 +110,49 @@ def test_no_gradient_passes_through_running_statistics(kind, size):
     torch.testing.assert_close(nets[0].state_dict(), nets[1].state_dict())
 
 
+class Dropped(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.dropout(x * 2, 0.5, training=True) * x
+
+
+@pytest.mark.parametrize("way", ["compile", "wrap"])
+def test_gradients_are_of_the_numbers_that_were_drawn(way):
+    net, x = Dropped(), torch.ones(200, requires_grad=True)
+    run = torch.compile(net, backend="hologram") if way == "compile" else hg.torch.wrap(hg.convert(net, torch.ones(200)))
+    if way == "compile":
+        assert hg.torch.explain(net, x).converted == 1
+    results = [run(x) for _ in range(3)]
+    for each in (results[1], results[0], results[2]):
+        x.grad = None
+        each.sum().backward()
+        assert torch.equal(each != 0, x.grad != 0)
+
+
+@pytest.mark.parametrize("way", ["compile", "wrap"])
+@pytest.mark.parametrize("mode", [True, False])
+def test_manual_seed_decides_what_is_drawn(way, mode):
+    net, x = Dropped(), torch.ones(200, requires_grad=True)
+    run = torch.compile(net, backend="hologram") if way == "compile" else hg.torch.wrap(hg.convert(net, torch.ones(200)))
+
+    def draw(seed):
+        torch.manual_seed(seed)
+        return [run(x).tolist() for _ in range(2)]
+
+    with torch.set_grad_enabled(mode):
+        first = draw(3)
+        assert first[0] != first[1]
+        assert draw(3) == first
+        assert draw(4) != first
+
+
+def test_what_draws_nothing_leaves_torchs_generator():
+    net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout()).eval()
+    state = torch.get_rng_state()
+    torch.compile(net, backend="hologram")(torch.ones(2, 4))
+    hg.convert(Dropped(), torch.ones(4))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_a_gradient_that_is_taken_inside():
     def slope(x, y):
         with torch.enable_grad():

@@ -53,6 +53,10 @@ def test_seeds_decide_what_is_drawn():
     assert first == runs(seed=3) and first[0] != first[1]
     assert first != runs(seed=4)
     assert runs(seed=3, first_run=1)[:2] == first[1:]
+    session = model.session(seed=4)
+    session(x)
+    session.seed(3)
+    assert [session(x).tolist() for _ in range(3)] == first
 
 
 def test_a_session_that_cannot_be_fails_at_once(small):

@@ -132,6 +132,8 @@ class Session {
   // Gives back the memory of the arenas, here and on a device; outputs end. Plans stay, and the
   // next run allocates again.
   void release_memory();
+  // Random ops draw from now on as those of a new session with this seed.
+  void seed(uint64_t seed);
   // A contiguous or strided view into the session's memory, valid until the next run or plan; or
   // into what set_output() gave.
   Result<Tensor> output(std::string_view name) const;

@@ -10,7 +10,7 @@ from .._check import same
 from .._convert import convert
 from .._core import Graph
 from .._errors import HologramError
-from ._wrap import Wrapped
+from ._wrap import Wrapped, run_seeded
 
 _log = None  # what explain() is listening to
 
@@ -53,7 +53,8 @@ class _Graph:
         self.outputs = [list(outputs).index(each) for each in outputs]  # the first of equal ones
         self.strides = []  # of results, None where they are contiguous
         try:
-            self._convert(examples)
+            with torch.random.fork_rng(devices=()):
+                self._convert(examples)
         except HologramError as error:
             self.reason, self.ops = str(error), list(getattr(error, "ops", []))
         except Exception as error:  # whatever cannot be captured runs as it did
@@ -94,7 +95,7 @@ class _Graph:
             out = self.run(*tensors)
         else:
             with torch.no_grad():
-                out = self.plain(*tensors)
+                out = run_seeded(self.plain, tensors) if self.plain._draws else self.plain(*tensors)
         out = out if isinstance(out, (tuple, list)) else (out,)
         with torch.no_grad():
             for i, value in zip(self.written, out[len(self.outputs) :]):
@@ -105,6 +106,8 @@ class _Graph:
     @property
     def is_pure(self):
         """Whether the session alone is the graph: it takes all arguments, and gives what the graph does."""
+        if self.plain._draws:
+            return False
         return not (self.written or self.frozen or any(self.strides)) and self.outputs == list(range(len(self.outputs)))
 
 
@@ -131,7 +134,7 @@ def _is_weight(value):
 def _probed(graph, given):
     """Places of the tensors that the graph writes to, and the strides of its results, None for contiguous ones; raises
     where a result shares memory with an argument."""
-    with torch.inference_mode(False), torch.no_grad(), torch.random.fork_rng(devices=()):
+    with torch.inference_mode(False), torch.no_grad():
         probes = [each.clone() if isinstance(each, torch.Tensor) else each for each in given]
         before = {i: each._version for i, each in enumerate(probes) if isinstance(each, torch.Tensor)}
         results = graph(*probes)

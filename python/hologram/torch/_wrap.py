@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model as a torch.nn.Module, forward and backward run by the library."""
 
+import functools
+
 import torch
 
 from .. import _core
 from .._model import load, require_gradients
 from .._tree import leaves_of, unflatten
 from ._functions import untraced
+
+
+def run_seeded(session, tensors):
+    """The results of a session that draws random numbers, whose seed comes from torch's generator: torch.manual_seed sets it."""
+    return session._run_list(tensors, int(torch.empty((), dtype=torch.int64).random_()))
 
 
 class _Halves:
@@ -19,6 +26,7 @@ class _Halves:
         self.states, self.updated, self.trained = parts["states"], parts["updated"], parts["trained"]
         self.inputs, self.outputs = parts["inputs"], parts["outputs"]
         self.notes = parts["notes"]
+        self.run = functools.partial(run_seeded, self.forward) if self.forward._draws else self.forward._run_list
 
 
 # Where a compiled function calls torch.autograd.grad, dynamo would compile what that calls.
@@ -83,7 +91,7 @@ class _Call(torch.autograd.Function):
     @staticmethod
     def forward(ctx, half, counts, sink, *tensors):
         n_outputs, n_inputs = counts
-        results = half.forward._run_list(list(tensors))
+        results = half.run(list(tensors))
         split = n_outputs + len(half.updated)
         sink.extend(results[n_outputs:split])
         ctx.half, ctx.n_inputs = half, n_inputs
@@ -111,7 +119,7 @@ class _Transformed(torch.autograd.Function):
     @staticmethod
     def forward(half, n_outputs, *tensors):
         with untraced():
-            return tuple(half.forward._run_list(list(tensors)))
+            return tuple(half.run(list(tensors)))
 
     @staticmethod
     def setup_context(ctx, inputs, output):
