@@ -163,6 +163,81 @@ TEST(Gradients, WalkBackOverTheRoundsOfALoop) {
   }
 }
 
+// while sum(v) < 100: v = dropout(v^2) + sin(v) + 2 v + a normal number, and then a branch that
+// drops out: the gradient is of the numbers that the forward pass drew, run by run.
+TEST(Gradients, WalkBackOverWhatALoopDrew) {
+  Graph g;
+  const Value x = g.input("x", f64, {"n"});
+  const auto below = [](Graph& b, Value v) { return lt(sum(v), b.scalar(100.0, f64)); };
+  const auto dropped = [](const Value& v, int64_t stream) {
+    return v.graph()->call("dropout", {v}, {{"p", 0.25}, {"training", true}, {"stream", stream}});
+  };
+  auto body = std::make_shared<Graph>();
+  const Value v = body->input("v", f64, {"n"});
+  const Value noise =
+      body->call("randn", {}, {{"shape", v.shape()}, {"dtype", f64}, {"stream", 2}});
+  const Value next = dropped(v * v, 1) + sin(v) + v * 2 + noise * v;
+  body->output("", below(*body, next));
+  body->output("", next);
+  const Value inputs[] = {below(g, x), x};
+  const Value loop = g.calls("while", inputs, {}, {body})[0];
+  std::vector<std::shared_ptr<Graph>> branches;
+  for (const int64_t stream : {3, 4}) {
+    branches.push_back(std::make_shared<Graph>());
+    const Value u = branches.back()->input("u", f64, {"n"});
+    branches.back()->output("", dropped(u * u, stream));
+  }
+  const Value y =
+      sum(g.calls("if", std::vector{gt(sum(loop), g.scalar(150.0, f64)), loop}, {}, branches)[0]);
+  g.output("y", y);
+  g.output("dx", gradients(y, {x})[0]);
+  const Model model = *Model::from_graph(std::move(g));
+
+  const std::vector<double> start = {0.3, 0.5, 0.7, 1.1, 0.2};
+  // y and dx, of a run that others came before, whose loops took other numbers of rounds.
+  const auto evaluated = [&](std::vector<double> at, int before) {
+    Session session = *Session::create(model, {.threads = 1, .seed = 5});
+    std::vector<double> other = {3, 20, 60, 4, 5};
+    EXPECT_TRUE(session.set_input(0, view(other, {5})).ok());
+    for (int i = 0; i < before; ++i) EXPECT_TRUE(session.run().ok());
+    EXPECT_TRUE(session.set_input(0, view(at, {5})).ok());
+    EXPECT_TRUE(session.run().ok());
+    std::vector<double> result = {*session.output(0)->as<double>()};
+    for (int i = 0; i < 5; ++i) result.push_back(session.output(1)->as<double>()[i]);
+    return result;
+  };
+  for (const int before : {0, 1, 4}) {
+    const std::vector<double> found = evaluated(start, before);
+    for (size_t i = 0; i < start.size(); ++i) {
+      constexpr double kStep = 1e-6;
+      std::vector<double> more = start, less = start;
+      more[i] += kStep;
+      less[i] -= kStep;
+      const double slope = (evaluated(more, before)[0] - evaluated(less, before)[0]) / (2 * kStep);
+      EXPECT_NEAR(found[i + 1], slope, 1e-4 * std::max(1.0, std::abs(slope))) << before << " " << i;
+    }
+  }
+}
+
+TEST(Gradients, OfALoopThatDrawsInABranchAreRefused) {
+  Graph g;
+  auto branch = std::make_shared<Graph>(), body = std::make_shared<Graph>();
+  const Value u = branch->input("u", f64, {4});
+  branch->output("", branch->call("dropout", {u}, {{"training", true}}));
+  const Value v = body->input("v", f64, {4});
+  const Value next = body->calls("if", std::vector{gt(sum(v), body->scalar(0.0, f64)), v}, {},
+                                 {branch, branch})[0];
+  body->output("", lt(sum(next), body->scalar(9.0, f64)));
+  body->output("", next);
+  const Value x = g.input("x", f64, {4});
+  const Value y =
+      sum(g.calls("while", std::vector{gt(sum(x), g.scalar(0.0, f64)), x}, {}, {body})[0]);
+  gradients(y, {x});
+  const std::string message(g.take_status().message());
+  EXPECT_NE(message.find("there is no gradient through a loop in which if"), std::string::npos)
+      << message;
+}
+
 // h = relu(x_t + w h) over any number of steps, and against their order.
 TEST(Gradients, WalkBackOverSequencesOfAnyLength) {
   for (const DType dtype : {f32, f16})

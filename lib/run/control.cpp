@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "lib/graph/split_mix.h"
 #include "lib/run/extent.h"
 #include "lib/run/program.h"
 
@@ -43,8 +44,17 @@ Result<std::unique_ptr<Control>> Control::create(const Node& node, SessionOption
   return control;
 }
 
-Status Control::run(const Step& step, std::span<const Tensor> inputs, const Bindings& sizes) {
-  for (const auto& body : bodies_) body->set_outer_sizes(sizes);
+// What bodies draw is decided by the run around them and their round, not by what ran before: a
+// loop that is run again, as gradients do, draws the same numbers.
+Status Control::run(const Step& step, std::span<const Tensor> inputs, const Bindings& sizes,
+                    const RandomState& around) {
+  uint64_t state = around.run;
+  state = around.seed + split_mix(state);
+  const RandomState random = {.seed = split_mix(state), .run = 0};
+  for (const auto& body : bodies_) {
+    body->set_outer_sizes(sizes);
+    body->set_random(random);
+  }
   const Status status = is_loop_ ? run_while(step, inputs) : run_if(step, inputs);
   if (!status.ok()) return Status(status.code(), str_cat(step.label, ": ", status.message()));
   return {};

@@ -9,6 +9,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "hg/kernel.h"
 #include "hg/options.h"
 #include "lib/plan/plan.h"
 #include "lib/run/memory.h"
@@ -35,7 +36,9 @@ class Control {
   ~Control();
 
   // What results() are then lies in the bodies, or in what this keeps, until the next run.
-  Status run(const Step& step, std::span<const Tensor> inputs, const Bindings& sizes);
+  // `around`: what the program around draws from.
+  Status run(const Step& step, std::span<const Tensor> inputs, const Bindings& sizes,
+             const RandomState& around);
   std::span<const Tensor> results() const { return results_; }
 
   std::span<const std::unique_ptr<Program>> bodies() const { return bodies_; }

@@ -170,14 +170,6 @@ void Program::release_memory() {
       for (const auto& body : control->bodies()) body->release_memory();
 }
 
-void Program::seed(uint64_t seed) {
-  options_.seed = seed;  // of bodies that are still to be made
-  random_ = {.seed = seed, .run = options_.first_run};
-  for (const auto& control : controls_)
-    if (control != nullptr)
-      for (const auto& body : control->bodies()) body->seed(seed);
-}
-
 void Program::set_outer_sizes(const Bindings& sizes) {
   if (sizes == outer_sizes_) return;
   outer_sizes_ = sizes;

@@ -58,8 +58,8 @@ class Program {
   Result<std::optional<StepRow>> step();
   // As Session::release_memory, of bodies too.
   void release_memory();
-  // As Session::seed, of bodies too.
-  void seed(uint64_t seed);
+  // As Session::seed.
+  void seed(uint64_t seed) { random_ = {.seed = seed, .run = options_.first_run}; }
   // Runs on memory named at each call, for calls that take less time than what run() looks after.
   // Allowed where can_run_on() says so: a planned program of one part whose steps are kernels of
   // the CPU, each output in memory of its own. Inputs are contiguous, outputs too and 64-byte

@@ -290,7 +290,7 @@ Status Program::run_step(ReadyPlan& ready, size_t index) {
 }
 
 Status Program::run_control(const Step& step, const RunContext& context, const Bindings& sizes) {
-  return controls_[step.node]->run(step, context.inputs, sizes);
+  return controls_[step.node]->run(step, context.inputs, sizes, random_);
 }
 
 Status Program::failure(const Step& step) {

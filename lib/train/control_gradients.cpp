@@ -5,6 +5,7 @@
 
 #include "hg/train.h"
 #include "lib/graph/access.h"
+#include "lib/graph/draws.h"
 #include "lib/graph/rewrite.h"
 
 namespace hg {
@@ -69,12 +70,15 @@ class OfIf {
   const std::vector<bool>& needs_;
 };
 
-// Adds the nodes of a subgraph to `to`, with these inputs; returns what it gives.
-std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value>& inputs) {
-  std::vector<Value> values(body.value_count());
+// Adds the nodes of a subgraph to `to`, with these inputs; returns what it gives. `values` are
+// those of the subgraph by their ids; nodes whose results are there already are not added.
+std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value>& inputs,
+                           std::vector<Value>& values) {
+  values.resize(body.value_count());
   for (size_t i = 0; i < inputs.size(); ++i) values[body.inputs()[i]] = inputs[i];
   for (const State& state : body.states()) values[state.value] = to.constant(state.data);
   for (const Node& node : body.nodes()) {
+    if (values[node.outputs[0]]) continue;
     std::vector<Value> xs;
     for (const ValueId id : node.inputs) xs.push_back(id == kNoValue ? Value() : values[id]);
     to.set_origin(node.origin);
@@ -85,9 +89,15 @@ std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value
   for (const auto& [name, id] : body.outputs()) outputs.push_back(values[id]);
   return outputs;
 }
+std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value>& inputs) {
+  std::vector<Value> values;
+  return inlined(to, body, inputs, values);
+}
 
 // while(cond, values, captures) -> values: a first loop counts the rounds, a second one keeps what
-// each round began with in stacks of [rounds, ...], and a third one walks back over them.
+// each round began with, and drew at random, in stacks of [rounds, ...], and a third one walks back
+// over them. Rounds of one loop draw the same numbers wherever it is run again from its first
+// round.
 class OfWhile {
  public:
   OfWhile(Graph& graph, const Node& node, const std::vector<Value>& douts,
@@ -108,6 +118,7 @@ class OfWhile {
     if (!GraphAccess::fresh_symbols(graph_, node_).empty())
       return unsupported(label(graph_, node_),
                          ": there is no gradient through a loop in which a size changes");
+    HG_TRY(find_draws());
     const Value rounds = count_rounds();
     HG_TRY(graph_.take_status());
     const Value zeros = graph_.call(
@@ -124,6 +135,24 @@ class OfWhile {
   }
 
  private:
+  // What draws at random becomes nodes that do nothing else.
+  Status find_draws() {
+    HG_TRY(rewrite(body_, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
+      if ((node.op->def.traits & kRandom) == 0 || node.inputs.empty() || !node.op->def.expand)
+        return std::optional<std::vector<Value>>();
+      HG_TRY_ASSIGN(std::vector<Value> made, GraphAccess::expand(body_, node));
+      return std::optional(std::move(made));
+    }));
+    for (const Node& inner : body_.nodes()) {
+      if (!draws(inner)) continue;
+      if (!inner.subgraphs.empty() || !inner.inputs.empty())
+        return unsupported(label(graph_, node_), ": there is no gradient through a loop in which ",
+                           label(body_, inner), " draws random numbers");
+      drawn_.insert(drawn_.end(), inner.outputs.begin(), inner.outputs.end());
+    }
+    return {};
+  }
+
   // Inputs like these, in a subgraph.
   static std::vector<Value> inputs_like(Graph& g, const std::vector<Value>& values) {
     std::vector<Value> inputs;
@@ -168,16 +197,23 @@ class OfWhile {
       type.shape.insert(type.shape.begin(), length_);
       empty.push_back(filled(graph_, 0, type));
     }
+    for (const ValueId id : drawn_) {
+      TensorType type = body_.value_info(id).type;
+      type.shape.insert(type.shape.begin(), length_);
+      empty.push_back(filled(graph_, 0, type));
+    }
     auto g = std::make_shared<Graph>(graph_.registry());
     const std::vector<Value> values = inputs_like(*g, values_);
     const Value i = g->input("", i64, {});
     const std::vector<Value> stacks = inputs_like(*g, empty);
     const std::vector<Value> captures = inputs_like(*g, captures_);
     const Value at = g->input("", i64, {length_});
-    for (const Value& y : inlined(*g, body_, joined(values, captures))) g->output("", y);
+    std::vector<Value> inside;
+    for (const Value& y : inlined(*g, body_, joined(values, captures), inside)) g->output("", y);
     g->output("", g->call("add", {i, g->scalar(int64_t{1}, i64)}));
-    for (size_t k = 0; k < values.size(); ++k)
-      g->output("", stored(*g, stacks[k], at, i, values[k]));
+    std::vector<Value> kept = values;
+    for (const ValueId id : drawn_) kept.push_back(inside[id]);
+    for (size_t k = 0; k < kept.size(); ++k) g->output("", stored(*g, stacks[k], at, i, kept[k]));
     if (!g->status().ok()) {
       graph_.fail(g->status());
       return;
@@ -208,11 +244,15 @@ class OfWhile {
     const std::vector<Value> constants = inputs_like(*g, captures_);
     const Value round = g->call("sub", {before[0], g->scalar(int64_t{1}, i64)});
     const Value pick = g->call("reshape", {round}, {{"shape", Attr({Dim(1)})}});
-    std::vector<Value> began;
-    for (size_t k = 0; k < carried_; ++k)
-      began.push_back(g->call("reshape", {g->call("index_select", {stacks[k], pick}, {{"dim", 0}})},
-                              {{"shape", values_[k].shape()}}));
-    const std::vector<Value> gave = inlined(*g, body_, joined(began, constants));
+    const auto picked = [&](size_t k, const Shape& shape) {
+      return g->call("reshape", {g->call("index_select", {stacks[k], pick}, {{"dim", 0}})},
+                     {{"shape", shape}});
+    };
+    std::vector<Value> began, inside(body_.value_count());
+    for (size_t k = 0; k < carried_; ++k) began.push_back(picked(k, values_[k].shape()));
+    for (size_t k = 0; k < drawn_.size(); ++k)
+      inside[drawn_[k]] = picked(carried_ + k, body_.value_info(drawn_[k]).type.shape);
+    const std::vector<Value> gave = inlined(*g, body_, joined(began, constants), inside);
     HG_TRY(g->take_status());
     std::vector<Value> ys, wrt;
     for (const size_t k : values) {
@@ -245,7 +285,8 @@ class OfWhile {
   const Node& node_;
   const std::vector<Value>& douts_;
   const std::vector<bool>& needs_;
-  const Graph& body_;
+  Graph body_;
+  std::vector<ValueId> drawn_;  // values of the body
   size_t carried_ = 0;
   std::vector<Value> cond_, values_, captures_, stacks_;
   Dim length_;
