@@ -186,6 +186,36 @@ TEST(ForwardBackward, GradientsAreOfTheNumbersThatTheForwardPartDrew) {
   }
 }
 
+// The sum of the first so many rows of w as x has positive elements, times x.
+TEST(ForwardBackward, SizesThatDataDecidesAreHandedOver) {
+  Graph g;
+  const Value x = g.input("x", f32, {5}), w = g.parameter("w", numbers({9, 3}, 1));
+  const Value places = g.call("nonzero", {gt(x, g.scalar(0.0))});
+  const Value rows = g.call("slice", {w}, {{"dim", 0}, {"start", 0}, {"end", places.dim(0)}});
+  g.output("y", sum(rows * rows) * sum(x));
+  const Model model = *Model::from_graph(std::move(g));
+  const Result<ForwardBackward> split = split_gradients(model);
+  ASSERT_TRUE(split.ok()) << split.status().message();
+  const TensorData& weight = model.graph().states()[0].data;
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    const TensorData given = numbers({5}, seed);
+    int64_t count = 0;
+    float total = 0;
+    for (int64_t i = 0; i < 5; ++i) {
+      count += given.tensor.as<float>()[i] > 0;
+      total += given.tensor.as<float>()[i];
+    }
+    const Arrays forward = run(split->forward, {given, weight});
+    Arrays kept(forward.begin() + 1, forward.end());
+    kept.push_back(*TensorData::allocate(f32, {}));
+    *kept.back().tensor.as<float>() = 1;
+    const Arrays found = run(split->backward, kept);
+    for (int64_t i = 0; i < 27; ++i)
+      EXPECT_NEAR(found[1].tensor.as<float>()[i],
+                  i < 3 * count ? 2 * total * weight.tensor.as<float>()[i] : 0, 1e-5);
+  }
+}
+
 TEST(ForwardBackward, WhatHasNoGradientIsNamed) {
   Graph g;
   const Value x = g.input("x", f32, {4});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers. They depend on the session's seed, the number of the run, the node's `stream` and
-// the element's index alone: not on threads or device. Give every node a stream of its own.
+// Random numbers. They depend on the session's seed, the number of the run (in a loop, of the round),
+// the node's `stream` and the element's index alone: not on threads or device. Give every node a
+// stream of its own.
 #include "hg/op.h"
 #include "lib/table/rows.h"
 
