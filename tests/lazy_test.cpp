@@ -191,6 +191,28 @@ TEST(Lazy, LeavesAreReadByEachRun) {
   EXPECT_EQ(values(named * 2), (Numbers{10, 12}));
 }
 
+TEST(Lazy, EachRunDrawsNumbersOfItsOwn) {
+  const auto draw = [](uint64_t seed) {
+    const Lazy lazy(SessionOptions{.seed = seed});
+    const Var x(array_of<float>(std::vector<float>(64, 1), {64}), lazy);
+    const Var once = lazy::dropout(x, 0.5, true), other = lazy::dropout(x, 0.5, true) * 1;
+    std::vector<Numbers> all = {values(once), values(other), values(once)};
+    const Var slope = grad(lazy::sum(once, {}), x);
+    const Result<std::vector<Array>> both = evaluate({once, slope});
+    EXPECT_TRUE(both.ok()) << both.status().message();
+    EXPECT_EQ(numbers((*both)[0]), numbers((*both)[1]));  // of one run
+    all.push_back(numbers((*both)[0]));
+    return all;
+  };
+  const std::vector<Numbers> first = draw(1), second = draw(2);
+  EXPECT_EQ(draw(1), first);
+  for (size_t i = 0; i < first.size(); ++i)
+    for (size_t j = 0; j < first.size(); ++j) {
+      EXPECT_NE(first[i], second[j]);
+      if (i != j) EXPECT_NE(first[i], first[j]);
+    }
+}
+
 // -- What it is before it runs --------------------------------------------------------------------
 
 TEST(Lazy, TypesAndErrorsAreKnownBefore) {
@@ -297,8 +319,7 @@ TEST(Lazy, JacobianHvpAndVjp) {
   const Var seed(array_of<double>({10, 100, 1000}, {3}));
   EXPECT_EQ(values(vjp({&y, 1}, {&x, 1}, {&seed, 1})[0]), (Numbers{20, 400, 6000}));
   EXPECT_EQ(values(jvp({&y, 1}, {&x, 1}, {&seed, 1})[0]), (Numbers{20, 400, 6000}));
-  EXPECT_EQ(values(jvp(std::vector{y, lazy::sum(y, {})}, {&x, 1}, {&seed, 1})[1]),
-            (Numbers{6420}));
+  EXPECT_EQ(values(jvp(std::vector{y, lazy::sum(y, {})}, {&x, 1}, {&seed, 1})[1]), (Numbers{6420}));
   // Of a part of a product with the Jacobian: again an expression.
   const Var along = jvp({&y, 1}, {&x, 1}, {&seed, 1})[0];
   EXPECT_EQ(values(jvp({&along, 1}, {&x, 1}, {&seed, 1})[0]), (Numbers{200, 20000, 2000000}));

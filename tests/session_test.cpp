@@ -433,6 +433,23 @@ TEST(Session, RandomNumbersDependOnSeedAndRunAlone) {
   EXPECT_NEAR(square, 1, 0.04);
 }
 
+TEST(Session, RandomOpsHaveStreamsOfTheirOwn) {
+  Graph g;
+  const Value ones = g.constant(*TensorData::allocate(f32, {500})) + 1;
+  g.output("", rand(g, {500}) - rand(g, {500}));
+  g.output("", randn(g, {500}) - randn(g, {500}));
+  g.output("", dropout(ones, 0.5, true) - dropout(ones, 0.5, true));
+  g.output("", rand(g, {500}, f32, 3) - rand(g, {500}, f32, 3));
+  const Model model = *Model::from_graph(std::move(g));
+  Session session = *Session::create(model, {.threads = 1});
+  ASSERT_TRUE(session.run().ok());
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<float> y = copy_of(*session.output(i));
+    const auto equal = std::count(y.begin(), y.end(), 0.0f);
+    EXPECT_TRUE(i == 3 ? equal == 500 : equal < 320) << i << " " << equal;
+  }
+}
+
 // x, dropped out again and again until what is left has grown to 3.
 TEST(Session, SeedIsThatOfANewSession) {
   Graph g;

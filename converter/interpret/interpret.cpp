@@ -90,6 +90,16 @@ void guard_unused(Graph& graph) {
   }
 }
 
+// Nodes of two branches or loops draw different numbers, too: streams are counted over all of them.
+void number_draws(Graph& graph, int64_t& next) {
+  for (Node& node : GraphAccess::body(graph).nodes) {
+    if ((node.op->def.traits & kRandom) != 0)
+      if (const int at = node.op->signature.find_attribute("stream"); at >= 0)
+        node.attrs[at] = Attr(next++);
+    for (const auto& body : node.subgraphs) number_draws(*body, next);
+  }
+}
+
 }  // namespace
 
 Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs,
@@ -469,6 +479,8 @@ Imported import_program(const ScriptProgram& program, std::span<const InputSpec>
   Imported result;
   Graph graph(registry);
   Interpreter(program, inputs, graph, result).run();
+  int64_t draws = 0;
+  number_draws(graph, draws);
   result.graph = std::move(graph);
   return result;
 }

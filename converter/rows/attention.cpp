@@ -114,9 +114,7 @@ void scaled_dot_product_attention(Call& call) {
                              ? call.real("scale")
                              : 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
     const Value weights = attention_weights(g, q, k, mask, scale, call.flag("is_causal", false));
-    const Value kept =
-        g.call("dropout", {weights},
-               {{"p", p}, {"training", true}, {"stream", static_cast<int64_t>(g.nodes().size())}});
+    const Value kept = g.call("dropout", {weights}, {{"p", p}, {"training", true}});
     return call.returns(g.call("matmul", {kept, v}));
   }
   const NamedAttrs attrs = attention_attrs(call, call.flag("is_causal", false));

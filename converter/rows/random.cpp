@@ -8,17 +8,13 @@
 namespace hg::convert::rows {
 namespace {
 
-// A number of its own for each node that draws.
-Dim next_stream(Call& call) { return static_cast<int64_t>(call.graph().nodes().size()); }
-
 // p, and whether the call is in training mode: the op keeps both, since a trainer may switch it.
 void dropout_of(Call& call, bool channels) {
   const Value x = call.tensor(call.find("input") != nullptr ? "input" : "self");
   if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
   const bool training = call.flag("train", true);
   const double p = call.real("p");
-  const NamedAttrs attrs = {
-      {"p", p}, {"training", training}, {"channels", channels}, {"stream", next_stream(call)}};
+  const NamedAttrs attrs = {{"p", p}, {"training", training}, {"channels", channels}};
   const auto drop = [attrs](Value value) { return value.graph()->call("dropout", {value}, attrs); };
   if (training && p > 0) {
     call.note("dropout runs in training mode, as traced");
@@ -48,7 +44,7 @@ void alpha_dropout_of(Call& call, bool features) {
   Shape shape = x.shape();
   if (features && shape.size() < 2) call.refuse("input", "has no dim of channels");
   for (size_t d = 2; features && d < shape.size(); ++d) shape[d] = 1;
-  const Value noise = g.call("rand", {}, {{"shape", shape}, {"stream", next_stream(call)}});
+  const Value noise = g.call("rand", {}, {{"shape", shape}});
   const Value kept = cast(g.call("ge", {noise, g.scalar(p)}), x.dtype());
   call.returns(x * (kept * a) + ((kept - 1.0) * (kAlpha * a) + kAlpha * a * p));
 }
@@ -59,8 +55,7 @@ void feature_alpha_dropout(Call& call) { alpha_dropout_of(call, true); }
 Value random_slopes(Call& call, const Value& x, double lower, double upper) {
   Graph& g = call.graph();
   call.note("rrelu runs in training mode, as traced");
-  const Value u = g.call(
-      "rand", {}, {{"shape", x.shape()}, {"dtype", x.dtype()}, {"stream", next_stream(call)}});
+  const Value u = g.call("rand", {}, {{"shape", x.shape()}, {"dtype", x.dtype()}});
   return g.call("where", {g.call("le", {x, number_like(x, 0)}), u * (upper - lower) + lower,
                           number_like(x, 1)});
 }
@@ -92,7 +87,7 @@ void native_dropout(Call& call) {
     return;
   }
   call.note("dropout runs in training mode, as traced");
-  const Value noise = g.call("rand", {}, {{"shape", x.shape()}, {"stream", next_stream(call)}});
+  const Value noise = g.call("rand", {}, {{"shape", x.shape()}});
   const Value kept = g.call("ge", {noise, g.scalar(p)});
   const Value scale =
       g.call("mul", {cast(kept, x.dtype()), g.scalar(p == 1 ? 0.0 : 1 / (1 - p), x.dtype())});
@@ -101,8 +96,7 @@ void native_dropout(Call& call) {
 
 Value drawn(Call& call, std::string_view op, const Shape& shape, DType dtype) {
   call.note("random numbers differ from torch's");
-  return call.graph().call(op, {},
-                           {{"shape", shape}, {"dtype", dtype}, {"stream", next_stream(call)}});
+  return call.graph().call(op, {}, {{"shape", shape}, {"dtype", dtype}});
 }
 
 void like(Call& call, std::string_view op) {

@@ -218,6 +218,20 @@ Value Graph::call(std::string_view op, std::span<const Value> inputs, const Name
   return outputs[0];
 }
 
+namespace {
+
+// Of a random op to which none was given: above those that people choose.
+void give_stream(Node& node, size_t place) {
+  constexpr int64_t kFirst = 1 << 20;
+  const int at = node.op->signature.find_attribute("stream");
+  if (at < 0) return;
+  const Dim* const given = std::get_if<Dim>(&node.attrs[at].value);
+  if (given != nullptr && *given == Dim(-1))
+    node.attrs[at] = Attr(kFirst + static_cast<int64_t>(place));
+}
+
+}  // namespace
+
 std::vector<Value> Graph::calls(std::string_view op_name, std::span<const Value> inputs,
                                 const NamedAttrs& attrs,
                                 std::vector<std::shared_ptr<Graph>> subgraphs) {
@@ -270,6 +284,7 @@ std::vector<Value> Graph::calls(std::string_view op_name, std::span<const Value>
     return broken;
   }
   node.attrs = *std::move(normal);
+  if ((op->def.traits & kRandom) != 0) give_stream(node, body_->nodes.size());
 
   GraphAccess::InferCall call = GraphAccess::infer_call(*this, node);
   call.graph = this;

@@ -34,6 +34,7 @@ struct LazyContext {
     std::vector<std::pair<DType, Sizes>> outputs;
     std::vector<Array> constants;  // kept, since keys know them by their memory
     int64_t nodes = 0;
+    bool draws = false;  // random numbers
     uint64_t bytes = 0;  // of the arena and of constants
     uint64_t used = 0;
     bool is_running = false;  // an op of the host's may evaluate expressions while it runs
@@ -45,6 +46,7 @@ struct LazyContext {
   uint64_t bytes = 0;  // of all plans
   Lazy::Counters counters;
   uint64_t clock = 0;
+  uint64_t random = options.seed;  // the state that plans take their seeds from
 
   static const std::shared_ptr<LazyContext>& of(const Lazy& lazy) { return lazy.context_; }
   static const Registry* registry_of(const Lazy& lazy) {

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "lib/graph/border.h"
+#include "lib/graph/draws.h"
 #include "lib/graph/number.h"
+#include "lib/graph/split_mix.h"
 #include "lib/lazy/context.h"
 #include "lib/lazy/node.h"
 
@@ -170,6 +172,7 @@ Result<LazyContext::Plan> make_plan(const LazyContext& context, std::span<const 
   for (const LazyNode* node : nodes)
     if (node->kind == Kind::constant) plan.constants.push_back(node->array);
   plan.nodes = static_cast<int64_t>(plan.session->compiled_graph().nodes().size());
+  plan.draws = draws(plan.session->compiled_graph());
   return plan;
 }
 
@@ -246,6 +249,7 @@ Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
     if (is_known) HG_TRY(session.set_output(static_cast<int>(k), made.tensor()));
     results.push_back(std::move(made));
   }
+  if (plan.draws) session.seed(split_mix(context.random));
   plan.is_running = true;
   const Status status = session.run();
   plan.is_running = false;

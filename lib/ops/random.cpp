@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers. They depend on the session's seed, the number of the run (in a loop, of the round),
-// the node's `stream` and the element's index alone: not on threads or device. Give every node a
-// stream of its own.
+// the node's `stream` and the element's index alone: not on threads or device. A node to which none
+// is given, -1, has a stream of its own in its graph.
 #include "hg/op.h"
 #include "lib/table/rows.h"
 
@@ -51,16 +51,16 @@ Status expand_dropout(ExpandContext& c) {
 
 constexpr OpDef kOps[] = {
     {.name = "rand",  // uniform in [0, 1)
-     .signature = "rand(shape: int[], dtype: dtype = f32, stream: int = 0) -> y",
+     .signature = "rand(shape: int[], dtype: dtype = f32, stream: int = -1) -> y",
      .infer = infer_random,
      .traits = kRandom | kNoGradient},
     {.name = "randn",  // normal with mean 0 and standard deviation 1
-     .signature = "randn(shape: int[], dtype: dtype = f32, stream: int = 0) -> y",
+     .signature = "randn(shape: int[], dtype: dtype = f32, stream: int = -1) -> y",
      .infer = infer_random,
      .traits = kRandom | kNoGradient},
     {.name = "dropout",
      .signature = "dropout(x, p: float = 0.5, training: bool = false, channels: bool = false, "
-                  "stream: int = 0) -> y",
+                  "stream: int = -1) -> y",
      .infer = infer_dropout,
      .expand = expand_dropout,
      .traits = kRandom},

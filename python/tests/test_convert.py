@@ -5,6 +5,7 @@ import collections
 import dataclasses
 import gc
 import pickle
+import re
 import signal
 import subprocess
 import threading
@@ -383,3 +384,22 @@ def test_members_of_a_dict_are_known_by_name():
         for wrong in ({"p": p, "r": q}, {"p": p, "q": q, "r": q}):
             with pytest.raises(TypeError, match="a dict has 'p', .*'r'; .* had 'p', 'q'"):
                 call(x, wrong)
+
+
+def test_ops_that_draw_draw_different_numbers():
+    """Also at the same place of two branches, and between layers of one op."""
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            def halved(v):
+                return torch.nn.functional.dropout(v, 0.5, True)
+
+            sides = [torch.cond(x.sum() > 0, halved, lambda v: v * 1, (x,)) for _ in range(2)]
+            return (*sides, halved(x), halved(x), torch.rand_like(x), torch.rand_like(x))
+
+    results = hg.convert(Net(), torch.ones(200))(torch.ones(200))
+    assert len({tuple(each.tolist()) for each in results}) == 6
+    lstm = torch.nn.LSTM(4, 4, 3, dropout=0.5)
+    model = hg.convert(lstm, torch.randn(2, 1, 4))
+    streams = re.findall(r"dropout.*?stream: (\d+)", str(model.graph)) or re.findall(r"stream[=: ]+(\d+)", str(model.graph))
+    assert len(streams) == len(set(streams)) == 2, str(model.graph)

@@ -52,6 +52,7 @@ class _Graph:
         outputs = next(node for node in graph.graph.nodes if node.op == "output").args[0]
         self.outputs = [list(outputs).index(each) for each in outputs]  # the first of equal ones
         self.strides = []  # of results, None where they are contiguous
+        self.draws = False  # random numbers
         try:
             with torch.random.fork_rng(devices=()):
                 self._convert(examples)
@@ -80,6 +81,7 @@ class _Graph:
             wanted = [i for i, place in enumerate(self.tensors) if examples[place].requires_grad]
             self.run._half(wanted)  # fails now where an op has no gradient
         self.plain = model.session(**self.options)
+        self.draws = self.plain._draws
 
     def is_stale(self):
         """A weight that is a part of the model was written to."""
@@ -95,7 +97,7 @@ class _Graph:
             out = self.run(*tensors)
         else:
             with torch.no_grad():
-                out = run_seeded(self.plain, tensors) if self.plain._draws else self.plain(*tensors)
+                out = run_seeded(self.plain, tensors) if self.draws else self.plain(*tensors)
         out = out if isinstance(out, (tuple, list)) else (out,)
         with torch.no_grad():
             for i, value in zip(self.written, out[len(self.outputs) :]):
@@ -106,9 +108,7 @@ class _Graph:
     @property
     def is_pure(self):
         """Whether the session alone is the graph: it takes all arguments, and gives what the graph does."""
-        if self.plain._draws:
-            return False
-        return not (self.written or self.frozen or any(self.strides)) and self.outputs == list(range(len(self.outputs)))
+        return not (self.draws or self.written or self.frozen or any(self.strides)) and self.outputs == list(range(len(self.outputs)))
 
 
 def _require_gradients(graph, examples):
