@@ -298,3 +298,11 @@ def test_linspace_is_torchs_to_the_bit():
         steps = int(choice(rng, [0, 1, 2, 3, 7, 10, 100, 1001]))
         got = hg.ops.linspace(start, end, steps, dtype=str(dtype).removeprefix("torch."))
         assert torch.equal(torch.as_tensor(got), torch.linspace(start, end, steps, dtype=dtype)), (start, end, steps, dtype)
+
+
+@needs_converter
+@pytest.mark.parametrize("seed", [3, 8, 11])
+def test_compiled_training_loops(seed):
+    from compiled import difference
+
+    assert not difference(seed)
