@@ -67,7 +67,7 @@ def rows(r):
 
 def images(r):
     norm = r.choice([nn.BatchNorm2d(4), nn.GroupNorm(2, 4), nn.InstanceNorm2d(4, affine=True, track_running_stats=r.random() < 0.5)])
-    pool, count = r.choice([(nn.MaxPool2d(2), 4), (nn.AvgPool2d(2, 1), 24), (nn.AdaptiveAvgPool2d((2, 2)), 16)])
+    pool, count = r.choice([(nn.MaxPool2d(2), 8), (nn.AvgPool2d(2, 1), 24), (nn.AdaptiveAvgPool2d((2, 2)), 16)])
     conv = nn.Conv2d(1, 4, 2, padding=1, bias=r.random() < 0.5)
     return nn.Sequential(nn.Unflatten(1, (1, 2, 3)), conv, norm, r.choice(ACTIVATIONS)(), pool, nn.Flatten(), nn.Linear(count, 3))
 
