@@ -31,6 +31,10 @@ def _step(net, call):
     return [y.detach(), *(p.grad.clone() for p in net.parameters()), *(b.clone() for b in net.buffers())]
 
 
+# Of PyTorch: a group that goes while its thread lets go of the last sum, which wants the GIL for that, waits for it forever.
+_kept = []
+
+
 def test_data_parallel(tmp_path):
     want = _net(torch.nn)
     want = [_step(want, want) for _ in range(2)]
@@ -39,6 +43,7 @@ def test_data_parallel(tmp_path):
         for options in ({}, {"static_graph": True, "gradient_as_bucket_view": True}):
             net = _net(hg.nn)
             ours = torch.nn.parallel.DistributedDataParallel(net, **options)
+            _kept.append(ours)
             for each in want:
                 torch.testing.assert_close(_step(net, ours), each, rtol=1e-4, atol=1e-5)
     finally:
