@@ -44,8 +44,8 @@ Status linspace_prepare(PrepareContext& c) {
   return {};
 }
 
-// As torch: counted from the nearer end, so that both ends are exact, with one rounding for a product
-// and its sum. W: what it is computed in.
+// As torch: counted from the nearer end, so that both ends are exact, with one rounding for a
+// product and its sum. W: what it is computed in.
 template <class W, class Put>
 void linspace(W first, W last, int64_t begin, int64_t end, int64_t count, const Put& put) {
   const W step = count > 1 ? (last - first) / static_cast<W>(count - 1) : W{0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers. They depend on the session's seed, the number of the run (in a loop, of the round),
-// the node's `stream` and the element's index alone: not on threads or device. A node to which none
-// is given, -1, has a stream of its own in its graph.
+// Random numbers. They depend on the session's seed, the number of the run (in a loop, of the
+// round), the node's `stream` and the element's index alone: not on threads or device. A node to
+// which none is given, -1, has a stream of its own in its graph.
 #include "hg/op.h"
 #include "lib/table/rows.h"
 

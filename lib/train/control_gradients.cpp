@@ -89,10 +89,6 @@ std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value
   for (const auto& [name, id] : body.outputs()) outputs.push_back(values[id]);
   return outputs;
 }
-std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value>& inputs) {
-  std::vector<Value> values;
-  return inlined(to, body, inputs, values);
-}
 
 // while(cond, values, captures) -> values: a first loop counts the rounds, a second one keeps what
 // each round began with, and drew at random, in stacks of [rounds, ...], and a third one walks back
@@ -171,7 +167,8 @@ class OfWhile {
     const std::vector<Value> values = inputs_like(*g, values_);
     const Value count = g->input("", i64, {});
     const std::vector<Value> captures = inputs_like(*g, captures_);
-    for (const Value& y : inlined(*g, body_, joined(values, captures))) g->output("", y);
+    std::vector<Value> inside;
+    for (const Value& y : inlined(*g, body_, joined(values, captures), inside)) g->output("", y);
     g->output("", g->call("add", {count, g->scalar(int64_t{1}, i64)}));
     if (!g->status().ok()) return graph_.fail(g->status());
     const std::vector<Value> out =
@@ -192,16 +189,12 @@ class OfWhile {
 
   void fill_stacks(const Value& positions) {
     std::vector<Value> empty;
-    for (const Value& v : values_) {
-      TensorType type = type_of(v);
+    const auto add_stack = [&](TensorType type) {
       type.shape.insert(type.shape.begin(), length_);
       empty.push_back(filled(graph_, 0, type));
-    }
-    for (const ValueId id : drawn_) {
-      TensorType type = body_.value_info(id).type;
-      type.shape.insert(type.shape.begin(), length_);
-      empty.push_back(filled(graph_, 0, type));
-    }
+    };
+    for (const Value& v : values_) add_stack(type_of(v));
+    for (const ValueId id : drawn_) add_stack(body_.value_info(id).type);
     auto g = std::make_shared<Graph>(graph_.registry());
     const std::vector<Value> values = inputs_like(*g, values_);
     const Value i = g->input("", i64, {});

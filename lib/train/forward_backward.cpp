@@ -5,9 +5,9 @@
 #include "hg/forward_backward.h"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "lib/graph/border.h"
 #include "lib/graph/draws.h"
@@ -153,19 +153,25 @@ class Split {
       collect_symbols(node, symbols);
       for (const ValueId id : node.inputs) read(id);
     }
-    std::set<std::string, std::less<>> missing(symbols.begin(), symbols.end());
-    const auto gives_size = [&](ValueId id, bool missing_alone) {
-      bool gives = false;
-      for (const Dim& dim : joint_.value_info(id).type.shape)
-        if (!dim.symbol().empty())
-          gives |= missing.erase(std::string(dim.symbol())) > 0 || !missing_alone;
-      return gives;
+    // Removes the symbols that the sizes of a value give; whether they give one.
+    const auto take_given = [&](ValueId id) {
+      return std::erase_if(symbols, [&](const std::string& symbol) {
+               const Shape& shape = joint_.value_info(id).type.shape;
+               return std::any_of(shape.begin(), shape.end(),
+                                  [&](const Dim& dim) { return dim.symbol() == symbol; });
+             }) > 0;
     };
-    for (const ValueId id : joint_.inputs())
-      if (is_forward(id) && gives_size(id, false)) is_read[id] = true;
+    for (const ValueId id : joint_.inputs()) {
+      const Shape& shape = joint_.value_info(id).type.shape;
+      const bool gives_size = std::any_of(shape.begin(), shape.end(),
+                                          [&](const Dim& dim) { return !dim.symbol().empty(); });
+      if (!gives_size || !is_forward(id)) continue;
+      is_read[id] = true;
+      take_given(id);
+    }
     // Sizes that data decided, as that of nonzero(), come from the first value that has them.
-    for (ValueId id = 0; id < joint_.value_count() && !missing.empty(); ++id)
-      if (is_forward(id) && gives_size(id, true)) is_read[id] = true;
+    for (ValueId id = 0; id < joint_.value_count() && !symbols.empty(); ++id)
+      if (is_forward(id) && take_given(id)) is_read[id] = true;
     for (ValueId id = 0; id < joint_.value_count(); ++id)
       if (is_read[id] && is_forward(id)) crossing_.push_back(id);
     return {};

@@ -242,9 +242,13 @@ def _save(torch, program, path):
 
 
 @contextlib.contextmanager
-def _watched(torch, seen):
-    """Puts into a set what makes gradients of its own while a module runs: torch.export leaves only the forward of it.
-    Functions of torch itself have the gradients of their forward."""
+def _watched(torch, module, seen):
+    """Puts into a set what of a module makes gradients of its own while it runs: torch.export leaves only the forward of
+    it. Functions of torch itself have the gradients of their forward."""
+    if any(part._backward_hooks or part._backward_pre_hooks for part in module.modules()) or any(
+        each._backward_hooks for each in module.parameters()
+    ):
+        seen.add("a hook of backward")
     function, inference = torch.autograd.Function, torch.inference_mode
     apply, enter = function.__dict__["apply"], inference.__enter__
 
@@ -272,11 +276,7 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
     given = [each for each in flatten((args, kwargs))[0] if isinstance(each, torch.Tensor)]
     before = [each.clone() for each in given]
     own = set()
-    if any(part._backward_hooks or part._backward_pre_hooks for part in module.modules()) or any(
-        each._backward_hooks for each in module.parameters()
-    ):
-        own.add("a hook of backward")
-    with torch.no_grad(), torch.random.fork_rng(devices=()), _watched(torch, own):
+    with torch.no_grad(), torch.random.fork_rng(devices=()), _watched(torch, module, own):
         result = copy.deepcopy(module)(*args, **kwargs)
     if not all(same(torch, a, b) for a, b in zip(given, before)):
         raise UnsupportedError("the module writes to its inputs, which a model does not")

@@ -29,9 +29,6 @@ class _Halves:
         self.run = functools.partial(run_seeded, self.forward) if self.forward._draws else self.forward._run_list
 
 
-# Where a compiled function calls torch.autograd.grad, dynamo would compile what that calls.
-_as_it_is = torch.compiler.disable
-
 NO_SECOND = "gradients of gradients are not supported by wrapped models; the ops of hologram.ops, hologram.nn and kernels have them"
 
 
@@ -68,11 +65,14 @@ def _of_samples(function):
     return staticmethod(vmap)
 
 
+# torch.compiler.disable: where a compiled function calls torch.autograd.grad, dynamo would compile what that calls.
+
+
 class _Pullback(torch.autograd.Function):
     """The backward half of its first ``count`` arguments; the others are what those depend on, too."""
 
     @staticmethod
-    @_as_it_is
+    @torch.compiler.disable
     def forward(half, count, *tensors):
         return tuple(half.backward._run_list(list(tensors[:count])))
 
@@ -101,7 +101,7 @@ class _Call(torch.autograd.Function):
         return outputs
 
     @staticmethod
-    @_as_it_is
+    @torch.compiler.disable
     def backward(ctx, *gradients):
         with torch.no_grad():
             found = ctx.half.backward._run_list([*ctx.saved_tensors, *_seeds(ctx.half, gradients)])
@@ -130,7 +130,7 @@ class _Transformed(torch.autograd.Function):
         ctx.mark_non_differentiable(*(y for i, y in enumerate(output) if i not in ctx.half.outputs))
 
     @staticmethod
-    @_as_it_is
+    @torch.compiler.disable
     def backward(ctx, *gradients):
         kept, tensors = ctx.saved_tensors[: ctx.kept], ctx.saved_tensors[ctx.kept :]
         own = [*kept, *_seeds(ctx.half, gradients)]

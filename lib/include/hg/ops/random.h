@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of lib/ops/random.cpp: random numbers, which depend on the session's seed, the number of
-// the run (in a loop, of the round), `stream` and the element's index alone. -1: a stream of its own
-// in its graph; nodes of equal streams draw equal numbers.
+// the run (in a loop, of the round), `stream` and the element's index alone. -1: a stream of its
+// own in its graph; nodes of equal streams draw equal numbers.
 #pragma once
 
 #include <utility>
