@@ -86,24 +86,30 @@ struct Finish {
   float high;
 };
 
+HWY_INLINE V clamped(const Finish& f, V sum) {
+  if (!f.clamps) return sum;
+  const D d;
+  const V high = hn::Set(d, f.high);
+  sum = hn::IfThenElse(hn::Lt(sum, hn::Zero(d)), hn::Zero(d), sum);  // NaN stays NaN
+  return hn::IfThenElse(hn::Gt(sum, high), high, sum);
+}
+
+// At the end of y. (A function of its own, as programs are smaller so.)
+HWY_NOINLINE void store_last_sums(const Finish& f, int64_t at, V sum) {
+  const D d;
+  const int valid = static_cast<int>(std::min<int64_t>(f.columns, kLanes));
+  if (f.residual != nullptr) sum = hn::Add(sum, load_part(d, f.residual + at, valid));
+  store_part(d, clamped(f, sum), valid, f.y + at);
+}
+
 // The last vector of a row starts early so that it is whole; rows of less than a vector overwrite
 // the start of the next one, which comes later, and the last row stops where it ends.
 HWY_INLINE void store_sums(const Finish& f, int64_t row, int64_t column, V sum) {
   const D d;
   const int64_t at = row * f.columns + column;
-  if (f.residual != nullptr) {
-    const int valid = static_cast<int>(std::min<int64_t>(f.columns, kLanes));
-    sum = hn::Add(sum, load_part(d, f.residual + at, valid));
-  }
-  if (f.clamps) {  // NaN stays NaN
-    const V high = hn::Set(d, f.high);
-    sum = hn::IfThenElse(hn::Lt(sum, hn::Zero(d)), hn::Zero(d), sum);
-    sum = hn::IfThenElse(hn::Gt(sum, high), high, sum);
-  }
-  if (at + kLanes <= f.end)
-    hn::StoreU(sum, d, f.y + at);
-  else
-    store_part(d, sum, static_cast<int>(std::min<int64_t>(f.columns, kLanes)), f.y + at);
+  if (at + kLanes > f.end) return store_last_sums(f, at, sum);
+  if (f.residual != nullptr) sum = hn::Add(sum, hn::LoadU(d, f.residual + at));
+  hn::StoreU(clamped(f, sum), d, f.y + at);
 }
 
 HWY_INLINE void load_pairs(const float* from, V& even, V& odd) {

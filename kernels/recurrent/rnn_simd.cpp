@@ -52,6 +52,28 @@ HWY_INLINE V advance(const V* products, const V* inputs, V before, V& cell) {
   }
 }
 
+// A vector of units of one sequence, from the products of its weights. (A function of its own, as
+// programs are smaller so.)
+template <Cell kCell>
+HWY_NOINLINE void advance_units(const RnnStep& s, int64_t unit, int64_t row, V* products) {
+  if (unit >= s.hidden) return;
+  constexpr int kGates = gate_count(kCell);
+  const D d;
+  const int valid = static_cast<int>(std::min<int64_t>(kLanes, s.hidden - unit));
+  V inputs[kGates];
+#pragma GCC unroll 4
+  for (int g = 0; g < kGates; ++g) {
+    const int64_t at = g * s.hidden + unit;
+    if (s.bias != nullptr) products[g] = hn::Add(products[g], load_part(d, s.bias + at, valid));
+    inputs[g] = load_part(d, s.gates + row * kGates * s.hidden + at, valid);
+  }
+  const int64_t at = row * s.hidden + unit;
+  V cell = kCell == Cell::lstm ? load_part(d, s.cell + at, valid) : hn::Zero(d);
+  const V after = advance<kCell>(products, inputs, load_part(d, s.before + at, valid), cell);
+  if (kCell == Cell::lstm) store_part(d, cell, valid, s.cell + at);
+  store_part(d, after, valid, s.after + at);
+}
+
 // kVectors vectors of units of kRows sequences: a weight is read once for all of these.
 template <Cell kCell, int kRows, int kVectors>
 HWY_INLINE void advance_rows(const RnnStep& s, int64_t first_vector, int64_t row) {
@@ -97,24 +119,14 @@ HWY_INLINE void advance_rows(const RnnStep& s, int64_t first_vector, int64_t row
       }
     }
   }
+#pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
-    const int64_t unit = (first_vector + v) * kLanes;
-    if (unit >= s.hidden) break;
-    const int valid = static_cast<int>(std::min<int64_t>(kLanes, s.hidden - unit));
-    for (int r = 0; r < kRows; ++r) {
-      V products[kGates], inputs[kGates];
 #pragma GCC unroll 4
-      for (int g = 0; g < kGates; ++g) {
-        const int64_t at = g * s.hidden + unit;
-        products[g] = sums[r][v][g];
-        if (s.bias != nullptr) products[g] = hn::Add(products[g], load_part(d, s.bias + at, valid));
-        inputs[g] = load_part(d, s.gates + (row + r) * kGates * s.hidden + at, valid);
-      }
-      const int64_t at = (row + r) * s.hidden + unit;
-      V cell = kCell == Cell::lstm ? load_part(d, s.cell + at, valid) : hn::Zero(d);
-      const V after = advance<kCell>(products, inputs, load_part(d, s.before + at, valid), cell);
-      if (kCell == Cell::lstm) store_part(d, cell, valid, s.cell + at);
-      store_part(d, after, valid, s.after + at);
+    for (int r = 0; r < kRows; ++r) {
+      V products[kGates];
+#pragma GCC unroll 4
+      for (int g = 0; g < kGates; ++g) products[g] = sums[r][v][g];
+      advance_units<kCell>(s, (first_vector + v) * kLanes, row + r, products);
     }
   }
 }
