@@ -11,6 +11,7 @@
 #include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/tiles.h"
+#include "kernels/gemm/weight_bytes.h"
 #include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
@@ -24,6 +25,8 @@ constexpr int64_t kLeastWork = 200000;  // products of a tile that is worth shar
 // Of an element of a side, in products of it: to pack it, and to read it.
 constexpr double kPackCost = 10, kReadCost = 4;
 constexpr int64_t kKeyBytes = 64;  // of a slot: which rows those are
+// So many rows at most take less time where weights are widened from bytes.
+constexpr int64_t kMostRowsOfBytes = 64;
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 struct Gemm {
@@ -33,6 +36,8 @@ struct Gemm {
   // The same rounded, for Precision::bf16; a tile's panels are widened when it needs them.
   const BFloat16* rounded_b = nullptr;
   const HalfTable* half = nullptr;
+  Bytes bytes_b;  // the same in bytes, which hold them exactly
+  const GemvTable* vectors = nullptr;
   bool pack_a = false, by_rows = false;
   bool keeps_a = false;  // packed rows stay in the slot, where tiles of the same rows find them
   int64_t tile_m = 0, tile_n = 0;  // of the largest tile
@@ -49,7 +54,11 @@ struct Gemm {
     return std::min(s.n, part_begin(panels(), tiles_n, tile) * table->nr);
   }
   int64_t packed_rows() const { return tile_m * (keeps_a ? s.k : kDepthPiece) + kSlack; }  // floats
-  int64_t slot_a() const { return packed_b ? 0 : round_up(tile_n, table->nr) * kDepthPiece; }
+  bool is_narrow() const { return rounded_b || bytes_b.at; }
+  int64_t slot_a() const {
+    if (packed_b) return 0;
+    return (is_narrow() ? table->nr : round_up(tile_n, table->nr)) * kDepthPiece;
+  }
 };
 
 bool is_gemm(const PrepareContext& c) { return c.out(0).dtype == f32; }
@@ -112,9 +121,10 @@ void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
   if (g.tiles_n > 0) g.tile_n = ceil_div(g.panels(), g.tiles_n) * nr;
 }
 
-// The panels of b[k, n] in bf16.
-void round_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, int64_t b_row,
-                  int64_t b_col, BFloat16* to) {
+// The panels of b[k, n], narrow(element) each.
+template <class T, class Narrow>
+void narrow_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, int64_t b_row,
+                   int64_t b_col, T* to, const Narrow& narrow) {
   const int64_t nr = table.nr;
   alignas(64) float panel[kDepthPiece * kMostColumns];
   for (int64_t k0 = 0; k0 < k; k0 += kDepthPiece) {
@@ -122,9 +132,47 @@ void round_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, 
     for (int64_t j = 0; j < n; j += nr, to += piece * nr) {
       table.pack(piece, std::min(nr, n - j), b + k0 * b_row + j * b_col, b_row, b_col, panel,
                  piece * nr);
-      for (int64_t i = 0; i < piece * nr; ++i) to[i] = BFloat16(panel[i]);
+      for (int64_t i = 0; i < piece * nr; ++i) to[i] = narrow(panel[i]);
     }
   }
+}
+
+void pack_weights(const PrepareContext& c, Gemm& g) {
+  const MatmulShape& s = g.s;
+  const float* b = c.in(1).as<float>();
+  const GemmTable* table = g.table;
+  const int64_t panels = ceil_div(s.n, table->nr), elements = panels * table->nr * s.k;
+  // One matrix may be a factor here and its transpose one elsewhere.
+  const std::string look = str_cat(table->nr, "/", s.n, ",", s.k, ",", s.b_row, ",", s.b_col);
+  const auto narrowed = [&]<class T, class Narrow>(const char* key, Narrow narrow) {
+    return static_cast<const T*>(
+        c.pack(1, key + look, elements * static_cast<int64_t>(sizeof(T)),
+               [table, b, narrow, n = s.n, k = s.k, row = s.b_row, col = s.b_col](void* to) {
+                 narrow_panels(*table, n, k, b, row, col, static_cast<T*>(to), narrow);
+               }));
+  };
+  if (c.precision() == Precision::bf16) {
+    g.rounded_b = narrowed.template operator()<BFloat16>(
+        "gemm.bf16.", [](float number) { return BFloat16(number); });
+    return;
+  }
+  if (s.m <= kMostRowsOfBytes)
+    if (const std::optional<float> least = least_of_bytes(b, s.k, s.n, s.b_row, s.b_col)) {
+      g.bytes_b = {
+          narrowed.template operator()<uint8_t>(
+              "gemm.bytes.", [least = *least](float number) { return byte_of(number, least); }),
+          *least};
+      return;
+    }
+  g.packed_b = static_cast<const float*>(
+      c.pack(1, "gemm.b" + look, elements * 4,
+             [table, panels, b, n = s.n, k = s.k, row = s.b_row, col = s.b_col](void* to) {
+               for (int64_t k0 = 0; k0 < k; k0 += kDepthPiece) {
+                 const int64_t piece = std::min(kDepthPiece, k - k0);
+                 table->pack(piece, n, b + k0 * row, row, col,
+                             static_cast<float*>(to) + k0 * panels * table->nr, piece * table->nr);
+               }
+             }));
 }
 
 Status prepare(PrepareContext& c) {
@@ -132,36 +180,11 @@ Status prepare(PrepareContext& c) {
   g.s = product_shape(c);
   g.table = &gemm_table();
   g.half = &half_table();
+  g.vectors = &gemv_table();
   const MatmulShape& s = g.s;
   g.by_rows = s.m * (s.k + s.n) > s.k * s.n;
   const int nr = g.table->nr;
-  if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) {
-    const float* b = c.in(1).as<float>();
-    const GemmTable* table = g.table;
-    const int64_t panels = ceil_div(s.n, nr);
-    const bool rounds = c.precision() == Precision::bf16;
-    // One matrix may be a factor here and its transpose one elsewhere.
-    const std::string key = str_cat(rounds ? "gemm.bf16." : "gemm.b", nr, "/", s.n, ",", s.k, ",",
-                                    s.b_row, ",", s.b_col);
-    const int64_t bytes = panels * nr * s.k * (rounds ? 2 : 4);
-    const auto* packed = c.pack(
-        1, key, bytes,
-        [table, panels, nr, b, n = s.n, k = s.k, row = s.b_row, col = s.b_col, rounds](void* to) {
-          if (rounds) {
-            round_panels(*table, n, k, b, row, col, static_cast<BFloat16*>(to));
-            return;
-          }
-          for (int64_t k0 = 0; k0 < k; k0 += kDepthPiece) {
-            const int64_t piece = std::min(kDepthPiece, k - k0);
-            table->pack(piece, n, b + k0 * row, row, col,
-                        static_cast<float*>(to) + k0 * panels * nr, piece * nr);
-          }
-        });
-    if (rounds)
-      g.rounded_b = static_cast<const BFloat16*>(packed);
-    else
-      g.packed_b = static_cast<const float*>(packed);
-  }
+  if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) pack_weights(c, g);
   // Packed rows lie in the order in which the panels of b meet them, one after the other.
   g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr));
   choose_tiles(g, g.packed_b == nullptr, c.threads());
@@ -170,6 +193,29 @@ Status prepare(PrepareContext& c) {
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
   c.make_state(std::move(g));
   return {};
+}
+
+// Panel by panel, as a wide one stays in the first cache.
+void sweep_narrow(const Gemm& g, int64_t packed_at, float* wide, Sweep sweep) {
+  const int64_t nr = g.table->nr, columns = sweep.columns;
+  Epilogue epilogue;
+  if (sweep.epilogue) {
+    epilogue = *sweep.epilogue;
+    sweep.epilogue = &epilogue;
+  }
+  sweep.panels = wide;
+  for (int64_t j = 0; j < columns; j += nr) {
+    const int64_t at = packed_at + j * sweep.k;
+    if (g.rounded_b)
+      g.half->widen(nr * sweep.k, g.rounded_b + at, wide);
+    else
+      g.vectors->widen_bytes(nr * sweep.k, g.bytes_b + at, wide);
+    sweep.columns = std::min(nr, columns - j);
+    g.table->sweep(sweep);
+    sweep.y += nr;
+    if (epilogue.column_bias) epilogue.column_bias += nr;
+    if (epilogue.residual) epilogue.residual += nr;
+  }
 }
 
 void run(const RunContext& c) noexcept {
@@ -206,13 +252,7 @@ void run(const RunContext& c) noexcept {
         const bool has_rows = g.keeps_a && *key_of(slot) == key;
         for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kDepthPiece) {
           const int64_t piece = std::min(kDepthPiece, s.k - k0);
-          const float* from = slot;
-          if (g.packed_b)
-            from = g.packed_b + (k0 * panels + j0 / nr * piece) * nr;
-          else if (g.rounded_b)
-            g.half->widen(round_up(columns, nr) * piece,
-                          g.rounded_b + (k0 * panels + j0 / nr * piece) * nr, slot);
-          else
+          if (!g.packed_b && !g.is_narrow())
             g.table->pack(piece, columns, tile_b + k0 * s.b_row, s.b_row, s.b_col, slot,
                           piece * nr);
           const float* piece_a = tile_a + k0 * s.a_col;
@@ -224,20 +264,25 @@ void run(const RunContext& c) noexcept {
               pack_rows(rows, piece, piece_a, s.a_row, s.a_col, g.table->mr, to);
             piece_a = to;
           }
-          g.table->sweep({.rows = rows,
-                          .columns = columns,
-                          .k = piece,
-                          .left = rows,
-                          .a = piece_a,
-                          .is_packed = g.pack_a,
-                          .a_row = s.a_row,
-                          .a_col = s.a_col,
-                          .panels = from,
-                          .panel_step = piece * nr,
-                          .y = y + offset,
-                          .y_row = s.n,
-                          .add = k0 > 0,
-                          .epilogue = k0 + kDepthPiece >= s.k && !e.empty() ? &e : nullptr});
+          const int64_t packed_at = (k0 * panels + j0 / nr * piece) * nr;
+          Sweep sweep = {.rows = rows,
+                         .columns = columns,
+                         .k = piece,
+                         .left = rows,
+                         .a = piece_a,
+                         .is_packed = g.pack_a,
+                         .a_row = s.a_row,
+                         .a_col = s.a_col,
+                         .panels = g.packed_b ? g.packed_b + packed_at : slot,
+                         .panel_step = piece * nr,
+                         .y = y + offset,
+                         .y_row = s.n,
+                         .add = k0 > 0,
+                         .epilogue = k0 + kDepthPiece >= s.k && !e.empty() ? &e : nullptr};
+          if (g.is_narrow())
+            sweep_narrow(g, packed_at, slot, sweep);
+          else
+            g.table->sweep(sweep);
         }
         if (g.keeps_a) *key_of(slot) = key;
       });
@@ -256,14 +301,51 @@ struct Gemv {
   const GemvTable* loops = nullptr;
   const GemmTable* table = nullptr;     // for the epilogue
   const BFloat16* rounded_b = nullptr;  // [n, k], for Precision::bf16
+  // [n, k] for dots, or else strips of so many columns as combine takes at once, each [k, strip].
+  Bytes bytes_b;
+  int64_t strip() const { return 4 * table->nr; }
 };
 
 bool takes_dots(const MatmulShape& s) {
   return s.b_row == 1 && s.a_col == 1 && (s.b_col != 1 || s.k > 1);
 }
 
+void pack_bytes(const PrepareContext& c, Gemv& g) {
+  const MatmulShape& s = g.s;
+  const float* const b = c.in(1).as<float>();
+  const std::optional<float> least = least_of_bytes(b, s.k, s.n, s.b_row, s.b_col);
+  if (!least) return;
+  const int64_t strip = takes_dots(s) ? 1 : g.strip();
+  const auto fill = [b, strip, least = *least, n = s.n, k = s.k, row = s.b_row,
+                     col = s.b_col](void* to) {
+    auto* at = static_cast<uint8_t*>(to);
+    for (int64_t first = 0; first < n; first += strip)
+      for (int64_t p = 0; p < k; ++p)
+        for (int64_t j = first; j < std::min(n, first + strip); ++j)
+          *at++ = byte_of(b[p * row + j * col], least);
+  };
+  const std::string key =
+      str_cat("gemm.bytes.strips", strip, "/", s.n, ",", s.k, ",", s.b_row, ",", s.b_col);
+  g.bytes_b = {static_cast<const uint8_t*>(c.pack(1, key, s.n * s.k, fill)), *least};
+}
+
+// combine of the columns from j on, strip by strip.
+void combine_strips(const Gemv& g, int64_t j, int64_t columns, const float* a, float* y) {
+  const MatmulShape& s = g.s;
+  for (const int64_t end = j + columns; j < end;) {
+    const int64_t width = std::min(g.strip(), s.n - j);
+    g.loops->combine_bytes(s.m, width, s.k, a, s.a_row, s.a_col, g.bytes_b + j * s.k, width, y,
+                           s.n);
+    j += width;
+    y += width;
+  }
+}
+
 Status prepare_gemv(PrepareContext& c) {
-  Gemv g{product_shape(c), &gemv_table(), &gemm_table()};
+  Gemv g;
+  g.s = product_shape(c);
+  g.loops = &gemv_table();
+  g.table = &gemm_table();
   const MatmulShape& s = g.s;
   if (c.precision() == Precision::bf16 && c.is_constant(1) && s.batches() == 1 && takes_dots(s))
     g.rounded_b = static_cast<const BFloat16*>(
@@ -273,6 +355,8 @@ Status prepare_gemv(PrepareContext& c) {
                  for (int64_t j = 0; j < n; ++j)
                    for (int64_t p = 0; p < k; ++p) rounded[j * k + p] = BFloat16(b[j * step + p]);
                }));
+  else if (c.is_constant(1) && s.batches() == 1)
+    pack_bytes(c, g);
   c.make_state(std::move(g));
   return {};
 }
@@ -285,9 +369,9 @@ void run_gemv(const RunContext& c) noexcept {
   const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
   const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
   float* y = c.out(0).as<float>();
-  // Pieces of columns that read about 64 KiB of b or more.
+  // Pieces of columns that read about 64 KiB of b or more, in whole strips.
   const int64_t width =
-      std::min(round_up(s.n, 64), round_up(ceil_div(16384, std::max<int64_t>(1, s.k)), 64));
+      std::min(round_up(s.n, 128), round_up(ceil_div(16384, std::max<int64_t>(1, s.k)), 128));
   const int64_t pieces = ceil_div(s.n, std::max<int64_t>(1, width));
   const int64_t grain =
       std::max<int64_t>(1, 16384 / std::max<int64_t>(1, std::min(s.n, width) * s.k));
@@ -300,6 +384,11 @@ void run_gemv(const RunContext& c) noexcept {
       if (g.rounded_b)
         g.loops->dots_bf16(s.m, columns, s.k, ai, s.a_row, g.rounded_b + j * s.k, s.k, y + offset,
                            s.n);
+      else if (g.bytes_b.at && takes_dots(s))
+        g.loops->dots_bytes(s.m, columns, s.k, ai, s.a_row, g.bytes_b + j * s.k, s.k, y + offset,
+                            s.n);
+      else if (g.bytes_b.at)
+        combine_strips(g, j, columns, ai, y + offset);
       else if (takes_dots(s))
         g.loops->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
       else

@@ -23,10 +23,39 @@ HWY_INLINE V load_wide(D d, const BFloat16* from) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, half)));
 }
 
+// An integer below 2^23 is the last bits of 2^23 plus that integer.
+HWY_INLINE V load_wide(D d, const Bytes& from) {
+  const hn::RebindToUnsigned<D> bits;
+  const hn::Rebind<uint8_t, D> narrow;
+  const auto number = hn::PromoteTo(bits, hn::LoadU(narrow, from.at));
+  return hn::Sub(hn::BitCast(d, hn::Or(number, hn::Set(bits, 0x4b000000))),
+                 hn::Set(d, 0x1p23f - from.least));
+}
+
+// Rounds as often as vectors do.
+HWY_INLINE float mul_add(float a, float b, float sum) {
+  const hn::CappedTag<float, 1> one;
+  return hn::GetLane(hn::MulAdd(hn::Set(one, a), hn::Set(one, b), hn::Set(one, sum)));
+}
+
+// Adds the products of [first, k) to y, one after another: what is left of dots. (In one place, as
+// the compiler would make much of it in each that it is called from.)
+template <class B>
+HWY_NOINLINE void add_rest(int rows, int columns, int64_t first, int64_t k, const float* a,
+                           int64_t a_row, const B b, int64_t b_row, float* y, int64_t y_row) {
+  for (int i = 0; i < rows; ++i)
+    for (int j = 0; j < columns; ++j) {
+      float sum = y[i * y_row + j];
+      for (int64_t p = first; p < k; ++p)
+        sum = mul_add(a[i * a_row + p], static_cast<float>(b[j * b_row + p]), sum);
+      y[i * y_row + j] = sum;
+    }
+}
+
 // kRows x kColumns dot products at once; two sums each where that still fits the registers.
-template <int kRows, int kColumns, class T>
-HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row,
-                        const T* HWY_RESTRICT b, int64_t b_row, float* y, int64_t y_row) {
+template <int kRows, int kColumns, class B>
+HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, const B b,
+                        int64_t b_row, float* y, int64_t y_row) {
   const D d;
   V sums[kRows][kColumns];
 #pragma GCC unroll 4
@@ -40,7 +69,7 @@ HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row,
     for (int i = 0; i < kRows; ++i) left[i] = hn::LoadU(d, a + i * a_row + p);
 #pragma GCC unroll 8
     for (int j = 0; j < kColumns; ++j) {
-      const V right = load_wide(d, b + j * b_row + p);
+      const V right = load_wide(d, b + (j * b_row + p));
 #pragma GCC unroll 4
       for (int i = 0; i < kRows; ++i) sums[i][j] = hn::MulAdd(left[i], right, sums[i][j]);
     }
@@ -48,16 +77,13 @@ HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row,
 #pragma GCC unroll 4
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 8
-    for (int j = 0; j < kColumns; ++j) {
-      float sum = hn::GetLane(hn::SumOfLanes(d, sums[i][j]));
-      for (int64_t q = p; q < k; ++q)
-        sum += a[i * a_row + q] * static_cast<float>(b[j * b_row + q]);
-      y[i * y_row + j] = sum;
-    }
+    for (int j = 0; j < kColumns; ++j)
+      y[i * y_row + j] = hn::GetLane(hn::SumOfLanes(d, sums[i][j]));
+  if (p < k) add_rest(kRows, kColumns, p, k, a, a_row, b, b_row, y, y_row);
 }
 
-template <int kRows, class T>
-void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, const T* b, int64_t b_row,
+template <int kRows, class B>
+void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, B b, int64_t b_row,
                float* y, int64_t y_row) {
   constexpr int kColumns = kRows == 1 ? 8 : kRows == 2 ? 4 : kRows == 3 ? 3 : 2;
   int64_t j = 0;
@@ -66,14 +92,22 @@ void dots_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, const 
   for (; j < columns; ++j) dots_of<kRows, 1>(k, a, a_row, b + j * b_row, b_row, y + j, y_row);
 }
 
-template <class T>
-void dots(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, const T* b,
+template <class B>
+void dots(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, B b,
           int64_t b_row, float* y, int64_t y_row) {
   for (; rows >= 4; rows -= 4, a += 4 * a_row, y += 4 * y_row)
     dots_rows<4>(columns, k, a, a_row, b, b_row, y, y_row);
   if (rows == 3) dots_rows<3>(columns, k, a, a_row, b, b_row, y, y_row);
   if (rows == 2) dots_rows<2>(columns, k, a, a_row, b, b_row, y, y_row);
   if (rows == 1) dots_rows<1>(columns, k, a, a_row, b, b_row, y, y_row);
+}
+
+// As add_rest, of distances.
+HWY_NOINLINE void add_rest_of_distances(int columns, int64_t first, int64_t k, const float* a,
+                                        const float* b, int64_t b_row, float* y) {
+  for (int j = 0; j < columns; ++j)
+    for (int64_t p = first; p < k; ++p)
+      y[j] += (a[p] - b[j * b_row + p]) * (a[p] - b[j * b_row + p]);
 }
 
 // Sums of squared differences of one row and kColumns others.
@@ -93,11 +127,8 @@ HWY_INLINE void distances_of(int64_t k, const float* HWY_RESTRICT a, const float
       sums[j] = hn::MulAdd(difference, difference, sums[j]);
     }
   }
-  for (int j = 0; j < kColumns; ++j) {
-    float sum = hn::GetLane(hn::SumOfLanes(d, sums[j]));
-    for (int64_t q = p; q < k; ++q) sum += (a[q] - b[j * b_row + q]) * (a[q] - b[j * b_row + q]);
-    y[j] = sum;
-  }
+  for (int j = 0; j < kColumns; ++j) y[j] = hn::GetLane(hn::SumOfLanes(d, sums[j]));
+  if (p < k) add_rest_of_distances(kColumns, p, k, a, b, b_row, y);
 }
 
 void distances(int64_t columns, int64_t k, const float* a, const float* b, int64_t b_row,
@@ -107,9 +138,9 @@ void distances(int64_t columns, int64_t k, const float* a, const float* b, int64
   for (; j < columns; ++j) distances_of<1>(k, a, b + j * b_row, b_row, y + j);
 }
 
-template <int kRows, int kVectors>
+template <int kRows, int kVectors, class B>
 HWY_INLINE void combine_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, int64_t a_col,
-                           const float* HWY_RESTRICT b, int64_t b_row, float* y, int64_t y_row) {
+                           const B b, int64_t b_row, float* y, int64_t y_row) {
   const D d;
   V sums[kRows][kVectors];
 #pragma GCC unroll 4
@@ -122,7 +153,7 @@ HWY_INLINE void combine_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row
     for (int i = 0; i < kRows; ++i) factor[i] = hn::Set(d, a[i * a_row + p * a_col]);
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      const V right = hn::LoadU(d, b + p * b_row + v * kLanes);
+      const V right = load_wide(d, b + (p * b_row + v * kLanes));
 #pragma GCC unroll 4
       for (int i = 0; i < kRows; ++i) sums[i][v] = hn::MulAdd(factor[i], right, sums[i][v]);
     }
@@ -133,25 +164,34 @@ HWY_INLINE void combine_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row
     for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, y + i * y_row + v * kLanes);
 }
 
-template <int kRows>
-void combine_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
-                  const float* b, int64_t b_row, float* y, int64_t y_row) {
+// The last columns of combine, of which there is no whole vector.
+template <class B>
+HWY_NOINLINE void combine_rest(int rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
+                               int64_t a_col, const B b, int64_t b_row, float* y, int64_t y_row) {
+  for (int64_t j = 0; j < columns; ++j)
+    for (int i = 0; i < rows; ++i) {
+      float sum = 0;
+      for (int64_t p = 0; p < k; ++p)
+        sum = mul_add(a[i * a_row + p * a_col], b[p * b_row + j], sum);
+      y[i * y_row + j] = sum;
+    }
+}
+
+template <int kRows, class B>
+void combine_rows(int64_t columns, int64_t k, const float* a, int64_t a_row, int64_t a_col, B b,
+                  int64_t b_row, float* y, int64_t y_row) {
   constexpr int kVectors = kRows == 1 ? 8 : kRows == 2 ? 4 : kRows == 3 ? 3 : 2;
   int64_t j = 0;
   for (; j + kVectors * kLanes <= columns; j += kVectors * kLanes)
     combine_of<kRows, kVectors>(k, a, a_row, a_col, b + j, b_row, y + j, y_row);
   for (; j + kLanes <= columns; j += kLanes)
     combine_of<kRows, 1>(k, a, a_row, a_col, b + j, b_row, y + j, y_row);
-  for (; j < columns; ++j)
-    for (int i = 0; i < kRows; ++i) {
-      float sum = 0;
-      for (int64_t p = 0; p < k; ++p) sum += a[i * a_row + p * a_col] * b[p * b_row + j];
-      y[i * y_row + j] = sum;
-    }
+  if (j < columns) combine_rest(kRows, columns - j, k, a, a_row, a_col, b + j, b_row, y + j, y_row);
 }
 
+template <class B>
 void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row, int64_t a_col,
-             const float* b, int64_t b_row, float* y, int64_t y_row) {
+             B b, int64_t b_row, float* y, int64_t y_row) {
   for (; rows >= 4; rows -= 4, a += 4 * a_row, y += 4 * y_row)
     combine_rows<4>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
   if (rows == 3) combine_rows<3>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
@@ -159,9 +199,24 @@ void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a
   if (rows == 1) combine_rows<1>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
 }
 
+void widen_bytes(int64_t count, Bytes from, float* to) {
+  const D d;
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(load_wide(d, from + i), d, to + i);
+  for (; i < count; ++i) to[i] = from[i];
+}
+
 constexpr GemvTable table() {
-  GemvTable loops{dots<float>, nullptr, distances, combine};
-  if constexpr (holds(DType::bf16)) loops.dots_bf16 = dots<BFloat16>;
+  GemvTable loops;
+  loops.dots = dots<const float*>;
+  loops.distances = distances;
+  loops.combine = combine<const float*>;
+  if constexpr (holds(DType::bf16)) loops.dots_bf16 = dots<const BFloat16*>;
+  if constexpr (HWY_TARGET != HWY_SCALAR && (holds(DType::u8) || holds(DType::i8))) {
+    loops.dots_bytes = dots<Bytes>;
+    loops.combine_bytes = combine<Bytes>;
+    loops.widen_bytes = widen_bytes;
+  }
   return loops;
 }
 constexpr GemvTable kTable = table();
