@@ -58,6 +58,52 @@ TEST(Passes, WidenWeightsOfBytesOnceWhereMemoryAllows) {
   EXPECT_TRUE(widens_each_run({.memory_limit = 1 << 30}));
 }
 
+// Of a loop that takes a parameter, its first rows, its transpose, a buffer and an input.
+TEST(Passes, BodiesHoldTheConstantsThatTheyTake) {
+  Graph g;
+  const Value x = g.input("x", f32, {4, 4}), more = g.input("more", f32, {4, 4});
+  const Value w = g.parameter("w", f32, {4, 4}, init::uniform(-1, 1, 1));
+  const Value wide = g.parameter("wide", f32, {8, 4}, init::uniform(-1, 1, 2));
+  const Value b = g.buffer("b", filled({4, 4}, 0.5f));
+  g.assign(b, b * 2.0);
+  const std::vector<Value> taken = {w, slice(wide, 0, 4, 8), permute(w, {1, 0}), b, more};
+  const std::vector<Value> carried = {x, g.scalar(int64_t{0}, i64)};
+  const std::vector<Value> out = while_loop(
+      carried, taken,
+      [](Graph& body, std::span<const Value> v) {
+        return std::vector<Value>{lt(v[1], body.scalar(int64_t{3}, i64))};
+      },
+      [](Graph&, std::span<const Value> v) {
+        const Value y = matmul(matmul(v[0], v[2]) + v[3], v[4]) * v[5] + v[6];
+        return std::vector<Value>{hg::tanh(y), v[1] + 1};
+      });
+  g.output("y", out.at(0));
+  // From outside come what is carried, what changes, and what does not lie in rows.
+  const std::string text = compiled(g);
+  EXPECT_NE(text.find("x, constant_1, permute_1, b, more)"), std::string::npos) << text;
+  const std::string sparing = compiled(g, {.low_memory = true});
+  EXPECT_NE(sparing.find("w, slice_1, permute_1, b, more)"), std::string::npos) << sparing;
+
+  const TensorData from = filled({4, 4}, 0.25f), add = filled({4, 4}, -0.1f);
+  const Model model = *Model::from_graph(std::move(g));
+  std::vector<std::vector<float>> answers;
+  for (const bool off : {false, true}) {
+    SessionOptions options;
+    if (off) options.disabled_passes = {"captures"};
+    Session session = *Session::create(model, std::move(options));
+    ASSERT_TRUE(session.set_input("x", from.tensor).ok());
+    ASSERT_TRUE(session.set_input("more", add.tensor).ok());
+    for (int run = 0; run < 3; ++run) {
+      ASSERT_TRUE(session.run().ok());
+      const Tensor y = *session.output("y");
+      answers.emplace_back(y.as<float>(), y.as<float>() + y.count());
+    }
+  }
+  EXPECT_NE(answers[0], answers[1]);
+  EXPECT_EQ(std::vector(answers.begin(), answers.begin() + 3),
+            std::vector(answers.begin() + 3, answers.end()));
+}
+
 TEST(Passes, DoNotFoldWhatARunChanges) {
   Graph g;
   const Value x = g.input("x", f32, {4});

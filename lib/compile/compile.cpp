@@ -15,6 +15,7 @@ constexpr Pass kAllPasses[] = {
     {"dead", remove_dead},
     {"cse", merge_common},
     {"fold", fold_constants},
+    {.name = "captures", .run = capture_constants, .makes = "if", .or_makes = "while"},
     {"linear", form_linear},
     {"causal", pad_causal},
     {"conv_to_matmul", conv_to_matmul},
