@@ -47,9 +47,9 @@ class Growth {
       each_ = {weight.most * most_x_ * static_cast<double>(taps.constant())};
       return;
     }
-    const Tensor& numbers = tensor();
-    for (int d = weight.axis + 1; d < numbers.rank(); ++d) zero_step_ *= numbers.shape[d];
-    if (weight.zeros.size() > 1) zero_count_ = numbers.shape[weight.axis];
+    const Sizes& shape = weight.numbers->shape;
+    for (int d = weight.axis + 1; d < shape.rank(); ++d) zero_step_ *= shape[d];
+    if (weight.zeros.size() > 1) zero_count_ = shape[weight.axis];
     const int64_t sums = s.window ? 1 : s.inner.constant();
     each_.resize(static_cast<size_t>(s.before.constant() * sums));
   }
@@ -64,15 +64,12 @@ class Growth {
         const int64_t k = (b * depth + place) * inner + i;
         const double zero = weight_.zeros.empty() ? 0 : weight_.zeros[zero_of(k)];
         each_[static_cast<size_t>(s_.window ? b : b * inner + i)] +=
-            std::abs(element(tensor(), k) - zero) * most_x_;
+            std::abs(element(*weight_.numbers, k) - zero) * most_x_;
       }
     return each_;
   }
 
  private:
-  const Tensor& tensor() const {
-    return weight_.numbers.graph()->constant_of(weight_.numbers.id())->tensor;
-  }
   size_t zero_of(int64_t k) const { return static_cast<size_t>(k / zero_step_ % zero_count_); }
 
   const Integers& weight_;
@@ -147,8 +144,34 @@ Integers integers_of(Node& n, int i, int zero, int axis) {
   if (known && wide == f32) {
     result.most =
         farthest(limits_of(n, x.dtype()), n.has(zero) ? result.zeros : std::vector<double>{0});
-    if (n.graph().constant_of(x.id()) != nullptr) result.numbers = x;
+    if (const TensorData* constant = n.graph().constant_of(x.id()))
+      result.numbers = constant->tensor;
   }
+  return result;
+}
+
+Integers integers_at(Node& n, int i, int zero, int64_t place) {
+  const Value x = n.in(i), point = n.in(zero);
+  limits_of(n, x.dtype());
+  Shape beside(x.rank(), Dim(1)), shape = x.shape();
+  beside.front() = x.dim(0);
+  if (point.rank() > 1) beside.back() = x.dim(x.rank() - 1);
+  shape.erase(shape.begin());
+  const Value numbers = cast(x, f32) - reshape(cast(point, f32), beside);
+  Integers result = {.value = reshape(slice(numbers, 0, place, place + 1), std::move(shape)),
+                     .most = 255};
+  result.axis = x.rank() - 2;
+  const TensorData* const constant = n.graph().constant_of(x.id());
+  if (constant == nullptr || !n.is_constant(zero)) return result;
+  const std::vector<double> zeros = n.reals(zero);
+  const size_t count = zeros.size() / static_cast<size_t>(constant->tensor.shape[0]);
+  const auto begin = zeros.begin() + static_cast<int64_t>(count) * place;
+  result.zeros.assign(begin, begin + static_cast<int64_t>(count));
+  result.most = farthest(limits_of(n, x.dtype()), result.zeros);
+  Sizes sizes = constant->tensor.shape;
+  sizes.erase(0);
+  result.numbers =
+      view(constant->tensor.as<char>() + place * sizes.count(), x.dtype(), sizes);  // bytes
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "converter/onnx/contrib.h"
+#include "converter/onnx/integers.h"
 #include "hg/ops/control.h"
 #include "hg/ops/index.h"
 
@@ -48,10 +49,17 @@ Value activated(Node& n, const Activation& f, const Value& x) {
   n.refuse(str_cat("the activation '", f.name, "' is not supported"));
 }
 
+// A weight in 8 bits, [in, gates * hidden].
+struct Quantized {
+  Integers levels;
+  Value scale;  // f32[] or f32[gates * hidden]
+};
+
 // One direction of the layer.
 struct Direction {
-  // [gates * hidden, in], [gates * hidden, hidden], of 8 bits the other way round; [gates * hidden]
+  // [gates * hidden, in], [gates * hidden, hidden]; [gates * hidden], which may be missing
   Value w, r, b_w, b_r;
+  Quantized q_w, q_r;   // instead of w and r
   Value p_i, p_o, p_f;  // peepholes [hidden], may be missing
   Value h0, c0;         // [batch, hidden]
   std::vector<Activation> f;
@@ -127,12 +135,13 @@ struct State {
   Value h, c;  // [batch, hidden]; c of LSTM alone
 };
 
-// x times a weight, plus the bias. Of 8 bits are then the numbers of x, too.
-Value product(Node& n, const Layer& layer, const Value& x, const Value& weight, const Value& bias) {
+// x times a weight, plus the bias; with a weight in 8 bits, x is taken in 8 bits, too.
+Value product(Node& n, const Layer& layer, const Value& x, const Value& weight, const Quantized& q,
+              const Value& bias) {
   if (!layer.quantized) return linear(x, weight, bias);
-  const DynamicallyQuantized q = dynamically_quantized(n, x);
-  const Value numbers = (cast(q.y, x.dtype()) - cast(q.zero, x.dtype())) * q.scale;
-  const Value y = matmul(numbers, weight);
+  const DynamicallyQuantized of_x = dynamically_quantized(n, x);
+  const Integers levels = {.value = cast(of_x.y, f32) - cast(of_x.zero, f32), .most = 255};
+  const Value y = scaled(exact_product(levels, q.levels), of_x.scale * q.scale);
   return bias ? y + bias : y;
 }
 
@@ -159,7 +168,7 @@ State stepped(Node& n, const Layer& layer, const Direction& d, const Value& from
     const Value fresh = act(1, gate(from_x, 2) + hidden);
     return {(1.0 - z) * fresh + z * h, {}};
   }
-  const Value all = from_x + product(n, layer, h, d.r, d.b_r);
+  const Value all = from_x + product(n, layer, h, d.r, d.q_r, d.b_r);
   if (layer.cell == Cell::rnn) return {act(0, all), {}};
   const auto peeped = [&](const Value& v, const Value& p, const Value& state) {
     return p ? v + p * state : v;
@@ -234,8 +243,8 @@ Result looped(Node& n, const Layer& layer, const Direction& d, const Value& gate
   Direction inside = d;
   Values captures = {gates};
   std::vector<Value*> captured;
-  for (Value* each :
-       {&inside.r, &inside.b_r, &inside.p_i, &inside.p_o, &inside.p_f, &layer_inside.lengths}) {
+  for (Value* each : {&inside.r, &inside.q_r.levels.value, &inside.q_r.scale, &inside.b_r,
+                      &inside.p_i, &inside.p_o, &inside.p_f, &layer_inside.lengths}) {
     if (!*each) continue;
     captures.push_back(*each);
     captured.push_back(each);
@@ -266,7 +275,7 @@ Result by_steps(Node& n, const Layer& layer, const Direction& d, const Value& gi
   constexpr int64_t kMostSteps = 256;  // more are a loop
   Value x = d.reverse ? reversed(layer, given) : given;
   if (layer.quantized && layer.lengths) x = before_ends(layer, x);
-  const Value gates = product(n, layer, x, d.w, d.b_w);
+  const Value gates = product(n, layer, x, d.w, d.q_w, d.b_w);
   const bool few =
       layer.time.is_constant() && layer.time.constant() > 0 && layer.time.constant() <= kMostSteps;
   Result result = few ? unrolled(n, layer, d, gates) : looped(n, layer, d, gates);
@@ -304,16 +313,6 @@ std::vector<std::vector<Activation>> activations_of(Node& n, Cell cell, int dire
   return result;
 }
 
-// The numbers that W or R of 8 bits, [directions, in, gates * hidden], stands for. Scale and zero
-// point are [directions] or [directions, gates * hidden].
-Value weight_of(Node& n, int i, int scale, int zero) {
-  const Value q = n.in(i);
-  const auto beside = [&](const Value& v) {
-    return reshape(cast(v, f32), {q.dim(0), 1, v.rank() == 2 ? v.dim(1) : Dim(1)});
-  };
-  return (cast(q, f32) - beside(n.in(zero))) * beside(scale_of(n, scale));
-}
-
 void recurrent(Node& n, Cell cell, bool quantized = false) {
   Value x = n.in(0);
   const bool batch_first = n.integer("layout", 0) != 0;
@@ -324,9 +323,8 @@ void recurrent(Node& n, Cell cell, bool quantized = false) {
   layer.cell = cell;
   layer.gates = cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1;
   layer.quantized = quantized;
-  const Value w = quantized ? weight_of(n, 1, 8, 9) : n.in(1),
-              r = quantized ? weight_of(n, 2, 10, 11) : n.in(2), b = n.in_or_none(3);
-  layer.hidden = r.dim(quantized ? 1 : 2);
+  const Value b = n.in_or_none(3);
+  layer.hidden = n.in(2).dim(quantized ? 1 : 2);
   layer.time = x.dim(0);
   layer.batch = x.dim(1);
   layer.clip = n.real("clip", 0.0);
@@ -342,8 +340,13 @@ void recurrent(Node& n, Cell cell, bool quantized = false) {
   Values ys, hs, cs;
   for (int d = 0; d < directions; ++d) {
     Direction one;
-    one.w = at(w, d);
-    one.r = at(r, d);
+    if (quantized) {
+      one.q_w = {integers_at(n, 1, 9, d), at(scale_of(n, 8), d)};
+      one.q_r = {integers_at(n, 2, 11, d), at(scale_of(n, 10), d)};
+    } else {
+      one.w = at(n.in(1), d);
+      one.r = at(n.in(2), d);
+    }
     const Dim rows = Dim(layer.gates) * layer.hidden;
     if (b) {
       one.b_w = slice(at(b, d), 0, 0, rows);
