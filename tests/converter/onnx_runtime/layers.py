@@ -2,7 +2,7 @@
 """Random nodes of the default domain, in all opset versions: layers, images, recurrent nets, quantised products."""
 import numpy as np
 
-from case import activations, either, fixed, flag, maybe, open_, sizes, values
+from case import activations, either, fixed, flag, maybe, open_, sizes, values, weights_of
 from standard import NEWEST, axis, dims, standard
 
 
@@ -236,10 +236,10 @@ def quantised(rng):
     m, k, n = sizes(rng, 3)
     if op == "MatMulInteger":
         zeros = [maybe(rng, either(rng, point())), maybe(rng, fixed(point(n if flag(rng) else None, other)))]
-        return standard(op, [open_(values(rng, (2, m, k), kind)), either(rng, values(rng, (k, n), other)), *zeros], rng.integers(10, NEWEST), tolerance=0)
+        return standard(op, [open_(values(rng, (2, m, k), kind)), either(rng, weights_of(rng, (k, n), other)), *zeros], rng.integers(10, NEWEST), tolerance=0)
     if op == "ConvInteger":
         made = windows(rng, 2, False)
-        x, w = values(rng, (1, 2, *solid(rng, 2)), np.uint8), values(rng, (3, 2, *made["kernel_shape"]), other)
+        x, w = values(rng, (1, 2, *solid(rng, 2)), np.uint8), weights_of(rng, (3, 2, *made["kernel_shape"]), other)
         return standard(op, [open_(x), fixed(w), maybe(rng, fixed(point(None, np.uint8))), maybe(rng, fixed(point(None, other)))], rng.integers(10, NEWEST),
                         tolerance=0, **made)
     if op == "QLinearMatMul":

@@ -2,7 +2,7 @@
 """Random nodes of com.microsoft on 8-bit integers, and on weights of few bits."""
 import numpy as np
 
-from case import activations, Case, either, fixed, flag, maybe, open_, sizes, values
+from case import activations, Case, either, fixed, flag, maybe, open_, sizes, values, weights_of
 
 
 def scale(rng, shape=()):
@@ -119,7 +119,7 @@ def lstm(rng):
         zero = np.zeros(each, dtype)  # of channels it is 0, or the same u8 for all
         if len(each) == 1 or dtype == np.uint8:
             zero = np.full(each, values(rng, (), dtype) // 4 + (64 if dtype == np.uint8 else 0), dtype)
-        inputs.append(fixed(values(rng, (both, rows, 4 * hidden), dtype)))
+        inputs.append(fixed(weights_of(rng, (both, rows, 4 * hidden), dtype)))
         weights += [fixed(rng.uniform(0.002, 0.008, each).astype(np.float32)), fixed(zero)]
     state = lambda: maybe(rng, open_(values(rng, (both, batch, hidden))))
     lengths = maybe(rng, either(rng, rng.integers(0 if flag(rng) else 1, steps + 1, batch).astype(np.int32)), 0.4)
