@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "kernels/lines.h"
 #include "lib/table/rows.h"
@@ -61,28 +62,29 @@ void for_key(DType dtype, const F& f) {
   f.template operator()<int64_t>();
 }
 
-// The keys of a line of x and, in `order`, the places of its elements.
 template <class Key>
-void read_line(const Tensor& x, const SortPlan& plan, int64_t line, Key* keys, int64_t* order) {
+void read_keys(const Tensor& x, const SortPlan& plan, int64_t line, Key* keys) {
   const int64_t n = plan.lines.length;
   for_type(x.dtype, [&](auto zero) {
     const auto* from = x.as<decltype(zero)>() + plan.lines.start(line);
     for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Key>(wide(from[i * plan.lines.stride]));
   });
-  for (int64_t i = 0; i < n; ++i) order[i] = i;
 }
 
-// The order of places by their keys, NaN as the largest.
+// Whether a key comes strictly first, NaN as the largest.
+template <class Key>
+bool is_before(Key a, Key b, bool descending) {
+  const Key x = descending ? b : a, y = descending ? a : b;
+  return x < y || (x == x && y != y);
+}
+
+// The order of places by their keys.
 template <class Key>
 struct Order {
   const Key* keys;
   bool descending;
 
-  // a comes strictly first.
-  bool before(int64_t a, int64_t b) const {
-    const Key x = keys[descending ? b : a], y = keys[descending ? a : b];
-    return x < y || (x == x && y != y);
-  }
+  bool before(int64_t a, int64_t b) const { return is_before(keys[a], keys[b], descending); }
   // Likewise, with equal ones in the order of their places.
   bool operator()(int64_t a, int64_t b) const { return before(a, b) || (a < b && !before(b, a)); }
 };
@@ -93,10 +95,52 @@ void place_one(const SortPlan& plan, const Key* keys, int64_t* order, int64_t k)
   std::nth_element(order, order + k, order + plan.lines.length, Order<Key>{keys, plan.descending});
 }
 
+// The next place from i on whose key comes before `bar`, or n. Most do not, which one comparison
+// each tells of many together.
+template <bool kDescending, class Key>
+int64_t next_before(const Key* keys, int64_t i, int64_t n, Key bar) {
+  constexpr int64_t kTogether = 32;
+  if (bar == bar)
+    for (; i + kTogether <= n; i += kTogether) {
+      int any = 0;
+      for (int64_t j = 0; j < kTogether; ++j)
+        any |= kDescending ? !(keys[i + j] <= bar) : keys[i + j] < bar;
+      if (any) break;
+    }
+  while (i < n && !is_before(keys[i], bar, kDescending)) ++i;
+  return i;
+}
+
+// Puts the first k places that a sort would give into `order`, in any order, where k are few: of
+// the places so far it keeps those of which k do not come first, and forgets the others from time
+// to time.
+template <bool kDescending, class Key>
+void choose_few(const Key* keys, int64_t n, int64_t* order, int64_t k, int64_t room) {
+  const Order<Key> first{keys, kDescending};
+  int64_t count = 0;
+  for (; count < room; ++count) order[count] = count;
+  for (int64_t i = room;;) {
+    std::nth_element(order, order + k - 1, order + count, first);
+    count = k;
+    const Key bar = keys[order[k - 1]];  // an equal one comes later in the line, and so later
+    while (count < room && (i = next_before<kDescending>(keys, i, n, bar)) < n)
+      order[count++] = i++;
+    if (i == n) break;
+  }
+  std::nth_element(order, order + k - 1, order + count, first);
+}
+
 // The first k places that a sort would give.
 template <class Key>
 void select_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t* spare, int64_t k) {
-  if (k < plan.lines.length) place_one(plan, keys, order, k);
+  const int64_t n = plan.lines.length, room = std::max<int64_t>(2 * k, 64);
+  if (k > 0 && 4 * room <= n) {
+    plan.descending ? choose_few<true>(keys, n, order, k, room)
+                    : choose_few<false>(keys, n, order, k, room);
+  } else {
+    std::iota(order, order + n, 0);
+    if (k < n) place_one(plan, keys, order, k);
+  }
   merge_sort(order, spare, k, Order<Key>{keys, plan.descending});
 }
 
@@ -110,7 +154,7 @@ void each_line(const RunContext& c, const F& f) {
       int64_t* order = c.workspace<int64_t>() + task * n * 3;
       Key* keys = reinterpret_cast<Key*>(order + 2 * n);
       for (int64_t line = task; line < plan.lines.count; line += plan.tasks) {
-        read_line(c.in(0), plan, line, keys, order);
+        read_keys(c.in(0), plan, line, keys);
         f(keys, order, order + n, line);
       }
     }
@@ -155,6 +199,7 @@ void run_pick(const RunContext& c, const Pick& pick) {
     }
     each_line<Key>(c, [&](const Key* keys, int64_t* order, int64_t*, int64_t line) {
       const int64_t k = pick(keys, n);
+      std::iota(order, order + n, 0);
       place_one(plan, keys, order, k);
       report(c, keys, order + k, 1, line, 1);
     });
@@ -188,6 +233,7 @@ void run_nanmedian(const RunContext& c) noexcept {
 // the loops of std::sort that go on while elements are smaller, or larger.
 template <class Key>
 int64_t place_of_mode(const Key* keys, int64_t* order, int64_t n) {
+  std::iota(order, order + n, 0);
   std::sort(order, order + n, [&](int64_t a, int64_t b) { return keys[a] < keys[b]; });
   int64_t best = 0, best_length = 0;
   for (int64_t begin = 0; begin < n;) {

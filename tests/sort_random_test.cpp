@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first elements of lines, few or all, beside a stable sort: equal ones in the order of the
+// line, NaN as the largest.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "hg/hg.h"
+#include "tests/elements.h"
+#include "tests/must.h"
+#include "tests/random_case.h"
+
+namespace hg::test {
+namespace {
+
+class Case : private Chance {
+ public:
+  using Chance::Chance;
+  void run();
+
+ private:
+  // Of a line: few different numbers, many, rising, falling, with NaN.
+  void fill(const Tensor& x, int64_t outer, int64_t n, int64_t inner);
+};
+
+void Case::fill(const Tensor& x, int64_t outer, int64_t n, int64_t inner) {
+  const int64_t most = x.dtype == boolean ? 2 : chance(40) ? 5 : 120;
+  const int way = static_cast<int>(below(4)), nan = chance(30) ? (chance(20) ? 100 : 5) : 0;
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t k = 0; k < inner; ++k) {
+        double value = static_cast<double>(below(most));
+        if (way == 1) value = static_cast<double>(i * most / n);
+        if (way == 2) value = static_cast<double>((n - 1 - i) * most / n);
+        if (is_float(x.dtype) && chance(nan)) value = std::numeric_limits<double>::quiet_NaN();
+        write_element(x, (o * n + i) * inner + k, value);
+      }
+}
+
+void Case::run() {
+  constexpr DType kTypes[] = {f32, f64, f16, bf16, i64, i32, i16, i8, u8, boolean};
+  const DType dtype = kTypes[below(std::size(kTypes))];
+  const int64_t outer = below(4), inner = chance(60) ? 1 : below(4);
+  const int64_t n = chance(10) ? below(3) : 1 + below(chance(70) ? 1500 : 60);
+  const int64_t k = chance(10)   ? n
+                    : chance(70) ? below(std::min<int64_t>(n, 40) + 1)
+                                 : below(n + 1);
+  const bool largest = chance(50);
+  const TensorData x = *TensorData::allocate(dtype, {outer, n, inner});
+  fill(x.tensor, outer, n, inner);
+
+  Graph g;
+  const Value in = g.input("x", dtype, {outer, n, inner});
+  const std::vector<Value> found = topk(in, k, 1, largest);
+  g.output("values", found[0]);
+  g.output("indices", found[1]);
+  Session session = must(Session::create(must(Model::from_graph(std::move(g))),
+                                         {.threads = static_cast<int>(1 + below(3))}));
+  ASSERT_TRUE(session.set_input("x", x.tensor).ok());
+  ASSERT_TRUE(session.run().ok());
+  const Tensor values = must(session.output("values")), indices = must(session.output("indices"));
+
+  const std::vector<double> from = read_all(x.tensor), got = read_all(values),
+                            places = read_all(indices);
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t b = 0; b < inner; ++b) {
+      const auto at = [&](int64_t i) { return from[size_t((o * n + i) * inner + b)]; };
+      std::vector<int64_t> order(static_cast<size_t>(n));
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
+        const double first = largest ? at(j) : at(i), second = largest ? at(i) : at(j);
+        return first < second || (!std::isnan(first) && std::isnan(second));
+      });
+      for (int64_t i = 0; i < k; ++i) {
+        const auto place = static_cast<size_t>((o * k + i) * inner + b);
+        ASSERT_EQ(static_cast<int64_t>(places[place]), order[size_t(i)])
+            << "place " << i << " of " << k << " of " << n << ", " << name_of(dtype);
+        ASSERT_TRUE(got[place] == at(order[size_t(i)]) ||
+                    (std::isnan(got[place]) && std::isnan(at(order[size_t(i)]))));
+      }
+    }
+}
+
+TEST(SortRandom, FirstElementsAreThoseOfAStableSort) {
+  for_cases(1500, [](uint64_t i) { Case(i + 9000).run(); });
+}
+
+}  // namespace
+}  // namespace hg::test
