@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -124,6 +125,75 @@ void Case::run() {
 
 TEST(StridedRandom, ElementsAreThoseOfAPlainLoop) {
   for_cases(1000, [](uint64_t i) { Case(i + 7000).run(); });
+}
+
+// Elements of `size` bytes whose dims lie in any order and distance, some backwards, those that are
+// read also at the same place, at any address.
+class Copy : private Chance {
+ public:
+  using Chance::Chance;
+  void run();
+
+ private:
+  // Strides of a shape, the place of the first element, and how many elements that takes.
+  struct Layout {
+    Sizes strides;
+    int64_t first = 0, room = 1;
+  };
+  Layout layout(const Sizes& shape, bool may_repeat) {
+    const int rank = shape.rank();
+    Layout of{Sizes(rank, 0)};
+    std::vector<int> order(static_cast<size_t>(rank));
+    std::iota(order.begin(), order.end(), 0);
+    for (int i = rank - 1; i > 0 && chance(60); --i)
+      std::swap(order[size_t(i)], order[size_t(below(i + 1))]);
+    for (int i = rank - 1; i >= 0; --i) {
+      const int d = order[size_t(i)];
+      if (may_repeat && chance(10)) continue;
+      const int64_t stride = of.room * (chance(15) ? 1 + below(3) : 1);
+      of.room = stride * std::max<int64_t>(1, shape[d]);
+      const bool backwards = chance(12);
+      of.strides[d] = backwards ? -stride : stride;
+      if (backwards && shape[d] > 0) of.first += stride * (shape[d] - 1);
+    }
+    return of;
+  }
+};
+
+void Copy::run() {
+  constexpr DType kTypes[] = {u8, f16, f32, i64, c128};
+  const DType dtype = kTypes[below(std::size(kTypes))];
+  const auto bytes = static_cast<size_t>(size_of(dtype));
+  Sizes shape;
+  for (int64_t rank = below(6), room = chance(5) ? 300000 : 4000; rank > 0; --rank) {
+    shape.push_back(chance(2) ? 0 : 1 + below(std::min<int64_t>(room, chance(30) ? 600 : 9)));
+    room = std::max<int64_t>(1, room / std::max<int64_t>(1, shape.back()));
+  }
+  const Layout from = layout(shape, true), to = layout(shape, false);
+  const auto off = static_cast<size_t>(below(3));
+  std::vector<unsigned char> source(size_t(from.room) * bytes + off),
+      target(size_t(to.room) * bytes + off);
+  for (unsigned char& each : source) each = static_cast<unsigned char>(below(256));
+  for (unsigned char& each : target) each = static_cast<unsigned char>(below(256));
+  std::vector<unsigned char> expected = target;
+  for (int64_t i = 0; i < shape.count(); ++i) {
+    int64_t a = from.first, b = to.first;
+    for (int64_t d = shape.rank() - 1, rest = i; d >= 0; --d) {
+      const int at = static_cast<int>(d);
+      a += rest % shape[at] * from.strides[at];
+      b += rest % shape[at] * to.strides[at];
+      rest /= shape[at];
+    }
+    std::memcpy(&expected[off + size_t(b) * bytes], &source[off + size_t(a) * bytes], bytes);
+  }
+  copy_elements(
+      ConstTensor(source.data() + off + size_t(from.first) * bytes, dtype, shape, from.strides),
+      Tensor{target.data() + off + size_t(to.first) * bytes, dtype, shape, to.strides});
+  ASSERT_EQ(target, expected) << str_cat(shape, " ", from.strides, " ", to.strides);
+}
+
+TEST(StridedRandom, CopiesTakeEachElement) {
+  for_cases(2000, [](uint64_t i) { Copy(i + 7000).run(); });
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "kernels/simd/half_simd.h"
-#include "kernels/strided_copy.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -211,13 +210,6 @@ bool is_across(const PointwisePlan& plan, int k) {
   return strides[plan.across] == 1 && strides[plan.rank - 1] != 0;
 }
 
-template <class T>
-void gather_across(const std::byte* from, int64_t stride, std::byte* to, int64_t rows,
-                   int64_t columns) {
-  copy_transposed(reinterpret_cast<const T*>(from), stride, reinterpret_cast<T*>(to), columns, rows,
-                  columns);
-}
-
 // Elements of operand k, of which `from` is the first, as dense rows.
 void gather_tile(const PointwisePlan& plan, int k, const std::byte* from, int64_t rows,
                  int64_t columns, std::byte* to) {
@@ -231,19 +223,9 @@ void gather_tile(const PointwisePlan& plan, int k, const std::byte* from, int64_
   }
   alignas(64) std::byte halves[kBlockSize * 2];
   std::byte* raw = plan.widened[k] ? halves : to;
-  switch (size) {
-    case 8:
-      gather_across<uint64_t>(from, stride, raw, rows, columns);
-      break;
-    case 4:
-      gather_across<uint32_t>(from, stride, raw, rows, columns);
-      break;
-    case 2:
-      gather_across<uint16_t>(from, stride, raw, rows, columns);
-      break;
-    default:
-      gather_across<uint8_t>(from, stride, raw, rows, columns);
-  }
+  const DType dtype = plan.dtypes[k];
+  copy_elements(ConstTensor(from, dtype, {rows, columns}, {1, stride}),
+                Tensor{raw, dtype, {rows, columns}, {columns, 1}});
   if (plan.widened[k]) plan.gather_row[k](raw, 1, to, rows * columns);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types and strided copies.
+// Element types and tensors.
 #include "hg/tensor.h"
 
 #include <bit>
@@ -15,22 +15,6 @@ namespace {
 
 constexpr std::string_view kNames[kDTypeCount] = {"f32", "f64", "f16", "bf16", "i64", "i32",
                                                   "i16", "i8",  "u8",  "bool", "c64", "c128"};
-
-// Copies `rank` dimensions, outermost first.
-void copy_dims(const std::byte* from, const int64_t* from_strides, std::byte* to,
-               const int64_t* to_strides, const int64_t* shape, int rank, int64_t bytes) {
-  if (rank == 0) {
-    std::memcpy(to, from, bytes);
-    return;
-  }
-  if (rank == 1 && from_strides[0] == 1 && to_strides[0] == 1) {
-    std::memcpy(to, from, shape[0] * bytes);
-    return;
-  }
-  for (int64_t i = 0; i < shape[0]; ++i)
-    copy_dims(from + i * from_strides[0] * bytes, from_strides + 1, to + i * to_strides[0] * bytes,
-              to_strides + 1, shape + 1, rank - 1, bytes);
-}
 
 }  // namespace
 
@@ -150,16 +134,6 @@ AnyTensor as_pairs(const AnyTensor& tensor) {
 
 Tensor view_as_real(const Tensor& tensor) { return as_pairs(tensor); }
 ConstTensor view_as_real(const ConstTensor& tensor) { return as_pairs(tensor); }
-
-void copy_elements(const ConstTensor& from, const Tensor& to) {
-  if (from.count() == 0) return;
-  if (from.is_contiguous() && to.is_contiguous()) {
-    std::memcpy(to.data, from.data, from.bytes());
-    return;
-  }
-  copy_dims(from.as<std::byte>(), from.strides.begin(), to.as<std::byte>(), to.strides.begin(),
-            from.shape.begin(), from.rank(), size_of(from.dtype));
-}
 
 Result<TensorData> TensorData::allocate(DType dtype, const Sizes& shape) {
   return or_no_memory([&]() -> Result<TensorData> {

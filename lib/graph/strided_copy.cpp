@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies between tensors of any strides: dims that move alike are joined, and where one side is
+// transposed, tiles of it stay in the cache.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "hg/tensor.h"
+
+namespace hg {
+namespace {
+
+// Of any alignment.
+template <class Word>
+struct [[gnu::packed]] Element {
+  Word word;
+};
+struct Words {
+  uint64_t low, high;
+};
+
+struct StridedCopy {
+  Sizes shape, from, to;  // strides in elements
+
+  // Dims of one element are dropped, dims that are one run on both sides are joined.
+  StridedCopy(const Sizes& of, const Sizes& from_strides, const Sizes& to_strides) {
+    for (int d = 0; d < of.rank(); ++d) {
+      if (of[d] == 1) continue;
+      const int last = shape.rank() - 1;
+      if (last >= 0 && from[last] == from_strides[d] * of[d] && to[last] == to_strides[d] * of[d]) {
+        shape[last] *= of[d];
+        from[last] = from_strides[d];
+        to[last] = to_strides[d];
+      } else {
+        shape.push_back(of[d]);
+        from.push_back(from_strides[d]);
+        to.push_back(to_strides[d]);
+      }
+    }
+    if (shape.empty()) {
+      shape.push_back(1);
+      from.push_back(1);
+      to.push_back(1);
+    }
+  }
+};
+
+template <class T>
+void copy_run(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t count) {
+  if (from_stride == 1 && to_stride == 1)
+    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+  else if (from_stride == 0 && to_stride == 1)
+    std::fill_n(to, count, *from);
+  else if (to_stride == 1)
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i * from_stride];
+  else
+    for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
+}
+
+// rows x columns; the columns are one run in `to`, the rows one run in `from`.
+template <class T>
+void copy_transposed(const T* from, int64_t from_columns, T* to, int64_t to_rows, int64_t rows,
+                     int64_t columns) {
+  constexpr int64_t kTile = 16;  // rows, whose lines of the cache stay while columns pass
+  for (int64_t r = 0; r < rows; r += kTile) {
+    const int64_t r_end = std::min(rows, r + kTile);
+    int64_t c = 0;
+    for (; c + 4 <= columns; c += 4) {
+      const T* at = from + c * from_columns;
+      for (int64_t i = r; i < r_end; ++i) {
+        const decltype(T::word) four[4] = {at[i].word, at[i + from_columns].word,
+                                           at[i + 2 * from_columns].word,
+                                           at[i + 3 * from_columns].word};
+        std::memcpy(to + i * to_rows + c, four, sizeof(four));
+      }
+    }
+    for (; c < columns; ++c)
+      for (int64_t i = r; i < r_end; ++i) to[i * to_rows + c] = from[i + c * from_columns];
+  }
+}
+
+// Dims before `dim`, outermost first; then runs of the last dim, or tiles of `row` and that.
+template <class T>
+void copy_dims(const StridedCopy& s, int dim, int row, const T* from, T* to) {
+  const int last = s.shape.rank() - 1;
+  if (dim == row) return copy_dims(s, dim + 1, row, from, to);
+  if (dim < last) {
+    for (int64_t i = 0; i < s.shape[dim]; ++i)
+      copy_dims(s, dim + 1, row, from + i * s.from[dim], to + i * s.to[dim]);
+  } else if (row < 0) {
+    copy_run(from, s.from[last], to, s.to[last], s.shape[last]);
+  } else {
+    copy_transposed(from, s.from[last], to, s.to[row], s.shape[row], s.shape[last]);
+  }
+}
+
+template <class Word>
+void copy_all(const ConstTensor& from, const Tensor& to) {
+  using T = Element<Word>;
+  const auto* const source = static_cast<const T*>(from.data);
+  auto* const target = static_cast<T*>(to.data);
+  if (from.rank() == 2 && from.strides[0] == 1 && to.strides[1] == 1)  // a tile of another copy
+    return copy_transposed(source, from.strides[1], target, to.strides[0], from.shape[0],
+                           from.shape[1]);
+  const StridedCopy s(from.shape, from.strides, to.strides);
+  const int last = s.shape.rank() - 1;
+  int row = -1;  // the dim that is one run in `from`
+  if (s.to[last] == 1 && s.from[last] != 1 && s.from[last] != 0)
+    for (int d = 0; d < last; ++d)
+      if (s.from[d] == 1) row = d;
+  copy_dims(s, 0, row, source, target);
+}
+
+}  // namespace
+
+void copy_elements(const ConstTensor& from, const Tensor& to) {
+  if (from.count() == 0) return;
+  switch (size_of(from.dtype)) {
+    case 1:
+      return copy_all<uint8_t>(from, to);
+    case 2:
+      return copy_all<uint16_t>(from, to);
+    case 4:
+      return copy_all<uint32_t>(from, to);
+    case 16:
+      return copy_all<Words>(from, to);
+    default:
+      return copy_all<uint64_t>(from, to);
+  }
+}
+
+}  // namespace hg
