@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first elements of lines, few or all, beside a stable sort: equal ones in the order of the
-// line, NaN as the largest.
+// line, NaN as the largest; and the largest and the smallest alone, NaN where there is one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,6 +58,10 @@ void Case::run() {
   const std::vector<Value> found = topk(in, k, 1, largest);
   g.output("values", found[0]);
   g.output("indices", found[1]);
+  if (n > 0) {
+    g.output("largest", amax(in, {1}));
+    g.output("smallest", amin(in, {1}));
+  }
   Session session = must(Session::create(must(Model::from_graph(std::move(g))),
                                          {.threads = static_cast<int>(1 + below(3))}));
   ASSERT_TRUE(session.set_input("x", x.tensor).ok());
@@ -66,6 +70,11 @@ void Case::run() {
 
   const std::vector<double> from = read_all(x.tensor), got = read_all(values),
                             places = read_all(indices);
+  std::vector<double> most, smallest;
+  if (n > 0) {
+    most = read_all(must(session.output("largest")));
+    smallest = read_all(must(session.output("smallest")));
+  }
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t b = 0; b < inner; ++b) {
       const auto at = [&](int64_t i) { return from[size_t((o * n + i) * inner + b)]; };
@@ -75,6 +84,18 @@ void Case::run() {
         const double first = largest ? at(j) : at(i), second = largest ? at(i) : at(j);
         return first < second || (!std::isnan(first) && std::isnan(second));
       });
+      if (n > 0) {
+        std::vector<double> line;
+        for (int64_t i = 0; i < n; ++i) line.push_back(at(i));
+        const auto ends = std::minmax_element(line.begin(), line.end());
+        const bool has_nan =
+            std::any_of(line.begin(), line.end(), [](double x) { return std::isnan(x); });
+        for (const bool first : {false, true}) {
+          const double value = (first ? smallest : most)[size_t(o * inner + b)];
+          ASSERT_TRUE(has_nan ? std::isnan(value) : value == *(first ? ends.first : ends.second))
+              << value << " of " << n << ", " << name_of(dtype);
+        }
+      }
       for (int64_t i = 0; i < k; ++i) {
         const auto place = static_cast<size_t>((o * k + i) * inner + b);
         ASSERT_EQ(static_cast<int64_t>(places[place]), order[size_t(i)])

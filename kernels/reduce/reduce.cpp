@@ -162,6 +162,10 @@ struct StepsOf {
       *static_cast<State*>(state) = s;
     } else if constexpr (kAdds) {
       *static_cast<State*>(state) = s + plan.table->add_run(x, n);
+    } else if constexpr (std::is_base_of_v<Bound<float, true>, R>) {
+      R::merge(*static_cast<State*>(state), plan.table->largest(x, n), plan.parameter);
+    } else if constexpr (std::is_base_of_v<Bound<float, false>, R>) {
+      R::merge(*static_cast<State*>(state), plan.table->smallest(x, n), plan.parameter);
     } else {
       State states[kWidth];
       start(states, kWidth, plan);

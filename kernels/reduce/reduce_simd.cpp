@@ -3,6 +3,7 @@
 #include "kernels/reduce/reduce_simd.h"
 
 #include <algorithm>
+#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/reduce/reduce_simd.cpp"
@@ -77,7 +78,44 @@ double add_run(const float* x, int64_t count) {
   return lanes[0];
 }
 
-constexpr ReduceTable kTable = {add_rows, add_lanes, add_run};
+// Instruction sets differ in what Max and Min make of NaN, which is looked for beside them.
+template <bool kLargest>
+float extreme(const float* x, int64_t count) {
+  const hn::ScalableTag<float> d;
+  constexpr int64_t kFloats = static_cast<int64_t>(hn::MaxLanes(d));
+  constexpr int kVectors = 4;
+  const auto better = [](auto a, auto b)
+                          HWY_ATTR { return kLargest ? hn::Max(a, b) : hn::Min(a, b); };
+  float result = x[0];
+  bool has_nan = false;
+  int64_t i = 0;
+  if (count >= kVectors * kFloats) {
+    hn::Vec<decltype(d)> best[kVectors], nan = hn::Zero(d);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) best[v] = hn::LoadU(d, x + v * kFloats);
+    for (; i + kVectors * kFloats <= count; i += kVectors * kFloats) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const auto next = hn::LoadU(d, x + i + v * kFloats);
+        best[v] = better(next, best[v]);
+        nan = hn::Or(nan, hn::VecFromMask(d, hn::IsNaN(next)));
+      }
+    }
+    has_nan = !hn::AllTrue(d, hn::Eq(nan, hn::Zero(d)));
+    HWY_ALIGN float lanes[kFloats];
+    hn::Store(better(better(best[0], best[1]), better(best[2], best[3])), d, lanes);
+    result = lanes[0];
+    for (const float lane : lanes)
+      if (kLargest ? lane > result : lane < result) result = lane;
+  }
+  for (; i < count; ++i) {
+    has_nan |= x[i] != x[i];
+    if (kLargest ? x[i] > result : x[i] < result) result = x[i];
+  }
+  return has_nan ? std::numeric_limits<float>::quiet_NaN() : result;
+}
+
+constexpr ReduceTable kTable = {add_rows, add_lanes, add_run, extreme<true>, extreme<false>};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

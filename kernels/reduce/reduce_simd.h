@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of f32 in f64, for every instruction set.
+// Sums of f32 in f64, and largest and smallest elements, for every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,9 @@ struct ReduceTable {
   // The same from zeros, and then the sum of the lanes: each of the first half takes one of the
   // second, until one is left.
   double (*add_run)(const float* x, int64_t count) = nullptr;
+  // The largest and the smallest of count >= 1 elements; NaN where there is one.
+  float (*largest)(const float* x, int64_t count) = nullptr;
+  float (*smallest)(const float* x, int64_t count) = nullptr;
 };
 
 const ReduceTable& reduce_table();
