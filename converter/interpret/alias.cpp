@@ -48,7 +48,9 @@ TensorData data_of(const Known& known) {
     const auto whole = [&]() -> int64_t {
       if (s.is_integral()) return s.top.constant();
       if (!(std::fabs(real) < 0x1p63))
-        throw Refusal{str_cat("the number ", real, " is to be of ", known.dtype, ", which has none such"), ""};
+        throw Refusal{
+            str_cat("the number ", real, " is to be of ", known.dtype, ", which has none such"),
+            ""};
       return static_cast<int64_t>(real);
     };
     void* at =
@@ -333,12 +335,16 @@ Value Memory::materialize(const Known& known) {
   for (const Scalar& s : known.elements) constant &= s.is_constant();
   if (constant) return graph().constant(data_of(known));
   std::vector<Dim> tops, bottoms;
-  bool fraction = false;
+  Known reals{f64, 1, {}}, are_real{boolean, 1, {}};  // numbers that no sizes have a part in
+  bool fraction = false, mixed = false;
   for (const Scalar& s : known.elements) {
-    if (s.kind == Scalar::Kind::real) throw Refusal{"a tensor mixes sizes and real numbers", ""};
+    const bool real = s.kind == Scalar::Kind::real;
     tops.push_back(s.top);
     bottoms.push_back(s.bottom);
+    reals.elements.push_back(Scalar::of(real ? s.number : 0.0));
+    are_real.elements.push_back(Scalar::of(real));
     fraction |= s.bottom != Dim(1);
+    mixed |= real;
   }
   Graph& g = graph();
   Value value = g.call("dims", {}, {{"values", tops}});
@@ -346,6 +352,7 @@ Value Memory::materialize(const Known& known) {
     const Value bottom = g.call("dims", {}, {{"values", bottoms}});
     value = g.call("div", {cast(value, f64), cast(bottom, f64)});
   }
+  if (mixed) value = g.call("where", {materialize(are_real), materialize(reals), cast(value, f64)});
   if (known.rank == 0) value = g.call("reshape", {value}, {{"shape", std::vector<Dim>()}});
   return cast(value, known.dtype);
 }

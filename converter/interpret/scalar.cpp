@@ -87,7 +87,20 @@ std::optional<Scalar> integer_result(std::string_view op, const Dim& x, const Di
   return std::nullopt;
 }
 
+bool is_power_of_two(const Dim& d) {
+  return d.is_constant() && d.constant() > 0 && (d.constant() & (d.constant() - 1)) == 0;
+}
+// Floats have these numbers, and their sums and products, exactly.
+bool is_exact(const Scalar& a) { return is_power_of_two(a.bottom); }
+bool only_scales(const Scalar& a) { return is_exact(a) && is_power_of_two(a.top); }
+
+// None where floats round twice so that what is an integer here may be less there, or more:
+// n / 49 * 49 of one is less than one. One rounding passes no integer that the quotient is not.
 std::optional<Scalar> ratio_result(std::string_view op, const Scalar& a, const Scalar& b) {
+  const bool both_exact = is_exact(a) && is_exact(b), divides = op == "div" || op == "floor_divide";
+  if ((op == "add" || op == "sub") && !is_exact(a) && !is_exact(b)) return std::nullopt;
+  if (op == "mul" && !both_exact && !only_scales(a) && !only_scales(b)) return std::nullopt;
+  if (divides && !is_exact(b)) return std::nullopt;
   if (op == "add") {
     if (a.bottom == b.bottom) return ratio(a.top + b.top, a.bottom);
     return ratio(a.top * b.bottom + b.top * a.bottom, a.bottom * b.bottom);

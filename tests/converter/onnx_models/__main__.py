@@ -380,6 +380,34 @@ def quotients(given):
     return int(bad)
 
 
+def floats_of_sizes(given):
+    """n / 49 * 49 rounds twice, to less than some n; sizes and numbers stand beside each other in one tensor of floats."""
+    folder = given.work / "floats"
+    folder.mkdir(parents=True)
+    nodes = [helper.make_node("Shape", ["x"], ["n"], end=1), helper.make_node("Cast", ["n"], ["a"], to=TensorProto.FLOAT), helper.make_node("Div", ["a", "whole"], ["b"]),
+             helper.make_node("Mul", ["b", "whole"], ["c"]), helper.make_node("Cast", ["c"], ["d"], to=TensorProto.INT64),
+             helper.make_node("ConstantOfShape", ["d"], ["y"]), helper.make_node("Shape", ["x"], ["e"]), helper.make_node("Cast", ["e"], ["z"], to=TensorProto.FLOAT)]
+    graph = helper.make_graph(nodes, "floats", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
+                              [helper.make_empty_tensor_value_info(name) for name in ("y", "z")], [numpy_helper.from_array(np.array([49], np.float32), "whole")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, folder / "model.onnx")
+    hgm = str(folder / "model.hgm")
+    done = subprocess.run([given.bin / "hg-convert", folder / "model.onnx", "-o", hgm], capture_output=True, text=True)
+    if done.returncode:
+        print(f"floats of sizes: {done.stderr}")
+        return 1
+    bad = 0
+    for n in (1, 7, 27, 30, 54, 98):
+        x = np.zeros((n, 3), np.float32)
+        np.save(folder / "x.npy", x)
+        subprocess.run([given.bin / "hg-run", hgm, "--input", f"x={folder}/x.npy", "--output-dir", folder], check=True, capture_output=True)
+        y, z = ReferenceEvaluator(model).run(None, {"x": x})
+        if np.load(folder / "y.npy").shape != y.shape or not np.array_equal(np.load(folder / "z.npy"), z):
+            bad = 1
+            print(f"floats of the size {n} give {np.load(folder / 'y.npy').shape} and {np.load(folder / 'z.npy')} instead of {y.shape} and {z}")
+    return bad
+
+
 def parted_sizes(given):
     """Parts of a shape stay sizes: [n, m, 3] split after the first turns to [m, 3, n]."""
     folder = given.work / "parted"
@@ -458,7 +486,7 @@ def main():
         cases.append((seed, case, want))
         jobs.append({"model": str(folder / "model.onnx"), "output_dir": str(folder), "check": False})
     converted = batch(given.bin / "hg-convert", jobs, given.work)
-    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + parted_sizes(given) + open_resizes(given), 0
+    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + floats_of_sizes(given) + parted_sizes(given) + open_resizes(given), 0
     kept, runs = [], []
     for (seed, case, want), answer in zip(cases, converted):
         if answer["status"] == "ok":

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Structure that depends on a size: right at every size, or refused by name when it runs."""
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -164,6 +166,15 @@ class SlicesThatAreClamped(nn.Module):
     def forward(self, x: T):
         n = x.size(0)
         return x[1:-1], x[n // 2 : n + 5], x[-3:], x[3:], x[-2:-1], x[: n - 2], x[-n:], x[2:4]
+
+
+@case(sizes="1,2,5,27")
+class RoundedTwice(nn.Module):
+    """1 / 49 * 49 is less than 1, and so are others than their n."""
+
+    def forward(self, x: T):
+        n = x.size(0)
+        return x[: int(n / 49 * 49)], math.floor(n / 3 + n / 7 * 2.5), n / 49 * 49, int(n / 49 / 3 * 8 + 1)
 
 
 @case(sizes="1,2,6")
