@@ -180,33 +180,6 @@ void clip(Node& n) {
   n.give(x);
 }
 
-DType dtype_of_number(Node& n, int64_t to) {
-  switch (to) {
-    case 1:
-      return f32;
-    case 2:
-      return u8;
-    case 3:
-      return i8;
-    case 5:
-      return i16;
-    case 6:
-      return i32;
-    case 7:
-      return i64;
-    case 9:
-      return boolean;
-    case 10:
-      return f16;
-    case 11:
-      return f64;
-    case 16:
-      return bf16;
-    default:
-      n.refuse(str_cat("it gives elements of type ", to, " of ONNX, which Hologram does not have"));
-  }
-}
-
 Value converted(const Value& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   // NaN is true, as everything that is not 0.
@@ -216,14 +189,14 @@ Value converted(const Value& x, DType dtype) {
 
 void cast_to(Node& n) {
   if (n.opset() < 6) n.refuse("Cast of opset 5 and older is not supported");
-  n.give(converted(n.in(0), dtype_of_number(n, n.integer("to"))));
+  n.give(converted(n.in(0), n.dtype("to")));
 }
 void cast_like(Node& n) { n.give(converted(n.in(0), n.type(1).dtype)); }
 
 // The same bits as another dtype of the same size.
 void bit_cast(Node& n) {
   const Value x = n.in(0);
-  const DType to = dtype_of_number(n, n.integer("to"));
+  const DType to = n.dtype("to");
   n.give(x.dtype() == to ? x : view_dtype(x, to));
 }
 

@@ -226,6 +226,35 @@ const TensorData& Node::tensor(std::string_view attribute) const {
   return call_.interpreter().program().tensors[index->index].data;
 }
 
+DType Node::dtype(std::string_view attribute, std::optional<DType> fallback) const {
+  if (fallback && !has(attribute)) return *fallback;
+  switch (const int64_t number = integer(attribute); number) {
+    case 1:
+      return f32;
+    case 2:
+      return u8;
+    case 3:
+      return i8;
+    case 5:
+      return i16;
+    case 6:
+      return i32;
+    case 7:
+      return i64;
+    case 9:
+      return boolean;
+    case 10:
+      return f16;
+    case 11:
+      return f64;
+    case 16:
+      return bf16;
+    default:
+      refuse(str_cat("attribute '", attribute, "' is type ", number,
+                     " of ONNX, which Hologram does not have"));
+  }
+}
+
 int Node::axis(int64_t given, int rank) const {
   const int64_t all = std::max(rank, 1);
   if (given < -all || given >= all)

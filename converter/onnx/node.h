@@ -75,6 +75,8 @@ class Node {
   std::vector<double> reals(std::string_view attribute) const;      // empty when missing
   std::vector<std::string> strings(std::string_view attribute) const;
   const TensorData& tensor(std::string_view attribute) const;
+  // ONNX's number of a dtype; one that Hologram lacks is refused.
+  DType dtype(std::string_view attribute, std::optional<DType> fallback = {}) const;
 
   // The sizes of x from a dim on; a tensor of fewer dims is refused.
   Dims sizes_from(const Value& x, int dim) const;

@@ -6,12 +6,9 @@ namespace hg::convert::onnx {
 namespace {
 
 DType dtype_given(Node& n, DType fallback) {
-  if (!n.has("dtype")) return fallback;
-  const int64_t to = n.integer("dtype");
-  if (to == 1) return f32;
-  if (to == 10) return f16;
-  if (to == 11) return f64;
-  n.refuse(str_cat("attribute 'dtype' is ", to, "; floats are supported"));
+  const DType dtype = n.dtype("dtype", fallback);
+  if (!is_float(dtype)) n.refuse(str_cat("attribute 'dtype' is ", dtype, "; floats are supported"));
+  return dtype;
 }
 
 void drawn(Node& n, bool normal, const Shape& shape, DType dtype) {
@@ -28,22 +25,10 @@ void uniform_like(Node& n) { drawn(n, false, n.type(0).shape, dtype_given(n, n.t
 void normal_like(Node& n) { drawn(n, true, n.type(0).shape, dtype_given(n, n.type(0).dtype)); }
 
 void bernoulli(Node& n) {
-  const Value p = n.in(0);
+  const Value p = n.in(0), wide = p.dtype() == f64 ? p : cast(p, f32);  // where no number becomes 1
   n.call().note("random numbers are drawn anew in each run; a seed in the file is not used");
   const Value x = n.op("rand", {}, {{"shape", p.shape()}, {"dtype", f32}});
-  DType dtype = p.dtype();
-  if (n.has("dtype")) {
-    const int64_t to = n.integer("dtype");
-    if (to == 6)
-      dtype = i32;
-    else if (to == 7)
-      dtype = i64;
-    else if (to == 9)
-      dtype = boolean;
-    else
-      dtype = dtype_given(n, dtype);
-  }
-  n.give(cast(lt(cast(x, p.dtype()), p), dtype));
+  n.give(cast(lt(cast(x, wide.dtype()), wide), n.dtype("dtype", p.dtype())));
 }
 
 constexpr Builtin kRows[] = {

@@ -264,20 +264,7 @@ void shape_of(Node& n) { n.refuse(str_cat("the shape ", n.type(0).shape, " has t
 void eye_like(Node& n) {
   const TensorType like = n.type(0);
   if (like.rank() != 2) n.refuse(str_cat("its input is ", like, ", not a matrix"));
-  DType dtype = like.dtype;
-  if (n.has("dtype")) {
-    if (n.integer("dtype") == 1)
-      dtype = f32;
-    else if (n.integer("dtype") == 11)
-      dtype = f64;
-    else if (n.integer("dtype") == 7)
-      dtype = i64;
-    else if (n.integer("dtype") == 6)
-      dtype = i32;
-    else
-      n.refuse(
-          str_cat("attribute 'dtype' is ", n.integer("dtype"), " of ONNX, which is not supported"));
-  }
+  const DType dtype = n.dtype("dtype", like.dtype);
   Graph& g = n.graph();
   const Value rows = reshape(g.call("arange", {}, {{"end", like.shape[0]}}), {like.shape[0], 1});
   const Value columns = reshape(g.call("arange", {}, {{"end", like.shape[1]}}), {1, like.shape[1]});

@@ -271,8 +271,20 @@ def integer_convolution(rng):
                 strides=strides, dilations=dilations, pads=pads)
 
 
+def diagonals(rng):
+    x = values(rng, solid(rng, 2), rng.choice(FLOATS + INTEGERS))
+    kinds = [TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.INT8, TensorProto.INT64, TensorProto.BOOL]
+    return Case("EyeLike", [x], k=int(rng.integers(-2, 3)), dtype=int(rng.choice(kinds)))
+
+
+def certain(rng):
+    """What is certain is drawn always, in halves too, where most numbers near 1 become it."""
+    p = rng.integers(0, 2, 20000).astype(rng.choice([np.float16, np.float32, np.float64]))
+    return Case("Bernoulli", [p], opset=15, answer=p)
+
+
 MAKERS = [unary, binary, reduced, sliced, moved, gathered, along, extreme, convolved, pooled, multiplied, resized, padded, bits,
-          integer_product, integer_convolution]
+          integer_product, integer_convolution, diagonals, certain]
 
 
 def batch(tool, jobs, folder):
