@@ -342,7 +342,13 @@ class ProgramRunner {
       throw std::runtime_error(str_cat("it gives ", static_cast<int64_t>(stack.size()),
                                        " results, not ",
                                        static_cast<int64_t>(node.outputs.size())));
-    for (size_t i = 0; i < node.outputs.size(); ++i) set(node.outputs[i], std::move(stack[i]));
+    const auto& results = op.schema().returns();
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      // libtorch's pow of two integers is declared to give one, and gives a real number.
+      const bool whole = i < results.size() && results[i].type()->kind() == c10::TypeKind::IntType;
+      if (whole && stack[i].isDouble()) stack[i] = static_cast<int64_t>(stack[i].toDouble());
+      set(node.outputs[i], std::move(stack[i]));
+    }
   }
 
   // A custom op gives back copies of what its results are declared to be like.

@@ -161,6 +161,13 @@ class Sizes(nn.Module):
         return y * (n % 3) + torch.sym_max(n, 3) + torch.sym_float(n) / 2 - torch.sym_min(half, 4) + (n ** 2), n * 2 + 1
 
 
+@case(rand(3, 4), dynamic=({0: AUTO},), others=[(rand(5, 4),), (rand(9, 4),)])
+class PowersOfSizes(nn.Module):
+    def forward(self, x):
+        n = x.shape[0]
+        return x * (n ** 2 % 7), x.new_zeros(n ** 3 // 4 + 2)
+
+
 @case(rand(12), rand(4), dynamic=({0: AUTO}, {0: AUTO}), others=[(rand(6), rand(2))],
       refused=[(rand(3), rand(1)), (rand(12), rand(3)), (rand(60), rand(20))])
 class Branches(nn.Module):
