@@ -161,6 +161,12 @@ class Sizes(nn.Module):
         return y * (n % 3) + torch.sym_max(n, 3) + torch.sym_float(n) / 2 - torch.sym_min(half, 4) + (n ** 2), n * 2 + 1
 
 
+@case(rand(3, 4), dynamic=({0: AUTO},), others=[(rand(5, 4),), (rand(2, 4),)])
+class ListOfSizes(nn.Module):
+    def forward(self, x):
+        return x + torch.tensor([x.shape[0], 2, x.shape[0] * 2 + 1, 4]), torch.tensor([x.shape[0] / 2, 0.5])
+
+
 @case(rand(3, 4), dynamic=({0: AUTO},), others=[(rand(5, 4),), (rand(9, 4),)])
 class PowersOfSizes(nn.Module):
     def forward(self, x):
