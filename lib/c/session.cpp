@@ -177,6 +177,10 @@ void hg_session_forget_tensors(hg_session* session) {
   if (session != nullptr) session->session.forget_tensors();
 }
 
+void hg_session_seed(hg_session* session, uint64_t seed) {
+  if (session != nullptr) session->session.seed(seed);
+}
+
 hg_status* hg_session_plan(hg_session* session, const hg_dim_size* dims, size_t dim_count) {
   return border([&]() -> hg::Status {
     HG_C_NEEDS(session);

@@ -315,6 +315,45 @@ static void test_running(void) {
   EXPECT(g_lines > 0);
 }
 
+static void draw(hg_session* session, float* numbers) {
+  hg_tensor out;
+  memset(&out, 0, sizeof out);
+  out.struct_size = sizeof out;
+  EXPECT_OK(hg_session_run(session, NULL));
+  EXPECT_OK(hg_session_output(session, "y", &out));
+  memcpy(numbers, out.data, 8 * sizeof(float));
+}
+
+static void test_random_ops(void) {
+  static unsigned char file[1 << 16];
+  float first[8], second[8], again[8];
+  hg_model* model = NULL;
+  hg_session *session = NULL, *other = NULL;
+  hg_session_options options;
+  EXPECT_OK(hg_model_read(file, hg_test_random_model(file, sizeof file), NULL, &model));
+  hg_session_options_init(&options, sizeof options);
+  options.seed = 7;
+  EXPECT_OK(hg_session_create(model, &options, &session));
+  EXPECT_OK(hg_session_create(model, NULL, &other));
+  draw(session, first);
+  draw(session, second);
+  EXPECT(memcmp(first, second, sizeof first) != 0);
+  hg_session_seed(session, 7);
+  draw(session, again);
+  EXPECT(memcmp(first, again, sizeof first) == 0);
+  draw(other, again);
+  EXPECT(memcmp(first, again, sizeof first) != 0);
+  hg_session_seed(other, 7);
+  draw(other, again);
+  EXPECT(memcmp(first, again, sizeof first) == 0);
+  draw(other, again);
+  EXPECT(memcmp(second, again, sizeof second) == 0);
+  hg_session_seed(NULL, 7);
+  hg_session_free(session);
+  hg_session_free(other);
+  hg_model_free(model);
+}
+
 static int stop_at_three(void* host, const hg_progress* progress) {
   double* last = (double*)host;
   if (!progress->is_epoch) *last = progress->loss;
@@ -495,6 +534,7 @@ int main(int argc, char** argv) {
   test_sized_structs();
   test_inspecting();
   test_running();
+  test_random_ops();
   test_training(folder);
   test_devices();
   printf(failures == 0 ? "all of hg/c.h holds\n" : "%d failures\n", failures);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model of c_test.c, and with a FILE as argument a program that writes it there for
+// The models of c_test.c, and with a FILE as argument a program that writes the first there for
 // ctypes_test.py: y = x w' + b with x of f32[n, 3].
 #include "tests/c/model.h"
 
@@ -24,13 +24,24 @@ hg::Result<std::vector<std::byte>> model_bytes() {
   return model.serialize();
 }
 
-}  // namespace
+hg::Result<std::vector<std::byte>> random_model_bytes() {
+  hg::Graph graph;
+  graph.output("y", hg::rand(graph, {8}));
+  HG_TRY_ASSIGN(const hg::Model model, hg::Model::from_graph(std::move(graph)));
+  return model.serialize();
+}
 
-size_t hg_test_model(void* to, size_t capacity) {
-  const auto bytes = model_bytes();
+size_t write(const hg::Result<std::vector<std::byte>>& bytes, void* to, size_t capacity) {
   if (!bytes.ok() || bytes->size() > capacity) return 0;
   std::memcpy(to, bytes->data(), bytes->size());
   return bytes->size();
+}
+
+}  // namespace
+
+size_t hg_test_model(void* to, size_t capacity) { return write(model_bytes(), to, capacity); }
+size_t hg_test_random_model(void* to, size_t capacity) {
+  return write(random_model_bytes(), to, capacity);
 }
 
 #ifdef HG_TEST_MAIN

@@ -297,6 +297,8 @@ HG_C_API hg_status* hg_session_set_output_at(hg_session* session, int32_t index,
                                              const hg_tensor* tensor) HG_C_CHECKED;
 /* Ends all that is borrowed. */
 HG_C_API void hg_session_forget_tensors(hg_session* session);
+/* Random ops draw from now on as those of a new session with this seed. */
+HG_C_API void hg_session_seed(hg_session* session, uint64_t seed);
 /* For the sizes of the inputs set so far, or for `dims`. hg_session_run() does it where it is not
  * done. */
 HG_C_API hg_status* hg_session_plan(hg_session* session, const hg_dim_size* dims,
