@@ -82,6 +82,38 @@ TEST(Gradients, SumOverBroadcastDimsAndTakeSeeds) {
             (std::vector<double>{10, 0, -10, 1 - 3}));
 }
 
+// Which of two open sizes is repeated, the sizes of the run decide.
+TEST(Gradients, SumOverOpenSizesThatAreRepeated) {
+  const std::vector<double> one = {5}, three = {1, 2, 3};
+  const auto check = [](const std::vector<double>& x, const std::vector<double>& y,
+                        const std::vector<double>& expected) {
+    Graph g;
+    const Value a = g.input("a", f64, {"n"}), b = g.input("b", f64, {"m"});
+    for (const Value& d : gradients(a * b, {a, b})) g.output("", d);
+    ASSERT_TRUE(g.status().ok()) << g.status().message();
+    EXPECT_EQ(evaluate(std::move(g), {x, y}), expected);
+  };
+  check(three, three, {1, 2, 3, 1, 2, 3});
+  check(one, three, {6, 5, 5, 5});
+  check(three, one, {5, 5, 5, 6});
+  for (const Dim& size : {Dim(3), Dim("m")})  // what x is expanded to
+    for (const std::vector<double>& x : {one, three}) {
+      Graph g;
+      const Value a = g.input("a", f64, {"n"}), b = g.input("b", f64, {size});
+      const Value wide = g.call("expand", {a}, {{"shape", {2, size}}});
+      for (const Value& d : {gradients(a * b, {a})[0], gradients(wide, {a})[0]}) g.output("", d);
+      ASSERT_TRUE(g.status().ok()) << g.status().message();
+      EXPECT_EQ(evaluate(std::move(g), {x, three}), x.size() == 1
+                                                        ? (std::vector<double>{6, 6})
+                                                        : (std::vector<double>{1, 2, 3, 2, 2, 2}));
+    }
+  Graph g;
+  const Value a = g.input("a", f64, {"n"}), first = slice(a, 0, 0, min(Dim(1), Dim("n")));
+  g.output("", gradients(first * a, {first})[0]);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  EXPECT_EQ(evaluate(std::move(g), {three}), std::vector<double>{6});
+}
+
 // What has no direction at a point gets none from there, as in PyTorch, rather than NaN.
 TEST(Gradients, OfAnglesAndSignsAreZeroWhereTheyHaveNone) {
   const auto gradients_of = [](const char* op, std::vector<double> x, std::vector<double> y) {

@@ -51,6 +51,19 @@ Result<int> axis_of(const Dim& dim, std::string_view attr, int rank) {
   return normalize_axis(dim.constant(), rank);
 }
 
+// Whether y may be what x was repeated to, and may be x, as the sizes will be.
+bool may_be_repeated(const Dim& x, const Dim& y) {
+  if (x == y || x.is_constant()) return false;
+  const Result<Shape> both = broadcast({x}, {y});
+  if (both.ok() && (*both)[0] == y) return true;
+  std::vector<std::string> of_x, of_y;
+  x.collect_symbols(of_x);
+  y.collect_symbols(of_y);
+  return std::any_of(of_y.begin(), of_y.end(), [&](const std::string& symbol) {
+    return std::find(of_x.begin(), of_x.end(), symbol) == of_x.end();
+  });
+}
+
 }  // namespace
 
 Result<Shape> broadcast(const Shape& a, const Shape& b) {
@@ -146,13 +159,26 @@ Value GradContext::dout(int i) {
 void GradContext::set_grad(int i, Value dx) {
   const Value x = in(i);
   if (!dx || !x) return;
-  // Sum over what broadcasting added or repeated.
+  // Sum over what broadcasting added or repeated. A size y that may have been repeated from x
+  // stands as [y / x, x]: one row where it was not.
   std::vector<Dim> axes;
+  Shape rows;
   const int added = dx.rank() - x.rank();
-  for (int d = 0; d < dx.rank(); ++d)
-    if (d < added || (x.dim(d - added) == Dim(1) && !(dx.dim(d) == Dim(1)))) axes.emplace_back(d);
+  for (int d = 0; d < dx.rank(); ++d) {
+    const Dim from = d < added ? Dim(1) : x.dim(d - added), to = dx.dim(d);
+    const auto axis = static_cast<int64_t>(rows.size());
+    if (may_be_repeated(from, to)) {
+      axes.emplace_back(axis);
+      rows.push_back(floordiv(to, max(from, Dim(1))));
+      rows.push_back(from);
+    } else {
+      if (d < added || (from == Dim(1) && !(to == Dim(1)))) axes.emplace_back(axis);
+      rows.push_back(to);
+    }
+  }
+  if (!(rows == dx.shape())) dx = graph_->call("reshape", {dx}, {{"shape", rows}});
   if (!axes.empty()) dx = graph_->call("sum", {dx}, {{"dim", axes}, {"keepdim", true}});
-  if (added > 0) dx = graph_->call("reshape", {dx}, {{"shape", x.shape()}});
+  if (dx.rank() != x.rank()) dx = graph_->call("reshape", {dx}, {{"shape", x.shape()}});
   grads_[i] = dx;
 }
 
