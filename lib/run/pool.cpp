@@ -373,8 +373,7 @@ Status Pool::Body::run_batch(BatchRunner& runner, Batch& batch, bool proves) {
     status = runner.run(parts, stop);
   }
   if (status.ok() && proves) {
-    HG_TRY(runner.prove(parts, stop));
-    batch.is_proved = true;
+    HG_TRY_ASSIGN(batch.is_proved, runner.prove(parts, stop));
   }
   if (status.ok() || parts.size() == 1 || status.code() == Code::cancelled) return status;
   for (BatchPart* part : parts) part->status = runner.run_alone(*part, stop);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "lib/graph/element.h"
 
@@ -51,6 +52,17 @@ int64_t first_difference(const Tensor& a, const Tensor& b, bool beside_floats) {
     if (!same) return i;
   }
   return -1;
+}
+
+Result<bool> are_equal(std::span<const ConstTensor> a, std::span<const ConstTensor> b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!(a[i].shape == b[i].shape)) return false;
+    HG_TRY_ASSIGN(const TensorData x, TensorData::copy_of(a[i]));
+    HG_TRY_ASSIGN(const TensorData y, TensorData::copy_of(b[i]));
+    if (std::memcmp(x.tensor.data, y.tensor.data, static_cast<size_t>(x.tensor.bytes())) != 0)
+      return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -117,29 +129,61 @@ Status BatchRunner::take_outputs(BatchPart& part, int64_t first_row) {
   return {};
 }
 
-Status BatchRunner::prove(std::span<BatchPart* const> parts, const std::stop_token& stop) {
+Status BatchRunner::check_equal(const BatchPart& alone, const BatchPart& part) const {
   bool any_float = false;
-  for (const TensorData& output : parts.front()->outputs)
+  for (const TensorData& output : alone.outputs)
     any_float |= is_float(output.tensor.dtype) || is_complex(output.tensor.dtype);
+  for (size_t i = 0; i < alone.outputs.size(); ++i) {
+    const Tensor &a = alone.outputs[i].tensor, &b = part.outputs[i].tensor;
+    if (!(a.shape == b.shape))
+      return unsupported("output '", session_.output_name(static_cast<int>(i)), "' is ", a.shape,
+                         " of a request alone and ", b.shape, " of the same in a batch");
+    const int64_t at = first_difference(a, b, any_float);
+    if (at < 0) continue;
+    return unsupported("the model does not compute each row from its own row alone: element ", at,
+                       " of output '", session_.output_name(static_cast<int>(i)), "' is ",
+                       element_of(a, at), " of a request alone and ", element_of(b, at),
+                       " of the same in a batch; give Pool::Options::most_rows as 1");
+  }
+  return {};
+}
+
+Result<bool> BatchRunner::prove(std::span<BatchPart* const> parts, const std::stop_token& stop) {
+  bool any_other = false;
   for (const BatchPart* part : parts) {
     BatchPart alone;
     alone.inputs = part->inputs;
     alone.rows = part->rows;
     HG_TRY(run_alone(alone, stop));
-    for (size_t i = 0; i < alone.outputs.size(); ++i) {
-      const Tensor &a = alone.outputs[i].tensor, &b = part->outputs[i].tensor;
-      if (!(a.shape == b.shape))
-        return unsupported("output '", session_.output_name(static_cast<int>(i)), "' is ", a.shape,
-                           " of a request alone and ", b.shape, " of the same in a batch");
-      const int64_t at = first_difference(a, b, any_float);
-      if (at < 0) continue;
-      return unsupported("the model does not compute each row from its own row alone: element ", at,
-                         " of output '", session_.output_name(static_cast<int>(i)), "' is ",
-                         element_of(a, at), " of a request alone and ", element_of(b, at),
-                         " of the same in a batch; give Pool::Options::most_rows as 1");
-    }
+    HG_TRY(check_equal(alone, *part));
+    HG_TRY_ASSIGN(const bool is_same, are_equal(part->inputs, parts.front()->inputs));
+    any_other |= !is_same;
   }
-  return {};
+  if (any_other) return true;
+  return prove_beside_zeros(*parts.front(), stop);
+}
+
+Result<bool> BatchRunner::prove_beside_zeros(const BatchPart& alone, const std::stop_token& stop) {
+  std::vector<TensorData> zeros;
+  std::vector<ConstTensor> inputs;
+  for (const ConstTensor& input : alone.inputs) {
+    HG_TRY_ASSIGN(TensorData zero, TensorData::allocate(input.dtype, input.shape));
+    inputs.emplace_back(zero.tensor);
+    zeros.push_back(std::move(zero));
+  }
+  HG_TRY_ASSIGN(const bool is_zero, are_equal(inputs, alone.inputs));
+  if (is_zero) return false;
+  BatchPart part, other;
+  part.inputs = alone.inputs;
+  other.inputs = inputs;
+  part.rows = other.rows = alone.rows;
+  BatchPart* const both[] = {&part, &other};
+  HG_TRY(gather(both));
+  const Status status = run(both, stop);
+  if (status.code() == Code::cancelled) return status;
+  if (!status.ok()) return false;  // it takes no zeros
+  HG_TRY(check_equal(alone, part));
+  return true;
 }
 
 }  // namespace hg
