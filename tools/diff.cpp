@@ -7,7 +7,9 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "lib/graph/element.h"
 
@@ -24,14 +26,17 @@ std::vector<std::string_view> lines_of(const std::string& text) {
   return lines;
 }
 
-// Myers 1986, the greedy algorithm: an edit script of the fewest lines.
-class Edits {
+// Pairs of equal lines that stay, the most that may in their order. Myers 1986, the greedy
+// algorithm: an edit script of the fewest lines.
+class Matches {
  public:
-  Edits(std::vector<std::string_view> a, std::vector<std::string_view> b)
-      : a_(std::move(a)), b_(std::move(b)) {}
+  using Pairs = std::vector<std::pair<size_t, size_t>>;
 
-  std::vector<LineChange> find() {
-    const int n = static_cast<int>(a_.size()), m = static_cast<int>(b_.size()), most = n + m;
+  Matches(const std::vector<std::string_view>& a, const std::vector<std::string_view>& b)
+      : a_(a), b_(b), of_a_(known(a, b)), of_b_(known(b, a)) {}
+
+  Pairs find() {
+    const int n = static_cast<int>(of_a_.size()), m = static_cast<int>(of_b_.size()), most = n + m;
     std::vector<int> furthest(2 * most + 2, 0);
     std::vector<std::vector<int>> steps;
     for (int d = 0; d <= most; ++d) {
@@ -39,7 +44,7 @@ class Edits {
       for (int k = -d; k <= d; k += 2) {
         int x = goes_down(furthest, k, d, most) ? at(furthest, k + 1, most)
                                                 : at(furthest, k - 1, most) + 1;
-        while (x < n && x - k < m && a_[size_t(x)] == b_[size_t(x - k)]) ++x;
+        while (x < n && x - k < m && are_equal(x, x - k)) ++x;
         furthest[k + most] = x;
         if (x >= n && x - k >= m) return walk_back(steps, most);
       }
@@ -48,30 +53,59 @@ class Edits {
   }
 
  private:
+  // The lines of one text, by number, that the other has, too: models that are not alike have few.
+  static std::vector<size_t> known(const std::vector<std::string_view>& lines,
+                                   const std::vector<std::string_view>& others) {
+    const std::set<std::string_view> all(others.begin(), others.end());
+    std::vector<size_t> found;
+    for (size_t i = 0; i < lines.size(); ++i)
+      if (all.contains(lines[i])) found.push_back(i);
+    return found;
+  }
+  bool are_equal(int x, int y) const { return a_[of_a_[size_t(x)]] == b_[of_b_[size_t(y)]]; }
   static int at(const std::vector<int>& furthest, int k, int most) { return furthest[k + most]; }
   static bool goes_down(const std::vector<int>& furthest, int k, int d, int most) {
     return k == -d || (k != d && at(furthest, k - 1, most) < at(furthest, k + 1, most));
   }
 
-  std::vector<LineChange> walk_back(const std::vector<std::vector<int>>& steps, int most) const {
-    std::vector<LineChange> changes;
-    int x = static_cast<int>(a_.size()), y = static_cast<int>(b_.size());
-    for (int d = static_cast<int>(steps.size()) - 1; d > 0; --d) {
-      const std::vector<int>& furthest = steps[d];
-      const int k = x - y, before = goes_down(furthest, k, d, most) ? k + 1 : k - 1;
-      x = at(furthest, before, most);
-      y = x - before;
-      if (before == k + 1)
-        changes.push_back({true, std::string(b_[size_t(y)])});
-      else
-        changes.push_back({false, std::string(a_[size_t(x)])});
+  Pairs walk_back(const std::vector<std::vector<int>>& steps, int most) const {
+    Pairs pairs;
+    int x = static_cast<int>(of_a_.size()), y = static_cast<int>(of_b_.size());
+    for (int d = static_cast<int>(steps.size()) - 1; d >= 0; --d) {
+      const int k = x - y;
+      const bool down = d == 0 || goes_down(steps[d], k, d, most);
+      const int before = d == 0 ? 0 : at(steps[d], down ? k + 1 : k - 1, most);
+      for (const int snake = down ? before : before + 1; x > snake;) {
+        --x, --y;
+        pairs.emplace_back(of_a_[size_t(x)], of_b_[size_t(y)]);
+      }
+      x = before;
+      y = x - (down ? k + 1 : k - 1);
     }
-    std::reverse(changes.begin(), changes.end());
-    return changes;
+    std::reverse(pairs.begin(), pairs.end());
+    return pairs;
   }
 
-  std::vector<std::string_view> a_, b_;
+  const std::vector<std::string_view>&a_, &b_;
+  std::vector<size_t> of_a_, of_b_;
 };
+
+std::vector<LineChange> changes(const std::vector<std::string_view>& a,
+                                const std::vector<std::string_view>& b) {
+  std::vector<LineChange> all;
+  size_t x = 0, y = 0;
+  const auto until = [&](size_t i, size_t k) {
+    for (; x < i; ++x) all.push_back({false, std::string(a[x])});
+    for (; y < k; ++y) all.push_back({true, std::string(b[y])});
+  };
+  for (const auto& [i, k] : Matches(a, b).find()) {
+    until(i, k);
+    x = i + 1;
+    y = k + 1;
+  }
+  until(a.size(), b.size());
+  return all;
+}
 
 std::string type_of(const State& state) {
   return str_cat(state.data.tensor.dtype, state.data.tensor.shape);
@@ -100,12 +134,18 @@ std::vector<StateChange> compare(const State& a, const State& b) {
   return {change};
 }
 
-// Constants have no names of their own; they are told by their values'.
-std::map<std::string, const State*> states_of(const Graph& graph) {
-  std::map<std::string, const State*> states;
+// Constants have no names of their own; they are told by their values', and those of the bodies of
+// control flow by "if_3/0/constant" of the first of a node.
+void add_states(const Graph& graph, const std::string& path,
+                std::map<std::string, const State*>& to) {
   for (const State& state : graph.states())
-    states[state.name.empty() ? graph.value_info(state.value).name : state.name] = &state;
-  return states;
+    to[path + (state.name.empty() ? graph.value_info(state.value).name : state.name)] = &state;
+  for (const Node& node : graph.nodes())
+    for (size_t i = 0; i < node.subgraphs.size(); ++i) {
+      const std::string& name =
+          node.outputs.empty() ? std::string() : graph.value_info(node.outputs[0]).name;
+      add_states(*node.subgraphs[i], str_cat(path, name, "/", uint64_t{i}, "/"), to);
+    }
 }
 
 }  // namespace
@@ -113,8 +153,10 @@ std::map<std::string, const State*> states_of(const Graph& graph) {
 ModelDiff diff_models(const Model& a, const Model& b) {
   ModelDiff diff;
   const std::string text_a = a.graph().text(), text_b = b.graph().text();
-  diff.graph = Edits(lines_of(text_a), lines_of(text_b)).find();
-  const auto in_a = states_of(a.graph()), in_b = states_of(b.graph());
+  diff.graph = changes(lines_of(text_a), lines_of(text_b));
+  std::map<std::string, const State*> in_a, in_b;
+  add_states(a.graph(), "", in_a);
+  add_states(b.graph(), "", in_b);
   for (const auto& [name, state] : in_a) {
     const auto other = in_b.find(name);
     if (other == in_b.end()) {

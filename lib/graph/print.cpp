@@ -65,6 +65,7 @@ void append_graph(std::string& out, const Graph& graph, const SizeNames& sizes, 
     out.append(kKinds[static_cast<size_t>(state.kind)]).append(state.name).append(": ");
     append_text(out, graph.value_info(state.value).type);
     for (const std::string& alias : state.aliases) out.append(" = ").append(alias);
+    if (!state.requires_grad) out.append(", requires_grad=false");
     out.push_back('\n');
   }
   for (const Guard& guard : graph.guards()) {
