@@ -136,7 +136,8 @@ TEST(Eager, ZeroKeepsItsSign) {
       const Result<Array> y = ex.call(op, {*x});
       ASSERT_TRUE(y.ok()) << y.status().message();
       for (const float each : values_of(ex.cast(*y, f32)))
-        EXPECT_TRUE(each == 0 && std::signbit(each)) << op << " in " << name_of(dtype) << " gives " << each;
+        EXPECT_TRUE(each == 0 && std::signbit(each))
+            << op << " in " << name_of(dtype) << " gives " << each;
     }
 }
 
@@ -219,6 +220,13 @@ TEST(Eager, ResultsGoWhereTheyAreAsked) {
   // In place where the op cannot: as if it read all first.
   Array m = *Array::copy_of(a);
   EXPECT_EQ(values_of(ex.into(m).matmul(m, m)), (Floats{7, 10, 15, 22}));
+  // Where a row lies that is compared with several.
+  Array rows = *Array::allocate(f32, {4, 256}), row = *Array::allocate(f32, {256});
+  for (int64_t i = 0; i < 1024; ++i) rows.write<float>()[i] = static_cast<float>(i % 7);
+  for (int64_t i = 0; i < 256; ++i) row.write<float>()[i] = 3;
+  Array above = Array::wrap(Tensor{row.tensor().data, boolean, {4, 256}, {256, 1}});
+  ASSERT_TRUE(ex.into(above).gt(rows, row).ok());
+  for (int64_t i = 0; i < 1024; ++i) ASSERT_EQ(above.as<bool>()[i], i % 7 > 3) << i;
   // To memory with gaps, and to the transposed of an input.
   Floats wide(8, -1);
   Array gaps = Array::wrap(Tensor{wide.data(), f32, {2, 2}, {4, 2}});

@@ -157,6 +157,34 @@ TEST(Session, QuotientsAndRootsHoldToTheEndsOfF32) {
   }
 }
 
+// What is compared with rows has as many bytes as the result, and is read for each of them.
+TEST(Session, WritesNothingOverARowThatIsReadAgain) {
+  constexpr int64_t kRows = 4, kColumns = 1000;
+  Graph g;
+  const Value x = g.input("x", f32, {kColumns}), rows = g.input("rows", f32, {kRows, kColumns});
+  g.output("y", g.call("gt", {rows, g.call("cumsum", {x}, {{"dim", 0}})}));
+  std::vector<float> numbers(kColumns), row(kRows * kColumns);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i * 7 % 5) - 2;
+  for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i * 11 % 7) - 3;
+  const Model model = *Model::from_graph(std::move(g));
+  for (const int threads : {1, 3}) {
+    Session session = *Session::create(model, {.threads = threads});
+    ASSERT_TRUE(session.set_input("x", view(numbers, {kColumns})).ok());
+    ASSERT_TRUE(session.set_input("rows", view(row, {kRows, kColumns})).ok());
+    ASSERT_TRUE(session.run().ok());
+    const Tensor y = *session.output(0);
+    int wrong = 0;
+    for (int64_t r = 0; r < kRows; ++r) {
+      float sum = 0;
+      for (int64_t i = 0; i < kColumns; ++i) {
+        sum += numbers[i];
+        wrong += y.as<bool>()[r * kColumns + i] != (row[r * kColumns + i] > sum) ? 1 : 0;
+      }
+    }
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
 TEST(Session, AllocatesNothingInRun) {
   const Model model = small_model();
   Session session = *Session::create(model, {.threads = 2});

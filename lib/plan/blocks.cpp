@@ -65,8 +65,7 @@ Place Planner::memory_of_input(const Node& node, const Step& step, size_t output
     if (node.inputs[i] == kNoValue) continue;
     if (in_place ? given++ != output : !((node.op->def.alias >> i) & 1u)) continue;
     const PlacedTensor& in = step.inputs[i];
-    if (in.place.offset != 0 || !in.tensor.is_contiguous() || in.tensor.bytes() != out.bytes() ||
-        is_read_beside(step, i, in_place ? 0 : node.op->def.alias))
+    if (!may_lie_on(out, in) || is_read_beside(step, i, in_place ? 0 : node.op->def.alias))
       continue;
     if (in.place.kind == Place::Kind::state) {
       const auto state = static_cast<size_t>(in.place.index);

@@ -52,6 +52,13 @@ struct PlacedTensor {
   Place place;
 };
 
+// Whether each element of an output may take the place of that of an input: bytes alone do not
+// tell, as [4, n] of bool has those of an [n] of f32 that it was compared with.
+inline bool may_lie_on(const Tensor& out, const PlacedTensor& in) {
+  return in.place.offset == 0 && in.tensor.is_contiguous() && in.tensor.count() == out.count() &&
+         in.tensor.bytes() == out.bytes();
+}
+
 // A transfer has one input and one output: upload to the device, download from it, and copy from
 // one place on the device to another.
 enum class StepKind : uint8_t { kernel, control, upload, download, copy };

@@ -75,8 +75,7 @@ bool Program::may_overwrite(size_t output, size_t input) const {
     const PlacedTensor& in = step.inputs[i];
     if (in.place.kind != Place::Kind::input || static_cast<size_t>(in.place.index) != input)
       continue;
-    if (i >= 32 || in.place.offset != 0 || !in.tensor.is_contiguous() ||
-        in.tensor.bytes() != step.outputs[k].tensor.bytes() ||
+    if (i >= 32 || !may_lie_on(step.outputs[k].tensor, in) ||
         (in_place ? rank != k : !((node.op->def.alias >> i) & 1u)))
       return false;
     found = true;

@@ -69,8 +69,8 @@ struct OpDef {
   // For ops that only look at the input's memory in another way (transpose, slice): sets strides
   // and offset and returns true, or returns false when a copy of the input is needed first.
   bool (*view)(ViewContext&) = nullptr;
-  // Bit i: output 0 may take the memory of input i when both have the same bytes and nobody else
-  // reads it. Kernels of such an op tolerate that.
+  // Bit i: output 0 may take the memory of input i when both have as many elements, of as many
+  // bytes, and nobody else reads it. Kernels of such an op tolerate that.
   uint32_t alias = 0;
   uint32_t traits = kNoTraits;
   // Multiplications and additions of one run, for reports. Null: one for each element of the
