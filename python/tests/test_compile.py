@@ -530,3 +530,109 @@ def test_an_empty_batch_trains_as_in_eager(layer):
         y.square().sum().backward()
         results.append((y.detach(), given.grad, [p.grad for p in each.parameters()], list(each.buffers())))
     torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
+def test_a_compiled_optimizer_steps_once(name):
+    """Its weights and moments are attributes of the captured graph."""
+    net = torch.nn.Linear(3, 2)
+    twin = copy.deepcopy(net)
+    options = {"momentum": 0.9} if name == "SGD" else {}
+    optimizers = [getattr(torch.optim, name)(each.parameters(), 0.1, **options) for each in (net, twin)]
+    steps = [torch.compile(optimizers[0].step, backend="hologram"), optimizers[1].step]
+    for _ in range(3):
+        x = torch.randn(4, 3)
+        for module, optimizer, step in zip((net, twin), optimizers, steps):
+            optimizer.zero_grad()
+            module(x).square().mean().backward()
+            step()
+        for a, b in zip(net.parameters(), twin.parameters()):
+            torch.testing.assert_close(a, b)
+
+
+def test_a_whole_step_that_is_compiled():
+    net = torch.nn.Linear(3, 2)
+    twin = copy.deepcopy(net)
+
+    def step(module, optimizer):
+        def run(x):
+            optimizer.zero_grad()
+            loss = module(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return run
+
+    ours, theirs = (step(each, torch.optim.Adam(each.parameters(), 0.1)) for each in (net, twin))
+    compiled = torch.compile(ours, backend="hologram")
+    for _ in range(3):
+        x = torch.randn(4, 3)
+        torch.testing.assert_close(compiled(x), theirs(x))
+
+
+def test_what_is_written_may_require_a_gradient_from_then_on():
+    def whole(x, w):
+        x.mul_(w)
+        return x.sum()
+
+    def part(x, w):
+        x[1:] = w[1:]
+        return x * 2
+
+    def apart(x, w):
+        with torch.no_grad():
+            x.mul_(w)
+        return x * w
+
+    for function, follows in ((whole, True), (part, True), (apart, False)):
+        found = []
+        for run in (torch.compile(function, backend="hologram"), function):
+            x, w = torch.arange(3.0), torch.tensor([2.0, 3.0, 4.0], requires_grad=True)
+            y = run(x, w)
+            assert x.requires_grad == follows
+            (y.sum() + x.square().sum()).backward()
+            found.append((x.detach(), w.grad))
+        torch.testing.assert_close(*found)
+    assert hg.torch.explain(apart, torch.ones(3), torch.ones(3, requires_grad=True)).converted == 1
+
+
+@pytest.mark.parametrize("transform", ["grad", "jacrev", "jacfwd", "vmap"])
+def test_transforms_inside_leave_torch_as_it_was(transform):
+    def f(x):
+        inner = torch.func.vmap(torch.func.grad(lambda a: a.pow(3).sum()))(x[None])
+        return getattr(torch.func, transform)(lambda a: (a.sin() * a).sum(-1))(x), inner
+
+    x = torch.randn(3, 4) if transform == "vmap" else torch.randn(3)
+    for _ in range(2):
+        torch.testing.assert_close(torch.compile(f, backend="hologram")(x), f(x))
+        torch._dynamo.reset()
+    assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0
+    torch.func.jvp(torch.sin, (x,), (x,))  # no other one is open
+
+
+def test_modes_stay_where_a_graph_ends_in_the_middle():
+    from hologram.torch._compile import _modes_kept
+
+    with pytest.raises(ValueError), _modes_kept():
+        torch._C._set_grad_enabled(False)
+        torch._C._functorch._vmap_increment_nesting(2, "error")
+        torch.autograd.forward_ad.enter_dual_level()
+        raise ValueError
+    assert torch.is_grad_enabled() and torch._C._functorch.get_dynamic_layer_stack_depth() == 0
+    torch.func.jvp(torch.sin, (torch.ones(2),), (torch.ones(2),))
+
+
+def test_sparse_gradients_are_sparse():
+    def looked_up(table, i):
+        return torch.nn.functional.embedding(i, table, sparse=True) * 2
+
+    def bagged(table, i):
+        return torch.nn.functional.embedding_bag(i.view(1, -1), table, mode="sum", sparse=True)
+
+    for function in (looked_up, bagged):
+        table, i = torch.randn(5, 3, requires_grad=True), torch.tensor([1, 1, 4])
+        torch.compile(function, backend="hologram")(table, i).sum().backward()
+        assert table.grad.is_sparse
+        with torch.no_grad():
+            assert hg.torch.explain(function, table.detach(), i).converted == 1

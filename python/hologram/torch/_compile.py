@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``torch.compile(model, backend="hologram")``: what can be converted runs here, the rest runs eagerly."""
 
+import contextlib
 import copy
+import functools
 from dataclasses import dataclass, field
 
 import torch
@@ -54,7 +56,7 @@ class _Graph:
         self.strides = []  # of results, None where they are contiguous
         self.draws = False  # random numbers
         try:
-            with torch.random.fork_rng(devices=()):
+            with torch.random.fork_rng(devices=()), _modes_kept():
                 self._convert(examples)
         except HologramError as error:
             self.reason, self.ops = str(error), list(getattr(error, "ops", []))
@@ -64,6 +66,7 @@ class _Graph:
     def _convert(self, examples):
         if not self.tensors:
             raise HologramError("the graph takes no tensors")
+        _require_no_derivatives(self.graph)
         _require_gradients(self.graph, examples)
         given = [each.item() if i in self.numbers else _real(each) for i, each in enumerate(examples)]
         graph = _with_numbers(self.graph, {i: given[i] for i in self.numbers}) if self.numbers else self.graph
@@ -72,6 +75,8 @@ class _Graph:
             _require_plain(examples, i, i in self.tensors)
         if _shares(examples, self.written):
             raise HologramError("the graph writes to an argument that shares memory with another")
+        if self.written and torch.is_grad_enabled() and _follows_writes(graph, given, examples, self.written):
+            raise HologramError("the graph makes an argument require a gradient")
         fixed = {i: v for i, v in enumerate(given) if i not in self.tensors}
         module = _Given(graph, fixed, len(given), self.written)
         tensors = tuple(given[i] for i in self.tensors)
@@ -111,18 +116,59 @@ class _Graph:
         return not (self.draws or self.written or self.frozen or any(self.strides)) and self.outputs == list(range(len(self.outputs)))
 
 
+@contextlib.contextmanager
+def _modes_kept():
+    """Leaves torch as it is, also where a graph ends in the middle, behind calls that change torch."""
+    depth, level = torch._C._functorch.get_dynamic_layer_stack_depth(), torch.autograd.forward_ad._current_level
+    try:
+        with torch.set_grad_enabled(torch.is_grad_enabled()):
+            yield
+    finally:
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        while torch.autograd.forward_ad._current_level > level:
+            torch.autograd.forward_ad.exit_dual_level()
+
+
+def _named_nodes(graph):
+    """Nodes of a graph and of those inside of it, with the names of the functions that they call."""
+    for part in graph.modules():
+        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            yield node, getattr(node.target, "__name__", "")
+
+
+def _require_no_derivatives(graph):
+    """Raises where the graph is not the same twice: transforms of torch.func leave tensors that are dead."""
+    for _, name in _named_nodes(graph):
+        if name in ("_grad_increment_nesting", "_jvp_increment_nesting"):
+            raise HologramError("the graph takes derivatives by torch.func")
+
+
 def _require_gradients(graph, examples):
     """Raises where autograd follows the arguments, and what the graph makes of that is not the gradient of its forward."""
     if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in examples):
         return
-    for part in graph.modules():
-        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
-            name = getattr(node.target, "__name__", "")
-            if not torch.is_grad_enabled():
-                if name == "_set_grad_enabled" and node.args[0]:
-                    raise HologramError("the graph takes part in autograd where its caller does not")
-            elif name in ("autograd_function_apply", "_enter_inference_mode"):
-                raise HologramError(f"gradients are not those of the forward pass: the graph has {name}")
+    for node, name in _named_nodes(graph):
+        if not torch.is_grad_enabled():
+            if name == "_set_grad_enabled" and node.args[0]:
+                raise HologramError("the graph takes part in autograd where its caller does not")
+        elif name in ("autograd_function_apply", "_enter_inference_mode"):
+            raise HologramError(f"gradients are not those of the forward pass: the graph has {name}")
+        elif name in _SPARSE and (node.kwargs.get("sparse") or node.args[_SPARSE[name] :][:1] == (True,)):
+            raise HologramError(f"the gradient of {name} is sparse")
+
+
+_SPARSE = {"embedding": 6, "embedding_bag": 7}  # places of the argument
+
+
+def _follows_writes(graph, given, examples, written):
+    """Whether an argument requires a gradient once the graph has written to it."""
+    probes = [
+        each.clone().requires_grad_(of.requires_grad) if isinstance(each, torch.Tensor) else each
+        for each, of in zip(given, examples)
+    ]
+    with torch.inference_mode(False), torch.enable_grad():
+        graph(*probes)
+    return any(probes[i].requires_grad for i in written)
 
 
 def _is_weight(value):
@@ -226,6 +272,32 @@ def _real(value):
     return value.detach().clone().requires_grad_(False)
 
 
+def _attributes_lifted(graph):
+    """The graph with its tensors as arguments behind the others, and those: dynamo has the weights and moments of an
+    optimizer there, which others read and write."""
+
+    def value_of(node):
+        return functools.reduce(getattr, node.target.split("."), graph)
+
+    if not any(node.op == "get_attr" and isinstance(value_of(node), torch.Tensor) for node in graph.graph.nodes):
+        return graph, []
+    nodes = copy.deepcopy(graph.graph)
+    first = next(node for node in nodes.nodes if node.op != "placeholder")
+    lifted = {}
+    for node in list(nodes.nodes):
+        value = value_of(node) if node.op == "get_attr" else None
+        if not isinstance(value, torch.Tensor):
+            continue
+        if id(value) not in lifted:
+            with nodes.inserting_before(first):
+                lifted[id(value)] = nodes.placeholder(f"attribute_{len(lifted)}"), value
+        node.replace_all_uses_with(lifted[id(value)][0])
+        if node is first:
+            first = node.next
+        nodes.erase_node(node)
+    return torch.fx.GraphModule(graph, nodes), [value for _, value in lifted.values()]
+
+
 def _numbers(graph):
     """Places of tensors that stand for a Python number: nothing but `item()` reads them."""
     places = [node for node in graph.graph.nodes if node.op == "placeholder"]
@@ -253,8 +325,10 @@ class _BySize:
     MOST = 16
 
     def __init__(self, graph, examples, options, freeze):
-        self.graph, self.options, self.freeze, self.made = graph, options, freeze, {}
-        self.numbers = _numbers(graph)
+        self.options, self.freeze, self.made = options, freeze, {}
+        self.graph, self.attributes = _attributes_lifted(graph)
+        examples = [*examples, *self.attributes]
+        self.numbers = _numbers(self.graph)
         # Of one combination, which dynamo's guards see to: its session is called without a look at the arguments.
         self.is_fixed = not self.numbers and all(_is_fixed(each) for each in examples)
         self.only = None
@@ -277,6 +351,7 @@ class _BySize:
         return found
 
     def __call__(self, *args):
+        args = (*args, *self.attributes)
         if self.only is not None and not torch.is_grad_enabled():
             out = self.only(*args)
             return out if type(out) in (tuple, list) else (out,)
