@@ -100,6 +100,21 @@ TEST(ForwardBackward, EqualsTheGradientsOfTheWholeGraph) {
   }
 }
 
+TEST(ForwardBackward, SaysWhichOutputsEachGradientIsOf) {
+  Graph g;
+  const Value x = g.input("x", f32, {4});
+  const Value a = g.parameter("a", numbers({4}, 1)), b = g.parameter("b", numbers({4}, 2));
+  g.parameter("unused", numbers({4}, 3));
+  g.output("first", x * a);
+  g.output("none", detach(x * a));
+  g.output("second", exp(x) + detach(a) * b);
+  const Result<ForwardBackward> split = split_gradients(*Model::from_graph(std::move(g)));
+  ASSERT_TRUE(split.ok()) << split.status().message();
+  EXPECT_EQ(split->differentiable_outputs, (std::vector<int>{0, 2}));
+  EXPECT_EQ(split->trained, (std::vector<std::string>{"a", "b", "unused"}));
+  EXPECT_EQ(split->moved_outputs, (std::vector<std::vector<int>>{{0, 1}, {0}, {1}, {}}));
+}
+
 TEST(ForwardBackward, GivesTheGradientsThatAreWanted) {
   Graph g;
   const Value a = g.input("a", f32, {"n", 4}), b = g.input("b", f32, {"n", 4});

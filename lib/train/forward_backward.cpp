@@ -117,9 +117,28 @@ class Split {
       seeds_.push_back(
           joint_.input(str_cat("gradient/", outputs[k].first), type.dtype, type.shape));
     }
+    find_moved_outputs();
     for (const ValueId id : wrt_) xs.push_back(joint_.value(id));
     for (const Value& dx : gradients(ys, xs, seeds_)) gradients_.push_back(dx.id());
     return joint_.take_status();
+  }
+
+  // Walks back from the outputs, through what gradients pass.
+  void find_moved_outputs() {
+    std::vector<std::set<int>> moved(joint_.value_count());
+    for (size_t k = 0; k < out_.differentiable_outputs.size(); ++k)
+      moved[joint_.outputs()[out_.differentiable_outputs[k]].second].insert(static_cast<int>(k));
+    for (size_t i = cut_; i-- > 0;) {
+      const Node& node = joint_.nodes()[i];
+      if (node.op->def.traits & kNoGradient) continue;
+      std::set<int> all;
+      for (const ValueId id : node.outputs)
+        if (has_gradient(dtype_of_value(id))) all.insert(moved[id].begin(), moved[id].end());
+      for (const ValueId id : node.inputs)
+        if (id != kNoValue) moved[id].insert(all.begin(), all.end());
+    }
+    for (const ValueId id : wrt_)
+      out_.moved_outputs.emplace_back(moved[id].begin(), moved[id].end());
   }
 
   // Whether a node is a part of the first graph: of the model, or the numbers that it drew.

@@ -158,6 +158,7 @@ void bind_train(nb::module_& m) {
           out["trained"] = made.trained;
           out["inputs"] = made.differentiable_inputs;
           out["outputs"] = made.differentiable_outputs;
+          out["moved"] = made.moved_outputs;
           out["notes"] = made.notes;
           return out;
         });

@@ -636,3 +636,45 @@ def test_sparse_gradients_are_sparse():
         assert table.grad.is_sparse
         with torch.no_grad():
             assert hg.torch.explain(function, table.detach(), i).converted == 1
+
+
+def heads():
+    class Heads(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.a, self.b, self.c = (torch.nn.Linear(3, 3) for _ in range(4))
+
+        def forward(self, x):
+            y = self.body(x).tanh()
+            return self.a(y), self.b(y) + self.c(y).detach()
+
+    return Heads()
+
+
+@pytest.mark.parametrize("way", ["compile", "wrap"])
+def test_what_a_loss_does_not_reach_has_no_gradient(way):
+    """Which an optimizer leaves as it is; zeros would decay and be averaged."""
+    torch.manual_seed(3)
+    net = heads()
+    twin = copy.deepcopy(net)
+    ours = hg.torch.wrap(hg.convert(net, torch.randn(4, 3))) if way == "wrap" else net
+    run = ours if way == "wrap" else torch.compile(ours, backend="hologram")
+    pairs = [(ours.get_parameter(name), p) for name, p in twin.named_parameters()]
+    optimizers = [torch.optim.AdamW(each, 0.1, weight_decay=0.5) for each in zip(*pairs)]
+    for step in range(6):
+        x = torch.randn(4, 3)
+        for call, optimizer in zip((run, twin), optimizers):
+            optimizer.zero_grad()
+            outs = call(x)
+            loss = outs[step % 2].square().sum() if step < 4 else outs[0].sum() * outs[1].mean()
+            loss.backward()
+        assert [p.grad is None for p, _ in pairs] == [q.grad is None for _, q in pairs], step
+        for optimizer in optimizers:
+            optimizer.step()
+        for p, q in pairs:
+            torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-5)
+    x = torch.randn(4, 3, requires_grad=True)
+    (one,) = torch.autograd.grad(run(x)[1].sum(), pairs[0][0])
+    assert one.abs().sum() > 0
+    with pytest.raises(RuntimeError, match="not have been used"):
+        torch.autograd.grad(run(x)[1].sum(), dict(ours.named_parameters())["c.weight"])

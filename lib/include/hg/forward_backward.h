@@ -37,6 +37,9 @@ struct ForwardBackward {
   std::vector<std::string> trained;  // those that have a gradient
   // By index: inputs whose gradients are wanted, and outputs that these or `trained` move.
   std::vector<int> differentiable_inputs, differentiable_outputs;
+  // Of each output of `backward`: the places in `differentiable_outputs` of those that it is a
+  // gradient of. Where none of these has one, it is zero, and PyTorch has no gradient at all.
+  std::vector<std::vector<int>> moved_outputs;
   std::vector<std::string> notes;  // as of Trainer
 };
 

@@ -24,7 +24,7 @@ class _Halves:
         self.forward = parts["forward"].session_(options)
         self.backward = parts["backward"].session_(options)
         self.states, self.updated, self.trained = parts["states"], parts["updated"], parts["trained"]
-        self.inputs, self.outputs = parts["inputs"], parts["outputs"]
+        self.inputs, self.outputs, self.moved = parts["inputs"], parts["outputs"], parts["moved"]
         self.notes = parts["notes"]
         self.run = functools.partial(run_seeded, self.forward) if self.forward._draws else self.forward._run_list
 
@@ -36,9 +36,11 @@ def _seeds(half, gradients):
     return [gradients[i] for i in half.outputs]
 
 
-def _by_place(half, n_inputs, found):
-    """Gradients by the arguments of the forward half, None where there is none."""
+def _by_place(half, n_inputs, found, seeded):
+    """Gradients by the arguments of the forward half, None where there is none: also where no output that an argument
+    moves is ``seeded``, which optimizers tell from a gradient of zeros."""
     out = [None] * (n_inputs + len(half.states))
+    found = [each if any(seeded[k] for k in moved) else None for each, moved in zip(found, half.moved)]
     for place, gradient in zip(half.inputs, found):
         out[place] = gradient
     for name, gradient in zip(half.trained, found[len(half.inputs) :]):
@@ -98,17 +100,22 @@ class _Call(torch.autograd.Function):
         ctx.save_for_backward(*results[split:])
         outputs = tuple(results[:n_outputs])
         ctx.mark_non_differentiable(*(y for i, y in enumerate(outputs) if i not in half.outputs))
+        ctx.set_materialize_grads(False)
+        ctx.forms = [(outputs[i].shape, outputs[i].dtype) for i in half.outputs]
         return outputs
 
     @staticmethod
     @torch.compiler.disable
     def backward(ctx, *gradients):
+        seeds = _seeds(ctx.half, gradients)
+        seeded = [each is not None for each in seeds]
         with torch.no_grad():
-            found = ctx.half.backward._run_list([*ctx.saved_tensors, *_seeds(ctx.half, gradients)])
+            seeds = [torch.zeros(shape, dtype=dtype) if each is None else each for each, (shape, dtype) in zip(seeds, ctx.forms)]
+            found = ctx.half.backward._run_list([*ctx.saved_tensors, *seeds])
         if torch.is_grad_enabled():  # also where the seeds need no gradient, as of y.sum(): the inputs may
             found = torch._C._functions.DelayedError(NO_SECOND.encode(), len(found))(*(each.detach().requires_grad_() for each in found))
         needed = ctx.needs_input_grad[3:]
-        return (None, None, None, *(g if need else None for g, need in zip(_by_place(ctx.half, ctx.n_inputs, found), needed)))
+        return (None, None, None, *(g if need else None for g, need in zip(_by_place(ctx.half, ctx.n_inputs, found, seeded), needed)))
 
     jvp = staticmethod(_refuse_forward_mode)
 
@@ -135,7 +142,7 @@ class _Transformed(torch.autograd.Function):
         kept, tensors = ctx.saved_tensors[: ctx.kept], ctx.saved_tensors[ctx.kept :]
         own = [*kept, *_seeds(ctx.half, gradients)]
         found = _Pullback.apply(ctx.half, len(own), *own, *tensors)
-        return (None, None, *_by_place(ctx.half, ctx.n_inputs, found))
+        return (None, None, *_by_place(ctx.half, ctx.n_inputs, found, [True] * len(ctx.half.outputs)))
 
     jvp = staticmethod(_refuse_forward_mode)
 
