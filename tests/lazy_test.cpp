@@ -209,7 +209,9 @@ TEST(Lazy, EachRunDrawsNumbersOfItsOwn) {
   for (size_t i = 0; i < first.size(); ++i)
     for (size_t j = 0; j < first.size(); ++j) {
       EXPECT_NE(first[i], second[j]);
-      if (i != j) EXPECT_NE(first[i], first[j]);
+      if (i != j) {
+        EXPECT_NE(first[i], first[j]);
+      }
     }
 }
 

@@ -502,7 +502,9 @@ TEST(Session, SeedIsThatOfANewSession) {
   EXPECT_NE(first.first, first.second);
   for (const bool has_run : {false, true}) {
     Session session = *Session::create(model, {.threads = 1, .seed = 1});
-    if (has_run) EXPECT_NE(draw(session), first);
+    if (has_run) {
+      EXPECT_NE(draw(session), first);
+    }
     session.seed(7);
     EXPECT_EQ(draw(session), first);
     EXPECT_EQ(draw(session), second);
