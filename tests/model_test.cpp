@@ -355,6 +355,24 @@ TEST(ModelFile, CutAnywhereItIsRefused) {
   }
 }
 
+TEST(ModelFile, LimitsOfTheHostAreKeptAndNamed) {
+  const Model model = sample();
+  const std::vector<std::byte> bytes = bytes_of(model);
+  const auto read = [&](const LoadOptions& limits) {
+    const Status status = Model::read(bytes, Registry::built_in(), limits).status();
+    EXPECT_EQ(status.code(), status.ok() ? Code::ok : Code::corrupt_model);
+    return std::string(status.message());
+  };
+  const int64_t nodes = std::ssize(model.graph().nodes()) + 2;  // one in each branch
+  const int64_t size = std::ssize(bytes);
+  EXPECT_EQ(read({.max_nodes = nodes, .max_bytes = size, .max_dims = 3}), "");
+  EXPECT_EQ(read({.max_nodes = nodes - 1}),
+            str_cat("the file has at least ", nodes, " nodes, more than max_nodes, ", nodes - 1));
+  EXPECT_NE(read({.max_bytes = size - 1}).find(str_cat("more than max_bytes, ", size - 1)),
+            std::string::npos);
+  EXPECT_EQ(read({.max_dims = 2}), "value 'x' has 3 dims, more than max_dims, 2");
+}
+
 TEST(ModelFile, NoFileOfOurs) {
   const std::string words =
       "this is a text and no model, however long it may be: " + std::string(4096, 'x');
