@@ -115,6 +115,17 @@ TEST(ModelFile, LoadsFromDisk) {
   EXPECT_FALSE(model.save("/nowhere/at/all/x.hgm").ok());
 }
 
+// Of a mapped file the first use of a weight would end the process by SIGBUS.
+TEST(ModelFile, AFileThatIsReadMayBeCutOffAfterwards) {
+  const std::string path = testing::TempDir() + "hg_model_cut.hgm";
+  ASSERT_TRUE(sample().save(path).ok());
+  const Result<Model> model = Model::load(path, Registry::built_in(), {.map = false});
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  std::filesystem::resize_file(path, 0);
+  EXPECT_EQ(bytes_of(*model), bytes_of(sample()));
+  std::filesystem::remove(path);
+}
+
 #ifdef __linux__
 std::vector<std::string> files_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
