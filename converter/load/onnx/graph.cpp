@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "converter/load/onnx/onnx.h"
 #include "converter/script/failure.h"
@@ -39,6 +40,21 @@ bool is_transposed(const Tensor& a, const Tensor& b) {
       differ = differ || std::memcmp(each, p, bytes) != 0;
     }
   return differ;
+}
+
+// The symbol that the size of an input tells where no other one is known, as n of 2*n + 1 is.
+std::string told_by(const Dim& size) {
+  std::vector<std::string> symbols;
+  size.collect_symbols(symbols);
+  if (symbols.size() != 1) return "";
+  int64_t at[3] = {0, 0, 0};
+  for (int64_t i = 0; i < 3; ++i) {
+    Bindings trial;
+    const Result<int64_t> value = trial.bind(symbols[0], i).ok() ? size.evaluate(trial) : 0;
+    if (!value.ok()) return "";
+    at[i] = *value;
+  }
+  return at[1] != at[0] && at[2] - at[1] == at[1] - at[0] ? symbols[0] : "";
 }
 
 }  // namespace
@@ -134,8 +150,8 @@ Item GraphReader::sparse_item(const file::SparseTensorProto& sparse) {
     if (size < 0 || __builtin_mul_overflow(dense_bytes, size, &dense_bytes)) throw fail();
   if (dense_bytes > kMostDense - dense_)
     throw Failure{Exit::unsupported,
-                  str_cat("the sparse tensors up to '", sparse.values().name(),
-                          "' have more than ", kMostDense, " bytes as dense ones")};
+                  str_cat("the sparse tensors up to '", sparse.values().name(), "' have more than ",
+                          kMostDense, " bytes as dense ones")};
   dense_ += dense_bytes;
   Result<TensorData> dense = TensorData::allocate(values->tensor.dtype, shape);
   if (!dense.ok()) throw Failure{Exit::unsupported, std::string(dense.status().message())};
@@ -204,15 +220,27 @@ void GraphReader::read_inputs() {
     symbols_[param] = symbol;
     return symbol;
   };
+  std::set<std::string> told;
+  for (const file::ValueInfoProto& input : model_.graph().input())
+    for (const auto& dim : input.type().tensor_type().shape().dim()) {
+      const Result<Dim> parsed = Dim::parse(dim.dim_param());
+      if (has_value.contains(input.name()) || !parsed.ok()) continue;
+      told.insert(told_by(*parsed));
+      if (!parsed->symbol().empty()) symbol_of(dim.dim_param());
+    }
   const auto dim_of = [&](const file::TensorShapeProto::Dimension& dim) -> Dim {
     // Some exporters write -1 or a question mark for what they do not know.
     if (dim.has_dim_value() && dim.dim_value() >= 0) return dim.dim_value();
     const std::string& param = dim.dim_param();
     if (param.empty() || param == "?" || param == "-1")
       return Dim(std::string_view(symbol_of(str_cat(" unnamed ", unnamed++))));
-    // torch.onnx.export writes sums and products of names.
-    if (const Result<Dim> parsed = Dim::parse(param); parsed.ok() && parsed->symbol().empty())
-      return *parsed;
+    // torch.onnx.export writes sums and products of names; batch-size is a name.
+    if (const Result<Dim> parsed = Dim::parse(param); parsed.ok() && parsed->symbol().empty()) {
+      std::vector<std::string> names;
+      parsed->collect_symbols(names);
+      const auto is_told = [&](const std::string& name) { return told.contains(name); };
+      if (std::all_of(names.begin(), names.end(), is_told)) return *parsed;
+    }
     return Dim(std::string_view(symbol_of(param)));
   };
   for (const file::ValueInfoProto& input : model_.graph().input()) {
@@ -319,8 +347,8 @@ void GraphReader::read_nodes(const google::protobuf::RepeatedPtrField<file::Node
   for (const file::NodeProto& node : nodes) {
     if (place.depth > 0) inlined_ += kNode + static_cast<int64_t>(node.ByteSizeLong());
     if (inlined_ > kMostInlined)
-      throw Failure{Exit::unsupported, str_cat("the model's functions take more than ", kMostInlined,
-                                               " bytes where they are called")};
+      throw Failure{Exit::unsupported, str_cat("the model's functions take more than ",
+                                               kMostInlined, " bytes where they are called")};
     read_node(node, block, place);
   }
 }
@@ -367,10 +395,9 @@ void GraphReader::read_call(const file::NodeProto& node, const file::FunctionPro
   if (place.depth >= kMostCalls)
     throw Failure{Exit::unreadable, str_cat("the function ", function.name(), " calls itself")};
   if (node.output_size() > function.output_size())
-    throw Failure{Exit::unreadable,
-                  str_cat("the function ", function.name(), " gives ",
-                          int64_t{function.output_size()}, " results, its call '", node.name(),
-                          "' takes ", int64_t{node.output_size()})};
+    throw Failure{Exit::unreadable, str_cat("the function ", function.name(), " gives ",
+                                            int64_t{function.output_size()}, " results, its call '",
+                                            node.name(), "' takes ", int64_t{node.output_size()})};
   Attributes given = attributes_of(node, place);
   for (const file::AttributeProto& fallback : function.attribute_proto())
     given.emplace(fallback.name(), &fallback);

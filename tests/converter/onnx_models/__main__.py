@@ -420,6 +420,34 @@ def floats_of_sizes(given):
     return bad
 
 
+def named_sizes(given):
+    """Names are sums and products of others that the inputs tell, or names, whatever stands in them."""
+    folder, bad = given.work / "named", 0
+    folder.mkdir(parents=True)
+    for names, shapes, want in (
+            (["batch-size", "seq-len", "batch-size"], [(2, 3, 2), (1, 5, 1)], ["batch_size", "seq_len", "batch_size"]),
+            (["h*w", "max(n, 2)"], [(6, 2), (5, 1)], ["h_w", "max_n__2_"]), (["n", "m", "m + n", "2*n"], [(2, 3, 5, 4), (1, 4, 5, 2)], ["n", "m", "m + n", "2*n"]),
+            (["2*n + 1", "n*n"], [(5, 4), (3, 1)], ["2*n + 1", "n*n"]), (["batch_size + 1", "batch-size", "batch_size"], [(3, 5, 2), (2, 7, 1)],
+                                                                         ["batch_size + 1", "batch_size_", "batch_size"])):
+        inputs = [helper.make_tensor_value_info(f"x{i}", TensorProto.FLOAT, [name]) for i, name in enumerate(names)]
+        graph = helper.make_graph([helper.make_node("Neg", [f"x{i}"], [f"y{i}"]) for i in range(len(names))], "named", inputs,
+                                  [helper.make_empty_tensor_value_info(f"y{i}") for i in range(len(names))])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+        hgm = str(folder / "model.hgm")
+        done = subprocess.run([given.bin / "hg-convert", folder / "model.onnx", "-o", hgm], capture_output=True, text=True)
+        said = done.stderr if done.returncode else [line.split("[")[1].rstrip("]") for line in done.stdout.splitlines() if line.startswith("  input")]
+        for sizes in shapes if said == want else []:
+            for i, size in enumerate(sizes):
+                np.save(folder / f"x{i}.npy", np.ones(size, np.float32))
+            ran = subprocess.run([given.bin / "hg-run", hgm, *[a for i in range(len(sizes)) for a in ("--input", f"{folder}/x{i}.npy")], "--output-dir", folder],
+                                 capture_output=True, text=True)
+            said = said if not ran.returncode else ran.stderr
+        if said != want:
+            bad = 1
+            print(f"sizes named {names}: {said}")
+    return bad
+
+
 def parted_sizes(given):
     """Parts of a shape stay sizes: [n, m, 3] split after the first turns to [m, 3, n]."""
     folder = given.work / "parted"
@@ -498,7 +526,7 @@ def main():
         cases.append((seed, case, want))
         jobs.append({"model": str(folder / "model.onnx"), "output_dir": str(folder), "check": False})
     converted = batch(given.bin / "hg-convert", jobs, given.work)
-    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + floats_of_sizes(given) + parted_sizes(given) + open_resizes(given), 0
+    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + floats_of_sizes(given) + named_sizes(given) + parted_sizes(given) + open_resizes(given), 0
     kept, runs = [], []
     for (seed, case, want), answer in zip(cases, converted):
         if answer["status"] == "ok":
