@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random models of one op each, of the default domain, ONNX Runtime's own and ai.onnx.ml, beside ONNX Runtime.
+"""Random models of one op each, of the default domain, ONNX Runtime's own and ai.onnx.ml, or of many nodes, beside ONNX Runtime.
 
-usage: onnx_runtime BIN WORK [--count N] [--seed S] [--only REGEX] [--symbolic]
+usage: onnx_runtime BIN WORK [--count N] [--seed S] [--only REGEX] [--symbolic] [--graphs]
 Exits with 77 where Python has no onnxruntime. A case that fails prints the seed that makes it again alone.
 """
 import argparse, json, pathlib, re, shutil, subprocess, sys
@@ -17,7 +17,7 @@ except ImportError as missing:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import attention, contrib, layers, ml, newest, quantized, standard
+import attention, contrib, graphs, layers, ml, newest, quantized, standard
 
 MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS + ml.MAKERS + standard.MAKERS + layers.MAKERS + newest.MAKERS
 
@@ -65,8 +65,11 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--symbolic", action="store_true", help="all sizes of the inputs stay open")
+    parser.add_argument("--graphs", action="store_true", help="models of many nodes, with control flow and functions")
     given = parser.parse_args()
     shutil.rmtree(given.work, ignore_errors=True)
+    if given.graphs:
+        sys.exit(graphs.compare(given, batch))
     makers = [m for m in MAKERS if re.search(given.only, f"{m.__module__}.{m.__name__}")]
     cases, jobs, unknown = [], [], {}
     for seed in range(given.seed, given.seed + given.count):
