@@ -87,6 +87,24 @@ TEST_F(Vulkan, StatesStayOnTheDevice) {
   for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(s->output(0)->as<float>()[i], 4 * values[i], 1e-5);
 }
 
+// In a file a weight without elements begins where the next one does.
+TEST_F(Vulkan, AnEmptyWeightHidesNoOther) {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 3});
+  const Value none = g.parameter("none", f32, {0, 3}), w = g.parameter("w", f32, {3}, init::ones());
+  g.output("all", g.call("concat", {none, x}, {{"dim", 0}}));
+  g.output("y", x + w);
+  const Result<std::vector<std::byte>> bytes = Model::from_graph(std::move(g))->serialize();
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  Result<Session> s = Session::create(*Model::read(*bytes), options());
+  ASSERT_TRUE(s.ok()) << s.status().message();
+  const std::vector<float> numbers = {1, 2, 3, 4, 5, 6};
+  ASSERT_TRUE(s->set_input("x", view(numbers, {2, 3})).ok());
+  ASSERT_TRUE(s->run().ok());
+  const Tensor y = *s->output("y");
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(y.as<float>()[i], numbers[i] + 1);
+}
+
 TEST_F(Vulkan, PrewarmMakesKernelsReady) {
   const Model model = *Model::from_graph(layer());
   SessionOptions o = options();

@@ -13,7 +13,9 @@ constexpr int64_t kFirstChunk = int64_t{1} << 18, kLargestChunk = int64_t{1} << 
 // -- Constants ----------------------------------------------------------------------------------
 
 Result<DeviceSpan> DeviceConstants::copy_of(const void* data, int64_t bytes) {
-  if (const auto found = known_.find(data); found != known_.end()) return found->second;
+  // What has no elements lies where something else begins.
+  const auto found = known_.find(data);
+  if (found != known_.end() && found->second.bytes >= bytes) return found->second;
   const int64_t alignment = std::max<int64_t>(kAlignment, backend_->info().binding_alignment);
   const int64_t needed = (std::max<int64_t>(bytes, 1) + alignment - 1) / alignment * alignment;
   if (chunk_ == nullptr || chunk_->bytes() - used_ < needed) {
