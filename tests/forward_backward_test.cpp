@@ -107,12 +107,42 @@ TEST(ForwardBackward, SaysWhichOutputsEachGradientIsOf) {
   g.parameter("unused", numbers({4}, 3));
   g.output("first", x * a);
   g.output("none", detach(x * a));
-  g.output("second", exp(x) + detach(a) * b);
+  g.output("second", floor(x) + detach(a) * b);
   const Result<ForwardBackward> split = split_gradients(*Model::from_graph(std::move(g)));
   ASSERT_TRUE(split.ok()) << split.status().message();
   EXPECT_EQ(split->differentiable_outputs, (std::vector<int>{0, 2}));
   EXPECT_EQ(split->trained, (std::vector<std::string>{"a", "b", "unused"}));
   EXPECT_EQ(split->moved_outputs, (std::vector<std::vector<int>>{{0, 1}, {0}, {1}, {}}));
+}
+
+TEST(ForwardBackward, GivesTheGradientsOfSomeOutputs) {
+  Graph g;
+  const Value x = g.input("x", f32, {4});
+  g.output("root", sqrt(x));
+  g.output("whole", gt(x, x * x));
+  g.output("square", x * x);
+  const Model model = *Model::from_graph(std::move(g));
+  TensorData zeros = *TensorData::allocate(f32, {4});
+  std::fill_n(zeros.tensor.as<float>(), 4, 0.0f);
+  const TensorData dy = numbers({4}, 2);
+  const ForwardBackward all = *split_gradients(model);
+  const Arrays forward = run(all.forward, {zeros});
+  ForwardBackwardOptions options;
+  options.outputs = {2};
+  const Result<ForwardBackward> one = split_gradients(model, options);
+  ASSERT_TRUE(one.ok()) << one.status().message();
+  EXPECT_EQ(one->differentiable_outputs, std::vector<int>{2});
+  Arrays given;
+  for (const int id : one->kept) {
+    const auto place = std::find(all.kept.begin(), all.kept.end(), id) - all.kept.begin();
+    ASSERT_LT(place, static_cast<int64_t>(all.kept.size()));
+    given.push_back(*TensorData::copy_of(forward[3 + place].tensor));
+  }
+  given.push_back(dy);
+  expect_equal(run(one->backward, given)[0], zeros);  // 2 x dy, without 0 * infinity
+  options.outputs = {1};
+  EXPECT_EQ(split_gradients(model, options).status().message(),
+            "a gradient of output 1 is given, which has none");
 }
 
 TEST(ForwardBackward, GivesTheGradientsThatAreWanted) {

@@ -34,6 +34,7 @@ class Split {
     find_states();
     states_to_inputs();
     cut_ = joint_.nodes().size();
+    values_ = joint_.value_count();
     HG_TRY(differentiate());
     HG_TRY(find_crossing());
     HG_TRY_ASSIGN(Graph forward, forward_part());
@@ -104,41 +105,49 @@ class Split {
   }
 
   Status differentiate() {
+    HG_TRY(choose_outputs());
     std::vector<Value> ys, xs;
     const std::vector<std::pair<std::string, ValueId>> outputs = joint_.outputs();
-    std::set<ValueId> depends(wrt_.begin(), wrt_.end());
-    add_dependents(joint_, 0, cut_, depends);
-    for (size_t k = 0; k < outputs.size(); ++k) {
+    for (const int k : out_.differentiable_outputs) {
       const ValueId id = outputs[k].second;
-      if (depends.count(id) == 0) continue;
-      out_.differentiable_outputs.push_back(static_cast<int>(k));
       ys.push_back(joint_.value(id));
       const TensorType type = joint_.value_info(id).type;
       seeds_.push_back(
           joint_.input(str_cat("gradient/", outputs[k].first), type.dtype, type.shape));
     }
-    find_moved_outputs();
     for (const ValueId id : wrt_) xs.push_back(joint_.value(id));
     for (const Value& dx : gradients(ys, xs, seeds_)) gradients_.push_back(dx.id());
     return joint_.take_status();
   }
 
-  // Walks back from the outputs, through what gradients pass.
-  void find_moved_outputs() {
+  // Those that what is differentiated moves. Gradients of zero, as those of floor(), are gradients.
+  Status choose_outputs() {
+    const auto& outputs = joint_.outputs();
     std::vector<std::set<int>> moved(joint_.value_count());
-    for (size_t k = 0; k < out_.differentiable_outputs.size(); ++k)
-      moved[joint_.outputs()[out_.differentiable_outputs[k]].second].insert(static_cast<int>(k));
+    for (size_t k = 0; k < outputs.size(); ++k)
+      if (has_gradient(dtype_of_value(outputs[k].second)))
+        moved[outputs[k].second].insert(static_cast<int>(k));
     for (size_t i = cut_; i-- > 0;) {
       const Node& node = joint_.nodes()[i];
-      if (node.op->def.traits & kNoGradient) continue;
+      if (node.op->name() == "detach") continue;
       std::set<int> all;
       for (const ValueId id : node.outputs)
         if (has_gradient(dtype_of_value(id))) all.insert(moved[id].begin(), moved[id].end());
       for (const ValueId id : node.inputs)
         if (id != kNoValue) moved[id].insert(all.begin(), all.end());
     }
-    for (const ValueId id : wrt_)
-      out_.moved_outputs.emplace_back(moved[id].begin(), moved[id].end());
+    std::set<int> can;
+    for (const ValueId id : wrt_) can.insert(moved[id].begin(), moved[id].end());
+    for (const int k : options_.outputs.value_or(std::vector<int>(can.begin(), can.end()))) {
+      HG_CHECK(can.count(k) > 0, "a gradient of output ", k, " is given, which has none");
+      out_.differentiable_outputs.push_back(k);
+    }
+    for (const ValueId id : wrt_) {
+      std::vector<int>& row = out_.moved_outputs.emplace_back();
+      for (size_t k = 0; k < out_.differentiable_outputs.size(); ++k)
+        if (moved[id].count(out_.differentiable_outputs[k]) > 0) row.push_back(static_cast<int>(k));
+    }
+    return {};
   }
 
   // Whether a node is a part of the first graph: of the model, or the numbers that it drew.
@@ -192,7 +201,10 @@ class Split {
     for (ValueId id = 0; id < joint_.value_count() && !symbols.empty(); ++id)
       if (is_forward(id) && take_given(id)) is_read[id] = true;
     for (ValueId id = 0; id < joint_.value_count(); ++id)
-      if (is_read[id] && is_forward(id)) crossing_.push_back(id);
+      if (is_read[id] && is_forward(id)) {
+        crossing_.push_back(id);
+        out_.kept.push_back(id < values_ ? id : -1);
+      }
     return {};
   }
 
@@ -239,7 +251,8 @@ class Split {
   const ForwardBackwardOptions& options_;
   Graph joint_;
   ForwardBackward out_;
-  size_t cut_ = 0;
+  size_t cut_ = 0;      // nodes of the model
+  ValueId values_ = 0;  // of the model
   std::vector<ValueId> wrt_, moved_, new_contents_, gradients_, crossing_;
   std::vector<Value> seeds_;
 };

@@ -141,27 +141,32 @@ nb::object value(nb::handle self, const std::string& name) {
 
 void bind_train(nb::module_& m) {
   // The parts of a model by name, as hg/forward_backward.h has them.
-  m.def("split_gradients",
-        [](const Model& model, const std::string& mode, const std::vector<int>& inputs) {
-          using Mode = ForwardBackwardOptions::Mode;
-          ForwardBackward made =
-              take(split_gradients(model, {.mode = mode == "training"    ? Mode::training
-                                                   : mode == "inference" ? Mode::inference
-                                                                         : Mode::as_traced,
-                                           .rules = {},
-                                           .inputs = inputs}));
-          nb::dict out;
-          out["forward"] = nb::cast(std::move(made.forward));
-          out["backward"] = nb::cast(std::move(made.backward));
-          out["states"] = made.states;
-          out["updated"] = made.updated;
-          out["trained"] = made.trained;
-          out["inputs"] = made.differentiable_inputs;
-          out["outputs"] = made.differentiable_outputs;
-          out["moved"] = made.moved_outputs;
-          out["notes"] = made.notes;
-          return out;
-        });
+  m.def(
+      "split_gradients",
+      [](const Model& model, const std::string& mode, const std::vector<int>& inputs,
+         const std::optional<std::vector<int>>& outputs) {
+        using Mode = ForwardBackwardOptions::Mode;
+        ForwardBackward made =
+            take(split_gradients(model, {.mode = mode == "training"    ? Mode::training
+                                                 : mode == "inference" ? Mode::inference
+                                                                       : Mode::as_traced,
+                                         .rules = {},
+                                         .inputs = inputs,
+                                         .outputs = outputs}));
+        nb::dict out;
+        out["forward"] = nb::cast(std::move(made.forward));
+        out["backward"] = nb::cast(std::move(made.backward));
+        out["states"] = made.states;
+        out["updated"] = made.updated;
+        out["trained"] = made.trained;
+        out["inputs"] = made.differentiable_inputs;
+        out["outputs"] = made.differentiable_outputs;
+        out["moved"] = made.moved_outputs;
+        out["kept"] = made.kept;
+        out["notes"] = made.notes;
+        return out;
+      },
+      nb::arg("model"), nb::arg("mode"), nb::arg("inputs"), nb::arg("outputs").none() = nb::none());
   nb::class_<LockedTrainer>(m, "TrainerBase")
       .def_static(
           "create",

@@ -678,3 +678,60 @@ def test_what_a_loss_does_not_reach_has_no_gradient(way):
     assert one.abs().sum() > 0
     with pytest.raises(RuntimeError, match="not have been used"):
         torch.autograd.grad(run(x)[1].sum(), dict(ours.named_parameters())["c.weight"])
+
+
+@pytest.mark.parametrize("way", ["compile", "wrap"])
+def test_a_result_without_gradient_adds_nothing(way):
+    """Not even 0 times an infinite slope."""
+
+    class Roots(torch.nn.Module):
+        def forward(self, x):
+            return x.sqrt(), x * 2, torch.linalg.vector_norm(x), x.round()
+
+    net, zeros = Roots(), torch.zeros(3)
+    ours = hg.torch.wrap(hg.convert(net, zeros)) if way == "wrap" else torch.compile(net, backend="hologram")
+    for places in ((1,), (0, 1), (2,), (1, 2), (3,), (0, 1, 2, 3), (1,)):
+        found = []
+        for run in (ours, net):
+            x = zeros.clone().requires_grad_()
+            outs = run(x)
+            assert all(each.requires_grad for each in outs)
+            sum(outs[k].sum() for k in places).backward()
+            found.append(x.grad)
+        torch.testing.assert_close(*found, equal_nan=True, msg=str(places))
+
+
+def test_graphs_behind_which_there_is_no_gradient():
+    def broken(x, w):
+        y = x * w
+        torch._dynamo.graph_break()
+        return y.detach() * x, y.sin()
+
+    for function in (torch.compile(broken, backend="hologram"), broken):
+        x, w = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+        function(x, w)[0].sum().backward()
+        assert w.grad is None and torch.equal(x.grad, torch.ones(3))
+
+
+def test_threads_call_what_is_not_compiled_yet():
+    import threading
+
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    compiled = torch.compile(net, backend="hologram")
+    found = {}
+
+    def calls(k):
+        for j in range(12):
+            x = torch.randn((k + j) % 4 + 1, 3)
+            with torch.no_grad():
+                found[k, j] = compiled(x), net(x)
+
+    threads = [threading.Thread(target=calls, args=(k,)) for k in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(found) == 48
+    for got, want in found.values():
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)

@@ -22,6 +22,9 @@ struct ForwardBackwardOptions {
   std::vector<ParameterRule> rules = {};
   // Inputs whose gradients are wanted, by index; without a value those of all floats.
   std::optional<std::vector<int>> inputs = {};
+  // Outputs whose gradients are given, by index; without a value all that can have one. A gradient
+  // of zeros is not the same: where a derivative is infinite, it gives NaN.
+  std::optional<std::vector<int>> outputs = {};
 };
 
 struct ForwardBackward {
@@ -40,6 +43,9 @@ struct ForwardBackward {
   // Of each output of `backward`: the places in `differentiable_outputs` of those that it is a
   // gradient of. Where none of these has one, it is zero, and PyTorch has no gradient at all.
   std::vector<std::vector<int>> moved_outputs;
+  // Of each output of `forward` behind `updated`: what it is. Of splits of one model that differ in
+  // `outputs` alone, equal numbers are equal values; -1 is none of another one.
+  std::vector<int> kept;
   std::vector<std::string> notes;  // as of Trainer
 };
 

@@ -346,7 +346,8 @@ class _BySize:
         if found is None and len(self.made) >= self.MOST:
             return None
         if found is None or found.is_stale():
-            found = self.made[key] = _Graph(self.graph, args, self.options, self.freeze, self.numbers)
+            with torch._dynamo.convert_frame.compile_lock:  # torch.export is dynamo's, too
+                found = self.made[key] = _Graph(self.graph, args, self.options, self.freeze, self.numbers)
             _tell(found)
         return found
 

@@ -21,12 +21,38 @@ class _Halves:
 
     def __init__(self, model, mode, inputs, options):
         parts = _core.split_gradients(model, mode, inputs)
+        self.given = model, mode, inputs, options
+        self.kept, self.partial = parts["kept"], {}
         self.forward = parts["forward"].session_(options)
         self.backward = parts["backward"].session_(options)
         self.states, self.updated, self.trained = parts["states"], parts["updated"], parts["trained"]
         self.inputs, self.outputs, self.moved = parts["inputs"], parts["outputs"], parts["moved"]
         self.notes = parts["notes"]
         self.run = functools.partial(run_seeded, self.forward) if self.forward._draws else self.forward._run_list
+
+
+    MOST = 16
+
+    def gradients(self, kept, seeds, forms):
+        """Of inputs, then of parameters, from the gradients of outputs, some of which may be None: those stay out, since
+        zeros times an infinite derivative are NaN."""
+        given = tuple(k for k, each in enumerate(seeds) if each is not None)
+        if len(given) < len(seeds):
+            if given not in self.partial and len(self.partial) < self.MOST:
+                self.partial[given] = self._part(given)
+            session, places = self.partial.get(given, (None, ()))
+            if session is not None:
+                return session._run_list([*(kept[i] for i in places), *(seeds[k] for k in given)])
+            seeds = [torch.zeros(shape, dtype=dtype) if each is None else each for each, (shape, dtype) in zip(seeds, forms)]
+        return self.backward._run_list([*kept, *seeds])
+
+    def _part(self, given):
+        """The backward session for gradients of these outputs alone, and which of the values it reads that are kept."""
+        model, mode, inputs, options = self.given
+        parts = _core.split_gradients(model, mode, inputs, [self.outputs[k] for k in given])
+        if not set(parts["kept"]) <= set(self.kept) - {-1}:
+            return None, ()
+        return parts["backward"].session_(options), [self.kept.index(each) for each in parts["kept"]]
 
 
 NO_SECOND = "gradients of gradients are not supported by wrapped models; the ops of hologram.ops, hologram.nn and kernels have them"
@@ -109,9 +135,10 @@ class _Call(torch.autograd.Function):
     def backward(ctx, *gradients):
         seeds = _seeds(ctx.half, gradients)
         seeded = [each is not None for each in seeds]
+        if not any(seeded):
+            return (None,) * len(ctx.needs_input_grad)
         with torch.no_grad():
-            seeds = [torch.zeros(shape, dtype=dtype) if each is None else each for each, (shape, dtype) in zip(seeds, ctx.forms)]
-            found = ctx.half.backward._run_list([*ctx.saved_tensors, *seeds])
+            found = ctx.half.gradients(ctx.saved_tensors, seeds, ctx.forms)
         if torch.is_grad_enabled():  # also where the seeds need no gradient, as of y.sum(): the inputs may
             found = torch._C._functions.DelayedError(NO_SECOND.encode(), len(found))(*(each.detach().requires_grad_() for each in found))
         needed = ctx.needs_input_grad[3:]
