@@ -68,6 +68,8 @@ def _tensor(torch, value):
     """Also of a number, as torch.export has it."""
     if isinstance(value, float):
         return torch.tensor(value, dtype=torch.float64)
+    if isinstance(value, torch.Tensor):
+        return value.detach()  # a parameter may be a result
     return torch.tensor(value) if isinstance(value, int) else _core.share(value, "torch")
 
 

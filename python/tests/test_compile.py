@@ -735,3 +735,34 @@ def test_threads_call_what_is_not_compiled_yet():
     assert len(found) == 48
     for got, want in found.values():
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_wrapped_model_has_one_mode():
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)).eval()
+    model = hg.convert(net, torch.randn(4, 3))
+    ours = hg.torch.wrap(model).train()
+    ours.get_submodule("1").eval()
+    with pytest.raises(RuntimeError, match="'1' is in eval mode and the model in training mode"):
+        ours(torch.randn(4, 3))
+    ours.eval()(torch.randn(4, 3))
+    traced = hg.torch.wrap(model, mode="as-traced")
+    traced.get_submodule("1").eval()
+    traced(torch.randn(4, 3))
+
+
+def test_a_parameter_may_be_a_result():
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+        def forward(self, x):
+            y = x * self.w
+            return y, self.w, y
+
+    net, x = Scaled(), torch.randn(2, 3)
+    ours = hg.torch.wrap(hg.convert(net, x))
+    for module in (ours, net):
+        a, w, b = module(x)
+        (a.sum() + w.square().sum() + b.prod()).backward()
+    torch.testing.assert_close(ours.w.grad, net.w.grad)

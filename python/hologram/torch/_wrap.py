@@ -209,6 +209,7 @@ class Wrapped(torch.nn.Module):
                 owner.register_parameter(leaf, value)
             else:
                 owner.register_buffer(leaf, value)
+        self._parts = [(name, each) for name, each in self.named_modules() if name]
 
     def _owner(self, name):
         """The submodule that a dotted name belongs to, made where it is not there."""
@@ -239,6 +240,10 @@ class Wrapped(torch.nn.Module):
     def forward(self, *args, **kwargs):
         """The model's outputs for inputs in order or by name, as ``Model`` takes and gives them, in autograd."""
         model = self._model
+        if self._mode is None:
+            for name, each in self._parts:
+                if each.training is not self.training:
+                    raise RuntimeError(f"'{name}' is in {_mode_of(each)} mode and the model in {_mode_of(self)} mode, which it has as a whole")
         names = [spec.name for spec in model.inputs]
         left = [name for name in names if name not in kwargs]
         leaves = leaves_of(args, left, model._order)
@@ -277,6 +282,10 @@ class Wrapped(torch.nn.Module):
     def extra_repr(self):
         """The inputs and outputs, for printing."""
         return repr(self._model)
+
+
+def _mode_of(module):
+    return "training" if module.training else "eval"
 
 
 def _tensor(value, name):
