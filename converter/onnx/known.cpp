@@ -309,6 +309,7 @@ Numbers sliced(Node& n) {
     if (!one(1, start) || !one(2, end) || !one(4, step) || step == 0) return std::nullopt;
   }
   const int64_t size = length(*a);
+  step = std::clamp(step, -size - 1, size + 1);  // none follows the first one as well
   if (start < 0) start += size;
   if (end < 0) end += end < -size ? 0 : size;
   Known result{a->dtype, 1, {}};
@@ -361,9 +362,10 @@ Numbers range_of(Node& n) {
                 step = by->elements[0].top.constant();
   if (step == 0) return std::nullopt;
   Known result{i64, 1, {}};
-  for (int64_t i = start; step > 0 ? i < end : i > end; i += step) {
+  for (int64_t i = start; step > 0 ? i < end : i > end;) {
     if (result.elements.size() >= kMostElements) return std::nullopt;
     result.elements.push_back(Scalar::of(Dim(i)));
+    if (__builtin_add_overflow(i, step, &i)) break;
   }
   return result;
 }

@@ -420,6 +420,28 @@ def floats_of_sizes(given):
     return bad
 
 
+def far_steps(given):
+    """A step beyond all that follows, of sizes and of a range."""
+    folder, most = given.work / "far_steps", 2**63 - 1
+    folder.mkdir(parents=True)
+    numbers = {"one": [1], "far": [most], "low": most - 1, "high": most, "five": 5}
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Slice", ["s", "one", "far", "", "far"], ["y0"]),
+             helper.make_node("Range", ["low", "high", "five"], ["y1"])]
+    graph = helper.make_graph(nodes, "far", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4, 2])],
+                              [helper.make_empty_tensor_value_info(y) for y in ("y0", "y1")],
+                              [numpy_helper.from_array(np.array(v, np.int64), n) for n, v in numbers.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+    np.save(folder / "x.npy", np.zeros((3, 4, 2), np.float32))
+    hgm = str(folder / "model.hgm")
+    done = subprocess.run([given.bin / "hg-convert", folder / "model.onnx", "-o", hgm], capture_output=True, text=True)
+    if not done.returncode:
+        done = subprocess.run([given.bin / "hg-run", hgm, "--input", folder / "x.npy", "--output-dir", folder], capture_output=True, text=True)
+    got = done.returncode or [np.load(folder / f"{y}.npy").tolist() for y in ("y0", "y1")]
+    if got != [[4], [most - 1]]:
+        print(f"far steps: {got} {done.stderr}")
+    return int(got != [[4], [most - 1]])
+
+
 def named_sizes(given):
     """Names are sums and products of others that the inputs tell, or names, whatever stands in them."""
     folder, bad = given.work / "named", 0
@@ -526,7 +548,7 @@ def main():
         cases.append((seed, case, want))
         jobs.append({"model": str(folder / "model.onnx"), "output_dir": str(folder), "check": False})
     converted = batch(given.bin / "hg-convert", jobs, given.work)
-    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + floats_of_sizes(given) + named_sizes(given) + parted_sizes(given) + open_resizes(given), 0
+    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + floats_of_sizes(given) + named_sizes(given) + far_steps(given) + parted_sizes(given) + open_resizes(given), 0
     kept, runs = [], []
     for (seed, case, want), answer in zip(cases, converted):
         if answer["status"] == "ok":
