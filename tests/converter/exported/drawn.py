@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random modules as cases: regions of autocast, ops on integers of few bits, and what composed.py composes."""
+"""Random modules as cases: regions of autocast, ops on integers of few bits, and what composed.py and shaped.py compose."""
+import copy
+
 import torch
 
 import autocast
 import composed
 import quantized
+import shaped
 from cases import AUTO, Case, N, all_cases, rand
 
 
@@ -37,11 +40,21 @@ def random_composed(seed):
             dynamic[leaf] = {0: AUTO}
     others = [composed.arguments(seed, rows) for rows in ((how["rows"], 1, 2, 0, 7) if how["open"] else (how["rows"],))]
     all_cases.append(Case(f"Composed_{seed}", lambda: composed.Composed(seed), args, kwargs, dynamic=dynamic, others=others,
-                          strict=how["strict"], decompose=how["decompose"], difference=composed.difference_of(seed), random=True))
+                          strict=how["strict"], decompose=how["decompose"], difference=composed.difference_of(composed.Composed(seed).dtype), random=True))
+
+
+def random_shaped(seed):
+    """A module of views, writes and arithmetic on sizes, at other sizes and again at its own."""
+    module = shaped.Shaped(seed)
+    args, kwargs = shaped.inputs_of(seed, 0, module.dtype)
+    dynamic = shaped.dynamic_of(seed, args, kwargs)
+    others = [shaped.inputs_of(seed, k, module.dtype) for k in range(1, len(shaped.SIZES) if dynamic else 1)]
+    all_cases.append(Case(f"Shaped_{seed}", lambda: copy.deepcopy(module), args, kwargs, dynamic=dynamic, others=others, strict=seed % 16 == 0,
+                          decompose="train" if seed % 3 == 0 else "", difference=composed.difference_of(module.dtype), random=True))
 
 
 # A maker for each kind, and how many seeds the ordinary run takes.
-KINDS = {"autocast": (random_autocast, 24), "quantized": (random_quantized, 2), "composed": (random_composed, 12)}
+KINDS = {"autocast": (random_autocast, 24), "quantized": (random_quantized, 2), "composed": (random_composed, 12), "shaped": (random_shaped, 12)}
 
 
 def draw(kind, seeds):
