@@ -60,6 +60,19 @@ class Embedded(nn.Module):
         return self.last(self.table((x * 2).long().remainder(5)).flatten(1))
 
 
+class Heads(nn.Module):
+    """Results of which a loss takes one, with slopes that are infinite at 0."""
+
+    def __init__(self, r):
+        super().__init__()
+        self.body, self.heads = nn.Linear(6, 4), nn.ModuleList(nn.Linear(4, 3) for _ in range(3))
+
+    def forward(self, x):
+        y = self.body(x).relu()
+        a, b, c = (head(y) for head in self.heads)
+        return a, b + c.detach(), c.round() + b, y.sqrt()[:, :3] + a.detach()
+
+
 def rows(r):
     norm = r.choice([nn.BatchNorm1d(8), nn.LayerNorm(8), nn.Identity()])
     return nn.Sequential(nn.Linear(6, 8), norm, r.choice(ACTIVATIONS)(), nn.Linear(8, 3))
@@ -93,13 +106,21 @@ def trained(seed, compiled):
     """All that the loop of a seed gives."""
     r = random.Random(seed)
     torch.manual_seed(seed)
-    net = r.choice([rows, images, Recurrent, Attention, Residual, Embedded])(r)
+    net = r.choice([rows, images, Recurrent, Attention, Residual, Embedded, Heads])(r)
     dtype = r.choice([torch.float32, torch.float32, torch.float32, torch.float64])
     net.to(dtype)
     dynamic = r.choice([None, True])
     run = torch.compile(net, backend="hologram", dynamic=dynamic) if compiled else net
     # Adam would make a step of the rounding of a gradient that is 0.
-    optimizer = r.choice([lambda p: torch.optim.SGD(p, 0.05, momentum=0.9), lambda p: torch.optim.AdamW(p, 1e-2, eps=1e-2)])(net.parameters())
+    optimizer = r.choice([
+        lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=0.1), lambda p: torch.optim.AdamW(p, 1e-2, eps=1e-2, weight_decay=0.3),
+    ])(net.parameters())  # fmt: skip
+    is_whole = r.random() < 0.1  # the optimizer, too
+    update = torch.compile(optimizer.step, backend="hologram") if compiled and is_whole else optimizer.step
+
+    def one_of(results, k):
+        return results[k % len(results)] if isinstance(results, tuple) else results
+
     seen = []
     for step in range(10):
         dice = torch.Generator().manual_seed(seed * 100 + step)
@@ -108,23 +129,24 @@ def trained(seed, compiled):
         if r.random() < 0.12:
             net.eval()
             with torch.no_grad():
-                seen.append(run(x).clone())
+                seen.append(one_of(run(x), step).clone())
             net.train()
             continue
         if r.random() < 0.3:
             changed(r, net)
         x.requires_grad_(r.random() < 0.3)
         optimizer.zero_grad(set_to_none=r.random() < 0.5)
-        results = [run(x * (1 + 0.1 * k)) for k in range(r.choice([1, 1, 2]))]
+        which = r.randrange(4)
+        results = [one_of(run(x * (1 + 0.1 * k)), which + k) for k in range(r.choice([1, 1, 2]))]
         if r.random() < 0.2:
             results.reverse()
         for each in results:
             loss = nn.functional.cross_entropy(each, target) + each.square().mean()
             loss.backward(retain_graph=r.random() < 0.1)
-        seen += [torch.zeros_like(each) if each.grad is None else each.grad.clone() for each in (x, *net.parameters())]
+        seen += [torch.zeros(()) if each.grad is None else each.grad.clone() for each in (x, *net.parameters())]
         if r.random() < 0.3:
             nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        optimizer.step()
+        update()
         seen += [each.detach().clone() for each in (*results, *net.buffers(), *net.parameters())]
     return seen, dtype
 
