@@ -167,8 +167,9 @@ class GuardReader {
     if (take("L[")) return of_input();
     if (take("True")) return graph_.constant(true, "bool", block_);
     if (take("False")) return graph_.constant(false, "bool", block_);
-    for (const std::string_view name : {"max", "min"})
-      if (take(name)) return extreme(str_cat("torch.sym_", name));
+    for (const std::string_view name : {"max", "min"})  // by the name of Python's or of torch's
+      if (take(name) || take(str_cat("torch.sym_", name)))
+        return extreme(str_cat("torch.sym_", name));
     for (const auto& [name, target] :
          {std::pair("math.floor", "math.floor"), std::pair("math.ceil", "math.ceil"),
           std::pair("math.trunc", "math.trunc"), std::pair("int", "torch.sym_int")})
