@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives that are damaged on purpose: each is an error with a sentence, never a crash."""
+"""Archives that are changed on purpose: each is an error with a sentence where it cannot be kept, never a crash."""
 import json
 import random
 import subprocess
@@ -36,6 +36,10 @@ def node(change):
     return in_json("models/model.json", lambda tree: change(tree["graph_module"]["graph"]["nodes"][0]))
 
 
+def guarded(by):
+    return in_json("models/model.json", lambda tree: tree.update(guards_code=[by]))
+
+
 def only(record, value):
     return lambda name, content: value if name.endswith(record) else content
 
@@ -68,7 +72,10 @@ def troubles(tools, scratch):
             ("unknown_function", node(lambda n: n.update(target="math.of_the_future")), 3, "math.of_the_future"),
             ("unknown_value", node(lambda n: n["inputs"][0]["arg"].update(as_tensor={"name": "nobody"})), 2, "'nobody' is used before it is made"),
             ("version", in_json("models/model.json", lambda tree: tree["schema_version"].update(major=12)), 3, "version 12 of the schema"),
-            ("long_guard", in_json("models/model.json", lambda tree: tree.update(guards_code=[long_guard])), 3, "guard"),
+            ("long_guard", guarded(long_guard), 3, "guard"),
+            ("guard", guarded("2*torch.sym_max(1, L['input'].size()[0]) == 4"), 0, ""),
+            ("broken_guard", guarded("torch.sym_min(1, L['input'].size()[0]) == 2"), 3, "the guard of torch.export"),
+            ("unknown_guard", guarded("torch.sym_median(1, L['input'].size()[0]) == 1"), 3, "cannot be kept"),
             ("byteorder", only("byteorder", b"big"), 3, "byte order"),
             ("inductor", lambda n, c: None if "/models/" in n else c, 2, "holds no program")]:
         bad = folder / f"{name}.pt2"
