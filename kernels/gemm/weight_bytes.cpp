@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm/weight_bytes.h"
 
-#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -19,15 +19,21 @@ std::optional<float> least_of_bytes(const float* b, int64_t rows, int64_t column
   }
   float least = b[0], most = b[0];
   for (int64_t i = 0; i < rows; ++i) {
-    bool fits = true;
-    for (int64_t j = 0; j < columns; ++j) {
-      const float number = b[i * row + j * col];
-      fits = fits && std::abs(number) <= kMost && number == std::trunc(number) &&
-             (number != 0 || !std::signbit(number));
-      least = std::min(least, number);
-      most = std::max(most, number);
-    }
-    if (!fits || most - least > 255) return {};
+    // Without a branch, so that it is vectorised where elements lie side by side.
+    uint32_t differ = 0;
+    const auto look = [&](float number) {
+      const float near = std::abs(number) <= kMost ? number : 0.5f;
+      const auto whole = static_cast<float>(static_cast<int32_t>(near));
+      differ |= std::bit_cast<uint32_t>(whole) ^ std::bit_cast<uint32_t>(near);
+      least = near < least ? near : least;
+      most = near > most ? near : most;
+    };
+    const float* const line = b + i * row;
+    if (col == 1)
+      for (int64_t j = 0; j < columns; ++j) look(line[j]);
+    else
+      for (int64_t j = 0; j < columns; ++j) look(line[j * col]);
+    if (differ != 0 || most - least > 255) return {};
   }
   return least;
 }
