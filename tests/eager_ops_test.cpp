@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 
 #include "hg/executor.h"
 #include "hg/hg.h"
 #include "lib/graph/split_mix.h"
 #include "tests/elements.h"
+#include "tests/random_options.h"
 #include "tests/sample_case.h"
 
 namespace hg::test {
@@ -191,12 +191,9 @@ TEST(EagerOps, AgreeWithSessionsInEveryLayout) {
 }  // namespace hg::test
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument.starts_with("--rounds=")) hg::test::rounds = std::atoi(argv[i] + 9);
-    if (argument.starts_with("--seed="))
-      hg::test::first_seed = std::strtoull(argv[i] + 7, nullptr, 10);
-  }
-  return RUN_ALL_TESTS();
+  return hg::test::run_with_options(argc, argv,
+                                    [](const std::string& name, const std::string& value) {
+                                      if (name == "rounds") hg::test::rounds = std::stoi(value);
+                                      if (name == "seed") hg::test::first_seed = std::stoull(value);
+                                    });
 }

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "hg/hg.h"
 #include "hg/lazy_ops.h"
+#include "tests/random_options.h"
 
 namespace hg {
 namespace {
@@ -202,11 +202,9 @@ TEST(LazyRandom, IsTheGraphAndItsGradient) {
 }  // namespace hg
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag.starts_with("--expressions=")) hg::expressions = std::atoi(flag.c_str() + 14);
-    if (flag.starts_with("--seed=")) hg::first_seed = std::atoi(flag.c_str() + 7);
-  }
-  return RUN_ALL_TESTS();
+  return hg::test::run_with_options(argc, argv,
+                                    [](const std::string& name, const std::string& value) {
+                                      if (name == "expressions") hg::expressions = std::stoi(value);
+                                      if (name == "seed") hg::first_seed = std::stoi(value);
+                                    });
 }

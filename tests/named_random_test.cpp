@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <map>
 
 #include "tests/random_named.h"
+#include "tests/random_options.h"
 
 namespace hg {
 namespace {
@@ -160,11 +160,9 @@ TEST(NamedRandom, AreTheGraphByHand) {
 }  // namespace hg
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag.starts_with("--networks=")) hg::networks = std::atoi(flag.c_str() + 11);
-    if (flag.starts_with("--seed=")) hg::first_seed = std::atoi(flag.c_str() + 7);
-  }
-  return RUN_ALL_TESTS();
+  return hg::test::run_with_options(argc, argv,
+                                    [](const std::string& name, const std::string& value) {
+                                      if (name == "networks") hg::networks = std::stoi(value);
+                                      if (name == "seed") hg::first_seed = std::stoi(value);
+                                    });
 }

@@ -14,6 +14,7 @@
 #include "kernels/reference/rounded.h"
 #include "tests/elements.h"
 #include "tests/random_graph.h"
+#include "tests/random_options.h"
 
 namespace hg::test {
 namespace {
@@ -278,12 +279,12 @@ TEST(RandomGraphs, GiveWhatTheLoopsGiveHoweverTheyAreRun) {
 }  // namespace hg::test
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument.starts_with("--graphs=")) hg::test::graph_count = std::stoull(argument.substr(9));
-    if (argument == "--print") hg::test::prints_graphs = true;
-    if (argument.starts_with("--first=")) hg::test::first_graph = std::stoull(argument.substr(8));
-  }
-  return RUN_ALL_TESTS();
+  return hg::test::run_with_options(argc, argv,
+                                    [](const std::string& name, const std::string& value) {
+                                      if (name == "graphs")
+                                        hg::test::graph_count = std::stoull(value);
+                                      if (name == "first")
+                                        hg::test::first_graph = std::stoull(value);
+                                      if (name == "print") hg::test::prints_graphs = true;
+                                    });
 }

@@ -17,6 +17,7 @@
 
 #include "hg/hg.h"
 #include "tests/elements.h"
+#include "tests/random_options.h"
 #include "tests/session_memory.h"
 #include "tests/session_models.h"
 
@@ -395,13 +396,13 @@ TEST(RandomSessions, GiveTheBitsOfAPlainOne) {
 }  // namespace hg::test
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument.starts_with("--cases=")) hg::test::case_count = std::stoull(argument.substr(8));
-    if (argument.starts_with("--first=")) hg::test::first_case = std::stoull(argument.substr(8));
-    if (argument.starts_with("--model=")) hg::test::model_files.push_back(argument.substr(8));
-    if (argument == "--print") hg::test::prints = true;
-  }
-  return RUN_ALL_TESTS();
+  return hg::test::run_with_options(argc, argv,
+                                    [](const std::string& name, const std::string& value) {
+                                      if (name == "cases")
+                                        hg::test::case_count = std::stoull(value);
+                                      if (name == "first")
+                                        hg::test::first_case = std::stoull(value);
+                                      if (name == "model") hg::test::model_files.push_back(value);
+                                      if (name == "print") hg::test::prints = true;
+                                    });
 }

@@ -16,6 +16,7 @@
 
 #include "hg/hg.h"
 #include "tests/elements.h"
+#include "tests/random_options.h"
 
 namespace hg::test {
 namespace {
@@ -400,12 +401,12 @@ TEST(RandomTrainers, EndAlikeHoweverTheyAreRun) {
 }  // namespace hg::test
 
 int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument.starts_with("--cases=")) hg::test::case_count = std::stoull(argument.substr(8));
-    if (argument.starts_with("--first=")) hg::test::first_case = std::stoull(argument.substr(8));
-    if (argument == "--print") hg::test::prints = true;
-  }
-  return RUN_ALL_TESTS();
+  return hg::test::run_with_options(argc, argv,
+                                    [](const std::string& name, const std::string& value) {
+                                      if (name == "cases")
+                                        hg::test::case_count = std::stoull(value);
+                                      if (name == "first")
+                                        hg::test::first_case = std::stoull(value);
+                                      if (name == "print") hg::test::prints = true;
+                                    });
 }
