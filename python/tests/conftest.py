@@ -16,6 +16,15 @@ def rng():
     return np.random.default_rng(7)
 
 
+@pytest.fixture
+def fresh_dynamo():
+    """Leaves nothing compiled to the next test."""
+    import torch
+
+    yield
+    torch._dynamo.reset()
+
+
 def mlp(rng, sizes=(8, 16, 3), batch="n"):
     """A network of linear layers with relu between them, and its weights."""
     g = hg.Graph()

@@ -390,13 +390,6 @@ def reset(module, run):
     return run(module)
 
 
-def _cast(module, run, dtype):
-    run(module)
-    run.dtype = dtype
-    module = module.to(dtype)
-    return [run(module), [p.dtype for p in module.parameters()]]
-
-
 def _cast(dtype):
     def way(module, run):
         run(module)

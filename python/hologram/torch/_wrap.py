@@ -19,6 +19,8 @@ def run_seeded(session, tensors):
 class _Halves:
     """A model in one mode, as a forward and a backward session, with gradients of these inputs."""
 
+    MOST = 16  # backward sessions for gradients of some outputs alone
+
     def __init__(self, model, mode, inputs, options):
         parts = _core.split_gradients(model, mode, inputs)
         self.given = model, mode, inputs, options
@@ -29,9 +31,6 @@ class _Halves:
         self.inputs, self.outputs, self.moved = parts["inputs"], parts["outputs"], parts["moved"]
         self.notes = parts["notes"]
         self.run = functools.partial(run_seeded, self.forward) if self.forward._draws else self.forward._run_list
-
-
-    MOST = 16
 
     def gradients(self, kept, seeds, forms):
         """Of inputs, then of parameters, from the gradients of outputs, some of which may be None: those stay out, since
@@ -93,11 +92,9 @@ def _of_samples(function):
     return staticmethod(vmap)
 
 
-# torch.compiler.disable: where a compiled function calls torch.autograd.grad, dynamo would compile what that calls.
-
-
 class _Pullback(torch.autograd.Function):
-    """The backward half of its first ``count`` arguments; the others are what those depend on, too."""
+    """The backward half of its first ``count`` arguments; the others are what those depend on, too. Not compiled, here and
+    below: where a compiled function calls torch.autograd.grad, dynamo would compile what that calls."""
 
     @staticmethod
     @torch.compiler.disable
