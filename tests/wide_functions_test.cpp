@@ -3,9 +3,11 @@
 // float, with the same NaN, infinities and zeros.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 #include "hg/hg.h"
@@ -14,6 +16,20 @@
 
 namespace hg::test {
 namespace {
+
+// Where erf has no digits left, by halving where erfc crosses 1 - |y|, which f64 holds.
+double erfinv(double y) {
+  const double size = std::abs(y);
+  if (!(size < 1)) return size == 1 ? std::copysign(INFINITY, y) : NAN;
+  if (size < 1e-4) return y * std::sqrt(std::numbers::pi) / 2 * (1 + std::numbers::pi / 12 * y * y);
+  double low = 0, high = 6;
+  for (int i = 0; i < 56; ++i) {
+    const double middle = (low + high) / 2;
+    const bool is_low = size < 0.5 ? std::erf(middle) < size : std::erfc(middle) > 1 - size;
+    (is_low ? low : high) = middle;
+  }
+  return std::copysign(low, y);
+}
 
 struct Function {
   const char* op;
@@ -35,6 +51,45 @@ const Function kFunctions[] = {
     {"log2", [](double x) { return std::log2(x); }},
     {"log10", [](double x) { return std::log10(x); }},
     {"exp2", [](double x) { return std::exp2(x); }},
+    {"erfinv", erfinv},
+};
+
+struct FunctionOfTwo {
+  const char* op;
+  double (*of)(double, double);
+};
+const FunctionOfTwo kFunctionsOfTwo[] = {
+    {"atan2", [](double a, double b) { return std::atan2(a, b); }},
+    {"logaddexp",
+     [](double a, double b) {
+       if (std::isnan(a) || std::isnan(b)) return double{NAN};
+       const double top = std::max(a, b);
+       return std::isinf(a) && a == b ? a : top + std::log1p(std::exp(-std::abs(a - b)));
+     }},
+};
+
+// What divides floats, each step in f32: to the bit.
+float remainder(float a, float b) {
+  const float rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+float floor_divide(float a, float b) {
+  if (b == 0) return a / b;
+  const float rest = std::fmod(a, b);
+  const float taken = a - rest;
+  float n = taken / b;
+  if (rest != 0 && (rest < 0) != (b < 0)) n = n - 1;
+  if (n == 0) return std::signbit(a / b) ? -0.0f : 0.0f;
+  return n - std::floor(n) > 0.5f ? std::floor(n) + 1 : std::floor(n);
+}
+struct Division {
+  const char* op;
+  float (*of)(float, float);
+};
+const Division kDivisions[] = {
+    {"fmod", [](float a, float b) { return std::fmod(a, b); }},
+    {"remainder", remainder},
+    {"floor_divide", floor_divide},
 };
 
 bool is_close(float value, float exact) {
@@ -81,22 +136,53 @@ TEST(WideFunctions, AreThoseOfTheCLibrary) {
   }
 }
 
-TEST(WideFunctions, AnglesOfTwoNumbers) {
-  Chance chance(2);
+std::vector<std::vector<float>> pairs_of_floats(int64_t seed) {
+  Chance chance(seed);
   const auto number = [&] {
     constexpr float kEnds[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-40f, 3e38f};
-    return chance.chance(20)
-               ? kEnds[chance.below(std::size(kEnds))]
+    const auto size = static_cast<float>(chance.below(2000001) - 1000000);
+    return chance.chance(20) ? kEnds[chance.below(std::size(kEnds))]
+           : chance.chance(40)
+               ? size * (chance.chance(50) ? 1e-6f : 1e-3f)
                : std::bit_cast<float>(static_cast<uint32_t>(chance.below(int64_t{1} << 32)));
   };
   std::vector<std::vector<float>> inputs(2);
-  for (int64_t i = case_count(300007); i > 0; --i)
-    for (std::vector<float>& each : inputs) each.push_back(number());
-  const std::vector<float> y = computed("atan2", inputs);
-  for (size_t i = 0; i < y.size(); ++i) {
-    const double exact = std::atan2(double{inputs[0][i]}, double{inputs[1][i]});
-    ASSERT_TRUE(is_close(y[i], static_cast<float>(exact)))
-        << inputs[0][i] << ", " << inputs[1][i] << ": " << y[i] << " for " << exact;
+  for (int64_t i = case_count(300007); i > 0; --i) {
+    const float b = number();
+    float a = number();
+    // Whole multiples, and the floats beside them.
+    if (chance.chance(40)) a = b * static_cast<float>(chance.below(int64_t{1} << chance.below(32)));
+    if (chance.chance(30)) a = std::nextafter(a, chance.chance(50) ? INFINITY : -INFINITY);
+    inputs[0].push_back(a);
+    inputs[1].push_back(b);
+  }
+  return inputs;
+}
+
+TEST(WideFunctions, OfTwoNumbersAreThoseOfTheCLibrary) {
+  const std::vector<std::vector<float>> inputs = pairs_of_floats(2);
+  for (const FunctionOfTwo& f : kFunctionsOfTwo) {
+    const std::vector<float> y = computed(f.op, inputs);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const double exact = f.of(double{inputs[0][i]}, double{inputs[1][i]});
+      ASSERT_TRUE(is_close(y[i], static_cast<float>(exact)))
+          << f.op << "(" << inputs[0][i] << ", " << inputs[1][i] << "): " << y[i] << " for "
+          << exact;
+    }
+  }
+}
+
+TEST(WideFunctions, DivisionsAreExact) {
+  const std::vector<std::vector<float>> inputs = pairs_of_floats(3);
+  for (const Division& f : kDivisions) {
+    const std::vector<float> y = computed(f.op, inputs);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const float want = f.of(inputs[0][i], inputs[1][i]);
+      ASSERT_TRUE(std::isnan(want) ? std::isnan(y[i])
+                                   : std::bit_cast<uint32_t>(y[i]) == std::bit_cast<uint32_t>(want))
+          << f.op << "(" << inputs[0][i] << ", " << inputs[1][i] << "): " << y[i] << " for "
+          << want;
+    }
   }
 }
 

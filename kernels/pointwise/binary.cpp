@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/pointwise/two_floats.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -69,14 +70,8 @@ T modulo(T a, T b) {
 struct FloorDivide {
   template <class T>
   T operator()(T a, T b, [[maybe_unused]] const PointwiseParams& p) const {
-    if constexpr (kIsFloat<T>) {  // c10::div_floor_floating
-      if (b == 0) return a / b;
-      const T rest = std::fmod(a, b);
-      T result = (a - rest) / b;
-      if (rest != 0 && (b < 0) != (rest < 0)) result -= 1;
-      if (result == 0) return std::copysign(T(0), a / b);
-      const T whole = std::floor(result);
-      return result - whole > T(0.5) ? whole + 1 : whole;
+    if constexpr (kIsFloat<T>) {
+      return floor_divide(a, b);
     } else {
       if (is_zero_divisor(b, p)) return 0;
       const T result = quotient(a, b);
@@ -99,8 +94,7 @@ struct Remainder {  // of the divisor's sign
   template <class T>
   T operator()(T a, T b, [[maybe_unused]] const PointwiseParams& p) const {
     if constexpr (kIsFloat<T>) {
-      const T rest = std::fmod(a, b);
-      return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
+      return remainder(a, b);
     } else {
       if (is_zero_divisor(b, p)) return 0;
       const T rest = modulo(a, b);
@@ -207,12 +201,10 @@ struct Copysign {
     return std::copysign(a, b);
   }
 };
-struct Logaddexp {  // log(exp a + exp b)
+struct Logaddexp {
   template <class T>
   T operator()(T a, T b) const {
-    if (std::isinf(a) && a == b) return a;
-    const T top = a != a || a > b ? a : b;
-    return top + std::log1p(std::exp(-std::abs(a - b)));
+    return logaddexp(a, b);
   }
 };
 struct Xlogy {  // x log y, 0 where x is 0 and y is a number

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of f32 that are computed in vectors of doubles by Highway's math, and rounded once: as
-// exact as the C library's, which takes several times as long. That is asked where Highway promises
-// nothing (ends of the range, infinity, NaN), and where a vector has fewer than four doubles.
+// Functions of f32 that are computed in vectors of doubles, those of Highway's math among them, and
+// rounded once: as exact as the C library's, which takes several times as long. That is asked where
+// Highway promises nothing (ends of the range, infinity, NaN), and where a vector has fewer than
+// four doubles.
 #include <cmath>
+#include <iterator>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/pointwise/pointwise_wide.cpp"
@@ -11,7 +13,9 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "hwy/contrib/math/math-inl.h"
+#include "kernels/pointwise/two_floats.h"
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/pointwise/special_functions.h"
 // clang-format on
 
 #define HG_HAS_FOUR_DOUBLES (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
@@ -23,7 +27,8 @@ namespace hg::kernels {
 
 struct PointwiseWide {
   Block sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh;
-  Block log1p, log2, log10, exp2, atan2;
+  Block log1p, log2, log10, exp2, erfinv;
+  Block atan2, logaddexp, fmod, remainder, floor_divide;
 };
 
 }  // namespace hg::kernels
@@ -56,6 +61,32 @@ HWY_INLINE V tan_of(V x) { return hn::Div(hn::Sin(Wide(), x), hn::Cos(Wide(), x)
 HWY_INLINE V cosh_of(V x) {
   const V e = hn::Exp(Wide(), x);
   return hn::Mul(number(0.5), hn::Add(e, hn::Div(number(1), e)));
+}
+// As M. Giles, Approximating the erfinv function, 2010: y times a polynomial of w = -log(1 - y^2),
+// or of its root where y is near 1. Interpolated at Chebyshev's roots: within 1e-10 of the value.
+HWY_INLINE V erfinv_of(V y) {
+  constexpr double kCentral[] = {
+      -2.12035651318190039e-11, 1.23028889731208042e-10, 8.32700082103081304e-10,
+      -1.08543970931123768e-8,  1.36914960151991517e-8,  4.78644824340027128e-7,
+      -3.41711523274501038e-6,  -4.99588144876005954e-6, 0.000218250649399950023,
+      -0.00125270808362228086,  -0.00417731781014003476, 0.246640276785267755,
+      1.50140935111079192};
+  constexpr double kTail[] = {
+      0.0000128356824275340341, -0.00001424192330583297,  -0.0000576508804068868709,
+      0.000162197783571776668,  -0.000122609335672985426, -0.000312743081192019253,
+      0.00131663519034886884,   -0.00271203623962091277,  0.00412138007549285695,
+      -0.00569671686562937124,  0.00746009109672527153,   1.00335611937949777,
+      2.93323167220867911};
+  static_assert(std::size(kCentral) == std::size(kTail));
+  const V one = number(1);
+  const V w = hn::Neg(hn::Log(Wide(), hn::Mul(hn::Sub(one, y), hn::Add(one, y))));
+  const M is_central = hn::Lt(w, number(5));
+  const V at =
+      hn::IfThenElse(is_central, hn::Sub(w, number(2.5)), hn::Sub(hn::Sqrt(w), number(3.1)));
+  V p = hn::IfThenElse(is_central, number(kCentral[0]), number(kTail[0]));
+  for (size_t i = 1; i < std::size(kCentral); ++i)
+    p = hn::MulAdd(p, at, hn::IfThenElse(is_central, number(kCentral[i]), number(kTail[i])));
+  return hn::Mul(p, y);
 }
 HWY_INLINE V exp2_of(V x) { return hn::Exp(Wide(), hn::Mul(x, number(0.69314718055994530942))); }
 
@@ -92,6 +123,13 @@ HG_WIDE(Log10, is_above(x, 0), hn::Log10(Wide(), x), log10);
 HG_WIDE(Exp2, is_within(x, 1000), exp2_of(x), exp2);
 HG_WIDE(Cosh, is_within(x, 700), cosh_of(x), cosh);
 #undef HG_WIDE
+struct Erfinv {
+#if HG_HAS_FOUR_DOUBLES
+  static HWY_INLINE M takes(V x) { return hn::Lt(hn::Abs(x), number(1)); }
+  static HWY_INLINE V of(V x) { return erfinv_of(x); }
+#endif
+  static float plain(float x) { return static_cast<float>(erfinv(double{x})); }
+};
 struct Atan2 {
 #if HG_HAS_FOUR_DOUBLES
   static HWY_INLINE M takes(V y, V x) {
@@ -105,6 +143,70 @@ struct Atan2 {
   }
 #endif
   static float plain(float y, float x) { return std::atan2(y, x); }
+};
+struct LogAddExp {
+#if HG_HAS_FOUR_DOUBLES
+  static HWY_INLINE M takes(V a, V b) {
+    return hn::And(is_within(a, 0x1p127), is_within(hn::Sub(a, b), 700));
+  }
+  static HWY_INLINE V of(V a, V b) {
+    const V ratio = hn::Exp(Wide(), hn::Neg(hn::Abs(hn::Sub(a, b))));
+    return hn::Add(hn::Max(a, b), hn::Log1p(Wide(), ratio));
+  }
+#endif
+  static float plain(float a, float b) { return logaddexp(a, b); }
+};
+
+#if HG_HAS_FOUR_DOUBLES
+
+HWY_INLINE V in_f32(V x) { return hn::PromoteTo(Wide(), hn::DemoteTo(Narrow(), x)); }
+// Whether rest_of is exact. a - n b is 0 or at least an ulp of b, 2^-24 of it, for any whole n, so
+// that a quotient up to 2^28 cannot be rounded to the next whole number.
+HWY_INLINE M is_divided(V a, V b) {
+  const M are_finite = hn::And(is_within(a, 0x1p127), is_within(b, 0x1p127));
+  return hn::And(are_finite, is_within(hn::Div(a, b), 0x1p28));
+}
+HWY_INLINE V rest_of(V a, V b) {
+  return hn::CopySign(hn::NegMulAdd(hn::Trunc(hn::Div(a, b)), b, a), a);
+}
+HWY_INLINE M points_away(V rest, V b) {  // a rest that is not of the divisor's sign
+  return hn::Lt(hn::Mul(hn::CopySign(number(1), b), rest), number(0));
+}
+
+#endif
+
+struct Fmod {
+#if HG_HAS_FOUR_DOUBLES
+  static HWY_INLINE M takes(V a, V b) { return is_divided(a, b); }
+  static HWY_INLINE V of(V a, V b) { return rest_of(a, b); }
+#endif
+  static float plain(float a, float b) { return std::fmod(a, b); }
+};
+struct Remainder {
+#if HG_HAS_FOUR_DOUBLES
+  static HWY_INLINE M takes(V a, V b) { return is_divided(a, b); }
+  static HWY_INLINE V of(V a, V b) {
+    const V rest = rest_of(a, b);
+    return hn::IfThenElse(points_away(rest, b), hn::Add(rest, b), rest);
+  }
+#endif
+  static float plain(float a, float b) { return remainder(a, b); }
+};
+// Each step rounded as in f32: that of doubles, rounded once more, is the same.
+struct FloorDivide {
+#if HG_HAS_FOUR_DOUBLES
+  static HWY_INLINE M takes(V a, V b) { return is_divided(a, b); }
+  static HWY_INLINE V of(V a, V b) {
+    const V one = number(1), rest = rest_of(a, b);
+    V result = in_f32(hn::Div(in_f32(hn::Sub(a, rest)), b));
+    result = hn::IfThenElse(points_away(rest, b), in_f32(hn::Sub(result, one)), result);
+    const V whole = hn::Floor(result);
+    const V near =
+        hn::IfThenElse(hn::Gt(hn::Sub(result, whole), number(0.5)), hn::Add(whole, one), whole);
+    return hn::IfThenElse(hn::Eq(result, number(0)), hn::CopySign(number(0), hn::Div(a, b)), near);
+  }
+#endif
+  static float plain(float a, float b) { return floor_divide(a, b); }
 };
 
 #if HG_HAS_FOUR_DOUBLES
@@ -171,7 +273,12 @@ constexpr PointwiseWide kPointwiseWide = {.sin = unary<Sin>,
                                           .log2 = unary<Log2>,
                                           .log10 = unary<Log10>,
                                           .exp2 = unary<Exp2>,
-                                          .atan2 = binary<Atan2>};
+                                          .erfinv = unary<Erfinv>,
+                                          .atan2 = binary<Atan2>,
+                                          .logaddexp = binary<LogAddExp>,
+                                          .fmod = binary<Fmod>,
+                                          .remainder = binary<Remainder>,
+                                          .floor_divide = binary<FloorDivide>};
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -201,14 +308,27 @@ constexpr KernelDef row(std::string_view op) {
 }
 
 constexpr KernelDef kKernels[] = {
-    row<&PointwiseWide::sin>("sin"),     row<&PointwiseWide::cos>("cos"),
-    row<&PointwiseWide::tan>("tan"),     row<&PointwiseWide::asin>("asin"),
-    row<&PointwiseWide::acos>("acos"),   row<&PointwiseWide::atan>("atan"),
-    row<&PointwiseWide::sinh>("sinh"),   row<&PointwiseWide::cosh>("cosh"),
-    row<&PointwiseWide::asinh>("asinh"), row<&PointwiseWide::acosh>("acosh"),
-    row<&PointwiseWide::atanh>("atanh"), row<&PointwiseWide::log1p>("log1p"),
-    row<&PointwiseWide::log2>("log2"),   row<&PointwiseWide::log10>("log10"),
-    row<&PointwiseWide::exp2>("exp2"),   row<&PointwiseWide::atan2>("atan2"),
+    row<&PointwiseWide::sin>("sin"),
+    row<&PointwiseWide::cos>("cos"),
+    row<&PointwiseWide::tan>("tan"),
+    row<&PointwiseWide::asin>("asin"),
+    row<&PointwiseWide::acos>("acos"),
+    row<&PointwiseWide::atan>("atan"),
+    row<&PointwiseWide::sinh>("sinh"),
+    row<&PointwiseWide::cosh>("cosh"),
+    row<&PointwiseWide::asinh>("asinh"),
+    row<&PointwiseWide::acosh>("acosh"),
+    row<&PointwiseWide::atanh>("atanh"),
+    row<&PointwiseWide::log1p>("log1p"),
+    row<&PointwiseWide::log2>("log2"),
+    row<&PointwiseWide::log10>("log10"),
+    row<&PointwiseWide::exp2>("exp2"),
+    row<&PointwiseWide::erfinv>("erfinv"),
+    row<&PointwiseWide::atan2>("atan2"),
+    row<&PointwiseWide::logaddexp>("logaddexp"),
+    row<&PointwiseWide::fmod>("fmod"),
+    row<&PointwiseWide::remainder>("remainder"),
+    row<&PointwiseWide::floor_divide>("floor_divide"),
 };
 
 }  // namespace

@@ -36,10 +36,10 @@ std::vector<Sample> binary() {
   for (const auto& [a, b] : kShapes) {
     s.push_back({"pow", {{f32, a, 0.3, 3}, {f32, b, -2, 3}}, {}, 1e-5});
     s.push_back({"xlogy", {{f32, a, -3, 3}, {f32, b, 0.3, 4}}, {}, 5e-6});
-    s.push_back({"floor_divide", {{f64, a, -9, 9}, {f64, b, 0.5, 2}}});
-    s.push_back({"trunc_divide", {{f64, a, -9, 9}, {f64, b, 0.5, 2}}});
-    s.push_back({"remainder", {{f64, a, -9, 9}, {f64, b, 0.5, 2}}});
-    s.push_back({"fmod", {{f64, a, -9, 9}, {f64, b, 0.5, 2}}});
+    for (std::string_view op : {"floor_divide", "trunc_divide", "remainder", "fmod"}) {
+      s.push_back({op, {{f64, a, -9, 9}, {f64, b, 0.5, 2}}});
+      s.push_back({op, {{f32, a, -9, 9}, {f32, b, 0.5, 2}}, {}, 5e-6});
+    }
     s.push_back({"nextafter", {{f64, a, -9, 9}, {f64, b, 0.5, 2}}});
     for (std::string_view op : {"add", "mul", "maximum", "minimum", "fmax", "fmin", "bitwise_and",
                                 "bitwise_or", "bitwise_xor"})
