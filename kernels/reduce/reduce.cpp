@@ -14,6 +14,7 @@
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/reduce/reduce_simd.h"
 #include "kernels/reduce/reducers.h"
+#include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -261,6 +262,9 @@ template <class T>
 void convert(const T* from, int64_t stride, int64_t n, void* to) {
   using X = std::conditional_t<std::is_integral_v<T>, int64_t, Wide<T>>;
   X* out = static_cast<X*>(to);
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    if (stride == 1) return half_table().widen(n, from, out);
+  }
   if (stride == 1)
     for (int64_t k = 0; k < n; ++k) out[k] = static_cast<X>(from[k]);
   else
