@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first elements of lines, few or all, beside a stable sort: equal ones in the order of the
-// line, NaN as the largest; and the largest and the smallest alone, NaN where there is one.
+// line, NaN as the largest; and the largest and the smallest alone, NaN where there is one. What is
+// built on the order: the different elements, and those of a set.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -21,21 +23,28 @@ class Case : private Chance {
  public:
   using Chance::Chance;
   void run();
+  void run_set();
 
  private:
-  // Of a line: few different numbers, many, rising, falling, with NaN.
+  // Of a line: few different numbers, many, rising, falling, of all sizes, with NaN.
   void fill(const Tensor& x, int64_t outer, int64_t n, int64_t inner);
 };
 
 void Case::fill(const Tensor& x, int64_t outer, int64_t n, int64_t inner) {
   const int64_t most = x.dtype == boolean ? 2 : chance(40) ? 5 : 120;
-  const int way = static_cast<int>(below(4)), nan = chance(30) ? (chance(20) ? 100 : 5) : 0;
+  const int way = static_cast<int>(below(6)), nan = chance(30) ? (chance(20) ? 100 : 5) : 0;
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < n; ++i)
       for (int64_t k = 0; k < inner; ++k) {
         double value = static_cast<double>(below(most));
         if (way == 1) value = static_cast<double>(i * most / n);
         if (way == 2) value = static_cast<double>((n - 1 - i) * most / n);
+        // 64 bits of more than 32, infinities, and zeros of both signs.
+        if (way == 4 && size_of(x.dtype) >= 8)
+          value = std::ldexp(value - static_cast<double>(most / 2), chance(9) ? 45 : 3);
+        if (way == 5 && is_float(x.dtype))
+          value = chance(50) ? std::copysign(0.0, static_cast<double>(below(2)) - 0.5)
+                             : std::ldexp(value - 60, static_cast<int>(below(400)) - 200);
         if (is_float(x.dtype) && chance(nan)) value = std::numeric_limits<double>::quiet_NaN();
         write_element(x, (o * n + i) * inner + k, value);
       }
@@ -106,6 +115,62 @@ void Case::run() {
     }
 }
 
+void Case::run_set() {
+  constexpr DType kTypes[] = {f32, f64, f16, bf16, i64, i32, i16, i8, u8, boolean};
+  const DType dtype = kTypes[below(std::size(kTypes))];
+  const int64_t n = chance(10) ? below(3) : below(chance(70) ? 1500 : 60);
+  const int64_t tested = chance(10) ? below(3) : below(chance(30) ? 1500 : 60);
+  const bool consecutive = chance(20);
+  const TensorData x = *TensorData::allocate(dtype, {n}),
+                   set = *TensorData::allocate(dtype, {tested});
+  fill(x.tensor, 1, n, 1);
+  fill(set.tensor, 1, tested, 1);
+
+  Graph g;
+  const Value in = g.input("x", dtype, {n}), other = g.input("set", dtype, {tested});
+  const std::vector<Value> found = unique(in, {}, consecutive);
+  const char* const names[] = {"values", "inverse", "counts"};
+  for (size_t i = 0; i < std::size(names); ++i) g.output(names[i], found[i]);
+  g.output("is_in", isin(in, other));
+  Session session = must(Session::create(must(Model::from_graph(std::move(g))),
+                                         {.threads = static_cast<int>(1 + below(3))}));
+  ASSERT_TRUE(session.set_input("x", x.tensor).ok());
+  ASSERT_TRUE(session.set_input("set", set.tensor).ok());
+  ASSERT_TRUE(session.run().ok());
+
+  const auto output = [&](const char* name) { return read_all(must(session.output(name))); };
+  const std::vector<double> from = read_all(x.tensor), in_set = read_all(set.tensor);
+  const std::vector<double> values = output("values"), inverse = output("inverse"),
+                            counts = output("counts"), is_in = output("is_in");
+  std::vector<double> sorted = from;
+  if (!consecutive)
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](double a, double b) { return a < b || (!std::isnan(a) && std::isnan(b)); });
+  size_t groups = 0;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    if (i > 0 && sorted[i] == sorted[i - 1]) continue;
+    ASSERT_LT(groups, values.size());
+    const bool is_same =
+        std::bit_cast<int64_t>(values[groups]) == std::bit_cast<int64_t>(sorted[i]);
+    ASSERT_TRUE(is_same || (std::isnan(sorted[i]) && std::isnan(values[groups])))
+        << values[groups] << " for " << sorted[i] << ", " << name_of(dtype);
+    ++groups;
+  }
+  ASSERT_EQ(values.size(), groups);
+  std::vector<double> counted(values.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    const double value = values.at(static_cast<size_t>(inverse[i]));
+    ASSERT_TRUE(value == from[i] || (std::isnan(value) && std::isnan(from[i])));
+    ++counted[static_cast<size_t>(inverse[i])];
+    ASSERT_EQ(is_in[i] != 0, std::count(in_set.begin(), in_set.end(), from[i]) > 0)
+        << from[i] << ", " << name_of(dtype);
+  }
+  ASSERT_EQ(counts, counted);
+}
+
+TEST(SortRandom, SetsAreThoseOfPlainLoops) {
+  for_cases(1500, [](uint64_t i) { Case(i + 19000).run_set(); });
+}
 TEST(SortRandom, FirstElementsAreThoseOfAStableSort) {
   for_cases(1500, [](uint64_t i) { Case(i + 9000).run(); });
 }

@@ -6,7 +6,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
-#include "kernels/reduce/sort.h"
+#include "kernels/reduce/order.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {

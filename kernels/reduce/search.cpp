@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
-#include "kernels/lines.h"
-#include "kernels/reduce/sort.h"
+#include "kernels/reduce/order.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -26,7 +26,7 @@ Status prepare_unique(PrepareContext& c) {
     plan.lines = lines_of(shape, c.attrs().axis("dim", shape.rank()));
   else
     plan.lines.length = shape.count();
-  c.set_workspace(plan.lines.length * 2 * 8);
+  c.set_workspace(plan.lines.length * 3 * 8);
   c.make_state(plan);
   return {};
 }
@@ -44,30 +44,49 @@ int compare_items(const T* x, const Lines& lines, int64_t a, int64_t b) {
   return 0;
 }
 
-// Calls f(item, is_new) for the items in order.
-template <class T, class F>
-void each_item(const RunContext& c, const T* x, const F& f) {
+// The items in order, and of each whether it differs from the one before.
+struct OrderedItems {
+  const int64_t* item;
+  const int64_t* is_new;
+};
+OrderedItems order_items(const RunContext& c) {
   const UniquePlan& plan = c.state<UniquePlan>();
-  int64_t* order = c.workspace<int64_t>();
   const int64_t n = plan.lines.length;
-  for (int64_t i = 0; i < n; ++i) order[i] = i;
-  if (!plan.consecutive)
-    merge_sort(order, order + n, n,
-               [&](int64_t a, int64_t b) { return compare_items(x, plan.lines, a, b) < 0; });
-  for (int64_t i = 0; i < n; ++i)
-    f(order[i], i == 0 || compare_items(x, plan.lines, order[i - 1], order[i]) != 0);
+  int64_t* const order = c.workspace<int64_t>();
+  int64_t* const spare = order + n;
+  if (plan.consecutive) std::iota(order, order + n, 0);
+  const auto tell = [&](const auto& differ) {
+    for (int64_t i = 0; i < n; ++i) spare[i] = i == 0 || differ(order[i - 1], order[i]);
+  };
+  if (plan.lines.count == 1) {
+    for_key(c.in(0).dtype, [&]<class Key>() {
+      Key* const keys = reinterpret_cast<Key*>(spare + n);
+      read_keys(c.in(0), 0, 1, n, keys);
+      if (!plan.consecutive) sort_places(keys, n, false, order, spare);
+      tell([&](int64_t a, int64_t b) { return keys[a] != keys[b]; });
+    });
+  } else {
+    for_type(c.in(0).dtype, [&](auto zero) {
+      const auto* x = c.in(0).as<const decltype(zero)>();
+      const auto compare = [&](int64_t a, int64_t b) { return compare_items(x, plan.lines, a, b); };
+      if (!plan.consecutive) {
+        std::iota(order, order + n, 0);
+        merge_sort(order, spare, n, [&](int64_t a, int64_t b) { return compare(a, b) < 0; });
+      }
+      tell([&](int64_t a, int64_t b) { return compare(a, b) != 0; });
+    });
+  }
+  return {order, spare};
 }
 
 void measure_unique(const RunContext& c, std::span<int64_t> dims) noexcept {
-  int64_t found = 0;
-  for_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    each_item(c, c.in(0).as<const T>(), [&](int64_t, bool is_new) { found += is_new; });
-  });
-  if (!dims.empty()) dims[0] = found;
+  const OrderedItems items = order_items(c);
+  const int64_t n = c.state<UniquePlan>().lines.length;
+  if (!dims.empty()) dims[0] = std::accumulate(items.is_new, items.is_new + n, int64_t{0});
 }
 void run_unique(const RunContext& c) noexcept {
   const UniquePlan& plan = c.state<UniquePlan>();
+  const OrderedItems items = order_items(c);
   int64_t* inverse = c.out(1).as<int64_t>();
   int64_t* counts = c.out(2).as<int64_t>();
   Lines to = plan.lines;
@@ -77,8 +96,9 @@ void run_unique(const RunContext& c) noexcept {
     const T* x = c.in(0).as<const T>();
     T* values = c.out(0).as<T>();
     int64_t place = -1;
-    each_item(c, x, [&](int64_t item, bool is_new) {
-      if (is_new) {
+    for (int64_t i = 0; i < plan.lines.length; ++i) {
+      const int64_t item = items.item[i];
+      if (items.is_new[i] != 0) {
         counts[++place] = 0;
         for (int64_t line = 0; line < to.count; ++line)
           values[to.start(line) + place * to.stride] =
@@ -86,7 +106,7 @@ void run_unique(const RunContext& c) noexcept {
       }
       ++counts[place];
       inverse[item] = place;
-    });
+    }
   });
 }
 
@@ -127,19 +147,32 @@ void run_searchsorted(const RunContext& c) noexcept {
   });
 }
 
+Status prepare_isin(PrepareContext& c) {
+  c.set_workspace(c.in(1).shape.count() * 3 * 8);
+  return {};
+}
+// The tested elements in order, in which each element is looked up. NaN is in no set.
 void run_isin(const RunContext& c) noexcept {
   const int64_t n = c.in(1).count();
   uint8_t* y = c.out(0).as<uint8_t>();
-  for_type(c.in(0).dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const T* x = c.in(0).as<const T>();
-    const T* test = c.in(1).as<const T>();
-    const int64_t grain = std::max<int64_t>(1, 65536 / std::max<int64_t>(1, n));
-    c.parallel_for(c.in(0).count(), grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        bool found = false;
-        for (int64_t k = 0; k < n && !found; ++k) found = wide(x[i]) == wide(test[k]);
-        y[i] = found;
+  for_key(c.in(0).dtype, [&]<class Key>() {
+    int64_t* const order = c.workspace<int64_t>();
+    Key* const keys = reinterpret_cast<Key*>(order + 2 * n);
+    read_keys(c.in(1), 0, 1, n, keys);
+    sort_places(keys, n, false, order, order + n);
+    Key* const sorted = reinterpret_cast<Key*>(order + n);
+    for (int64_t i = 0; i < n; ++i) sorted[i] = keys[order[i]];
+    const Key* const end = std::partition_point(sorted, sorted + n, [](Key k) { return k == k; });
+    c.parallel_for(c.in(0).count(), 4096, [&](int64_t first, int64_t last) {
+      constexpr int64_t kPart = 256;
+      Key part[kPart];
+      for (int64_t i = first; i < last; i += kPart) {
+        const int64_t count = std::min(kPart, last - i);
+        read_keys(c.in(0), i, 1, count, part);
+        for (int64_t k = 0; k < count; ++k) {
+          const Key* const place = std::lower_bound(static_cast<const Key*>(sorted), end, part[k]);
+          y[i + k] = place != end && *place == part[k];
+        }
       }
     });
   });
@@ -225,7 +258,7 @@ constexpr KernelDef kKernels[] = {
      .name = "bisection",
      .prepare = prepare_searchsorted,
      .run = run_searchsorted},
-    {.op = "isin", .name = "loop", .run = run_isin},
+    {.op = "isin", .name = "bisection", .prepare = prepare_isin, .run = run_isin},
     {.op = "bincount",
      .name = "loop",
      .prepare = prepare_bincount,

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that order the elements along one dim: each line is sorted in scratch memory of its task.
-#include "kernels/reduce/sort.h"
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
-#include "kernels/lines.h"
+#include "kernels/reduce/order.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -54,41 +52,6 @@ Status prepare_kthvalue(PrepareContext& c) {
 }
 Status prepare_one(PrepareContext& c) { return prepare_lines(c, {}, !c.attrs().has("dim")); }
 
-// The type that orders elements of a dtype as well: f.template operator()<Key>().
-template <class F>
-void for_key(DType dtype, const F& f) {
-  if (dtype == DType::f64) return f.template operator()<double>();
-  if (is_float(dtype)) return f.template operator()<float>();
-  f.template operator()<int64_t>();
-}
-
-template <class Key>
-void read_keys(const Tensor& x, const SortPlan& plan, int64_t line, Key* keys) {
-  const int64_t n = plan.lines.length;
-  for_type(x.dtype, [&](auto zero) {
-    const auto* from = x.as<decltype(zero)>() + plan.lines.start(line);
-    for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Key>(wide(from[i * plan.lines.stride]));
-  });
-}
-
-// Whether a key comes strictly first, NaN as the largest.
-template <class Key>
-bool is_before(Key a, Key b, bool descending) {
-  const Key x = descending ? b : a, y = descending ? a : b;
-  return x < y || (x == x && y != y);
-}
-
-// The order of places by their keys.
-template <class Key>
-struct Order {
-  const Key* keys;
-  bool descending;
-
-  bool before(int64_t a, int64_t b) const { return is_before(keys[a], keys[b], descending); }
-  // Likewise, with equal ones in the order of their places.
-  bool operator()(int64_t a, int64_t b) const { return before(a, b) || (a < b && !before(b, a)); }
-};
-
 // Puts the place that a sort would put there at k, and behind it none that comes before.
 template <class Key>
 void place_one(const SortPlan& plan, const Key* keys, int64_t* order, int64_t k) {
@@ -134,12 +97,13 @@ void choose_few(const Key* keys, int64_t n, int64_t* order, int64_t k, int64_t r
 template <class Key>
 void select_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t* spare, int64_t k) {
   const int64_t n = plan.lines.length, room = std::max<int64_t>(2 * k, 64);
+  if (k == n) return sort_places(keys, n, plan.descending, order, spare);
   if (k > 0 && 4 * room <= n) {
     plan.descending ? choose_few<true>(keys, n, order, k, room)
                     : choose_few<false>(keys, n, order, k, room);
   } else {
     std::iota(order, order + n, 0);
-    if (k < n) place_one(plan, keys, order, k);
+    place_one(plan, keys, order, k);
   }
   merge_sort(order, spare, k, Order<Key>{keys, plan.descending});
 }
@@ -154,7 +118,7 @@ void each_line(const RunContext& c, const F& f) {
       int64_t* order = c.workspace<int64_t>() + task * n * 3;
       Key* keys = reinterpret_cast<Key*>(order + 2 * n);
       for (int64_t line = task; line < plan.lines.count; line += plan.tasks) {
-        read_keys(c.in(0), plan, line, keys);
+        read_keys(c.in(0), plan.lines.start(line), plan.lines.stride, n, keys);
         f(keys, order, order + n, line);
       }
     }
