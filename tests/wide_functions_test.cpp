@@ -60,6 +60,7 @@ struct FunctionOfTwo {
 };
 const FunctionOfTwo kFunctionsOfTwo[] = {
     {"atan2", [](double a, double b) { return std::atan2(a, b); }},
+    {"hypot", [](double a, double b) { return std::hypot(a, b); }},
     {"logaddexp",
      [](double a, double b) {
        if (std::isnan(a) || std::isnan(b)) return double{NAN};
@@ -153,8 +154,8 @@ std::vector<std::vector<float>> pairs_of_floats(int64_t seed) {
     // Whole multiples, and the floats beside them.
     if (chance.chance(40)) a = b * static_cast<float>(chance.below(int64_t{1} << chance.below(32)));
     if (chance.chance(30)) a = std::nextafter(a, chance.chance(50) ? INFINITY : -INFINITY);
-    inputs[0].push_back(a);
-    inputs[1].push_back(b);
+    inputs[0].push_back(std::isnan(a) ? NAN : a);  // signalling ones are another matter
+    inputs[1].push_back(std::isnan(b) ? NAN : b);
   }
   return inputs;
 }

@@ -28,7 +28,7 @@ namespace hg::kernels {
 struct PointwiseWide {
   Block sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh;
   Block log1p, log2, log10, exp2, erfinv;
-  Block atan2, logaddexp, fmod, remainder, floor_divide;
+  Block atan2, hypot, logaddexp, fmod, remainder, floor_divide;
 };
 
 }  // namespace hg::kernels
@@ -143,6 +143,15 @@ struct Atan2 {
   }
 #endif
   static float plain(float y, float x) { return std::atan2(y, x); }
+};
+struct Hypot {
+#if HG_HAS_FOUR_DOUBLES
+  static HWY_INLINE M takes(V a, V b) {
+    return hn::And(is_within(a, 0x1p127), is_within(b, 0x1p127));
+  }
+  static HWY_INLINE V of(V a, V b) { return hn::Sqrt(hn::MulAdd(a, a, hn::Mul(b, b))); }
+#endif
+  static float plain(float a, float b) { return std::hypot(a, b); }
 };
 struct LogAddExp {
 #if HG_HAS_FOUR_DOUBLES
@@ -275,6 +284,7 @@ constexpr PointwiseWide kPointwiseWide = {.sin = unary<Sin>,
                                           .exp2 = unary<Exp2>,
                                           .erfinv = unary<Erfinv>,
                                           .atan2 = binary<Atan2>,
+                                          .hypot = binary<Hypot>,
                                           .logaddexp = binary<LogAddExp>,
                                           .fmod = binary<Fmod>,
                                           .remainder = binary<Remainder>,
@@ -325,6 +335,7 @@ constexpr KernelDef kKernels[] = {
     row<&PointwiseWide::exp2>("exp2"),
     row<&PointwiseWide::erfinv>("erfinv"),
     row<&PointwiseWide::atan2>("atan2"),
+    row<&PointwiseWide::hypot>("hypot"),
     row<&PointwiseWide::logaddexp>("logaddexp"),
     row<&PointwiseWide::fmod>("fmod"),
     row<&PointwiseWide::remainder>("remainder"),
