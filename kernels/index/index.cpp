@@ -245,19 +245,24 @@ void nonzero_measure(const RunContext& c, std::span<int64_t> dims) noexcept {
   if (!dims.empty()) dims[0] = found;
 }
 
+// The place of each element is written, and stays if the element is not zero: whether it is can
+// seldom be foreseen, and a branch would wait for it.
 void nonzero_run(const RunContext& c) noexcept {
   const Sizes& shape = c.in(0).shape;
-  const int rank = shape.rank();
+  const int last = shape.rank() - 1;
   int64_t* y = c.out(0).as<int64_t>();
+  int64_t* const end = y + c.out(0).count();
+  Sizes at = shape;  // of the line
+  for (int64_t& place : at) place = 0;
   with_nonzero(c.in(0), [&](const auto& is_nonzero) {
-    for (int64_t i = 0; i < c.in(0).count(); ++i) {
-      if (!is_nonzero(i)) continue;
-      int64_t at = i;
-      for (int d = rank - 1; d >= 0; --d) {
-        y[d] = at % shape[d];
-        at /= shape[d];
+    const int64_t length = last < 0 ? 1 : shape[last];
+    for (int64_t i = 0; y != end; i += length) {
+      for (int64_t k = 0; k < length && y != end; ++k) {
+        for (int d = 0; d < last; ++d) y[d] = at[d];
+        y[last] = k;
+        y += int64_t{is_nonzero(i + k)} * (last + 1);
       }
-      y += rank;
+      for (int d = last - 1; d >= 0 && ++at[d] == shape[d]; --d) at[d] = 0;
     }
   });
 }
