@@ -2,9 +2,12 @@
 // Activation functions.
 #include "hg/ops/activation.h"
 
+#include <cmath>
+
 #include "converter/rows/pointwise.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
+#include "lib/graph/element.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -48,14 +51,19 @@ void gelu(Call& call) {
 void softplus(Call& call) {
   call.returns(hg::softplus(float_self(call), call.real("beta", 1), call.real("threshold", 20)));
 }
-// Beyond 2^53 reals do not tell the integers apart.
+// Of integers the bounds are integers, too: torch cuts off their fractions.
 void hardtanh_of(Call& call) {
   const Value x = number_self(call);
   if (x.dtype() == u8 && call.real("min_val", -1) < 0)
     call.refuse("min_val", "must not be negative for u8");
   const auto bound = [&](std::string_view name, int64_t fallback) {
-    return call.has(name) ? number_as(call, name, x.dtype())
-                          : x.graph()->scalar(fallback, x.dtype());
+    if (!call.has(name)) return x.graph()->scalar(fallback, x.dtype());
+    const auto* real = std::get_if<double>(&call.find(name)->value);
+    if (real == nullptr) return number_as(call, name, x.dtype());
+    const double whole = std::trunc(*real);
+    if (!holds(x.dtype(), whole))
+      call.refuse(name, str_cat("does not fit a tensor of ", x.dtype()));
+    return x.graph()->scalar(static_cast<int64_t>(whole), x.dtype());
   };
   call.returns(is_integer(x.dtype())
                    ? clamp(x, bound("min_val", -1), bound("max_val", 1))

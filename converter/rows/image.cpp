@@ -174,6 +174,8 @@ void channel_shuffle(Call& call) {
 // A single image gets a batch dim and loses it again.
 void blocks(Call& call, std::string_view op, int batched_rank) {
   Value x = call.tensor("self");
+  const bool is_bool = x.dtype() == boolean && op == "im2col";  // which moves elements alone
+  if (is_bool) x = cast(x, f32);
   const bool single = x.rank() == batched_rank - 1;
   if (single) {
     Shape shape = x.shape();
@@ -186,7 +188,7 @@ void blocks(Call& call, std::string_view op, int batched_rank) {
   if (op == "col2im") attrs.push_back({"output_size", call.integers("output_size", 2)});
   Value y = call.graph().call(op, {x}, attrs);
   if (single) y = reshape(y, Shape(y.shape().begin() + 1, y.shape().end()));
-  call.returns(y);
+  call.returns(is_bool ? cast(y, boolean) : y);
 }
 void im2col(Call& call) { blocks(call, "im2col", 4); }
 void col2im(Call& call) { blocks(call, "col2im", 3); }

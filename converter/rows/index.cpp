@@ -6,6 +6,7 @@
 
 #include "converter/interpret/script_ops.h"
 #include "converter/rows/indexing.h"
+#include "converter/rows/pointwise.h"
 #include "converter/rows/view.h"
 #include "hg/ops/binary.h"
 
@@ -30,6 +31,45 @@ void index_row(Call& call) {
   Values inputs = {i.front(x)};
   inputs.insert(inputs.end(), i.indices.begin(), i.indices.end());
   call.returns(i.placed(call.graph().call("index", inputs)));
+}
+
+// The indices within the tensor that they point into, as torch's masked forms have them: what the
+// mask leaves out may point anywhere.
+void clamp_indices(Indexing& i, const Value& x) {
+  Graph& g = *x.graph();
+  for (size_t k = 0; k < i.indices.size(); ++k) {
+    const Dim size = x.dim(static_cast<int>(i.order[k].constant()));
+    const auto number = [&](const Dim& dim) {
+      return reshape(g.call("dims", {}, {{"values", Dims{dim}}}), {});
+    };
+    const Value least = g.call("maximum", {i.indices[k], number(Dim(0) - size)});
+    i.indices[k] = g.call("minimum", {least, number(size - 1)});
+  }
+}
+void masked_index(Call& call) {
+  const Value x = call.tensor("self");
+  Indexing i = indexing_of(call, x);
+  Value y = x;
+  if (!i.indices.empty()) {
+    clamp_indices(i, x);
+    Values inputs = {i.front(x)};
+    inputs.insert(inputs.end(), i.indices.begin(), i.indices.end());
+    y = i.placed(call.graph().call("index", inputs));
+  }
+  const Value fill = number_as(call, "fill", y.dtype());
+  call.returns(call.graph().call("where", {cast(call.tensor("mask"), boolean), y, fill}));
+}
+void masked_index_put_accumulate(Call& call) {
+  Graph& g = call.graph();
+  const Value x = call.tensor("self"), values = cast(call.tensor("values"), x.dtype());
+  const Value none = zeros(g, x.dtype(), {});
+  const Value taken = g.call("where", {cast(call.tensor("mask"), boolean), values, none});
+  Indexing i = indexing_of(call, x);
+  if (i.indices.empty()) return call.returns(g.call("add", {x, expand(taken, x.shape())}));
+  clamp_indices(i, x);
+  Values inputs = {i.front(x), i.unplaced(fitted(taken, i.placed_shape))};
+  inputs.insert(inputs.end(), i.indices.begin(), i.indices.end());
+  call.returns(i.back(g.call("index_put", inputs, {{"accumulate", true}})));
 }
 
 // x with `values` put, or added, where the indices point to.
@@ -161,8 +201,7 @@ void embedding_renorm(Call& call) {
   const Value at = flat(wide_index(call, "indices"));
   const double most = call.real("max_norm");
   const Value rows = g.call("embedding", {weight, at});
-  const NamedAttrs of_row = {
-      {"ord", call.real("norm_type")}, {"dim", Dims{1}}, {"keepdim", true}};
+  const NamedAttrs of_row = {{"ord", call.real("norm_type")}, {"dim", Dims{1}}, {"keepdim", true}};
   const Value norm = cast(g.call("norm", {rows}, of_row), f64);
   const DType wide = weight.dtype() == f64 ? f64 : f32;
   const Value scale = cast(g.scalar(most, f64) / (norm + g.scalar(1e-7, f64)), wide);
@@ -255,6 +294,8 @@ constexpr Row kRows[] = {
     {"aten::index_put", index_put, OnComplex::parts},
     {"aten::_index_put_impl", index_put, OnComplex::parts},
     {"aten::_unsafe_index_put", index_put, OnComplex::parts},
+    {"aten::_unsafe_masked_index", masked_index},
+    {"aten::_unsafe_masked_index_put_accumulate", masked_index_put_accumulate},
     {"aten::index_select", index_select, OnComplex::parts, ResultLayout::row_major},
     {"aten::gather", gather, OnComplex::parts, ResultLayout::row_major},
     {"aten::take", take, OnComplex::parts, ResultLayout::kept},

@@ -35,6 +35,25 @@ void cat(Call& call) {
   call.returns(concat(kept, axis_of(call, "dim", kept[0].rank(), 0)));
 }
 
+// Each tensor with zeros behind it along dim, in `num_chunks` equal parts; then the k-th parts of
+// all, flat and side by side.
+void chunk_cat(Call& call) {
+  Values values = same_dtype(call);
+  const int dim = axis_of(call, "dim", values[0].rank(), 0);
+  const Dim chunks = call.integer("num_chunks");
+  for (Value& value : values) {
+    const Dim size = value.dim(dim), part = floordiv(size + chunks - 1, chunks);
+    const Shape& shape = value.shape();
+    Dims pads(2 * shape.size(), Dim(0));
+    pads[2 * static_cast<size_t>(dim) + 1] = part * chunks - size;
+    Shape split(shape.begin(), shape.begin() + dim);
+    split.push_back(chunks);
+    split.push_back(part * count(Shape(shape.begin() + dim + 1, shape.end())));
+    value = reshape(call.graph().call("pad", {value}, {{"pads", pads}}), split);
+  }
+  call.returns(concat(values, dim + 1));
+}
+
 Value with_dim(const Value& x, int dim) {
   Shape shape = x.shape();
   shape.insert(shape.begin() + dim, Dim(1));
@@ -114,6 +133,7 @@ constexpr Row kRows[] = {
     {.op = "aten::concat", .run = cat, .grown_list = grown::cat},
     {.op = "aten::concatenate", .run = cat, .grown_list = grown::cat},
     {"aten::_cat", cat},
+    {"aten::_chunk_cat", chunk_cat},
     {.op = "aten::stack", .run = stack, .fold = {fold::join}, .grown_list = grown::stack},
     {"aten::_stack", stack},
     {"aten::hstack", join_at_least<1>},

@@ -92,8 +92,8 @@ void huber(Call& call) {
   const NamedAttrs delta = {{"delta", call.real("delta", 1.0)}};
   if (have_one_dtype(call, {"self", "target"})) return of_two(call, delta);
   const Values v = call.promoted({"self", "target"});
-  const Value loss = call.graph().call("huber_loss", {v[0], v[1]},
-                                       {delta[0], {"reduction", std::string("none")}});
+  const Value loss =
+      call.graph().call("huber_loss", {v[0], v[1]}, {delta[0], {"reduction", std::string("none")}});
   call.returns(reduced_as(call, loss, call.tensor("self").dtype()));
 }
 void kl_div(Call& call) {
@@ -107,6 +107,13 @@ void kl_div(Call& call) {
                        : apply("sub", g.call("xlogy", {target, target}), apply("mul", target, x)));
 }
 // The target decides which of two terms counts, and nothing of the dtype.
+// eq or ne of a tensor and a number: torch compares bool as an integer, and u8 with what -1 wraps
+// to.
+Value compared(std::string_view op, const Value& target, int64_t number) {
+  const Value x = target.dtype() == boolean ? cast(target, i64) : target;
+  return x.graph()->call(op, {x, cast(x.graph()->scalar(number, i64), x.dtype())});
+}
+
 void hinge_embedding(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("self"), target = call.tensor("target");
@@ -115,8 +122,7 @@ void hinge_embedding(Call& call) {
   const Value zero = g.scalar(int64_t{0}, x.dtype());
   const Value limit = cast(g.scalar(margin, f64), x.dtype());
   const auto where_not = [&](int64_t sign, const Value& term) {
-    const Value is_other = g.call("ne", {target, g.scalar(sign, target.dtype())});
-    return g.call("where", {is_other, term, zero});
+    return g.call("where", {compared("ne", target, sign), term, zero});
   };
   const Value apart = g.call("maximum", {g.call("sub", {limit, x}), zero});
   returns_reduced(call, g.call("add", {where_not(1, apart), where_not(-1, x)}));
@@ -187,8 +193,7 @@ void cosine_embedding(Call& call) {
   const Value cosine = apply("div", floats(summed(x, y)), root);
   const auto number = [&](double value) { return g.scalar(value, cosine.dtype()); };
   const auto where_is = [&](int64_t sign, const Value& term) {
-    const Value same = g.call("eq", {target, g.scalar(sign, target.dtype())});
-    return g.call("where", {same, term, number(0)});
+    return g.call("where", {compared("eq", target, sign), term, number(0)});
   };
   const Value near = g.call("sub", {number(1), cosine});
   const Value far = g.call("maximum", {g.call("sub", {cosine, number(margin)}), number(0)});

@@ -5,6 +5,7 @@
 
 #include "converter/rows/rows.h"
 #include "hg/op.h"
+#include "hg/ops/binary.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -34,6 +35,20 @@ void inner_softmax_of(Call& call, std::string_view op) {
 }
 void inner_softmax(Call& call) { inner_softmax_of(call, "softmax"); }
 void inner_log_softmax(Call& call) { inner_softmax_of(call, "log_softmax"); }
+
+// Of softmax's result y: (dy - sum(dy y)) y; of log_softmax's: dy - e^y sum(dy).
+template <bool kLog>
+void softmax_backward(Call& call) {
+  Graph& g = call.graph();
+  const Value dy = call.tensor("grad_output"), y = call.tensor("output");
+  using Dims = std::vector<Dim>;
+  const Dims dim = y.rank() == 0 ? Dims{} : Dims{call.integer("dim")};
+  const auto total = [&](const Value& x) {
+    return g.call("sum", {x}, {{"dim", dim}, {"keepdim", true}});
+  };
+  const Value dx = kLog ? dy - g.call("exp", {y}) * total(dy) : (dy - total(dy * y)) * y;
+  call.returns(cast(dx, call.dtype("input_dtype", y.dtype())));
+}
 
 void softmin(Call& call) {
   Value x = call.tensor("self");
@@ -387,6 +402,8 @@ constexpr Row kRows[] = {
     {"aten::special_log_softmax", log_softmax},
     {"aten::_softmax", inner_softmax},
     {"aten::_log_softmax", inner_log_softmax},
+    {"aten::_softmax_backward_data", softmax_backward<false>},
+    {"aten::_log_softmax_backward_data", softmax_backward<true>},
     {"aten::softmin", softmin},
     {"aten::_safe_softmax", safe_softmax},
     {.op = "aten::layer_norm", .run = layer_norm, .layout = ResultLayout::row_major},

@@ -118,6 +118,20 @@ void max_unpool(Call& call) {
   give(call, i, {g.call("reshape", {y}, {{"shape", shape}})});
 }
 
+// What a pool of the largest elements took from each position, at the positions that it named.
+void max_pool2d_backward(Call& call) {
+  Graph& g = call.graph();
+  const Images x = images(call, 2), dy = images(call, 2, "grad_output"),
+               at = images(call, 2, "indices");
+  const auto flat = [&](const Value& v) {
+    return g.call("reshape", {v}, {{"shape", Shape{v.dim(0), v.dim(1), v.dim(2) * v.dim(3)}}});
+  };
+  const Value none = flat(zeros(g, x.x.dtype(), x.x.shape()));
+  const Value dx =
+      g.call("scatter", {none, flat(at.x), flat(dy.x)}, {{"dim", 2}, {"reduce", "add"}});
+  give(call, x, {g.call("reshape", {dx}, {{"shape", x.x.shape()}})});
+}
+
 // Where the windows of one dim begin (Graham 2014): floor((i + u) a) - floor(u a), a being (in -
 // kernel) / (out - 1), and the last one at the end. u: [n, c]
 Value fractional_starts(const Value& u, const Dim& in, const Dim& kernel, const Dim& out) {
@@ -204,6 +218,7 @@ constexpr Row kRows[] = {
     {"aten::max_pool1d_with_indices", max_pool_with_indices<1>},
     {"aten::max_pool2d_with_indices", max_pool_with_indices<2>},
     {"aten::max_pool3d_with_indices", max_pool_with_indices<3>},
+    {"aten::max_pool2d_with_indices_backward", max_pool2d_backward},
     {"aten::avg_pool1d", avg_pool<1>},
     {"aten::avg_pool2d", avg_pool<2>},
     {"aten::avg_pool3d", avg_pool<3>},

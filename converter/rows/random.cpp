@@ -94,6 +94,14 @@ void native_dropout(Call& call) {
   call.returns({g.call("mul", {x, scale}), kept});
 }
 
+// Integers become f32 by the product with the scale.
+void native_dropout_backward(Call& call) {
+  const Value dy = call.tensor("grad_output");
+  const DType dtype = is_float(dy.dtype()) ? dy.dtype() : f32;
+  const Value scale = call.graph().scalar(call.real("scale"), dtype);
+  call.returns(cast(dy, dtype) * (cast(cast(call.tensor("mask"), dy.dtype()), dtype) * scale));
+}
+
 Value drawn(Call& call, std::string_view op, const Shape& shape, DType dtype) {
   call.note("random numbers differ from torch's");
   return call.graph().call(op, {}, {{"shape", shape}, {"dtype", dtype}});
@@ -258,6 +266,7 @@ constexpr Row kRows[] = {
     {"aten::rrelu_with_noise_functional", rrelu_with_noise},
     {"aten::multinomial", multinomial},
     {"aten::native_dropout", native_dropout},
+    {"aten::native_dropout_backward", native_dropout_backward},
     {"aten::rand", rand},
     {"aten::randn", randn},
     {.op = "aten::rand_like", .run = rand_like, .layout = ResultLayout::elementwise},

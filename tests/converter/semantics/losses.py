@@ -64,6 +64,14 @@ class IntegerLoss(Loss):
                 F.cosine_embedding_loss(x * 40, y, y[:, 0].sign(), margin=0.3, reduction=self.reduction))
 
 
+@case("f32[n,4]", "bool[n]", "u8[n]=0..3")
+class SignsThatAreNoSigns(nn.Module):
+    def forward(self, x: T, true: T, wrapped: T):
+        of = [F.cosine_embedding_loss(x, x * x + 1, sign, margin=-1.0, reduction="none") for sign in [true, wrapped - 1]]
+        of.extend([F.hinge_embedding_loss(x[:, 0], sign, margin=0.7, reduction="none") for sign in [true, wrapped - 1]])
+        return of[0], of[1], of[2], of[3]
+
+
 def mixed(kind, x: str, y: str, reduction: str, values=""):
     def module():
         return kind(reduction)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of ops."""
+from typing import List, Optional
 
 import torch
 import torch.nn.functional as F
@@ -378,3 +379,55 @@ if not torch.__version__.startswith("1."):  # which resamples there
         def forward(self, x: T):
             return (F.interpolate(x, scale_factor=[1.3, 2.0], mode="bilinear", antialias=True),
                     F.interpolate(x, scale_factor=[1.4, 2.0], mode="bicubic", antialias=True))
+
+
+@case("f32[n,5,4]", "f32[n,3]")
+class ChunksSideBySide(nn.Module):
+    def forward(self, x: T, y: T):
+        return (torch.ops.aten._chunk_cat([x, x * 2], 1, 3), torch.ops.aten._chunk_cat([x], 2, 3),
+                torch.ops.aten._chunk_cat([y, y + 1], 1, 1))
+
+
+@case("f32[n,6]", "f32[n,6]")
+class BackwardOfSoftmax(nn.Module):
+    def forward(self, dy: T, x: T):
+        return (torch.ops.aten._softmax_backward_data(dy, x.softmax(1), 1, torch.float32),
+                torch.ops.aten._log_softmax_backward_data(dy, x.log_softmax(0), 0, torch.float32),
+                torch.ops.aten._softmax_backward_data(dy.double(), x.double().softmax(-1), -1, torch.float64))
+
+
+@case("f32[n,6]", "bool[n,6]", "i64[n,6]=0..9")
+class BackwardOfDropout(nn.Module):
+    def forward(self, dy: T, kept: T, whole: T):
+        return torch.ops.aten.native_dropout_backward(dy, kept, 1.25), torch.ops.aten.native_dropout_backward(whole, kept, 1.25)
+
+
+@case("f32[n,2,7,6]", sizes="1,3")
+class BackwardOfMaxPool(nn.Module):
+    def forward(self, x: T):
+        y, at = F.max_pool2d_with_indices(x, [3, 2], [2, 1], [1, 0], [1, 2])
+        z, places = F.max_pool2d_with_indices(x[0], 2)
+        return (torch.ops.aten.max_pool2d_with_indices_backward(y * 2, x, [3, 2], [2, 1], [1, 0], [1, 2], False, at),
+                torch.ops.aten.max_pool2d_with_indices_backward(z, x[0], [2, 2], [2, 2], [0, 0], [1, 1], False, places))
+
+
+@case("f32[n,4,3]", "i64[n,1]=-9..9", "bool[n,2]", sizes="1,3")
+class MaskedIndices(nn.Module):
+    def forward(self, x: T, i: T, mask: T):
+        places: List[Optional[T]] = [i, torch.arange(2)]
+        second: List[Optional[T]] = [None, i[0]]
+        a = torch.ops.aten._unsafe_masked_index(x, mask.unsqueeze(-1), places, 0.5)
+        b = torch.ops.aten._unsafe_masked_index(x, mask[:, :1].unsqueeze(-1), second, -1)
+        return a, b, torch.ops.aten._unsafe_masked_index_put_accumulate(x, mask.unsqueeze(-1), places, torch.ones_like(a))
+
+
+@case("bool[n,2,5,5]")
+class UnfoldOfBool(nn.Module):
+    def forward(self, x: T):
+        return F.unfold(x, 3, padding=1)
+
+
+@case("i64[n,4]=-9..9", "u8[n,4]=0..9")
+class HardtanhOfIntegers(nn.Module):
+    def forward(self, x: T, y: T):
+        return F.hardtanh(x, -2.7, 3.9), torch.ops.aten.hardtanh(x, -1, 4), F.hardtanh(y, 0.0, 4.5)
