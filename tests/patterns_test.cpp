@@ -337,5 +337,23 @@ TEST(Patterns, FindRope) {
   EXPECT_EQ(compiled(rotated(4), {.disabled_passes = {"rope"}}).find("rope"), std::string::npos);
 }
 
+// The spectrum of [n, t], whose numbers have `im` for their imaginary parts.
+Graph spectrum(double im) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", "t", 1});
+  const Value other = g.call("full", {}, {{"shape", {"n", "t", 1}}, {"value", im}});
+  const Value pairs = g.call("concat", {x, other}, {{"dim", -1}});
+  g.output("y", fft(pairs, 1, true, FftNorm::n));
+  return g;
+}
+
+TEST(Patterns, FindTransformsOfRealNumbers) {
+  EXPECT_EQ(compiled(spectrum(0)),
+            "  fft_1 = fft_of_real(x, dim=1, inverse=true, norm=\"n\") : f32[n, t, 2]\n");
+  EXPECT_EQ(compiled(spectrum(0.5)).find("fft_of_real"), std::string::npos);
+  EXPECT_EQ(compiled(spectrum(0), {.disabled_passes = {"fft"}}).find("fft_of_real"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace hg

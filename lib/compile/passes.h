@@ -48,6 +48,7 @@ Status simplify_views(Graph& graph, const CompileContext& context);
 Status find_activations(Graph& graph, const CompileContext& context);
 Status find_norms(Graph& graph, const CompileContext& context);
 Status find_rope(Graph& graph, const CompileContext& context);
+Status find_real_fft(Graph& graph, const CompileContext& context);
 Status find_attention(Graph& graph, const CompileContext& context);
 Status fuse_epilogues(Graph& graph, const CompileContext& context);
 Status widen_convs(Graph& graph, const CompileContext& context);

@@ -3,22 +3,26 @@
 // last dim holds the real and the imaginary part.
 #include "hg/ops/fft.h"
 
+#include "lib/graph/internal_op.h"
 #include "lib/ops/row.h"
 #include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
 
+// `parts` of a number in x's last dim.
+template <int64_t parts>
 Status infer_fft(InferContext& c) {
   const TensorType& x = c.in(0);
   if (x.dtype != f32 && x.dtype != f64) return c.fail("x is ", x.dtype, ", but must be f32 or f64");
-  if (x.rank() < 2 || !(x.shape.back() == Dim(2)))
-    return c.fail("x is ", x, ", but its last dim must hold real and imaginary parts: 2");
+  if (x.rank() < 2 || !(x.shape.back() == Dim(parts)))
+    return c.fail("x is ", x, ", but its last dim must hold the parts of a number: ", parts);
   HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
   if (axis == x.rank() - 1) return c.fail("dim ", axis, " is that of the two parts");
   const Result<FftNorm> norm = fft_norm_named(c.attrs().string("norm"));
   if (!norm.ok()) return c.fail(norm.status().message());
   c.out(0) = x;
+  c.out(0).shape.back() = 2;
   return {};
 }
 
@@ -33,8 +37,12 @@ Status fft_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    row("fft", "fft(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y", infer_fft,
+    row("fft", "fft(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y", infer_fft<2>,
         fft_grad),
+    // Of real numbers: the same as that of their pairs with 0.
+    row<kInternal>("fft_of_real",
+                   "fft_of_real(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y",
+                   infer_fft<1>),
 };
 
 }  // namespace
