@@ -57,6 +57,17 @@ void copy_run(const T* from, int64_t from_stride, T* to, int64_t to_stride, int6
     for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
 }
 
+// rows x columns with few columns: these go one by one, down rows that stay in the cache.
+template <class T>
+void copy_narrow(const T* from, int64_t from_row, int64_t from_column, T* to, int64_t to_row,
+                 int64_t to_column, int64_t rows, int64_t columns) {
+  constexpr int64_t kTile = 256;  // rows
+  for (int64_t r = 0; r < rows; r += kTile)
+    for (int64_t c = 0; c < columns; ++c)
+      copy_run(from + r * from_row + c * from_column, from_row, to + r * to_row + c * to_column,
+               to_row, std::min(kTile, rows - r));
+}
+
 // rows x columns; the columns are one run in `to`, the rows one run in `from`.
 template <class T>
 void copy_transposed(const T* from, int64_t from_columns, T* to, int64_t to_rows, int64_t rows,
@@ -82,9 +93,13 @@ void copy_transposed(const T* from, int64_t from_columns, T* to, int64_t to_rows
 // Dims before `dim`, outermost first; then runs of the last dim, or tiles of `row` and that.
 template <class T>
 void copy_dims(const StridedCopy& s, int dim, int row, const T* from, T* to) {
+  constexpr int64_t kFew = 8;
   const int last = s.shape.rank() - 1;
   if (dim == row) return copy_dims(s, dim + 1, row, from, to);
-  if (dim < last) {
+  if (row < 0 && dim == last - 1 && s.shape[last] <= kFew && s.shape[dim] > kFew) {
+    copy_narrow(from, s.from[dim], s.from[last], to, s.to[dim], s.to[last], s.shape[dim],
+                s.shape[last]);
+  } else if (dim < last) {
     for (int64_t i = 0; i < s.shape[dim]; ++i)
       copy_dims(s, dim + 1, row, from + i * s.from[dim], to + i * s.to[dim]);
   } else if (row < 0) {
