@@ -27,7 +27,10 @@ template <class Key>
 void read_keys(const Tensor& x, int64_t begin, int64_t step, int64_t n, Key* keys) {
   for_type(x.dtype, [&](auto zero) {
     const auto* from = x.as<decltype(zero)>() + begin;
-    for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Key>(wide(from[i * step]));
+    if (step == 1)
+      for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Key>(wide(from[i]));
+    else
+      for (int64_t i = 0; i < n; ++i) keys[i] = static_cast<Key>(wide(from[i * step]));
   });
 }
 

@@ -62,7 +62,7 @@ void place_one(const SortPlan& plan, const Key* keys, int64_t* order, int64_t k)
 // each tells of many together.
 template <bool kDescending, class Key>
 int64_t next_before(const Key* keys, int64_t i, int64_t n, Key bar) {
-  constexpr int64_t kTogether = 32;
+  constexpr int64_t kTogether = 16;
   if (bar == bar)
     for (; i + kTogether <= n; i += kTogether) {
       int any = 0;
@@ -93,11 +93,29 @@ void choose_few(const Key* keys, int64_t n, int64_t* order, int64_t k, int64_t r
   std::nth_element(order, order + k - 1, order + count, first);
 }
 
+// Likewise and in order, where k are a handful: each place that comes before the last of them is
+// inserted.
+template <bool kDescending, class Key>
+void insert_few(const Key* keys, int64_t n, int64_t* order, int64_t k) {
+  const auto insert = [&](int64_t place, int64_t at) {
+    for (; at > 0 && is_before(keys[place], keys[order[at - 1]], kDescending); --at)
+      order[at] = order[at - 1];
+    order[at] = place;
+  };
+  for (int64_t i = 0; i < k; ++i) insert(i, i);
+  for (int64_t i = k; (i = next_before<kDescending>(keys, i, n, keys[order[k - 1]])) < n; ++i)
+    insert(i, k - 1);
+}
+
 // The first k places that a sort would give.
 template <class Key>
 void select_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t* spare, int64_t k) {
+  constexpr int64_t kHandful = 16;
   const int64_t n = plan.lines.length, room = std::max<int64_t>(2 * k, 64);
   if (k == n) return sort_places(keys, n, plan.descending, order, spare);
+  if (k > 0 && k <= kHandful)
+    return plan.descending ? insert_few<true>(keys, n, order, k)
+                           : insert_few<false>(keys, n, order, k);
   if (k > 0 && 4 * room <= n) {
     plan.descending ? choose_few<true>(keys, n, order, k, room)
                     : choose_few<false>(keys, n, order, k, room);
