@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What programs were linked with stays: the symbols that libhologram_c shows, and the size and the offset of
-each field of hg/c.h's structs and each constant, are those of lib/c/symbols.txt. What is new is added to
-that file by --write, at the end of a struct or as a symbol; the test fails where a line of it is gone."""
+each field of hg/c.h's structs and each constant. A file of lib/c/symbols has what came with the version of its name.
+The test fails where a line of any of them is gone, and where something new is in none: --write adds that to the
+file of the present version, at the end of a struct or as a symbol, and takes nothing away."""
 import argparse
 import pathlib
 import re
@@ -46,6 +47,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("library", "header", "symbols", "work"):
         parser.add_argument("--" + name, type=pathlib.Path, required=True)
+    parser.add_argument("--version", required=True)
     parser.add_argument("--compiler", default="cc")
     parser.add_argument("--nm", default="nm")
     parser.add_argument("--write", action="store_true", help="add what is new to the list")
@@ -59,23 +61,25 @@ def main():
     errors += [f"libhologram_c shows {name}, which hg/c.h does not declare"
                for name in shown if name.startswith("hg_") and name not in declared]
     now = [name for name in shown if name.startswith("hg_")] + layout(args.header, args.compiler, args.work)
+    kept = {}  # by line: its version
+    for file in sorted(args.symbols.glob("*.txt")):
+        kept.update({line: file.stem for line in file.read_text().splitlines() if line and not line.startswith("#")})
     # A struct may have grown at its end.
-    now_set = {line for line in now if not line.startswith("sizeof ")}
     sizes = {line.split()[1]: int(line.split()[2]) for line in now if line.startswith("sizeof ")}
-    kept = [line for line in args.symbols.read_text().splitlines() if line and not line.startswith("#")]
-    for line in kept:
+    for line, version in kept.items():
         if line.startswith("sizeof "):
             _, name, size = line.split()
             if sizes.get(name, 0) < int(size):
-                errors.append(f"{name} has {sizes.get(name, 0)} bytes; it had {size}")
-        elif line not in now_set:
-            errors.append(f"'{line}' is gone")
-    new = [line for line in now if line not in kept and not line.startswith("sizeof ")]
-    if args.write:
-        head = [line for line in args.symbols.read_text().splitlines() if line.startswith("#")]
-        args.symbols.write_text("\n".join(head + now) + "\n")
+                errors.append(f"{name} has {sizes.get(name, 0)} bytes; it had {size} in {version}")
+        elif line not in now:
+            errors.append(f"'{line}' of {version} is gone")
+    new = [line for line in now if line not in kept]
+    if args.write and not errors and new:
+        file = args.symbols / f"{args.version}.txt"
+        before = file.read_text() if file.exists() else f"# What came with {args.version} (tests/c/abi_test.py).\n"
+        file.write_text(before + "".join(line + "\n" for line in new))
     elif new:
-        errors.append("not in the list (add them with --write): " + ", ".join(new))
+        errors.append(f"not in {args.symbols.name} (add them to {args.version}.txt with --write): " + ", ".join(new))
     print("\n".join(errors) or f"{len(kept)} lines hold")
     return 1 if errors else 0
 
