@@ -226,7 +226,7 @@ TEST(PlatformMemory, IsAligned) {
     auto* const zeros = static_cast<unsigned char*>(allocate_zeros(bytes + 1));
     ASSERT_NE(zeros, nullptr);
     for (uint64_t i = 0; i <= bytes; ++i) ASSERT_EQ(zeros[i], 0);
-    std::free(zeros);
+    free_zeros(zeros);
   }
   free_aligned(nullptr);
   trim_heap();

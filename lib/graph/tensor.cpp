@@ -4,7 +4,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 
 #include "lib/graph/border.h"
@@ -146,7 +145,7 @@ Result<TensorData> TensorData::allocate(DType dtype, const Sizes& shape) {
     void* const memory =
         reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(whole) + 63) / 64 * 64);
     return TensorData{view(memory, dtype, shape),
-                      std::shared_ptr<void>(memory, [whole](void*) { std::free(whole); })};
+                      std::shared_ptr<void>(memory, [whole](void*) { free_zeros(whole); })};
   });
 }
 

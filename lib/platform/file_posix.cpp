@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "lib/platform/checked_memory.h"
 #include "lib/platform/file.h"
 
 namespace hg {
@@ -55,7 +56,9 @@ int64_t ReadFile::read(void* to, size_t bytes) {
 std::shared_ptr<void> ReadFile::map(size_t bytes) const {
   void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, number_, 0);
   if (memory == MAP_FAILED) return nullptr;
-  return std::shared_ptr<void>(memory, [bytes](void* m) { munmap(m, bytes); });
+  return std::shared_ptr<void>(memory, [bytes](void* m) {
+    if (!kChecksViews || !free_hidden(m, bytes)) munmap(m, bytes);
+  });
 }
 
 std::string resolve_links(const std::string& path) {

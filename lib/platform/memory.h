@@ -19,9 +19,13 @@ void* allocate_aligned(uint64_t bytes);
 // The same on large pages where the system has them: they fault in, and are found, faster.
 void* allocate_on_large_pages(uint64_t bytes);
 void free_aligned(void* memory);
-// Bytes of 0, of whatever alignment, for std::free(). Fresh pages of the system are zero already;
+// Bytes of 0, of whatever alignment, for free_zeros(). Fresh pages of the system are zero already;
 // they take memory when they are first written.
 void* allocate_zeros(uint64_t bytes);
+void free_zeros(void* memory);
+// In builds without NDEBUG: fills what goes back to a host's allocator, so that who still looks at
+// it finds NaN in every float dtype. What is freed here is unreadable then (checked_memory.h).
+void mark_freed(void* memory, uint64_t bytes);
 // Lets the system take the pages of a mapped file that lie wholly in here; what is read again comes
 // from the file. Advice: it may do nothing.
 void release_file_pages(const void* begin, uint64_t bytes);

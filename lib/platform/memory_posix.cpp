@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>  // which says whether this is __GLIBC__
+#include <cstring>
 
+#include "lib/platform/checked_memory.h"
 #include "lib/platform/memory.h"
 #ifdef __linux__
 #include <sys/mman.h>
@@ -12,6 +14,7 @@
 
 namespace hg {
 void* allocate_aligned(uint64_t bytes) {
+  if (kChecksViews) return allocate_checked(bytes);
   if (!is_addressable(bytes)) return nullptr;
   return std::aligned_alloc(64, bytes == 0 ? 64 : (static_cast<size_t>(bytes) + 63) / 64 * 64);
 }
@@ -19,7 +22,7 @@ void* allocate_aligned(uint64_t bytes) {
 void* allocate_on_large_pages(uint64_t bytes) {
 #ifdef __linux__
   constexpr size_t kPage = size_t{2} << 20;
-  if (bytes >= kPage && is_addressable(bytes)) {
+  if (!kChecksViews && bytes >= kPage && is_addressable(bytes)) {
     const auto size = static_cast<size_t>(bytes);
     void* data = nullptr;
     if (posix_memalign(&data, kPage, size) != 0) return nullptr;
@@ -30,10 +33,25 @@ void* allocate_on_large_pages(uint64_t bytes) {
   return allocate_aligned(bytes);
 }
 
-void free_aligned(void* memory) { std::free(memory); }
+void free_aligned(void* memory) {
+  if (kChecksViews) return free_checked(memory);
+  std::free(memory);
+}
 
 void* allocate_zeros(uint64_t bytes) {
+  if (kChecksViews) return allocate_checked(bytes);
   return is_addressable(bytes) ? std::calloc(1, static_cast<size_t>(bytes)) : nullptr;
+}
+
+void free_zeros(void* memory) {
+  if (kChecksViews) return free_checked(memory);
+  std::free(memory);
+}
+
+void mark_freed([[maybe_unused]] void* memory, [[maybe_unused]] uint64_t bytes) {
+#ifndef NDEBUG
+  std::memset(memory, 0xff, static_cast<size_t>(bytes));
+#endif
 }
 
 void release_file_pages(const void* begin, uint64_t bytes) {

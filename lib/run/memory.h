@@ -52,10 +52,12 @@ class Memory64 {
   }
   void release() {
     if (data_ == nullptr) return;
-    if (allocator_.free != nullptr)
+    if (allocator_.free != nullptr) {
+      mark_freed(data_, bytes_);
       allocator_.free(allocator_.host, data_, bytes_);
-    else
+    } else {
       free_aligned(data_);
+    }
     data_ = nullptr;
     bytes_ = 0;
   }

@@ -305,8 +305,8 @@ HG_C_API hg_status* hg_session_plan(hg_session* session, const hg_dim_size* dims
                                     size_t dim_count) HG_C_CHECKED;
 /* `cancel` may be null. */
 HG_C_API hg_status* hg_session_run(hg_session* session, const hg_cancel* cancel) HG_C_CHECKED;
-/* A view into the session's memory, or into what was bound, valid until the next run or plan. The
- * caller set struct_size. */
+/* A view into the session's memory, or into what was bound, valid until the next run or plan, never
+ * after the session (docs/embedding.md). The caller set struct_size. */
 HG_C_API hg_status* hg_session_output(const hg_session* session, const char* name,
                                       hg_tensor* tensor) HG_C_CHECKED;
 HG_C_API hg_status* hg_session_output_at(const hg_session* session, int32_t index,

@@ -134,14 +134,14 @@ class Session {
   void release_memory();
   // Random ops draw from now on as those of a new session with this seed.
   void seed(uint64_t seed);
-  // A contiguous or strided view into the session's memory, valid until the next run or plan; or
-  // into what set_output() gave.
+  // A view of any strides into the session's memory, valid until the next run or plan, never after
+  // the session, which debug builds see to (docs/embedding.md); or into what set_output() gave.
   Result<Tensor> output(std::string_view name) const;
   Result<Tensor> output(int index) const;
   // An output that the last run computed on the device.
   Result<DeviceTensor> device_output(std::string_view name) const;
   Result<DeviceTensor> device_output(int index) const;
-  // The present contents of a parameter or buffer, or, with keep_all_values, of any value.
+  // A view of a parameter or buffer as it is now, or, with keep_all_values, of any value.
   Result<Tensor> value(std::string_view name) const;
   // Overwrites a parameter or buffer that runs change; `tensor` has its dtype and shape.
   Status set_value(std::string_view name, const ConstTensor& tensor);
