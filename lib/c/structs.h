@@ -11,6 +11,14 @@
 
 namespace hg::c {
 
+// What no header gave a struct: too short for its first fields, or not whole in a list of them.
+template <class T>
+Status check_size(size_t size, std::string_view name, size_t least = 2 * sizeof(uint32_t)) {
+  HG_CHECK(size >= least && size % alignof(T) == 0, name, ".struct_size is ", uint64_t{size},
+           "; set it to sizeof(", name, ")");
+  return {};
+}
+
 // What init functions give: as much of `defaults` as the caller's struct has room for.
 template <class T>
 void write_defaults(T* to, size_t size, T defaults) {
@@ -26,8 +34,7 @@ Result<T> read_struct(const T* given, const T& defaults, std::string_view name) 
   T all = defaults;
   if (given == nullptr) return all;
   const size_t size = given->struct_size;
-  HG_CHECK(size >= 2 * sizeof(uint32_t), name, ".struct_size is ", uint64_t{size},
-           "; set it to sizeof(", name, "), as its init function does");
+  HG_TRY(check_size<T>(size, name));
   const char* bytes = reinterpret_cast<const char*>(given);
   if (size > sizeof all &&
       std::any_of(bytes + sizeof all, bytes + size, [](char byte) { return byte != 0; }))
@@ -43,8 +50,7 @@ template <class T>
 Status write_struct(T* to, const T& from, std::string_view name) {
   HG_CHECK(to != nullptr, "the ", name, " to fill is null");
   const uint32_t size = to->struct_size;
-  HG_CHECK(size >= 2 * sizeof(uint32_t), name, ".struct_size is ", size, "; set it to sizeof(",
-           name, ")");
+  HG_TRY(check_size<T>(size, name));
   std::memcpy(static_cast<void*>(to), &from, std::min<size_t>(size, sizeof from));
   to->struct_size = size;
   return {};

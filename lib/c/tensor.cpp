@@ -10,6 +10,12 @@ namespace {
 
 bool is_dtype(hg_dtype dtype) { return dtype >= 0 && dtype < kDTypeCount; }
 
+// A shorter one is of no header, and would be another tensor.
+Status check_tensor_size(size_t size) {
+  return check_size<hg_tensor>(size, "hg_tensor",
+                               offsetof(hg_tensor, strides) + sizeof(hg_tensor::strides));
+}
+
 // Whether the elements and their bytes can be counted.
 bool can_be_counted(const Sizes& shape, DType dtype) {
   int64_t bytes = size_of(dtype);
@@ -22,6 +28,7 @@ bool can_be_counted(const Sizes& shape, DType dtype) {
 
 Result<Tensor> read_tensor(const hg_tensor* given, bool needs_data) {
   HG_CHECK(given != nullptr, "the hg_tensor is null");
+  HG_TRY(check_tensor_size(given->struct_size));
   HG_TRY_ASSIGN(const hg_tensor all, read_struct(given, hg_tensor(), "hg_tensor"));
   HG_CHECK(is_dtype(all.dtype), "hg_tensor.dtype is ", all.dtype, ", which names no dtype");
   HG_CHECK(all.rank >= 0 && all.rank <= kMaxRank, "hg_tensor.rank is ", all.rank,
@@ -51,6 +58,8 @@ Status write_tensor(hg_tensor* to, const Tensor& from) {
     all.shape[i] = from.shape[i];
     all.strides[i] = from.strides[i];
   }
+  HG_CHECK(to != nullptr, "the hg_tensor to fill is null");
+  HG_TRY(check_tensor_size(to->struct_size));
   return write_struct(to, all, "hg_tensor");
 }
 
@@ -72,6 +81,7 @@ hg_status* hg_tensor_view(hg_tensor* tensor, size_t struct_size, void* data, hg_
                           int32_t rank, const int64_t* shape) {
   return border([&]() -> hg::Status {
     HG_C_NEEDS(tensor);
+    HG_TRY(hg::c::check_tensor_size(struct_size));
     HG_CHECK(rank == 0 || shape != nullptr, "shape is null");
     HG_CHECK(rank >= 0 && rank <= HG_C_MAX_RANK, "rank is ", rank, "; it must be between 0 and ",
              HG_C_MAX_RANK);

@@ -94,6 +94,14 @@ static void test_tensors(void) {
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "names no dtype",
                hg_tensor_view(&t, sizeof t, NULL, 77, 1, shape));
   EXPECT(hg_tensor_count(NULL) == -1);
+  /* A size that no header gave it, which would leave another tensor behind. */
+  for (size_t size = 0; size < sizeof t; size += size < 8 ? 4 : 8) {
+    EXPECT_FAILS(HG_INVALID_ARGUMENT, "hg_tensor.struct_size is",
+                 hg_tensor_view(&t, size, NULL, HG_F32, 2, shape));
+    EXPECT_OK(hg_tensor_view(&t, sizeof t, NULL, HG_F32, 2, shape));
+    t.struct_size = (uint32_t)size;
+    EXPECT(hg_tensor_count(&t) == -1);
+  }
 }
 
 static void test_loading(const char* folder) {
@@ -302,6 +310,9 @@ static void test_running(void) {
   EXPECT_FAILS(HG_NOT_FOUND, "no input 'z'", hg_session_set_input(session, "z", &tensor));
   EXPECT_FAILS(HG_NOT_FOUND, "no input 1", hg_session_set_input_at(session, 1, &tensor));
   EXPECT_FAILS(HG_NOT_FOUND, "no output 'z'", hg_session_output(session, "z", &out));
+  out.struct_size = 24;
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "hg_tensor.struct_size is 24",
+               hg_session_output(session, "y", &out));
   tensor.data = NULL;
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "is null", hg_session_set_input(session, "x", &tensor));
   tensor = tensor_of(x, 2, 2);
@@ -409,6 +420,10 @@ static void test_training(const char* folder) {
   options.optimizer = &sgd;
   options.metrics = &metric;
   options.metric_count = 1;
+  metric.struct_size = sizeof metric + 1; /* the next of a list would not be whole */
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "hg_metric.struct_size is",
+               hg_trainer_create(model, &options, &trainer));
+  metric.struct_size = sizeof metric;
   EXPECT_OK(hg_trainer_create(model, &options, &trainer));
   EXPECT(hg_trainer_trained_count(trainer) == 2 && hg_trainer_trained(trainer, 2) == NULL);
   for (int i = 0; i < 4; ++i) {
