@@ -255,6 +255,28 @@ TEST(Trainer, AccumulatedBatchesEqualOneLargeBatch) {
   }
 }
 
+// What waited for an update goes; the batches that come then make the next one alone.
+TEST(Trainer, ALossThatIsNotFiniteDropsGradientsThatWait) {
+  const Data data(16), other(16, 7);
+  TrainOptions options = classify(sgd(0.1));
+  options.mode = TrainOptions::Mode::as_traced;  // dropout draws anew in each batch
+  options.accumulate = 2;
+  Trainer stopped = make(small_network(), options), plain = make(small_network(), options);
+  ASSERT_TRUE(stopped.step(other.set.inputs, other.set.targets).ok());
+  const std::vector<float> before = floats(stopped, "fc1.weight");
+  std::vector<float> nan(data.set.inputs[0].count(), NAN);
+  const ConstTensor bad[] = {view(nan, data.set.inputs[0].shape)};
+  ASSERT_FALSE(stopped.step(bad, data.set.targets).ok());
+  EXPECT_EQ(floats(stopped, "fc1.weight"), before);
+  for (Trainer* const trainer : {&stopped, &plain}) {
+    ASSERT_TRUE(trainer->step(data.set.inputs, data.set.targets).ok());
+    EXPECT_EQ(trainer->updates(), 0);
+    ASSERT_TRUE(trainer->step(data.set.inputs, data.set.targets).ok());
+    EXPECT_EQ(trainer->updates(), 1);
+  }
+  EXPECT_EQ(floats(stopped, "fc1.weight"), floats(plain, "fc1.weight"));
+}
+
 TEST(Trainer, TrainingModeMovesStatisticsAndAsTracedDoesNot) {
   const Data data(64);
   Trainer training = make(small_network(), classify());

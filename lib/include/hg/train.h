@@ -48,8 +48,8 @@ inline std::vector<Value> gradients(const Value& y, std::initializer_list<Value>
 // d y[i] / d x[j] in the shape of y followed by the shape of x. One walk back for each element of
 // y, whose number must be known.
 Value jacobian(const Value& y, const Value& x);
-// How the ys move where the values of `wrt` move along `directions`: sum over i of d ys[k] / d wrt[i]
-// directions[i], in the type of ys[k]. directions[i] has the type of wrt[i].
+// How the ys move where the values of `wrt` move along `directions`: sum over i of d ys[k] / d
+// wrt[i] directions[i], in the type of ys[k]. directions[i] has the type of wrt[i].
 std::vector<Value> jacobian_vector_product(std::span<const Value> ys, std::span<const Value> wrt,
                                            std::span<const Value> directions);
 // The product of the second derivatives of `y`, a single number, by the directions: sum over j of
@@ -301,8 +301,8 @@ class Trainer {
 
   // One batch: forward, backward and, unless gradients are still being accumulated, the update.
   // Returns the loss before it. Allocates nothing once the batch's size is planned. A loss that is
-  // not finite changes nothing and fails with the first node that produced such a number.
-  // `stop` is that of Session::run(): a step that is cancelled has changed nothing.
+  // not finite fails with the first node that produced such a number, and changes nothing, but that
+  // gradients that wait for an update are dropped. `stop`, as of Session::run(), changes nothing.
   Result<double> step(std::span<const ConstTensor> inputs, std::span<const ConstTensor> targets,
                       std::stop_token stop = {});
   // Forward and backward alone, for a host with an optimizer of its own: adds the gradients of one
@@ -329,7 +329,7 @@ class Trainer {
 
   // Plans for these sizes; then session().memory() is exact before the first step.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
-  // The step: its inputs, compiled graph, memory, profile, and present values by name.
+  // The step: inputs, compiled graph, memory, profile, and views of values, which end with it.
   const Session& session() const;
   // The model as given, in its own mode, with the present weights and running statistics, and with
   // the optimizer's state as further buffers, from which training resumes bit by bit.
