@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cfloat>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "lib/graph/element.h"
 #include "tools/draw/draw_graph.h"
 #include "tools/draw/graph_boxes.h"
 #include "tools/html_script.h"
@@ -15,49 +17,53 @@ namespace {
 
 using nlohmann::ordered_json;
 
-float element(const Tensor& tensor, int64_t i) {
-  switch (tensor.dtype) {
-    case f64:
-      return static_cast<float>(tensor.as<double>()[i]);
-    case f16:
-      return static_cast<float>(tensor.as<Half>()[i]);
-    case bf16:
-      return static_cast<float>(tensor.as<BFloat16>()[i]);
-    default:
-      return tensor.as<float>()[i];
-  }
-}
-
-// Of the finite elements: the range, mean, deviation, and how many lie in each of equal bins.
+// Of the finite elements, of complex ones both parts: the range, mean, deviation, and how many lie
+// in each of equal bins. Of f32, what Precision::bf16 would take from them.
 ordered_json histogram(const State& state) {
   constexpr int kBins = 40;
-  const Tensor& tensor = state.data.tensor;
-  double low = INFINITY, high = -INFINITY, sum = 0, squares = 0;
-  int64_t finite = 0;
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    const double x = element(tensor, i);
-    if (!std::isfinite(x)) continue;
-    low = std::min(low, x), high = std::max(high, x);
-    sum += x, squares += x * x;
-    ++finite;
-  }
-  std::array<int64_t, kBins> bins{};
-  for (int64_t i = 0; i < tensor.count(); ++i) {
-    const double x = element(tensor, i);
-    if (!std::isfinite(x)) continue;
-    const double at = high > low ? (x - low) / (high - low) * kBins : 0;
-    ++bins[std::min(at, kBins - 1.0)];
-  }
   ordered_json row = {{"name", state.name},
-                      {"type", str_cat(tensor.dtype, tensor.shape)},
-                      {"not_finite", tensor.count() - finite}};
+                      {"type", str_cat(state.data.tensor.dtype, state.data.tensor.shape)}};
+  if (state.data.empty()) {
+    row["is_packed"] = true;
+    return row;
+  }
+  const Tensor tensor = view_as_real(state.data.tensor);
+  const auto each_finite = [&](auto&& take) {
+    for (int64_t i = 0; i < tensor.count(); ++i)
+      if (const double x = element(tensor, i); std::isfinite(x)) take(x);
+  };
+  int64_t finite = 0;
+  double low = INFINITY, high = -INFINITY;
+  each_finite([&](double x) {
+    ++finite;
+    low = std::min(low, x), high = std::max(high, x);
+  });
+  row["not_finite"] = tensor.count() - finite;
   if (finite == 0) return row;
-  const double mean = sum / static_cast<double>(finite);
+  const auto count = static_cast<double>(finite);
+  // As parts of the largest, whose squares do not overflow.
+  const double unit = std::max({-low, high, DBL_MIN});
+  double mean = 0, squares = 0, bf16_largest = 0, bf16_squares = 0;
+  std::array<int64_t, kBins> bins{};
+  each_finite([&](double x) { mean += x / unit / count; });
+  each_finite([&](double x) {
+    squares += (x / unit - mean) * (x / unit - mean) / count;
+    // Halves, whose differences do not overflow.
+    const double at = high > low ? (x / 2 - low / 2) / (high / 2 - low / 2) : 0;
+    ++bins[static_cast<size_t>(std::min(at * kBins, kBins - 1.0))];
+    const double by = static_cast<float>(BFloat16(static_cast<float>(x))) - x;
+    if (!std::isfinite(by)) return;  // beyond what bf16 holds
+    bf16_largest = std::max(bf16_largest, std::abs(by));
+    bf16_squares += by * by / count;
+  });
   row["low"] = low;
   row["high"] = high;
-  row["mean"] = mean;
-  row["deviation"] = std::sqrt(std::max(0.0, squares / static_cast<double>(finite) - mean * mean));
+  row["mean"] = std::clamp(mean * unit, low, high);
+  row["deviation"] = low == high ? 0 : std::sqrt(squares) * unit;
   row["bins"] = bins;
+  if (state.data.tensor.dtype != f32) return row;
+  row["bf16_largest"] = bf16_largest;
+  row["bf16_rms"] = std::sqrt(bf16_squares);
   return row;
 }
 
@@ -119,8 +125,7 @@ std::string for_text(const std::string& words) {
 std::string html_page(const Graph& graph, const PageParts& parts) {
   ordered_json weights = ordered_json::array();
   for (const State& state : graph.states())
-    if (is_float(state.data.tensor.dtype) && !state.name.empty() && state.data.tensor.count() > 0)
-      weights.push_back(histogram(state));
+    if (!state.name.empty() && state.data.tensor.count() > 0) weights.push_back(histogram(state));
   const ordered_json data = {{"nodes", nodes_of(graph, parts.ms)}, {"weights", weights}};
   std::string page =
       str_cat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",

@@ -103,15 +103,17 @@ svg.addEventListener('click', event => {
   }
 });
 // The module tree.
-const tree = {nodes: [], inside: {}};
+const tree = {nodes: [], inside: new Map()};
 data.nodes.forEach((node, i) => {
   let at = tree;
-  for (const part of (node.module || '').split('.').filter(Boolean))
-    at = at.inside[part] = at.inside[part] || {nodes: [], inside: {}};
+  for (const part of (node.module || '').split('.').filter(Boolean)) {
+    if (!at.inside.has(part)) at.inside.set(part, {nodes: [], inside: new Map()});
+    at = at.inside.get(part);
+  }
   at.nodes.push(i);
 });
 function show(at, parent) {
-  for (const [name, inner] of Object.entries(at.inside)) {
+  for (const [name, inner] of at.inside) {
     const details = make('details', undefined, parent);
     make('summary', name, details);
     details.addEventListener('toggle', () => {
@@ -146,10 +148,15 @@ for (const [node, i] of timed) {
 }
 for (const w of data.weights) {
   make('h3', `${w.name} ${w.type}`, $('weights'));
-  if (!w.bins) { make('p', 'no finite element', $('weights')); continue; }
+  if (!w.bins) {
+    make('p', w.is_packed ? 'only kept as its kernel has packed it' : 'no finite element', $('weights'));
+    continue;
+  }
   const n = v => v.toPrecision(4);
   make('p', `${n(w.low)} to ${n(w.high)}, mean ${n(w.mean)}, deviation ${n(w.deviation)}` +
        (w.not_finite ? `, ${w.not_finite} not finite` : ''), $('weights'));
+  if (w.bf16_largest !== undefined)
+    make('p', `as bf16 off by at most ${n(w.bf16_largest)}, rms ${n(w.bf16_rms)}`, $('weights'));
   const most = Math.max(...w.bins), ns = 'http://www.w3.org/2000/svg';
   const plot = $('weights').appendChild(document.createElementNS(ns, 'svg'));
   plot.setAttribute('width', 400); plot.setAttribute('height', 80);

@@ -84,13 +84,13 @@ Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const Sy
 Outcome read_trace(const std::string& path, std::map<std::string, double>& ms) {
   std::ifstream file(path_of(path), std::ios::binary);
   const nlohmann::json trace = nlohmann::json::parse(file, nullptr, false);
-  if (!trace.is_object() || !trace["traceEvents"].is_array())
+  if (!trace.is_object() || !trace.contains("traceEvents") || !trace["traceEvents"].is_array())
     return {Exit::unreadable, str_cat("--trace ", path, ": is no trace of hg-bench")};
   for (const nlohmann::json& event : trace["traceEvents"]) {
-    if (!event.is_object() || !event.contains("args")) continue;
-    const nlohmann::json& args = event["args"];
+    if (!event.is_object() || !event.contains("args") || !event.contains("dur")) continue;
+    const nlohmann::json &args = event["args"], &us = event["dur"];
     if (!args.is_object() || !args.contains("node") || !args["node"].is_string()) continue;
-    ms[args["node"].get<std::string>()] = event.value("dur", 0.0) / 1e3;
+    if (us.is_number()) ms[args["node"].get<std::string>()] = us.get<double>() / 1e3;
   }
   return {};
 }

@@ -4,9 +4,11 @@
 completions. Needs the standard library alone; a page is opened where there is a Chromium."""
 import argparse
 import json
+import math
 import pathlib
 import re
 import shutil
+import statistics
 import struct
 import subprocess
 import sys
@@ -87,7 +89,7 @@ def check_page(model, large):
     run(BIN / "hg-info", model, "--dim", "n=4", "--compiled", "--trace", trace, "--html", page)
     text = page.read_text()
     assert not re.search(r"(src|href)=", text), "the page needs another file"
-    data = json.loads(re.search(r"const data = (.*);\n", text).group(1))
+    data = data_of(page)
     linear = next(node for node in data["nodes"] if "linear" in node["op"])
     assert linear["outputs"][0].endswith("f32[n, 2]") or linear["outputs"][0].endswith("f32[4, 2]"), linear
     assert linear["module"] == "head" and linear["ms"] >= 0, linear
@@ -99,15 +101,115 @@ def check_page(model, large):
     script = f"<script>pick({data['nodes'].index(linear)}, true)</script></body>"
     click = WORK / "click.html"
     click.write_text(text.replace("</body>", script))
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=2000", "--dump-dom",
-             f"--user-data-dir={WORK / 'chromium'}"]
-    shown = run(browser, *flags, click.as_uri())
+    shown = dom(browser, click)
     details = re.search(r'<div id="details">(.*?)</div><', shown, re.S).group(1) if 'id="details"' in shown else ""
     assert "<h2>linear" in shown and "f32[" in shown[shown.index("<h2>linear"):], details
-    opening_time(browser, flags, large)
+    opening_time(browser, large)
 
 
-def opening_time(browser, flags, large):
+def dom(browser, page, virtual_time=True):
+    return run(browser, "--headless", "--no-sandbox", "--disable-gpu", *["--virtual-time-budget=2000"] * virtual_time, "--dump-dom",
+               f"--user-data-dir={WORK / 'chromium'}", page.as_uri())
+
+
+def data_of(page):
+    return json.loads(re.search(r"const data = (.*);\n", page.read_text()).group(1))
+
+
+def check_weights(odd):
+    """Numbers of each histogram beside Python's, of weights with all kinds of elements."""
+    page = WORK / "odd.html"
+    run(BIN / "hg-info", odd, "--html", page)
+    rows = {row["name"]: row for row in data_of(page)["weights"]}
+    inf, nan = float("inf"), float("nan")
+    tenth = struct.unpack("<f", struct.pack("<f", 0.1))[0]
+    known = {"bad": [nan, inf, -inf, 1, 2], "nan": [nan], "</script>'\"&": [-1, 0, 0.5, 3], "far": [1e6, 1e6 + 1, 1e6 + 2, 1e6 + 3],
+             "large": [-1.5e308, 0, 1.5e308], "close": [1, 1 + 1e-9, 1 + 2e-9], "half": [-1, 0.5], "whole": [-3, 4, 5],
+             "flags": [1, 0, 1], "tenth": [tenth] * 32}
+    assert set(known) <= set(rows), set(rows)
+    for name, values in known.items():
+        row, finite = rows[name], [x for x in values if abs(x) < inf]
+        assert row["not_finite"] == len(values) - len(finite), row
+        assert ("bins" in row) == bool(finite), row
+        if not finite:
+            continue
+        assert sum(row["bins"]) == len(finite) and (row["low"], row["high"]) == (min(finite), max(finite)), row
+        parts = [x / 1e308 if name == "large" else x for x in finite]
+        unit = 1e308 if name == "large" else 1
+        mean = statistics.fmean(parts)
+        assert abs(row["mean"] / unit - mean) <= 1e-15 * max(map(abs, parts)), row
+        deviation = math.sqrt(statistics.fmean((x - mean) ** 2 for x in parts))
+        assert abs(row["deviation"] / unit - deviation) <= 1e-6 * deviation, (row, deviation)
+        low, high = min(parts), max(parts)
+        for x in parts:  # each in its bin
+            assert row["bins"][min(int((x - low) / (high - low) * 40), 39) if high > low else 0] > 0, (row, x)
+    assert rows["</script>'\"&"]["bf16_largest"] == 0 and "bf16_largest" not in rows["large"]
+    # bf16 has 8 bits: 1e6 lies 4096 / 2 or less from the next one.
+    bf16 = [struct.unpack("<f", struct.pack("<I", (struct.unpack("<I", struct.pack("<f", x))[0] + 0x8000) & 0xffff0000))[0]
+            for x in known["far"]]
+    off = [abs(a - b) for a, b in zip(bf16, known["far"])]
+    assert rows["far"]["bf16_largest"] == max(off) and rows["far"]["bf16_rms"] > 0, (rows["far"], off)
+
+
+def check_arena(odd):
+    """The rectangles are the plan: their numbers those of --json, none over another, drawn where their title says."""
+    page = WORK / "odd.html"
+    plan = json.loads(run(BIN / "hg-info", odd, "--compiled", "--html", page, "--json"))["memory"]
+    text = page.read_text()
+    drawing = text[text.index('<div id="memory"'):text.index('<div id="time"')]
+    number = r"(-?[\d.]+)"
+    shown = re.findall(rf'<rect x="{number}" y="{number}" width="{number}" height="{number}"[^>]*><title>(.*?): (\d+) bytes at (\d+), '
+                       r"steps (\d+) to (\d+)</title>", drawing)
+    assert len(shown) >= 3 and f"{len(shown)} blocks" in drawing, len(shown)
+    blocks = [(int(size), int(offset), int(first), int(last)) for *_, size, offset, first, last in shown]
+    for i, (size, offset, first, last) in enumerate(blocks):
+        assert size > 0 and 0 <= first <= last
+        for other_size, other_offset, other_first, other_last in blocks[:i]:
+            assert (last < other_first or other_last < first or offset + size <= other_offset
+                    or other_offset + other_size <= offset), (shown[i], shown)
+    assert max(offset + size for size, offset, *_ in blocks) == plan["arena_bytes"], plan
+    alive = [sum(size for size, _, first, last in blocks if first <= step <= last) for step in range(1 + max(b[3] for b in blocks))]
+    assert max(alive) == plan["arena_lower_bound_bytes"], (alive, plan)
+    whole, wide = max(plan["arena_bytes"], plan["arena_lower_bound_bytes"]), max(36 * len(alive), 640)
+    for (x, y, width, height, *_), (size, offset, first, last) in zip(shown, blocks):
+        wanted = (first * wide / len(alive), 560 - 560 * (offset + size) / whole, (last - first + 1) * wide / len(alive),
+                  560 * size / whole)
+        assert all(abs(float(a) - b) < 0.06 for a, b in zip((x, y, width, height), wanted)), (x, y, width, height, wanted)
+    rows = {row["name"]: row for row in data_of(page)["weights"]}
+    packed = [row for row in rows.values() if row.get("is_packed")]
+    assert packed and all(row["name"].startswith("conv") and "bins" not in row for row in packed), rows
+
+
+def check_times(odd):
+    trace, page = WORK / "odd.json", WORK / "odd.html"
+    run(BIN / "hg-bench", odd, "--repeat", "2", "--trace", trace)
+    run(BIN / "hg-info", odd, "--compiled", "--trace", trace, "--html", page)
+    known = {event["args"]["node"]: event["dur"] / 1e3 for event in json.loads(trace.read_text())["traceEvents"]}
+    nodes = [node for node in data_of(page)["nodes"] if "ms" in node]
+    assert {node["name"]: node["ms"] for node in nodes} == known, (nodes, known)
+    for words in ("", "[]", "{}", '{"traceEvents": {}}'):
+        trace.write_text(words)
+        assert "is no trace" in run(BIN / "hg-info", odd, "--compiled", "--trace", trace, "--html", WORK / "none.html", code=2), words
+    for words in ("null", '"x"', "[]"):  # nothing is said of such an event
+        trace.write_text('{"traceEvents": [1, {}, {"args": 1, "dur": 1}, {"args": {"node": "x"}, "dur": %s}]}' % words)
+        run(BIN / "hg-info", odd, "--compiled", "--trace", trace, "--html", WORK / "none.html")
+        assert not any("ms" in node for node in data_of(WORK / "none.html")["nodes"])
+    browser = chromium()
+    if browser is None:
+        return
+    shown = dom(browser, page)
+    times = shown[shown.index('<div id="time"'):shown.index('<div id="weights"')]
+    listed = [(float(ms), words) for ms, words in re.findall(r"<span> ([\d.]+) ms (.*?)</span>", times)]
+    assert len(listed) == len(known) and listed == sorted(listed, key=lambda row: -row[0]), listed
+    assert sorted(ms for ms, _ in listed) == sorted(round(ms, 4) for ms in known.values()), (listed, known)
+    modules = shown[shown.index('<div id="modules"'):shown.index('<div id="details"')]
+    assert "<summary>constructor</summary>" in modules, modules
+    weights = shown[shown.index('<div id="weights"'):]
+    assert "&lt;/script&gt;'\"&amp; f32[4]" in weights and "not finite" in weights and "packed" in weights, weights
+    assert "<b>" not in shown and weights.count("<h3>") == len(data_of(page)["weights"])
+
+
+def opening_time(browser, large):
     """A page of 2,000 nodes is there, with a click that reads a shape; says after how long. docs/reliability.md has a figure."""
     page = WORK / "large.html"
     run(BIN / "hg-info", large, "--html", page)
@@ -117,10 +219,9 @@ def opening_time(browser, flags, large):
       document.body.getBoundingClientRect();
       document.body.setAttribute("opened", performance.now());
     })</script></body>"""))
-    flags = [flag for flag in flags if not flag.startswith("--virtual-time")]
     times = []
     for _ in range(3):  # the best, as others use this machine, too
-        shown = run(browser, *flags, page.as_uri())
+        shown = dom(browser, page, virtual_time=False)
         assert shown.count('id="box') >= 2000 and re.search("<h2>.*f32\\[", shown, re.S)
         times.append(float(re.search('opened="([0-9.]+)"', shown).group(1)))
     print(f"a page of {shown.count('id=' + chr(34) + 'box')} boxes opens in {min(times):.0f} ms")
@@ -159,12 +260,15 @@ def main():
     args = parser.parse_args()
     WORK, BIN = args.work.resolve(), args.bin
     WORK.mkdir(parents=True, exist_ok=True)
-    model, own_ops, large = WORK / "model.hgm", WORK / "own_ops.hgm", WORK / "large.hgm"
+    model, own_ops, large, odd = (WORK / name for name in ("model.hgm", "own_ops.hgm", "large.hgm", "odd.hgm"))
     run(args.make_model, model)
-    run(args.own_ops, own_ops, large)
+    run(args.own_ops, own_ops, large, odd)
     check_diff(model)
     check_plugin(own_ops, args.plugin, args.other)
     check_page(model, large)
+    check_weights(odd)
+    check_arena(odd)
+    check_times(odd)
     check_pages(args.pages)
     print("diff, plugin, page, trace, man pages and completions")
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// own_ops OWN.hgm LARGE.hgm: writes a model of acme.wave, which only a plugin has, and one of 2,000
-// nodes.
+// own_ops OWN.hgm LARGE.hgm ODD.hgm: writes a model of acme.wave, which only a plugin has, one of
+// 2,000 nodes, and one of odd names and weights, all of whose sizes are known.
+#include <cmath>
+#include <limits>
+
 #include "hg/hg.h"
 #include "wave.h"
 
@@ -28,8 +31,48 @@ hg::Status write_large(const std::string& path) {
   return model.save(path);
 }
 
+// The sum of a buffer of these elements, so that something reads it.
+template <class T>
+hg::Value sum_of(hg::Graph& graph, const std::string& name, const std::vector<T>& elements,
+                 hg::DType dtype = hg::dtype_of<T>()) {
+  const hg::ConstTensor as(elements.data(), dtype, {static_cast<int64_t>(elements.size())}, {1});
+  const hg::Value held = graph.buffer(name, *hg::TensorData::copy_of(as));
+  return cast(graph.call("sum", {cast(held, hg::f64)}), hg::f32);
+}
+
+hg::Status write_odd(const std::string& path) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  hg::Graph graph;
+  graph.set_origin({"constructor.__proto__", "</script>.py:1"});
+  hg::Value x = graph.input("x", hg::f32, {1, 8, 12, 12});
+  // A weight that a pass makes and the one reader packs.
+  const hg::Value w = graph.parameter("conv", hg::f32, {32, 8, 3, 3}, hg::init::uniform(-1, 1, 1));
+  const hg::Value ones = graph.parameter("ones", hg::f32, {32}, hg::init::ones());
+  const hg::Value tenth = graph.parameter("tenth", hg::f32, {32}, hg::init::constant(0.1));
+  x = relu(graph.call("batch_norm",
+                      {graph.call("conv", {x, w, hg::Value()}), ones, tenth, tenth, ones}));
+  graph.set_origin({"constructor.toString \"q\" & </script><b>", "odd.py:2"});
+  x = graph.call("amax", {x}, {{"dim", {1, 2, 3}}});
+  const hg::Value parts[] = {sum_of<float>(graph, "bad", {NAN, kInf, -kInf, 1, 2}),
+                             sum_of<float>(graph, "nan", {NAN}),
+                             sum_of<float>(graph, "</script>'\"&", {-1, 0, 0.5f, 3}),
+                             sum_of<float>(graph, "far", {1e6f, 1e6f + 1, 1e6f + 2, 1e6f + 3}),
+                             sum_of<double>(graph, "large", {-1.5e308, 0, 1.5e308}),
+                             sum_of<double>(graph, "close", {1, 1 + 1e-9, 1 + 2e-9}),
+                             sum_of<hg::Half>(graph, "half", {hg::Half(-1), hg::Half(0.5f)}),
+                             sum_of<int64_t>(graph, "whole", {-3, 4, 5}),
+                             sum_of<uint8_t>(graph, "flags", {1, 0, 1}, hg::boolean)};
+  for (const hg::Value& part : parts) x = x + part;
+  graph.output("y", x);
+  HG_TRY_ASSIGN(const hg::Model model, hg::Model::from_graph(std::move(graph)));
+  return model.save(path);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  return argc == 3 && write_own(argv[1]).ok() && write_large(argv[2]).ok() ? 0 : 1;
+  return argc == 4 && write_own(argv[1]).ok() && write_large(argv[2]).ok() &&
+                 write_odd(argv[3]).ok()
+             ? 0
+             : 1;
 }

@@ -68,7 +68,7 @@ std::string draw_memory(std::span<const ArenaBlock> blocks, const Memory& memory
     const double y = y_of(block.offset + block.bytes);
     const size_t colour = i % std::size(kFills);
     svg.rect({x, y, w, h, 0, kFills[colour], kStrokes[colour], 0.6,
-              str_cat(block.value, ": ", bytes_text(block.bytes), " at ", block.offset, ", steps ",
+              str_cat(block.value, ": ", block.bytes, " bytes at ", block.offset, ", steps ",
                       block.first_step, " to ", block.last_step)});
     std::string label = str_cat(block.value, " ", bytes_text(block.bytes));
     if (Svg::text_width(label, 9) + 4 > w) label = block.value;

@@ -24,8 +24,11 @@ constexpr std::array<BoxStyle, 9> kStyles = {{
 }};
 
 std::string shortened(std::string line) {
-  if (line.size() > kLongestLine) line = line.substr(0, kLongestLine - 3) + "...";
-  return line;
+  if (line.size() <= kLongestLine) return line;
+  size_t end = kLongestLine - 3;
+  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80)
+    --end;  // whole in UTF-8
+  return line.substr(0, end) + "...";
 }
 
 std::string last_part(const std::string& module) {
