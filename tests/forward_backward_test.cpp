@@ -261,6 +261,40 @@ TEST(ForwardBackward, SizesThatDataDecidesAreHandedOver) {
   }
 }
 
+// y = cond ? x x : x, where the first takes x for small
+TEST(ForwardBackward, WhatABranchTakesForGrantedIsAskedForOnce) {
+  Graph g;
+  const Value cond = g.input("cond", boolean, {}), x = g.input("x", f32, {3});
+  const auto branch = [](bool squares) {
+    auto b = std::make_shared<Graph>();
+    const Value v = b->input("v", f32, {3});
+    if (squares)
+      b->call("assert_true",
+              {lt(b->call("amax", {v}, {{"dim", std::vector<Dim>{0}}}), b->scalar(9.0))},
+              {{"message", "too large"}});
+    b->output("", squares ? v * v : v);
+    return b;
+  };
+  const Value inputs[] = {cond, x};
+  g.output("y", g.calls("if", inputs, {}, {branch(true), branch(false)})[0]);
+  const Model model = *Model::from_graph(std::move(g));
+  const Result<ForwardBackward> split = split_gradients(model);
+  ASSERT_TRUE(split.ok()) << split.status().message();
+  for (const bool squares : {true, false}) {
+    TensorData choice = *TensorData::allocate(boolean, {});
+    *choice.tensor.as<bool>() = squares;
+    const TensorData given = numbers({3}, 1), seed = numbers({3}, 2);
+    const Arrays forward = run(split->forward, {choice, given});
+    Arrays kept(forward.begin() + 1, forward.end());
+    kept.push_back(seed);
+    const Arrays found = run(split->backward, kept);
+    for (int64_t i = 0; i < 3; ++i)
+      EXPECT_NEAR(found[0].tensor.as<float>()[i],
+                  seed.tensor.as<float>()[i] * (squares ? 2 * given.tensor.as<float>()[i] : 1),
+                  1e-5);
+  }
+}
+
 TEST(ForwardBackward, WhatHasNoGradientIsNamed) {
   Graph g;
   const Value x = g.input("x", f32, {4});

@@ -169,6 +169,40 @@ TEST(Gradients, GoThroughTheBranchThatIsTaken) {
   }
 }
 
+// cond ? the x that are positive : the sum of all, of two numbers and one.
+TEST(Gradients, GoThroughBranchesThatGiveOtherSizes) {
+  for (const bool choice : {true, false}) {
+    Graph g;
+    const Value cond = g.constant(*TensorData::copy_of(view(&choice, boolean, {})));
+    const Value x = g.input("x", f64, {3}), z = g.input("z", f64, {"n"});
+    const auto branch = [](bool first) {
+      auto b = std::make_shared<Graph>();
+      const Value u = b->input("u", f64, {3}), v = b->input("v", f64, {"n"});
+      const Value total = b->call("sum", {u}, {{"dim", std::vector<Dim>{0}}, {"keepdim", true}});
+      const Value places = b->call(
+          "nonzero", {b->call("gt", {u, b->call("cast", {b->scalar(0.0)}, {{"dtype", f64}})})});
+      const Value index = b->call("reshape", {places}, {{"shape", Attr(Shape{places.dim(0)})}});
+      b->output("", first ? b->call("index_select", {b->call("mul", {u, u}), index}, {{"dim", 0}})
+                          : total);
+      b->output("", first ? b->call("mul", {v, v}) : b->call("concat", {v, u}, {{"dim", 0}}));
+      return b;
+    };
+    const Value inputs[] = {cond, x, z};
+    const std::vector<Value> ys = g.calls("if", inputs, {}, {branch(true), branch(false)});
+    const Value loss =
+        g.call("add", {g.call("sum", {g.call("exp", {ys[0]})}), g.call("sum", {ys[1]})});
+    for (const Value& d : gradients(loss, {x, z})) g.output("", d);
+    ASSERT_TRUE(g.status().ok()) << g.status().message();
+    const std::vector<double> found = evaluate(std::move(g), {{1, -1, 0.5}, {5, 7}});
+    const double total = std::exp(0.5) + 1;
+    const std::vector<double> expected =
+        choice ? std::vector<double>{2 * std::exp(1), 0, std::exp(0.25), 10, 14}
+               : std::vector<double>{total, total, total, 1, 1};
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-12) << i;
+  }
+}
+
 // while sum(v) < 100: v = v c, with n counting the rounds
 TEST(Gradients, WalkBackOverTheRoundsOfALoop) {
   for (const double start : {3.0, 300.0}) {

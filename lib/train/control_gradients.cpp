@@ -46,13 +46,25 @@ class OfIf {
   }
 
  private:
+  // A size in which the branches differ is a new one of each: the branch that is not taken has
+  // another than the seed.
+  Value seed_of(Graph& g, const Value& y, const Value& dy) const {
+    const std::vector<Dim> fresh = GraphAccess::fresh_symbols(graph_, node_);
+    Shape shape = y.shape();
+    for (size_t d = 0; d < shape.size(); ++d)
+      if (std::find(fresh.begin(), fresh.end(), dy.shape()[d]) != fresh.end())
+        shape[d] = g.fresh_symbol();
+    const Value seed = g.input("", y.dtype(), shape);
+    return shape == y.shape() ? seed : g.call("reshape", {seed}, {{"shape", y.shape()}});
+  }
+
   Result<Subgraph> gradient_of(const Graph& branch) const {
     auto g = std::make_shared<Graph>(branch);
     std::vector<Value> ys, seeds, xs;
     for (size_t i = 0; i < douts_.size(); ++i) {
       if (!douts_[i]) continue;
       ys.push_back(g->value(branch.outputs()[i].second));
-      seeds.push_back(g->input("", ys.back().dtype(), ys.back().shape()));
+      seeds.push_back(seed_of(*g, ys.back(), douts_[i]));
     }
     for (size_t i = 1; i < needs_.size(); ++i)
       if (needs_[i]) xs.push_back(g->value(branch.inputs()[i - 1]));

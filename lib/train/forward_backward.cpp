@@ -216,6 +216,7 @@ class Split {
       body.outputs.emplace_back(str_cat("updated/", out_.updated[i]), new_contents_[i]);
     for (size_t i = 0; i < crossing_.size(); ++i)
       body.outputs.emplace_back(str_cat("kept/", int64_t(i)), crossing_[i]);
+    keep_nodes(graph, true);
     remove_dead_nodes(graph);
     HG_TRY(graph.take_status());
     return graph;
@@ -235,17 +236,21 @@ class Split {
       body.outputs.emplace_back(str_cat("gradient_", int64_t(i)), gradients_[i]);
     body.inputs = crossing_;
     for (const Value& seed : seeds_) body.inputs.push_back(seed.id());
-    std::vector<Node> old = std::exchange(body.nodes, {});
-    for (size_t i = 0; i < old.size(); ++i) {
-      if (!is_forward_node(i)) {
-        GraphAccess::push_node(graph, std::move(old[i]));
-        continue;
-      }
-      for (const ValueId id : old[i].outputs) body.values[id].node = -1;
-    }
-    remove_dead_nodes(graph);
+    keep_nodes(graph, false);
+    remove_dead_nodes(graph, false);  // what the model takes for granted was asked for already
     HG_TRY(graph.take_status());
     return graph;
+  }
+
+  // Leaves the nodes of one part in a copy of the joint graph.
+  void keep_nodes(Graph& graph, bool of_forward) const {
+    GraphBody& body = GraphAccess::body(graph);
+    std::vector<Node> old = std::exchange(body.nodes, {});
+    for (size_t i = 0; i < old.size(); ++i)
+      if (is_forward_node(i) == of_forward)
+        GraphAccess::push_node(graph, std::move(old[i]));
+      else
+        for (const ValueId id : old[i].outputs) body.values[id].node = -1;
   }
 
   const ForwardBackwardOptions& options_;
