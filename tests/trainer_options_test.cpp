@@ -510,6 +510,58 @@ TEST(TrainOptions, SetLrOfARateOf0) {
   }
 }
 
+TEST(TrainOptions, ARateThatWasSetGoesOnInResumedTrainers) {
+  TrainOptions options = plain();
+  options.rules = {{.pattern = "conv2.*", .lr = 2 * kLr}};
+  const Data data;
+  Trainer trainer = make(options);
+  trainer.set_lr(kLr / 5);
+  const Model saved = *trainer.model();
+  for (const double lr : {kLr, kLr / 2}) {
+    options.optimizer.lr = lr;
+    Result<Trainer> again = Trainer::create(saved, options);
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_EQ(again->lr(), lr == kLr ? kLr / 5 : lr);
+    if (lr != kLr) continue;
+    ASSERT_TRUE(take_step(trainer, data, options).ok());
+    ASSERT_TRUE(take_step(*again, data, options).ok());
+    EXPECT_EQ(parameters(trainer), parameters(*again));
+  }
+  options.optimizer.lr = kLr;
+  options.resume = false;
+  EXPECT_EQ(Trainer::create(saved, options)->lr(), kLr);
+}
+
+// A host's own epochs of step() have the rates of fit()'s.
+TEST(TrainOptions, SchedulesByEpochGoOnBetweenSteps) {
+  for (const auto kind : {Schedule::Kind::step, Schedule::Kind::plateau}) {
+    TrainOptions options = plain();
+    options.schedule = {
+        .kind = kind, .by_epoch = true, .period = 1, .gamma = 0.5, .patience = 0, .threshold = 2};
+    const Data data;
+    Trainer fitted = make(options), stepped = make(options);
+    std::vector<double> rates, own;
+    ASSERT_TRUE(fitted
+                    .fit({{data.images}, {data.labels}}, {.epochs = 4,
+                                                          .batch = 0,
+                                                          .on_progress =
+                                                              [&](const Progress& p) {
+                                                                if (!p.is_epoch)
+                                                                  rates.push_back(p.lr);
+                                                                return true;
+                                                              }})
+                    .ok());
+    for (int epoch = 0; epoch < 4; ++epoch) {
+      const Result<double> loss = take_step(stepped, data, options);
+      ASSERT_TRUE(loss.ok());
+      own.push_back(stepped.lr());
+      stepped.end_epoch(*loss);
+    }
+    EXPECT_EQ(rates, own);
+    EXPECT_LT(own.back(), kLr / 3);
+  }
+}
+
 // Statistics of a batch are summed up in double, as torch's are: the square of a distance of one is
 // lost beside thousands of others in float.
 TEST(TrainOptions, StatisticsOfABatchAreThoseOfDouble) {

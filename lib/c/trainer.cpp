@@ -136,6 +136,9 @@ hg_status* hg_trainer_evaluate(hg_trainer* trainer, const hg_dataset* data, int6
   });
 }
 
+void hg_trainer_end_epoch(hg_trainer* trainer, double loss) {
+  if (trainer != nullptr) trainer->trainer.end_epoch(loss);
+}
 void hg_trainer_set_lr(hg_trainer* trainer, double lr) {
   if (trainer != nullptr) trainer->trainer.set_lr(lr);
 }

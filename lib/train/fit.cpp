@@ -232,9 +232,7 @@ class Fit {
       judged = validation.loss;
     }
     progress.is_best = judged < c_.best_loss;
-    c_.epochs += 1;
-    c_.batch_in_epoch = c_.loss_sum = c_.samples = 0;
-    b_.after_epoch(judged);
+    trainer_.end_epoch(judged);
     if (progress.is_best) {
       c_.best_loss = judged;
       c_.epochs_since_best = 0;

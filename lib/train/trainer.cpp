@@ -95,6 +95,12 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
       saved.clear();
     }
     body->counters = read_counters(saved);
+    const double given_lr = body->options.optimizer.lr;
+    const double set_lr = body->counters.options_lr == given_lr
+                              ? body->counters.set_lr
+                              : std::numeric_limits<double>::quiet_NaN();
+    body->counters.options_lr = given_lr;
+    body->counters.set_lr = set_lr;
     std::vector<std::string> notes = std::move(body->step.notes);
     SessionOptions session = body->options.session;
     const Registry& kernels =
@@ -125,7 +131,9 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
       HG_TRY(body->session->set_input("train/go", view(&body->go, boolean, {})));
     if (body->step.has_weight)
       HG_TRY(body->session->set_input("train/weight", body->shown_weight.tensor));
-    return Trainer(std::move(body));
+    Trainer trainer(std::move(body));
+    if (!std::isnan(set_lr)) trainer.set_lr(set_lr);
+    return trainer;
   });
 }
 
@@ -244,11 +252,18 @@ void Trainer::Body::after_epoch(double loss) {
   }
 }
 
+void Trainer::end_epoch(double loss) {
+  Counters& c = body_->counters;
+  c.epochs += 1;
+  c.batch_in_epoch = c.loss_sum = c.samples = 0;
+  body_->after_epoch(loss);
+}
+
 void Trainer::set_lr(double lr) {
   double& own = body_->options.optimizer.lr;
   if (own == 0) own = body_->step.rates[0] = lr;  // to which no rate of a rule has a proportion
   body_->lr_factor = own == 0 ? 1 : lr / own;
-  body_->rates[0] = lr;
+  body_->rates[0] = body_->counters.set_lr = lr;
 }
 double Trainer::lr() const { return body_->rates[0]; }
 int64_t Trainer::updates() const { return body_->updates; }

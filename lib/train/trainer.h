@@ -25,6 +25,8 @@ struct Counters {
   double plateau_bad = 0, plateau_cooldown = 0, plateau_drops = 0;
   double best_loss = std::numeric_limits<double>::infinity();
   double epochs_since_best = 0;
+  // What set_lr() set, if anything, and the rate of the options that it stands for.
+  double set_lr = std::numeric_limits<double>::quiet_NaN(), options_lr = 0;
 };
 inline constexpr int kCounterCount = sizeof(Counters) / sizeof(double);
 

@@ -3,6 +3,8 @@
 
 import os
 
+import numpy as np
+
 from . import _core
 from ._model import Model, Profile, path_of, require_gradients
 from ._progress import Bar, Event, History
@@ -172,7 +174,7 @@ class Trainer:
 
     def _fit_arrays(self, x, y, epochs, batch_size, shuffle, validation, tell, patience, best_path, finish):
         data = self._split([x] if y is None else [x, y])
-        held_out = None if validation is None else self._split(list(validation))
+        held_out = None if validation is None else self._joined(validation)
         options = {
             "epochs": epochs,
             "batch": 0 if batch_size is None else batch_size,
@@ -193,6 +195,20 @@ class Trainer:
             event["val_loss"], values = event.pop("validation")
             event["val_metrics"] = dict(zip(self._metrics, values))
         return event
+
+    def _joined(self, data):
+        """Of (x, y), or of a dict or an iterable of batches, as one batch."""
+        if isinstance(data, dict):
+            return self._split(data)
+        data = list(data)
+        if len(flatten(data)[0]) == len(self._inputs) + len(self._targets):
+            return self._split(data)
+        batches = [self._split(batch) for batch in data]
+        if not batches:
+            raise ValueError("there are no batches to validate with")
+        rows = [np.concatenate([_core.share(detached(each), "numpy") for each in place])
+                for place in zip(*((*inputs, *targets) for inputs, targets in batches))]  # fmt: skip
+        return rows[: len(self._inputs)], rows[len(self._inputs) :]
 
     def _fit_batches(self, batches, epochs, validation, tell, patience, best_path):
         import time
@@ -224,6 +240,7 @@ class Trainer:
             if validation is not None:
                 judged, metrics = self._evaluate_any(validation)
                 event["val_loss"], event["val_metrics"] = judged, metrics
+            self._base.end_epoch_(judged)
             event["is_best"] = judged < best
             if judged < best:
                 best, since_best = judged, 0
@@ -262,7 +279,8 @@ class Trainer:
 
     @property
     def lr(self):
-        """The rate of the last update, or of the first to come. Setting it keeps the proportions of rules."""
+        """The rate of the last update, or of the first to come. Setting it keeps the proportions of rules, and is saved:
+        a trainer of that file goes on with it where it is made with the ``lr`` that this one was made with."""
         return self._base.lr_()
 
     @lr.setter

@@ -185,6 +185,7 @@ void bind_train(nb::module_& m) {
            nb::arg("validation").none(), nb::arg("on_progress"))
       .def("evaluate_", evaluate)
       .def("value_", value)
+      .def("end_epoch_", [](LockedTrainer& t, double loss) { t.trainer.end_epoch(loss); })
       .def("set_lr_", [](LockedTrainer& t, double lr) { t.trainer.set_lr(lr); })
       .def("lr_", [](const LockedTrainer& t) { return t.trainer.lr(); })
       .def("updates_", [](const LockedTrainer& t) { return t.trainer.updates(); })

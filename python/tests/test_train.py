@@ -113,6 +113,38 @@ def test_resume_is_exact(tmp_path, data):
         np.testing.assert_array_equal(value, b.parameters()[name])
 
 
+def test_a_rate_that_was_set_is_resumed(tmp_path, data):
+    x, y = data
+    a = hg.Trainer(mlp(np.random.default_rng(3))[0], "mse", "sgd", lr=0.125)
+    a.lr = 0.03125
+    a.save(tmp_path / "set.hgm")
+    assert hg.Trainer(tmp_path / "set.hgm", "mse", "sgd", lr=0.125).lr == 0.03125
+    assert hg.Trainer(tmp_path / "set.hgm", "mse", "sgd", lr=0.25).lr == 0.25
+    assert hg.Trainer(tmp_path / "set.hgm", "mse", "sgd", lr=0.125, resume=False).lr == 0.125
+
+
+@pytest.mark.parametrize("schedule", [hg.Schedule("step", by_epoch=True, period=1, gamma=0.5), hg.Schedule("plateau", patience=0, threshold=2)])
+def test_schedules_by_epoch_of_batches(data, schedule):
+    x, y = data
+    rates = []
+    for given in ((x, y), ([(x[:32], y[:32]), (x[32:], y[32:])],)):
+        t = hg.Trainer(mlp(np.random.default_rng(3))[0], "mse", "sgd", lr=0.125, schedule=schedule)
+        rates.append([event.lr for event in t.fit(*given, epochs=3)])
+    assert rates[0] == rates[1]
+    assert rates[0][2] < 0.125
+
+
+def test_validation_of_any_kind(data):
+    x, y = data
+    batches = [(x[:32], y[:32]), (x[32:50], y[32:50])]
+    for given in ((x, y), (batches,)):
+        t = hg.Trainer(mlp(np.random.default_rng(3))[0], "mse", "sgd", lr=0.0)
+        losses = [t.fit(*given, validation=each)[-1].val_loss for each in ((x[:50], y[:50]), batches)]
+        np.testing.assert_allclose(losses, t.evaluate(x[:50], y[:50])["loss"], rtol=1e-6)
+    with pytest.raises(ValueError, match="no batches to validate with"):
+        t.fit(x, y, validation=iter(()))
+
+
 def test_frozen_and_rules(small, data):
     model, weights = small
     x, y = data

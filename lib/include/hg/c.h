@@ -483,6 +483,7 @@ HG_C_API hg_status* hg_trainer_fit(hg_trainer* trainer, const hg_dataset* data,
  * null. */
 HG_C_API hg_status* hg_trainer_evaluate(hg_trainer* trainer, const hg_dataset* data, int64_t batch,
                                         double* loss, double* metrics) HG_C_CHECKED;
+HG_C_API void hg_trainer_end_epoch(hg_trainer* trainer, double loss);
 HG_C_API void hg_trainer_set_lr(hg_trainer* trainer, double lr);
 HG_C_API double hg_trainer_lr(const hg_trainer* trainer);
 HG_C_API int64_t hg_trainer_updates(const hg_trainer* trainer);

@@ -317,8 +317,15 @@ class Trainer {
   // Loss and metrics in inference mode, with the weights as they are now; `batch` as of FitOptions.
   Result<Evaluation> evaluate(const Dataset& data, int64_t batch = 32, std::stop_token stop = {});
 
+  // For a host that feeds batches by step(): an epoch has ended, of this loss, which is that of
+  // validation data where there are such. Schedules by epoch and plateau go on; fit() does it
+  // itself.
+  void end_epoch(double loss);
+
   // Sets the optimizer's rate; those of rules keep their proportion to it, unless it was 0.
-  // Schedules go on from it.
+  // Schedules go on from it. It is saved: a trainer of that file goes on with it where its options
+  // have the rate that the options of this one had, and begins with its own where they have
+  // another.
   void set_lr(double lr);
   double lr() const;        // of the last update, or the first to come
   int64_t updates() const;  // since training began, in earlier files too
