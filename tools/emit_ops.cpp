@@ -237,8 +237,8 @@ bool print(const hg::Op& op, const Style& style, std::string& out) {
                    signature.name.c_str(), attribute.name.c_str());
       return false;
     }
-    attributes +=
-        (attributes.empty() ? "{" : ", {") + in_quotes(attribute.name) + ", " + attribute.name + "}";
+    attributes += (attributes.empty() ? "{" : ", {") + in_quotes(attribute.name) + ", " +
+                  attribute.name + "}";
   }
   if (!attributes.empty())
     setup += "    const Argument call_attributes[] = {" + attributes + "};\n";

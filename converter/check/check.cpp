@@ -173,7 +173,8 @@ Checker::Reference Checker::run_libtorch(const Binding& sizes,
 }
 
 // Whether a case is missing because libtorch takes no size but the one of the first case. Where
-// that is a size of batches, a trace has it baked in, unless the program itself excludes all others.
+// that is a size of batches, a trace has it baked in, unless the program itself excludes all
+// others.
 bool Checker::is_only_size(const Binding& first) {
   const auto is_free = [&](const auto& size) {
     return std::none_of(job_.check_sizes.begin(), job_.check_sizes.end(),
@@ -277,9 +278,10 @@ void Checker::report_refusal(const Inputs& inputs, const Binding& sizes, size_t 
                 "with --check-size"));
   const bool is_drawn = job_.check_sizes.size() < sizes.size();
   if (!status.ok() && is_drawn && is_program_refusal(why) && is_guarded(graph_, sizes))
-    return warn(str_cat("nothing is checked: the program itself refuses all sizes that were tried, ",
-                        describe_sizes(sizes), " for one", where, ": ", why.reason,
-                        "; give sizes that it takes with --check-size"));
+    return warn(
+        str_cat("nothing is checked: the program itself refuses all sizes that were tried, ",
+                describe_sizes(sizes), " for one", where, ": ", why.reason,
+                "; give sizes that it takes with --check-size"));
   if (!status.ok())
     return fail(Exit::mismatch, str_cat("inputs and model do not fit each other: libtorch fails",
                                         with, where, ": ", why.reason,

@@ -12,8 +12,8 @@ constexpr int64_t kMostElements = int64_t{1} << 22;  // of all inputs
 constexpr int64_t kMostMultiple = int64_t{1} << 17;  // samples of sound
 constexpr int64_t kMostScanned = 24;                 // sizes that are tried one by one
 constexpr size_t kMostTries = 300;
-constexpr size_t kMostAdmitted = 24;                 // of each wish
-constexpr int64_t kMostSteps = 1 << 14;              // of the search for each wish
+constexpr size_t kMostAdmitted = 24;     // of each wish
+constexpr int64_t kMostSteps = 1 << 14;  // of the search for each wish
 
 std::vector<int64_t> numbers_in(std::string_view text) {
   std::vector<int64_t> numbers;
@@ -80,9 +80,9 @@ class AdmittedSearch {
     values_.insert(values_.end(), further.begin(), further.end());
     values_.push_back(1);  // hides a mix-up of two dims, as 0 does
     for (const auto& [symbol, size] : asked) {
-      const bool given =
-          std::any_of(job.check_sizes.begin(), job.check_sizes.end(),
-                      [&, &symbol = symbol](const SizeOption& option) { return option.symbol == symbol; });
+      const bool given = std::any_of(
+          job.check_sizes.begin(), job.check_sizes.end(),
+          [&, &symbol = symbol](const SizeOption& option) { return option.symbol == symbol; });
       free_.push_back(!given);
       batch_.push_back(is_batch(specs, symbol));
     }
@@ -151,9 +151,9 @@ class Candidates {
       : specs_(specs), asked_(asked) {
     for (size_t s = 0; s < asked.size(); ++s) {
       const std::string& symbol = asked[s].first;
-      const bool is_given =
-          std::any_of(job.check_sizes.begin(), job.check_sizes.end(),
-                      [&, &symbol = symbol](const SizeOption& option) { return option.symbol == symbol; });
+      const bool is_given = std::any_of(
+          job.check_sizes.begin(), job.check_sizes.end(),
+          [&, &symbol = symbol](const SizeOption& option) { return option.symbol == symbol; });
       if (!is_given) (is_batch(specs, symbol) ? batches_ : others_).push_back(s);
     }
   }

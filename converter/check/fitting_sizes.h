@@ -24,8 +24,7 @@ std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& 
 // other does not; where `may_repeat_batches`, some symbol does not.
 std::vector<Binding> admitted_sizes(std::span<const InputSpec> specs, const Job& job,
                                     const Graph& graph, const Binding& asked,
-                                    const std::optional<Binding>& earlier,
-                                    bool may_repeat_batches);
+                                    const std::optional<Binding>& earlier, bool may_repeat_batches);
 
 // Whether the file says itself that it is not for these sizes, so that refusing them is right.
 bool is_guarded(const Graph& graph, const Binding& sizes);

@@ -69,10 +69,9 @@ std::vector<ScriptTensor*> written_parameters(const Graph& graph, ScriptProgram&
   std::vector<ScriptTensor*> written;
   for (ScriptTensor& tensor : program.tensors)
     if (tensor.kind == State::Kind::parameter &&
-        std::any_of(graph.assignments().begin(), graph.assignments().end(),
-                    [&](const auto& each) {
-                      return graph.value_info(each.first).name == tensor.names.at(0);
-                    }))
+        std::any_of(graph.assignments().begin(), graph.assignments().end(), [&](const auto& each) {
+          return graph.value_info(each.first).name == tensor.names.at(0);
+        }))
       written.push_back(&tensor);
   return written;
 }

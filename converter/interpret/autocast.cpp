@@ -185,10 +185,9 @@ const Rule* rule_of(const ScriptNode& node) {
   if (!node.kind.starts_with(kAten)) return nullptr;
   std::string op = node.kind.substr(kAten.size());
   if (!node.overload.empty()) op += "." + node.overload;
-  const auto at = std::lower_bound(std::begin(kRules), std::end(kRules), op,
-                                   [](const Rule& row, std::string_view name) {
-                                     return row.op < name;
-                                   });
+  const auto at =
+      std::lower_bound(std::begin(kRules), std::end(kRules), op,
+                       [](const Rule& row, std::string_view name) { return row.op < name; });
   return at != std::end(kRules) && at->op == op ? at : nullptr;
 }
 
@@ -303,9 +302,9 @@ Item cast_to(NodeCall& call, const Item& item, DType dtype) {
   }
   const auto own = castable(call.memory(), item);
   if (!own || *own == dtype) return item;
-  return call.interpreter().run_op(
-      "aten::_to_copy", {{"self", item}, {"dtype", Item(torch_of_dtype(dtype))}}, 1,
-      call.node().origin)[0];
+  return call.interpreter().run_op("aten::_to_copy",
+                                   {{"self", item}, {"dtype", Item(torch_of_dtype(dtype))}}, 1,
+                                   call.node().origin)[0];
 }
 
 // None where the arguments stay.

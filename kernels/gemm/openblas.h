@@ -61,12 +61,12 @@ void dsytrs_(const char* uplo, const int* n, const int* k, const double* a, cons
 
 namespace hg::kernels {
 
-#define HG_OPENBLAS_FUNCTIONS(F)                                                                  \
-  F(openblas_get_parallel)                                                                        \
-  F(openblas_get_num_threads)                                                                     \
-  F(sgemm_) F(dgemm_) F(dtrsm_) F(dgetrf_) F(dgetrs_) F(dpotrf_) F(dgeqrf_) F(dorgqr_) F(dsytrd_) \
-      F(dorgtr_) F(dstedc_) F(dgebrd_) F(dorgbr_) F(dbdsdc_) F(dgeev_) F(zgeev_) F(dsytrf_)       \
-          F(dsytrs_)
+#define HG_OPENBLAS_FUNCTIONS(F)                                                                   \
+  F(openblas_get_parallel)                                                                         \
+  F(openblas_get_num_threads)                                                                      \
+  F(sgemm_)                                                                                        \
+  F(dgemm_) F(dtrsm_) F(dgetrf_) F(dgetrs_) F(dpotrf_) F(dgeqrf_) F(dorgqr_) F(dsytrd_) F(dorgtr_) \
+      F(dstedc_) F(dgebrd_) F(dorgbr_) F(dbdsdc_) F(dgeev_) F(zgeev_) F(dsytrf_) F(dsytrs_)
 
 struct OpenBlas {
 #define HG_OPENBLAS_MEMBER(name) decltype(&::name) name = nullptr;

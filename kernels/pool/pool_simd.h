@@ -32,8 +32,9 @@ struct PoolTable {
   // twice as long, at most kMaxColumns. Maxima, and means.
   void (*max_pairs)(const float* x, int64_t rows, int64_t outputs, float* y) = nullptr;
   void (*mean_pairs)(const float* x, int64_t rows, int64_t outputs, float* y) = nullptr;
-  // For strides of 1 and 2: where each window of a row finds its maximum, the first of equal ones, or its last NaN, in a
-  // plane in which row.x is at `first`. May write kMoreWritten numbers beyond the outputs.
+  // For strides of 1 and 2: where each window of a row finds its maximum, the first of equal ones,
+  // or its last NaN, in a plane in which row.x is at `first`. May write kMoreWritten numbers beyond
+  // the outputs.
   static constexpr int64_t kMoreWritten = 64;
   void (*max_places)(const WindowRow& row, int32_t first, int32_t* places) = nullptr;
 };

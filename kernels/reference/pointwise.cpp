@@ -28,10 +28,7 @@ double where(double condition, double a, double b) { return condition != 0 ? a :
 double lerp(double a, double b, double w) { return a + w * (b - a); }
 
 constexpr Row kRows[] = {
-    {"cast", cast},
-    {"to_integer", cast},
-    {"clamp", clamp},
-    {"where", ternary<where>},
+    {"cast", cast},          {"to_integer", cast}, {"clamp", clamp}, {"where", ternary<where>},
     {"lerp", ternary<lerp>},
 };
 

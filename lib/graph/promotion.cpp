@@ -17,7 +17,8 @@ bool takes_one_dtype(const Op& op) {
 
 constexpr std::string_view kKeepIntegers[] = {"floor", "ceil", "trunc", "round", "nan_to_num"};
 
-// Of 16 bits torch computes these in f32 by a number, or by a second operand without dims, that is not rounded.
+// Of 16 bits torch computes these in f32 by a number, or by a second operand without dims, that is
+// not rounded.
 constexpr std::string_view kScale[] = {"mul", "div", "floor_divide", "trunc_divide"};
 
 bool scales_in_f32(const Op& op, DType common) {
@@ -83,7 +84,8 @@ std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Va
       of.add_tensor(inputs[i].dtype(), inputs[i].rank());
   }
   const DType common = of.result();
-  const bool has_number = std::any_of(numbers.begin(), numbers.end(), [](const auto& n) { return n.has_value(); });
+  const bool has_number =
+      std::any_of(numbers.begin(), numbers.end(), [](const auto& n) { return n.has_value(); });
   if (scales_in_f32(op, common) && (has_number || inputs[1].rank() == 0)) {
     (void)retry(f32);
     if (graph.status().ok()) return {graph.call("cast", {results[0]}, {{"dtype", common}})};

@@ -245,9 +245,10 @@ constexpr OpDef kOps[] = {
      .signature = "nms(boxes, scores, threshold?, iou_threshold: float = 0.0) -> y",
      .infer = nms_infer,
      .traits = kNoGradient | kDataDependent,
-     .flops = [](std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
-       return static_cast<double>(in[1].count()) * static_cast<double>(in[1].count());
-     }},
+     .flops =
+         [](std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
+           return static_cast<double>(in[1].count()) * static_cast<double>(in[1].count());
+         }},
     // rois: [count, 5]: the image, x1, y1, x2, y2. sampling_ratio 0: as many as pixels of x.
     {.name = "roi_align",
      .signature = "roi_align(x, rois, output_size: int[], spatial_scale: float = 1.0, "

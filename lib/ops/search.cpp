@@ -85,9 +85,10 @@ constexpr OpDef kOps[] = {
      .signature = "isin(x, test) -> y",
      .infer = isin_infer,
      .traits = kNoGradient,
-     .flops = [](std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
-       return static_cast<double>(in[0].count()) * static_cast<double>(in[1].count());
-     }},
+     .flops =
+         [](std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
+           return static_cast<double>(in[0].count()) * static_cast<double>(in[1].count());
+         }},
     {.name = "bincount",
      .signature = "bincount(x, weights?, minlength: int = 0) -> y",
      .infer = bincount_infer,

@@ -10,7 +10,9 @@ namespace hg {
 
 inline constexpr int64_t kAlignment = 64;  // bytes: a cache line, and the widest vector
 
-constexpr int64_t align_up(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr int64_t align_up(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 struct Lifetime {
   int first = 0, last = 0;  // steps, both inclusive

@@ -110,7 +110,7 @@ struct Plan {
   std::vector<Block> blocks;
   std::vector<Branches> branches;  // in order, apart from each other
   int64_t arena_bytes = 0, arena_lower_bound = 0;
-  NodeOrder schedule;       // of the nodes of this part
+  NodeOrder schedule;      // of the nodes of this part
   double extra_flops = 0;  // of nodes that the schedule repeats
   int64_t device_arena_bytes = 0;
   int joined = 0;                    // concatenations that need no copy
@@ -152,8 +152,8 @@ struct PlanRequest {
   PackCache* packs = nullptr;
   int threads = 1;
   const NodeOrder* schedule = nullptr;  // null: the order of the graph
-  PreparedNodes* prepared = nullptr;   // of plans for the same bindings; null: not kept
-  const DeviceInfo* device = nullptr;  // null: the CPU alone
+  PreparedNodes* prepared = nullptr;    // of plans for the same bindings; null: not kept
+  const DeviceInfo* device = nullptr;   // null: the CPU alone
   const std::set<std::string>* distrusted = nullptr;  // "op=kernel": of the device, never chosen
   bool join = true;                                   // whether concatenations may need no copy
   const NodeKernels* preferred = nullptr;             // of the CPU; null: none

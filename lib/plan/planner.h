@@ -56,7 +56,9 @@ class Planner {
 
   // -- Values -------------------------------------------------------------------------------------
 
-  std::unordered_map<ValueId, PlacedTensor>& values(Side side) { return plan_.values[static_cast<size_t>(side)]; }
+  std::unordered_map<ValueId, PlacedTensor>& values(Side side) {
+    return plan_.values[static_cast<size_t>(side)];
+  }
   Status place_inputs_and_states();
   void find_last_uses();
   // From here on the node's results are those of this position.

@@ -37,8 +37,8 @@ Value jacobian(const Value& y, const Value& x) {
   return g.call("reshape", {g.call("concat", parts, {{"dim", 0}})}, {{"shape", std::move(shape)}});
 }
 
-// The gradients of sum_k u[k] ys[k] are linear in u; by it, along the directions, their derivative is
-// what is wanted, whatever u is.
+// The gradients of sum_k u[k] ys[k] are linear in u; by it, along the directions, their derivative
+// is what is wanted, whatever u is.
 std::vector<Value> jacobian_vector_product(std::span<const Value> ys, std::span<const Value> wrt,
                                            std::span<const Value> directions) {
   if (ys.empty()) return {};

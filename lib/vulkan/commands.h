@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel's prepare leaves for the backend: dispatches of shaders on the operands of the node.
+// What a kernel's prepare leaves for the backend: dispatches of shaders on the operands of the
+// node.
 //
 // Binding 0 of every shader is the table of parameters of the recording; a push constant says where
 // those of the dispatch begin: first, for each further binding, the elements from the start of the
@@ -68,10 +69,10 @@ class Words {
 };
 
 struct Dispatch {
-  std::span<const uint32_t> code;                       // a built-in shader, or
+  std::span<const uint32_t> code;                        // a built-in shader, or
   std::shared_ptr<const std::vector<uint32_t>> program;  // one made for this node
-  std::vector<uint32_t> constants;                      // specialisation constants 0, 1, ...
-  std::vector<Operand> operands;                        // bindings 1, 2, ...
+  std::vector<uint32_t> constants;                       // specialisation constants 0, 1, ...
+  std::vector<Operand> operands;                         // bindings 1, 2, ...
   std::vector<uint32_t> params;
   std::array<int64_t, 3> groups = {1, 1, 1};
   int64_t invocations = 128;  // of a group, at most

@@ -87,7 +87,7 @@ class Device final : public Backend, public std::enable_shared_from_this<Device>
   uint32_t queue_family_ = 0;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::mutex queue_mutex_, pipeline_mutex_, transfer_mutex_;
-  std::map<size_t, Pipeline> layouts_;        // by the number of bindings
+  std::map<size_t, Pipeline> layouts_;           // by the number of bindings
   std::map<std::string, VkPipeline> pipelines_;  // by code and constants
   VkCommandPool transfer_pool_ = VK_NULL_HANDLE;
   VkCommandBuffer transfer_commands_ = VK_NULL_HANDLE;

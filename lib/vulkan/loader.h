@@ -11,16 +11,16 @@
 
 namespace hg::vulkan {
 
-#define HG_VK_INSTANCE_FUNCTIONS(F) \
-  F(DestroyInstance)                \
-  F(EnumeratePhysicalDevices)       \
-  F(EnumerateDeviceExtensionProperties) \
-  F(GetPhysicalDeviceProperties)    \
-  F(GetPhysicalDeviceProperties2)   \
-  F(GetPhysicalDeviceFeatures2)     \
-  F(GetPhysicalDeviceMemoryProperties) \
+#define HG_VK_INSTANCE_FUNCTIONS(F)         \
+  F(DestroyInstance)                        \
+  F(EnumeratePhysicalDevices)               \
+  F(EnumerateDeviceExtensionProperties)     \
+  F(GetPhysicalDeviceProperties)            \
+  F(GetPhysicalDeviceProperties2)           \
+  F(GetPhysicalDeviceFeatures2)             \
+  F(GetPhysicalDeviceMemoryProperties)      \
   F(GetPhysicalDeviceQueueFamilyProperties) \
-  F(CreateDevice)                   \
+  F(CreateDevice)                           \
   F(GetDeviceProcAddr)
 
 #define HG_VK_DEVICE_FUNCTIONS(F) \
@@ -97,8 +97,8 @@ Status failure(VkResult result, std::string_view what);
 }  // namespace hg::vulkan
 
 // Returns from the enclosing function when a Vulkan call fails.
-#define HG_VK_TRY(call, what)                                                             \
-  do {                                                                                    \
-    const VkResult hg_vk_result_ = (call);                                                \
-    if (hg_vk_result_ != VK_SUCCESS) return ::hg::vulkan::failure(hg_vk_result_, what);   \
+#define HG_VK_TRY(call, what)                                                           \
+  do {                                                                                  \
+    const VkResult hg_vk_result_ = (call);                                              \
+    if (hg_vk_result_ != VK_SUCCESS) return ::hg::vulkan::failure(hg_vk_result_, what); \
   } while (false)

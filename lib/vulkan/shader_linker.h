@@ -11,8 +11,8 @@
 
 namespace hg::vulkan {
 
-// One output from inputs of broadcast shapes. Registers 0, 1, ... are the inputs, then the results of
-// the calls; the last one is stored.
+// One output from inputs of broadcast shapes. Registers 0, 1, ... are the inputs, then the results
+// of the calls; the last one is stored.
 struct ShaderProgram {
   enum class Access : uint8_t { flat, one, strided };
   struct Input {
@@ -20,7 +20,7 @@ struct ShaderProgram {
     Access access = Access::flat;
   };
   struct Call {
-    std::string function;     // of pointwise.comp: "op_add"
+    std::string function;  // of pointwise.comp: "op_add"
     std::vector<int> registers;
     std::vector<int> params;  // numbers of float parameters, behind the registers
   };
@@ -29,7 +29,8 @@ struct ShaderProgram {
   std::vector<Call> calls;
   DType result = f32;
 
-  // The table behind the offsets: count, rank, shape[rank], strides[rank] for each input, parameters.
+  // The table behind the offsets: count, rank, shape[rank], strides[rank] for each input,
+  // parameters.
   int rank = 0;
 };
 

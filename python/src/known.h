@@ -35,8 +35,8 @@ struct Known {
   nb::object tracing_state;                      // of torch.jit.trace
   nb::object dispatch_of_tensors;                // what __torch_dispatch__ of torch.Tensor is
   nb::object requires_grad, is_neg, is_conj, out, current_level;  // names, interned
-  std::array<nb::object, kDTypeCount> dtypes;                     // numpy's; that of bf16 when it is asked for
-  nb::ft_mutex mutex;                                             // of what is found later
+  std::array<nb::object, kDTypeCount> dtypes;  // numpy's; that of bf16 when it is asked for
+  nb::ft_mutex mutex;                          // of what is found later
 };
 Known& known();
 void find_known();  // when the module is imported

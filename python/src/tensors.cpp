@@ -138,11 +138,11 @@ bool wants_gradient(nb::handle tensor) {
          is_true(k.is_grad_enabled());
 }
 
-// Whether torch.func transforms what is computed, torch.jit traces it, or tensors may have tangents.
+// Whether torch.func transforms what is computed, torch.jit traces it, or tensors may have
+// tangents.
 bool is_transformed() {
   const Known& k = known();
-  const nb::object level =
-      nb::steal(PyObject_GetAttr(k.forward_ad.ptr(), k.current_level.ptr()));
+  const nb::object level = nb::steal(PyObject_GetAttr(k.forward_ad.ptr(), k.current_level.ptr()));
   if (!level.is_valid()) throw nb::python_error();
   return PyLong_AsLong(level.ptr()) >= 0 || is_true(k.are_transforms_active()) ||
          !nb::object(k.tracing_state()).is_none();
@@ -163,9 +163,10 @@ const char* follower_of(nb::handle tensor) {
 
 void refuse_followed(nb::handle tensor, const std::string& what) {
   if (const char* follower = follower_of(tensor))
-    raise(PyExc_ValueError, what + " " + follower +
-                                ", which does not pass through here: use hologram.ops, hologram.nn, "
-                                "kernels or hologram.torch.wrap");
+    raise(PyExc_ValueError,
+          what + " " + follower +
+              ", which does not pass through here: use hologram.ops, hologram.nn, "
+              "kernels or hologram.torch.wrap");
 }
 
 // Raises where a class of tensors computes in a way of its own: its memory may be anything.
@@ -173,9 +174,10 @@ void refuse_own_dispatch(nb::handle tensor, const std::string& what) {
   const nb::object type = nb::borrow(tensor.type());
   if (type.ptr() == reinterpret_cast<PyObject*>(known().torch_tensor.load())) return;
   if (nb::object(type.attr("__torch_dispatch__")).is(known().dispatch_of_tensors)) return;
-  raise(PyExc_ValueError, what + " is a " + class_name(tensor) +
-                              ", a class of tensors with operations of its own (__torch_dispatch__), "
-                              "which would be passed over; give a torch.Tensor");
+  raise(PyExc_ValueError,
+        what + " is a " + class_name(tensor) +
+            ", a class of tensors with operations of its own (__torch_dispatch__), "
+            "which would be passed over; give a torch.Tensor");
 }
 
 // Of a tensor, by the name of a method without arguments.

@@ -30,7 +30,8 @@ std::vector<Case> read_cases(const fs::path& folder) {
         fields.emplace_back();
       else
         fields.back().push_back(c);
-    Case& each = cases.emplace_back(Case{fields.at(0), fields.at(1), fields.at(2), fields.at(3), {}, {}});
+    Case& each =
+        cases.emplace_back(Case{fields.at(0), fields.at(1), fields.at(2), fields.at(3), {}, {}});
     for (size_t i = 4; i < fields.size(); ++i)
       if (fields[i].starts_with("="))
         each.constants.push_back(fields[i].substr(1));

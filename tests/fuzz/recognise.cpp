@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer's entry: what hg-convert itself reads of a .pt file, beside libtorch: what the file is (a
-// zip archive's directory, a pickle), the calls of ops in the code of an archive, and why libtorch
-// refused it. A file is recognised, or refused in one line.
+// libFuzzer's entry: what hg-convert itself reads of a .pt file, beside libtorch: what the file is
+// (a zip archive's directory, a pickle), the calls of ops in the code of an archive, and why
+// libtorch refused it. A file is recognised, or refused in one line.
+#include "converter/load/recognise.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,7 +11,6 @@
 
 #include "converter/load/archive_ops.h"
 #include "converter/load/load_failure.h"
-#include "converter/load/recognise.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int file = ::memfd_create("program", MFD_CLOEXEC);
@@ -17,7 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     hg::convert::recognise("/proc/self/fd/" + std::to_string(file), "file");
   } catch (const hg::convert::Failure& failure) {
-    if (!failure.message.starts_with("file ") || failure.message.find('\n') != std::string::npos) std::abort();
+    if (!failure.message.starts_with("file ") || failure.message.find('\n') != std::string::npos)
+      std::abort();
   }
   ::close(file);
   const std::string text(reinterpret_cast<const char*>(data), size);

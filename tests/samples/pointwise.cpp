@@ -16,7 +16,8 @@ std::vector<Sample> pointwise() {
            0,
            to != f16 && to != bf16});
   s.push_back({"cast", {{f32, {0, 2}}}, {{"dtype", i64}}});
-  for (DType from : {f32, f64, f16, bf16}) s.push_back({"to_integer", {{from, {3, 17}, -300, 300}}});
+  for (DType from : {f32, f64, f16, bf16})
+    s.push_back({"to_integer", {{from, {3, 17}, -300, 300}}});
   s.push_back({"to_integer", {{f32, {}, -1e9, 1e9}}});
   s.back().floats = {f32, f64, bf16};  // beyond f16
   s.push_back({"to_integer", {{f64, {0, 2}}}});

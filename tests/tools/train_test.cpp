@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 
 #include "hg/hg.h"
-#include "tests/noise.h"
 #include "hg/npy.h"
+#include "tests/noise.h"
 
 namespace hg::tools {
 namespace {

@@ -256,8 +256,9 @@ class ProgramReader {
       const auto bound = [&](const char* relation, int64_t of) {
         int64_t times = 0;
         if (__builtin_mul_overflow(of, size.times, &times))
-          throw Failure{Exit::unreadable, str_cat(archive_.label(), ": the range of ", size.name,
-                                                  " begins or ends at ", of, " times ", size.times)};
+          throw Failure{Exit::unreadable,
+                        str_cat(archive_.label(), ": the range of ", size.name,
+                                " begins or ends at ", of, " times ", size.times)};
         const Value limit = graph_.constant(times, "int", program_.body);
         graph_.require(graph_.compute(relation, {size.value, limit}, "bool", program_.body),
                        str_cat(size.name, " is out of its range"), program_.body);

@@ -299,10 +299,12 @@ void ExportedGraph::read_node(const Json& node, Scope& scope, ScriptBlock& block
 void ExportedGraph::leave_out(const Json& node, const Refusal& refusal, Scope& scope,
                               ScriptBlock& block) {
   const Json& outputs = node.at("outputs");
-  const std::vector<Value> missing =
-      emit({node.at("target").get<std::string>(), "", {}, {},
-            std::vector<std::string>(outputs.size(), "Tensor")},
-           block);
+  const std::vector<Value> missing = emit({node.at("target").get<std::string>(),
+                                           "",
+                                           {},
+                                           {},
+                                           std::vector<std::string>(outputs.size(), "Tensor")},
+                                          block);
   block.nodes.back().trouble = refusal.reason;
   bind(outputs, missing, scope, block);
 }

@@ -183,8 +183,7 @@ class Parser {
       else
         fail();
     }
-    if (arguments.size() == 1 && name != "Mul" && name != "Max" && name != "Min")
-      fail();
+    if (arguments.size() == 1 && name != "Mul" && name != "Max" && name != "Min") fail();
     return result;
   }
 

@@ -16,9 +16,10 @@ using Json = nlohmann::json;
 
 int64_t number(const Json& size) {
   if (!size.contains("as_int"))
-    throw Refusal{"a constant of the program has a size that is not a number: it is a tensor of the "
-                  "trace, which torch.export took for one of the model's",
-                  ""};
+    throw Refusal{
+        "a constant of the program has a size that is not a number: it is a tensor of the "
+        "trace, which torch.export took for one of the model's",
+        ""};
   return size.at("as_int").get<int64_t>();
 }
 

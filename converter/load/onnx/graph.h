@@ -75,8 +75,8 @@ class GraphReader {
   std::vector<Scope> scopes_;
   std::unordered_map<std::string, const file::FunctionProto*> functions_;
   Roles roles_;
-  int64_t inlined_ = 0;  // bytes of nodes of functions
-  int64_t dense_ = 0;    // bytes of sparse tensors
+  int64_t inlined_ = 0;                                 // bytes of nodes of functions
+  int64_t dense_ = 0;                                   // bytes of sparse tensors
   std::vector<std::pair<ScriptId, int32_t>> matrices_;  // parameters, and places in the program
   std::map<std::string, std::string> symbols_;          // by dim_param
 };
