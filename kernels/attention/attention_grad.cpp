@@ -8,7 +8,8 @@
 #include "kernels/attention/attention_shape.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
-#include "kernels/norm/norm_simd.h"
+#include "kernels/norm/norm_grad_simd.h"
+#include "kernels/norm/softmax_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -19,7 +20,8 @@ constexpr int64_t kQueries = 48;  // of a block
 struct AttentionGrad {
   AttentionShape s;
   const GemmTable* gemm = nullptr;
-  const NormTable* norm = nullptr;
+  const SoftmaxTable* softmax = nullptr;
+  const NormGradTable* grads = nullptr;
   int64_t key_heads = 0, lanes = 1, slot_bytes = 0;
   // Floats of the slot: panels of k^T, v^T, k, of a block of q and of dy, then p and dp.
   int64_t v_at = 0, k_at = 0, q_at = 0, dy_at = 0, p_at = 0, dp_at = 0;
@@ -37,7 +39,8 @@ Status prepare(PrepareContext& c) {
   AttentionGrad g;
   g.s = attention_shape(c);
   g.gemm = &gemm_table();
-  g.norm = &norm_table();
+  g.softmax = &softmax_table();
+  g.grads = &norm_grad_table();
   const AttentionShape& s = g.s;
   g.key_heads = s.lead.count() / s.heads_per_key_head;
   int64_t size = 0;
@@ -88,7 +91,7 @@ void weigh(const AttentionGrad& g, const AttentionMask<float>& mask, bool masked
       seen |= row[j] != -HUGE_VALF;
     }
     if (seen)
-      g.norm->softmax(row, row, keys);
+      g.softmax->softmax(row, row, keys);
     else
       std::fill(row, row + keys, 0.0f);
   }
@@ -130,7 +133,7 @@ void run(const RunContext& c) noexcept {
           double sum, product_sum;
           const float* weights = p + t * s.keys;
           float* ds = dp + t * s.keys;
-          g.norm->grad_sums(ds, weights, nullptr, s.keys, 0, sum, product_sum);
+          g.grads->grad_sums(ds, weights, nullptr, s.keys, 0, sum, product_sum);
           const auto mean = static_cast<float>(product_sum);
           for (int64_t j = 0; j < s.keys; ++j) ds[j] = weights[j] * (ds[j] - mean) * scale;
         }

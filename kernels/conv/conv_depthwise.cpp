@@ -8,11 +8,13 @@
 #include "kernels/conv/conv_depthwise.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_shape.h"
+#include "kernels/conv/padded_rows.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
 #include "lib/table/rows.h"
@@ -32,7 +34,8 @@ constexpr int64_t kMostOutputs = 8;
 struct Depthwise {
   ConvShape s;                                           // of the convolution that is computed
   ConvShape::Spatial x = {1, 1, 1}, x_step = {1, 1, 1};  // size of a plane, places between elements
-  const DepthwiseTable* table = nullptr;
+  const PaddedRowsTable* rows = nullptr;
+  DepthwiseLoop plane = nullptr;
   const GemmTable* gemm = nullptr;
   int64_t phase_width = 0, row_step = 0;  // padded columns of one remainder, and of all
   int64_t tile_y = 1, tiles_y = 1, tile_o = 1, tiles_o = 1;
@@ -58,7 +61,8 @@ Status prepare(PrepareContext& c) {
   Depthwise w;
   w.s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   const ConvShape& s = w.s;
-  w.table = &depthwise_table();
+  w.rows = &padded_rows_table();
+  w.plane = depthwise_loop();
   w.gemm = &gemm_table();
   const int64_t reach_y = (s.kernel[1] - 1) * s.dilation[1];
   const int64_t reach_x = (s.kernel[2] - 1) * s.dilation[2];
@@ -78,7 +82,10 @@ Status prepare(PrepareContext& c) {
   using Spatial = ConvShape::Spatial;
   w.steps_by_two = s.stride == Spatial{1, 2, 2} && s.dilation == Spatial{1, 1, 1} &&
                    s.kernel[1] == s.kernel[2] && (s.kernel[1] == 3 || s.kernel[1] == 5);
-  if (w.steps_by_two) w.phase_width = w.row_step = 2 * (s.out[2] - 1) + s.kernel[2];
+  if (w.steps_by_two) {
+    w.phase_width = w.row_step = 2 * (s.out[2] - 1) + s.kernel[2];
+    std::iota(w.offset, w.offset + s.kernel[2], 0);
+  }
   // Multiples of 4 rows, which the inner loop takes at a time.
   const int64_t fit =
       std::max<int64_t>(4, (kSharedFirstCacheFloats / w.row_step - reach_y) / s.stride[1]);
@@ -119,11 +126,11 @@ void copy_plane(const Depthwise& w, const float* x, int64_t first, int64_t rows,
   to += begin * w.row_step;
   if ((s.stride[2] == 1 || w.steps_by_two) && end > begin) {
     const int64_t columns = std::min(s.in[2], w.row_step - s.padding[2]);
-    return w.table->copy_rows(end - begin, columns, from, s.in[2], to + s.padding[2], w.row_step);
+    return w.rows->copy_rows(end - begin, columns, from, s.in[2], to + s.padding[2], w.row_step);
   }
   for (int64_t row = begin; row < end; ++row, from += s.in[2], to += w.row_step)
-    w.table->pad_row(from, s.in[2], s.padding[2], s.stride[2], w.row_step / w.phase_width,
-                     w.phase_width, to);
+    w.rows->pad_row(from, s.in[2], s.padding[2], s.stride[2], w.row_step / w.phase_width,
+                    w.phase_width, to);
 }
 
 void run(const RunContext& c) noexcept {
@@ -142,7 +149,7 @@ void run(const RunContext& c) noexcept {
     const int64_t o_begin = index % w.tiles_o * w.tile_o;
     const int64_t o_end = std::min(s.o, o_begin + w.tile_o);
     const int64_t rows = std::min(w.tile_y, s.out[1] - first);
-    w.table->clear(w.copies * w.copy_floats, slot);
+    w.rows->clear(w.copies * w.copy_floats, slot);
     // Outputs of one channel share its copy.
     const auto copy_of = [&](int64_t o) {
       return slot + o / s.group_o() % w.copies * w.copy_floats;
@@ -162,21 +169,21 @@ void run(const RunContext& c) noexcept {
         std::reverse_copy(taps, taps + s.kernel_size(), reversed);
         taps = reversed;
       }
-      w.table->plane({.rows = rows,
-                      .columns = s.out[2],
-                      .kernel_y = s.kernel[1],
-                      .kernel_x = s.kernel[2],
-                      .row_stride = s.stride[1],
-                      .row_dilation = s.dilation[1],
-                      .x = copy_of(o),
-                      .x_row = w.row_step,
-                      .steps_by_two = w.steps_by_two,
-                      .offset = w.offset,
-                      .weight = taps,
-                      .bias = bias ? bias[o] : 0.0f,
-                      .residual = residual ? residual + at : nullptr,
-                      .activation = s.activation,
-                      .y = y + at});
+      w.plane({.rows = rows,
+               .columns = s.out[2],
+               .kernel_y = s.kernel[1],
+               .kernel_x = s.kernel[2],
+               .row_stride = s.stride[1],
+               .row_dilation = s.dilation[1],
+               .x = copy_of(o),
+               .x_row = w.row_step,
+               .steps_by_two = w.steps_by_two,
+               .offset = w.offset,
+               .weight = taps,
+               .bias = bias ? bias[o] : 0.0f,
+               .residual = residual ? residual + at : nullptr,
+               .activation = s.activation,
+               .y = y + at});
       if (!is_clamp(s.activation))
         w.gemm->finish(1, rows * s.out[2], {.activation = s.activation}, y + at, 0);
     }

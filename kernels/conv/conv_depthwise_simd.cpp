@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of conv_depthwise.h.
+// The inner loop of conv_depthwise.h.
 #include <algorithm>
 #include <limits>
 
@@ -16,58 +16,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
-
-void clear(int64_t count, float* to) { clear_row(count, to); }
-
-void pad_row(const float* from, int64_t count, int64_t padding, int64_t stride, int64_t remainders,
-             int64_t width, float* to) {
-  if (stride == 1) {
-    const int64_t low = std::min(padding, width);
-    const int64_t high = std::clamp(padding + count, low, width);
-    clear_row(low, to);
-    copy_row(from, high - low, to + low);
-    clear_row(width - high, to + high);
-    return;
-  }
-  // Columns [first, last) of the remainders 0 and 1 are whole in x.
-  int64_t first = 0, last = 0;
-#if HWY_TARGET != HWY_SCALAR
-  if (stride == 2) {
-    first = std::min((padding + 1) / 2, width);
-    last = std::clamp((count + padding) / 2, first, width);
-    if (last - first < kLanes) last = first;
-    const D d;
-    for (int64_t j = first; j < last; j += kLanes) {
-      j = std::min<int64_t>(j, last - kLanes);  // the last vector again, shifted
-      hn::Vec<D> even, odd;
-      hn::LoadInterleaved2(d, from + 2 * j - padding, even, odd);
-      hn::StoreU(even, d, to + j);
-      if (remainders > 1) hn::StoreU(odd, d, to + width + j);
-    }
-  }
-#endif
-  const auto edge = [&](int64_t remainder, int64_t begin, int64_t end) {
-    for (int64_t j = begin; j < end; ++j) {
-      const int64_t at = j * stride + remainder - padding;
-      to[j] = at >= 0 && at < count ? from[at] : 0;
-    }
-  };
-  for (int64_t remainder = 0; remainder < remainders; ++remainder, to += width) {
-    edge(remainder, 0, first);
-    edge(remainder, last, width);
-  }
-}
-
-void copy_rows(int64_t rows, int64_t columns, const float* from, int64_t from_row, float* to,
-               int64_t to_row) {
-  const D d;
-  const int64_t whole = columns / kLanes * kLanes;
-  const int rest = static_cast<int>(columns - whole);
-  for (int64_t i = 0; i < rows; ++i, from += from_row, to += to_row) {
-    for (int64_t j = 0; j < whole; j += kLanes) hn::StoreU(hn::LoadU(d, from + j), d, to + j);
-    if (rest > 0) hn::StoreU(load_part(d, from + whole, rest), d, to + whole);
-  }
-}
 
 // What becomes of sums, read from a plane once: stores to y could change its fields.
 struct Finish {
@@ -107,20 +55,12 @@ HWY_NOINLINE void store_last_sums(const Finish& f, int64_t at, V sum) {
 HWY_INLINE void store_sums(const Finish& f, int64_t row, int64_t column, V sum) {
   const D d;
   const int64_t at = row * f.columns + column;
-  if (at + kLanes > f.end) return store_last_sums(f, at, sum);
+  if (kLanes > 1 && at + kLanes > f.end) return store_last_sums(f, at, sum);
   if (f.residual != nullptr) sum = hn::Add(sum, hn::LoadU(d, f.residual + at));
   hn::StoreU(clamped(f, sum), d, f.y + at);
 }
 
-HWY_INLINE void load_pairs(const float* from, V& even, V& odd) {
-  const D d;
-#if HWY_TARGET == HWY_SCALAR
-  even = hn::LoadU(d, from);
-  odd = hn::LoadU(d, from + 1);
-#else
-  hn::LoadInterleaved2(d, from, even, odd);
-#endif
-}
+#if HWY_TARGET != HWY_SCALAR  // which reads no row at once, and keeps programs small
 
 // kRows rows of y at a time: a row of x that several of them meet is read once.
 template <int kKernel, int kStride, int kRows>
@@ -144,7 +84,7 @@ HWY_INLINE void square_rows(const DepthwisePlane& p, const V* weight, int64_t ro
       } else {
 #pragma GCC unroll 5
         for (int kx = 0; kx < kKernel; kx += 2)
-          load_pairs(x + i * p.x_row + 2 * j + kx, values[kx], values[kx + 1]);
+          hn::LoadInterleaved2(d, x + i * p.x_row + 2 * j + kx, values[kx], values[kx + 1]);
       }
 #pragma GCC unroll 5
       for (int kx = 0; kx < kKernel; ++kx) {
@@ -180,19 +120,21 @@ void square(const DepthwisePlane& p) {
   }
 }
 
+#endif
+
 // kVectors vectors of kRows rows of y at a time, whose sums do not wait for each other.
 template <int kRows, int kVectors>
 HWY_INLINE void any_part(const DepthwisePlane& p, int64_t row, int64_t j) {
   const D d;
   const Finish finish(p);
-  const int64_t step = p.row_stride * p.x_row;
+  const int64_t step = p.row_stride * p.x_row, x_step = kLanes == 1 && p.steps_by_two ? 2 : 1;
   V sums[kRows][kVectors];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) sums[r][v] = hn::Set(d, p.bias);
   const float* weight = p.weight;
-  const float* x = p.x + row * step + j;
+  const float* x = p.x + row * step + j * x_step;
   for (int64_t ky = 0; ky < p.kernel_y; ++ky, x += p.row_dilation * p.x_row)
     for (int64_t kx = 0; kx < p.kernel_x; ++kx) {
       const V factor = hn::Set(d, *weight++);
@@ -201,7 +143,8 @@ HWY_INLINE void any_part(const DepthwisePlane& p, int64_t row, int64_t j) {
       for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v)
-          sums[r][v] = hn::MulAdd(factor, hn::LoadU(d, from + r * step + v * kLanes), sums[r][v]);
+          sums[r][v] =
+              hn::MulAdd(factor, hn::LoadU(d, from + r * step + v * kLanes * x_step), sums[r][v]);
     }
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)
@@ -232,72 +175,16 @@ void any_shape(const DepthwisePlane& p) {
 }
 
 void plane(const DepthwisePlane& p) {
+#if HWY_TARGET != HWY_SCALAR
   if (p.kernel_y == p.kernel_x && p.row_dilation == 1) {
-#if HWY_TARGET != HWY_SCALAR  // which reads no row at once, and keeps programs small
     if (p.kernel_x == 3 && p.row_stride == 1) return square<3, 1>(p);
     if (p.kernel_x == 5 && p.row_stride == 1) return square<5, 1>(p);
-#endif
     if (p.kernel_x == 3 && p.steps_by_two) return square<3, 2>(p);
     if (p.kernel_x == 5 && p.steps_by_two) return square<5, 2>(p);
   }
+#endif
   any_shape(p);
 }
-
-// kKernel elements of one row of the kernel, from kx on: dy is read once for all of them.
-template <int kKernel>
-HWY_INLINE void grad_row(const DepthwiseGrad& p, int64_t ky, int64_t kx) {
-  const D d;
-  const int64_t whole = p.columns / kLanes * kLanes;
-  const int rest = static_cast<int>(p.columns - whole);
-  const auto inside = hn::FirstN(d, static_cast<size_t>(rest));
-  V sums[kKernel];
-#pragma GCC unroll 5
-  for (int k = 0; k < kKernel; ++k) sums[k] = hn::Zero(d);
-  for (int64_t row = 0; row < p.rows; ++row) {
-    const float* x = p.x + (row * p.row_stride + ky * p.row_dilation) * p.x_row;
-    const float* dy = p.dy + row * p.columns;
-    for (int64_t j = 0; j < whole; j += kLanes) {
-      const V g = hn::LoadU(d, dy + j);
-#pragma GCC unroll 5
-      for (int k = 0; k < kKernel; ++k)
-        sums[k] = hn::MulAdd(g, hn::LoadU(d, x + j + p.offset[kx + k]), sums[k]);
-    }
-    if (rest == 0) continue;
-    const V g = load_part(d, dy + whole, rest);
-#pragma GCC unroll 5
-    for (int k = 0; k < kKernel; ++k) {
-      const V met = hn::IfThenElseZero(inside, hn::LoadU(d, x + whole + p.offset[kx + k]));
-      sums[k] = hn::MulAdd(g, met, sums[k]);
-    }
-  }
-#pragma GCC unroll 5
-  for (int k = 0; k < kKernel; ++k)
-    p.sums[ky * p.kernel_x + kx + k] +=
-        static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sums[k])));
-}
-
-void grad_rows(const DepthwiseGrad& p) {
-  for (int64_t ky = 0; ky < p.kernel_y; ++ky) {
-    int64_t kx = 0;
-    for (; p.kernel_x - kx == 5; kx += 5) grad_row<5>(p, ky, kx);
-    for (; p.kernel_x - kx >= 3; kx += 3) grad_row<3>(p, ky, kx);
-    for (; kx < p.kernel_x; ++kx) grad_row<1>(p, ky, kx);
-  }
-}
-
-void grad(const DepthwiseGrad& all) {
-  constexpr int64_t kTerms = 128;  // that one lane adds up: more would lose too much by rounding
-  DepthwiseGrad p = all;
-  const int64_t most = std::max<int64_t>(1, kTerms * kLanes / all.columns);
-  for (int64_t row = 0; row < all.rows; row += most) {
-    p.rows = std::min(most, all.rows - row);
-    p.x = all.x + row * all.row_stride * all.x_row;
-    p.dy = all.dy + row * all.columns;
-    grad_rows(p);
-  }
-}
-
-constexpr DepthwiseTable kTable = {pad_row, clear, copy_rows, plane, grad};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -305,7 +192,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hg::kernels {
 
-const DepthwiseTable& depthwise_table() { return *HG_SIMD_CHOOSE(kTable); }
+DepthwiseLoop depthwise_loop() { return HG_SIMD_CHOOSE(plane); }
 
 }  // namespace hg::kernels
 #endif

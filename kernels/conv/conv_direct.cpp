@@ -7,9 +7,9 @@
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
-#include "kernels/conv/conv_depthwise.h"
 #include "kernels/conv/conv_patches.h"
 #include "kernels/conv/conv_shape.h"
+#include "kernels/conv/padded_rows.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
 #include "lib/table/rows.h"
@@ -28,7 +28,7 @@ constexpr int64_t kSlack = 64;  // elements that the last vectors may read beyon
 struct ConvDirect {
   ConvShape s;
   const GemmTable* table = nullptr;
-  const DepthwiseTable* rows = nullptr;
+  const PaddedRowsTable* rows = nullptr;
   const float* packed = nullptr;  // [groups][pieces][blocks of rows][piece][rows]
   int64_t channels = 1;           // of a piece
   int64_t tile_y = 1, tile_x = 1, tiles_y = 1, tiles_x = 1, tiles_o = 1;
@@ -90,7 +90,7 @@ Status prepare(PrepareContext& c) {
   w.s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   const ConvShape& s = w.s;
   w.table = &gemm_table();
-  w.rows = &depthwise_table();
+  w.rows = &padded_rows_table();
   const int64_t most = std::clamp<int64_t>(kPiece / w.taps(), 1, s.group_c());
   w.channels = ceil_div(s.group_c(), ceil_div(s.group_c(), most));  // in equal parts
   choose_tiles(w, c.threads());

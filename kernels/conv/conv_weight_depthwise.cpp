@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of the weight of a depthwise convolution in f32, 1-D or 2-D. A task has one channel
 // of dy and adds up all images, in order; x is copied as kernels/conv/conv_depthwise.cpp copies it.
+#include "kernels/conv/conv_weight_depthwise.h"
+
 #include <algorithm>
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
-#include "kernels/conv/conv_depthwise.h"
 #include "kernels/conv/conv_shape.h"
+#include "kernels/conv/padded_rows.h"
 #include "kernels/gemm/tiles.h"
 #include "lib/table/rows.h"
 
@@ -18,7 +20,8 @@ constexpr int64_t kMaxKernel = 256;  // columns
 
 struct WeightDepthwise {
   ConvShape s;
-  const DepthwiseTable* table = nullptr;
+  const PaddedRowsTable* rows = nullptr;
+  DepthwiseGradLoop grad = nullptr;
   int64_t phase_width = 0, row_step = 0;  // padded columns of one remainder, and of all
   int64_t tile_y = 1;                     // rows of dy whose x is copied at once
   int64_t offset[kMaxKernel] = {};
@@ -36,7 +39,8 @@ Status prepare(PrepareContext& c) {
   WeightDepthwise w;
   w.s = conv_weight_grad_shape(c.in(0), c.in(1), c.attrs());
   const ConvShape& s = w.s;
-  w.table = &depthwise_table();
+  w.rows = &padded_rows_table();
+  w.grad = depthwise_grad_loop();
   const int64_t reach_y = (s.kernel[1] - 1) * s.dilation[1];
   const int64_t reach_x = (s.kernel[2] - 1) * s.dilation[2];
   w.phase_width = s.out[2] + reach_x / s.stride[2];
@@ -66,7 +70,7 @@ void run(const RunContext& c) noexcept {
   for_tiles(c, s.o, w.lanes, w.slot_bytes, [&](int64_t o, float* slot) {
     double* sums = reinterpret_cast<double*>(slot + w.copy_floats);
     std::fill_n(sums, s.kernel_size(), 0.0);
-    w.table->clear(w.copy_floats, slot);
+    w.rows->clear(w.copy_floats, slot);
     for (int64_t image = 0; image < s.n; ++image) {
       const float* plane = x + (image * s.c + o / s.group_o()) * s.in_size();
       for (int64_t first = 0; first < s.out[1]; first += w.tile_y) {
@@ -76,22 +80,22 @@ void run(const RunContext& c) noexcept {
           const int64_t in_y = first * s.stride[1] - s.padding[1] + row;
           float* to = slot + row * w.row_step;
           if (in_y < 0 || in_y >= s.in[1])
-            w.table->clear(w.row_step, to);
+            w.rows->clear(w.row_step, to);
           else
-            w.table->pad_row(plane + in_y * s.in[2], s.in[2], s.padding[2], s.stride[2],
-                             w.row_step / w.phase_width, w.phase_width, to);
+            w.rows->pad_row(plane + in_y * s.in[2], s.in[2], s.padding[2], s.stride[2],
+                            w.row_step / w.phase_width, w.phase_width, to);
         }
-        w.table->grad({.rows = rows,
-                       .columns = s.out[2],
-                       .kernel_y = s.kernel[1],
-                       .kernel_x = s.kernel[2],
-                       .row_stride = s.stride[1],
-                       .row_dilation = s.dilation[1],
-                       .x = slot,
-                       .x_row = w.row_step,
-                       .offset = w.offset,
-                       .dy = dy + ((image * s.o + o) * s.out[1] + first) * s.out[2],
-                       .sums = sums});
+        w.grad({.rows = rows,
+                .columns = s.out[2],
+                .kernel_y = s.kernel[1],
+                .kernel_x = s.kernel[2],
+                .row_stride = s.stride[1],
+                .row_dilation = s.dilation[1],
+                .x = slot,
+                .x_row = w.row_step,
+                .offset = w.offset,
+                .dy = dy + ((image * s.o + o) * s.out[1] + first) * s.out[2],
+                .sums = sums});
       }
     }
     for (int64_t k = 0; k < s.kernel_size(); ++k)

@@ -8,6 +8,7 @@
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "kernels/norm/norm_simd.h"
+#include "kernels/norm/softmax_simd.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
@@ -47,7 +48,7 @@ Wide<T> largest(const T* x, int64_t count, int64_t stride) {
 // x seen as [outer, count, inner], softmax over the middle.
 struct Lines {
   int64_t outer = 1, count = 1, inner = 1;
-  const NormTable* table = &norm_table();
+  const SoftmaxTable* table = &softmax_table();
 };
 Lines lines_of(const Tensor& x, const KernelAttrs& attrs) {
   Lines l;

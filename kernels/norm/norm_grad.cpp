@@ -6,6 +6,7 @@
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "kernels/norm/norm_grad_simd.h"
 #include "kernels/norm/norm_simd.h"
 #include "lib/table/rows.h"
 
@@ -20,6 +21,7 @@ struct NormGrad {
   int64_t channels = 1, positions = 1;  // batch_norm: x is [rows, channels, positions]
   double eps = 0;
   const NormTable* table = &norm_table();
+  const NormGradTable* grads = &norm_grad_table();
 };
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 || c.out(0).dtype == f64; }
@@ -40,7 +42,7 @@ template <class T>
 void grad_sums(const NormGrad& s, const T* x, const T* dy, const T* weight, int64_t count, T mean,
                double& sum, double& product) {
   if constexpr (std::is_same_v<T, float>)
-    return s.table->grad_sums(x, dy, weight, count, mean, sum, product);
+    return s.grads->grad_sums(x, dy, weight, count, mean, sum, product);
   sum = product = 0;
   for (int64_t i = 0; i < count; ++i) {
     const T g = weight ? dy[i] * weight[i] : dy[i];
@@ -53,7 +55,7 @@ template <class T>
 void grad_line(const NormGrad& s, const T* x, const T* dy, const T* weight, T* dx, int64_t count,
                T mean, T g_mean, T a, T b) {
   if constexpr (std::is_same_v<T, float>)
-    return s.table->grad_line(x, dy, weight, dx, count, mean, g_mean, a, b);
+    return s.grads->grad_line(x, dy, weight, dx, count, mean, g_mean, a, b);
   for (int64_t i = 0; i < count; ++i) {
     const T g = weight ? dy[i] * weight[i] : dy[i];
     dx[i] = ((g - g_mean) + (x[i] - mean) * b) * a;
@@ -64,7 +66,7 @@ template <class T>
 void grad_affine(const NormGrad& s, const T* x, const T* dy, int64_t count, T mean, T scale,
                  T* dweight, T* dbias) {
   if constexpr (std::is_same_v<T, float>)
-    return s.table->grad_affine(x, dy, count, mean, scale, dweight, dbias);
+    return s.grads->grad_affine(x, dy, count, mean, scale, dweight, dbias);
   for (int64_t i = 0; i < count; ++i) {
     dweight[i] += dy[i] * ((x[i] - mean) * scale);
     dbias[i] += dy[i];

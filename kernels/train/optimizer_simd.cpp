@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of optimizer steps, for each instruction set: plain loops that the compiler turns into
 // vectors of the set, but for square roots, which it would guard for errno.
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/train/optimizer_simd.cpp"
-// clang-format off: the order matters
 #include "kernels/train/optimizer_simd.h"
 
+#include <cmath>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/train/optimizer_simd.cpp"
+// clang-format off
+#include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/simd/quotient-inl.h"
-#include "kernels/simd/simd.h"
 // clang-format on
-#include <cmath>
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of softmax in f32, over contiguous elements. x and y may be the same memory.
+#pragma once
+
+#include <cstdint>
+
+namespace hg::kernels {
+
+struct SoftmaxTable {
+  void (*softmax)(const float* x, float* y, int64_t count);
+  void (*log_softmax)(const float* x, float* y, int64_t count);
+  // Softmax, or its log, of columns that lie side by side, whose elements are `stride` apart;
+  // count > 0.
+  void (*softmax_columns)(bool log, const float* x, float* y, int64_t count, int64_t stride,
+                          int64_t columns);
+};
+const SoftmaxTable& softmax_table();  // of the chosen instruction set
+
+}  // namespace hg::kernels
