@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "hg/hg.h"
-#include "kernels/simd/simd.h"
+#include "lib/platform/instruction_set.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 
@@ -71,9 +71,8 @@ void run_case(uint64_t seed) {
 }
 
 TEST(FftRandom, LinesAreTheSameAloneAndAsTheSum) {
-  for (const kernels::Isa isa :
-       {kernels::Isa::baseline, kernels::Isa::sse4, kernels::Isa::avx2, kernels::Isa::avx512}) {
-    kernels::limit_isa(isa);
+  for (const Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
+    limit_isa(isa);
     test::for_cases(40, [](uint64_t i) { run_case(i + 500); });
   }
 }

@@ -41,7 +41,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
      {"lib/graph", "lib/device", "lib/vulkan", "kernels/attention", "kernels/conv",
       "kernels/gemm"}},
     {"kernels", {"lib/table"}},
-    {"kernels/simd", {}},
+    {"kernels/simd", {"lib/platform"}},
     {"kernels/reference", {"kernels/pointwise"}},
 };
 // Rooms of kernels/ besides these may include kernels/, kernels/simd, lib/platform, lib/parallel,

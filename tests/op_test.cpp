@@ -13,7 +13,7 @@
 
 #include "hg/hg.h"
 #include "kernels/reference/reference.h"
-#include "kernels/simd/simd.h"
+#include "lib/platform/instruction_set.h"
 #include "tests/elements.h"
 #include "tests/op_checks.h"
 
@@ -57,8 +57,8 @@ SessionOptions on_device() {
 
 // Kernels prepared while this lives use no better instruction set.
 struct LimitedIsa {
-  explicit LimitedIsa(kernels::Isa isa) { kernels::limit_isa(isa); }
-  ~LimitedIsa() { kernels::limit_isa(kernels::Isa::avx512); }
+  explicit LimitedIsa(Isa isa) { limit_isa(isa); }
+  ~LimitedIsa() { limit_isa(Isa::avx512); }
 };
 
 void check_dtype(const Sample& sample, DType floats) {
@@ -111,8 +111,7 @@ void check_dtype(const Sample& sample, DType floats) {
   }
 
   // Every variant, with every instruction set that this processor has; 16-bit kernels share theirs.
-  using kernels::Isa;
-  const Isa best = kernels::chosen_isa();
+  const Isa best = chosen_isa();
   for (Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
     if (isa > best || (isa < best && (best_isa_only || (floats != f32 && floats != f16)))) continue;
     const LimitedIsa limited(isa);

@@ -10,7 +10,7 @@
 
 #include "hg/hg.h"
 #include "hg/pointwise_program.h"
-#include "kernels/simd/simd.h"
+#include "lib/platform/instruction_set.h"
 #include "tests/compiled.h"
 
 namespace hg {
@@ -261,8 +261,7 @@ std::optional<Model> model_of(const Reduced& r, DType dtype, bool joined) {
 }
 
 TEST(Programs, ReduceToTheSameBits) {
-  using kernels::Isa;
-  const Isa best = kernels::chosen_isa();
+  const Isa best = chosen_isa();
   for (const Reduced& r : reduced_programs())
     for (const DType dtype : {f32, f64, f16, bf16, i64, i32, u8}) {
       const std::optional<Model> by_ops = model_of(r, dtype, false);
@@ -280,13 +279,13 @@ TEST(Programs, ReduceToTheSameBits) {
       };
       for (const Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
         if (isa > best || (isa < best && dtype != f32 && dtype != f16)) continue;
-        kernels::limit_isa(isa);
+        limit_isa(isa);
         const std::string plain = bytes(*by_ops, 1);
         for (const int threads : {1, 2})
           EXPECT_EQ(bytes(*joined, threads), plain)
               << str_cat(name_of(dtype), " ", r.program, " of ", r.shapes[0], " and ", r.shapes[1],
                          ", ", threads, " threads, isa ", static_cast<int64_t>(isa));
-        kernels::limit_isa(Isa::avx512);
+        limit_isa(Isa::avx512);
       }
     }
 }

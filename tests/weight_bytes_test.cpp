@@ -9,14 +9,12 @@
 
 #include "hg/hg.h"
 #include "kernels/gemm/gemv_simd.h"
-#include "kernels/simd/simd.h"
+#include "lib/platform/instruction_set.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 
 namespace hg::test {
 namespace {
-
-using kernels::Isa;
 
 constexpr int64_t kMostInCache = 98304;  // elements, of weights that stay as they are
 
@@ -108,11 +106,11 @@ void Case::run() {
   x_ = filled({m, k});
   w_ = weights(transposed_ ? Sizes{n, k} : Sizes{k, n});
   bias_ = filled({n});
-  kernels::limit_isa(static_cast<Isa>(below(4)));
+  limit_isa(static_cast<Isa>(below(4)));
   const bool has_bytes = kernels::gemv_table().dots_bytes != nullptr;
   int64_t packed = 0, none = 0;
   const std::vector<float> y = product(true, packed), expected = product(false, none);
-  kernels::limit_isa(Isa::avx512);
+  limit_isa(Isa::avx512);
   EXPECT_EQ(none, 0);
   if (m <= 64 && fits_ && has_bytes) {
     EXPECT_LT(packed, 2 * n * k);

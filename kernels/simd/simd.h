@@ -21,7 +21,7 @@
 // Only Highway's headers are used: nothing is linked and nothing runs before main.
 #pragma once
 
-#include <cstdint>
+#include "lib/platform/instruction_set.h"
 
 // Those that HG_SIMD_TARGETS leaves out.
 #if defined(HG_WITHOUT_SSE4)
@@ -45,38 +45,18 @@
    HG_DISABLED_AVX2 | HG_DISABLED_AVX512)
 #include "hwy/detect_targets.h"
 
-namespace hg::kernels {
-
-// In order of preference, worst first.
-enum class Isa : uint8_t {
-  baseline,  // what the compiler may assume: NEON on Arm, plain code on x86
-  sse4,      // 4.2
-  avx2,      // with FMA, BMI2 and F16C
-  avx512,    // F, BW, CD, DQ, VL
-};
-
-// The best set that this processor has, unless limit_isa() says less.
-Isa chosen_isa();
-// For tests: tables chosen from now on use no better set. Safe from any thread.
-void limit_isa(Isa isa);
-
-}  // namespace hg::kernels
-
 #if HWY_TARGETS & HWY_AVX3
-#define HG_SIMD_AVX512(symbol) \
-  ::hg::kernels::chosen_isa() >= ::hg::kernels::Isa::avx512 ? &N_AVX3::symbol:
+#define HG_SIMD_AVX512(symbol) ::hg::chosen_isa() >= ::hg::Isa::avx512 ? &N_AVX3::symbol:
 #else
 #define HG_SIMD_AVX512(symbol)
 #endif
 #if HWY_TARGETS & HWY_AVX2
-#define HG_SIMD_AVX2(symbol) \
-  ::hg::kernels::chosen_isa() >= ::hg::kernels::Isa::avx2 ? &N_AVX2::symbol:
+#define HG_SIMD_AVX2(symbol) ::hg::chosen_isa() >= ::hg::Isa::avx2 ? &N_AVX2::symbol:
 #else
 #define HG_SIMD_AVX2(symbol)
 #endif
 #if HWY_TARGETS & HWY_SSE4
-#define HG_SIMD_SSE4(symbol) \
-  ::hg::kernels::chosen_isa() >= ::hg::kernels::Isa::sse4 ? &N_SSE4::symbol:
+#define HG_SIMD_SSE4(symbol) ::hg::chosen_isa() >= ::hg::Isa::sse4 ? &N_SSE4::symbol:
 #else
 #define HG_SIMD_SSE4(symbol)
 #endif

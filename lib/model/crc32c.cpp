@@ -7,6 +7,8 @@
 #include <array>
 #include <cstring>
 
+#include "lib/platform/instruction_set.h"
+
 #if defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
 #endif
@@ -72,7 +74,7 @@ constexpr uint32_t kOneLane = power(kLane), kTwoLanes = power(2 * kLane);
 
 #if defined(__x86_64__)
 #define HG_CRC_TARGET __attribute__((target("sse4.2")))
-bool has_instruction() { return __builtin_cpu_supports("sse4.2"); }
+bool has_instruction() { return processor_isa() >= Isa::sse4; }
 HG_CRC_TARGET inline uint32_t step(uint32_t crc, uint64_t word) {
   return static_cast<uint32_t>(__builtin_ia32_crc32di(crc, word));
 }

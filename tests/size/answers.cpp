@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hg/hg.h"
-#include "kernels/simd/simd.h"
+#include "lib/platform/instruction_set.h"
 
 namespace {
 
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: answers MODEL.hgm [SIZE...]\n");
     return 1;
   }
-  hg::kernels::limit_isa(hg::kernels::Isa::avx2);
+  hg::limit_isa(hg::Isa::avx2);
   const hg::Status status = print(argc, argv);
   if (status.ok()) return 0;
   std::fprintf(stderr, "answers: %s\n", std::string(status.message()).c_str());
