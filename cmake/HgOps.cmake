@@ -6,6 +6,8 @@ set(HG_OPS "" CACHE STRING "Models (.hgm) whose ops alone the library holds; emp
 
 # hg_chosen_ops(TARGET): defines HG_CHOSEN for TARGET and writes hg_chosen.h (lib/table/holds.h).
 function(hg_chosen_ops target)
+  set(sets plain ${HG_SIMD_TARGETS})
+  list(JOIN sets | sets)
   set(names "")
   set(ops "")
   set(kernels "")
@@ -35,8 +37,10 @@ function(hg_chosen_ops target)
     string(REGEX MATCHALL "\nop [a-z0-9_]+" found "${needs}")
     list(TRANSFORM found REPLACE "\nop (.*)" "\"\\1\"")
     list(APPEND ops ${found})
-    string(REGEX MATCHALL "\nkernel [a-z0-9_]+ [a-z0-9_]+" found "${needs}")
-    list(TRANSFORM found REPLACE "\nkernel (.*) (.*)" "ChosenKernel{\"\\1\", \"\\2\"}")
+    # Those that plans take with an instruction set that the library has.
+    string(REGEX MATCHALL "\nkernel [a-z0-9_]+ [a-z0-9_]+[a-z0-9 ]*" found "${needs}")
+    list(FILTER found INCLUDE REGEX " (${sets})( |$)")
+    list(TRANSFORM found REPLACE "\nkernel ([a-z0-9_]+) ([a-z0-9_]+).*" "ChosenKernel{\"\\1\", \"\\2\"}")
     list(APPEND kernels ${found})
     string(REGEX MATCHALL "\ndtype [a-z0-9]+" found "${needs}")
     list(TRANSFORM found REPLACE "\ndtype (.*)" "DType::\\1")

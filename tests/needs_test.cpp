@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
 #include "hg/hg.h"
 #include "hg/library.h"
+#include "lib/platform/instruction_set.h"
 #include "tests/small_model.h"
 
 namespace hg {
@@ -40,9 +42,10 @@ TEST_F(NeedsTest, HoldOpsOfTheFileOfPassesAndOfPlans) {
   EXPECT_FALSE(found->ops.contains("conv"));
   EXPECT_EQ(found->dtypes, std::set<DType>{f32});
   bool has_product = false;
-  for (const auto& [op, kernel] : found->kernels) {
-    EXPECT_TRUE(found->ops.contains(op)) << op;
-    has_product |= op == "linear";
+  for (const auto& [kernel, sets] : found->kernels) {
+    EXPECT_TRUE(found->ops.contains(kernel.first)) << kernel.first;
+    EXPECT_FALSE(sets.empty()) << kernel.second;
+    has_product |= kernel.first == "linear";
   }
   EXPECT_TRUE(has_product);
 }
@@ -61,6 +64,29 @@ TEST_F(NeedsTest, HoldEveryOpOfTheCompiledGraph) {
   }
 }
 
+// The tiles of AVX2 and AVX-512 are wider than a row of this image, those of the others are not.
+TEST_F(NeedsTest, SayWhichInstructionSetsTakeAKernel) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 8, 4, 4});
+  const Value w = g.buffer("w", *TensorData::allocate(f32, {16, 8, 3, 3}));
+  g.output("y", g.call("conv", {x, w}, {{"padding", std::vector<Dim>{1, 1}}}));
+  const Result<Needs> found = needs(*Model::from_graph(std::move(g)));
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  std::set<std::string> sets, wide;
+  for (const Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
+    if (isa > processor_isa()) continue;
+    sets.emplace(name_of(isa));
+    if (isa >= Isa::avx2) wide.emplace(name_of(isa));
+  }
+  const auto columns = found->kernels.find({"conv", "columns"});
+  EXPECT_EQ(columns == found->kernels.end() ? std::set<std::string>() : columns->second, wide);
+  std::set<std::string> all;
+  for (const auto& [kernel, taken] : found->kernels)
+    if (kernel.first == "conv") all.insert(taken.begin(), taken.end());
+  EXPECT_EQ(all, sets);
+  EXPECT_EQ(chosen_isa(), processor_isa());
+}
+
 TEST_F(NeedsTest, HoldWhatTypesAndConstantsAreMadeOf) {
   Graph g;
   const Value x = g.input("x", f64, {"n", 4});
@@ -71,6 +97,18 @@ TEST_F(NeedsTest, HoldWhatTypesAndConstantsAreMadeOf) {
   ASSERT_TRUE(found.ok()) << found.status().message();
   for (const char* op : {"exp", "mul", "cast"}) EXPECT_TRUE(found->ops.contains(op)) << op;
   EXPECT_EQ(found->dtypes, (std::set<DType>{f64, i32}));
+}
+
+// A library for some models keeps these kernels: on a processor with other instruction sets, or at
+// other sizes, it answers by them. It has no gradients.
+TEST_F(NeedsTest, OfEachOpOneKernelTakesEverything) {
+  for (const Op* op : Registry::built_in().ops()) {
+    const auto kernels = Registry::built_in().kernels(op->name(), Device::cpu);
+    if (kernels.empty() || op->name().ends_with("_grad")) continue;
+    EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [](const KernelDef* kernel) {
+      return kernel->accepts == nullptr;
+    })) << op->name();
+  }
 }
 
 TEST_F(NeedsTest, OfALibraryAreThoseOfAllFunctions) {

@@ -137,8 +137,11 @@ Outcome show_needs(const InfoJob& job) {
   for (const DType dtype : needs->dtypes)
     std::printf("dtype %s\n", std::string(name_of(dtype)).c_str());
   for (const std::string& op : needs->ops) std::printf("op %s\n", op.c_str());
-  for (const auto& [op, kernel] : needs->kernels)
-    std::printf("kernel %s %s\n", op.c_str(), kernel.c_str());
+  for (const auto& [kernel, sets] : needs->kernels) {
+    std::printf("kernel %s %s", kernel.first.c_str(), kernel.second.c_str());
+    for (const std::string& set : sets) std::printf(" %s", set.c_str());
+    std::printf("\n");
+  }
   return {};
 }
 

@@ -18,7 +18,10 @@ class RegistryWatch {
   RegistryWatch(const RegistryWatch&) = delete;
   RegistryWatch& operator=(const RegistryWatch&) = delete;
   const std::set<std::string>& ops() const { return ops_; }
-  const std::set<std::pair<std::string, std::string>>& kernels() const { return kernels_; }
+  // Those since the last call.
+  std::set<std::pair<std::string, std::string>> take_kernels() {
+    return std::exchange(kernels_, {});
+  }
 
   static void note_op(std::string_view name);
   static void note_kernel(std::string_view op, std::string_view kernel);

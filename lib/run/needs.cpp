@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Needs are noted while the model is loaded, compiled with and without each pass, and planned.
+// Needs are noted while the model is loaded, compiled with and without each pass, and planned, as
+// on processors of each instruction set.
 #include "hg/needs.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
 #include "lib/graph/registry_watch.h"
+#include "lib/platform/instruction_set.h"
 
 namespace hg {
 namespace {
@@ -48,8 +50,7 @@ Status plan(Session& session, const Model& model, const SymbolSizes& dims) {
   return any ? Status() : last;
 }
 
-Status add_needs(const Model& model, const SymbolSizes& dims, Needs& needs) {
-  collect_dtypes(model.graph(), needs.dtypes);
+Status add_plans(const Model& model, const SymbolSizes& dims, Needs& needs) {
   for (const int threads : {1, 2, 8}) {
     HG_TRY_ASSIGN(Session session, compiled(model, threads, {}, needs));
     HG_TRY(plan(session, model, dims));
@@ -61,6 +62,29 @@ Status add_needs(const Model& model, const SymbolSizes& dims, Needs& needs) {
     if (passes[i].required) continue;
     later.emplace_back(passes[i].name);
     HG_TRY(compiled(model, 1, later, needs).status());
+  }
+  return {};
+}
+
+std::vector<Isa> sets_of_processor() {
+  std::vector<Isa> sets;
+  for (const Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512})
+    if (isa <= processor_isa()) sets.push_back(isa);
+  return sets;
+}
+
+// While it lives, the processor has no better set.
+struct LimitedIsa {
+  explicit LimitedIsa(Isa isa) { limit_isa(isa); }
+  ~LimitedIsa() { limit_isa(Isa::avx512); }
+};
+
+Status add_needs(const Model& model, const SymbolSizes& dims, RegistryWatch& watch, Needs& needs) {
+  collect_dtypes(model.graph(), needs.dtypes);
+  for (const Isa isa : sets_of_processor()) {
+    const LimitedIsa limited(isa);
+    HG_TRY(add_plans(model, dims, needs));
+    for (const auto& kernel : watch.take_kernels()) needs.kernels[kernel].emplace(name_of(isa));
   }
   return {};
 }
@@ -84,7 +108,9 @@ void add_kernels(const Registry& registry, bool all, Needs& needs) {
     const bool is_mixed = std::any_of(kernels.begin(), kernels.end(), in_programs) &&
                           !std::all_of(kernels.begin(), kernels.end(), in_programs);
     if (!all && !is_mixed && std::any_of(kernels.begin(), kernels.end(), is_taken)) continue;
-    for (const KernelDef* kernel : kernels) needs.kernels.emplace(op, kernel->name);
+    for (const KernelDef* kernel : kernels)
+      for (const Isa isa : sets_of_processor())
+        needs.kernels[{op, std::string(kernel->name)}].emplace(name_of(isa));
   }
 }
 
@@ -94,23 +120,22 @@ Result<Needs> needs_of(const std::string& path, const SymbolSizes& dims) {
   return or_no_memory([&]() -> Result<Needs> {
     Needs needs;
     const Registry& all = Registry::built_in();  // made before names are noted
-    const RegistryWatch watch;
+    RegistryWatch watch;
     const Result<Model> model = Model::load(path);
     const Result<Library> library =
         model.status().code() == Code::unsupported ? Library::load(path) : model.status();
     if (!model.ok() && !library.ok()) return model.status();
     bool late = model.ok() && plans_late(model->graph());
-    if (model.ok()) HG_TRY(add_needs(*model, dims, needs));
+    if (model.ok()) HG_TRY(add_needs(*model, dims, watch, needs));
     if (library.ok())
       for (const std::string& name : library->functions()) {
         HG_TRY_ASSIGN(const Model function, library->function(name));
-        HG_TRY(add_needs(function, dims, needs));
+        HG_TRY(add_needs(function, dims, watch, needs));
         late |= plans_late(function.graph());
       }
     for (const std::string& name : watch.ops())
       if (all.find(name) != nullptr) needs.ops.insert(name);
     needs.ops.insert("contiguous");  // of inputs that a caller gives with strides
-    needs.kernels = watch.kernels();
     add_kernels(all, late, needs);
     return needs;
   });
