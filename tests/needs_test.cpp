@@ -87,6 +87,16 @@ TEST_F(NeedsTest, SayWhichInstructionSetsTakeAKernel) {
   EXPECT_EQ(chosen_isa(), processor_isa());
 }
 
+// Linear and conv may have it without a node of its op.
+TEST_F(NeedsTest, HoldTheOpOfAFusedActivation) {
+  Graph g;
+  const Value w = g.buffer("w", *TensorData::allocate(f32, {3, 4}));
+  g.output("y", g.call("linear", {g.input("x", f32, {"n", 4}), w}, {{"activation", "gelu_tanh"}}));
+  const Result<Needs> found = needs(*Model::from_graph(std::move(g)));
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_TRUE(found->ops.contains("gelu"));
+}
+
 TEST_F(NeedsTest, HoldWhatTypesAndConstantsAreMadeOf) {
   Graph g;
   const Value x = g.input("x", f64, {"n", 4});

@@ -10,6 +10,7 @@
 #include "kernels/blocking.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
+#include "lib/table/holds.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm/gemm_simd.cpp"
@@ -182,17 +183,30 @@ template <class Source, int kVectors, bool kWhole>
 constexpr auto kBlocks =
     functions_of<Source, kVectors, kWhole>(std::make_integer_sequence<int, kMr>());
 
+template <class Source, int kVectors>
+HWY_INLINE const BlockFunction<Source>* blocks_of(bool whole) {
+  if constexpr (kLanes > 1)
+    if (!whole) return kBlocks<Source, kVectors, false>.data();
+  return kBlocks<Source, kVectors, true>.data();
+}
 template <class Source>
 HWY_INLINE const BlockFunction<Source>* blocks_for(int vectors, const int* valid) {
-  if (vectors == 1)
-    return valid[0] == kLanes ? kBlocks<Source, 1, true>.data() : kBlocks<Source, 1, false>.data();
-  return valid[0] == kLanes && valid[1] == kLanes ? kBlocks<Source, 2, true>.data()
-                                                  : kBlocks<Source, 2, false>.data();
+  return vectors == 1 ? blocks_of<Source, 1>(valid[0] == kLanes)
+                      : blocks_of<Source, 2>(valid[0] == kLanes && valid[1] == kLanes);
+}
+
+// A pointer of which the compiler knows nothing, so that it makes no loop of its own for where it
+// is null: beside what takes long that costs no time, and a program is smaller.
+HWY_INLINE const float* opaque(const float* p) {
+  asm volatile("" : "+r"(p));
+  return p;
 }
 
 template <Activation kActivation>
-void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row) {
+HWY_NOINLINE void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y,
+                              int64_t y_row) {
   const D d;
+  const auto term = [](const float* p) { return is_clamp(kActivation) ? p : opaque(p); };
   for (int64_t i = 0; i < rows; ++i) {
     float* row = y + i * y_row;
     const float* residual = e.residual ? e.residual + i * y_row : nullptr;
@@ -200,18 +214,18 @@ void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y, int
     int64_t j = 0;
     for (; j + kLanes <= columns; j += kLanes) {
       V x = hn::LoadU(d, row + j);
-      if (e.row_bias) x = hn::Add(x, row_bias);
-      if (e.column_bias) x = hn::Add(x, hn::LoadU(d, e.column_bias + j));
-      if (residual) x = hn::Add(x, hn::LoadU(d, residual + j));
+      if (term(e.row_bias)) x = hn::Add(x, row_bias);
+      if (const float* bias = term(e.column_bias)) x = hn::Add(x, hn::LoadU(d, bias + j));
+      if (const float* more = term(residual)) x = hn::Add(x, hn::LoadU(d, more + j));
       hn::StoreU(Activated<kActivation>()(x), d, row + j);
     }
     if (j == columns) continue;
     HWY_ALIGN float edge[kLanes] = {};
     for (int64_t t = j; t < columns; ++t) {
       float x = row[t];
-      if (e.row_bias) x += e.row_bias[i];
-      if (e.column_bias) x += e.column_bias[t];
-      if (residual) x += residual[t];
+      if (term(e.row_bias)) x += e.row_bias[i];
+      if (term(e.column_bias)) x += e.column_bias[t];
+      if (term(residual)) x += residual[t];
       edge[t - j] = x;
     }
     hn::Store(Activated<kActivation>()(hn::Load(d, edge)), d, edge);
@@ -220,10 +234,16 @@ void finish_with(int64_t rows, int64_t columns, const Epilogue& e, float* y, int
 }
 
 using Finish = void (*)(int64_t rows, int64_t columns, const Epilogue& e, float* y, int64_t y_row);
-
+template <Activation kActivation>
+constexpr Finish finish_of() {
+  if constexpr (holds(kActivation))
+    return finish_with<kActivation>;
+  else
+    return nullptr;
+}
 template <int... kIndex>
 constexpr std::array<Finish, sizeof...(kIndex)> finishes(std::integer_sequence<int, kIndex...>) {
-  return {finish_with<static_cast<Activation>(kIndex)>...};
+  return {finish_of<static_cast<Activation>(kIndex)>()...};
 }
 constexpr auto kFinish = finishes(std::make_integer_sequence<int, kActivationCount>());
 
@@ -250,9 +270,16 @@ void activate_rows(int rows, int vectors, float* y, int64_t y_row) {
       hn::StoreU(Activated<kActivation>()(hn::LoadU(d, y + v * kLanes)), d, y + v * kLanes);
 }
 using Activate = void (*)(int rows, int vectors, float* y, int64_t y_row);
+template <Activation kActivation>
+constexpr Activate activate_of() {
+  if constexpr (holds(kActivation) && !is_clamp(kActivation))
+    return activate_rows<kActivation>;
+  else
+    return nullptr;
+}
 template <int... kIndex>
 constexpr std::array<Activate, sizeof...(kIndex)> activates(std::integer_sequence<int, kIndex...>) {
-  return {activate_rows<static_cast<Activation>(kIndex)>...};
+  return {activate_of<static_cast<Activation>(kIndex)>()...};
 }
 constexpr auto kActivate = activates(std::make_integer_sequence<int, kActivationCount>());
 

@@ -8,11 +8,12 @@
 #include <string_view>
 
 #include "hg/activation.h"
+#include "lib/table/holds.h"
 
 namespace hg::kernels {
 
 // What kernels apply to the sums themselves; the others go over the elements once more.
-inline bool is_clamp(Activation a) {
+constexpr bool is_clamp(Activation a) {
   return a == Activation::none || a == Activation::relu || a == Activation::relu6;
 }
 
@@ -65,9 +66,10 @@ T gelu_tanh(T x) {
 template <class T>
 T activate(Activation activation, T x) {
   switch (activation) {
-#define HG_ACTIVATION(number, name, op, attrs) \
-  case Activation::name:                       \
-    return activations::name(x);
+#define HG_ACTIVATION(number, name, op, attrs)                          \
+  case Activation::name:                                                \
+    if constexpr (holds(Activation::name)) return activations::name(x); \
+    break;
 #include "hg/activations.inc"
   }
   return x;

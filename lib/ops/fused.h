@@ -4,18 +4,24 @@
 
 #include "hg/op.h"
 #include "lib/graph/activation.h"
+#include "lib/graph/lacks.h"
+#include "lib/graph/registry_watch.h"
 
 namespace hg::ops {
 
 inline Status check_activation(const InferContext& c) {
   const std::string& name = c.attrs().string("activation");
-  if (!activation_named(name)) {
+  const std::optional<Activation> activation = activation_named(name);
+  if (!activation) {
     std::string known;
     for (const std::string_view one : kActivationNames) known += str_cat(" ", one);
     return c.fail("activation is '", name, "', known are", known);
   }
-  if (name != "none" && !is_float(c.in(0).dtype))
+  if (activation == Activation::none) return {};
+  if (!is_float(c.in(0).dtype))
     return c.fail("activation '", name, "' needs a float tensor, x is ", c.in(0).dtype);
+  RegistryWatch::note_op(op_of(*activation));
+  if (!holds(*activation)) return lacks(str_cat("the activation ", name));
   return {};
 }
 

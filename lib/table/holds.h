@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "hg/activation.h"
 #include "hg/tensor.h"
 
 namespace hg {
@@ -50,5 +51,18 @@ constexpr bool holds_kernel(std::string_view, std::string_view) { return true; }
 constexpr bool holds(DType) { return true; }
 
 #endif
+
+// The op that computes the same as an activation; empty for none.
+constexpr std::string_view op_of(Activation activation) {
+  constexpr std::string_view kOps[] = {
+#define HG_ACTIVATION(number, name, op, attrs) #op,
+#include "hg/activations.inc"
+  };
+  return kOps[static_cast<size_t>(activation)];
+}
+// Linear and conv apply those whose ops are held.
+constexpr bool holds(Activation activation) {
+  return activation == Activation::none || holds_op(op_of(activation));
+}
 
 }  // namespace hg
