@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "lib/graph/disjoint_sets.h"
+#include "lib/plan/sort_falling.h"
 
 namespace hg {
 namespace {
@@ -119,11 +120,9 @@ bool gains(double longest, double apart) {
 
 // Gives each of the costs, largest first, to the bin that has least; by cost, the bin.
 std::vector<int> fill_bins(std::span<const double> costs, int bins, double& fullest) {
-  std::vector<int> order(costs.size()), bin_of(costs.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return costs[a] > costs[b]; });
+  std::vector<int> bin_of(costs.size());
   std::vector<double> sums(bins, 0);
-  for (const int i : order) {
+  for (const int i : falling(costs)) {
     const auto least = std::min_element(sums.begin(), sums.end());
     *least += costs[i];
     bin_of[i] = static_cast<int>(least - sums.begin());
@@ -200,12 +199,10 @@ Branches branches_of(int begin, int end, int threads, std::span<const double> us
     for (const int32_t step : lane) sums.back() += us[step];
   }
   const std::vector<int> thread_of = fill_bins(sums, threads, fullest);
-  std::vector<size_t> order(branches.lanes.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return thread_of[a] < thread_of[b]; });
+  std::vector<double> threads_first;
+  for (const int thread : thread_of) threads_first.push_back(-thread);
   std::vector<std::vector<int32_t>> lanes;
-  for (const size_t i : order) lanes.push_back(std::move(branches.lanes[i]));
+  for (const int i : falling(threads_first)) lanes.push_back(std::move(branches.lanes[i]));
   branches.lanes = std::move(lanes);
   return branches;
 }

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
+
+#include "lib/plan/sort_falling.h"
 
 namespace hg {
 namespace {
@@ -123,29 +124,28 @@ void improve(std::span<const Lifetime> blocks, std::vector<int> order, Arena& be
 
 Arena plan_memory(std::span<const Lifetime> blocks) {
   const int64_t lower_bound = live_bytes_bound(blocks);
-  const auto size = [&](int i) { return blocks[i].bytes; };
-  const auto span = [&](int i) { return int64_t{blocks[i].last} - blocks[i].first; };
+  std::vector<double> sizes, spans, areas, starts;  // areas in the plane of steps and bytes
+  for (const Lifetime& block : blocks) {
+    sizes.push_back(static_cast<double>(block.bytes));
+    spans.push_back(static_cast<double>(block.last) - static_cast<double>(block.first));
+    areas.push_back(sizes.back() * (spans.back() + 1));
+    starts.push_back(-static_cast<double>(block.first));
+  }
   std::vector<std::vector<int>> orders;
   Arena best;
   best.bytes = std::numeric_limits<int64_t>::max();
-  const auto attempt = [&](auto before) {
-    std::vector<int>& order = orders.emplace_back(blocks.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), before);
+  const auto attempt = [&](std::vector<int> first_order) {
+    const std::vector<int>& order = orders.emplace_back(std::move(first_order));
     for (const Fit fit : {Fit::best, Fit::first}) {
       if (best.bytes == lower_bound) return;
       Arena arena = place(blocks, order, fit);
       if (arena.bytes < best.bytes) best = std::move(arena);
     }
   };
-  attempt([&](int a, int b) { return size(a) != size(b) ? size(a) > size(b) : span(a) > span(b); });
-  attempt([&](int a, int b) { return size(a) > size(b); });
-  attempt([&](int a, int b) {  // by area in the plane of steps and bytes
-    return static_cast<double>(size(a)) * static_cast<double>(span(a) + 1) >
-           static_cast<double>(size(b)) * static_cast<double>(span(b) + 1);
-  });
-  attempt([&](int a, int b) { return span(a) > span(b); });
-  attempt([&](int a, int b) { return blocks[a].first < blocks[b].first; });
+  std::vector<int> by_size_and_span = falling(spans);
+  sort_falling(by_size_and_span, sizes);
+  attempt(std::move(by_size_and_span));
+  for (const auto& keys : {sizes, areas, spans, starts}) attempt(falling(keys));
   best.lower_bound = lower_bound;
   for (std::vector<int>& order : orders) improve(blocks, std::move(order), best);
   return best;

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "lib/graph/rewrite.h"
+#include "lib/plan/sort_falling.h"
 
 namespace hg {
 namespace {
@@ -199,14 +200,14 @@ std::vector<Rematerialized> recompute(const Liveness& liveness, const NodeOrder&
 
 NodeOrder without_needless(const Liveness& liveness, NodeOrder schedule, int64_t bytes) {
   std::vector<char> seen(liveness.graph().nodes().size(), 0);
-  std::vector<std::pair<double, size_t>> repeated;  // cost, position
+  std::vector<size_t> repeated;  // positions
+  std::vector<double> costs;     // of these
   for (size_t i = 0; i < schedule.size(); ++i) {
     const int32_t node = schedule[i];
-    if (std::exchange(seen[node], 1) && !liveness.is_view(node))
-      repeated.emplace_back(liveness.cost(node), i);
+    if (!std::exchange(seen[node], 1) || liveness.is_view(node)) continue;
+    repeated.push_back(i);
+    costs.push_back(liveness.cost(node));
   }
-  std::stable_sort(repeated.begin(), repeated.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<char> dropped(schedule.size(), 0);
   const auto rest = [&] {
     NodeOrder kept;
@@ -214,7 +215,8 @@ NodeOrder without_needless(const Liveness& liveness, NodeOrder schedule, int64_t
       if (!dropped[i]) kept.push_back(schedule[i]);
     return kept;
   };
-  for (const auto& [cost, position] : repeated) {
+  for (const int k : falling(costs)) {
+    const size_t position = repeated[k];
     // With the node go the views that were made again beside it.
     std::vector<size_t> gone = {position};
     const Node& node = liveness.graph().nodes()[schedule[position]];
