@@ -24,6 +24,7 @@ set(HG_STEMS
   scatter
   matmul
   grouped_mm
+  integer
   linalg
   eig
   fft

@@ -338,6 +338,13 @@ const Row kRows[] = {
      HG_CALL(grid_sample(x[0], x[1]))},
     {"group_norm", HG_CALL(group_norm(x[0], a.integer("groups"), x[1], x[2], a.real("eps"))),
      HG_CALL(group_norm(x[0], a.integer("groups")))},
+    {"matmul_integer", HG_CALL(matmul_integer(x[0], x[1], {x[2], x[3], x[4], x[5], x[6]})),
+     HG_CALL(matmul_integer(x[0], x[1]))},
+    {"conv_integer",
+     HG_CALL(conv_integer(
+         x[0], x[1], {x[2], x[3], x[4], x[5], x[6]},
+         {a.list("stride"), a.list("padding"), a.list("dilation"), a.integer("groups")})),
+     HG_CALL(conv_integer(x[0], x[1]))},
     {"grouped_mm", HG_CALL(grouped_mm(x[0], x[1], x[2])), HG_CALL(grouped_mm(x[0], x[1], x[2]))},
     {"gru_scan", HG_CALL(gru_scan(x[0], x[1], x[2], x[3], a.flag("reverse"))),
      HG_CALL(gru_scan(x[0], x[1], x[2]))},

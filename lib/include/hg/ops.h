@@ -17,6 +17,7 @@
 #include "hg/ops/fft.h"
 #include "hg/ops/image.h"
 #include "hg/ops/index.h"
+#include "hg/ops/integer.h"
 #include "hg/ops/linalg.h"
 #include "hg/ops/loss.h"
 #include "hg/ops/matmul.h"

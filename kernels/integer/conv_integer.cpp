@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions of 8-bit integers as products: y[o, pixels] = weight[o, c kernel] patches[c kernel,
+// pixels]. Images are copied with their zero points around them, the columns that a stride takes
+// together side by side, so that a row of patches is made of whole pieces of lines. Where the
+// patches are x itself it is read where it lies.
+#include "kernels/integer/conv_integer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/blocking.h"
+#include "kernels/ceil_div.h"
+#include "kernels/gemm/tiles.h"
+#include "lib/table/rows.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kMaxColumns = 256;      // of a tile
+constexpr int64_t kCopied = 16;           // bytes that are copied at a time, and so beyond an end
+constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
+
+// A piece of a line of y, and where the first element of a kernel meets its images.
+struct Piece {
+  int64_t from = 0, count = 0;
+};
+
+struct ConvInteger {
+  ConvShape s;
+  const IntegerTable* table = nullptr;
+  const char* packed = nullptr;  // [o] sums of i32, and from data_at on [groups][blocks of rows]
+  bool plain = false;            // the patches are x
+  int64_t depth = 0, pairs = 0;
+  // A copied channel: planes x rows x pitch, `phase` columns for each remainder of the stride.
+  int64_t phase = 0, pitch = 0, rows = 0, plane = 0;
+  int64_t tiles = 1, tile = 0;   // of an image's group; columns of the largest
+  std::vector<int64_t> first_o;  // of each part of a group's output channels, and the end
+  int64_t lanes = 1, slot_bytes = 0, row_at = 0, pieces_at = 0, sums_at = 0;  // of a slot
+  int64_t starts_at = 0, images_at = 0, packed_at = 0;                        // in the workspace
+
+  int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
+  int64_t data_at() const { return slot_step(s.o * 4); }
+  int64_t packed_bytes() const { return data_at() + s.o * pairs * 4; }
+  int64_t panels() const { return ceil_div(s.out_size(), table->nr); }
+  int64_t pixel_at(int64_t index) const {
+    return std::min(s.out_size(), part_begin(panels(), tiles, index) * table->nr);
+  }
+};
+
+void pack_weight(const ConvInteger& g, const Tensor& weight, const ZeroPoints& zeros, char* to) {
+  const int64_t rows = g.s.group_o();
+  for (int64_t group = 0; group < g.s.groups; ++group) {
+    const int64_t first = group * rows;
+    pack_byte_rows(rows, g.depth, weight, first, zeros, g.table->mr,
+                   reinterpret_cast<int16_t*>(to + g.data_at()) + first * g.pairs * 2,
+                   reinterpret_cast<int32_t*>(to) + first);
+  }
+}
+
+void choose_tiles(ConvInteger& g, int64_t threads) {
+  const int64_t nr = g.table->nr, panels = g.panels(), images = g.s.n * g.s.groups;
+  const int64_t panel_bytes = std::max<int64_t>(1, g.pairs * nr * 2);
+  const int64_t most =
+      std::clamp<int64_t>(kPackedRowsFloats * 4 / panel_bytes, 1, kMaxColumns / nr);
+  g.tiles = std::max<int64_t>(1, ceil_div(panels, most));
+  int64_t parts = 1;
+  if (threads > 1 && g.s.out_size() * g.s.o * g.depth > kLeastShared) {
+    const int64_t wanted = 2 * threads;
+    if (images * g.tiles < wanted)
+      g.tiles = std::clamp<int64_t>(ceil_div(wanted, images), g.tiles, std::max(g.tiles, panels));
+    parts = ceil_div(wanted, std::max<int64_t>(1, images * g.tiles));
+  }
+  g.first_o = row_parts(g.s.group_o(), g.table->mr, parts);
+  g.tile = ceil_div(panels, g.tiles) * nr;
+}
+
+Status prepare(PrepareContext& c) {
+  ConvInteger g;
+  g.s = conv_integer_shape(c);
+  const ConvShape& s = g.s;
+  g.table = &integer_table();
+  g.depth = s.group_c() * s.kernel_size();
+  g.pairs = pairs_of(g.depth);
+  g.plain = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} && s.in == s.out &&
+            s.padding == ConvShape::Spatial{0, 0, 0};
+  const auto reach = [&](size_t d) {
+    return (s.out[d] - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d] + 1;
+  };
+  g.phase = ceil_div(reach(2), s.stride[2]);
+  g.pitch = g.phase * s.stride[2];
+  g.rows = reach(1);
+  g.plane = reach(0) * g.rows * g.pitch;
+  choose_tiles(g, c.threads());
+  const ZeroPoints zeros = c.has(3) ? zero_points(c.in(3)) : ZeroPoints();
+  if (c.is_constant(1) && (!c.has(3) || c.is_constant(3)) && s.o * g.depth > 0)
+    g.packed = static_cast<const char*>(
+        c.pack(1, str_cat("conv_integer", g.table->mr, "/", s.groups, ":", key_of(zeros)),
+               g.packed_bytes(), [g, weight = c.in(1), zeros](void* to) {
+                 pack_weight(g, weight, zeros, static_cast<char*>(to));
+               }));
+  g.lanes = tile_lanes(c, s.n * s.groups * g.tiles * g.parts());
+  g.row_at = slot_step(g.tile * g.pairs * 2);
+  g.sums_at = g.row_at + slot_step(2 * (g.tile + kCopied));
+  g.pieces_at = g.sums_at + slot_step(g.table->mr * g.tile * 4);
+  g.slot_bytes = g.pieces_at + (g.plain ? 0 : g.tile * static_cast<int64_t>(sizeof(Piece)));
+  g.starts_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
+  g.images_at = g.starts_at + slot_step(s.o * 4);
+  g.packed_at = g.images_at + (g.plain ? 0 : slot_step(s.n * s.c * g.plane + kCopied));
+  c.set_workspace(g.packed_at + (g.packed == nullptr ? g.packed_bytes() : 0));
+  c.make_state(std::move(g));
+  return {};
+}
+
+// A channel with `zero` around it.
+void copy_channel(const ConvInteger& g, const uint8_t* x, uint8_t zero, uint8_t* to) {
+  const ConvShape& s = g.s;
+  std::memset(to, zero, static_cast<size_t>(g.plane));
+  const int64_t step = s.stride[2], left = s.padding[2];
+  const int64_t planes = g.plane / (g.rows * g.pitch);
+  const int64_t reach = (s.out[2] - 1) * step + (s.kernel[2] - 1) * s.dilation[2] + 1;
+  const int64_t width = std::clamp<int64_t>(reach - left, 0, s.in[2]);
+  for (int64_t z = 0; z < s.in[0]; ++z)
+    for (int64_t y = 0; y < s.in[1]; ++y, x += s.in[2]) {
+      const int64_t plane = z + s.padding[0], row = y + s.padding[1];
+      if (plane >= planes || row >= g.rows) continue;
+      uint8_t* const line = to + (plane * g.rows + row) * g.pitch;
+      if (step == 1) {
+        std::memcpy(line + left, x, static_cast<size_t>(width));
+        continue;
+      }
+      for (int64_t first = 0; first < step; ++first) {
+        const int64_t column = first + left;
+        uint8_t* const at = line + column % step * g.phase + column / step;
+        for (int64_t i = first, j = 0; i < width; i += step, ++j) at[j] = x[i];
+      }
+    }
+}
+
+// The pieces of lines that the pixels [first, first + count) are.
+int64_t find_pieces(const ConvInteger& g, int64_t first, int64_t count, Piece* pieces) {
+  const ConvShape& s = g.s;
+  int64_t found = 0;
+  for (int64_t done = 0; done < count; ++found) {
+    const int64_t pixel = first + done, x = pixel % s.out[2], line = pixel / s.out[2];
+    const int64_t row = line / s.out[1] * s.stride[0] * g.rows + line % s.out[1] * s.stride[1];
+    pieces[found] = {row * g.pitch + x, std::min(s.out[2] - x, count - done)};
+    done += pieces[found].count;
+  }
+  return found;
+}
+
+// Where element k of [group_c, kernel] meets the images of its group.
+int64_t element_at(const ConvInteger& g, int64_t k) {
+  const ConvShape& s = g.s;
+  const int64_t channel = k / s.kernel_size(), tap = k % s.kernel_size();
+  const int64_t x = tap % s.kernel[2] * s.dilation[2], line = tap / s.kernel[2];
+  const int64_t row =
+      line / s.kernel[1] * s.dilation[0] * g.rows + line % s.kernel[1] * s.dilation[1];
+  return channel * g.plane + row * g.pitch + x % s.stride[2] * g.phase + x / s.stride[2];
+}
+
+void copy_pieces(const uint8_t* from, const Piece* pieces, int64_t count, uint8_t* to) {
+  for (const Piece* p = pieces; p < pieces + count; to += p->count, ++p)
+    for (int64_t i = 0; i < p->count; i += kCopied)
+      std::memcpy(to + i, from + p->from + i, kCopied);
+}
+
+void run(const RunContext& c) noexcept {
+  const ConvInteger& g = c.state<ConvInteger>();
+  const ConvShape& s = g.s;
+  if (c.out(0).count() == 0) return;
+  char* const workspace = c.workspace<char>();
+  const char* packed = g.packed;
+  if (packed == nullptr) {
+    pack_weight(g, c.in(1), c.has(3) ? zero_points(c.in(3)) : ZeroPoints(),
+                workspace + g.packed_at);
+    packed = workspace + g.packed_at;
+  }
+  auto* const starts = reinterpret_cast<int32_t*>(workspace + g.starts_at);
+  conv_integer_starts(c, s.o, reinterpret_cast<const int32_t*>(packed), starts);
+  const auto* const weight = reinterpret_cast<const int16_t*>(packed + g.data_at());
+  const auto* const x = c.in(0).as<uint8_t>();
+  const uint8_t flip = c.in(0).dtype == DType::u8 ? 128 : 0;
+  auto* const images = reinterpret_cast<uint8_t*>(workspace + g.images_at);
+  if (!g.plain) {
+    const auto zero = static_cast<uint8_t>(c.has(2) ? zero_points(c.in(2)).at(0) : 0);
+    c.parallel_for(s.n * s.c, std::max<int64_t>(1, (1 << 14) / std::max<int64_t>(1, g.plane)),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t i = begin; i < end; ++i)
+                       copy_channel(g, x + i * s.in_size(), zero, images + i * g.plane);
+                   });
+  }
+  const IntegerFinish finish = integer_finish(c);
+  const bool by_row = c.has(5) && c.in(5).rank() == 1;
+  const int64_t size = s.out_size(), rows = s.group_o(), nr = g.table->nr;
+  char* const y = c.out(0).as<char>();
+  const int64_t y_size = size_of(c.out(0).dtype);
+  for_tiles(
+      c, s.n * s.groups * g.tiles * g.parts(), g.lanes, g.slot_bytes,
+      [&](int64_t task, float* slot_of_floats) {
+        char* const slot = reinterpret_cast<char*>(slot_of_floats);
+        auto* const panels = reinterpret_cast<int8_t*>(slot);
+        auto* const row = reinterpret_cast<uint8_t*>(slot + g.row_at);
+        auto* const sums = reinterpret_cast<int32_t*>(slot + g.sums_at);
+        auto* const pieces = reinterpret_cast<Piece*>(slot + g.pieces_at);
+        const int64_t part = task % g.parts(), index = task / g.parts();
+        const int64_t image = index / (s.groups * g.tiles), group = index / g.tiles % s.groups;
+        const int64_t first = g.pixel_at(index % g.tiles);
+        const int64_t columns = g.pixel_at(index % g.tiles + 1) - first;
+        const int64_t channel = image * s.c + group * s.group_c();
+        const int64_t panel_step = g.pairs * nr * 2;
+        const int64_t found = g.plain ? 0 : find_pieces(g, first, columns, pieces);
+        // Row k of the patches; behind the last one, any: the weights there are 0.
+        const auto patches = [&](int64_t k) -> const uint8_t* {
+          if (g.plain) return x + (channel + k) * size + first;
+          uint8_t* const to = row + k % 2 * (g.tile + kCopied);
+          copy_pieces(images + channel * g.plane + element_at(g, k), pieces, found, to);
+          return to;
+        };
+        for (int64_t p = 0; p < g.pairs; ++p) {
+          const uint8_t* const even = patches(2 * p);
+          const uint8_t* const odd = 2 * p + 1 < g.depth ? patches(2 * p + 1) : even;
+          g.table->pack(columns, even, odd, flip, panels + p * nr * 2, panel_step);
+        }
+        int count;
+        for (int64_t o = g.first_o[part]; o < g.first_o[part + 1]; o += count) {
+          count = block_rows(rows - o, g.table->mr);
+          const int64_t at = group * rows + o;
+          IntegerFinish f = finish;
+          f.row_add = starts + at;
+          f.scale_by_row = by_row;
+          if (by_row) f.scale += at;
+          g.table->sums(count, columns, g.pairs, weight + at * g.pairs * 2, panels, sums, g.tile);
+          g.table->finish(count, columns, sums, g.tile, f,
+                          y + ((image * s.o + at) * size + first) * y_size, size);
+        }
+      });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "conv_integer", .name = "gemm", .prepare = prepare, .run = run},
+};
+
+}  // namespace
+
+ConvShape conv_integer_shape(const PrepareContext& c) {
+  const Tensor &x = c.in(0), &weight = c.in(1), &y = c.out(0);
+  ConvShape s;
+  s.n = x.shape[0];
+  s.c = x.shape[1];
+  s.o = weight.shape[0];
+  s.groups = c.attrs().integer("groups");
+  const Sizes stride = c.attrs().integers("stride"), padding = c.attrs().integers("padding"),
+              dilation = c.attrs().integers("dilation");
+  const int dims = x.rank() - 2;
+  for (int i = 0; i < dims; ++i) {
+    const auto to = static_cast<size_t>(3 - dims + i);
+    const auto number = [&](const Sizes& given) { return given[given.rank() == 1 ? 0 : i]; };
+    s.in[to] = x.shape[2 + i];
+    s.out[to] = y.shape[2 + i];
+    s.kernel[to] = weight.shape[2 + i];
+    s.stride[to] = number(stride);
+    s.padding[to] = number(padding);
+    s.dilation[to] = number(dilation);
+  }
+  return s;
+}
+
+void conv_integer_starts(const RunContext& c, int64_t channels, const int32_t* weight_sums,
+                         int32_t* to) {
+  const auto zero = static_cast<uint32_t>(flipped_zero(c));
+  const int32_t* const bias = c.has(4) ? c.in(4).as<int32_t>() : nullptr;
+  for (int64_t o = 0; o < channels; ++o) {
+    const uint32_t sum =
+        (bias ? static_cast<uint32_t>(bias[o]) : 0) - zero * static_cast<uint32_t>(weight_sums[o]);
+    to[o] = static_cast<int32_t>(sum);
+  }
+}
+
+std::span<const KernelDef> conv_integer() { return chosen_rows<kKernels>(); }
+
+}  // namespace hg::kernels

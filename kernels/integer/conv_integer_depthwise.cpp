@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions of 8-bit integers with one input channel for each group, in one or two dims. Some
+// rows of a channel are widened to i16 with zeros around them; pairs of neighbours in a row meet
+// pairs of weights.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/blocking.h"
+#include "kernels/ceil_div.h"
+#include "kernels/gemm/tiles.h"
+#include "kernels/integer/conv_integer.h"
+#include "lib/table/rows.h"
+
+namespace hg::kernels {
+namespace {
+
+struct Depthwise {
+  ConvShape s;
+  const IntegerTable* table = nullptr;
+  const int16_t* packed = nullptr;  // [o] pairs for each of the taps
+  std::vector<int64_t> offset;      // of a pair of weights: where it begins to meet the copy
+  int64_t pitch = 0;                // of the copy
+  int64_t rows = 1, bands = 1;      // of y in a band; bands of an image
+  int64_t lanes = 1, slot_bytes = 0, sums_at = 0, packed_at = 0;
+
+  int64_t pairs() const { return static_cast<int64_t>(offset.size()); }
+  int64_t in_rows(int64_t of_y) const {
+    return (of_y - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
+  }
+  // Rows of y in one call: the rows of x follow each other where the step is 1.
+  bool flat() const { return s.stride[1] == 1 && s.stride[2] == 1; }
+};
+
+bool accepts(const PrepareContext& c) {
+  const ConvShape s = conv_integer_shape(c);
+  return s.group_c() == 1 && s.groups > 1 && s.in[0] == 1 && s.kernel[0] == 1 &&
+         s.padding[0] == 0 && s.stride[2] <= 2 && s.out_size() > 0;
+}
+
+// Neighbours in a row of weights are a pair where they meet neighbours; others are one with 0.
+bool has_neighbour(const ConvShape& s, int64_t x) {
+  return s.dilation[2] == 1 && x + 1 < s.kernel[2];
+}
+
+void pack_weight(const ConvShape& s, const Tensor& weight, const ZeroPoints& zeros, int16_t* to) {
+  const bool is_signed = weight.dtype == DType::i8;
+  const auto number = [&](int64_t o, int64_t i) {
+    const int64_t at = o * s.kernel_size() + i;
+    const int value = is_signed ? weight.as<int8_t>()[at] : weight.as<uint8_t>()[at];
+    return static_cast<int16_t>(value - zeros.at(o));
+  };
+  for (int64_t o = 0; o < s.o; ++o)
+    for (int64_t y = 0; y < s.kernel[1]; ++y)
+      for (int64_t x = 0; x < s.kernel[2]; ++x) {
+        *to++ = number(o, y * s.kernel[2] + x);
+        *to++ = has_neighbour(s, x) ? number(o, y * s.kernel[2] + ++x) : int16_t{0};
+      }
+}
+
+Status prepare(PrepareContext& c) {
+  Depthwise g;
+  g.s = conv_integer_shape(c);
+  const ConvShape& s = g.s;
+  g.table = &integer_table();
+  g.pitch = std::max(s.in[2] + s.padding[2],
+                     (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1);
+  for (int64_t y = 0; y < s.kernel[1]; ++y)
+    for (int64_t x = 0; x < s.kernel[2]; ++x) {
+      g.offset.push_back(y * s.dilation[1] * g.pitch + x * s.dilation[2]);
+      x += has_neighbour(s, x);
+    }
+  // Rows and their sums fill half of a second cache at most.
+  const int64_t row_bytes = g.pitch * (2 * s.stride[1] + 4);
+  g.rows = std::clamp<int64_t>(kPackedRowsFloats * 4 / row_bytes, 1, s.out[1]);
+  if (s.n * s.groups < 2 * c.threads())
+    g.rows = std::min(g.rows, ceil_div(s.out[1] * s.n * s.groups, 2 * c.threads()));
+  g.bands = ceil_div(s.out[1], g.rows);
+  const ZeroPoints zeros = c.has(3) ? zero_points(c.in(3)) : ZeroPoints();
+  const int64_t packed_bytes = s.o * g.pairs() * 4;
+  if (c.is_constant(1) && (!c.has(3) || c.is_constant(3)))
+    g.packed = static_cast<const int16_t*>(
+        c.pack(1, str_cat("conv_integer.depthwise", s.dilation[2], ":", key_of(zeros)),
+               packed_bytes, [s, weight = c.in(1), zeros](void* to) {
+                 pack_weight(s, weight, zeros, static_cast<int16_t*>(to));
+               }));
+  g.sums_at = slot_step((g.in_rows(g.rows) * g.pitch + kDepthwiseSlack) * 2);
+  g.slot_bytes = g.sums_at + (g.rows * g.pitch + kDepthwiseSlack) * 4;
+  g.lanes = tile_lanes(c, s.n * s.groups * g.bands);
+  g.packed_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
+  c.set_workspace(g.packed_at + (g.packed == nullptr ? packed_bytes : 0));
+  c.make_state(std::move(g));
+  return {};
+}
+
+// Rows of a channel from `first` on, that of the padding above included, with zeros around them.
+void widen_rows(const Depthwise& g, const uint8_t* x, bool is_signed, int16_t zero, int64_t first,
+                int64_t rows, int16_t* to) {
+  const ConvShape& s = g.s;
+  std::memset(to, 0, static_cast<size_t>((rows * g.pitch + kDepthwiseSlack) * 2));
+  for (int64_t i = 0; i < rows; ++i, to += g.pitch) {
+    const int64_t row = first + i - s.padding[1];
+    if (row >= 0 && row < s.in[1])
+      g.table->widen(s.in[2], (s.in[1] - row) * s.in[2], x + row * s.in[2], is_signed, zero,
+                     to + s.padding[2]);
+  }
+}
+
+void run(const RunContext& c) noexcept {
+  const Depthwise& g = c.state<Depthwise>();
+  const ConvShape& s = g.s;
+  if (c.out(0).count() == 0) return;
+  const int16_t* packed = g.packed;
+  if (packed == nullptr) {
+    auto* const to = reinterpret_cast<int16_t*>(c.workspace<char>() + g.packed_at);
+    pack_weight(s, c.in(1), c.has(3) ? zero_points(c.in(3)) : ZeroPoints(), to);
+    packed = to;
+  }
+  const bool is_signed = c.in(0).dtype == DType::i8;
+  const auto zero = static_cast<int16_t>(c.has(2) ? zero_points(c.in(2)).at(0) : 0);
+  const auto* const x = c.in(0).as<uint8_t>();
+  const int32_t* const bias = c.has(4) ? c.in(4).as<int32_t>() : nullptr;
+  const IntegerFinish finish = integer_finish(c);
+  const bool by_channel = c.has(5) && c.in(5).rank() == 1;
+  char* const y = c.out(0).as<char>();
+  const int64_t y_size = size_of(c.out(0).dtype), each = s.group_o();
+  for_tiles(c, s.n * s.groups * g.bands, g.lanes, g.slot_bytes, [&](int64_t task, float* slot) {
+    auto* const copy = reinterpret_cast<int16_t*>(slot);
+    auto* const sums = reinterpret_cast<int32_t*>(reinterpret_cast<char*>(slot) + g.sums_at);
+    const int64_t band = task % g.bands, channel = task / g.bands;
+    const int64_t first = band * g.rows, rows = std::min(g.rows, s.out[1] - first);
+    widen_rows(g, x + channel * s.in_size(), is_signed, zero, first * s.stride[1], g.in_rows(rows),
+               copy);
+    const int64_t image = channel / s.groups, group = channel % s.groups;
+    for (int64_t o = group * each; o < (group + 1) * each; ++o) {
+      const auto* const weights = reinterpret_cast<const int32_t*>(packed + o * g.pairs() * 2);
+      const auto row_of = [&](int64_t i, int64_t count) {
+        g.table->depthwise(static_cast<int>(g.pairs()), g.offset.data(), weights,
+                           copy + i * s.stride[1] * g.pitch, s.stride[2], count,
+                           sums + i * g.pitch);
+      };
+      if (g.flat())
+        row_of(0, (rows - 1) * g.pitch + s.out[2]);
+      else
+        for (int64_t i = 0; i < rows; ++i) row_of(i, s.out[2]);
+      IntegerFinish f = finish;
+      if (bias) f.add = bias[o];
+      if (by_channel) f.scale += o;
+      g.table->finish(rows, s.out[2], sums, g.pitch, f,
+                      y + ((image * s.o + o) * s.out[1] + first) * s.out[2] * y_size, s.out[2]);
+    }
+  });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "conv_integer", .name = "depthwise", .accepts = accepts, .prepare = prepare, .run = run},
+};
+
+}  // namespace
+
+std::span<const KernelDef> conv_integer_depthwise() { return chosen_rows<kKernels>(); }
+
+}  // namespace hg::kernels

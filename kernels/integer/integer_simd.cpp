@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/integer/integer_simd.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/integer/integer_simd.cpp"
+// clang-format off
+#include "kernels/simd/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D32 = hn::ScalableTag<int32_t>;
+using V32 = hn::Vec<D32>;
+using DF = hn::RebindToFloat<D32>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D32()));
+constexpr int kMr = HWY_TARGET == HWY_AVX3 ? 12 : 6;
+constexpr int kNr = 2 * kLanes;
+
+#if HWY_TARGET == HWY_SCALAR
+
+int32_t pair_product(const int16_t* a, const int16_t* b) { return a[0] * b[0] + a[1] * b[1]; }
+
+void sums(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8_t* panels,
+          int32_t* sums, int64_t sums_row) {
+  for (int64_t j = 0; j < columns; ++j)
+    for (int i = 0; i < rows; ++i) {
+      int32_t sum = 0;
+      for (int64_t p = 0; p < pairs; ++p) {
+        const int8_t* const from = panels + (j / kNr * pairs + p) * 2 * kNr + j % kNr * 2;
+        const int16_t b[2] = {from[0], from[1]};
+        sum += pair_product(a + (p * rows + i) * 2, b);
+      }
+      sums[i * sums_row + j] = sum;
+    }
+}
+
+void depthwise(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
+               int64_t step, int64_t count, int32_t* sums) {
+  std::fill_n(sums, count, 0);
+  for (int t = 0; t < taps; ++t) {
+    int16_t pair[2];
+    std::memcpy(pair, weights + t, 4);
+    for (int64_t j = 0; j < count; ++j) sums[j] += pair_product(pair, x + offset[t] + step * j);
+  }
+}
+
+void interleave(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_t flip,
+                uint8_t* to) {
+  for (int64_t j = 0; j < columns; ++j) {
+    to[2 * j] = even[j] ^ flip;
+    to[2 * j + 1] = odd[j] ^ flip;
+  }
+}
+
+#else
+
+using D16 = hn::Repartition<int16_t, D32>;
+using V16 = hn::Vec<D16>;
+
+// Sums in registers, in the form that some instruction sets leave them until the end.
+struct Sum {
+  V32 even, odd;
+  HWY_INLINE void clear() { even = odd = hn::Zero(D32()); }
+  HWY_INLINE void add(V16 a, V16 b) {
+    even = hn::ReorderWidenMulAccumulate(D32(), a, b, even, odd);
+  }
+  HWY_INLINE V32 whole() const { return hn::RearrangeToOddPlusEven(even, odd); }
+};
+
+HWY_INLINE V16 pair_at(const void* at) {
+  int32_t pair;
+  std::memcpy(&pair, at, 4);
+  return hn::BitCast(D16(), hn::Set(D32(), pair));
+}
+
+template <int kRows, int kVectors>
+void block(int64_t pairs, const int16_t* HWY_RESTRICT a, const int8_t* HWY_RESTRICT panel,
+           int32_t* sums, int64_t sums_row) {
+  const hn::Rebind<int8_t, D16> bytes;
+  Sum sum[kRows][kVectors];
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sum[i][v].clear();
+  for (int64_t p = 0; p < pairs; ++p, a += 2 * kRows, panel += 2 * kNr) {
+    V16 b[kVectors];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      b[v] = hn::PromoteTo(D16(), hn::LoadU(bytes, panel + v * 2 * kLanes));
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i) {
+      const V16 factor = pair_at(a + 2 * i);
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) sum[i][v].add(factor, b[v]);
+    }
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      hn::StoreU(sum[i][v].whole(), D32(), sums + i * sums_row + v * kLanes);
+}
+
+using Block = void (*)(int64_t pairs, const int16_t* a, const int8_t* panel, int32_t* sums,
+                       int64_t sums_row);
+template <int kVectors, int... kIndex>
+constexpr std::array<Block, kMr> blocks_of(std::integer_sequence<int, kIndex...>) {
+  return {block<kIndex + 1, kVectors>...};
+}
+constexpr auto kHalves = blocks_of<1>(std::make_integer_sequence<int, kMr>());
+constexpr auto kWholes = blocks_of<2>(std::make_integer_sequence<int, kMr>());
+
+void sums(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8_t* panels,
+          int32_t* sums, int64_t sums_row) {
+  const auto index = static_cast<size_t>(rows - 1);
+  for (; columns > 0; columns -= kNr, panels += pairs * 2 * kNr, sums += kNr)
+    (columns > kLanes ? kWholes : kHalves)[index](pairs, a, panels, sums, sums_row);
+}
+
+// A vector of pairs is one of results where the step is 2; where it is 1, every other result, and
+// the one that begins an element later has those between them.
+template <int kVectors>
+HWY_INLINE void depthwise_block(int taps, const int64_t* offset, const int32_t* weights,
+                                const int16_t* x, bool dense, int32_t* to) {
+  const D16 d;
+  const int64_t behind = dense ? 1 : 2 * kLanes, next = dense ? 2 * kLanes : 4 * kLanes;
+  Sum sum[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) sum[v].clear();
+  for (int t = 0; t < taps; ++t) {
+    const V16 w = pair_at(weights + t);
+    const int16_t* const from = x + offset[t];
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; v += 2) {
+      sum[v].add(w, hn::LoadU(d, from + v / 2 * next));
+      sum[v + 1].add(w, hn::LoadU(d, from + v / 2 * next + behind));
+    }
+  }
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; v += 2, to += kNr) {
+    if (dense) {
+      hn::StoreInterleaved2(sum[v].whole(), sum[v + 1].whole(), D32(), to);
+    } else {
+      hn::StoreU(sum[v].whole(), D32(), to);
+      hn::StoreU(sum[v + 1].whole(), D32(), to + kLanes);
+    }
+  }
+}
+
+void depthwise(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
+               int64_t step, int64_t count, int32_t* sums) {
+  const bool dense = step == 1;
+  for (; count > kNr; count -= 2 * kNr, x += 2 * kNr * step, sums += 2 * kNr)
+    depthwise_block<4>(taps, offset, weights, x, dense, sums);
+  if (count > 0) depthwise_block<2>(taps, offset, weights, x, dense, sums);
+}
+
+// Of a whole number of vectors of kNr bytes, or of 16.
+HWY_INLINE void interleave_whole(const uint8_t* even, const uint8_t* odd, uint8_t flip,
+                                 uint8_t* to) {
+  constexpr int kBytes = kNr < 16 ? kNr : 16;
+  const hn::Simd<uint8_t, kBytes, 0> d;
+  const auto mask = hn::Set(d, flip);
+  for (int j = 0; j < kNr; j += kBytes) {
+    const auto a = hn::Xor(hn::LoadU(d, even + j), mask), b = hn::Xor(hn::LoadU(d, odd + j), mask);
+    hn::StoreU(hn::InterleaveLower(d, a, b), d, to + 2 * j);
+    hn::StoreU(hn::InterleaveUpper(d, a, b), d, to + 2 * j + kBytes);
+  }
+}
+
+void interleave(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_t flip,
+                uint8_t* to) {
+  if (columns == kNr) return interleave_whole(even, odd, flip, to);
+  uint8_t parts[2][kNr] = {};
+  std::memcpy(parts[0], even, static_cast<size_t>(columns));
+  std::memcpy(parts[1], odd, static_cast<size_t>(columns));
+  interleave_whole(parts[0], parts[1], flip, to);
+}
+
+#endif
+
+void pack(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_t flip, int8_t* to,
+          int64_t panel_step) {
+  for (int64_t j = 0; j < columns; j += kNr, to += panel_step)
+    interleave(std::min<int64_t>(kNr, columns - j), even + j, odd + j, flip,
+               reinterpret_cast<uint8_t*>(to));
+}
+
+#if HWY_TARGET == HWY_SCALAR
+
+void widen(int64_t count, int64_t, const uint8_t* from, bool is_signed, int16_t zero, int16_t* to) {
+  for (int64_t j = 0; j < count; ++j)
+    to[j] = static_cast<int16_t>((is_signed ? static_cast<int8_t>(from[j]) : from[j]) - zero);
+}
+
+#else
+
+void widen(int64_t count, int64_t readable, const uint8_t* from, bool is_signed, int16_t zero,
+           int16_t* to) {
+  constexpr int kWide = 2 * kLanes;
+  const D16 d;
+  const hn::Rebind<uint8_t, D16> bytes;
+  const hn::Rebind<int8_t, D16> signed_bytes;
+  const V16 less = hn::Set(d, zero);
+  const auto number = [&](const uint8_t* at) HWY_ATTR {
+    const auto x = hn::LoadU(bytes, at);
+    const V16 wide =
+        is_signed ? hn::PromoteTo(d, hn::BitCast(signed_bytes, x)) : hn::PromoteTo(d, x);
+    return hn::Sub(wide, less);
+  };
+  if (count >= kWide) {  // the last vector overlaps the one before it
+    for (int64_t j = 0; j < count; j += kWide) {
+      const int64_t at = std::min(j, count - kWide);
+      hn::StoreU(number(from + at), d, to + at);
+    }
+    return;
+  }
+  uint8_t part[kWide];
+  if (readable < kWide) {
+    for (int64_t j = 0; j < count; ++j) part[j] = from[j];
+    from = part;
+  }
+  hn::StoreU(hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(count)), number(from)), d, to);
+}
+
+#endif
+
+// The first `valid` elements.
+template <class T>
+HWY_INLINE auto columns_at(const T* from, int valid) {
+  const hn::Rebind<T, D32> d;
+  if (valid == kLanes) return hn::LoadU(d, from);
+  HWY_ALIGN T part[kLanes] = {};
+  for (int i = 0; i < valid; ++i) part[i] = from[i];
+  return hn::Load(d, part);
+}
+
+template <class T, class Vector>
+HWY_INLINE void store(Vector x, int valid, void* to) {
+  const hn::Rebind<T, D32> d;
+  if (valid == kLanes) return hn::StoreU(x, d, static_cast<T*>(to));
+  HWY_ALIGN T part[kLanes];
+  hn::StoreU(x, d, part);
+  for (int i = 0; i < valid; ++i) static_cast<T*>(to)[i] = part[i];
+}
+
+// T: of y; bytes, signed or not, are u8. kByColumn: something is given for each column.
+template <class T, bool kByColumn>
+void finish_as(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row,
+               const IntegerFinish& f, void* y, int64_t y_row) {
+  const D32 d;
+  const DF df;
+  constexpr bool kBytes = sizeof(T) == 1;
+  // Rounded, ties to even, by what a float can still hold beside such a number.
+  constexpr float kLarge = 12582912;  // 1.5 * 2^23
+  const float lowest = f.to == DType::i8 ? -128 : 0;
+  const auto low = hn::Set(df, lowest - f.zero), high = hn::Set(df, lowest + 255 - f.zero),
+             large = hn::Set(df, kLarge);
+  const V32 zero = hn::Set(d, static_cast<int32_t>(f.zero)), mask = hn::Set(d, 255);
+  T* const end = static_cast<T*>(y) + (rows - 1) * y_row + columns;
+  for (int64_t i = 0; i < rows; ++i, sums += sums_row) {
+    const V32 row_add = hn::Set(d, f.row_add ? f.row_add[i] : f.add);
+    const V32 factor = hn::Set(d, kByColumn && f.row_factor ? f.row_factor[i] : 0);
+    auto scale = hn::Set(df, f.scale ? f.scale[f.scale_by_row ? i : 0] : 1.0f);
+    T* to = static_cast<T*>(y) + i * y_row;
+    for (int64_t j = 0; j < columns; j += kLanes, to += kLanes) {
+      int valid = columns - j < kLanes ? static_cast<int>(columns - j) : kLanes;
+      V32 sum = hn::Add(hn::LoadU(d, sums + j), row_add);
+      if constexpr (kByColumn) {
+        if (f.column_add) sum = hn::Add(sum, columns_at(f.column_add + j, valid));
+        if (f.row_factor)
+          sum = hn::Add(sum, hn::Mul(factor, columns_at(f.column_factor + j, valid)));
+        if (f.scale_by_column) scale = columns_at(f.scale + j, valid);
+      }
+      // The next row overwrites what is too much.
+      if (y_row == columns && end - to >= kLanes) valid = kLanes;
+      if constexpr (std::is_same_v<T, int32_t>) {
+        store<T>(sum, valid, to);
+      } else {
+        auto x = hn::Mul(hn::ConvertTo(df, sum), scale);
+        if constexpr (kBytes) {
+          x = hn::Add(hn::Min(hn::Max(x, low), high), large);
+          const V32 bits = hn::And(hn::Add(hn::BitCast(d, x), zero), mask);
+          store<T>(hn::U8FromU32(hn::BitCast(hn::Rebind<uint32_t, D32>(), bits)), valid, to);
+        } else {
+          store<T>(x, valid, to);
+        }
+      }
+    }
+  }
+}
+
+void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row,
+            const IntegerFinish& f, void* y, int64_t y_row) {
+  const bool by_column = f.column_add || f.row_factor || f.scale_by_column;
+  const auto as = f.scale == nullptr   ? finish_as<int32_t, true>
+                  : f.to == DType::f32 ? finish_as<float, true>
+                  : by_column          ? finish_as<uint8_t, true>
+                                       : finish_as<uint8_t, false>;
+  as(rows, columns, sums, sums_row, f, y, y_row);
+}
+
+}  // namespace
+
+constexpr IntegerTable kTable = {kMr, kNr, sums, finish, pack, widen, depthwise};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+const IntegerTable& integer_table() { return *HG_SIMD_CHOOSE(kTable); }
+}  // namespace hg::kernels
+#endif

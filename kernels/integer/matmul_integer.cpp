@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices of 8-bit integers. Panels of b are packed once where it is constant; the
+// rows of a in each run.
+#include <algorithm>
+
+#include "kernels/blocking.h"
+#include "kernels/ceil_div.h"
+#include "kernels/gemm/matmul_shape.h"
+#include "kernels/gemm/tiles.h"
+#include "kernels/integer/integer_operands.h"
+#include "lib/table/rows.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kMaxColumns = 256;     // of a tile
+constexpr int64_t kPackGrain = 1 << 15;  // elements that are packed in one task
+
+struct MatmulInteger {
+  MatmulShape s;
+  const IntegerTable* table = nullptr;
+  const int8_t* packed = nullptr;  // [matrices of b][panels][pairs, nr, 2]
+  int64_t pairs = 0, a_matrices = 0, b_matrices = 0;
+  int64_t tiles = 1, tile = 0;     // of the columns; columns of the largest
+  std::vector<int64_t> first_row;  // of each part of the rows, and the end
+  bool has_factor = false;         // b's bytes are not the numbers that are multiplied
+  int64_t lanes = 1, a_at = 0, row_sums_at = 0, factors_at = 0, packed_at = 0;
+
+  int64_t parts() const { return static_cast<int64_t>(first_row.size()) - 1; }
+  int64_t slot_bytes() const { return table->mr * tile * 4; }  // sums of a block of rows
+  int64_t panels() const { return ceil_div(s.n, table->nr); }
+  int64_t panel_bytes() const { return pairs * table->nr * 2; }
+  int64_t matrix_bytes() const { return panels() * panel_bytes(); }
+};
+
+// The panels [begin, end) of one matrix.
+void pack_panels(const MatmulInteger& g, const uint8_t* b, bool is_signed, int64_t begin,
+                 int64_t end, int8_t* to) {
+  const int64_t nr = g.table->nr, first = begin * nr, columns = std::min(g.s.n, end * nr) - first;
+  for (int64_t p = 0; p < g.pairs; ++p) {
+    const uint8_t* const even = b + 2 * p * g.s.n + first;
+    g.table->pack(columns, even, 2 * p + 1 < g.s.k ? even + g.s.n : even, is_signed ? 0 : 128,
+                  to + begin * g.panel_bytes() + p * nr * 2, g.panel_bytes());
+  }
+}
+
+Status prepare(PrepareContext& c) {
+  MatmulInteger g;
+  const Tensor &a = c.in(0), &b = c.in(1);
+  g.s = matmul_shape(a, b);
+  g.table = &integer_table();
+  g.pairs = pairs_of(g.s.k);
+  g.a_matrices = g.s.m * g.s.k == 0 ? 0 : a.count() / (g.s.m * g.s.k);
+  g.b_matrices = g.s.n * g.s.k == 0 ? 0 : b.count() / (g.s.n * g.s.k);
+  const bool is_signed = b.dtype == DType::i8;
+  g.has_factor = !is_signed || c.has(3);
+  if (is_signed && c.is_constant(3)) {
+    const ZeroPoints zeros = zero_points(c.in(3));
+    g.has_factor = zeros.at(0) != 0 || key_of(zeros) != "0";
+  }
+  if (b.count() > 0)
+    g.packed = static_cast<const int8_t*>(
+        c.pack(1, str_cat("matmul_integer", g.table->nr), g.b_matrices * g.matrix_bytes(),
+               [g, b, is_signed](void* to) {
+                 for (int64_t i = 0; i < g.b_matrices; ++i)
+                   pack_panels(g, b.as<uint8_t>() + i * g.s.k * g.s.n, is_signed, 0, g.panels(),
+                               static_cast<int8_t*>(to) + i * g.matrix_bytes());
+               }));
+  const int64_t panels = std::max<int64_t>(1, g.panels());
+  const int64_t most =
+      std::clamp<int64_t>(kPackedRowsFloats * 4 / std::max<int64_t>(1, g.panel_bytes()), 1,
+                          std::max<int64_t>(1, kMaxColumns / g.table->nr));
+  g.tiles = ceil_div(panels, most);
+  int64_t parts = 1;
+  if (c.threads() > 1 && g.s.batches() > 0) {
+    const int64_t wanted = 2 * c.threads();
+    g.tiles = std::max(g.tiles, std::min(panels, ceil_div(wanted, g.s.batches())));
+    parts = ceil_div(wanted, g.s.batches() * g.tiles);
+  }
+  g.tile = ceil_div(panels, g.tiles) * g.table->nr;
+  g.first_row = row_parts(g.s.m, g.table->mr, parts);
+  g.lanes = tile_lanes(c, g.s.batches() * g.tiles * g.parts());
+  const int64_t rows = g.a_matrices * g.s.m;
+  g.a_at = slot_step(tile_workspace(g.lanes, g.slot_bytes()));
+  g.row_sums_at = g.a_at + slot_step(rows * g.pairs * 4);
+  g.factors_at = g.row_sums_at + slot_step(rows * 4);
+  const int64_t factors = g.has_factor ? std::max(g.s.n, c.has(3) ? c.in(3).count() : 0) : 0;
+  g.packed_at = g.factors_at + slot_step(factors * 4);
+  c.set_workspace(g.packed_at + (g.packed == nullptr ? g.b_matrices * g.matrix_bytes() : 0));
+  c.make_state(std::move(g));
+  return {};
+}
+
+void run(const RunContext& c) noexcept {
+  const MatmulInteger& g = c.state<MatmulInteger>();
+  const MatmulShape& s = g.s;
+  if (c.out(0).count() == 0) return;
+  char* const workspace = c.workspace<char>();
+  const Tensor &a = c.in(0), &b = c.in(1);
+  const int8_t* packed = g.packed;
+  if (packed == nullptr) {
+    auto* const to = reinterpret_cast<int8_t*>(workspace + g.packed_at);
+    const int64_t all = g.b_matrices * g.panels();
+    c.parallel_for(all, std::max<int64_t>(1, kPackGrain / std::max<int64_t>(1, g.panel_bytes())),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t i = begin, next; i < end; i = next) {
+                       const int64_t matrix = i / g.panels(), first = matrix * g.panels();
+                       next = std::min(end, first + g.panels());
+                       pack_panels(g, b.as<uint8_t>() + matrix * s.k * s.n, b.dtype == DType::i8,
+                                   i - first, next - first, to + matrix * g.matrix_bytes());
+                     }
+                   });
+    packed = to;
+  }
+  auto* const rows = reinterpret_cast<int16_t*>(workspace + g.a_at);
+  auto* const row_sums = reinterpret_cast<int32_t*>(workspace + g.row_sums_at);
+  const ZeroPoints a_zeros = c.has(2) ? zero_points(c.in(2)) : ZeroPoints();
+  const int64_t parts = g.parts();
+  c.parallel_for(g.a_matrices * parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t part = i % parts, first = i / parts * s.m + g.first_row[part];
+      pack_byte_rows(g.first_row[part + 1] - g.first_row[part], s.k, a, first, a_zeros, g.table->mr,
+                     rows + first * g.pairs * 2, row_sums + first);
+    }
+  });
+  const ZeroPoints b_zeros = c.has(3) ? zero_points(c.in(3)) : ZeroPoints();
+  auto* const factors = reinterpret_cast<int32_t*>(workspace + g.factors_at);
+  if (g.has_factor)
+    for (int64_t j = 0; j < std::max(s.n, b_zeros.count); ++j)
+      factors[j] = (b.dtype == DType::i8 ? 0 : 128) - b_zeros.at(j);
+  IntegerFinish finish = integer_finish(c);
+  finish.scale_by_column = c.has(5) && c.in(5).rank() == 1;
+  const int32_t* const bias = c.has(4) ? c.in(4).as<int32_t>() : nullptr;
+  char* const y = c.out(0).as<char>();
+  const int64_t y_size = size_of(c.out(0).dtype), nr = g.table->nr;
+  for_tiles(
+      c, s.batches() * g.tiles * parts, g.lanes, g.slot_bytes(), [&](int64_t task, float* slot) {
+        auto* const sums = reinterpret_cast<int32_t*>(slot);
+        const int64_t batch = task / (g.tiles * parts), tile = task / parts % g.tiles;
+        const int64_t part = task % parts;
+        const int64_t a_matrix = s.k == 0 ? 0 : s.a_offset(batch) / (s.m * s.k);
+        const int64_t b_matrix = s.k == 0 ? 0 : s.b_offset(batch) / (s.n * s.k);
+        const int64_t panel = part_begin(g.panels(), g.tiles, tile), first = panel * nr;
+        const int64_t columns =
+            std::min(s.n, part_begin(g.panels(), g.tiles, tile + 1) * nr) - first;
+        const int8_t* const panels = packed + b_matrix * g.matrix_bytes() + panel * g.panel_bytes();
+        IntegerFinish f = finish;
+        if (bias) f.column_add = bias + first;
+        if (f.scale_by_column) f.scale += first;
+        if (g.has_factor && s.k > 0) {
+          f.row_factor = row_sums;
+          f.column_factor = factors + (b_zeros.count > s.n ? b_matrix * s.n : 0) + first;
+        }
+        int count;
+        for (int64_t i = g.first_row[part]; i < g.first_row[part + 1]; i += count) {
+          count = block_rows(g.first_row[part + 1] - i, g.table->mr);
+          const int64_t row = a_matrix * s.m + i;
+          g.table->sums(count, columns, g.pairs, rows + row * g.pairs * 2, panels, sums, g.tile);
+          if (f.row_factor) f.row_factor = row_sums + row;
+          g.table->finish(count, columns, sums, g.tile, f,
+                          y + ((batch * s.m + i) * s.n + first) * y_size, s.n);
+        }
+      });
+}
+
+constexpr KernelDef kKernels[] = {
+    {.op = "matmul_integer", .name = "gemm", .prepare = prepare, .run = run},
+};
+
+}  // namespace
+
+std::span<const KernelDef> matmul_integer() { return chosen_rows<kKernels>(); }
+
+}  // namespace hg::kernels

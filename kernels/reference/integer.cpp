@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products and convolutions of 8-bit integers: zero points are taken from each factor, and each sum
+// is scaled and rounded alone.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/reference/reference.h"
+
+namespace hg::reference::rows {
+namespace {
+
+bool is_given(const Call& c, size_t i) { return i < c.in.size() && c.in[i].given; }
+
+// Input i at one of its places, or the one number that it is; 0 where it is not given.
+double at(const Call& c, size_t i, int64_t place) {
+  if (!is_given(c, i)) return 0;
+  return c.in[i].count() == 1 ? c.in[i].at(0) : c.in[i].at(place);
+}
+
+// The result of a sum at the channel or column `place`.
+double finished(const Call& c, double sum, int64_t place) {
+  sum += at(c, 4, place);
+  if (!is_given(c, 5)) return sum;
+  const double scaled = static_cast<float>(sum) * static_cast<float>(at(c, 5, place));
+  if (!is_given(c, 6)) return scaled;
+  const double low = c.in[6].dtype == i8 ? -128 : 0;
+  return std::clamp(std::nearbyint(scaled) + at(c, 6, 0), low, low + 255);
+}
+
+void matmul_run(const Call& c) {
+  const Array &a = c.in[0], &b = c.in[1];
+  const Sizes& shape = c.out[0].shape;
+  const int rank = shape.rank();
+  const int64_t m = shape[rank - 2], n = shape[rank - 1], k = a.shape.back();
+  // The matrix of an operand that stands at a batch position of the result.
+  const auto matrix = [&](const Array& of, const Sizes& position) {
+    int64_t index = 0;
+    for (int d = 0; d < of.shape.rank() - 2; ++d)
+      index = index * of.shape[d] + (of.shape[d] == 1 ? 0 : position[d + rank - of.shape.rank()]);
+    return index;
+  };
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    const Sizes position = reference::position(shape, i);
+    const int64_t row = position[rank - 2], column = position[rank - 1];
+    const int64_t in_a = matrix(a, position), in_b = matrix(b, position);
+    const bool own_a = is_given(c, 2) && c.in[2].shape.rank() > 1,
+               own_b = is_given(c, 3) && c.in[3].shape.rank() > 1;
+    const double a_zero = at(c, 2, own_a ? in_a * m + row : row),
+                 b_zero = at(c, 3, own_b ? in_b * n + column : column);
+    double sum = 0;
+    for (int64_t p = 0; p < k; ++p)
+      sum +=
+          (a.at((in_a * m + row) * k + p) - a_zero) * (b.at((in_b * k + p) * n + column) - b_zero);
+    c.out[0].at(i) = finished(c, sum, column);
+  }
+}
+
+void conv_run(const Call& c) {
+  const Array &x = c.in[0], &weight = c.in[1];
+  const Sizes& shape = c.out[0].shape;
+  const int dims = shape.rank() - 2;
+  const auto number = [&](std::string_view name, int d) {
+    const Sizes given = c.attrs.integers(name);
+    return given[given.rank() == 1 ? 0 : d];
+  };
+  const int64_t group_c = weight.shape[1], group_o = weight.shape[0] / c.attrs.integer("groups");
+  const int64_t depth = weight.count() / std::max<int64_t>(1, weight.shape[0]);
+  Sizes kernel = weight.shape;
+  kernel.erase(0);
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    const Sizes position = reference::position(shape, i);
+    const int64_t o = position[1];
+    double sum = 0;
+    for (int64_t k = 0; k < depth; ++k) {
+      const Sizes tap = reference::position(kernel, k);
+      int64_t from = position[0] * x.shape[1] + o / group_o * group_c + tap[0];
+      bool inside = true;
+      for (int d = 0; d < dims; ++d) {
+        const int64_t along = position[d + 2] * number("stride", d) - number("padding", d) +
+                              tap[d + 1] * number("dilation", d);
+        inside = inside && along >= 0 && along < x.shape[d + 2];
+        from = from * x.shape[d + 2] + along;
+      }
+      if (inside) sum += (x.at(from) - at(c, 2, 0)) * (weight.at(o * depth + k) - at(c, 3, o));
+    }
+    c.out[0].at(i) = finished(c, sum, o);
+  }
+}
+
+constexpr Row kRows[] = {
+    {"matmul_integer", matmul_run},
+    {"conv_integer", conv_run},
+};
+
+}  // namespace
+
+std::span<const Row> integer() { return kRows; }
+
+}  // namespace hg::reference::rows

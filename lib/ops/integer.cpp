@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products and convolutions of 8-bit integers, as quantised models have them: sums of i32, which
+// may be scaled and rounded to 8 bits again.
+#include "hg/op.h"
+#include "lib/ops/terms.h"
+#include "lib/table/rows.h"
+
+namespace hg::ops {
+namespace {
+
+bool is_byte(DType dtype) { return dtype == u8 || dtype == i8; }
+bool is_one(const TensorType& t) { return t.rank() == 0; }
+bool is_list_of(const TensorType& t, const Dim& size) {
+  return t.rank() == 1 && !differ(t.shape[0], size);
+}
+
+// What is added to the sums, and what they become. The inputs from `bias` on are bias, scale and
+// zero point of the result; `size` is that of its dim that they may have one number for each of.
+Status infer_result(InferContext& c, int bias, const Dim& size, Shape shape) {
+  const int scale = bias + 1, zero = bias + 2;
+  if (given(c, bias) && (c.in(bias).dtype != i32 || !is_list_of(c.in(bias), size)))
+    return c.fail("bias must be i32[", size, "], it is ", c.in(bias));
+  if (given(c, scale) &&
+      (c.in(scale).dtype != f32 || (!is_one(c.in(scale)) && !is_list_of(c.in(scale), size))))
+    return c.fail("scale must be f32 and one number or [", size, "], it is ", c.in(scale));
+  DType dtype = given(c, scale) ? f32 : i32;
+  if (given(c, zero)) {
+    if (!given(c, scale)) return c.fail("the result has a zero point, but no scale");
+    if (!is_byte(c.in(zero).dtype) || !is_one(c.in(zero)))
+      return c.fail("the result's zero point must be one number of u8 or i8, it is ", c.in(zero));
+    dtype = c.in(zero).dtype;
+  }
+  c.out(0) = {dtype, std::move(shape)};
+  return {};
+}
+
+// The zero point of operand i is one number, or one for each place of its dim `dim`: a list, or a
+// tensor whose other one of the last two dims is 1.
+bool fits_zero(const InferContext& c, int i, int dim) {
+  const TensorType &x = c.in(i), &zero = c.in(i + 2);
+  if (zero.dtype != x.dtype) return false;
+  if (is_one(zero) || zero.rank() == 1)
+    return is_one(zero) || is_list_of(zero, x.shape[static_cast<size_t>(dim)]);
+  bool same = zero.rank() == x.rank();
+  for (int d = 0; same && d < x.rank(); ++d) {
+    const bool gone = d >= x.rank() - 2 && d != dim;
+    same = !differ(zero.shape[static_cast<size_t>(d)],
+                   gone ? Dim(1) : x.shape[static_cast<size_t>(d)]);
+  }
+  return same;
+}
+
+// a: [..., m, k], b: [..., k, n] -> [..., m, n]
+Status matmul_infer(InferContext& c) {
+  const TensorType &a = c.in(0), &b = c.in(1);
+  if (!is_byte(a.dtype) || !is_byte(b.dtype))
+    return c.fail("a and b must be u8 or i8, they are ", a.dtype, " and ", b.dtype);
+  if (a.rank() < 2 || b.rank() < 2)
+    return c.fail("both tensors need at least two dims: a is ", a.shape, ", b is ", b.shape);
+  if (differ(a.shape.back(), b.shape[b.shape.size() - 2]))
+    return c.fail("inner sizes differ: a is ", a.shape, ", b is ", b.shape);
+  if (given(c, 2) && !fits_zero(c, 0, a.rank() - 2))
+    return c.fail("a is ", a, ", its zero point ", c.in(2));
+  if (given(c, 3) && !fits_zero(c, 1, b.rank() - 1))
+    return c.fail("b is ", b, ", its zero point ", c.in(3));
+  Result<Shape> shape = broadcast(Shape(a.shape.begin(), a.shape.end() - 2),
+                                  Shape(b.shape.begin(), b.shape.end() - 2));
+  if (!shape.ok())
+    return c.fail("batch sizes do not broadcast: a is ", a.shape, ", b is ", b.shape);
+  shape->push_back(a.shape[a.shape.size() - 2]);
+  shape->push_back(b.shape.back());
+  return infer_result(c, 4, b.shape.back(), *std::move(shape));
+}
+
+// x: [n, c, spatial...], weight: [out, c / groups, kernel...]. Size s becomes, with kernel k, begin
+// b, end e and dilation d: floor((s + b + e - d (k - 1) - 1) / stride) + 1
+Status conv_infer(InferContext& c) {
+  const TensorType &x = c.in(0), &weight = c.in(1);
+  const int dims = x.rank() - 2;
+  if (!is_byte(x.dtype) || !is_byte(weight.dtype))
+    return c.fail("x and weight must be u8 or i8, they are ", x.dtype, " and ", weight.dtype);
+  if (dims < 1 || dims > 3 || weight.rank() != x.rank())
+    return c.fail("x must be [n, c, spatial...] with one to three spatial dims and weight [out, ",
+                  "c / groups, kernel...]: x is ", x.shape, ", weight is ", weight.shape);
+  if (given(c, 2) && (c.in(2).dtype != x.dtype || !is_one(c.in(2))))
+    return c.fail("x is ", x.dtype, ", its zero point ", c.in(2), " instead of one number of that");
+  if (given(c, 3) && (c.in(3).dtype != weight.dtype ||
+                      (!is_one(c.in(3)) && !is_list_of(c.in(3), weight.shape[0]))))
+    return c.fail("weight is ", weight, ", its zero point ", c.in(3));
+  Dims stride, dilation, padding;
+  HG_TRY_ASSIGN(stride, per_dim(c.attrs(), "stride", dims));
+  HG_TRY_ASSIGN(dilation, per_dim(c.attrs(), "dilation", dims));
+  const std::span<const Dim> listed = c.attrs().integers("padding");
+  if (listed.size() == static_cast<size_t>(2 * dims)) {
+    padding.assign(listed.begin(), listed.end());
+  } else {
+    HG_TRY_ASSIGN(padding, per_dim(c.attrs(), "padding", dims));
+    padding.insert(padding.end(), padding.begin(), padding.begin() + dims);
+  }
+  const Dim groups = c.attrs().integer("groups");
+  if (below(groups, 1)) return c.fail("groups is ", groups, ", not positive");
+  if (differ(x.shape[1], weight.shape[1] * groups))
+    return c.fail("x has ", x.shape[1], " channels, weight ", weight.shape, " with ", groups,
+                  " groups takes ", weight.shape[1] * groups);
+  if (weight.shape[0].is_constant() && groups.is_constant() &&
+      weight.shape[0].constant() % groups.constant() != 0)
+    return c.fail(weight.shape[0], " channels do not divide into ", groups, " groups");
+  Shape shape = {x.shape[0], weight.shape[0]};
+  Dim elements = x.shape[1];
+  for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
+    const Dim &size = x.shape[i + 2], &kernel = weight.shape[i + 2];
+    const Dim &begin = padding[i], &end = padding[i + static_cast<size_t>(dims)];
+    if (below(kernel, 1)) return c.fail("weight ", weight.shape, " has an empty kernel");
+    if (below(stride[i], 1)) return c.fail("stride is ", stride[i], ", not positive");
+    if (below(dilation[i], 1)) return c.fail("dilation is ", dilation[i], ", not positive");
+    if (below(begin, 0) || below(end, 0))
+      return c.fail("padding is ", begin, " and ", end, ", it must not be negative");
+    const Dim whole = size + begin + end;
+    const Dim room = whole - dilation[i] * (kernel - 1) - 1;
+    if (below(room, 0))
+      return c.fail("the kernel reaches over ", dilation[i] * (kernel - 1) + 1, " elements, x has ",
+                    whole, " with its padding");
+    elements = elements * whole;
+    shape.push_back(floordiv(room, stride[i]) + 1);
+  }
+  // Kernels hold images with what is around them.
+  constexpr int64_t kMost = int64_t{1} << 44;
+  if (elements.is_constant() && elements.constant() > kMost)
+    return c.fail("an image with what is around it has ", elements, " elements");
+  return infer_result(c, 4, weight.shape[0], std::move(shape));
+}
+
+double matmul_flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) {
+  return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0].back());
+}
+
+double conv_flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) {
+  double weights = 1;  // that one element meets
+  for (int i = 1; i < in[1].rank(); ++i) weights *= static_cast<double>(in[1][i]);
+  return 2 * weights * static_cast<double>(out[0].count());
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "matmul_integer",
+     .signature = "matmul_integer(a, b, a_zero?, b_zero?, bias?, scale?, zero?) -> y",
+     .infer = matmul_infer,
+     .traits = kNoGradient,
+     .flops = matmul_flops},
+    {.name = "conv_integer",
+     .signature = "conv_integer(x, weight, x_zero?, weight_zero?, bias?, scale?, zero?, "
+                  "stride: int[] = [1], padding: int[] = [0], dilation: int[] = [1], "
+                  "groups: int = 1) -> y",
+     .infer = conv_infer,
+     .traits = kNoGradient,
+     .flops = conv_flops},
+};
+
+}  // namespace
+
+std::span<const OpDef> integer() { return chosen_rows<kOps>(); }
+
+}  // namespace hg::ops

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products and convolutions of 8-bit integers of random sizes beside plain loops: equal to the bit,
+// whichever instruction set and number of threads there are.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+#include "kernels/simd/simd.h"
+#include "tests/must.h"
+#include "tests/random_case.h"
+
+namespace hg {
+namespace {
+
+using Sizes3 = std::array<int64_t, 3>;
+
+// A tensor of 8-bit integers as numbers.
+struct Bytes {
+  TensorData data;
+  int at(int64_t i) const {
+    const Tensor& t = data.tensor;
+    return t.dtype == i8 ? t.as<const int8_t>()[i] : t.as<const uint8_t>()[i];
+  }
+  bool empty() const { return data.empty(); }
+};
+
+class Case : protected test::Chance {
+ public:
+  explicit Case(uint64_t seed) : Chance(seed) {}
+
+ protected:
+  DType byte_dtype() { return chance(50) ? u8 : i8; }
+  Bytes bytes(DType dtype, const Sizes& shape) {
+    Bytes made{must(TensorData::allocate(dtype, shape))};
+    const bool extreme = chance(15);
+    auto* const to = made.data.tensor.as<uint8_t>();
+    for (int64_t i = 0; i < shape.count(); ++i)
+      to[i] = static_cast<uint8_t>(!extreme ? below(256)
+                                            : (chance(50) ? 0 : 255) ^ (dtype == i8 ? 128 : 0));
+    return made;
+  }
+  // What becomes of sums for `size` channels, with scales that give numbers of the result's range.
+  void choose_result(int64_t size, int64_t depth) {
+    if (chance(60)) {
+      bias_ = must(TensorData::allocate(i32, {size}));
+      for (int64_t i = 0; i < size; ++i)
+        bias_.tensor.as<int32_t>()[i] = static_cast<int32_t>(below(200001) - 100000);
+    }
+    if (chance(25)) return;
+    scale_ = must(TensorData::allocate(f32, chance(50) ? Sizes{} : Sizes{size}));
+    const double usual = 1 / (60 * std::sqrt(static_cast<double>(depth) + 1));
+    for (int64_t i = 0; i < scale_.tensor.count(); ++i)
+      scale_.tensor.as<float>()[i] =
+          chance(20) ? 0.5f
+                     : static_cast<float>(usual * static_cast<double>(below(2000) - 200) / 1000);
+    if (chance(20)) return;
+    result_zero_ = bytes(byte_dtype(), {});
+  }
+  Value input(Graph& g, const char* name, const TensorData& data, bool constant) {
+    if (data.empty()) return {};
+    const Tensor& t = data.tensor;
+    if (constant) return g.constant(data);
+    inputs_.push_back({name, &data});
+    return g.input(name, t.dtype, {t.shape.begin(), t.shape.end()});
+  }
+  IntegerOptions options(Graph& g, bool constant) {
+    IntegerOptions o;
+    o.x_zero = input(g, "x_zero", x_zero_.data, chance(70));
+    o.weight_zero = input(g, "weight_zero", weight_zero_.data, constant && chance(90));
+    o.bias = input(g, "bias", bias_, chance(70));
+    o.scale = input(g, "scale", scale_, chance(70));
+    o.zero = input(g, "zero", result_zero_.data, chance(70));
+    return o;
+  }
+  // The result at `place` of the channels, as a double.
+  double finished(int64_t sum, int64_t place) const {
+    if (!bias_.empty()) sum += bias_.tensor.as<const int32_t>()[place];
+    const auto whole = static_cast<int32_t>(static_cast<uint32_t>(sum));  // wraps around
+    if (scale_.empty()) return whole;
+    const int64_t at = scale_.tensor.count() == 1 ? 0 : place;
+    const float scaled = static_cast<float>(whole) * scale_.tensor.as<const float>()[at];
+    if (result_zero_.empty()) return scaled;
+    const float rounded = std::nearbyintf(scaled) + static_cast<float>(result_zero_.at(0));
+    const float low = result_zero_.data.tensor.dtype == i8 ? -128 : 0;
+    return std::clamp(rounded, low, low + 255);
+  }
+  static double element(const Tensor& y, int64_t i) {
+    if (y.dtype == i32) return y.as<const int32_t>()[i];
+    if (y.dtype == f32) return y.as<const float>()[i];
+    return y.dtype == i8 ? y.as<const int8_t>()[i] : y.as<const uint8_t>()[i];
+  }
+  // Runs the graph with every instruction set and compares element i with want(i).
+  void expect(Graph g, const std::vector<double>& want) {
+    const Model model = must(Model::from_graph(std::move(g)));
+    const kernels::Isa best = kernels::chosen_isa();
+    for (int isa = 0; isa <= static_cast<int>(best); ++isa) {
+      if (isa != static_cast<int>(best) && !chance(40)) continue;
+      kernels::limit_isa(static_cast<kernels::Isa>(isa));
+      SessionOptions how = {.threads = static_cast<int>(1 + below(3))};
+      how.low_memory = chance(10);
+      Session session = must(Session::create(model, how));
+      for (const auto& [name, data] : inputs_)
+        ASSERT_TRUE(session.set_input(name, data->tensor).ok());
+      ASSERT_TRUE(session.run().ok());
+      const Tensor y = must(session.output("y"));
+      ASSERT_EQ(y.count(), static_cast<int64_t>(want.size()));
+      for (int64_t i = 0; i < y.count(); ++i)
+        ASSERT_EQ(element(y, i), want[static_cast<size_t>(i)])
+            << "element " << i << " of " << y.count() << ", instruction set " << isa;
+    }
+    kernels::limit_isa(best);
+  }
+
+  Bytes x_, weight_, x_zero_, weight_zero_, result_zero_;
+  TensorData bias_, scale_;
+  std::vector<std::pair<std::string, const TensorData*>> inputs_;
+};
+
+class ProductCase : public Case {
+ public:
+  using Case::Case;
+  void run() {
+    const auto size = [&](int64_t most) {
+      return chance(4) ? 0 : chance(20) ? 1 : 1 + below(most);
+    };
+    const int64_t m = size(chance(30) ? 90 : 14), n = size(chance(30) ? 150 : 40);
+    const int64_t k = chance(3) ? 33000 + below(2000) : size(chance(30) ? 700 : 70);
+    if (m * n * k > 4'000'000) return;
+    const int64_t batch = chance(70) ? 1 : 1 + below(3);
+    const bool shared_a = batch > 1 && chance(30), shared_b = batch > 1 && !shared_a && chance(50);
+    const auto shape = [&](bool shared, int64_t rows, int64_t columns) {
+      Sizes s = {rows, columns};
+      if (batch > 1 && !(shared && chance(50))) s.insert(0, shared ? 1 : batch);
+      return s;
+    };
+    x_ = bytes(byte_dtype(), shape(shared_a, m, k));
+    weight_ = bytes(byte_dtype(), shape(shared_b, k, n));
+    const Sizes &a = x_.data.tensor.shape, &b = weight_.data.tensor.shape;
+    const bool own_a = a.rank() == 3 && chance(30), own_b = b.rank() == 3 && chance(30);
+    if (chance(70))
+      x_zero_ = bytes(x_.data.tensor.dtype, chance(60) ? Sizes{}
+                                            : own_a    ? Sizes{a[0], m, 1}
+                                                       : Sizes{m});
+    if (chance(70))
+      weight_zero_ = bytes(weight_.data.tensor.dtype, chance(60) ? Sizes{}
+                                                      : own_b    ? Sizes{b[0], 1, n}
+                                                                 : Sizes{n});
+    choose_result(n, k);
+    const auto zero = [](const Bytes& of, int64_t matrix, int64_t place, int64_t places) {
+      if (of.empty()) return 0;
+      const int rank = of.data.tensor.rank();
+      return of.at(rank == 0 ? 0 : rank == 1 ? place : matrix * places + place);
+    };
+    std::vector<double> want;
+    for (int64_t i = 0; i < batch; ++i) {
+      const int64_t in_a = a.rank() == 3 && a[0] > 1 ? i : 0,
+                    in_b = b.rank() == 3 && b[0] > 1 ? i : 0;
+      for (int64_t r = 0; r < m; ++r)
+        for (int64_t c = 0; c < n; ++c) {
+          int64_t sum = 0;
+          for (int64_t p = 0; p < k; ++p)
+            sum += int64_t{x_.at((in_a * m + r) * k + p) - zero(x_zero_, in_a, r, m)} *
+                   (weight_.at((in_b * k + p) * n + c) - zero(weight_zero_, in_b, c, n));
+          want.push_back(finished(sum, c));
+        }
+    }
+    Graph g;
+    const bool constant = chance(60);
+    const Value in_a = input(g, "a", x_.data, chance(10));
+    const Value in_b = input(g, "b", weight_.data, constant);
+    g.output("y", matmul_integer(in_a, in_b, options(g, constant)));
+    expect(std::move(g), want);
+  }
+};
+
+class ConvCase : public Case {
+ public:
+  using Case::Case;
+  void run() {
+    const int64_t dims = chance(15) ? 1 : chance(15) ? 3 : 2;
+    const bool depthwise = chance(35);
+    const int64_t n = chance(75) ? 1 : 1 + below(3), groups = depthwise    ? 1 + below(8)
+                                                              : chance(80) ? 1
+                                                                           : 1 + below(4);
+    const int64_t most = chance(50) ? 40 : 6;
+    const int64_t group_c = depthwise ? 1 : 1 + below(most), c = groups * group_c;
+    const int64_t group_o = depthwise ? (chance(80) ? 1 : 1 + below(3)) : 1 + below(most),
+                  o = groups * group_o;
+    Sizes3 in = {1, 1, 1}, out = in, kernel = in, stride = in, dilation = in, begin = {}, end = {};
+    const int64_t usual = chance(60) ? 3 : 1 + below(5), step = chance(60) ? 1 : chance(70) ? 2 : 3;
+    const bool even = chance(70);
+    for (size_t d = static_cast<size_t>(3 - dims); d < 3; ++d) {
+      in[d] = 1 + below(dims == 3 ? 9 : chance(50) ? 70 : 14);
+      kernel[d] = chance(80) ? usual : 1 + below(5);
+      stride[d] = chance(85) ? step : 1 + below(4);
+      dilation[d] = chance(75) ? 1 : 1 + below(4);
+      begin[d] = chance(60) ? dilation[d] * (kernel[d] / 2) : below(7);
+      end[d] = even ? begin[d] : below(7);
+      const int64_t room = in[d] + begin[d] + end[d] - dilation[d] * (kernel[d] - 1) - 1;
+      if (room < 0) return;
+      out[d] = room / stride[d] + 1;
+    }
+    const int64_t taps = kernel[0] * kernel[1] * kernel[2], depth = group_c * taps;
+    if (n * o * out[0] * out[1] * out[2] * depth > 3'000'000) return;
+    const auto shape_of = [&](int64_t first, int64_t second, const Sizes3& rest) {
+      Sizes shape = {first, second};
+      for (size_t d = static_cast<size_t>(3 - dims); d < 3; ++d) shape.push_back(rest[d]);
+      return shape;
+    };
+    x_ = bytes(byte_dtype(), shape_of(n, c, in));
+    weight_ = bytes(byte_dtype(), shape_of(o, group_c, kernel));
+    if (chance(80)) x_zero_ = bytes(x_.data.tensor.dtype, {});
+    if (chance(60))
+      weight_zero_ = bytes(weight_.data.tensor.dtype, chance(50) ? Sizes{} : Sizes{o});
+    choose_result(o, depth);
+    std::vector<double> want;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < o; ++j)
+        for (int64_t z = 0; z < out[0]; ++z)
+          for (int64_t y = 0; y < out[1]; ++y)
+            for (int64_t x = 0; x < out[2]; ++x) {
+              int64_t sum = 0;
+              for (int64_t k = 0; k < depth; ++k) {
+                const int64_t tap = k % taps;
+                const int64_t from_z =
+                    z * stride[0] - begin[0] + tap / (kernel[1] * kernel[2]) * dilation[0];
+                const int64_t from_y =
+                    y * stride[1] - begin[1] + tap / kernel[2] % kernel[1] * dilation[1];
+                const int64_t from_x = x * stride[2] - begin[2] + tap % kernel[2] * dilation[2];
+                if (from_z < 0 || from_y < 0 || from_x < 0 || from_z >= in[0] || from_y >= in[1] ||
+                    from_x >= in[2])
+                  continue;
+                const int64_t channel = i * c + j / group_o * group_c + k / taps;
+                const int64_t at = ((channel * in[0] + from_z) * in[1] + from_y) * in[2] + from_x;
+                const int zero =
+                    weight_zero_.empty()
+                        ? 0
+                        : weight_zero_.at(weight_zero_.data.tensor.count() == 1 ? 0 : j);
+                sum += int64_t{x_.at(at) - (x_zero_.empty() ? 0 : x_zero_.at(0))} *
+                       (weight_.at(j * depth + k) - zero);
+              }
+              want.push_back(finished(sum, j));
+            }
+    const auto attr_of = [&](const Sizes3& all) {
+      return std::vector<Dim>(all.begin() + (3 - dims), all.end());
+    };
+    ConvIntegerOptions windows = {attr_of(stride), attr_of(begin), attr_of(dilation), groups};
+    if (begin != end || chance(20))
+      for (const Dim& each : attr_of(end)) windows.padding.push_back(each);
+    Graph g;
+    const bool constant = chance(80);
+    const Value x = input(g, "x", x_.data, false);
+    const Value weight = input(g, "weight", weight_.data, constant);
+    g.output("y", conv_integer(x, weight, options(g, constant), windows));
+    expect(std::move(g), want);
+  }
+};
+
+TEST(IntegerRandom, ProductsAreThoseOfAPlainLoop) {
+  test::for_cases(600, [](uint64_t i) { ProductCase(i + 100).run(); });
+}
+
+TEST(IntegerRandom, ConvolutionsAreThoseOfAPlainLoop) {
+  test::for_cases(600, [](uint64_t i) { ConvCase(i + 7000).run(); });
+}
+
+}  // namespace
+}  // namespace hg
