@@ -9,7 +9,7 @@ namespace hg::convert::onnx {
 // ONNX's Gemm of the node's inputs and attributes; Conv of x with the node's attributes; bias may
 // be missing.
 Value gemm_of(Node& n);
-Value convolution_of(Node& n, Value x, const Value& weight, const Value& bias, bool exact = false);
+Value convolution_of(Node& n, Value x, const Value& weight, const Value& bias);
 // ONNX's AveragePool and MaxPool of x, [n, c, spatial...], by the node's attributes.
 Value average_pooled(Node& n, const Value& x);
 Value max_pooled(Node& n, Value x);

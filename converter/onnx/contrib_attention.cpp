@@ -152,11 +152,10 @@ void self_attention(Node& n) {
 
 // Attention over u8 or i8 with scales.
 void quantized_self_attention(Node& n) {
-  const Integers weight = integers_of(n, 1, 7, -1);
-  const Value sums = exact_product(integers_of(n, 0, 6, -1), weight);
-  const Value scale = scale_along(n, 3, sums, -1) * scale_along(n, 4, sums, -1);
+  const Integers weight = integers_of(n, 1, 7);
+  const IntegerSums sums = integer_product(integers_of(n, 0, 6), weight);
   const Value bias = n.in(2);
-  const Value projected = cast(scaled(sums, scale), bias.dtype()) + bias;
+  const Value projected = cast(scaled(sums, scale_in(n, 3), scale_in(n, 4)), bias.dtype()) + bias;
   give_self_attention(n, projected, one_each(3, floordiv(weight.value.dim(1), 3)), 5, 8, -1);
 }
 

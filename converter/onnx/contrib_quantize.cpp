@@ -14,7 +14,8 @@ namespace {
 // Input i less the zero point, times the scale; both may have one number for each place of the
 // axis.
 Value real_of(Node& n, int i, int scale, int zero, int axis = -1) {
-  const Value x = cast(integers_of(n, i, zero, axis).value, f64);
+  Value x = cast(n.in(i), f64);
+  if (n.has(zero)) x = x - placed_along(cast(n.in(zero), f64), x, axis);
   return x * placed_along(cast(scale_of(n, scale), f64), x, axis);
 }
 
@@ -25,8 +26,39 @@ Value quantized_as(Node& n, const Value& x, int scale, int zero, int like) {
   return quantized(n, ratio, point ? reshape(point, {}) : point, n.type(like).dtype);
 }
 
-void q_add(Node& n) { n.give(quantized_as(n, real_of(n, 0, 1, 2) + real_of(n, 3, 4, 5), 6, 7, 0)); }
-void q_mul(Node& n) { n.give(quantized_as(n, real_of(n, 0, 1, 2) * real_of(n, 3, 4, 5), 6, 7, 0)); }
+// As ONNX Runtime adds and multiplies, to the bit: in f32, and the zero point of the result is
+// added before it is rounded.
+struct TwoQuantized {
+  explicit TwoQuantized(Node& n)
+      : a(cast(n.in(0), f32)),
+        b(cast(n.in(3), f32)),
+        a_zero(zero(n, 2)),
+        b_zero(zero(n, 5)),
+        zero_y(zero(n, 7)),
+        a_scale(scale(n, 1)),
+        b_scale(scale(n, 4)),
+        y_scale(scale(n, 6)) {}
+  static Value zero(Node& n, int i) {
+    return n.has(i) ? reshape(cast(n.in(i), f32), {}) : constant_of(n.graph(), f32, 0);
+  }
+  static Value scale(Node& n, int i) { return reshape(cast(scale_of(n, i), f32), {}); }
+  Value a, b, a_zero, b_zero, zero_y, a_scale, b_scale, y_scale;
+};
+
+void q_add(Node& n) {
+  const TwoQuantized q(n);
+  const Value of_a = q.a_scale / q.y_scale, of_b = q.b_scale / q.y_scale;
+  const Value fixed = q.zero_y - (of_a * q.a_zero + of_b * q.b_zero);
+  n.give(quantized(n, q.a * of_a + (q.b * of_b + fixed), {}, n.type(0).dtype));
+}
+
+void q_mul(Node& n) {
+  const TwoQuantized q(n);
+  const Value product = (q.a - q.a_zero) * (q.b - q.b_zero);
+  const Value ratio = q.a_scale * q.b_scale / q.y_scale;
+  n.give(quantized(n, product * ratio + q.zero_y, {}, n.type(0).dtype));
+}
+
 void q_leaky(Node& n) {
   const Value x = real_of(n, 0, 1, 2);
   n.give(quantized_as(n, leaky_relu(x, n.real("alpha", double{0.01f})), 3, 4, 0));
@@ -99,11 +131,11 @@ void q_global_average_pool(Node& n) {
 
 void q_conv(Node& n) {
   const bool last = n.flag("channels_last");
-  Integers x = integers_of(n, 0, 2, 1);
+  Integers x = integers_of(n, 0, 2);
   if (last) x.value = channels_first(n, x.value);
-  const Value sum = exact_convolution(n, x, integers_of(n, 3, 5, 0));
-  const Value scale = scale_along(n, 1, sum, 1) * scale_along(n, 4, sum, 1);
-  const Value y = requantized(n, plus_integers(n, sum, 8, 1), scale, 6, 1);
+  IntegerSums sums = integer_convolution(n, x, integers_of(n, 3, 5));
+  sums.bias = n.in_or_none(8);
+  const Value y = requantized(n, sums, scale_in(n, 1), scale_in(n, 4), 6);
   n.give(last ? channels_last(y) : y);
 }
 
@@ -112,9 +144,9 @@ void nhwc_max_pool(Node& n) { n.give(channels_last(max_pooled(n, channels_first(
 // ---- Products ----
 
 void integer_product_to_float(Node& n) {
-  const Value sums = exact_product(integers_of(n, 0, 4, -2), integers_of(n, 1, 5, -1));
+  const IntegerSums sums = integer_product(integers_of(n, 0, 4), integers_of(n, 1, 5));
   const DType dtype = n.type(3).dtype;
-  Value y = scaled(sums, scale_along(n, 2, sums, -2) * scale_along(n, 3, sums, -1));
+  Value y = scaled(sums, scale_in(n, 2), scale_in(n, 3));
   if (n.has(6)) y = y + cast(n.in(6), f32);
   n.give(cast(y, dtype));
 }
@@ -122,21 +154,22 @@ void integer_product_to_float(Node& n) {
 void dynamic_product(Node& n) {
   const Value x = n.in(0);
   const DynamicallyQuantized a = dynamically_quantized(n, x);
-  const Integers levels = {.value = cast(a.y, f32) - cast(a.zero, f32), .most = 255};
-  const Value sums = exact_product(levels, integers_of(n, 1, 3, -1));
-  Value y = scaled(sums, cast(a.scale, f32) * scale_along(n, 2, sums, -1));
+  const IntegerSums sums = integer_product({a.y, a.zero}, integers_of(n, 1, 3));
+  Value y = scaled(sums, cast(a.scale, f32), scale_in(n, 2));
   if (n.has(4)) y = y + cast(n.in(4), f32);
   n.give(cast(y, x.dtype()));
 }
 
 void q_gemm(Node& n) {
-  const bool turned = n.flag("transB");
-  const Value product = exact_product(integers_of(n, 0, 2, 0), integers_of(n, 3, 5, turned ? 0 : 1),
-                                      n.flag("transA"), turned);
+  IntegerSums sums = integer_product(integers_of(n, 0, 2), integers_of(n, 3, 5), n.flag("transA"),
+                                     n.flag("transB"));
   // C has zero point 0, and the scale of the product; it broadcasts from the right.
-  const Value sum = plus_integers(n, product, 6, 1);
-  const Value scale = n.real("alpha", 1.0) * scale_along(n, 1, sum, 1) * scale_along(n, 4, sum, 1);
-  n.give(n.has(7) ? requantized(n, sum, scale, 7, 1) : scaled(sum, scale));
+  Value c = n.in_or_none(6);
+  if (c && c.rank() == 2 && c.dim(0) == Dim(1)) c = reshape(c, {c.dim(1)});
+  const bool is_list = c && c.rank() == 1 && c.dim(0) != Dim(1);
+  (is_list ? sums.bias : sums.more) = c;
+  const Value rows = n.real("alpha", 1.0) * scale_in(n, 1), columns = scale_in(n, 4);
+  n.give(n.has(7) ? requantized(n, sums, rows, columns, 7) : scaled(sums, rows, columns));
 }
 
 // ---- Weights in few bits ----

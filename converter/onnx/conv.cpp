@@ -80,7 +80,7 @@ Dims kernel_of(Node& n, const Value& weight) {
 
 }  // namespace
 
-Value convolution_of(Node& n, Value x, const Value& weight, const Value& bias, bool exact) {
+Value convolution_of(Node& n, Value x, const Value& weight, const Value& bias) {
   const Windows w = windows_of(n, x.shape(), kernel_of(n, weight));
   const bool inside = w.is_symmetric();
   if (!inside) x = pad(x, w.pads());
@@ -89,7 +89,6 @@ Value convolution_of(Node& n, Value x, const Value& weight, const Value& bias, b
   options.padding = inside ? w.begin : one_each(w.count(), 0);
   options.dilation = w.dilations;
   options.groups = n.integer("group", 1);
-  options.exact = exact;
   return conv(x, weight, bias, options);
 }
 

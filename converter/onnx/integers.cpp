@@ -1,215 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 holds each integer up to 2^24, so that sums are exact in any order where the magnitudes of
-// what they add up stay below that. A constant weight says how large they can become, which is
-// mostly far less than 8 bits allow; deeper sums are divided into parts, which f64 adds up.
 #include "converter/onnx/integers.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "converter/onnx/contrib.h"
-#include "lib/graph/element.h"
+#include "converter/onnx/windows.h"
 
 namespace hg::convert::onnx {
 namespace {
 
-constexpr double kExact = 1 << 24;
-constexpr size_t kMostParts = 16;
+bool is_number(const Value& v) { return v.rank() == 0 || (v.rank() == 1 && v.dim(0) == Dim(1)); }
+// A list of one number is that number.
+Value number_or_list(const Value& v) { return v && is_number(v) ? reshape(v, {}) : v; }
 
-// The largest difference of an integer within the limits and one of the zero points.
-double farthest(const Limits& of, const std::vector<double>& zeros) {
-  double result = 0;
-  for (const double zero : zeros) result = std::max({result, of.high - zero, zero - of.low});
-  return result;
+Integers checked(Node& n, const Value& x, const Value& zero) {
+  if (x.dtype() != u8 && x.dtype() != i8)
+    n.refuse(str_cat("it multiplies integers of ", x.dtype()));
+  return {x, number_or_list(zero)};
 }
 
-// A weight as [before, depth, inner], to be summed over the depth, and over `inner` too if that is
-// the window of a convolution.
-struct Summed {
-  Summed(const Value& weight, int axis, bool is_window) : window(is_window) {
-    for (int d = 0; d < weight.rank(); ++d) {
-      Dim& size = d < axis ? before : d == axis ? depth : inner;
-      size = size * weight.dim(d);
-    }
-  }
-  bool known() const { return depth.is_constant() && inner.is_constant(); }
-  Dim before = 1, depth = 1, inner = 1;
-  bool window;
-};
-
-// By how much one place of the depth can change the magnitude of each sum.
-class Growth {
- public:
-  Growth(const Integers& x, const Integers& weight, const Summed& s)
-      : weight_(weight), s_(s), most_x_(x.most) {
-    if (!weight.numbers) {
-      const Dim taps = s.window ? s.inner : Dim(1);
-      each_ = {weight.most * most_x_ * static_cast<double>(taps.constant())};
-      return;
-    }
-    const Sizes& shape = weight.numbers->shape;
-    for (int d = weight.axis + 1; d < shape.rank(); ++d) zero_step_ *= shape[d];
-    if (weight.zeros.size() > 1) zero_count_ = shape[weight.axis];
-    const int64_t sums = s.window ? 1 : s.inner.constant();
-    each_.resize(static_cast<size_t>(s.before.constant() * sums));
-  }
-  size_t sums() const { return each_.size(); }
-
-  const std::vector<double>& at(int64_t place) {
-    if (!weight_.numbers) return each_;
-    std::fill(each_.begin(), each_.end(), 0);
-    const int64_t depth = s_.depth.constant(), inner = s_.inner.constant();
-    for (int64_t b = 0; b < s_.before.constant(); ++b)
-      for (int64_t i = 0; i < inner; ++i) {
-        const int64_t k = (b * depth + place) * inner + i;
-        const double zero = weight_.zeros.empty() ? 0 : weight_.zeros[zero_of(k)];
-        each_[static_cast<size_t>(s_.window ? b : b * inner + i)] +=
-            std::abs(element(*weight_.numbers, k) - zero) * most_x_;
-      }
-    return each_;
-  }
-
- private:
-  size_t zero_of(int64_t k) const { return static_cast<size_t>(k / zero_step_ % zero_count_); }
-
-  const Integers& weight_;
-  const Summed& s_;
-  double most_x_;
-  int64_t zero_step_ = 1, zero_count_ = 1;
-  std::vector<double> each_;
-};
-
-// Where the depth is divided, such that f32 holds the sums of each part: 0, ..., depth. Nothing
-// where that is not known, or takes too many parts.
-std::vector<int64_t> parts_of(const Integers& x, const Integers& weight, const Summed& s) {
-  if (x.value.dtype() != f32 || weight.value.dtype() != f32 || !s.known()) return {};
-  Growth growth(x, weight, s);
-  std::vector<int64_t> parts = {0};
-  std::vector<double> sums(growth.sums());
-  for (int64_t place = 0; place < s.depth.constant(); ++place) {
-    const std::vector<double>& grown = growth.at(place);
-    bool fits = true;
-    for (size_t i = 0; i < sums.size(); ++i) {
-      if (grown[i] > kExact) return {};
-      sums[i] += grown[i];
-      fits = fits && sums[i] <= kExact;
-    }
-    if (fits) continue;
-    if (parts.size() == kMostParts) return {};
-    parts.push_back(place);
-    sums = grown;
-  }
-  parts.push_back(s.depth.constant());
-  return parts;
+Value sum_of(const IntegerSums& sums) {
+  const Value sum = sums.made({.bias = sums.bias});
+  return sums.more ? sum + sums.more : sum;
 }
 
-// The sum of `sum_of` x and the weight over their dims of the depth. x has none (-1) where it
-// cannot be divided.
-template <class SumOf>
-Value exact_sum(const Integers& x, int x_dim, const Integers& weight, int weight_dim, bool window,
-                const SumOf& sum_of) {
-  const std::vector<int64_t> parts = parts_of(x, weight, Summed(weight.value, weight_dim, window));
-  if (parts.size() == 2) return sum_of(x.value, weight.value);
-  if (parts.empty() || x_dim < 0) return sum_of(cast(x.value, f64), cast(weight.value, f64));
-  Value total;
-  for (size_t i = 0; i + 1 < parts.size(); ++i) {
-    const auto part = [&](const Value& of, int dim) {
-      return slice(of, dim, parts[i], parts[i + 1]);
-    };
-    const Value sum = cast(sum_of(part(x.value, x_dim), part(weight.value, weight_dim)), f64);
-    total = total ? total + sum : sum;
-  }
-  return total;
+// Whether the ops take the scale of rows; that of columns they take where it is a list.
+bool takes(const IntegerSums& sums, const Value& rows, const Value& columns) {
+  const bool same = sums.row_axis == sums.column_axis;
+  return !sums.more && columns.rank() <= 1 && (rows.rank() == 0 || (same && rows.rank() == 1));
 }
 
-Value transposed(const Value& matrix, bool is_so) {
-  return is_so ? permute(matrix, {1, 0}) : matrix;
+Value placed_scale(const IntegerSums& sums, const Value& rows, const Value& columns,
+                   const Value& sum) {
+  return placed_along(rows, sum, sums.row_axis) * placed_along(columns, sum, sums.column_axis);
 }
 
 }  // namespace
 
-Integers integers_of(Node& n, int i, int zero, int axis) {
-  const Value x = n.in(i);
-  const DType wide = x.dtype() == u8 || x.dtype() == i8 ? f32 : f64;
-  Integers result = {.value = cast(x, wide), .most = 255};
-  bool known = true;
-  if (n.has(zero)) {
-    const Value point = n.in(zero);
-    result.value = result.value - placed_along(cast(point, wide), x, axis);
-    result.axis = axis < 0 ? axis + x.rank() : axis;
-    if (point.rank() <= 1 && n.is_constant(zero)) result.zeros = n.reals(zero);
-    const auto count = static_cast<int64_t>(result.zeros.size());
-    known = count == 1 || (count > 1 && x.dim(result.axis) == Dim(count));
-  }
-  if (known && wide == f32) {
-    result.most =
-        farthest(limits_of(n, x.dtype()), n.has(zero) ? result.zeros : std::vector<double>{0});
-    if (const TensorData* constant = n.graph().constant_of(x.id()))
-      result.numbers = constant->tensor;
-  }
-  return result;
-}
+Integers integers_of(Node& n, int i, int zero) { return checked(n, n.in(i), n.in_or_none(zero)); }
 
 Integers integers_at(Node& n, int i, int zero, int64_t place) {
-  const Value x = n.in(i), point = n.in(zero);
-  limits_of(n, x.dtype());
-  Shape beside(x.rank(), Dim(1)), shape = x.shape();
-  beside.front() = x.dim(0);
-  if (point.rank() > 1) beside.back() = x.dim(x.rank() - 1);
-  shape.erase(shape.begin());
-  const Value numbers = cast(x, f32) - reshape(cast(point, f32), beside);
-  Integers result = {.value = reshape(slice(numbers, 0, place, place + 1), std::move(shape)),
-                     .most = 255};
-  result.axis = x.rank() - 2;
-  const TensorData* const constant = n.graph().constant_of(x.id());
-  if (constant == nullptr || !n.is_constant(zero)) return result;
-  const std::vector<double> zeros = n.reals(zero);
-  const size_t count = zeros.size() / static_cast<size_t>(constant->tensor.shape[0]);
-  const auto begin = zeros.begin() + static_cast<int64_t>(count) * place;
-  result.zeros.assign(begin, begin + static_cast<int64_t>(count));
-  result.most = farthest(limits_of(n, x.dtype()), result.zeros);
-  Sizes sizes = constant->tensor.shape;
-  sizes.erase(0);
-  result.numbers =
-      view(constant->tensor.as<char>() + place * sizes.count(), x.dtype(), sizes);  // bytes
-  return result;
+  const auto at = [&](const Value& v) {
+    Shape shape = v.shape();
+    shape.erase(shape.begin());
+    return reshape(slice(v, 0, place, place + 1), std::move(shape));
+  };
+  return checked(n, at(n.in(i)), at(n.in(zero)));
 }
 
-Value exact_product(const Integers& a, const Integers& b, bool a_transposed, bool b_transposed) {
-  const int a_depth = a_transposed ? 0 : a.value.rank() - 1;
-  const int b_depth = b_transposed ? 1 : std::max(0, b.value.rank() - 2);
-  return exact_sum(a, a_depth, b, b_depth, false, [&](const Value& x, const Value& y) {
-    return matmul(transposed(x, a_transposed), transposed(y, b_transposed));
-  });
+IntegerSums integer_product(const Integers& a, const Integers& b, bool a_transposed,
+                            bool b_transposed) {
+  const auto made = [=](const IntegerOptions& result) {
+    const auto turned = [](const Value& matrix, bool is_so) {
+      return is_so ? permute(matrix, {1, 0}) : matrix;
+    };
+    Value x = turned(a.value, a_transposed), y = turned(b.value, b_transposed);
+    const bool row = x.rank() == 1, column = y.rank() == 1;
+    if (row) x = reshape(x, {1, x.dim(0)});
+    if (column) y = reshape(y, {y.dim(0), 1});
+    IntegerOptions options = result;
+    options.x_zero = a.zero;
+    options.weight_zero = b.zero;
+    const Value product = matmul_integer(x, y, options);
+    if (!row && !column) return product;
+    Shape shape = product.shape();
+    if (column) shape.pop_back();
+    if (row) shape.erase(shape.end() - (column ? 1 : 2));
+    return reshape(product, std::move(shape));
+  };
+  return {made, -2, -1};
 }
 
-Value exact_convolution(Node& n, const Integers& x, const Integers& weight) {
-  const int channels = n.integer("group", 1) == 1 ? 1 : -1;
-  return exact_sum(x, channels, weight, 1, true, [&](const Value& part, const Value& of_weight) {
-    return convolution_of(n, part, of_weight, {}, true);
-  });
+IntegerSums integer_convolution(Node& n, const Integers& x, const Integers& weight) {
+  const Value kernel = weight.value;
+  const Windows w = windows_of(n, x.value.shape(), n.sizes_from(kernel, 2));
+  if (n.has("kernel_shape") && dims_of(n.integers("kernel_shape")) != w.kernel)
+    n.refuse("attribute 'kernel_shape' is not the shape of the weights");
+  ConvIntegerOptions options = {w.strides, w.begin, w.dilations, n.integer("group", 1)};
+  options.padding.insert(options.padding.end(), w.end.begin(), w.end.end());
+  const auto made = [=](const IntegerOptions& result) {
+    IntegerOptions all = result;
+    all.x_zero = x.zero;
+    all.weight_zero = weight.zero;
+    return conv_integer(x.value, kernel, all, options);
+  };
+  return {made, 1, 1};
 }
 
-Value plus_integers(Node& n, const Value& sum, int i, int axis) {
-  if (!n.has(i)) return sum;
-  bool fits = sum.dtype() == f32 && n.is_constant(i);
-  if (fits)
-    for (const double each : n.reals(i)) fits = fits && std::abs(each) <= kExact;
-  const DType wide = fits ? f32 : f64;  // in f32 the sum is rounded once, here
-  return cast(sum, wide) + placed_along(cast(n.in(i), wide), sum, axis);
+Value scale_in(Node& n, int i) { return number_or_list(cast(scale_of(n, i), f32)); }
+
+Value scaled(const IntegerSums& sums, const Value& rows, const Value& columns) {
+  if (takes(sums, rows, columns)) return sums.made({.bias = sums.bias, .scale = rows * columns});
+  const Value sum = sum_of(sums);
+  return cast(sum, f32) * placed_scale(sums, rows, columns, sum);
 }
 
-Value scaled(const Value& sum, const Value& scale) { return cast(sum, f32) * scale; }
-
-Value scale_along(Node& n, int i, const Value& x, int axis) {
-  return placed_along(cast(scale_of(n, i), f32), x, axis);
-}
-
-Value requantized(Node& n, const Value& sum, const Value& scale, int i_y, int axis) {
-  const int i_zero = i_y + 1;
-  const Value ratio = scaled(sum, scale / scale_along(n, i_y, sum, axis));
-  const Value zero = n.has(i_zero) ? placed_along(n.in(i_zero), sum, axis) : Value();
-  return quantized(n, ratio, zero, n.type(n.has(i_zero) ? i_zero : 0).dtype);
+Value requantized(Node& n, const IntegerSums& sums, const Value& rows, const Value& columns,
+                  int i_y) {
+  const Value y = scale_in(n, i_y);
+  Value zero = number_or_list(n.in_or_none(i_y + 1));
+  const DType dtype = zero ? zero.dtype() : n.type(0).dtype;
+  limits_of(n, dtype);
+  if (takes(sums, rows, columns) && y.rank() == 0 && (!zero || zero.rank() == 0) && dtype != i16) {
+    if (!zero) zero = constant_of(n.graph(), dtype, 0);
+    return sums.made({.bias = sums.bias, .scale = rows * columns / y, .zero = zero});
+  }
+  const Value sum = sum_of(sums);
+  const auto placed = [&](const Value& v) { return placed_along(v, sum, sums.row_axis); };
+  const Value ratio = cast(sum, f32) * (placed_scale(sums, rows, columns, sum) / placed(y));
+  return quantized(n, ratio, zero ? placed(zero) : zero, dtype);
 }
 
 }  // namespace hg::convert::onnx

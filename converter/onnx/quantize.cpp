@@ -118,22 +118,22 @@ void dynamic_quantize_linear(Node& n) {
 }
 
 void mat_mul_integer(Node& n) {
-  n.give(cast(exact_product(integers_of(n, 0, 2, -2), integers_of(n, 1, 3, -1)), i32));
+  n.give(integer_product(integers_of(n, 0, 2), integers_of(n, 1, 3)).made({}));
 }
 
 void qlinear_mat_mul(Node& n) {
-  const Value sum = exact_product(integers_of(n, 0, 2, -2), integers_of(n, 3, 5, -1));
-  n.give(requantized(n, sum, scale_along(n, 1, sum, -2) * scale_along(n, 4, sum, -1), 6, -2));
+  const IntegerSums sums = integer_product(integers_of(n, 0, 2), integers_of(n, 3, 5));
+  n.give(requantized(n, sums, scale_in(n, 1), scale_in(n, 4), 6));
 }
 
 void conv_integer(Node& n) {
-  n.give(cast(exact_convolution(n, integers_of(n, 0, 2, 1), integers_of(n, 1, 3, 0)), i32));
+  n.give(integer_convolution(n, integers_of(n, 0, 2), integers_of(n, 1, 3)).made({}));
 }
 
 void qlinear_conv(Node& n) {
-  const Value y = exact_convolution(n, integers_of(n, 0, 2, 1), integers_of(n, 3, 5, 0));
-  const Value scale = scale_along(n, 1, y, 1) * scale_along(n, 4, y, 1);
-  n.give(requantized(n, plus_integers(n, y, 8, 1), scale, 6, 1));
+  IntegerSums sums = integer_convolution(n, integers_of(n, 0, 2), integers_of(n, 3, 5));
+  sums.bias = n.in_or_none(8);
+  n.give(requantized(n, sums, scale_in(n, 1), scale_in(n, 4), 6));
 }
 
 constexpr Builtin kRows[] = {

@@ -140,8 +140,7 @@ Value product(Node& n, const Layer& layer, const Value& x, const Value& weight, 
               const Value& bias) {
   if (!layer.quantized) return linear(x, weight, bias);
   const DynamicallyQuantized of_x = dynamically_quantized(n, x);
-  const Integers levels = {.value = cast(of_x.y, f32) - cast(of_x.zero, f32), .most = 255};
-  const Value y = scaled(exact_product(levels, q.levels), of_x.scale * q.scale);
+  const Value y = scaled(integer_product({of_x.y, of_x.zero}, q.levels), of_x.scale, q.scale);
   return bias ? y + bias : y;
 }
 
@@ -243,8 +242,9 @@ Result looped(Node& n, const Layer& layer, const Direction& d, const Value& gate
   Direction inside = d;
   Values captures = {gates};
   std::vector<Value*> captured;
-  for (Value* each : {&inside.r, &inside.q_r.levels.value, &inside.q_r.scale, &inside.b_r,
-                      &inside.p_i, &inside.p_o, &inside.p_f, &layer_inside.lengths}) {
+  for (Value* each :
+       {&inside.r, &inside.q_r.levels.value, &inside.q_r.levels.zero, &inside.q_r.scale,
+        &inside.b_r, &inside.p_i, &inside.p_o, &inside.p_f, &layer_inside.lengths}) {
     if (!*each) continue;
     captures.push_back(*each);
     captured.push_back(each);

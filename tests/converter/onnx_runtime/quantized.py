@@ -23,7 +23,7 @@ def pair(rng):
     other = tuple(d if rng.random() < 0.7 else 1 for d in whole)
     op = str(rng.choice(["QLinearAdd", "QLinearMul"]))
     return Case(op, [open_(values(rng, whole, dtype)), scale(rng), point(rng, dtype), open_(values(rng, other, dtype)), scale(rng), point(rng, dtype),
-                     scale(rng), point(rng, dtype)], quanta=1)
+                     scale(rng), point(rng, dtype)], tolerance=0)
 
 
 def single(rng):
@@ -71,7 +71,7 @@ def convolved(rng):
     channels = 3 * groups
     each = (channels,) if flag(rng) else ()
     bias = maybe(rng, fixed(rng.integers(-1000, 1000, (channels,)).astype(np.int32)))
-    return Case("QLinearConv", [open_(x), scale(rng), point(rng, dtype), fixed(values(rng, (channels, 2, *kernel), np.int8)), scale(rng, each),
+    return Case("QLinearConv", [open_(x), scale(rng), point(rng, dtype), fixed(weights_of(rng, (channels, 2, *kernel), np.int8)), scale(rng, each),
                                 fixed(np.zeros(each, np.int8)), fixed(np.float32(0.5)), point(rng, dtype), bias],
                 channels_last=last, group=groups, kernel_shape=kernel, pads=[int(p) for p in rng.integers(0, 2, 4)], tolerance=0)
 
@@ -80,7 +80,7 @@ def product(rng):
     m, k, n = sizes(rng, 3, 9)
     dtype = pick(rng)
     each = (n,) if flag(rng) else ()
-    b = fixed(values(rng, (k, n), dtype))
+    b = fixed(weights_of(rng, (k, n), dtype))
     kind = int(rng.integers(0, 3))
     bias = maybe(rng, fixed(values(rng, (n,))))
     if kind == 0:
@@ -92,7 +92,7 @@ def product(rng):
     c = maybe(rng, fixed(rng.integers(-1000, 1000, (n,)).astype(np.int32)))
     out = [fixed(np.float32(0.5)), point(rng, np.uint8)] if flag(rng) else []
     ta = flag(rng)
-    return Case("QGemm", [open_(values(rng, (k, m) if ta else (m, k), np.uint8)), scale(rng), point(rng, np.uint8), fixed(values(rng, (n, k) if turned else (k, n), dtype)), scale(rng, each),
+    return Case("QGemm", [open_(values(rng, (k, m) if ta else (m, k), np.uint8)), scale(rng), point(rng, np.uint8), fixed(weights_of(rng, (n, k) if turned else (k, n), dtype)), scale(rng, each),
                           point(rng, dtype, each), c, *out], transA=ta, transB=turned, alpha=float(rng.choice([1, 0.5])), tolerance=0 if out else 1e-4)
 
 
@@ -103,7 +103,7 @@ def attention(rng):
     each = (total,) if flag(rng) else ()
     dtype = pick(rng)
     mask = maybe(rng, open_(rng.integers(1, s + 1, b).astype(np.int32)))
-    return Case("QAttention", [open_(values(rng, (b, s, width), np.uint8)), fixed(values(rng, (width, total), dtype)), fixed(values(rng, (total,))),
+    return Case("QAttention", [open_(values(rng, (b, s, width), np.uint8)), fixed(weights_of(rng, (width, total), dtype)), fixed(values(rng, (total,))),
                                scale(rng), scale(rng, each), mask, point(rng, np.uint8), point(rng, dtype, each)],
                 num_heads=heads, unidirectional=flag(rng), tolerance=1e-3)
 
