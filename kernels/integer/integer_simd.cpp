@@ -25,7 +25,7 @@ using D32 = hn::ScalableTag<int32_t>;
 using V32 = hn::Vec<D32>;
 using DF = hn::RebindToFloat<D32>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D32()));
-constexpr int kMr = HWY_TARGET == HWY_AVX3 ? 12 : 6;
+constexpr int kMr = 6;
 constexpr int kNr = 2 * kLanes;
 
 #if HWY_TARGET == HWY_SCALAR

@@ -2,6 +2,7 @@
 #include "converter/load/onnx/onnx.h"
 
 #include "converter/load/onnx/graph.h"
+#include "converter/load/onnx/pairs.h"
 
 namespace hg::convert {
 
@@ -11,6 +12,7 @@ Loaded load_onnx(const std::string& path, const std::string& label) {
   onnx::Weights weights(model, path);
   auto source = std::make_shared<OnnxSource>();
   source->values = onnx::GraphReader(*model, weights, loaded.program).read();
+  onnx::join_pairs(loaded.program);
   source->path = path;
   source->model = model;
   loaded.onnx = std::move(source);

@@ -17,9 +17,9 @@ except ImportError as missing:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import attention, contrib, graphs, layers, ml, newest, quantized, standard
+import attention, contrib, graphs, layers, ml, newest, pairs, quantized, standard
 
-MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS + ml.MAKERS + standard.MAKERS + layers.MAKERS + newest.MAKERS
+MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS + ml.MAKERS + standard.MAKERS + layers.MAKERS + newest.MAKERS + pairs.MAKERS
 
 
 def answers_of(model, feeds, evaluator):
