@@ -231,6 +231,65 @@ TEST(Gradients, WalkBackOverTheRoundsOfALoop) {
 
 // while sum(v) < 100: v = dropout(v^2) + sin(v) + 2 v + a normal number, and then a branch that
 // drops out: the gradient is of the numbers that the forward pass drew, run by run.
+// c = tanh(a c + x[i]) over the x, and what scan keeps: c x[i] twice, behind two numbers that
+// are there before.
+TEST(Gradients, WalkBackOverWhatALoopKeepsOfEachRound) {
+  const auto scan = [](bool unrolled) {
+    Graph g;
+    const Value x = g.input("x", f64, {unrolled ? Dim(3) : Dim("n")});
+    const Value a = g.input("a", f64, {}), first = g.input("first", f64, {2});
+    const auto number = [](Graph& of, int64_t i) { return of.scalar(i, i64); };
+    const auto round = [](Graph& of, const Value& rows, const Value& i, const Value& factor,
+                          const Value& c) {
+      const Value row = of.call("reshape", {of.call("index_select", {rows, i}, {{"dim", 0}})},
+                                {{"shape", Attr(Shape{})}});
+      const Value next = of.call("tanh", {factor * c + row});
+      const Value kept = of.call("reshape", {next * row}, {{"shape", Attr(Shape{1})}});
+      return std::pair(next, of.call("concat", {kept, kept}, {{"dim", 0}}));
+    };
+    Value carry = a * 0.5, stack = first;
+    if (unrolled) {
+      for (int64_t i = 0; i < 3; ++i) {
+        const Value at = g.call("reshape", {number(g, i)}, {{"shape", Attr(Shape{1})}});
+        const auto [next, kept] = round(g, x, at, a, carry);
+        carry = next;
+        stack = g.call("concat", {stack, kept}, {{"dim", 0}});
+      }
+    } else {
+      auto b = std::make_shared<Graph>();
+      const Value i = b->input("i", i64, {}), c = b->input("c", f64, {});
+      const Value grown = b->input("grown", f64, {"k"}), rows = b->input("rows", f64, {"n"});
+      const Value factor = b->input("factor", f64, {});
+      const auto [next, kept] =
+          round(*b, rows, b->call("reshape", {i}, {{"shape", Attr(Shape{1})}}), factor, c);
+      const Value after = b->call("add", {i, number(*b, 1)});
+      const Value count =
+          b->call("reshape", {b->call("dims", {}, {{"values", Attr(Shape{rows.dim(0)})}})},
+                  {{"shape", Attr(Shape{})}});
+      b->output("", b->call("lt", {after, count}));
+      b->output("", after);
+      b->output("", next);
+      b->output("", b->call("concat", {grown, kept}, {{"dim", 0}}));
+      const Value count_outside =
+          g.call("reshape", {g.call("dims", {}, {{"values", Attr(Shape{x.dim(0)})}})},
+                 {{"shape", Attr(Shape{})}});
+      const Value inputs[] = {
+          g.call("lt", {number(g, 0), count_outside}), number(g, 0), carry, first, x, a};
+      const std::vector<Value> out = g.calls("while", inputs, {}, {b});
+      carry = out[1];
+      stack = out[2];
+    }
+    const Value loss =
+        g.call("add", {g.call("sum", {g.call("exp", {stack})}), g.call("sum", {carry})});
+    for (const Value& d : gradients(loss, {x, a, first})) g.output("", d);
+    EXPECT_TRUE(g.status().ok()) << g.status().message();
+    return evaluate(std::move(g), {{0.5, -0.25, 1}, {0.7}, {1, 2}});
+  };
+  const std::vector<double> got = scan(false), want = scan(true);
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12) << i;
+}
+
 TEST(Gradients, WalkBackOverWhatALoopDrew) {
   Graph g;
   const Value x = g.input("x", f64, {"n"});

@@ -7,6 +7,7 @@
 #include "lib/graph/access.h"
 #include "lib/graph/draws.h"
 #include "lib/graph/rewrite.h"
+#include "lib/graph/symbols.h"
 
 namespace hg {
 namespace {
@@ -105,17 +106,22 @@ std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value
 // while(cond, values, captures) -> values: a first loop counts the rounds, a second one keeps what
 // each round began with, and drew at random, in stacks of [rounds, ...], and a third one walks back
 // over them. Rounds of one loop draw the same numbers wherever it is run again from its first
-// round.
+// round. Values that rounds do nothing with but add rows behind, as scan's results, are left out of
+// these loops: each round's rows have a part of the gradient of the whole.
 class OfWhile {
  public:
   OfWhile(Graph& graph, const Node& node, const std::vector<Value>& douts,
           const std::vector<bool>& needs)
       : graph_(graph), node_(node), douts_(douts), needs_(needs), body_(*node.subgraphs[0]) {
-    carried_ = body_.outputs().size() - 1;
+    const size_t carried = body_.outputs().size() - 1;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Value x = graph.value(node.inputs[i]);
-      (i == 0 ? cond_ : i <= carried_ ? values_ : captures_).push_back(x);
+      (i == 0 ? cond_ : i <= carried ? values_ : captures_).push_back(x);
     }
+    for (size_t k = 0; k < carried; ++k) places_.push_back(k + 1);
+    first_capture_ = carried + 1;
+    take_out_grown();
+    carried_ = values_.size();
   }
 
   Result<std::vector<Value>> run() {
@@ -123,9 +129,12 @@ class OfWhile {
       if (!GraphAccess::fresh_symbols(body_, inner).empty())
         return unsupported(label(graph_, node_), ": there is no gradient through a loop in which ",
                            label(body_, inner), " has a size that only data decides");
-    if (!GraphAccess::fresh_symbols(graph_, node_).empty())
-      return unsupported(label(graph_, node_),
-                         ": there is no gradient through a loop in which a size changes");
+    const std::vector<Dim> fresh = GraphAccess::fresh_symbols(graph_, node_);
+    for (const size_t place : places_)
+      for (const Dim& dim : graph_.value_info(node_.outputs[place - 1]).type.shape)
+        if (std::find(fresh.begin(), fresh.end(), dim) != fresh.end())
+          return unsupported(label(graph_, node_),
+                             ": there is no gradient through a loop in which a size changes");
     HG_TRY(find_draws());
     const Value rounds = count_rounds();
     HG_TRY(graph_.take_status());
@@ -143,6 +152,50 @@ class OfWhile {
   }
 
  private:
+  // A value that each round gives with rows behind it, and does nothing else with.
+  struct Grown {
+    size_t place;  // among the node's inputs
+    Value start, dy;
+    int64_t rows;  // of a round, along dim 0
+  };
+
+  // The rows that a round adds to its input `grown`, or nothing.
+  ValueId added_rows(const std::vector<int>& uses, ValueId grown, ValueId result) const {
+    const ValueInfo &input = body_.value_info(grown), &output = body_.value_info(result);
+    if (uses[grown] != 1 || uses[result] != 1 || output.node < 0) return kNoValue;
+    const Node& node = body_.nodes()[output.node];
+    if (node.op->name() != "concat" || node.inputs.size() != 2 || node.inputs[0] != grown ||
+        !(AttrReader(node.op, node.attrs).integer("dim") == Dim(0)))
+      return kNoValue;
+    const std::string_view symbol = input.type.shape[0].symbol();
+    std::vector<std::string> named = guarded_symbols(body_);
+    for (const Node& each : body_.nodes()) collect_symbols(each, named);
+    const bool is_named = std::find(named.begin(), named.end(), symbol) != named.end();
+    const Dim& rows = body_.value_info(node.inputs[1]).type.shape[0];
+    return symbol.empty() || is_named || !rows.is_constant() ? kNoValue : node.inputs[1];
+  }
+
+  // The body gives the rows behind its other results instead, in the order of grown_.
+  void take_out_grown() {
+    const std::vector<int> uses = use_counts(body_);
+    GraphBody& body = GraphAccess::body(body_);
+    std::vector<ValueId> added;
+    for (size_t k = values_.size(); k-- > 0;) {
+      const ValueId rows = added_rows(uses, body.inputs[k], body.outputs[k + 1].second);
+      if (rows == kNoValue) continue;
+      const int64_t count = body.values[rows].type.shape[0].constant();
+      grown_.push_back({.place = k + 1, .start = values_[k], .dy = douts_[k], .rows = count});
+      added.push_back(rows);
+      const auto at = static_cast<int64_t>(k);
+      body.inputs.erase(body.inputs.begin() + at);
+      body.outputs.erase(body.outputs.begin() + at + 1);
+      values_.erase(values_.begin() + at);
+      places_.erase(places_.begin() + at);
+    }
+    for (const ValueId rows : added) body.outputs.emplace_back("", rows);
+    remove_dead_nodes(body_);
+  }
+
   // What draws at random becomes nodes that do nothing else.
   Status find_draws() {
     HG_TRY(rewrite(body_, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
@@ -173,6 +226,10 @@ class OfWhile {
     return a;
   }
   Value zero() { return graph_.scalar(int64_t{0}, i64); }
+  // The condition and the values of a round.
+  void add_results(Graph& g, const std::vector<Value>& results) const {
+    for (size_t k = 0; k <= carried_; ++k) g.output("", results[k]);
+  }
 
   Value count_rounds() {
     auto g = std::make_shared<Graph>(graph_.registry());
@@ -180,7 +237,7 @@ class OfWhile {
     const Value count = g->input("", i64, {});
     const std::vector<Value> captures = inputs_like(*g, captures_);
     std::vector<Value> inside;
-    for (const Value& y : inlined(*g, body_, joined(values, captures), inside)) g->output("", y);
+    add_results(*g, inlined(*g, body_, joined(values, captures), inside));
     g->output("", g->call("add", {count, g->scalar(int64_t{1}, i64)}));
     if (!g->status().ok()) return graph_.fail(g->status());
     const std::vector<Value> out =
@@ -214,7 +271,7 @@ class OfWhile {
     const std::vector<Value> captures = inputs_like(*g, captures_);
     const Value at = g->input("", i64, {length_});
     std::vector<Value> inside;
-    for (const Value& y : inlined(*g, body_, joined(values, captures), inside)) g->output("", y);
+    add_results(*g, inlined(*g, body_, joined(values, captures), inside));
     g->output("", g->call("add", {i, g->scalar(int64_t{1}, i64)}));
     std::vector<Value> kept = values;
     for (const ValueId id : drawn_) kept.push_back(inside[id]);
@@ -236,10 +293,11 @@ class OfWhile {
     for (size_t k = 0; k < carried_; ++k) {
       if (!is_float(values_[k].dtype())) continue;
       values.push_back(k);
-      start.push_back(douts_[k] ? douts_[k] : filled(graph_, 0, type_of(values_[k])));
+      const Value& dy = douts_[places_[k] - 1];
+      start.push_back(dy ? dy : filled(graph_, 0, type_of(values_[k])));
     }
     for (size_t k = 0; k < captures_.size(); ++k) {
-      if (!needs_[1 + carried_ + k]) continue;
+      if (!needs_[first_capture_ + k]) continue;
       captures.push_back(k);
       start.push_back(filled(graph_, 0, type_of(captures_[k])));
     }
@@ -247,6 +305,10 @@ class OfWhile {
     const std::vector<Value> before = inputs_like(*g, start);
     const std::vector<Value> stacks = inputs_like(*g, stacks_);
     const std::vector<Value> constants = inputs_like(*g, captures_);
+    std::vector<Value> whole;  // gradients of what has grown
+    for (const Grown& each : grown_)
+      if (each.dy) whole.push_back(each.dy);
+    const std::vector<Value> wholes = inputs_like(*g, whole);
     const Value round = g->call("sub", {before[0], g->scalar(int64_t{1}, i64)});
     const Value pick = g->call("reshape", {round}, {{"shape", Attr({Dim(1)})}});
     const auto picked = [&](size_t k, const Shape& shape) {
@@ -265,8 +327,21 @@ class OfWhile {
       wrt.push_back(began[k]);
     }
     for (const size_t k : captures) wrt.push_back(constants[k]);
-    const std::vector<Value> seeds(before.begin() + 1,
-                                   before.begin() + 1 + static_cast<int64_t>(values.size()));
+    std::vector<Value> seeds(before.begin() + 1,
+                             before.begin() + 1 + static_cast<int64_t>(values.size()));
+    for (size_t k = 0, at = 0; k < grown_.size(); ++k) {
+      if (!grown_[k].dy) continue;
+      const Value& rows = gave[1 + carried_ + k];
+      const Dim first = grown_[k].start.dim(0), count = grown_[k].rows;
+      const Value places =
+          g->call("arange", {},
+                  {{"start", first}, {"end", first + count}, {"step", Dim(1)}, {"dtype", i64}});
+      const Value behind = g->call("mul", {pick, g->scalar(grown_[k].rows, i64)});
+      const Value dy =
+          g->call("index_select", {wholes[at++], g->call("add", {places, behind})}, {{"dim", 0}});
+      ys.push_back(rows);
+      seeds.push_back(g->call("reshape", {dy}, {{"shape", rows.shape()}}));
+    }
     const std::vector<Value> grads = gradients(ys, wrt, seeds);
     HG_TRY(g->take_status());
     g->output("", g->call("gt", {round, g->scalar(int64_t{0}, i64)}));
@@ -276,13 +351,18 @@ class OfWhile {
     HG_TRY(g->take_status());
     remove_dead_nodes(*g);
     const Value any = graph_.call("gt", {rounds, zero()});
-    const std::vector<Value> out =
-        graph_.calls("while", joined(joined(joined({any}, start), stacks_), captures_), {}, {g});
+    const std::vector<Value> out = graph_.calls(
+        "while", joined(joined(joined(joined({any}, start), stacks_), captures_), whole), {}, {g});
     HG_TRY(graph_.take_status());
     std::vector<Value> result(node_.inputs.size());
-    for (size_t k = 0; k < values.size(); ++k) result[1 + values[k]] = out[1 + k];
+    for (size_t k = 0; k < values.size(); ++k) result[places_[values[k]]] = out[1 + k];
     for (size_t k = 0; k < captures.size(); ++k)
-      result[1 + carried_ + captures[k]] = out[1 + values.size() + k];
+      result[first_capture_ + captures[k]] = out[1 + values.size() + k];
+    for (const Grown& each : grown_)
+      if (each.dy && needs_[each.place])
+        result[each.place] =
+            graph_.call("slice", {each.dy}, {{"dim", 0}, {"start", 0}, {"end", each.start.dim(0)}});
+    HG_TRY(graph_.take_status());
     return result;
   }
 
@@ -292,7 +372,10 @@ class OfWhile {
   const std::vector<bool>& needs_;
   Graph body_;
   std::vector<ValueId> drawn_;  // values of the body
-  size_t carried_ = 0;
+  size_t carried_ = 0;          // without grown_
+  std::vector<size_t> places_;  // of the values among the node's inputs
+  size_t first_capture_ = 0;    // among the node's inputs
+  std::vector<Grown> grown_;
   std::vector<Value> cond_, values_, captures_, stacks_;
   Dim length_;
 };
