@@ -37,6 +37,18 @@ Arrays run(const Model& model, const Arrays& inputs, uint64_t first_run = 0) {
   return out;
 }
 
+// What `backward` takes: what `forward` gave behind the first outputs, and those of its inputs that
+// the host keeps.
+Arrays kept_of(const ForwardBackward& split, const Arrays& inputs, const Arrays& forward,
+               size_t first) {
+  Arrays kept;
+  for (const KeptValue& each : split.kept)
+    kept.push_back(
+        *TensorData::copy_of((each.input < 0 ? forward[first++] : inputs[each.input]).tensor));
+  EXPECT_EQ(first, forward.size());
+  return kept;
+}
+
 void expect_equal(const TensorData& a, const TensorData& b) {
   ASSERT_EQ(a.tensor.shape, b.tensor.shape);
   for (int64_t i = 0; i < a.tensor.count(); ++i)
@@ -78,7 +90,7 @@ TEST(ForwardBackward, EqualsTheGradientsOfTheWholeGraph) {
     const Arrays whole = run(model, {x});
     expect_equal(forward[0], whole[0]);
     expect_equal(forward[1], whole[1]);
-    Arrays kept(forward.begin() + 2, forward.end());
+    Arrays kept = kept_of(*split, inputs, forward, 2);
     kept.push_back(dy);
     kept.push_back(dz);
     const Arrays gradients_of_parts = run(split->backward, kept);
@@ -133,10 +145,13 @@ TEST(ForwardBackward, GivesTheGradientsOfSomeOutputs) {
   ASSERT_TRUE(one.ok()) << one.status().message();
   EXPECT_EQ(one->differentiable_outputs, std::vector<int>{2});
   Arrays given;
-  for (const int id : one->kept) {
-    const auto place = std::find(all.kept.begin(), all.kept.end(), id) - all.kept.begin();
+  const Arrays of_all = kept_of(all, {zeros}, forward, 3);
+  for (const KeptValue& wanted : one->kept) {
+    const auto place = std::find_if(all.kept.begin(), all.kept.end(),
+                                    [&](const KeptValue& k) { return k.value == wanted.value; }) -
+                       all.kept.begin();
     ASSERT_LT(place, static_cast<int64_t>(all.kept.size()));
-    given.push_back(*TensorData::copy_of(forward[3 + place].tensor));
+    given.push_back(*TensorData::copy_of(of_all[place].tensor));
   }
   given.push_back(dy);
   expect_equal(run(one->backward, given)[0], zeros);  // 2 x dy, without 0 * infinity
@@ -155,8 +170,8 @@ TEST(ForwardBackward, GivesTheGradientsThatAreWanted) {
   const TensorData x = numbers({3, 4}, 3), y = numbers({3, 4}, 4), dy = numbers({3, 4}, 5);
   const auto places = TensorData::allocate(i64, {3});
   const auto gradients_of = [&](const ForwardBackward& split) {
-    const Arrays forward = run(split.forward, {x, y, *places, model.graph().states()[0].data});
-    Arrays kept(forward.begin() + 1, forward.end());
+    const Arrays inputs = {x, y, *places, model.graph().states()[0].data};
+    Arrays kept = kept_of(split, inputs, run(split.forward, inputs), 1);
     kept.push_back(dy);
     return run(split.backward, kept);
   };
@@ -180,6 +195,29 @@ TEST(ForwardBackward, GivesTheGradientsThatAreWanted) {
   };
   EXPECT_EQ(message(3), "a gradient of input 3 is wanted, the model has 3");
   EXPECT_EQ(message(2), "a gradient of 'places' is wanted, which is i64");
+}
+
+// y = m (w x)^2, whose gradients read w and x, but for b sizes alone; the run moves m.
+TEST(ForwardBackward, TheHostKeepsInputsItself) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n"}), b = g.input("b", f32, {"k"});
+  const Value w = g.parameter("w", f32, {}, init::ones());
+  const Value m = g.buffer("m", numbers({}, 1));
+  const Value h = x * w;
+  g.output("y", h * h * m);
+  g.output("z", sum(b));
+  g.assign(m, m * 2.0);
+  const Result<ForwardBackward> split = split_gradients(*Model::from_graph(std::move(g)));
+  ASSERT_TRUE(split.ok()) << split.status().message();
+  EXPECT_EQ(split->updated, std::vector<std::string>{"m"});
+  std::vector<int> inputs;
+  for (const KeptValue& each : split->kept) {
+    inputs.push_back(each.input);
+    EXPECT_EQ(each.for_size, each.input == 1);
+  }
+  EXPECT_EQ(std::count(inputs.begin(), inputs.end(), -1), 2);  // h and m
+  for (const int input : {0, 1, 2}) EXPECT_EQ(std::count(inputs.begin(), inputs.end(), input), 1);
+  EXPECT_EQ(split->forward.graph().outputs().size(), 5u);
 }
 
 TEST(ForwardBackward, TrainingMovesTheRunningStatistics) {
@@ -219,7 +257,7 @@ TEST(ForwardBackward, GradientsAreOfTheNumbersThatTheForwardPartDrew) {
   const TensorData given = numbers({40, 5}, 3);
   for (const uint64_t first : {0, 3, 4}) {
     const Arrays forward = run(split->forward, {given}, first);
-    Arrays kept(forward.begin() + 2, forward.end());
+    Arrays kept = kept_of(*split, {given}, forward, 2);
     kept.push_back(*TensorData::allocate(f32, {40, 5}));
     std::fill_n(kept.back().tensor.as<float>(), 200, 1.0f);
     const Arrays found = run(split->backward, kept);
@@ -251,7 +289,7 @@ TEST(ForwardBackward, SizesThatDataDecidesAreHandedOver) {
       total += given.tensor.as<float>()[i];
     }
     const Arrays forward = run(split->forward, {given, weight});
-    Arrays kept(forward.begin() + 1, forward.end());
+    Arrays kept = kept_of(*split, {given, weight}, forward, 1);
     kept.push_back(*TensorData::allocate(f32, {}));
     *kept.back().tensor.as<float>() = 1;
     const Arrays found = run(split->backward, kept);
@@ -285,7 +323,7 @@ TEST(ForwardBackward, WhatABranchTakesForGrantedIsAskedForOnce) {
     *choice.tensor.as<bool>() = squares;
     const TensorData given = numbers({3}, 1), seed = numbers({3}, 2);
     const Arrays forward = run(split->forward, {choice, given});
-    Arrays kept(forward.begin() + 1, forward.end());
+    Arrays kept = kept_of(*split, {choice, given}, forward, 1);
     kept.push_back(seed);
     const Arrays found = run(split->backward, kept);
     for (int64_t i = 0; i < 3; ++i)

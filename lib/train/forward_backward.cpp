@@ -181,6 +181,7 @@ class Split {
       collect_symbols(node, symbols);
       for (const ValueId id : node.inputs) read(id);
     }
+    const std::vector<bool> has_elements = is_read;
     // Removes the symbols that the sizes of a value give; whether they give one.
     const auto take_given = [&](ValueId id) {
       return std::erase_if(symbols, [&](const std::string& symbol) {
@@ -203,9 +204,24 @@ class Split {
     for (ValueId id = 0; id < joint_.value_count(); ++id)
       if (is_read[id] && is_forward(id)) {
         crossing_.push_back(id);
-        out_.kept.push_back(id < values_ ? id : -1);
+        out_.kept.push_back({.value = id < values_ ? id : -1,
+                             .input = kept_by_host(id),
+                             .for_size = !has_elements[id]});
       }
     return {};
+  }
+
+  // The input that the value is, of those that are the same behind a run.
+  int kept_by_host(ValueId id) const {
+    const auto& inputs = joint_.inputs();
+    const auto at = std::find(inputs.begin(), inputs.end(), id);
+    if (at == inputs.end()) return -1;
+    const auto state = std::find(moved_.begin(), moved_.end(), id);
+    if (state != moved_.end() &&
+        std::find(out_.updated.begin(), out_.updated.end(), out_.states[state - moved_.begin()]) !=
+            out_.updated.end())
+      return -1;
+    return static_cast<int>(at - inputs.begin());
   }
 
   Result<Graph> forward_part() const {
@@ -215,7 +231,8 @@ class Split {
     for (size_t i = 0; i < new_contents_.size(); ++i)
       body.outputs.emplace_back(str_cat("updated/", out_.updated[i]), new_contents_[i]);
     for (size_t i = 0; i < crossing_.size(); ++i)
-      body.outputs.emplace_back(str_cat("kept/", int64_t(i)), crossing_[i]);
+      if (out_.kept[i].input < 0)
+        body.outputs.emplace_back(str_cat("kept/", int64_t(i)), crossing_[i]);
     keep_nodes(graph, true);
     remove_dead_nodes(graph);
     HG_TRY(graph.take_status());

@@ -162,7 +162,10 @@ void bind_train(nb::module_& m) {
         out["inputs"] = made.differentiable_inputs;
         out["outputs"] = made.differentiable_outputs;
         out["moved"] = made.moved_outputs;
-        out["kept"] = made.kept;
+        nb::list kept;
+        for (const KeptValue& each : made.kept)
+          kept.append(nb::make_tuple(each.value, each.input, each.for_size));
+        out["kept"] = kept;
         out["notes"] = made.notes;
         return out;
       },

@@ -322,3 +322,79 @@ def test_graphs_behind_which_there_is_no_gradient():
         x, w = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
         function(x, w)[0].sum().backward()
         assert w.grad is None and torch.equal(x.grad, torch.ones(3))
+
+
+@pytest.mark.parametrize("way", ["eager", "compile", "wrap"])
+def test_what_the_gradients_read_may_not_change_before_them(way):
+    """As in eager PyTorch; what they do not read may, or read for its size alone."""
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    x = torch.randn(5, 3)
+    run = {"eager": lambda: net, "compile": lambda: torch.compile(net, backend="hologram"),
+           "wrap": lambda: hg.torch.wrap(hg.convert(net, x, dynamic="n"))}[way]()  # fmt: skip
+    parameters = dict(run.named_parameters())
+    bias, weight = (next(p for name, p in parameters.items() if name.endswith(end)) for end in ("0.bias", "2.weight"))
+    for changed, is_read in ((bias, False), (weight, True), (x, True)):
+        loss = run(x).sum()
+        with torch.no_grad():
+            changed.mul_(2)
+        if is_read:
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                loss.backward()
+        else:
+            loss.backward()
+
+
+def test_inputs_of_which_the_sizes_are_read_may_change():
+    class Shifted(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shift = torch.nn.Parameter(torch.zeros(3))
+
+        def forward(self, x):
+            return x + self.shift
+
+    x = torch.randn(4, 3)
+    wrapped = hg.torch.wrap(hg.convert(Shifted(), x, dynamic="n"))
+    y = wrapped(x)
+    x.zero_()
+    y.sum().backward()
+    torch.testing.assert_close(wrapped.shift.grad, torch.full((3,), 4.0))
+
+
+def test_what_runs_row_by_row_trains_at_any_length():
+    ops = pytest.importorskip("torch._higher_order_ops.scan")
+    from torch._higher_order_ops.map import map as each_row
+
+    class Rows(torch.nn.Module):
+        def __init__(self, plain):
+            super().__init__()
+            self.layer, self.plain = torch.nn.Linear(3, 3), plain
+
+        def forward(self, x):
+            h = self.layer(x)
+            if not self.plain:
+                _, kept = ops.scan(lambda c, row: ((c * 0.5 + row).tanh(), c * row), h[0] * 0, h)
+                return kept + each_row(lambda row, all: row.sin() * all, h, h.sum(0))
+            carry, kept = h[0] * 0, []
+            for row in h:
+                kept.append(carry * row)
+                carry = (carry * 0.5 + row).tanh()
+            return torch.stack(kept) + h.sin() * h.sum(0)
+
+    net, plain = Rows(False).double(), Rows(True).double()
+    plain.load_state_dict(net.state_dict())
+    model = hg.convert(net, torch.randn(4, 3, dtype=torch.float64), dynamic="n")
+    trainer, wrapped = hg.Trainer(model, "mse", hg.SGD(lr=0.125)), hg.torch.wrap(model)
+    optimizers = [torch.optim.SGD(each.parameters(), 0.125) for each in (plain, wrapped)]
+    for n in (4, 1, 7):
+        x, y = torch.randn(n, 3, dtype=torch.float64), torch.randn(n, 3, dtype=torch.float64)
+        losses = [torch.nn.functional.mse_loss(each(x), y) for each in (plain, wrapped)]
+        for loss, optimizer in zip(losses, optimizers):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        torch.testing.assert_close(losses[1], losses[0])
+        assert trainer.step(x, y) == pytest.approx(losses[0].item())
+        for name, want in plain.named_parameters():
+            torch.testing.assert_close(wrapped.get_parameter(name), want)
+            torch.testing.assert_close(torch.from_numpy(trainer.parameters()[name]), want)

@@ -27,11 +27,22 @@ struct ForwardBackwardOptions {
   std::optional<std::vector<int>> outputs = {};
 };
 
+// What `backward` needs of the run of `forward`.
+struct KeptValue {
+  // Of splits of one model that differ in `outputs` alone, equal numbers are equal values; -1 is
+  // none of another one.
+  int value = -1;
+  // The input of `forward` that it is, which the host keeps as it is itself; -1: `forward` gives
+  // it. A state that a run updates is given.
+  int input = -1;
+  bool for_size = false;  // its sizes alone are read, no element
+};
+
 struct ForwardBackward {
   // Inputs: the model's, then `states`. Outputs: the model's, then the new contents of `updated`,
-  // then what `backward` needs.
+  // then those of `kept` that are none of its inputs.
   Model forward;
-  // Inputs: what `forward` left, in that order, then the gradient of each of
+  // Inputs: each of `kept`, in that order, then the gradient of each of
   // `differentiable_outputs`. Outputs: the gradient of each of `differentiable_inputs`, then of
   // each of `trained`; zeros where nothing depends on it.
   Model backward;
@@ -43,9 +54,7 @@ struct ForwardBackward {
   // Of each output of `backward`: the places in `differentiable_outputs` of those that it is a
   // gradient of. Where none of these has one, it is zero, and PyTorch has no gradient at all.
   std::vector<std::vector<int>> moved_outputs;
-  // Of each output of `forward` behind `updated`: what it is. Of splits of one model that differ in
-  // `outputs` alone, equal numbers are equal values; -1 is none of another one.
-  std::vector<int> kept;
+  std::vector<KeptValue> kept;
   std::vector<std::string> notes;  // as of Trainer
 };
 

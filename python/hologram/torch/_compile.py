@@ -99,7 +99,8 @@ class _Graph:
         if torch.is_grad_enabled() and any(isinstance(t, torch.Tensor) and t.requires_grad for t in args):
             if self.run is None:
                 return self.graph(*args)
-            out = self.run(*tensors)
+            # What is written to below is not what the backward pass must find as it was.
+            out = self.run(*(args[i].clone() if i in self.written else args[i] for i in self.tensors))
         else:
             with torch.no_grad():
                 out = run_seeded(self.plain, tensors) if self.draws else self.plain(*tensors)

@@ -24,7 +24,9 @@ class _Halves:
     def __init__(self, model, mode, inputs, options):
         parts = _core.split_gradients(model, mode, inputs)
         self.given = model, mode, inputs, options
-        self.kept, self.partial = parts["kept"], {}
+        # Of each value that the backward session reads: what it is, which of the forward session's inputs, whether for its size.
+        self.kept, self.kept_inputs, self.for_size = zip(*parts["kept"]) if parts["kept"] else ((), (), ())
+        self.partial = {}
         self.forward = parts["forward"].session_(options)
         self.backward = parts["backward"].session_(options)
         self.states, self.updated, self.trained = parts["states"], parts["updated"], parts["trained"]
@@ -49,9 +51,15 @@ class _Halves:
         """The backward session for gradients of these outputs alone, and which of the values it reads that are kept."""
         model, mode, inputs, options = self.given
         parts = _core.split_gradients(model, mode, inputs, [self.outputs[k] for k in given])
-        if not set(parts["kept"]) <= set(self.kept) - {-1}:
+        values = [value for value, _, _ in parts["kept"]]
+        if not set(values) <= set(self.kept) - {-1}:
             return None, ()
-        return parts["backward"].session_(options), [self.kept.index(each) for each in parts["kept"]]
+        return parts["backward"].session_(options), [self.kept.index(each) for each in values]
+
+    def all_kept(self, inputs, given):
+        """What the backward session reads, of the forward session's inputs and of what that gave for it."""
+        given = iter(given)
+        return [next(given) if i < 0 else inputs[i] for i in self.kept_inputs]
 
 
 NO_SECOND = "gradients of gradients are not supported by wrapped models; the ops of hologram.ops, hologram.nn and kernels have them"
@@ -120,7 +128,10 @@ class _Call(torch.autograd.Function):
         split = n_outputs + len(half.updated)
         sink.extend(results[n_outputs:split])
         ctx.half, ctx.n_inputs = half, n_inputs
-        ctx.save_for_backward(*results[split:])
+        kept = half.all_kept(tensors, results[split:])
+        # What is read must be as it was, of which autograd keeps count.
+        ctx.save_for_backward(*(None if size else each for each, size in zip(kept, half.for_size)))
+        ctx.sizes = {k: each.detach() for k, each in enumerate(kept) if half.for_size[k]}
         outputs = tuple(results[:n_outputs])
         ctx.mark_non_differentiable(*(y for i, y in enumerate(outputs) if i not in half.outputs))
         ctx.set_materialize_grads(False)
@@ -134,8 +145,9 @@ class _Call(torch.autograd.Function):
         seeded = [each is not None for each in seeds]
         if not any(seeded):
             return (None,) * len(ctx.needs_input_grad)
+        kept = [ctx.sizes.get(k, each) for k, each in enumerate(ctx.saved_tensors)]
         with torch.no_grad():
-            found = ctx.half.gradients(ctx.saved_tensors, seeds, ctx.forms)
+            found = ctx.half.gradients(kept, seeds, ctx.forms)
         if torch.is_grad_enabled():  # also where the seeds need no gradient, as of y.sum(): the inputs may
             found = torch._C._functions.DelayedError(NO_SECOND.encode(), len(found))(*(each.detach().requires_grad_() for each in found))
         needed = ctx.needs_input_grad[3:]
@@ -155,7 +167,7 @@ class _Transformed(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         ctx.half, n_outputs, *tensors = inputs
-        kept = output[n_outputs + len(ctx.half.updated) :]
+        kept = ctx.half.all_kept(tensors, output[n_outputs + len(ctx.half.updated) :])
         ctx.kept, ctx.n_inputs = len(kept), len(tensors) - len(ctx.half.states)
         ctx.save_for_backward(*kept, *tensors)
         ctx.mark_non_differentiable(*(y for i, y in enumerate(output) if i not in ctx.half.outputs))
