@@ -343,3 +343,14 @@ def test_classes_with_operations_of_their_own():
         with pytest.raises(ValueError, match="__torch_dispatch__"):
             f(x)
     assert hg.ops.add(torch.nn.Parameter(torch.ones(3)), 1).tolist() == [2.0] * 3
+
+
+def test_several_gradients_at_once_are_refused():
+    x, seeds = torch.randn(3, requires_grad=True), torch.randn(4, 3)
+    g = hg.Graph()
+    g.output("y", hg.ops.tanh(g.input("x", (3,))))
+    for run in (hg.ops.tanh, hg.kernel("square", "a * a"), hg.torch.wrap(g.model())):
+        with pytest.raises(RuntimeError, match="is_grads_batched"):
+            torch.autograd.grad(run(x), x, seeds, is_grads_batched=True)
+    (slope,) = vmap(vjp(hg.ops.tanh, x.detach())[1])(seeds)
+    torch.testing.assert_close(slope, seeds * (1 - x.detach().tanh() ** 2))

@@ -103,6 +103,15 @@ def _has_gradient(tensor):
     return tensor.is_floating_point() or tensor.is_complex()
 
 
+def require_single(gradients):
+    """Raises for the gradients of is_grads_batched, which stand for several and have no memory."""
+    if any(each is not None and torch._C._functorch.is_legacy_batchedtensor(each) for each in gradients):
+        raise RuntimeError(
+            "several gradients at once (is_grads_batched, or vectorize=True of a jacobian) do not pass through here: "
+            "take torch.func.vmap of torch.func.vjp, or one after the other"
+        )
+
+
 def _keep(ctx, inputs, results):
     ctx.program, *tensors = inputs
     ctx.save_for_backward(*tensors)
@@ -123,6 +132,7 @@ class _Call(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
+        require_single(gradients)
         out = [None] * len(ctx.needs_input_grad)
         seeded = [k for k in ctx.differentiable if gradients[k] is not None]
         wanted = [i for i, needed in enumerate(ctx.needs_input_grad[1:]) if needed]

@@ -8,7 +8,7 @@ import torch
 from .. import _core
 from .._model import load, require_gradients
 from .._tree import leaves_of, unflatten
-from ._functions import untraced
+from ._functions import require_single, untraced
 
 
 def run_seeded(session, tensors):
@@ -141,6 +141,7 @@ class _Call(torch.autograd.Function):
     @staticmethod
     @torch.compiler.disable
     def backward(ctx, *gradients):
+        require_single(gradients)
         seeds = _seeds(ctx.half, gradients)
         seeded = [each is not None for each in seeds]
         if not any(seeded):
