@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "hg/hg.h"
-#include "kernels/simd/simd.h"
+#include "lib/platform/instruction_set.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 
@@ -97,10 +97,10 @@ class Case : protected test::Chance {
   // Runs the graph with every instruction set and compares element i with want(i).
   void expect(Graph g, const std::vector<double>& want) {
     const Model model = must(Model::from_graph(std::move(g)));
-    const kernels::Isa best = kernels::chosen_isa();
+    const Isa best = chosen_isa();
     for (int isa = 0; isa <= static_cast<int>(best); ++isa) {
       if (isa != static_cast<int>(best) && !chance(40)) continue;
-      kernels::limit_isa(static_cast<kernels::Isa>(isa));
+      limit_isa(static_cast<Isa>(isa));
       SessionOptions how = {.threads = static_cast<int>(1 + below(3))};
       how.low_memory = chance(10);
       Session session = must(Session::create(model, how));
@@ -113,7 +113,7 @@ class Case : protected test::Chance {
         ASSERT_EQ(element(y, i), want[static_cast<size_t>(i)])
             << "element " << i << " of " << y.count() << ", instruction set " << isa;
     }
-    kernels::limit_isa(best);
+    limit_isa(best);
   }
 
   Bytes x_, weight_, x_zero_, weight_zero_, result_zero_;
