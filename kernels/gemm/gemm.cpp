@@ -11,7 +11,6 @@
 #include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "kernels/gemm/tiles.h"
-#include "kernels/gemm/weight_bytes.h"
 #include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
@@ -25,8 +24,6 @@ constexpr int64_t kLeastWork = 200000;  // products of a tile that is worth shar
 // Of an element of a side, in products of it: to pack it, and to read it.
 constexpr double kPackCost = 10, kReadCost = 4;
 constexpr int64_t kKeyBytes = 64;  // of a slot: which rows those are
-// So many rows at most take less time where weights are widened from bytes.
-constexpr int64_t kMostRowsOfBytes = 64;
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 struct Gemm {
@@ -36,8 +33,6 @@ struct Gemm {
   // The same rounded, for Precision::bf16; a tile's panels are widened when it needs them.
   const BFloat16* rounded_b = nullptr;
   const HalfTable* half = nullptr;
-  Bytes bytes_b;  // the same in bytes, which hold them exactly
-  const GemvTable* vectors = nullptr;
   bool pack_a = false, by_rows = false;
   bool keeps_a = false;  // packed rows stay in the slot, where tiles of the same rows find them
   int64_t tile_m = 0, tile_n = 0;  // of the largest tile
@@ -54,10 +49,9 @@ struct Gemm {
     return std::min(s.n, part_begin(panels(), tiles_n, tile) * table->nr);
   }
   int64_t packed_rows() const { return tile_m * (keeps_a ? s.k : kDepthPiece) + kSlack; }  // floats
-  bool is_narrow() const { return rounded_b || bytes_b.at; }
   int64_t slot_a() const {
     if (packed_b) return 0;
-    return (is_narrow() ? table->nr : round_up(tile_n, table->nr)) * kDepthPiece;
+    return (rounded_b ? table->nr : round_up(tile_n, table->nr)) * kDepthPiece;
   }
 };
 
@@ -121,10 +115,9 @@ void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
   if (g.tiles_n > 0) g.tile_n = ceil_div(g.panels(), g.tiles_n) * nr;
 }
 
-// The panels of b[k, n], narrow(element) each.
-template <class T, class Narrow>
-void narrow_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, int64_t b_row,
-                   int64_t b_col, T* to, const Narrow& narrow) {
+// The panels of b[k, n], rounded.
+void round_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, int64_t b_row,
+                  int64_t b_col, BFloat16* to) {
   const int64_t nr = table.nr;
   alignas(64) float panel[kDepthPiece * kMostColumns];
   for (int64_t k0 = 0; k0 < k; k0 += kDepthPiece) {
@@ -132,7 +125,7 @@ void narrow_panels(const GemmTable& table, int64_t n, int64_t k, const float* b,
     for (int64_t j = 0; j < n; j += nr, to += piece * nr) {
       table.pack(piece, std::min(nr, n - j), b + k0 * b_row + j * b_col, b_row, b_col, panel,
                  piece * nr);
-      for (int64_t i = 0; i < piece * nr; ++i) to[i] = narrow(panel[i]);
+      for (int64_t i = 0; i < piece * nr; ++i) to[i] = BFloat16(panel[i]);
     }
   }
 }
@@ -144,26 +137,14 @@ void pack_weights(const PrepareContext& c, Gemm& g) {
   const int64_t panels = ceil_div(s.n, table->nr), elements = panels * table->nr * s.k;
   // One matrix may be a factor here and its transpose one elsewhere.
   const std::string look = str_cat(table->nr, "/", s.n, ",", s.k, ",", s.b_row, ",", s.b_col);
-  const auto narrowed = [&]<class T, class Narrow>(const char* key, Narrow narrow) {
-    return static_cast<const T*>(
-        c.pack(1, key + look, elements * static_cast<int64_t>(sizeof(T)),
-               [table, b, narrow, n = s.n, k = s.k, row = s.b_row, col = s.b_col](void* to) {
-                 narrow_panels(*table, n, k, b, row, col, static_cast<T*>(to), narrow);
-               }));
-  };
   if (c.precision() == Precision::bf16) {
-    g.rounded_b = narrowed.template operator()<BFloat16>(
-        "gemm.bf16.", [](float number) { return BFloat16(number); });
+    g.rounded_b = static_cast<const BFloat16*>(
+        c.pack(1, "gemm.bf16." + look, elements * 2,
+               [table, b, n = s.n, k = s.k, row = s.b_row, col = s.b_col](void* to) {
+                 round_panels(*table, n, k, b, row, col, static_cast<BFloat16*>(to));
+               }));
     return;
   }
-  if (s.m <= kMostRowsOfBytes)
-    if (const std::optional<float> least = least_of_bytes(b, s.k, s.n, s.b_row, s.b_col)) {
-      g.bytes_b = {
-          narrowed.template operator()<uint8_t>(
-              "gemm.bytes.", [least = *least](float number) { return byte_of(number, least); }),
-          *least};
-      return;
-    }
   g.packed_b = static_cast<const float*>(
       c.pack(1, "gemm.b" + look, elements * 4,
              [table, panels, b, n = s.n, k = s.k, row = s.b_row, col = s.b_col](void* to) {
@@ -180,7 +161,6 @@ Status prepare(PrepareContext& c) {
   g.s = product_shape(c);
   g.table = &gemm_table();
   g.half = &half_table();
-  g.vectors = &gemv_table();
   const MatmulShape& s = g.s;
   g.by_rows = s.m * (s.k + s.n) > s.k * s.n;
   const int nr = g.table->nr;
@@ -196,7 +176,7 @@ Status prepare(PrepareContext& c) {
 }
 
 // Panel by panel, as a wide one stays in the first cache.
-void sweep_narrow(const Gemm& g, int64_t packed_at, float* wide, Sweep sweep) {
+void sweep_rounded(const Gemm& g, int64_t packed_at, float* wide, Sweep sweep) {
   const int64_t nr = g.table->nr, columns = sweep.columns;
   Epilogue epilogue;
   if (sweep.epilogue) {
@@ -206,10 +186,7 @@ void sweep_narrow(const Gemm& g, int64_t packed_at, float* wide, Sweep sweep) {
   sweep.panels = wide;
   for (int64_t j = 0; j < columns; j += nr) {
     const int64_t at = packed_at + j * sweep.k;
-    if (g.rounded_b)
-      g.half->widen(nr * sweep.k, g.rounded_b + at, wide);
-    else
-      g.vectors->widen_bytes(nr * sweep.k, g.bytes_b + at, wide);
+    g.half->widen(nr * sweep.k, g.rounded_b + at, wide);
     sweep.columns = std::min(nr, columns - j);
     g.table->sweep(sweep);
     sweep.y += nr;
@@ -252,7 +229,7 @@ void run(const RunContext& c) noexcept {
         const bool has_rows = g.keeps_a && *key_of(slot) == key;
         for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kDepthPiece) {
           const int64_t piece = std::min(kDepthPiece, s.k - k0);
-          if (!g.packed_b && !g.is_narrow())
+          if (!g.packed_b && !g.rounded_b)
             g.table->pack(piece, columns, tile_b + k0 * s.b_row, s.b_row, s.b_col, slot,
                           piece * nr);
           const float* piece_a = tile_a + k0 * s.a_col;
@@ -279,8 +256,8 @@ void run(const RunContext& c) noexcept {
                          .y_row = s.n,
                          .add = k0 > 0,
                          .epilogue = k0 + kDepthPiece >= s.k && !e.empty() ? &e : nullptr};
-          if (g.is_narrow())
-            sweep_narrow(g, packed_at, slot, sweep);
+          if (g.rounded_b)
+            sweep_rounded(g, packed_at, slot, sweep);
           else
             g.table->sweep(sweep);
         }
@@ -301,44 +278,10 @@ struct Gemv {
   const GemvTable* loops = nullptr;
   const GemmTable* table = nullptr;     // for the epilogue
   const BFloat16* rounded_b = nullptr;  // [n, k], for Precision::bf16
-  // [n, k] for dots, or else strips of so many columns as combine takes at once, each [k, strip].
-  Bytes bytes_b;
-  int64_t strip() const { return 4 * table->nr; }
 };
 
 bool takes_dots(const MatmulShape& s) {
   return s.b_row == 1 && s.a_col == 1 && (s.b_col != 1 || s.k > 1);
-}
-
-void pack_bytes(const PrepareContext& c, Gemv& g) {
-  const MatmulShape& s = g.s;
-  const float* const b = c.in(1).as<float>();
-  const std::optional<float> least = least_of_bytes(b, s.k, s.n, s.b_row, s.b_col);
-  if (!least) return;
-  const int64_t strip = takes_dots(s) ? 1 : g.strip();
-  const auto fill = [b, strip, least = *least, n = s.n, k = s.k, row = s.b_row,
-                     col = s.b_col](void* to) {
-    auto* at = static_cast<uint8_t*>(to);
-    for (int64_t first = 0; first < n; first += strip)
-      for (int64_t p = 0; p < k; ++p)
-        for (int64_t j = first; j < std::min(n, first + strip); ++j)
-          *at++ = byte_of(b[p * row + j * col], least);
-  };
-  const std::string key =
-      str_cat("gemm.bytes.strips", strip, "/", s.n, ",", s.k, ",", s.b_row, ",", s.b_col);
-  g.bytes_b = {static_cast<const uint8_t*>(c.pack(1, key, s.n * s.k, fill)), *least};
-}
-
-// combine of the columns from j on, strip by strip.
-void combine_strips(const Gemv& g, int64_t j, int64_t columns, const float* a, float* y) {
-  const MatmulShape& s = g.s;
-  for (const int64_t end = j + columns; j < end;) {
-    const int64_t width = std::min(g.strip(), s.n - j);
-    g.loops->combine_bytes(s.m, width, s.k, a, s.a_row, s.a_col, g.bytes_b + j * s.k, width, y,
-                           s.n);
-    j += width;
-    y += width;
-  }
 }
 
 Status prepare_gemv(PrepareContext& c) {
@@ -355,8 +298,6 @@ Status prepare_gemv(PrepareContext& c) {
                  for (int64_t j = 0; j < n; ++j)
                    for (int64_t p = 0; p < k; ++p) rounded[j * k + p] = BFloat16(b[j * step + p]);
                }));
-  else if (c.is_constant(1) && s.batches() == 1)
-    pack_bytes(c, g);
   c.make_state(std::move(g));
   return {};
 }
@@ -384,11 +325,6 @@ void run_gemv(const RunContext& c) noexcept {
       if (g.rounded_b)
         g.loops->dots_bf16(s.m, columns, s.k, ai, s.a_row, g.rounded_b + j * s.k, s.k, y + offset,
                            s.n);
-      else if (g.bytes_b.at && takes_dots(s))
-        g.loops->dots_bytes(s.m, columns, s.k, ai, s.a_row, g.bytes_b + j * s.k, s.k, y + offset,
-                            s.n);
-      else if (g.bytes_b.at)
-        combine_strips(g, j, columns, ai, y + offset);
       else if (takes_dots(s))
         g.loops->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
       else

@@ -23,15 +23,6 @@ HWY_INLINE V load_wide(D d, const BFloat16* from) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, half)));
 }
 
-// An integer below 2^23 is the last bits of 2^23 plus that integer.
-HWY_INLINE V load_wide(D d, const Bytes& from) {
-  const hn::RebindToUnsigned<D> bits;
-  const hn::Rebind<uint8_t, D> narrow;
-  const auto number = hn::PromoteTo(bits, hn::LoadU(narrow, from.at));
-  return hn::Sub(hn::BitCast(d, hn::Or(number, hn::Set(bits, 0x4b000000))),
-                 hn::Set(d, 0x1p23f - from.least));
-}
-
 // Rounds as often as vectors do.
 HWY_INLINE float mul_add(float a, float b, float sum) {
   const hn::CappedTag<float, 1> one;
@@ -199,24 +190,12 @@ void combine(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a
   if (rows == 1) combine_rows<1>(columns, k, a, a_row, a_col, b, b_row, y, y_row);
 }
 
-void widen_bytes(int64_t count, Bytes from, float* to) {
-  const D d;
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) hn::StoreU(load_wide(d, from + i), d, to + i);
-  for (; i < count; ++i) to[i] = from[i];
-}
-
 constexpr GemvTable table() {
   GemvTable loops;
   loops.dots = dots<const float*>;
   loops.distances = distances;
   loops.combine = combine<const float*>;
   if constexpr (holds(DType::bf16)) loops.dots_bf16 = dots<const BFloat16*>;
-  if constexpr (HWY_TARGET != HWY_SCALAR && (holds(DType::u8) || holds(DType::i8))) {
-    loops.dots_bytes = dots<Bytes>;
-    loops.combine_bytes = combine<Bytes>;
-    loops.widen_bytes = widen_bytes;
-  }
   return loops;
 }
 constexpr GemvTable kTable = table();

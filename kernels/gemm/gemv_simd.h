@@ -12,14 +12,6 @@ namespace hg::kernels {
 // So many rows at most: with more, packing b costs less than it saves.
 inline constexpr int64_t kGemvRows = 4;
 
-// Integers within 255 of each other: `least` + at[i], exactly.
-struct Bytes {
-  const uint8_t* at = nullptr;
-  float least = 0;
-  Bytes operator+(int64_t count) const { return {at + count, least}; }
-  float operator[](int64_t i) const { return least + static_cast<float>(at[i]); }
-};
-
 struct GemvTable {
   // y[rows, columns] = a[rows, k] b[columns, k]^T; a and b are contiguous along k.
   void (*dots)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
@@ -27,19 +19,12 @@ struct GemvTable {
   // The same where b is in bf16.
   void (*dots_bf16)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
                     const BFloat16* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
-  // The same where b is in bytes. All three for them are null without vectors, and in a build
-  // without 8-bit integers.
-  void (*dots_bytes)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
-                     Bytes b, int64_t b_row, float* y, int64_t y_row) = nullptr;
   // The sums of squared differences of a[k] and each row of b[columns, k].
   void (*distances)(int64_t columns, int64_t k, const float* a, const float* b, int64_t b_row,
                     float* y) = nullptr;
   // y[rows, columns] = a[rows, k] b[k, columns]; b is contiguous along columns.
   void (*combine)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
                   int64_t a_col, const float* b, int64_t b_row, float* y, int64_t y_row) = nullptr;
-  void (*combine_bytes)(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
-                        int64_t a_col, Bytes b, int64_t b_row, float* y, int64_t y_row) = nullptr;
-  void (*widen_bytes)(int64_t count, Bytes from, float* to) = nullptr;
 };
 
 const GemvTable& gemv_table();

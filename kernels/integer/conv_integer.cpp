@@ -74,7 +74,7 @@ void choose_tiles(ConvInteger& g, int64_t threads) {
   g.tile = ceil_div(panels, g.tiles) * nr;
 }
 
-Status prepare(PrepareContext& c) {
+[[gnu::cold]] Status prepare(PrepareContext& c) {
   ConvInteger g;
   g.s = conv_integer_shape(c);
   const ConvShape& s = g.s;

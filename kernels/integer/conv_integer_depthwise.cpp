@@ -57,7 +57,7 @@ void pack_weight(const ConvShape& s, const Tensor& weight, const ZeroPoints& zer
       }
 }
 
-Status prepare(PrepareContext& c) {
+[[gnu::cold]] Status prepare(PrepareContext& c) {
   Depthwise g;
   g.s = conv_integer_shape(c);
   const ConvShape& s = g.s;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #undef HWY_TARGET_INCLUDE
@@ -237,79 +236,94 @@ void widen(int64_t count, int64_t readable, const uint8_t* from, bool is_signed,
 
 #endif
 
-// The first `valid` elements.
-template <class T>
-HWY_INLINE auto columns_at(const T* from, int valid) {
-  const hn::Rebind<T, D32> d;
-  if (valid == kLanes) return hn::LoadU(d, from);
-  HWY_ALIGN T part[kLanes] = {};
-  for (int i = 0; i < valid; ++i) part[i] = from[i];
-  return hn::Load(d, part);
+// The first `valid` of some columns' numbers, all of 32 bits.
+HWY_INLINE V32 columns_at(const void* from, int valid) {
+  if (valid == kLanes) return hn::LoadU(D32(), static_cast<const int32_t*>(from));
+  HWY_ALIGN int32_t part[kLanes] = {};
+  std::memcpy(part, from, static_cast<size_t>(valid) * 4);
+  return hn::Load(D32(), part);
 }
 
-template <class T, class Vector>
-HWY_INLINE void store(Vector x, int valid, void* to) {
-  const hn::Rebind<T, D32> d;
-  if (valid == kLanes) return hn::StoreU(x, d, static_cast<T*>(to));
-  HWY_ALIGN T part[kLanes];
-  hn::StoreU(x, d, part);
-  for (int i = 0; i < valid; ++i) static_cast<T*>(to)[i] = part[i];
-}
+// The results as bytes, u8 or the bits of i8. Rounded, ties to even, by what a float can still hold
+// beside such a number.
+struct AsBytes {
+  hn::Vec<DF> low, high;
+  V32 zero;
+  HWY_INLINE void set(const IntegerFinish& f) {
+    const float lowest = f.to == DType::i8 ? -128 : 0;
+    low = hn::Set(DF(), lowest - f.zero);
+    high = hn::Set(DF(), lowest + 255 - f.zero);
+    zero = hn::Set(D32(), static_cast<int32_t>(f.zero));
+  }
+  HWY_INLINE auto operator()(hn::Vec<DF> x) const {
+    constexpr float kLarge = 12582912;  // 1.5 * 2^23
+    x = hn::Add(hn::Min(hn::Max(x, low), high), hn::Set(DF(), kLarge));
+    const V32 bits = hn::And(hn::Add(hn::BitCast(D32(), x), zero), hn::Set(D32(), 255));
+    return hn::U8FromU32(hn::BitCast(hn::Rebind<uint32_t, D32>(), bits));
+  }
+};
 
-// T: of y; bytes, signed or not, are u8. kByColumn: something is given for each column.
-template <class T, bool kByColumn>
-void finish_as(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row,
-               const IntegerFinish& f, void* y, int64_t y_row) {
-  const D32 d;
-  const DF df;
-  constexpr bool kBytes = sizeof(T) == 1;
-  // Rounded, ties to even, by what a float can still hold beside such a number.
-  constexpr float kLarge = 12582912;  // 1.5 * 2^23
-  const float lowest = f.to == DType::i8 ? -128 : 0;
-  const auto low = hn::Set(df, lowest - f.zero), high = hn::Set(df, lowest + 255 - f.zero),
-             large = hn::Set(df, kLarge);
-  const V32 zero = hn::Set(d, static_cast<int32_t>(f.zero)), mask = hn::Set(d, 255);
-  T* const end = static_cast<T*>(y) + (rows - 1) * y_row + columns;
+// 8-bit results with nothing given for each column.
+void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row,
+                  const IntegerFinish& f, uint8_t* y, int64_t y_row) {
+  const hn::Rebind<uint8_t, D32> bytes;
+  AsBytes as_bytes;
+  as_bytes.set(f);
+  uint8_t* const end = y + (rows - 1) * y_row + columns;
   for (int64_t i = 0; i < rows; ++i, sums += sums_row) {
-    const V32 row_add = hn::Set(d, f.row_add ? f.row_add[i] : f.add);
-    const V32 factor = hn::Set(d, kByColumn && f.row_factor ? f.row_factor[i] : 0);
-    auto scale = hn::Set(df, f.scale ? f.scale[f.scale_by_row ? i : 0] : 1.0f);
-    T* to = static_cast<T*>(y) + i * y_row;
+    const V32 start = hn::Set(D32(), f.row_add ? f.row_add[i] : f.add);
+    const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
+    uint8_t* to = y + i * y_row;
     for (int64_t j = 0; j < columns; j += kLanes, to += kLanes) {
-      int valid = columns - j < kLanes ? static_cast<int>(columns - j) : kLanes;
-      V32 sum = hn::Add(hn::LoadU(d, sums + j), row_add);
-      if constexpr (kByColumn) {
-        if (f.column_add) sum = hn::Add(sum, columns_at(f.column_add + j, valid));
-        if (f.row_factor)
-          sum = hn::Add(sum, hn::Mul(factor, columns_at(f.column_factor + j, valid)));
-        if (f.scale_by_column) scale = columns_at(f.scale + j, valid);
-      }
+      const V32 sum = hn::Add(hn::LoadU(D32(), sums + j), start);
+      const auto x = as_bytes(hn::Mul(hn::ConvertTo(DF(), sum), scale));
       // The next row overwrites what is too much.
-      if (y_row == columns && end - to >= kLanes) valid = kLanes;
-      if constexpr (std::is_same_v<T, int32_t>) {
-        store<T>(sum, valid, to);
-      } else {
-        auto x = hn::Mul(hn::ConvertTo(df, sum), scale);
-        if constexpr (kBytes) {
-          x = hn::Add(hn::Min(hn::Max(x, low), high), large);
-          const V32 bits = hn::And(hn::Add(hn::BitCast(d, x), zero), mask);
-          store<T>(hn::U8FromU32(hn::BitCast(hn::Rebind<uint32_t, D32>(), bits)), valid, to);
-        } else {
-          store<T>(x, valid, to);
-        }
+      if (columns - j >= kLanes || (y_row == columns && end - to >= kLanes)) {
+        hn::StoreU(x, bytes, to);
+        continue;
       }
+      HWY_ALIGN uint8_t part[kLanes];
+      hn::StoreU(x, bytes, part);
+#pragma GCC unroll 1
+      for (int64_t t = 0; t < columns - j; ++t) to[t] = part[t];
     }
   }
 }
 
 void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row,
             const IntegerFinish& f, void* y, int64_t y_row) {
-  const bool by_column = f.column_add || f.row_factor || f.scale_by_column;
-  const auto as = f.scale == nullptr   ? finish_as<int32_t, true>
-                  : f.to == DType::f32 ? finish_as<float, true>
-                  : by_column          ? finish_as<uint8_t, true>
-                                       : finish_as<uint8_t, false>;
-  as(rows, columns, sums, sums_row, f, y, y_row);
+  const bool is_bytes = f.to == DType::u8 || f.to == DType::i8;
+  if (is_bytes && !f.column_add && !f.row_factor && !f.scale_by_column)
+    return finish_bytes(rows, columns, sums, sums_row, f, static_cast<uint8_t*>(y), y_row);
+  const D32 d;
+  AsBytes as_bytes;
+  as_bytes.set(f);
+  const int size = is_bytes ? 1 : 4;
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < rows; ++i, sums += sums_row) {
+    const V32 start = hn::Set(d, f.row_add ? f.row_add[i] : f.add);
+    const V32 factor = hn::Set(d, f.row_factor ? f.row_factor[i] : 0);
+    auto scale = hn::Set(DF(), f.scale ? f.scale[f.scale_by_row ? i : 0] : 1.0f);
+    char* to = static_cast<char*>(y) + i * y_row * size;
+#pragma GCC unroll 1
+    for (int64_t j = 0; j < columns; j += kLanes, to += kLanes * size) {
+      const int valid = columns - j < kLanes ? static_cast<int>(columns - j) : kLanes;
+      V32 bits = hn::Add(hn::LoadU(d, sums + j), start);
+      if (f.column_add) bits = hn::Add(bits, columns_at(f.column_add + j, valid));
+      if (f.row_factor)
+        bits = hn::Add(bits, hn::Mul(factor, columns_at(f.column_factor + j, valid)));
+      HWY_ALIGN int32_t part[kLanes];
+      if (f.scale) {
+        if (f.scale_by_column) scale = hn::BitCast(DF(), columns_at(f.scale + j, valid));
+        const auto x = hn::Mul(hn::ConvertTo(DF(), bits), scale);
+        bits = hn::BitCast(d, x);
+        if (is_bytes)
+          hn::StoreU(as_bytes(x), hn::Rebind<uint8_t, D32>(), reinterpret_cast<uint8_t*>(part));
+      }
+      if (!is_bytes) hn::Store(bits, d, part);
+      std::memcpy(to, part, static_cast<size_t>(valid * size));
+    }
+  }
 }
 
 }  // namespace

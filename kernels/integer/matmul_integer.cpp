@@ -44,7 +44,7 @@ void pack_panels(const MatmulInteger& g, const uint8_t* b, bool is_signed, int64
   }
 }
 
-Status prepare(PrepareContext& c) {
+[[gnu::cold]] Status prepare(PrepareContext& c) {
   MatmulInteger g;
   const Tensor &a = c.in(0), &b = c.in(1);
   g.s = matmul_shape(a, b);
