@@ -29,7 +29,7 @@ struct Waiting {
   BatchPart part;
   std::condition_variable changed;
   Clock::time_point arrived;
-  Batch* batch = nullptr;  // once it is taken
+  Batch* batch = nullptr;  // once it is taken; gone when is_done
   bool is_done = false;
   bool is_stopped = false;
 };
@@ -98,8 +98,10 @@ struct Pool::Body {
 
   bool batches() const { return options.most_rows > 1; }
   Status check(const Request& request, BatchPart& part) const;
+  Status enter(std::unique_lock<std::mutex>& lock, Waiting& own, Clock::time_point deadline);
   void stop(Waiting& waiting);
   void wake_first();
+  Clock::time_point due(const Waiting& first) const;
   bool is_due(const Waiting& first, Clock::time_point now) const;
   Status wait(std::unique_lock<std::mutex>& lock, Waiting& own, Clock::time_point deadline);
   void take(Batch& batch);
@@ -108,12 +110,16 @@ struct Pool::Body {
   Status run_batch(BatchRunner& runner, Batch& batch, bool proves);
 };
 
-// A thread in run(); made and ended with the mutex held.
+// A thread in run(), where close() lets the pool live.
 struct Pool::Inside {
-  explicit Inside(Body& body) : body(body) { ++body.inside; }
+  explicit Inside(Body& body) : body(body) {
+    const std::lock_guard<std::mutex> lock(body.mutex);
+    ++body.inside;
+  }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
   ~Inside() {
+    const std::lock_guard<std::mutex> lock(body.mutex);
     if (--body.inside == 0) body.left.notify_all();
   }
   Body& body;
@@ -200,28 +206,22 @@ Result<Pool::Answer> Pool::run(Request request) {
   return or_no_memory([&]() -> Result<Answer> {
     Body& body = *body_;
     Waiting own;
-    HG_TRY(body.check(request, own.part));
+    const Status fits = body.check(request, own.part);
     own.arrived = Clock::now();
+    const Inside inside(body);  // until nothing of `stopping` runs
     const std::stop_callback stopping(request.stop, [&] {
       const std::lock_guard<std::mutex> lock(body.mutex);
       body.stop(own);
     });
     std::unique_lock<std::mutex> lock(body.mutex);
-    if (body.is_closed) return closed();
-    HG_TRY(body.mixes);
-    if (static_cast<int64_t>(body.queue.size()) >= body.options.most_waiting) {
-      ++body.counts.refused;
-      return busy("the pool is full: ", body.options.most_waiting, " requests wait");
-    }
-    body.queue.push_back(&own);
-    const Inside inside(body);
-    if (body.queue.front() != &own) body.queue.front()->changed.notify_one();  // may be due now
-    Status status = body.wait(lock, own, request.deadline);
+    const Status status = fits.ok() ? body.enter(lock, own, request.deadline) : fits;
     const auto time =
         std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - own.arrived);
     Statistics& counts = body.counts;
     if (!status.ok()) {
-      ++(status.code() == Code::cancelled ? counts.cancelled : counts.failed);
+      ++(status.code() == Code::cancelled ? counts.cancelled
+         : status.code() == Code::busy    ? counts.refused
+                                          : counts.failed);
       return status;
     }
     ++counts.answered;
@@ -232,8 +232,19 @@ Result<Pool::Answer> Pool::run(Request request) {
 }
 
 // Called with the mutex held, as all below but run_batch().
+Status Pool::Body::enter(std::unique_lock<std::mutex>& lock, Waiting& own,
+                         Clock::time_point deadline) {
+  if (is_closed) return closed();
+  HG_TRY(mixes);
+  if (static_cast<int64_t>(queue.size()) >= options.most_waiting)
+    return busy("the pool is full: ", options.most_waiting, " requests wait");
+  queue.push_back(&own);
+  if (queue.front() != &own) queue.front()->changed.notify_one();  // may be due now
+  return wait(lock, own, deadline);
+}
+
 void Pool::Body::stop(Waiting& waiting) {
-  if (std::exchange(waiting.is_stopped, true)) return;
+  if (waiting.is_done || std::exchange(waiting.is_stopped, true)) return;
   if (waiting.batch != nullptr && --waiting.batch->left == 0) waiting.batch->stop.request_stop();
   waiting.changed.notify_one();
 }
@@ -242,15 +253,26 @@ void Pool::Body::wake_first() {
   if (!queue.empty()) queue.front()->changed.notify_one();
 }
 
+// When the first one has waited long enough.
+Clock::time_point Pool::Body::due(const Waiting& first) const {
+  const auto most = std::chrono::duration_cast<std::chrono::microseconds>(Clock::time_point::max() -
+                                                                          first.arrived);
+  return options.longest_wait < most ? first.arrived + options.longest_wait
+                                     : Clock::time_point::max();
+}
+
 // Whether the first one is to run now: its batch is full, or has waited long enough.
 bool Pool::Body::is_due(const Waiting& first, Clock::time_point now) const {
   if (!batches() || first.part.rows >= options.most_rows || first.part.rows == 0 ||
-      now >= first.arrived + options.longest_wait)
+      now >= due(first))
     return true;
-  int64_t rows = 0;
-  for (const Waiting* other : queue)
-    if (go_together(first.part, other->part)) rows += other->part.rows;
-  return rows >= options.most_rows;
+  int64_t left = options.most_rows;
+  for (const Waiting* other : queue) {
+    if (!go_together(first.part, other->part)) continue;
+    if (other->part.rows >= left) return true;
+    left -= other->part.rows;
+  }
+  return false;
 }
 
 // Until its batch has run, by this thread or another one.
@@ -284,7 +306,7 @@ Status Pool::Body::wait(std::unique_lock<std::mutex>& lock, Waiting& own,
       continue;
     }
     Clock::time_point until = deadline;
-    if (may_lead) until = std::min(until, own.arrived + options.longest_wait);
+    if (may_lead) until = std::min(until, due(own));
     if (until == Clock::time_point::max())
       own.changed.wait(lock);
     else

@@ -68,9 +68,10 @@ Result<bool> are_equal(std::span<const ConstTensor> a, std::span<const ConstTens
 }  // namespace
 
 int64_t padded_rows(int64_t rows, int64_t most) {
+  if (rows == 0 || rows >= most) return rows;
   int64_t padded = 1;
   while (padded < rows) padded *= 2;
-  return std::max(rows, std::min(padded, most));
+  return std::min(padded, most);
 }
 
 Status BatchRunner::gather(std::span<BatchPart* const> parts) {
