@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "elements.h"
 
+#include <cmath>
 #include <limits>
 
 namespace {
@@ -50,10 +51,20 @@ hg::Status store(const json& value, hg::DType dtype, void* to, const std::string
   }
   HG_CHECK(value.is_number(), where, " has the element ", value.dump(), ", which is no number");
   const double number = value.get<double>();
-  if (dtype == hg::f64) *static_cast<double*>(to) = number;
-  if (dtype == hg::f32) *static_cast<float*>(to) = static_cast<float>(number);
-  if (dtype == hg::f16) *static_cast<hg::Half*>(to) = hg::Half(static_cast<float>(number));
-  if (dtype == hg::bf16) *static_cast<hg::BFloat16*>(to) = hg::BFloat16(static_cast<float>(number));
+  if (dtype == hg::f64) {
+    *static_cast<double*>(to) = number;
+    return {};
+  }
+  const auto single = static_cast<float>(number);
+  const hg::Half half(single);
+  const hg::BFloat16 brain(single);
+  HG_CHECK(std::isfinite(dtype == hg::f16    ? static_cast<float>(half)
+                         : dtype == hg::bf16 ? static_cast<float>(brain)
+                                             : single),
+           where, " has the element ", value.dump(), ", which does not fit");
+  if (dtype == hg::f32) *static_cast<float*>(to) = single;
+  if (dtype == hg::f16) *static_cast<hg::Half*>(to) = half;
+  if (dtype == hg::bf16) *static_cast<hg::BFloat16*>(to) = brain;
   return {};
 }
 
@@ -66,6 +77,8 @@ hg::Status store_all(const json& data, const hg::Tensor& tensor, int64_t& at, in
                  where);
   }
   const bool is_flat = depth == 0 && (data.empty() || !data[0].is_array());
+  HG_CHECK(is_flat || depth < tensor.rank(), where, " has other levels than its shape ",
+           tensor.shape);
   const bool is_deepest = is_flat || depth + 1 == tensor.rank();
   HG_CHECK(is_flat || static_cast<int64_t>(data.size()) == tensor.shape[depth], where,
            " has a list of ", uint64_t{data.size()}, " in dim ", depth, "; its shape is ",

@@ -71,6 +71,10 @@ hg::Status read_input(const json& given, const hg::TensorType& type, const std::
     HG_TRY_ASSIGN(request.owned[index], hg::TensorData::allocate(type.dtype, shape));
     if (bytes > 0)
       std::memcpy(request.owned[index].tensor.data, binary.data(), static_cast<size_t>(bytes));
+    if (type.dtype == hg::boolean)
+      for (int64_t i = 0; i < bytes; ++i)
+        HG_CHECK(static_cast<unsigned char>(binary[static_cast<size_t>(i)]) <= 1, where,
+                 " has a byte, ", i, ", that is neither 0 nor 1");
     binary.remove_prefix(static_cast<size_t>(bytes));
   } else {
     HG_TRY_ASSIGN(const json* data, member(given, "data", json::value_t::array, where));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The models of c_test.c, and with a FILE as argument a program that writes the first there for
-// ctypes_test.py: y = x w' + b with x of f32[n, 3].
+// ctypes_test.py: y = x w' + b with x of f32[n, 3]. With a second FILE: x and t of bool[n, 2].
 #include "tests/c/model.h"
 
 #include <cstdio>
@@ -31,6 +31,16 @@ hg::Result<std::vector<std::byte>> random_model_bytes() {
   return model.serialize();
 }
 
+#ifdef HG_TEST_MAIN
+hg::Result<std::vector<std::byte>> truth_bytes() {
+  hg::Graph graph;
+  const hg::Value x = graph.input("x", hg::boolean, {"n", 2});
+  graph.output("y", logical_and(x, graph.input("t", hg::boolean, {"n", 2})));
+  HG_TRY_ASSIGN(const hg::Model model, hg::Model::from_graph(std::move(graph)));
+  return model.serialize();
+}
+#endif
+
 size_t write(const hg::Result<std::vector<std::byte>>& bytes, void* to, size_t capacity) {
   if (!bytes.ok() || bytes->size() > capacity) return 0;
   std::memcpy(to, bytes->data(), bytes->size());
@@ -47,10 +57,13 @@ size_t hg_test_random_model(void* to, size_t capacity) {
 #ifdef HG_TEST_MAIN
 int main(int argc, char** argv) {
   std::vector<char> bytes(1 << 16);
-  const size_t size = hg_test_model(bytes.data(), bytes.size());
-  std::FILE* file = argc == 2 && size > 0 ? std::fopen(argv[1], "wb") : nullptr;
-  if (file == nullptr) return 1;
-  const bool wrote = std::fwrite(bytes.data(), 1, size, file) == size;
-  return std::fclose(file) == 0 && wrote ? 0 : 1;
+  for (int i = 1; i < argc; ++i) {
+    const size_t size = write(i == 1 ? model_bytes() : truth_bytes(), bytes.data(), bytes.size());
+    std::FILE* file = size > 0 ? std::fopen(argv[i], "wb") : nullptr;
+    if (file == nullptr) return 1;
+    const bool wrote = std::fwrite(bytes.data(), 1, size, file) == size;
+    if (std::fclose(file) != 0 || !wrote) return 1;
+  }
+  return argc > 1 ? 0 : 1;
 }
 #endif

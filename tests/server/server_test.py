@@ -111,6 +111,7 @@ def check_broken(server):
         (x(shape=[2, 3]), 400, "3 elements; its shape"), (x(shape=[2**31, 2**31]), 400, "too many elements"),
         (x(shape=[2**29, 3]), 400, "less data"), (x(shape=[1, 3.5]), 400, "shape of 3.5"),
         (x(shape=[3]), 400, "the model takes f32[n, 3]"), (x(shape=[3, 1]), 400, "the model takes f32[n, 3]"),
+        (x(data=[1, 1e39, 3]), 400, "1e+39, which does not fit"), (x(shape=[], data=[[1]]), 400, "other levels"),
         (x(data=[1, "2", 3]), 400, "no number"), (x(data=[1, [2, 3]]), 400, "other levels"), (x(data={}), 400, "'data'"),
         (x(data=[[1, [2], 3]]), 400, "other levels"), (x(data=[[[1, 2, 3]]]), 400, "list of 1 in dim 1"),
         (x(shape=[2, 3], data=[[1, 2], [3, 4, 5, 6]]), 400, "list of 2 in dim 1"),
@@ -138,6 +139,23 @@ def check_broken(server):
             text[random.randrange(len(text))] = random.randrange(256)
         status, body, _ = server.infer(bytes(text))
         assert status in (200, 400), (text, status, body)
+
+
+def check_truth(program, model):
+    """Bytes of truth values are 0 or 1; any other would be no value of the type."""
+    server = Server(program, model)
+
+    def ask(x, t):
+        inputs = [{"name": name, "shape": [1, 2], "datatype": "BOOL", "parameters": {"binary_data_size": 2}} for name in "xt"]
+        text = json.dumps({"inputs": inputs}).encode()
+        return server.call("POST", INFER, text + bytes(x) + bytes(t),
+                           {"Inference-Header-Content-Length": str(len(text))})[:2]
+
+    status, body = ask([1, 0], [1, 1])
+    assert status == 200 and json.loads(body)["outputs"][0]["data"] == [True, False], body
+    status, body = ask([1, 2], [1, 4])
+    assert status == 400 and b"a byte, 1, that is neither 0 nor 1" in body, body
+    server.end()
 
 
 def check_load(server):
@@ -234,8 +252,8 @@ def main():
     args = parser.parse_args()
     random.seed(args.seed)
     args.work.mkdir(parents=True, exist_ok=True)
-    model = args.work / "served.hgm"
-    subprocess.run([args.make_model, model], check=True)
+    model, truth = args.work / "served.hgm", args.work / "truth.hgm"
+    subprocess.run([args.make_model, model, truth], check=True)
     server = Server(args.server, model, "--connections=8", "--read-timeout=1", f"--most-bytes={1 << 20}")
     try:
         check_protocol(server)
@@ -247,6 +265,7 @@ def main():
     finally:
         server.process.kill()
     check_full_late_and_stopped(args.server, model)
+    check_truth(args.server, truth)
     print("all as it should be")
 
 
