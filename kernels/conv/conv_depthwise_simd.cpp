@@ -60,7 +60,15 @@ HWY_INLINE void store_sums(const Finish& f, int64_t row, int64_t column, V sum) 
   hn::StoreU(clamped(f, sum), d, f.y + at);
 }
 
-#if HWY_TARGET != HWY_SCALAR  // which reads no row at once, and keeps programs small
+HWY_INLINE void load_pairs(const float* from, V& even, V& odd) {
+  const D d;
+#if HWY_TARGET == HWY_SCALAR
+  even = hn::LoadU(d, from);
+  odd = hn::LoadU(d, from + 1);
+#else
+  hn::LoadInterleaved2(d, from, even, odd);
+#endif
+}
 
 // kRows rows of y at a time: a row of x that several of them meet is read once.
 template <int kKernel, int kStride, int kRows>
@@ -84,7 +92,7 @@ HWY_INLINE void square_rows(const DepthwisePlane& p, const V* weight, int64_t ro
       } else {
 #pragma GCC unroll 5
         for (int kx = 0; kx < kKernel; kx += 2)
-          hn::LoadInterleaved2(d, x + i * p.x_row + 2 * j + kx, values[kx], values[kx + 1]);
+          load_pairs(x + i * p.x_row + 2 * j + kx, values[kx], values[kx + 1]);
       }
 #pragma GCC unroll 5
       for (int kx = 0; kx < kKernel; ++kx) {
@@ -119,8 +127,6 @@ void square(const DepthwisePlane& p) {
       return;
   }
 }
-
-#endif
 
 // kVectors vectors of kRows rows of y at a time, whose sums do not wait for each other.
 template <int kRows, int kVectors>
@@ -175,14 +181,14 @@ void any_shape(const DepthwisePlane& p) {
 }
 
 void plane(const DepthwisePlane& p) {
-#if HWY_TARGET != HWY_SCALAR
   if (p.kernel_y == p.kernel_x && p.row_dilation == 1) {
+#if HWY_TARGET != HWY_SCALAR  // which reads no row at once, and has few registers
     if (p.kernel_x == 3 && p.row_stride == 1) return square<3, 1>(p);
     if (p.kernel_x == 5 && p.row_stride == 1) return square<5, 1>(p);
-    if (p.kernel_x == 3 && p.steps_by_two) return square<3, 2>(p);
     if (p.kernel_x == 5 && p.steps_by_two) return square<5, 2>(p);
-  }
 #endif
+    if (p.kernel_x == 3 && p.steps_by_two) return square<3, 2>(p);
+  }
   any_shape(p);
 }
 
