@@ -78,10 +78,11 @@ struct Data {
   std::vector<float> x, y;
   Data(int64_t count, uint64_t seed) : x(noise(count * 5, seed)), y(noise(count * 3, seed + 1)) {}
   // `rows` of them from `first` on.
-  Result<double> step(Trainer& trainer, int64_t first, int64_t rows) const {
+  Result<double> step(Trainer& trainer, int64_t first, int64_t rows,
+                      std::stop_token stop = {}) const {
     const ConstTensor input = view(x.data() + first * 5, f32, {rows, 5});
     const ConstTensor target = view(y.data() + first * 3, f32, {rows, 3});
-    return trainer.step(std::span(&input, 1), std::span(&target, 1));
+    return trainer.step(std::span(&input, 1), std::span(&target, 1), std::move(stop));
   }
 };
 
@@ -271,6 +272,39 @@ TEST(AllReduce, WhatTheHostRefusesEndsTheStep) {
     fails = false;
     EXPECT_TRUE(data.step(*trainer, 0, 2).ok());
     EXPECT_NE(weights(*trainer), before);
+  }
+}
+
+// Whatever ends a step, no sum goes on in its memory.
+TEST(AllReduce, AStepThatFailsWaitsForItsSums) {
+  for (const bool is_stopped : {false, true}) {
+    TrainOptions options;
+    std::vector<std::string> begun;
+    int waits = 0;
+    std::stop_source stop;
+    options.all_reduce.ranks = 2;
+    options.all_reduce.bucket_bytes = 0;
+    options.all_reduce.begin = [&](std::string_view name, const Tensor&) -> Status {
+      if (!is_stopped && begun.size() == 2) return not_found("rank 1 is gone");
+      begun.emplace_back(name);
+      if (is_stopped) stop.request_stop();
+      return {};
+    };
+    options.all_reduce.wait = [&]() -> Status {
+      begun.clear();
+      ++waits;
+      return {};
+    };
+    Result<Trainer> trainer = Trainer::create(small_network(), options);
+    ASSERT_TRUE(trainer.ok()) << trainer.status().message();
+    const std::vector<float> before = weights(*trainer);
+    const Data data(2, 9);
+    const Result<double> loss = data.step(*trainer, 0, 2, stop.get_token());
+    ASSERT_FALSE(loss.ok());
+    EXPECT_EQ(loss.status().code(), is_stopped ? Code::cancelled : Code::not_found);
+    EXPECT_TRUE(begun.empty());
+    EXPECT_EQ(waits, 1);
+    EXPECT_EQ(weights(*trainer), before);
   }
 }
 

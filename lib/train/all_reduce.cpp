@@ -222,10 +222,18 @@ Status Reducer::add_to(Graph& graph, std::span<const std::pair<std::string, Valu
 
 bool Reducer::begin(std::string_view name, const Tensor& data) const {
   failure_ = host_.begin(name, data);
+  is_summing_ |= failure_.ok();
   return failure_.ok();
 }
 
+Status Reducer::take_failure() const {
+  if (std::exchange(is_summing_, false) && host_.wait != nullptr)
+    static_cast<void>(host_.wait());  // the run has its own reason
+  return std::exchange(failure_, {});
+}
+
 bool Reducer::wait() const {
+  is_summing_ = false;
   if (host_.wait != nullptr) failure_ = host_.wait();
   return failure_.ok();
 }

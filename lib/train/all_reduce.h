@@ -25,8 +25,9 @@ class Reducer {
   int ranks() const { return host_.ranks; }
   // Replaces values of a graph by their sums; the names are what the host is told.
   Status add_to(Graph& graph, std::span<const std::pair<std::string, Value*>> values) const;
-  // Why the host's function failed the last run, or ok.
-  Status take_failure() const { return std::exchange(failure_, {}); }
+  // After a run that failed, wherever: why the host's function did, or ok. No sum that was begun is
+  // in the run's memory any more.
+  Status take_failure() const;
 
   // For the nodes: false where the host failed.
   bool begin(std::string_view name, const Tensor& data) const;
@@ -37,6 +38,7 @@ class Reducer {
   AllReduce host_;
   Registry registry_;
   mutable Status failure_;
+  mutable bool is_summing_ = false;  // between begin() and wait()
 };
 
 }  // namespace hg

@@ -211,7 +211,7 @@ struct AllReduce {
   // one than the caller's of step(). An error ends the step, which has then changed nothing, and is
   // what that returns. Throws nothing.
   std::function<Status(std::string_view name, const Tensor& data)> begin = {};
-  // Returns when all sums that were begun are done; empty where begin() waits itself.
+  // Returns when all begun sums are done, those of a step that fails, too; empty: begin() waits.
   std::function<Status()> wait = {};
   // What is smaller is summed together, in the order in which it becomes ready: a sum begins when
   // so many bytes are there, and at the end of the backward pass. 0: each on its own.
