@@ -134,6 +134,8 @@ TEST_F(Npy, WrongHeaders) {
   expect_failure(Code::corrupt_model, "no .npy header");
   put(4, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "abcd");
   expect_failure(Code::unsupported, "version 4");
+  put(255, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "abcd");
+  expect_failure(Code::unsupported, "version 255");
 }
 
 TEST_F(Npy, ElementTypesWithoutADType) {

@@ -205,7 +205,7 @@ Result<std::string> read_header_text(const std::string& path, Source& source) {
     return corrupt_model(
         path, ": is not a .npy file, which would start with \\x93NUMPY; numpy.save writes one");
   }
-  const int version = start[6];
+  const int version = static_cast<unsigned char>(start[6]);
   const auto byte = [&](int i) { return uint32_t{static_cast<unsigned char>(start[i])}; };
   uint32_t length = byte(8) | byte(9) << 8;
   if (version == 2 || version == 3) {
