@@ -398,3 +398,28 @@ def test_what_runs_row_by_row_trains_at_any_length():
         for name, want in plain.named_parameters():
             torch.testing.assert_close(wrapped.get_parameter(name), want)
             torch.testing.assert_close(torch.from_numpy(trainer.parameters()[name]), want)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_loop_under_autocast_runs_here(dtype):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.LayerNorm(8), torch.nn.GELU(), torch.nn.Linear(8, 3))
+    own = copy.deepcopy(net)
+    compiled = torch.compile(own, backend="hologram")
+    optimizers = [torch.optim.SGD(each.parameters(), 0.1) for each in (net, own)]
+    for step in range(3):
+        x, target = torch.randn(5, 6), torch.randint(0, 3, (5,))
+        for run, optimizer in zip((net, compiled), optimizers):
+            with torch.autocast("cpu", dtype):
+                y = run(x)
+            assert y.dtype == dtype
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(y.float(), target).backward()
+            optimizer.step()
+        for want, got in zip(net.parameters(), own.parameters()):
+            torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-3)
+    with torch.autocast("cpu", dtype):
+        found = hg.torch.explain(net, x)
+    assert found.converted == found.graphs == 1
+    found = hg.torch.explain(net, x)
+    assert found.converted == found.graphs == 1

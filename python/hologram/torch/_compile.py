@@ -80,7 +80,8 @@ class _Graph:
         fixed = {i: v for i, v in enumerate(given) if i not in self.tensors}
         module = _Given(graph, fixed, len(given), self.written)
         tensors = tuple(given[i] for i in self.tensors)
-        model = convert(module, tensors)
+        with torch.autocast("cpu", enabled=False):  # which is a region of the module
+            model = convert(module, tensors)
         if torch.is_grad_enabled():  # torch.compile captures anew where that changes
             self.run = Wrapped(model, "as-traced", **self.options)
             wanted = [i for i, place in enumerate(self.tensors) if examples[place].requires_grad]
@@ -246,11 +247,13 @@ def _require_plain(examples, i, is_given):
 
 
 class _Given(torch.nn.Module):
-    """A graph some of whose arguments have these values; what it writes to are results behind its own."""
+    """A graph some of whose arguments have these values, under autocast where its caller is; what it writes to are results
+    behind its own."""
 
     def __init__(self, graph, fixed, count, written):
         super().__init__()
         self.graph, self.fixed, self.count, self.written = graph, dict(fixed), count, written
+        self.autocast = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
         for i, value in fixed.items():
             if isinstance(value, torch.Tensor):
                 self.register_buffer(f"fixed_{i}", self.fixed.pop(i))
@@ -263,7 +266,9 @@ class _Given(torch.nn.Module):
         ]
         for i in self.written:
             values[i] = values[i].clone()
-        return (*self.graph(*values), *(values[i].detach() for i in self.written))
+        with torch.autocast("cpu", self.autocast) if self.autocast else contextlib.nullcontext():
+            results = self.graph(*values)
+        return (*results, *(values[i].detach() for i in self.written))
 
 
 def _real(value):
