@@ -44,6 +44,26 @@ class Case : protected test::Chance {
                                             : (chance(50) ? 0 : 255) ^ (dtype == i8 ? 128 : 0));
     return made;
   }
+  // As trained weights are: most of them near the middle.
+  Bytes weights(DType dtype, const Sizes& shape) {
+    Bytes made = bytes(dtype, shape);
+    if (chance(40)) return made;
+    const int64_t usual = 20 + below(60), far = below(12);
+    auto* const to = made.data.tensor.as<uint8_t>();
+    for (int64_t i = 0; i < shape.count(); ++i)
+      if (!chance(static_cast<int>(far)))
+        to[i] = static_cast<uint8_t>(below(2 * usual + 1) - usual + (dtype == u8 ? 128 : 0));
+    return made;
+  }
+  // Their zero points, in the middle, too.
+  Bytes weight_zeros(DType dtype, const Sizes& shape) {
+    Bytes made = bytes(dtype, shape);
+    if (chance(50)) return made;
+    for (int64_t i = 0; i < shape.count(); ++i)
+      made.data.tensor.as<uint8_t>()[i] =
+          static_cast<uint8_t>(below(5) - 2 + (dtype == u8 ? 128 : 0));
+    return made;
+  }
   // What becomes of sums for `size` channels, with scales that give numbers of the result's range.
   void choose_result(int64_t size, int64_t depth) {
     if (chance(60)) {
@@ -139,7 +159,7 @@ class ProductCase : public Case {
       return s;
     };
     x_ = bytes(byte_dtype(), shape(shared_a, m, k));
-    weight_ = bytes(byte_dtype(), shape(shared_b, k, n));
+    weight_ = weights(byte_dtype(), shape(shared_b, k, n));
     const Sizes &a = x_.data.tensor.shape, &b = weight_.data.tensor.shape;
     const bool own_a = a.rank() == 3 && chance(30), own_b = b.rank() == 3 && chance(30);
     if (chance(70))
@@ -147,9 +167,9 @@ class ProductCase : public Case {
                                             : own_a    ? Sizes{a[0], m, 1}
                                                        : Sizes{m});
     if (chance(70))
-      weight_zero_ = bytes(weight_.data.tensor.dtype, chance(60) ? Sizes{}
-                                                      : own_b    ? Sizes{b[0], 1, n}
-                                                                 : Sizes{n});
+      weight_zero_ = weight_zeros(weight_.data.tensor.dtype, chance(60) ? Sizes{}
+                                                             : own_b    ? Sizes{b[0], 1, n}
+                                                                        : Sizes{n});
     choose_result(n, k);
     const auto zero = [](const Bytes& of, int64_t matrix, int64_t place, int64_t places) {
       if (of.empty()) return 0;
@@ -213,10 +233,10 @@ class ConvCase : public Case {
       return shape;
     };
     x_ = bytes(byte_dtype(), shape_of(n, c, in));
-    weight_ = bytes(byte_dtype(), shape_of(o, group_c, kernel));
+    weight_ = weights(byte_dtype(), shape_of(o, group_c, kernel));
     if (chance(80)) x_zero_ = bytes(x_.data.tensor.dtype, {});
     if (chance(60))
-      weight_zero_ = bytes(weight_.data.tensor.dtype, chance(50) ? Sizes{} : Sizes{o});
+      weight_zero_ = weight_zeros(weight_.data.tensor.dtype, chance(50) ? Sizes{} : Sizes{o});
     choose_result(o, depth);
     std::vector<double> want;
     for (int64_t i = 0; i < n; ++i)

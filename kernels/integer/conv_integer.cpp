@@ -16,8 +16,11 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kMaxColumns = 256;      // of a tile
-constexpr int64_t kCopied = 16;           // bytes that are copied at a time, and so beyond an end
+constexpr int64_t kMaxColumns = 256;  // of a tile
+constexpr int64_t kCopied = 16;       // bytes that are copied at a time, and so beyond an end
+// Quads are taken where so many times those of all weights suffice: one takes the time of 1.1
+// pairs.
+constexpr double kMostQuads = 1.6;
 constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
 
 // A piece of a line of y, and where the first element of a kernel meets its images.
@@ -28,9 +31,11 @@ struct Piece {
 struct ConvInteger {
   ConvShape s;
   const IntegerTable* table = nullptr;
-  const char* packed = nullptr;  // [o] sums of i32, and from data_at on [groups][blocks of rows]
-  bool plain = false;            // the patches are x
+  std::vector<int64_t> elements;  // where each of [group_c, kernel] meets the images of its group
+  const char* packed = nullptr;   // [o] sums of i32, and from data_at on [groups][blocks of rows]
+  bool plain = false;             // the patches are x
   int64_t depth = 0, pairs = 0;
+  Quads quads;  // instead of pairs, where there are such
   // A copied channel: planes x rows x pitch, `phase` columns for each remainder of the stride.
   int64_t phase = 0, pitch = 0, rows = 0, plane = 0;
   int64_t tiles = 1, tile = 0;   // of an image's group; columns of the largest
@@ -40,7 +45,10 @@ struct ConvInteger {
 
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
   int64_t data_at() const { return slot_step(s.o * 4); }
-  int64_t packed_bytes() const { return data_at() + s.o * pairs * 4; }
+  bool has_quads() const { return quads.whole > 0; }
+  // Of a column of a panel.
+  int64_t column_bytes() const { return has_quads() ? quads.whole * 4 : pairs * 2; }
+  int64_t packed_bytes() const { return data_at() + (has_quads() ? quads.bytes : s.o * pairs * 4); }
   int64_t panels() const { return ceil_div(s.out_size(), table->nr); }
   int64_t pixel_at(int64_t index) const {
     return std::min(s.out_size(), part_begin(panels(), tiles, index) * table->nr);
@@ -49,6 +57,10 @@ struct ConvInteger {
 
 void pack_weight(const ConvInteger& g, const Tensor& weight, const ZeroPoints& zeros, char* to) {
   const int64_t rows = g.s.group_o();
+  if (g.has_quads())
+    return pack_quad_rows(g.quads, g.s.groups, rows, g.depth, weight, zeros, g.table->mr,
+                          reinterpret_cast<int8_t*>(to + g.data_at()),
+                          reinterpret_cast<int32_t*>(to));
   for (int64_t group = 0; group < g.s.groups; ++group) {
     const int64_t first = group * rows;
     pack_byte_rows(rows, g.depth, weight, first, zeros, g.table->mr,
@@ -59,7 +71,7 @@ void pack_weight(const ConvInteger& g, const Tensor& weight, const ZeroPoints& z
 
 void choose_tiles(ConvInteger& g, int64_t threads) {
   const int64_t nr = g.table->nr, panels = g.panels(), images = g.s.n * g.s.groups;
-  const int64_t panel_bytes = std::max<int64_t>(1, g.pairs * nr * 2);
+  const int64_t panel_bytes = std::max<int64_t>(1, g.column_bytes() * nr);
   const int64_t most =
       std::clamp<int64_t>(kPackedRowsFloats * 4 / panel_bytes, 1, kMaxColumns / nr);
   g.tiles = std::max<int64_t>(1, ceil_div(panels, most));
@@ -72,6 +84,16 @@ void choose_tiles(ConvInteger& g, int64_t threads) {
   }
   g.first_o = row_parts(g.s.group_o(), g.table->mr, parts);
   g.tile = ceil_div(panels, g.tiles) * nr;
+}
+
+// Where element k of [group_c, kernel] meets the images of its group.
+int64_t element_at(const ConvInteger& g, int64_t k) {
+  const ConvShape& s = g.s;
+  const int64_t channel = k / s.kernel_size(), tap = k % s.kernel_size();
+  const int64_t x = tap % s.kernel[2] * s.dilation[2], line = tap / s.kernel[2];
+  const int64_t row =
+      line / s.kernel[1] * s.dilation[0] * g.rows + line % s.kernel[1] * s.dilation[1];
+  return channel * g.plane + row * g.pitch + x % s.stride[2] * g.phase + x / s.stride[2];
 }
 
 [[gnu::cold]] Status prepare(PrepareContext& c) {
@@ -90,17 +112,27 @@ void choose_tiles(ConvInteger& g, int64_t threads) {
   g.pitch = g.phase * s.stride[2];
   g.rows = reach(1);
   g.plane = reach(0) * g.rows * g.pitch;
-  choose_tiles(g, c.threads());
+  for (int64_t k = 0; k < g.depth && !g.plain; ++k) g.elements.push_back(element_at(g, k));
   const ZeroPoints zeros = c.has(3) ? zero_points(c.in(3)) : ZeroPoints();
-  if (c.is_constant(1) && (!c.has(3) || c.is_constant(3)) && s.o * g.depth > 0)
+  if (c.is_constant(1) && (!c.has(3) || c.is_constant(3)) && s.o * g.depth > 0 && !c.low_memory()) {
+    if (g.table->quad_sums != nullptr) {
+      g.quads = find_quads(s.groups, s.group_o(), g.depth, c.in(1), zeros, g.table->mr);
+      if (static_cast<double>(g.quads.bytes) >
+          kMostQuads * static_cast<double>(g.quads.whole * s.o * 4))
+        g.quads = {};
+    }
+    const std::string key = str_cat(g.has_quads() ? "conv_integer.quads" : "conv_integer.pairs",
+                                    g.table->mr, "/", s.groups, ":", key_of(zeros));
     g.packed = static_cast<const char*>(
-        c.pack(1, str_cat("conv_integer", g.table->mr, "/", s.groups, ":", key_of(zeros)),
-               g.packed_bytes(), [g, weight = c.in(1), zeros](void* to) {
-                 pack_weight(g, weight, zeros, static_cast<char*>(to));
-               }));
+        c.pack(1, key, g.packed_bytes(), [g, weight = c.in(1), zeros](void* to) {
+          pack_weight(g, weight, zeros, static_cast<char*>(to));
+        }));
+    if (g.packed == nullptr) g.quads = {};
+  }
+  choose_tiles(g, c.threads());
   g.lanes = tile_lanes(c, s.n * s.groups * g.tiles * g.parts());
-  g.row_at = slot_step(g.tile * g.pairs * 2);
-  g.sums_at = g.row_at + slot_step(2 * (g.tile + kCopied));
+  g.row_at = slot_step(g.tile * g.column_bytes());
+  g.sums_at = g.row_at + slot_step(4 * (g.tile + kCopied));
   g.pieces_at = g.sums_at + slot_step(g.table->mr * g.tile * 4);
   g.slot_bytes = g.pieces_at + (g.plain ? 0 : g.tile * static_cast<int64_t>(sizeof(Piece)));
   g.starts_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
@@ -149,16 +181,6 @@ int64_t find_pieces(const ConvInteger& g, int64_t first, int64_t count, Piece* p
   return found;
 }
 
-// Where element k of [group_c, kernel] meets the images of its group.
-int64_t element_at(const ConvInteger& g, int64_t k) {
-  const ConvShape& s = g.s;
-  const int64_t channel = k / s.kernel_size(), tap = k % s.kernel_size();
-  const int64_t x = tap % s.kernel[2] * s.dilation[2], line = tap / s.kernel[2];
-  const int64_t row =
-      line / s.kernel[1] * s.dilation[0] * g.rows + line % s.kernel[1] * s.dilation[1];
-  return channel * g.plane + row * g.pitch + x % s.stride[2] * g.phase + x / s.stride[2];
-}
-
 void copy_pieces(const uint8_t* from, const Piece* pieces, int64_t count, uint8_t* to) {
   for (const Piece* p = pieces; p < pieces + count; to += p->count, ++p)
     for (int64_t i = 0; i < p->count; i += kCopied)
@@ -177,10 +199,13 @@ void run(const RunContext& c) noexcept {
     packed = workspace + g.packed_at;
   }
   auto* const starts = reinterpret_cast<int32_t*>(workspace + g.starts_at);
-  conv_integer_starts(c, s.o, reinterpret_cast<const int32_t*>(packed), starts);
+  const bool is_signed = c.in(0).dtype == DType::i8, quads = g.has_quads();
+  // Quads take bytes of x as u8, pairs as i8.
+  const uint8_t flip = is_signed == quads ? 128 : 0;
+  conv_integer_starts(c, s.o, reinterpret_cast<const int32_t*>(packed),
+                      quads ? (is_signed ? 128 : 0) : (is_signed ? 0 : -128), starts);
   const auto* const weight = reinterpret_cast<const int16_t*>(packed + g.data_at());
   const auto* const x = c.in(0).as<uint8_t>();
-  const uint8_t flip = c.in(0).dtype == DType::u8 ? 128 : 0;
   auto* const images = reinterpret_cast<uint8_t*>(workspace + g.images_at);
   if (!g.plain) {
     const auto zero = static_cast<uint8_t>(c.has(2) ? zero_points(c.in(2)).at(0) : 0);
@@ -208,19 +233,25 @@ void run(const RunContext& c) noexcept {
         const int64_t first = g.pixel_at(index % g.tiles);
         const int64_t columns = g.pixel_at(index % g.tiles + 1) - first;
         const int64_t channel = image * s.c + group * s.group_c();
-        const int64_t panel_step = g.pairs * nr * 2;
+        const int64_t panel_step = g.column_bytes() * nr;
         const int64_t found = g.plain ? 0 : find_pieces(g, first, columns, pieces);
-        // Row k of the patches; behind the last one, any: the weights there are 0.
-        const auto patches = [&](int64_t k) -> const uint8_t* {
+        // Row k of the patches; behind the last one that one again: the weights there are 0.
+        const auto patches = [&](int64_t k, int64_t each) -> const uint8_t* {
+          if (k >= g.depth) k = g.depth - 1;
           if (g.plain) return x + (channel + k) * size + first;
-          uint8_t* const to = row + k % 2 * (g.tile + kCopied);
-          copy_pieces(images + channel * g.plane + element_at(g, k), pieces, found, to);
+          uint8_t* const to = row + each * (g.tile + kCopied);
+          copy_pieces(images + channel * g.plane + g.elements[k], pieces, found, to);
           return to;
         };
-        for (int64_t p = 0; p < g.pairs; ++p) {
-          const uint8_t* const even = patches(2 * p);
-          const uint8_t* const odd = 2 * p + 1 < g.depth ? patches(2 * p + 1) : even;
-          g.table->pack(columns, even, odd, flip, panels + p * nr * 2, panel_step);
+        for (int64_t p = 0; p < (quads ? g.quads.whole : g.pairs); ++p) {
+          const uint8_t* rows_of[4];
+          for (int64_t i = 0; i < (quads ? 4 : 2); ++i)
+            rows_of[i] = patches(p * (quads ? 4 : 2) + i, i);
+          if (quads)
+            g.table->pack_quads(columns, rows_of, flip,
+                                reinterpret_cast<uint8_t*>(panels) + p * nr * 4, panel_step);
+          else
+            g.table->pack(columns, rows_of[0], rows_of[1], flip, panels + p * nr * 2, panel_step);
         }
         int count;
         for (int64_t o = g.first_o[part]; o < g.first_o[part + 1]; o += count) {
@@ -230,7 +261,14 @@ void run(const RunContext& c) noexcept {
           f.row_add = starts + at;
           f.scale_by_row = by_row;
           if (by_row) f.scale += at;
-          g.table->sums(count, columns, g.pairs, weight + at * g.pairs * 2, panels, sums, g.tile);
+          if (quads)
+            g.table->quad_sums(
+                count, columns, g.quads.whole, g.quads.more[at],
+                g.quads.again.data() + g.quads.more_at[at],
+                reinterpret_cast<const int8_t*>(packed + g.data_at()) + g.quads.at[at],
+                reinterpret_cast<const uint8_t*>(panels), sums, g.tile);
+          else
+            g.table->sums(count, columns, g.pairs, weight + at * g.pairs * 2, panels, sums, g.tile);
           g.table->finish(count, columns, sums, g.tile, f,
                           y + ((image * s.o + at) * size + first) * y_size, size);
         }
@@ -267,8 +305,8 @@ ConvShape conv_integer_shape(const PrepareContext& c) {
 }
 
 void conv_integer_starts(const RunContext& c, int64_t channels, const int32_t* weight_sums,
-                         int32_t* to) {
-  const auto zero = static_cast<uint32_t>(flipped_zero(c));
+                         int more, int32_t* to) {
+  const auto zero = static_cast<uint32_t>(more + (c.has(2) ? zero_points(c.in(2)).at(0) : 0));
   const int32_t* const bias = c.has(4) ? c.in(4).as<int32_t>() : nullptr;
   for (int64_t o = 0; o < channels; ++o) {
     const uint32_t sum =

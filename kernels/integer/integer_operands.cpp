@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/integer/integer_operands.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "kernels/gemm/tiles.h"
 
 namespace hg::kernels {
@@ -29,7 +32,98 @@ void pack_rows_of(int64_t rows, int64_t k, const T* from, int64_t first, const Z
   }
 }
 
+// Four weights of a row that are neighbours, of which parts are taken until nothing is left.
+struct Quad {
+  int left[4] = {};
+
+  Quad(const Tensor& weight, int64_t row, int64_t k, int64_t place, int zero) {
+    for (int64_t i = 0; i < 4 && place * 4 + i < k; ++i) {
+      const int64_t at = row * k + place * 4 + i;
+      left[i] = (weight.dtype == DType::i8 ? int{weight.as<int8_t>()[at]}
+                                           : int{weight.as<uint8_t>()[at]}) -
+                zero;
+    }
+  }
+  bool empty() const { return (left[0] | left[1] | left[2] | left[3]) == 0; }
+  bool is_one() const {  // as nearly all are
+    return std::abs(left[0]) + std::abs(left[1]) < kMostPair &&
+           std::abs(left[2]) + std::abs(left[3]) < kMostPair;
+  }
+  void take(int8_t* part) {
+    for (int i = 0; i < 4; i += 2) {
+      const int one = std::clamp(left[i], -kMostPair, kMostPair - 1);
+      const int room = std::min(kMostPair - std::abs(one), kMostPair - 1);
+      const int other = std::clamp(left[i + 1], -room, room);
+      part[i] = static_cast<int8_t>(one);
+      part[i + 1] = static_cast<int8_t>(other);
+      left[i] -= one;
+      left[i + 1] -= other;
+    }
+  }
+};
+
+// f(first row, rows) of each block.
+template <class F>
+void for_blocks(int64_t groups, int64_t rows, int mr, const F& f) {
+  int count;
+  for (int64_t group = 0; group < groups; ++group)
+    for (int64_t i = 0; i < rows; i += count) {
+      count = block_rows(rows - i, mr);
+      f(group * rows + i, count);
+    }
+}
+
 }  // namespace
+
+Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
+                 const ZeroPoints& zeros, int mr) {
+  Quads quads;
+  quads.whole = (k + 3) / 4;
+  for (std::vector<int64_t>* each : {&quads.at, &quads.more_at, &quads.more})
+    each->resize(static_cast<size_t>(groups * rows));
+  for_blocks(groups, rows, mr, [&](int64_t first, int count) {
+    const auto block = static_cast<size_t>(first);
+    quads.at[block] = quads.bytes;
+    quads.more_at[block] = static_cast<int64_t>(quads.again.size());
+    for (int64_t place = 0; place < quads.whole; ++place) {
+      int most = 1;
+      for (int r = 0; r < count; ++r) {
+        Quad quad(weight, first + r, k, place, zeros.at(first + r));
+        if (quad.is_one()) continue;
+        int8_t part[4];
+        int parts = 0;
+        for (; !quad.empty(); ++parts) quad.take(part);
+        most = std::max(most, parts);
+      }
+      quads.again.insert(quads.again.end(), static_cast<size_t>(most - 1),
+                         static_cast<int32_t>(place));
+    }
+    quads.more[block] = static_cast<int64_t>(quads.again.size()) - quads.more_at[block];
+    quads.bytes += (quads.whole + quads.more[block]) * count * 4;
+  });
+  return quads;
+}
+
+void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
+                    const Tensor& weight, const ZeroPoints& zeros, int mr, int8_t* to,
+                    int32_t* sums) {
+  for_blocks(groups, rows, mr, [&](int64_t first, int count) {
+    const auto block = static_cast<size_t>(first);
+    const int32_t* const again = quads.again.data() + quads.more_at[block];
+    for (int r = 0; r < count; ++r) {
+      int8_t* const row = to + quads.at[block] + 4 * r;
+      int32_t sum = 0;
+      for (int64_t place = 0, next = 0; place < quads.whole; ++place) {
+        Quad quad(weight, first + r, k, place, zeros.at(first + r));
+        for (const int each : quad.left) sum += each;
+        quad.take(row + place * count * 4);
+        for (; next < quads.more[block] && again[next] == place; ++next)
+          quad.take(row + (quads.whole + next) * count * 4);
+      }
+      sums[first + r] = sum;
+    }
+  });
+}
 
 std::string key_of(const ZeroPoints& zeros) {
   bool same = true;

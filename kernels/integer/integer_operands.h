@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "hg/kernel.h"
 #include "kernels/integer/integer_simd.h"
@@ -36,6 +37,22 @@ inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 // points. sums: of each row of these.
 void pack_byte_rows(int64_t rows, int64_t k, const Tensor& from, int64_t first,
                     const ZeroPoints& zeros, int mr, int16_t* to, int32_t* sums);
+
+// Rows of constant weights as quads of i8, less their zero points. What two neighbours have beyond
+// kMostPair makes another quad at the same place, so that all sums are exact.
+struct Quads {
+  int64_t whole = 0;                 // quads of a row, but for those others
+  std::vector<int32_t> again;        // places of those others, block after block
+  std::vector<int64_t> at, more_at;  // by the first row of a block: its bytes, its places
+  std::vector<int64_t> more;         // and how many these are
+  int64_t bytes = 0;
+};
+// Of `groups` times `rows` rows [k], each group in blocks of its own.
+Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
+                 const ZeroPoints& zeros, int mr);
+void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
+                    const Tensor& weight, const ZeroPoints& zeros, int mr, int8_t* to,
+                    int32_t* sums);
 
 // Of inputs 5 and 6, the scale and the zero point. The bias is the kernel's.
 IntegerFinish integer_finish(const RunContext& c);

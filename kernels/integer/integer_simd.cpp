@@ -190,6 +190,103 @@ void interleave(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_
 
 #endif
 
+#if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#define HG_INTEGER_QUADS 1
+
+// sum + the products of four bytes of x, u8, and of w, i8, for each lane.
+HWY_INLINE V32 add_quads(V32 sum, V32 x, V32 w) {
+  const V16 ones = hn::Set(D16(), 1);
+#if HWY_TARGET == HWY_AVX3
+  return hn::Add(sum, V32{_mm512_madd_epi16(_mm512_maddubs_epi16(x.raw, w.raw), ones.raw)});
+#elif HWY_TARGET == HWY_AVX2
+  return hn::Add(sum, V32{_mm256_madd_epi16(_mm256_maddubs_epi16(x.raw, w.raw), ones.raw)});
+#else
+  return hn::Add(sum, V32{_mm_madd_epi16(_mm_maddubs_epi16(x.raw, w.raw), ones.raw)});
+#endif
+}
+
+template <int kRows, int kVectors>
+HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (&sum)[kRows][kVectors]) {
+  V32 x[kVectors];
+#pragma GCC unroll 2
+  for (int v = 0; v < kVectors; ++v)
+    x[v] = hn::LoadU(D32(), reinterpret_cast<const int32_t*>(panel) + v * kLanes);
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+    const V32 w = hn::BitCast(D32(), pair_at(a + 4 * i));
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = add_quads(sum[i][v], x[v], w);
+  }
+}
+
+template <int kRows, int kVectors>
+void quad_block(int64_t whole, int64_t more, const int32_t* index, const int8_t* HWY_RESTRICT a,
+                const uint8_t* HWY_RESTRICT panel, int32_t* sums, int64_t sums_row) {
+  V32 sum[kRows][kVectors];
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(D32());
+  for (int64_t q = 0; q < whole; ++q, a += 4 * kRows) add_quad(panel + q * 4 * kNr, a, sum);
+  for (int64_t q = 0; q < more; ++q, a += 4 * kRows)
+    add_quad(panel + int64_t{index[q]} * 4 * kNr, a, sum);
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      hn::StoreU(sum[i][v], D32(), sums + i * sums_row + v * kLanes);
+}
+
+using QuadBlock = void (*)(int64_t whole, int64_t more, const int32_t* index, const int8_t* a,
+                           const uint8_t* panel, int32_t* sums, int64_t sums_row);
+template <int kVectors, int... kIndex>
+constexpr std::array<QuadBlock, kMr> quad_blocks_of(std::integer_sequence<int, kIndex...>) {
+  return {quad_block<kIndex + 1, kVectors>...};
+}
+constexpr auto kQuadHalves = quad_blocks_of<1>(std::make_integer_sequence<int, kMr>());
+constexpr auto kQuadWholes = quad_blocks_of<2>(std::make_integer_sequence<int, kMr>());
+
+void quad_sums(int rows, int64_t columns, int64_t whole, int64_t more, const int32_t* index,
+               const int8_t* a, const uint8_t* panels, int32_t* sums, int64_t sums_row) {
+  const auto at = static_cast<size_t>(rows - 1);
+  for (; columns > 0; columns -= kNr, panels += whole * 4 * kNr, sums += kNr)
+    (columns > kLanes ? kQuadWholes : kQuadHalves)[at](whole, more, index, a, panels, sums,
+                                                       sums_row);
+}
+
+void pack_quads(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
+                int64_t panel_step) {
+  constexpr int kBytes = kNr < 16 ? kNr : 16;
+  const hn::Simd<uint8_t, kBytes, 0> d;
+  const hn::Simd<uint16_t, kBytes / 2, 0> pairs;
+  const auto mask = hn::Set(d, flip);
+  uint8_t part[4][kNr] = {};
+  for (int64_t first = 0; first < columns; first += kNr, to += panel_step) {
+    const uint8_t* from[4];
+    for (int r = 0; r < 4; ++r) {
+      from[r] = rows[r] + first;
+      if (columns - first >= kNr) continue;
+      std::memcpy(part[r], from[r], static_cast<size_t>(columns - first));
+      from[r] = part[r];
+    }
+    for (int j = 0; j < kNr; j += kBytes) {
+      const auto a = hn::LoadU(d, from[0] + j), b = hn::LoadU(d, from[1] + j),
+                 e = hn::LoadU(d, from[2] + j), f = hn::LoadU(d, from[3] + j);
+      uint8_t* const at = to + 4 * j;
+      const auto store = [&](int64_t offset, auto one, auto other) HWY_ATTR {
+        const auto x = hn::BitCast(pairs, one), y = hn::BitCast(pairs, other);
+        hn::StoreU(hn::Xor(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), mask), d, at + offset);
+        hn::StoreU(hn::Xor(hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)), mask), d,
+                   at + offset + kBytes);
+      };
+      store(0, hn::InterleaveLower(d, a, b), hn::InterleaveLower(d, e, f));
+      store(2 * kBytes, hn::InterleaveUpper(d, a, b), hn::InterleaveUpper(d, e, f));
+    }
+  }
+}
+
+#endif
+
 void pack(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_t flip, int8_t* to,
           int64_t panel_step) {
   for (int64_t j = 0; j < columns; j += kNr, to += panel_step)
@@ -328,7 +425,14 @@ void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row
 
 }  // namespace
 
-constexpr IntegerTable kTable = {kMr, kNr, sums, finish, pack, widen, depthwise};
+constexpr IntegerTable kTable = {kMr,       kNr,        sums, finish, pack,
+#if defined(HG_INTEGER_QUADS)
+                                 quad_sums, pack_quads,
+#else
+                                 nullptr, nullptr,
+#endif
+                                 widen,     depthwise};
+#undef HG_INTEGER_QUADS
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner loops of products of 8-bit integers: y[m, n] = a[m, k] b[k, n] in sums of i32. Two
 // neighbours along k are multiplied and added at a time: a has them as pairs of i16, less their
-// zero point, b as pairs of bytes, u8 less 128. No sum saturates, so that all ways to divide a
-// product give the same bits.
+// zero point, b as pairs of bytes, u8 less 128; or, where weights allow it, both as quads of bytes.
+// No sum saturates, so that all ways to divide a product give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,16 @@ struct IntegerTable {
   // for u8, else 0.
   void (*pack)(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_t flip, int8_t* to,
                int64_t panel_step) = nullptr;
+  // Four neighbours along k at a time: bytes of b, i8 plus 128, times i8, which are added in pairs
+  // of i16. None saturates where the magnitudes of two weights that are neighbours add up to at
+  // most kMostPair. Null where no instruction does so. a: [quads, rows, 4], panels: [whole, nr, 4]
+  // each; quads beyond the `whole` first ones meet those that `index` names again.
+  void (*quad_sums)(int rows, int64_t columns, int64_t whole, int64_t more, const int32_t* index,
+                    const int8_t* a, const uint8_t* panels, int32_t* sums,
+                    int64_t sums_row) = nullptr;
+  // Four rows of b become quads in panels. flip: 128 for i8, else 0.
+  void (*pack_quads)(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
+                     int64_t panel_step) = nullptr;
   // Bytes as i16, less their zero point, `readable` of which may be read. Zeros are written
   // beyond, up to kDepthwiseSlack.
   void (*widen)(int64_t count, int64_t readable, const uint8_t* from, bool is_signed, int16_t zero,
@@ -47,6 +57,7 @@ struct IntegerTable {
                     int64_t step, int64_t count, int32_t* sums) = nullptr;
 };
 inline constexpr int64_t kDepthwiseSlack = 160;
+inline constexpr int kMostPair = 128;
 
 const IntegerTable& integer_table();
 
