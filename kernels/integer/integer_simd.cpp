@@ -84,48 +84,45 @@ HWY_INLINE V16 pair_at(const void* at) {
   return hn::BitCast(D16(), hn::Set(D32(), pair));
 }
 
-template <int kRows, int kVectors>
+template <int kRows>
 void block(int64_t pairs, const int16_t* HWY_RESTRICT a, const int8_t* HWY_RESTRICT panel,
            int32_t* sums, int64_t sums_row) {
   const hn::Rebind<int8_t, D16> bytes;
-  Sum sum[kRows][kVectors];
+  Sum sum[kRows][2];
 #pragma GCC unroll 12
-  for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[i][v].clear();
+  for (int i = 0; i < kRows; ++i) {
+    sum[i][0].clear();
+    sum[i][1].clear();
+  }
   for (int64_t p = 0; p < pairs; ++p, a += 2 * kRows, panel += 2 * kNr) {
-    V16 b[kVectors];
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v)
-      b[v] = hn::PromoteTo(D16(), hn::LoadU(bytes, panel + v * 2 * kLanes));
+    const V16 b0 = hn::PromoteTo(D16(), hn::LoadU(bytes, panel));
+    const V16 b1 = hn::PromoteTo(D16(), hn::LoadU(bytes, panel + 2 * kLanes));
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i) {
       const V16 factor = pair_at(a + 2 * i);
-#pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) sum[i][v].add(factor, b[v]);
+      sum[i][0].add(factor, b0);
+      sum[i][1].add(factor, b1);
     }
   }
 #pragma GCC unroll 12
-  for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v)
-      hn::StoreU(sum[i][v].whole(), D32(), sums + i * sums_row + v * kLanes);
+  for (int i = 0; i < kRows; ++i) {
+    hn::StoreU(sum[i][0].whole(), D32(), sums + i * sums_row);
+    hn::StoreU(sum[i][1].whole(), D32(), sums + i * sums_row + kLanes);
+  }
 }
 
 using Block = void (*)(int64_t pairs, const int16_t* a, const int8_t* panel, int32_t* sums,
                        int64_t sums_row);
-template <int kVectors, int... kIndex>
+template <int... kIndex>
 constexpr std::array<Block, kMr> blocks_of(std::integer_sequence<int, kIndex...>) {
-  return {block<kIndex + 1, kVectors>...};
+  return {block<kIndex + 1>...};
 }
-constexpr auto kHalves = blocks_of<1>(std::make_integer_sequence<int, kMr>());
-constexpr auto kWholes = blocks_of<2>(std::make_integer_sequence<int, kMr>());
+constexpr auto kBlocks = blocks_of(std::make_integer_sequence<int, kMr>());
 
 void sums(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8_t* panels,
           int32_t* sums, int64_t sums_row) {
-  const auto index = static_cast<size_t>(rows - 1);
   for (; columns > 0; columns -= kNr, panels += pairs * 2 * kNr, sums += kNr)
-    (columns > kLanes ? kWholes : kHalves)[index](pairs, a, panels, sums, sums_row);
+    kBlocks[static_cast<size_t>(rows - 1)](pairs, a, panels, sums, sums_row);
 }
 
 // A vector of pairs is one of results where the step is 2; where it is 1, every other result, and
@@ -190,7 +187,7 @@ void interleave(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_
 
 #endif
 
-#if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 #define HG_INTEGER_QUADS 1
 
 // sum + the products of four bytes of x, u8, and of w, i8, for each lane.
@@ -198,10 +195,8 @@ HWY_INLINE V32 add_quads(V32 sum, V32 x, V32 w) {
   const V16 ones = hn::Set(D16(), 1);
 #if HWY_TARGET == HWY_AVX3
   return hn::Add(sum, V32{_mm512_madd_epi16(_mm512_maddubs_epi16(x.raw, w.raw), ones.raw)});
-#elif HWY_TARGET == HWY_AVX2
-  return hn::Add(sum, V32{_mm256_madd_epi16(_mm256_maddubs_epi16(x.raw, w.raw), ones.raw)});
 #else
-  return hn::Add(sum, V32{_mm_madd_epi16(_mm_maddubs_epi16(x.raw, w.raw), ones.raw)});
+  return hn::Add(sum, V32{_mm256_madd_epi16(_mm256_maddubs_epi16(x.raw, w.raw), ones.raw)});
 #endif
 }
 
@@ -227,9 +222,10 @@ void quad_block(int64_t whole, int64_t more, const int32_t* index, const int8_t*
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(D32());
-  for (int64_t q = 0; q < whole; ++q, a += 4 * kRows) add_quad(panel + q * 4 * kNr, a, sum);
-  for (int64_t q = 0; q < more; ++q, a += 4 * kRows)
-    add_quad(panel + int64_t{index[q]} * 4 * kNr, a, sum);
+  for (int64_t q = 0; q < whole + more; ++q, a += 4 * kRows) {
+    const int64_t place = q < whole ? q : index[q - whole];
+    add_quad(panel + place * 4 * kNr, a, sum);
+  }
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2

@@ -26,8 +26,8 @@ struct IntegerFinish {
 
 struct IntegerTable {
   int mr = 0, nr = 0;  // rows and columns of sums that registers hold: nr is two vectors
-  // sums[rows, columns] for rows <= mr. a: [pairs, rows, 2], panels: [pairs, nr, 2] each. Whole
-  // vectors of sums are written.
+  // sums[rows, columns] for rows <= mr. a: [pairs, rows, 2], panels: [pairs, nr, 2] each. Sums
+  // of whole panels are written.
   void (*sums)(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8_t* panels,
                int32_t* sums, int64_t sums_row) = nullptr;
   // y[rows, columns] of sums, whose rows may be read up to a whole vector; y_row counts elements.
