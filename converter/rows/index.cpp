@@ -24,19 +24,33 @@ Value wide_index(Call& call, std::string_view argument) {
 Value flat(const Value& x) { return reshape(x, {count(x.shape())}); }
 Value at_least_1d(const Value& x) { return x.rank() == 0 ? reshape(x, {1}) : x; }
 
-void index_row(Call& call) {
-  const Value x = call.tensor("self");
-  const Indexing i = indexing_of(call, x);
-  if (i.indices.empty()) return call.returns(x);
+Value picked(const Value& x, const Indexing& i) {
+  if (i.indices.empty()) return x;
   Values inputs = {i.front(x)};
   inputs.insert(inputs.end(), i.indices.begin(), i.indices.end());
-  call.returns(i.placed(call.graph().call("index", inputs)));
+  return i.placed(x.graph()->call("index", inputs));
+}
+Value with_put(const Value& x, const Indexing& i, const Value& values, bool accumulate) {
+  Graph& g = *x.graph();
+  if (i.indices.empty()) {
+    const Value all = expand(values, x.shape());
+    return accumulate ? g.call("add", {x, all}) : all;
+  }
+  Values inputs = {i.front(x), i.unplaced(fitted(values, i.placed_shape))};
+  inputs.insert(inputs.end(), i.indices.begin(), i.indices.end());
+  return i.back(g.call("index_put", inputs, {{"accumulate", accumulate}}));
+}
+
+void index_row(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(picked(x, indexing_of(call, x)));
 }
 
 // The indices within the tensor that they point into, as torch's masked forms have them: what the
 // mask leaves out may point anywhere.
-void clamp_indices(Indexing& i, const Value& x) {
+Indexing clamped_indexing(Call& call, const Value& x) {
   Graph& g = *x.graph();
+  Indexing i = indexing_of(call, x);
   for (size_t k = 0; k < i.indices.size(); ++k) {
     const Dim size = x.dim(static_cast<int>(i.order[k].constant()));
     const auto number = [&](const Dim& dim) {
@@ -45,17 +59,11 @@ void clamp_indices(Indexing& i, const Value& x) {
     const Value least = g.call("maximum", {i.indices[k], number(Dim(0) - size)});
     i.indices[k] = g.call("minimum", {least, number(size - 1)});
   }
+  return i;
 }
 void masked_index(Call& call) {
   const Value x = call.tensor("self");
-  Indexing i = indexing_of(call, x);
-  Value y = x;
-  if (!i.indices.empty()) {
-    clamp_indices(i, x);
-    Values inputs = {i.front(x)};
-    inputs.insert(inputs.end(), i.indices.begin(), i.indices.end());
-    y = i.placed(call.graph().call("index", inputs));
-  }
+  const Value y = picked(x, clamped_indexing(call, x));
   const Value fill = number_as(call, "fill", y.dtype());
   call.returns(call.graph().call("where", {cast(call.tensor("mask"), boolean), y, fill}));
 }
@@ -64,12 +72,7 @@ void masked_index_put_accumulate(Call& call) {
   const Value x = call.tensor("self"), values = cast(call.tensor("values"), x.dtype());
   const Value none = zeros(g, x.dtype(), {});
   const Value taken = g.call("where", {cast(call.tensor("mask"), boolean), values, none});
-  Indexing i = indexing_of(call, x);
-  if (i.indices.empty()) return call.returns(g.call("add", {x, expand(taken, x.shape())}));
-  clamp_indices(i, x);
-  Values inputs = {i.front(x), i.unplaced(fitted(taken, i.placed_shape))};
-  inputs.insert(inputs.end(), i.indices.begin(), i.indices.end());
-  call.returns(i.back(g.call("index_put", inputs, {{"accumulate", true}})));
+  call.returns(with_put(x, clamped_indexing(call, x), taken, true));
 }
 
 // x with `values` put, or added, where the indices point to.
@@ -79,14 +82,7 @@ void index_put(Call& call) {
   const bool accumulate = call.flag("accumulate", false);
   if (const Value mask = only_mask(call, x); mask && !accumulate && count(values.shape()) == Dim(1))
     return call.returns(g.call("where", {mask, reshape(values, {}), x}));
-  const Indexing i = indexing_of(call, x);
-  if (i.indices.empty()) {
-    const Value all = expand(values, x.shape());
-    return call.returns(accumulate ? g.call("add", {x, all}) : all);
-  }
-  Values inputs = {i.front(x), i.unplaced(fitted(values, i.placed_shape))};
-  inputs.insert(inputs.end(), i.indices.begin(), i.indices.end());
-  call.returns(i.back(g.call("index_put", inputs, {{"accumulate", accumulate}})));
+  call.returns(with_put(x, indexing_of(call, x), values, accumulate));
 }
 
 void index_select(Call& call) {
