@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fourier transforms of real numbers, which converters and hands write as pairs with zeros.
-#include <algorithm>
-
 #include "lib/compile/pattern.h"
 
 namespace hg {
@@ -12,13 +10,8 @@ bool are_zeros(const Match& m, const Value& x) {
   const Graph& graph = m.graph();
   ValueId id = x.id();
   for (;;) {
-    if (const TensorData* data = fixed_data(graph, m.context(), id)) {
-      const auto* bytes = data->tensor.as<const unsigned char>();
-      return std::all_of(bytes, bytes + data->tensor.bytes(),
-                         [](unsigned char b) { return b == 0; });
-    }
     const int32_t made_by = graph.value_info(id).node;
-    if (made_by < 0) return false;
+    if (made_by < 0) return is_filled(m, id, 0);
     const Node& node = graph.nodes()[static_cast<size_t>(made_by)];
     if (node.op->def.name == "full") return AttrReader(node.op, node.attrs).real("value") == 0;
     if (node.op->def.view == nullptr || node.inputs.size() != 1) return false;

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "lib/compile/pattern.h"
-#include "lib/graph/element.h"
 
 namespace hg {
 namespace {
@@ -65,20 +64,13 @@ Value channels_of(const Value& v, const Value& x) {
   return v.graph()->call("reshape", {v}, {{"shape", {x.dim(1)}}});
 }
 
-bool is_filled(const Match& m, const Value& v, double with) {
-  const TensorData* data = fixed_data(m.graph(), m.context(), v.id());
-  if (data == nullptr || !is_float(data->tensor.dtype)) return false;
-  for (int64_t i = 0; i < data->tensor.count(); ++i)
-    if (element(data->tensor, i) != with) return false;
-  return true;
-}
-
 NamedAttrs group_attrs(const Match& m) {
   return {{"groups", m.attrs("n").integer("groups")}, {"eps", m.attrs("n").real("eps")}};
 }
 
 Value group_norm_alone(const Match& m) {
-  if (!is_filled(m, m.value("ones"), 1) || !is_filled(m, m.value("zeros"), 0)) return Value();
+  if (!is_filled(m, m.value("ones").id(), 1) || !is_filled(m, m.value("zeros").id(), 0))
+    return Value();
   return m.graph().call("group_norm", {m.value("x")}, group_attrs(m));
 }
 

@@ -6,9 +6,18 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "lib/graph/element.h"
 #include "lib/platform/chars.h"
 
 namespace hg {
+
+bool is_filled(const Match& m, ValueId id, double with) {
+  const TensorData* data = fixed_data(m.graph(), m.context(), id);
+  if (data == nullptr || !is_float(data->tensor.dtype)) return false;
+  for (int64_t i = 0; i < data->tensor.count(); ++i)
+    if (element(data->tensor, i) != with) return false;
+  return true;
+}
 
 std::optional<double> constant_number(const Graph& graph, const CompileContext& context,
                                       ValueId id) {

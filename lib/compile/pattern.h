@@ -65,6 +65,9 @@ struct Rule {
 Status apply_rules(Graph& graph, const CompileContext& context, std::span<const Rule> rules,
                    bool any_dtype = false);
 
+// Whether a value is a constant of floats that are all this number.
+bool is_filled(const Match& m, ValueId id, double with);
+
 // The one number of a constant of one element.
 std::optional<double> constant_number(const Graph& graph, const CompileContext& context,
                                       ValueId id);
