@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>  // which says whether this is __GLIBC__
-#include <cstring>
 
 #include "lib/platform/checked_memory.h"
 #include "lib/platform/memory.h"
@@ -36,22 +35,6 @@ void* allocate_on_large_pages(uint64_t bytes) {
 void free_aligned(void* memory) {
   if (kChecksViews) return free_checked(memory);
   std::free(memory);
-}
-
-void* allocate_zeros(uint64_t bytes) {
-  if (kChecksViews) return allocate_checked(bytes);
-  return is_addressable(bytes) ? std::calloc(1, static_cast<size_t>(bytes)) : nullptr;
-}
-
-void free_zeros(void* memory) {
-  if (kChecksViews) return free_checked(memory);
-  std::free(memory);
-}
-
-void mark_freed([[maybe_unused]] void* memory, [[maybe_unused]] uint64_t bytes) {
-#ifndef NDEBUG
-  std::memset(memory, 0xff, static_cast<size_t>(bytes));
-#endif
 }
 
 void release_file_pages(const void* begin, uint64_t bytes) {

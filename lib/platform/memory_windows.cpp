@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <malloc.h>
 
-#include <cstdlib>
-#include <cstring>
-
 #include "lib/platform/checked_memory.h"
 #include "lib/platform/memory.h"
 
@@ -19,22 +16,6 @@ void* allocate_on_large_pages(uint64_t bytes) { return allocate_aligned(bytes); 
 void free_aligned(void* memory) {
   if (kChecksViews) return free_checked(memory);
   _aligned_free(memory);
-}
-
-void* allocate_zeros(uint64_t bytes) {
-  if (kChecksViews) return allocate_checked(bytes);
-  return is_addressable(bytes) ? std::calloc(1, static_cast<size_t>(bytes)) : nullptr;
-}
-
-void free_zeros(void* memory) {
-  if (kChecksViews) return free_checked(memory);
-  std::free(memory);
-}
-
-void mark_freed([[maybe_unused]] void* memory, [[maybe_unused]] uint64_t bytes) {
-#ifndef NDEBUG
-  std::memset(memory, 0xff, static_cast<size_t>(bytes));
-#endif
 }
 
 void release_file_pages(const void*, uint64_t) {}

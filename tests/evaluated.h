@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// All outputs of a graph of f64, one behind the other.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "hg/hg.h"
+
+namespace hg::test {
+
+// Inputs have no dim or one.
+inline std::vector<double> evaluate(Graph graph, const std::vector<std::vector<double>>& inputs) {
+  const Result<Model> model = Model::from_graph(std::move(graph));
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  Result<Session> session = Session::create(*model);
+  EXPECT_TRUE(session.ok()) << session.status().message();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Sizes shape = session->input_type(static_cast<int>(i)).rank() == 0
+                            ? Sizes{}
+                            : Sizes{static_cast<int64_t>(inputs[i].size())};
+    EXPECT_TRUE(session->set_input(static_cast<int>(i), view(inputs[i], shape)).ok());
+  }
+  const Status status = session->run();
+  EXPECT_TRUE(status.ok()) << status.message();
+  std::vector<double> results;
+  for (int i = 0; i < session->output_count(); ++i) {
+    const Tensor tensor = *session->output(i);
+    std::vector<double> values(tensor.count());
+    copy_elements(tensor, view(values, tensor.shape));
+    results.insert(results.end(), values.begin(), values.end());
+  }
+  return results;
+}
+
+}  // namespace hg::test
