@@ -45,10 +45,6 @@ struct Quad {
     }
   }
   bool empty() const { return (left[0] | left[1] | left[2] | left[3]) == 0; }
-  bool is_one() const {  // as nearly all are
-    return std::abs(left[0]) + std::abs(left[1]) < kMostPair &&
-           std::abs(left[2]) + std::abs(left[3]) < kMostPair;
-  }
   void take(int8_t* part) {
     for (int i = 0; i < 4; i += 2) {
       const int one = std::clamp(left[i], -kMostPair, kMostPair - 1);
@@ -61,6 +57,17 @@ struct Quad {
     }
   }
 };
+
+// Marks the quads of a row that may need another at their place, which nearly none does.
+template <class T>
+void mark_quads(const T* row, int64_t k, int zero, uint8_t* marks) {
+  const auto size = [&](int64_t i) { return std::abs(row[i] - zero); };
+  const int64_t full = k / 4;
+  for (int64_t i = 0; i < full; ++i)
+    marks[i] |= (size(4 * i) + size(4 * i + 1) >= kMostPair) |
+                (size(4 * i + 2) + size(4 * i + 3) >= kMostPair);
+  if (k % 4 != 0) marks[full] = 1;
+}
 
 // f(first row, rows) of each block.
 template <class F>
@@ -81,15 +88,22 @@ Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
   quads.whole = (k + 3) / 4;
   for (std::vector<int64_t>* each : {&quads.at, &quads.more_at, &quads.more})
     each->resize(static_cast<size_t>(groups * rows));
+  std::vector<uint8_t> marks(static_cast<size_t>(quads.whole));
   for_blocks(groups, rows, mr, [&](int64_t first, int count) {
     const auto block = static_cast<size_t>(first);
     quads.at[block] = quads.bytes;
     quads.more_at[block] = static_cast<int64_t>(quads.again.size());
+    std::fill(marks.begin(), marks.end(), uint8_t{0});
+    for (int64_t row = first; row < first + count; ++row)
+      if (weight.dtype == DType::i8)
+        mark_quads(weight.as<int8_t>() + row * k, k, zeros.at(row), marks.data());
+      else
+        mark_quads(weight.as<uint8_t>() + row * k, k, zeros.at(row), marks.data());
     for (int64_t place = 0; place < quads.whole; ++place) {
+      if (marks[static_cast<size_t>(place)] == 0) continue;
       int most = 1;
       for (int r = 0; r < count; ++r) {
         Quad quad(weight, first + r, k, place, zeros.at(first + r));
-        if (quad.is_one()) continue;
         int8_t part[4];
         int parts = 0;
         for (; !quad.empty(); ++parts) quad.take(part);
