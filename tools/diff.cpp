@@ -111,6 +111,14 @@ std::string type_of(const State& state) {
   return str_cat(state.data.tensor.dtype, state.data.tensor.shape);
 }
 
+// By how much two elements differ: of i64, whose doubles may be equal, the difference of the
+// integers.
+double distance(const Tensor& a, const Tensor& b, int64_t i) {
+  if (a.dtype != i64) return std::abs(element(a, i) - element(b, i));
+  const auto [least, most] = std::minmax(a.as<int64_t>()[i], b.as<int64_t>()[i]);
+  return static_cast<double>(static_cast<uint64_t>(most) - static_cast<uint64_t>(least));
+}
+
 // Empty where they are equal.
 std::vector<StateChange> compare(const State& a, const State& b) {
   StateChange change{.name = a.name, .a = type_of(a), .b = type_of(b)};
@@ -124,7 +132,7 @@ std::vector<StateChange> compare(const State& a, const State& b) {
     const char *p = static_cast<const char*>(x.data), *q = static_cast<const char*>(y.data);
     if (std::memcmp(p + size * size_t(i), q + size * size_t(i), size) == 0) continue;
     ++change.elements;
-    const double by = std::abs(u - element(y, i));
+    const double by = distance(x, y, i);
     change.largest =
         std::isfinite(by) ? std::max(change.largest, by) : std::numeric_limits<double>::infinity();
     difference += by * by;

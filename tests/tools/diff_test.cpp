@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "hg/ops.h"
@@ -93,6 +95,22 @@ TEST(Diff, SeesConstantsOfBodies) {
   ASSERT_EQ(diff.states.size(), 1u);
   EXPECT_TRUE(diff.states[0].name.starts_with("if_1/0/")) << diff.states[0].name;
   EXPECT_EQ(diff.states[0].largest, 1);
+}
+
+TEST(Diff, TellsByHowMuchLargeIntegersDiffer) {
+  const auto with = [](int64_t value) {
+    return model_of([value](Graph& g) {
+      const Result<TensorData> data = TensorData::copy_of(view(&value, i64, Sizes{1}));
+      g.output("y", g.input("x", i64, {1}) + g.constant(*data));
+    });
+  };
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const auto largest = [&](int64_t a, int64_t b) {
+    return diff_models(with(a), with(b)).states.at(0).largest;
+  };
+  EXPECT_EQ(largest(kMost, kMost - 1), 1);
+  EXPECT_EQ(largest(-kMost - 1, kMost), std::ldexp(1.0, 64));
+  EXPECT_TRUE(diff_models(with(kMost), with(kMost)).is_equal());
 }
 
 TEST(Diff, SeesWhatIsTrained) {
