@@ -64,6 +64,18 @@ constexpr std::string_view kThisMachine = "riscv64";
 constexpr std::string_view kThisMachine = "";
 #endif
 
+// Of C and of C++, each between spaces.
+constexpr std::string_view kKeywords =
+    " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
+    "char32_t char8_t class co_await co_return co_yield compl concept const const_cast "
+    "consteval constexpr constinit continue decltype default delete do double dynamic_cast "
+    "else enum explicit export extern false float for friend goto if inline int long mutable "
+    "namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
+    "register reinterpret_cast requires restrict return short signed sizeof static "
+    "static_assert static_cast struct switch template this thread_local throw true try "
+    "typedef typeid typename typeof union unsigned using virtual void volatile wchar_t while "
+    "xor xor_eq ";
+
 class File {
  public:
   template <class T>
@@ -138,7 +150,8 @@ std::string symbol_of(std::string_view path) {
   if (symbol.ends_with(".hgm")) symbol.resize(symbol.size() - 4);
   for (char& c : symbol)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  if (symbol.empty() || std::isdigit(static_cast<unsigned char>(symbol[0])))
+  if (symbol.empty() || std::isdigit(static_cast<unsigned char>(symbol[0])) ||
+      kKeywords.find(" " + symbol + " ") != kKeywords.npos)
     symbol.insert(0, "model_");
   return symbol;
 }

@@ -18,7 +18,7 @@ namespace hg::tools {
 Result<std::vector<std::byte>> elf_object(std::span<const std::byte> bytes,
                                           const std::string& symbol, std::string_view machine);
 
-// "resnet18" of "models/resnet18.hgm": a name for C.
+// "resnet18" of "models/resnet18.hgm": a name for C and C++, so "model_int" of "int.hgm".
 std::string symbol_of(std::string_view path);
 
 }  // namespace hg::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-run, hg-info and hg-bench as programs: what they print and write, and for each bad input its
-// exit code and its one sentence.
+// hg-run, hg-info, hg-bench and hg-embed as programs: what they print and write, and for each bad
+// input its exit code and its one sentence.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -436,6 +436,17 @@ TEST_F(Programs, InfoRefusals) {
   expect_refusal("hg-info wide.hgm --dim m=2", 4, "no such symbol; it has n");
   expect_refusal("hg-info wide.hgm --memory-svg m.svg", 1, "--dim n=1");
   expect_refusal("hg-info wide.hgm --svg none/there.svg", 2, "cannot be written");
+}
+
+TEST_F(Programs, EmbedTakesNamesOfC) {
+  for (const char* name : {"a", "_1", "integer"})
+    EXPECT_EQ(run(str_cat("hg-embed wide.hgm -o wide.o --symbol ", name)).exit, 0) << name;
+  for (const char* name : {"a-b", "1a", "int", "class", "xor_eq"})
+    expect_refusal(str_cat("hg-embed wide.hgm -o wide.o --symbol ", name), 1,
+                   str_cat("'", name, "' is no name for C"));
+  fs::copy(folder_ / "wide.hgm", folder_ / "double.hgm");
+  EXPECT_EQ(run("hg-embed double.hgm -o double.o").exit, 0);
+  EXPECT_NE(slurp(folder_ / "double.o").find("model_double_size"), std::string::npos);
 }
 
 TEST_F(Programs, HelpAndVersion) {
