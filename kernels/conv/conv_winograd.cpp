@@ -9,14 +9,16 @@
 //
 // A task has some rows of tiles of one image and some of the output channels. It transforms its
 // tiles of all input channels into panels, then multiplies and transforms back kBlock output
-// channels at a time.
+// channels at a time. What the transforms would spoil (conv_winograd_alone.h) is summed once more.
 #include "kernels/conv/conv_winograd.h"
 
 #include <algorithm>
+#include <span>
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_shape.h"
+#include "kernels/conv/conv_winograd_alone.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
 #include "lib/table/rows.h"
@@ -43,6 +45,8 @@ struct Winograd {
   // Parts of a slot, in floats.
   int64_t panel_floats = 0, product_step = 0, in_step = 0, out_step = 0, row_width = 0;
   int64_t dense_at = 0;  // where rows of columns that lie apart are put together
+  int64_t largest_at = 0, largest_step = 0;  // the largest elements of all channels, and a row
+  int64_t alone_at = 0;
 
   int64_t side() const { return m + 2; }
   int64_t elements() const { return side() * side(); }
@@ -54,6 +58,18 @@ struct Winograd {
     return std::min(s.o, part_begin(ceil_div(s.o, gemm->mr), blocks, block) * gemm->mr);
   }
   int64_t first_block(int64_t part) const { return part_begin(blocks, o_tasks, part); }
+  // Of output channel first_o(block) + row and channel i, the first transformed element, and how
+  // far apart they are.
+  const float* packed_at(int64_t block, int64_t row, int64_t i) const {
+    const int64_t rows = first_o(block + 1) - first_o(block);
+    const int64_t k0 = i / kDepthPiece * kDepthPiece, piece = std::min(kDepthPiece, c - k0);
+    int64_t first = 0;
+    int count = block_rows(rows, gemm->mr);
+    for (; first + count <= row; count = block_rows(rows - first, gemm->mr)) first += count;
+    return packed + first_o(block) * c * elements() + k0 * rows + first * piece + (i - k0) * count +
+           row - first;
+  }
+  int64_t packed_step(int64_t block) const { return (first_o(block + 1) - first_o(block)) * c; }
 };
 
 // What F(m x m, 3x3) costs on one core for `o` output channels, in vector operations: the products,
@@ -235,7 +251,11 @@ Status prepare(PrepareContext& c) {
   w.dense_at = w.elements() * (w.panel_floats + w.product_step) + kWinogradSlack + w.row_width +
                std::max(w.m * w.side() * w.in_step, w.m * w.m * w.out_step);
   const int64_t dense = s.dilation[2] > 1 ? w.m * w.task_rows() * w.out_x : 0;
-  w.slot_bytes = (w.dense_at + dense) * 4;
+  w.largest_at = w.dense_at + dense;
+  w.largest_step = step(w.m * w.tiles_x + 2);
+  w.alone_at = step(w.largest_at + (w.m * w.task_rows() + 3) * w.largest_step);
+  const auto window_floats = static_cast<int64_t>(sizeof(AloneWindow) / 4);
+  w.slot_bytes = (w.alone_at + w.m * w.m * w.tiles() * window_floats) * 4;
   c.set_workspace(tile_workspace(w.lanes, w.slot_bytes));
   c.make_state(w);
   return {};
@@ -259,9 +279,10 @@ Image image_of(const ConvShape& s, int64_t index) {
 }
 
 // The rows of a plane of x (zeros when that is null) that `rows` rows of tiles from `first` on
-// need, with zeros around them, as planes of equal places in the tiles.
+// need, with zeros around them, as planes of equal places in the tiles; also makes `largest` of
+// them.
 void split_rows(const Winograd& w, const Image& image, const float* x, int64_t first, int64_t rows,
-                float* row_buffer, float* planes) {
+                float* row_buffer, float* planes, uint32_t* largest) {
   const ConvShape& s = w.s;
   const int64_t used = w.m * w.tiles_x + 2, step = s.dilation[2];
   // Column j of the buffer is column j step + begin of x.
@@ -271,23 +292,73 @@ void split_rows(const Winograd& w, const Image& image, const float* x, int64_t f
   for (int64_t row = 0; row < w.m * rows + 2; ++row) {
     const int64_t in_y = image.y - s.padding[1] + (w.m * first + row) * s.dilation[1];
     const float* from = x == nullptr || in_y < 0 || in_y >= s.in[1] ? nullptr : x + in_y * s.in[2];
+    uint32_t* const largest_row = largest + row * w.largest_step;
     if (step == 1 || from == nullptr) {
-      w.table->pad_row(from, left, right - left, used, row_buffer);
+      w.table->pad_row(from, left, right - left, used, row_buffer, largest_row);
     } else {
       std::fill_n(row_buffer, used, 0.0f);
       for (int64_t j = left; j < right; ++j) row_buffer[j] = from[begin + j * step];
+      w.table->largest(row_buffer, used, largest_row);
     }
     w.table->split(row_buffer, w.tiles_x,
                    planes + row % w.m * w.side() * w.in_step + row / w.m * w.tiles_x, w.in_step);
   }
 }
 
-// Channel o of an image's rows of tiles, whose products are transformed back into y.
-void finish_rows(const Winograd& w, const RunContext& c, const Image& image, int64_t o,
-                 int64_t first, int64_t rows, const float* products, float* room, float* dense) {
+// The plane of x that an image's input channel i is; null where that is padding.
+const float* plane_of(const Winograd& w, const Image& image, const float* x, int64_t i) {
+  const ConvShape& s = w.s;
+  const int64_t z = image.z * s.stride[0] - s.padding[0] + i % s.kernel[0] * s.dilation[0];
+  if (z < 0 || z >= s.in[0]) return nullptr;
+  return x + ((image.n * s.c + i / s.kernel[0]) * s.in[0] + z) * s.in[1] * s.in[2];
+}
+
+// Row `row` of a block of output channels: the sums of some windows of the rows of tiles from
+// `first` on, each as it is.
+void sum_alone(const Winograd& w, const Image& image, const float* x, int64_t block, int64_t row,
+               int64_t first, std::span<const AloneWindow> windows, float* to, int64_t to_step) {
+  const ConvShape& s = w.s;
+  constexpr size_t kGroup = 8;  // windows that share the look at a kernel
+  struct Tap {
+    int64_t offset, of_kernel;
+  };
+  for (size_t begin = 0; begin < windows.size(); begin += kGroup) {
+    const auto group = windows.subspan(begin, std::min(kGroup, windows.size() - begin));
+    Tap taps[9 * kGroup];
+    size_t ends[kGroup], count = 0;
+    double sums[kGroup] = {};
+    for (size_t k = 0; k < group.size(); ++k) {
+      for (int64_t e = 0; e < 9 && group[k].is_zero == 0; ++e) {
+        const int64_t y =
+            image.y - s.padding[1] + (w.m * first + group[k].line + e / 3) * s.dilation[1];
+        const int64_t column = image.x - s.padding[2] + (group[k].column + e % 3) * s.dilation[2];
+        if (y >= 0 && y < s.in[1] && column >= 0 && column < s.in[2])
+          taps[count++] = {y * s.in[2] + column, e};
+      }
+      ends[k] = count;
+    }
+    for (int64_t i = 0; i < w.c && count > 0; ++i) {
+      const float* const plane = plane_of(w, image, x, i);
+      if (plane == nullptr) continue;
+      double kernel[9];
+      kernel_of_transform(w.m, w.packed_at(block, row, i), w.packed_step(block), kernel);
+      for (size_t k = 0, at = 0; k < group.size(); ++k)
+        for (; at < ends[k]; ++at)
+          sums[k] += kernel[taps[at].of_kernel] * double{plane[taps[at].offset]};
+    }
+    for (size_t k = 0; k < group.size(); ++k)
+      to[group[k].line * to_step + group[k].column] = static_cast<float>(sums[k]);
+  }
+}
+
+// Row `row` of a block of output channels, of an image's rows of tiles, whose products are
+// transformed back into y.
+void finish_rows(const Winograd& w, const RunContext& c, const Image& image, int64_t block,
+                 int64_t row, int64_t first, int64_t rows, const float* products, float* room,
+                 float* dense, std::span<const AloneWindow> alone) {
   const ConvShape& s = w.s;
   const int64_t height = std::min(w.m * rows, image.height - w.m * first), width = image.width;
-  const int64_t row_step = s.dilation[1] * s.out[2];
+  const int64_t row_step = s.dilation[1] * s.out[2], o = w.first_o(block) + row;
   const int64_t plane = (image.n * s.o + o) * s.out[0] + image.z;
   const int64_t offset = (plane * s.out[1] + image.y) * s.out[2] + image.x + w.m * first * row_step;
   float* y = c.out(0).as<float>() + offset;
@@ -296,6 +367,7 @@ void finish_rows(const Winograd& w, const RunContext& c, const Image& image, int
   const int64_t to_step = in_place ? row_step : width;
   w.table->output(rows, w.tiles_x, products, w.product_step, room, w.out_step, to, to_step, height,
                   width);
+  sum_alone(w, image, c.in(0).as<float>(), block, row, first, alone, to, to_step);
   Epilogue e = {.activation = s.activation,
                 .row_bias = c.has(2) ? c.in(2).as<float>() + o : nullptr,
                 .residual = c.has(3) ? c.in(3).as<float>() + offset : nullptr};
@@ -330,18 +402,22 @@ void run(const RunContext& c) noexcept {
     float* row_buffer = products + w.elements() * w.product_step + kWinogradSlack;
     float* planes = row_buffer + w.row_width;
     float* dense = slot + w.dense_at;
+    const int64_t lines = w.m * rows + 2;
+    uint32_t* const largest = reinterpret_cast<uint32_t*>(slot + w.largest_at);
+    std::fill_n(largest, lines * w.largest_step, 0u);
 
     // Element e of channel i lies in the panels e of [pieces of c][panels][piece][nr].
     for (int64_t i = 0; i < w.c; ++i) {
-      const int64_t z = image.z * s.stride[0] - s.padding[0] + i % s.kernel[0] * s.dilation[0];
-      const int64_t plane = (image.n * s.c + i / s.kernel[0]) * s.in[0] + z;
-      const bool is_inside = z >= 0 && z < s.in[0];
-      split_rows(w, image, is_inside ? x + plane * s.in[1] * s.in[2] : nullptr, first, rows,
-                 row_buffer, planes);
+      split_rows(w, image, plane_of(w, image, x, i), first, rows, row_buffer, planes, largest);
       const int64_t k0 = i / kDepthPiece * kDepthPiece, piece = std::min(kDepthPiece, w.c - k0);
       w.table->input(tiles, w.tiles_x, planes, w.in_step, panel + (k0 * panels + (i - k0)) * nr,
                      w.panel_floats, piece * nr);
     }
+
+    AloneWindow* const windows = reinterpret_cast<AloneWindow*>(slot + w.alone_at);
+    const int64_t height = std::min(w.m * rows, image.height - w.m * first);
+    const int64_t alone = find_alone(*w.table, w.m, rows, w.tiles_x, height, image.width, largest,
+                                     w.largest_step, largest + lines * w.largest_step, windows);
 
     // Whole vectors: what lies beyond the tiles is room, and never read back.
     const int64_t whole = ceil_div(tiles, nr / 2) * (nr / 2);
@@ -365,8 +441,8 @@ void run(const RunContext& c) noexcept {
                          .add = k0 > 0});
         }
       for (int64_t i = 0; i < outs; ++i)
-        finish_rows(w, c, image, first_o + i, first, rows, products + i * panels * nr, row_buffer,
-                    dense);
+        finish_rows(w, c, image, block, i, first, rows, products + i * panels * nr, row_buffer,
+                    dense, {windows, static_cast<size_t>(alone)});
     }
   });
 }

@@ -13,9 +13,13 @@ namespace hg::kernels {
 inline constexpr int64_t kWinogradSlack = 64;
 
 struct WinogradTable {
-  // to = `left` zeros, `count` elements of from (all zeros when that is null), zeros up to `width`.
-  void (*pad_row)(const float* from, int64_t left, int64_t count, int64_t width,
-                  float* to) = nullptr;
+  // to[j] = max(to[j], bits of |x[j]|), where NaN is the largest, for whole vectors: up to
+  // kWinogradSlack elements beyond the count.
+  void (*largest)(const float* x, int64_t count, uint32_t* to) = nullptr;
+  // to = `left` zeros, `count` elements of from (all zeros when that is null), zeros up to `width`,
+  // and what largest() makes of them.
+  void (*pad_row)(const float* from, int64_t left, int64_t count, int64_t width, float* to,
+                  uint32_t* largest) = nullptr;
   // to[j plane_step + tile] = row[m tile + j] for the m + 2 columns j of a row of tiles.
   void (*split)(const float* row, int64_t tiles_x, float* to, int64_t plane_step) = nullptr;
   // v = B^T d B of all tiles. Element (i, j) of tile t lies at

@@ -16,11 +16,23 @@
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
-void pad_row(const float* from, int64_t left, int64_t count, int64_t width, float* to) {
+void largest(const float* HWY_RESTRICT x, int64_t count, uint32_t* HWY_RESTRICT to) {
+  const hn::RebindToSigned<D> d;  // whose order is that of the bits without their sign
+  int32_t* const at = reinterpret_cast<int32_t*>(to);
+#pragma GCC unroll 4
+  for (int64_t j = 0; j < count; j += kLanes) {
+    const auto bits = hn::BitCast(d, hn::Abs(hn::LoadU(D(), x + j)));
+    hn::StoreU(hn::Max(hn::LoadU(d, at + j), bits), d, at + j);
+  }
+}
+
+void pad_row(const float* from, int64_t left, int64_t count, int64_t width, float* to,
+             uint32_t* largest_to) {
   if (from == nullptr) return clear_row(width, to);
   clear_row(left, to);
   copy_row(from, count, to + left);
   clear_row(width - left - count, to + left + count);
+  largest(to, width, largest_to);
 }
 
 // to[j step + tile] = row[m tile + j] for kLanes tiles and the columns [0, m), or the other way.
@@ -171,7 +183,7 @@ void output(int64_t tiles_y, int64_t tiles_x, const float* products, int64_t pro
 }
 
 template <int kM>
-constexpr WinogradTable kTable = {pad_row, split<kM>, input<kM>, output<kM>};
+constexpr WinogradTable kTable = {largest, pad_row, split<kM>, input<kM>, output<kM>};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

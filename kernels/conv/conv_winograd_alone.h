@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results that Winograd's transforms would spoil. These add and subtract all elements of a tile, so
+// that each result of it has a rounding of the largest one, and is NaN where one is not finite,
+// even if its own window has none of that. All windows of such a tile are summed alone, each as it
+// is; those of zeros are 0 in any tile.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/conv/conv_winograd.h"
+
+namespace hg::kernels {
+
+// A result of some rows of tiles; `is_zero` where its window holds zeros alone.
+struct AloneWindow {
+  int32_t line = 0, column : 31 = 0;
+  uint32_t is_zero : 1 = 0;
+};
+
+// Of tiles_y rows of tiles, whose results within height and width count: those that are to be
+// summed alone, in `to`, which has room for all. Returns how many. largest[line step + column] are
+// the bits of the largest |x| of all channels there, for m rows and columns of each tile and 2
+// more; `room` is memory for `step` of them.
+int64_t find_alone(const WinogradTable& table, int m, int64_t tiles_y, int64_t tiles_x,
+                   int64_t height, int64_t width, const uint32_t* largest, int64_t step,
+                   uint32_t* room, AloneWindow* to);
+
+// The 3x3 kernel whose transform has the element e at u[e step].
+void kernel_of_transform(int m, const float* u, int64_t step, double (&kernel)[9]);
+
+}  // namespace hg::kernels
