@@ -62,7 +62,7 @@ IntegerSums integer_product(const Integers& a, const Integers& b, bool a_transpo
     options.x_zero = a.zero;
     options.weight_zero = b.zero;
     const Value product = matmul_integer(x, y, options);
-    if (!row && !column) return product;
+    if (!product || (!row && !column)) return product;
     Shape shape = product.shape();
     if (column) shape.pop_back();
     if (row) shape.erase(shape.end() - (column ? 1 : 2));

@@ -18,6 +18,13 @@ Dim clamped(const Dim& bound, const Dim& size, int64_t low) {
   return max(Dim(low), min(at, size + Dim(low)));
 }
 
+// Whether a negative bound is clamped to the same element when it is counted from the end: where it
+// is one or two below the size, which is then 0 or 1.
+bool is_just_below(const Dim& bound, const Dim& size, int64_t low) {
+  const Dim below = size - bound;
+  return below == Dim(1) || (below == Dim(2) && low == 0);
+}
+
 // Of the elements of a list.
 size_t count_of(Node& n, int input) {
   if (const auto known = n.known(input)) return known->elements.size();
@@ -49,7 +56,8 @@ Dims bounds_of(Node& n, int input, const Dims& sizes, const std::vector<int64_t>
   const Dims given = old ? dims_of(n.integers(input == 1 ? "starts" : "ends")) : n.dims(input);
   if (given.size() != sizes.size()) n.refuse("its starts, ends and axes are not as many");
   for (size_t i = 0; i < sizes.size(); ++i) {
-    if (!given[i].is_constant() && given[i].lower_bound() < 0 && given[i].upper_bound() >= 0)
+    if (!given[i].is_constant() && given[i].lower_bound() < 0 && given[i].upper_bound() >= 0 &&
+        !is_just_below(given[i], sizes[i], lows[i]))
       n.graph().guard(0, Relation::le, given[i], "Slice");
     result.push_back(clamped(given[i], sizes[i], lows[i]));
   }

@@ -442,6 +442,33 @@ def far_steps(given):
     return int(got != [[4], [most - 1]])
 
 
+def just_below(given):
+    """Slices to and from one and two below the size, in both directions, of sizes down to 0."""
+    folder, bad = given.work / "just_below", 0
+    folder.mkdir(parents=True)
+    numbers = {"zero": [0], "one": [1], "two": [2], "far": [2**31 - 1], "back": [-1], "first": [-(2**31)]}
+    nodes = [helper.make_node("Shape", ["x"], ["n"]), helper.make_node("Sub", ["n", "one"], ["a"]), helper.make_node("Sub", ["n", "two"], ["b"])]
+    cuts = [["zero", "a"], ["zero", "b"], ["a", "far"], ["b", "far"], ["b", "a"], ["a", "first", "zero", "back"], ["far", "a", "zero", "back"]]
+    nodes += [helper.make_node("Slice", ["x", *cut], [f"y{k}"]) for k, cut in enumerate(cuts)]
+    graph = helper.make_graph(nodes, "below", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+                              [helper.make_empty_tensor_value_info(f"y{k}") for k in range(len(cuts))],
+                              [numpy_helper.from_array(np.array(v, np.int64), n) for n, v in numbers.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, folder / "model.onnx")
+    hgm = str(folder / "model.hgm")
+    subprocess.run([given.bin / "hg-convert", folder / "model.onnx", "-o", hgm], check=True, capture_output=True)
+    for n in range(5):
+        x = np.arange(n, dtype=np.float32)
+        np.save(folder / "x.npy", x)
+        done = subprocess.run([given.bin / "hg-run", hgm, "--input", folder / "x.npy", "--output-dir", folder], capture_output=True, text=True)
+        got = done.returncode or [np.load(folder / f"y{k}.npy").tolist() for k in range(len(cuts))]
+        want = [y.tolist() for y in ReferenceEvaluator(model).run(None, {"x": x})]
+        if got != want:
+            bad = 1
+            print(f"slices just below {n}: {got} instead of {want} {done.stderr}")
+    return bad
+
+
 def named_sizes(given):
     """Names are sums and products of others that the inputs tell, or names, whatever stands in them."""
     folder, bad = given.work / "named", 0
@@ -548,7 +575,7 @@ def main():
         cases.append((seed, case, want))
         jobs.append({"model": str(folder / "model.onnx"), "output_dir": str(folder), "check": False})
     converted = batch(given.bin / "hg-convert", jobs, given.work)
-    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + floats_of_sizes(given) + named_sizes(given) + far_steps(given) + parted_sizes(given) + open_resizes(given), 0
+    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + floats_of_sizes(given) + named_sizes(given) + far_steps(given) + just_below(given) + parted_sizes(given) + open_resizes(given), 0
     kept, runs = [], []
     for (seed, case, want), answer in zip(cases, converted):
         if answer["status"] == "ok":
