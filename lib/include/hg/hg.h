@@ -12,6 +12,7 @@
 #include "hg/ops.h"
 #include "hg/options.h"
 #include "hg/pool.h"
+#include "hg/quantize.h"
 #include "hg/session.h"
 #include "hg/session_pool.h"
 #include "hg/status.h"

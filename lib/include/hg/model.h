@@ -61,12 +61,18 @@ class Model {
   const Graph& graph() const { return graph_; }
   Graph& graph() { return graph_; }
 
+  // A state that quantize() made (hg/quantize.h), and its error.
+  struct QuantizedState {
+    std::string name;
+    double error = 0;
+  };
   struct Info {
     std::string producer;     // "hg-convert 0.2.0"
     std::string source;       // "libtorch 2.13.0"
     std::string source_hash;  // of the file it was converted from
     // What the proof of the conversion did not run: "the else of `if` at model.py:12".
     std::vector<std::string> not_exercised = {};
+    std::vector<QuantizedState> quantized = {};
   };
   const Info& info() const { return info_; }
   void set_info(Info info) { info_ = std::move(info); }

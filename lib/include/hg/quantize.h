@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights in 8 or 4 bits, so that files shrink; and, where samples of the inputs are at hand,
+// products and convolutions of 8-bit integers, so that runs get faster. docs/low_bits.md has what is
+// rounded, and by how much.
+//
+//   HG_TRY_ASSIGN(hg::Quantized small, hg::quantize(model, {.bits = 4, .group = 32}));
+//   HG_TRY(small.model.save("small.hgm"));
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hg/model.h"
+#include "hg/options.h"
+#include "hg/tensor.h"
+
+namespace hg {
+
+struct QuantizeOptions {
+  int bits = 8;  // of a weight: 8 or 4; calibrated products and convolutions take 8 alone
+  // How many channels of the input, of those that are summed over, share a scale; 0: all. A weight
+  // has scales of its own for each output channel, row or table entry in any case.
+  int64_t group = 0;
+  // Names of parameters and constants, or module paths, that stay as they are, with all that lies
+  // below them: "encoder.0" keeps "encoder.0.attention.weight". One that names nothing is an error.
+  std::vector<std::string> keep = {};
+  int64_t least = 1024;     // weights of fewer elements stay
+  double percentile = 100;  // of calibration: how much of the observed values ranges hold
+};
+
+// One weight that was quantised: a parameter or constant, tied ones together.
+struct QuantizedWeight {
+  std::string name;         // the state's, in the old and in the new model
+  std::string module_path;  // of the first node that reads it; may be empty
+  int64_t elements = 0;
+  int bits = 8;
+  int64_t bytes_before = 0, bytes = 0;  // scales included
+  // sqrt(sum (q - w)^2 / sum w^2), of the numbers that the new model computes with; 0 of zeros.
+  double error = 0;
+};
+
+struct Quantized {
+  Model model;
+  std::vector<QuantizedWeight> weights = {};  // in the order of the old model's states
+};
+
+// A model that computes the same of rounded weights: those of products, convolutions, recurrent
+// layers and embeddings, of floats, that no run changes. Such a weight becomes a buffer of 8-bit
+// integers (of 4 bits: two in a byte) of its name, and one of scales, "<name>_scale", from which
+// nodes make the numbers again for all that read it. A weight that would not shrink stays. A level
+// is the nearest one to the weight, of -127 to 127 or -7 to 7 times the scale; the largest weight
+// that shares the scale decides it. The error of each stands in the new model's info(), and in its
+// file. The old model stays as it is, and shares what is not quantised.
+//
+// Fails with invalid_argument for options that do not fit, and where a weight holds a NaN or an
+// infinity; and out_of_memory. Any thread may quantise a model that nobody changes.
+Result<Quantized> quantize(const Model& model, const QuantizeOptions& options = {});
+
+// The same, and products and convolutions whose weights are quantised take their inputs in 8 bits as
+// well. Ranges are those that the values have in runs of the model with the samples: samples[i] are
+// the inputs of one run, in order, which are read alone. `session` says how these run.
+// Fails as above, and as Session::create, set_input and run do.
+Result<Quantized> quantize(const Model& model, std::span<const std::vector<ConstTensor>> samples,
+                           const QuantizeOptions& options = {}, const SessionOptions& session = {});
+
+}  // namespace hg
