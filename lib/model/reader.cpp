@@ -65,6 +65,9 @@ class Reader {
     HG_TRY_ASSIGN(std::vector<std::string> not_exercised, read_texts(model.not_exercised()));
     contents.info = {std::string(producer), std::string(origin), std::string(hash),
                      std::move(not_exercised)};
+    for (size_t i = 0; i < size_of_vector(model.quantized()); ++i)
+      HG_TRY(read_quantized(*model.quantized()->Get(static_cast<flatbuffers::uoffset_t>(i)),
+                            contents.info));
     return contents;
   }
 
@@ -106,6 +109,14 @@ class Reader {
     if (const Status status = graph.verify(); !status.ok())
       return corrupt(status, "the function '", name, "' is not valid: ");
     functions.emplace_back(name, std::move(graph));
+    return {};
+  }
+
+  Status read_quantized(const file::QuantizedState& source, Model::Info& info) {
+    HG_TRY_ASSIGN(const std::string_view name, budget_.read(source.name()));
+    if (!(source.error() >= 0))
+      return corrupt_model("the quantised state '", name, "' has the error ", source.error());
+    info.quantized.push_back({std::string(name), source.error()});
     return {};
   }
 

@@ -78,12 +78,17 @@ class GraphWriter {
   void finish(flatbuffers::Offset<file::Graph> graph, const Offsets<file::Function>& functions,
               const Model::Info& info) {
     const auto not_exercised = texts(info.not_exercised), sizes = texts(sizes_.definitions());
-    // A model without functions is as it was before there were any.
+    // A model without functions is as it was before there were any, and so with what is quantised.
     const auto listed = functions.empty() ? 0 : fbb_.CreateVector(functions);
+    Offsets<file::QuantizedState> states;
+    for (const Model::QuantizedState& state : info.quantized)
+      states.push_back(
+          file::CreateQuantizedState(fbb_, fbb_.CreateString(state.name), state.error));
+    const auto quantized = states.empty() ? 0 : fbb_.CreateVector(states);
     file::FinishModelBuffer(
         fbb_, file::CreateModel(fbb_, graph, fbb_.CreateString(info.producer),
                                 fbb_.CreateString(info.source), fbb_.CreateString(info.source_hash),
-                                not_exercised, sizes, listed));
+                                not_exercised, sizes, listed, quantized));
   }
 
   const Status& status() const { return status_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights in 8 or 4 bits, so that files shrink; and, where samples of the inputs are at hand,
-// products and convolutions of 8-bit integers, so that runs get faster. docs/low_bits.md has what is
-// rounded, and by how much.
+// products and convolutions of 8-bit integers, so that runs get faster. docs/low_bits.md has what
+// is rounded, and by how much.
 //
 //   HG_TRY_ASSIGN(hg::Quantized small, hg::quantize(model, {.bits = 4, .group = 32}));
 //   HG_TRY(small.model.save("small.hgm"));
@@ -58,10 +58,10 @@ struct Quantized {
 // infinity; and out_of_memory. Any thread may quantise a model that nobody changes.
 Result<Quantized> quantize(const Model& model, const QuantizeOptions& options = {});
 
-// The same, and products and convolutions whose weights are quantised take their inputs in 8 bits as
-// well. Ranges are those that the values have in runs of the model with the samples: samples[i] are
-// the inputs of one run, in order, which are read alone. `session` says how these run.
-// Fails as above, and as Session::create, set_input and run do.
+// The same, and products and convolutions whose weights are quantised take their inputs in 8 bits
+// as well. Ranges are those that the values have in runs of the model with the samples: samples[i]
+// are the inputs of one run, in order, which are read alone. `session` says how these run. Fails as
+// above, and as Session::create, set_input and run do.
 Result<Quantized> quantize(const Model& model, std::span<const std::vector<ConstTensor>> samples,
                            const QuantizeOptions& options = {}, const SessionOptions& session = {});
 
