@@ -76,12 +76,21 @@ class Folder {
     return node.op->def.view != nullptr || out <= std::max(in, kMaxGrowth) || widens_bytes(node);
   }
 
-  // Weights in 8 bits, which kernels read, and pack, as floats.
+  // Weights in 8 bits, or unpacked to such, which kernels read, and pack, as floats.
   bool widens_bytes(const Node& node) const {
+    const TensorType& type = graph_.value_info(node.inputs[0]).type;
     return node.op->name() == "cast" && !saves_memory(*context_.options) &&
-           fixed_data(graph_, context_, node.inputs[0]) != nullptr &&
-           size_of(graph_.value_info(node.inputs[0]).type.dtype) == 1 &&
-           graph_.value_info(node.outputs[0]).type.dtype == f32;
+           size_of(type.dtype) == 1 && is_float(graph_.value_info(node.outputs[0]).type.dtype) &&
+           bytes_of(type) <= bytes_of(graph_.value_info(seen_by(node.inputs[0])).type);
+  }
+
+  // The value whose memory a view looks at.
+  ValueId seen_by(ValueId id) const {
+    for (int32_t i = graph_.value_info(id).node;
+         i >= 0 && graph_.nodes()[static_cast<size_t>(i)].op->def.view != nullptr;
+         i = graph_.value_info(id).node)
+      id = graph_.nodes()[static_cast<size_t>(i)].inputs[0];
+    return id;
   }
 
   // What the rest of the graph reads, through views where there are some.

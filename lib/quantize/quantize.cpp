@@ -1,11 +1,176 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in few bits, and the nodes that make numbers of them again.
+// Weights in few bits, and the nodes that make numbers of them again, before their first reader.
 #include "hg/quantize.h"
 
-namespace hg {
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
 
-Result<Quantized> quantize(const Model&, const QuantizeOptions&) {
-  return unsupported("quantising weights is not there");
+#include "lib/graph/access.h"
+#include "lib/graph/border.h"
+#include "lib/quantize/weights.h"
+
+namespace hg {
+namespace {
+
+// A copy that shares no body with the graph.
+Graph copy_with_bodies(const Graph& graph) {
+  Graph copy(graph);
+  for (Node& node : GraphAccess::body(copy).nodes)
+    for (std::shared_ptr<Graph>& body : node.subgraphs)
+      body = std::make_shared<Graph>(copy_with_bodies(*body));
+  return copy;
+}
+
+// The tensors that have each name, in the graph and its bodies.
+using Names = std::map<std::string, std::set<const void*>>;
+void collect_names(const Graph& graph, Names& names) {
+  for (const State& state : graph.states()) names[state.name].insert(state.data.tensor.data);
+  for (const Node& node : graph.nodes())
+    for (const auto& body : node.subgraphs) collect_names(*body, names);
+}
+
+// The name itself, or one that no state of the model has: errors are kept by it.
+std::string name_of_one(const std::string& name, Names& names) {
+  if (names[name].size() == 1) return name;
+  std::string other;
+  for (int i = 1; other.empty() || names.contains(other); ++i) other = str_cat(name, "_", i);
+  names[other] = {};
+  return other;
+}
+
+// What the new graph has in the place of a state.
+struct Replacement {
+  ValueId levels, scales;
+  const Blocks* blocks;
+  DType dtype;
+};
+using Replacements = std::map<ValueId, Replacement>;
+
+Replacement replace_state(Graph& graph, int32_t index, const std::string& name,
+                          const Weight& weight, const Rounded& rounded) {
+  GraphBody& body = GraphAccess::body(graph);
+  State& state = body.states[static_cast<size_t>(index)];
+  const bool is_constant = state.kind == State::Kind::constant;
+  if (!is_constant) state.kind = State::Kind::buffer;
+  state.name = name;
+  state.data = rounded.levels;
+  ValueInfo& value = body.values[static_cast<size_t>(state.value)];
+  const Replacement made{state.value, kNoValue, &weight.blocks, value.type.dtype};
+  value.type = {rounded.levels.tensor.dtype, to_shape(rounded.levels.tensor.shape)};
+  GraphAccess::rename(graph, made.levels, name);
+  std::string scale_name = str_cat(name, "_scale");
+  for (int i = 1; body.names.contains(scale_name); ++i) scale_name = str_cat(name, "_scale_", i);
+  const Value scales = is_constant ? graph.constant(rounded.scales, scale_name)
+                                   : graph.buffer(scale_name, rounded.scales);
+  return {made.levels, scales.id(), made.blocks, made.dtype};
+}
+
+// Makes numbers of the levels before the first reader of each state.
+Status widen_states(Graph& graph, const Replacements& replacements, int bits) {
+  GraphBody& body = GraphAccess::body(graph);
+  std::map<ValueId, ValueId> numbers;
+  const auto put = [&](ValueId& id) {
+    const auto found = replacements.find(id);
+    if (found == replacements.end()) return;
+    const auto [entry, is_new] = numbers.try_emplace(id, kNoValue);
+    if (is_new) {
+      const Replacement& made = found->second;
+      entry->second = widened(graph.value(made.levels), graph.value(made.scales), *made.blocks,
+                              bits, made.dtype)
+                          .id();
+    }
+    id = entry->second;
+  };
+  std::vector<Node> old = std::exchange(body.nodes, {});
+  const Origin origin = body.origin;
+  for (Node& node : old) {
+    body.origin = node.origin;
+    for (ValueId& id : node.inputs) put(id);
+    HG_TRY(graph.status());
+    GraphAccess::push_node(graph, std::move(node));
+  }
+  body.origin = origin;
+  for (auto& [name, id] : body.outputs) put(id);
+  for (auto& [target, source] : body.assignments) put(source);
+  return graph.status();
+}
+
+// Changes the graphs, which share no body with others, and adds the errors to `info`.
+Result<std::vector<QuantizedWeight>> quantize_graphs(std::span<Graph* const> graphs,
+                                                     const QuantizeOptions& options,
+                                                     Model::Info& info) {
+  HG_TRY_ASSIGN(const std::vector<Weight> weights, find_weights(graphs, options));
+  Names names;
+  for (const Graph* graph : graphs) collect_names(*graph, names);
+  std::vector<QuantizedWeight> made;
+  std::map<Graph*, Replacements> replacements;
+  for (const Weight& weight : weights) {
+    const Tensor& tensor = weight.data.tensor;
+    HG_TRY_ASSIGN(const Rounded rounded,
+                  round_to_levels(weight.name, tensor, weight.blocks, options.bits));
+    std::map<std::string, std::string> new_names;  // several where tied states are not one
+    for (const auto& [owner, index] : weight.states) {
+      const State& state = owner->states()[static_cast<size_t>(index)];
+      const ValueId id = state.value;
+      const auto [entry, is_new] = new_names.try_emplace(state.name);
+      if (is_new) {
+        entry->second = name_of_one(state.name, names);
+        info.quantized.push_back({entry->second, rounded.error});
+      }
+      replacements[owner].emplace(id, replace_state(*owner, index, entry->second, weight, rounded));
+      HG_TRY(owner->status());
+    }
+    made.push_back({.name = new_names.at(weight.name),
+                    .module_path = weight.module_path,
+                    .elements = tensor.count(),
+                    .bits = options.bits,
+                    .bytes_before = tensor.bytes(),
+                    .bytes = rounded.levels.tensor.bytes() + rounded.scales.tensor.bytes(),
+                    .error = rounded.error});
+    if (options.progress)
+      options.progress(static_cast<int64_t>(made.size()), static_cast<int64_t>(weights.size()));
+  }
+  for (auto& [owner, states] : replacements) HG_TRY(widen_states(*owner, states, options.bits));
+  for (const Graph* graph : graphs) HG_TRY(graph->verify());
+  return made;
+}
+
+}  // namespace
+
+Result<Quantized> quantize(const Model& model, const QuantizeOptions& options) {
+  return or_no_memory([&]() -> Result<Quantized> {
+    HG_TRY(model.graph().status());
+    Graph graph = copy_with_bodies(model.graph());
+    Model::Info info = model.info();
+    Graph* const graphs[] = {&graph};
+    HG_TRY_ASSIGN(std::vector<QuantizedWeight> weights, quantize_graphs(graphs, options, info));
+    HG_TRY_ASSIGN(Model quantized, Model::from_graph(std::move(graph)));
+    quantized.set_info(std::move(info));
+    return Quantized{std::move(quantized), std::move(weights)};
+  });
+}
+
+Result<QuantizedLibrary> quantize(const Library& library, const QuantizeOptions& options) {
+  return or_no_memory([&]() -> Result<QuantizedLibrary> {
+    const std::vector<std::string> names = library.functions();
+    std::vector<Graph> functions;
+    std::vector<Graph*> graphs;
+    functions.reserve(names.size());
+    for (const std::string& name : names) {
+      HG_TRY_ASSIGN(const Model function, library.function(name));
+      graphs.push_back(&functions.emplace_back(copy_with_bodies(function.graph())));
+    }
+    Model::Info info = library.info();
+    QuantizedLibrary out;
+    HG_TRY_ASSIGN(out.weights, quantize_graphs(graphs, options, info));
+    for (size_t i = 0; i < names.size(); ++i)
+      HG_TRY(out.library.add(names[i], std::move(functions[i])));
+    out.library.set_info(std::move(info));
+    return out;
+  });
 }
 
 }  // namespace hg

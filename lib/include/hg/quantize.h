@@ -8,10 +8,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "hg/library.h"
 #include "hg/model.h"
 #include "hg/options.h"
 #include "hg/tensor.h"
@@ -28,6 +30,8 @@ struct QuantizeOptions {
   std::vector<std::string> keep = {};
   int64_t least = 1024;     // weights of fewer elements stay
   double percentile = 100;  // of calibration: how much of the observed values ranges hold
+  // Told how many weights, or samples, of all are done, by the thread that calls.
+  std::function<void(int64_t done, int64_t all)> progress = {};
 };
 
 // One weight that was quantised: a parameter or constant, tied ones together.
@@ -46,6 +50,11 @@ struct Quantized {
   std::vector<QuantizedWeight> weights = {};  // in the order of the old model's states
 };
 
+struct QuantizedLibrary {
+  Library library;
+  std::vector<QuantizedWeight> weights = {};
+};
+
 // A model that computes the same of rounded weights: those of products, convolutions, recurrent
 // layers and embeddings, of floats, that no run changes. Such a weight becomes a buffer of 8-bit
 // integers (of 4 bits: two in a byte) of its name, and one of scales, "<name>_scale", from which
@@ -57,6 +66,8 @@ struct Quantized {
 // Fails with invalid_argument for options that do not fit, and where a weight holds a NaN or an
 // infinity; and out_of_memory. Any thread may quantise a model that nobody changes.
 Result<Quantized> quantize(const Model& model, const QuantizeOptions& options = {});
+// Weights that functions share stay shared.
+Result<QuantizedLibrary> quantize(const Library& library, const QuantizeOptions& options = {});
 
 // The same, and products and convolutions whose weights are quantised take their inputs in 8 bits
 // as well. Ranges are those that the values have in runs of the model with the samples: samples[i]

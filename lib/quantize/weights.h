@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which states of a model are weights that can be rounded, and what shares a scale in each.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hg/graph.h"
+#include "hg/quantize.h"
+#include "lib/quantize/rounding.h"
+
+namespace hg {
+
+// States that are one tensor in memory: most often one.
+struct Weight {
+  std::string name;
+  std::string module_path;  // of the first node that reads it
+  TensorData data;
+  Blocks blocks;
+  std::vector<std::pair<Graph*, int32_t>> states;  // of the graphs or of bodies in them, by index
+};
+
+// In the order of the states, those of bodies after those of their graph. Fails with
+// invalid_argument where an option does not fit.
+Result<std::vector<Weight>> find_weights(std::span<Graph* const> graphs,
+                                         const QuantizeOptions& options);
+
+}  // namespace hg

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-quantize: a model with weights in few bits.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "hg/quantize.h"
+#include "tools/cli.h"
+#include "tools/process.h"
+
+namespace hg::tools {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  hg-quantize resnet18.hgm -o small.hgm
+  hg-quantize gpt.hgm -o gpt4.hgm --bits 4 --group 32 --keep lm_head
+  hg-quantize net.hgm -o net.hgm --json
+
+Weights of products, convolutions, recurrent layers and embeddings become integers with a scale for
+each output channel, or for each --group of channels of the input. The model computes what it did,
+of the rounded weights: hg-diff and hg-run show the difference, hg-info --html the error of each.
+
+Exit codes: 0 ok, 1 usage, 2 a file that cannot be read or written, 3 unsupported, 4 model and options
+do not fit. Nothing is written unless it is 0.)";
+
+struct QuantizeJob {
+  std::string model, out;
+  QuantizeOptions options;
+  bool as_json = false;
+};
+
+std::string percent(double error) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.3g %%", error * 100);
+  return digits;
+}
+
+std::string padded(const std::string& text, size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
+std::string weights_text(const std::vector<QuantizedWeight>& weights) {
+  size_t widest = 0;
+  for (const QuantizedWeight& weight : weights) widest = std::max(widest, weight.name.size());
+  std::string out;
+  int64_t before = 0, bytes = 0;
+  for (const QuantizedWeight& weight : weights) {
+    out += str_cat("  ", weight.name, std::string(widest - weight.name.size(), ' '), "  ",
+                   padded(bytes_text(weight.bytes_before), 10), " -> ",
+                   padded(bytes_text(weight.bytes), 10), "  error ", percent(weight.error), "\n");
+    before += weight.bytes_before;
+    bytes += weight.bytes;
+  }
+  if (weights.empty()) return "no weight is large enough, of a layer that can be quantised\n";
+  return out + str_cat(uint64_t{weights.size()}, " weights of ", bytes_text(before), " have ",
+                       bytes_text(bytes), " now\n");
+}
+
+std::string weights_json(const std::vector<QuantizedWeight>& weights) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const QuantizedWeight& weight : weights)
+    list.push_back({{"name", weight.name},
+                    {"module", weight.module_path},
+                    {"elements", weight.elements},
+                    {"bits", weight.bits},
+                    {"bytes_before", weight.bytes_before},
+                    {"bytes", weight.bytes},
+                    {"error", weight.error}});
+  const nlohmann::ordered_json all = {{"weights", list}};
+  return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// What was quantised, once the file is written.
+Outcome quantize(const QuantizeJob& job, std::vector<QuantizedWeight>& weights) {
+  const Result<Model> model = Model::load(job.model);
+  if (model.ok()) {
+    Result<Quantized> quantized = hg::quantize(*model, job.options);
+    if (!quantized.ok()) return outcome(quantized.status());
+    weights = std::move(quantized->weights);
+    return outcome(quantized->model.save(job.out));
+  }
+  const Result<Library> library = Library::load(job.model);
+  if (!library.ok()) return outcome(model.status());
+  Result<QuantizedLibrary> quantized = hg::quantize(*library, job.options);
+  if (!quantized.ok()) return outcome(quantized.status());
+  weights = std::move(quantized->weights);
+  return outcome(quantized->library.save(job.out));
+}
+
+Outcome run(QuantizeJob& job) {
+  bool is_open = false;
+  if (is_terminal(stderr))
+    job.options.progress = [&](int64_t done, int64_t all) {
+      is_open = true;
+      std::fprintf(stderr, "\r%lld of %lld weights\033[K", static_cast<long long>(done),
+                   static_cast<long long>(all));
+    };
+  std::vector<QuantizedWeight> weights;
+  Outcome done = quantize(job, weights);
+  if (is_open) std::fputs("\r\033[K", stderr);
+  if (!done.ok()) return done;
+  std::fputs((job.as_json ? weights_json(weights) : weights_text(weights)).c_str(), stdout);
+  return {};
+}
+
+}  // namespace
+}  // namespace hg::tools
+
+int main(int argc, char** argv) {
+  using namespace hg::tools;
+  use_utf8(argc, argv);
+  CLI::App app("Rounds the weights of a Hologram model to few bits.", "hg-quantize");
+  app.footer(kExamples);
+  app.set_version_flag("--version", version_text("hg-quantize"));
+  QuantizeJob job;
+  app.add_option("MODEL", job.model, "the model, an .hgm file");
+  app.add_option("-o,--output", job.out, "the file to write; may be MODEL");
+  app.add_option("--bits", job.options.bits, "of a weight: 8 or 4")
+      ->check(CLI::IsMember({8, 4}))
+      ->capture_default_str();
+  app.add_option("--group", job.options.group,
+                 "how many channels of the input share a scale; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--keep", job.options.keep,
+                 "a weight, or a module with all that is in it, to leave as it is")
+      ->allow_extra_args(false);
+  app.add_option("--least", job.options.least, "weights of fewer elements stay")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_flag("--json", job.as_json, "print one JSON object");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return finish("hg-quantize", usage(error.what(), "; see hg-quantize --help"));
+  }
+  if (job.model.empty())
+    return finish("hg-quantize", usage("no MODEL is given; see hg-quantize --help"));
+  if (job.out.empty())
+    return finish("hg-quantize", usage("-o names no file to write; see hg-quantize --help"));
+  return finish("hg-quantize", run(job));
+}
