@@ -238,6 +238,15 @@ TEST_F(Faults, AStep) {
   expect_flat(call, true, [&] { given = options; });
 }
 
+TEST_F(Faults, Quantize) {
+  auto model = Model::read(bytes_);
+  ASSERT_TRUE(model.ok());
+  for (const int bits : {8, 4})
+    expect_flat([&, options = QuantizeOptions{.bits = bits, .group = 3, .least = 0}]() -> Status {
+      return quantize(*model, options).status();
+    });
+}
+
 TEST_F(Faults, Save) {
   auto model = Model::read(bytes_);
   ASSERT_TRUE(model.ok());

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -58,7 +59,10 @@ Model sample() {
   g.output("ids_again", g.call("neg", {ids}));
   Result<Model> model = Model::from_graph(std::move(g));
   EXPECT_TRUE(model.ok()) << model.status().message();
-  model->set_info({"hg-convert 0.1.0", "libtorch 2.13.0", "0123456789abcdef"});
+  model->set_info({.producer = "hg-convert 0.1.0",
+                   .source = "libtorch 2.13.0",
+                   .source_hash = "0123456789abcdef",
+                   .quantized = {{"block.first.weight", 0.25}, {"w", 0}}});
   return *std::move(model);
 }
 
@@ -75,6 +79,9 @@ TEST(ModelFile, ComesBackEqual) {
   ASSERT_TRUE(back.ok()) << back.status().message();
   EXPECT_EQ(back->graph().text(), model.graph().text());
   EXPECT_EQ(back->info().source_hash, "0123456789abcdef");
+  ASSERT_EQ(back->info().quantized.size(), 2u);
+  EXPECT_EQ(back->info().quantized[0].name, "block.first.weight");
+  EXPECT_EQ(back->info().quantized[0].error, 0.25);
   EXPECT_EQ(back->graph().nodes()[0].origin, (Origin{"block.first", "model.py:12"}));
   EXPECT_EQ(back->graph().guards().size(), 2u);
   EXPECT_EQ(back->graph().guards(), model.graph().guards());
@@ -382,6 +389,28 @@ TEST(ModelFile, LimitsOfTheHostAreKeptAndNamed) {
   EXPECT_NE(read({.max_bytes = size - 1}).find(str_cat("more than max_bytes, ", size - 1)),
             std::string::npos);
   EXPECT_EQ(read({.max_dims = 2}), "value 'x' has 3 dims, more than max_dims, 2");
+}
+
+TEST(ModelFile, ErrorsOfQuantisedStatesAreNumbers) {
+  std::vector<std::byte> bytes = bytes_of(sample());
+  const double error = 0.25;
+  std::byte pattern[sizeof error];
+  std::memcpy(pattern, &error, sizeof error);
+  const auto at = std::search(bytes.begin(), bytes.end(), pattern, pattern + sizeof error);
+  ASSERT_NE(at, bytes.end());
+  for (const double bad : {-0.25, std::nan("")}) {
+    std::memcpy(&*at, &bad, sizeof bad);
+    const Result<Model> model = Model::read(bytes);
+    EXPECT_EQ(model.status().code(), Code::corrupt_model);
+    EXPECT_EQ(
+        model.status().message().find("the quantised state 'block.first.weight' has the error"),
+        0u);
+    Model written = sample();
+    Model::Info info;
+    info.quantized = {{"w", bad}};
+    written.set_info(info);
+    EXPECT_EQ(written.serialize().status().code(), Code::invalid_argument);
+  }
 }
 
 TEST(ModelFile, NoFileOfOurs) {

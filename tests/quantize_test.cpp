@@ -469,6 +469,7 @@ TEST(Quantize, NumbersAtTheEndsOfTheirTypes) {
                              : dtype == f16  ? 65504
                              : dtype == bf16 ? 0x1.fep127
                                              : FLT_MAX;
+      const double rounding = dtype == f16 ? 0x1p-11 : dtype == bf16 ? 0x1p-8 : 0;  // of 16 bits
       constexpr int64_t kRows = 400, kColumns = 16;
       TensorData weight = must(TensorData::allocate(dtype, {kRows, kColumns}));
       for (int64_t row = 0; row < kRows; ++row)
@@ -496,7 +497,8 @@ TEST(Quantize, NumbersAtTheEndsOfTheirTypes) {
         for (int64_t i = row * kColumns; i < (row + 1) * kColumns; ++i) {
           ASSERT_TRUE(std::isfinite(element(w, i))) << name_of(dtype) << " row " << row;
           const long double is = element(w, i), was = element(weight.tensor, i);
-          ASSERT_LE(std::abs(is - was), std::max<long double>(step * 0.51L, smallest))
+          ASSERT_LE(std::abs(is - was),
+                    step * 0.51L + std::max<long double>(top * rounding, smallest / 2))
               << name_of(dtype) << " row " << row << " bits " << bits;
         }
       }
@@ -573,6 +575,63 @@ TEST(Quantize, FunctionsOfALibraryShareWeights) {
   const Tensor one = must(back.function("one")).graph().states()[0].data.tensor;
   EXPECT_EQ(one.dtype, i8);
   EXPECT_LT(must(quantized.library.serialize()).size(), must(library.serialize()).size() / 2);
+}
+
+// What is left of the parameters is; gradients of inputs go through weights that are not.
+TEST(Quantize, QuantizedWeightsAreNotTrained) {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 64});
+  const Value w = g.parameter("w", ramp(f32, {64, 64}));
+  g.output("y", linear(x, w, g.parameter("b", ramp(f32, {64}))));
+  const Quantized quantized = must(quantize(must(Model::from_graph(std::move(g)))));
+  TrainOptions options;
+  options.losses = {{.kind = Loss::Kind::mse}};
+  const Trainer trainer = must(Trainer::create(quantized.model, options));
+  EXPECT_EQ(trainer.trained(), std::vector<std::string>{"b"});
+  EXPECT_EQ(trainer.notes(),
+            std::vector<std::string>{"1 weight is quantised and not trained: 'w'"});
+  options.rules = {{.pattern = "w", .lr = 0.1}};
+  EXPECT_EQ(
+      Trainer::create(quantized.model, options).status().message(),
+      "no parameter matches the pattern 'w'; 'w' is i8[64, 64]: integers, as quantised weights "
+      "are, are not trained");
+  options.rules = {{.pattern = "b", .frozen = true}};
+  EXPECT_NE(Trainer::create(quantized.model, options)
+                .status()
+                .message()
+                .find("'w' is i8[64, 64]: integers, as quantised weights are, are not trained"),
+            std::string_view::npos)
+      << Trainer::create(quantized.model, options).status().message();
+
+  Graph copy = quantized.model.graph();
+  const Value loss = sum(copy.value(copy.outputs()[0].second));
+  copy.output("dx", gradients(loss, {copy.value(copy.inputs()[0])})[0]);
+  EXPECT_TRUE(copy.status().ok()) << copy.status().message();
+  (void)gradients(loss, {copy.value(state_of(copy, "w")->value)});
+  EXPECT_NE(copy.status().message().find("i8, not a float"), std::string_view::npos)
+      << copy.status().message();
+}
+
+// The state of an optimizer is not of quantised weights, and would not shrink.
+TEST(Quantize, TrainedModelsAreQuantisedWithoutTheirOptimizer) {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 64});
+  g.output("y",
+           linear(x, g.parameter("w", ramp(f32, {64, 64})), g.parameter("b", ramp(f32, {64}))));
+  TrainOptions options;
+  options.optimizer = adamw(1e-3);
+  Trainer trainer = must(Trainer::create(must(Model::from_graph(std::move(g))), options));
+  const TensorData in = ramp(f32, {2, 64});
+  const ConstTensor tensor = in.tensor;
+  ASSERT_TRUE(trainer.step({&tensor, 1}, {&tensor, 1}).ok());
+  const Model trained = must(trainer.model());
+  EXPECT_NE(state_of(trained.graph(), "train/progress"), nullptr);
+  const Quantized quantized = must(quantize(trained));
+  ASSERT_EQ(quantized.weights.size(), 1u);
+  EXPECT_EQ(quantized.model.graph().states().size(), 3u);
+  Trainer again = must(Trainer::create(quantized.model, options));
+  ASSERT_TRUE(again.step({&tensor, 1}, {&tensor, 1}).ok());
+  EXPECT_EQ(must(again.model()).info().quantized.size(), 1u);
 }
 
 TEST(Quantize, ProgressIsTold) {

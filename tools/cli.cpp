@@ -106,6 +106,12 @@ std::string bytes_text(int64_t bytes) {
   return scaled_text(static_cast<double>(bytes), 1024, kUnits);
 }
 
+std::string percent_text(double part) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.3g %%", part * 100);
+  return digits;
+}
+
 std::string count_text(double count) {
   static constexpr const char* kUnits[] = {"", "k", "M", "G", "T"};
   return scaled_text(count, 1000, kUnits);

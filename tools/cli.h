@@ -48,5 +48,6 @@ Result<SymbolSizes> parse_dims(std::span<const std::string> words);
 
 std::string bytes_text(int64_t bytes);  // "12.3 MiB"
 std::string count_text(double count);   // "1.82 G"
+std::string percent_text(double part);  // "0.621 %"
 
 }  // namespace hg::tools

@@ -119,6 +119,14 @@ std::string description_text(const Model& model, const Description& d) {
   out += str_cat("  parameters  ", states_text(d.parameters), "\n");
   if (d.buffers.tensors > 0) out += str_cat("  buffers     ", states_text(d.buffers), "\n");
   if (d.constants.tensors > 0) out += str_cat("  constants   ", states_text(d.constants), "\n");
+  if (const auto& states = info.quantized; !states.empty()) {
+    const auto worst =
+        std::max_element(states.begin(), states.end(),
+                         [](const auto& a, const auto& b) { return a.error < b.error; });
+    out += str_cat("  quantised   ", uint64_t{states.size()},
+                   states.size() == 1 ? " tensor" : " tensors", ", off by ",
+                   percent_text(worst->error), " at most ('", worst->name, "')\n");
+  }
   if (d.plan) {
     for (const auto& [symbol, size] : d.dims)
       out += str_cat("  with        ", symbol, " = ", size, "\n");
@@ -164,6 +172,8 @@ std::string description_json(const Model& model, const Description& d) {
   for (const auto& [name, id] : graph.outputs()) {
     out["outputs"].push_back(type_json(name, graph.value_info(id).type));
   }
+  for (const Model::QuantizedState& state : model.info().quantized)
+    out["quantized"].push_back({{"name", state.name}, {"error", state.error}});
   for (const auto& [op, count] : d.ops) out["ops"][op] = count;
   for (const auto& [symbol, size] : d.dims) out["dims"][symbol] = size;
   if (d.plan) {

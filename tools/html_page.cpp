@@ -124,8 +124,12 @@ std::string for_text(const std::string& words) {
 
 std::string html_page(const Graph& graph, const PageParts& parts) {
   ordered_json weights = ordered_json::array();
-  for (const State& state : graph.states())
-    if (!state.name.empty() && state.data.tensor.count() > 0) weights.push_back(histogram(state));
+  for (const State& state : graph.states()) {
+    if (state.name.empty() || state.data.tensor.count() == 0) continue;
+    weights.push_back(histogram(state));
+    if (const auto found = parts.errors.find(state.name); found != parts.errors.end())
+      weights.back()["error"] = found->second;
+  }
   const ordered_json data = {{"nodes", nodes_of(graph, parts.ms)}, {"weights", weights}};
   std::string page =
       str_cat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",

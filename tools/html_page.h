@@ -12,8 +12,9 @@ namespace hg::tools {
 
 struct PageParts {
   std::string title;
-  std::string memory_svg;            // of draw_memory(); empty: the sizes are open
-  std::map<std::string, double> ms;  // by node; empty: there is no profile
+  std::string memory_svg;                     // of draw_memory(); empty: the sizes are open
+  std::map<std::string, double> ms;           // by node; empty: there is no profile
+  std::map<std::string, double> errors = {};  // of quantised states, by name
 };
 
 std::string html_page(const Graph& graph, const PageParts& parts);

@@ -95,8 +95,11 @@ Outcome read_trace(const std::string& path, std::map<std::string, double>& ms) {
   return {};
 }
 
-Outcome write_page(const InfoJob& job, const Graph& graph, const Result<Session>& session) {
+Outcome write_page(const InfoJob& job, const Model& model, const Graph& graph,
+                   const Result<Session>& session) {
   PageParts parts{.title = stem(job.model), .memory_svg = "", .ms = {}};
+  for (const Model::QuantizedState& state : model.info().quantized)
+    parts.errors[state.name] = state.error;
   if (!job.trace.empty())
     if (Outcome read = read_trace(job.trace, parts.ms); !read.ok()) return read;
   if (session.ok())
@@ -174,7 +177,7 @@ Outcome show(const InfoJob& job) {
   }
   const Graph& graph = job.compiled ? session->compiled_graph() : model->graph();
   if (!job.html.empty())
-    if (Outcome written = write_page(job, graph, session); !written.ok()) return written;
+    if (Outcome written = write_page(job, *model, graph, session); !written.ok()) return written;
   if (!job.svg.empty()) {
     Outcome written = write_file(job.svg, draw_graph(graph, stem(job.model)));
     if (!written.ok()) return written;

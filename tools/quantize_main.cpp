@@ -32,12 +32,6 @@ struct QuantizeJob {
   bool as_json = false;
 };
 
-std::string percent(double error) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.3g %%", error * 100);
-  return digits;
-}
-
 std::string padded(const std::string& text, size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
@@ -48,15 +42,17 @@ std::string weights_text(const std::vector<QuantizedWeight>& weights) {
   std::string out;
   int64_t before = 0, bytes = 0;
   for (const QuantizedWeight& weight : weights) {
-    out += str_cat("  ", weight.name, std::string(widest - weight.name.size(), ' '), "  ",
-                   padded(bytes_text(weight.bytes_before), 10), " -> ",
-                   padded(bytes_text(weight.bytes), 10), "  error ", percent(weight.error), "\n");
+    out +=
+        str_cat("  ", weight.name, std::string(widest - weight.name.size(), ' '), "  ",
+                padded(bytes_text(weight.bytes_before), 10), " -> ",
+                padded(bytes_text(weight.bytes), 10), "  error ", percent_text(weight.error), "\n");
     before += weight.bytes_before;
     bytes += weight.bytes;
   }
   if (weights.empty()) return "no weight is large enough, of a layer that can be quantised\n";
-  return out + str_cat(uint64_t{weights.size()}, " weights of ", bytes_text(before), " have ",
-                       bytes_text(bytes), " now\n");
+  return out + str_cat(uint64_t{weights.size()},
+                       weights.size() == 1 ? " weight: " : " weights: ", bytes_text(before), " -> ",
+                       bytes_text(bytes), "\n");
 }
 
 std::string weights_json(const std::vector<QuantizedWeight>& weights) {
@@ -73,6 +69,11 @@ std::string weights_json(const std::vector<QuantizedWeight>& weights) {
   return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+Outcome written(const Status& saved) {
+  if (saved.ok()) return {};
+  return {Exit::unreadable, std::string(saved.message())};
+}
+
 // What was quantised, once the file is written.
 Outcome quantize(const QuantizeJob& job, std::vector<QuantizedWeight>& weights) {
   const Result<Model> model = Model::load(job.model);
@@ -80,14 +81,14 @@ Outcome quantize(const QuantizeJob& job, std::vector<QuantizedWeight>& weights) 
     Result<Quantized> quantized = hg::quantize(*model, job.options);
     if (!quantized.ok()) return outcome(quantized.status());
     weights = std::move(quantized->weights);
-    return outcome(quantized->model.save(job.out));
+    return written(quantized->model.save(job.out));
   }
   const Result<Library> library = Library::load(job.model);
   if (!library.ok()) return outcome(model.status());
   Result<QuantizedLibrary> quantized = hg::quantize(*library, job.options);
   if (!quantized.ok()) return outcome(quantized.status());
   weights = std::move(quantized->weights);
-  return outcome(quantized->library.save(job.out));
+  return written(quantized->library.save(job.out));
 }
 
 Outcome run(QuantizeJob& job) {

@@ -199,6 +199,9 @@ template <class Sink>
 Status write_file(const Graph& graph, std::span<const std::pair<std::string, Graph>> functions,
                   const Model::Info& info, const Sink& sink) {
   HG_TRY(graph.verify());
+  for (const Model::QuantizedState& state : info.quantized)
+    HG_CHECK(state.error >= 0, "the quantised state '", state.name, "' has the error ",
+             state.error);
   std::vector<const Graph*> graphs = {&graph};
   for (const auto& [name, function] : functions) {
     if (const Status status = function.verify(); !status.ok())

@@ -10,14 +10,16 @@
 
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
+#include "lib/graph/training_state.h"
 #include "lib/quantize/weights.h"
 
 namespace hg {
 namespace {
 
-// A copy that shares no body with the graph.
+// A copy that shares no body with the graph, without what an optimizer left.
 Graph copy_with_bodies(const Graph& graph) {
   Graph copy(graph);
+  take_training_state(copy);
   for (Node& node : GraphAccess::body(copy).nodes)
     for (std::shared_ptr<Graph>& body : node.subgraphs)
       body = std::make_shared<Graph>(copy_with_bodies(*body));

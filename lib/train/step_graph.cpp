@@ -118,7 +118,8 @@ class Builder {
       const bool used = std::any_of(g.states().begin(), g.states().end(), [&](const State& state) {
         return state.kind == State::Kind::parameter && matches(rule.pattern, state.name);
       });
-      HG_CHECK(used, "no parameter matches the pattern '", rule.pattern, "'");
+      HG_CHECK(used, "no parameter matches the pattern '", rule.pattern, "'",
+               integers(rule.pattern));
     }
     const std::vector<bool> reach = reaching(loss);
     step_.rates.push_back(options_.optimizer.lr);
@@ -158,8 +159,19 @@ class Builder {
     HG_CHECK(!trained_.empty(), "there is no parameter to train: of ", int64_t(g.states().size()),
              " tensors the loss depends on none that is a parameter, a float and not frozen",
              kept_count > 0 ? "; the model has some with requires_grad=False, which a rule can thaw"
-                            : "");
+                            : "",
+             integers("*"));
     return {};
+  }
+
+  // "; 'fc.weight' is i8[10, 64]: ...", of a tensor that a pattern names, as quantize() makes them.
+  std::string integers(std::string_view pattern) const {
+    for (const State& state : step_.graph.states())
+      if (state.kind == State::Kind::buffer && size_of(state.data.tensor.dtype) == 1 &&
+          matches(pattern, state.name))
+        return str_cat("; '", state.name, "' is ", state.data.tensor.dtype, state.data.tensor.shape,
+                       ": integers, as quantised weights are, are not trained");
+    return "";
   }
 
   // The values that `y` is computed from through ops that have gradients.

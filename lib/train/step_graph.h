@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/graph/training_state.h"
 #include "lib/train/all_reduce.h"
 #include "lib/train/objective.h"
 
@@ -16,8 +17,6 @@ namespace hg {
 //   train/scale                 f32[2]: factor of the loss in f16, and good steps since it changed
 //   train/KIND/STATE/PARAMETER  a moment or buffer of the optimizer
 //   train/sum/PARAMETER         gradients that are being accumulated
-inline constexpr std::string_view kTrainPrefix = "train/";
-
 struct StepGraph {
   Graph graph;                              // gives the loss, then the number of updates so far
   Graph forward;                            // as far as the loss, which is its output

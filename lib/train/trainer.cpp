@@ -8,6 +8,7 @@
 
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
+#include "lib/graph/training_state.h"
 #include "lib/train/mode.h"
 #include "lib/train/objective.h"
 
@@ -15,24 +16,6 @@ namespace hg {
 namespace {
 
 constexpr int64_t kSmall = 4096;  // bytes
-
-bool is_training_state(const State& state) {
-  return state.kind == State::Kind::buffer && state.name.starts_with(kTrainPrefix);
-}
-
-// Takes the training state out of a graph: nothing uses it, and it was added last.
-std::vector<State> take_training_state(Graph& graph) {
-  GraphBody& body = GraphAccess::body(graph);
-  std::vector<State> taken;
-  while (!body.states.empty() && is_training_state(body.states.back()) &&
-         body.states.back().value + 1 == graph.value_count()) {
-    body.names.erase(body.values.back().name);
-    body.values.pop_back();
-    taken.push_back(std::move(body.states.back()));
-    body.states.pop_back();
-  }
-  return taken;
-}
 
 std::string_view kind_name(Optimizer::Kind kind) {
   return kind == Optimizer::Kind::sgd       ? "sgd"
@@ -94,6 +77,11 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
             "the file has the state of another optimizer, which is not resumed");
       saved.clear();
     }
+    if (const auto& quantized = model.info().quantized; !quantized.empty())
+      body->step.notes.push_back(str_cat(uint64_t{quantized.size()},
+                                         quantized.size() == 1 ? " weight is" : " weights are",
+                                         " quantised and not trained: '", quantized[0].name, "'",
+                                         quantized.size() == 1 ? "" : " and others"));
     body->counters = read_counters(saved);
     const double given_lr = body->options.optimizer.lr;
     const double set_lr = body->counters.options_lr == given_lr

@@ -127,6 +127,9 @@ def main():
     write_npy(WORK / "t.npy", [rng.uniform(-1, 1) for _ in range(160)], (80, 2))
     new = kill_at_random("hg-train", train_command(WORK / "out.hgm", 20), WORK / "out.hgm", model, args.times, rng)
     assert new > 0 or args.times < 10
+    out = WORK / "quantised.hgm"  # in the place of the model that it reads
+    shutil.copy(model, out)
+    kill_at_random("hg-quantize", [BIN / "hg-quantize", out, "-o", out, "--least", "0"], out, model, args.times, rng)
     if args.convert:
         command = [BIN / "hg-convert", args.convert, "-o", WORK / "out.hgm", "--input", args.convert_input, "--no-check"]
         kill_at_random("hg-convert", command, WORK / "out.hgm", model, args.times, rng)

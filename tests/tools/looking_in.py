@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Looking into models with the tools as programs: hg-diff, hg-run --plugin, hg-info --html, hg-bench --trace, man pages and
+"""Looking into models with the tools as programs: hg-diff, hg-quantize, hg-run --plugin, hg-info --html, hg-bench --trace, man pages and
 completions. Needs the standard library alone; a page is opened where there is a Chromium."""
 import argparse
 import json
@@ -55,6 +55,40 @@ def check_diff(model):
         row["line"] for row in found["graph"] if row["change"] == "added"}
     assert "cannot open" in run(BIN / "hg-diff", model, WORK / "none.hgm", code=2)
     run(BIN / "hg-diff", model, code=1)
+
+
+def f32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def check_quantised(model):
+    """The error of a weight, of the rounding as Python has it, where the model is described."""
+    rows = [[0.5, -1, 2], [0.25, 3, -0.75]]  # tests/c/model.cpp
+    for bits, most in ((8, 127), (4, 7)):
+        small, page = WORK / "quantised.hgm", WORK / "quantised.html"
+        said = json.loads(run(BIN / "hg-quantize", model, "-o", small, "--bits", bits, "--least", "0", "--json"))
+        off = whole = 0
+        for row in rows:
+            scale = f32(max(map(abs, row)) / most)
+            for x in row:
+                off += (f32(math.floor(abs(x) / scale + 0.5) * math.copysign(scale, x)) - x) ** 2
+                whole += x * x
+        error = math.sqrt(off / whole)
+        assert [weight["name"] for weight in said["weights"]] == ["w"], said
+        assert abs(said["weights"][0]["error"] - error) < 1e-12 and error > 0, (said, error)
+        run(BIN / "hg-info", small, "--html", page)
+        shown = {row["name"]: row.get("error") for row in data_of(page)["weights"]}
+        assert shown["w"] == said["weights"][0]["error"] and shown["b"] is None and shown["w_scale"] is None, shown
+        assert {row["name"]: row["error"] for row in json.loads(run(BIN / "hg-info", small, "--json"))["quantized"]} == {
+            "w": shown["w"]}
+        percent = f"off by {100 * error:.3g} % at most ('w')"
+        assert percent in run(BIN / "hg-info", small), percent
+        browser = chromium()
+        if browser is not None:
+            assert "quantised: off by" in dom(browser, page)
+    run(BIN / "hg-info", model, "--html", page)
+    assert all("error" not in row for row in data_of(page)["weights"])
+    assert "quantized" not in json.loads(run(BIN / "hg-info", model, "--json"))
 
 
 def check_plugin(own_ops, plugin, other):
@@ -228,7 +262,7 @@ def opening_time(browser, large):
 
 
 def check_pages(pages):
-    for name in ("hg-run", "hg-info", "hg-bench", "hg-train", "hg-embed", "hg-diff"):
+    for name in ("hg-run", "hg-info", "hg-bench", "hg-train", "hg-embed", "hg-diff", "hg-quantize"):
         help_text = run(BIN / name, "--help")
         options = set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", help_text, re.M))
         assert "--version" in options
@@ -264,6 +298,7 @@ def main():
     run(args.make_model, model)
     run(args.own_ops, own_ops, large, odd)
     check_diff(model)
+    check_quantised(model)
     check_plugin(own_ops, args.plugin, args.other)
     check_page(model, large)
     check_weights(odd)

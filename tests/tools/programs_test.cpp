@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -447,6 +448,52 @@ TEST_F(Programs, EmbedTakesNamesOfC) {
   fs::copy(folder_ / "wide.hgm", folder_ / "double.hgm");
   EXPECT_EQ(run("hg-embed double.hgm -o double.o").exit, 0);
   EXPECT_NE(slurp(folder_ / "double.o").find("model_double_size"), std::string::npos);
+}
+
+TEST_F(Programs, QuantizeWritesASmallerModel) {
+  const Ran ran = run("hg-quantize wide.hgm -o small.hgm --least 0 --bits 4");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(ran.err, "");
+  EXPECT_NE(ran.out.find("net.first.weight      128 B ->       48 B  error "), std::string::npos)
+      << ran.out;
+  EXPECT_NE(ran.out.find("1 weight: 128 B -> 48 B\n"), std::string::npos) << ran.out;
+  EXPECT_EQ(run("hg-run small.hgm --input four.npy -o out").exit, 0);
+  // In the place of the model that is read.
+  const json answer = json::parse(run("hg-quantize wide.hgm -o wide.hgm --least 0 --json").out);
+  ASSERT_EQ(answer["weights"].size(), 1u);
+  const json& weight = answer["weights"][0];
+  EXPECT_EQ(weight["name"], "net.first.weight");
+  EXPECT_EQ(weight["module"], "net.first");
+  EXPECT_EQ(weight["elements"], 32);
+  EXPECT_EQ(weight["bits"], 8);
+  EXPECT_EQ(weight["bytes_before"], 128);
+  EXPECT_EQ(weight["bytes"], 64);
+  const json info = json::parse(run("hg-info wide.hgm --json").out);
+  ASSERT_EQ(info["quantized"].size(), 1u);
+  EXPECT_EQ(info["quantized"][0]["name"], weight["name"]);
+  EXPECT_EQ(info["quantized"][0]["error"], weight["error"]);
+  EXPECT_NE(run("hg-info wide.hgm").out.find("quantised   1 tensor, off by "), std::string::npos);
+  EXPECT_NE(run("hg-quantize wide.hgm -o none.hgm").out.find("no weight"), std::string::npos);
+}
+
+TEST_F(Programs, QuantizeRefusals) {
+  expect_refusal("hg-quantize", 1, "no MODEL is given; see hg-quantize --help");
+  expect_refusal("hg-quantize wide.hgm", 1, "-o names no file to write; see hg-quantize --help");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --bits 5", 1, "--bits: 5 not in {8,4}");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --group -1", 1, "--group");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --least x", 1, "--least");
+  expect_refusal("hg-quantize none.hgm -o x.hgm", 2, "none.hgm");
+  expect_refusal("hg-quantize text.hgm -o x.hgm", 2, "text.hgm");
+  expect_refusal("hg-quantize wide.hgm -o a.npy/x.hgm", 2, "a.npy/x.hgm");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --keep net.third", 4,
+                 "`keep` names 'net.third', which is no state of the model and no module in it");
+  Graph g;
+  TensorData bad = *TensorData::allocate(f32, {8, 4});
+  bad.tensor.as<float>()[9] = NAN;
+  g.output("y", linear(g.input("x", f32, {"n", 4}), g.parameter("w", bad)));
+  save(std::move(g), "bad.hgm");
+  expect_refusal("hg-quantize bad.hgm -o x.hgm --least 0", 4, "element 9 of 'w' is nan");
+  EXPECT_FALSE(fs::exists(folder_ / "x.hgm"));
 }
 
 TEST_F(Programs, HelpAndVersion) {

@@ -61,7 +61,8 @@ struct QuantizedLibrary {
 // nodes make the numbers again for all that read it. A weight that would not shrink stays. A level
 // is the nearest one to the weight, of -127 to 127 or -7 to 7 times the scale; the largest weight
 // that shares the scale decides it. The error of each stands in the new model's info(), and in its
-// file. The old model stays as it is, and shares what is not quantised.
+// file. The state that an optimizer left in the model goes: what it belongs to is not trained any
+// more. The old model stays as it is, and shares what is not quantised.
 //
 // Fails with invalid_argument for options that do not fit, and where a weight holds a NaN or an
 // infinity; and out_of_memory. Any thread may quantise a model that nobody changes.
