@@ -190,6 +190,32 @@ TEST(Steps, EndAsARunDoes) {
   EXPECT_FLOAT_EQ(session.output(0)->as<float>()[0], std::exp(0.25f));
 }
 
+// A view of what is not contiguous looks at a copy, which is a step of its own.
+TEST(Steps, ShowViewsOfCopiesOnceTheseAreMade) {
+  Graph g;
+  const Value x = g.input("x", f32, {4, 6});
+  const Value flat = reshape(slice(tanh(x), 1, 1, 5, 2), {8});
+  g.output("y", exp(flat));
+  const std::string name = flat.name();
+  Session session = *Session::create(*Model::from_graph(std::move(g)), {.threads = 1});
+  for (const float given : {0.5f, -0.25f}) {
+    const std::vector<float> all(24, given);
+    ASSERT_TRUE(session.set_input("x", view(all, {4, 6})).ok());
+    int seen = 0;
+    for (;;) {
+      const Result<std::optional<StepRow>> row = session.step();
+      ASSERT_TRUE(row.ok()) << row.status().message();
+      if (!row->has_value()) break;
+      for (const auto& [value, tensor] : (*row)->outputs) {
+        if (value != name) continue;
+        ++seen;
+        EXPECT_FLOAT_EQ(tensor.as<float>()[7], std::tanh(given));
+      }
+    }
+    EXPECT_EQ(seen, 1);
+  }
+}
+
 TEST(Plans, OfEqualSessionsAreTakenOver) {
   const Model model = network();
   const TensorData x = numbers(6), other = numbers(7);

@@ -2,6 +2,7 @@
 // Running a program by single steps.
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <utility>
 
 #include "lib/run/program.h"
@@ -41,7 +42,8 @@ Result<std::optional<StepRow>> Program::step() {
 }
 
 // What is there once a step has run, in the order of the graph: results of its node, and of nodes
-// without a step, which look at what others make or are put together by them in place.
+// without a step, which look at what others make, or at a copy of that, or are put together by them
+// in place.
 std::vector<std::vector<ValueId>> Program::values_by_step(const Plan& plan) const {
   std::vector<std::vector<ValueId>> made(plan.steps.size());
   if (made.empty()) return made;
@@ -53,6 +55,11 @@ std::vector<std::vector<ValueId>> Program::values_by_step(const Plan& plan) cons
     if (first[node] == kNone) first[node] = static_cast<int32_t>(i);
     last[node] = static_cast<int32_t>(i);
   }
+  std::map<int32_t, int32_t> copied;  // blocks of memory that the planner's own copies write
+  for (size_t i = 0; i < plan.steps.size(); ++i)
+    if (plan.steps[i].node < 0)
+      for (const PlacedTensor& out : plan.steps[i].outputs)
+        if (out.place.side == Side::host) copied[out.place.block] = static_cast<int32_t>(i);
   for (size_t n = plan.first_node; n < plan.next_node; ++n) {
     const Node& node = graph_.nodes()[n];
     if (first[n] == kNone) {
@@ -60,6 +67,10 @@ std::vector<std::vector<ValueId>> Program::values_by_step(const Plan& plan) cons
       for (const ValueId id : node.inputs)
         if (const int32_t from = id == kNoValue ? kNone : graph_.value_info(id).node; from >= 0)
           first[n] = std::max(first[n], last[from]);
+      if (const PlacedTensor* const here = plan.find(node.outputs[0], Side::host))
+        if (const auto copy = copied.find(here->place.block);
+            copy != copied.end() && here->place.block >= 0)
+          first[n] = std::max(first[n], copy->second);
       last[n] = first[n];
     }
     made[first[n]].insert(made[first[n]].end(), node.outputs.begin(), node.outputs.end());
