@@ -34,7 +34,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/array", {"lib/graph", "lib/platform", "lib/device"}},
     {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},
     {"lib/io", {"lib/graph"}},
-    {"lib/quantize", {"lib/graph"}},
+    {"lib/quantize", {"lib/graph", "lib/compile"}},
     {"lib/nn", {"lib/graph", "lib/train"}},
     {"lib/train", {"lib/graph", "lib/table"}},
     {"lib/vulkan", {"lib/graph", "lib/platform", "lib/device"}},

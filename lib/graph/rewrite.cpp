@@ -117,4 +117,37 @@ int remove_dead_nodes(Graph& graph, bool keep_assertions) {
   return removed;
 }
 
+void forget(Graph& graph, const std::vector<bool>& states) {
+  GraphBody& body = GraphAccess::body(graph);
+  std::vector<State> old_states = std::exchange(body.states, {});
+  std::deque<ValueInfo> old_values = std::exchange(body.values, {});
+  body.names.clear();
+  std::vector<ValueId> now(old_values.size(), kNoValue);
+  const auto keep = [&](ValueId& id) {
+    now[id] = static_cast<ValueId>(body.values.size());
+    body.names[old_values[id].name] = now[id];
+    body.values.push_back(std::move(old_values[id]));
+    id = now[id];
+  };
+  const auto rename = [&](ValueId& id) {
+    if (id != kNoValue) id = now[id];
+  };
+  for (ValueId& id : body.inputs) keep(id);
+  for (size_t i = 0; i < old_states.size(); ++i) {
+    if (i < states.size() && states[i]) continue;
+    keep(old_states[i].value);
+    body.values.back().state = static_cast<int32_t>(body.states.size());
+    body.states.push_back(std::move(old_states[i]));
+  }
+  for (Node& node : body.nodes) {
+    for (ValueId& id : node.inputs) rename(id);
+    for (ValueId& id : node.outputs) keep(id);
+  }
+  for (auto& [name, id] : body.outputs) rename(id);
+  for (auto& [target, source] : body.assignments) {
+    rename(target);
+    rename(source);
+  }
+}
+
 }  // namespace hg

@@ -21,6 +21,10 @@ Status rewrite(Graph& graph,
 // run (has_assertions) stays, unless the graph is a part of another that keeps it.
 int remove_dead_nodes(Graph& graph, bool keep_assertions = true);
 
+// Forgets the states that are marked, which nobody reads, and all values that nothing makes. The
+// ids of the others change.
+void forget(Graph& graph, const std::vector<bool>& states);
+
 // How often each value is used: by nodes, outputs and assignments.
 std::vector<int> use_counts(const Graph& graph);
 

@@ -1,12 +1,153 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and convolutions whose inputs have 8 bits, too.
-#include "hg/quantize.h"
+// Products and convolutions whose inputs have 8 bits, too, and all other weights as without
+// samples.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "lib/compile/passes.h"
+#include "lib/graph/border.h"
+#include "lib/quantize/integers.h"
+#include "lib/quantize/weights.h"
 
 namespace hg {
+namespace {
 
-Result<Quantized> quantize(const Model&, std::span<const std::vector<ConstTensor>>,
-                           const QuantizeOptions&, const SessionOptions&) {
-  return unsupported("quantising inputs of products by samples is not there");
+// Composites become what they stand for in a session, and products with constant matrices linear.
+Status prepare(Graph& graph) {
+  const SessionOptions options;
+  CompileContext context{&graph.registry(), &options, {}, nullptr};
+  context.mutable_states.resize(graph.states().size());
+  for (const auto& [target, source] : graph.assignments())
+    context.mutable_states[static_cast<size_t>(graph.value_info(target).state)] = true;
+  HG_TRY(expand_composites(graph, context));
+  return form_linear(graph, context);
+}
+
+// The memory of the weights that `keep` leaves to be quantised, however few their elements are.
+Result<std::set<const void*>> free_weights(Graph& graph, const QuantizeOptions& options) {
+  Graph* const graphs[] = {&graph};
+  HG_TRY_ASSIGN(const std::vector<Weight> found, find_weights(graphs, options, true));
+  std::set<const void*> weights;
+  for (const Weight& weight : found) weights.insert(weight.data.tensor.data);
+  return weights;
+}
+
+// What there was before the graph changed.
+struct Before {
+  std::vector<bool> was_read;  // states, by index
+  std::map<std::string, size_t> places;
+
+  explicit Before(const Graph& graph) {
+    const std::vector<int> uses = use_counts(graph);
+    for (const State& state : graph.states()) {
+      places.emplace(state.name, was_read.size());
+      was_read.push_back(uses[static_cast<size_t>(state.value)] > 0);
+    }
+  }
+  size_t place_of(const std::string& name) const {
+    const auto found = places.find(name);
+    return found == places.end() ? places.size() : found->second;
+  }
+};
+
+// The levels of weights take over the names of the weights that nobody reads any more. Forgets
+// these and the other states that are no longer read.
+std::vector<QuantizedWeight> name_weights(Graph& graph, const std::vector<IntegerLayer>& layers,
+                                          const Before& before, Model::Info& info) {
+  const std::vector<int> uses = use_counts(graph);
+  GraphBody& body = GraphAccess::body(graph);
+  std::vector<bool> gone(body.states.size());
+  for (size_t i = 0; i < before.was_read.size(); ++i)
+    gone[i] = before.was_read[i] && uses[static_cast<size_t>(body.states[i].value)] == 0;
+  const auto state_of = [&](ValueId id) -> State& {
+    return body.states[static_cast<size_t>(graph.value_info(id).state)];
+  };
+  std::vector<QuantizedWeight> weights;
+  std::set<ValueId> named, named_after;
+  for (const IntegerLayer& layer : layers) {
+    if (layer.made_weight == kNoValue || !named.insert(layer.made_weight).second) continue;
+    State &made = state_of(layer.made_weight), &weight = state_of(layer.weight);
+    if (gone[static_cast<size_t>(graph.value_info(layer.weight).state)] &&
+        named_after.insert(layer.weight).second) {
+      made.name = weight.name;
+      made.aliases = weight.aliases;
+      if (weight.kind != State::Kind::constant) made.kind = State::Kind::buffer;
+      GraphAccess::rename(graph, layer.weight, str_cat(weight.name, "_gone"));
+      GraphAccess::rename(graph, made.value, made.name);
+    }
+    const Tensor& levels = made.data.tensor;
+    weights.push_back({.name = made.name,
+                       .module_path = layer.node.origin.module,
+                       .elements = levels.count(),
+                       .bits = 8,
+                       .bytes_before = weight.data.tensor.bytes(),
+                       .bytes = levels.bytes() + layer.sum.bias.tensor.bytes(),
+                       .error = layer.sum.error});
+    info.quantized.push_back({made.name, layer.sum.error});
+  }
+  forget(graph, gone);
+  return weights;
+}
+
+// The weights that no integer layer has, as without samples.
+Status quantize_others(Graph& graph, const QuantizeOptions& options, Model::Info& info,
+                       std::vector<QuantizedWeight>& weights) {
+  Graph* const graphs[] = {&graph};
+  QuantizeOptions others = options;
+  // What is part of a layer now has no name any more.
+  std::erase_if(others.keep, [&](const std::string& name) {
+    QuantizeOptions one;
+    one.keep = {name};
+    return !find_weights(graphs, one).ok();
+  });
+  HG_TRY_ASSIGN(const std::vector<QuantizedWeight> more, quantize_weights(graphs, others, info));
+  weights.insert(weights.end(), more.begin(), more.end());
+  return {};
+}
+
+void tell(const SessionOptions& session, const CalibratedLayer& layer) {
+  if (session.log.write == nullptr || layer.stays.empty()) return;
+  const std::string text =
+      str_cat("quantize: '", layer.name, "' takes floats, since ", layer.stays);
+  session.log.write(session.log.host, LogLevel::info, text.c_str());
+}
+
+}  // namespace
+
+Result<Quantized> quantize(const Model& model, std::span<const std::vector<ConstTensor>> samples,
+                           const QuantizeOptions& options, const SessionOptions& session) {
+  return or_no_memory([&]() -> Result<Quantized> {
+    HG_TRY(model.graph().status());
+    HG_CHECK(!samples.empty(), "quantize: there is no sample");
+    HG_CHECK(options.percentile > 0 && options.percentile <= 100, "quantize: `percentile` is ",
+             options.percentile, ", not above 0 and up to 100");
+    Graph graph = copy_with_bodies(model.graph());
+    HG_TRY_ASSIGN(const std::set<const void*> free, free_weights(graph, options));
+    HG_TRY(prepare(graph));
+    const Before before(graph);
+    Integers integers(graph, [&](const IntegerLayer& layer) {
+      const auto state = static_cast<size_t>(graph.value_info(layer.weight).state);
+      return free.contains(graph.states()[state].data.tensor.data);
+    });
+    HG_TRY_ASSIGN(const Model floats, Model::from_graph(graph));
+    HG_TRY_ASSIGN(const auto ranges, observe(floats, integers.wanted(), samples, options, session));
+    HG_TRY(integers.apply(ranges));
+    Quantized made;
+    Model::Info info = model.info();
+    made.layers = integers.report();
+    for (const CalibratedLayer& layer : made.layers) tell(session, layer);
+    made.weights = name_weights(graph, integers.layers(), before, info);
+    HG_TRY(quantize_others(graph, options, info, made.weights));
+    std::stable_sort(made.weights.begin(), made.weights.end(),
+                     [&](const QuantizedWeight& a, const QuantizedWeight& b) {
+                       return before.place_of(a.name) < before.place_of(b.name);
+                     });
+    HG_TRY_ASSIGN(made.model, Model::from_graph(std::move(graph)));
+    made.model.set_info(std::move(info));
+    return made;
+  });
 }
 
 }  // namespace hg

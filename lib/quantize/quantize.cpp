@@ -16,16 +16,6 @@
 namespace hg {
 namespace {
 
-// A copy that shares no body with the graph, without what an optimizer left.
-Graph copy_with_bodies(const Graph& graph) {
-  Graph copy(graph);
-  take_training_state(copy);
-  for (Node& node : GraphAccess::body(copy).nodes)
-    for (std::shared_ptr<Graph>& body : node.subgraphs)
-      body = std::make_shared<Graph>(copy_with_bodies(*body));
-  return copy;
-}
-
 // The tensors that have each name, in the graph and its bodies.
 using Names = std::map<std::string, std::set<const void*>>;
 void collect_names(const Graph& graph, Names& names) {
@@ -100,10 +90,20 @@ Status widen_states(Graph& graph, const Replacements& replacements, int bits) {
   return graph.status();
 }
 
-// Changes the graphs, which share no body with others, and adds the errors to `info`.
-Result<std::vector<QuantizedWeight>> quantize_graphs(std::span<Graph* const> graphs,
-                                                     const QuantizeOptions& options,
-                                                     Model::Info& info) {
+}  // namespace
+
+Graph copy_with_bodies(const Graph& graph) {
+  Graph copy(graph);
+  take_training_state(copy);
+  for (Node& node : GraphAccess::body(copy).nodes)
+    for (std::shared_ptr<Graph>& body : node.subgraphs)
+      body = std::make_shared<Graph>(copy_with_bodies(*body));
+  return copy;
+}
+
+Result<std::vector<QuantizedWeight>> quantize_weights(std::span<Graph* const> graphs,
+                                                      const QuantizeOptions& options,
+                                                      Model::Info& info) {
   HG_TRY_ASSIGN(const std::vector<Weight> weights, find_weights(graphs, options));
   Names names;
   for (const Graph* graph : graphs) collect_names(*graph, names);
@@ -140,15 +140,13 @@ Result<std::vector<QuantizedWeight>> quantize_graphs(std::span<Graph* const> gra
   return made;
 }
 
-}  // namespace
-
 Result<Quantized> quantize(const Model& model, const QuantizeOptions& options) {
   return or_no_memory([&]() -> Result<Quantized> {
     HG_TRY(model.graph().status());
     Graph graph = copy_with_bodies(model.graph());
     Model::Info info = model.info();
     Graph* const graphs[] = {&graph};
-    HG_TRY_ASSIGN(std::vector<QuantizedWeight> weights, quantize_graphs(graphs, options, info));
+    HG_TRY_ASSIGN(std::vector<QuantizedWeight> weights, quantize_weights(graphs, options, info));
     HG_TRY_ASSIGN(Model quantized, Model::from_graph(std::move(graph)));
     quantized.set_info(std::move(info));
     return Quantized{std::move(quantized), std::move(weights)};
@@ -167,7 +165,7 @@ Result<QuantizedLibrary> quantize(const Library& library, const QuantizeOptions&
     }
     Model::Info info = library.info();
     QuantizedLibrary out;
-    HG_TRY_ASSIGN(out.weights, quantize_graphs(graphs, options, info));
+    HG_TRY_ASSIGN(out.weights, quantize_weights(graphs, options, info));
     for (size_t i = 0; i < names.size(); ++i)
       HG_TRY(out.library.add(names[i], std::move(functions[i])));
     out.library.set_info(std::move(info));

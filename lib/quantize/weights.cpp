@@ -103,7 +103,8 @@ struct Seen {
 
 class Finder {
  public:
-  Finder(std::span<Graph* const> graphs, const QuantizeOptions& options) : options_(options) {
+  Finder(std::span<Graph* const> graphs, const QuantizeOptions& options, bool all)
+      : options_(options), all_(all) {
     for (Graph* graph : graphs) add(*graph);
   }
 
@@ -124,7 +125,7 @@ class Finder {
             weights.size());
         if (is_new) {
           weights.push_back({state.name, "", state.data, {}, {}});
-          if (tensor.count() < options_.least) left.insert(entry->second);
+          if (!all_ && tensor.count() < options_.least) left.insert(entry->second);
         }
         Weight& weight = weights[entry->second];
         weight.states.emplace_back(graph, static_cast<int32_t>(i));
@@ -186,6 +187,7 @@ class Finder {
   // Whether the weight pays for its scales.
   bool shrinks(const Weight& weight) const {
     if (weight.blocks.shape.rank() == 0) return false;
+    if (all_) return true;
     const Tensor& tensor = weight.data.tensor;
     const int64_t levels = options_.bits == 8 ? tensor.count() : (tensor.count() + 1) / 2;
     const int64_t scale = tensor.dtype == f64 ? 8 : 4;
@@ -235,6 +237,7 @@ class Finder {
   }
 
   const QuantizeOptions& options_;
+  bool all_ = false;
   std::vector<Graph*> graphs_;
   std::map<const Graph*, Users> users_;
 };
@@ -242,12 +245,12 @@ class Finder {
 }  // namespace
 
 Result<std::vector<Weight>> find_weights(std::span<Graph* const> graphs,
-                                         const QuantizeOptions& options) {
+                                         const QuantizeOptions& options, bool all) {
   HG_CHECK(options.bits == 8 || options.bits == 4, "quantize: `bits` is ", options.bits,
            ", but weights have 8 or 4");
   HG_CHECK(options.group >= 0, "quantize: `group` is ", options.group, ", which is negative");
   HG_CHECK(options.least >= 0, "quantize: `least` is ", options.least, ", which is negative");
-  return Finder(graphs, options).find();
+  return Finder(graphs, options, all).find();
 }
 
 }  // namespace hg

@@ -24,8 +24,17 @@ struct Weight {
 };
 
 // In the order of the states, those of bodies after those of their graph. Fails with
-// invalid_argument where an option does not fit.
+// invalid_argument where an option does not fit. `all`: also those that are too small, or would not
+// shrink.
 Result<std::vector<Weight>> find_weights(std::span<Graph* const> graphs,
-                                         const QuantizeOptions& options);
+                                         const QuantizeOptions& options, bool all = false);
+
+// A copy that shares no body with the graph, without what an optimizer left.
+Graph copy_with_bodies(const Graph& graph);
+
+// Rounds the weights of the graphs, which share no body with others, and adds the errors to `info`.
+Result<std::vector<QuantizedWeight>> quantize_weights(std::span<Graph* const> graphs,
+                                                      const QuantizeOptions& options,
+                                                      Model::Info& info);
 
 }  // namespace hg

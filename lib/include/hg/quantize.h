@@ -45,9 +45,19 @@ struct QuantizedWeight {
   double error = 0;
 };
 
+// A product or convolution with constant weights of floats, as calibration leaves it.
+struct CalibratedLayer {
+  std::string name;          // of its node's result
+  std::string module_path;   // may be empty
+  float low = 0, high = 0;   // what its input is cut off at
+  bool gives_bytes = false;  // its result has 8 bits as well
+  std::string stays;         // why its input stays in floats; empty where it does not
+};
+
 struct Quantized {
   Model model;
   std::vector<QuantizedWeight> weights = {};  // in the order of the old model's states
+  std::vector<CalibratedLayer> layers = {};   // of samples, in the order of the nodes
 };
 
 struct QuantizedLibrary {
@@ -70,10 +80,16 @@ Result<Quantized> quantize(const Model& model, const QuantizeOptions& options = 
 // Weights that functions share stay shared.
 Result<QuantizedLibrary> quantize(const Library& library, const QuantizeOptions& options = {});
 
-// The same, and products and convolutions whose weights are quantised take their inputs in 8 bits
-// as well. Ranges are those that the values have in runs of the model with the samples: samples[i]
-// are the inputs of one run, in order, which are read alone. `session` says how these run. Fails as
-// above, and as Session::create, set_input and run do.
+// The same, and products and convolutions with constant weights of f32 take their inputs in 8 bits
+// as well, as matmul_integer and conv_integer: also those of fewer weights than `least`. Their
+// weights keep no scales of their own, but have those of the results; a batch_norm behind them is a
+// part of them. What only such layers read, perhaps behind a pool or moved, is never a float.
+// Ranges are those that the values have in runs of the model with the samples: samples[i] are the
+// inputs of one run, in order, which are read alone. What lies beyond a range is cut off, so that
+// samples must be like what the model will see. `session` says how they run, on the CPU. A layer
+// whose input is nothing but 0 in all samples, or has a NaN or an infinity, stays; so do those in
+// bodies of control flow, and all other ops. Fails as above, where there is no sample, and as
+// Session::create, set_input and run do.
 Result<Quantized> quantize(const Model& model, std::span<const std::vector<ConstTensor>> samples,
                            const QuantizeOptions& options = {}, const SessionOptions& session = {});
 

@@ -1,0 +1,745 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small networks, quantised with samples, beside plain loops of doubles that round each layer's
+// input and weights to levels. Each element of the loops has a bound of what its own roundings in
+// f32 may add up to: where a number lies so close to the middle between two levels, either is
+// right, and the bound grows by a level; all others have to be equal to what f32 holds.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+#include "lib/platform/instruction_set.h"
+#include "tests/must.h"
+#include "tests/random_case.h"
+
+namespace hg {
+namespace {
+
+// f32 keeps 24 bits; a few of its roundings follow one another.
+constexpr double kRounding = 0x1p-21;
+
+// A tensor of numbers, and how far off each may be.
+struct Numbers {
+  Sizes shape;
+  std::vector<double> at, off;
+
+  explicit Numbers(const Sizes& sizes = {})
+      : shape(sizes), at(static_cast<size_t>(sizes.count())), off(at.size()) {}
+  void set(size_t i, double value, double bound) {
+    at[i] = value;
+    off[i] = bound + std::abs(value) * kRounding;
+  }
+};
+using Inputs = std::vector<const Numbers*>;
+
+// What calibration says of the layers, by name; null while floats are computed.
+using Layers = std::map<std::string, CalibratedLayer>;
+
+struct Step {
+  Value value;
+  std::vector<size_t> inputs;
+  std::function<Numbers(const Inputs&, const Layers*)> compute;
+  bool is_bare_layer = false;
+  std::string layer = {};  // its name
+};
+
+// x rounded to the levels that hold [low, high].
+Numbers rounded(const Numbers& x, const CalibratedLayer& layer, double& scale) {
+  scale = (double{layer.high} - layer.low) / 255;
+  const double zero = std::nearbyint(-layer.low / scale);
+  Numbers y(x.shape);
+  for (size_t i = 0; i < x.at.size(); ++i) {
+    const double place = x.at[i] / scale;
+    const double unsure = x.off[i] / scale + (std::abs(place) + 1) * 4 * kRounding;
+    const auto level = [&](double p) { return std::clamp(std::nearbyint(p) + zero, 0.0, 255.0); };
+    const double q = level(place);
+    y.at[i] = (q - zero) * scale;
+    y.off[i] = std::max(q - level(place - unsure), level(place + unsure) - q) * scale;
+  }
+  return y;
+}
+
+// y[o] = sum over the pairs (weight, element of x) of each of its elements, times factor[o], plus
+// offset[o].
+struct Affine {
+  int64_t out = 0, depth = 0;
+  std::vector<float> weight;  // [out, depth]
+  std::vector<double> factor, offset;
+  Sizes shape;  // of y
+  std::string name;
+  // The channel of element i of y, and where it reads x: -1 where that is padding.
+  std::function<int64_t(int64_t i)> channel;
+  std::function<int64_t(int64_t i, int64_t k)> place;
+
+  Numbers operator()(const Numbers& x, const Layers* layers) const {
+    Numbers levels;
+    const Numbers* from = &x;
+    double x_scale = 0;
+    const bool is_integer =
+        layers != nullptr && layers->contains(name) && layers->at(name).stays.empty();
+    if (is_integer) {
+      levels = rounded(x, layers->at(name), x_scale);
+      from = &levels;
+    }
+    std::vector<double> numbers(weight.size()), added(offset), unsure(offset.size());
+    for (int64_t o = 0; o < out; ++o) {
+      const auto c = static_cast<size_t>(o);
+      double most = 0;
+      for (int64_t k = 0; k < depth; ++k) {
+        double& w = numbers[static_cast<size_t>(o * depth + k)];
+        w = factor[c] * weight[static_cast<size_t>(o * depth + k)];
+        most = std::max(most, std::abs(w));
+      }
+      if (!is_integer) continue;
+      const double scale =
+          std::max({most / 127, std::abs(offset[c]) / (0x1p29 * x_scale), 0x1p-126 / x_scale});
+      for (int64_t k = 0; k < depth; ++k) {
+        double& w = numbers[static_cast<size_t>(o * depth + k)];
+        w = std::nearbyint(w / scale) * scale;
+      }
+      const double bias = offset[c] / (scale * x_scale);
+      added[c] = std::nearbyint(bias) * scale * x_scale;
+      unsure[c] = std::abs(offset[c]) * kRounding;
+      if (std::abs(std::abs(bias - std::floor(bias)) - 0.5) < (std::abs(bias) + 1) * kRounding)
+        unsure[c] += scale * x_scale;
+    }
+    Numbers y(shape);
+    for (int64_t i = 0; i < shape.count(); ++i) {
+      const int64_t o = channel(i);
+      double sum = 0, off = 0, size = 0;
+      for (int64_t k = 0; k < depth; ++k) {
+        const int64_t at = place(i, k);
+        if (at < 0) continue;
+        const double w = numbers[static_cast<size_t>(o * depth + k)];
+        const double one = from->at[static_cast<size_t>(at)];
+        sum += w * one;
+        size += std::abs(w * one);
+        off += std::abs(w) * from->off[static_cast<size_t>(at)];
+      }
+      const auto c = static_cast<size_t>(o);
+      const double inexact = is_integer ? std::abs(sum) + std::abs(added[c]) : size * 8;
+      y.set(static_cast<size_t>(i), sum + added[c], off + unsure[c] + inexact * kRounding);
+    }
+    return y;
+  }
+};
+
+class Net : test::Chance {
+ public:
+  explicit Net(uint64_t seed) : test::Chance(seed) {}
+
+  void run() {
+    build();
+    if (testing::Test::HasFailure()) return;
+    const Model model = must(Model::from_graph(std::move(graph_)));
+    std::vector<std::vector<std::vector<float>>> data;
+    std::vector<std::vector<ConstTensor>> samples;
+    for (int64_t i = 0, count = 1 + below(3); i < count; ++i) data.push_back(draw(1 + below(3), 1));
+    for (const auto& one : data) samples.push_back(tensors(one));
+    QuantizeOptions options;
+    options.least = int64_t{1} << 40;  // what stays, stays in floats
+    const Quantized made = must(quantize(model, samples, options, {.threads = 1}));
+    const Model quantized =
+        chance(50) ? must(Model::read(must(made.model.serialize()))) : made.model;
+    for (const CalibratedLayer& layer : made.layers) layers_[layer.name] = layer;
+    const std::set<size_t> read = read_layers();
+    ASSERT_EQ(layers_.size(), read.size());
+    expect_ranges(data, read);
+    expect_integer_ops(quantized.graph());
+    for (int i = 0; i < 2; ++i) {
+      // Others than the samples, some beyond their ranges.
+      const auto other = i == 0 ? data[0] : draw(1 + below(3), chance(50) ? 1 : 2.5f);
+      expect_answers(quantized, other);
+      if (i == 0) expect_near(model, quantized, other);
+    }
+  }
+
+  static inline int64_t elements_ = 0, sure_ = 0;  // whose bound is what f32 rounds
+  static inline double signal_ = 0, noise_ = 0;    // of outputs, relative to each
+
+ private:
+  // -- What a network is made of --
+  std::vector<float> numbers(int64_t count, double size, double middle = 0) {
+    std::vector<float> made;
+    for (int64_t i = 0; i < count; ++i) {
+      double sum = 0;
+      for (int k = 0; k < 3; ++k) sum += static_cast<double>(below(2001) - 1000) / 1000;
+      made.push_back(static_cast<float>(middle + size * sum));
+    }
+    return made;
+  }
+  Value parameter(const std::vector<float>& from, const Sizes& shape) {
+    return graph_.parameter("w" + std::to_string(parameters_++),
+                            must(TensorData::copy_of(view(from, shape))));
+  }
+  const Shape& shape(size_t i) const { return steps_[i].value.shape(); }
+  int64_t size(size_t i, int d) const { return shape(i)[static_cast<size_t>(d)].constant(); }
+  int rank(size_t i) const { return steps_[i].value.rank(); }
+  size_t add(Step step) {
+    EXPECT_TRUE(graph_.status().ok()) << std::string(graph_.status().message());
+    steps_.push_back(std::move(step));
+    return steps_.size() - 1;
+  }
+  // Of a value with the symbol n, for n images.
+  static Sizes sizes(const Shape& shape, int64_t n) {
+    Sizes made = {n};
+    for (size_t d = 1; d < shape.size(); ++d) made.push_back(shape[d].constant());
+    return made;
+  }
+
+  void build() {
+    const int dims = chance(65) ? 2 : chance(50) ? 1 : 3;
+    const int64_t inputs = chance(75) ? 1 : 2;
+    Shape images = {chance(80) ? Dim("n") : Dim("n")};
+    images.push_back(Dim(1 + below(5)));
+    for (int d = 0; d < dims; ++d) images.push_back(Dim(one_of({1, 2, 5, 7, 8, 11})));
+    for (int64_t i = 0; i < inputs; ++i) {
+      const Value x = graph_.input("x" + std::to_string(i), f32, images);
+      add({x, {}, {}});
+      inputs_.push_back(images);
+    }
+    size_t last = convolve(0);
+    if (inputs == 2) last = chance(50) ? join(last, 1) : both(last, convolve(1));
+    for (int64_t i = 0, count = 1 + below(7); i < count; ++i) last = extend(last);
+    if (chance(40)) last = product(flat(chance(50) ? mean(last) : last));
+    if (chance(25) && rank(last) == 2) last = product(activate(last));
+    graph_.output("y", steps_[last].value);
+    results_.push_back(last);
+    if (chance(25)) {
+      const size_t other =
+          inputs_.size() +
+          static_cast<size_t>(below(static_cast<int64_t>(steps_.size() - inputs_.size())));
+      graph_.output("other", steps_[other].value);
+      results_.push_back(other);
+    }
+  }
+  int64_t one_of(std::initializer_list<int64_t> all) {
+    return all.begin()[below(static_cast<int64_t>(all.size()))];
+  }
+
+  size_t extend(size_t x) {
+    const int64_t way = below(100);
+    if (way < 40) {
+      const size_t y = convolve(x);
+      return chance(60) ? activate(y) : y;
+    }
+    if (way < 52) return residual(x);
+    if (way < 60) return activate(x);
+    if (way < 70) return pool(x);
+    if (way < 76) return join(x, static_cast<size_t>(below(static_cast<int64_t>(x) + 1)));
+    if (way < 82) return cut(x);
+    if (way < 88) return border(x);
+    if (way < 93) return turn(x);
+    if (way < 97) return norm(x);
+    return nothing(x);
+  }
+
+  // conv or linear, and most often batch_norm with conv.
+  size_t convolve(size_t x) {
+    const int dims = rank(x) - 2;
+    const int64_t c = size(x, 1);
+    const int64_t groups = chance(30) ? c : chance(20) && c % 2 == 0 ? 2 : 1;
+    Affine layer;
+    layer.out = groups * (1 + below(groups > 1 ? 2 : 9));
+    std::array<int64_t, 3> in = {1, 1, 1}, out = in, kernel = in, stride = in, dilation = in,
+                           padding = {};
+    for (int d = 0; d < dims; ++d) {
+      const auto at = static_cast<size_t>(3 - dims + d);
+      in[at] = size(x, 2 + d);
+      kernel[at] = one_of({1, 1, 3, 3, 2, 5});
+      stride[at] = one_of({1, 1, 1, 2, 3});
+      dilation[at] = one_of({1, 1, 1, 2});
+      padding[at] = below(kernel[at] / 2 * dilation[at] + 2);
+      if (in[at] + 2 * padding[at] < dilation[at] * (kernel[at] - 1) + 1) kernel[at] = 1;
+      out[at] = (in[at] + 2 * padding[at] - dilation[at] * (kernel[at] - 1) - 1) / stride[at] + 1;
+    }
+    const int64_t taps = kernel[0] * kernel[1] * kernel[2], group_c = c / groups;
+    layer.depth = group_c * taps;
+    if (in[0] * in[1] * in[2] == 0) return x;
+    layer.weight = weights(layer.out, layer.depth);
+    Sizes weight_shape = {layer.out, group_c};
+    ConvOptions options;
+    options.stride = options.padding = options.dilation = {};
+    options.groups = groups;
+    for (int d = 0; d < dims; ++d) {
+      const auto at = static_cast<size_t>(3 - dims + d);
+      weight_shape.push_back(kernel[at]);
+      options.stride.push_back(stride[at]);
+      options.padding.push_back(padding[at]);
+      options.dilation.push_back(dilation[at]);
+    }
+    layer.factor.assign(static_cast<size_t>(layer.out), 1);
+    layer.offset.assign(static_cast<size_t>(layer.out), 0);
+    Value bias;
+    if (chance(60)) bias = biases(layer);
+    const Value y = hg::conv(steps_[x].value, parameter(layer.weight, weight_shape), bias, options);
+    layer.name = y.name();
+    Value result = y;
+    const bool has_norm = chance(60);
+    if (has_norm) result = normalized(y, layer);
+    const int64_t pixels = out[0] * out[1] * out[2], out_c = layer.out;
+    layer.channel = [=](int64_t i) { return i / pixels % out_c; };
+    layer.place = [=](int64_t i, int64_t k) -> int64_t {
+      const int64_t n = i / (pixels * out_c), o = i / pixels % out_c, pixel = i % pixels;
+      const int64_t channel = o / (out_c / groups) * group_c + k / taps, tap = k % taps;
+      const std::array<int64_t, 3> to = {pixel / (out[1] * out[2]), pixel / out[2] % out[1],
+                                         pixel % out[2]},
+                                   of = {tap / (kernel[1] * kernel[2]), tap / kernel[2] % kernel[1],
+                                         tap % kernel[2]};
+      int64_t at = n * c + channel;
+      for (size_t d = 0; d < 3; ++d) {
+        const int64_t p = to[d] * stride[d] - padding[d] + of[d] * dilation[d];
+        if (p < 0 || p >= in[d]) return -1;
+        at = at * in[d] + p;
+      }
+      return at;
+    };
+    return affine(x, result, std::move(layer), !has_norm);
+  }
+
+  // linear, a product with a matrix, with a turned one, and batch_norm.
+  size_t product(size_t x) {
+    Affine layer;
+    layer.depth = size(x, rank(x) - 1);
+    layer.out = one_of({1, 2, 3, 7, 16});
+    layer.weight = weights(layer.out, layer.depth);
+    layer.factor.assign(static_cast<size_t>(layer.out), 1);
+    layer.offset.assign(static_cast<size_t>(layer.out), 0);
+    const Value bias = chance(60) ? biases(layer) : Value();
+    Value y;
+    if (chance(50)) {
+      y = linear(steps_[x].value, parameter(layer.weight, {layer.out, layer.depth}), bias);
+    } else if (chance(50)) {
+      const Value turned = permute(parameter(layer.weight, {layer.out, layer.depth}), {1, 0});
+      y = matmul(steps_[x].value, turned);
+      if (bias) y = y + bias;
+    } else {
+      std::vector<float> columns(layer.weight.size());
+      for (int64_t i = 0; i < layer.out * layer.depth; ++i)
+        columns[static_cast<size_t>(i % layer.depth * layer.out + i / layer.depth)] =
+            layer.weight[static_cast<size_t>(i)];
+      y = matmul(steps_[x].value, parameter(columns, {layer.depth, layer.out}));
+      if (bias) y = y + bias;
+    }
+    layer.name = y.name();
+    Value result = y;
+    const bool has_norm = chance(30);
+    if (has_norm) result = normalized(y, layer);
+    const int64_t out = layer.out, depth = layer.depth;
+    layer.channel = [=](int64_t i) { return i % out; };
+    layer.place = [=](int64_t i, int64_t k) { return i / out * depth + k; };
+    return affine(x, result, std::move(layer), !has_norm);
+  }
+  size_t affine(size_t x, const Value& y, Affine layer, bool is_bare) {
+    const std::string name = layer.name;
+    const auto shared = std::make_shared<Affine>(std::move(layer));
+    const Shape to = y.shape();
+    return add({y,
+                {x},
+                [=](const Inputs& in, const Layers* layers) {
+                  Affine now = *shared;
+                  now.shape = sizes(to, in[0]->shape[0]);
+                  return now(*in[0], layers);
+                },
+                is_bare,
+                name});
+  }
+  std::vector<float> weights(int64_t out, int64_t depth) {
+    std::vector<float> made = numbers(out * depth, 0.8 / std::sqrt(static_cast<double>(depth)));
+    for (int64_t o = 0; o < out; ++o) {
+      const double size = chance(4) ? 0 : chance(5) ? 1e-9 : chance(10) ? 20 : 1;
+      for (int64_t k = 0; k < depth; ++k)
+        made[static_cast<size_t>(o * depth + k)] *= static_cast<float>(size);
+    }
+    return made;
+  }
+  Value biases(Affine& layer) {
+    const std::vector<float> made = numbers(layer.out, chance(10) ? 30 : 0.5);
+    layer.offset.assign(made.begin(), made.end());
+    return parameter(made, {layer.out});
+  }
+  Value normalized(const Value& y, Affine& layer) {
+    const std::vector<float> weight = numbers(layer.out, 0.3, 1), bias = numbers(layer.out, 0.3),
+                             mean = numbers(layer.out, 0.3);
+    std::vector<float> var = numbers(layer.out, 0.3, 1.2);
+    for (float& v : var) v = std::abs(v) + (chance(5) ? 0 : 0.05f);
+    const bool has_weight = chance(85);
+    const Sizes list = {layer.out};
+    for (size_t o = 0; o < weight.size(); ++o) {
+      layer.factor[o] = (has_weight ? double{weight[o]} : 1.0) / std::sqrt(double{var[o]} + 1e-3);
+      layer.offset[o] =
+          (layer.offset[o] - mean[o]) * layer.factor[o] + (has_weight ? double{bias[o]} : 0);
+    }
+    return batch_norm(y, has_weight ? parameter(weight, list) : Value(),
+                      has_weight ? parameter(bias, list) : Value(), parameter(mean, list),
+                      parameter(var, list), false, 0.1, 1e-3)
+        .y;
+  }
+
+  // f(number, bound) -> number and bound, for each element.
+  template <class F>
+  size_t each(size_t x, const Value& y, const F& f) {
+    return add({y, {x}, [=](const Inputs& in, const Layers*) {
+                  Numbers made(in[0]->shape);
+                  for (size_t i = 0; i < made.at.size(); ++i) {
+                    const auto [value, bound] = f(in[0]->at[i], in[0]->off[i]);
+                    made.set(i, value, bound);
+                  }
+                  return made;
+                }});
+  }
+  size_t activate(size_t x) {
+    const Value v = steps_[x].value;
+    using Pair = std::pair<double, double>;
+    const auto cut = [](double low, double high) {
+      return [=](double a, double off) { return Pair(std::clamp(a, low, high), off); };
+    };
+    const int64_t way = below(100);
+    if (way < 45) return each(x, relu(v), cut(0, HUGE_VAL));
+    if (way < 65) return each(x, hardtanh(v, 0, 6), cut(0, 6));
+    if (way < 73) return each(x, hardtanh(v), cut(-1, 1));
+    if (way < 80)
+      return each(x, clamp(v, graph_.scalar(-0.5), graph_.scalar(1.25)), cut(-0.5, 1.25));
+    if (way < 84) return each(x, clamp(v, Value(), graph_.scalar(0.75)), cut(-HUGE_VAL, 0.75));
+    if (way < 88) return each(x, clamp(v, graph_.scalar(0.25), Value()), cut(0.25, HUGE_VAL));
+    return each(x, hardswish(v), [](double a, double off) {
+      return Pair(a * std::clamp(a + 3, 0.0, 6.0) / 6, off * 1.5 + std::abs(a) * kRounding);
+    });
+  }
+  size_t nothing(size_t x) {  // nothing but 0
+    return each(x, steps_[x].value * 0.0, [](double, double) { return std::pair(0.0, 0.0); });
+  }
+  size_t both(size_t a, size_t b) {
+    if (shape(a) != shape(b)) return a;
+    return add({steps_[a].value + steps_[b].value, {a, b}, [](const Inputs& in, const Layers*) {
+                  Numbers made(in[0]->shape);
+                  for (size_t i = 0; i < made.at.size(); ++i)
+                    made.set(i, in[0]->at[i] + in[1]->at[i], in[0]->off[i] + in[1]->off[i]);
+                  return made;
+                }});
+  }
+  // The sum with the latest value before of that shape.
+  size_t residual(size_t x) {
+    const size_t y = convolve(x);
+    for (size_t i = y; i-- > 0;)
+      if (shape(i) == shape(y)) return chance(70) ? activate(both(y, i)) : both(y, i);
+    return y;
+  }
+  // batch_norm that no layer takes in.
+  size_t norm(size_t x) {
+    if (steps_[x].is_bare_layer) return x;
+    Affine list;
+    list.out = size(x, 1);
+    list.factor.assign(static_cast<size_t>(list.out), 1);
+    list.offset.assign(static_cast<size_t>(list.out), 0);
+    const Value y = normalized(steps_[x].value, list);
+    int64_t pixels = 1;
+    for (int d = 2; d < rank(x); ++d) pixels *= size(x, d);
+    return add({y, {x}, [=](const Inputs& in, const Layers*) {
+                  Numbers made(in[0]->shape);
+                  for (size_t i = 0; i < made.at.size(); ++i) {
+                    const auto c = static_cast<size_t>(static_cast<int64_t>(i) / pixels % list.out);
+                    made.set(i, in[0]->at[i] * list.factor[c] + list.offset[c],
+                             in[0]->off[i] * std::abs(list.factor[c]) +
+                                 (std::abs(in[0]->at[i] * list.factor[c]) +
+                                  std::abs(list.offset[c]) + std::abs(list.factor[c])) *
+                                     4 * kRounding);
+                  }
+                  return made;
+                }});
+  }
+
+  // Elements of the inputs at other places; -1 is 0. `from(i, n)` for element i of n images.
+  size_t moved(std::vector<size_t> xs, const Value& y,
+               std::function<std::pair<size_t, int64_t>(int64_t, int64_t)> from) {
+    const Shape to = y.shape();
+    return add({y, std::move(xs), [=](const Inputs& in, const Layers*) {
+                  const int64_t n = in[0]->shape[0];
+                  Numbers made(sizes(to, n));
+                  for (int64_t i = 0; i < made.shape.count(); ++i) {
+                    const auto [k, at] = from(i, n);
+                    if (at < 0) continue;
+                    made.at[static_cast<size_t>(i)] = in[k]->at[static_cast<size_t>(at)];
+                    made.off[static_cast<size_t>(i)] = in[k]->off[static_cast<size_t>(at)];
+                  }
+                  return made;
+                }});
+  }
+  size_t join(size_t a, size_t b) {
+    if (rank(a) != rank(b) || rank(a) < 3) return a;
+    for (int d = 2; d < rank(a); ++d)
+      if (size(a, d) != size(b, d)) return a;
+    int64_t pixels = 1;
+    for (int d = 2; d < rank(a); ++d) pixels *= size(a, d);
+    const int64_t first = size(a, 1) * pixels, second = size(b, 1) * pixels;
+    if (first + second > 4000) return a;
+    return moved({a, b}, concat({steps_[a].value, steps_[b].value}, 1), [=](int64_t i, int64_t) {
+      const int64_t n = i / (first + second), rest = i % (first + second);
+      return rest < first ? std::pair(size_t{0}, n * first + rest)
+                          : std::pair(size_t{1}, n * second + rest - first);
+    });
+  }
+  size_t cut(size_t x) {  // of the last dim
+    const int d = rank(x) - 1;
+    const int64_t whole = size(x, d), start = below(whole), step = 1 + below(2);
+    const int64_t end = start + 1 + below(whole - start), now = (end - start + step - 1) / step;
+    return moved({x}, slice(steps_[x].value, d, start, end, step), [=](int64_t i, int64_t) {
+      return std::pair(size_t{0}, i / now * whole + start + i % now * step);
+    });
+  }
+  size_t border(size_t x) {  // zeros around the last dim
+    const int d = rank(x) - 1;
+    const int64_t before = below(3), after = below(3), whole = size(x, d),
+                  now = before + whole + after;
+    std::vector<Dim> pads(static_cast<size_t>(2 * rank(x)), Dim(0));
+    pads[pads.size() - 2] = before;
+    pads.back() = after;
+    return moved({x}, hg::pad(steps_[x].value, pads), [=](int64_t i, int64_t) {
+      const int64_t at = i % now - before;
+      return std::pair(size_t{0}, at < 0 || at >= whole ? -1 : i / now * whole + at);
+    });
+  }
+  size_t turn(size_t x) {  // the last two dims, or backwards
+    if (rank(x) < 4 || chance(40)) {
+      const int64_t line = size(x, rank(x) - 1);
+      return moved({x}, flip(steps_[x].value, {-1}), [=](int64_t i, int64_t) {
+        return std::pair(size_t{0}, i / line * line + line - 1 - i % line);
+      });
+    }
+    std::vector<Dim> dims;
+    for (int d = 0; d < rank(x) - 2; ++d) dims.push_back(d);
+    dims.push_back(rank(x) - 1);
+    dims.push_back(rank(x) - 2);
+    const int64_t h = size(x, rank(x) - 2), w = size(x, rank(x) - 1);
+    return moved({x}, permute(steps_[x].value, dims), [=](int64_t i, int64_t) {
+      const int64_t rest = i % (h * w);
+      return std::pair(size_t{0}, i / (h * w) * (h * w) + rest % h * w + rest / h);
+    });
+  }
+  size_t flat(size_t x) {
+    Dim all = 1;
+    for (int d = 1; d < rank(x); ++d) all = all * size(x, d);
+    return moved({x}, reshape(steps_[x].value, {shape(x)[0], all}),
+                 [](int64_t i, int64_t) { return std::pair(size_t{0}, i); });
+  }
+
+  // Of windows along the last dim.
+  size_t pool(size_t x) {
+    const int d = rank(x) - 1;
+    const int64_t whole = size(x, d), k = std::min<int64_t>(whole, 1 + below(3)),
+                  step = 1 + below(2);
+    const int64_t padding = below(k / 2 + 1), now = (whole + 2 * padding - k) / step + 1;
+    std::vector<Dim> kernel(static_cast<size_t>(d - 1), Dim(1)), stride = kernel,
+                                                                 pads(kernel.size(), Dim(0));
+    kernel.back() = k;
+    stride.back() = step;
+    pads.back() = padding;
+    const bool is_max = chance(65);
+    PoolOptions options;
+    options.stride = stride;
+    options.padding = pads;
+    const Value v = steps_[x].value;
+    const Value y = is_max ? max_pool(v, kernel, options) : avg_pool(v, kernel, options);
+    const Shape to = y.shape();
+    return add({y, {x}, [=](const Inputs& in, const Layers*) {
+                  Numbers made(sizes(to, in[0]->shape[0]));
+                  for (int64_t i = 0; i < made.shape.count(); ++i) {
+                    double value = is_max ? -HUGE_VAL : 0, off = 0, size = 0;
+                    for (int64_t t = 0; t < k; ++t) {
+                      const int64_t p = i % now * step - padding + t;
+                      if (p < 0 || p >= whole) continue;
+                      const auto at = static_cast<size_t>(i / now * whole + p);
+                      const double one = in[0]->at[at];
+                      value = is_max ? std::max(value, one) : value + one / static_cast<double>(k);
+                      off = is_max ? std::max(off, in[0]->off[at])
+                                   : off + in[0]->off[at] / static_cast<double>(k);
+                      size += std::abs(one);
+                    }
+                    made.set(static_cast<size_t>(i), value, off + (is_max ? 0 : size * kRounding));
+                  }
+                  return made;
+                }});
+  }
+  size_t mean(size_t x) {  // of all pixels
+    int64_t pixels = 1;
+    for (int d = 2; d < rank(x); ++d) pixels *= size(x, d);
+    std::vector<Dim> ones(static_cast<size_t>(rank(x) - 2), Dim(1));
+    const Value y = adaptive_avg_pool(steps_[x].value, ones);
+    const Shape to = y.shape();
+    return add({y, {x}, [=](const Inputs& in, const Layers*) {
+                  Numbers made(sizes(to, in[0]->shape[0]));
+                  for (int64_t i = 0; i < made.shape.count(); ++i) {
+                    double sum = 0, off = 0, size = 0;
+                    for (int64_t p = 0; p < pixels; ++p) {
+                      const auto at = static_cast<size_t>(i * pixels + p);
+                      sum += in[0]->at[at];
+                      size += std::abs(in[0]->at[at]);
+                      off += in[0]->off[at];
+                    }
+                    const auto count = static_cast<double>(pixels);
+                    made.set(static_cast<size_t>(i), sum / count, off / count + size * kRounding);
+                  }
+                  return made;
+                }});
+  }
+
+  // -- What is compared --
+  std::vector<std::vector<float>> draw(int64_t n, float size) {
+    std::vector<std::vector<float>> made;
+    for (const Shape& shape : inputs_) made.push_back(numbers(sizes(shape, n).count(), size));
+    return made;
+  }
+  std::vector<ConstTensor> tensors(const std::vector<std::vector<float>>& data) const {
+    std::vector<ConstTensor> made;
+    for (size_t i = 0; i < data.size(); ++i) {
+      const int64_t each = sizes(inputs_[i], 1).count();
+      made.push_back(view(data[i], sizes(inputs_[i], static_cast<int64_t>(data[i].size()) / each)));
+    }
+    return made;
+  }
+  std::vector<Numbers> computed(const std::vector<std::vector<float>>& data,
+                                const Layers* layers) const {
+    std::vector<Numbers> all;
+    const std::vector<ConstTensor> given = tensors(data);
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (i < given.size()) {
+        Numbers x(given[i].shape);
+        x.at.assign(data[i].begin(), data[i].end());
+        all.push_back(std::move(x));
+        continue;
+      }
+      Inputs inputs;
+      for (const size_t in : steps_[i].inputs) inputs.push_back(&all[in]);
+      all.push_back(steps_[i].compute(inputs, layers));
+    }
+    return all;
+  }
+
+  // Those that outputs are made of.
+  std::set<size_t> read_layers() const {
+    std::set<size_t> layers;
+    std::vector<bool> read(steps_.size());
+    for (const size_t i : results_) read[i] = true;
+    for (size_t i = steps_.size(); i-- > 0;) {
+      if (!read[i]) continue;
+      for (const size_t in : steps_[i].inputs) read[in] = true;
+      if (!steps_[i].layer.empty()) layers.insert(i);
+    }
+    return layers;
+  }
+
+  // Levels hold what the layers' inputs were in the samples.
+  void expect_ranges(const std::vector<std::vector<std::vector<float>>>& data,
+                     const std::set<size_t>& read) const {
+    for (const auto& sample : data) {
+      const std::vector<Numbers> all = computed(sample, nullptr);
+      for (const size_t step : read) {
+        const size_t x = steps_[step].inputs[0];
+        const std::string& name = steps_[step].layer;
+        const CalibratedLayer& layer = layers_.at(name);
+        if (!layer.stays.empty()) {
+          for (const double v : all[x].at) ASSERT_EQ(v, 0) << layer.stays;
+          continue;
+        }
+        const double half = 0.501 * (double{layer.high} - layer.low) / 255;
+        for (size_t i = 0; i < all[x].at.size(); ++i) {
+          const double slack = half + all[x].off[i];
+          ASSERT_GE(all[x].at[i], layer.low - slack) << name;
+          ASSERT_LE(all[x].at[i], layer.high + slack) << name;
+        }
+      }
+    }
+  }
+
+  void expect_integer_ops(const Graph& graph) const {
+    int64_t floats = 0, integers = 0;
+    for (const Node& node : graph.nodes()) {
+      floats += node.op->name() == "conv" || node.op->name() == "linear";
+      integers += node.op->name() == "conv_integer" || node.op->name() == "matmul_integer";
+    }
+    int64_t staying = 0;
+    for (const auto& [name, layer] : layers_) staying += !layer.stays.empty();
+    ASSERT_EQ(floats, staying);
+    ASSERT_EQ(integers + floats, static_cast<int64_t>(layers_.size()));
+  }
+
+  std::vector<TensorData> outputs(const Model& model, const std::vector<ConstTensor>& inputs) {
+    SessionOptions options = {.threads = static_cast<int>(1 + below(2))};
+    if (chance(20)) options.disabled_passes = {"*"};
+    options.low_memory = chance(10);
+    Session session = must(Session::create(model, options));
+    for (size_t i = 0; i < inputs.size(); ++i)
+      EXPECT_TRUE(session.set_input(static_cast<int>(i), inputs[i]).ok());
+    const Status ran = session.run();
+    EXPECT_TRUE(ran.ok()) << std::string(ran.message());
+    std::vector<TensorData> made;
+    for (int i = 0; i < session.output_count(); ++i)
+      made.push_back(must(TensorData::copy_of(must(session.output(i)))));
+    return made;
+  }
+
+  void expect_answers(const Model& quantized, const std::vector<std::vector<float>>& data) {
+    const std::vector<Numbers> want = computed(data, &layers_);
+    const Isa best = chosen_isa();
+    if (chance(40)) limit_isa(static_cast<Isa>(below(static_cast<int64_t>(best) + 1)));
+    const std::vector<TensorData> got = outputs(quantized, tensors(data));
+    limit_isa(best);
+    for (size_t k = 0; k < got.size(); ++k) {
+      const Numbers& y = want[results_[k]];
+      ASSERT_EQ(got[k].tensor.shape, y.shape);
+      double size = 0;
+      for (const double v : y.at) size = std::max(size, std::abs(v));
+      for (size_t i = 0; i < y.at.size(); ++i) {
+        const double off = std::abs(got[k].tensor.as<float>()[i] - y.at[i]);
+        ASSERT_LE(off, y.off[i] + size * kRounding)
+            << "output " << k << ", element " << i << " is " << got[k].tensor.as<float>()[i]
+            << ", not " << y.at[i] << "\n"
+            << quantized.graph().text();
+        ++elements_;
+        sure_ += y.off[i] <= size * 1e-4;
+      }
+    }
+  }
+
+  void expect_near(const Model& model, const Model& quantized,
+                   const std::vector<std::vector<float>>& data) {
+    const std::vector<TensorData> want = outputs(model, tensors(data)),
+                                  got = outputs(quantized, tensors(data));
+    for (size_t k = 0; k < want.size(); ++k) {
+      double signal = 0, noise = 0;
+      for (int64_t i = 0; i < want[k].tensor.count(); ++i) {
+        const double a = want[k].tensor.as<float>()[i], b = got[k].tensor.as<float>()[i];
+        signal += a * a;
+        noise += (a - b) * (a - b);
+      }
+      if (signal == 0) continue;
+      signal_ += 1;
+      noise_ += std::min(1.0, noise / signal);
+    }
+  }
+
+  Graph graph_;
+  std::vector<Shape> inputs_;
+  std::vector<Step> steps_;
+  std::vector<size_t> results_;
+  Layers layers_;
+  int parameters_ = 0;
+};
+
+TEST(CalibrateRandom, NetworksAnswerAsPlainLoopsOfLevels) {
+  test::for_cases(150, [](uint64_t i) { Net(i + 500).run(); });
+  // The bounds say something, and levels are near what they stand for.
+  EXPECT_GT(static_cast<double>(Net::sure_), 0.6 * static_cast<double>(Net::elements_));
+  EXPECT_LT(Net::noise_, 0.01 * Net::signal_);
+  RecordProperty("sure", static_cast<int>(100 * Net::sure_ / std::max<int64_t>(1, Net::elements_)));
+}
+
+}  // namespace
+}  // namespace hg
