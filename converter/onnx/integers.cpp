@@ -41,6 +41,7 @@ Integers integers_of(Node& n, int i, int zero) { return checked(n, n.in(i), n.in
 
 Integers integers_at(Node& n, int i, int zero, int64_t place) {
   const auto at = [&](const Value& v) {
+    if (v.rank() == 0) n.refuse("an input is a number, without directions");
     Shape shape = v.shape();
     shape.erase(shape.begin());
     return reshape(slice(v, 0, place, place + 1), std::move(shape));

@@ -333,6 +333,7 @@ void recurrent(Node& n, Cell cell, bool quantized = false) {
   if (n.has(4)) layer.lengths = reshape(cast(n.in(4), i64), {layer.batch});
   const auto all = activations_of(n, cell, directions);
   const auto at = [&](const Value& v, int d, int dim = 0) {  // without the dim of directions
+    if (v.rank() <= dim) n.refuse(str_cat("an input is ", v.shape(), ", without directions"));
     Shape shape = v.shape();
     shape.erase(shape.begin() + dim);
     return reshape(slice(v, dim, d, d + 1), std::move(shape));

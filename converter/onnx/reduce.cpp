@@ -165,6 +165,7 @@ void log_softmax_of(Node& n) { along_axis(n, "log_softmax"); }
 
 void cumulated(Node& n, std::string_view op, double start) {
   Value x = n.in(0);
+  if (x.rank() == 0) n.refuse("its input is a number, which has no axis");
   const int axis = n.axis(n.integer(1), x.rank());
   const bool reverse = n.flag("reverse");
   if (reverse) x = flip(x, {Dim(axis)});

@@ -200,6 +200,7 @@ void padded(Node& n) {
   const auto axes = n.opset() < 18 ? std::nullopt : n.axes(18, 3, x.rank());
   const size_t count = axes ? axes->size() : static_cast<size_t>(x.rank());
   if (given.size() != 2 * count) n.refuse("pads are not two for each axis");
+  if (count > 0 && x.rank() == 0) n.refuse("it pads axes of a number");
   Dims pads = one_each(2 * x.rank(), 0);
   for (size_t i = 0; i < count; ++i) {
     const size_t d = axes ? static_cast<size_t>((*axes)[i]) : i;
@@ -242,6 +243,8 @@ void ranged(Node& n) {
               delta = reshape(n.in(2), {});
   Dim count;
   const auto a = n.known(0), b = n.known(1), c = n.known(2);
+  for (const auto& known : {a, b, c})
+    if (known && known->elements.size() != 1) n.refuse("an input is not one number");
   const bool sizes = is_integer(dtype) && a && b && c && a->elements[0].is_integral() &&
                      b->elements[0].is_integral() && c->elements[0].is_constant();
   if (sizes && c->elements[0].top.constant() > 0) {
@@ -372,7 +375,7 @@ Value folded_axes(Node& n, const Value& x, const std::vector<Folded>& axes) {
   constexpr Folded kNone = {
       .image = 1, .block = 1, .stride = 1, .dilation = 1, .before = 0, .after = 0};
   Value y = reshape(x, sizes);
-  for (int d = 0; d < axis_count; ++d) {
+  for (int d = 0; d < axis_count && y; ++d) {
     const int first_place = 2 + axis_count - d;
     Dims order = range(y.rank());
     order.erase(order.begin() + first_place);

@@ -316,6 +316,11 @@ REFUSED = [  # cases, and words of the sentence that refuses them
     *((Case(op, [np.ones((1, 4, 5, 5), np.uint8)], [np.ones(shape, np.int8), *zeros]), "")  # zero points that do not fit, or weights
       for op in ("ConvInteger", "MatMulInteger") for shape in ((), (4,), (3, 4, 3, 3), (5, 5))
       for zeros in ([None, np.ones(2, np.int8)], [np.ones(7, np.uint8)], [np.ones((3, 3), np.uint8)])),
+    (Case("Col2Im", [np.ones((2, 4, 6), np.float32)], [np.array([6, 2, 2]), np.array([2, 2, 1])]), ""),  # of 10 places
+    (Case("RNN", [np.ones((4, 3, 1), np.float32)], [np.float32(1), np.ones((1, 1, 1), np.float32)], hidden_size=1), "without directions"),
+    (Case("Pad", [np.float32(1)], [np.array([0, 2]), None, np.array([-1])]), "axes of a number"),
+    (Case("CumSum", [np.float32(1)], [np.int32(-1)], exclusive=1), "no axis"),
+    (Case("Range", [], [np.ones(0, np.int64)] * 3), "not one number"),
     (Case("GatherND", [X], [np.zeros((1, 1), np.int64)], batch_dims=-1), "'batch_dims' is -1"),
     *((Case("Resize", [X[None, None]], [None, np.array([1, 1, *[by] * X.ndim], np.float32)], mode=mode), "scale")
       for by in (1e30, 1e-30, 0, -1, np.inf, np.nan) for mode in ("nearest", "linear")),
