@@ -96,20 +96,6 @@ def troubles(tools, scratch):
     if got != 2 or "AOTInductor" not in said:
         yield f"aotinductor: exit code {got}: {said[-300:]}"
 
-    dice = random.Random(1)
-    for k in range(30):
-        def garbled(name, text):
-            if not name.endswith(".json"):
-                return text
-            text = bytearray(text)
-            for _ in range(1 + k % 3):
-                text[dice.randrange(len(text))] = dice.choice(b'0123456789{}[]",:aenst')
-            return bytes(text)
-        bad = folder / "garbled.pt2"
-        rewritten(good, bad, garbled)
-        got, said = convert(bad)
-        if got < 0 or got > 4 or (got and not said):
-            yield f"garbled {k}: exit code {got}: {said[-300:]}"
     deep = folder / "deep.pt2"
     rewritten(good, deep, node(lambda n: n["inputs"][0].update(arg="DEEP")))
     rewritten(deep, folder / "deeper.pt2", lambda n, c: c.replace(
@@ -118,6 +104,23 @@ def troubles(tools, scratch):
     if got != 3 or "nested too deeply" not in said:
         yield f"deep: exit code {got}: {said[-300:]}"
 
+    yield from random_troubles(tools, folder, good)
+
+
+def random_troubles(tools, folder, good):
+    """Records that are garbled, and bytes that are: each is answered, in one process."""
+    dice = random.Random(1)
+    changed = []
+    for k in range(30):
+        def garbled(name, text):
+            if not name.endswith(".json"):
+                return text
+            text = bytearray(text)
+            for _ in range(1 + k % 3):
+                text[dice.randrange(len(text))] = dice.choice(b'0123456789{}[]",:aenst')
+            return bytes(text)
+        changed.append(folder / f"garbled_{k}.pt2")
+        rewritten(good, changed[-1], garbled)
     content = good.read_bytes()
     for k in range(60):
         broken = bytearray(content)
@@ -126,8 +129,14 @@ def troubles(tools, scratch):
         else:
             for _ in range(1 + k % 7):
                 broken[dice.randrange(len(broken))] = dice.randrange(256)
-        bad = folder / "mutated.pt2"
-        bad.write_bytes(broken)
-        got, said = convert(bad)
-        if got < 0 or got > 4 or (got and not said):
-            yield f"mutation {k}: exit code {got}: {said[-300:]}"
+        changed.append(folder / f"mutated_{k}.pt2")
+        changed[-1].write_bytes(broken)
+    jobs = folder / "jobs.json"
+    jobs.write_text(json.dumps([{"model": str(path), "output_dir": str(folder)} for path in changed]))
+    done = subprocess.run([str(tools / "hg-convert"), "--batch", str(jobs)], capture_output=True, text=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if done.returncode not in (0, 1) or len(answers) != len(changed):
+        yield f"{changed[min(len(answers), len(changed) - 1)].name}: exit code {done.returncode}: {done.stderr[-300:]}"
+    for path, answer in zip(changed, answers):
+        if answer["status"] != "ok" and not answer["message"]:
+            yield f"{path.name}: {answer['status']} without a reason"
