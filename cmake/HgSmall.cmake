@@ -10,6 +10,18 @@ else()
   option(HG_PRECOMPILE "Precompile common headers" ON)
 endif()
 
+# hg_precompile(TARGET header...), or of targets with the same flags hg_precompile(TARGET AS OTHER).
+function(hg_precompile target)
+  if(NOT HG_PRECOMPILE)
+    return()
+  endif()
+  if("${ARGV1}" STREQUAL AS)
+    target_precompile_headers(${target} REUSE_FROM ${ARGV2})
+  else()
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+endfunction()
+
 # hg_small(TARGET [HOT regex...] HEADERS header...): compiles the sources of TARGET for size, but those
 # that match. Called when TARGET has its sources, directories, definitions and libraries.
 function(hg_small target)
@@ -34,8 +46,6 @@ function(hg_small target)
   endif()
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
   foreach(part IN LISTS parts)
-    if(HG_PRECOMPILE)
-      target_precompile_headers(${part} PRIVATE ${arg_HEADERS})
-    endif()
+    hg_precompile(${part} ${arg_HEADERS})
   endforeach()
 endfunction()
