@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "converter/script/failure.h"
 #include "hg/model.h"
@@ -76,6 +77,58 @@ struct Converted {
   Inputs inputs;
   std::optional<Session> kept;
 };
+
+file::TensorProto& add_weight(file::GraphProto& graph, const char* name, float value) {
+  file::TensorProto& weight = *graph.add_initializer();
+  weight.set_name(name);
+  weight.set_data_type(file::TensorProto::FLOAT);
+  for (const int64_t size : {3, 3}) weight.add_dims(size);
+  for (int i = 0; i < 9; ++i) weight.add_float_data(value);
+  return weight;
+}
+
+// What the branches of an If list is trained as what the main graph lists is.
+TEST(Onnx, WeightsOfBodiesAreParameters) {
+  file::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(17);
+  file::GraphProto& graph = *model.mutable_graph();
+  for (const char* name : {"x", "way"}) {
+    file::ValueInfoProto& input = *graph.add_input();
+    input.set_name(name);
+    auto& type = *input.mutable_type()->mutable_tensor_type();
+    const bool is_x = name[0] == 'x';
+    type.set_elem_type(is_x ? file::TensorProto::FLOAT : file::TensorProto::BOOL);
+    type.mutable_shape();
+    for (int i = 0; is_x && i < 2; ++i) type.mutable_shape()->add_dim()->set_dim_value(3);
+  }
+  add_node(graph, "If", "way", "y");
+  graph.add_output()->set_name("y");
+  float value = 1;
+  for (const char* name : {"then_branch", "else_branch"}) {
+    file::AttributeProto& attribute = *graph.mutable_node(0)->add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(file::AttributeProto::GRAPH);
+    file::GraphProto& body = *attribute.mutable_g();
+    body.set_name(name);
+    add_weight(body, "weight", value++);
+    add_node(body, "MatMul", "x", "product");
+    body.mutable_node(0)->add_input("weight");
+    body.add_output()->set_name("product");
+  }
+  const std::string path =
+      (std::filesystem::path(::testing::TempDir()) / "weights_of_bodies.onnx").string();
+  std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+  const Loaded loaded = load_onnx(path, path);
+  const std::vector<InputSpec> specs = {{"x", *loaded.program.inputs[0].known},
+                                        {"way", *loaded.program.inputs[1].known}};
+  const Imported imported = import_program(loaded.program, specs, Registry::built_in());
+  std::map<std::string, float> found;
+  for (const State& state : imported.graph.states())
+    if (state.kind == State::Kind::parameter && state.requires_grad)
+      found[state.name] = state.data.tensor.as<float>()[0];
+  EXPECT_EQ(found, (std::map<std::string, float>{{"weight", 1}, {"weight_1", 2}}));
+}
 
 class OnnxReferenceTest : public ::testing::Test {
  protected:

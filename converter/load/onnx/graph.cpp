@@ -115,6 +115,16 @@ ScriptId GraphReader::number(ScriptBlock& block, ScriptId tensor, const Origin& 
   return id;
 }
 
+// Names of a graph are its own: each of two branches may have a "weight".
+std::string GraphReader::state_name(const std::string& name) {
+  uint64_t& count = state_names_[name];
+  std::string unique = name;
+  for (; count > 0 && state_names_.contains(unique); ++count) unique = str_cat(name, "_", count);
+  count = std::max<uint64_t>(count, 1);
+  state_names_.try_emplace(unique, 1);
+  return unique;
+}
+
 Item GraphReader::tensor_item(const file::TensorProto& tensor, State::Kind kind) {
   std::optional<TensorData> data = weights_.read(tensor);
   if (!data) {
@@ -125,7 +135,7 @@ Item GraphReader::tensor_item(const file::TensorProto& tensor, State::Kind kind)
   }
   ScriptTensor made;
   if (!is_float(data->tensor.dtype)) kind = State::Kind::constant;
-  if (kind != State::Kind::constant) made.names.push_back(tensor.name());
+  if (kind != State::Kind::constant) made.names.push_back(state_name(tensor.name()));
   made.kind = kind;
   made.data = std::move(*data);
   made.requires_grad = kind == State::Kind::parameter;
@@ -279,12 +289,15 @@ void GraphReader::read_initializers(const file::GraphProto& graph, ScriptBlock& 
   for (const bool computed : {false, true})  // copies behind what they are copies of
     for (const file::TensorProto& tensor : graph.initializer()) {
       if ((!inner && roles_.is_computed(tensor.name())) != computed) continue;
-      const State::Kind kind = inner ? State::Kind::constant : roles_.of(tensor);
-      const Item item = tensor_item(tensor, kind);
+      const State::Kind kind = roles_.of(tensor);
+      // A body of a function is read at each of its calls, which share its weights.
+      const auto [known, is_new] = items_.try_emplace(&tensor);
+      if (is_new) known->second = tensor_item(tensor, kind);
+      const Item item = known->second;
       if (computed && bind_transposed(tensor.name(), item, block)) continue;
       bind(tensor.name(), constant(block, item));
       const auto* index = std::get_if<ScriptTensorIndex>(&item.value);
-      if (!computed && kind == State::Kind::parameter && index != nullptr)
+      if (!inner && !computed && kind == State::Kind::parameter && index != nullptr)
         matrices_.emplace_back(find(tensor.name()), index->index);
     }
   for (const file::SparseTensorProto& sparse : graph.sparse_initializer())

@@ -44,6 +44,7 @@ class GraphReader {
   // Exporters write a weight that two layers share, and one of them turned, as a matrix of its own,
   // which a training would move away from the other. Whether the initializer is one.
   bool bind_transposed(const std::string& name, const Item& item, ScriptBlock& block);
+  std::string state_name(const std::string& name);
   Item tensor_item(const file::TensorProto& tensor, State::Kind kind);
   Item sparse_item(const file::SparseTensorProto& tensor);
   Item attribute_item(const file::AttributeProto& attribute);
@@ -75,8 +76,10 @@ class GraphReader {
   std::vector<Scope> scopes_;
   std::unordered_map<std::string, const file::FunctionProto*> functions_;
   Roles roles_;
-  int64_t inlined_ = 0;                                 // bytes of nodes of functions
-  int64_t dense_ = 0;                                   // bytes of sparse tensors
+  std::unordered_map<const file::TensorProto*, Item> items_;  // of initializers
+  std::unordered_map<std::string, uint64_t> state_names_;     // and the next number behind each
+  int64_t inlined_ = 0;                                       // bytes of nodes of functions
+  int64_t dense_ = 0;                                         // bytes of sparse tensors
   std::vector<std::pair<ScriptId, int32_t>> matrices_;  // parameters, and places in the program
   std::map<std::string, std::string> symbols_;          // by dim_param
 };

@@ -15,7 +15,7 @@ class Roles {
  public:
   explicit Roles(const file::ModelProto& model);
 
-  // Of a float initializer of the main graph.
+  // Of a float initializer, of the main graph or of a body.
   State::Kind of(const file::TensorProto& tensor) const;
   // Whether an exporter computed the initializer from others, of which it may be a copy.
   bool is_computed(const std::string& name) const;
