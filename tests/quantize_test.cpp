@@ -63,7 +63,13 @@ Answer plain(const Layer& layer, int bits, int64_t least) {
     double& so_far = largest[layer.block(at)];
     so_far = std::max(so_far, std::abs(element(w, i)));
   });
-  const int64_t levels = bits == 8 ? w.count() : (w.count() + 1) / 2;
+  // Of 4 bits, two are in a byte along a dim, an even one where there is one.
+  int64_t levels = w.count(), even = 0, longest = 1;
+  for (const int64_t size : w.shape) {
+    even += size % 2 == 0;
+    longest = std::max(longest, size);
+  }
+  if (bits == 4) levels = even > 0 ? levels / 2 : levels / longest * ((longest + 1) / 2);
   const int64_t scales = static_cast<int64_t>(largest.size()) * (w.dtype == f64 ? 8 : 4);
   answer.is_quantized = w.count() >= least && levels + scales < w.bytes();
   if (!answer.is_quantized) return answer;

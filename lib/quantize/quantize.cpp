@@ -64,14 +64,15 @@ Replacement replace_state(Graph& graph, int32_t index, const std::string& name,
 Status widen_states(Graph& graph, const Replacements& replacements, int bits) {
   GraphBody& body = GraphAccess::body(graph);
   std::map<ValueId, ValueId> numbers;
+  const Value four = bits == 4 ? graph.scalar(int64_t{4}, i8) : Value();
   const auto put = [&](ValueId& id) {
     const auto found = replacements.find(id);
     if (found == replacements.end()) return;
     const auto [entry, is_new] = numbers.try_emplace(id, kNoValue);
     if (is_new) {
       const Replacement& made = found->second;
-      entry->second = widened(graph.value(made.levels), graph.value(made.scales), *made.blocks,
-                              bits, made.dtype)
+      entry->second = widened(graph.value(made.levels), graph.value(made.scales), four,
+                              *made.blocks, bits, made.dtype)
                           .id();
     }
     id = entry->second;

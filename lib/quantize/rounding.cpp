@@ -32,6 +32,21 @@ Sizes Blocks::scales() const {
   return out;
 }
 
+int Blocks::packed() const {
+  int largest = 0;
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (shape[d] % 2 == 0) return d;
+    if (shape[d] > shape[largest]) largest = d;
+  }
+  return largest;
+}
+
+Sizes Blocks::levels(int bits) const {
+  Sizes out = shape;
+  if (bits == 4) out[packed()] = (out[packed()] + 1) / 2;
+  return out;
+}
+
 namespace {
 
 // Which scale each element has.
@@ -86,6 +101,28 @@ double stands_for(double level, Scale scale) {
     return static_cast<double>(product);
 }
 
+// Where the level of each element goes, of 4 bits.
+class Nibbles {
+ public:
+  Nibbles(const Blocks& blocks, const Tensor& levels)
+      : bytes_(levels.as<uint8_t>()),
+        inner_(contiguous_strides(blocks.shape)[blocks.packed()]),
+        size_(blocks.shape[blocks.packed()]),
+        half_(levels.shape[blocks.packed()]) {}
+
+  void put(int64_t element, int level) const {
+    const int64_t row = element / inner_, i = row % size_;
+    const bool is_low = i < half_;
+    const int64_t to = row / size_ * half_ + (is_low ? i : i - half_);
+    uint8_t& byte = bytes_[to * inner_ + element % inner_];
+    byte = static_cast<uint8_t>(byte | (level & 15) << (is_low ? 0 : 4));
+  }
+
+ private:
+  uint8_t* bytes_;
+  int64_t inner_, size_, half_;
+};
+
 // The scale with which `most` levels reach the largest element.
 template <class Scale>
 Scale scale_for(double largest, double most) {
@@ -118,8 +155,8 @@ Status round_elements(std::string_view name, const Tensor& weight, const Blocks&
   Scale* const scales = out.scales.tensor.as<Scale>();
   for (size_t block = 0; block < largest.size(); ++block)
     scales[block] = scale_for<Scale>(largest[block], most);
-  const int64_t half = out.levels.tensor.count();
-  auto* const bytes = out.levels.tensor.as<uint8_t>();
+  auto* const bytes = out.levels.tensor.as<int8_t>();
+  const Nibbles nibbles(blocks, out.levels.tensor);
   // As parts of the largest, whose squares do not overflow.
   double wrong = 0, all = 0;
   if (unit == 0) unit = 1;
@@ -131,15 +168,10 @@ Status round_elements(std::string_view name, const Tensor& weight, const Blocks&
     const double off = (stands_for<T>(level, scale) - x) / unit;
     wrong += off * off;
     all += x / unit * (x / unit);
-    if (bits == 8) {
-      bytes[i] = static_cast<uint8_t>(static_cast<int8_t>(level));
-    } else {
-      const auto nibble = static_cast<uint8_t>(level + 8);
-      if (i < half)
-        bytes[i] = nibble;
-      else
-        bytes[i - half] = static_cast<uint8_t>(bytes[i - half] | nibble << 4);
-    }
+    if (bits == 8)
+      bytes[i] = static_cast<int8_t>(level);
+    else
+      nibbles.put(i, static_cast<int>(level));
   });
   out.error = all == 0 ? 0 : std::sqrt(wrong / all);
   return {};
@@ -150,9 +182,7 @@ Status round_elements(std::string_view name, const Tensor& weight, const Blocks&
 Result<Rounded> round_to_levels(std::string_view name, const Tensor& weight, const Blocks& blocks,
                                 int bits) {
   Rounded out;
-  const int64_t count = weight.count();
-  HG_TRY_ASSIGN(out.levels, bits == 8 ? TensorData::allocate(i8, weight.shape)
-                                      : TensorData::allocate(u8, {(count + 1) / 2}));
+  HG_TRY_ASSIGN(out.levels, TensorData::allocate(i8, blocks.levels(bits)));
   HG_TRY_ASSIGN(out.scales, TensorData::allocate(weight.dtype == f64 ? f64 : f32, blocks.scales()));
   switch (weight.dtype) {
     case f32:
@@ -176,18 +206,18 @@ Value as(const Value& x, DType dtype) { return x.dtype() == dtype ? x : cast(x, 
 
 }  // namespace
 
-Value widened(const Value& levels, const Value& scales, const Blocks& blocks, int bits,
-              DType dtype) {
-  Graph& g = *levels.graph();
+Value widened(const Value& levels, const Value& scales, const Value& four, const Blocks& blocks,
+              int bits, DType dtype) {
   const Shape shape = to_shape(blocks.shape);
   Value x = levels;
   if (bits == 4) {
-    const Value low = bitwise_and(x, g.scalar(int64_t{15}, u8)),
-                high = bitwise_right_shift(x, g.scalar(int64_t{4}, u8));
-    x = reshape(slice(concat({low, high}), 0, 0, blocks.shape.count()), shape);
+    // Shifts of i8 keep the sign.
+    const int dim = blocks.packed();
+    const Value low = bitwise_right_shift(bitwise_left_shift(x, four), four);
+    x = concat({low, bitwise_right_shift(x, four)}, dim);
+    if (blocks.shape[dim] % 2 != 0) x = slice(x, dim, 0, blocks.shape[dim]);
   }
   x = cast(x, scales.dtype());
-  if (bits == 4) x = x - 8.0;
   const int at = blocks.split();
   if (at < 0) return as(x * scales, dtype);
   // scales: [..., blocks, 1, ...]

@@ -20,12 +20,14 @@ struct Blocks {
   int split() const;  // the dim of which a block holds some elements, neither one nor all; or -1
   // Of the tensor of scales: the blocks along each dim, and a 1 behind that of `split`.
   Sizes scales() const;
+  // Of the tensor of levels: of 4 bits, a byte of it holds two along the dim `packed`, one of the
+  // first half in its low bits and one of the second half in its high ones.
+  Sizes levels(int bits) const;
+  int packed() const;  // the first dim of an even size, or else the largest one
 };
 
 struct Rounded {
-  // Of 8 bits: i8 of the weight's shape. Of 4: u8, flat, levels from 1 to 15 less 8; a byte holds
-  // one of the first half of the elements below one of the second.
-  TensorData levels;
+  TensorData levels;  // i8
   TensorData scales;  // f32; f64 for weights of f64
   double error = 0;   // QuantizedWeight::error
 };
@@ -34,8 +36,9 @@ struct Rounded {
 Result<Rounded> round_to_levels(std::string_view name, const Tensor& weight, const Blocks& blocks,
                                 int bits);
 
-// The numbers that the levels stand for, of the weight's dtype and shape.
-Value widened(const Value& levels, const Value& scales, const Blocks& blocks, int bits,
-              DType dtype);
+// The numbers that the levels stand for, of the weight's dtype and shape. `four` is that number as
+// i8, where levels have 4 bits.
+Value widened(const Value& levels, const Value& scales, const Value& four, const Blocks& blocks,
+              int bits, DType dtype);
 
 }  // namespace hg

@@ -189,7 +189,7 @@ class Finder {
     if (weight.blocks.shape.rank() == 0) return false;
     if (all_) return true;
     const Tensor& tensor = weight.data.tensor;
-    const int64_t levels = options_.bits == 8 ? tensor.count() : (tensor.count() + 1) / 2;
+    const int64_t levels = weight.blocks.levels(options_.bits).count();
     const int64_t scale = tensor.dtype == f64 ? 8 : 4;
     return levels + weight.blocks.count() * scale < tensor.bytes();
   }
