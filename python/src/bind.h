@@ -10,6 +10,7 @@ namespace nb = nanobind;
 
 void bind_graph(nb::module_& m);
 void bind_model(nb::module_& m);
+void bind_quantize(nb::module_& m);
 void bind_blocks(nb::module_& m);
 void bind_convert(nb::module_& m);  // where the build has the converter
 void bind_devices(nb::module_& m);

@@ -110,6 +110,10 @@ nb::dict info_of(const Model::Info& info) {
   out["source"] = info.source;
   out["source_hash"] = info.source_hash;
   out["not_exercised"] = info.not_exercised;
+  nb::dict quantized;
+  for (const Model::QuantizedState& state : info.quantized)
+    quantized[state.name.c_str()] = state.error;
+  out["quantized"] = quantized;
   return out;
 }
 
@@ -132,8 +136,8 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("graph_", [](const Model& model) { return Graph(model.graph()); })
       .def_prop_ro(
           "info", [](const Model& model) { return info_of(model.info()); },
-          "producer, source and source_hash of the file, and what the proof of its conversion "
-          "did not exercise")
+          "producer, source and source_hash of the file, what the proof of its conversion did not "
+          "exercise, and the error of each quantised weight by name")
       .def("parameters_", [](nb::handle self) { return states_of(self, State::Kind::parameter); })
       .def("buffers_", [](nb::handle self) { return states_of(self, State::Kind::buffer); })
       .def("save_", save<Model>)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hg.quantize: what it rounds is numpy's arithmetic; what it keeps and refuses."""
+
+import pickle
+
+import hologram as hg
+import numpy as np
+import pytest
+
+
+def model_of(weight):
+    g = hg.Graph()
+    x = g.input("x", ("n", weight.shape[1]))
+    g.output("y", hg.ops.linear(x, g.parameter("head.weight", weight)))
+    return g.model()
+
+
+def rounded(w, bits, group):
+    """What the weight is afterwards."""
+    most, columns = {8: 127, 4: 7}[bits], w.shape[1]
+    out = np.empty_like(w)
+    for first in range(0, columns, group or columns):
+        block = w[:, first : first + (group or columns)].astype(np.float64)
+        scale = (np.abs(block).max(1, keepdims=True) / most).astype(np.float32)
+        level = np.sign(block) * np.floor(np.abs(block / scale) + 0.5)
+        out[:, first : first + block.shape[1]] = level.astype(np.float32) * scale
+    return out
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("group", [0, 16, 24])
+def test_weights_are_rounded(bits, group):
+    w = np.random.default_rng(1).standard_normal((96, 256)).astype(np.float32)
+    model = model_of(w)
+    small = hg.quantize(model, bits=bits, group=group)
+    wanted = rounded(w, bits, group)
+    np.testing.assert_array_equal(small(np.eye(256, dtype=np.float32)), wanted.T)
+    error = np.linalg.norm((wanted - w).astype(np.float64)) / np.linalg.norm(w.astype(np.float64))
+    assert small.info["quantized"] == {"head.weight": pytest.approx(error, rel=1e-6)}
+    assert len(small.serialize()) < len(model.serialize()) * (0.35 if bits == 8 else 0.25)
+    assert pickle.loads(pickle.dumps(small)).info == small.info
+    assert small.parameters() == {} and "head.weight" in small.buffers()
+    assert model.info["quantized"] == {} and list(model.parameters()) == ["head.weight"]
+
+
+def test_what_is_kept_and_refused():
+    model = model_of(np.ones((24, 64), np.float32))
+    for kept in (hg.quantize(model, keep="head"), hg.quantize(model, keep=["head.weight"]), hg.quantize(model, least=1537)):
+        assert kept.info["quantized"] == {} and kept.serialize() == model.serialize()
+    with pytest.raises(ValueError, match="`keep` names 'tail'"):
+        hg.quantize(model, keep=["tail"])
+    with pytest.raises(ValueError, match="`bits` is 3, but weights have 8 or 4"):
+        hg.quantize(model, bits=3)
+    with pytest.raises(ValueError, match="element 65 of 'head.weight' is nan"):
+        w = np.ones((24, 64), np.float32)
+        w[1, 1] = np.nan
+        hg.quantize(model_of(w))
