@@ -454,7 +454,7 @@ TEST_F(Programs, QuantizeWritesASmallerModel) {
   const Ran ran = run("hg-quantize wide.hgm -o small.hgm --least 0 --bits 4");
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(ran.err, "");
-  EXPECT_NE(ran.out.find("net.first.weight      128 B ->       48 B  error "), std::string::npos)
+  EXPECT_NE(ran.out.find("net.first.weight       128 B ->       48 B  error "), std::string::npos)
       << ran.out;
   EXPECT_NE(ran.out.find("1 weight: 128 B -> 48 B\n"), std::string::npos) << ran.out;
   EXPECT_EQ(run("hg-run small.hgm --input four.npy -o out").exit, 0);
@@ -497,7 +497,7 @@ TEST_F(Programs, QuantizeRefusals) {
 }
 
 TEST_F(Programs, HelpAndVersion) {
-  for (const char* tool : {"hg-run", "hg-info", "hg-bench"}) {
+  for (const char* tool : {"hg-run", "hg-info", "hg-bench", "hg-quantize"}) {
     const Ran help = run(std::string(tool) + " --help");
     EXPECT_EQ(help.exit, 0);
     EXPECT_NE(help.out.find("Examples:"), std::string::npos);
