@@ -554,6 +554,26 @@ TEST(Quantize, AFileInFourBitsIsAnEighth) {
   EXPECT_NEAR(bytes(must(quantize(model, {.bits = 4, .group = 32})).model) / whole, 0.156, 0.005);
 }
 
+// By a session that may take the memory for it, however large they are.
+TEST(Quantize, WeightsAreWidenedOnce) {
+  const Model model = one_linear(ramp(f32, {1024, 1024}));
+  for (const QuantizeOptions& options :
+       {QuantizeOptions{}, QuantizeOptions{.bits = 4}, QuantizeOptions{.bits = 4, .group = 32}}) {
+    const Quantized quantized = must(quantize(model, options));
+    const auto nodes = [&](bool low_memory) {
+      SessionOptions how = {.threads = 1};
+      how.low_memory = low_memory;
+      std::string ops;
+      const Session session = must(Session::create(quantized.model, how));
+      for (const Node& node : session.compiled_graph().nodes())
+        if (node.op->def.view == nullptr) ops += str_cat(node.op->name(), " ");
+      return ops;
+    };
+    EXPECT_EQ(nodes(false), "linear ");
+    EXPECT_NE(nodes(true), "linear ");
+  }
+}
+
 // What is quantised is quantised; the errors of both times stand in the file.
 TEST(Quantize, Twice) {
   const Model model = tied_model();
