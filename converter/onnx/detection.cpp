@@ -40,7 +40,7 @@ void non_max_suppression(Node& n) {
   if (n.has(3)) overlap = reshape(cast(n.in(3), boxes.dtype()), {});
   const Dim count = boxes.dim(1);
   const auto column = [&](int64_t c) { return slice(boxes, 2, c, c + 1); };
-  if (n.integer("center_point_box", 0) != 0) {
+  if (n.flag("center_point_box")) {
     const Value half_w = column(2) * 0.5, half_h = column(3) * 0.5;
     boxes =
         concat({column(0) - half_w, column(1) - half_h, column(0) + half_w, column(1) + half_h}, 2);

@@ -164,6 +164,13 @@ int64_t Node::integer(std::string_view attribute, std::optional<int64_t> fallbac
   return std::get<Dim>(item->value).constant();
 }
 
+bool Node::flag(std::string_view attribute, bool fallback) const {
+  const int64_t value = integer(attribute, fallback ? 1 : 0);
+  if (value != 0 && value != 1)
+    refuse(str_cat("attribute '", attribute, "' is ", value, ", neither 0 nor 1"));
+  return value == 1;
+}
+
 double Node::real(std::string_view attribute, std::optional<double> fallback) const {
   const Item* item = find(attribute);
   if (item == nullptr && fallback) return *fallback;

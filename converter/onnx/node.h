@@ -66,9 +66,7 @@ class Node {
   // Attributes.
   bool has(std::string_view attribute) const;
   int64_t integer(std::string_view attribute, std::optional<int64_t> fallback = {}) const;
-  bool flag(std::string_view attribute, bool fallback = false) const {
-    return integer(attribute, fallback ? 1 : 0) != 0;
-  }
+  bool flag(std::string_view attribute, bool fallback = false) const;  // 0 or 1
   double real(std::string_view attribute, std::optional<double> fallback = {}) const;
   std::string string(std::string_view attribute, std::optional<std::string> fallback = {}) const;
   std::vector<int64_t> integers(std::string_view attribute) const;  // empty when missing

@@ -315,7 +315,7 @@ std::vector<std::vector<Activation>> activations_of(Node& n, Cell cell, int dire
 
 void recurrent(Node& n, Cell cell, bool quantized = false) {
   Value x = n.in(0);
-  const bool batch_first = n.integer("layout", 0) != 0;
+  const bool batch_first = n.flag("layout");
   if (batch_first) x = permute(x, {1, 0, 2});
   const std::string direction = n.string("direction", "forward");
   const int directions = direction == "bidirectional" ? 2 : 1;

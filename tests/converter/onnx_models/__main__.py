@@ -321,6 +321,7 @@ REFUSED = [  # cases, and words of the sentence that refuses them
     (Case("Pad", [np.float32(1)], [np.array([0, 2]), None, np.array([-1])]), "axes of a number"),
     (Case("CumSum", [np.float32(1)], [np.int32(-1)], exclusive=1), "no axis"),
     (Case("Range", [], [np.ones(0, np.int64)] * 3), "not one number"),
+    (Case("ArgMin", [X], keepdims=2), "neither 0 nor 1"),
     (Case("GatherND", [X], [np.zeros((1, 1), np.int64)], batch_dims=-1), "'batch_dims' is -1"),
     *((Case("Resize", [X[None, None]], [None, np.array([1, 1, *[by] * X.ndim], np.float32)], mode=mode), "scale")
       for by in (1e30, 1e-30, 0, -1, np.inf, np.nan) for mode in ("nearest", "linear")),
