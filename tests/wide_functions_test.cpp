@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "lib/platform/instruction_set.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 
@@ -185,6 +186,43 @@ TEST(WideFunctions, DivisionsAreExact) {
           << want;
     }
   }
+}
+
+// With each instruction set, to three units in the last place: of the power, the sum and the
+// factor.
+TEST(WideFunctions, SoftmaxOfDoubles) {
+  const Isa best = chosen_isa();
+  for (const Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
+    if (isa > best) continue;
+    limit_isa(isa);
+    for (const double step : {1e-9, 0.37, 1.7, 9.1}) {
+      std::vector<double> x;
+      for (int i = 0; i < 77; ++i) x.push_back(3 - step * (i * 31 % 77));  // its largest is 3
+      x.insert(x.end(), {-INFINITY, -1e300, 3 - 709.0});
+      Graph g;
+      const Value in = g.input("x", f64, {static_cast<int64_t>(x.size())});
+      g.output("y", softmax(in));
+      g.output("log", log_softmax(in));
+      Session session =
+          must(Session::create(must(Model::from_graph(std::move(g))), {.threads = 1}));
+      ASSERT_TRUE(session.set_input("x", view(x, {static_cast<int64_t>(x.size())})).ok());
+      ASSERT_TRUE(session.run().ok());
+      const Tensor y = must(session.output("y")), log = must(session.output("log"));
+      double sum = 0;
+      for (const double each : x) sum += std::exp(each - 3);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double want = std::exp(x[i] - 3) / sum;
+        ASSERT_NEAR(y.as<double>()[i], want, want < 1e-300 ? 1e-300 : want * 7e-16) << x[i];
+        const double low = x[i] - 3 - std::log(sum);
+        if (std::isinf(low))
+          ASSERT_EQ(log.as<double>()[i], low);
+        else
+          ASSERT_NEAR(log.as<double>()[i], low, std::abs(low) * 3e-16 + 1e-15) << x[i];
+      }
+      ASSERT_EQ(y.as<double>()[77], 0);
+    }
+  }
+  limit_isa(Isa::avx512);
 }
 
 // Ends of lines, and results in the memory of what they are made of.

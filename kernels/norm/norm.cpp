@@ -74,6 +74,11 @@ void softmax_line(const T* x, T* y, int64_t count, int64_t stride) {
     sum = lane_sum<W>(count, [&](int64_t i) { return std::exp(load(x + i * stride) - m); });
     const W log_sum = std::log(sum);  // not added to m, beside which it has few digits left
     for (int64_t i = 0; i < count; ++i) store(y + i * stride, load(x + i * stride) - m - log_sum);
+  } else if constexpr (std::is_same_v<T, W>) {
+    sum =
+        lane_sum<W>(count, [&](int64_t i) { return y[i * stride] = std::exp(x[i * stride] - m); });
+    const W scale = W(1) / sum;
+    for (int64_t i = 0; i < count; ++i) y[i * stride] *= scale;
   } else {
     sum = lane_sum<W>(count, [&](int64_t i) { return std::exp(load(x + i * stride) - m); });
     const W scale = W(1) / sum;
@@ -142,6 +147,9 @@ void softmax_run(const RunContext& c) noexcept {
         const int64_t at = i / l.inner * l.count * l.inner + i % l.inner;
         if constexpr (std::is_same_v<T, float>)
           (kLog ? l.table->log_softmax : l.table->softmax)(x + at, y + at, l.count);
+        else if (std::is_same_v<T, double> && l.inner == 1)
+          (kLog ? l.table->log_softmax_double : l.table->softmax_double)(
+              c.in(0).as<double>() + at, c.out(0).as<double>() + at, l.count);
         else
           softmax_line<T, kLog>(x + at, y + at, l.count, l.inner);
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows and columns of softmax in f32, for each instruction set.
+// Rows of softmax in f32 and f64, and columns in f32, for each instruction set.
 #include "kernels/norm/softmax_simd.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/norm/sums-inl.h"
+#include "kernels/simd/doubles-inl.h"
 #include "kernels/simd/vector_math-inl.h"
 // clang-format on
 
@@ -70,6 +71,56 @@ void log_softmax(const float* x, float* y, int64_t count) {
   int64_t i = 0;
   for (; i + n <= count; i += n)
     hn::StoreU(hn::Sub(hn::Sub(hn::LoadU(d, x + i), shift), low), d, y + i);
+  for (; i < count; ++i) y[i] = x[i] - top - log_sum;
+}
+
+double largest(const double* x, int64_t count) {
+  double top = -HUGE_VAL;
+  int64_t i = 0;
+  if (count >= kDoubles) {
+    Doubles a = load_doubles(x);
+    for (i = kDoubles; i + kDoubles <= count; i += kDoubles) a = max_of(a, load_doubles(x + i));
+    top = max_of_lanes(a);
+  }
+  for (; i < count; ++i) top = x[i] > top ? x[i] : top;
+  return top;
+}
+
+void softmax_double(const double* x, double* y, int64_t count) {
+  const double top = largest(x, count);
+  const Doubles shift = set_doubles(top);
+  Doubles total = no_doubles();
+  int64_t i = 0;
+  for (; i + kDoubles <= count; i += kDoubles) {
+    const Doubles p = exp_of_falling(sub(load_doubles(x + i), shift));
+    store_doubles(p, y + i);
+    total = add(total, p);
+  }
+  double sum = sum_of_lanes(total);
+  for (; i < count; ++i) {
+    y[i] = std::exp(x[i] - top);
+    sum += y[i];
+  }
+  const double scale = 1 / sum;
+  const Doubles factor = set_doubles(scale);
+  for (i = 0; i + kDoubles <= count; i += kDoubles)
+    store_doubles(mul(load_doubles(y + i), factor), y + i);
+  for (; i < count; ++i) y[i] *= scale;
+}
+
+void log_softmax_double(const double* x, double* y, int64_t count) {
+  const double top = largest(x, count);
+  const Doubles shift = set_doubles(top);
+  Doubles total = no_doubles();
+  int64_t i = 0;
+  for (; i + kDoubles <= count; i += kDoubles)
+    total = add(total, exp_of_falling(sub(load_doubles(x + i), shift)));
+  double sum = sum_of_lanes(total);
+  for (; i < count; ++i) sum += std::exp(x[i] - top);
+  const double log_sum = std::log(sum);  // not added to top, beside which it has few digits left
+  const Doubles low = set_doubles(log_sum);
+  for (i = 0; i + kDoubles <= count; i += kDoubles)
+    store_doubles(sub(sub(load_doubles(x + i), shift), low), y + i);
   for (; i < count; ++i) y[i] = x[i] - top - log_sum;
 }
 
@@ -132,7 +183,8 @@ void softmax_columns(bool log, const float* x, float* y, int64_t count, int64_t 
 
 }  // namespace
 
-constexpr SoftmaxTable kTable = {softmax, log_softmax, softmax_columns};
+constexpr SoftmaxTable kTable = {softmax, log_softmax, softmax_double, log_softmax_double,
+                                 softmax_columns};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

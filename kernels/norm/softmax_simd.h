@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of softmax in f32, over contiguous elements. x and y may be the same memory.
+// The inner loops of softmax in f32 and f64, over contiguous elements. x and y may be the same
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,8 @@ namespace hg::kernels {
 struct SoftmaxTable {
   void (*softmax)(const float* x, float* y, int64_t count);
   void (*log_softmax)(const float* x, float* y, int64_t count);
+  void (*softmax_double)(const double* x, double* y, int64_t count);
+  void (*log_softmax_double)(const double* x, double* y, int64_t count);
   // Softmax, or its log, of columns that lie side by side, whose elements are `stride` apart;
   // count > 0.
   void (*softmax_columns)(bool log, const float* x, float* y, int64_t count, int64_t stride,
