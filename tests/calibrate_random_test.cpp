@@ -48,12 +48,13 @@ struct Step {
   std::function<Numbers(const Inputs&, const Layers*)> compute;
   bool is_bare_layer = false;
   std::string layer = {};  // its name
+  std::string name = {};   // of the value
 };
 
-// x rounded to the levels that hold [low, high].
-Numbers rounded(const Numbers& x, const CalibratedLayer& layer, double& scale) {
-  scale = (double{layer.high} - layer.low) / 255;
-  const double zero = std::nearbyint(-layer.low / scale);
+// x rounded to 256 levels from low to high.
+Numbers rounded(const Numbers& x, double low, double high, double& scale) {
+  scale = (high - low) / 255;
+  const double zero = std::nearbyint(-low / scale);
   Numbers y(x.shape);
   for (size_t i = 0; i < x.at.size(); ++i) {
     const double place = x.at[i] / scale;
@@ -85,7 +86,7 @@ struct Affine {
     const bool is_integer =
         layers != nullptr && layers->contains(name) && layers->at(name).stays.empty();
     if (is_integer) {
-      levels = rounded(x, layers->at(name), x_scale);
+      levels = rounded(x, layers->at(name).low, layers->at(name).high, x_scale);
       from = &levels;
     }
     std::vector<double> numbers(weight.size()), added(offset), unsure(offset.size());
@@ -184,6 +185,7 @@ class Net : test::Chance {
   int rank(size_t i) const { return steps_[i].value.rank(); }
   size_t add(Step step) {
     EXPECT_TRUE(graph_.status().ok()) << std::string(graph_.status().message());
+    step.name = step.value.name();
     steps_.push_back(std::move(step));
     return steps_.size() - 1;
   }
@@ -618,6 +620,12 @@ class Net : test::Chance {
       Inputs inputs;
       for (const size_t in : steps_[i].inputs) inputs.push_back(&all[in]);
       all.push_back(steps_[i].compute(inputs, layers));
+      if (layers == nullptr) continue;
+      for (const auto& [name, layer] : *layers) {
+        double scale;
+        if (layer.rounded == steps_[i].name)
+          all.back() = rounded(all.back(), layer.rounded_low, layer.rounded_high, scale);
+      }
     }
     return all;
   }

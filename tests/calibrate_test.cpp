@@ -106,9 +106,10 @@ TEST(Calibrate, LayersKeepTheirNamesAndWhatTheyReadAloneStaysInBytes) {
     EXPECT_EQ(made.model.info().quantized[i].error, made.weights[i].error);
   }
   ASSERT_EQ(made.layers.size(), 3u);
-  EXPECT_FALSE(made.layers[0].gives_bytes);  // the sum reads it, too
-  EXPECT_TRUE(made.layers[1].gives_bytes);
-  EXPECT_FALSE(made.layers[2].gives_bytes);
+  EXPECT_EQ(made.layers[0].rounded, "relu_1");  // the sum reads what that stands for
+  EXPECT_EQ(made.layers[0].rounded_high, made.layers[1].high);
+  EXPECT_EQ(made.layers[1].rounded, "relu_2");
+  EXPECT_EQ(made.layers[2].rounded, "");
   EXPECT_EQ(made.layers[2].low, 0);  // after relu
   EXPECT_LT(far(run(model, samples[0]), run(made.model, samples[0])), 0.02);
   // The model stays as it was; the result is a file as others are.

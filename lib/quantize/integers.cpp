@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value is u8 where it is made if all that read it take u8: integer layers, and what moves
-// elements without looking at them. Else it is rounded to u8 before the first layer that reads it,
-// and all others read the float.
+// What an integer layer makes is u8 where another one takes it, perhaps behind what moves elements
+// without looking at them; it is widened for all others that read it. What other ops make is a
+// float, and is rounded to u8 before the first layer that reads it.
 #include "lib/quantize/integers.h"
 
 #include <algorithm>
@@ -175,16 +175,26 @@ std::vector<ValueId> Integers::wanted() const {
 
 // -- What becomes of it -------------------------------------------------------------------------
 
-// Whether all that read the value take it in 8 bits.
-bool Integers::takes_bytes(ValueId id) const {
-  if (is_outside_[at(id)] || readers_[at(id)].empty()) return false;
-  return std::all_of(readers_[at(id)].begin(), readers_[at(id)].end(), [&](const Reader& reader) {
-    const Node& node = nodes_[reader.node];
-    const auto layer = layer_of_.find(node.outputs[0]);
-    if (layer != layer_of_.end()) return reader.input == 0 && layers_[layer->second].stays.empty();
-    return in_bytes_[at(node.outputs[0])] && moves_elements(node) &&
-           reader.input < moved_inputs(node);
-  });
+// Whether the reader takes the value in 8 bits.
+bool Integers::takes_bytes(const Reader& reader) const {
+  const Node& node = nodes_[reader.node];
+  const auto layer = layer_of_.find(node.outputs[0]);
+  if (layer != layer_of_.end()) return reader.input == 0 && layers_[layer->second].stays.empty();
+  return in_bytes_[at(node.outputs[0])] && moves_elements(node) &&
+         reader.input < moved_inputs(node);
+}
+
+// Whether something takes the value in 8 bits, and all else can do with what that stands for.
+bool Integers::goes_in_bytes(ValueId id) const {
+  constexpr uint32_t kOnlyThemselves = kRandom | kDataDependent | kControl | kAssertion;
+  bool any = false;
+  for (const Reader& reader : readers_[at(id)]) {
+    if (takes_bytes(reader))
+      any = true;
+    else if (nodes_[reader.node].op->def.traits & kOnlyThemselves)
+      return false;
+  }
+  return any && !is_outside_[at(id)];
 }
 
 bool Integers::is_carried(const Node& node) const {
@@ -213,14 +223,17 @@ void Integers::spread() {
       if (!in_bytes_[i]) continue;
       const auto id = static_cast<ValueId>(i);
       const Node& node = *producer(id);
-      in_bytes_[i] = takes_bytes(id) && (!moves_elements(node) || is_carried(node));
+      in_bytes_[i] = goes_in_bytes(id) && (!moves_elements(node) || is_carried(node));
       changed |= !in_bytes_[i];
     }
   }
   for (IntegerLayer& layer : layers_) {
     layer.in_bytes = kNoValue;
     for (const ValueId id : {layer.y, layer.clamped})
-      if (layer.stays.empty() && id != kNoValue && in_bytes_[at(id)]) layer.in_bytes = id;
+      if (layer.stays.empty() && id != kNoValue && in_bytes_[at(id)]) {
+        layer.in_bytes = id;
+        layer.in_bytes_name = graph_.value_info(id).name;
+      }
   }
 }
 
@@ -340,7 +353,11 @@ std::vector<CalibratedLayer> Integers::report() {
     if (layer.stays.empty()) {
       one.low = levels_of_value(layer.x).least();
       one.high = levels_of_value(layer.x).most();
-      one.gives_bytes = layer.in_bytes != kNoValue;
+    }
+    if (layer.in_bytes != kNoValue) {
+      one.rounded = layer.in_bytes_name;
+      one.rounded_low = levels_of_value(layer.in_bytes).least();
+      one.rounded_high = levels_of_value(layer.in_bytes).most();
     }
     all.push_back(std::move(one));
   }
@@ -353,7 +370,7 @@ Result<std::optional<std::vector<Value>>> Integers::visit(const Node& node) {
   const auto now = [&](size_t i) { return graph_.value(node.inputs[i]); };
   if (const auto found = layer_of_.find(id); found != layer_of_.end()) {
     IntegerLayer& layer = layers_[found->second];
-    if (!layer.stays.empty()) return std::optional<Values>();
+    if (!layer.stays.empty()) return widened(node);
     HG_TRY_ASSIGN(const Value y, integer_layer(layer, now(0)));
     return std::optional(Values{y});
   }
@@ -365,7 +382,30 @@ Result<std::optional<std::vector<Value>>> Integers::visit(const Node& node) {
     if (layer.in_bytes == id) return std::optional(Values{now(0)});
   }
   if (in_bytes_[at(id)]) return std::optional(Values{carried(node)});
-  return std::optional<Values>();
+  return widened(node);
+}
+
+// A node that reads floats, of what is in 8 bits now.
+std::optional<std::vector<Value>> Integers::widened(const Node& now) {
+  const Node& node = *producer(now.outputs[0]);
+  std::vector<Value> inputs;
+  bool changed = false;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId id = node.inputs[i];
+    inputs.push_back(now.inputs[i] == kNoValue ? Value() : graph_.value(now.inputs[i]));
+    if (id == kNoValue || !in_bytes_[at(id)]) continue;
+    changed = true;
+    Value& known = floats_[id];
+    if (!known) {
+      const Levels levels = levels_of_value(id);
+      known = cast(inputs.back(), f32);
+      if (levels.zero != 0) known = known - static_cast<double>(levels.zero);
+      known = known * double{levels.scale};
+    }
+    inputs.back() = known;
+  }
+  if (!changed) return std::nullopt;
+  return graph_.calls(node.op->name(), inputs, named_attrs(node));
 }
 
 Value Integers::zero(int level) {

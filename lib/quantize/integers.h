@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products and convolutions of floats become those of 8-bit integers, where the ranges of their
-// inputs are known, and what only they read stays in 8 bits between them.
+// inputs are known, and what they give to each other stays in 8 bits.
 #pragma once
 
 #include <functional>
@@ -31,6 +31,7 @@ struct IntegerLayer {
   double low = 0, high = 0;     // of that clamp
   std::string stays;            // why it is computed in floats; empty where it is not
   ValueId in_bytes = kNoValue;  // y or `clamped`, where that is u8
+  std::string in_bytes_name = {};
   IntegerSum sum = {};
   ValueId made_weight = kNoValue;  // the state of its levels
 };
@@ -66,7 +67,8 @@ class Integers {
 
   // -- What becomes of it --
   void spread();
-  bool takes_bytes(ValueId id) const;
+  bool takes_bytes(const Reader& reader) const;
+  bool goes_in_bytes(ValueId id) const;
   bool is_carried(const Node& node) const;
   void join_groups();
   void find_levels(const std::unordered_map<ValueId, Range>& ranges);
@@ -80,6 +82,7 @@ class Integers {
   Result<Value> integer_layer(IntegerLayer& layer, const Value& x);
   Value weight_of(IntegerLayer& layer);
   Value as_bytes(ValueId id, const Value& now);
+  std::optional<std::vector<Value>> widened(const Node& now);
   Value carried(const Node& now);
   Value zero(int level);
 
@@ -96,6 +99,7 @@ class Integers {
   DisjointSets groups_;                           // of values that share levels
   std::unordered_map<size_t, Levels> levels_;     // by the root of a group
   std::unordered_map<ValueId, Value> bytes_;      // what values were rounded to
+  std::unordered_map<ValueId, Value> floats_;     // and what is u8 was widened to
   std::map<int, Value> zeros_;
 };
 

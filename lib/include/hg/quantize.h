@@ -45,13 +45,16 @@ struct QuantizedWeight {
   double error = 0;
 };
 
-// A product or convolution with constant weights of floats, as calibration leaves it.
+// A product or convolution with constant weights of f32, as calibration leaves it.
 struct CalibratedLayer {
-  std::string name;          // of its node's result
-  std::string module_path;   // may be empty
-  float low = 0, high = 0;   // what its input is cut off at
-  bool gives_bytes = false;  // its result has 8 bits as well
-  std::string stays;         // why its input stays in floats; empty where it does not
+  std::string name;         // of its node's result
+  std::string module_path;  // may be empty
+  float low = 0, high = 0;  // what its input is cut off at
+  // The value that comes of it in 8 bits, and what that is cut off at: its result, that of
+  // batch_norm, or that of a clamp. Empty where its result is a float.
+  std::string rounded;
+  float rounded_low = 0, rounded_high = 0;
+  std::string stays;  // why its input stays in floats; empty where it does not
 };
 
 struct Quantized {
@@ -83,7 +86,8 @@ Result<QuantizedLibrary> quantize(const Library& library, const QuantizeOptions&
 // The same, and products and convolutions with constant weights of f32 take their inputs in 8 bits
 // as well, as matmul_integer and conv_integer: also those of fewer weights than `least`. Their
 // weights keep no scales of their own, but have those of the results; a batch_norm behind them is a
-// part of them. What only such layers read, perhaps behind a pool or moved, is never a float.
+// part of them. What such a layer gives to another one, perhaps behind a pool or moved, is never a
+// float: all else that reads it gets what the 8 bits stand for.
 // Ranges are those that the values have in runs of the model with the samples: samples[i] are the
 // inputs of one run, in order, which are read alone. What lies beyond a range is cut off, so that
 // samples must be like what the model will see. `session` says how they run, on the CPU. A layer
