@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 #include "hg/hg.h"
@@ -134,6 +135,40 @@ TEST(WideFunctions, AreThoseOfTheCLibrary) {
       if (is_close(y[i], exact)) continue;
       ADD_FAILURE() << "of " << x[i] << ": " << y[i] << " for " << exact;
       ++shown;
+    }
+  }
+}
+
+// e^x K_0 and e^x K_1 of sizes that series, integral and asymptotic series compute, by SciPy 1.17.
+TEST(WideFunctions, BesselKOfAllSizes) {
+  constexpr double kCases[][3] = {
+      {1e-300, 690.8914594138721, 9.999999999999999e+299},
+      {1e-100, 230.374440815063, 1e+100},
+      {1e-08, 18.536612444976903, 100000000.99999991},
+      {0.3, 1.8526273007720155, 4.12515776224447},
+      {1.0, 1.1444630798068947, 1.636153486263258},
+      {1.5, 0.9582100532948961, 1.2431658735525528},
+      {29.5, 0.22979408372535615, 0.2336569552598947},
+      {30.5, 0.22602597602311958, 0.2297018962111706},
+      {1500.0, 0.03235773618383394, 0.032368520299440394},
+      {1000000.0, 0.0012533139806513213, 0.0012533146073081549},
+      {1e+300, 1.2533141373155004e-150, 1.2533141373155002e-150},
+  };
+  for (const auto& [x, k0e, k1e] : kCases) {
+    const double unscaled = std::exp(-x);
+    const std::pair<const char*, double> functions[] = {{"bessel_k0e", k0e},
+                                                        {"bessel_k1e", k1e},
+                                                        {"bessel_k0", k0e * unscaled},
+                                                        {"bessel_k1", k1e * unscaled}};
+    for (const auto& [op, exact] : functions) {
+      Graph g;
+      g.output("y", g.call(op, {g.input("x", f64, {1})}));
+      Session session = must(Session::create(must(Model::from_graph(std::move(g)))));
+      const std::vector<double> given = {x};
+      ASSERT_TRUE(session.set_input("x", view(given, {1})).ok());
+      ASSERT_TRUE(session.run().ok());
+      EXPECT_NEAR(must(session.output("y")).as<double>()[0], exact, 1e-13 * exact)
+          << op << " of " << x;
     }
   }
 }

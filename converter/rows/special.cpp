@@ -121,9 +121,12 @@ void xlog1py(Call& call) {
   const Value safe = hg::where(flat, zero, v[1]);
   call.returns(hg::where(flat, zero, v[0] * log1p(safe)));
 }
-// sin(x) / x, 1 at 0
+// sin(x) / x, 1 at 0 and 0 at infinity
 void spherical_bessel_j0(Call& call) {
-  call.returns(sinc(float_self(call) * (1 / std::numbers::pi)));
+  const Value x = float_self(call);
+  const Value is_zero = eq(x, number_like(x, 0)), one = number_like(x, 1);
+  const Value some = hg::where(is_zero, one, x), y = hg::sin(some) / some;
+  call.returns(hg::where(hg::isinf(x), number_like(x, 0), hg::where(is_zero, one, y)));
 }
 
 // special_chebyshev_polynomial_t is "chebyshev_t" here.

@@ -122,13 +122,39 @@ double scaled_i(int order, double x) {
   return std::isinf(x) ? 0 : sum / std::sqrt(2 * std::numbers::pi * x);
 }
 
-// e^x K_order(x) for x > 0: the integral of e^(-x (cosh t - 1)) cosh(order t) over t > 0 by the
-// trapezoidal rule, which converges as fast as it is refined.
+// K_order(x) for 0 < x <= 1: the power series (Abramowitz and Stegun 9.6.11).
+double small_k(int order, double x) {
+  const double q = x * x / 4;
+  double psi = -std::numbers::egamma;  // of k + 1
+  double term = order == 0 ? 1 : x / 2, i_sum = 0, psi_sum = 0;
+  for (int k = 0; k < 20; ++k) {
+    i_sum += term;
+    psi_sum += term * (order == 0 ? psi : psi + 0.5 / (k + 1));
+    psi += 1.0 / (k + 1);
+    term *= q / ((k + 1) * static_cast<double>(k + 1 + order));
+  }
+  const double log_half = std::log(x) - std::numbers::ln2;
+  return order == 0 ? psi_sum - log_half * i_sum : 1 / x + log_half * i_sum - psi_sum;
+}
+
+// e^x K_order(x) for x > 0: the series up to 1, from 30 on Abramowitz and Stegun 9.7.2, and between
+// them the integral of e^(-x (cosh t - 1)) cosh(order t) over t > 0 by the trapezoidal rule.
 double scaled_k(int order, double x) {
   if (x < 0 || x != x) return kNaN;
   if (x == 0) return std::numeric_limits<double>::infinity();
+  if (x <= 1) return small_k(order, x) * std::exp(x);
+  double sum = 1;
+  if (x >= 30) {
+    const double mu = 4.0 * order * order;
+    double term = 1;
+    for (int k = 1; k < 30 && std::abs(term) > 1e-17; ++k) {
+      term *= (mu - (2 * k - 1) * (2 * k - 1)) / (k * 8 * x);
+      sum += term;
+    }
+    return std::isinf(x) ? 0 : sum * std::sqrt(std::numbers::pi / 2 / x);
+  }
   constexpr double kStep = 1.0 / 32;
-  double sum = 0.5;
+  sum = 0.5;
   for (int i = 1; i < 4096; ++i) {
     const double t = i * kStep;
     const double term =

@@ -53,6 +53,16 @@ def test_integers_beyond_those_of_f64_are_compared_as_integers():
     assert _compare(torch, "y", want, torch.tensor([2**53, 2**53]))["largest_error"] == 1
 
 
+class Spherical(torch.nn.Module):
+    def forward(self, x):
+        return torch.special.spherical_bessel_j0(x)
+
+
+def test_spherical_bessel_j0_of_numbers_of_all_sizes():
+    x = torch.tensor([0.0, -0.0, 1e-30, 0.3, -25.064407, 310.27228, 1e6, -1e6, torch.inf, -torch.inf, torch.nan])
+    torch.testing.assert_close(hg.convert(Spherical(), x)(x), Spherical()(x), rtol=2e-6, atol=0, equal_nan=True)
+
+
 class Nested(torch.nn.Module):
     def forward(self, x, pair):
         return {"sum": x + pair[0], "rest": [pair[1] * 2, (x, None)]}
