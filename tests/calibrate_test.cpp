@@ -119,6 +119,24 @@ TEST(Calibrate, LayersKeepTheirNamesAndWhatTheyReadAloneStaysInBytes) {
   EXPECT_EQ(must(must(quantize(model, samples, kLayersOnly)).model.serialize()), bytes);
 }
 
+TEST(Calibrate, NormsWhoseStatisticsAreReadStay) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 4});
+  const Value mean = g.buffer("mean", data_of(waves(4), {4})),
+              var = g.buffer("var", data_of({1, 2, 0.5f, 1}, {4}));
+  const BatchNorm norm =
+      batch_norm(linear(x, weight(g, "w", {4, 4})), {}, {}, mean, var, false, 0.1);
+  g.output("y", norm.y);
+  g.output("mean", norm.new_mean);
+  const Model model = model_of(std::move(g));
+  const std::vector<float> numbers = waves(8);
+  const Samples samples = {{view(numbers, {2, 4})}};
+  const Quantized made = must(quantize(model, samples, kLayersOnly));
+  EXPECT_EQ(count_of(made.model, "batch_norm"), 1);
+  EXPECT_EQ(count_of(made.model, "matmul_integer"), 1);
+  EXPECT_LT(far(run(model, samples[0]), run(made.model, samples[0])), 0.02);
+}
+
 TEST(Calibrate, WhatIsKeptStays) {
   const Model model = model_of(block());
   const std::vector<float> x = waves(3 * 64);

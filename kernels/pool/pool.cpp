@@ -110,17 +110,25 @@ void indexed_max_run(const RunContext& c) noexcept {
   });
 }
 
+template <class T>
+void fold_maxima(const RunContext& c, const PoolState& s) {
+  for_planes(c, s, [&](int64_t plane) {
+    fold_plane(s, c.in(0).as<T>() + plane * s.in_count(), c.out(0).as<T>() + plane * s.out_count(),
+               lowest<T>(), [](T best, T v) { return beats(v, best) ? v : best; });
+  });
+}
+
 void max_pool_run(const RunContext& c) noexcept {
   const PoolState& s = c.state<PoolState>();
+  if constexpr (holds(DType::u8))
+    if (c.out(0).dtype == u8) return fold_maxima<uint8_t>(c, s);
+  if constexpr (holds(DType::i8))
+    if (c.out(0).dtype == i8) return fold_maxima<int8_t>(c, s);
   if (c.out(0).dtype != f32) return indexed_max_run(c);
   if (is_pair_pool(s)) return pool_pairs(c, s, pool_table().max_pairs);
   if (is_row_pool(s))
     return pool_rows(c, s, pool_table().max_rows, [](const Window&, const Window&, WindowRow&) {});
-  for_planes(c, s, [&](int64_t plane) {
-    fold_plane(s, c.in(0).as<float>() + plane * s.in_count(),
-               c.out(0).as<float>() + plane * s.out_count(), lowest<float>(),
-               [](float best, float v) { return ((v > best) | (v != v)) ? v : best; });
-  });
+  fold_maxima<float>(c, s);
 }
 
 struct GradState {

@@ -119,6 +119,15 @@ std::vector<Sample> pool() {
                    .inputs = {{.dtype = i32, .shape = {1, 2, 9}, .low = -9, .high = 9}},
                    .attrs = {{"kernel_size", Dims{2}}},
                    .gradient = false});
+    for (const DType bytes : {u8, i8})
+      all.push_back(
+          {.op = op,
+           .inputs = {{.dtype = bytes,
+                       .shape = {2, 3, 7, 23},
+                       .low = bytes == u8 ? 0.0 : -128.0,
+                       .high = bytes == u8 ? 255.0 : 127.0}},
+           .attrs = {{"kernel_size", Dims{3}}, {"stride", Dims{2, 1}}, {"padding", Dims{1}}},
+           .gradient = false});
   }
   all.push_back({.op = "avg_pool",
                  .inputs = {{.shape = {2, 3, 6, 6}}},
