@@ -119,6 +119,18 @@ TEST(Calibrate, LayersKeepTheirNamesAndWhatTheyReadAloneStaysInBytes) {
   EXPECT_EQ(must(must(quantize(model, samples, kLayersOnly)).model.serialize()), bytes);
 }
 
+// What no layer made stays exact for a sum, though it is joined with what one made.
+TEST(Calibrate, FloatsThatAreJoinedWithBytesStayFloats) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 4});
+  const Value both = concat({linear(x, weight(g, "w", {4, 4})), x}, 1);
+  g.output("y", slice(linear(both, weight(g, "v", {8, 8})) * 0.0 + both, 1, 4, 8));
+  const Model model = model_of(std::move(g));
+  const std::vector<float> numbers = waves(8);
+  const Samples samples = {{view(numbers, {2, 4})}};
+  EXPECT_EQ(run(must(quantize(model, samples, kLayersOnly)).model, samples[0]), numbers);
+}
+
 TEST(Calibrate, NormsWhoseStatisticsAreReadStay) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 4});

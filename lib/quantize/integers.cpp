@@ -197,10 +197,11 @@ bool Integers::goes_in_bytes(ValueId id) const {
   return any && !is_outside_[at(id)];
 }
 
+// Whether all that it moves is u8: no float that others read is rounded on the way.
 bool Integers::is_carried(const Node& node) const {
   for (size_t i = 0; i < moved_inputs(node); ++i)
-    if (in_bytes_[at(node.inputs[i])]) return true;
-  return false;
+    if (!in_bytes_[at(node.inputs[i])]) return false;
+  return true;
 }
 
 // Finds the values that are u8 where they are made: all that could be, but for those where that
