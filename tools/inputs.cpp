@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "hg/dim.h"
+#include "tools/npy_cast.h"
 #include "tools/process.h"
 
 namespace hg::tools {
@@ -221,6 +222,27 @@ Outcome make_inputs(const Graph& graph, const SymbolSizes& dims, InputArrays& ar
     Result<Array> array = random_array(info.type.dtype, *shape, arrays.size());
     if (!array.ok()) return outcome(array.status());
     arrays.push_back(*std::move(array));
+  }
+  return {};
+}
+
+Outcome match_types(const Graph& graph, InputArrays& arrays, std::vector<std::string>* notes) {
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const ValueInfo& info = graph.value_info(graph.inputs()[i]);
+    const DType given = arrays[i].dtype();
+    if (given == info.type.dtype) continue;
+    std::optional<Array> as_taken = cast(arrays[i], info.type.dtype);
+    if (!as_taken)
+      return mismatch("input '", info.name, "' takes ", info.type, ", the file has ", given,
+                      "; save it with numpy's astype",
+                      given == u8 && is_float(info.type.dtype)
+                          ? ", scaled as the model expects its images"
+                          : "");
+    arrays[i] = *std::move(as_taken);
+    std::string note =
+        str_cat("input '", info.name, "': ", given, " is taken as ", info.type.dtype);
+    if (notes != nullptr && std::find(notes->begin(), notes->end(), note) == notes->end())
+      notes->push_back(std::move(note));
   }
   return {};
 }

@@ -25,6 +25,10 @@ Outcome open_inputs(const Graph& graph, std::span<const std::string> arguments, 
 // Random numbers for every input; fails when `dims` leaves a size open.
 Outcome make_inputs(const Graph& graph, const SymbolSizes& dims, InputArrays& arrays);
 
+// What files hold becomes what the inputs take, where no more than digits are lost (npy_cast.h);
+// appends a note to `notes`, where given, of each such input, once.
+Outcome match_types(const Graph& graph, InputArrays& arrays, std::vector<std::string>* notes);
+
 // Lends the arrays to the session; they must outlive its runs.
 Outcome set_inputs(Session& session, const InputArrays& arrays);
 

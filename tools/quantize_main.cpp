@@ -10,6 +10,7 @@
 #include "hg/quantize.h"
 #include "tools/cli.h"
 #include "tools/process.h"
+#include "tools/samples.h"
 
 namespace hg::tools {
 namespace {
@@ -17,11 +18,15 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   hg-quantize resnet18.hgm -o small.hgm
   hg-quantize gpt.hgm -o gpt4.hgm --bits 4 --group 32 --keep lm_head
+  hg-quantize net.hgm -o net8.hgm --input images.npy --batch 8 --percentile 99.99
   hg-quantize net.hgm -o net.hgm --json
 
 Weights of products, convolutions, recurrent layers and embeddings become integers with a scale for
 each output channel, or for each --group of channels of the input. The model computes what it did,
 of the rounded weights: hg-diff and hg-run show the difference, hg-info --html the error of each.
+
+With --input, files of samples such as the model will see, convolutions and products take their inputs in
+8 bits, too, between the least and the largest number that runs with the samples show.
 
 Exit codes: 0 ok, 1 usage, 2 a file that cannot be read or written, 3 unsupported, 4 model and options
 do not fit. Nothing is written unless it is 0.)";
@@ -29,6 +34,8 @@ do not fit. Nothing is written unless it is 0.)";
 struct QuantizeJob {
   std::string model, out;
   QuantizeOptions options;
+  std::vector<std::string> inputs;  // files of samples
+  int64_t batch = 1;                // 0: all
   bool as_json = false;
 };
 
@@ -55,7 +62,45 @@ std::string weights_text(const std::vector<QuantizedWeight>& weights) {
                        bytes_text(bytes), "\n");
 }
 
-std::string weights_json(const std::vector<QuantizedWeight>& weights) {
+std::string layers_text(const std::vector<CalibratedLayer>& layers) {
+  std::string out;
+  int64_t taken = 0;
+  for (const CalibratedLayer& layer : layers) {
+    taken += layer.stays.empty();
+    out +=
+        str_cat("  ", layer.name, layer.module_path.empty() ? "" : " of ", layer.module_path, ": ");
+    if (!layer.stays.empty()) {
+      out += str_cat("floats, ", layer.stays, "\n");
+      continue;
+    }
+    out += str_cat("input ", layer.low, " to ", layer.high);
+    if (!layer.rounded.empty())
+      out += str_cat(", result in 8 bits, ", layer.rounded_low, " to ", layer.rounded_high);
+    out += "\n";
+  }
+  return out + str_cat(taken, " of ", uint64_t{layers.size()},
+                       layers.size() == 1 ? " layer takes 8 bits\n" : " layers take 8 bits\n");
+}
+
+nlohmann::ordered_json layers_json(const std::vector<CalibratedLayer>& layers) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const CalibratedLayer& layer : layers) {
+    nlohmann::ordered_json row = {{"name", layer.name}, {"module", layer.module_path}};
+    if (layer.stays.empty()) {
+      row["input"] = {layer.low, layer.high};
+      if (!layer.rounded.empty()) {
+        row["rounded"] = layer.rounded;
+        row["result"] = {layer.rounded_low, layer.rounded_high};
+      }
+    } else {
+      row["stays"] = layer.stays;
+    }
+    list.push_back(std::move(row));
+  }
+  return list;
+}
+
+nlohmann::ordered_json weights_json(const std::vector<QuantizedWeight>& weights) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const QuantizedWeight& weight : weights)
     list.push_back({{"name", weight.name},
@@ -65,7 +110,20 @@ std::string weights_json(const std::vector<QuantizedWeight>& weights) {
                     {"bytes_before", weight.bytes_before},
                     {"bytes", weight.bytes},
                     {"error", weight.error}});
-  const nlohmann::ordered_json all = {{"weights", list}};
+  return list;
+}
+
+// What was done: weights, and with samples layers.
+struct Done {
+  std::vector<QuantizedWeight> weights;
+  std::vector<CalibratedLayer> layers;
+};
+
+std::string text_of(const QuantizeJob& job, const Done& done) {
+  if (!job.as_json)
+    return (job.inputs.empty() ? "" : layers_text(done.layers)) + weights_text(done.weights);
+  nlohmann::ordered_json all = {{"weights", weights_json(done.weights)}};
+  if (!job.inputs.empty()) all["layers"] = layers_json(done.layers);
   return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -74,20 +132,32 @@ Outcome written(const Status& saved) {
   return {Exit::unreadable, std::string(saved.message())};
 }
 
+Result<Quantized> quantized_model(const QuantizeJob& job, const Model& model,
+                                  const Samples& samples) {
+  if (job.inputs.empty()) return hg::quantize(model, job.options);
+  return hg::quantize(model, samples.runs, job.options);
+}
+
 // What was quantised, once the file is written.
-Outcome quantize(const QuantizeJob& job, std::vector<QuantizedWeight>& weights) {
+Outcome quantize(const QuantizeJob& job, Done& done) {
   const Result<Model> model = Model::load(job.model);
   if (model.ok()) {
-    Result<Quantized> quantized = hg::quantize(*model, job.options);
+    Samples samples;
+    if (!job.inputs.empty())
+      if (Outcome o = open_samples(model->graph(), job.inputs, job.batch, samples); !o.ok())
+        return o;
+    Result<Quantized> quantized = quantized_model(job, *model, samples);
     if (!quantized.ok()) return outcome(quantized.status());
-    weights = std::move(quantized->weights);
+    done = {std::move(quantized->weights), std::move(quantized->layers)};
     return written(quantized->model.save(job.out));
   }
   const Result<Library> library = Library::load(job.model);
   if (!library.ok()) return outcome(model.status());
+  if (!job.inputs.empty())
+    return usage("--input: the file holds functions, whose weights alone can be quantised");
   Result<QuantizedLibrary> quantized = hg::quantize(*library, job.options);
   if (!quantized.ok()) return outcome(quantized.status());
-  weights = std::move(quantized->weights);
+  done.weights = std::move(quantized->weights);
   return written(quantized->library.save(job.out));
 }
 
@@ -96,14 +166,14 @@ Outcome run(QuantizeJob& job) {
   if (is_terminal(stderr))
     job.options.progress = [&](int64_t done, int64_t all) {
       is_open = true;
-      std::fprintf(stderr, "\r%lld of %lld weights\033[K", static_cast<long long>(done),
+      std::fprintf(stderr, "\r%lld of %lld\033[K", static_cast<long long>(done),
                    static_cast<long long>(all));
     };
-  std::vector<QuantizedWeight> weights;
-  Outcome done = quantize(job, weights);
+  Done done;
+  Outcome ended = quantize(job, done);
   if (is_open) std::fputs("\r\033[K", stderr);
-  if (!done.ok()) return done;
-  std::fputs((job.as_json ? weights_json(weights) : weights_text(weights)).c_str(), stdout);
+  if (!ended.ok()) return ended;
+  std::fputs(text_of(job, done).c_str(), stdout);
   return {};
 }
 
@@ -131,6 +201,23 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("--least", job.options.least, "weights of fewer elements stay")
       ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--input,-i", job.inputs,
+                 "[NAME=]FILE.npy, once for each input: samples, which its first dim counts")
+      ->allow_extra_args(false);
+  app.add_option_function<std::string>(
+         "--batch",
+         [&job](const std::string& word) {
+           if (word != "all" && !(CLI::detail::lexical_cast(word, job.batch) && job.batch > 0))
+             throw CLI::ValidationError("--batch",
+                                        hg::str_cat(word, " is no number of samples, or all"));
+           if (word == "all") job.batch = 0;
+         },
+         "samples of one run; all: one run takes the files as they are")
+      ->default_str("1");
+  app.add_option("--percentile", job.options.percentile,
+                 "of the numbers of an input: how many lie in its range")
+      ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   app.add_flag("--json", job.as_json, "print one JSON object");
   try {

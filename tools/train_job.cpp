@@ -10,7 +10,6 @@
 
 #include "lib/platform/memory.h"
 #include "tools/inputs.h"
-#include "tools/npy_cast.h"
 #include "tools/process.h"
 #include "tools/train_log.h"
 
@@ -120,7 +119,7 @@ class Job {
   Outcome open_data(Model& model) {
     InputArrays& inputs = arrays_[0];
     if (Outcome o = open_inputs(model.graph(), job_.inputs, false, inputs); !o.ok()) return o;
-    if (Outcome o = match_types(model.graph(), inputs); !o.ok()) return o;
+    if (Outcome o = match_types(model.graph(), inputs, &notes_); !o.ok()) return o;
     if (Outcome o = open_targets(model.graph(), job_.targets, true, arrays_[1]); !o.ok()) return o;
     fill(arrays_[0], arrays_[1], data_);
     if (Outcome o = check_samples(data_); !o.ok()) return o;
@@ -130,7 +129,7 @@ class Job {
       if (Outcome o = open_inputs(model.graph(), job_.validation_inputs, false, arrays_[2]);
           !o.ok())
         return o;
-      if (Outcome o = match_types(model.graph(), arrays_[2]); !o.ok()) return o;
+      if (Outcome o = match_types(model.graph(), arrays_[2], &notes_); !o.ok()) return o;
       if (Outcome o = open_targets(model.graph(), job_.validation_targets, false, arrays_[3]);
           !o.ok())
         return o;
@@ -141,28 +140,6 @@ class Job {
     if (!job_.metrics.empty())
       return usage("--metric ", job_.metrics[0],
                    " is of validation data; give --validation-split or --validation-input");
-    return {};
-  }
-
-  // What the files hold becomes what the inputs take where only digits are lost.
-  Outcome match_types(const Graph& graph, InputArrays& inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const ValueInfo& info = graph.value_info(graph.inputs()[i]);
-      const DType given = inputs[i].dtype();
-      if (given == info.type.dtype) continue;
-      std::optional<Array> as_taken = cast(inputs[i], info.type.dtype);
-      if (!as_taken)
-        return mismatch("input '", info.name, "' takes ", info.type, ", the file has ", given,
-                        "; save it with numpy's astype",
-                        given == u8 && is_float(info.type.dtype)
-                            ? ", scaled as the model expects its images"
-                            : "");
-      inputs[i] = *std::move(as_taken);
-      std::string note =
-          str_cat("input '", info.name, "': ", given, " is taken as ", info.type.dtype);
-      if (std::find(notes_.begin(), notes_.end(), note) == notes_.end())
-        notes_.push_back(std::move(note));
-    }
     return {};
   }
 

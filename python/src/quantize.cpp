@@ -6,22 +6,53 @@
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <utility>
 
 #include "python/src/bind.h"
 #include "python/src/errors.h"
+#include "python/src/tensors.h"
 
 namespace hg::python {
 
 void bind_quantize(nb::module_& m) {
-  m.def("quantize", [](const Model& model, int bits, int64_t group, std::vector<std::string> keep,
-                       int64_t least) {
-    std::optional<Result<Quantized>> made;
-    {
-      const nb::gil_scoped_release released;
-      made.emplace(quantize(model, {.bits = bits, .group = group, .keep = keep, .least = least}));
-    }
-    return take(*std::move(made)).model;
-  });
+  // `runs`: None, or the inputs of each run in order.
+  m.def(
+      "quantize",
+      [](const Model& model, int bits, int64_t group, std::vector<std::string> keep, int64_t least,
+         double percentile, nb::handle runs) {
+        const QuantizeOptions options = {.bits = bits,
+                                         .group = group,
+                                         .keep = std::move(keep),
+                                         .least = least,
+                                         .percentile = percentile};
+        const Graph& graph = model.graph();
+        std::vector<Borrowed> borrowed;
+        std::vector<std::vector<ConstTensor>> samples;
+        if (!runs.is_none())
+          for (const nb::handle run : runs) {
+            std::vector<ConstTensor>& inputs = samples.emplace_back();
+            const auto given = nb::cast<std::vector<nb::object>>(run);
+            if (given.size() != graph.inputs().size())
+              raise(PyExc_TypeError, str_cat("the model takes ", uint64_t{graph.inputs().size()},
+                                             " inputs, samples[", uint64_t{samples.size() - 1},
+                                             "] has ", uint64_t{given.size()}));
+            for (size_t i = 0; i < given.size(); ++i) {
+              const ValueInfo& input = graph.value_info(graph.inputs()[i]);
+              borrowed.push_back(Borrowed::from(given[i], str_cat("the input '", input.name, "'"),
+                                                false, &input.type.dtype));
+              inputs.push_back(borrowed.back().tensor);
+            }
+          }
+        std::optional<Result<Quantized>> made;
+        {
+          const nb::gil_scoped_release released;
+          made.emplace(runs.is_none() ? quantize(model, options)
+                                      : quantize(model, samples, options));
+        }
+        return take(*std::move(made)).model;
+      },
+      nb::arg("model"), nb::arg("bits"), nb::arg("group"), nb::arg("keep"), nb::arg("least"),
+      nb::arg("percentile"), nb::arg("runs").none());
 }
 
 }  // namespace hg::python

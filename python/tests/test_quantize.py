@@ -55,3 +55,37 @@ def test_what_is_kept_and_refused():
         w = np.ones((24, 64), np.float32)
         w[1, 1] = np.nan
         hg.quantize(model_of(w))
+
+
+def test_samples_give_ranges():
+    rng = np.random.default_rng(2)
+    w = rng.standard_normal((24, 64)).astype(np.float32)
+    model = model_of(w)
+    samples = [rng.uniform(-1, 3, (n, 64)).astype(np.float32) for n in (1, 5)]
+    small = hg.quantize(model, samples)
+    # Numpy's arithmetic: 8 bits from the least to the largest number.
+    low, high = (getattr(np, f)([getattr(np, f)(x) for x in samples]) for f in ("min", "max"))
+    scale = (np.float64(high) - low) / 255
+    x = rng.uniform(low, high, (7, 64)).astype(np.float32)
+    zero = np.rint(-low / scale)
+    levels = np.clip(np.rint(x / scale) + zero, 0, 255) - zero
+    wanted = (levels * scale) @ rounded(w, 8, 0).T.astype(np.float64)
+    np.testing.assert_allclose(small(x), wanted, atol=scale * np.abs(w).max())  # a tie goes either way
+    assert np.abs(small(x) - x @ w.T).max() > 0 and small.buffers()["head.weight"].dtype == np.int8
+    assert list(small.info["quantized"]) == ["head.weight"]
+    # What lies beyond is cut off; arguments may be a tuple, or given by name.
+    np.testing.assert_array_equal(small(np.full((1, 64), 9, np.float32)), small(np.full((1, 64), high, np.float32)))
+    for form in ([(x,) for x in samples], [{"x": x} for x in samples], iter(samples)):
+        assert hg.quantize(model, form).serialize() == small.serialize()
+    assert hg.quantize(model, samples, percentile=90).serialize() != small.serialize()
+
+
+def test_samples_that_do_not_fit():
+    model = model_of(np.ones((24, 64), np.float32))
+    with pytest.raises(TypeError, match="takes 1 inputs, samples.1. has 2"):
+        x = np.ones((1, 64), np.float32)
+        hg.quantize(model, [x, (x, x)])
+    with pytest.raises(ValueError):
+        hg.quantize(model, [])
+    with pytest.raises(ValueError):
+        hg.quantize(model, [np.ones((1, 63), np.float32)])

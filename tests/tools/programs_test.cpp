@@ -476,6 +476,27 @@ TEST_F(Programs, QuantizeWritesASmallerModel) {
   EXPECT_NE(run("hg-quantize wide.hgm -o none.hgm").out.find("no weight"), std::string::npos);
 }
 
+TEST_F(Programs, QuantizeTakesSamples) {
+  const json answer = json::parse(
+      run("hg-quantize wide.hgm -o small.hgm --least 0 --json --input four.npy --batch 3").out);
+  ASSERT_EQ(answer["layers"].size(), 1u);
+  EXPECT_EQ(answer["layers"][0]["module"], "net.first");
+  EXPECT_EQ(answer["layers"][0]["input"].size(), 2u);
+  EXPECT_FALSE(answer["layers"][0].contains("stays"));
+  EXPECT_EQ(run("hg-run small.hgm --input four.npy -o out").exit, 0);
+  const Ran ran = run("hg-quantize wide.hgm -o all.hgm --least 0 --input four.npy --batch all");
+  EXPECT_NE(ran.out.find(" of net.first: input "), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("1 of 1 layer takes 8 bits\n"), std::string::npos) << ran.out;
+  // Whatever the runs, ranges are of all samples.
+  EXPECT_EQ(slurp(folder_ / "small.hgm"), slurp(folder_ / "all.hgm"));
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --input four.npy --batch 0", 1, "--batch");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --input four.npy --percentile 101", 1,
+                 "--percentile");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --input four.npy --input four.npy", 4, "takes 1");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --input none.npy", 2, "none.npy");
+  EXPECT_FALSE(fs::exists(folder_ / "x.hgm"));
+}
+
 TEST_F(Programs, QuantizeRefusals) {
   expect_refusal("hg-quantize", 1, "no MODEL is given; see hg-quantize --help");
   expect_refusal("hg-quantize wide.hgm", 1, "-o names no file to write; see hg-quantize --help");
