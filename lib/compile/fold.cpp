@@ -78,9 +78,9 @@ class Folder {
 
   // Weights in 8 bits, or unpacked to such, which kernels read, and pack, as floats.
   bool widens_bytes(const Node& node) const {
+    if (node.op->name() != "cast" || saves_memory(*context_.options)) return false;
     const TensorType& type = graph_.value_info(node.inputs[0]).type;
-    return node.op->name() == "cast" && !saves_memory(*context_.options) &&
-           size_of(type.dtype) == 1 && is_float(graph_.value_info(node.outputs[0]).type.dtype) &&
+    return size_of(type.dtype) == 1 && is_float(graph_.value_info(node.outputs[0]).type.dtype) &&
            bytes_of(type) <= bytes_of(graph_.value_info(seen_by(node.inputs[0])).type);
   }
 
