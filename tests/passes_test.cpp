@@ -43,6 +43,15 @@ TEST(Passes, FoldConstants) {
   EXPECT_NE(off.find("mul_1 = mul(c, constant)"), std::string::npos) << off;
 }
 
+// A node without inputs is looked at as those with inputs are.
+TEST(Passes, LeaveLargeConstantsOfNodesWithoutInputs) {
+  Graph g;
+  const Value x = g.input("x", i64, {1 << 18});
+  g.output("y", g.call("maximum", {x, g.call("arange", {}, {{"end", 1 << 18}})}));
+  const std::string text = compiled(std::move(g));
+  EXPECT_NE(text.find(" = arange("), std::string::npos) << text;
+}
+
 TEST(Passes, WidenWeightsOfBytesOnceWhereMemoryAllows) {
   Graph g;
   const Value x = g.input("x", f32, {1, 1024});
