@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "lib/graph/rewrite.h"
 #include "lib/run/bound_outputs.h"
 #include "lib/run/inputs.h"
 #include "lib/run/plans_by_size.h"

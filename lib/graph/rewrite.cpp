@@ -83,6 +83,13 @@ static bool is_assertion(const Node& node) {
                      [](const auto& body) { return has_assertions(*body); });
 }
 
+std::vector<bool> changed_states(const Graph& graph) {
+  std::vector<bool> changed(graph.states().size(), false);
+  for (const auto& [target, source] : graph.assignments())
+    changed[graph.value_info(target).state] = true;
+  return changed;
+}
+
 int remove_dead_nodes(Graph& graph, bool keep_assertions) {
   GraphBody& body = GraphAccess::body(graph);
   std::vector<int> uses = use_counts(graph);

@@ -28,6 +28,9 @@ void forget(Graph& graph, const std::vector<bool>& states);
 // How often each value is used: by nodes, outputs and assignments.
 std::vector<int> use_counts(const Graph& graph);
 
+// By state: whether a run assigns it.
+std::vector<bool> changed_states(const Graph& graph);
+
 // For each value, the state whose new contents it is at the end, or at a stage of updates in place
 // one after the other; else kNoValue.
 std::vector<ValueId> updated_states(const Graph& graph);

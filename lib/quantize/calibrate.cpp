@@ -17,10 +17,7 @@ namespace {
 // Composites become what they stand for in a session, and products with constant matrices linear.
 Status prepare(Graph& graph) {
   const SessionOptions options;
-  CompileContext context{&graph.registry(), &options, {}, nullptr};
-  context.mutable_states.resize(graph.states().size());
-  for (const auto& [target, source] : graph.assignments())
-    context.mutable_states[static_cast<size_t>(graph.value_info(target).state)] = true;
+  const CompileContext context{&graph.registry(), &options, changed_states(graph), nullptr};
   HG_TRY(expand_composites(graph, context));
   return form_linear(graph, context);
 }
@@ -97,11 +94,7 @@ Status quantize_others(Graph& graph, const QuantizeOptions& options, Model::Info
   Graph* const graphs[] = {&graph};
   QuantizeOptions others = options;
   // What is part of a layer now has no name any more.
-  std::erase_if(others.keep, [&](const std::string& name) {
-    QuantizeOptions one;
-    one.keep = {name};
-    return !find_weights(graphs, one).ok();
-  });
+  std::erase_if(others.keep, [&](const std::string& name) { return !is_any_named(graphs, name); });
   HG_TRY_ASSIGN(const std::vector<QuantizedWeight> more, quantize_weights(graphs, others, info));
   weights.insert(weights.end(), more.begin(), more.end());
   return {};

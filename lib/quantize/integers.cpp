@@ -47,7 +47,7 @@ Integers::Integers(Graph& graph, const std::function<bool(const IntegerLayer&)>&
       node_of_(at(graph.value_count()), -1),
       readers_(node_of_.size()),
       is_outside_(node_of_.size()),
-      is_changed_(graph.states().size()) {
+      is_changed_(changed_states(graph)) {
   for (size_t n = 0; n < nodes_.size(); ++n) {
     for (const ValueId id : nodes_[n].outputs) node_of_[at(id)] = static_cast<int32_t>(n);
     for (size_t i = 0; i < nodes_[n].inputs.size(); ++i)
@@ -55,10 +55,7 @@ Integers::Integers(Graph& graph, const std::function<bool(const IntegerLayer&)>&
         readers_[at(id)].push_back({n, i});
   }
   for (const auto& [name, id] : graph.outputs()) is_outside_[at(id)] = true;
-  for (const auto& [target, source] : graph.assignments()) {
-    is_outside_[at(source)] = true;
-    is_changed_[static_cast<size_t>(graph.value_info(target).state)] = true;
-  }
+  for (const auto& [target, source] : graph.assignments()) is_outside_[at(source)] = true;
   for (const Node& node : nodes_) find_layer(node);
   std::erase_if(layers_, [&](const IntegerLayer& layer) { return !may_change(layer); });
   for (size_t i = 0; i < layers_.size(); ++i) layer_of_[layers_[i].node.outputs[0]] = i;

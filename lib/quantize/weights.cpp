@@ -9,6 +9,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "lib/graph/rewrite.h"
 #include "lib/graph/symbols.h"
 
 namespace hg {
@@ -68,6 +69,11 @@ const Reader* reader(const Node& node, int input) {
   return nullptr;
 }
 
+// Whether a name is `path`, or of something in it.
+bool is_below(std::string_view name, std::string_view path) {
+  return name.starts_with(path) && (name.size() == path.size() || name[path.size()] == '.');
+}
+
 // What views and casts leave of a weight: its elements, by their places in it.
 struct Look {
   Sizes shape, strides;
@@ -108,14 +114,12 @@ class Finder {
     for (Graph* graph : graphs) add(*graph);
   }
 
-  Result<std::vector<Weight>> find() {
-    for (const std::string& keep : options_.keep)
-      HG_CHECK(names_something(keep), "quantize: `keep` names '", keep,
-               "', which is no state of the model and no module in it");
+  std::vector<Weight> find() {
     std::vector<Weight> weights;
     std::map<std::tuple<const void*, DType, std::vector<int64_t>>, size_t> known;
     std::set<size_t> left;
     for (Graph* graph : graphs_) {
+      const std::vector<bool> changed = changed_states(*graph);
       for (size_t i = 0; i < graph->states().size(); ++i) {
         const State& state = graph->states()[i];
         const Tensor& tensor = state.data.tensor;
@@ -129,7 +133,7 @@ class Finder {
         }
         Weight& weight = weights[entry->second];
         weight.states.emplace_back(graph, static_cast<int32_t>(i));
-        if (is_kept(state.name) || is_updated(*graph, state.value) ||
+        if (is_kept(state.name) || changed[i] ||
             std::any_of(state.aliases.begin(), state.aliases.end(),
                         [&](const std::string& alias) { return is_kept(alias); }))
           left.insert(entry->second);
@@ -159,31 +163,10 @@ class Finder {
       for (const auto& body : node.subgraphs) add(*body);
   }
 
-  static bool is_below(std::string_view name, std::string_view path) {
-    return name.starts_with(path) && (name.size() == path.size() || name[path.size()] == '.');
-  }
   bool is_kept(std::string_view name) const {
     return std::any_of(options_.keep.begin(), options_.keep.end(),
                        [&](const std::string& path) { return is_below(name, path); });
   }
-  bool names_something(std::string_view path) const {
-    for (const Graph* graph : graphs_) {
-      for (const State& state : graph->states()) {
-        if (is_below(state.name, path)) return true;
-        for (const std::string& alias : state.aliases)
-          if (is_below(alias, path)) return true;
-      }
-      for (const Node& node : graph->nodes())
-        if (is_below(node.origin.module, path)) return true;
-    }
-    return false;
-  }
-
-  static bool is_updated(const Graph& graph, ValueId state) {
-    return std::any_of(graph.assignments().begin(), graph.assignments().end(),
-                       [&](const auto& assignment) { return assignment.first == state; });
-  }
-
   // Whether the weight pays for its scales.
   bool shrinks(const Weight& weight) const {
     if (weight.blocks.shape.rank() == 0) return false;
@@ -244,12 +227,33 @@ class Finder {
 
 }  // namespace
 
+bool is_any_named(std::span<Graph* const> graphs, std::string_view path) {
+  for (const Graph* graph : graphs) {
+    for (const State& state : graph->states()) {
+      if (is_below(state.name, path)) return true;
+      for (const std::string& alias : state.aliases)
+        if (is_below(alias, path)) return true;
+    }
+    for (const Node& node : graph->nodes()) {
+      if (is_below(node.origin.module, path)) return true;
+      for (const auto& body : node.subgraphs) {
+        Graph* const bodies[] = {body.get()};
+        if (is_any_named(bodies, path)) return true;
+      }
+    }
+  }
+  return false;
+}
+
 Result<std::vector<Weight>> find_weights(std::span<Graph* const> graphs,
                                          const QuantizeOptions& options, bool all) {
   HG_CHECK(options.bits == 8 || options.bits == 4, "quantize: `bits` is ", options.bits,
            ", but weights have 8 or 4");
   HG_CHECK(options.group >= 0, "quantize: `group` is ", options.group, ", which is negative");
   HG_CHECK(options.least >= 0, "quantize: `least` is ", options.least, ", which is negative");
+  for (const std::string& keep : options.keep)
+    HG_CHECK(is_any_named(graphs, keep), "quantize: `keep` names '", keep,
+             "', which is no state of the model and no module in it");
   return Finder(graphs, options, all).find();
 }
 

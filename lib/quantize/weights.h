@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct Weight {
   Blocks blocks;
   std::vector<std::pair<Graph*, int32_t>> states;  // of the graphs or of bodies in them, by index
 };
+
+// Whether a state or a module of the graphs or their bodies has the name, or lies below it.
+bool is_any_named(std::span<Graph* const> graphs, std::string_view path);
 
 // In the order of the states, those of bodies after those of their graph. Fails with
 // invalid_argument where an option does not fit. `all`: also those that are too small, or would not

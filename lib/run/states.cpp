@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/run/states.h"
 
-#include "lib/graph/access.h"
+#include "lib/graph/rewrite.h"
 #include "lib/run/compiled.h"
 
 namespace hg {
-
-std::vector<bool> changed_states(const Graph& graph) {
-  std::vector<bool> changed(graph.states().size(), false);
-  for (const auto& [target, source] : graph.assignments())
-    changed[graph.value_info(target).state] = true;
-  return changed;
-}
 
 Status States::prepare(Graph& graph, const Allocator& allocator) {
   std::vector<State>& states = GraphAccess::body(graph).states;

@@ -37,7 +37,4 @@ class States {
   std::vector<Memory64> own_;
 };
 
-// By state: whether a run assigns it.
-std::vector<bool> changed_states(const Graph& graph);
-
 }  // namespace hg

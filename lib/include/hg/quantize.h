@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights in 8 or 4 bits, so that files shrink; and, where samples of the inputs are at hand,
-// products and convolutions of 8-bit integers, so that runs get faster. docs/low_bits.md has what
-// is rounded, and by how much.
+// products and convolutions of 8-bit integers, so that runs need less memory. docs/low_bits.md has
+// what is rounded, by how much, and what runs take.
 //
 //   HG_TRY_ASSIGN(hg::Quantized small, hg::quantize(model, {.bits = 4, .group = 32}));
 //   HG_TRY(small.model.save("small.hgm"));
