@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops: unrolled where constants decide, kept as graph ops where data or symbolic sizes do.
+#include <algorithm>
+
 #include "converter/interpret/attempt.h"
 #include "converter/interpret/loop_node.h"
 
@@ -8,6 +10,21 @@ namespace {
 
 constexpr int64_t kMostTrips = 100000;  // of an unrolled loop
 constexpr int64_t kMostUnrolled = 64;   // trips that sizes count, of a loop that is not kept
+
+[[noreturn]] void refuse_trips() {
+  throw Refusal{str_cat("a loop runs more than ", kMostTrips, " times"), ""};
+}
+
+// Whether the condition after a round is a constant, or one from around the loop.
+bool has_fixed_condition(const ScriptBlock& body) {
+  const auto has = [&](const std::vector<ScriptId>& ids) {
+    return std::find(ids.begin(), ids.end(), body.outputs.at(0)) != ids.end();
+  };
+  if (has(body.inputs)) return false;
+  return std::all_of(body.nodes.begin(), body.nodes.end(), [&](const ScriptNode& node) {
+    return node.kind == "prim::Constant" || !has(node.outputs);
+  });
+}
 
 }  // namespace
 
@@ -41,12 +58,16 @@ void Interpreter::run_loop(const ScriptNode& node) {
       trips = Item(*usual);
       continue;
     }
-    if (done >= kMostTrips)
-      throw Refusal{str_cat("a loop runs more than ", kMostTrips, " times"), ""};
+    if (done >= kMostTrips) refuse_trips();
     set(block.inputs[0], Item(done));
     run_block(block);
     ++done;
     condition = get(block.outputs[0]);
+    const auto holds = decided(condition);
+    if (done == 1 && holds && *holds && has_fixed_condition(block)) {
+      const auto too_many = compare("lt", Scalar::of(Dim(kMostTrips)), *count);
+      if (too_many && *too_many) refuse_trips();
+    }
     std::vector<Item> next = block_results(block);
     for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], next[i + 1]);
   }

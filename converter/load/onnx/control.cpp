@@ -30,6 +30,13 @@ std::vector<int64_t> integers(const std::map<std::string, const file::AttributeP
                                           "' has a body of other inputs or outputs than its own")};
 }
 
+// Whether `id` is one of what a body has for its condition, which holds in each round, passed on.
+bool is_passed_on(const ScriptBlock& body, ScriptId id, ScriptId condition) {
+  for (auto node = body.nodes.rbegin(); node != body.nodes.rend() && id != condition; ++node)
+    if (node->kind == "onnx::Identity" && node->outputs.at(0) == id) id = node->inputs.at(0);
+  return id == condition;
+}
+
 }  // namespace
 
 void GraphReader::read_constant(const file::NodeProto& node, const Attributes& attributes,
@@ -143,7 +150,9 @@ void GraphReader::read_loop(const file::NodeProto& node, const Attributes& attri
     bind(body.input(i + 2).name(), inner.inputs.back());
   }
   const std::vector<ScriptId> results = read_body(body, inner, place);
-  inner.outputs.push_back(asks ? number(inner, results[0], origin) : constant(inner, Item(true)));
+  const bool may_end = asks && !is_passed_on(inner, results[0], yes);
+  inner.outputs.push_back(may_end ? number(inner, results[0], origin)
+                                  : constant(inner, Item(true)));
   for (int i = 0; i < carried; ++i) inner.outputs.push_back(results[i + 1]);
   for (int i = 0; i < stacked; ++i)
     add(inner, "aten::append", {lists[i], results[carried + i + 1]}, {fresh()}, origin);

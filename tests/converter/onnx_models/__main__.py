@@ -448,6 +448,33 @@ def far_steps(given):
     return int(got != [[4], [most - 1]])
 
 
+def endless_loops(given):
+    """Rounds without end, and with a condition that is passed on, are refused before they are unrolled."""
+    bad = 0
+    for name, trips, passed in (("most", 2**31 - 1, False), ("passed", 2**31 - 1, True), ("open", None, True)):
+        folder = given.work / f"endless_{name}"
+        folder.mkdir(parents=True)
+        info = helper.make_tensor_value_info
+        body = helper.make_graph([helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Identity", ["d"], ["e"]), helper.make_node("Add", ["v", "v"], ["w"])],
+                                 "body", [info("i", TensorProto.INT64, []), info("c", TensorProto.BOOL, []), info("v", TensorProto.FLOAT, [3])],
+                                 [info("e", TensorProto.BOOL, []), info("w", TensorProto.FLOAT, [3])])
+        inputs = ["" if trips is None else "n", "yes" if passed else "", "x"]
+        graph = helper.make_graph([helper.make_node("Loop", inputs, ["y"], body=body)], "endless", [info("x", TensorProto.FLOAT, [3])],
+                                  [info("y", TensorProto.FLOAT, [3])], [numpy_helper.from_array(np.array(trips or 0, np.int64), "n"),
+                                                                        numpy_helper.from_array(np.array(True), "yes")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "model.onnx")
+        try:
+            done = subprocess.run([given.bin / "hg-convert", folder / "model.onnx", "--no-check"], capture_output=True, text=True, timeout=10)
+            if done.returncode == 3 and "a loop runs more than 100000 times" in done.stderr:
+                continue
+            why = done.stderr
+        except subprocess.TimeoutExpired:
+            why = "it takes more than 10 s"
+        bad += 1
+        print(f"an endless loop, {name}: {why}")
+    return bad
+
+
 def just_below(given):
     """Slices to and from one and two below the size, in both directions, of sizes down to 0."""
     folder, bad = given.work / "just_below", 0
@@ -581,7 +608,7 @@ def main():
         cases.append((seed, case, want))
         jobs.append({"model": str(folder / "model.onnx"), "output_dir": str(folder), "check": False})
     converted = batch(given.bin / "hg-convert", jobs, given.work)
-    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + floats_of_sizes(given) + named_sizes(given) + far_steps(given) + just_below(given) + parted_sizes(given) + open_resizes(given), 0
+    bad, refused = refusals(given) + turned_pads(given) + quotients(given) + floats_of_sizes(given) + named_sizes(given) + far_steps(given) + endless_loops(given) + just_below(given) + parted_sizes(given) + open_resizes(given), 0
     kept, runs = [], []
     for (seed, case, want), answer in zip(cases, converted):
         if answer["status"] == "ok":
