@@ -107,6 +107,50 @@ TEST(Gradients, OfAnglesAndSignsAreZeroWhereTheyHaveNone) {
   EXPECT_EQ(gradients_of("copysign", {0, 2}, {HUGE_VAL, -2}), (std::vector<double>{0, -1, 0, 0}));
 }
 
+// As those of amax and amin: what is no number has no largest one.
+TEST(Gradients, OfScatteredExtremesAreNaNWhereThoseAre) {
+  Graph g;
+  const Value x = g.input("x", f64, {3}), src = g.input("src", f64, {3});
+  const Value index = cast(g.input("index", f64, {3}), i64);
+  for (const ScatterReduce reduce : {ScatterReduce::amax, ScatterReduce::amin})
+    for (const Value& d : gradients(scatter(x, index, src, 0, reduce), {x, src})) g.output("", d);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  const std::vector<double> d = evaluate(std::move(g), {{1, 2, 5}, {1, NAN, 2}, {0, 1, 1}});
+  ASSERT_EQ(d.size(), 12u);
+  for (size_t i = 0; i < d.size(); i += 6) {
+    EXPECT_EQ(d[i], 0.5);
+    EXPECT_TRUE(std::isnan(d[i + 1]));
+    EXPECT_EQ(d[i + 2], 1);
+    EXPECT_EQ(d[i + 3], 0.5);
+    EXPECT_TRUE(std::isnan(d[i + 4]));
+    EXPECT_TRUE(std::isnan(d[i + 5]));
+  }
+}
+
+TEST(Gradients, OfMaskedScatterTakeAnEmptySource) {
+  const auto gradients_of = [](std::vector<double> mask, std::vector<double> src) {
+    Graph g;
+    const Value x = g.input("x", f64, {"n"}), given = g.input("mask", f64, {"n"});
+    const Value from = g.input("src", f64, {"m"});
+    const Value y = masked_scatter(x, cast(given, boolean), from);
+    for (const Value& d : gradients(y * x, {from, x})) g.output("", d);
+    EXPECT_TRUE(g.status().ok()) << g.status().message();
+    return evaluate(std::move(g), {{2, 3, 4}, std::move(mask), std::move(src)});
+  };
+  EXPECT_EQ(gradients_of({0, 0, 0}, {}), (std::vector<double>{4, 6, 8}));
+  EXPECT_EQ(gradients_of({0, 1, 0}, {7, 8}), (std::vector<double>{3, 0, 4, 7, 8}));
+}
+
+// Of a number without dims the running product is the number, also where it is infinite.
+TEST(Gradients, OfRunningTotalsOfOneNumberAreOne) {
+  Graph g;
+  const Value x = g.input("x", f64, {});
+  for (const char* op : {"cumprod", "logcumsumexp"})
+    g.output("", gradients(g.call(op, {x}, {{"dim", 0}}), {x})[0]);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  EXPECT_EQ(evaluate(std::move(g), {{HUGE_VAL}}), (std::vector<double>{1, 1}));
+}
+
 TEST(Gradients, AreZeroWhereNothingDepends) {
   Graph g;
   const Value x = g.input("x", f64, {2}), z = g.input("z", f64, {2});

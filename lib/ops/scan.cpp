@@ -49,11 +49,15 @@ Status cumsum_grad(GradContext& c) {
   c.set_grad(0, reverse_cumsum(c.dout(0), c.attrs().integer("dim")));
   return {};
 }
-// Before the first 0: dx_i = sum over k >= i of dy_k y_k / x_i; at the first 0 the products leave
-// it out; behind it all products are 0.
+// Of one number: dx = dy. Before the first 0: dx_i = sum over k >= i of dy_k y_k / x_i; at the
+// first 0 the products leave it out; behind it all products are 0.
 Status cumprod_grad(GradContext& c) {
   const Value x = c.in(0), dy = c.dout(0);
   const Dim dim = c.attrs().integer("dim");
+  if (x.rank() == 0) {
+    c.set_grad(0, dy);
+    return {};
+  }
   const Value zero = number_like(x, 0), one = number_like(x, 1);
   const Value is_zero = eq(x, zero);
   const Value zeros = cumsum(cast(is_zero, x.dtype()), dim);
@@ -63,10 +67,15 @@ Status cumprod_grad(GradContext& c) {
   c.set_grad(0, where(eq(zeros, zero), before, where(first, at_first, zero)));
   return {};
 }
-// dx_i = e^x_i sum over k >= i of dy_k e^-y_k, in logarithms, positive and negative dy apart
+// Of one number: dx = dy. dx_i = e^x_i sum over k >= i of dy_k e^-y_k, in logarithms, positive and
+// negative dy apart
 Status logcumsumexp_grad(GradContext& c) {
   const Value x = c.in(0), y = c.out(0), dy = c.dout(0);
   const Dim dim = c.attrs().integer("dim");
+  if (x.rank() == 0) {
+    c.set_grad(0, dy);
+    return {};
+  }
   const Value zero = number_like(x, 0), nothing = number_like(x, -HUGE_VAL);
   const auto part = [&](const Value& chosen, const Value& size) {
     const Value logs = where(chosen, log(where(chosen, size, number_like(x, 1))) - y, nothing);

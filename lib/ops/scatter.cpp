@@ -100,13 +100,13 @@ Gradients prod_grads(const Scatter& s, const Value& x, const Value& src, const V
   return grads;
 }
 
-// The gradient goes in equal parts to all that equal the largest (smallest).
+// The gradient goes in equal parts to all that equal the largest (smallest), of NaN as NaN.
 Gradients extreme_grads(const Scatter& s, const Value& x, const Value& src, const Value& y,
                         const Value& dy) {
   const Value from_x = cast(op("eq", x, y), x.dtype());
   const Value from_src = cast(op("eq", src, s.pick(y)), x.dtype());
   const Value n = s.put(from_x, from_src, "add", true);
-  const Value part = div(dy, op("maximum", n, number(n, 1)));
+  const Value part = div(dy, n);
   return {mul(from_x, part), mul(from_src, s.pick(part))};
 }
 
@@ -213,19 +213,18 @@ Status masked_scatter_grad(GradContext& c) {
   const Value mask = c.in(1), src = c.in(2), dy = c.dout(0);
   if (c.needs(0)) c.set_grad(0, where(mask, number(dy, 0), dy));
   if (!c.needs(2)) return {};
-  if (count(src.shape()) == Dim(0)) {
-    c.set_grad(2, full_like(src, 0));
-    return {};
-  }
   const Shape flat = {count(mask.shape())};
   const Value chosen = reshape(mask, flat);
   const Value order =
       op("sub", g.call("cumsum", {cast(chosen, i64)}, {{"dim", 0}}), g.scalar(int64_t{1}, i64));
-  const Value at = where(chosen, order, g.scalar(int64_t{0}, i64));
-  const Value zeros = expand(number(dy, 0), {count(src.shape())});
+  // What the mask leaves out adds 0 to a place of its own behind src, which may be empty.
+  const Dim length = count(src.shape());
+  const Value behind = reshape(g.call("arange", {}, {{"start", length}, {"end", length + 1}}), {});
+  const Value at = where(chosen, order, behind);
+  const Value zeros = expand(number(dy, 0), {length + 1});
   const Value added = where(chosen, reshape(dy, flat), number(dy, 0));
   const Value dsrc = g.call("index_reduce", {zeros, at, added}, {{"dim", 0}, {"reduce", "add"}});
-  c.set_grad(2, reshape(dsrc, src.shape()));
+  c.set_grad(2, reshape(slice(dsrc, 0, 0, length), src.shape()));
   return {};
 }
 
