@@ -25,7 +25,7 @@ hg::Status store_integer(const json& value, void* to, const std::string& where) 
                         ? value.get<uint64_t>() <= static_cast<uint64_t>(Limits::max())
                         : value.is_number_integer() && value.get<int64_t>() >= Limits::min() &&
                               value.get<int64_t>() <= Limits::max();
-  HG_CHECK(fits, where, " has the element ", value.dump(), ", which does not fit");
+  HG_CHECK(fits, where, " has the element ", shown(value), ", which does not fit");
   *static_cast<T*>(to) = value.get<T>();
   return {};
 }
@@ -33,7 +33,7 @@ hg::Status store_integer(const json& value, void* to, const std::string& where) 
 hg::Status store(const json& value, hg::DType dtype, void* to, const std::string& where) {
   switch (dtype) {
     case hg::boolean:
-      HG_CHECK(value.is_boolean(), where, " has the element ", value.dump(), ", not true or false");
+      HG_CHECK(value.is_boolean(), where, " has the element ", shown(value), ", not true or false");
       *static_cast<bool*>(to) = value.get<bool>();
       return {};
     case hg::u8:
@@ -49,7 +49,7 @@ hg::Status store(const json& value, hg::DType dtype, void* to, const std::string
     default:
       break;
   }
-  HG_CHECK(value.is_number(), where, " has the element ", value.dump(), ", which is no number");
+  HG_CHECK(value.is_number(), where, " has the element ", shown(value), ", which is no number");
   const double number = value.get<double>();
   if (dtype == hg::f64) {
     *static_cast<double*>(to) = number;
@@ -61,7 +61,7 @@ hg::Status store(const json& value, hg::DType dtype, void* to, const std::string
   HG_CHECK(std::isfinite(dtype == hg::f16    ? static_cast<float>(half)
                          : dtype == hg::bf16 ? static_cast<float>(brain)
                                              : single),
-           where, " has the element ", value.dump(), ", which does not fit");
+           where, " has the element ", shown(value), ", which does not fit");
   if (dtype == hg::f32) *static_cast<float*>(to) = single;
   if (dtype == hg::f16) *static_cast<hg::Half*>(to) = half;
   if (dtype == hg::bf16) *static_cast<hg::BFloat16*>(to) = brain;
@@ -122,6 +122,12 @@ const char* datatype_of(hg::DType dtype) {
   for (const Datatype& each : kDatatypes)
     if (each.dtype == dtype) return each.name;
   return "COMPLEX";  // which the protocol has no word for, and no request can ask for
+}
+
+std::string shown(const json& given) {
+  if (given.is_structured()) return given.is_array() ? "[...]" : "{...}";
+  const std::string text = given.dump();
+  return text.size() <= 40 ? text : text.substr(0, 40) + "...";
 }
 
 hg::Status read_elements(const json& data, const hg::Tensor& tensor, const std::string& where) {

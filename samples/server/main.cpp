@@ -75,8 +75,34 @@ void fail(httplib::Response& response, int status, std::string_view message) {
   response.set_content(error_text(message), "application/json");
 }
 
+// The body to its end, of which `most` bytes are kept: no length that a request gives, chunks or
+// compression make it longer. False where there is more, or it breaks off; `response` says so.
+bool read_body(const httplib::Request& request, const httplib::ContentReader& read, size_t most,
+               httplib::Response& response, std::string& body) {
+  if (request.is_multipart_form_data()) {
+    read([](const httplib::MultipartFormData&) { return true; },
+         [](const char*, size_t) { return true; });
+    fail(response, 415, "a form of parts is no request of the protocol");
+    return false;
+  }
+  bool fits = true;
+  const bool is_whole = read([&](const char* data, size_t size) {
+    fits = fits && size <= most - body.size();
+    if (fits) body.append(data, size);
+    return true;
+  });
+  if (is_whole && !fits)
+    fail(response, 413, hg::str_cat("the body has more than ", uint64_t{most}, " bytes"));
+  // Each could be the whole answer, and there may be thousands.
+  if (is_whole && fits && !request.ranges.empty()) {
+    fail(response, 400, "answers have no ranges");
+    return false;
+  }
+  return is_whole && fits;
+}
+
 hg::Status infer(const std::string& name, Served& served, const httplib::Request& request,
-                 httplib::Response& response, bool& is_late) {
+                 std::string_view body, httplib::Response& response, bool& is_late) {
   int64_t json_bytes = -1;
   if (request.has_header("Inference-Header-Content-Length")) {
     const std::string given = request.get_header_value("Inference-Header-Content-Length");
@@ -85,18 +111,17 @@ hg::Status infer(const std::string& name, Served& served, const httplib::Request
              "Inference-Header-Content-Length is '", given, "'");
     json_bytes = std::stoll(given);
   }
-  HG_TRY_ASSIGN(const InferRequest asked,
-                read_request(request.body, json_bytes, served.model.graph()));
+  HG_TRY_ASSIGN(const InferRequest asked, read_request(body, json_bytes, served.model.graph()));
   hg::Pool::Request work{.inputs = asked.inputs};
   if (asked.timeout.count() > 0) work.deadline = std::chrono::steady_clock::now() + asked.timeout;
   hg::Result<hg::Pool::Answer> answer = served.pool.run(work);
   is_late = std::chrono::steady_clock::now() >= work.deadline;
   HG_TRY(answer.status());
-  HG_TRY_ASSIGN(const std::string body,
+  HG_TRY_ASSIGN(const std::string text,
                 write_answer(name, asked, served.model.graph(), answer->outputs, json_bytes));
   if (json_bytes >= 0)
     response.set_header("Inference-Header-Content-Length", std::to_string(json_bytes));
-  response.set_content(body, json_bytes < 0 ? "application/json" : "application/octet-stream");
+  response.set_content(text, json_bytes < 0 ? "application/json" : "application/octet-stream");
   return {};
 }
 
@@ -137,7 +162,8 @@ std::string metrics(const Models& models) {
   return text;
 }
 
-void add_routes(httplib::Server& server, const Models& models, const std::atomic<bool>& is_ready) {
+void add_routes(httplib::Server& server, const Models& models, size_t most_bytes,
+                const std::atomic<bool>& is_ready) {
   const auto ready = [&is_ready](const httplib::Request&, httplib::Response& response) {
     response.status = is_ready ? 200 : 503;
   };
@@ -162,15 +188,26 @@ void add_routes(httplib::Server& server, const Models& models, const std::atomic
     if (const Served* const served = find(request, response); served != nullptr)
       response.set_content(describe(request.matches[1], served->model.graph()), "application/json");
   });
-  server.Post(model + "/infer", [find](const httplib::Request& q, httplib::Response& response) {
-    Served* const served = find(q, response);
-    if (served == nullptr) return;
-    bool is_late = false;
-    const hg::Status status = infer(q.matches[1], *served, q, response, is_late);
-    if (!status.ok()) fail(response, http_status(status.code(), is_late), status.message());
-  });
+  server.Post(model + "/infer",
+              [find, most_bytes](const httplib::Request& q, httplib::Response& response,
+                                 const httplib::ContentReader& read) {
+                std::string body;
+                if (!read_body(q, read, most_bytes, response, body)) return;
+                Served* const served = find(q, response);
+                if (served == nullptr) return;
+                bool is_late = false;
+                const hg::Status status = infer(q.matches[1], *served, q, body, response, is_late);
+                if (!status.ok())
+                  fail(response, http_status(status.code(), is_late), status.message());
+              });
   server.Get("/metrics", [&models](const httplib::Request&, httplib::Response& response) {
     response.set_content(metrics(models), "text/plain; version=0.0.4");
+  });
+  // What HTTP itself refuses.
+  server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
+    if (response.body.empty())
+      fail(response, response.status,
+           hg::str_cat(request.method, " ", request.path, ": HTTP status ", response.status));
   });
 }
 
@@ -181,9 +218,10 @@ int serve(const Arguments& arguments, const Models& models) {
     return new httplib::ThreadPool(static_cast<size_t>(arguments.connections));
   };
   server.set_read_timeout(arguments.read_timeout_s);
+  server.set_keep_alive_timeout(arguments.read_timeout_s);
   server.set_payload_max_length(static_cast<size_t>(arguments.most_bytes));
   server.set_tcp_nodelay(true);
-  add_routes(server, models, is_ready);
+  add_routes(server, models, static_cast<size_t>(arguments.most_bytes), is_ready);
   // Before there are threads: only sigwait() below takes these.
   sigset_t ends;
   sigemptyset(&ends);

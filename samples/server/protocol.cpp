@@ -40,10 +40,10 @@ hg::Result<hg::Sizes> read_shape(const json& given, const std::string& name) {
   hg::Sizes shape;
   int64_t count = 1;
   for (const json& size : given) {
-    HG_CHECK(size.is_number_integer() && size.get<int64_t>() >= 0, "input '", name,
-             "' has a shape of ", size.dump());
+    HG_CHECK(size.is_number_integer() && size.get<int64_t>() >= 0, "input '", name, "' has a size ",
+             shown(size));
     HG_CHECK(!__builtin_mul_overflow(count, size.get<int64_t>(), &count) && count < (1LL << 40),
-             "input '", name, "' has too many elements: ", given.dump());
+             "input '", name, "' has 2^40 elements or more");
     shape.push_back(size.get<int64_t>());
   }
   return shape;
@@ -64,7 +64,7 @@ hg::Status read_input(const json& given, const hg::TensorType& type, const std::
       parameters->contains("binary_data_size")) {
     HG_TRY_ASSIGN(const json* size,
                   member(*parameters, "binary_data_size", json::value_t::number_unsigned, where));
-    HG_CHECK(*size == bytes, where, " has ", size->dump(), " bytes; its shape needs ", bytes);
+    HG_CHECK(*size == bytes, where, " has ", shown(*size), " bytes; its shape needs ", bytes);
     HG_CHECK(binary.size() >= static_cast<size_t>(bytes), where, " needs ", bytes, " bytes of ",
              uint64_t{binary.size()}, " that are left in the body");
     // The bytes lie anywhere; elements are read where they are aligned.
@@ -108,6 +108,8 @@ hg::Status read_outputs(const json& given, const hg::Graph& graph, bool binary,
     HG_CHECK(output.is_object(), "an element of 'outputs' is no object");
     HG_TRY_ASSIGN(const json* name, member(output, "name", json::value_t::string, "an output"));
     HG_TRY_ASSIGN(const int index, index_of(graph, name->get<std::string>()));
+    for (const InferRequest::Output& other : request.outputs)
+      HG_CHECK(other.index != index, "the output ", shown(*name), " is wanted twice");
     const bool says = output.contains("parameters") && output["parameters"].is_object() &&
                       output["parameters"].contains("binary_data");
     request.outputs.push_back({index, says ? flag(output, "binary_data") : binary});
@@ -159,8 +161,8 @@ hg::Result<InferRequest> read_request(std::string_view body, int64_t json_bytes,
     HG_TRY_ASSIGN(const json* name, member(input, "name", json::value_t::string, "an input"));
     size_t at = 0;
     while (at < count && graph.value_info(graph.inputs()[at]).name != *name) ++at;
-    HG_CHECK(at < count, "the model has no input ", name->dump());
-    HG_CHECK(request.owned[at].empty(), "the input ", name->dump(), " is given twice");
+    HG_CHECK(at < count, "the model has no input ", shown(*name));
+    HG_CHECK(request.owned[at].empty(), "the input ", shown(*name), " is given twice");
     const hg::ValueInfo& info = graph.value_info(graph.inputs()[at]);
     HG_TRY(read_input(input, info.type, info.name, binary, request, at));
   }

@@ -5,6 +5,7 @@ is wrong, and goes on whatever its clients do. The model is y = x w' + b of test
 import argparse
 import concurrent.futures
 import contextlib
+import gzip
 import http.client
 import json
 import random
@@ -60,6 +61,9 @@ class Server:
     def metric(self, name):
         return float(re.search(rf'^hologram_{name}{{model="m"}} (\S+)$', self.get("/metrics")[1], re.M)[1])
 
+    def peak_kb(self):
+        return int(re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())[1])
+
     def end(self):
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(20)
@@ -100,6 +104,9 @@ def check_broken(server):
     def x(**changes):
         return {"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3], **changes}]}
 
+    def nested(request, left, right):  # deeper than a stack
+        return json.dumps(request).replace('"deep"', left * 150000 + "1" + right * 150000).encode()
+
     binary = {"binary_data_size": 12}
     broken = [
         (b"", 400, "no JSON object"), (b"[1]", 400, "no JSON object"), (b"{\"inputs\": [", 400, "no JSON object"),
@@ -107,9 +114,9 @@ def check_broken(server):
         ({}, 400, "'inputs'"), ({"inputs": 3}, 400, "'inputs'"), ({"inputs": []}, 400, "0 inputs; the model takes 1"),
         ({"inputs": [7]}, 400, "no object"), (x(name="z"), 400, "no input"), (x(name=None), 400, "'name'"),
         (x(datatype="INT64"), 400, "is INT64; the model takes FP32"), (x(shape=None), 400, "'shape'"),
-        (x(shape=[1, -3]), 400, "shape of -3"), (x(shape=[1] * 13), 400, "13 dims"), (x(shape=[1, 2]), 400, "more elements"),
-        (x(shape=[2, 3]), 400, "3 elements; its shape"), (x(shape=[2**31, 2**31]), 400, "too many elements"),
-        (x(shape=[2**29, 3]), 400, "less data"), (x(shape=[1, 3.5]), 400, "shape of 3.5"),
+        (x(shape=[1, -3]), 400, "a size -3"), (x(shape=[1] * 13), 400, "13 dims"), (x(shape=[1, 2]), 400, "more elements"),
+        (x(shape=[2, 3]), 400, "3 elements; its shape"), (x(shape=[2**31, 2**31]), 400, "2^40 elements or more"),
+        (x(shape=[2**29, 3]), 400, "less data"), (x(shape=[1, 3.5]), 400, "a size 3.5"),
         (x(shape=[3]), 400, "the model takes f32[n, 3]"), (x(shape=[3, 1]), 400, "the model takes f32[n, 3]"),
         (x(data=[1, 1e39, 3]), 400, "1e+39, which does not fit"), (x(shape=[], data=[[1]]), 400, "other levels"),
         (x(data=[1, "2", 3]), 400, "no number"), (x(data=[1, [2, 3]]), 400, "other levels"), (x(data={}), 400, "'data'"),
@@ -117,7 +124,12 @@ def check_broken(server):
         (x(shape=[2, 3], data=[[1, 2], [3, 4, 5, 6]]), 400, "list of 2 in dim 1"),
         (x(parameters=binary), 400, "12 bytes of 0"), (x(parameters={"binary_data_size": -1}), 400, "binary_data_size"),
         ({"outputs": [{"name": "no"}], **x()}, 404, "no output 'no'"), ({"outputs": 5, **x()}, 400, "'outputs' is no array"),
+        ({"outputs": [{"name": "y"}] * 2, **x()}, 400, 'the output "y" is wanted twice'),
         ({"parameters": {"timeout": "soon"}, **x()}, 400, "timeout"),
+        (x(data=["9" * 1000, 2, 3]), 400, '"999999999999999999999999999999999999999...'),
+        (nested(x(data=["deep", 2, 3]), '{"a":', "}"), 400, "has the element {...}, which is no number"),
+        (nested(x(data=[2, ["deep"], 3]), "[", "]"), 400, "other levels"),
+        (nested(x(shape=["deep", 3]), "[", "]"), 400, "a size [...]"),
     ]
     for request, wanted, words in broken:
         status, body, _ = server.infer(request)
@@ -139,6 +151,34 @@ def check_broken(server):
             text[random.randrange(len(text))] = random.randrange(256)
         status, body, _ = server.infer(bytes(text))
         assert status in (200, 400), (text, status, body)
+
+
+def check_http(server):
+    """Bodies however they come: no more of them is kept than --most-bytes."""
+    body = json.dumps({"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}).encode()
+    large, spaces = body + b" " * (1 << 17), b" " * (1 << 20)
+    packed = {"Content-Encoding": "gzip"}
+    sent = [(iter([body[:9], body[9:]]), {}, 200, b"4.625"), (gzip.compress(body), packed, 200, b"4.625"),
+            (large, {"Content-Type": "application/x-www-form-urlencoded"}, 200, b"4.625"),  # as curl -d says
+            (iter([spaces] * 40), {}, 413, b"more than 1048576 bytes"),
+            (gzip.compress(spaces * 40), packed, 413, b"more than 1048576 bytes"),
+            (body, {"Content-Type": "multipart/form-data; boundary=x"}, 415, b"a form of parts"),
+            (body, {"Range": "bytes=" + ",".join(["0-"] * 1000)}, 400, b"answers have no ranges")]
+    before = server.peak_kb()
+    for data, headers, wanted, words in sent:
+        status, told, _ = server.call("POST", INFER, data, headers)
+        assert status == wanted and words in told, (headers, status, told)
+    assert server.peak_kb() < before + (16 << 10), (before, server.peak_kb())
+    for method, path, wanted in ("GET", "/nothing", 404), ("PUT", INFER, 404), ("GET", "/" + "a" * 9000, 414):
+        status, told, _ = server.call(method, path)
+        assert status == wanted and f"HTTP status {wanted}" in json.loads(told)["error"], (path, status, told)
+    # Who keeps a connection open and asks nothing holds it for no longer than --read-timeout.
+    ask = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    idle = [raw(server, ask) for _ in range(8)]
+    started = time.monotonic()
+    assert server.rows([[1, 2, 3]])[0] == 200 and time.monotonic() - started < 4
+    for connection in idle:
+        connection.close()
 
 
 def check_truth(program, model):
@@ -258,6 +298,7 @@ def main():
     try:
         check_protocol(server)
         check_broken(server)
+        check_http(server)
         check_load(server)
         check_slow_and_killed(server)
         check_triton(server)
