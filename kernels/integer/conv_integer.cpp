@@ -76,7 +76,7 @@ void choose_tiles(ConvInteger& g, int64_t threads) {
       std::clamp<int64_t>(kPackedRowsFloats * 4 / panel_bytes, 1, kMaxColumns / nr);
   g.tiles = std::max<int64_t>(1, ceil_div(panels, most));
   int64_t parts = 1;
-  if (threads > 1 && g.s.out_size() * g.s.o * g.depth > kLeastShared) {
+  if (threads > 1 && images > 0 && g.s.out_size() * g.s.o * g.depth > kLeastShared) {
     const int64_t wanted = 2 * threads;
     if (images * g.tiles < wanted)
       g.tiles = std::clamp<int64_t>(ceil_div(wanted, images), g.tiles, std::max(g.tiles, panels));

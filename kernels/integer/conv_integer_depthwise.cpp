@@ -34,7 +34,7 @@ struct Depthwise {
 bool accepts(const PrepareContext& c) {
   const ConvShape s = conv_integer_shape(c);
   return s.group_c() == 1 && s.groups > 1 && s.in[0] == 1 && s.kernel[0] == 1 &&
-         s.padding[0] == 0 && s.stride[2] <= 2 && s.out_size() > 0;
+         s.padding[0] == 0 && s.stride[2] <= 2 && c.out(0).count() > 0;
 }
 
 // Neighbours in a row of weights are a pair where they meet neighbours; others are one with 0.
