@@ -308,6 +308,72 @@ TEST(AllReduce, AStepThatFailsWaitsForItsSums) {
   }
 }
 
+// dropout, batch_norm with running statistics, and gradients of two batches for an update.
+Model network_with_states() {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 5});
+  const Value w1 = g.parameter("w1", f32, {7, 5}, init::kaiming_uniform(1));
+  const Value w2 = g.parameter("w2", f32, {3, 7}, init::kaiming_uniform(3));
+  const Value mean = g.buffer("mean", *TensorData::allocate(f32, {7}));
+  const Value variance = g.buffer("variance", *TensorData::allocate(f32, {7}));
+  const BatchNorm norm =
+      batch_norm(g.call("linear", {x, w1}), g.parameter("scale", f32, {7}, init::constant(1)),
+                 g.parameter("shift", f32, {7}), mean, variance, true);
+  g.assign(mean, norm.new_mean);
+  g.assign(variance, norm.new_var);
+  g.output("y", g.call("linear", {dropout(norm.y, 0.3, true), w2}));
+  return *Model::from_graph(std::move(g));
+}
+
+TEST(AllReduce, AStepThatFailsChangesNothing) {
+  int failed = 0;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(str_cat("case ", static_cast<int64_t>(seed)));
+    std::mt19937 random(seed);
+    const auto any = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+    TrainOptions options;
+    options.optimizer = any(2) ? adam(0.01) : sgd(0.05, 0.9);
+    options.accumulate = 1 + any(2);
+    options.session.threads = 1 + any(2);
+    const int64_t buckets[] = {0, 100, 1 << 20};
+    options.all_reduce.bucket_bytes = buckets[any(3)];
+    int calls_left = 0;  // 0: none fails; those of begin and wait
+    std::stop_source stop;
+    const bool stops = any(3) == 0;
+    const auto call = [&]() -> Status {
+      if (calls_left == 0 || --calls_left > 0) return {};
+      if (!stops) return not_found("rank 1 is gone");
+      stop.request_stop();
+      return {};
+    };
+    options.all_reduce.begin = [&](std::string_view, const Tensor&) { return call(); };
+    options.all_reduce.wait = call;
+    Result<Trainer> whole = Trainer::create(network_with_states(), options);
+    Result<Trainer> failing = Trainer::create(network_with_states(), options);
+    ASSERT_TRUE(whole.ok() && failing.ok()) << whole.status().message();
+    const Data data(40, seed);
+    for (int64_t step = 0; step < 6; ++step) {
+      const int64_t rows = 2 + any(4);
+      const Result<double> loss = data.step(*whole, step * 5, rows);
+      ASSERT_TRUE(loss.ok()) << loss.status().message();
+      calls_left = any(6);
+      stop = std::stop_source();
+      Result<double> other = data.step(*failing, step * 5, rows, stop.get_token());
+      calls_left = 0;
+      failed += !other.ok();
+      if (!other.ok()) other = data.step(*failing, step * 5, rows);
+      ASSERT_TRUE(other.ok()) << other.status().message();
+      EXPECT_EQ(*loss, *other) << "step " << step;
+    }
+    EXPECT_EQ(weights(*whole), weights(*failing));
+    for (const char* name : {"mean", "variance"}) {
+      const Tensor a = *whole->session().value(name), b = *failing->session().value(name);
+      EXPECT_TRUE(std::equal(a.as<float>(), a.as<float>() + 7, b.as<float>())) << name;
+    }
+  }
+  EXPECT_GT(failed, 40);
+}
+
 TEST(AllReduce, RefusesRanksWithoutAFunction) {
   TrainOptions options;
   options.all_reduce.ranks = 2;
