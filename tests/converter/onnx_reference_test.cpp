@@ -87,21 +87,41 @@ file::TensorProto& add_weight(file::GraphProto& graph, const char* name, float v
   return weight;
 }
 
+// Each dim is 3.
+void add_input(file::GraphProto& graph, const char* name, file::TensorProto::DataType dtype,
+               int rank) {
+  file::ValueInfoProto& input = *graph.add_input();
+  input.set_name(name);
+  auto& type = *input.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(dtype);
+  type.mutable_shape();
+  for (int i = 0; i < rank; ++i) type.mutable_shape()->add_dim()->set_dim_value(3);
+}
+
+// The parameters that are trained, and the first number of each.
+std::map<std::string, float> parameters_of(const file::ModelProto& model, const char* file_name) {
+  const std::string path = (std::filesystem::path(::testing::TempDir()) / file_name).string();
+  std::ofstream(path, std::ios::binary) << model.SerializeAsString();
+  const Loaded loaded = load_onnx(path, path);
+  std::vector<InputSpec> specs;
+  for (const ScriptInput& input : loaded.program.inputs)
+    specs.push_back({input.name, *input.known});
+  const Imported imported = import_program(loaded.program, specs, Registry::built_in());
+  std::map<std::string, float> found;
+  for (const State& state : imported.graph.states())
+    if (state.kind == State::Kind::parameter && state.requires_grad)
+      found[state.name] = state.data.tensor.as<float>()[0];
+  return found;
+}
+
 // What the branches of an If list is trained as what the main graph lists is.
 TEST(Onnx, WeightsOfBodiesAreParameters) {
   file::ModelProto model;
   model.set_ir_version(8);
   model.add_opset_import()->set_version(17);
   file::GraphProto& graph = *model.mutable_graph();
-  for (const char* name : {"x", "way"}) {
-    file::ValueInfoProto& input = *graph.add_input();
-    input.set_name(name);
-    auto& type = *input.mutable_type()->mutable_tensor_type();
-    const bool is_x = name[0] == 'x';
-    type.set_elem_type(is_x ? file::TensorProto::FLOAT : file::TensorProto::BOOL);
-    type.mutable_shape();
-    for (int i = 0; is_x && i < 2; ++i) type.mutable_shape()->add_dim()->set_dim_value(3);
-  }
+  add_input(graph, "x", file::TensorProto::FLOAT, 2);
+  add_input(graph, "way", file::TensorProto::BOOL, 0);
   add_node(graph, "If", "way", "y");
   graph.add_output()->set_name("y");
   float value = 1;
@@ -116,18 +136,38 @@ TEST(Onnx, WeightsOfBodiesAreParameters) {
     body.mutable_node(0)->add_input("weight");
     body.add_output()->set_name("product");
   }
-  const std::string path =
-      (std::filesystem::path(::testing::TempDir()) / "weights_of_bodies.onnx").string();
-  std::ofstream(path, std::ios::binary) << model.SerializeAsString();
-  const Loaded loaded = load_onnx(path, path);
-  const std::vector<InputSpec> specs = {{"x", *loaded.program.inputs[0].known},
-                                        {"way", *loaded.program.inputs[1].known}};
-  const Imported imported = import_program(loaded.program, specs, Registry::built_in());
-  std::map<std::string, float> found;
-  for (const State& state : imported.graph.states())
-    if (state.kind == State::Kind::parameter && state.requires_grad)
-      found[state.name] = state.data.tensor.as<float>()[0];
-  EXPECT_EQ(found, (std::map<std::string, float>{{"weight", 1}, {"weight_1", 2}}));
+  EXPECT_EQ(parameters_of(model, "weights_of_bodies.onnx"),
+            (std::map<std::string, float>{{"weight", 1}, {"weight_1", 2}}));
+}
+
+// A copy of a weight that is turned is that weight; layers that start alike are not.
+TEST(Onnx, CopiesOfWeightsThatAreTurned) {
+  file::ModelProto model;
+  model.set_ir_version(8);
+  model.add_opset_import()->set_version(17);
+  model.set_producer_name("pytorch");
+  file::GraphProto& graph = *model.mutable_graph();
+  add_input(graph, "x", file::TensorProto::FLOAT, 2);
+  const auto product = [&](const char* in, const char* weight, const char* out) {
+    add_node(graph, "MatMul", in, out);
+    graph.mutable_node(graph.node_size() - 1)->add_input(weight);
+  };
+  for (const char* name : {"identity", "onnx::identity"}) {
+    file::TensorProto& weight = add_weight(graph, name, 0);
+    for (int i = 0; i < 3; ++i) weight.set_float_data(i * 4, 1);
+  }
+  for (const char* name : {"weight", "onnx::turned"}) {
+    file::TensorProto& weight = add_weight(graph, name, 0);
+    for (int i = 0; i < 9; ++i)
+      weight.set_float_data(i, 1 + static_cast<float>(name[0] == 'w' ? i : i % 3 * 3 + i / 3));
+  }
+  product("x", "identity", "a");
+  product("a", "onnx::identity", "b");
+  product("b", "weight", "c");
+  product("c", "onnx::turned", "y");
+  graph.add_output()->set_name("y");
+  EXPECT_EQ(parameters_of(model, "turned_weights.onnx"),
+            (std::map<std::string, float>{{"identity", 1}, {"onnx::identity", 1}, {"weight", 1}}));
 }
 
 class OnnxReferenceTest : public ::testing::Test {

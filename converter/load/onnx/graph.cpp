@@ -26,20 +26,25 @@ Item list_of(std::vector<Item> items) {
   return Item(std::move(list));
 }
 
-// Whether both hold the same numbers, which are not all alike, one by rows and one by columns.
+// Whether both hold the same numbers, one by rows and one by columns. Numbers that layers may start
+// with say nothing: all alike, an identity, anything else that is itself turned.
 bool is_transposed(const Tensor& a, const Tensor& b) {
   if (a.rank() != 2 || b.rank() != 2 || a.dtype != b.dtype) return false;
   if (a.shape[0] != b.shape[1] || a.shape[1] != b.shape[0]) return false;
   const int64_t rows = a.shape[0], columns = a.shape[1], bytes = size_of(a.dtype);
   const char *p = a.as<const char>(), *q = b.as<const char>();
-  bool differ = false;
+  const char* aside = nullptr;  // the first number off the diagonal
+  bool differ = false, is_symmetric = rows == columns;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) {
       const char* const each = p + (i * columns + j) * bytes;
       if (std::memcmp(each, q + (j * rows + i) * bytes, bytes) != 0) return false;
-      differ = differ || std::memcmp(each, p, bytes) != 0;
+      if (i == j) continue;
+      if (aside == nullptr) aside = each;
+      differ = differ || std::memcmp(each, aside, bytes) != 0;
+      is_symmetric = is_symmetric && std::memcmp(each, p + (j * columns + i) * bytes, bytes) == 0;
     }
-  return differ;
+  return differ && !is_symmetric;
 }
 
 // The symbol that the size of an input tells where no other one is known, as n of 2*n + 1 is.
