@@ -11,6 +11,7 @@
 
 #include "converter/check/check_inputs.h"
 #include "converter/check/loops.h"
+#include "converter/check/precision.h"
 #include "converter/check/written.h"
 #include "converter/cli/inputs.h"
 #include "converter/cli/known_types.h"
@@ -398,6 +399,7 @@ class Conversion {
       report_.inputs.push_back(str_cat(graph.value_info(id).name, ": ", graph.value_info(id).type));
     for (const auto& [name, id] : graph.outputs())
       report_.outputs.push_back(str_cat(name, ": ", graph.value_info(id).type));
+    report_.computed_in = precisions_of_outputs(graph);
     std::map<std::string, int> counts;
     for (const Node& node : graph.nodes()) ++counts[std::string(node.op->name())];
     report_.ops.assign(counts.begin(), counts.end());

@@ -19,6 +19,7 @@ struct Report {
   Job job;
   std::vector<std::string> inputs;  // "x: f32[n, 3]"
   std::vector<std::string> outputs;
+  std::vector<DType> computed_in;                // of each output, as precision.h says it
   std::vector<std::pair<std::string, int>> ops;  // of the graph, with their counts
   std::vector<Unsupported> unsupported;
   std::vector<std::string> warnings, notes;

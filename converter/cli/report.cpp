@@ -86,7 +86,8 @@ std::string report_json(const Report& report) {
     unsupported.push_back(entry);
   }
   for (const auto& [op, count] : report.ops) ops[op] = count;
-  Json constants = Json::object();
+  Json constants = Json::object(), computed_in = Json::array();
+  for (const DType dtype : report.computed_in) computed_in.push_back(name_of(dtype));
   for (const auto& [name, value] : report.job.constants) constants[name] = value;
   for (const CheckedCase& checked : report.check.cases) cases.push_back(case_json(checked));
   for (const WrongNode& node : report.check.wrong_nodes) {
@@ -109,6 +110,7 @@ std::string report_json(const Report& report) {
                {"inputs", report.inputs},
                {"constants", constants},
                {"outputs", report.outputs},
+               {"computed_in", computed_in},
                {"parameters", report.parameters},
                {"weight_bytes", report.weight_bytes},
                {"ops", ops},

@@ -6,9 +6,10 @@ import re
 
 from . import _core
 from ._errors import HologramError, MismatchError
+from ._open_sizes import short_dtype
 from ._tree import flatten
 
-_TOLERANCE = {"float64": 1e-9, "float32": 2e-4, "float16": 2e-2, "bfloat16": 6e-2, "complex64": 2e-4, "complex128": 1e-9}
+_TOLERANCE = {"f64": 1e-9, "f32": 2e-4, "f16": 2e-2, "bf16": 6e-2, "c64": 2e-4, "c128": 1e-9}
 
 
 def compare_with_module(torch, module, model, args, kwargs, symbols, ranges=None):
@@ -52,7 +53,8 @@ def _check_at(torch, module, model, call, sizes):
         ours = model.session(threads=0)(*inputs)
     ours = [_tensor(torch, each) for each in results_of(torch, ours)[0]]  # numpy's where there is no input
     first = [_tensor(torch, each) for each in first]
-    outputs = [_compare(torch, name.name, a, b) for name, a, b in zip(model.outputs, first, ours, strict=True)]
+    computed_in = report.details["computed_in"]
+    outputs = [_compare(torch, name.name, a, b, c) for name, a, b, c in zip(model.outputs, first, ours, computed_in, strict=True)]
     report.checks.append({"sizes": sizes, "outputs": outputs})
     for each in outputs:
         if not each["largest_error"] <= each["allowed"]:
@@ -140,8 +142,9 @@ def same(torch, a, b):
     return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
 
 
-def _compare(torch, name, want, got):
-    """Largest error and what is allowed of it; infinite where shapes, dtypes or what is not finite differ."""
+def _compare(torch, name, want, got, computed_in):
+    """Largest error and what is allowed of it; infinite where shapes, dtypes or what is not finite differ. ``computed_in`` is
+    the coarsest float dtype in which a part of it is computed."""
     want = want if isinstance(want, torch.Tensor) else torch.as_tensor(want)
     out = {"name": name, "largest_error": float("inf"), "allowed": 0.0}
     if want.shape != got.shape or want.dtype != got.dtype:
@@ -161,5 +164,5 @@ def _compare(torch, name, want, got):
         return out
     scale = float(a[finite].abs().max()) if bool(finite.any()) else 0.0
     error = float((a[finite] - b[finite]).abs().max()) if bool(finite.any()) else 0.0
-    rate = _TOLERANCE[str(want.dtype).removeprefix("torch.")]
+    rate = max(_TOLERANCE[short_dtype(str(want.dtype).removeprefix("torch."))], _TOLERANCE[computed_in])
     return {**out, "largest_error": error, "allowed": rate * max(scale, 1e-3)}

@@ -49,8 +49,27 @@ def test_integers_beyond_those_of_f64_are_compared_as_integers():
     from hologram._check import _compare
 
     want = torch.tensor([2**53, 2**53 + 1])
-    assert _compare(torch, "y", want, want.clone())["largest_error"] == 0
-    assert _compare(torch, "y", want, torch.tensor([2**53, 2**53]))["largest_error"] == 1
+    assert _compare(torch, "y", want, want.clone(), "f64")["largest_error"] == 0
+    assert _compare(torch, "y", want, torch.tensor([2**53, 2**53]), "f64")["largest_error"] == 1
+
+
+class Coarse(torch.nn.Module):
+    """As T5's norm: a sum in another dtype than that of what comes in and goes out."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.dtype = dtype
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.to(self.dtype).pow(2).mean(-1, keepdim=True)).to(x.dtype)
+
+
+@pytest.mark.parametrize("inside", [torch.float32, torch.bfloat16])
+def test_an_output_is_as_exact_as_the_coarsest_part_of_it(inside):
+    x = torch.randn(64, 999, dtype=torch.float64 if inside is torch.float32 else torch.float32)
+    allowed = [each["allowed"] for each in hg.convert(Coarse(inside), x).report.checks[0]["outputs"]]
+    exact = [each["allowed"] for each in hg.convert(Coarse(x.dtype), x).report.checks[0]["outputs"]]
+    assert allowed[0] > 100 * exact[0]
 
 
 class Spherical(torch.nn.Module):
