@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of images as columns, and the sum of such columns as an image.
+#include <algorithm>
+
 #include "hg/kernel.h"
+#include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "lib/table/rows.h"
 
@@ -43,6 +46,18 @@ Status col2im_prepare(PrepareContext& c) {
   return {};
 }
 
+// Of the blocks that begin `start`, `start` + stride, ... along a line, those in [first, last)
+// begin in [begin, end).
+struct Inside {
+  int64_t first = 0, last = 0;
+};
+Inside blocks_inside(const BlockState& s, int64_t start, int64_t begin, int64_t end) {
+  const auto before = [&](int64_t place) {
+    return std::clamp<int64_t>(ceil_div(place - start, s.stride[1]), 0, s.columns);
+  };
+  return {before(begin), before(end)};
+}
+
 void im2col_run(const RunContext& c) noexcept {
   const BlockState& s = c.state<BlockState>();
   const int64_t area = s.kernel[0] * s.kernel[1], blocks = s.rows * s.columns;
@@ -51,45 +66,67 @@ void im2col_run(const RunContext& c) noexcept {
       for (int64_t plane = begin; plane < end; ++plane) {
         const T* x = c.in(0).as<T>() + plane * s.height * s.width;
         T* y = c.out(0).as<T>() + plane * area * blocks;
-        for (int64_t k = 0; k < area; ++k)
-          for (int64_t r = 0; r < s.rows; ++r) {
+        for (int64_t k = 0; k < area; ++k) {
+          const int64_t start = k % s.kernel[1] * s.dilation[1] - s.padding[1];
+          const Inside inside = blocks_inside(s, start, 0, s.width);
+          for (int64_t r = 0; r < s.rows; ++r, y += s.columns) {
             const int64_t h = r * s.stride[0] - s.padding[0] + k / s.kernel[1] * s.dilation[0];
-            int64_t w = k % s.kernel[1] * s.dilation[1] - s.padding[1];
-            const bool inside = h >= 0 && h < s.height;
-            for (int64_t q = 0; q < s.columns; ++q, w += s.stride[1])
-              *y++ = inside && w >= 0 && w < s.width ? x[h * s.width + w] : T();
+            if (h < 0 || h >= s.height) {
+              std::fill_n(y, s.columns, T());
+              continue;
+            }
+            const int64_t from = h * s.width + start;
+            std::fill(y, y + inside.first, T());
+            if (s.stride[1] == 1)
+              std::copy_n(x + from + inside.first, inside.last - inside.first, y + inside.first);
+            else
+              for (int64_t q = inside.first; q < inside.last; ++q) y[q] = x[from + q * s.stride[1]];
+            std::fill(y + inside.last, y + s.columns, T());
           }
+        }
       }
     });
   });
 }
 
-// Each pixel gathers from the blocks that cover it.
+// Adds to sums[w - begin] what the blocks hold of the pixels w of row h, one entry of the block
+// after another.
+template <class T>
+void add_blocks(const BlockState& s, const T* x, int64_t h, int64_t begin, int64_t end,
+                Wide<T>* sums) {
+  for (int64_t kh = 0; kh < s.kernel[0]; ++kh) {
+    const int64_t at_h = h + s.padding[0] - kh * s.dilation[0];
+    if (at_h < 0 || at_h % s.stride[0] != 0 || at_h / s.stride[0] >= s.rows) continue;
+    for (int64_t kw = 0; kw < s.kernel[1]; ++kw) {
+      const T* row = x + ((kh * s.kernel[1] + kw) * s.rows + at_h / s.stride[0]) * s.columns;
+      const int64_t start = kw * s.dilation[1] - s.padding[1];
+      const Inside inside = blocks_inside(s, start, begin, end);
+      const int64_t to = start - begin;
+      if (s.stride[1] == 1)
+        for (int64_t q = inside.first; q < inside.last; ++q) sums[to + q] += load(row + q);
+      else
+        for (int64_t q = inside.first; q < inside.last; ++q)
+          sums[to + q * s.stride[1]] += load(row + q);
+    }
+  }
+}
+
 void col2im_run(const RunContext& c) noexcept {
+  constexpr int64_t kPart = 512;  // of a row of pixels: its sums stay in cache
   const BlockState& s = c.state<BlockState>();
   const int64_t area = s.kernel[0] * s.kernel[1], blocks = s.rows * s.columns;
   for_float(c.out(0).dtype, [&]<class T>() {
-    using W = Wide<T>;
     c.parallel_for(s.planes, grain_of(area * blocks), [&](int64_t begin, int64_t end) {
-      for (int64_t plane = begin; plane < end; ++plane) {
-        const T* x = c.in(0).as<T>() + plane * area * blocks;
-        T* y = c.out(0).as<T>() + plane * s.height * s.width;
-        for (int64_t h = 0; h < s.height; ++h)
-          for (int64_t w = 0; w < s.width; ++w) {
-            W sum = 0;
-            for (int64_t kh = 0; kh < s.kernel[0]; ++kh) {
-              const int64_t at_h = h + s.padding[0] - kh * s.dilation[0];
-              if (at_h < 0 || at_h % s.stride[0] != 0 || at_h / s.stride[0] >= s.rows) continue;
-              for (int64_t kw = 0; kw < s.kernel[1]; ++kw) {
-                const int64_t at_w = w + s.padding[1] - kw * s.dilation[1];
-                if (at_w < 0 || at_w % s.stride[1] != 0 || at_w / s.stride[1] >= s.columns)
-                  continue;
-                sum += load(x + (kh * s.kernel[1] + kw) * blocks + at_h / s.stride[0] * s.columns +
-                            at_w / s.stride[1]);
-              }
-            }
-            store(y + h * s.width + w, sum);
-          }
+      Wide<T> sums[kPart];
+      for (int64_t row = begin * s.height; row < end * s.height; ++row) {
+        const T* x = c.in(0).as<T>() + row / s.height * area * blocks;
+        T* y = c.out(0).as<T>() + row * s.width;
+        for (int64_t first = 0; first < s.width; first += kPart) {
+          const int64_t last = std::min(s.width, first + kPart);
+          std::fill_n(sums, last - first, Wide<T>(0));
+          add_blocks(s, x, row % s.height, first, last, sums);
+          for (int64_t w = first; w < last; ++w) store(y + w, sums[w - first]);
+        }
       }
     });
   });
