@@ -138,14 +138,17 @@ void combinations(Call& call) {
     columns.push_back(reshape(chosen(call, x, places), {static_cast<int64_t>(places.size()), 1}));
   call.returns(concat(columns, 1));
 }
-// The distances of all pairs of rows.
+// The distances of all pairs of rows: those above the diagonal of all that there are.
 void pdist(Call& call) {
   const Value x = call.tensor("self");
   check_known(call, x, 2, false);
   if (x.rank() != 2 || !is_float(x.dtype())) call.refuse("self", "must be a float matrix");
-  const auto places = combinations_of(x.dim(0).constant(), 2, false);
-  const Value d = chosen(call, x, places[0]) - chosen(call, x, places[1]);
-  call.returns(norm(d, call.real("p", 2), {1}));
+  const int64_t n = x.dim(0).constant();
+  std::vector<int64_t> above;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = i + 1; j < n; ++j) above.push_back(i * n + j);
+  const Value all = call.graph().call("cdist", {x, x}, {{"p", call.real("p", 2)}});
+  call.returns(chosen(call, reshape(all, {n * n}), above));
 }
 
 // Slices along dim whose norm is above the limit are scaled down to it.

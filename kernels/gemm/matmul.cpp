@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul, linear and cdist for every dtype by plain loops.
+// matmul and linear for every dtype by plain loops.
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "hg/kernel.h"
 #include "kernels/arithmetic.h"
-#include "kernels/gemm/gemv_simd.h"
 #include "kernels/gemm/matmul_shape.h"
 #include "lib/table/rows.h"
 
@@ -117,82 +114,6 @@ void product_run(const RunContext& c) noexcept {
   });
 }
 
-struct CdistState : MatmulShape {
-  double p = 2;
-};
-
-// (sum over m of |a[m] - b[m]|^p)^(1/p); p = 0 counts differences, infinity takes the largest.
-template <class T>
-SumOf<T> distance(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t k, double p) {
-  using Sum = SumOf<T>;
-  const auto sum = [&](const auto& add) {
-    Sum s = 0;
-    for (int64_t q = 0; q < k; ++q)
-      add(s, std::abs(Sum(load(a + q * a_step) - load(b + q * b_step))));
-    return s;
-  };
-  if (p == 2) return std::sqrt(sum([](Sum& s, Sum d) { s += d * d; }));
-  if (p == 1) return sum([](Sum& s, Sum d) { s += d; });
-  if (p == 0) return sum([](Sum& s, Sum d) { s += d != 0 ? Sum(1) : Sum(0); });
-  if (std::isinf(p)) return sum([](Sum& s, Sum d) { s = d > s || d != d ? d : s; });
-  const Sum power = static_cast<Sum>(p);
-  return std::pow(sum([&](Sum& s, Sum d) { s += std::pow(d, power); }), static_cast<Sum>(1 / p));
-}
-
-// f(row of a, the matrix b of its batch, row of y)
-template <class T, class F>
-void each_row(const RunContext& c, const F& f) {
-  const MatmulShape& s = c.state<CdistState>();  // b as [m, r]
-  const T* a = c.in(0).as<T>();
-  const T* b = c.in(1).as<T>();
-  T* y = c.out(0).as<T>();
-  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, s.n * s.k));
-  c.parallel_for(s.batches() * s.m, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row)
-      f(a + s.a_offset(row / s.m) + row % s.m * s.a_row, b + s.b_offset(row / s.m), y + row * s.n);
-  });
-}
-
-Status cdist_prepare(PrepareContext& c) {
-  Tensor transposed = c.in(1);
-  const int last = transposed.rank() - 1;
-  std::swap(transposed.shape[last], transposed.shape[last - 1]);
-  std::swap(transposed.strides[last], transposed.strides[last - 1]);
-  CdistState state{matmul_shape(c.in(0), transposed), c.attrs().real("p")};
-  c.make_state(std::move(state));
-  return {};
-}
-
-void cdist_run(const RunContext& c) noexcept {
-  const CdistState& s = c.state<CdistState>();
-  for_float(c.out(0).dtype, [&]<class T>() {
-    each_row<T>(c, [&](const T* a, const T* b, T* y) {
-      for (int64_t j = 0; j < s.n; ++j)
-        y[j] = store<T>(distance(a, s.a_col, b + j * s.b_col, s.b_row, s.k, s.p));
-    });
-  });
-}
-
-bool accepts_square(const PrepareContext& c) {
-  const auto in_rows = [&](int i) {
-    return c.in(i).strides.back() == 1 || c.in(i).shape.back() == 1;
-  };
-  return c.out(0).dtype == f32 && c.attrs().real("p") == 2 && in_rows(0) && in_rows(1);
-}
-
-void run_square(const RunContext& c) noexcept {
-  const MatmulShape& s = c.state<CdistState>();
-  const auto distances = gemv_table().distances;
-  each_row<float>(c, [&](const float* a, const float* b, float* y) {
-    distances(s.n, s.k, a, b, s.b_col, y);
-    for (int64_t j = 0; j < s.n; ++j) {
-      // Squares that f32 has not, too large or too small, are added in f64.
-      const bool fits = y[j] > 0x1p-60f && y[j] < std::numeric_limits<float>::infinity();
-      y[j] = fits ? std::sqrt(y[j]) : store<float>(distance(a, 1, b + j * s.b_col, 1, s.k, 2));
-    }
-  });
-}
-
 constexpr KernelDef kKernels[] = {
     {.op = "matmul",
      .name = "loops",
@@ -206,17 +127,6 @@ constexpr KernelDef kKernels[] = {
      .run = product_run,
      .strided = 1u << 1,
      .is_fallback = true},
-    {.op = "cdist",
-     .name = "simd",
-     .accepts = accepts_square,
-     .prepare = cdist_prepare,
-     .run = run_square,
-     .strided = kAllStrided},
-    {.op = "cdist",
-     .name = "loops",
-     .prepare = cdist_prepare,
-     .run = cdist_run,
-     .strided = kAllStrided},
 };
 
 }  // namespace

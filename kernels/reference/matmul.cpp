@@ -74,7 +74,7 @@ void cdist_run(const Call& c) {
           const double d = std::abs(element(a, lead, batch, i, m) - element(b, lead, batch, j, m));
           sum += std::pow(d, p);
           largest = std::max(largest, d);
-          different += d != 0;
+          different += std::isnan(d) ? d : d != 0;
         }
         c.out[0].at(at) = p == 0 ? different : std::isinf(p) ? largest : std::pow(sum, 1 / p);
       }

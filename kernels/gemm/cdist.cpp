@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// cdist: a few rows of a beside all rows of b where these lie; more of them beside panels of b, in
+// which the rows of b lie side by side; and plain loops for every dtype, stride and p.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "hg/kernel.h"
+#include "kernels/arithmetic.h"
+#include "kernels/ceil_div.h"
+#include "kernels/gemm/gemv_simd.h"
+#include "kernels/gemm/matmul_shape.h"
+#include "lib/table/rows.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm/cdist.cpp"
+// clang-format off
+#include "kernels/simd/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/simd/rows-inl.h"
+// clang-format on
+
+#ifndef HG_KERNELS_GEMM_CDIST_ONCE
+#define HG_KERNELS_GEMM_CDIST_ONCE
+namespace hg::kernels {
+// Adds to y[2, columns of a panel] what the differences of two rows of a[2, k] and of
+// panel[k, columns] make; the same row twice is one.
+struct PanelBlock {
+  int64_t k;
+  const float *a, *a_next;
+  int64_t a_col;
+  const float* panel;
+  float *y, *y_next;
+};
+struct PanelTable {
+  int64_t columns;  // of a panel
+  // The sums of squares and of sizes, the largest size, and how many are not 0.
+  void (*squares)(const PanelBlock& b);
+  void (*sizes)(const PanelBlock& b);
+  void (*largest)(const PanelBlock& b);
+  void (*different)(const PanelBlock& b);
+  // The roots of n sums of squares; whether f32 has all of these, none too large or too small.
+  bool (*roots)(float* y, int64_t n);
+};
+// Roots of sums that f32 has lie between these.
+constexpr float kSmallestRoot = 0x1p-30f, kNoRoot = std::numeric_limits<float>::infinity();
+constexpr int64_t kMostColumns = 64;
+}  // namespace hg::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+
+struct Squares {
+  static HWY_INLINE V add(V sum, V d) { return hn::MulAdd(d, d, sum); }
+  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+};
+struct SizesOf {
+  static HWY_INLINE V add(V sum, V d) { return hn::Add(sum, hn::Abs(d)); }
+  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+};
+struct Largest {  // NaN is passed over, as by torch
+  static HWY_INLINE V add(V best, V d) { return join(best, hn::Abs(d)); }
+  static HWY_INLINE V join(V a, V b) { return hn::IfThenElse(hn::Gt(b, a), b, a); }
+};
+struct Different {  // NaN if one is NaN
+  static HWY_INLINE V add(V sum, V d) {
+    const V one = hn::IfThenElse(hn::IsNaN(d), d, hn::Set(D(), 1));
+    return hn::Add(sum, hn::IfThenZeroElse(hn::Eq(d, hn::Zero(D())), one));
+  }
+  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+};
+
+constexpr int kVectors = kLanes >= 4 ? 4 : 1;  // of a panel
+
+template <class F>
+void panel_block(const PanelBlock& b) {
+  const D d;
+  V sums[2][kVectors];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i)
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  const float* panel = b.panel;
+  for (int64_t p = 0; p < b.k; ++p, panel += kVectors * kLanes) {
+    const V first = hn::Set(d, b.a[p * b.a_col]), next = hn::Set(d, b.a_next[p * b.a_col]);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const V right = hn::LoadU(d, panel + v * kLanes);
+      sums[0][v] = F::add(sums[0][v], hn::Sub(first, right));
+      sums[1][v] = F::add(sums[1][v], hn::Sub(next, right));
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const V first = F::join(hn::LoadU(d, b.y + v * kLanes), sums[0][v]);
+    const V next = F::join(hn::LoadU(d, b.y_next + v * kLanes), sums[1][v]);
+    hn::StoreU(first, d, b.y + v * kLanes);
+    hn::StoreU(next, d, b.y_next + v * kLanes);
+  }
+}
+
+bool roots(float* y, int64_t n) {
+  const D d;
+  auto all_fit = hn::Eq(hn::Zero(d), hn::Zero(d));
+  for (int64_t j = 0; j < n; j += kLanes) {
+    const int count = static_cast<int>(std::min<int64_t>(kLanes, n - j));
+    const V root = hn::Sqrt(load_part(d, y + j, count));
+    const auto fits =
+        hn::And(hn::Gt(root, hn::Set(d, kSmallestRoot)), hn::Lt(root, hn::Set(d, kNoRoot)));
+    all_fit = hn::And(all_fit, fits);
+    store_part(d, root, count, y + j);
+  }
+  return hn::AllTrue(d, all_fit);
+}
+
+constexpr PanelTable kPanelTable = {kVectors * kLanes,      panel_block<Squares>,
+                                    panel_block<SizesOf>,   panel_block<Largest>,
+                                    panel_block<Different>, roots};
+static_assert(kPanelTable.columns <= kMostColumns);
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct CdistState : MatmulShape {  // b as [k, n]
+  double p = 2;
+};
+
+// (sum over m of |a[m] - b[m]|^p)^(1/p); p = 0 counts differences, infinity takes the largest,
+// which passes over NaN.
+template <class T>
+SumOf<T> distance(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t k, double p) {
+  using Sum = SumOf<T>;
+  const auto sum = [&](const auto& add) {
+    Sum s = 0;
+    for (int64_t q = 0; q < k; ++q)
+      add(s, std::abs(Sum(load(a + q * a_step) - load(b + q * b_step))));
+    return s;
+  };
+  if (p == 2) return std::sqrt(sum([](Sum& s, Sum d) { s += d * d; }));
+  if (p == 1) return sum([](Sum& s, Sum d) { s += d; });
+  if (p == 0) return sum([](Sum& s, Sum d) { s += d != d ? d : Sum(d != 0); });
+  if (std::isinf(p)) return sum([](Sum& s, Sum d) { s = d > s ? d : s; });
+  const Sum power = static_cast<Sum>(p);
+  return std::pow(sum([&](Sum& s, Sum d) { s += std::pow(d, power); }), static_cast<Sum>(1 / p));
+}
+
+// f(row of a, the matrix b of its batch, row of y)
+template <class T, class F>
+void each_row(const RunContext& c, const F& f) {
+  const MatmulShape& s = c.state<CdistState>();
+  const T* a = c.in(0).as<T>();
+  const T* b = c.in(1).as<T>();
+  T* y = c.out(0).as<T>();
+  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, s.n * s.k));
+  c.parallel_for(s.batches() * s.m, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row)
+      f(a + s.a_offset(row / s.m) + row % s.m * s.a_row, b + s.b_offset(row / s.m), y + row * s.n);
+  });
+}
+
+CdistState shape_of(const PrepareContext& c) {
+  Tensor transposed = c.in(1);
+  const int last = transposed.rank() - 1;
+  std::swap(transposed.shape[last], transposed.shape[last - 1]);
+  std::swap(transposed.strides[last], transposed.strides[last - 1]);
+  return {matmul_shape(c.in(0), transposed), c.attrs().real("p")};
+}
+Status cdist_prepare(PrepareContext& c) {
+  c.make_state(shape_of(c));
+  return {};
+}
+
+void cdist_run(const RunContext& c) noexcept {
+  const CdistState& s = c.state<CdistState>();
+  for_float(c.out(0).dtype, [&]<class T>() {
+    each_row<T>(c, [&](const T* a, const T* b, T* y) {
+      for (int64_t j = 0; j < s.n; ++j)
+        y[j] = store<T>(distance(a, s.a_col, b + j * s.b_col, s.b_row, s.k, s.p));
+    });
+  });
+}
+
+// Roots of sums of squares. Those that f32 has not are added in f64.
+void take_roots(const MatmulShape& s, const float* a, const float* b, int64_t columns, float* y) {
+  if ((HG_SIMD_CHOOSE(kPanelTable))->roots(y, columns)) return;
+  for (int64_t j = 0; j < columns; ++j)
+    if (!(y[j] > kSmallestRoot && y[j] < kNoRoot))
+      y[j] = store<float>(distance(a, s.a_col, b + j * s.b_col, s.b_row, s.k, 2));
+}
+
+// With fewer rows, laying b into panels takes longer than it saves.
+constexpr int64_t kFewRows = 4;
+
+bool accepts_rows(const PrepareContext& c) {
+  const auto in_rows = [&](int i) {
+    return c.in(i).strides.back() == 1 || c.in(i).shape.back() == 1;
+  };
+  return c.out(0).dtype == f32 && c.attrs().real("p") == 2 && in_rows(0) && in_rows(1) &&
+         shape_of(c).m < kFewRows;
+}
+
+void run_rows(const RunContext& c) noexcept {
+  const MatmulShape& s = c.state<CdistState>();
+  const auto distances = gemv_table().distances;
+  each_row<float>(c, [&](const float* a, const float* b, float* y) {
+    distances(s.n, s.k, a, b, s.b_col, y);
+    take_roots(s, a, b, s.n, y);
+  });
+}
+
+bool accepts_panels(const PrepareContext& c) {
+  const double p = c.attrs().real("p");
+  return c.out(0).dtype == f32 && (p == 0 || p == 1 || p == 2 || p == kInfinity) &&
+         shape_of(c).m >= kFewRows;
+}
+
+void run_panels(const RunContext& c) noexcept {
+  constexpr int64_t kDepth = 64;  // of a panel: sums of so many elements are added up
+  const CdistState& s = c.state<CdistState>();
+  const PanelTable& table = *(HG_SIMD_CHOOSE(kPanelTable));
+  const auto block = s.p == 2   ? table.squares
+                     : s.p == 1 ? table.sizes
+                     : s.p == 0 ? table.different
+                                : table.largest;
+  const int64_t panels = ceil_div(s.n, table.columns);
+  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, s.m * s.k));
+  c.parallel_for(s.batches() * panels, grain, [&](int64_t begin, int64_t end) {
+    alignas(64) float panel[kDepth * kMostColumns] = {};
+    alignas(64) float sums[2][kMostColumns];
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t batch = task / panels, first = task % panels * table.columns;
+      const int64_t columns = std::min(table.columns, s.n - first);
+      const float* a = c.in(0).as<float>() + s.a_offset(batch);
+      const float* b = c.in(1).as<float>() + s.b_offset(batch) + first * s.b_col;
+      float* y = c.out(0).as<float>() + batch * s.m * s.n + first;
+      for (int64_t depth = 0; depth == 0 || depth < s.k; depth += kDepth) {
+        const int64_t k = std::min(kDepth, s.k - depth);
+        for (int64_t j = 0; j < columns; ++j)
+          for (int64_t p = 0; p < k; ++p)
+            panel[p * table.columns + j] = b[j * s.b_col + (depth + p) * s.b_row];
+        for (int64_t i = 0; i < s.m; i += 2) {
+          const int64_t rows = std::min<int64_t>(2, s.m - i), next = i + rows - 1;
+          for (int64_t r = 0; r < rows; ++r) {
+            std::fill_n(sums[r], table.columns, 0.0f);
+            if (depth > 0) std::copy_n(y + (i + r) * s.n, columns, sums[r]);
+          }
+          block({k, a + i * s.a_row + depth * s.a_col, a + next * s.a_row + depth * s.a_col,
+                 s.a_col, panel, sums[0], sums[rows - 1]});
+          for (int64_t r = 0; r < rows; ++r) std::copy_n(sums[r], columns, y + (i + r) * s.n);
+        }
+      }
+      for (int64_t i = 0; i < s.m && s.p == 2; ++i)
+        take_roots(s, a + i * s.a_row, b, columns, y + i * s.n);
+    }
+  });
+}
+
+constexpr KernelDef row(std::string_view name, bool (*accepts)(const PrepareContext&),
+                        void (*run)(const RunContext&) noexcept) {
+  return {.op = "cdist",
+          .name = name,
+          .accepts = accepts,
+          .prepare = cdist_prepare,
+          .run = run,
+          .strided = kAllStrided};
+}
+
+constexpr KernelDef kKernels[] = {
+    row("rows", accepts_rows, run_rows),
+    row("panels", accepts_panels, run_panels),
+    row("loops", nullptr, cdist_run),
+};
+
+}  // namespace
+
+std::span<const KernelDef> cdist() { return chosen_rows<kKernels>(); }
+
+}  // namespace hg::kernels
+#endif
