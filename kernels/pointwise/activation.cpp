@@ -97,7 +97,8 @@ void shrink_params(const PrepareContext& c, PointwiseParams& p) { p.a = c.attrs(
 struct Threshold {
   template <class T>
   T operator()(T x, const PointwiseParams& p) const {
-    return x <= static_cast<T>(p.a) ? static_cast<T>(p.b) : x;
+    const T limit = static_cast<T>(p.a), value = static_cast<T>(p.b);
+    return x <= limit ? value : x;
   }
 };
 void threshold_params(const PrepareContext& c, PointwiseParams& p) {

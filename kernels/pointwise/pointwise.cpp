@@ -40,6 +40,9 @@ struct PointwisePlan {
   DType out_dtype = f32;
   bool narrowed = false;  // the block writes f32, the output holds 16-bit floats
   bool all_direct = false;
+  // Elements of a chunk; `repeats`: they are the same in every chunk.
+  int64_t chunk = kBlockSize;
+  bool repeats[kMaxOperands] = {};
   // A dim whose elements are one run of an operand, while those of the last are not: the result
   // is then computed in tiles of so many of both.
   int across = -1;
@@ -52,7 +55,9 @@ void gather_row(const std::byte* bytes, int64_t stride, std::byte* out, int64_t 
   To* to = reinterpret_cast<To*>(out);
   if constexpr (kIsHalf<From>)
     if (stride == 1) return half_table().widen(n, from, to);
-  if (stride == 0) {
+  if (stride == 1 && std::is_same_v<From, To>) {
+    std::memcpy(to, from, static_cast<size_t>(n) * sizeof(To));
+  } else if (stride == 0) {
     const To value = static_cast<To>(from[0]);
     for (int64_t i = 0; i < n; ++i) to[i] = value;
   } else {
@@ -120,11 +125,15 @@ void gather(const PointwisePlan& plan, int k, const std::byte* from, int64_t at,
   }
 }
 
-// One value for all elements: its buffer is filled once for a whole range.
-bool is_scalar(const PointwisePlan& plan, int k) {
-  for (int64_t stride : plan.strides[k])
-    if (stride != 0) return false;
-  return true;
+// After so many elements operand k starts again: 1 for a single value, and the number of elements
+// where it does not.
+int64_t period_of(const PointwisePlan& plan, int k) {
+  int64_t period = 1;
+  int d = plan.rank - 1;
+  for (; d >= 0 && plan.strides[k][d] == period; --d) period *= plan.shape[d];
+  for (; d >= 0; --d)
+    if (plan.strides[k][d] != 0) return plan.count;
+  return period;
 }
 
 // Elements that a block has computed, into the result.
@@ -147,6 +156,12 @@ void checked(const PointwisePlan& plan, const RunContext& c, const F& f) {
   if (divided_by_zero) c.fail("an integer is divided by zero");
 }
 
+int64_t inner_of(const PointwisePlan& plan) {
+  return plan.rank > 0 ? plan.shape[plan.rank - 1] : 1;
+}
+// Long rows: chunks end with the row, so that dense rows are read in place.
+bool is_by_row(const PointwisePlan& plan) { return inner_of(plan) >= 128; }
+
 void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const RunContext& c,
                 int64_t begin, int64_t end, std::byte* y) {
   const void* x[kMaxOperands];
@@ -159,21 +174,20 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
   alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
   bool filled[kMaxOperands] = {};
   const int64_t y_size = size_of(plan.out_dtype);
-  const int64_t inner = plan.rank > 0 ? plan.shape[plan.rank - 1] : 1;
-  // Long rows: chunks end with the row, so that dense rows are read in place.
-  const bool by_row = inner >= 128;
+  const int64_t inner = inner_of(plan);
+  const bool by_row = is_by_row(plan);
   int64_t index[kMaxRank] = {};  // of element `at`, where chunks end with the row
   if (by_row) find_index(begin, plan.shape, index);
   for (int64_t at = begin; at < end;) {
-    int64_t n = std::min(kBlockSize, end - at);
+    int64_t n = std::min(plan.chunk, end - at);
     if (by_row) n = std::min(n, inner - index[plan.rank - 1]);
     for (int k = 0; k < plan.inputs; ++k) {
       if (plan.linear[k] && !plan.widened[k]) {
         x[k] = base[k] + at * size_of(plan.dtypes[k]);
-      } else if (is_scalar(plan, k)) {
+      } else if (plan.repeats[k]) {
         if (!filled[k]) {
-          gather(plan, k, base[k], at, std::min(kBlockSize, end - at), buffers[k]);
           // A first chunk cut short by its row may be followed by longer ones.
+          gather(plan, k, base[k], at, std::min(plan.chunk, end - at), buffers[k]);
           filled[k] = true;
         }
         x[k] = buffers[k];
@@ -278,6 +292,19 @@ void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, in
           [&](const PointwiseParams& params) { run_blocks(plan, params, c, begin, end, y); });
 }
 
+// Buffers of what repeats itself are filled once for a range: a chunk has whole periods.
+void choose_chunk(PointwisePlan& plan) {
+  const int64_t most = is_by_row(plan) ? 1 : kBlockSize;
+  int64_t periods[kMaxOperands], longest = 1;
+  for (int k = 0; k < plan.inputs; ++k) {
+    periods[k] = std::max<int64_t>(1, period_of(plan, k));
+    if (periods[k] <= most) longest = std::max(longest, periods[k]);
+  }
+  plan.chunk = kBlockSize / longest * longest;
+  for (int k = 0; k < plan.inputs; ++k)
+    plan.repeats[k] = periods[k] <= most && longest % periods[k] == 0;
+}
+
 void choose_tiles(PointwisePlan& plan) {
   const int last = plan.rank - 1;
   for (int k = 0; k < plan.inputs && plan.across < 0 && plan.count > 0; ++k)
@@ -344,6 +371,7 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
     plan.linear[k] = plan.strides[k] == dense;
     plan.all_direct = plan.all_direct && plan.linear[k] && !plan.widened[k];
   }
+  choose_chunk(plan);
   choose_tiles(plan);
   c.make_state(plan);
   return {};

@@ -71,9 +71,6 @@ HG_FUNCTION(Erfc, std::erfc(x));
 HG_FUNCTION(Erfinv, static_cast<T>(erfinv(static_cast<double>(x))));
 HG_FUNCTION(Digamma, static_cast<T>(digamma(static_cast<double>(x))));
 HG_FUNCTION(Lgamma, static_cast<T>(log_gamma(static_cast<double>(x))));
-HG_FUNCTION(Floor, std::floor(x));
-HG_FUNCTION(Ceil, std::ceil(x));
-HG_FUNCTION(Trunc, std::trunc(x));
 HG_FUNCTION(Sinc, sinc(x));
 #undef HG_FUNCTION
 
@@ -85,6 +82,31 @@ T round_to_even(T x) {
   const T size = std::abs(x), rounded = size + kWhole - kWhole;
   return std::copysign(size < kWhole ? rounded : size, x);
 }
+
+// The largest integer that is not above x, without a call. The sign is that of x: floor(-0) is -0.
+template <class T>
+T floor_of(T x) {
+  const T near = round_to_even(x), below = near - T(1);
+  return std::copysign(near > x ? below : near, x);
+}
+struct Floor {
+  template <class T>
+  T operator()(T x) const {
+    return floor_of(x);
+  }
+};
+struct Ceil {
+  template <class T>
+  T operator()(T x) const {
+    return -floor_of(-x);
+  }
+};
+struct Trunc {
+  template <class T>
+  T operator()(T x) const {
+    return std::copysign(floor_of(std::abs(x)), x);
+  }
+};
 
 // torch scales by 10^decimals, rounds, and scales back.
 struct Round {
@@ -155,10 +177,11 @@ constexpr BlockTable kBitwiseNot = {
 struct NanToNum {
   template <class T>
   T operator()(T x, const PointwiseParams& p) const {
-    if (x != x) return static_cast<T>(p.a);
-    if (x == std::numeric_limits<T>::infinity()) return static_cast<T>(p.b);
-    if (x == -std::numeric_limits<T>::infinity()) return static_cast<T>(p.c);
-    return x;
+    constexpr T kInfinity = std::numeric_limits<T>::infinity();
+    const T nan = static_cast<T>(p.a), high = static_cast<T>(p.b), low = static_cast<T>(p.c);
+    const T above = x == -kInfinity ? low : x;
+    const T number = x == kInfinity ? high : above;
+    return x != x ? nan : number;
   }
 };
 void nan_to_num_params(const PrepareContext& c, PointwiseParams& p) {

@@ -29,10 +29,10 @@ double hardtanh(double x, const KernelAttrs& a) {
 double hardshrink(double x, const KernelAttrs& a) { return std::abs(x) <= a.real("lambd") ? 0 : x; }
 double softshrink(double x, const KernelAttrs& a) {
   const double limit = a.real("lambd");
-  return x > limit ? x - limit : x < -limit ? x + limit : 0;
+  return x > limit ? x - limit : x < -limit ? x + limit : x * 0;
 }
 double threshold(double x, const KernelAttrs& a) {
-  return x > a.real("threshold") ? x : a.real("value");
+  return x <= a.real("threshold") ? a.real("value") : x;
 }
 double logit(double x, const KernelAttrs& a) {
   if (a.has("eps")) x = std::min(std::max(x, a.real("eps")), 1 - a.real("eps"));
