@@ -27,6 +27,10 @@ Status axis_prepare(PrepareContext& c) {
   return {};
 }
 
+bool is_outside(int64_t i, int64_t n) {
+  return static_cast<uint64_t>(i) >= static_cast<uint64_t>(n);
+}
+
 // Rows of the last dim of index; x has any strides.
 template <class T>
 void gather(const RunContext& c) {
@@ -44,6 +48,7 @@ void gather(const RunContext& c) {
   const int dim = c.state<Axis>().dim;
   const int64_t columns = y.shape[last], size = x.shape[dim], stride = x.strides[dim];
   const int64_t step = dim == last ? 0 : x.strides[last];
+  if (size == 0) return c.fail(kOutOfRange);
   c.parallel_for(y.count() / columns, grain_of(columns, kGrain), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       int64_t at = row, offset = 0;
@@ -51,11 +56,14 @@ void gather(const RunContext& c) {
         if (d != dim) offset += at % y.shape[d] * x.strides[d];
         at /= y.shape[d];
       }
+      bool outside = false;  // found at the end of the row: until then x[0] stands in
       for (int64_t j = 0; j < columns; ++j) {
-        const int64_t i = index[row * columns + j];
-        if (i < 0 || i >= size) return c.fail(kOutOfRange);
-        to[row * columns + j] = from[offset + i * stride + j * step];
+        const int64_t given = index[row * columns + j];
+        const bool wrong = is_outside(given, size);
+        outside |= wrong;
+        to[row * columns + j] = from[offset + (wrong ? 0 : given) * stride + j * step];
       }
+      if (outside) return c.fail(kOutOfRange);
     }
   });
 }
@@ -72,20 +80,22 @@ void select_blocks(const RunContext& c, int64_t outer, int64_t n, Block block) {
   const int64_t* index = c.in(1).as<const int64_t>();
   const T* from = c.in(0).as<const T>();
   T* to = c.out(0).as<T>();
-  c.parallel_for(
-      outer * m, grain_of(block * int64_t{sizeof(T)}, 4 * kGrain), [&](int64_t begin, int64_t end) {
-        int64_t row = begin / m, k = begin % m;
-        for (int64_t at = begin; at < end; ++at) {
-          const int64_t i = index[k];
-          if (i < 0 || i >= n) return c.fail(kOutOfRange);
-          if (block > 0)
-            std::memcpy(to + at * block, from + (row * n + i) * block, block * sizeof(T));
-          if (++k == m) {
-            k = 0;
-            ++row;
-          }
-        }
-      });
+  if (outer == 0) return;
+  bool outside = false;
+  for (int64_t k = 0; k < m; ++k) outside |= is_outside(index[k], n);
+  if (outside) return c.fail(kOutOfRange);
+  if (block == 0) return;
+  const int64_t grain = grain_of(block * int64_t{sizeof(T)}, 4 * kGrain);
+  c.parallel_for(outer * m, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end;) {
+      const T* row = from + at / m * n * block;
+      const int64_t first = at % m, last = std::min(m, first + end - at);
+      T* out = to + at * block;
+      at += last - first;
+      for (int64_t k = first; k < last; ++k, out += block)
+        std::memcpy(out, row + index[k] * block, block * sizeof(T));
+    }
+  });
 }
 
 void select_blocks(const RunContext& c, int dim) {
@@ -103,18 +113,24 @@ void select_blocks(const RunContext& c, int dim) {
 void index_select_run(const RunContext& c) noexcept { select_blocks(c, c.state<Axis>().dim); }
 void embedding_run(const RunContext& c) noexcept { select_blocks(c, 0); }
 
-// The offset in `t` that the k-th indices point to; false when one is out of range.
-bool indexed_offset(const RunContext& c, int first, const Tensor& t, int64_t k, int64_t& offset) {
-  offset = 0;
+// The offsets in `t` that indices [begin, end) point to; false when one is out of range.
+bool indexed_offsets(const RunContext& c, int first, const Tensor& t, int64_t begin, int64_t end,
+                     int64_t* offsets) {
+  std::fill_n(offsets, end - begin, 0);
+  bool outside = false;
   for (int i = first; i < c.input_count(); ++i) {
-    const int d = i - first;
-    int64_t at = c.in(i).as<const int64_t>()[k];
-    if (at < -t.shape[d] || at >= t.shape[d]) return false;
-    if (at < 0) at += t.shape[d];
-    offset += at * t.strides[d];
+    const int64_t* index = c.in(i).as<const int64_t>() + begin;
+    const int64_t size = t.shape[i - first], stride = t.strides[i - first];
+    for (int64_t k = 0; k < end - begin; ++k) {
+      const int64_t at = index[k] + (index[k] < 0 ? size : 0);
+      const bool wrong = is_outside(at, size);
+      outside |= wrong;
+      offsets[k] += (wrong ? 0 : at) * stride;
+    }
   }
-  return true;
+  return !outside;
 }
+constexpr int64_t kOffsets = 256;  // found at once
 
 Tensor tail(const Tensor& t, int from) {
   Tensor rest{t.data, t.dtype, {}, {}};
@@ -133,16 +149,26 @@ void index_run(const RunContext& c) noexcept {
   const int64_t each = from.count();
   const bool run = from.is_contiguous();
   c.parallel_for(count, grain_of(each, kGrain), [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) {
-      int64_t offset;
-      if (!indexed_offset(c, 1, x, k, offset)) return c.fail(kOutOfRange);
-      Tensor source = from, target = to;
-      source.data = x.as<std::byte>() + offset * bytes;
-      target.data = to.as<std::byte>() + k * each * bytes;
-      if (run)
-        std::memcpy(target.data, source.data, each * bytes);
-      else
-        copy_elements(source, target);
+    int64_t offsets[kOffsets];
+    for (int64_t first = begin; first < end; first += kOffsets) {
+      const int64_t last = std::min(end, first + kOffsets);
+      if (!indexed_offsets(c, 1, x, first, last, offsets)) return c.fail(kOutOfRange);
+      if (each == 1) {
+        for_bytes(x.dtype, [&]<class T>() {
+          for (int64_t k = first; k < last; ++k)
+            to.as<T>()[k] = x.as<const T>()[offsets[k - first]];
+        });
+        continue;
+      }
+      for (int64_t k = first; k < last; ++k) {
+        Tensor source = from, target = to;
+        source.data = x.as<std::byte>() + offsets[k - first] * bytes;
+        target.data = to.as<std::byte>() + k * each * bytes;
+        if (run)
+          std::memcpy(target.data, source.data, each * bytes);
+        else
+          copy_elements(source, target);
+      }
     }
   });
 }
@@ -186,9 +212,11 @@ void index_put_run(const RunContext& c) noexcept {
   const Tensor from = tail(values, first.rank());
   const Tensor to = tail(y, c.input_count() - 2);
   const int64_t bytes = size_of(y.dtype);
+  int64_t offsets[kOffsets];
   for (int64_t k = 0; k < first.count(); ++k) {
-    int64_t offset;
-    if (!indexed_offset(c, 2, y, k, offset)) return c.fail(kOutOfRange);
+    const int64_t found = k % kOffsets;
+    if (found == 0 && !indexed_offsets(c, 2, y, k, std::min(first.count(), k + kOffsets), offsets))
+      return c.fail(kOutOfRange);
     Tensor source = from, target = to;
     int64_t at = k, skipped = 0;
     for (int d = first.rank() - 1; d >= 0; --d) {
@@ -196,7 +224,7 @@ void index_put_run(const RunContext& c) noexcept {
       at /= first.shape[d];
     }
     source.data = values.as<std::byte>() + skipped * bytes;
-    target.data = y.as<std::byte>() + offset * bytes;
+    target.data = y.as<std::byte>() + offsets[found] * bytes;
     if (!c.state<Accumulate>().add) {
       copy_elements(source, target);
     } else if (y.dtype == boolean) {

@@ -199,14 +199,20 @@ void scatter_run(const RunContext& c) noexcept {
   const auto steps = [&](const Tensor& t) {
     return Steps{rank > 0 ? t.strides[dim] : 0, has_strips ? t.strides[rank - 1] : 0};
   };
-  const Lines lines{steps(index), steps(src), steps(y), rank > 0 ? index.shape[dim] : 1,
-                    rank > 0 ? y.shape[dim] : 1};
+  const int64_t n = rank > 0 ? index.shape[dim] : 1;
+  Lines lines{steps(index), steps(src), steps(y), n, rank > 0 ? y.shape[dim] : 1};
   constexpr int64_t kStrip = 64;
   const int64_t strips = ceil_div(neighbours, kStrip);
-  const int64_t tasks = index.count() / lines.n / neighbours * strips;
+  const int64_t tasks = index.count() / n / neighbours * strips;
+  // The elements of a line alone are as many lines of one element, of one line of y: the inner loop
+  // is the long one.
+  const bool is_alone = neighbours == 1;
+  if (is_alone) {
+    lines = {{0, lines.index.along}, {0, lines.src.along}, {lines.y.along, 0}, 1, lines.size};
+  }
   int64_t* counts = c.workspace<int64_t>();
   for_element(y.dtype, [&]<class T>() {
-    const int64_t grain = grain_of(lines.n * std::min(neighbours, kStrip));
+    const int64_t grain = grain_of(n * std::min(neighbours, kStrip));
     c.parallel_for(tasks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t first = task % strips * kStrip;
@@ -220,7 +226,7 @@ void scatter_run(const RunContext& c) noexcept {
           src_from += i * src.strides[d];
           to += i * y.strides[d];
         }
-        const int64_t width = std::min(kStrip, neighbours - first);
+        const int64_t width = is_alone ? n : std::min(kStrip, neighbours - first);
         const int64_t* own = index.as<const int64_t>() + from;
         if (!all_in_range(lines, width, own)) return c.fail(kOutOfRange);
         scatter_lines(rule, lines, width, own, src.as<const T>() + src_from, y.as<T>() + to,
