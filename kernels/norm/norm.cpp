@@ -350,34 +350,50 @@ Status batch_norm_prepare(PrepareContext& c) {
   return {};
 }
 
-// One channel of the batch: mean and mean square distance over n and the positions.
+constexpr int64_t kChannels = 128;  // that are neighbours in memory are done side by side
+
+// Of `count` channels, the first of which begins at x: the mean and mean square distance over n and
+// the positions. More than one have one position each.
 template <class T>
-Moments<T> channel_moments(const T* x, const NormState& s) {
+void channel_moments(const T* x, const NormState& s, int64_t count, Moments<T>* moments) {
   using W = Wide<T>;
   const int64_t step = s.groups * s.space;
   const auto n = static_cast<double>(s.rows * s.space);
-  double sum = 0, square = 0, a = 0, b = 0;
-  const auto add_rows = [&](W shift) {
-    sum = square = 0;
+  double sum[kChannels], square[kChannels];
+  W shift[kChannels] = {};
+  const auto add_rows = [&] {
+    std::fill_n(sum, count, 0.0);
+    std::fill_n(square, count, 0.0);
     for (int64_t i = 0; i < s.rows; ++i) {
       const T* row = x + i * step;
+      if (s.space == 1) {
+        HG_INDEPENDENT_LOOP
+        for (int64_t k = 0; k < count; ++k) {
+          const double d = load(row + k) - shift[k];
+          sum[k] += d;
+          square[k] += d * d;
+        }
+        continue;
+      }
+      double a = 0, b = 0;
       if constexpr (std::is_same_v<T, float>) {
-        s.table->deviations(row, s.space, shift, a, b);
+        s.table->deviations(row, s.space, shift[0], a, b);
       } else {
-        a = lane_sum<double>(s.space, [&](int64_t k) { return load(row + k) - shift; });
+        a = lane_sum<double>(s.space, [&](int64_t k) { return load(row + k) - shift[0]; });
         b = lane_sum<double>(s.space, [&](int64_t k) {
-          const double d = load(row + k) - shift;
+          const double d = load(row + k) - shift[0];
           return d * d;
         });
       }
-      sum += a;
-      square += b;
+      sum[0] += a;
+      square[0] += b;
     }
   };
-  add_rows(W(0));
-  const W mean = static_cast<W>(sum / n);
-  add_rows(mean);
-  return {mean, static_cast<W>(std::max(square - sum * sum / n, 0.0) / n)};
+  add_rows();
+  for (int64_t k = 0; k < count; ++k) shift[k] = static_cast<W>(sum[k] / n);
+  add_rows();
+  for (int64_t k = 0; k < count; ++k)
+    moments[k] = {shift[k], static_cast<W>(std::max(square[k] - sum[k] * sum[k] / n, 0.0) / n)};
 }
 
 void batch_norm_run(const RunContext& c) noexcept {
@@ -394,10 +410,9 @@ void batch_norm_run(const RunContext& c) noexcept {
     T* new_var = c.out(2).as<T>();
     const int64_t each = s.rows * s.space;
     // What (x - mean) scale + shift of the channel k is made with.
-    const auto read_channel = [&](int64_t k, W& mean, W& scale, W& shift) {
-      Moments<T> m;
-      if (s.training && (each > 0 || !old_mean)) {
-        m = channel_moments(x + k * s.space, s);
+    const bool measures = s.training && (each > 0 || !old_mean);
+    const auto read_channel = [&](int64_t k, Moments<T> m, W& mean, W& scale, W& shift) {
+      if (measures) {
         const W momentum = old_mean ? static_cast<W>(s.momentum) : W(1);
         const W unbiased = m.var * static_cast<W>(each) / static_cast<W>(each - 1);
         const W keep = old_mean ? W(1) - momentum : W(0);
@@ -415,12 +430,14 @@ void batch_norm_run(const RunContext& c) noexcept {
     };
     c.parallel_for(s.groups, grain_of(each), [&](int64_t begin, int64_t end) {
       // One channel after the other, unless those are neighbours in memory.
-      constexpr int64_t kPart = 128;
-      const int64_t part = s.space == 1 ? kPart : 1;
-      W mean[kPart], scale[kPart], shift[kPart];
+      const int64_t part = s.space == 1 ? kChannels : 1;
+      W mean[kChannels], scale[kChannels], shift[kChannels];
+      Moments<T> found[kChannels] = {};
       for (int64_t first = begin; first < end; first += part) {
         const int64_t count = std::min(part, end - first);
-        for (int64_t k = 0; k < count; ++k) read_channel(first + k, mean[k], scale[k], shift[k]);
+        if (measures) channel_moments(x + first * s.space, s, count, found);
+        for (int64_t k = 0; k < count; ++k)
+          read_channel(first + k, found[k], mean[k], scale[k], shift[k]);
         for (int64_t i = 0; i < s.rows; ++i) {
           const int64_t at = (i * s.groups + first) * s.space;
           if (s.space != 1) {
