@@ -18,17 +18,17 @@ struct Activation {
   double alpha = 0, beta = 0;
 };
 
-// None for a function without such a parameter.
+// None for a function without such a parameter, NaN for one that must be given.
 std::optional<double> default_alpha(const std::string& name) {
   if (name == "LeakyRelu") return double{0.01f};
   if (name == "HardSigmoid") return double{0.2f};
-  if (name == "ThresholdedRelu" || name == "Elu" || name == "ScaledTanh" || name == "Affine")
-    return 1;
+  if (name == "ThresholdedRelu" || name == "Elu" || name == "Affine") return 1;
+  if (name == "ScaledTanh") return NAN;
   return {};
 }
 std::optional<double> default_beta(const std::string& name) {
   if (name == "HardSigmoid") return 0.5;
-  if (name == "ScaledTanh") return 1;
+  if (name == "ScaledTanh") return NAN;
   if (name == "Affine") return 0;
   return {};
 }
@@ -308,8 +308,12 @@ std::vector<std::vector<Activation>> activations_of(Node& n, Cell cell, int dire
   for (size_t i = 0; i < names.size() && i / usual.size() < result.size(); ++i)
     result[i / usual.size()].push_back({names[i], next(alphas, alpha, default_alpha(names[i])),
                                         next(betas, beta, default_beta(names[i]))});
-  for (const auto& each : result)
+  for (const auto& each : result) {
     if (each.size() != usual.size()) n.refuse("attribute 'activations' has not one per gate");
+    for (const Activation& f : each)
+      if (std::isnan(f.alpha + f.beta))
+        n.refuse(str_cat("the activation '", f.name, "' has not its alpha and beta"));
+  }
   return result;
 }
 

@@ -318,6 +318,8 @@ REFUSED = [  # cases, and words of the sentence that refuses them
       for zeros in ([None, np.ones(2, np.int8)], [np.ones(7, np.uint8)], [np.ones((3, 3), np.uint8)])),
     (Case("Col2Im", [np.ones((2, 4, 6), np.float32)], [np.array([6, 2, 2]), np.array([2, 2, 1])]), ""),  # of 10 places
     (Case("RNN", [np.ones((4, 3, 1), np.float32)], [np.float32(1), np.ones((1, 1, 1), np.float32)], hidden_size=1), "without directions"),
+    *((Case("RNN", [np.ones((4, 3, 1), np.float32)], [np.ones((1, 1, 1), np.float32)] * 2, hidden_size=1, activations=["ScaledTanh"], **given),
+       "'ScaledTanh' has not its alpha and beta") for given in ({}, {"activation_alpha": [1.0]}, {"activation_beta": [1.0]})),
     (Case("Pad", [np.float32(1)], [np.array([0, 2]), None, np.array([-1])]), "axes of a number"),
     (Case("CumSum", [np.float32(1)], [np.int32(-1)], exclusive=1), "no axis"),
     (Case("Range", [], [np.ones(0, np.int64)] * 3), "not one number"),
