@@ -86,8 +86,20 @@ Status Trainer::Body::diagnose(std::span<const ConstTensor> inputs,
   };
   ValueId current = graph.outputs()[0].second;
   bool nan = std::isnan(loss);
+  ValueId made_nan = kNoValue;  // of the infinities that are followed from there
+  const auto first = [&](ValueId id) {
+    const ValueInfo& info = graph.value_info(id);
+    const Node& node = graph.nodes()[info.node];
+    return invalid_argument(what, label(graph, node), " (value '", info.name, "'",
+                            node.origin.source.empty() ? "" : ", ", node.origin.source,
+                            ") is the first that is not finite");
+  };
   for (;;) {
     const ValueInfo& info = graph.value_info(current);
+    if (info.state >= 0 && graph.states()[info.state].kind == State::Kind::constant) {
+      if (made_nan != kNoValue) return first(made_nan);  // the constant is a mask
+      return invalid_argument(what, "the constant '", info.name, "' is not finite");
+    }
     if (info.state >= 0)
       return invalid_argument(what, "the parameter '", info.name,
                               "' is not finite any more; a "
@@ -100,15 +112,13 @@ Status Trainer::Body::diagnose(std::span<const ConstTensor> inputs,
         if (next != kNoValue || !is_bad(id, kind)) continue;
         // An infinity that made no NaN before is the op's business, unless the loss is infinite.
         if (!kind && nan && id != kNoValue && graph.value_info(id).node < 0) continue;
+        if (nan && !kind) made_nan = current;
         next = id;
         nan = kind;
       }
       if (next != kNoValue) break;
     }
-    if (next == kNoValue)
-      return invalid_argument(what, label(graph, node), " (value '", info.name, "'",
-                              node.origin.source.empty() ? "" : ", ", node.origin.source,
-                              ") is the first that is not finite");
+    if (next == kNoValue) return first(current);
     current = next;
   }
 }

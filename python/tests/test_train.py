@@ -215,6 +215,19 @@ def test_errors(small, data):
         hg.Trainer(model, loss="mse", memory_limit=1000).step(x, y)
 
 
+def test_a_mask_is_not_what_makes_nan():
+    mask = np.full((2, 3), -np.inf, np.float32)
+    g = hg.Graph()
+    scores = hg.ops.linear(g.input("x", ("n", 3)), g.parameter("weight", np.ones((3, 3), np.float32)))
+    g.output("y", hg.ops.softmax(hg.ops.add(scores, g.constant(mask)), -1))
+    x = np.ones((2, 3), np.float32)
+    with pytest.raises(ValueError, match="is nan: softmax '[^']*' .*is the first that is not finite"):
+        hg.Trainer(g.model(), loss="mse").step(x, x)
+    g.output("lost", hg.ops.sum(hg.ops.add(scores, g.constant(mask))))
+    with pytest.raises(ValueError, match="the constant '[^']*' is not finite"):
+        hg.Trainer(g.model(), loss={"kind": "output", "output": "lost"}).step(x)
+
+
 def test_load_state_dict(small, data):
     model, weights = small
     t = hg.Trainer(model, loss="mse")
