@@ -246,9 +246,10 @@ void reduce_strip(const RunContext& c, const T* src, T* y, int64_t inner, int64_
   for (int64_t i = 0; fresh && i < n; ++i)
     std::fill_n(y + index[i] * inner, width, identity<T>(rule.reduce));
   with_reduce(rule.reduce, [&](auto reduce) {
-    for (int64_t i = 0; i < n; ++i) {
+    for (int64_t i = 0; inner == 1 && i < n; ++i)
+      y[index[i]] = combine(y[index[i]], src[i], reduce);
+    for (int64_t i = 0; inner != 1 && i < n; ++i)
       combine_row(y + index[i] * inner, src + i * inner, width, reduce);
-    }
   });
 }
 
