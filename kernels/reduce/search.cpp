@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that find and count elements: unique, searchsorted, isin, bincount, histc.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "kernels/reduce/order.h"
 #include "lib/table/rows.h"
@@ -79,10 +81,37 @@ OrderedItems order_items(const RunContext& c) {
   return {order, spare};
 }
 
+// How many different integers x has: those of a bit for each from the smallest to the largest; none
+// where these are too far apart for the workspace.
+std::optional<int64_t> count_integers(const RunContext& c) {
+  const int64_t n = c.in(0).count();
+  if (is_float(c.in(0).dtype) || n == 0) return std::nullopt;
+  uint64_t* const bits = c.workspace<uint64_t>();
+  int64_t* const keys = c.workspace<int64_t>() + 2 * n;
+  read_keys(c.in(0), 0, 1, n, keys);
+  const auto [low, high] = std::minmax_element(keys, keys + n);
+  const uint64_t first = static_cast<uint64_t>(*low);
+  const uint64_t words = (static_cast<uint64_t>(*high) - first) / 64 + 1;
+  if (words > static_cast<uint64_t>(2 * n)) return std::nullopt;
+  std::fill_n(bits, words, 0);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t at = static_cast<uint64_t>(keys[i]) - first;
+    bits[at / 64] |= uint64_t{1} << at % 64;
+  }
+  int64_t count = 0;
+  for (uint64_t i = 0; i < words; ++i) count += std::popcount(bits[i]);
+  return count;
+}
+
 void measure_unique(const RunContext& c, std::span<int64_t> dims) noexcept {
-  const OrderedItems items = order_items(c);
-  const int64_t n = c.state<UniquePlan>().lines.length;
-  if (!dims.empty()) dims[0] = std::accumulate(items.is_new, items.is_new + n, int64_t{0});
+  const UniquePlan& plan = c.state<UniquePlan>();
+  std::optional<int64_t> count;
+  if (plan.lines.count == 1 && !plan.consecutive) count = count_integers(c);
+  if (!count) {
+    const OrderedItems items = order_items(c);
+    count = std::accumulate(items.is_new, items.is_new + plan.lines.length, int64_t{0});
+  }
+  if (!dims.empty()) dims[0] = *count;
 }
 void run_unique(const RunContext& c) noexcept {
   const UniquePlan& plan = c.state<UniquePlan>();
@@ -147,34 +176,64 @@ void run_searchsorted(const RunContext& c) noexcept {
   });
 }
 
+// The elements of a set in order, of which `end` is the first NaN: NaN is in no set.
+template <class Key>
+struct SortedSet {
+  const Key *begin, *end;
+};
+constexpr int64_t room_of_set(int64_t n) { return n * 3 * 8; }
+template <class Key>
+SortedSet<Key> set_in(void* room, int64_t n) {
+  Key* const sorted = reinterpret_cast<Key*>(static_cast<int64_t*>(room) + n);
+  return {sorted, std::partition_point(sorted, sorted + n, [](Key k) { return k == k; })};
+}
+void sort_set(const Tensor& set, void* room) {
+  for_key(set.dtype, [&]<class Key>() {
+    const int64_t n = set.count();
+    int64_t* const order = static_cast<int64_t*>(room);
+    Key* const sorted = reinterpret_cast<Key*>(order + n);
+    Key* const keys = reinterpret_cast<Key*>(order + 2 * n);
+    read_keys(set, 0, 1, n, keys);
+    sort_places(keys, n, false, order, order + n);
+    for (int64_t i = 0; i < n; ++i) sorted[i] = keys[order[i]];
+  });
+}
+
+struct IsinPlan {
+  void* constant_set = nullptr;  // sorted before the first run
+};
 Status prepare_isin(PrepareContext& c) {
-  c.set_workspace(c.in(1).shape.count() * 3 * 8);
+  const Tensor set = c.in(1);
+  const int64_t room = room_of_set(set.shape.count());
+  IsinPlan plan;
+  plan.constant_set = c.pack(1, "isin", room, [set](void* to) { sort_set(set, to); });
+  if (plan.constant_set == nullptr) c.set_workspace(room);
+  c.make_state(plan);
   return {};
 }
-// The tested elements in order, in which each element is looked up. NaN is in no set.
+// Each element is looked up among those of the set.
 void run_isin(const RunContext& c) noexcept {
-  const int64_t n = c.in(1).count();
+  void* room = c.state<IsinPlan>().constant_set;
+  if (room == nullptr) {
+    room = c.workspace<void>();
+    sort_set(c.in(1), room);
+  }
   uint8_t* y = c.out(0).as<uint8_t>();
   for_key(c.in(0).dtype, [&]<class Key>() {
-    int64_t* const order = c.workspace<int64_t>();
-    Key* const keys = reinterpret_cast<Key*>(order + 2 * n);
-    read_keys(c.in(1), 0, 1, n, keys);
-    sort_places(keys, n, false, order, order + n);
-    Key* const sorted = reinterpret_cast<Key*>(order + n);
-    for (int64_t i = 0; i < n; ++i) sorted[i] = keys[order[i]];
-    const Key* const end = std::partition_point(sorted, sorted + n, [](Key k) { return k == k; });
-    c.parallel_for(c.in(0).count(), 4096, [&](int64_t first, int64_t last) {
-      constexpr int64_t kPart = 256;
-      Key part[kPart];
-      for (int64_t i = first; i < last; i += kPart) {
-        const int64_t count = std::min(kPart, last - i);
-        read_keys(c.in(0), i, 1, count, part);
-        for (int64_t k = 0; k < count; ++k) {
-          const Key* const place = std::lower_bound(static_cast<const Key*>(sorted), end, part[k]);
-          y[i + k] = place != end && *place == part[k];
-        }
-      }
-    });
+    const auto [begin, end] = set_in<Key>(room, c.in(1).count());
+    c.parallel_for(c.in(0).count(), 4096,
+                   [&, begin = begin, end = end](int64_t first, int64_t last) {
+                     constexpr int64_t kPart = 256;
+                     Key part[kPart];
+                     for (int64_t i = first; i < last; i += kPart) {
+                       const int64_t count = std::min(kPart, last - i);
+                       read_keys(c.in(0), i, 1, count, part);
+                       for (int64_t k = 0; k < count; ++k) {
+                         const Key* const place = std::lower_bound(begin, end, part[k]);
+                         y[i + k] = place != end && *place == part[k];
+                       }
+                     }
+                   });
   });
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of lib/ops/search.cpp.
+#include <cmath>
+
 #include "tests/samples.h"
 
 namespace hg::test::samples {
@@ -15,6 +17,8 @@ std::vector<Sample> search() {
     for (int dim : {0, 1, -1})
       s.push_back(
           {"unique", {{i64, {4, 5, 2}, 0, 1}}, {{"dim", dim}, {"consecutive", consecutive}}});
+    s.push_back({"unique", {{i64, {40}, -1e9, 1e9}}, {{"consecutive", consecutive}}});
+    s.push_back({"unique", {{i64, {300}, -4000, 4000}}, {{"consecutive", consecutive}}});
     s.push_back({"unique", {{i64, {0}}}, {{"consecutive", consecutive}}});
     s.push_back({"unique", {{i64, {}}}, {{"consecutive", consecutive}}});
   }
@@ -32,6 +36,15 @@ std::vector<Sample> search() {
   }
   s.push_back({"isin", {{i64, {3, 5}, 0, 9}, {i64, {4}, 0, 9}}});
   s.push_back({"isin", {{i64, {3, 5}, 0, 9}, {i64, {0}}}});
+  for (const bool constant : {false, true}) {
+    s.push_back({"isin", {{i64, {300}, 0, 99}, {i64, {150}, -50, 90, {}, constant}}});
+    s.push_back({"isin",
+                 {{f32, {5}, 0, 0, {NAN, -0.0, 2, 3, HUGE_VAL}},
+                  {f32, {4}, 0, 0, {HUGE_VAL, NAN, 0, 3}, constant}},
+                 {},
+                 0,
+                 false});
+  }
   s.push_back({"bincount", {{i64, {19}, 0, 6}, {.shape = {}, .given = false}}});
   s.push_back({"bincount", {{i64, {19}, 0, 6}, {f64, {19}}}, {{"minlength", 12}}});
   s.push_back({"bincount", {{i64, {0}}, {.shape = {}, .given = false}}, {{"minlength", 3}}});
