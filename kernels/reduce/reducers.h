@@ -88,8 +88,10 @@ struct Bound {
     else
       return largest ? Limits::lowest() : Limits::max();
   }
+  // The inner choice is one instruction, and NaN, which stays, seldom comes.
   static void add(State& s, X x, int64_t, double) {
-    s = s != s || (largest ? s > x : s < x) ? s : x;
+    const X further = largest ? (x > s ? x : s) : (x < s ? x : s);
+    s = x != x ? x : further;
   }
   static void merge(State& s, const State& other, double p) { add(s, other, 0, p); }
   static State result(const ReducePlan&, State s) { return s; }
