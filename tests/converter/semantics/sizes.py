@@ -168,6 +168,16 @@ class SlicesThatAreClamped(nn.Module):
         return x[1:-1], x[n // 2 : n + 5], x[-3:], x[3:], x[-2:-1], x[: n - 2], x[-n:], x[2:4]
 
 
+@case(sizes="1,2,5")
+class ShiftedByOne(nn.Module):
+    """What is one shorter and gets a row back has the size of x, as decoders shift their targets."""
+
+    def forward(self, x: T):
+        n, y = x.size(0), x[:-1]
+        zeros = torch.zeros(1, x.size(1))
+        return torch.cat([zeros, y]) + x, F.pad(y, [0, 0, 1, 0]) * x, y.reshape(n - 1, 2, x.size(1) // 2), y + torch.arange(n - 1).unsqueeze(1)
+
+
 @case(sizes="1,2,5,27")
 class RoundedTwice(nn.Module):
     """1 / 49 * 49 is less than 1, and so are others than their n."""
