@@ -151,6 +151,15 @@ TEST(Gradients, OfRunningTotalsOfOneNumberAreOne) {
   EXPECT_EQ(evaluate(std::move(g), {{HUGE_VAL}}), (std::vector<double>{1, 1}));
 }
 
+// Behind a 0 the products are NaN where x is infinite, and count for nothing.
+TEST(Gradients, OfRunningProductsEndAtZeros) {
+  Graph g;
+  const Value x = g.input("x", f64, {5});
+  g.output("", gradients(g.call("cumprod", {x}, {{"dim", 0}}), {x})[0]);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  EXPECT_EQ(evaluate(std::move(g), {{2, 0, 3, 0, HUGE_VAL}}), (std::vector<double>{1, 8, 0, 0, 0}));
+}
+
 TEST(Gradients, AreZeroWhereNothingDepends) {
   Graph g;
   const Value x = g.input("x", f64, {2}), z = g.input("z", f64, {2});

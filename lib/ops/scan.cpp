@@ -50,7 +50,7 @@ Status cumsum_grad(GradContext& c) {
   return {};
 }
 // Of one number: dx = dy. Before the first 0: dx_i = sum over k >= i of dy_k y_k / x_i; at the
-// first 0 the products leave it out; behind it all products are 0.
+// first 0 the products leave it out; behind it all products are 0, of infinite x too.
 Status cumprod_grad(GradContext& c) {
   const Value x = c.in(0), dy = c.dout(0);
   const Dim dim = c.attrs().integer("dim");
@@ -62,8 +62,11 @@ Status cumprod_grad(GradContext& c) {
   const Value is_zero = eq(x, zero);
   const Value zeros = cumsum(cast(is_zero, x.dtype()), dim);
   const Value first = logical_and(is_zero, eq(zeros, one));
-  const Value before = reverse_cumsum(dy * c.out(0), dim) / where(is_zero, one, x);
-  const Value at_first = reverse_cumsum(dy * cumprod(where(first, one, x), dim), dim);
+  const auto sums = [&](const Value& count, const Value& products) {
+    return reverse_cumsum(where(eq(zeros, count), dy * products, zero), dim);
+  };
+  const Value before = sums(zero, c.out(0)) / where(is_zero, one, x);
+  const Value at_first = sums(one, cumprod(where(first, one, x), dim));
   c.set_grad(0, where(eq(zeros, zero), before, where(first, at_first, zero)));
   return {};
 }
