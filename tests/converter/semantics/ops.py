@@ -431,3 +431,14 @@ class UnfoldOfBool(nn.Module):
 class HardtanhOfIntegers(nn.Module):
     def forward(self, x: T, y: T):
         return F.hardtanh(x, -2.7, 3.9), torch.ops.aten.hardtanh(x, -1, 4), F.hardtanh(y, 0.0, 4.5)
+
+
+@case()
+class ScattersManyHalves(nn.Module):
+    """More than the integers that a bf16 tells apart: torch adds them in f32."""
+
+    def forward(self, x: T):
+        ones = (x.sum() * 0 + 1).to(torch.bfloat16).expand(1500)
+        index = torch.zeros(1500, dtype=torch.int64)
+        y = ones[:3]
+        return y.scatter_add(0, index, ones), y.scatter_reduce(0, index, ones / 2, "mean"), y.scatter(0, index, ones, reduce="add")
