@@ -8,9 +8,11 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "hg/model.h"
 #include "hg/session.h"
+#include "tools/command_line.h"
 #include "tools/gpu.h"
 #include "tools/inputs.h"
 #include "tools/process.h"
@@ -273,13 +275,7 @@ int main(int argc, char** argv) {
   app.add_option("--tuning", job.tuning, "a file of what --autotune measured");
   app.add_option("--output-dir,-o", job.output_dir, "write the outputs there as .npy files");
   app.add_flag("--json", as_json, "print one JSON object");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return finish("hg-bench", usage(error.what(), "; see hg-bench --help"));
-  }
+  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   Measurement measurement;
   Outcome result = measure(job, measurement);
   if (result.ok() && !job.trace.empty()) result = write_trace(job.trace, measurement);

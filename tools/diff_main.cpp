@@ -4,8 +4,9 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
-#include "tools/cli.h"
+#include "tools/command_line.h"
 #include "tools/diff.h"
 #include "tools/process.h"
 
@@ -85,13 +86,7 @@ int main(int argc, char** argv) {
   app.add_option("--most", job.most, "lines of the graph, and of weights, to print; 0: all")
       ->capture_default_str();
   app.add_flag("--json", job.as_json, "print one JSON object");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return finish("hg-diff", usage(error.what(), "; see hg-diff --help"));
-  }
+  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   if (job.a.empty() || job.b.empty())
     return finish("hg-diff", usage("two models are needed; see hg-diff --help"));
   return finish("hg-diff", diff(job));

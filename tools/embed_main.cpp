@@ -2,9 +2,10 @@
 // hg-embed: an object file that holds a model, for a program that is linked with it.
 #include <CLI/CLI.hpp>
 #include <fstream>
+#include <optional>
 
 #include "hg/model.h"
-#include "tools/cli.h"
+#include "tools/command_line.h"
 #include "tools/elf_object.h"
 #include "tools/process.h"
 
@@ -60,12 +61,6 @@ int main(int argc, char** argv) {
   app.add_option("-o,--output", job.out, "the object file")->required();
   app.add_option("--symbol", job.symbol, "the name of the bytes; that of the file by default");
   app.add_option("--machine", job.machine, "x86-64, aarch64 or riscv64; this one by default");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return finish("hg-embed", usage(error.what(), "; see hg-embed --help"));
-  }
+  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   return finish("hg-embed", embed(job));
 }

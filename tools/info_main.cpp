@@ -6,9 +6,11 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "hg/needs.h"
 #include "hg/version.h"
+#include "tools/command_line.h"
 #include "tools/describe.h"
 #include "tools/draw/dot.h"
 #include "tools/draw/draw_graph.h"
@@ -247,13 +249,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", job.as_json, "print one JSON object");
   app.add_flag("--needs", job.needs, "list the ops and dtypes that a library for this model holds");
   app.add_flag("--ops", job.ops, "list all ops of the library instead");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return finish("hg-info", usage(error.what(), "; see hg-info --help"));
-  }
+  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   if (job.ops) {
     std::fputs(ops_text(hg::Registry::built_in()).c_str(), stdout);
     return 0;

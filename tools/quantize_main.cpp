@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "hg/quantize.h"
-#include "tools/cli.h"
+#include "tools/command_line.h"
 #include "tools/process.h"
 #include "tools/samples.h"
 
@@ -218,13 +219,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   app.add_flag("--json", job.as_json, "print one JSON object");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return finish("hg-quantize", usage(error.what(), "; see hg-quantize --help"));
-  }
+  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   if (job.model.empty())
     return finish("hg-quantize", usage("no MODEL is given; see hg-quantize --help"));
   if (job.out.empty())

@@ -3,7 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "tools/command_line.h"
 #include "tools/process.h"
 #include "tools/run_job.h"
 
@@ -70,13 +72,7 @@ int main(int argc, char** argv) {
   app.add_option("--batch", batch,
                  "run the jobs of this JSON file; options given here are for all");
   app.add_flag("--json", as_json, "print what was written as JSON");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return finish("hg-run", usage(error.what(), "; see hg-run --help"));
-  }
+  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   if (!batch.empty()) {
     if (!job.model.empty()) return finish("hg-run", usage("--batch takes no MODEL"));
     const Outcome result = run_batch(batch, job, print_line);

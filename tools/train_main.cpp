@@ -5,7 +5,9 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 
+#include "tools/command_line.h"
 #include "tools/gpu.h"
 #include "tools/process.h"
 #include "tools/profile.h"
@@ -337,13 +339,7 @@ int main(int argc, char** argv) {
   add_goal(app, job);
   add_optimizer(app, job, words);
   add_run(app, job, words);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& success) {
-    return app.exit(success);
-  } catch (const CLI::ParseError& error) {
-    return finish("hg-train", usage(error.what(), "; see hg-train --help"));
-  }
+  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   if (const Outcome o = complete(job, words); !o.ok()) return finish("hg-train", o);
   if (const hg::Status opened = gpu.give_to(job.options.session); !opened.ok())
     return finish("hg-train", outcome(opened));
