@@ -64,7 +64,8 @@ NamedArrays arrays_from(const nb::dict& given, Kind& kind) {
   NamedArrays out;
   for (const auto& [name, value] : given) {
     Kind own = Kind::numpy;
-    out.emplace_back(words(name), lent(value, own));
+    const std::string key = words(name);
+    out.emplace_back(key, lent(value, own, str_cat("'", key, "'")));
     if (own == Kind::torch) kind = Kind::torch;
   }
   return out;

@@ -397,12 +397,12 @@ Borrowed Borrowed::from(nb::handle object, const std::string& what, bool writabl
   return out;
 }
 
-Array lent(nb::handle object, Kind& kind) {
+Array lent(nb::handle object, Kind& kind, const std::string& what) {
   if (nb::isinstance<Array>(object)) {
     kind = Kind::array;
     return *nb::inst_ptr<Array>(object);
   }
-  auto borrowed = std::make_unique<Borrowed>(Borrowed::from(object, "the tensor"));
+  auto borrowed = std::make_unique<Borrowed>(Borrowed::from(object, what));
   kind = borrowed->kind;
   const Tensor tensor = borrowed->tensor;
   const bool read_only = borrowed->read_only;

@@ -60,7 +60,8 @@ class Borrowed {
 bool see(nb::handle object, Tensor& tensor, Kind& kind);
 
 // An array that shares the memory of a Python object and keeps it alive; `kind` is what that is.
-Array lent(nb::handle object, Kind& kind);
+// `what` stands in messages.
+Array lent(nb::handle object, Kind& kind, const std::string& what = "the tensor");
 
 // A float, int or bool of Python's beside tensors; nothing of another object, nor of an int that no
 // i64 is.

@@ -242,6 +242,8 @@ def test_missing_arrays(data):
     parameters = program.initial_parameters()
     with pytest.raises((ValueError, LookupError), match="target"):
         program.evaluate(parameters, {"x": data["x"]})
+    with pytest.raises(TypeError, match="'target' is a NoneType"):
+        program.evaluate(parameters, {**data, "target": None})
     del parameters["y.bias"]
     with pytest.raises((ValueError, LookupError), match="y.bias"):
         program.evaluate(parameters, data)
