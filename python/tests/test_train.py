@@ -78,6 +78,65 @@ def test_batches_equal_arrays(rng, data):
         b.fit([(x, y, y)])
 
 
+def random_fit(rng):
+    """A function that makes equal trainers, one that fits one and gives its batches, and the data of a plain loop."""
+    kind, n, batch = rng.choice(["mse", "l1", "cross_entropy"]), int(rng.integers(1, 24)), int(rng.choice([1, 2, 3, 4, 7, 8, 32]))
+    dtype = rng.choice(["float32", "float64"])
+    start = {name: rng.standard_normal(shape).astype(dtype) for name, shape in (("a", (7, 3)), ("b", (7,)), ("c", (3, 7)))}
+    g = hg.Graph()
+    h = hg.ops.tanh(hg.ops.linear(g.input("x", ("n", 3), dtype=dtype), g.parameter("a", start["a"]), g.parameter("b", start["b"])))
+    h = hg.ops.dropout(h, p=0.3) if rng.random() < 0.4 else h
+    g.output("y", hg.ops.linear(h, g.parameter("c", start["c"])))
+    model, x = g.model(), np.asfortranarray(rng.standard_normal((n, 3)).astype(dtype))
+    y = rng.integers(0, 3, n) if kind == "cross_entropy" else np.repeat(rng.standard_normal((n, 3)).astype(dtype), 2, 0)[::2]
+    schedule = [None, "cosine", hg.Schedule("step", period=2, gamma=0.5)][rng.integers(3)]
+    options = dict(loss=str(kind), optimizer=["sgd", "adamw", "rmsprop"][rng.integers(3)], schedule=schedule, lr=0.01,
+                   accumulate=int(rng.choice([1, 1, 2, 3])), clip_norm=float(rng.choice([0, 0.3])), seed=int(rng.integers(5)))  # fmt: skip
+    shuffle, epochs = bool(rng.random() < 0.7), int(rng.integers(1, 5))
+
+    def make(source=model, **more):
+        return hg.Trainer(source, **options, **more)
+
+    def fit(trainer, most=None, **more):
+        rows = []
+
+        def on_event(event):
+            rows.extend([] if event.is_epoch else [(event.epoch, event.loss, event.lr)])
+            return event.is_epoch or len(rows) != most
+
+        trainer.fit(x, y, epochs=epochs, batch_size=batch, shuffle=shuffle, callbacks=on_event, **more)
+        return rows
+
+    plain = not shuffle and options["accumulate"] == 1 and schedule != "cosine"
+    return make, fit, [(x[i : i + batch], y[i : i + batch]) for i in range(0, n, batch)] * epochs if plain else None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_fit_is_a_loop_that_may_stop_anywhere(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    make, fit, batches = random_fit(rng)
+    trainer = make()
+    rows = fit(trainer)
+
+    def assert_equal(other, found):
+        assert found == rows
+        for name, value in trainer.parameters().items():
+            np.testing.assert_array_equal(value, other.parameters()[name])
+
+    again = make(threads=2)
+    assert_equal(again, fit(again))
+    stopped = make()
+    before = fit(stopped, most=int(rng.integers(1, len(rows) + 1)))
+    if rng.random() < 0.7:
+        stopped.save(tmp_path / "stopped.hgm")
+        stopped = make(tmp_path / "stopped.hgm")
+    assert_equal(stopped, before + fit(stopped, finish=True))
+    if batches is not None:
+        loop = make()
+        losses = [loop.step(*batch) for batch in batches]
+        assert_equal(loop, [(epoch, loss, lr) for (epoch, _, lr), loss in zip(rows, losses, strict=True)])
+
+
 def test_classes_metrics_validation_and_callbacks(rng):
     model, _ = mlp(rng, (8, 16, 4))
     x = rng.standard_normal((64, 8)).astype(np.float32)
