@@ -173,6 +173,8 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
   if (plan.all_direct) return plan.block(y, x, end - begin, params);
   alignas(64) std::byte buffers[kMaxOperands + 1][kBlockSize * 8];
   bool filled[kMaxOperands] = {};
+  const std::byte* held[kMaxOperands] = {};
+  int64_t held_count[kMaxOperands] = {};
   const int64_t y_size = size_of(plan.out_dtype);
   const int64_t inner = inner_of(plan);
   const bool by_row = is_by_row(plan);
@@ -196,7 +198,13 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
             base[k] + offset_of(index, plan.strides[k]) * size_of(plan.dtypes[k]);
         const int64_t stride = plan.strides[k][plan.rank - 1];
         const bool is_dense = stride == 1 && !plan.widened[k];
-        if (!is_dense) plan.gather_row[k](from, stride, buffers[k], n);
+        // One element for the row, which the chunk before may have spread.
+        const bool is_held = stride == 0 && held[k] == from && held_count[k] >= n;
+        if (!is_dense && !is_held) {
+          plan.gather_row[k](from, stride, buffers[k], n);
+          held[k] = from;
+          held_count[k] = n;
+        }
         x[k] = is_dense ? from : buffers[k];
       } else {
         gather(plan, k, base[k], at, n, buffers[k]);
