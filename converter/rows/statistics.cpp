@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums under curves, covariances, distances and pairs of the rows of one tensor.
+#include <cmath>
+
 #include "converter/rows/complex.h"
 #include "converter/rows/rows.h"
 #include "hg/op.h"
@@ -138,16 +140,22 @@ void combinations(Call& call) {
     columns.push_back(reshape(chosen(call, x, places), {static_cast<int64_t>(places.size()), 1}));
   call.returns(concat(columns, 1));
 }
-// The distances of all pairs of rows: those above the diagonal of all that there are.
+// The distances of all pairs of rows: those above the diagonal of all that there are. For torch the
+// largest difference beside NaN is NaN here, while cdist passes over NaN.
 void pdist(Call& call) {
   const Value x = call.tensor("self");
   check_known(call, x, 2, false);
   if (x.rank() != 2 || !is_float(x.dtype())) call.refuse("self", "must be a float matrix");
   const int64_t n = x.dim(0).constant();
+  const double p = call.real("p", 2);
+  const auto pairs = combinations_of(n, 2, false);
+  if (std::isinf(p)) {
+    const Value d = chosen(call, x, pairs[0]) - chosen(call, x, pairs[1]);
+    return call.returns(norm(d, p, {1}));
+  }
   std::vector<int64_t> above;
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = i + 1; j < n; ++j) above.push_back(i * n + j);
-  const Value all = call.graph().call("cdist", {x, x}, {{"p", call.real("p", 2)}});
+  for (size_t i = 0; i < pairs[0].size(); ++i) above.push_back(pairs[0][i] * n + pairs[1][i]);
+  const Value all = call.graph().call("cdist", {x, x}, {{"p", p}});
   call.returns(chosen(call, reshape(all, {n * n}), above));
 }
 

@@ -100,6 +100,12 @@ std::vector<Sample> matmul() {
                    .attrs = {{"p", p}},
                    .gradient = smooth});
   }
+  for (double p : {0.0, 1.0, 2.0, std::numeric_limits<double>::infinity()})
+    all.push_back({.op = "cdist",
+                   .inputs = {{.shape = {5, 2}, .values = {NAN, 1, 2, NAN, 3, 4, NAN, NAN, 0, 1}},
+                              {.shape = {2, 2}, .values = {0, 1, NAN, 3}}},
+                   .attrs = {{"p", p}},
+                   .gradient = false});
   all.push_back({.op = "cdist", .inputs = {{.shape = {0, 3}}, {.shape = {5, 3}}}});
   all.push_back({.op = "cdist", .inputs = {{.shape = {2, 21, 70}}, {.shape = {2, 19, 70}}}});
   all.push_back({.op = "cdist", .inputs = {{.shape = {9, 1}}, {.shape = {3, 1}}}});
