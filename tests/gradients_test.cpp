@@ -151,6 +151,18 @@ TEST(Gradients, OfRunningTotalsOfOneNumberAreOne) {
   EXPECT_EQ(evaluate(std::move(g), {{HUGE_VAL}}), (std::vector<double>{1, 1}));
 }
 
+// More than the integers that a bf16 tells apart meet in one element: they are summed in f32.
+TEST(Gradients, OfEqualIndicesOfHalvesAreSummedInF32) {
+  Graph g;
+  const Value x = g.input("x", f64, {1});
+  const Value zeros =
+      g.call("full", {}, {{"shape", std::vector<Dim>{4000}}, {"value", 0}, {"dtype", i64}});
+  const Value picked = g.call("gather", {cast(x, bf16), zeros}, {{"dim", 0}});
+  g.output("", gradients(cast(picked, f64), {x})[0]);
+  ASSERT_TRUE(g.status().ok()) << g.status().message();
+  EXPECT_EQ(evaluate(std::move(g), {{1}}), std::vector<double>{4000});
+}
+
 // Behind a 0 the products are NaN where x is infinite, and count for nothing.
 TEST(Gradients, OfRunningProductsEndAtZeros) {
   Graph g;

@@ -27,17 +27,10 @@ Value scattered(Call& call, const Value& x, const Value& index, const Value& src
                 const std::string& reduce, bool include_self) {
   if (count(index.shape()) == Dim(0)) return x;
   const int dim = axis_of(call, "dim", x.rank(), 0);
-  // Sums and products of halves are kept in f32 until all is in, as torch does here.
-  const bool is_half = x.dtype() == f16 || x.dtype() == bf16;
-  const bool is_wide = is_half && (reduce == "add" || reduce == "prod" || reduce == "mean");
-  const auto given = [&](const Value& v) {
-    const Value own = cast(v, x.dtype());
-    return at_least_1d(is_wide ? cast(own, f32) : own);
-  };
-  const Value y =
-      call.graph().call("scatter", {given(x), at_least_1d(index), given(src)},
-                        {{"dim", dim}, {"reduce", reduce}, {"include_self", include_self}});
-  return reshape(cast(y, x.dtype()), x.shape());
+  const Value y = call.graph().call(
+      "scatter", {at_least_1d(x), at_least_1d(index), at_least_1d(cast(src, x.dtype()))},
+      {{"dim", dim}, {"reduce", reduce}, {"include_self", include_self}});
+  return reshape(y, x.shape());
 }
 
 // scatter: the argument is `src` or `value`, perhaps with `reduce`

@@ -10,6 +10,7 @@
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
 #include "kernels/index/bytes.h"
+#include "kernels/simd/half_simd.h"
 #include "kernels/strided_copy.h"
 #include "lib/table/rows.h"
 
@@ -25,13 +26,32 @@ struct Rule {
   Reduce reduce = Reduce::none;
   bool include_self = true;
   bool counts() const { return reduce == Reduce::mean; }
+  bool adds() const { return counts() || reduce == Reduce::add || reduce == Reduce::prod; }
 };
 
-Status prepare(PrepareContext& c) {
+Rule rule_of(const PrepareContext& c) {
   Rule rule{c.attrs().axis("dim", c.in(0).rank()), Reduce::none, c.attrs().flag("include_self")};
   constexpr std::string_view kNames[] = {"none", "add", "prod", "amax", "amin", "mean"};
   for (int i = 0; i < 6; ++i)
     if (c.attrs().string("reduce") == kNames[i]) rule.reduce = static_cast<Reduce>(i);
+  return rule;
+}
+
+// The workspace: how many met in each element of y, then what they make of 16-bit floats, which is
+// kept in f32 until all is in.
+bool is_kept_wide(const Rule& rule, DType dtype) {
+  return rule.adds() && (dtype == f16 || dtype == bf16);
+}
+Status prepare_scatter(PrepareContext& c) {
+  const Rule rule = rule_of(c);
+  const int64_t each = (rule.counts() ? int64_t{sizeof(int64_t)} : 0) +
+                       (is_kept_wide(rule, c.out(0).dtype) ? int64_t{sizeof(float)} : 0);
+  if (each > 0) c.set_workspace(c.out(0).count() * each);
+  c.make_state(rule);
+  return {};
+}
+Status prepare_index_reduce(PrepareContext& c) {
+  const Rule rule = rule_of(c);
   if (rule.counts()) c.set_workspace(c.out(0).count() * int64_t{sizeof(int64_t)});
   c.make_state(rule);
   return {};
@@ -115,9 +135,18 @@ void with_reduce(Reduce reduce, const F& f) {
     f(reduce);
 }
 
-template <class T, class Reduction>
-void combine_row(T* to, const T* from, int64_t n, Reduction reduce) {
-  for (int64_t j = 0; j < n; ++j) to[j] = combine(to[j], from[j], reduce);
+// An element of src as one of y, which may be kept wide.
+template <class Y, class T>
+Y taken(const T& element) {
+  if constexpr (std::is_same_v<T, Y>)
+    return element;
+  else
+    return load(&element);
+}
+
+template <class Y, class T, class Reduction>
+void combine_row(Y* to, const T* from, int64_t n, Reduction reduce) {
+  for (int64_t j = 0; j < n; ++j) to[j] = combine(to[j], taken<Y>(from[j]), reduce);
 }
 
 // Where an element is `along` the dim of a rule, and on the line `next` to it.
@@ -151,12 +180,12 @@ void count_each(const Lines& lines, int64_t width, const int64_t* index, int64_t
 }
 
 // The indices are in range. (Passes without the look at it are no faster, and 16 KB larger.)
-template <class T>
+template <class T, class Y>
 void scatter_lines(const Rule& rule, const Lines& lines, int64_t width, const int64_t* index,
-                   const T* src, T* y, int64_t* counts) {
+                   const T* src, Y* y, int64_t* counts) {
   if (!rule.include_self && rule.reduce != Reduce::none)
     for_each(lines, width, index,
-             [&](int64_t, int64_t, int64_t at) { y[at] = identity<T>(rule.reduce); });
+             [&](int64_t, int64_t, int64_t at) { y[at] = identity<Y>(rule.reduce); });
   // An index that was expanded along the lines is that of whole rows.
   const bool by_row = lines.index.next == 0 && lines.src.next == 1 && lines.y.next == 1;
   with_reduce(rule.reduce, [&](auto reduce) {
@@ -167,7 +196,8 @@ void scatter_lines(const Rule& rule, const Lines& lines, int64_t width, const in
       if (by_row) return;
     }
     for_each(lines, width, index, [&](int64_t i, int64_t j, int64_t at) {
-      y[at] = combine(y[at], src[i * lines.src.along + j * lines.src.next], reduce);
+      const T& from = src[i * lines.src.along + j * lines.src.next];
+      y[at] = combine(y[at], taken<Y>(from), reduce);
     });
   });
   if (!rule.counts()) return;
@@ -210,8 +240,8 @@ void scatter_run(const RunContext& c) noexcept {
   if (is_alone) {
     lines = {{0, lines.index.along}, {0, lines.src.along}, {lines.y.along, 0}, 1, lines.size};
   }
-  int64_t* counts = c.workspace<int64_t>();
-  for_element(y.dtype, [&]<class T>() {
+  int64_t* counts = rule.counts() ? c.workspace<int64_t>() : nullptr;
+  const auto run = [&]<class T, class Y>(const T* from_src, Y* out) {
     const int64_t grain = grain_of(n * std::min(neighbours, kStrip));
     c.parallel_for(tasks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
@@ -229,10 +259,27 @@ void scatter_run(const RunContext& c) noexcept {
         const int64_t width = is_alone ? n : std::min(kStrip, neighbours - first);
         const int64_t* own = index.as<const int64_t>() + from;
         if (!all_in_range(lines, width, own)) return c.fail(kOutOfRange);
-        scatter_lines(rule, lines, width, own, src.as<const T>() + src_from, y.as<T>() + to,
+        scatter_lines(rule, lines, width, own, from_src + src_from, out + to,
                       counts != nullptr ? counts + to : nullptr);
       }
     });
+  };
+  for_element(y.dtype, [&]<class T>() {
+    if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+      if (is_kept_wide(rule, y.dtype)) {
+        int64_t* const room = c.workspace<int64_t>();
+        float* const sums = reinterpret_cast<float*>(room + (rule.counts() ? y.count() : 0));
+        c.parallel_for(y.count(), 4096, [&](int64_t begin, int64_t end) {
+          half_table().widen(end - begin, y.as<T>() + begin, sums + begin);
+        });
+        run(src.as<const T>(), sums);
+        c.parallel_for(y.count(), 4096, [&](int64_t begin, int64_t end) {
+          half_table().narrow(end - begin, sums + begin, y.as<T>() + begin);
+        });
+        return;
+      }
+    }
+    run(src.as<const T>(), y.as<T>());
   });
 }
 
@@ -306,10 +353,14 @@ void masked_scatter_run(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
-    {.op = "scatter", .name = "lines", .prepare = prepare, .run = scatter_run, .strided = 7},
+    {.op = "scatter",
+     .name = "lines",
+     .prepare = prepare_scatter,
+     .run = scatter_run,
+     .strided = 7},
     {.op = "index_reduce",
      .name = "strips",
-     .prepare = prepare,
+     .prepare = prepare_index_reduce,
      .run = index_reduce_run,
      .strided = 1},
     {.op = "masked_scatter", .name = "loop", .run = masked_scatter_run, .strided = 1},
