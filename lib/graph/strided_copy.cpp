@@ -45,12 +45,25 @@ struct StridedCopy {
   }
 };
 
+// Elements of any alignment are no vectors to a compiler: what is filled is copied behind itself.
+template <class T>
+void fill_run(const T& element, T* to, int64_t count) {
+  constexpr int64_t kFirst = 8, kMost = 2048;
+  int64_t done = std::min(count, kFirst);
+  for (int64_t i = 0; i < done; ++i) to[i] = element;
+  while (done < count) {
+    const int64_t n = std::min({done, kMost, count - done});
+    std::memcpy(to + done, to, static_cast<size_t>(n) * sizeof(T));
+    done += n;
+  }
+}
+
 template <class T>
 void copy_run(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t count) {
   if (from_stride == 1 && to_stride == 1)
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
   else if (from_stride == 0 && to_stride == 1)
-    std::fill_n(to, count, *from);
+    fill_run(*from, to, count);
   else if (to_stride == 1)
     for (int64_t i = 0; i < count; ++i) to[i] = from[i * from_stride];
   else
