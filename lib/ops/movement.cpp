@@ -341,15 +341,12 @@ Status as_strided_infer(InferContext& c) {
 // Where each element of y lies in x, counted in row-major order.
 Value strided_positions(Graph& g, Shape shape, std::span<const Dim> strides, const Dim& offset) {
   const Shape ones(shape.size(), Dim(1));
-  auto integer = [&](const Dim& value) {  // as a tensor of ones' shape
-    return reshape(g.call("arange", {}, {{"start", value}, {"end", value + 1}}), ones);
-  };
-  Value at = integer(offset);
+  Value at = integer(g, offset, ones);
   for (size_t i = 0; i < shape.size(); ++i) {
     Shape along = ones;
     along[i] = shape[i];
     const Value steps = reshape(g.call("arange", {}, {{"end", shape[i]}}), along);
-    at = add(at, mul(steps, integer(strides[i])));
+    at = add(at, mul(steps, integer(g, strides[i], ones)));
   }
   return at;
 }

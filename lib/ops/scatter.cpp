@@ -219,8 +219,7 @@ Status masked_scatter_grad(GradContext& c) {
       op("sub", g.call("cumsum", {cast(chosen, i64)}, {{"dim", 0}}), g.scalar(int64_t{1}, i64));
   // What the mask leaves out adds 0 to a place of its own behind src, which may be empty.
   const Dim length = count(src.shape());
-  const Value behind = reshape(g.call("arange", {}, {{"start", length}, {"end", length + 1}}), {});
-  const Value at = where(chosen, order, behind);
+  const Value at = where(chosen, order, integer(g, length));
   const Value zeros = expand(number(dy, 0), {length + 1});
   const Value added = where(chosen, reshape(dy, flat), number(dy, 0));
   const Value dsrc = g.call("index_reduce", {zeros, at, added}, {{"dim", 0}, {"reduce", "add"}});

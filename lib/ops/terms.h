@@ -90,6 +90,10 @@ inline Value mean(const Value& x, Dims dims, bool keepdim = false) {
 inline Value reshape(const Value& x, Shape shape) {
   return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", std::move(shape)}});
 }
+// A size as one i64, in a tensor whose dims are all 1.
+inline Value integer(Graph& g, const Dim& size, Shape ones = {}) {
+  return reshape(g.call("arange", {}, {{"start", size}, {"end", size + 1}}), std::move(ones));
+}
 inline Value expand(const Value& x, Shape shape) {
   return x.shape() == shape ? x : x.graph()->call("expand", {x}, {{"shape", std::move(shape)}});
 }
