@@ -244,7 +244,7 @@ def check_times(odd):
 
 
 def opening_time(browser, large):
-    """A page of 2,000 nodes is there, with a click that reads a shape; says after how long. docs/reliability.md has a figure."""
+    """A page of 2,000 nodes is there, with a click that reads a shape; says after how long. docs/measurements/reliability.json has a figure."""
     page = WORK / "large.html"
     run(BIN / "hg-info", large, "--html", page)
     # As the page's own clock has it: from the start of its loading to the picked node, laid out.
