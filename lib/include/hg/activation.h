@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The activations that linear and conv apply while they store. activations.inc is their table.
+// The activations that linear and conv can apply to their result. activations.inc is the table.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,10 @@ inline constexpr std::string_view kActivationNames[] = {
 };
 inline constexpr int kActivationCount = static_cast<int>(std::size(kActivationNames));
 
-constexpr std::string_view name_of(Activation activation) { return kActivationNames[static_cast<size_t>(activation)]; }
-// Nothing for a name that is in no row.
+constexpr std::string_view name_of(Activation activation) {
+  return kActivationNames[static_cast<size_t>(activation)];
+}
+// Returns nullopt if no activation has this name.
 constexpr std::optional<Activation> activation_named(std::string_view name) {
   for (int i = 0; i < kActivationCount; ++i)
     if (kActivationNames[i] == name) return static_cast<Activation>(i);

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensor of everyday use: a handle with strides that shares the memory it looks at.
+// The general-purpose tensor: a handle with shape and strides that shares its memory with its
+// views.
 //
-//   HG_TRY_ASSIGN(hg::Array a, hg::Array::wrap(std::span(pixels), {3, 224, 224}));  // not copied
-//   HG_TRY_ASSIGN(hg::Array row, a.select(1, 0));                                   // the same
-//   memory
+//     std::vector<float> pixels(3 * 224 * 224);
+//     HG_TRY_ASSIGN(hg::Array image, hg::Array::wrap(std::span(pixels), {3, 224, 224}));
+//     HG_TRY_ASSIGN(hg::Array rows, image.select(1, 0));  // [3, 224]; shares the memory of pixels
 //
-// Tensor and ConstTensor (hg/tensor.h) are what functions and kernels see of memory; TensorData is
-// the contiguous memory of a model's weights. An Array turns into each of them.
+// Functions and kernels take a Tensor or ConstTensor (hg/tensor.h), which are non-owning views.
+// TensorData holds the contiguous weights of a model. An Array converts to each of them.
 //
-// Memory may have a copy on a device. Which of the two is up to date is known, so that nothing
-// moves twice: reading on a side brings that side up to date, writing on a side makes the other one
-// old. Arrays that share memory are used by one thread at a time.
+// The memory may have a copy on a device, and the array tracks which copy is current. Reading on
+// one side updates that side first; writing on one side invalidates the other. No data is
+// transferred twice.
+//
+// Arrays that share memory must not be used by several threads at once.
 #pragma once
 
 #include <cstdint>
@@ -28,31 +31,33 @@ namespace hg {
 
 class Array {
  public:
-  Array() = default;       // empty: stands for an optional tensor that is not given
-  Array(TensorData data);  // NOLINT: implicit; shares the bytes
+  Array() = default;       // empty: an optional tensor that is not given
+  Array(TensorData data);  // shares the bytes; NOLINT: implicit
 
   // -- Memory -------------------------------------------------------------------------------------
 
-  // 64-byte aligned memory of its own, with undefined contents. Fails with out_of_memory.
+  // Allocates uninitialized memory, aligned to 64 bytes. Fails with out_of_memory, or with
+  // invalid_argument if the shape is invalid.
   static Result<Array> allocate(DType dtype, const Sizes& shape);
-  // What the caller has, without copying. It must outlive the array and its views; with an `owner`
-  // it lives as long as they do. Of const memory the array is read only.
+  // Wraps the caller's memory without copying it. Without an `owner`, the memory must outlive the
+  // array and its views. With one, the array and its views keep the owner alive. Wrapping const
+  // memory makes the array read-only.
   static Array wrap(const Tensor& memory, std::shared_ptr<void> owner = nullptr);
   static Array wrap(const ConstTensor& memory, std::shared_ptr<void> owner = nullptr);
-  // Fails when the shape has another number of elements.
+  // Fails with invalid_argument if `shape` does not have data.size() elements.
   template <class T>
   static Result<Array> wrap(std::span<T> data, const Sizes& shape) {
     HG_CHECK(static_cast<int64_t>(data.size()) == shape.count(), "a span of ",
              static_cast<int64_t>(data.size()), " elements is no tensor of shape ", shape);
     return wrap(view(data, shape));
   }
-  // A contiguous copy with memory of its own.
+  // Returns a contiguous copy in newly allocated memory.
   static Result<Array> copy_of(const ConstTensor& tensor);
-  // Releases the memory now, on every side, for this array and all that share it: using them is an
-  // error from then on. Borrowed memory is the caller's, and only let go of.
+  // Releases the memory now, on the host and on the device. All arrays that share it become freed,
+  // and using them fails. Borrowed memory is released by its owner, not by this call.
   void free();
 
-  // Neither empty nor freed.
+  // True if the array is neither empty nor freed.
   explicit operator bool() const { return memory_ != nullptr && !memory_->freed; }
   bool is_empty() const { return memory_ == nullptr; }
   bool is_freed() const { return memory_ != nullptr && memory_->freed; }
@@ -61,39 +66,42 @@ class Array {
     return memory_ != nullptr && memory_ == other.memory_;
   }
 
-  // -- What it is ---------------------------------------------------------------------------------
+  // -- Properties ---------------------------------------------------------------------------------
 
   DType dtype() const { return tensor_.dtype; }
   const Sizes& shape() const { return tensor_.shape; }
   const Sizes& strides() const { return tensor_.strides; }  // in elements
   int rank() const { return tensor_.rank(); }
   int64_t count() const { return tensor_.count(); }
-  int64_t bytes() const { return tensor_.bytes(); }  // of the elements, without gaps
+  int64_t bytes() const { return tensor_.bytes(); }  // of the elements; excludes gaps between them
   bool is_contiguous() const { return tensor_.is_contiguous(); }
 
   // -- Elements on the host -----------------------------------------------------------------------
 
-  // The view of the host's memory, whatever is up to date. It ends with free().
+  // Returns a view of the host memory, even if the device copy is newer. Invalid after free().
   const Tensor& tensor() const { return tensor_; }
-  // The same where the host is up to date and the memory not freed; else with null data.
+  // Returns the same view if the host copy is current; otherwise a view with null data.
   operator ConstTensor() const {  // NOLINT: implicit
     ConstTensor seen = tensor_;
     if (!is_on_host()) seen.data = nullptr;
     return seen;
   }
-  // The first element; null where operator ConstTensor has null data.
+  // Pointer to the first element, or null if the host copy is not current.
   template <class T>
   const T* as() const {
     return is_on_host() ? tensor_.as<T>() : nullptr;
   }
-  // The first element to be written, which makes a copy on a device old; null of a read-only array.
+  // Pointer to the first element for writing; invalidates the device copy. Null if the host copy is
+  // not current or the array is read-only.
   template <class T>
   T* write() {
     if (!is_on_host() || is_read_only()) return nullptr;
     touch();
     return tensor_.as<T>();
   }
-  // The elements of a contiguous array of this dtype. A span of const T only reads.
+  // Returns the elements of a contiguous array of dtype T. Use const T to read: a span of non-const
+  // T invalidates the device copy. Fails with invalid_argument if the dtype differs, the array is not
+  // contiguous, the host copy is not current, or T is not const and the array is read-only.
   template <class T>
   Result<std::span<T>> span() {
     using Element = std::remove_const_t<T>;
@@ -106,28 +114,31 @@ class Array {
     if constexpr (!std::is_const_v<T>) touch();
     return std::span<T>(tensor_.as<T>(), static_cast<size_t>(count()));
   }
-  // The host's memory was written by other means than write() or span().
+  // Invalidates the device copy. Call this after writing to the host memory other than through
+  // write() or span().
   void touch() {
     if (memory_ != nullptr) memory_->device_is_current = false;
   }
-  // The bytes as a model holds them: shared where the array is contiguous and owned, else a copy.
+  // Returns the elements as TensorData: shared if the array is contiguous and owns its memory,
+  // otherwise copied. Fails if the array is empty or freed.
   Result<TensorData> data() const;
 
-  // -- Views: the same memory looked at in another way --------------------------------------------
+  // -- Views: same memory, other shape or strides -------------------------------------------------
 
-  // One size may be -1 and follows from the others. Copies where no strides fit.
+  // One size may be -1 and is then inferred. Copies if no strides express the new shape.
   Result<Array> reshape(const Sizes& shape) const;
   Result<Array> permute(const Sizes& dims) const;
   Result<Array> transpose(int64_t dim0, int64_t dim1) const;
-  // Without `dim`, at `index` of it, which may count from the end.
+  // Removes dimension `dim` by selecting `index`. Negative `dim` and `index` count from the end.
   Result<Array> select(int64_t dim, int64_t index) const;
   Result<Array> narrow(int64_t dim, int64_t start, int64_t length) const;
-  // From `start` to before `end`, as Python's x[start:end:step]: bounds are clamped.
+  // Elements [start, end) of `dim` with the given step, as x[start:end:step] in Python: bounds are
+  // clamped.
   Result<Array> slice(int64_t dim, int64_t start, int64_t end, int64_t step = 1) const;
-  // Sizes of 1, and missing ones in front, become those of `shape`; -1 keeps one. Elements then
-  // share memory, and no op writes to them.
+  // Broadcasts: dimensions of size 1 and missing leading dimensions take the sizes of `shape`; -1
+  // keeps a size. The expanded elements alias each other, so ops refuse to write to the result.
   Result<Array> expand(const Sizes& shape) const;
-  // This array where it is contiguous, else a copy that is.
+  // Returns this array if it is contiguous, otherwise a contiguous copy.
   Result<Array> contiguous() const;
 
   // -- Devices ------------------------------------------------------------------------------------
@@ -138,28 +149,28 @@ class Array {
   bool is_on_device() const {
     return memory_ != nullptr && !memory_->freed && memory_->device_is_current;
   }
-  // Brings a side up to date; does nothing where it is. The whole memory moves, of which this array
-  // may be a part.
+  // Makes the copy on that side current; does nothing if it already is. Transfers the whole shared
+  // memory, including parts outside this view.
   Status to_device(const Gpu& gpu) const;
   Status to_host() const;
-  // Several arrays in one submission.
+  // Uploads several arrays in one submission.
   static Status to_device(std::span<const Array> arrays, const Gpu& gpu);
 
  private:
-  // Before the host's memory is written by a view of it: all of it is up to date, and no other side
-  // is.
+  // Prepares for a write through this view on the host: makes the host copy current and invalidates
+  // the device copy.
   Status make_writable();
   friend class ExecutorBase;
   friend struct ArrayAccess;  // lib/array/access.h
-  // What all views of one piece of memory share.
+  // State shared by all views of one block of memory.
   struct Memory {
     std::byte* begin = nullptr;  // on the host
     int64_t bytes = 0;
     std::shared_ptr<void> owner;  // null: borrowed, or `own`
-    void* own = nullptr;
+    void* own = nullptr;          // null if the memory is borrowed or in `own`
     bool freed = false;
     bool read_only = false;
-    Gpu gpu;  // where `device` lies
+    Gpu gpu;  // the device that holds `device`
     std::shared_ptr<DeviceMemory> device;
     bool host_is_current = true, device_is_current = false;
 
@@ -175,7 +186,7 @@ class Array {
   std::shared_ptr<Memory> memory_;
 };
 
-// As PyTorch prints a tensor: four digits, rows below each other, the middle of long dims left out.
+// Formats as PyTorch prints tensors: 4 digits, aligned columns, long dimensions abbreviated.
 void append_text(std::string& out, const Array& array);
 std::string to_text(const Array& array);
 

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named models (hg/named.h) as JSON text. These functions are in libhologram_io, which reads JSON
-// by the help of another library.
+// Named models (hg/named.h) as JSON text. These functions are in libhologram_io, which uses a JSON
+// library.
 //
-//   {"type": "Group", "blocks": [
-//     {"type": "Input", "name": "x", "settings": {"shape": ["n", 784]}},
-//     {"type": "Linear", "settings": {"out_features": 64}, "inputs": ["x"], "outputs":
-//     ["hidden"]}]}
+//     {"type": "Group", "blocks": [
+//       {"type": "Input", "name": "x", "settings": {"shape": ["n", 784]}},
+//       {"type": "Linear", "settings": {"out_features": 64},
+//        "inputs": ["x"], "outputs": ["hidden"]}]}
 //
-// A setting is a JSON value; what JSON does not tell apart is an object of one member: {"dim": "n"}
-// is a size that depends on symbols, {"dtype": "f16"}, {"reals": [1.0]} and {"strings": ["a"]}. In
-// a list texts are sizes. A wire with two names is {"outside": "image", "inside": "x"}. Numbers of
-// a constant that are not finite are the texts "nan", "inf" and "-inf".
+// A setting is a JSON value. Types that JSON cannot express are objects with one member:
+//
+// - {"dim": "n"}: a size that depends on symbols; in a list of sizes, the string alone
+// - {"dtype": "f16"}: a dtype
+// - {"real": "nan"}: a number that is not finite, as "nan", "inf" or "-inf"
+// - {"reals": [1.0]}: a list of floats
+// - {"strings": ["a"]}: a list of strings
+//
+// A wire with two names is {"outside": "image", "inside": "x"}. Non-finite elements of a constant
+// are the strings "nan", "inf" and "-inf".
 #pragma once
 
 #include <string>
@@ -20,11 +26,12 @@
 
 namespace hg::nn {
 
-// Members that are empty are left out. Fails where the array of a constant was freed, or is
-// complex.
+// Omits empty members. Fails with invalid_argument if the array of a constant is empty, freed or
+// complex, or if a setting occurs twice.
 Result<std::string> to_json(const Block& model);
-// to_json() of what this gives is the same text again. Fails with what is wrong and where: unknown
-// members are an error. The model is not looked at further; compile() does that.
+// Parses a model. The message of an error names the problem and its position; unknown members are
+// errors. Converting the result with to_json() reproduces text from to_json(). The model itself is
+// checked by compile().
 Result<Block> block_from_json(std::string_view text);
 
 }  // namespace hg::nn

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes that may depend on named symbols. A Dim is kept in one normal form (a polynomial over
-// symbols and floordiv/mod/min/max terms), so two Dims that print alike are equal, and
+// Symbolic sizes. A Dim is an integer expression over named symbols, kept in a normal form: a
+// polynomial over symbols and floordiv, mod, min and max terms. Equal normal forms compare equal:
 // (n + 1) * 2 - 2 == n * 2.
 #pragma once
 
@@ -18,11 +18,11 @@
 
 namespace hg {
 
-// Numbers for symbols, in the order they were bound.
+// Values of symbols, in binding order.
 class Bindings {
  public:
   std::optional<int64_t> find(std::string_view symbol) const;
-  // Fails when the symbol already has another number.
+  // Fails with invalid_argument if the symbol already has a different value.
   Status bind(std::string_view symbol, int64_t value);
   const std::vector<std::pair<std::string, int64_t>>& all() const { return values_; }
   bool empty() const { return values_.empty(); }
@@ -34,28 +34,28 @@ class Bindings {
 
 class Dim {
  public:
-  Dim() = default;                        // 0
+  Dim() = default;                          // zero
   Dim(int64_t value) : constant_(value) {}  // NOLINT: implicit
   Dim(int value) : constant_(value) {}      // NOLINT: implicit
   Dim(const char* symbol);                  // NOLINT: implicit; an identifier such as "n"
   explicit Dim(std::string_view symbol);
 
   bool is_constant() const { return terms_ == nullptr; }
-  int64_t constant() const { return constant_; }  // meaningful only when is_constant()
-  // The symbol's name when this is one symbol alone, else empty.
+  int64_t constant() const { return constant_; }  // meaningful only if is_constant()
+  // Returns the name if this is a single symbol, otherwise an empty string.
   std::string_view symbol() const;
-  // Appends the symbols used, each once, in order of first use.
+  // Appends the names of the symbols, each once, in order of first use.
   void collect_symbols(std::vector<std::string>& out) const;
 
-  // Fails when a symbol has no number, on division by zero, and on overflow.
+  // Fails if a symbol is unbound, on division by zero, or on overflow.
   Result<int64_t> evaluate(const Bindings& bindings) const;
-  // The symbols that have a number are replaced by it; the others stay.
+  // Replaces the bound symbols by their values; other symbols remain.
   Dim substitute(const Bindings& bindings) const;
-  // Smallest and largest value when every symbol lies in [0, 2^40]; saturates.
+  // Bounds of the value if every symbol is in [0, 2^40]. They saturate at the limits of int64_t.
   int64_t lower_bound() const;
   int64_t upper_bound() const;
 
-  // The reverse of printing: "n", "2*n + 1", "floordiv(h - 1, 2)".
+  // Parses the text that append_text() prints: "n", "2*n + 1", "floordiv(h - 1, 2)".
   static Result<Dim> parse(std::string_view text);
 
   friend Dim operator+(const Dim& a, const Dim& b);
@@ -63,14 +63,14 @@ class Dim {
   friend Dim operator*(const Dim& a, const Dim& b);
   friend Dim operator-(const Dim& a) { return Dim(0) - a; }
   friend bool operator==(const Dim& a, const Dim& b);
-  friend Dim floordiv(const Dim& a, const Dim& b);  // rounds towards minus infinity
+  friend Dim floordiv(const Dim& a, const Dim& b);  // rounds toward minus infinity
   friend Dim mod(const Dim& a, const Dim& b);       // a - floordiv(a, b) * b
   friend Dim min(const Dim& a, const Dim& b);
   friend Dim max(const Dim& a, const Dim& b);
   friend void append_text(std::string& out, const Dim& dim);
 
  private:
-  struct Terms;  // the part that is not constant; never empty
+  struct Terms;  // the non-constant part; null or non-empty
   friend struct DimAlgebra;
   int64_t constant_ = 0;
   std::shared_ptr<const Terms> terms_;
@@ -86,10 +86,10 @@ void append_text(std::string& out, const Dim& dim);
 using Shape = std::vector<Dim>;
 
 void append_text(std::string& out, const Shape& shape);  // "[n, 3, 2*h]"
-Dim count(const Shape& shape);                           // product; 1 for rank 0
+Dim count(const Shape& shape);                           // product of the sizes; 1 for rank 0
 Shape to_shape(const Sizes& sizes);
 bool is_constant(const Shape& shape);
-// Fails like Dim::evaluate, and when a size is negative or the rank exceeds kMaxRank.
+// Fails as Dim::evaluate() does, or if a size is negative or the rank exceeds kMaxRank.
 Result<Sizes> evaluate(const Shape& shape, const Bindings& bindings);
 
 struct TensorType {

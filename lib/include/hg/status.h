@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors as values. The library never throws: whatever can fail returns a Status or a Result<T>,
-// and out_of_memory where the host's operator new fails, too. What was begun is undone then, and
-// leaks nothing. Functions that return neither, such as those that give a text, let std::bad_alloc
-// pass.
+// Errors as values. The library never throws. Functions that can fail return a Status or a
+// Result<T>. They also return out_of_memory if the host's operator new throws. A failed call undoes
+// its work and leaks nothing.
+//
+// Functions that return neither, such as those that return text, let std::bad_alloc propagate.
 #pragma once
 
 #include <cstddef>
@@ -17,47 +18,48 @@ namespace hg {
 
 enum class Code : uint8_t {
   ok,
-  invalid_argument,  // the caller passed something that does not fit
-  not_found,         // no such file, name or index
-  unsupported,       // meaningful, but this build, device or version cannot do it
+  invalid_argument,  // an argument is invalid or does not match the model
+  not_found,         // the file, name or index does not exist
+  unsupported,       // valid, but this build, device or version cannot do it
   corrupt_model,     // the bytes are not a valid model
-  out_of_memory,     // the host's memory, or the limit it set, does not suffice
-  device_lost,       // the device stopped answering; make a new session
-  cancelled,         // the caller asked for it while it ran
-  internal,          // a defect of this library
-  busy,              // no room in a queue at present; there may be later
+  out_of_memory,     // host memory, or the limit set by the host, is exhausted
+  device_lost,       // the device stopped responding; create a new session
+  cancelled,         // the caller requested a stop
+  internal,          // a bug in this library
+  busy,              // a queue is full; retry later
 };
 
-// The code's own spelling, such as "invalid_argument".
+// Returns the name of the code, such as "invalid_argument".
 std::string_view name_of(Code code);
 
-// Success, or a code with one sentence that says what to do. One pointer wide, null when ok.
+// Either success, or an error code with a one-sentence message. One pointer wide, null if ok.
+// Copying never throws: if the copy cannot be allocated, the result is no_memory().
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  // Where there is no memory for it, as in a copy: no_memory().
+  // Becomes no_memory() if the message cannot be allocated.
   Status(Code code, std::string_view message) noexcept;
   Status(Status&&) noexcept = default;
   Status& operator=(Status&&) noexcept = default;
   Status(const Status& other) noexcept;
   Status& operator=(const Status& other) noexcept;
-  // That the host's memory does not suffice, said without taking any.
+  // Returns an out_of_memory error without allocating.
   static Status no_memory() noexcept;
 
   bool ok() const { return error_ == nullptr; }
   Code code() const { return error_ ? error_->code : Code::ok; }
-  // Empty when ok. Valid as long as this Status.
+  // Returns the message, empty if ok. Valid as long as this Status.
   std::string_view message() const {
     return error_ ? std::string_view(error_->text, error_->size) : std::string_view();
   }
-  // This one, or `internal` where it is ok: what a Result without a value holds.
+  // Returns this error, or `internal` if this Status is ok. Result<T> uses it to store an error.
   Status as_failure() &&;
 
  private:
   struct Error {
     Code code;
     size_t size;
-    const char* text;  // ends with a 0
+    const char* text;  // null-terminated
   };
   struct Free {
     void operator()(const Error* error) const noexcept;
@@ -67,8 +69,8 @@ class [[nodiscard]] Status {
   std::unique_ptr<const Error, Free> error_;
 };
 
-// A T, or the Status that says why there is none. Reading the value of a failed Result is
-// undefined.
+// Holds either a T or the error Status. Constructing it from an ok Status stores an `internal`
+// error. Accessing the value of a failed Result is undefined behavior.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -88,7 +90,7 @@ class [[nodiscard]] Result {
   std::variant<Status, T> value_;
 };
 
-// Appends one part of a message. Types of this library add overloads beside their definition.
+// Appends one part of a message. Other headers of the library add overloads for their types.
 void append_text(std::string& out, std::string_view part);
 void append_text(std::string& out, int64_t part);
 void append_text(std::string& out, uint64_t part);
@@ -103,7 +105,7 @@ inline void append_text(std::string& out, int part) { append_text(out, int64_t{p
 inline void append_text(std::string& out, unsigned part) { append_text(out, uint64_t{part}); }
 inline void append_text(std::string& out, bool part) { append_text(out, part ? "true" : "false"); }
 
-// The parts joined into one sentence: str_cat("inner sizes differ: ", 8, " and ", 32).
+// Concatenates the parts, for example str_cat("inner sizes differ: ", 8, " and ", 32).
 template <class... Parts>
 std::string str_cat(const Parts&... parts) {
   std::string out;
@@ -149,7 +151,8 @@ Status internal_error(const Parts&... parts) {
 #define HG_CONCAT_(a, b) a##b
 #define HG_CONCAT(a, b) HG_CONCAT_(a, b)
 
-// Returns from the enclosing function when `expression` is a failed Status.
+// Returns from the enclosing function if `expression` is a failed Status. That function must return
+// a Status or a Result.
 #define HG_TRY(expression)                  \
   do {                                      \
     ::hg::Status hg_status_ = (expression); \
@@ -157,7 +160,8 @@ Status internal_error(const Parts&... parts) {
       return hg_status_;                    \
   } while (false)
 
-// HG_TRY_ASSIGN(auto x, f()): declares or assigns the value of a Result, or returns its Status.
+// HG_TRY_ASSIGN(auto x, f()): declares or assigns the value of a Result, or returns its Status from
+// the enclosing function. Expands to several statements: an `if` or a loop around it needs braces.
 #define HG_TRY_ASSIGN(declaration, expression) \
   HG_TRY_ASSIGN_(HG_CONCAT(hg_result_, __LINE__), declaration, expression)
 #define HG_TRY_ASSIGN_(result, declaration, expression) \
@@ -166,7 +170,8 @@ Status internal_error(const Parts&... parts) {
     return result.status();                             \
   declaration = *std::move(result)
 
-// HG_CHECK(condition, parts...): returns invalid_argument with the joined parts when it is false.
+// HG_CHECK(condition, parts...): returns invalid_argument with the concatenated parts if the
+// condition is false.
 #define HG_CHECK(condition, ...)                  \
   do {                                            \
     if (!(condition)) [[unlikely]]                \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types, concrete sizes and strided views of memory. Nothing here allocates but TensorData.
+// Element types, concrete sizes, and strided views of memory. Only TensorData allocates.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace hg {
 
-// The order is part of the file format: append only.
+// The values are part of the file format: append only.
 enum class DType : uint8_t { f32, f64, f16, bf16, i64, i32, i16, i8, u8, bool_, c64, c128 };
 inline constexpr int kDTypeCount = 12;
 
@@ -30,41 +30,43 @@ inline constexpr DType i16 = DType::i16;
 inline constexpr DType i8 = DType::i8;
 inline constexpr DType u8 = DType::u8;
 inline constexpr DType boolean = DType::bool_;
-// Complex numbers: the real part, then the imaginary part, of f32 and of f64. Only inputs and
-// outputs of a graph are complex; view_as_real and view_as_complex lead in and out
-// (hg/ops/complex.h).
+// Complex dtypes store the real part, then the imaginary part, as two f32 or two f64. Only the
+// inputs and outputs of a graph may be complex. view_as_real and view_as_complex (hg/ops/complex.h)
+// convert to and from real tensors.
 inline constexpr DType c64 = DType::c64;
 inline constexpr DType c128 = DType::c128;
 
-constexpr int64_t size_of(DType dtype) {  // bytes of one element
+constexpr int64_t size_of(DType dtype) {  // bytes per element
   constexpr int64_t kBytes[kDTypeCount] = {4, 8, 2, 2, 8, 4, 2, 1, 1, 1, 8, 16};
   return kBytes[static_cast<int>(dtype)];
 }
 constexpr bool is_float(DType dtype) { return dtype <= DType::bf16; }
 constexpr bool is_integer(DType dtype) { return dtype >= DType::i64 && dtype <= DType::u8; }
 constexpr bool is_complex(DType dtype) { return dtype == DType::c64 || dtype == DType::c128; }
-constexpr DType real_of(DType dtype) {  // of the parts of a complex dtype; else the same
+// c64 -> f32, c128 -> f64; any other dtype is returned unchanged
+constexpr DType real_of(DType dtype) {
   return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
 }
-std::string_view name_of(DType dtype);             // "f32", "bool"
-Result<DType> dtype_named(std::string_view name);  // the reverse of name_of()
+std::string_view name_of(DType dtype);  // "f32", "bool"
+// the inverse of name_of(); invalid_argument if unknown
+Result<DType> dtype_named(std::string_view name);
 void append_text(std::string& out, DType dtype);
 
-// 16-bit floats as bits; arithmetic is done in f32.
+// 16-bit floats, stored as bits. Convert to float for arithmetic.
 struct Half {
   uint16_t bits = 0;
   Half() = default;
-  explicit Half(float value);  // rounds to nearest even
+  explicit Half(float value);  // rounds to nearest, ties to even
   explicit operator float() const;
 };
 struct BFloat16 {
   uint16_t bits = 0;
   BFloat16() = default;
-  explicit BFloat16(float value);  // rounds to nearest even
+  explicit BFloat16(float value);  // rounds to nearest, ties to even
   explicit operator float() const;
 };
 
-// The DType of a C++ element type.
+// Returns the DType that stores a C++ element type.
 template <class T>
 constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, float>)
@@ -93,8 +95,8 @@ constexpr DType dtype_of() {
 
 inline constexpr int kMaxRank = 12;
 
-// Up to kMaxRank integers without allocation: concrete sizes or strides. Pushing beyond is ignored
-// and leaves overflowed() true, so that a reader of foreign data can refuse it.
+// Up to kMaxRank integers without allocation: concrete sizes or strides. push_back() beyond
+// kMaxRank drops the value and sets overflowed(), so that readers of untrusted data can reject it.
 class Sizes {
  public:
   constexpr Sizes() = default;
@@ -130,7 +132,7 @@ class Sizes {
     for (int i = at; i + 1 < rank_; ++i) values_[size_t(i)] = values_[size_t(i + 1)];
     --rank_;
   }
-  constexpr int64_t count() const {  // product; 1 for rank 0
+  constexpr int64_t count() const {  // product of the values; 1 for rank 0
     int64_t product = 1;
     for (int64_t value : *this) product *= value;
     return product;
@@ -154,7 +156,7 @@ class Sizes {
 void append_text(std::string& out, const Sizes& sizes);  // "[2, 3]"
 Sizes contiguous_strides(const Sizes& shape);            // row-major, in elements
 
-// A view of memory that somebody else owns. Strides count elements and may be zero or negative.
+// A non-owning view of memory. Strides count elements and may be zero or negative.
 struct Tensor {
   void* data = nullptr;
   DType dtype = f32;
@@ -163,15 +165,16 @@ struct Tensor {
 
   int rank() const { return shape.rank(); }
   int64_t count() const { return shape.count(); }
-  int64_t bytes() const { return count() * size_of(dtype); }  // of the elements, without gaps
-  bool is_contiguous() const;                                 // row-major without gaps
+  // of the elements; excludes gaps between them
+  int64_t bytes() const { return count() * size_of(dtype); }
+  bool is_contiguous() const;  // row-major, no gaps
   template <class T>
   T* as() const {
     return static_cast<T*>(data);
   }
 };
 
-// The same of memory that is only read: what a function takes that writes nothing.
+// A non-owning view of read-only memory. A Tensor converts to it.
 struct ConstTensor {
   const void* data = nullptr;
   DType dtype = f32;
@@ -194,7 +197,8 @@ struct ConstTensor {
   }
 };
 
-// A contiguous view of `data`, which must outlive it; of what is const, one that is only read.
+// Returns a contiguous view of `data`, which must outlive the view. Const data gives a ConstTensor.
+// The overloads for spans and containers do not check that the number of elements matches `shape`.
 Tensor view(void* data, DType dtype, const Sizes& shape);
 ConstTensor view(const void* data, DType dtype, const Sizes& shape);
 template <class T>
@@ -211,20 +215,23 @@ auto view(Container& data, const Sizes& shape) {
   return view(data.data(), dtype_of<Element>(), shape);
 }
 
-// The memory of a complex tensor as its parts, [..., 2]; of another tensor, the tensor itself.
+// Views a complex tensor as its real and imaginary parts, [..., 2]. Returns any other tensor
+// unchanged. Copies nothing.
 Tensor view_as_real(const Tensor& tensor);
 ConstTensor view_as_real(const ConstTensor& tensor);
 
-// Copies `from` into `to`: equal shapes and dtypes, any strides, no overlap.
+// Copies the elements of `from` to `to`. Shapes and dtypes must be equal; strides may be any; the
+// memory must not overlap.
 void copy_elements(const ConstTensor& from, const Tensor& to);
 
-// A contiguous tensor with shared ownership of its bytes: memory of its own, or part of a mapped
-// file. Copies share the bytes. Bytes in use by more than one owner are never written.
+// A contiguous tensor that shares ownership of its bytes, which are allocated or part of a mapped
+// file. Copies share the bytes. The library never writes to bytes with more than one owner.
 struct TensorData {
   Tensor tensor;
   std::shared_ptr<void> owner;
 
-  // Zeroed, 64-byte aligned. Fails with out_of_memory.
+  // Allocates zeroed memory, aligned to 64 bytes. Fails with out_of_memory, or with
+  // invalid_argument if a size is negative or the bytes overflow.
   static Result<TensorData> allocate(DType dtype, const Sizes& shape);
   static Result<TensorData> copy_of(const ConstTensor& source);
   bool empty() const { return owner == nullptr; }
