@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph of ops over tensors with symbolic sizes: what models are loaded as, and what
-// applications build. Graphs are values: not shared between threads, cheap to move.
+// A graph of ops over tensors with symbolic sizes. Models are loaded as graphs, and applications
+// build them. A Graph is a value: cheap to move; use it from one thread at a time.
 #pragma once
 
 #include <functional>
@@ -26,12 +26,12 @@ struct GraphBody;  // lib/graph/access.h
 class Registry;
 struct Op;  // an op of a registry, see op.h
 
-// One attribute of a node. Integers are Dims, so that they may depend on symbols.
+// One attribute of a node. Integers are Dims and may depend on symbols.
 class Attr {
  public:
   using Variant = std::variant<std::monostate, bool, Dim, double, std::string, DType,
                                std::vector<Dim>, std::vector<double>, std::vector<std::string>>;
-  Attr();  // none: an optional attribute that is not given
+  Attr();            // none: an optional attribute that is not given
   Attr(bool value);  // NOLINT: implicit, as all below
   Attr(int value);
   Attr(int64_t value);
@@ -40,10 +40,10 @@ class Attr {
   Attr(const char* value);
   Attr(std::string value);
   Attr(DType value);
-  // One of the enums of words.h.
+  // One of the enums of hg/words.h.
   template <class Word>
-    requires(std::is_enum_v<Word> && requires(Word word) { name_of(word); })
-  Attr(Word word) : Attr(std::string(name_of(word))) {}
+  requires(std::is_enum_v<Word>&& requires(Word word) { name_of(word); }) Attr(Word word)
+      : Attr(std::string(name_of(word))) {}
   Attr(std::vector<Dim> value);
   Attr(std::initializer_list<Dim> value);
   Attr(std::vector<double> value);
@@ -70,15 +70,16 @@ using NamedAttrs = std::vector<NamedAttr>;
 using ValueId = int32_t;
 inline constexpr ValueId kNoValue = -1;  // an optional input that is not given
 
-// A handle to one tensor of a graph; copying copies the handle. A default-constructed Value stands
-// for an optional input that is not given. Valid while its graph lives, also where it is moved to.
+// A handle to one tensor of a graph; copying copies the handle. A default-constructed Value is an
+// optional input that is not given. A handle stays valid if its graph is moved, and as long as the
+// graph's contents live.
 class Value {
  public:
   Value() = default;
   Value(Graph* graph, ValueId id);
   explicit operator bool() const { return id_ != kNoValue; }
-  // Where builders add to; never null. That of a default-constructed Value takes nothing: what is
-  // built from it is again an empty Value, which no graph takes for an output.
+  // Returns the graph that builders add nodes to; never null. For an empty Value it is a graph that
+  // accepts nothing: building from it returns empty Values, and no graph accepts those as outputs.
   Graph* graph() const;
   ValueId id() const { return id_; }
   DType dtype() const;
@@ -93,50 +94,51 @@ class Value {
   ValueId id_ = kNoValue;
 };
 
-// What the graph stores of a Value.
+// The data that a graph stores for a Value.
 struct ValueInfo {
   TensorType type;
-  std::string name;   // unique in the graph; generated where none was given
-  int32_t node = -1;  // the producing node, or -1 for inputs and states
-  int32_t state = -1; // index into states(), or -1
+  std::string name;    // unique in the graph; generated if not given
+  int32_t node = -1;   // the producing node; -1 for inputs and states
+  int32_t state = -1;  // index into states(); -1 if not a state
 };
 
-// Where a node came from, for messages: "encoder.layer.0.attention" and "modeling.py:120".
+// The source location of a node, for messages: "encoder.layer.0.attention" and "modeling.py:120".
 struct Origin {
   std::string module;
   std::string source;
   friend bool operator==(const Origin&, const Origin&) = default;
 };
 
-// What a graph takes for granted about its sizes: left relation right. It is tested as soon as the
-// sizes are known, before anything runs with them; a body of control flow has guards of its own,
-// which are tested when that body runs.
+// A condition on sizes that the graph relies on: left relation right. It is checked as soon as the
+// sizes are known, before anything runs with them. A body of control flow has its own guards, which
+// are checked when the body runs.
 enum class Relation : uint8_t { eq, ne, lt, le };
 struct Guard {
   Dim left;
   Relation relation = Relation::eq;
   Dim right;
-  std::string reason;  // what relies on it: "squeeze"
+  std::string reason;  // the operation that needs it: "squeeze"
   Origin origin;
   friend bool operator==(const Guard&, const Guard&) = default;
 };
-// "n != 1, because of squeeze at model.py:12"
+// Appends text such as "n != 1, because of squeeze at model.py:12".
 void append_text(std::string& out, const Guard& guard);
-// True or false where it is so for all sizes, or for those that have a number; else none.
+// Returns true or false if the guard holds for all sizes or for none; otherwise nullopt.
 std::optional<bool> truth(const Guard& guard);
-// Fails when the guard does not hold: "n is 1, but the model was converted for n other than 1,
-// because of squeeze at model.py:12". A guard of which a symbol has no number passes.
+// Fails if the guard does not hold: "n is 1, but the model was converted for n other than 1,
+// because of squeeze at model.py:12". Passes if a symbol of the guard is unbound.
 Status check(const Guard& guard, const Bindings& sizes);
-// Whether the graph, or a body in it, has guards or nodes that fail a run where data says so: control
-// flow around it stays, though nobody reads its results.
+// True if the graph or one of its bodies has guards or nodes that can fail a run depending on data.
+// Control flow that contains such a body is kept even if its results are unused.
 bool has_assertions(const Graph& graph);
 
 struct Node {
   const Op* op = nullptr;
-  std::vector<ValueId> inputs;    // kNoValue for optional inputs that are not given
+  std::vector<ValueId> inputs;  // kNoValue for optional inputs that are not given
   std::vector<ValueId> outputs;
-  std::vector<Attr> attrs;        // one for each attribute of the op's signature, in its order
-  std::vector<std::shared_ptr<Graph>> subgraphs;  // of control flow; they see only their own inputs
+  std::vector<Attr> attrs;  // one per attribute of the op's signature, in its order
+  // of control flow; a subgraph sees only its own inputs
+  std::vector<std::shared_ptr<Graph>> subgraphs;
   Origin origin;
 };
 
@@ -144,25 +146,25 @@ struct Node {
 struct State {
   enum class Kind : uint8_t {
     parameter,  // trained
-    buffer,     // updated by assign nodes only, such as running statistics
+    buffer,     // changed only by assign(), such as running statistics
     constant,   // never changes
   };
   Kind kind = Kind::constant;
-  std::string name;   // "layer1.0.conv1.weight"; unique among parameters and buffers
-  TensorData data;
+  std::string name;  // "layer1.0.conv1.weight"; unique among parameters and buffers
+  TensorData data;   // contiguous
   ValueId value = kNoValue;
-  // Further names of the same tensor: tied parameters are stored once.
+  // Other names of this tensor. Tied parameters are stored once.
   std::vector<std::string> aliases;
-  // Of a parameter: whether a trainer updates it when no rule says otherwise.
+  // For parameters: whether trainers update it unless a ParameterRule says otherwise.
   bool requires_grad = true;
 };
 
-// How a parameter made by an application starts. Deterministic in the seed.
+// Initial values of parameters. Deterministic for a given seed.
 namespace init {
 struct Rule {
   enum class Kind : uint8_t { constant, uniform, normal } kind = Kind::constant;
-  double a = 0, b = 0;  // value; lower and upper end; mean and standard deviation
-  bool scale_by_fan_in = false;
+  double a = 0, b = 0;           // constant: value; uniform: bounds; normal: mean, stddev
+  bool scale_by_fan_in = false;  // uniform only: divides by sqrt(fan_in)
   uint64_t seed = 0;
 };
 inline Rule constant(double value) { return {Rule::Kind::constant, value, 0, false, 0}; }
@@ -174,23 +176,26 @@ inline Rule uniform(double low, double high, uint64_t seed) {
 inline Rule normal(double mean, double stddev, uint64_t seed) {
   return {Rule::Kind::normal, mean, stddev, false, seed};
 }
-// U(-b, b) with b = sqrt(6 / fan_in): He et al. 2015, section 2.2, gain sqrt(2).
+// U(-b, b) with b = sqrt(6 / fan_in), gain sqrt(2): He et al. 2015, section 2.2. fan_in is the
+// product of all dims but the first.
 inline Rule kaiming_uniform(uint64_t seed) {
   return {Rule::Kind::uniform, -2.449489742783178, 2.449489742783178, true, seed};
 }
 }  // namespace init
 
-// Building never fails in the middle: the first error is kept, later calls return values of that
-// broken graph, and status() tells; so it does when std::bad_alloc passed (hg/status.h). Loading,
-// compiling and saving check status() first. A graph that was moved from is such a broken graph
-// until it is assigned to: empty, and invalid_argument.
+// Builds and holds a graph. Building functions do not return errors: the graph keeps the first
+// error, later calls return empty Values, and status() returns it. It also records an exception
+// (std::bad_alloc) that left a building function. Loading, compiling and saving check status()
+// first.
+//
+// A moved-from graph is empty and reports invalid_argument until it is assigned to.
 class Graph {
  public:
-  Graph();  // with Registry::built_in()
-  explicit Graph(const Registry& registry);  // which must outlive the graph
+  Graph();                                   // uses Registry::built_in()
+  explicit Graph(const Registry& registry);  // the registry must outlive the graph
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
-  Graph(const Graph&);  // weights are shared
+  Graph(const Graph&);  // shares the weights
   Graph& operator=(const Graph&);
   ~Graph();
 
@@ -200,17 +205,18 @@ class Graph {
   Value parameter(std::string name, TensorData data);
   Value buffer(std::string name, TensorData data);
   Value constant(TensorData data, std::string name = "");
-  // One more name of a parameter or buffer: tied parameters are stored once.
+  // Adds an alias for a parameter or buffer: tied parameters are stored once.
   void add_alias(Value state, std::string name);
-  // Whether trainers update the parameter when no rule says otherwise; they do by default.
+  // Sets whether trainers update the parameter unless a ParameterRule says otherwise. True by
+  // default.
   void set_requires_grad(Value parameter, bool required);
-  // A constant of rank 0, the whole part of the number for an integer dtype, which must hold it;
-  // u8 wraps numbers from -255 on, as torch does.
+  // A constant of rank 0. Integer dtypes drop the fraction; a number that the dtype cannot hold
+  // fails the graph. u8 wraps numbers from -255 on, as torch does.
   Value scalar(double value, DType dtype = f32);
   Value scalar(int64_t value, DType dtype);
 
-  // Any registered op by name. Attributes that are not given take their defaults. `call` is for
-  // ops with one output; `calls` returns all outputs.
+  // Adds a node of any registered op. Attributes that are not given have their defaults. `call`
+  // returns the first output, `calls` returns all of them.
   Value call(std::string_view op, std::span<const Value> inputs, const NamedAttrs& attrs = {});
   Value call(std::string_view op, std::initializer_list<Value> inputs,
              const NamedAttrs& attrs = {}) {
@@ -223,27 +229,28 @@ class Graph {
                            const NamedAttrs& attrs = {}) {
     return calls(op, std::span(inputs.begin(), inputs.size()), attrs);
   }
-  // The state becomes `value` at the end of each run. Same dtype and shape.
+  // Assigns `value` to the state at the end of each run. Both must have the same dtype and shape. A
+  // later assignment to the same state replaces this one.
   void assign(Value state, Value value);
-  void output(std::string name, Value value);  // an empty name becomes "output_<k>"
+  void output(std::string name, Value value);  // an empty name becomes "output_0", "output_1", ...
 
-  // From here on the graph is only valid for sizes of which this holds. What holds of all sizes is
-  // not kept; what holds of none fails.
+  // Restricts the graph to sizes for which the condition holds. A condition that holds for all
+  // sizes is dropped; one that holds for none fails the graph.
   void guard(Dim left, Relation relation, Dim right, std::string reason);
-  // Nodes and guards added from here on carry this origin.
+  // Sets the origin of the nodes and guards that are added from now on.
   void set_origin(Origin origin);
-  // A symbol that no dim uses so far, for sizes that only data decides: "u0", "u1".
+  // Returns an unused symbol for a size that depends on data: "u0", "u1", ...
   Dim fresh_symbol();
-  // Keeps the first failure; later ones are dropped. Returns an invalid Value for chaining.
+  // Records a failure if it is the first. Returns an empty Value, for chaining.
   Value fail(Status status);
 
-  const Status& status() const;  // the first error of building, or ok
-  // Returns the first error and forgets it, to go on building without what failed.
+  const Status& status() const;  // the first error while building, or ok
+  // Returns the first error and clears it, so that building can continue without the failed part.
   Status take_status();
-  // Everything a foreign graph could have wrong: ids, order, names, arity, attributes, and that each
-  // shape equals the one its rule infers.
+  // Checks everything that can be wrong in an untrusted graph: ids, order, names, arity,
+  // attributes, and that each shape equals the shape that its op infers.
   Status verify() const;
-  // The graph as text, one node a line; the same text for the same graph.
+  // Prints the graph, one node per line. Equal graphs print equal text.
   std::string text() const;
 
   const Registry& registry() const;
@@ -254,18 +261,18 @@ class Graph {
   int32_t value_count() const;
   const std::vector<ValueId>& inputs() const;
   const std::vector<std::pair<std::string, ValueId>>& outputs() const;
-  // What runs leave behind: pairs of (state value, new value).
+  // State updates at the end of a run: pairs of (state, new value).
   const std::vector<std::pair<ValueId, ValueId>>& assignments() const;
-  // Those of the graph itself: bodies of control flow have their own.
+  // Guards of this graph, excluding those of control-flow bodies.
   const std::vector<Guard>& guards() const;
-  // Symbols of the inputs in order of first use.
+  // Symbols of the inputs, in order of first use.
   std::vector<std::string> symbols() const;
-  // The constant that a value is, or null. Valid while the graph is not changed.
+  // Returns the data of a constant, or null if the value is not one. Valid until the graph changes.
   const TensorData* constant_of(ValueId id) const;
 
  private:
   friend class Value;
-  friend struct GraphAccess;  // lib/graph: passes and the reader rebuild graphs through it
+  friend struct GraphAccess;  // passes and the file reader use it (lib/graph/access.h)
   explicit Graph(std::unique_ptr<GraphBody> body);
   std::unique_ptr<GraphBody> body_;
 };

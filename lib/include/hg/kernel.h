@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a CPU kernel is: one KernelDef row. `prepare` knows shapes and may fail; `run` knows
-// pointers, allocates nothing and throws nothing. Several kernels may serve one op, best first.
+// A kernel is one KernelDef row. `prepare` sees shapes and may fail. `run` sees pointers; it must
+// not allocate or throw. An op may have several kernels, which are tried in order of preference.
 #pragma once
 
 #include <atomic>
@@ -20,26 +20,27 @@ namespace hg {
 enum class Device : uint8_t { automatic, cpu, vulkan };
 std::string_view name_of(Device device);
 
-// Runs task(arg, 0) ... task(arg, count - 1), in any order, on any threads, and returns when all
-// are done. A host lends its pool by giving such a function.
+// Runs task(arg, 0) ... task(arg, count - 1) in any order and on any threads, and returns when all
+// are done. A host supplies such a function to run tasks on its own thread pool.
 struct ParallelFor {
   void (*run)(void* host, int64_t count, void (*task)(void* arg, int64_t index),
               void* arg) = nullptr;
-  void* host = nullptr;
-  int threads = 1;
+  void* host = nullptr;  // passed to `run`
+  int threads = 1;       // that may run tasks
 };
 
-// What a session may round where the model does not.
+// Rounding that a session may add to that of the model.
 enum class Precision : uint8_t {
-  f32,   // nothing
-  bf16,  // constant f32 weights of products and of convolutions that are products: kept in 16 bits
-         // and widened where they are used, which is an error of at most 2^-9 of each; sums are f32
+  f32,  // none
+  // rounds constant f32 weights of matrix products, and of convolutions that are products, to bf16;
+  // relative error at most 2^-9, sums are f32
+  bf16,
 };
 
-// What random ops draw from: equal states give equal numbers.
+// The state that random ops draw from. Equal states draw equal numbers.
 struct RandomState {
   uint64_t seed = 0;
-  uint64_t run = 0;  // counts the runs of a session
+  uint64_t run = 0;  // number of the run within the session
 };
 
 class PrepareContext;
@@ -49,28 +50,28 @@ struct DeviceInfo;  // gpu.h
 struct KernelDef {
   std::string_view op;
   Device device = Device::cpu;
-  std::string_view name;  // of this variant, unique among the op's: "gemm", "winograd"
-  // Whether this kernel can serve the call; null accepts everything.
+  std::string_view name;  // unique among the op's kernels: "gemm", "winograd"
+  // Returns whether this kernel supports the call. Null: it supports every call.
   bool (*accepts)(const PrepareContext&) = nullptr;
-  // Checks what infer could not, asks for workspace, packs constant inputs; may be null.
+  // Checks what infer could not, requests workspace, and packs constant inputs. May be null.
   Status (*prepare)(PrepareContext&) = nullptr;
+  // Computes the outputs. Required for CPU kernels.
   void (*run)(const RunContext&) noexcept = nullptr;
-  // For kDataDependent ops: the values of the symbols that infer made with fresh_dim(), in order.
+  // For kDataDependent ops: sets the symbols that infer created with fresh_dim(), in that order.
   // Called before run; outputs have no memory yet.
   void (*measure)(const RunContext&, std::span<int64_t> dims) noexcept = nullptr;
-  // Bit i: input i may have any strides (zero, negative, gaps). Other inputs arrive contiguous.
-  // Outputs are always contiguous. Inputs of a variadic op beyond bit 31 count as bit 31.
+  // Bit i: input i may have any strides (zero, negative, gaps). Other inputs are contiguous.
+  // Outputs are always contiguous. Bit 31 also applies to all later inputs of a variadic op.
   uint32_t strided = 0;
-  // Plain loops for what no other kernel takes, and slower than each of those: tried after them,
-  // and never measured by SessionOptions::autotune.
+  // Plain loops that support what no other kernel does. Tried last, and never measured by
+  // SessionOptions::autotune.
   bool is_fallback = false;
-  // Of the library's kernels: can be a step of a pointwise program, which computes elementwise ops,
-  // and a reduction at their end, without storing what lies between them.
+  // Built-in kernels only: can be a step of a pointwise program (hg/pointwise_program.h).
   bool in_programs = false;
 };
 inline constexpr uint32_t kAllStrided = 0xffffffffu;
 
-// Attributes whose integers are plain numbers, by name.
+// Attributes by name. All integers are numbers, not symbols.
 class KernelAttrs {
  public:
   explicit KernelAttrs(const AttrReader& attrs) : attrs_(attrs) {}
@@ -80,10 +81,9 @@ class KernelAttrs {
   double real(std::string_view name) const { return attrs_.real(name); }
   const std::string& string(std::string_view name) const { return attrs_.string(name); }
   DType dtype(std::string_view name) const { return attrs_.dtype(name); }
-  Sizes integers(std::string_view name) const;  // up to kMaxRank numbers
-  std::span<const Dim> dims(std::string_view name) const {
-    return attrs_.integers(name);
-  }  // any number
+  Sizes integers(std::string_view name) const;  // at most kMaxRank
+  // Any number of integers.
+  std::span<const Dim> dims(std::string_view name) const { return attrs_.integers(name); }
   std::span<const double> reals(std::string_view name) const { return attrs_.reals(name); }
   int axis(std::string_view name, int rank) const;    // in [0, rank)
   Sizes axes(std::string_view name, int rank) const;  // each in [0, rank)
@@ -92,27 +92,29 @@ class KernelAttrs {
   AttrReader attrs_;
 };
 
-// Packed weights, shared by the plans of a session and by the sessions made of it.
+// Packed weights, shared by the plans of a session and by sessions that share packed weights
+// (hg/session.h).
 class PackCache {
  public:
   virtual ~PackCache() = default;
-  // 64-byte aligned memory that `fill` writes once for this key: at once, or else before the first
-  // run, beside other fills on other threads. Null when memory is short.
+  // Returns 64-byte aligned memory that `fill` writes once per key, or null if memory is exhausted.
+  // Unless `at_once`, `fill` runs later, before the first run, possibly concurrently with other
+  // fills.
   virtual void* pack(std::string_view kernel, ValueId value, int64_t bytes,
                      std::function<void(void* to)> fill, bool at_once) = 0;
 };
 
-// What a kernel's `accepts` and `prepare` see of a call.
+// Argument of KernelDef::accepts and prepare.
 class PrepareContext {
  public:
-  // A call as it is planned, or as a kernel asks another one about a part of its own work.
+  // A call. Kernels also create one to ask another kernel about a part of their work.
   struct Call {
     AttrReader attrs;
-    // As `run` will see them; an input that is not given has rank 0.
+    // As `run` will see them. An input that is not given has rank 0.
     std::vector<Tensor> inputs = {}, outputs = {};
-    std::vector<bool> given = {};   // by input
-    std::vector<ValueId> ids = {};  // by input: what packed copies are kept by
-    std::string label = {};         // "conv 'layer1.0.conv1'"
+    std::vector<bool> given = {};   // per input
+    std::vector<ValueId> ids = {};  // per input; keys of packed copies
+    std::string label = {};         // for messages: "conv 'layer1.0.conv1'"
     int threads = 1;
     Precision precision = Precision::f32;
     bool low_memory = false;
@@ -124,8 +126,8 @@ class PrepareContext {
   int input_count() const { return static_cast<int>(call_.inputs.size()); }
   int output_count() const { return static_cast<int>(call_.outputs.size()); }
   bool has(int i) const { return i < input_count() && call_.given[i]; }
-  // Shapes, dtypes and strides as `run` will see them; data is null except for constants and
-  // parameters that no node assigns.
+  // Shapes, dtypes and strides as `run` will see them. Data is null, except for constants and for
+  // parameters that no run changes.
   const Tensor& in(int i) const { return call_.inputs[i]; }
   const Tensor& out(int i) const { return call_.outputs[i]; }
   bool is_constant(int i) const { return has(i) && in(i).data != nullptr; }
@@ -134,16 +136,16 @@ class PrepareContext {
   const KernelAttrs& attrs() const { return attrs_; }
   int threads() const { return call_.threads; }
   Precision precision() const { return call_.precision; }
-  // Whether weights are to be used where they lie: pack() gives null.
+  // If true, weights are used in place: pack() returns null.
   bool low_memory() const { return call_.low_memory; }
   const std::string& label() const { return call_.label; }
-  // What a kernel that is not the CPU's will run on; null for the CPU's.
+  // The device of the kernel; null on the CPU.
   const DeviceInfo* device() const { return call_.device; }
 
-  // Scratch memory of run(), 64-byte aligned, contents undefined.
+  // Requests scratch memory for run(): 64-byte aligned, uninitialized.
   void set_workspace(int64_t bytes) { workspace_ = bytes; }
   int64_t workspace() const { return workspace_; }
-  // An object that lives as long as the plan; run() reads it with state<T>().
+  // Stores an object that lives as long as the plan. run() reads it with state<T>().
   template <class T>
   T& make_state(T value) {
     auto owned = std::make_shared<T>(std::move(value));
@@ -151,16 +153,16 @@ class PrepareContext {
     state_ = std::move(owned);
     return reference;
   }
-  // What make_state() made, which must be a T; null before.
+  // Returns the object stored by make_state(), which must be a T; null if there was none.
   template <class T>
   T* state() const {
     return static_cast<T*>(state_.get());
   }
   const std::shared_ptr<void>& shared_state() const { return state_; }
-  // A packed copy of a constant input, made once for all sessions that share weights. `fill` is
-  // called with the memory after this kernel and others are prepared, on any thread: it owns what
-  // it needs beside the input's data. (A device's kernels see it filled at once.) Null when the
-  // input is not constant, or memory is short or to be spared.
+  // Returns memory for a packed copy of a constant input, made once for all sessions that share
+  // weights. `fill` writes it later, on any thread, after kernels are prepared: it must own
+  // everything it needs except the input's data. For kernels of a device, `fill` runs at once.
+  // Returns null if the input is not constant, memory is exhausted, or low_memory() is true.
   void* pack(int input, std::string_view kernel, int64_t bytes,
              std::function<void(void* to)> fill) const {
     if (!is_constant(input) || call_.packs == nullptr || call_.low_memory) return nullptr;
@@ -179,7 +181,7 @@ class PrepareContext {
   std::shared_ptr<void> state_;
 };
 
-// What a kernel's `run` sees of a call.
+// Argument of KernelDef::run.
 class RunContext {
  public:
   int input_count() const { return static_cast<int>(inputs.size()); }
@@ -197,8 +199,9 @@ class RunContext {
   }
   int threads() const { return parallel->threads; }
 
-  // Calls body(begin, end) for ranges that cover [0, count), each `grain` long but the last. The
-  // ranges depend on count and grain alone, so results do not depend on the number of threads.
+  // Calls body(begin, end) for ranges that cover [0, count), each `grain` long except the last.
+  // Calls may be concurrent. The ranges depend only on count and grain, so results do not depend on
+  // the number of threads.
   template <class Body>
   void parallel_for(int64_t count, int64_t grain, const Body& body) const {
     if (count <= 0) return;
@@ -223,16 +226,16 @@ class RunContext {
         &range);
   }
 
-  // Makes the run fail with this sentence (a literal, or text in the state) and the node's name in
-  // front; what the run wrote is then not used. For what only data shows, such as an index out of
-  // range.
+  // Fails the run with `message`, prefixed with the node's name; the first message wins and outputs
+  // are discarded. `message` must be a literal or owned by the state. For errors that depend on
+  // data, such as an index out of range.
   void fail(const char* message) const {
     const char* none = nullptr;
     error->compare_exchange_strong(none, message, std::memory_order_relaxed);
   }
 
-  // For whoever runs.
-  std::span<const Tensor> inputs, outputs;  // absent optional inputs have null data and rank 0
+  // Set by the executor.
+  std::span<const Tensor> inputs, outputs;  // inputs that are not given have null data and rank 0
   void* scratch = nullptr;
   const void* prepared = nullptr;
   const ParallelFor* parallel = nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an op is: one OpDef row. A user's op is added to a Registry with the same row as a built-in.
+// An op is one OpDef row. Applications add ops to a Registry with the same row that built-in ops
+// use.
 #pragma once
 
 #include <cstddef>
@@ -25,56 +26,61 @@ enum class Device : uint8_t;
 // Bits of OpDef::traits.
 enum Traits : uint32_t {
   kNoTraits = 0,
-  kNoGradient = 1 << 0,     // integer or boolean result, or a gradient of zero everywhere
-  kRandom = 1 << 1,         // draws numbers; never folded, merged or recomputed differently
-  kDataDependent = 1 << 2,  // some output size is known only after looking at the data
+  kNoGradient = 1 << 0,     // the result is an integer or bool, or the gradient is zero everywhere
+  kRandom = 1 << 1,         // draws random numbers; never folded, merged or recomputed differently
+  kDataDependent = 1 << 2,  // an output size depends on the data
   kControl = 1 << 3,        // runs its subgraphs
-  // Output k may take the memory of the k-th given input, for every k, when nobody else reads that:
-  // a state that is assigned such an output is updated in place. Kernels tolerate that.
+  // Output k may overwrite the k-th given input, for every k, if no other node reads that input. A
+  // state that is assigned such an output is updated in place. Kernels of the op must tolerate the
+  // aliasing.
   kInPlace = 1 << 4,
-  kComplex = 1 << 5,  // takes or gives complex tensors, which all other ops refuse
-  // Each element of the one result is made of the elements at its place, to which inputs broadcast.
+  kComplex = 1 << 5,  // has complex inputs or outputs; all other ops reject complex tensors
+  // The one output is computed element by element. Inputs broadcast to its shape.
   kElementwise = 1 << 6,
-  kCommutative = 1 << 7,  // the first two inputs may change places
-  kReduction = 1 << 8,    // the elements along the dims of `dim`, or all, become one
-  // Goes along the first dim of its first input, [time, batch, width], each step after the last.
+  kCommutative = 1 << 7,  // the first two inputs may be swapped
+  kReduction = 1 << 8,    // reduces along the dims of attribute `dim`, or along all
+  // Iterates along the first dim of its first input, [time, batch, width]. Each step depends on the
+  // previous one.
   kScan = 1 << 9,
-  kLoop = 1 << 10,       // of control: repeats its subgraph instead of choosing one
-  kAssertion = 1 << 11,  // fails the run where data says so: stays though nobody reads its result
-  // Finite elements of the inputs give finite ones, but for overflow. An op without it may do so
-  // too.
+  kLoop = 1 << 10,       // with kControl: repeats its subgraph instead of selecting one
+  kAssertion = 1 << 11,  // may fail the run depending on data: kept even if its result is unused
+  // Finite inputs produce finite outputs, except on overflow. Ops without this trait may do so as
+  // well.
   kKeepsFinite = 1 << 12,
-  // Sums of products of the first two inputs: a trainer that computes in 16 bits does so here.
+  // Sums products of the first two inputs. Trainers that compute in 16 bits do so in these ops.
   kProduct = 1 << 13,
-  // The result is the inputs, one after the other along the dim `dim`.
+  // The output is the concatenation of the inputs along attribute `dim`.
   kConcatenation = 1 << 14,
 };
 
-// signature: "conv(x, weight, bias?, stride: int[] = [1], groups: int = 1) -> y"
-//   inputs      `x` required, `bias?` optional, `xs...` any number (last input only)
-//   attributes  `name: type = default`; types bool int float str dtype int[] float[] str[], each
-//               with `?` when it may be none; required when there is no default
-//   outputs     `-> y, indices`, or `-> ys...` when infer decides how many
+// One op. A signature declares inputs, attributes and outputs:
+//
+//     conv(x, weight, bias?, stride: int[] = [1], groups: int = 1) -> y
+//
+// - Inputs: `x` is required, `bias?` optional, `xs...` any number (last input only).
+// - Attributes: `name: type = default`. Types are bool, int, float, str, dtype, int[], float[] and
+//   str[], each followed by `?` if the attribute may be none. An attribute without a default is
+//   required.
+// - Outputs: `-> y, indices`, or `-> ys...` if infer sets their number.
 struct OpDef {
   std::string_view name;
   std::string_view signature;
-  // Sets the type of every output, from the types of the inputs and the attributes. Sizes that only
-  // data decides are asked for with fresh_dim() in the order in which the outputs show them.
+  // Sets the type of each output from the input types and the attributes. Call fresh_dim() for
+  // sizes that depend on data, in the order in which the outputs have them.
   Status (*infer)(InferContext&) = nullptr;
-  // Adds the gradients of the inputs. Null: differentiate the expansion.
+  // Adds the gradients of the inputs. Null: the expansion is differentiated.
   Status (*grad)(GradContext&) = nullptr;
-  // The same result from other ops. Used where a device has no kernel; gives types when infer is
-  // null.
+  // Builds the same result from other ops. Used on devices without a kernel, and to infer types if
+  // infer is null.
   Status (*expand)(ExpandContext&) = nullptr;
-  // For ops that only look at the input's memory in another way (transpose, slice): sets strides
-  // and offset and returns true, or returns false when a copy of the input is needed first.
+  // For ops whose output is a view of the input's memory (transpose, slice): sets offset and
+  // strides and returns true. Returns false if the input must be copied first.
   bool (*view)(ViewContext&) = nullptr;
-  // Bit i: output 0 may take the memory of input i when both have as many elements, of as many
-  // bytes, and nobody else reads it. Kernels of such an op tolerate that.
+  // Bit i: output 0 may overwrite input i, if both have the same number and size of elements and no
+  // other node reads the input. Kernels of the op must tolerate the aliasing.
   uint32_t alias = 0;
   uint32_t traits = kNoTraits;
-  // Multiplications and additions of one run, for reports. Null: one for each element of the
-  // outputs.
+  // Multiplications and additions of one call, for reports. Null: one per output element.
   double (*flops)(std::span<const Sizes> in, std::span<const Sizes> out,
                   const AttrReader&) = nullptr;
 };
@@ -113,38 +119,42 @@ struct Op {
   std::string_view name() const { return def.name; }
 };
 
-// Ops and kernels by name. A value: extend a copy and pass it to Graph, Model::load and
-// Session::create, which keep a reference. Any thread may read while one adds; results stay valid.
+// Ops and kernels by name. A Registry is a value: copy it, extend the copy, and pass it to Graph,
+// Model::load or SessionOptions, which keep a reference. Reading and adding are thread-safe, and
+// returned pointers and spans stay valid.
 class Registry {
  public:
   static const Registry& built_in();
-  Registry();  // the built-in ops and kernels
+  Registry();  // a copy of built_in()
   ~Registry();
   Registry(const Registry&);
   Registry& operator=(const Registry&);
 
-  // The rows must outlive the registry. An op's name must be new and its signature must parse.
+  // Adds an op. The row's strings must outlive the registry. The name must be new and the signature
+  // must parse.
   Status add(const OpDef& op);
-  // A kernel is tried before those that were added earlier, a fallback after all that are none.
+  // Adds a kernel, which must outlive the registry. It is tried before kernels added earlier; a
+  // fallback is tried after all kernels that are not fallbacks.
   Status add(const KernelDef& kernel);
 
-  const Op* find(std::string_view name) const;  // null when unknown; valid while the registry lives
+  const Op* find(std::string_view name) const;  // null if unknown; valid as long as the registry
   std::vector<const Op*> ops() const;           // sorted by name
   std::span<const KernelDef* const> kernels(std::string_view op, Device device) const;
-  // The registered name that is closest in spelling, for messages; may be empty.
+  // Returns the registered name closest in spelling, for messages; may be empty.
   std::string_view closest(std::string_view name) const;
 
  private:
   struct Body;
-  explicit Registry(std::nullptr_t);  // without any op
+  explicit Registry(std::nullptr_t);  // has no ops
   std::shared_ptr<Body> body_;
 };
 
-// Attributes by name; the name must be one of the signature's, and the type its type.
+// Reads attributes by name. The name must be in the op's signature and the accessor must match the
+// attribute's type.
 class AttrReader {
  public:
   AttrReader(const Op* op, std::span<const Attr> attrs) : op_(op), attrs_(attrs) {}
-  bool has(std::string_view name) const;  // false when none
+  bool has(std::string_view name) const;  // false if the attribute is none
   bool flag(std::string_view name) const;
   Dim integer(std::string_view name) const;
   double real(std::string_view name) const;
@@ -161,29 +171,28 @@ class AttrReader {
   std::span<const Attr> attrs_;
 };
 
-// For OpDef::infer. Sizes may be symbolic; with every symbol bound the same rule runs again on
-// numbers before the first run, so a rule may assume that symbolic sizes fit, but must check
-// numbers.
+// Argument of OpDef::infer. Sizes may be symbolic. The rule runs again with numbers before the
+// first run. It may assume that symbolic sizes fit, but must check numbers.
 class InferContext {
  public:
   int input_count() const { return static_cast<int>(inputs_.size()); }
-  bool has(int i) const;  // an optional input is given
+  bool has(int i) const;  // whether input i is given
   const TensorType& in(int i) const { return *inputs_[i]; }
   const AttrReader& attrs() const { return attrs_; }
-  // A dim attribute in [-rank, rank) (or [-1, 0] for rank 0) as a number in [0, rank).
+  // Returns a dim attribute in [-rank, rank), or [-1, 0] for rank 0, as a number in [0, rank).
   Result<int> axis(std::string_view attr, int rank) const;
-  // Several such, each at most once; an empty list stays empty.
+  // Returns several dims, each of which may occur once. An empty list stays empty.
   Result<std::vector<int>> axes(std::string_view attr, int rank) const;
-  // A constant given as input, for rules that depend on it; null otherwise.
+  // Returns the value of a constant input, or null if input i is not constant.
   const TensorData* constant(int i) const;
   std::span<const std::shared_ptr<Graph>> subgraphs() const { return subgraphs_; }
 
-  void set_output_count(int count) { outputs_.resize(count); }  // variadic outputs
+  void set_output_count(int count) { outputs_.resize(count); }  // for variadic outputs
   TensorType& out(int i) { return outputs_[i]; }
   int output_count() const { return static_cast<int>(outputs_.size()); }
-  Dim fresh_dim();  // a size that only data decides
+  Dim fresh_dim();  // a size that depends on data
 
-  // invalid_argument with the op's and the node's name in front.
+  // Returns invalid_argument, with the op and node name prefixed to the message.
   template <class... Parts>
   Status fail(const Parts&... parts) const {
     return invalid_argument(label(), ": ", str_cat(parts...));
@@ -199,20 +208,21 @@ class InferContext {
   std::vector<TensorType> outputs_;
   std::span<const std::shared_ptr<Graph>> subgraphs_;
   const Origin* origin_ = nullptr;
-  Graph* graph_ = nullptr;  // where fresh symbols come from; null when checking
-  std::vector<Dim> fresh_;  // when checking: the symbols the node already has
+  Graph* graph_ = nullptr;  // allocates fresh symbols; null when checking
+  std::vector<Dim> fresh_;  // when checking: the existing symbols of the node
   size_t fresh_used_ = 0;
 };
 
-// torch's broadcasting of shapes. A symbol beside a number that is not 1 takes the number; two
-// different symbols give their max; both are checked when the symbols are bound.
+// Broadcasts two shapes as torch does. A symbol and a number other than 1 give the number; two
+// different symbols give their max. Both are checked when the symbols are bound.
 Result<Shape> broadcast(const Shape& a, const Shape& b);
-// torch's type promotion of two tensors of the same standing.
+// Type promotion of two tensors as in torch.
 DType promote(DType a, DType b);
-// One dim given by a person: in [-rank, rank) made non-negative.
+// Converts a dim in [-rank, rank) to [0, rank). Rank 0 accepts -1 and 0. Fails with
+// invalid_argument otherwise.
 Result<int> normalize_axis(int64_t axis, int rank);
 
-// For OpDef::expand: builds the same result in the same graph.
+// Argument of OpDef::expand, which builds the same result in the same graph.
 class ExpandContext {
  public:
   Graph& graph() const { return *graph_; }
@@ -232,22 +242,22 @@ class ExpandContext {
   std::vector<Value> outputs_;
 };
 
-// For OpDef::grad: adds nodes for dy -> dx to the same graph.
+// Argument of OpDef::grad, which adds the nodes for dy -> dx to the same graph.
 class GradContext {
  public:
   Graph& graph() const { return *graph_; }
   int input_count() const { return static_cast<int>(inputs_.size()); }
   int output_count() const { return static_cast<int>(outputs_.size()); }
   bool has(int i) const { return static_cast<bool>(inputs_[i]); }
-  bool needs(int i) const { return needs_[i]; }  // the caller wants dx of input i
+  bool needs(int i) const { return needs_[i]; }  // whether the gradient of input i is needed
   Value in(int i) const { return inputs_[i]; }
   Value out(int i) const { return outputs_[i]; }
-  // The gradient that arrives at output i, in its shape; zeros when nothing arrives there.
+  // Returns the gradient of output i, in its shape; zeros if no gradient reaches it.
   Value dout(int i);
   bool has_dout(int i) const { return static_cast<bool>(douts_[i]); }
   const AttrReader& attrs() const { return attrs_; }
   Result<int> axis(std::string_view attr, int rank) const;
-  // The gradient of input i: a shape that broadcasting made from in(i)'s is summed back to it.
+  // Sets the gradient of input i. If dx has a broadcast shape, it is summed to the shape of in(i).
   void set_grad(int i, Value dx);
 
  private:
@@ -259,7 +269,7 @@ class GradContext {
   std::vector<bool> needs_;
 };
 
-// For OpDef::view: numbers only.
+// Argument of OpDef::view. All sizes are numbers.
 class ViewContext {
  public:
   const Sizes& in_shape() const { return in_shape_; }
@@ -267,8 +277,9 @@ class ViewContext {
   const Sizes& out_shape() const { return out_shape_; }
   const AttrReader& attrs() const { return attrs_; }  // every Dim is constant
   int64_t integer(std::string_view attr) const { return attrs_.integer(attr).constant(); }
-  int axis(std::string_view attr, int rank) const;  // already checked by infer
-  // Elements from the first element of the input to the first of the output, and output strides.
+  int axis(std::string_view attr, int rank) const;  // infer has checked it
+  // `offset`: elements from the first element of the input to the first of the output. `strides`:
+  // those of the output.
   void set(int64_t offset, const Sizes& strides) {
     offset_ = offset;
     out_strides_ = strides;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a host decides about a session: where it runs, with how much memory, and what it may round.
+// The options of a session: device, threads, memory, and rounding.
 #pragma once
 
 #include <cstddef>
@@ -14,88 +14,91 @@
 
 namespace hg {
 
-// What of the values between a loss and its gradients is computed again instead of kept. A limit of
-// memory that asks for more recomputes more.
+// Which values between a loss and its gradients are recomputed in the backward pass instead of
+// kept. A memory_limit may require more recomputation.
 enum class Checkpoint : uint8_t {
-  none,  // keep all but what a training step computes again in less than a hundredth of its time
-  sqrt,  // keep what crosses between about sqrt(n) segments of the n nodes before the peak
+  none,  // keep all, except values that a training step recomputes in less than 1% of its time
+  sqrt,  // keep values between about sqrt(n) segments of the n nodes before the peak
 };
 
-// Memory of the host. `allocate` returns 64-byte aligned memory or null.
+// Host-supplied memory. `allocate` returns 64-byte aligned memory, or null on failure. `free`
+// receives the same `bytes`.
 struct Allocator {
   void* (*allocate)(void* host, size_t bytes) = nullptr;
   void (*free)(void* host, void* memory, size_t bytes) = nullptr;
   void* host = nullptr;
 };
 
-// Told of each arena that a session allocates or frees: its memory and bytes. A call must not use
-// the session. Arenas on a device have no address.
+// Called for each arena that a session allocates or frees. The callbacks must not use the session.
+// `memory` is null for arenas on a device.
 struct ArenaObserver {
   void (*allocated)(void* host, void* memory, size_t bytes) = nullptr;
   void (*freed)(void* host, void* memory, size_t bytes) = nullptr;
-  void* host = nullptr;  // lives as long as the session
+  void* host = nullptr;  // must outlive the session
 };
 
 enum class LogLevel : uint8_t {
-  info,     // what was decided: devices, kernels, plans
-  warning,  // what the host asked for and did not get
+  info,     // decisions: devices, kernels, plans
+  warning,  // requests of the host that could not be met
 };
-// Told a sentence at a time by the thread that calls the library, which may hold locks of it:
-// `write` calls nothing of the session. The message lives until it returns.
+// Receives messages of one sentence each, on the thread that calls the library. `write` must not
+// call the session, because the library may hold locks. The message is valid until `write` returns.
 struct Log {
   void (*write)(void* host, LogLevel level, const char* message) = nullptr;
   void* host = nullptr;
 };
 
 struct SessionOptions {
-  // Device::automatic runs the model with zeros on the CPU and on the GPU as soon as its sizes are
-  // known, and keeps the faster; report() tells the times. Without a GPU it is the CPU.
+  // Device::automatic times the model with zeros on the CPU and the GPU once its sizes are known,
+  // and uses the faster one; report() shows the times. Without a GPU it uses the CPU.
   Device device = Device::cpu;
-  int threads = 0;                // 0: as many as OpenMP would take
-  ParallelFor parallel_for = {};  // the host's own pool; then no OpenMP region is entered
-  Allocator allocator = {};       // the host's own memory for the arena and packed weights
+  int threads = 0;                // 0: OpenMP's default
+  ParallelFor parallel_for = {};  // the host's thread pool; disables OpenMP
+  Allocator allocator = {};       // for arenas and packed weights; default: the C library
   ArenaObserver arena_observer = {};
-  // Arenas are allocated by the first run that needs them, not by plan().
+  // Allocates arenas in the first run that needs them instead of in plan().
   bool lazy_allocation = false;
-  // Bytes of arena, packed weights and own state; 0: none. Values are computed again where that
-  // saves the memory; results stay the same bits.
+  // Limit in bytes of arena, packed weights and the session's own state; 0: none. Values are
+  // recomputed if that saves enough memory, with bit-identical results. Planning fails with
+  // out_of_memory, and the smallest limit that works, if this one is too low.
   int64_t memory_limit = 0;
   Checkpoint checkpoint = Checkpoint::none;
-  bool low_memory = false;  // weights are used where they lie, not packed for kernels: slower
-  Precision precision = Precision::f32;  // on the CPU
-  // Whether plan() measures which CPU kernel is the fastest for each large node, and takes that one
-  // instead of the one that counting predicts. Results may then differ by rounding from one
-  // measurement to the next, unless `tuning` has them already.
+  bool low_memory = false;  // use weights in place instead of packing them for kernels: slower
+  Precision precision = Precision::f32;  // CPU only
+  // If true, plan() measures the CPU kernels for each large node and selects the fastest, instead
+  // of predicting it. Results may differ by rounding between measurements, unless `tuning` already
+  // has them.
   bool autotune = false;
-  std::vector<std::byte> tuning = {};  // what Session::tuning() gave before, here or elsewhere
-  std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes for symbols, to plan at creation
-  // By name, for debugging; "*" is all that are not needed to run.
+  std::vector<std::byte> tuning = {};  // earlier result of Session::tuning(), from any process
+  std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes of symbols, to plan at creation
+  // Names of passes to skip, for debugging. "*" skips all optional passes.
   std::vector<std::string> disabled_passes = {};
-  std::vector<std::string> kernels = {};  // "conv=gemm": only this variant, for debugging
+  std::vector<std::string> kernels = {};  // for debugging: "conv=gemm" allows only this kernel
   uint64_t seed = 0;                      // of random ops; equal seeds give equal runs
-  uint64_t first_run = 0;                 // the number that random ops take the first run for
-  // The device unless it is the CPU; empty: one that the session opens, chosen by `gpu_name` as in
-  // GpuOptions. What no kernel of the device serves runs on the CPU; report() shows the split.
+  uint64_t first_run = 0;                 // the run number that random ops start from
+  // The device, unless `device` is cpu. If empty, the session opens one, selected by `gpu_name` as
+  // in GpuOptions. Nodes without a kernel on the device run on the CPU; report() shows the split.
   Gpu gpu = {};
   std::string gpu_name = {};
-  bool device_outputs = false;  // outputs stay on the device, for device_output()
-  bool profile = false;
-  // Rounds of all loops that one run may take, for models and inputs that nobody vouches for: one
-  // more is an error. 0: no limit.
+  bool device_outputs = false;  // keep outputs on the device, for device_output()
+  bool profile = false;         // record time per node, for Session::profile()
+  // Limit on loop iterations per run, summed over all loops, for untrusted models or inputs.
+  // Exceeding it fails the run. 0: no limit.
   int64_t most_rounds = 0;
-  bool keep_all_values = false;        // every value can be read by name after a run; for checking
-  const Registry* registry = nullptr;  // kernels; null: those of the model's graph
-  Log log = {};                        // what the session decides; without one nothing is said
+  bool keep_all_values = false;  // make every value readable by Session::value(), for debugging
+  // of kernels; null: the registry of the model's graph. Must outlive the session
+  const Registry* registry = nullptr;
+  Log log = {};  // default: no messages
 };
 
-// Whether disabled_passes names it.
+// True if disabled_passes contains the pass or "*".
 inline bool is_disabled(const SessionOptions& options, std::string_view pass) {
   for (const std::string& name : options.disabled_passes)
     if (name == pass || name == "*") return true;
   return false;
 }
 
-// Whether time is given for memory.
+// True if the options trade speed for memory.
 inline bool saves_memory(const SessionOptions& options) {
   return options.low_memory || options.memory_limit > 0;
 }
