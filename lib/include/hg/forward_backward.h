@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as two: one computes, and one goes back from gradients of its outputs. A host whose own
-// program lies between them, such as PyTorch's autograd, keeps what the first leaves for the
-// second, and owns the parameters. Trainer (hg/train.h) is for hosts that leave all of that to the
-// library.
+// Splits a model into a forward graph and a backward graph. For hosts that run their own code
+// between the two, such as PyTorch's autograd. The host owns the parameters and keeps the values
+// that `backward` needs. If the library should do all of this, use Trainer (hg/train.h).
 #pragma once
 
 #include <cstdint>
@@ -16,49 +15,50 @@
 namespace hg {
 
 struct ForwardBackwardOptions {
-  // training: dropout drops and batch_norm takes the statistics of the batch, but in layers that a
-  // rule freezes. inference: neither does. as_traced: as the model has them.
+  // training: dropout is active and batch_norm uses batch statistics, except in layers that a rule
+  // freezes. inference: neither. as_traced: as recorded in the model.
   enum class Mode : uint8_t { training, inference, as_traced } mode = Mode::training;
   std::vector<ParameterRule> rules = {};
-  // Inputs whose gradients are wanted, by index; without a value those of all floats.
+  // Indices of the inputs to differentiate; nullopt: all float inputs.
   std::optional<std::vector<int>> inputs = {};
-  // Outputs whose gradients are given, by index; without a value all that can have one. A gradient
-  // of zeros is not the same: where a derivative is infinite, it gives NaN.
+  // Indices of the outputs whose gradients are passed to `backward`; nullopt: all that can have
+  // one. Omitting an output is not the same as passing zeros, which give NaN where a derivative is
+  // infinite.
   std::optional<std::vector<int>> outputs = {};
 };
 
-// What `backward` needs of the run of `forward`.
+// A value of `forward` that `backward` reads.
 struct KeptValue {
-  // Of splits of one model that differ in `outputs` alone, equal numbers are equal values; -1 is
-  // none of another one.
+  // Identifies the value across splits of one model that differ only in `outputs`: equal numbers
+  // are equal values. -1: the value occurs in no other split.
   int value = -1;
-  // The input of `forward` that it is, which the host keeps as it is itself; -1: `forward` gives
-  // it. A state that a run updates is given.
+  // The input of `forward` that the value equals; the host keeps that input. -1: `forward` outputs
+  // the value. This includes states that the run updates.
   int input = -1;
-  bool for_size = false;  // its sizes alone are read, no element
+  bool for_size = false;  // only its shape is read, not its elements
 };
 
 struct ForwardBackward {
-  // Inputs: the model's, then `states`. Outputs: the model's, then the new contents of `updated`,
-  // then those of `kept` that are none of its inputs.
+  // Inputs: those of the model, then `states`. Outputs: those of the model, the new contents of
+  // `updated`, and the values of `kept` that are not inputs.
   Model forward;
-  // Inputs: each of `kept`, in that order, then the gradient of each of
-  // `differentiable_outputs`. Outputs: the gradient of each of `differentiable_inputs`, then of
-  // each of `trained`; zeros where nothing depends on it.
+  // Inputs: the values of `kept` in order, then the gradient of each of `differentiable_outputs`.
+  // Outputs: the gradient of each of `differentiable_inputs`, then of each of `trained`; zeros if
+  // nothing depends on it.
   Model backward;
   std::vector<std::string> states;   // names of parameters and buffers
-  std::vector<std::string> updated;  // those of them that a run updates, such as running means
-  std::vector<std::string> trained;  // those that have a gradient
-  // By index: inputs whose gradients are wanted, and outputs that these or `trained` move.
+  std::vector<std::string> updated;  // subset of `states` that a run updates, such as running means
+  std::vector<std::string> trained;  // subset of `states` that has a gradient
+  // Indices of the differentiated inputs, and of the outputs that depend on them or on `trained`.
   std::vector<int> differentiable_inputs, differentiable_outputs;
-  // Of each output of `backward`: the places in `differentiable_outputs` of those that it is a
-  // gradient of. Where none of these has one, it is zero, and PyTorch has no gradient at all.
+  // For each output of `backward`: the positions in `differentiable_outputs` that it is a gradient
+  // of. If none of these has a gradient, it is zero, where PyTorch has no gradient.
   std::vector<std::vector<int>> moved_outputs;
   std::vector<KeptValue> kept;
-  std::vector<std::string> notes;  // as of Trainer
+  std::vector<std::string> notes;  // as in Trainer
 };
 
-// Fails with all ops in the way that have no gradient. What runs at random runs in `forward` alone.
+// Fails with all ops on the path that have no gradient. Random ops run only in `forward`.
 Result<ForwardBackward> split_gradients(const Model& model,
                                         const ForwardBackwardOptions& options = {});
 

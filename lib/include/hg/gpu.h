@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vulkan devices: what there is, one that is open, and tensors that stay on it. A build without
-// Vulkan (HG_VULKAN=OFF) has the same functions; they say so.
+// Vulkan devices, and tensors that stay on them. Builds without Vulkan (HG_VULKAN=OFF) have the
+// same functions, which fail with `unsupported`.
 #pragma once
 
 #include <cstddef>
@@ -23,55 +23,56 @@ struct DeviceInfo {
   int index = 0;  // in list_devices()
   std::string name;
   Type type = Type::other;
-  std::string driver;  // its name and version
-  int64_t memory_bytes = 0;             // of the largest heap that is local to the device
-  int64_t max_binding_bytes = 0;        // of one tensor that a kernel reads or writes
+  std::string driver;             // name and version
+  int64_t memory_bytes = 0;       // of the largest device-local heap
+  int64_t max_binding_bytes = 0;  // of one tensor that a kernel reads or writes
   int64_t max_allocation_bytes = 0;
-  int max_bindings = 0;                 // tensors of one kernel
-  int max_workgroup = 0;                // invocations
-  int64_t max_shared_bytes = 0;
-  int64_t max_groups = 0;               // along the first dimension of a dispatch
+  int max_bindings = 0;          // tensors per kernel
+  int max_workgroup = 0;         // invocations per workgroup
+  int64_t max_shared_bytes = 0;  // shared memory per workgroup
+  int64_t max_groups = 0;        // workgroups along the first dim of a dispatch
   int64_t binding_alignment = 1;
   int subgroup_size = 0;
   bool subgroup_arithmetic = false;
-  bool f64 = false, i64 = false;        // arithmetic
-  bool storage_16 = false, storage_8 = false;
-  bool f16 = false, i8 = false;         // arithmetic
-  bool cooperative_matrix = false;  // 16x16 pieces of f16 with f32 sums (VK_NV_cooperative_matrix)
+  bool f64 = false, i64 = false;               // arithmetic
+  bool storage_16 = false, storage_8 = false;  // loads and stores
+  bool f16 = false, i8 = false;                // arithmetic
+  bool cooperative_matrix = false;  // 16x16 f16 matrices with f32 sums (VK_NV_cooperative_matrix)
 };
 std::string_view name_of(DeviceInfo::Type type);
 
-// All Vulkan devices of this machine, in the driver's order. Fails with `unsupported` when there is
-// no Vulkan loader or no driver.
+// Returns all Vulkan devices, in the driver's order. Fails with `unsupported` without a Vulkan
+// loader or driver.
 Result<std::vector<DeviceInfo>> list_devices();
 
-// A contiguous tensor on a device. Copies share the memory. As an output of a session it is a view
-// of the session's memory: the next run writes it again.
+// A contiguous tensor on a device. Copies share the memory. An output of a session is a view of the
+// session's memory, which the next run overwrites.
 struct DeviceTensor {
   DType dtype = f32;
   Sizes shape;
   std::shared_ptr<DeviceMemory> memory;
-  int64_t offset = 0;  // bytes
+  int64_t offset = 0;  // in bytes
   int64_t bytes() const { return shape.count() * size_of(dtype); }
 };
 
 struct GpuOptions {
-  // A device's index, or a part of its name. Empty: the best that is no software device.
+  // Index of a device, or part of its name. Empty: the best hardware device; a software device must
+  // be named.
   std::string name;
-  // What Gpu::cache() gave before; ignored when damaged or from another device, driver or version.
+  // An earlier result of Gpu::cache(). Ignored if damaged, or from another device, driver or
+  // library version.
   std::span<const std::byte> cache = {};
 };
 
-// What a device did since it was opened.
+// Activity of a device since it was opened.
 struct GpuCounters {
-  int64_t uploads = 0, upload_bytes = 0;      // from the host; weights and tables included
+  int64_t uploads = 0, upload_bytes = 0;      // from the host, including weights and tables
   int64_t downloads = 0, download_bytes = 0;  // to the host
   int64_t dispatches = 0, submits = 0;
-  int64_t pipelines = 0;                      // kernels made ready
+  int64_t pipelines = 0;  // compiled pipelines
 };
 
-// An open device, shared by all sessions that are given it. Copies are the same device. Any thread
-// may use it.
+// An open device, which sessions may share. Copies refer to the same device. Thread-safe.
 class Gpu {
  public:
   Gpu() = default;
@@ -80,9 +81,9 @@ class Gpu {
 
   const DeviceInfo& info() const;
   GpuCounters counters() const;
-  Result<DeviceTensor> upload(const ConstTensor& tensor) const;  // any strides; copied
+  Result<DeviceTensor> upload(const ConstTensor& tensor) const;  // copies; any strides
   Result<TensorData> download(const DeviceTensor& tensor) const;
-  // The kernels that were made ready, for the next process: store it and give it to open().
+  // Returns the compiled pipelines. Store them and pass them to open() in the next process.
   Result<std::vector<std::byte>> cache() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several graphs by name in one .hgm file: a library of functions, which share their weights.
+// Several named graphs in one .hgm file: a library of functions that share weights.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace hg {
 
 class Library {
  public:
-  // As Model::load() and Model::read(), which refuse a library and name what it holds; a model is
-  // no library.
+  // Load a file, as Model::load() and Model::read() do. Both reject files that hold a single model,
+  // as those functions reject libraries.
   static Result<Library> load(const std::string& path,
                               const Registry& registry = Registry::built_in(),
                               const LoadOptions& options = {});
@@ -24,15 +24,15 @@ class Library {
                               const Registry& registry = Registry::built_in(),
                               const LoadOptions& options = {});
 
-  // Takes a graph whose status() is ok. A name is not empty, and new.
+  // Adds a function. The graph's status() must be ok; the name must be new and not empty.
   Status add(std::string name, Graph function);
-  // In the order in which they were added.
+  // Returns the names, in the order of add().
   std::vector<std::string> functions() const;
-  // The function, to make a session of or to change; weights are shared. not_found names those that
-  // there are.
+  // Returns the function as a model that shares the weights. Fails with not_found, listing the
+  // functions.
   Result<Model> function(std::string_view name) const;
 
-  // As those of Model. Weights that functions share are one in the file.
+  // As Model::save() and Model::serialize(). Weights that functions share are stored once.
   Status save(const std::string& path) const;
   Result<std::vector<std::byte>> serialize() const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph with its weights and where they came from; the .hgm file. docs/format.md has the format.
+// A graph with its weights and their origin. Reads and writes .hgm files (docs/format.md).
 #pragma once
 
 #include <cstdint>
@@ -14,46 +14,46 @@
 namespace hg {
 
 struct LoadOptions {
-  // Reads all weights and holds them against the checksums in the file: corrupt_model names the
-  // state that is damaged, unsupported a state without a checksum, as files of before 0.2 have.
+  // Reads all weights and verifies their checksums. Fails with corrupt_model, naming the damaged
+  // state, or with unsupported if a state has no checksum (files written before 0.2).
   bool verify_weights = false;
-  // Of load(): false reads the file into memory. A file that is mapped must keep its length and
-  // bytes as long as the model lives: where another process cuts it off, using a weight that is
-  // gone ends this one by SIGBUS.
+  // Used by load(): maps the file instead of reading it into memory. A mapped file must not change
+  // while the model lives. If another process truncates it, access to a missing weight raises
+  // SIGBUS.
   bool map = true;
-  // Limits for files that nobody vouches for; what exceeds one is corrupt_model. 0: none but those
-  // that the file's own length sets (docs/security.md).
-  int64_t max_nodes = 0;  // of all graphs of the file together, bodies of control flow included
+  // Limits for untrusted files; exceeding one fails with corrupt_model. 0: no limit beyond those
+  // that the file length implies (docs/security.md).
+  int64_t max_nodes = 0;  // of all graphs in the file, including control-flow bodies
   int64_t max_bytes = 0;  // of the file
   int max_dims = 0;       // of one tensor, at most kMaxRank
 };
 
 class Model {
  public:
-  Model() = default;  // of an empty graph
-  // Maps the file; weights are used from the mapping, which lives as long as any copy of them.
-  // Fails with not_found, corrupt_model (what and where), or unsupported (an op that the registry
-  // lacks). The registry must outlive the model.
+  Model() = default;  // an empty graph
+  // Loads a file. By default it is mapped, and the mapping lives as long as any copy of the
+  // weights. Fails with not_found, corrupt_model (naming the position), or unsupported (an op that
+  // is not in the registry). The registry must outlive the model.
   static Result<Model> load(const std::string& path,
                             const Registry& registry = Registry::built_in(),
                             const LoadOptions& options = {});
-  // The same from memory, which is copied.
+  // Loads from memory, which is copied.
   static Result<Model> read(std::span<const std::byte> bytes,
                             const Registry& registry = Registry::built_in(),
                             const LoadOptions& options = {});
-  // The same from memory that is not copied: weights are used where they lie, so that a model may
-  // be a part of the program, of flash or of shared memory. The bytes begin at a multiple
-  // of 64, and stay as they are for as long as any copy of the model, or a session of it, lives.
+  // Loads from memory without copying it: the program image, flash or shared memory. `bytes` must
+  // be 64-byte aligned, and must stay valid and unchanged while any copy of the model or a session
+  // of it lives.
   static Result<Model> borrow(std::span<const std::byte> bytes,
                               const Registry& registry = Registry::built_in(),
                               const LoadOptions& options = {});
-  // Takes a graph whose status() is ok.
+  // Wraps a graph. Fails if its status() is not ok.
   static Result<Model> from_graph(Graph graph);
 
-  // Writes to a temporary file beside `path` and renames it: the old file stays until the new one
-  // is whole. Two saves of one model give the same bytes. `keep`, when given, is asked by the
-  // calling thread once the temporary file, whose path it gets, has all bytes, and may wait for an
-  // answer: false removes that file, and the old one stays, which is no error.
+  // Writes a temporary file next to `path` and renames it, so that `path` always holds a complete
+  // file. Saving the same model twice writes identical bytes. `keep`, if given, is called with the
+  // path of the complete temporary file. If it returns false, that file is removed, `path` is
+  // unchanged, and save() succeeds.
   Status save(const std::string& path,
               const std::function<bool(const std::string& temporary)>& keep = {}) const;
   Result<std::vector<std::byte>> serialize() const;
@@ -61,7 +61,7 @@ class Model {
   const Graph& graph() const { return graph_; }
   Graph& graph() { return graph_; }
 
-  // A state that quantize() made (hg/quantize.h), and its error.
+  // A state quantized by quantize() (hg/quantize.h), and its error.
   struct QuantizedState {
     std::string name;
     double error = 0;
@@ -69,8 +69,8 @@ class Model {
   struct Info {
     std::string producer;     // "hg-convert 0.2.0"
     std::string source;       // "libtorch 2.13.0"
-    std::string source_hash;  // of the file it was converted from
-    // What the proof of the conversion did not run: "the else of `if` at model.py:12".
+    std::string source_hash;  // hash of the source file
+    // Paths that the converter's check did not run: "the else of `if` at model.py:12".
     std::vector<std::string> not_exercised = {};
     std::vector<QuantizedState> quantized = {};
   };

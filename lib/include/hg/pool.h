@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests from many threads, run together: sessions of one model take what waits in batches along
-// the first dim of all inputs and outputs. The pool has no threads of its own: of those that wait,
-// the one whose request came first runs the batch for all of them.
+// Batches requests from many threads. Waiting requests are concatenated along the first dim of all
+// inputs and outputs, and a session runs them together. The pool has no threads: the thread of the
+// oldest waiting request runs the batch for the others.
 //
-//   HG_TRY_ASSIGN(hg::Pool pool, hg::Pool::create(model, {.most_rows = 8}));
-//   ...
-//   HG_TRY_ASSIGN(hg::Pool::Answer answer, pool.run({.inputs = {image}}));  // on any thread
+//     HG_TRY_ASSIGN(hg::Pool pool, hg::Pool::create(model, {.most_rows = 8}));
+//     ...
+//     HG_TRY_ASSIGN(hg::Pool::Answer answer, pool.run({.inputs = {image}}));  // on any thread
 #pragma once
 
 #include <array>
@@ -22,66 +22,73 @@ namespace hg {
 class Pool {
  public:
   struct Options {
-    // With one thread, or with the host's pool of threads: OpenMP keeps a team for each thread that
-    // ever ran a batch.
+    // Use one thread, or the host's thread pool: OpenMP keeps a team for each thread that ever ran
+    // a batch.
     SessionOptions session = {.threads = 1};
-    int sessions = 1;            // batches that run at a time, 1 to SessionPool::kMostSessions
-    int64_t most_rows = 16;      // of a batch; 1: each request runs alone, whatever its sizes
-    int64_t most_waiting = 256;  // requests; one more is refused as `busy`
-    // How long a request waits for others while a session is free. With 0 batches are what came
-    // while all sessions were busy; more makes larger batches of few requests, each of which waits
-    // so long.
+    int sessions = 1;            // batches that run concurrently, 1 to SessionPool::kMostSessions
+    int64_t most_rows = 16;      // per batch; 1: each request runs alone, of any size
+    int64_t most_waiting = 256;  // limit of waiting requests; further ones fail with `busy`
+    // How long a request waits for others while a session is free. With 0, batches only form while
+    // all sessions are busy. Larger values make larger batches and add up to that latency.
     std::chrono::microseconds longest_wait{0};
   };
 
-  // Since the pool was created.
+  // Counts since the pool was created.
   struct Statistics {
     int64_t answered = 0;
-    int64_t refused = 0;    // as the queue was full
+    int64_t refused = 0;    // because the queue was full
     int64_t cancelled = 0;  // by a stop token, a deadline or close()
     int64_t failed = 0;
     int64_t batches = 0;
     int64_t rows = 0;         // of all batches
-    int64_t padded_rows = 0;  // beside them, to come to a size that is planned for
-    int64_t waiting = 0;      // requests at present
-    int64_t running = 0;      // batches at present
-    // Of what was answered, by the time from call to answer: k counts those of less than 2^k
-    // microseconds that are no less than 2^(k-1); the last one all that took longer.
+    int64_t padded_rows = 0;  // added to reach a planned batch size
+    int64_t waiting = 0;      // requests now
+    int64_t running = 0;      // batches now
+    // Histogram of answered requests by latency. Entry k counts latencies in [2^(k-1), 2^k)
+    // microseconds; the last entry also counts longer ones.
     static constexpr int kTimes = 32;
     std::array<int64_t, kTimes> times = {};
-    // The microseconds that this share of all answers, such as 0.99, took at most, by these counts.
+    // Upper bound in microseconds of the latency of this share of the answers, such as 0.99,
+    // according to `times`.
     double quantile(double share) const;
   };
   struct Request {
-    // In the model's order, borrowed until run() returns; any strides.
+    // In the model's order; any strides. Borrowed until run() returns.
     std::vector<ConstTensor> inputs = {};
     std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
     std::stop_token stop = {};
   };
   struct Answer {
-    std::vector<TensorData> outputs;  // in the model's order, of the request's own rows
-    int64_t batch_rows = 0;           // of the batch it was in
-    std::chrono::microseconds waited{0};
+    std::vector<TensorData> outputs;      // in the model's order; only the rows of this request
+    int64_t batch_rows = 0;               // of the batch that contained it
+    std::chrono::microseconds waited{0};  // before its batch began
   };
 
-  // With most_rows of 2 or more the first dim of all inputs and outputs must be one symbol, the
-  // rows, and each row must be computed from its own row alone: the first batch is run by single
-  // requests, too, and where an answer differs by more than rounding, that and all further ones are
-  // `unsupported`. Models that draw random numbers, or that runs change, are refused. Batches are
-  // padded by copies of a row to 1, 2, 4, ... most_rows.
+  // Creates the sessions. With most_rows >= 2:
+  //
+  // - The first dim of all inputs and outputs must be the same symbol, the rows.
+  // - Each output row must depend only on its own input row. The first batch also runs request by
+  //   request to verify this. If an answer differs by more than rounding, that request and all
+  //   later ones fail with `unsupported`.
+  // - Models that draw random numbers are rejected.
+  // - Batches are padded with copies of a row to 1, 2, 4, ... most_rows.
+  //
+  // Models whose runs change their state are always rejected.
   static Result<Pool> create(const Model& model, Options options);
   // Calls close().
   ~Pool();
   Pool(Pool&&) noexcept;
   Pool& operator=(Pool&&) noexcept;
 
-  // Waits for the answer. Any thread may call it. A request of more than most_rows rows runs alone;
-  // one that fails in a batch runs alone again, so that it fails for itself. `busy` when
-  // most_waiting others wait; `cancelled` when the deadline passes, `stop` is asked for or the pool
-  // is closed before it runs. A batch that runs is stopped when all of its requests are.
+  // Runs a request and returns its answer. Thread-safe; blocks. A request of more than most_rows
+  // rows runs alone. A request that fails in a batch runs again alone, so that only faulty requests
+  // fail.
+  //
+  // Fails with `busy` if most_waiting requests are waiting. Fails with `cancelled` if the deadline
+  // passes, `stop` is requested or the pool is closed before the request runs. A running batch
+  // stops when all its requests are stopped.
   Result<Answer> run(Request request);
-  // Refuses what comes from now on, ends what waits, and returns when nothing runs. Any thread may
-  // call it.
+  // Rejects new requests, cancels waiting ones, and returns when no batch is running. Thread-safe.
   void close();
   Statistics statistics() const;
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a model. Creating a session compiles; binding sizes plans all memory; running allocates
-// nothing. A session is used by one thread at a time; others may use other sessions of the same
-// model meanwhile. Sessions of one model, or of its unchanged copies, compile it once and have one
-// copy of the packed weights, which goes with the last of them, where their options are equal but
-// for seed, first_run, dims and the host's pool of as many threads.
+// Runs a model. Creating a session compiles the graph, binding sizes plans all memory, and running
+// allocates nothing.
+//
+// Use a session from one thread at a time. Different sessions of one model may run concurrently.
+//
+// Sessions of one model, or of unchanged copies of it, share the compiled graph and the packed
+// weights if their options are equal. The shared data is freed with the last such session. These
+// options may differ: seed, first_run, dims, lazy_allocation, arena_observer, log, and the host's
+// thread pool if it has the same number of threads.
 #pragma once
 
 #include <atomic>
@@ -24,17 +28,18 @@
 namespace hg {
 
 struct Memory {
-  int64_t peak_bytes = 0;         // all that the session holds while it runs
-  int64_t arena_bytes = 0;        // activations and workspaces of the current sizes
-  int64_t arena_lower_bound = 0;  // largest sum of bytes alive at one step
-  int64_t weights_bytes = 0;      // as loaded; mapped from the file where it was mapped
-  int64_t packed_bytes = 0;       // copies made for kernels, in common with sessions that are alike
-  double extra_flops = 0;         // of a run, for values that are computed again to save memory
+  int64_t peak_bytes = 0;         // arena, weights and packed weights on the host
+  int64_t arena_bytes = 0;        // activations and workspaces for the current sizes
+  int64_t arena_lower_bound = 0;  // largest sum of bytes live at one step
+  int64_t weights_bytes = 0;      // as loaded; mapped if the file was mapped
+  int64_t packed_bytes = 0;       // copies made for kernels, shared with similar sessions
+  double extra_flops = 0;         // recomputation per run to save memory
   int64_t device_bytes = 0;       // on the device: arena, weights and inputs
 };
 
+// Statistics of one step, see Session::profile().
 struct ProfileRow {
-  std::string node;  // its name
+  std::string node;  // name of the node
   std::string op;
   std::string kernel;
   std::string module;
@@ -43,40 +48,41 @@ struct ProfileRow {
   int64_t bytes = 0;  // read and written
 };
 
-// How often the ways of a node that data or sizes decide were taken since the session was created.
+// How often each branch or loop of a node was taken since the session was created.
 struct WaysRow {
-  std::string node;  // its name; "if_3/0/while_1" of one in the first subgraph of another
+  std::string node;  // its name; "if_3/0/while_1" is inside the first subgraph of if_3
   std::string op;
   Origin origin;
-  // Of `if`: its first subgraph, the second. Of `while`: no round, one, more. Of another op, for
-  // each size that data gives: 0, 1, more.
+  // For `if`: first subgraph, second subgraph. For `while`: no iteration, one, more. For other ops,
+  // per size that depends on data: 0, 1, more.
   std::vector<int64_t> taken;
 };
 
-// One block of the arena over the steps of a run, for drawing.
+// One block of the arena and the steps during which it is live, for drawing.
 struct ArenaBlock {
   std::string value;
   int64_t offset = 0, bytes = 0;
   int first_step = 0, last_step = 0;
 };
 
-// What Session::step() ran: a node, what runs in one go with it, or a transfer.
+// The step that Session::step() ran: a node, a group of nodes that run together, or a transfer.
 struct StepRow {
-  std::string node;  // its name; of several, of the last
+  std::string node;  // its name; of the last node for a group
   std::string op;
   std::string kernel;
   std::string module;
   double ms = 0;
-  // The values that are there now, on the host, in the order of the graph; until the next step.
+  // The values that are now available on the host, in graph order. Valid until the next step.
   std::vector<std::pair<std::string, Tensor>> outputs;
 };
 
-// How far a run is, for any thread to look at while it lasts.
+// Progress of a run. Any thread may read it during the run.
 class RunProgress {
  public:
-  // Steps that are done. Of kernels that are recorded for a device, all of a recording at once.
+  // Completed steps. Kernels recorded for a device complete together.
   int64_t done() const { return done_.load(std::memory_order_relaxed); }
-  // Steps of what the run has begun: more come with each round of a loop, and when data has decided
+  // Known steps of the run. The number grows with each loop iteration, and when data determines a
+  // size. Equals done() after a successful run.
   // a size. The same as done() after a run that succeeded.
   int64_t known() const { return known_.load(std::memory_order_relaxed); }
 
@@ -87,63 +93,65 @@ class RunProgress {
 
 class Session {
  public:
-  // Copies what it needs of the model; weights are shared, and nobody writes to them as long as a
-  // session of the model lives. Any thread may create one, of a model that nobody changes
-  // meanwhile. Fails with the first node that cannot be compiled.
+  // Compiles `model`. The session copies what it needs and shares the weights, which must not
+  // change while a session of the model lives. Thread-safe if no thread changes the model. Fails
+  // with the first node that cannot be compiled.
   static Result<Session> create(const Model& model, SessionOptions options = {});
-  // Makes ready what a session with these options needs of `options.gpu`, which must be given: its
-  // kernels are tested and compiled. Sessions that come later on that Gpu start at once, and
-  // through Gpu::cache() those of the next process. All sizes must be known: give `options.dims`.
+  // Compiles and tests the kernels that a session with these options needs on `options.gpu`, which
+  // must be open. Later sessions on that Gpu start without this delay, and so do later processes
+  // that use Gpu::cache(). All sizes must be known: set `options.dims`.
   static Status prewarm(const Model& model, SessionOptions options);
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
 
-  // `tensor` is borrowed until the next set_input of that name; any strides. Its dtype must be the
-  // input's, its shape must fit, and a symbol must mean one number in all inputs.
+  // Sets an input. `tensor` is borrowed until the next set_input for that input; any strides. Fails
+  // if the dtype or shape does not match, or if a symbol has different values in two inputs.
   Status set_input(std::string_view name, const ConstTensor& tensor);
   Status set_input(int index, const ConstTensor& tensor);
-  // On the session's own device, and of its dtype and shape; the memory is shared, not copied.
+  // Sets an input on the session's device, of equal dtype and shape. The memory is shared, not
+  // copied.
   Status set_input(std::string_view name, const DeviceTensor& tensor);
   Status set_input(int index, const DeviceTensor& tensor);
-  // From now on runs leave this output in `tensor`, which is borrowed until the next set_output of
-  // that name: one with null data ends it. Kernels write there directly where the memory is 64-byte
-  // aligned, shares no byte with an input, and the output is a tensor of its own; otherwise it is
-  // copied at the end of the run. The shape must be the output's; where data alone decides that,
-  // `tensor` is contiguous, and the output takes the first of its elements. A run that fails may
-  // have written some of it.
+  // Binds an output: runs write it to `tensor`, which is borrowed until the next set_output for
+  // that output. Null data unbinds it. The shape must match; for a size that depends on data,
+  // `tensor` must be contiguous, and the output fills its first elements. Kernels write to `tensor`
+  // directly if it is contiguous, 64-byte aligned, overlaps no input, and the output is not a view
+  // of another value; otherwise the run copies to it at the end. A failed run may have written some
+  // of it.
   Status set_output(std::string_view name, const Tensor& tensor);
   Status set_output(int index, const Tensor& tensor);
-  // Ends what set_input and set_output borrow; plans stay for when their sizes come again.
+  // Releases all tensors borrowed by set_input and set_output. Plans are kept.
   void forget_tensors();
-  // Plans for the sizes of the inputs set so far, or for `dims`. run() does it where it is not
-  // done.
+  // Plans for the sizes of the inputs set so far, or for `dims`. run() plans if needed.
   Status plan();
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
-  // Fails when an input is missing or sizes do not fit. When `stop` is asked for, which any thread
-  // may do, the run ends after the node at work, or after the work at hand on a device, with
-  // `cancelled` and without outputs; one that has begun to change parameters or buffers goes on to
-  // its end. `progress`, where given, begins at 0 and must live until the run returns.
+  // Runs the model. Fails if an input is missing or sizes do not match. Any thread may request
+  // `stop`: the run then ends after the current node, or after the current submission on a device,
+  // with `cancelled` and no outputs. A run that has begun to change parameters or buffers completes
+  // instead. `progress` may be null; it starts at 0 and must live until run() returns.
   Status run(std::stop_token stop = {}, RunProgress* progress = nullptr);
-  // A run by single steps, for looking into it: the first call begins it, each one runs a step, and
-  // the call that gives nothing has ended it as run() does. A failure, run(), plan() and
-  // set_input() give up what was begun; parameters and buffers may have changed by then.
+  // Runs one step, to inspect values between steps. The first call starts a run; the call that
+  // returns nullopt ends it as run() does. A failure, run(), plan() or set_input() abandons the
+  // run; parameters and buffers may have changed by then.
   Result<std::optional<StepRow>> step();
-  // Gives back the memory of the arenas, here and on a device; outputs end. Plans stay, and the
-  // next run allocates again.
+  // Frees the arenas on host and device; outputs become invalid. Plans are kept, and the next run
+  // allocates again.
   void release_memory();
-  // Random ops draw from now on as those of a new session with this seed.
+  // Restarts random ops with `seed`, as in a new session.
   void seed(uint64_t seed);
-  // A view of any strides into the session's memory, valid until the next run or plan, never after
-  // the session, which debug builds see to (docs/embedding.md); or into what set_output() gave.
+  // Returns a view of an output, with any strides: into the session's memory, or into the tensor
+  // bound by set_output(). Valid until the next run or plan, and only while the session lives;
+  // debug builds detect violations (docs/embedding.md).
   Result<Tensor> output(std::string_view name) const;
   Result<Tensor> output(int index) const;
-  // An output that the last run computed on the device.
+  // Returns an output that the last run computed on the device.
   Result<DeviceTensor> device_output(std::string_view name) const;
   Result<DeviceTensor> device_output(int index) const;
-  // A view of a parameter or buffer as it is now, or, with keep_all_values, of any value.
+  // Returns a view of a parameter or buffer with its current contents; with keep_all_values, of any
+  // value.
   Result<Tensor> value(std::string_view name) const;
-  // Overwrites a parameter or buffer that runs change; `tensor` has its dtype and shape.
+  // Overwrites a parameter or buffer that runs change. dtype and shape must match.
   Status set_value(std::string_view name, const ConstTensor& tensor);
 
   int input_count() const;
@@ -153,18 +161,19 @@ class Session {
   const TensorType& input_type(int index) const;
   const TensorType& output_type(int index) const;
 
-  // For the planned sizes; exact before the first run. Fails when nothing is planned yet.
+  // Returns the memory use for the planned sizes, exact before the first run. Fails if no sizes are
+  // planned.
   Result<Memory> memory() const;
   std::vector<ArenaBlock> arena_blocks() const;
-  double flops() const;                     // multiplications and additions of one run
+  double flops() const;                     // multiplications and additions per run
   std::vector<ProfileRow> profile() const;  // needs SessionOptions::profile
   std::vector<WaysRow> ways() const;
-  // What SessionOptions::autotune measured so far, and SessionOptions::tuning: to be stored, for
-  // the next session.
+  // Returns the measurements of SessionOptions::autotune, including those of
+  // SessionOptions::tuning. Store them for later sessions.
   std::vector<std::byte> tuning() const;
   const Gpu& gpu() const;               // empty on the CPU
   const Graph& compiled_graph() const;  // after the passes
-  std::string report() const;           // devices, kernels and passes, as text
+  std::string report() const;           // devices, kernels and passes, for people
 
  private:
   struct Body;

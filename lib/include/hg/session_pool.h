@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions of one model for requests from many threads, with one copy of the packed weights.
+// A fixed number of sessions of one model for use from many threads. They share the packed weights.
 //
-//   HG_TRY_ASSIGN(hg::SessionPool pool, hg::SessionPool::create(model, {.threads = 1}, 8));
-//   ...
-//   hg::SessionPool::Lease session = pool.acquire();  // on any thread
-//   HG_TRY(session->set_input("x", image));
-//   HG_TRY(session->run());
+//     HG_TRY_ASSIGN(hg::SessionPool pool, hg::SessionPool::create(model, {.threads = 1}, 8));
+//     ...
+//     hg::SessionPool::Lease session = pool.acquire();  // on any thread
+//     HG_TRY(session->set_input("x", image));
+//     HG_TRY(session->run());
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ namespace hg {
 class SessionPool {
  public:
   struct Body;  // lib/run/session_pool.cpp
-  // The use of one session of the pool, which gets it back when this ends. What its inputs and
-  // outputs were set to is forgotten then; the sizes that it planned for are not.
+  // Exclusive use of one session, returned to the pool on destruction. The pool then releases the
+  // borrowed inputs and outputs; the session keeps its plans.
   class Lease {
    public:
     Lease(Lease&& other) noexcept : body_(std::exchange(other.body_, nullptr)), at_(other.at_) {}
@@ -35,16 +35,16 @@ class SessionPool {
     int at_;
   };
 
-  // `sessions` of them, between 1 and kMostSessions.
+  // Creates `sessions` sessions, 1 to kMostSessions.
   static Result<SessionPool> create(const Model& model, const SessionOptions& options,
                                     int sessions);
   static constexpr int kMostSessions = 64;
-  // A pool is destroyed, or assigned to, only while no lease of it lives.
+  // Destroy or assign to a pool only if no Lease is alive.
   SessionPool(SessionPool&&) noexcept;
   SessionPool& operator=(SessionPool&&) noexcept;
   ~SessionPool();
 
-  // Any thread may call it; it waits until a session is free.
+  // Waits until a session is free. Thread-safe.
   Lease acquire();
   int size() const;
 

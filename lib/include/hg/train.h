@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training: gradients as graphs, losses, optimizers, schedules, and the Trainer, which runs
-// forward, backward and update as one planned graph.
+// Training: gradients as graphs, losses, optimizers, schedules, and the Trainer. It runs forward,
+// backward and update as one planned graph.
 //
-//   hg::TrainOptions options;
-//   options.losses = {{.kind = hg::Loss::Kind::cross_entropy}};
-//   options.optimizer = hg::adamw(1e-3);
-//   HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(model, options));
-//   HG_TRY(trainer.fit({{images}, {labels}}, {.epochs = 10, .batch = 32}));
-//   HG_TRY(trainer.save("trained.hgm"));
+//     hg::TrainOptions options;
+//     options.losses = {{.kind = hg::Loss::Kind::cross_entropy}};
+//     options.optimizer = hg::adamw(1e-3);
+//     HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(model, options));
+//     HG_TRY(trainer.fit({{images}, {labels}}, {.epochs = 10, .batch = 32}));
+//     HG_TRY(trainer.save("trained.hgm"));
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,14 @@ namespace hg {
 
 // -- Gradients ------------------------------------------------------------------------------------
 
-// The vector-Jacobian products sum_k seeds[k] * d ys[k] / d wrt[i], one for each of `wrt`, in its
-// dtype and shape; zeros where nothing depends on it. `wrt` may hold any float values: inputs,
-// parameters, intermediate results. A seed has the type of its y; an empty Value, or no seeds at
-// all, stand for ones. On ops without a gradient between `wrt` and `ys` the graph fails with the
-// names of all of them, and the result is empty. They are ordinary nodes of the same graph:
-// printed, optimised, planned and differentiated again like all others.
+// Vector-Jacobian products sum_k seeds[k] * d ys[k] / d wrt[i]. Returns one Value per element of
+// `wrt`, of its dtype and shape; zeros if no y depends on it. `wrt` may contain any float value:
+// inputs, parameters, intermediate results. seeds[k] has the type of ys[k]; an empty Value, or
+// empty `seeds`, means ones.
+//
+// If an op between `wrt` and `ys` has no gradient, the graph fails with the names of all such ops,
+// and the result is empty. Gradients are ordinary nodes of the same graph, which can be
+// differentiated again.
 std::vector<Value> gradients(std::span<const Value> ys, std::span<const Value> wrt,
                              std::span<const Value> seeds = {});
 
@@ -45,24 +47,24 @@ inline std::vector<Value> gradients(const Value& y, std::initializer_list<Value>
   return gradients(std::span(&y, 1), std::span(wrt.begin(), wrt.size()), std::span(&seed, 1));
 }
 
-// d y[i] / d x[j] in the shape of y followed by the shape of x. One walk back for each element of
-// y, whose number must be known.
+// d y[i] / d x[j], in the shape of y followed by that of x. Adds one backward pass per element of
+// y. y must have a constant number of elements.
 Value jacobian(const Value& y, const Value& x);
-// How the ys move where the values of `wrt` move along `directions`: sum over i of d ys[k] / d
-// wrt[i] directions[i], in the type of ys[k]. directions[i] has the type of wrt[i].
+// Jacobian-vector products: for each k, sum_i d ys[k] / d wrt[i] * directions[i], of the type of
+// ys[k]. directions[i] has the type of wrt[i].
 std::vector<Value> jacobian_vector_product(std::span<const Value> ys, std::span<const Value> wrt,
                                            std::span<const Value> directions);
-// The product of the second derivatives of `y`, a single number, by the directions: sum over j of
-// d2 y / (d wrt[i] d wrt[j]) directions[j], for each i. directions[j] has the type of wrt[j].
+// Hessian-vector products: for each i, sum_j d2 y / (d wrt[i] d wrt[j]) * directions[j]. y has rank
+// 0; directions[j] has the type of wrt[j].
 std::vector<Value> hessian_vector_product(const Value& y, std::span<const Value> wrt,
                                           std::span<const Value> directions);
 
-// -- What is minimised ----------------------------------------------------------------------------
+// -- Objective ----------------------------------------------------------------------------------
 
-// Patterns name parameters: '*' stands for any characters and '?' for one. A layer without
-// parameters of its own, such as dropout, goes by its module path.
+// Patterns match names of parameters: '*' matches any characters, '?' matches one. A layer without
+// parameters, such as dropout, is matched by its module path.
 
-// One term of the sum that training minimises. hg/ops/loss.h has the formulas.
+// One term of the sum that training minimizes. hg/ops/loss.h has the formulas.
 struct Loss {
   enum class Kind : uint8_t {
     mse,
@@ -74,30 +76,30 @@ struct Loss {
     bce,
     bce_with_logits,
     kl_div,
-    output,  // the model's output is the loss already, as an application may build it
+    output,  // the model's output is the loss itself
   };
   Kind kind = Kind::mse;
   std::string output = "";        // of the model; empty: the first
-  std::string target = "target";  // the input that is added for it; two losses may share one
-  // Of the target. Empty: the output's, with f32 for 16 bits, and for cross_entropy and nll i64
-  // class indices, with the classes along dim 1 of the output.
+  std::string target = "target";  // name of the input added for the target; losses may share it
+  // Type of the target. Default: that of the output, with f32 for 16-bit floats. For cross_entropy
+  // and nll: i64 class indices, the classes being dim 1 of the output.
   std::optional<TensorType> target_type = {};
   double weight = 1;
-  Reduction reduction = Reduction::mean;  // or sum
-  double beta = 1;                        // smooth_l1's beta, huber's delta
-  // Of cross_entropy and nll. class_dim is the output's dim of classes: 1, or -1 when the target's
-  // shape is the output's without its last dim; empty: whichever of the two the target fits.
+  Reduction reduction = Reduction::mean;  // mean or sum
+  double beta = 1;                        // beta of smooth_l1, delta of huber
+  // For cross_entropy and nll. class_dim is the dim of the classes in the output: 1, or -1 if the
+  // target has the shape of the output without its last dim. Default: whichever matches the target.
   std::optional<int> class_dim = {};
   double label_smoothing = 0;
   int64_t ignore_index = -100;
   std::vector<double> class_weights = {};
-  bool log_target = false;  // of kl_div
+  bool log_target = false;  // kl_div
 };
 
 std::string_view name_of(Loss::Kind kind);
 Result<Loss::Kind> loss_named(std::string_view name);
 
-// Adds l1 * sum |w| + l2 * sum w^2 to the loss, for the parameters that match.
+// Adds l1 * sum |w| + l2 * sum w^2 to the loss, for the matching parameters.
 struct Penalty {
   std::string pattern = "*";
   double l1 = 0, l2 = 0;
@@ -105,21 +107,21 @@ struct Penalty {
 
 struct Metric {
   enum class Kind : uint8_t {
-    accuracy,    // share of equal classes
+    accuracy,    // fraction of correct classes
     mean_error,  // mean |output - target|
   };
   Kind kind = Kind::accuracy;
-  std::string output = "";        // as of Loss
+  std::string output = "";        // as in Loss
   std::string target = "target";  // of one of the losses
 };
 std::string_view name_of(Metric::Kind kind);
 Result<Metric::Kind> metric_named(std::string_view name);
 
-// -- How it is minimised --------------------------------------------------------------------------
+// -- Optimization -------------------------------------------------------------------------------
 
-// torch.optim's optimizers and their defaults. Every one takes its steps in the dtype of the
-// parameter, as torch's does; losses and rates are f64 where a trained parameter or the output of a
-// loss is, else f32.
+// The optimizers of torch.optim, with their defaults. Updates are computed in the dtype of the
+// parameter, as in torch. Losses and rates are f64 if a trained parameter or the output of a loss
+// is f64, otherwise f32.
 struct Optimizer {
   enum class Kind : uint8_t { sgd, adam, adamw, rmsprop };
   Kind kind = Kind::sgd;
@@ -129,9 +131,9 @@ struct Optimizer {
   double dampening = 0;               // sgd
   bool nesterov = false;              // sgd
   double beta1 = 0.9, beta2 = 0.999;  // adam and adamw
-  bool amsgrad = false;
-  double alpha = 0.99;    // rmsprop
-  bool centered = false;  // rmsprop
+  bool amsgrad = false;               // adam and adamw
+  double alpha = 0.99;                // rmsprop
+  bool centered = false;              // rmsprop
   double eps = 1e-8;
   bool maximize = false;
 };
@@ -158,63 +160,67 @@ inline Optimizer rmsprop(double lr = 1e-2, double momentum = 0, double weight_de
           .momentum = momentum};
 }
 
-// What holds for the parameters that match, where several do: the last that says it.
+// Settings of the matching parameters. If several rules set the same field, the last one applies.
 struct ParameterRule {
   std::string pattern;
   std::optional<double> lr = {};
   std::optional<double> weight_decay = {};
-  // Neither trained nor differentiated. batch_norm and dropout of a frozen layer run as in
-  // inference. Parameters that no such rule matches are trained unless the model says that they do
-  // not require a gradient (State::requires_grad), which leaves the mode of their layer alone:
-  // {.pattern = "*", .frozen = false} trains all.
+  // True: not trained and not differentiated, and batch_norm and dropout of the layer run as in
+  // inference. By default, parameters are trained if the model says so (State::requires_grad),
+  // which does not affect the mode of their layer. To train all parameters: {.pattern = "*",
+  // .frozen = false}.
   std::optional<bool> frozen = {};
 };
 
-// torch.optim.lr_scheduler's schedules; learning_rate() is their formula. A tick is an update, or
-// an epoch where by_epoch. `warmup` ticks before them raise the rate linearly from lr / (warmup +
-// 1).
+// The schedules of torch.optim.lr_scheduler; learning_rate() is the formula. A tick is an update,
+// or an epoch if by_epoch is true. The first `warmup` ticks raise the rate linearly from lr /
+// (warmup + 1).
 struct Schedule {
   enum class Kind : uint8_t { constant, step, exponential, linear, cosine, one_cycle, plateau };
   Kind kind = Kind::constant;
-  bool by_epoch = false;  // plateau always goes by epochs
+  bool by_epoch = false;  // plateau always counts epochs
   int64_t warmup = 0;
-  // Ticks of linear, cosine, one_cycle, after which the last rate stays (torch's cosine would rise
-  // again); 0: all of one fit().
+  // linear, cosine, one_cycle: ticks including warmup, after which the rate stays constant (torch's
+  // cosine rises again). 0: the ticks of one fit().
   int64_t total = 0;
-  int64_t period = 30;              // step: ticks between two drops
-  double gamma = 0.1;               // step and exponential: the factor of a drop; plateau: too
+  int64_t period = 30;              // step: ticks between drops
+  double gamma = 0.1;               // step, exponential and plateau: factor of a drop
   double min_lr = 0;                // cosine and plateau
-  double start = 1.0 / 3, end = 1;  // linear: factors
-  double rise = 0.3, div_factor = 25, final_div_factor = 1e4;  // one_cycle, whose top is lr
+  double start = 1.0 / 3, end = 1;  // linear: factors of lr
+  double rise = 0.3, div_factor = 25, final_div_factor = 1e4;  // one_cycle; the peak is lr
   int64_t patience = 10, cooldown = 0;                         // plateau: in epochs
-  double threshold = 1e-4;  // plateau: what counts as better, as a part of the best loss
+  double threshold = 1e-4;  // plateau: least improvement, relative to the best loss
 };
 std::string_view name_of(Schedule::Kind kind);
 Result<Schedule::Kind> schedule_named(std::string_view name);
-// The rate of tick `t`, counted from 0, of every kind but plateau, which depends on losses and
-// stays at `lr` here.
+// Returns the rate of tick `t`, counted from 0. Returns the rate before any drop for plateau, which
+// depends on losses.
 double learning_rate(const Schedule& schedule, double lr, int64_t t);
 
-// Data-parallel training: several ranks, in processes or threads, each with a trainer of the same
-// model and options, whose gradients are summed while the backward pass goes on. With batches of
-// one size on all ranks they train as one rank does with all of their samples, to rounding:
-// step() returns the loss of them all, and a loss that is not finite on one rank stops all. The
-// ranks begin with equal weights, which is the host's to see to. Running statistics of batch_norm
-// are each rank's own; a checkpoint is what one of them saves. Evaluation is each rank's own, too:
-// where it decides when fit() ends, it must be of equal data.
+// Data-parallel training. Several ranks (processes or threads) train the same model with equal
+// options. Their gradients are summed during the backward pass. If all ranks have batches of one
+// size, the result equals that of one rank with all samples, up to rounding.
+//
+// - step() returns the loss over all ranks. A loss that is not finite on one rank fails the step on
+//   all ranks.
+// - The host must start all ranks with equal weights.
+// - Running statistics of batch_norm are per rank. Save a checkpoint from one rank.
+// - Evaluation is per rank. If it decides when fit() ends, all ranks must evaluate equal data.
 struct AllReduce {
   int ranks = 1;
-  // Sums `data` over all ranks, in place: the gradient of the parameter `name`, the loss ("loss"),
-  // or several of them one behind the other ("loss, fc.bias, fc.weight"). It may return before that
-  // is done: the memory then stays as it is until wait() returned. Called in each batch as soon as
-  // a value is ready, in the same order on all ranks, by one thread at a time, which may be another
-  // one than the caller's of step(). An error ends the step, which has then changed nothing, and is
-  // what that returns. Throws nothing.
+  // Sums `data` over all ranks in place: the gradient of parameter `name`, the loss ("loss"), or
+  // several of them concatenated ("loss, fc.bias, fc.weight"). May return before the sum is
+  // complete; the memory stays valid and unchanged until wait() returns.
+  //
+  // Called in each batch as values become ready, in the same order on all ranks, by one thread at a
+  // time but not necessarily by the thread that called step(). If it fails, step() returns its
+  // error and changes nothing. Must not throw.
   std::function<Status(std::string_view name, const Tensor& data)> begin = {};
-  // Returns when all begun sums are done, those of a step that fails, too; empty: begin() waits.
+  // Waits for all sums begun, including those of a failed step. Empty: begin() returns only when
+  // its sum is complete.
   std::function<Status()> wait = {};
-  // What is smaller is summed together, in the order in which it becomes ready: a sum begins when
-  // so many bytes are there, and at the end of the backward pass. 0: each on its own.
+  // Values smaller than this are concatenated in the order in which they become ready. A sum begins
+  // when this many bytes are ready, and at the end of the backward pass. 0: each value separately.
   int64_t bucket_bytes = 1 << 20;
 };
 
@@ -225,27 +231,28 @@ struct TrainOptions {
   Optimizer optimizer = {};
   std::vector<ParameterRule> rules = {};
   Schedule schedule = {};
-  double clip_norm = 0;   // of all gradients together, as clip_grad_norm_; 0: none
-  double clip_value = 0;  // of each element, after clip_norm; 0: none
-  int accumulate = 1;     // batches whose gradients make one update
-  // training: dropout drops and batch_norm takes the statistics of the batch and moves the running
-  // ones, whatever the trace says, but in frozen layers. as_traced: as the model has them.
+  double clip_norm = 0;   // of the norm of all gradients, as clip_grad_norm_; 0: off
+  double clip_value = 0;  // of each element, after clip_norm; 0: off
+  int accumulate = 1;     // batches per update
+  // training: dropout is active, and batch_norm uses batch statistics and updates the running ones,
+  // except in frozen layers. as_traced: as recorded in the model.
   enum class Mode : uint8_t { training, as_traced } mode = Mode::training;
-  // Of matrix products and convolutions: f32, bf16 or f16, with parameters, optimizer and
-  // everything else in f32. f16 scales the loss, and skips the updates in which a gradient
-  // overflowed.
+  // The dtype of matrix products and convolutions: f32, bf16 or f16. Parameters, optimizer and all
+  // other ops stay f32. f16 scales the loss, skips updates in which a gradient overflowed, and
+  // requires accumulate == 1.
   DType compute = f32;
-  AllReduce all_reduce = {};  // without a function: no other ranks
-  // Continue with the moments and counters that the model's file has of the same kind of optimizer.
+  AllReduce all_reduce = {};  // default: a single rank
+  // Resumes with the moments and counters in the model's file, if an optimizer of the same kind
+  // wrote them.
   bool resume = true;
-  // Device, threads, memory_limit, seed of dropout and of shuffling, ...
+  // Device, threads, memory_limit, seed of dropout and shuffling, and other session options.
   SessionOptions session = {};
 };
 
 // -- The trainer ----------------------------------------------------------------------------------
 
-// Tensors whose first dims count samples: one for each input, and one for each target in the order
-// in which the losses name them. Borrowed.
+// Training data. The first dim of each tensor counts samples. One tensor per input, and one per
+// target in the order in which the losses name them. The memory is borrowed.
 struct Dataset {
   std::vector<ConstTensor> inputs, targets;
 };
@@ -255,93 +262,96 @@ struct Evaluation {
   std::vector<double> metrics;  // in the order of TrainOptions::metrics
 };
 
-// What fit() tells after each batch and each epoch.
+// Passed to FitOptions::on_progress after each batch and each epoch.
 struct Progress {
   int64_t step = 0;   // batches since training began, from 1
-  int64_t steps = 0;  // at which this fit() ends
+  int64_t steps = 0;  // value of `step` when this fit() ends
   int64_t epoch = 0;  // from 1
   int64_t epochs = 0;
-  double loss = 0;  // of the batch before its update; of the epoch: the mean
+  double loss = 0;  // before the update; for an epoch, the mean
   double lr = 0;
-  double ms = 0;                           // of the batch, or of the epoch
-  const Evaluation* validation = nullptr;  // at the end of an epoch, where there is one
-  bool is_best = false;                    // the lowest loss so far, on validation data if given
-  bool is_epoch = false;
+  double ms = 0;                           // of the batch or epoch
+  const Evaluation* validation = nullptr;  // at the end of an epoch; null without validation data
+  bool is_best = false;                    // lowest loss so far, on validation data if given
+  bool is_epoch = false;                   // true for the call at the end of an epoch
 };
 
 struct FitOptions {
   int64_t epochs = 1;
-  // Samples of one step. 0: each step takes all data as it is, whose first dims may then differ, as
-  // those of the nodes and the edges of a graph do.
+  // Samples per step. 0: each step uses all data as it is. The first dims may then differ, as for
+  // the nodes and edges of a graph.
   int64_t batch = 32;
-  bool shuffle = true;  // by SessionOptions::seed and the epoch's number
-  // `epochs` counts from where the training of a resumed file began, so that the call that was
-  // interrupted is finished; otherwise they are trained in addition.
+  bool shuffle = true;  // order depends on SessionOptions::seed and the epoch
+  // If true, `epochs` counts from the start of the resumed training, to complete an interrupted
+  // call. Otherwise the epochs are additional.
   bool finish = false;
   const Dataset* validation = nullptr;
-  // Ends when so many epochs in a row brought no loss below the best; 0: never.
+  // Stops after this many consecutive epochs without a new best loss. 0: never.
   int64_t patience = 0;
-  std::string best_path = "";  // where the model goes whenever an epoch is the best
-  // Called after each batch and each epoch; false ends the training, in a state that can be saved
-  // and resumed.
+  std::string best_path = "";  // where to save the model after each best epoch
+  // Called after each batch and each epoch. Returning false ends the training in a state that can
+  // be saved and resumed.
   std::function<bool(const Progress&)> on_progress = {};
-  // Asked to stop, by any thread, fit() ends as Session::run() does, with `cancelled`: the batch at
-  // hand was not begun or is done, and what there is can be saved and resumed.
+  // Stops fit() with `cancelled`, from any thread. The current batch is either done or has not
+  // changed anything, so the state can be saved and resumed.
   std::stop_token stop = {};
 };
 
 class Trainer {
  public:
-  // Builds and compiles the graph of a step. Fails when a parameter cannot be differentiated (with
-  // all ops in the way), a pattern matches nothing, or an output is missing. The model is copied.
+  // Builds and compiles the graph of a step. The model is copied. Fails if a parameter cannot be
+  // differentiated (naming all ops without a gradient), a pattern matches nothing, or an output
+  // does not exist.
   static Result<Trainer> create(const Model& model, TrainOptions options);
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
   ~Trainer();
 
-  // One batch: forward, backward and, unless gradients are still being accumulated, the update.
-  // Returns the loss before it. Allocates nothing once the batch's size is planned. A loss that is
-  // not finite fails with the first node that produced such a number, and changes nothing, but that
-  // gradients that wait for an update are dropped. `stop`, as of Session::run(), changes nothing.
+  // Trains on one batch: forward, backward and, after `accumulate` batches, the update. Returns the
+  // loss before the update. Allocates nothing once the batch size is planned.
+  //
+  // A loss that is not finite fails the step and names the first node that produced such a number.
+  // Weights do not change, but accumulated gradients are dropped. A step stopped by `stop`, as in
+  // Session::run(), changes nothing.
   Result<double> step(std::span<const ConstTensor> inputs, std::span<const ConstTensor> targets,
                       std::stop_token stop = {});
-  // Forward and backward alone, for a host with an optimizer of its own: adds the gradients of one
-  // batch to what session().value("train/sum/NAME") shows for each of trained(), and returns the
-  // loss. Needs TrainOptions::accumulate of 2 or more. On the CPU the host may write to those
-  // values, and to parameters, between calls.
+  // Forward and backward only, for hosts with their own optimizer. Adds the gradients of the batch
+  // to the values session().value("train/sum/NAME"), NAME being an element of trained(), and
+  // returns the loss. Requires TrainOptions::accumulate >= 2. On the CPU, the host may write to
+  // these values and to parameters between calls.
   Result<double> backward(std::span<const ConstTensor> inputs, std::span<const ConstTensor> targets,
                           std::stop_token stop = {});
-  // Epochs over a data set. The last batch of an epoch may be smaller, where the model's first dim
-  // is a symbol; otherwise it is left out.
+  // Trains for several epochs. The last batch of an epoch may be smaller; if the model has a fixed
+  // batch size, it is skipped.
   Status fit(const Dataset& data, const FitOptions& options);
-  // Loss and metrics in inference mode, with the weights as they are now; `batch` as of FitOptions.
+  // Returns loss and metrics with the current weights, in inference mode unless the mode is
+  // as_traced. `batch` as in FitOptions.
   Result<Evaluation> evaluate(const Dataset& data, int64_t batch = 32, std::stop_token stop = {});
 
-  // For a host that feeds batches by step(): an epoch has ended, of this loss, which is that of
-  // validation data where there are such. Schedules by epoch and plateau go on; fit() does it
-  // itself.
+  // Ends an epoch of step() calls, for schedules that count epochs or use the loss (validation loss
+  // if available). fit() calls it itself.
   void end_epoch(double loss);
 
-  // Sets the optimizer's rate; those of rules keep their proportion to it, unless it was 0.
-  // Schedules go on from it. It is saved: a trainer of that file goes on with it where its options
-  // have the rate that the options of this one had, and begins with its own where they have
-  // another.
+  // Sets the optimizer's rate, which schedules then start from. Rates of rules keep their ratio to
+  // it, unless it was 0. The rate is saved: a trainer resumes with it if its options have the rate
+  // that this trainer's options had; otherwise it uses its own.
   void set_lr(double lr);
-  double lr() const;        // of the last update, or the first to come
-  int64_t updates() const;  // since training began, in earlier files too
-  // Parameters that are trained, and what one should know: layers that training mode could not
-  // change, samples that are left out, state that was not resumed.
+  double lr() const;        // of the last update, or of the next if there was none
+  int64_t updates() const;  // since training began, including resumed training
+  // trained(): names of the trained parameters. notes(): remarks, such as layers that training mode
+  // could not change, skipped samples, or state that was not resumed.
   const std::vector<std::string>& trained() const;
   const std::vector<std::string>& notes() const;
 
-  // Plans for these sizes; then session().memory() is exact before the first step.
+  // Plans for these sizes. session().memory() is then exact before the first step.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
-  // The step: inputs, compiled graph, memory, profile, and views of values, which end with it.
+  // The session that runs steps: inputs, compiled graph, memory, profile, values. Its views are
+  // invalid after the next step.
   const Session& session() const;
-  // The model as given, in its own mode, with the present weights and running statistics, and with
-  // the optimizer's state as further buffers, from which training resumes bit by bit.
+  // Returns a copy of the model in its original mode, with the current weights and running
+  // statistics. The optimizer's state is included as buffers; training resumes from it bit by bit.
   Result<Model> model() const;
-  Status save(const std::string& path) const;  // of model(), without a copy
+  Status save(const std::string& path) const;  // as model().save(path), without a copy
 
   struct Body;  // lib/train/trainer.h
 
