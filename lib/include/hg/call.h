@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attributes of a call of an op as generated functions take them (hg/executor.h). All of these
-// borrow what they are made of, and live no longer than the call.
+// Attributes of an op call, as generated functions take them (hg/executor.h). All types here borrow
+// their contents and must not outlive the call.
 #pragma once
 
 #include <concepts>
@@ -19,11 +19,11 @@
 
 namespace hg {
 
-// A number beside tensors, and what torch takes it for: bool, i64, or f64 with a fraction.
+// A number used as an input, with torch's kind of it: bool, i64 or f64.
 struct Number {
   DType kind = f64;
   double real = 0;
-  int64_t whole = 0;  // the same, of a bool and an i64
+  int64_t whole = 0;  // value of a bool or i64
 
   Number() = default;
   template <class T>
@@ -36,7 +36,7 @@ struct Number {
   }
 };
 
-// A list of numbers, or one number where the op takes that for a list of one.
+// A list of numbers, or a single number if the op accepts one for a list.
 template <class Number>
 class ListOf {
  public:
@@ -75,12 +75,12 @@ class Word {
   std::string_view text_;
 };
 
-// One attribute with its value.
+// An attribute and its value.
 struct Argument {
   using Value = std::variant<std::monostate, bool, int64_t, double, std::string_view, DType,
                              std::span<const int64_t>, std::span<const double>>;
   std::string_view name;
-  Value value;  // monostate: none
+  Value value;  // monostate: not given
 
   Argument(std::string_view attribute, bool given) : name(attribute), value(given) {}
   Argument(std::string_view attribute, int64_t given) : name(attribute), value(given) {}
@@ -96,9 +96,9 @@ struct Argument {
     if (given) value = Argument(attribute, *given).value;
   }
 
-  Attr attr() const;  // a copy
-  // The reverse: borrows what `attr` holds, and a list of integers from `list`. Fails when it
-  // depends on a symbol.
+  Attr attr() const;  // copies the value
+  // The inverse of attr(). Borrows from `attr`; integers are stored in `list`. Fails with
+  // invalid_argument if a value depends on a symbol, and unsupported for a list of strings.
   static Result<Argument> of(std::string_view name, const Attr& attr, std::vector<int64_t>& list);
 };
 

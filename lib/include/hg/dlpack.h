@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors handed to and from other libraries without copying, by DLPack
-// (https://dmlc.github.io/dlpack/latest). The structs have the layout of DLPack's C header, so that
-// a pointer to its DLManagedTensor is cast to ManagedTensor and back.
+// Exchanges tensors with other libraries through DLPack, without copying
+// (https://dmlc.github.io/dlpack/latest). The structs have the layout of DLPack's C header:
+// pointers to DLManagedTensor can be cast to ManagedTensor and back.
 #pragma once
 
 #include <cstdint>
@@ -31,30 +31,31 @@ struct DataTensor {
   uint64_t byte_offset;
 };
 
-// DLManagedTensor.
+// The layout of DLManagedTensor.
 struct ManagedTensor {
   DataTensor tensor;
   void* context;
   void (*deleter)(ManagedTensor* self);  // frees the tensor and this struct; may be null
 };
 
-// DLManagedTensorVersioned.
+// The layout of DLManagedTensorVersioned.
 struct ManagedTensorVersioned {
   uint32_t major, minor;
   void* context;
   void (*deleter)(ManagedTensorVersioned* self);
-  uint64_t flags;  // bit 0: read only
+  uint64_t flags;  // bit 0: read-only
   DataTensor tensor;
 };
 
-// Keeps the array's memory alive until whoever takes it calls the deleter. Fails on an array that
-// is empty or freed; to_dlpack also on one that is read only, which it cannot say. Elements that
-// are on a device are brought to the host.
+// Export an array. Its memory stays alive until the consumer calls the deleter. Elements on a
+// device are copied to the host first. Fail if the array is empty or freed. to_dlpack() also fails
+// if it is read-only, which only the versioned struct can express.
 Result<ManagedTensor*> to_dlpack(const Array& array);
 Result<ManagedTensorVersioned*> to_dlpack_versioned(const Array& array);
 
-// Takes the tensor over: its deleter is called with the last array that shares the memory. On
-// failure it stays the caller's. Refuses devices but the CPU, and dtypes that hg lacks.
+// Import a tensor and take ownership of it: the deleter is called when the last array that shares
+// the memory is destroyed. On failure the caller keeps ownership. Fail with unsupported for devices
+// other than the CPU and for dtypes that hg does not have.
 Result<Array> from_dlpack(ManagedTensor* managed);
 Result<Array> from_dlpack(ManagedTensorVersioned* managed);
 

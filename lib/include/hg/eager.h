@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that run at once on arrays. The first call of an op with given attributes, dtypes, shapes and
-// strides makes a graph of that op and plans it; later ones find the plan and only bind its memory.
-// What hg/executor.h adds are methods for the ops; they and call() are the same.
+// Runs ops immediately on arrays. The first call of an op with given attributes, dtypes, shapes and
+// strides compiles and plans it. Later calls reuse the cached plan and only bind memory.
+// hg/executor.h adds one method per op; each is equivalent to call().
 //
-// On a device arrays stay there: what a call reads is uploaded once (Array::to_device), and its
-// results move to the host when they are asked for (Array::to_host), or another executor reads them
-// there. Memory that is no Array is uploaded by each call.
+// On a device, arrays stay there. An input array is uploaded once (Array::to_device). A result is
+// copied to the host by Array::to_host(), or when another executor reads it there. Memory that is
+// not an Array is uploaded by each call.
 //
-// A call that fails may have written some of the memory that into() gave it.
+// A failed call may have written to some of the memory passed to into().
 //
-// An executor is used by one thread at a time. Several may run beside each other, and arrays may go
-// from one to another.
+// Use an executor from one thread at a time. Several executors may run concurrently, and arrays may
+// pass from one to another.
 #pragma once
 
 #include <array>
@@ -33,24 +33,27 @@
 
 namespace hg {
 
-// The reverse of name_of(Device): "cpu", "vulkan", and "auto" or "automatic".
+// Parses a name: "cpu", "vulkan", "auto" or "automatic". Fails with invalid_argument for other
+// names.
 Result<Device> device_named(std::string_view name);
 
 struct ExecutorOptions {
-  // Device::automatic takes a device where there is one, else the CPU; notes() says which and why.
+  // Device::automatic uses a GPU if there is one, otherwise the CPU; notes() names the choice and
+  // the reason.
   Device device = Device::cpu;
-  Gpu gpu = {};                        // the device unless it is the CPU; empty: one that it opens,
-  std::string gpu_name = {};           // chosen as GpuOptions says
-  int threads = 0;                     // 0: as many as OpenMP would take
-  ParallelFor parallel_for = {};       // the host's own pool; then no OpenMP region is entered
+  Gpu gpu = {};                        // the device unless `device` is cpu; empty: opens one
+  std::string gpu_name = {};           // selects the device to open, as GpuOptions::name
+  int threads = 0;                     // 0: OpenMP's default
+  ParallelFor parallel_for = {};       // the host's thread pool; disables OpenMP
   uint64_t seed = 0;                   // of random ops; equal seeds give equal sequences of calls
-  size_t most_plans = 512;             // kept; of more, the one that was not used for longest goes
-  const Registry* registry = nullptr;  // null: the built-in ops; it must outlive the executor
+  size_t most_plans = 512;             // in the cache; the least recently used are evicted
+  const Registry* registry = nullptr;  // null: built-in ops; must outlive the executor
 };
 
-// One input of a call, borrowed for its duration: an array, memory of the caller's, the result of
-// another call (whose failure becomes this one's), or a number, whose dtype hg/promotion.h finds. A
-// default-constructed one is an optional input that is not given.
+// One input of a call: an array, the caller's memory, the result of another call, or a number.
+// Borrowed during the call. A failed result makes this call fail with its error. The dtype of a
+// number follows from the other inputs (hg/promotion.h). A default-constructed Operand is an
+// optional input that is not given.
 class Operand {
  public:
   Operand() = default;
@@ -77,7 +80,7 @@ class Operand {
   template <class T>
   requires std::is_arithmetic_v<T> Operand(T value) : kind_(Kind::number), number_(value) {}
   Operand(const Number& number) : kind_(Kind::number), number_(number) {}
-  // Of a tensor; null of everything else.
+  // The shape of an array or tensor; null for other operands.
   const Sizes* shape() const { return shape_; }
 
  private:
@@ -110,7 +113,7 @@ class Operands {
   Operands(std::initializer_list<Operand> values) : values_(values) {}
   Operands(const std::vector<Array>& arrays) : values_(arrays.begin(), arrays.end()) {}
   std::span<const Operand> values() const { return values_; }
-  // These behind `first`.
+  // The elements of `first`, followed by these.
   std::vector<Operand> after(std::initializer_list<Operand> first) const {
     std::vector<Operand> all(first);
     all.insert(all.end(), values_.begin(), values_.end());
@@ -121,29 +124,29 @@ class Operands {
   std::vector<Operand> values_;
 };
 
-// How often an executor made a plan, found one, and let one go.
+// Plans created, reused and evicted by an executor.
 struct ExecutorCounters {
   int64_t plans = 0, hits = 0, evicted = 0;
 };
 
 class ExecutorBase {
  public:
-  // Fails with the reason when the device is not there.
+  // Fails if the device is not available.
   static Result<ExecutorBase> create(const ExecutorOptions& options = {});
   ExecutorBase(ExecutorBase&&) noexcept;
   ExecutorBase& operator=(ExecutorBase&&) noexcept;
   ~ExecutorBase();
 
-  // Any op of the registry but control flow. Inputs stand in the order of its signature; attributes
-  // that are not given take their defaults. The result has memory of its own, but where an op only
-  // looks at its input in another way (transpose, slice): then it shares that, as in PyTorch.
+  // Runs an op with one output. Any registered op except control flow. Inputs are in the order of
+  // the signature, and attributes that are not given have their defaults. The result owns its
+  // memory, except that a view op (transpose, slice) shares the memory of its input, as in PyTorch.
   Result<Array> call(std::string_view op, std::span<const Operand> inputs,
                      const NamedAttrs& attrs = {});
   Result<Array> call(std::string_view op, std::initializer_list<Operand> inputs,
                      const NamedAttrs& attrs = {}) {
     return call(op, std::span(inputs.begin(), inputs.size()), attrs);
   }
-  // All outputs of an op that may have several.
+  // Runs an op and returns all its outputs.
   Result<std::vector<Array>> calls(std::string_view op, std::span<const Operand> inputs,
                                    const NamedAttrs& attrs = {});
   Result<std::vector<Array>> calls(std::string_view op, std::initializer_list<Operand> inputs,
@@ -151,7 +154,7 @@ class ExecutorBase {
     return calls(op, std::span(inputs.begin(), inputs.size()), attrs);
   }
 
-  // What the methods of hg/executor.h call: all attributes, in the order of the signature.
+  // Used by the methods of hg/executor.h. `attrs` has all attributes in the order of the signature.
   Result<Array> one(std::string_view op, std::span<const Operand> inputs,
                     std::span<const Argument> attrs);
   template <size_t N>
@@ -164,13 +167,13 @@ class ExecutorBase {
   Result<std::vector<Array>> any(std::string_view op, std::span<const Operand> inputs,
                                  std::span<const Argument> attrs);
 
-  // Ends the executor: its plans are freed, and every later call is an error.
+  // Frees all plans. Later calls fail.
   void close();
-  // Random ops begin again as those of a new executor with this seed.
+  // Restarts random ops with `seed`, as in a new executor.
   void seed(uint64_t seed);
   Device device() const;   // cpu or vulkan
   const Gpu& gpu() const;  // empty on the CPU
-  // What one should know of how the device was chosen.
+  // Remarks on the choice of the device.
   const std::vector<std::string>& notes() const;
   ExecutorCounters counters() const;
 
@@ -178,16 +181,17 @@ class ExecutorBase {
   friend class IntoBase;
   struct Body;  // lib/eager/executor.h
   explicit ExecutorBase(std::unique_ptr<Body> body);
-  // By name, with attributes in any order.
+  // Attributes by name, in any order.
   Result<std::vector<Array>> call_named(std::string_view op, std::span<const Operand> inputs,
                                         const NamedAttrs& attrs, std::span<Array> outs);
-  // `results` are filled, or with `given` written to; their number must be that of the outputs.
+  // Fills `results`, or writes to the arrays in it if `given`. Their number must equal that of the
+  // outputs.
   Status run(std::string_view op, std::span<const Operand> inputs, std::span<const Argument> attrs,
              std::span<Array> results, bool given);
   std::unique_ptr<Body> body_;
 };
 
-// Calls that write to arrays which are there: Executor::into().
+// Calls that write to existing arrays, see Executor::into().
 class IntoBase {
  public:
   IntoBase(ExecutorBase& executor, std::span<Array> outs) : executor_(&executor), outs_(outs) {}

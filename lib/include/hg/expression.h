@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as text: a function of one element, written as an expression, that runs over whole
-// tensors and has a gradient. docs/expressions.md has the language.
+// Text kernels: a function of one element, written as an expression. It runs over whole tensors and
+// has a gradient. docs/expressions.md defines the language.
 //
-//   HG_TRY_ASSIGN(hg::TextKernel polynomial, hg::kernel("polynomial", "a*x*x + b*x + c"));
-//   HG_TRY_ASSIGN(auto y, polynomial.call({{"a", 2.0}, {"b", 8.0}, {"c", -1.0}, {"x", x}}));
-//   HG_TRY_ASSIGN(auto dx, polynomial.gradients({2.0, x, 8.0, -1.0}, {"x"}));
+//     HG_TRY_ASSIGN(hg::TextKernel polynomial, hg::kernel("polynomial", "a*x*x + b*x + c"));
+//     HG_TRY_ASSIGN(auto y, polynomial.call({{"a", 2.0}, {"b", 8.0}, {"c", -1.0}, {"x", x}}));
+//     HG_TRY_ASSIGN(auto dx, polynomial.gradients({2.0, x, 8.0, -1.0}, {"x"}));
 #pragma once
 
 #include <cstdint>
@@ -26,15 +26,15 @@
 
 namespace hg {
 
-// One argument of a call: a tensor (borrowed for the call), a value of a graph, a number, or a
-// struct of such, whose members the text knows as "name.member". A number adapts to the dtype of
-// what it meets, as Python's numbers do in torch.
+// One argument of a call: a tensor (borrowed during the call), a graph value, a number, or a struct
+// of these, whose members the text names as "name.member". The dtype of a number adapts to the
+// other operands, as in torch.
 struct KernelArgument {
-  std::string_view name;  // empty: the parameter at this place
+  std::string_view name;  // empty: matches the parameter by position
   std::variant<ConstTensor, Value, double, int64_t, bool, std::vector<KernelArgument>> value;
-  // Which dims of the call the argument's dims are, each once; empty: the last ones, in their
-  // order, as broadcasting takes them. {0} and {1} for vectors of 10 and 20 make a call over [10,
-  // 20].
+  // The dims of the call that the dims of the argument correspond to, each once. Empty: the last
+  // dims in order, as in broadcasting. Example: {0} and {1} for vectors of 10 and 20 elements give
+  // a call of shape [10, 20].
   std::vector<int> dims = {};
 
   KernelArgument(const ConstTensor& tensor) : value(tensor) {}  // NOLINT: implicit, as all below
@@ -63,79 +63,80 @@ struct KernelArgument {
 };
 
 struct KernelOptions {
-  // Tensors with dims must then have one shape: nothing but numbers and tensors of rank 0
-  // broadcasts.
+  // Requires equal shapes of all tensors with dims. Only numbers and tensors of rank 0 broadcast.
   bool strict = false;
-  // Gradients in the place of the automatic ones: a text that gives dx for a parameter x, and may
-  // use the parameters, the outputs by name, and, for an output y, its gradient as dy. A parameter
-  // that it does not name then has no gradient, and asking for it is an error.
+  // Replaces the automatic gradients: a text that computes dx for each parameter x. It may use the
+  // parameters, the outputs by name, and the gradient dy of each output y. Parameters that it does
+  // not compute have no gradient; requesting it is an error.
   std::string backward = "";
-  SessionOptions session = {};  // device, threads, ... of calls
-  const Registry* registry =
-      nullptr;  // whose elementwise ops are functions; null: the built-in ones
+  SessionOptions session = {};  // device, threads and other options of calls
+  // Its elementwise ops are available as functions; null: the built-in ones.
+  const Registry* registry = nullptr;
 };
 
 struct CallOptions {
-  // The shape of the call, to which arguments broadcast; without it, what they broadcast to.
+  // The shape of the call, which arguments broadcast to. Empty: the broadcast shape of the
+  // arguments.
   std::vector<Dim> shape = {};
 };
 
-// Where a gradient goes: into memory of the caller, whose shape and dtype are the argument's.
+// Where to write a gradient: the caller's memory, with the shape and dtype of the argument.
 struct GradientTarget {
   std::string_view parameter;
   Tensor into;
 };
 struct BackwardOptions {
-  std::vector<ConstTensor> output_gradients = {};  // one for each output; none: ones
-  bool accumulate = false;                         // adds to what `into` holds
+  std::vector<ConstTensor> output_gradients = {};  // one per output; empty: ones
+  bool accumulate = false;                         // add to the contents of `into`
   CallOptions call = {};
 };
 
-// A parsed text. Copies share the sessions of their calls; they are used by one thread at a time.
+// A parsed text. Copies share the sessions of their calls. Use them from one thread at a time.
 class TextKernel {
  public:
   const std::string& name() const;
-  // In the order in which the text declares them, or else first uses them. Outputs that the text
-  // does not name are one, "out".
+  // In order of declaration, or of first use without declarations. An unnamed output is "out".
   std::vector<std::string> parameters() const;
   std::vector<std::string> outputs() const;
-  // For each parameter, what it is where a call does not give it, if the text says so.
+  // For each parameter, the default that the text declares, if any.
   std::vector<std::optional<Number>> defaults() const;
 
   using Arguments = std::initializer_list<KernelArgument>;
 
-  // All outputs, each of the shape of the call, in memory of their own. The first call with these
-  // dtypes and shapes makes a session, which later ones use again. Fails with a sentence that names
-  // the kernel, the line and the column, or the argument.
+  // Returns all outputs, in the shape of the call and newly allocated. The first call with given
+  // dtypes and shapes creates a session, which later calls reuse. An error names the kernel and its
+  // line and column, or the argument.
   Result<std::vector<TensorData>> call(Arguments arguments, const CallOptions& options = {}) const;
   Result<std::vector<TensorData>> call(std::span<const KernelArgument> arguments,
                                        const CallOptions& options = {}) const;
-  // The same into memory of the caller, which may be an argument's: in place.
+  // As above, writing to the caller's memory. An output may be the memory of an argument (in
+  // place).
   Status call_into(std::span<const Tensor> outputs, Arguments arguments,
                    const CallOptions& options = {}) const;
   Status call_into(std::span<const Tensor> outputs, std::span<const KernelArgument> arguments,
                    const CallOptions& options = {}) const;
 
-  // The gradients of sum over outputs of (output * its gradient) by these parameters, of their
-  // arguments' dtype and shape. A number's is a tensor of rank 0.
+  // Returns the gradients of sum over outputs of (output * its gradient) with respect to
+  // `parameters`, in the dtype and shape of their arguments. The gradient of a number has rank 0.
   Result<std::vector<TensorData>> gradients(Arguments arguments,
                                             const std::vector<std::string>& parameters,
                                             const BackwardOptions& options = {}) const;
   Result<std::vector<TensorData>> gradients(std::span<const KernelArgument> arguments,
                                             const std::vector<std::string>& parameters,
                                             const BackwardOptions& options = {}) const;
-  // The same into memory of the caller.
+  // As above, writing to the caller's memory.
   Status backward(Arguments arguments, std::span<const GradientTarget> targets,
                   const BackwardOptions& options = {}) const;
 
-  // Adds the outputs to `graph`, of which the arguments' values must be: ordinary nodes, fused and
-  // differentiated like all others. What fails is the graph's error, and the result is empty.
+  // Adds the outputs to `graph`, which must own the argument values. They are ordinary nodes that
+  // passes fuse and that can be differentiated. Errors are reported through the graph's status();
+  // the result is then empty.
   std::vector<Value> build(Graph& graph, Arguments arguments,
                            const CallOptions& options = {}) const;
   std::vector<Value> build(Graph& graph, std::span<const KernelArgument> arguments,
                            const CallOptions& options = {}) const;
 
-  // How many sessions were made so far: what a caller that repeats itself keeps low.
+  // Number of sessions created so far. Repeated calls should not increase it.
   int64_t sessions_made() const;
 
   struct Body;  // lib/expression/text_kernel.h
@@ -146,7 +147,7 @@ class TextKernel {
   std::shared_ptr<Body> body_;
 };
 
-// Parses the text. Fails with line and column: "kernel 'wave', line 1, column 5: unknown function
+// Parses a text. Errors have line and column: "kernel 'wave', line 1, column 5: unknown function
 // 'sinn'; did you mean 'sin'?".
 Result<TextKernel> kernel(std::string name, std::string text, KernelOptions options = {});
 

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of named blocks, nested to any depth: values have names, blocks are wired by them or
-// follow one another. A model is data; compile() makes a Program of it, which is given parameters
-// and data by name and gives outputs and gradients by name, so that any optimizer can drive it.
+// Models of named blocks, nested to any depth. Blocks are wired by the names of their values, or
+// follow each other. A model is plain data; compile() turns it into a Program. Parameters and data
+// are passed to a Program by name, and outputs and gradients are returned by name, so any optimizer
+// can use it.
 //
-//   namespace nn = hg::nn;
-//   const nn::Group model = {nn::Input("x", {"n", 784}),
-//                            nn::Linear(64).input("x").output("hidden"),
-//                            nn::ReLU(),
-//                            nn::Linear(10).output("scores")};
-//   HG_TRY_ASSIGN(nn::Program program, nn::compile(model));
-//   HG_TRY_ASSIGN(hg::NamedArrays parameters, program.initial_parameters(1));  // hidden.weight,
-//   ... HG_TRY_ASSIGN(hg::NamedArrays outputs, program.evaluate(parameters, {{"x", images}}));
+//     namespace nn = hg::nn;
 //
-// hg/block_json.h writes models as JSON and reads them.
+//     hg::Result<hg::NamedArrays> scores_of(const hg::Array& images) {
+//       const nn::Group model = {nn::Input("x", {"n", 784}),
+//                                nn::Linear(64).input("x").output("hidden"),
+//                                nn::ReLU(),
+//                                nn::Linear(10).output("scores")};
+//       HG_TRY_ASSIGN(nn::Program program, nn::compile(model));
+//       // hidden.weight, hidden.bias, scores.weight, scores.bias
+//       HG_TRY_ASSIGN(hg::NamedArrays parameters, program.initial_parameters(1));
+//       return program.evaluate(parameters, {{"x", images}});
+//     }
+//
+// hg/block_json.h reads and writes models as JSON.
 #pragma once
 
 #include <cstdint>
@@ -36,38 +41,40 @@ namespace hg::nn {
 
 // -- Blocks ---------------------------------------------------------------------------------------
 
-// The end of a wire at a block: what the value is called around the block and, for a group, what it
-// is called inside; empty: the same.
+// One end of a wire. `outside` is the name of the value around the block; `inside` is its name
+// within a group. An empty `inside` equals `outside`.
 struct Wire {
   std::string outside, inside;
   friend bool operator==(const Wire&, const Wire&) = default;
 };
 
-// One part of a model, or a whole one. Plain data: copied, compared, changed in place.
+// A part of a model, or a whole model. Plain data that can be copied, compared and modified.
 //
-// Names. A group is a scope: its blocks know the names in it, and those around it. What is inside
-// of a group is "group.name" from outside. A name stands for one value; a block's own name, too,
-// stands for its first output. Blocks may stand in any order that the wires allow.
+// A group is a scope: its blocks see the names in it and in the enclosing groups. From outside, a
+// name in a group is "group.name". A name refers to one value; the name of a block refers to its
+// first output. Blocks may be listed in any order that the wires allow.
 struct Block {
   // A layer of hg/nn.h, "Group", "Input", "Parameter", "Constant", or "Call".
   std::string type;
-  // Parameters have it in front of theirs: "hidden.weight". Empty: the name of the first output, or
-  // else the number of the block in its group.
+  // Prefix of parameter names: "hidden.weight". Empty: the name of the first output, or else the
+  // index of the block in its group.
   std::string name;
-  std::vector<std::pair<std::string, Attr>> settings;  // those of the type
-  // Empty: the first output of the block before it in the group, or the group's first input.
+  std::vector<std::pair<std::string, Attr>> settings;  // as the type defines them
+  // Empty: the first output of the previous block in the group, or the first input of the group.
   std::vector<Wire> inputs;
-  // Of a group, empty: the first output of its last block. An input or a parameter has its name.
+  // Empty in a group: the first output of its last block. Inputs and parameters are named by
+  // `name`.
   std::vector<Wire> outputs;
   std::vector<Block> blocks;  // of a group
-  std::string shared;         // the path of a block whose parameters these are, too
-  Array value;                // of a constant; not changed after that
+  std::string shared;         // path of a block whose parameters this block uses
+  Array value;                // of a constant; must not change afterwards
 
   Block() = default;
-  // The layer's kind and settings; a Sequential is a group. What the layer learned stays with it.
+  // Copies the kind and settings of a layer; a Sequential becomes a group. Trained parameters are
+  // not copied.
   Block(const Layer& layer);  // NOLINT: implicit
 
-  // The same block with one more wire, or a name.
+  // Return a copy of the block with one more wire, or with a name.
   Block input(std::string outside, std::string inside = "") const;
   Block output(std::string outside, std::string inside = "") const;
   Block named(std::string name) const;
@@ -76,37 +83,36 @@ struct Block {
   friend bool operator==(const Block& a, const Block& b);
 };
 
-// Blocks that make one. The outermost group is the model: its outputs are those of the program.
+// A block of blocks. The outermost group is the model; its outputs are the outputs of the program.
 struct Group : Block {
   Group(std::initializer_list<Block> blocks) : Group(std::vector<Block>(blocks)) {}
   explicit Group(std::vector<Block> blocks);
 };
-// Data of each call. Of f32, here and in all that follows, stands for the program's dtype.
+// Data of each call. Here and below, f32 stands for the dtype of the program.
 struct Input : Block {
   Input(std::string name, Shape shape, DType dtype = f32);
 };
-// A parameter of its own, for calls.
+// A parameter that Call blocks use as an input.
 struct Parameter : Block {
   Parameter(std::string name, const Sizes& shape, const init::Rule& rule = init::zeros());
 };
 struct Constant : Block {
   Constant(std::string name, Array value);
 };
-// Any op of the table but control flow: Call("add").input("a").input("b").output("sum"). An input
-// "" is one that is not given; several outputs are named in their order.
+// Any op except control flow: Call("add").input("a").input("b").output("sum"). An input named "" is
+// not given. Several outputs are named in order.
 struct Call : Block {
   explicit Call(std::string op, const NamedAttrs& attrs = {});
 };
 
-// A table of all blocks with what they give, its shape, and their parameters; and the sums. Fails
-// as compile() does.
+// Returns a table of all blocks with outputs, shapes, parameters and totals. Fails as compile()
+// does.
 Result<std::string> summary(const Block& model);
 
 // -- Compiling ------------------------------------------------------------------------------------
 
-// The programs of models that were compiled before, for those that come again: compiling an equal
-// model with equal options takes up what the first one has. Copies are the same cache, any thread
-// may use it, and it keeps the newest 32.
+// A cache of compiled models. Compiling an equal model with equal options reuses the compiled graph
+// and packed weights. Copies refer to the same cache. Thread-safe; keeps the newest 32 models.
 class PlanCache {
  public:
   PlanCache();
@@ -121,49 +127,52 @@ class PlanCache {
   std::shared_ptr<Body> body_;
 };
 
-// A value between inputs and outputs, seen while a call runs. NaN is neither least nor greatest; of
-// no elements, or only NaN, `min` and `max` are NaN.
+// A value between inputs and outputs, seen during a call. min and max ignore NaN; they are NaN if
+// there are no other elements.
 struct Intermediate {
   std::string_view name;
   DType dtype = f32;
   Sizes shape;
   double min = 0, max = 0;
-  ConstTensor value;  // valid during the call
+  ConstTensor value;  // valid during the callback
 };
 
 struct ArenaEvent {
-  bool is_free = false;
+  bool is_free = false;          // address; null on a device
   const void* memory = nullptr;  // null on a device
   int64_t bytes = 0;
 };
 
 struct CompileOptions {
-  // f32, f16, bf16 or f64: of all that the model says f32 of. Data and parameters of another float
-  // dtype are converted at each call; outputs and gradients have this one.
+  // f32, f16, bf16 or f64: replaces f32 in the model. Data and parameters of another float dtype
+  // are converted in each call. Outputs and gradients have this dtype.
   DType dtype = f32;
   enum class Optimize : uint8_t { none, full };
-  Optimize optimize = Optimize::full;  // none: only the passes that are needed to run
-  // The same bits for every number of threads and on each call: refuses what measures times to
-  // choose (autotune without Session::tuning() of before, Device::automatic).
+  Optimize optimize = Optimize::full;  // none: skips optional passes
+  // Requires bit-identical results for every number of threads and in each call. Rejects options
+  // that depend on measured times: autotune without SessionOptions::tuning, and Device::automatic.
   bool deterministic = false;
-  // Dropout drops, and batch norm takes the statistics of the batch and moves the running ones, but
-  // in frozen layers: those of which all parameters are, or without any, whose path matches.
+  // If true, dropout is active, and batch norm uses batch statistics and updates the running ones,
+  // except in frozen layers. A layer is frozen if all its parameters are frozen. A layer without
+  // parameters is frozen if its path matches.
   bool training = false;
-  // Patterns, as of ParameterRule: parameters that get no gradients, and those that get them
-  // nevertheless. One that matches nothing fails.
+  // Patterns as in ParameterRule: `frozen` parameters have no gradient, except those that
+  // `trainable` matches. A pattern that matches nothing is an error.
   std::vector<std::string> frozen = {}, trainable = {};
-  // Inputs, states and values of which evaluate_gradients() gives the gradients, too: by path.
+  // Paths of inputs, states and values for which evaluate_gradients() also returns gradients.
   std::vector<std::string> gradients_of = {};
-  // Parameters and states that never change: they are no longer asked for, and are folded and
+  // Parameters and states that never change. They are no longer passed to calls, and are folded and
   // packed. The arrays are copied.
   NamedArrays constants = {};
-  // Called with every value between inputs and outputs when it is computed; on a device, after the
-  // call. What it names is then computed as the model says, without the passes. It only reads.
+  // Called with each value between inputs and outputs as it is computed; on a device, after the
+  // call. Values that it names are computed as the model defines them, without fusion. Must not
+  // modify the value.
   std::function<void(const Intermediate&)> debug = {};
-  // Told of each allocation and free of an arena; must not use the program.
+  // Called for each allocation and release of an arena. Must not use the program.
   std::function<void(const ArenaEvent&)> on_arena = {};
-  std::optional<PlanCache> cache = {};  // none: nothing is kept beyond the program
-  // Device, threads, memory_limit, checkpoint, autotune, lazy_allocation, profile, seed, ...
+  std::optional<PlanCache> cache = {};  // default: no cache
+  // Device, threads, memory_limit, checkpoint, autotune, lazy_allocation, profile, seed, and other
+  // session options.
   SessionOptions session = {};
 };
 
@@ -178,84 +187,90 @@ struct ParameterInfo {
 
 struct Gradients {
   NamedArrays outputs;
-  NamedArrays parameters;  // of those that are trainable, in their order
-  NamedArrays values;      // CompileOptions::gradients_of
+  NamedArrays parameters;  // of the trainable parameters, in their order
+  NamedArrays values;      // of CompileOptions::gradients_of
 };
 
 struct MemoryStats {
-  Memory planned;                                 // of session(); zeros before the sizes are known
-  int64_t arena_bytes = 0, peak_arena_bytes = 0;  // allocated now, and at most so far
+  Memory planned;                                 // of session(); zeros before sizes are known
+  int64_t arena_bytes = 0, peak_arena_bytes = 0;  // allocated now, and the maximum so far
   int64_t allocations = 0, frees = 0;             // of arenas so far
 };
 
 class Program;
-// Fails with the block and, where a shape does not fit, with both ends of the wire. Gradients are
-// compiled when they are first asked for.
+// Compiles a model. An error names the block and, if shapes do not match, both ends of the wire.
+// Gradients are compiled when first used.
 Result<Program> compile(const Block& model, CompileOptions options = {});
 
-// Belongs to one thread at a time. Arrays that are given are borrowed for the call; those that are
-// given back have memory of their own.
+// A compiled model. Use it from one thread at a time. Argument arrays are borrowed during the call;
+// returned arrays own their memory.
 class Program {
  public:
   Program(Program&&) noexcept;
   Program& operator=(Program&&) noexcept;
   ~Program();
 
-  // -- What it takes and gives --------------------------------------------------------------------
+  // -- Inputs, outputs and parameters
+  // ---------------------------------------------------------------
 
-  // What a call must be given. Inputs that no output depends on are not among them; data for them
-  // is ignored.
+  // Names of the inputs that each call needs. Inputs that no output depends on are excluded; data
+  // passed for them is ignored.
   const std::vector<std::string>& inputs() const;
   const std::vector<std::string>& outputs() const;
   const std::vector<ParameterInfo>& parameters() const;
-  // New arrays as the layers start, in the order of parameters(): those of nn::Layer::initialise()
-  // with this seed. An optimizer writes to them.
+  // Returns newly initialized arrays, in the order of parameters(): equal to those of
+  // nn::Layer::initialise() with this seed. Optimizers may write to them.
   Result<NamedArrays> initial_parameters(uint64_t seed = 0) const;
-  // Running statistics and the like. The arrays are the program's own: what is written there
-  // counts.
+  // States of the program, such as running statistics. The arrays share the program's memory:
+  // writing to them changes the state.
   const NamedArrays& states() const;
-  // Fails with not_found, and where dtype or shape differ.
+  // Fail with not_found for an unknown name. set_state() fails with invalid_argument if dtype or
+  // shape differ.
   Result<Array> state(std::string_view name) const;
   Status set_state(std::string_view name, const ConstTensor& value);
 
   // -- Calls --------------------------------------------------------------------------------------
 
   Result<NamedArrays> evaluate(const NamedArrays& parameters, const NamedArrays& data);
-  // sum over the outputs of output_gradients * output, differentiated: outputs that are not named
-  // count nothing; none at all: the one output counts with ones. A gradient has its output's shape.
+  // Returns the outputs and the gradients of sum over outputs of output_gradients * output. Outputs
+  // that are not named contribute nothing. If no gradients are given, the model must have one
+  // output, and its gradient is ones. An output gradient has the shape of the output.
   Result<Gradients> evaluate_gradients(const NamedArrays& parameters, const NamedArrays& data,
                                        const NamedArrays& output_gradients = {});
-  // The same into arrays that are there, of the right dtype, shape and contiguous; others are made.
+  // As above, but reuse the given arrays if dtype and shape match and they are contiguous; other
+  // arrays are replaced.
   Status evaluate_into(const NamedArrays& parameters, const NamedArrays& data,
                        NamedArrays& outputs);
   Status evaluate_gradients_into(const NamedArrays& parameters, const NamedArrays& data,
                                  const NamedArrays& output_gradients, Gradients& into);
-  // Plans for these sizes of the symbols, without running.
+  // Plan for these sizes of the symbols without running.
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
   Status plan_gradients(std::span<const std::pair<std::string, int64_t>> dims);
 
-  // -- Looking inside -----------------------------------------------------------------------------
+  // -- Inspection
+  // -----------------------------------------------------------------------------------
 
-  // Calls fn with this value when a call, or a step, has computed it, before what comes after it
-  // runs; on a device, after the call. Returns the hook's number. A value of that path must be
-  // there; it is computed even where passes would have merged it into others. A hook only reads,
-  // and must not call the program; it may remove itself.
+  // Registers a callback for a value and returns its number. It is called when a call or step has
+  // computed the value, before later values; on a device, after the call. The value is computed
+  // even if passes would have fused it. `fn` must not modify the value or use the program, but may
+  // remove itself. Fails with not_found if no value has this path.
   Result<int> add_hook(std::string path, std::function<void(const Intermediate&)> fn);
   void remove_hook(int hook);
-  // evaluate() by single steps: begin(), step() until it gives nothing, finish().
+  // Runs evaluate() in single steps: begin(), step() until it returns nullopt, finish().
   Status begin(const NamedArrays& parameters, const NamedArrays& data);
   Result<std::optional<StepRow>> step();
-  Result<NamedArrays> finish();  // runs what is left
-  // Of the last call, the longest first; needs SessionOptions::profile.
+  Result<NamedArrays> finish();  // runs the remaining steps and returns the outputs
+  // Rows of the last call, slowest first. Needs SessionOptions::profile.
   std::vector<ProfileRow> profile() const;
   std::string summary() const;
 
   // -- Memory -------------------------------------------------------------------------------------
 
   MemoryStats memory_stats() const;
-  // Gives back all arenas; the next call allocates again.
+  // Frees all arenas; the next call allocates again.
   void release_memory();
-  // That ran last, or that of evaluate(): its compiled graph, report, tuning. Until the next call.
+  // Session of the last call, or of evaluate() if there was none: compiled graph, report, tuning.
+  // Valid until the next call.
   const Session& session() const;
 
   struct Body;  // lib/nn/named_program.h

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays by name, in an order: what archives, named models and optimizers hand to one another.
+// An ordered list of named arrays, used by archives, named models and optimizers.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace hg {
 
-// A vector of pairs that also answers by name: {{"x", x}, {"y", y}}. Names are meant to differ; of
-// equal ones the first counts. Copies share the memory of the arrays.
+// A vector of pairs with lookup by name: {{"x", x}, {"y", y}}. Names should be unique; lookup finds
+// the first. Copies share the memory of the arrays.
 class NamedArrays : public std::vector<std::pair<std::string, Array>> {
  public:
   using Base = std::vector<std::pair<std::string, Array>>;
@@ -20,19 +20,19 @@ class NamedArrays : public std::vector<std::pair<std::string, Array>> {
   NamedArrays() = default;
   NamedArrays(Base arrays) : Base(std::move(arrays)) {}  // NOLINT: implicit
 
-  // Null where there is none; valid until the next change.
+  // Returns the array with this name, or null. Valid until the list changes.
   const Array* find(std::string_view name) const {
     for (const auto& [known, array] : *this)
       if (known == name) return &array;
     return nullptr;
   }
-  using Base::operator[];  // by number
-  // An empty array where there is none.
+  using Base::operator[];  // by index
+  // Returns the array with this name, or an empty array.
   Array operator[](std::string_view name) const {
     const Array* const array = find(name);
     return array != nullptr ? *array : Array();
   }
-  // Instead of the array of that name, or behind all others.
+  // Replaces the array with this name, or appends it.
   void set(std::string_view name, Array array) {
     for (auto& [known, old] : *this)
       if (known == name) {

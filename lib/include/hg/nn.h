@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers with PyTorch's names, arguments, initialisation and parameter names. A layer is one call
-// of an op with parameters that it keeps: it adds that call and its parameters to a graph, or makes
-// it at once.
+// Layers with PyTorch's names, arguments, initialization and parameter names. A layer holds
+// parameters and calls one op. It adds that call to a graph, or runs it immediately.
 //
-//   hg::nn::Sequential net = {hg::nn::Linear(784, 256), hg::nn::ReLU(), hg::nn::Linear(256, 10)};
-//   g.output("scores", net(g.input("image", hg::f32, {"n", 784})));  // parameters 0.weight, ...
-//   HG_TRY_ASSIGN(hg::Array scores, net(ex, images));               // the same, at once
+//     hg::nn::Sequential net = {hg::nn::Linear(784, 256), hg::nn::ReLU(), hg::nn::Linear(256, 10)};
+//     g.output("scores", net(g.input("image", hg::f32, {"n", 784})));  // parameters 0.weight, ...
+//     HG_TRY_ASSIGN(hg::Array scores, net(ex, images));                // runs immediately
 //
-// A layer that is not told how many features its x has, as Linear(64), learns that from the first x
-// that it is called with; until then it has no parameters. hg/named.h wires layers by the names of
-// values.
+// A layer without the size of its input, such as Linear(64), infers it from the first x. Until then
+// it has no parameters. hg/named.h connects layers by names of values.
 //
-// Copies of a layer are the same layer. Initialised is a layer by initialise(), or with seed 0 by
-// whatever first needs its parameters. What a trainer trained comes back with load().
+// Copies refer to the same layer. initialise() sets the parameters; otherwise their first use
+// initializes them with seed 0. load() copies trained parameters into the layer.
 #pragma once
 
 #include <cstdint>
@@ -38,39 +36,43 @@ class Layer {
  public:
   // -- Use ----------------------------------------------------------------------------------------
 
-  // Adds nodes and parameters, named `prefix` and the layer's own names, to the graph of `x`. Added
-  // twice under one prefix, the parameters are shared. Fails as builders of graphs do: through the
-  // graph's status().
+  // Adds nodes and parameters to the graph of `x`. Parameter names start with `prefix`. Calling it
+  // again with the same prefix shares the parameters. Errors are reported through the graph's
+  // status().
   Value operator()(const Value& x, std::string_view prefix = "") const;
-  Value operator()(const Value& x, const Value& target) const;  // of losses
-  // Computes at once. Dropout drops, and batch_norm takes the statistics of the batch and moves the
-  // running ones, while is_training().
+  Value operator()(const Value& x, const Value& target) const;  // for losses
+  // Run immediately. While is_training(), dropout is active, and batch_norm uses batch statistics
+  // and updates the running ones.
   Result<Array> operator()(ExecutorBase& ex, const Operand& x) const;
   Result<Array> operator()(ExecutorBase& ex, const Operand& x, const Operand& target) const;
-  // What the layer and those within do at once; in a graph the trainer decides. True at first.
+  // Sets the mode of immediate calls, for this layer and the layers in it. Initially true. In a
+  // graph, the trainer decides.
   void train(bool training = true);
   void eval() { train(false); }
   bool is_training() const;
 
   // -- Parameters ---------------------------------------------------------------------------------
 
-  // The same seed gives the same numbers.
+  // Sets the parameters. Equal seeds give equal parameters.
   Status initialise(uint64_t seed);
-  // By name, in PyTorch's order. The arrays are the layer's own: what is written there counts.
+  // Parameters or buffers by name, in PyTorch's order. The arrays share the layer's memory: writing
+  // to them changes the layer. Fail if the input size is not known yet.
   Result<NamedArrays> parameters() const;
   Result<NamedArrays> buffers() const;
-  // Takes over what a graph has under the layer's names, such as that of Trainer::model().
+  // Copies the states that `graph` has under the layer's names, for example the graph of
+  // Trainer::model(). Fails with not_found if one is missing, or invalid_argument if dtype or shape
+  // differ; the layer is then unchanged.
   Status load(const Graph& graph, std::string_view prefix = "");
 
   // -- In a named model (hg/named.h) --------------------------------------------------------------
 
-  // The layer as a block, with a wire or a name, as the methods of Block give them.
+  // Return the layer as a block with a wire or a name (see Block).
   Block input(std::string name) const;
   Block output(std::string name) const;
   Block named(std::string name) const;
   Block share(std::string path) const;
 
-  // As PyTorch prints it.
+  // Prints the layer as PyTorch does.
   std::string text() const;
 
   struct Body;  // lib/nn/layer.h
@@ -84,7 +86,7 @@ class Layer {
 };
 void append_text(std::string& out, const Layer& layer);
 
-// One number for both dims of an image, or one for each.
+// A size for both dims of an image, or one for each.
 struct Pair {
   Pair(int64_t both) : height(both), width(both) {}  // NOLINT: implicit
   Pair(int64_t h, int64_t w) : height(h), width(w) {}
@@ -142,12 +144,12 @@ struct Softmax : Layer {
   explicit Softmax(int64_t dim);
 };
 
-// Called with x and the target.
+// Called with x and a target.
 struct MSELoss : Layer {
   explicit MSELoss(Reduction reduction = Reduction::mean);
 };
 
-// One after another; their parameters have "0.", "1.", ... in front.
+// Runs layers in sequence. Their parameter names start with "0.", "1.", ...
 class Sequential : public Layer {
  public:
   Sequential(std::initializer_list<Layer> layers);

@@ -59,7 +59,7 @@ std::vector<Value> jacobian_vector_product(std::span<const Value> ys, std::span<
 std::vector<Value> hessian_vector_product(const Value& y, std::span<const Value> wrt,
                                           std::span<const Value> directions);
 
-// -- Objective ----------------------------------------------------------------------------------
+// -- Objective ------------------------------------------------------------------------------------
 
 // Patterns match names of parameters: '*' matches any characters, '?' matches one. A layer without
 // parameters, such as dropout, is matched by its module path.
@@ -117,7 +117,7 @@ struct Metric {
 std::string_view name_of(Metric::Kind kind);
 Result<Metric::Kind> metric_named(std::string_view name);
 
-// -- Optimization -------------------------------------------------------------------------------
+// -- Optimization ---------------------------------------------------------------------------------
 
 // The optimizers of torch.optim, with their defaults. Updates are computed in the dtype of the
 // parameter, as in torch. Losses and rates are f64 if a trained parameter or the output of a loss

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions that run when a value is asked for. hg/lazy_ops.h adds a function for each op.
+// Lazy expressions: building one runs nothing; asking for its value compiles and runs it.
+// hg/lazy_ops.h adds one function per op.
 //
-//   hg::Var a(first), b(second);                  // arrays
-//   hg::Var y = a * b + a;                        // runs nothing
-//   HG_TRY_ASSIGN(hg::Array now, y.value());      // plans and runs it; later ones of its form only
-//   run hg::Var slope = hg::grad(y, a);               // again an expression
+//     hg::Status use(const hg::Array& first, const hg::Array& second) {
+//       hg::Var a(first), b(second);
+//       hg::Var y = a * b + a;                    // runs nothing
+//       HG_TRY_ASSIGN(hg::Array now, y.value());  // compiles and runs
+//       hg::Var slope = hg::grad(y, a);           // another expression
+//       return slope.value().status();
+//     }
 //
-// An expression is a graph: it is lowered to one, compiled and run as a session, which is kept for
-// expressions of the same form (ops, attributes, dtypes, shapes, and which leaves are the same). An
-// expression, and all that shares parts with it, belongs to one thread at a time.
+// An expression is lowered to a graph, which runs in a session. The session is cached and reused
+// for expressions of the same form: equal ops, attributes, dtypes and shapes, and the same pattern
+// of shared leaves.
+//
+// Use an expression, and all expressions that share parts with it, from one thread at a time.
 #pragma once
 
 #include <array>
@@ -34,22 +40,22 @@ struct LazyNode;     // lib/lazy/node.h
 struct LazyContext;  // lib/lazy/context.h
 class Registry;      // op.h
 
-// Where expressions run, and the sessions that they have. Leaves of one Lazy share it; a leaf
-// without one gets that of the first expression it is run in. Copies are the same.
+// Options and cached sessions of expressions. Leaves created with one Lazy share it; a leaf without
+// one adopts that of the first expression it runs in. Copies refer to the same cache.
 class Lazy {
  public:
-  Lazy() = default;  // none yet
-  // Of more plans than these, or where their arenas and constants take more bytes, those go that
-  // were not used for longest; the last one used stays.
+  Lazy() = default;  // adopts the Lazy of the first evaluation
+  // Evicts the least recently used sessions beyond `most_plans`, or if arenas and constants exceed
+  // `most_bytes`. The most recently used session stays.
   explicit Lazy(SessionOptions options, size_t most_plans = 256, uint64_t most_bytes = UINT64_MAX);
-  // None yet, but leaves whose expressions know these ops, as those of SessionOptions::registry do.
-  // It must outlive them.
+  // As Lazy(), for leaves whose expressions may use the ops of this registry, as set by
+  // SessionOptions::registry. The registry must outlive them.
   explicit Lazy(const Registry& registry) : registry_(&registry) {}
 
   struct Counters {
-    int64_t runs = 0;   // of sessions: what asking for values costs
-    int64_t plans = 0;  // sessions made, for expressions of new form
-    int64_t nodes = 0;  // ops of the graphs that ran, after the passes
+    int64_t runs = 0;   // of sessions: the cost of evaluations
+    int64_t plans = 0;  // sessions created, one or two per form
+    int64_t nodes = 0;  // ops of the compiled graphs that ran
   };
   Counters counters() const;
 
@@ -64,42 +70,45 @@ class Lazy {
 class Var {
  public:
   Var() = default;  // an optional input that is not given
-  // A leaf. The array's memory is shared: what is written to it later is what later runs read.
+  // A leaf. It shares the array's memory: later runs read what was written to it.
   Var(Array array, const Lazy& lazy = {});  // NOLINT: implicit
-  // Its dtype is what hg/promotion.h finds beside the other inputs of an op.
+  // A number. Its dtype follows from the other inputs of an op (hg/promotion.h).
   Var(const Number& number);  // NOLINT: implicit, as what follows
   template <class T>
   requires std::is_arithmetic_v<T> Var(T number) : Var(Number(number)) {}
-  // A leaf whose value never changes: parts of constants alone are computed once, when a plan is
-  // made.
+  // A leaf whose value must not change. Parts that depend only on constants are computed once, when
+  // the session is created.
   static Var constant(Array array, const Lazy& lazy = {});
-  // A leaf by name, which may get its array later, by set().
+  // A named leaf without an array. Call set() before evaluating it.
   static Var variable(std::string name, DType dtype, const Sizes& shape, const Lazy& lazy = {});
 
   explicit operator bool() const { return node_ != nullptr; }
-  // The same expression, not merely equal ones.
+  // True for the same expression; separately built equal expressions differ.
   friend bool operator==(const Var& a, const Var& b) {
     return a.node_ == b.node_ && a.output_ == b.output_;
   }
 
-  // What it will be, without running anything. Fails where an op on the way refuses its inputs.
+  // Returns the type without running anything. Fails if an op rejects its inputs.
   Result<TensorType> type() const;
-  // The shape as numbers; empty where type() fails.
+  // Returns the shape; empty if type() fails or a size depends on data.
   Sizes shape() const;
   DType dtype() const;
 
-  // Runs what it depends on, once for each part.
+  // Evaluates the expression. Runs common parts once.
   Result<Array> value() const;
-  // The value as a leaf of the same Lazy: where a loop goes on from.
+  // Evaluates the expression and returns the value as a leaf of the same Lazy, for example to
+  // continue a loop.
   Result<Var> evaluated() const;
-  // Another array for a leaf, of the same dtype and shape; expressions of it read that from now on.
+  // Replaces the array of a leaf. dtype and shape must be equal. Later evaluations read the new
+  // array.
   Status set(Array array);
   Status set_name(std::string name);  // of a leaf, for text()
 
-  // "(a * b) + a"; parts that are used more than once stand on lines of their own.
+  // Prints the expression, "(a * b) + a". Parts that are used more than once are on separate lines.
   std::string text() const;
 
-  // Any op by name, as hg/lazy_ops.h calls it: all attributes, in the order of the signature.
+  // Call any op by name, as hg/lazy_ops.h does. `attrs` has all attributes in the order of the
+  // signature.
   static Var one(std::string_view op, std::span<const Var> inputs,
                  std::span<const Argument> attrs = {});
   template <size_t N>
@@ -109,7 +118,8 @@ class Var {
     call(op, inputs, attrs, outputs);
     return outputs;
   }
-  // As many outputs as the op has, or as the inputs decide; one, where type() fails then.
+  // Returns all outputs of the op. Returns one if the inputs determine their number and type()
+  // fails.
   static std::vector<Var> any(std::string_view op, std::span<const Var> inputs,
                               std::span<const Argument> attrs);
 
@@ -127,6 +137,7 @@ class Var {
 class Vars {
  public:
   Vars(std::initializer_list<Var> values) : values_(values) {}
+  // The elements of `first`, followed by these.
   Vars(std::vector<Var> values) : values_(std::move(values)) {}
   std::span<const Var> values() const { return values_; }
   std::vector<Var> after(std::initializer_list<Var> first) const {
@@ -139,7 +150,7 @@ class Vars {
   std::vector<Var> values_;
 };
 
-// Several at once: common parts run once.
+// Evaluates several expressions together. Common parts run once.
 Result<std::vector<Array>> evaluate(std::span<const Var> vars);
 inline Result<std::vector<Array>> evaluate(std::initializer_list<Var> vars) {
   return evaluate(std::span(vars.begin(), vars.size()));
@@ -147,23 +158,26 @@ inline Result<std::vector<Array>> evaluate(std::initializer_list<Var> vars) {
 
 // -- Derivatives, as expressions ------------------------------------------------------------------
 
-// d (sum of y) / d x, of x's type, for any x that y is made of, leaves or parts; zeros where y is
-// not. To any order: grad(grad(y, x), x).
+// d sum(y) / d x, of the type of x; zeros if y does not depend on x. x may be a leaf or a part of
+// y. Any order works: grad(grad(y, x), x).
 Var grad(const Var& y, const Var& x);
 std::vector<Var> grad(const Var& y, std::span<const Var> xs);
-// sum_k seeds[k] * d ys[k] / d xs[i], for each i. A seed has the type of its y.
+// Vector-Jacobian products: for each i, sum_k seeds[k] * d ys[k] / d xs[i]. seeds[k] has the type
+// of ys[k]; no seeds: ones.
 std::vector<Var> vjp(std::span<const Var> ys, std::span<const Var> xs, std::span<const Var> seeds);
-// How the ys move where the xs move along directions, which have their types: sum_i d ys[k] / d xs[i]
-// directions[i], of ys[k]'s type, for each k.
+// Jacobian-vector products: for each k, sum_i d ys[k] / d xs[i] * directions[i], of the type of
+// ys[k]. directions[i] has the type of xs[i].
 std::vector<Var> jvp(std::span<const Var> ys, std::span<const Var> xs,
                      std::span<const Var> directions);
 // d y[i] / d x[j], in the shape of y followed by that of x.
 Var jacobian(const Var& y, const Var& x);
-// sum_j d2 y / (d xs[i] d xs[j]) directions[j], for each i; y is a single number.
+// Hessian-vector products: for each i, sum_j d2 y / (d xs[i] d xs[j]) * directions[j]. y has rank
+// 0.
 std::vector<Var> hvp(const Var& y, std::span<const Var> xs, std::span<const Var> directions);
 
-// f of each sample: the arguments without their first dim, which counts the samples, and results
-// with one more. Each sample is a part of the graph of its own.
+// Applies f to each sample and stacks the results. `batches` have the samples along dim 0, and f
+// sees them without that dim. The graph contains f once per sample. Fails if the numbers of samples
+// differ or are 0.
 Result<Var> vmap(const std::function<Var(std::span<const Var>)>& f, std::span<const Var> batches);
 
 // -- Operators ------------------------------------------------------------------------------------
