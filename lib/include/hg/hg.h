@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole public interface.
+// The public API for building, running and training models. Other headers are included by name.
 #pragma once
 
 #include "hg/dim.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model needs of the library, for builds that hold no more (the option HG_OPS of CMake).
+// The ops, kernels and dtypes that a model needs, for builds restricted to them (CMake option
+// HG_OPS).
 #pragma once
 
 #include <map>
@@ -14,17 +15,19 @@
 namespace hg {
 
 struct Needs {
-  std::set<std::string> ops;  // of the file, of what passes make of them, and of what plans expand
-  // Of an op, a kernel that plans took, or any, and the instruction sets that they took it for:
-  // "plain", and of "sse4", "avx2" and "avx512" those that this processor has.
+  std::set<std::string> ops;  // in the file, created by passes, or created by expansion
+  // By (op, kernel): the instruction sets for which plans chose the kernel. They are "plain", and
+  // those of "sse4", "avx2" and "avx512" that this processor supports.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> kernels;
-  std::set<DType> dtypes;  // of all values on that way
+  std::set<DType> dtypes;  // of all values of these ops
 };
 
-// Of a model, or of all functions of a library, compiled for the CPU with the default options and
-// planned for `dims`. Symbols without a size there are planned with 1, 2, 8 and 32, all with the
-// same one; invalid_argument when no such size fits. One at a time: sessions that other threads
-// create meanwhile may run with a lesser instruction set than the processor has.
+// Returns the needs of a model, or of all functions of a library. It is compiled for the CPU with
+// default options and planned for `dims`. Symbols without a size are set to 1, 2, 8 and 32, all to
+// the same one. Fails with invalid_argument if no such size fits.
+//
+// Not thread-safe: limits the instruction set of sessions that other threads create during the
+// call.
 Result<Needs> needs_of(const std::string& path,
                        const std::vector<std::pair<std::string, int64_t>>& dims = {});
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays by name in NumPy's .npz archives. These functions are in libhologram_io, which needs
-// libzip: the library itself needs nothing, and zip archives are read by what has been reading them
-// for long.
+// Reads and writes NumPy .npz archives. These functions are in libhologram_io, which uses libzip.
 #pragma once
 
 #include <string>
@@ -10,12 +8,12 @@
 
 namespace hg {
 
-// In the order of the archive, without ".npy" at the end of their names. Fails as read_npy() does,
-// and with corrupt_model when the archive is damaged.
+// Reads all arrays, in archive order, without ".npy" in their names. Fails as read_npy() does, and
+// with corrupt_model if the archive is damaged.
 Result<NamedArrays> read_npz(const std::string& path);
 
-// As numpy.savez, or with `compressed` as numpy.savez_compressed. The file is there whole or not at
-// all. Names must differ, and not be empty.
+// Writes an archive as numpy.savez does, or as numpy.savez_compressed if `compressed`. The file is
+// written completely or not at all. Names must be unique and not empty.
 Status write_npz(const std::string& path, const NamedArrays& arrays, bool compressed = false);
 
 }  // namespace hg

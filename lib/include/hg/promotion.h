@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's type promotion (c10's result_type): tensors with dims count before tensors without, those
-// before numbers, within the kinds bool < integer < float.
+// Type promotion as in torch (c10's result_type). Within a category (bool < integer < float),
+// tensors with dims take precedence over tensors of rank 0, which take precedence over numbers.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct Promotion {
     slot = slot ? promote(*slot, dtype) : dtype;
   }
   void add_tensor(DType dtype, int rank) { add(rank > 0 ? dims : zero, dtype); }
-  // Of an integer i64, of a number with a fraction any float.
+  // Pass i64 for an integer and any float dtype for a number with a fraction.
   void add_number(DType dtype) { add(number, is_float(dtype) ? f32 : dtype); }
 
   static std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> lower) {
@@ -32,21 +32,22 @@ struct Promotion {
   DType result() const { return combine(dims, combine(zero, number)).value_or(f32); }
 };
 
-// The dtype that the numbers among the inputs of a call take: of an elementwise op and of a
-// concatenation that which all inputs have in common, of other ops, and beside complex tensors,
-// that of the first tensor. `numbers` says by input what a number is: bool, i64 or f64. What
-// multiplies or divides 16 bits is f32: torch rounds the result alone.
+// Returns the dtype that the numbers among the inputs of a call get. For elementwise ops and
+// concatenations it is the common dtype of all inputs. For other ops, and with complex tensors, it
+// is the dtype of the first tensor. `numbers` holds, per input, the kind of a number: bool, i64 or
+// f64. A number that scales 16-bit floats (mul, div) is f32, since torch only rounds the result.
 DType dtype_of_numbers(const Op& op, std::span<const Value> inputs,
                        std::span<const std::optional<DType>> numbers);
 
-// Whether the op takes floats alone and leaves integers as they are, as roundings do.
+// True for rounding ops, which accept only floats here but return integers unchanged in torch.
 bool keeps_integers(std::string_view op);
 
-// Graph::calls(), but where an elementwise op or a concatenation refuses the dtypes of its inputs,
-// they are cast to the one that they have in common; integers to f32, where it takes floats alone
-// and does not keep them. A condition stays as it is. What `all` and `any` of u8 give is u8. A
-// product or quotient of 16 bits by a tensor without dims, or a number, is computed in f32 and rounded.
-// `numbers`, as above, tells numbers from tensors without dims.
+// Like Graph::calls(), with torch's promotion. If an elementwise op or a concatenation rejects the
+// dtypes of its inputs, they are cast to their common dtype. Integers are cast to f32 if the op
+// needs floats, unless it keeps integers.
+//
+// A condition is not cast. `all` and `any` of u8 return u8. A 16-bit product or quotient with a
+// number or a tensor of rank 0 is computed in f32 and rounded. `numbers` is as above.
 std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Value> inputs,
                                   const NamedAttrs& attrs = {},
                                   std::span<const std::optional<DType>> numbers = {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shaders of an application as the Vulkan kernels of ops: the `prepare` of a KernelDef with
-// Device::vulkan describes dispatches. docs/kernels.md says what a shader declares.
+// Application shaders as Vulkan kernels of ops: the `prepare` function of a KernelDef with
+// Device::vulkan adds dispatches. docs/kernels.md describes what a shader declares.
 #pragma once
 
 #include <array>
@@ -13,12 +13,12 @@
 
 namespace hg {
 
-// One tensor that a shader reads or writes: bindings 1, 2, ... in their order.
+// A tensor that a shader reads or writes. The bindings are numbered 1, 2, ... in order.
 struct ShaderBinding {
   enum class Kind : uint8_t {
     input,      // of the node, contiguous
     output,     // of the node
-    workspace,  // a part of what PrepareContext::set_workspace asked for; written and read
+    workspace,  // part of the memory requested by PrepareContext::set_workspace
   };
   Kind kind = Kind::input;
   int index = 0;                  // of the input or output
@@ -27,20 +27,20 @@ struct ShaderBinding {
 };
 
 struct ShaderDispatch {
-  std::span<const uint32_t> code = {};  // SPIR-V with an entry point "main"; outlives the sessions
+  std::span<const uint32_t> code = {};  // SPIR-V with entry point "main"; must outlive the sessions
   std::vector<ShaderBinding> bindings = {};
-  std::vector<uint32_t> constants = {};  // specialisation constants 0, 1, ...
-  std::vector<uint32_t> params = {};     // words that the shader reads behind the offsets
+  std::vector<uint32_t> constants = {};  // specialization constants 0, 1, ...
+  std::vector<uint32_t> params = {};     // words that the shader reads after the offsets
   std::array<int64_t, 3> groups = {1, 1, 1};
-  int64_t group_size = 64;   // invocations of a group, as the shader declares them
-  int64_t shared_bytes = 0;  // of a group
+  int64_t group_size = 64;   // invocations per group, as declared in the shader
+  int64_t shared_bytes = 0;  // per group
 };
 
-// Adds a dispatch to what the node runs, behind those that were added before. Fails with
-// `unsupported` where a limit of the device is passed, and in builds without Vulkan.
+// Appends a dispatch to those of the node. Fails with `unsupported` if a device limit is exceeded,
+// and in builds without Vulkan.
 Status add_dispatch(PrepareContext& c, ShaderDispatch dispatch);
 
-// Groups for one invocation for each of so many elements: one row of them, or several where the
+// Returns the number of groups for one invocation per element: a single row, or several rows if the
 // device limits a row.
 std::array<int64_t, 3> groups_for(const PrepareContext& c, int64_t invocations, int64_t group_size);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words that ops take as attributes, as enums for builders: name_of() gives the word, and the
-// function beside it reads one, as a tool needs it.
+// Enums for string attributes of ops. name_of() returns the string of the attribute; the
+// ..._named() functions parse it and fail with invalid_argument for unknown names.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace hg {
 
-// Of a loss: its elements as they are, their mean, or their sum.
+// Reduction of a loss: none (elementwise), mean, or sum.
 enum class Reduction : uint8_t { none, mean, sum };
 std::string_view name_of(Reduction word);
 Result<Reduction> reduction_named(std::string_view name);
 
-// What lies beyond the edges of a tensor.
+// Values outside the bounds of a tensor.
 enum class PadMode : uint8_t { constant, reflect, replicate, circular };
 std::string_view name_of(PadMode word);
 Result<PadMode> pad_mode_named(std::string_view name);
 
-// How what is scattered to one element comes together; none: one of it stays.
+// How several values scattered to one element combine. none: one of them is kept.
 enum class ScatterReduce : uint8_t { none, add, prod, amax, amin, mean };
 std::string_view name_of(ScatterReduce word);
 Result<ScatterReduce> scatter_reduce_named(std::string_view name);
@@ -30,12 +30,13 @@ enum class GeluApproximation : uint8_t { none, tanh };
 std::string_view name_of(GeluApproximation word);
 Result<GeluApproximation> gelu_approximation_named(std::string_view name);
 
-// linear of [n, c, w], bilinear and bicubic of [n, c, h, w], trilinear of [n, c, d, h, w].
+// linear for [n, c, w], bilinear and bicubic for [n, c, h, w], trilinear for [n, c, d, h, w];
+// nearest for all.
 enum class Interpolation : uint8_t { nearest, nearest_exact, linear, bilinear, trilinear, bicubic };
 std::string_view name_of(Interpolation word);  // "nearest-exact"
 Result<Interpolation> interpolation_named(std::string_view name);
 
-// What grid_sample reads beyond the image.
+// Values that grid_sample reads outside the image.
 enum class GridPadding : uint8_t { zeros, border, reflection };
 std::string_view name_of(GridPadding word);
 Result<GridPadding> grid_padding_named(std::string_view name);
