@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/binary.cpp: arithmetic of two tensors of one dtype, whose shapes broadcast,
-// and the operators + - * / with tensors and numbers.
+// Builders for lib/ops/binary.cpp: arithmetic on two tensors of one dtype. Shapes broadcast.
+// Operators + - * / also accept numbers.
 #pragma once
 
 #include <cmath>
@@ -9,42 +9,42 @@
 
 namespace hg {
 
-// bool: or
+// bool: logical or
 inline Value add(const Value& a, const Value& b) { return a.graph()->call("add", {a, b}); }
 inline Value sub(const Value& a, const Value& b) { return a.graph()->call("sub", {a, b}); }
-// bool: and
+// bool: logical and
 inline Value mul(const Value& a, const Value& b) { return a.graph()->call("mul", {a, b}); }
 // floats only
 inline Value div(const Value& a, const Value& b) { return a.graph()->call("div", {a, b}); }
-// quotient towards minus infinity
+// quotient rounded toward minus infinity
 inline Value floor_divide(const Value& a, const Value& b) {
   return a.graph()->call("floor_divide", {a, b});
 }
-// quotient towards zero
+// quotient rounded toward zero
 inline Value trunc_divide(const Value& a, const Value& b) {
   return a.graph()->call("trunc_divide", {a, b});
 }
-// has the sign of b
+// remainder with the sign of b
 inline Value remainder(const Value& a, const Value& b) {
   return a.graph()->call("remainder", {a, b});
 }
-// has the sign of a
+// remainder with the sign of a
 inline Value fmod(const Value& a, const Value& b) { return a.graph()->call("fmod", {a, b}); }
 // a^b
 inline Value pow(const Value& a, const Value& b) { return a.graph()->call("pow", {a, b}); }
-// NaN if one is NaN
+// NaN if either element is NaN
 inline Value maximum(const Value& a, const Value& b) { return a.graph()->call("maximum", {a, b}); }
-// NaN if one is NaN
+// NaN if either element is NaN
 inline Value minimum(const Value& a, const Value& b) { return a.graph()->call("minimum", {a, b}); }
-// the number if one is NaN
+// ignores NaN: the other element if one is NaN
 inline Value fmax(const Value& a, const Value& b) { return a.graph()->call("fmax", {a, b}); }
-// the number if one is NaN
+// ignores NaN: the other element if one is NaN
 inline Value fmin(const Value& a, const Value& b) { return a.graph()->call("fmin", {a, b}); }
-// angle of the point (b, a)
+// angle of the point (x, y) = (b, a)
 inline Value atan2(const Value& a, const Value& b) { return a.graph()->call("atan2", {a, b}); }
 // sqrt(a^2 + b^2)
 inline Value hypot(const Value& a, const Value& b) { return a.graph()->call("hypot", {a, b}); }
-// next float after a towards b
+// the next float after a in the direction of b
 inline Value nextafter(const Value& a, const Value& b) {
   return a.graph()->call("nextafter", {a, b});
 }
@@ -56,7 +56,7 @@ inline Value copysign(const Value& a, const Value& b) {
 inline Value logaddexp(const Value& a, const Value& b) {
   return a.graph()->call("logaddexp", {a, b});
 }
-// a log(b), 0 where a is 0
+// a * log(b); 0 where a is 0
 inline Value xlogy(const Value& a, const Value& b) { return a.graph()->call("xlogy", {a, b}); }
 inline Value bitwise_and(const Value& a, const Value& b) {
   return a.graph()->call("bitwise_and", {a, b});
@@ -76,8 +76,8 @@ inline Value bitwise_right_shift(const Value& a, const Value& b) {
 inline Value gcd(const Value& a, const Value& b) { return a.graph()->call("gcd", {a, b}); }
 inline Value lcm(const Value& a, const Value& b) { return a.graph()->call("lcm", {a, b}); }
 
-// A number as a constant of rank 0 with x's dtype. A fraction beside integers, and a number that
-// they cannot hold, are errors of the graph.
+// Returns a constant of rank 0 with the dtype of x. The graph fails if x has an integer dtype that
+// cannot hold the number.
 inline Value number_like(const Value& x, double value) {
   const DType dtype = x.dtype();
   const bool takes_fractions = is_float(dtype) || is_complex(dtype);

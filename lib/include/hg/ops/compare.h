@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/compare.cpp: comparisons and logic. Both tensors have one dtype, their shapes
-// broadcast, and the result is bool.
+// Builders for lib/ops/compare.cpp: comparisons and logic on two tensors of one dtype. Shapes
+// broadcast; the result is bool.
 #pragma once
 
 #include "hg/graph.h"

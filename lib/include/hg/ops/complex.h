@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Complex tensors as pairs of reals, and back: the only ops that take or give complex tensors.
+// Complex tensors as pairs of reals. Only these ops have complex inputs or outputs.
 #pragma once
 
 #include "hg/graph.h"
 
 namespace hg {
 
-// c64[...] becomes f32[..., 2], c128[...] becomes f64[..., 2]: real parts, then imaginary ones.
+// c64[...] -> f32[..., 2], c128[...] -> f64[..., 2]: real and imaginary part.
 inline Value view_as_real(const Value& x) { return x.graph()->call("view_as_real", {x}); }
-// The reverse.
+// The inverse of view_as_real.
 inline Value view_as_complex(const Value& x) { return x.graph()->call("view_as_complex", {x}); }
 
 }  // namespace hg

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/conv.cpp.
+// Builders for lib/ops/conv.cpp.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace hg {
 
-// Lists hold one number per spatial dim; one number stands for all.
+// Each list has one number per spatial dim, or one number for all of them.
 struct ConvOptions {
   std::vector<Dim> stride = {1};
   std::vector<Dim> padding = {0};  // zeros on both sides
@@ -18,8 +18,8 @@ struct ConvOptions {
   Dim groups = 1;
   std::vector<Dim> output_padding = {0};     // conv_transposed only
   Activation activation = Activation::none;  // applied last
-  // Each product is computed and added as it is, so that sums of integers below 2^24 are exact in
-  // f32; Winograd's transforms round.
+  // Adds each product without transforms (no Winograd): sums of integers below 2^24 are then exact
+  // in f32.
   bool exact = false;
 };
 
@@ -34,14 +34,15 @@ inline NamedAttrs conv_attrs(const ConvOptions& options, bool transposed) {
           {"exact", options.exact}};
 }
 
-// activation(x * weight + bias + residual). x: [n, c, spatial...] with one to three spatial dims,
-// weight: [out, c / groups, kernel...], bias: [out], residual: the shape of the result.
+// activation(x * weight + bias + residual), where * is the convolution. x: [n, c, spatial...] with
+// one to three spatial dims, weight: [out, c / groups, kernel...], bias: [out]. residual has the
+// shape of the result.
 inline Value conv(const Value& x, const Value& weight, const Value& bias = {},
                   const ConvOptions& options = {}, const Value& residual = {}) {
   return x.graph()->call("conv", {x, weight, bias, residual}, conv_attrs(options, false));
 }
 
-// The transposed convolution; weight: [c, out / groups, kernel...].
+// Transposed convolution. weight: [c, out / groups, kernel...].
 inline Value conv_transposed(const Value& x, const Value& weight, const Value& bias = {},
                              const ConvOptions& options = {}, const Value& residual = {}) {
   return x.graph()->call("conv", {x, weight, bias, residual}, conv_attrs(options, true));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/detection.cpp.
+// Builders for lib/ops/detection.cpp, with torchvision's semantics.
 #pragma once
 
 #include <utility>
@@ -9,15 +9,15 @@
 
 namespace hg {
 
-// Indices (i64) of the boxes [count, 4] (x1, y1, x2, y2) that overlap none of a higher score by
-// more than iou_threshold, or `threshold`, a number of their dtype, where that is given; best
-// first.
+// Non-maximum suppression. boxes: [count, 4] as (x1, y1, x2, y2). Returns the indices (i64) of the
+// kept boxes, highest score first. A box is dropped if its IoU with a kept box exceeds
+// iou_threshold, or `threshold` (rank 0, the dtype of boxes) if given.
 inline Value nms(const Value& boxes, const Value& scores, double iou_threshold = 0,
                  const Value& threshold = {}) {
   return boxes.graph()->call("nms", {boxes, scores, threshold}, {{"iou_threshold", iou_threshold}});
 }
-// x: [n, c, h, w], rois: [count, 5] (image, x1, y1, x2, y2) -> [count, c, output_size...].
-// sampling_ratio 0 takes as many samples as there are pixels.
+// x: [n, c, h, w], rois: [count, 5] as (image, x1, y1, x2, y2) -> [count, c, output_size...].
+// sampling_ratio 0 uses one sample per pixel.
 inline Value roi_align(const Value& x, const Value& rois, std::vector<Dim> output_size,
                        double spatial_scale = 1, int sampling_ratio = 0, bool aligned = false) {
   return x.graph()->call("roi_align", {x, rois},
@@ -26,7 +26,8 @@ inline Value roi_align(const Value& x, const Value& rois, std::vector<Dim> outpu
                           {"sampling_ratio", sampling_ratio},
                           {"aligned", aligned}});
 }
-// The largest element of each part of a roi, and its place, counted in h w (i64; -1: of no part).
+// Returns the largest element of each part of a roi, and its position in h * w (i64; -1 if the part
+// is empty).
 inline std::vector<Value> roi_pool(const Value& x, const Value& rois, std::vector<Dim> output_size,
                                    double spatial_scale = 1) {
   return x.graph()->calls(
@@ -38,9 +39,10 @@ struct DeformConvOptions {
   std::vector<Dim> stride = {1}, padding = {0}, dilation = {1};
   Dim groups = 1;
 };
-// conv of x [n, c, h, w], each element read at its place plus offset, times mask. weight: [out,
-// c / groups, kernel...], offset: [n, 2 parts kernel, h', w'] as (y, x), mask: [n, parts kernel,
-// h', w'], where kernel is the area and channels divide into `parts`.
+// Deformable convolution: each element of x [n, c, h, w] is read at its position plus an offset and
+// multiplied by mask. With `kernel` the kernel's area and channels divided into `parts`: weight is
+// [out, c / groups, kernel...], offset is [n, 2 * parts * kernel, h', w'] as (y, x), and mask is
+// [n, parts * kernel, h', w'].
 inline Value deform_conv2d(const Value& x, const Value& weight, const Value& offset,
                            const Value& bias = {}, const Value& mask = {},
                            const DeformConvOptions& options = {}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builder of lib/ops/fft.cpp.
+// Builder for lib/ops/fft.cpp.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace hg {
 
-// What sums of fft are divided by: 1, the number of elements, or its square root.
+// Divisor of the sums of fft: 1, the number of elements, or its square root.
 enum class FftNorm : uint8_t { none, n, sqrt };
 std::string_view name_of(FftNorm word);
 Result<FftNorm> fft_norm_named(std::string_view name);
 
-// y_k = sum_j x_j e^(-2 pi i j k / n) along dim, with n its size; e^(+...) with inverse. x is f32
-// or f64, and its last dim, of size 2, holds real and imaginary parts: view_as_real makes such
-// tensors. norm: what the sums are divided by.
+// y_k = sum_j x_j e^(-2 pi i j k / n) along dim, where n is its size; e^(+...) if inverse. x is f32
+// or f64 with real and imaginary parts in its last dim of size 2, as view_as_real returns. The sums
+// are divided as `norm` says.
 inline Value fft(const Value& x, int dim, bool inverse = false, FftNorm norm = FftNorm::none) {
   return x.graph()->call("fft", {x}, {{"dim", dim}, {"inverse", inverse}, {"norm", norm}});
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/image.cpp.
+// Builders for lib/ops/image.cpp.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace hg {
 
-// x: [n, c, spatial...] -> [n, c, size...]. scales: what places are computed by, one for each
-// spatial dim, instead of the quotients of the sizes.
+// Resizes x: [n, c, spatial...] -> [n, c, size...]. scales: factors used to compute positions, one
+// per spatial dim; empty: the ratios of the sizes.
 inline Value interpolate(const Value& x, std::vector<Dim> size,
                          Interpolation mode = Interpolation::nearest, bool align_corners = false,
                          bool antialias = false, std::vector<double> scales = {}) {
@@ -23,8 +23,8 @@ inline Value interpolate(const Value& x, std::vector<Dim> size,
                           {"antialias", antialias},
                           {"scales", Attr(std::move(scales))}});
 }
-// x: [n, c, h, w], grid: [n, h', w', 2] with (x, y) in [-1, 1] -> [n, c, h', w']; or with depth.
-// mode: bilinear (of a volume too), nearest, or bicubic.
+// Samples x: [n, c, h, w] at grid: [n, h', w', 2], pairs (x, y) in [-1, 1] -> [n, c, h', w'].
+// Volumes have a depth dim and triples. mode: bilinear (also for volumes), nearest, or bicubic.
 inline Value grid_sample(const Value& x, const Value& grid,
                          Interpolation mode = Interpolation::bilinear,
                          GridPadding padding_mode = GridPadding::zeros,
@@ -34,11 +34,11 @@ inline Value grid_sample(const Value& x, const Value& grid,
       {{"mode", mode}, {"padding_mode", padding_mode}, {"align_corners", align_corners}});
 }
 
-// Lists hold one number per spatial dim; one number stands for both.
+// Each list has one number per spatial dim, or one number for both.
 struct PatchOptions {
   std::vector<Dim> dilation = {1}, padding = {0}, stride = {1};
 };
-// The patches of x [n, c, h, w] as columns: [n, c kernel..., number of patches].
+// Extracts the patches of x [n, c, h, w] as columns: [n, c * kernel area, number of patches].
 inline Value im2col(const Value& x, std::vector<Dim> kernel_size, const PatchOptions& o = {}) {
   return x.graph()->call("im2col", {x},
                          {{"kernel_size", Attr(std::move(kernel_size))},
@@ -46,7 +46,7 @@ inline Value im2col(const Value& x, std::vector<Dim> kernel_size, const PatchOpt
                           {"padding", o.padding},
                           {"stride", o.stride}});
 }
-// The reverse, with sums where patches overlap: [n, c kernel..., patches] -> [n, c,
+// The transpose of im2col; overlapping patches are summed: [n, c * kernel area, patches] -> [n, c,
 // output_size...].
 inline Value col2im(const Value& x, std::vector<Dim> output_size, std::vector<Dim> kernel_size,
                     const PatchOptions& o = {}) {

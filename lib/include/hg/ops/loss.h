@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/loss.cpp and ctc_loss.cpp. The mean is over all elements where nothing else
-// is said.
+// Builders for lib/ops/loss.cpp and ctc_loss.cpp. Reduction::mean averages over all elements unless
+// stated otherwise.
 #pragma once
 
 #include <vector>
@@ -18,12 +18,12 @@ inline Value mse_loss(const Value& x, const Value& target, Reduction reduction =
 inline Value l1_loss(const Value& x, const Value& target, Reduction reduction = Reduction::mean) {
   return x.graph()->call("l1_loss", {x, target}, {{"reduction", reduction}});
 }
-// Quadratic below beta, linear above.
+// d^2 / (2 beta) where d = |x - target| < beta, otherwise d - beta / 2.
 inline Value smooth_l1_loss(const Value& x, const Value& target, double beta = 1,
                             Reduction reduction = Reduction::mean) {
   return x.graph()->call("smooth_l1_loss", {x, target}, {{"beta", beta}, {"reduction", reduction}});
 }
-// Quadratic up to delta, linear above.
+// d^2 / 2 where d = |x - target| <= delta, otherwise delta * (d - delta / 2).
 inline Value huber_loss(const Value& x, const Value& target, double delta = 1,
                         Reduction reduction = Reduction::mean) {
   return x.graph()->call("huber_loss", {x, target}, {{"delta", delta}, {"reduction", reduction}});
@@ -35,14 +35,16 @@ struct CrossEntropyOptions {
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;
 };
-// x: [n, classes, ...]; target: [n, ...] class indices, or probabilities in the shape of x.
+// x: [n, classes, ...]. target: class indices [n, ...], or probabilities in the shape of x. For
+// indices, the mean divides by the sum of their weights.
 inline Value cross_entropy(const Value& x, const Value& target, const CrossEntropyOptions& o = {}) {
   return x.graph()->call("cross_entropy", {x, target, o.weight},
                          {{"ignore_index", o.ignore_index},
                           {"label_smoothing", o.label_smoothing},
                           {"reduction", o.reduction}});
 }
-// x: [n, classes, ...] log probabilities; target: [n, ...] class indices.
+// x: log probabilities [n, classes, ...]. target: class indices [n, ...]. The mean divides by the
+// sum of their weights.
 inline Value nll_loss(const Value& x, const Value& target, const Value& weight = {},
                       int64_t ignore_index = -100, Reduction reduction = Reduction::mean) {
   const std::vector<Value> out = x.graph()->calls(
@@ -54,7 +56,7 @@ inline Value binary_cross_entropy(const Value& x, const Value& target, const Val
                                   Reduction reduction = Reduction::mean) {
   return x.graph()->call("binary_cross_entropy", {x, target, weight}, {{"reduction", reduction}});
 }
-// x: any numbers, of which sigmoid makes probabilities.
+// x: logits, that is, sigmoid(x) are the probabilities.
 inline Value binary_cross_entropy_with_logits(const Value& x, const Value& target,
                                               const Value& weight = {},
                                               const Value& pos_weight = {},
@@ -62,37 +64,37 @@ inline Value binary_cross_entropy_with_logits(const Value& x, const Value& targe
   return x.graph()->call("binary_cross_entropy_with_logits", {x, target, weight, pos_weight},
                          {{"reduction", reduction}});
 }
-// x: log probabilities; target: probabilities, or their logarithms with log_target.
+// x: log probabilities. target: probabilities, or log probabilities if log_target.
 inline Value kl_div(const Value& x, const Value& target, bool log_target = false,
                     Reduction reduction = Reduction::mean) {
   return x.graph()->call("kl_div", {x, target},
                          {{"log_target", log_target}, {"reduction", reduction}});
 }
-// x where target is 1, max(0, margin - x) where it is -1
+// x where target is 1; max(0, margin - x) where it is -1.
 inline Value hinge_embedding_loss(const Value& x, const Value& target, double margin = 1,
                                   Reduction reduction = Reduction::mean) {
   return x.graph()->call("hinge_embedding_loss", {x, target},
                          {{"margin", margin}, {"reduction", reduction}});
 }
-// max(0, margin - target (x1 - x2)); target: 1 or -1
+// max(0, margin - target * (x1 - x2)); target: 1 or -1.
 inline Value margin_ranking_loss(const Value& x1, const Value& x2, const Value& target,
                                  double margin = 0, Reduction reduction = Reduction::mean) {
   return x1.graph()->call("margin_ranking_loss", {x1, x2, target},
                           {{"margin", margin}, {"reduction", reduction}});
 }
-// log(1 + e^(-target x)); target: 1 or -1
+// log(1 + e^(-target * x)); target: 1 or -1.
 inline Value soft_margin_loss(const Value& x, const Value& target,
                               Reduction reduction = Reduction::mean) {
   return x.graph()->call("soft_margin_loss", {x, target}, {{"reduction", reduction}});
 }
-// 1 - cosine where target is 1, max(0, cosine - margin) where it is -1; x1, x2: [n, d] or [d].
+// 1 - cosine where target is 1; max(0, cosine - margin) where it is -1. x1, x2: [n, d] or [d].
 inline Value cosine_embedding_loss(const Value& x1, const Value& x2, const Value& target,
                                    double margin = 0, Reduction reduction = Reduction::mean) {
   return x1.graph()->call("cosine_embedding_loss", {x1, x2, target},
                           {{"margin", margin}, {"reduction", reduction}});
 }
-// e^x - target x with log_input, else x - target log(x + eps); full adds Stirling's approximation
-// of log target!, where target is above 1.
+// e^x - target * x if log_input, otherwise x - target * log(x + eps). full adds Stirling's
+// approximation of log(target!) where target > 1.
 inline Value poisson_nll_loss(const Value& x, const Value& target, bool log_input = true,
                               bool full = false, double eps = 1e-8,
                               Reduction reduction = Reduction::mean) {
@@ -103,10 +105,12 @@ inline Value poisson_nll_loss(const Value& x, const Value& target, bool log_inpu
 
 struct TripletOptions {
   double margin = 1, p = 2, eps = 1e-6;
-  bool swap = false;  // the negative is compared with the positive too, and the nearer one counts
+  // if the negative is nearer to the positive than to the anchor, uses that distance
+  bool swap = false;
   Reduction reduction = Reduction::mean;
 };
-// max(0, |anchor - positive| - |anchor - negative| + margin), of pairwise_distance's p-norms.
+// max(0, |anchor - positive| - |anchor - negative| + margin), with the p-norms of
+// pairwise_distance.
 inline Value triplet_margin_loss(const Value& anchor, const Value& positive, const Value& negative,
                                  const TripletOptions& o = {}) {
   return anchor.graph()->call("triplet_margin_loss", {anchor, positive, negative},
@@ -116,23 +120,25 @@ inline Value triplet_margin_loss(const Value& anchor, const Value& positive, con
                                {"swap", o.swap},
                                {"reduction", o.reduction}});
 }
-// sum over j != target of weight[target] max(0, margin - x[target] + x[j])^p / classes. x: [n,
-// classes], target: [n], weight: [classes]; p is 1 or 2.
+// sum over j != target of weight[target] * max(0, margin - x[target] + x[j])^p / classes. x: [n,
+// classes], target: [n], weight: [classes]. p is 1 or 2.
 inline Value multi_margin_loss(const Value& x, const Value& target, const Value& weight = {},
                                double p = 1, double margin = 1,
                                Reduction reduction = Reduction::mean) {
   return x.graph()->call("multi_margin_loss", {x, target, weight},
                          {{"p", p}, {"margin", margin}, {"reduction", reduction}});
 }
-// sum over the targets j, up to the first -1, and the classes i that are none of max(0, 1 - x[j] +
-// x[i]) / classes; and where x's classes are targets, in x's dtype. x, target: [n, classes].
+// sum of max(0, 1 - x[j] + x[i]) / classes over the targets j, up to the first -1, and the classes
+// i that are not targets. x, target: [n, classes]. The second result marks the targets among the
+// classes, in x's dtype.
 inline std::vector<Value> multilabel_margin_loss(const Value& x, const Value& target,
                                                  Reduction reduction = Reduction::mean) {
   return x.graph()->calls("multilabel_margin_loss", {x, target}, {{"reduction", reduction}});
 }
-// -log of the sum over all paths that read as the targets: [batch]. log_probs: [time, batch,
-// classes], from log_softmax; targets: [batch, length], or all in one row; lengths: [batch]. All
-// but the first are i64. zero_infinity: 0 where no path is long enough.
+// Connectionist temporal classification (Graves et al. 2006): minus the log probability of all
+// paths that produce the targets, [batch]. log_probs: [time, batch, classes], from log_softmax.
+// targets: [batch, length], or concatenated in one row. Lengths: [batch]. All inputs but log_probs
+// are i64. zero_infinity: 0 instead of infinity where no path is long enough.
 inline Value ctc_loss(const Value& log_probs, const Value& targets, const Value& input_lengths,
                       const Value& target_lengths, Dim blank = 0, bool zero_infinity = false) {
   return log_probs.graph()->call("ctc_loss", {log_probs, targets, input_lengths, target_lengths},

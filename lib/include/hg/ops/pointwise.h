@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/pointwise.cpp: elementwise ops that choose, limit and convert.
+// Builders for lib/ops/pointwise.cpp: elementwise selection, limits and conversion.
 #pragma once
 
 #include "hg/graph.h"
 
 namespace hg {
 
-// x as another dtype, as torch's Tensor.to: floats are cut towards zero, bool is x != 0.
+// Converts to another dtype as torch's Tensor.to: floats are truncated toward zero, bool is x != 0.
 inline Value cast(const Value& x, DType dtype) {
   NamedAttrs attrs(1);
   attrs[0].name = "dtype";
   attrs[0].value = dtype;
   return x.graph()->call("cast", {x}, attrs);
 }
-// condition ? a : b, elementwise; condition is bool, all three broadcast.
+// condition ? a : b, elementwise. condition is bool. All three broadcast.
 inline Value where(const Value& condition, const Value& a, const Value& b) {
   return condition.graph()->call("where", {condition, a, b});
 }
-// min(max(x, low), high); one of the limits may be missing. All broadcast.
+// min(max(x, low), high). One limit may be an empty Value. All broadcast.
 inline Value clamp(const Value& x, const Value& low, const Value& high) {
   return x.graph()->call("clamp", {x, low, high});
 }

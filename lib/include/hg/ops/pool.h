@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/pool.cpp. x: [n, c, spatial...] with one to three spatial dims.
+// Builders for lib/ops/pool.cpp. x: [n, c, spatial...] with one to three spatial dims.
 #pragma once
 
 #include <optional>
@@ -10,18 +10,18 @@
 
 namespace hg {
 
-// Lists hold one number per spatial dim; one number stands for all. An empty stride is the kernel's
-// size.
+// Each list has one number per spatial dim, or one number for all of them. An empty stride equals
+// the kernel size.
 struct PoolOptions {
   std::vector<Dim> stride = {};
   std::vector<Dim> padding = {0};
   bool ceil_mode = false;
   std::vector<Dim> dilation = {1};           // max_pool only
   bool count_include_pad = true;             // avg_pool only
-  std::optional<Dim> divisor_override = {};  // avg_pool only: instead of the window's size
+  std::optional<Dim> divisor_override = {};  // avg_pool only: replaces the window size
 };
 
-// The largest element of each window.
+// Largest element of each window.
 inline Value max_pool(const Value& x, std::vector<Dim> kernel_size, const PoolOptions& o = {}) {
   return x.graph()->call("max_pool", {x},
                          {{"kernel_size", Attr(std::move(kernel_size))},
@@ -30,7 +30,7 @@ inline Value max_pool(const Value& x, std::vector<Dim> kernel_size, const PoolOp
                           {"dilation", o.dilation},
                           {"ceil_mode", o.ceil_mode}});
 }
-// The same, and the place of each, counted row-major in its channel of x: i64.
+// Also returns the position of each maximum, in row-major order within its channel: i64.
 inline std::vector<Value> max_pool_with_indices(const Value& x, std::vector<Dim> kernel_size,
                                                 const PoolOptions& o = {}) {
   return x.graph()->calls("max_pool_with_indices", {x},
@@ -40,7 +40,7 @@ inline std::vector<Value> max_pool_with_indices(const Value& x, std::vector<Dim>
                            {"dilation", o.dilation},
                            {"ceil_mode", o.ceil_mode}});
 }
-// The mean of each window.
+// Mean of each window.
 inline Value avg_pool(const Value& x, std::vector<Dim> kernel_size, const PoolOptions& o = {}) {
   NamedAttrs attrs = {{"kernel_size", Attr(std::move(kernel_size))},
                       {"stride", o.stride},
@@ -50,11 +50,11 @@ inline Value avg_pool(const Value& x, std::vector<Dim> kernel_size, const PoolOp
   if (o.divisor_override) attrs.push_back({"divisor_override", *o.divisor_override});
   return x.graph()->call("avg_pool", {x}, attrs);
 }
-// The means of windows that are chosen so that output_size elements come out.
+// Means of windows chosen to produce output_size elements.
 inline Value adaptive_avg_pool(const Value& x, std::vector<Dim> output_size) {
   return x.graph()->call("adaptive_avg_pool", {x}, {{"output_size", Attr(std::move(output_size))}});
 }
-// The largest element of each of them, and its place as of max_pool_with_indices.
+// Largest element of each such window, and its position as in max_pool_with_indices.
 inline std::vector<Value> adaptive_max_pool(const Value& x, std::vector<Dim> output_size) {
   return x.graph()->calls("adaptive_max_pool", {x},
                           {{"output_size", Attr(std::move(output_size))}});

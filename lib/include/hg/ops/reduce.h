@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/reduce.cpp. `dim` lists the dims to reduce, an empty list means all; they
-// vanish from the shape, or become 1 with keepdim.
+// Builders for lib/ops/reduce.cpp. `dim` lists the dims to reduce; empty: all. Reduced dims are
+// removed, or become 1 if keepdim.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace hg {
 
-// Integers and bool give i64.
+// Integers and bool return i64.
 inline Value sum(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
   return x.graph()->call("sum", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
 }
@@ -22,21 +22,22 @@ inline Value prod(const Value& x, std::vector<Dim> dim = {}, bool keepdim = fals
 inline Value mean(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
   return x.graph()->call("mean", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
 }
-// The largest and smallest elements; NaN where there is one. Equal ones share the gradient.
+// Largest and smallest element; NaN if any element is NaN. Equal elements share the gradient.
 inline Value amax(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
   return x.graph()->call("amax", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
 }
 inline Value amin(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
   return x.graph()->call("amin", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
 }
-// Whether all, or any, are not 0: bool.
+// True if all, or any, elements are nonzero: bool.
 inline Value all(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
   return x.graph()->call("all", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
 }
 inline Value any(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
   return x.graph()->call("any", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
 }
-// Index of the first largest or smallest element along dim, or of the flattened tensor: i64.
+// Index (i64) of the first largest or smallest element along dim; without dim, in the flattened
+// tensor.
 inline Value argmax(const Value& x, std::optional<Dim> dim = {}, bool keepdim = false) {
   NamedAttrs attrs = {{"keepdim", keepdim}};
   if (dim) attrs.push_back({"dim", *dim});
@@ -47,20 +48,20 @@ inline Value argmin(const Value& x, std::optional<Dim> dim = {}, bool keepdim = 
   if (dim) attrs.push_back({"dim", *dim});
   return x.graph()->call("argmin", {x}, attrs);
 }
-// sum (x - mean)^2 / max(0, count - correction)
+// sum((x - mean)^2) / max(0, count - correction)
 inline Value var(const Value& x, std::vector<Dim> dim = {}, double correction = 1,
                  bool keepdim = false) {
   return x.graph()->call(
       "var", {x}, {{"dim", std::move(dim)}, {"correction", correction}, {"keepdim", keepdim}});
 }
-// The square root of var: the op `std`, a word that C++ keeps.
+// Square root of var: the op `std`, whose name C++ reserves.
 inline Value stddev(const Value& x, std::vector<Dim> dim = {}, double correction = 1,
                     bool keepdim = false) {
   return x.graph()->call(
       "std", {x}, {{"dim", std::move(dim)}, {"correction", correction}, {"keepdim", keepdim}});
 }
-// The largest or smallest elements along dim, or of all, and their indices (i64), of equal ones the
-// first; NaN where there is one.
+// Largest or smallest element along dim, or of all elements, and its index (i64; the first of equal
+// ones). NaN if any is NaN.
 inline std::vector<Value> max(const Value& x, std::optional<Dim> dim = {}, bool keepdim = false) {
   NamedAttrs attrs = {{"keepdim", keepdim}};
   if (dim) attrs.push_back({"dim", *dim});
@@ -71,12 +72,12 @@ inline std::vector<Value> min(const Value& x, std::optional<Dim> dim = {}, bool 
   if (dim) attrs.push_back({"dim", *dim});
   return x.graph()->calls("min", {x}, attrs);
 }
-// (sum |x|^ord)^(1 / ord); count of nonzero elements for 0, largest |x| for infinity.
+// (sum |x|^ord)^(1 / ord). ord 0: number of nonzero elements; infinity: largest |x|.
 inline Value norm(const Value& x, double ord = 2, std::vector<Dim> dim = {}, bool keepdim = false) {
   return x.graph()->call("norm", {x},
                          {{"ord", ord}, {"dim", std::move(dim)}, {"keepdim", keepdim}});
 }
-// log sum e^x
+// log(sum(e^x))
 inline Value logsumexp(const Value& x, std::vector<Dim> dim = {}, bool keepdim = false) {
   return x.graph()->call("logsumexp", {x}, {{"dim", std::move(dim)}, {"keepdim", keepdim}});
 }

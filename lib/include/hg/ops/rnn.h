@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/rnn.cpp: one direction of one recurrent layer.
+// Builders for lib/ops/rnn.cpp: one direction of one recurrent layer.
 #pragma once
 
 #include <string>
@@ -14,17 +14,19 @@ namespace hg {
 
 struct RnnWeights {
   Value ih, hh;      // [gates * hidden, in] and [gates * hidden, hidden]
-  Value b_ih, b_hh;  // [gates * hidden], may be missing
+  Value b_ih, b_hh;  // [gates * hidden], optional
 };
 struct RnnOutput {
   Value y;     // [time, batch, hidden]
-  Value h, c;  // [batch, hidden] after the last step; c of lstm only
+  Value h, c;  // [batch, hidden] after the last step; c only for lstm
 };
 
-// The layer, but for what x contributes: gates = x W_ih^T + b_ih, [time, batch, gates * hidden].
-// h0, c0: [batch, hidden]; weight_hh: [gates * hidden, hidden], bias_hh: [gates * hidden]. reverse:
-// from the last step to the first. Gates in torch's order: input, forget, cell, output. weight_hr:
-// [out, hidden] makes each h of hidden numbers one of `out`, which h0 and weight_hh then have.
+// The layer without the input projection: gates = x W_ih^T + b_ih, [time, batch, gates * hidden],
+// in torch's order: input, forget, cell, output. h0, c0: [batch, hidden]; weight_hh: [gates *
+// hidden, hidden]; bias_hh: [gates * hidden].
+//
+// reverse: runs from the last step to the first. weight_hr: [out, hidden] projects h from `hidden`
+// to `out` elements, which h0 and weight_hh then have.
 inline RnnOutput lstm_scan(const Value& gates, const Value& h0, const Value& c0,
                            const Value& weight_hh, const Value& bias_hh = {},
                            const Value& weight_hr = {}, bool reverse = false) {
@@ -52,7 +54,7 @@ inline RnnOutput rnn_scan(const Value& gates, const Value& h0, const Value& weig
   return {out[0], out[1], {}};
 }
 
-// x: [time, batch, in]; h0, c0: [batch, hidden].
+// Complete layers. x: [time, batch, in]; h0, c0: [batch, hidden].
 inline RnnOutput lstm(const Value& x, const Value& h0, const Value& c0, const RnnWeights& w,
                       bool reverse = false) {
   return lstm_scan(linear(x, w.ih, w.b_ih), h0, c0, w.hh, w.b_hh, {}, reverse);

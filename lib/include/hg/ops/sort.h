@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/sort.cpp. Each gives values and their indices (i64) along dim. NaN counts as
+// Builders for lib/ops/sort.cpp. Each returns values and their indices (i64) along dim. NaN is
+// larger than every number.
 // larger than every number.
 #pragma once
 
@@ -10,33 +11,33 @@
 
 namespace hg {
 
-// Equal elements keep their order.
+// Stable: equal elements keep their order.
 inline std::vector<Value> sort(const Value& x, Dim dim = -1, bool descending = false) {
   return x.graph()->calls("sort", {x}, {{"dim", dim}, {"descending", descending}});
 }
-// The k largest or smallest, in order.
+// The k largest or smallest elements, sorted.
 inline std::vector<Value> topk(const Value& x, Dim k, Dim dim = -1, bool largest = true) {
   return x.graph()->calls("topk", {x}, {{"k", k}, {"dim", dim}, {"largest", largest}});
 }
-// The k-th smallest, k counting from 1.
+// The k-th smallest element, k counting from 1.
 inline std::vector<Value> kthvalue(const Value& x, Dim k, Dim dim = -1, bool keepdim = false) {
   return x.graph()->calls("kthvalue", {x}, {{"k", k}, {"dim", dim}, {"keepdim", keepdim}});
 }
-// The lower of two middle elements; NaN where there is one. Without dim, of all elements.
+// The lower of two middle elements; NaN if any element is NaN. Without dim, of all elements.
 inline std::vector<Value> median(const Value& x, std::optional<Dim> dim = {},
                                  bool keepdim = false) {
   NamedAttrs attrs = {{"keepdim", keepdim}};
   if (dim) attrs.push_back({"dim", *dim});
   return x.graph()->calls("median", {x}, attrs);
 }
-// The same over the elements that are not NaN.
+// As median, ignoring NaN.
 inline std::vector<Value> nanmedian(const Value& x, std::optional<Dim> dim = {},
                                     bool keepdim = false) {
   NamedAttrs attrs = {{"keepdim", keepdim}};
   if (dim) attrs.push_back({"dim", *dim});
   return x.graph()->calls("nanmedian", {x}, attrs);
 }
-// The most frequent element, the smallest of several, and the last index of it.
+// The most frequent element, the smallest of several, and its last index.
 inline std::vector<Value> mode(const Value& x, Dim dim = -1, bool keepdim = false) {
   return x.graph()->calls("mode", {x}, {{"dim", dim}, {"keepdim", keepdim}});
 }

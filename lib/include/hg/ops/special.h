@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/special.cpp: floats only.
+// Builders for lib/ops/special.cpp. Floats only.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ Result<PolynomialKind> polynomial_kind_named(std::string_view name);
 
 // sum over k >= 0 of (k + q)^-s
 inline Value zeta(const Value& s, const Value& q) { return s.graph()->call("zeta", {s, q}); }
-// The n-th derivative of digamma.
+// n-th derivative of digamma
 inline Value polygamma(const Value& x, Dim n) {
   return x.graph()->call("polygamma", {x}, {{"n", n}});
 }
 inline Value erfcx(const Value& x) { return x.graph()->call("erfcx", {x}); }  // e^(x^2) erfc(x)
-// Bessel functions of orders 0 and 1: modified of the first kind and the second (i, k; with e,
-// times e^-|x| and e^x), and of the first kind and the second (j, y).
+// Bessel functions of orders 0 and 1. i, k: modified, first and second kind; a trailing e scales
+// them by e^-|x| and e^x. j, y: first and second kind.
 inline Value bessel_i0(const Value& x) { return x.graph()->call("bessel_i0", {x}); }
 inline Value bessel_i0e(const Value& x) { return x.graph()->call("bessel_i0e", {x}); }
 inline Value bessel_i1(const Value& x) { return x.graph()->call("bessel_i1", {x}); }
@@ -47,11 +47,11 @@ inline Value bessel_j0(const Value& x) { return x.graph()->call("bessel_j0", {x}
 inline Value bessel_j1(const Value& x) { return x.graph()->call("bessel_j1", {x}); }
 inline Value bessel_y0(const Value& x) { return x.graph()->call("bessel_y0", {x}); }
 inline Value bessel_y1(const Value& x) { return x.graph()->call("bessel_y1", {x}); }
-// The polynomial of degree n at x; both broadcast.
+// The polynomial of degree n at x. Both broadcast.
 inline Value polynomial(const Value& x, const Value& n, PolynomialKind kind) {
   return x.graph()->call("polynomial", {x, n}, {{"kind", kind}});
 }
-// Regularised incomplete gamma functions, lower and upper.
+// Regularized incomplete gamma functions, lower and upper.
 inline Value igamma(const Value& a, const Value& x) { return a.graph()->call("igamma", {a, x}); }
 inline Value igammac(const Value& a, const Value& x) { return a.graph()->call("igammac", {a, x}); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/trees.cpp.
+// Builders for lib/ops/trees.cpp.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace hg {
 
-// What a node of a decision tree lets pass of its feature x: any sum of these. NaN of either side
-// is neither less than, equal to nor greater than the other.
+// The test of a decision node on its feature x: any sum of these. If x or split is NaN, no
+// comparison is true.
 enum TreeTest : int32_t {
   kTreeNan = 1,
   kTreeGreater = 2,  // x > split
@@ -17,15 +17,16 @@ enum TreeTest : int32_t {
   kTreeEqual = 8,    // x == split
 };
 
-// The leaf of each tree that each row of x, floats[rows, features], reaches: i64[rows, trees].
+// Returns the leaf that each row of x (floats[rows, features]) reaches in each tree: i64[rows,
+// trees].
 //
-// nodes, i32[count, 4], are the nodes of all trees: the feature, the test (TreeTest), the next node
-// of what passes, the next node of what does not. A leaf has the feature -1, and its third number
-// is what is given for it. splits, [count] of x's dtype: what features are compared with. roots,
-// i32[trees]: the node that each tree begins with.
+// - nodes: i32[count, 4], of all trees. Columns: feature, test (TreeTest), next node if the test
+//   passes, next node if it fails. In a leaf, the feature is -1 and the third column is the result.
+// - splits: [count], of x's dtype, compared with the features.
+// - roots: i32[trees], the first node of each tree.
 //
-// A node that leads to itself, to one before it, or out of the table fails the run, as does a
-// feature that x lacks.
+// The run fails if a node leads to itself, to an earlier node or outside the table, or tests a
+// feature that x does not have.
 inline Value tree_leaves(const Value& x, const Value& nodes, const Value& splits,
                          const Value& roots) {
   return x.graph()->call("tree_leaves", {x, nodes, splits, roots});

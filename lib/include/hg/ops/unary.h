@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders of lib/ops/unary.cpp: elementwise functions of one tensor. The result has x's shape, and
-// its dtype where nothing else is said; functions that are not exact on integers need floats.
+// Builders for lib/ops/unary.cpp: elementwise functions of one tensor. The result has x's shape,
+// and x's dtype unless stated otherwise. Functions that are not exact on integers require floats.
 #pragma once
 
 #include <optional>
@@ -44,7 +44,7 @@ inline Value sigmoid(const Value& x) { return x.graph()->call("sigmoid", {x}); }
 inline Value sinc(const Value& x) { return x.graph()->call("sinc", {x}); }  // sin(pi x) / (pi x)
 inline Value floor(const Value& x) { return x.graph()->call("floor", {x}); }
 inline Value ceil(const Value& x) { return x.graph()->call("ceil", {x}); }
-inline Value trunc(const Value& x) { return x.graph()->call("trunc", {x}); }        // towards zero
+inline Value trunc(const Value& x) { return x.graph()->call("trunc", {x}); }        // toward zero
 inline Value square(const Value& x) { return x.graph()->call("square", {x}); }      // x * x
 inline Value frac(const Value& x) { return x.graph()->call("frac", {x}); }          // x - trunc(x)
 inline Value isnan(const Value& x) { return x.graph()->call("isnan", {x}); }        // bool
@@ -54,14 +54,14 @@ inline Value isfinite(const Value& x) { return x.graph()->call("isfinite", {x});
 inline Value signbit(const Value& x) { return x.graph()->call("signbit", {x}); }
 // bool: x == 0
 inline Value logical_not(const Value& x) { return x.graph()->call("logical_not", {x}); }
-// of integers and bool
+// integers and bool only
 inline Value bitwise_not(const Value& x) { return x.graph()->call("bitwise_not", {x}); }
 
-// To the nearest number with so many decimals, ties to even.
+// Rounds to this number of decimals, ties to even.
 inline Value round(const Value& x, int64_t decimals = 0) {
   return x.graph()->call("round", {x}, {{"decimals", decimals}});
 }
-// NaN and infinities replaced; infinities by the largest finite numbers where none is given.
+// Replaces NaN and infinities. By default, infinities become the largest finite numbers.
 inline Value nan_to_num(const Value& x, double nan = 0, std::optional<double> posinf = {},
                         std::optional<double> neginf = {}) {
   NamedAttrs attrs = {{"nan", nan}};
