@@ -100,8 +100,10 @@ class Array {
     return tensor_.as<T>();
   }
   // Returns the elements of a contiguous array of dtype T. Use const T to read: a span of non-const
-  // T invalidates the device copy. Fails with invalid_argument if the dtype differs, the array is not
-  // contiguous, the host copy is not current, or T is not const and the array is read-only.
+  // T invalidates the device copy.
+  //
+  // Fails with invalid_argument if the dtype differs, the array is not contiguous, or the host copy
+  // is not current. A read-only array requires const T.
   template <class T>
   Result<std::span<T>> span() {
     using Element = std::remove_const_t<T>;

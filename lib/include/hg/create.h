@@ -20,7 +20,7 @@ Result<Array> linspace(double start, double end, int64_t steps, DType dtype = f3
 // Ones on the diagonal of an [n, m] matrix; a negative m means n.
 Result<Array> eye(int64_t n, int64_t m = -1, DType dtype = f32);
 
-// Uniform in [0, 1). Equal seeds give equal numbers on every machine and device.
+// Uniform in [0, 1). Equal seeds produce equal numbers on every machine and device.
 Result<Array> rand(const Sizes& shape, uint64_t seed, DType dtype = f32);
 // Normal, mean 0, variance 1.
 Result<Array> randn(const Sizes& shape, uint64_t seed, DType dtype = f32);

@@ -38,14 +38,14 @@ namespace hg {
 Result<Device> device_named(std::string_view name);
 
 struct ExecutorOptions {
-  // Device::automatic uses a GPU if there is one, otherwise the CPU; notes() names the choice and
+  // Device::automatic uses a GPU if available, otherwise the CPU; notes() names the choice and
   // the reason.
   Device device = Device::cpu;
   Gpu gpu = {};                        // the device unless `device` is cpu; empty: opens one
   std::string gpu_name = {};           // selects the device to open, as GpuOptions::name
   int threads = 0;                     // 0: OpenMP's default
   ParallelFor parallel_for = {};       // the host's thread pool; disables OpenMP
-  uint64_t seed = 0;                   // of random ops; equal seeds give equal sequences of calls
+  uint64_t seed = 0;                   // of random ops; equal seeds: equal sequences of calls
   size_t most_plans = 512;             // in the cache; the least recently used are evicted
   const Registry* registry = nullptr;  // null: built-in ops; must outlive the executor
 };

@@ -88,7 +88,7 @@ struct Group : Block {
   Group(std::initializer_list<Block> blocks) : Group(std::vector<Block>(blocks)) {}
   explicit Group(std::vector<Block> blocks);
 };
-// Data of each call. Here and below, f32 stands for the dtype of the program.
+// Data of each call. Here and below, f32 means the dtype of the program.
 struct Input : Block {
   Input(std::string name, Shape shape, DType dtype = f32);
 };

@@ -53,7 +53,7 @@ class Layer {
 
   // -- Parameters ---------------------------------------------------------------------------------
 
-  // Sets the parameters. Equal seeds give equal parameters.
+  // Sets the parameters. Equal seeds produce equal parameters.
   Status initialise(uint64_t seed);
   // Parameters or buffers by name, in PyTorch's order. The arrays share the layer's memory: writing
   // to them changes the layer. Fail if the input size is not known yet.

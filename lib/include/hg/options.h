@@ -74,7 +74,7 @@ struct SessionOptions {
   // Names of passes to skip, for debugging. "*" skips all optional passes.
   std::vector<std::string> disabled_passes = {};
   std::vector<std::string> kernels = {};  // for debugging: "conv=gemm" allows only this kernel
-  uint64_t seed = 0;                      // of random ops; equal seeds give equal runs
+  uint64_t seed = 0;                      // of random ops; equal seeds: equal runs
   uint64_t first_run = 0;                 // the run number that random ops start from
   // The device, unless `device` is cpu. If empty, the session opens one, selected by `gpu_name` as
   // in GpuOptions. Nodes without a kernel on the device run on the CPU; report() shows the split.

@@ -98,7 +98,7 @@ Result<QuantizedLibrary> quantize(const Library& library, const QuantizeOptions&
 // `session` sets how samples run, on the CPU.
 //
 // A layer stays float if its input is 0 in all samples or contains NaN or infinity. So do layers in
-// control-flow bodies and all other ops. Fails as above, if there are no samples, and as
+// control-flow bodies and all other ops. Fails as above, without samples, and as
 // Session::create, set_input and run do.
 Result<Quantized> quantize(const Model& model, std::span<const std::vector<ConstTensor>> samples,
                            const QuantizeOptions& options = {}, const SessionOptions& session = {});

@@ -70,7 +70,7 @@ class [[nodiscard]] Status {
 };
 
 // Holds either a T or the error Status. Constructing it from an ok Status stores an `internal`
-// error. Accessing the value of a failed Result is undefined behavior.
+// error. Accessing the value of a failed Result is undefined.
 template <class T>
 class [[nodiscard]] Result {
  public:

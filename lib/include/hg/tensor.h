@@ -197,7 +197,7 @@ struct ConstTensor {
   }
 };
 
-// Returns a contiguous view of `data`, which must outlive the view. Const data gives a ConstTensor.
+// Returns a contiguous view of `data`, which must outlive the view. Const data makes a ConstTensor.
 // The overloads for spans and containers do not check that the number of elements matches `shape`.
 Tensor view(void* data, DType dtype, const Sizes& shape);
 ConstTensor view(const void* data, DType dtype, const Sizes& shape);

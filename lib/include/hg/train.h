@@ -212,8 +212,8 @@ struct AllReduce {
   // several of them concatenated ("loss, fc.bias, fc.weight"). May return before the sum is
   // complete; the memory stays valid and unchanged until wait() returns.
   //
-  // Called in each batch as values become ready, in the same order on all ranks, by one thread at a
-  // time but not necessarily by the thread that called step(). If it fails, step() returns its
+  // Called in each batch as values become ready, in the same order on all ranks. One thread at a time
+  // calls it, which may differ from the thread that called step(). If it fails, step() returns its
   // error and changes nothing. Must not throw.
   std::function<Status(std::string_view name, const Tensor& data)> begin = {};
   // Waits for all sums begun, including those of a failed step. Empty: begin() returns only when
