@@ -33,7 +33,7 @@ struct KernelArgument {
   std::string_view name;  // empty: matches the parameter by position
   std::variant<ConstTensor, Value, double, int64_t, bool, std::vector<KernelArgument>> value;
   // The dims of the call that the dims of the argument correspond to, each once. Empty: the last
-  // dims in order, as in broadcasting. Example: {0} and {1} for vectors of 10 and 20 elements give
+  // dims in order, as in broadcasting. Example: vectors of 10 and 20 elements with {0} and {1} make
   // a call of shape [10, 20].
   std::vector<int> dims = {};
 

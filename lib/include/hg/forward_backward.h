@@ -22,8 +22,8 @@ struct ForwardBackwardOptions {
   // Indices of the inputs to differentiate; nullopt: all float inputs.
   std::optional<std::vector<int>> inputs = {};
   // Indices of the outputs whose gradients are passed to `backward`; nullopt: all that can have
-  // one. Omitting an output is not the same as passing zeros, which produce NaN where a derivative is
-  // infinite.
+  // one. Omitting an output is not the same as passing zeros, which produce NaN where a derivative
+  // is infinite.
   std::optional<std::vector<int>> outputs = {};
 };
 

@@ -127,8 +127,8 @@ class PlanCache {
   std::shared_ptr<Body> body_;
 };
 
-// A value between inputs and outputs, seen during a call. min and max ignore NaN; they are NaN if
-// there are no other elements.
+// A value between inputs and outputs, seen during a call. min and max ignore NaN; they are NaN
+// without other elements.
 struct Intermediate {
   std::string_view name;
   DType dtype = f32;

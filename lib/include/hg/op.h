@@ -213,8 +213,8 @@ class InferContext {
   size_t fresh_used_ = 0;
 };
 
-// Broadcasts two shapes as torch does. A symbol and a number other than 1 give the number; two
-// different symbols give their max. Both are checked when the symbols are bound.
+// Broadcasts two shapes as torch does. A symbol and a number other than 1 become the number; two
+// different symbols become their max. Both are checked when the symbols are bound.
 Result<Shape> broadcast(const Shape& a, const Shape& b);
 // Type promotion of two tensors as in torch.
 DType promote(DType a, DType b);

@@ -212,9 +212,9 @@ struct AllReduce {
   // several of them concatenated ("loss, fc.bias, fc.weight"). May return before the sum is
   // complete; the memory stays valid and unchanged until wait() returns.
   //
-  // Called in each batch as values become ready, in the same order on all ranks. One thread at a time
-  // calls it, which may differ from the thread that called step(). If it fails, step() returns its
-  // error and changes nothing. Must not throw.
+  // Called in each batch as values become ready, in the same order on all ranks. One thread at a
+  // time calls it, which may differ from the thread that called step(). If it fails, step() returns
+  // its error and changes nothing. Must not throw.
   std::function<Status(std::string_view name, const Tensor& data)> begin = {};
   // Waits for all sums begun, including those of a failed step. Empty: begin() returns only when
   // its sum is complete.
