@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of a Graph, for the passes, the planner and the file reader, which build and change
-// graphs without the checks of the public builder. Call Graph::verify() after changing by hand.
+// Internals of Graph, for passes, the planner and the file reader, which modify graphs without the
+// checks of the public builder. Call Graph::verify() after modifying a graph.
 #pragma once
 
 #include <deque>
@@ -17,25 +17,25 @@
 
 namespace hg {
 
-// What users of a graph keep for one another, as long as one of them lives. An unchanged copy of
-// the graph finds the same; a graph that changes begins anew.
+// Data that users of a graph share, kept while one of them lives. Unchanged copies of the graph
+// share it; a modified graph starts without it.
 class GraphCompanion {
  public:
   virtual ~GraphCompanion() = default;
 };
 struct GraphCompanions {
-  std::mutex mutex;                                // of `all`
-  std::vector<std::weak_ptr<GraphCompanion>> all;  // sessions': lib/run/compiled.h
+  std::mutex mutex;                                // guards `all`
+  std::vector<std::weak_ptr<GraphCompanion>> all;  // those of sessions: lib/run/compiled.h
   bool is_used = false;
 };
 
 struct GraphBody {
-  Graph* graph = nullptr;  // whose body this is, wherever it was moved to
+  Graph* graph = nullptr;  // the graph that owns this body, also after a move
   const Registry* registry = nullptr;
-  std::deque<ValueInfo> values;  // references stay valid while values are added
+  std::deque<ValueInfo> values;  // a deque: adding values keeps references valid
   std::vector<Node> nodes;       // each after the producers of its inputs
   std::vector<State> states;
-  std::shared_ptr<void> file;  // the owner of all data that lies in a mapped file, or null
+  std::shared_ptr<void> file;  // owner of data in a mapped file; may be null
   std::vector<ValueId> inputs;
   std::vector<std::pair<std::string, ValueId>> outputs;
   std::vector<std::pair<ValueId, ValueId>> assignments;
@@ -47,7 +47,7 @@ struct GraphBody {
   int32_t fresh_count = 0;
   std::shared_ptr<GraphCompanions> companions = std::make_shared<GraphCompanions>();
 
-  // Of each function that changes what a session is made of.
+  // Called by every function that changes what sessions depend on.
   void changes() {
     if (companions.use_count() > 1 || companions->is_used)
       companions = std::make_shared<GraphCompanions>();
@@ -55,25 +55,25 @@ struct GraphBody {
 };
 
 struct GraphAccess {
-  // Of a graph that was moved from: nothing, and its error.
+  // Body of a moved-from graph: empty, with its error.
   static const GraphBody& body(const Graph& graph);
-  // Of a graph that was not, and that changes.
+  // Body of a graph that was not moved from, for modification.
   static GraphBody& body(Graph& graph) {
     graph.body_->changes();
     return *graph.body_;
   }
-  // A graph as one that was moved from.
+  // A graph in the moved-from state.
   static Graph without_body() { return Graph(std::unique_ptr<GraphBody>()); }
 
-  // A new value without producer; the name is made unique.
+  // Adds a value without a producer; makes its name unique.
   static ValueId add_value(Graph& graph, TensorType type, std::string_view name);
-  // Gives the value another name, made unique.
+  // Renames the value; makes the name unique.
   static void rename(Graph& graph, ValueId id, std::string_view name);
   // Appends the node and makes it the producer of its outputs.
   static void push_node(Graph& graph, Node node);
 
-  // The attributes of a call in the order of the signature, with defaults and conversions
-  // (a number for a real, one integer for a list of one).
+  // Returns the attributes of a call in signature order, with defaults and conversions: an integer
+  // for a float, one integer for a list of one.
   static Result<std::vector<Attr>> normalize_attrs(const Op& op, const NamedAttrs& attrs);
   static Status check_attr(const Op& op, size_t index, const Attr& attr);
 
@@ -81,41 +81,41 @@ struct GraphAccess {
     const Op* op = nullptr;
     std::span<const Attr> attrs;
     std::vector<const TensorType*> inputs;     // null for optional inputs that are not given
-    std::vector<const TensorData*> constants;  // null where not constant
+    std::vector<const TensorData*> constants;  // null if not constant
     std::span<const std::shared_ptr<Graph>> subgraphs;
     const Origin* origin = nullptr;
-    Graph* graph = nullptr;  // where fresh symbols come from, or null:
-    std::vector<Dim> fresh;  // then these are taken
+    Graph* graph = nullptr;  // source of fresh symbols; null: uses `fresh`
+    std::vector<Dim> fresh;  // existing symbols to reuse if `graph` is null
   };
-  // The types of the outputs, from the op's shape rule or else from its expansion.
+  // Returns the types of the outputs, from the op's shape rule or else its expansion.
   static Result<std::vector<TensorType>> infer(const InferCall& call);
-  // An InferCall for a node as it stands.
+  // Makes an InferCall for an existing node.
   static InferCall infer_call(const Graph& graph, const Node& node);
-  // The symbols that the node's outputs introduced, in order of appearance.
+  // Returns the symbols that the node's outputs introduced, in order of appearance.
   static std::vector<Dim> fresh_symbols(const Graph& graph, const Node& node);
 
   // Builds the node's expansion into the graph and returns its outputs.
   static Result<std::vector<Value>> expand(Graph& graph, const Node& node);
-  // Runs the node's gradient rule: `douts` may hold empty Values; the result has one Value for each
-  // input, empty where none was asked for or there is none.
+  // Runs the node's gradient rule. `douts` may contain empty Values. Returns one Value per input,
+  // empty if not requested or without a gradient.
   static Result<std::vector<Value>> grad(Graph& graph, const Node& node,
                                          const std::vector<Value>& douts,
                                          const std::vector<bool>& needs);
 };
 
-// Lets the system take the pages of data that lies in the graph's file; it reads them again when
-// they are used. Does nothing for other data.
+// Tells the system to drop the pages of data in the graph's mapped file; they are read again on
+// use. Ignores other data.
 void release_pages(const Graph& graph, const TensorData& data);
 
-// The attributes of a node, or those of such an op in the order of its signature, as a call takes
-// them.
+// Returns attributes, given in signature order, in the form that calls take.
 NamedAttrs named_attrs(const Op& op, std::span<const Attr> attrs);
 inline NamedAttrs named_attrs(const Node& node) { return named_attrs(*node.op, node.attrs); }
 
-// "conv 'layer1.0.conv1'", or "conv 'conv_3'" when the module path is not known.
+// Returns "conv 'layer1.0.conv1'", or "conv 'conv_3'" if the module path is unknown.
 std::string label(const Graph& graph, const Node& node);
 
-// Calls f with the value that the attribute holds. (std::visit brings code that throws.)
+// Calls f with the value that the attribute holds. Replaces std::visit, which contains code that
+// throws.
 template <class F>
 void visit(const Attr& attr, F&& f) {
   const auto call = [&]<class... T>(const std::variant<T...>& value) {

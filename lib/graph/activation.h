@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations that fuse (hg/activation.h) as nodes of a graph.
+// Fused activations (hg/activation.h) as graph nodes.
 #pragma once
 
 #include "hg/activation.h"
@@ -7,11 +7,11 @@
 
 namespace hg {
 
-// The op of the activation's row, applied to x; x itself for none.
+// Applies the op of the activation's row to x; returns x for none.
 Value apply_activation(const Value& x, Activation activation);
 
-// What a node of one of these ops, with these attributes, applies to its only input; none for all
-// other nodes.
+// Returns the activation that a node with this op and attributes applies to its only input; none
+// for other nodes.
 Activation activation_of(const Node& node);
 
 }  // namespace hg

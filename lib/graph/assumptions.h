@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What shape rules take for granted of sizes that are not numbers yet. A session asks again when
-// they are; a node that nobody reads is in no session, so that the import makes guards of it.
+// Assumptions of shape rules about symbolic sizes. Sessions check them when sizes are bound.
+// Sessions drop unused nodes, so the importer turns the assumptions into guards.
 #pragma once
 
 #include <vector>
@@ -16,8 +16,8 @@ struct Assumption {
   Dim right;
 };
 
-// Collects, while it lives, the assumptions of the rules that run on its thread. They may be
-// nested: the innermost collects.
+// Collects the assumptions of rules that run on this thread during its lifetime. Nestable: the
+// innermost object collects.
 class Assumptions {
  public:
   Assumptions();
@@ -27,7 +27,7 @@ class Assumptions {
 
   const std::vector<Assumption>& taken() const { return taken_; }
 
-  // Nothing where nobody collects.
+  // Does nothing if no collector exists.
   static void take(const Dim& left, Relation relation, const Dim& right);
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The border of the C++ API: what a public function does that can take memory, and has a Status to
-// say so, stands inside. Behind it the library is built with exceptions, so that what operator new
-// throws ends what was begun; other exceptions, which only a host's callbacks throw, pass.
+// The exception border of the C++ API. Public functions that allocate and return a Status or Result
+// run their body in or_no_memory(). The library is built with exceptions, so std::bad_alloc from
+// operator new unwinds the call. Other exceptions, which only a host's callbacks throw, propagate.
 #pragma once
 
 #include <new>
@@ -12,9 +12,9 @@
 
 namespace hg {
 
-// Around what takes memory itself: a function that only calls one that stands inside needs none.
-// What `call` returns, a Status or a Result; no_memory() where memory ran out, or where more was
-// asked for than there can be.
+// Returns the Status or Result of `call`, or no_memory() if memory is exhausted or an allocation
+// exceeds the possible size. Functions that only call a function with or_no_memory() do not need
+// it.
 template <class Call>
 std::invoke_result_t<Call> or_no_memory(Call&& call) {
 #if defined(__cpp_exceptions)
@@ -29,7 +29,7 @@ std::invoke_result_t<Call> or_no_memory(Call&& call) {
 #endif
 }
 
-// Of destructors, which throw nothing: `call` as far as memory goes.
+// For destructors, which must not throw: runs `call` and ignores exceptions, such as std::bad_alloc.
 template <class Call>
 void as_memory_allows(Call&& call) noexcept {
 #if defined(__cpp_exceptions)

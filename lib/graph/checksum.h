@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FNV-1a: tells damaged blobs and different graphs apart; no protection against forgery.
+// FNV-1a: detects damaged blobs and distinguishes graphs. No protection against forgery.
 #pragma once
 
 #include <cstdint>

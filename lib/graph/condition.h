@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes that are 0 or 1, such as min(1, n), as conditions in words.
+// Sizes that are 0 or 1, such as min(1, n), printed as conditions.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,9 @@
 
 namespace hg {
 
-// When the term is 1, or 0 where `holds` is false: "n == 1 or 3 < m". Nothing where it is no such
-// term of comparisons, and, or, not as min, max and 1 - x write them.
+// Returns the condition under which the term is 1, or 0 if `holds` is false: "n == 1 or 3 < m".
+// Returns nothing unless the term consists of comparisons, and, or, and not, expressed by min, max
+// and 1 - x.
 std::optional<std::string> condition_text(const Dim& term, bool holds = true);
 
 }  // namespace hg

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether nodes draw random numbers, those in branches and loops included.
+// Whether nodes draw random numbers, including those in branches and loops.
 #pragma once
 
 #include <algorithm>

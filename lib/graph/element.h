@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One element of a contiguous tensor as a number, whatever its dtype; of a complex one, the real
-// part. For folding, filling and checking; kernels have loops of their own.
+// Reads and writes one element of a contiguous tensor as a number, for any dtype; for complex
+// dtypes, the real part. Used for folding, filling and checking; kernels have their own loops.
 #pragma once
 
 #include <cmath>
@@ -40,7 +40,7 @@ inline double element(const Tensor& tensor, int64_t i) {
   return 0;
 }
 
-// Towards 0; the lowest T where T holds none, as for NaN.
+// Truncates toward zero; returns the lowest T if T cannot hold the result, as for NaN.
 template <class T>
 T whole_part(double value) {
   constexpr auto kLowest = static_cast<double>(std::numeric_limits<T>::min());
@@ -49,8 +49,8 @@ T whole_part(double value) {
                                               : std::numeric_limits<T>::min();
 }
 
-// Whether an integer dtype holds the whole part of a number; u8 wraps a negative one, as torch
-// does. All other dtypes hold what is nearest.
+// Whether an integer dtype can hold the truncated number; u8 wraps negative numbers, as in torch.
+// Other dtypes hold the nearest value.
 inline bool holds(DType dtype, double value) {
   if (!is_integer(dtype)) return true;
   const double whole = std::trunc(value);

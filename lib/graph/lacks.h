@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a build that holds only what some models need refuses the rest.
+// Error of a reduced build that lacks an op, kernel or dtype.
 #pragma once
 
 #include "hg/status.h"
@@ -7,7 +7,7 @@
 
 namespace hg {
 
-// Of "the op 'conv'", "the dtype f16".
+// `what` is, for example, "the op 'conv'" or "the dtype f16".
 inline Status lacks(const std::string& what) {
   return unsupported("this build lacks ", what, " (HG_OPS was made from ", kChosenModels, ")");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A number as an element of a tensor.
+// Stores a number as an element of a tensor.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace hg {
 
-// The one element becomes the number; false where an integer of this dtype cannot be it.
+// Writes the number to the single element; returns false if its integer dtype cannot hold it.
 inline bool write_number(const Number& number, const Tensor& to) {
   if (to.dtype == i64 && number.kind != f64) {
     *to.as<int64_t>() = number.whole;

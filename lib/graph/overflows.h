@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether arithmetic of sizes wrapped around: a shape rule that compared what came of it has proven
+// Detects overflow in size arithmetic: a shape rule that compared a wrapped result has checked
 // nothing.
 #pragma once
 
 namespace hg {
 
-// Notes, while it lives, what wraps around on its thread. They may be nested: the innermost notes.
+// Records overflows on this thread during its lifetime. Nestable: the innermost object records.
 class Overflows {
  public:
   Overflows();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ops are looked up, in any registry, and which kernels plans take: what a model needs of the
-// tables.
+// Records which ops are looked up, in any registry, and which kernels plans choose: the needs of a
+// model.
 #pragma once
 
 #include <set>
@@ -10,7 +10,7 @@
 
 namespace hg {
 
-// Notes what this thread looks up and plans while the object lives; one at a time.
+// Records on this thread during its lifetime; at most one object per thread.
 class RegistryWatch {
  public:
   RegistryWatch();
@@ -18,7 +18,7 @@ class RegistryWatch {
   RegistryWatch(const RegistryWatch&) = delete;
   RegistryWatch& operator=(const RegistryWatch&) = delete;
   const std::set<std::string>& ops() const { return ops_; }
-  // Those since the last call.
+  // Kernels recorded since the last call.
   std::set<std::pair<std::string, std::string>> take_kernels() {
     return std::exchange(kernels_, {});
   }
@@ -28,7 +28,7 @@ class RegistryWatch {
 
  private:
   std::set<std::string> ops_;
-  std::set<std::pair<std::string, std::string>> kernels_;  // of which op
+  std::set<std::pair<std::string, std::string>> kernels_;  // (op, kernel)
 };
 
 }  // namespace hg

@@ -10,14 +10,14 @@ inline constexpr uint64_t kSplitMixStep = 0x9e3779b97f4a7c15u;
 inline constexpr uint64_t kSplitMixFirst = 0xbf58476d1ce4e5b9u,
                           kSplitMixSecond = 0x94d049bb133111ebu;
 
-// Its last step alone, which turns a number that is counted up into a random one.
+// The final mixing step: turns a counter into a random number.
 inline uint64_t split_mix_finish(uint64_t z) {
   z = (z ^ (z >> 30)) * kSplitMixFirst;
   z = (z ^ (z >> 27)) * kSplitMixSecond;
   return z ^ (z >> 31);
 }
 
-// The next number of the sequence of this state.
+// Returns the next number of the sequence.
 inline uint64_t split_mix(uint64_t& state) { return split_mix_finish(state += kSplitMixStep); }
 
 }  // namespace hg

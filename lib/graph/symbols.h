@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes that nodes name in their attributes: who needs them, and where they come from.
+// Symbols in node attributes: which nodes need them and what defines them.
 #pragma once
 
 #include <string>
@@ -9,17 +9,17 @@
 
 namespace hg {
 
-// Whether the attribute is a size, or has one among others, that is no number.
+// Whether the attribute is or contains a symbolic size.
 bool has_symbol(const Attr& attr);
 
-// Adds the symbols in the attributes of the node, and those that its subgraphs take from outside.
+// Adds the symbols in the node's attributes, and those that its subgraphs use from outside.
 void collect_symbols(const Node& node, std::vector<std::string>& out);
 
-// Those that the graph's own guards name.
+// The symbols in the graph's own guards.
 std::vector<std::string> guarded_symbols(const Graph& graph);
 
-// The symbols that the graph names, though neither its inputs nor its nodes decide them: a
-// subgraph's come from the graph around it.
+// The symbols that the graph uses but neither its inputs nor its nodes define. In a subgraph, the
+// enclosing graph defines them.
 std::vector<std::string> outer_symbols(const Graph& graph);
 
 }  // namespace hg

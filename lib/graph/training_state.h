@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What training leaves in a model so that it can be resumed: buffers that no node reads, the last
-// states of the graph (lib/train/step_graph.h has their names).
+// State that training stores in a model so that it can be resumed: buffers that no node reads, at
+// the end of the graph's states. Names: lib/train/step_graph.h.
 #pragma once
 
 #include <string_view>
@@ -16,7 +16,7 @@ inline bool is_training_state(const State& state) {
   return state.kind == State::Kind::buffer && state.name.starts_with(kTrainPrefix);
 }
 
-// Takes them out of the graph.
+// Removes them from the graph and returns them.
 std::vector<State> take_training_state(Graph& graph);
 
 }  // namespace hg

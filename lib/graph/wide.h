@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole numbers of 128 bits: the compiler's, or two words where it has none, as on machines of 32
-// bits. What does not fit wraps around, but for the functions that tell.
+// 128-bit integers: the compiler's, or two words where it has none (32-bit machines). Overflow
+// wraps around, except in functions that report it.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,7 @@ namespace hg {
 class Int128 {
  public:
   constexpr Int128() = default;
-  constexpr Int128(int64_t value)  // NOLINT: as from a smaller number
+  constexpr Int128(int64_t value)  // NOLINT: implicit, as for smaller integers
       : high_(value < 0 ? ~uint64_t{0} : 0), low_(static_cast<uint64_t>(value)) {}
   constexpr Int128(uint64_t high, uint64_t low) : high_(high), low_(low) {}
   explicit constexpr operator int64_t() const { return static_cast<int64_t>(low_); }
@@ -32,7 +32,7 @@ class Int128 {
     const uint64_t high = a1 * b1 + (middle >> 32) + (other >> 32);
     return {high + a.high_ * b.low_ + a.low_ * b.high_, a.low_ * b.low_};
   }
-  // Towards zero, as C++ divides.
+  // Truncates toward zero, as in C++.
   friend constexpr Int128 operator/(Int128 a, Int128 b) {
     const Int128 quotient = divide(a.magnitude(), b.magnitude());
     return a.is_negative() != b.is_negative() ? -quotient : quotient;
@@ -47,7 +47,7 @@ class Int128 {
   }
 
  private:
-  // Of numbers without a sign, bit by bit; b is not 0.
+  // Unsigned division, bit by bit; b must not be 0.
   static constexpr Int128 divide(Int128 a, Int128 b) {
     Int128 quotient, rest;
     for (int bit = 127; bit >= 0; --bit) {
@@ -64,7 +64,7 @@ class Int128 {
   uint64_t high_ = 0, low_ = 0;
 };
 
-// Whether the sum or the product does not fit.
+// Whether the sum or product overflows.
 constexpr bool add_overflows(Int128 a, Int128 b, Int128* sum) {
   *sum = a + b;
   return a.is_negative() == b.is_negative() && sum->is_negative() != a.is_negative();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of enumerators, both ways: a table in their order.
+// Names of enumerators in both directions: a table in enumerator order.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ std::string_view word_name(std::span<const std::string_view> names, Word word) {
   return index < names.size() ? names[index] : "invalid";
 }
 
-// Fails with all the names that there are. It stands inside of the border for the public functions
-// that only call it.
+// Fails with a message that lists all names. Contains or_no_memory() for the public functions that
+// only call it.
 template <class Word>
 Result<Word> word_named(std::span<const std::string_view> names, std::string_view what,
                         std::string_view name) {
