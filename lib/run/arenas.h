@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arenas of a program on the host, one for each part of its plans, and who is told of them.
+// Host arenas of a program, one per part of its plans, and the notification of the observer.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ class Arenas {
   ~Arenas() { release(); }
 
   bool is_enough(size_t part, int64_t bytes) const { return this->bytes(part) >= bytes; }
-  // Replaces that of the part. False when memory is short.
+  // Replaces the arena of the part. Returns false if memory is exhausted.
   bool allocate(size_t part, int64_t bytes) {
     if (all_.size() <= part) all_.resize(part + 1);
     Memory64& arena = all_[part];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs in the host's memory: written there by the kernels where that is safe, else copied when
-// the run is at its end. No two of the host's tensors overlap: check() sees to that before a run.
+// Outputs bound to the host's memory. Kernels write there directly where that is safe; otherwise
+// the run copies at its end. check() ensures before each run that no two bound tensors overlap.
 #pragma once
 
 #include <cstddef>
@@ -14,40 +14,42 @@
 
 namespace hg {
 
-// By output: the block of this plan that has its value and no other byte, so that the whole block
-// may lie at the host's: what is in it before the value is there may as well lie there. Or -1.
+// For each output: the block of this plan that contains its value and nothing else, so that the
+// whole block can be placed in the host's memory; otherwise -1. Earlier contents of the block may
+// be written there too.
 std::vector<int32_t> blocks_of_outputs(const Graph& graph, const Plan& plan);
 
 class BoundOutputs {
  public:
-  // Of this graph, which must outlive them and keeps its outputs.
+  // `graph` must outlive this object and keep its outputs.
   BoundOutputs(const Graph& graph, const Allocator& allocator);
 
-  // As Session::set_output.
+  // See Session::set_output().
   Status set(size_t index, const Tensor& tensor);
   void forget();
 
   bool any() const { return any_; }
-  // Without data where nothing was set.
+  // Null data if not bound.
   std::span<const Tensor> tensors() const { return bound_; }
-  // Whether data decides some of its sizes.
+  // Whether a size of the output depends on data.
   bool data_decides(size_t index) const { return data_decides_[index]; }
 
-  // Before anything runs: shapes, where they are known by then, and that no two overlap.
+  // Called before a run: checks the shapes that are known and that no two tensors overlap.
   Status check(std::span<const std::optional<Sizes>> shapes) const;
-  // Sets for each block of blocks_of_outputs() where it lies, less its offset in the arena: at the
-  // host's, apart from all inputs, or null. Whether that is not what stood there before.
+  // Sets the home of each block of blocks_of_outputs(): its address minus its offset in the arena,
+  // in host memory that overlaps no input; or null. Returns whether a home has changed.
   bool place(const Plan& plan, std::span<const int32_t> blocks, std::span<const Tensor> inputs,
              std::span<std::byte*> homes) const;
-  // What the run made of an output; fails where the host's memory has no room for it. Of outputs
-  // that the host has no memory for, those that lie in its inputs.
+  // Records the result of a run for an output. Fails if the host's memory is too small. Also called
+  // for unbound outputs that are stored in an input.
   Status take(size_t index, const Tensor& made);
-  // Forgets what an earlier run made.
+  // Forgets the results of an earlier run.
   void begin();
-  // Copies what no kernel wrote to its place, once all are taken.
+  // Copies the outputs that no kernel wrote in place. Called after take() for all outputs.
   Status copy();
-  // Where an output is that the run made: the host's tensor as it fills it, of what data decides
-  // its first elements; without one, `made` or its copy from an input that a copy overwrote.
+  // Returns an output of the run: the bound tensor, restricted to its first elements if the size
+  // depends on data. If unbound, returns `made`, or its copy if it was stored in an input that a
+  // copy overwrote.
   Tensor filled(size_t index, const Tensor& made) const;
 
  private:
@@ -58,11 +60,11 @@ class BoundOutputs {
 
   const Graph* graph_;
   Allocator allocator_;
-  std::vector<Tensor> bound_;       // by output: where the host wants it
-  std::vector<Tensor> made_;        // by output: of this run
-  std::vector<bool> data_decides_;  // by output
-  std::vector<bool> is_aside_;      // by output: of this run
-  std::vector<Memory64> aside_;     // by output: for what would be overwritten by a copy
+  std::vector<Tensor> bound_;       // per output: the bound tensor
+  std::vector<Tensor> made_;        // per output: result of this run
+  std::vector<bool> data_decides_;  // per output
+  std::vector<bool> is_aside_;      // per output, for this run
+  std::vector<Memory64> aside_;     // per output: values that a copy would overwrite
   bool any_ = false;
 };
 

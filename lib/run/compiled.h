@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sessions of one model with equal options have in common: the graph as the passes left it,
-// and the weights packed for kernels. Found through the graph, it lives as long as one of them.
+// Data shared by the sessions of one model with equal options: the compiled graph and the packed
+// weights. Found through the graph; lives as long as one of the sessions.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace hg {
 
-// A state whose elements are elsewhere, or no longer needed.
+// Releases the data of a state that is stored elsewhere or no longer needed.
 inline void drop_data(State& state) {
   state.data.owner.reset();
   state.data.tensor.data = nullptr;
@@ -31,33 +31,34 @@ class Compiled final : public GraphCompanion {
   explicit Compiled(const SessionOptions& options)
       : packs(options.allocator), tuning(options.tuning), options_(options) {}
 
-  // Of sessions of this graph, or of an unchanged copy, whose options are equal where they decide
-  // what is compiled; new where there is none. Any thread may ask.
+  // Returns the object shared by sessions of this graph, or of an unchanged copy, whose options
+  // compile the same; creates it if needed. Thread-safe.
   static std::shared_ptr<Compiled> of(const Graph& graph, const SessionOptions& options);
-  // The same for a body of control flow in this one's graph; with `lock` held.
+  // The same for a control-flow body of this object's graph. Requires `lock`.
   std::shared_ptr<Compiled> of_body(const std::shared_ptr<Graph>& body,
                                     const SessionOptions& options);
 
-  // Held by whoever compiles or plans, until all that a plan refers to is packed; that of a body
-  // comes after that of its graph. Without it only the number of packed bytes is read, and what
-  // never changes once it is made.
+  // Held while compiling or planning, until everything that a plan refers to is packed. Lock a
+  // graph before its bodies. Without it, read only the number of packed bytes and members that
+  // never change.
   std::mutex lock;
   bool is_made = false;
-  size_t first_made_state = 0;             // from there on they are the passes'; never changes
-  std::vector<std::string> outer_symbols;  // that only the graph around knows; never changes
-  // States that runs change have no data here: each session starts from what the model has.
+  size_t first_made_state = 0;  // index of the first state created by passes; never changes
+  // symbols known only to the enclosing graph; never changes
+  std::vector<std::string> outer_symbols;
+  // States that runs change have no data here: each session starts with the model's values.
   Graph graph;
   SharedPacks packs;
   Tuning tuning;
-  // Where weights that the passes made have gone once they were packed: the only plan that there
-  // is, with which a session begins that comes later.
+  // The only plan, if weights created by passes were dropped after packing. Later sessions start
+  // with it.
   std::shared_ptr<const Plan> plan;
-  // Plans for the graph as it is, the newest last: those who come later take them over.
+  // Plans for the current graph, newest last. Later sessions adopt them.
   static constexpr size_t kMostPlans = 8;
   std::vector<std::shared_ptr<const Plan>> plans;
 
  private:
-  SessionOptions options_;  // of the session that came first
+  SessionOptions options_;  // of the first session
   std::map<std::shared_ptr<Graph>, std::shared_ptr<Compiled>> bodies_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A control flow node: its subgraphs are programs of their own, which run as often as the data
-// says.
+// A control flow node. Its subgraphs are separate programs, which run as often as the data
+// requires.
 #pragma once
 
 #include <array>
@@ -20,47 +20,47 @@ class Compiled;
 class Program;
 class RunProgress;
 
-// What holds for a run of the outermost program and of all bodies inside of it.
+// Limits of a run of the outermost program, shared by all bodies in it.
 struct RunLimits {
   int64_t rounds_left = 0;
-  const std::stop_token* stop = nullptr;  // null: the run goes on to its end
-  RunProgress* progress = nullptr;        // null: nobody looks
+  const std::stop_token* stop = nullptr;  // null: the run cannot be stopped
+  RunProgress* progress = nullptr;        // null: no progress reports
 };
 
 class Control {
  public:
-  // Of this node, with the options of the program around it and what it has in common with others.
+  // `options` and `around` are those of the enclosing program.
   static Result<std::unique_ptr<Control>> create(const Node& node, SessionOptions options,
                                                  const Registry& registry, Compiled& around,
                                                  RunLimits* limits);
   ~Control();
 
-  // What results() are then lies in the bodies, or in what this keeps, until the next run.
-  // `around`: what the program around draws from.
+  // Runs the node. results() are then stored in the bodies or in this object, until the next run.
+  // `around` is the random state of the enclosing program.
   Status run(const Step& step, std::span<const Tensor> inputs, const Bindings& sizes,
              const RandomState& around);
   std::span<const Tensor> results() const { return results_; }
 
   std::span<const std::unique_ptr<Program>> bodies() const { return bodies_; }
-  std::span<const int64_t> taken() const { return taken_; }  // as WaysRow has it, in all runs
-  // How often the last run has run each of the bodies.
+  std::span<const int64_t> taken() const { return taken_; }  // as in WaysRow, over all runs
+  // How often the last run executed each body.
   std::span<const int64_t> runs() const { return runs_; }
 
  private:
-  // Of a value that a loop carries: what a round reads, and what the next one will read.
+  // Memory of a loop-carried value: for the current iteration and for the next.
   struct Carried {
     Memory64 now, next;
-    bool moves = false;  // `next` takes the place of `now`
+    bool moves = false;  // `next` becomes `now`
   };
 
   Control(const Allocator& allocator, int64_t most_rounds, bool is_loop, RunLimits* limits);
   Status run_if(const Step& step, std::span<const Tensor> inputs);
   Status run_while(const Step& step, std::span<const Tensor> inputs);
-  // Puts what a round gave to where the next one reads it.
+  // Moves the results of an iteration to the inputs of the next.
   Status carry_on();
 
   Allocator allocator_;
-  int64_t most_rounds_ = 0;  // 0: any number
+  int64_t most_rounds_ = 0;  // 0: no limit
   RunLimits* limits_;
   bool is_loop_ = false;
   std::vector<std::unique_ptr<Program>> bodies_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device::automatic: the model runs with zeros as inputs on the CPU and on the GPU, and the session
-// uses what was faster. An open device remembers what was measured, and its cache blob keeps it.
+// Device::automatic: runs the model with zeros on the CPU and on the GPU, and selects the faster
+// one. An open device stores the measurements, also in its cache blob.
 #pragma once
 
 #include <string>
@@ -14,9 +14,8 @@ struct DeviceChoice {
   std::string why;  // one line of Session::report()
 };
 
-// `sizes` has every symbol of the graph's inputs, and `options.gpu` is open. What cannot be
-// measured is left to the CPU. Takes at most four runs on each side, and no further one after 100
-// ms.
+// `sizes` must bind every symbol of the graph's inputs, and `options.gpu` must be open. Selects the
+// CPU if a measurement fails. At most four runs per device; no further run starts after 100 ms.
 DeviceChoice choose_device(const Graph& graph, const SessionOptions& options,
                            const Registry& registry, const Bindings& sizes);
 

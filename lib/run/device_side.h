@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program holds on a device: arenas, inputs, copies of weights and states, and the
-// recordings of its plans.
+// Device resources of a program: arenas, inputs, copies of weights and states, and the recordings
+// of its plans.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@
 
 namespace hg {
 
-// Consecutive steps of a plan that run on the device in one submit.
+// Consecutive plan steps that run on the device in one submission.
 struct DeviceSegment {
   size_t begin = 0, end = 0;
   std::unique_ptr<Recording> recording;
-  std::vector<const Place*> transfers;  // the host's side of each upload and download
-  std::vector<void*> host;              // their addresses, filled before each run
+  std::vector<const Place*> transfers;  // host side of each upload and download
+  std::vector<void*> host;              // their addresses, set before each run
 };
 
 class DeviceSide {
@@ -30,25 +30,25 @@ class DeviceSide {
         inputs_(inputs) {}
   ~DeviceSide() { release_arenas(); }
 
-  // Makes the arena and the inputs large enough.
+  // Grows the arena and the inputs as needed.
   Status reserve(const Plan& plan);
-  // Gives them back; plans reserve them again.
+  // Frees them; plans reserve them again.
   void release_arenas();
-  // An empty tensor: the input comes from the host again.
+  // An empty tensor means that the input comes from the host again.
   void set_input(size_t index, const DeviceTensor& tensor);
   bool is_given(size_t index) const { return given_[index].memory != nullptr; }
-  // Where the host has each state; what was copied before is forgotten.
+  // Sets where the host stores each state, and forgets earlier copies.
   void set_states(std::vector<Tensor> states);
-  // With `each`, every step is submitted alone, so that it can be timed.
+  // If `each`, submits every step separately, to time it.
   Result<std::vector<DeviceSegment>> record(const Plan& plan, bool each);
   Result<DeviceSpan> span_of(const PlacedTensor& value);
-  // Changes whenever recordings must be made again.
+  // Changes when recordings must be made again.
   int64_t generation() const { return generation_; }
   int64_t bytes() const;
 
   Status fetch_input(size_t index, int64_t bytes, void* to);
-  Status fetch_state(size_t index);  // to where the host has it
-  Status store_state(size_t index);  // from there
+  Status fetch_state(size_t index);  // copies the state to the host
+  Status store_state(size_t index);  // copies the state to the device
   Result<TensorData> fetch(const PlacedTensor& value);
 
  private:
@@ -56,9 +56,10 @@ class DeviceSide {
   DeviceConstants constants_;
   ArenaObserver observer_;
   std::vector<Tensor> states_;
-  std::vector<DeviceTensor> given_;                    // inputs of the host, empty where on the CPU
-  std::vector<std::shared_ptr<DeviceMemory>> inputs_;  // uploaded ones
-  std::vector<std::shared_ptr<DeviceMemory>> arenas_;  // by part
+  // device inputs set by the host; empty if the input is on the CPU
+  std::vector<DeviceTensor> given_;
+  std::vector<std::shared_ptr<DeviceMemory>> inputs_;  // uploaded inputs
+  std::vector<std::shared_ptr<DeviceMemory>> arenas_;  // per part
   int64_t generation_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that a tensor's elements lie in, gaps included.
+// The memory range of a tensor's elements, including gaps.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ inline Extent extent_of(const void* data, int64_t bytes) {
 
 inline Extent extent_of(const ConstTensor& tensor) {
   if (tensor.data == nullptr || tensor.count() == 0) return {};
-  int64_t first = 0, last = 0;  // elements from tensor.data
+  int64_t first = 0, last = 0;  // in elements, relative to tensor.data
   for (int d = 0; d < tensor.rank(); ++d)
     (tensor.strides[d] < 0 ? first : last) += (tensor.shape[d] - 1) * tensor.strides[d];
   const int64_t base = address_of(tensor.data);

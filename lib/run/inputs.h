@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs of a program: what the host gave, and where kernels read it. Those with gaps have a
-// copy: data(i) is contiguous once gather() has run.
+// Inputs of a program: the tensors set by the host, and the memory that kernels read.
+// Non-contiguous inputs are copied: data(i) is contiguous after gather().
 #pragma once
 
 #include <span>
@@ -13,19 +13,19 @@ namespace hg {
 
 class Inputs {
  public:
-  // Of this graph, which must outlive them and keeps its inputs.
+  // `graph` must outlive this object and keep its inputs.
   Inputs(const Graph& graph, const Allocator& allocator);
 
   Status set(size_t index, const ConstTensor& tensor);
-  // The input lies on a device: there is room for what the CPU reads of it, at data(index).
+  // Sets an input that is on a device. Reserves memory at data(index) for CPU kernels that read it.
   Status reserve(size_t index, DType dtype, const Sizes& shape);
   void forget();
 
   size_t size() const { return tensors_.size(); }
-  // As the host gave them; without data where it did not yet.
+  // As set by the host; null data if not set.
   std::span<const Tensor> tensors() const { return tensors_; }
   void* data(size_t index) const { return data_[index]; }  // null: not set
-  // Copies those with gaps; fails where one is not set.
+  // Copies non-contiguous inputs. Fails if an input is not set.
   Status gather() const {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (data_[i] == nullptr) [[unlikely]]
@@ -35,7 +35,7 @@ class Inputs {
     }
     return {};
   }
-  // Whether some shape is another one, or new, since settle() was called.
+  // Whether a shape has changed since settle().
   bool has_new_shapes() const { return has_new_shapes_; }
   void settle() { has_new_shapes_ = false; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a session: from the host's allocator or the C library, 64-byte aligned, counted.
+// Memory of a session, from the host's allocator or the C library; 64-byte aligned and counted.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ class Memory64 {
   }
   ~Memory64() { release(); }
 
-  // Replaces what was held; the contents are undefined. False when memory is short.
+  // Replaces the memory; contents are uninitialized. Returns false if memory is exhausted.
   bool allocate(const Allocator& allocator, int64_t bytes) {
     release();
     if (bytes == 0) return true;
@@ -67,22 +67,22 @@ class Memory64 {
   size_t bytes_ = 0;
 };
 
-// Weights packed for kernels, once for each key and the memory that was packed, which is known by
-// its place and its owner. For one thread at a time, but for bytes().
+// Packed weights, keyed by kernel and by the address and owner of the source. Not thread-safe,
+// except bytes().
 class SharedPacks {
  public:
   explicit SharedPacks(const Allocator& allocator) : allocator_(allocator) {}
-  // What is packed: for which kernel, and how it looks at which memory.
+  // The source of a pack: the kernel, its view of the memory, and the memory.
   struct Source {
     std::string key;
     const void* data = nullptr;
     std::shared_ptr<void> owner;
   };
-  // As PackCache::pack; `is_new` tells whether there was none yet.
+  // See PackCache::pack(). `is_new` is set to whether the key was new.
   void* pack(const Source& source, ValueId value, int64_t bytes, std::function<void(void* to)> fill,
              bool at_once, bool& is_new);
-  // Writes what was put off, on all threads, the largest first. `done` is called, from any thread,
-  // with each value that is no longer read for that. What memory did not suffice for stays put off.
+  // Runs the deferred fills on all threads, largest first. `done` is called, from any thread, for
+  // each value that fills no longer read. Fills that fail for lack of memory stay deferred.
   Status fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done);
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
 
@@ -95,7 +95,7 @@ class SharedPacks {
   struct Pending {
     ValueId value = kNoValue;
     int64_t bytes = 0;
-    std::shared_ptr<void> owner;  // of what is read
+    std::shared_ptr<void> owner;  // of the source memory
     std::vector<std::pair<void*, std::function<void(void* to)>>> fills;
     bool is_done = false;
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of a program, for sizes that come again. Those of a part are found by the sizes of all
-// symbols; the first one's by the shapes of the inputs too, a later one's by what it continues.
+// Cache of a program's plans by size. A part is found by the sizes of all symbols; the first part
+// also by the input shapes, a later part also by the part it continues.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,14 @@ class PlansBySize {
  public:
   static constexpr size_t kMostOfAPart = 16;
 
-  // Null where there is none.
+  // Null if not cached.
   ReadyPlan* find(size_t part, const Bindings& bindings) const;
   ReadyPlan* find_first(std::span<const Tensor> inputs, const Bindings& outer_sizes) const;
   ReadyPlan* find_next(size_t part, const ReadyPlan& previous,
                        std::span<const int64_t> sizes) const;
 
-  // Where the part has its most, all of them go, with those of later parts, which continue them.
+  // If the part is at its limit, drops all its plans and those of later parts, which depend on
+  // them.
   ReadyPlan* add(size_t part, std::unique_ptr<ReadyPlan> plan);
   void clear() { parts_.clear(); }
   bool empty() const { return parts_.empty(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One batch of a Pool on one session: rows of requests laid one behind the other, run, and taken
-// apart again.
+// One batch of a Pool on one session: concatenates the rows of requests, runs them, and splits the
+// results.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace hg {
 
-// What a request has in a batch.
+// A request in a batch.
 struct BatchPart {
   std::span<const ConstTensor> inputs;
   int64_t rows = 0;
@@ -26,16 +26,15 @@ class BatchRunner {
   BatchRunner(Session session, int64_t most_rows)
       : session_(std::move(session)), most_rows_(most_rows) {}
 
-  // Puts the rows of all parts together, with copies of the last one up to a size that is planned
-  // for.
+  // Concatenates the rows of all parts, and pads with copies of the last row to a planned size.
   Status gather(std::span<BatchPart* const> parts);
-  // Runs what was gathered, and gives each part its own rows.
+  // Runs the batch and gives each part its rows.
   Status run(std::span<BatchPart* const> parts, const std::stop_token& stop);
-  // One part as it is, whatever its sizes.
+  // Runs one part unchanged, of any size.
   Status run_alone(BatchPart& part, const std::stop_token& stop);
-  // Runs each part alone and fails where what it has differs by more than rounding. Equal parts
-  // would not show that rows see each other: one of them then runs beside zeros, too. False where
-  // nothing is proved, as the model takes no zeros.
+  // Runs each part alone and fails if a result differs by more than rounding. If the parts are
+  // equal, one of them also runs together with zeros, since equal parts cannot show that rows
+  // influence each other. Returns false if the model rejects zeros, so nothing is proved.
   Result<bool> prove(std::span<BatchPart* const> parts, const std::stop_token& stop);
 
  private:
@@ -45,10 +44,10 @@ class BatchRunner {
 
   Session session_;
   int64_t most_rows_;
-  std::vector<TensorData> gathered_;  // by input; bytes, as many as were needed so far
+  std::vector<TensorData> gathered_;  // per input: bytes, grown as needed
 };
 
-// Rows that a batch is padded to: the least power of two, or `most`.
+// Number of rows that a batch is padded to: the next power of two, at most `most`.
 int64_t padded_rows(int64_t rows, int64_t most);
 
 }  // namespace hg

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan that can run: its tensors at their addresses, and its recordings on the device. Once it is
-// laid out, nothing in it is allocated any more.
+// A plan ready to run: tensors with addresses, and recordings on the device. After lay_out(), it
+// allocates nothing.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace hg {
 
-// What all steps of a program share.
+// Shared by all steps of a program.
 struct RunShared {
   const ParallelFor* parallel = nullptr;
   std::atomic<const char*>* error = nullptr;
@@ -26,14 +26,14 @@ struct RunShared {
 struct ReadyPlan {
   Plan plan;
   std::vector<Tensor> tensors;       // of all steps, then of the measuring step
-  std::vector<RunContext> contexts;  // one for each step, then for the measuring step
+  std::vector<RunContext> contexts;  // one per step, then for the measuring step
   struct InputPatch {
     size_t tensor;
     int32_t input;
     int64_t offset;
   };
   std::vector<InputPatch> patches;
-  // What Program::run_on() sets beside them, and whether it did since the tensors were resolved.
+  // Output addresses that Program::run_on() sets, and whether it did so since resolve().
   struct OutputPatch {
     size_t tensor;
     size_t output;
@@ -41,43 +41,44 @@ struct ReadyPlan {
   };
   std::vector<OutputPatch> output_patches;
   bool is_rebound = false;
-  std::vector<int32_t> host_inputs;  // that a step on the CPU reads
-  // By block: where it lies, less its offset in the arena, when that is not in the arena.
+  std::vector<int32_t> host_inputs;  // read by a CPU step
+  // Per block: its address minus its offset in the arena, if it is not in the arena.
   std::vector<std::byte*> homes;
   bool has_homes = false;
-  std::vector<int32_t> output_blocks;  // by output: the block that is this output alone, or -1
-  // Of the first part: the sizes it was planned for, to find it again, and those of the outputs,
-  // without the ones that only data decides.
+  // per output: the block that contains only this output, or -1
+  std::vector<int32_t> output_blocks;
+  // First part: the sizes it was planned for, as cache key, and those of the outputs, except sizes
+  // that depend on data.
   std::vector<Sizes> input_shapes;
   Bindings outer_sizes;
   std::vector<std::optional<Sizes>> output_shapes;
-  // Of a later part: what it continues, and the sizes that data gave.
+  // Later parts: the part it continues, and the sizes from its data.
   const ReadyPlan* previous = nullptr;
   std::vector<int64_t> given_sizes;
-  // How its own measuring step tells the sizes of the next part: the symbols, where a control flow
+  // How the measuring step determines the sizes of the next part: the symbols, where a control flow
   // node shows them (output, dim), their last values, and their statistics.
   std::vector<std::string> symbols;
   std::vector<std::pair<size_t, int>> shown_at;
   std::vector<int64_t> measured;
   std::vector<int64_t>* ways = nullptr;
-  // The first step that writes to a state: from there on the run is not given up.
+  // The first step that writes a state: from here on the run cannot be stopped.
   size_t first_commit = 0;
   std::vector<DeviceSegment> segments;
   int64_t device_generation = -1;
-  // A lane of the plan's branches: what failed in it, and where it stopped then.
+  // A lane of the plan's branches: its error, and the step at which it stopped.
   struct Lane {
     std::atomic<const char*> error{nullptr};
     int32_t stopped_at = -1;
   };
   std::unique_ptr<Lane[]> lanes;   // of all branches, in order
-  std::vector<size_t> first_lane;  // of each of the plan's branches
+  std::vector<size_t> first_lane;  // of each branch group of the plan
   std::vector<double> ms;          // of the last run, when profiling
   int64_t generation = -1;
 
-  // Makes all of the above from `plan`, but the sizes that it is found by, and the device's part.
+  // Makes all of the above from `plan`, except the cache keys and the device's part.
   void lay_out(const Graph& graph, const RunShared& shared, bool profile);
 
-  // Sets the addresses: address_of(place) of each tensor, where those changed.
+  // Sets the address of each tensor to address_of(place), if addresses have changed.
   template <class AddressOf>
   void resolve(int64_t now, const AddressOf& address_of) {
     if (generation == now && !is_rebound) return;

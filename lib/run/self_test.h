@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trust in a device: before a kernel of it is used for the first time it computes small cases that
-// the CPU computes too. Verdicts are kept with what else was measured on the device, in its cache.
+// Self-test of a device: before a device kernel is first used, it runs small cases that the CPU
+// also computes. The verdicts are stored in the device's cache with other measurements.
 #pragma once
 
 #include <set>
@@ -12,24 +12,24 @@
 
 namespace hg {
 
-// The kernels of the device, as "op=kernel", whose answers for the ops of this graph are wrong.
-// Those behind one that is right are not tested, unless it has cases of its own, as one for few
-// shapes has. `options.gpu` is open. With `options.kernels` nothing is tested: the host has chosen.
+// Returns the device kernels, as "op=kernel", that compute wrong results for the ops of this graph.
+// Kernels after a correct one are not tested, unless they have their own cases, as those for few
+// shapes do. `options.gpu` must be open. With `options.kernels`, nothing is tested: the host has
+// chosen.
 Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const SessionOptions& options,
                                                  const Registry& registry);
 
-// Graphs whose only node is this op, on inputs of this type where it takes any: the cases of the
-// kernel or else those of the op; none when there are none.
+// Graphs with this op as their only node, on inputs of this type if the op accepts any. Cases of
+// the kernel, or otherwise of the op; may be empty.
 std::vector<Graph> self_test_cases(const Op& op, DType real, const Registry& registry,
                                    std::string_view kernel = "");
-// Whether a kernel, as "op=kernel", has cases of its own.
+// Whether a kernel, as "op=kernel", has its own cases.
 bool has_self_test_cases(std::string_view kernel);
-// Values that repeat after 31 elements: between 0.1 and 0.9, or small numbers that serve as
-// indices.
+// Values that repeat after 31 elements: in [0.1, 0.9], or small integers usable as indices.
 void fill_case(const Tensor& tensor, int64_t seed);
 
-// How long the cases of a kernel took, of those that it takes: 0 where it takes none, infinity on
-// the device where an answer is wrong. Fails when the device does.
+// Time that a kernel took for the cases it accepts: 0 if it accepts none, infinity on the device if
+// a result is wrong. Fails if the device fails.
 Result<DeviceTimes> judge(const KernelDef& kernel, const Op& op, DType real,
                           const SessionOptions& options, const Registry& registry);
 

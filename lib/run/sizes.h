@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for the symbols of a graph, from the inputs that were given, from the host, and from the
-// graph around it.
+// Binds the symbols of a graph, from its inputs, from the host, and from the enclosing graph.
 #pragma once
 
 #include <span>
@@ -14,14 +13,14 @@ namespace hg {
 
 struct SizeSources {
   using Dims = std::span<const std::pair<std::string, int64_t>>;
-  std::span<const Tensor> inputs = {};              // without data where not given
-  Dims dims = {};                                   // which the inputs must agree with
-  Dims fallback = {};                               // of symbols that nothing else tells
-  const Bindings* outer = nullptr;                  // of the graph around
-  std::span<const std::string> outer_symbols = {};  // which only that graph knows
+  std::span<const Tensor> inputs = {};              // null data if not set
+  Dims dims = {};                                   // must agree with the inputs
+  Dims fallback = {};                               // for symbols that nothing else determines
+  const Bindings* outer = nullptr;                  // of the enclosing graph
+  std::span<const std::string> outer_symbols = {};  // known only to that graph
 };
 
-// Each symbol of the graph once. Fails where two sources differ, and where a symbol has none.
+// Binds each symbol of the graph once. Fails if two sources differ or a symbol has no value.
 Result<Bindings> bind_sizes(const Graph& graph, const SizeSources& sources);
 
 }  // namespace hg

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which CPU kernel was measured to be the fastest for a node, for SessionOptions::autotune. A node
-// is known by its op, attributes, types, number of threads and processor.
+// The fastest measured CPU kernel per node, for SessionOptions::autotune. Nodes are identified by
+// op, attributes, types, number of threads, and processor.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ namespace hg {
 
 class Tuning {
  public:
-  // What blob() gave; empty when it is damaged.
+  // An earlier result of blob(); ignored if damaged.
   explicit Tuning(std::span<const std::byte> blob);
   std::vector<std::byte> blob() const;
 
-  // The kernels of those nodes of a plan that are known, after measuring the others if `measure`
-  // says so. Nodes with little work, or of sizes that are not known yet, are left out.
+  // Returns the kernels of the known nodes of a plan; if `measure`, measures the other nodes first.
+  // Skips nodes with little work or with unknown sizes.
   NodeKernels choose(const PlanRequest& request, bool measure);
 
  private:

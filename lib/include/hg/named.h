@@ -210,8 +210,7 @@ class Program {
   Program& operator=(Program&&) noexcept;
   ~Program();
 
-  // -- Inputs, outputs and parameters
-  // ---------------------------------------------------------------
+  // -- Inputs, outputs and parameters -------------------------------------------------------------
 
   // Names of the inputs that each call needs. Inputs that no output depends on are excluded; data
   // passed for them is ignored.
@@ -247,8 +246,7 @@ class Program {
   Status plan(std::span<const std::pair<std::string, int64_t>> dims);
   Status plan_gradients(std::span<const std::pair<std::string, int64_t>> dims);
 
-  // -- Inspection
-  // -----------------------------------------------------------------------------------
+  // -- Inspection ---------------------------------------------------------------------------------
 
   // Registers a callback for a value and returns its number. It is called when a call or step has
   // computed the value, before later values; on a device, after the call. The value is computed
