@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of an executor.
+// Internals of an executor.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace hg {
 struct ExecutorBase::Body {
   explicit Body(const ExecutorOptions& options) : options(options), cache(options.most_plans) {}
 
-  // Appends an input to the key, or fails when it cannot be read.
+  // Appends an input to the key. Fails if the input cannot be read.
   Status describe(std::string_view op, std::span<const Operand> inputs, size_t i,
                   CallKey& key) const;
   Result<PlannedCall*> planned(std::string_view op, std::span<const Operand> inputs,
@@ -42,11 +42,11 @@ struct ExecutorBase::Body {
                           Array& result) const;
   Status run_on_device(PlannedCall& call, std::span<const Operand> inputs, std::span<Array> results,
                        bool given);
-  // The tensor of an input as the program takes it.
+  // Returns the tensor of an input, in the form that the program expects.
   ConstTensor tensor_of(std::span<const Operand> inputs, size_t i) const;
-  // Fails: the registry has no such op.
+  // Returns the error for an op that is not in the registry.
   Status unknown_op(std::string_view op) const;
-  // "input 'weight' of linear"
+  // Returns "input 'weight' of linear".
   std::string input_label(std::string_view op, size_t i) const;
   Status check_out(std::string_view op, const PlannedCall::Output& output, const Array& out) const;
   bool may_write_to(const PlannedCall& call, std::span<const Operand> inputs,
@@ -63,8 +63,8 @@ struct ExecutorBase::Body {
   struct alignas(16) Number {
     std::array<std::byte, 16> bytes;
   };
-  std::vector<Number> numbers;  // of the call at hand, by input
-  DType number_dtype = f32;     // of them
+  std::vector<Number> numbers;  // of the current call, per input
+  DType number_dtype = f32;     // of `numbers`
 };
 
 }  // namespace hg

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of an executor by what they were made for. A key is a list of words: the op's name, its
-// attributes, and of each input the dtype, the shape and, where it has gaps, the strides.
+// Plans of an executor, by call. A key is a list of words: op name, attributes, and for each input
+// the dtype, the shape and, unless it is contiguous, the strides.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace hg {
 
-// Words in a row; of a usual call they need no allocation.
+// A list of words that typical calls store without allocation.
 class CallKey {
  public:
   void add(uint64_t word) {
@@ -56,41 +56,41 @@ class CallKey {
   void add_more(uint64_t word);
   std::array<uint64_t, kInline> words_;
   size_t size_ = 0;
-  std::vector<uint64_t> more_;  // all words, once there are more than kInline
+  std::vector<uint64_t> more_;  // all words, if more than kInline
 };
 
-// A call as it was planned.
+// A planned call.
 struct PlannedCall {
-  // How its results come about.
+  // How the results are produced.
   enum class Way : uint8_t {
     direct,   // kernels write to the memory of the call
-    view,     // they lie in the memory of inputs
-    general,  // as a session runs
+    view,     // results are views of inputs
+    general,  // like a run of a session
   };
   struct Output {
-    bool is_known = false;  // dtype and shape; else data decides
+    bool is_known = false;  // dtype and shape are known; otherwise they depend on data
     DType dtype = f32;
     Sizes shape;
     std::optional<Program::InputView> view;
-    std::vector<bool> may_overwrite;  // by input of the program
+    std::vector<bool> may_overwrite;  // per program input
   };
   Way way = Way::general;
   std::unique_ptr<Program> program;
-  std::vector<size_t> operands;  // by input of the program: which one of the call
-  std::vector<int64_t> extents;  // by input of the program: of one given as a line; else -1
+  std::vector<size_t> operands;  // per program input: index of the operand
+  std::vector<int64_t> extents;  // per program input: extent if it is passed as a line; else -1
   std::vector<Output> outputs;
-  DType numbers = f32;  // of the numbers among the inputs
+  DType numbers = f32;  // dtype of the numbers among the inputs
   bool is_random = false;
-  bool is_read_in_place = true;  // no input has to be copied first
-  // Addresses of the call at hand, by input and by output of the program.
+  bool is_read_in_place = true;  // no input needs a copy
+  // Addresses of the current call, per input and output of the program.
   std::vector<void*> in, out;
 };
 
-// The least recently used plans go when there are too many.
+// Evicts the least recently used plans beyond the limit.
 class PlanCache {
  public:
   explicit PlanCache(size_t most);
-  // Null when there is none.
+  // Null if not cached.
   PlannedCall* find(std::span<const uint64_t> key, uint64_t hash);
   PlannedCall& add(std::span<const uint64_t> key, uint64_t hash, PlannedCall call);
   void clear();
@@ -102,8 +102,8 @@ class PlanCache {
   struct Entry {
     std::vector<uint64_t> key;
     uint64_t hash = 0;
-    int32_t next = kNone;                  // of the same bucket
-    int32_t newer = kNone, older = kNone;  // in the order of use
+    int32_t next = kNone;                  // in the same bucket
+    int32_t newer = kNone, older = kNone;  // in order of use
     std::unique_ptr<PlannedCall> call;
   };
   Entry& at(int32_t index) { return entries_[index]; }
@@ -113,7 +113,7 @@ class PlanCache {
   int32_t take_oldest();
 
   size_t most_;
-  std::vector<int32_t> buckets_;  // a power of two of them
+  std::vector<int32_t> buckets_;  // the size is a power of two
   std::vector<Entry> entries_;
   int32_t newest_ = kNone, oldest_ = kNone;
   int64_t evicted_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sessions of expressions by their form.
+// The sessions of expressions, by form.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@ struct LazyContext {
   LazyContext(SessionOptions given, size_t most, uint64_t bytes)
       : options(std::move(given)), most_plans(most), most_bytes(bytes) {}
 
-  // An expression's form is all that its graph depends on but the values of its numbers. The first
-  // plan of a form has them as constants; once others come, those that changed are inputs of one
-  // more, which serves all that follow.
+  // A cached session. The form of an expression is everything that its graph depends on, except the
+  // values of its numbers. The first plan of a form stores them as constants. If they change later,
+  // a second plan takes the changed ones as inputs and serves all later calls.
   struct Plan {
-    // An input of the session: the place of its node and, of a number, the dtype that it has there.
+    // An input of the session: the place of its node and, for a number, its dtype.
     struct Input {
       int32_t place = 0;
       std::optional<DType> number;
     };
     std::vector<uint64_t> key;
-    std::vector<uint64_t> numbers;  // their bits, in the order of the walk
-    std::vector<bool> is_read;      // by number: it is an input
+    std::vector<uint64_t> numbers;  // their bits, in walk order
+    std::vector<bool> is_read;      // per number: whether it is an input
     std::vector<Input> inputs;
     std::optional<Session> session;
     std::vector<std::pair<DType, Sizes>> outputs;
-    std::vector<Array> constants;  // kept, since keys know them by their memory
+    std::vector<Array> constants;  // kept alive: keys identify them by memory
     int64_t nodes = 0;
-    bool draws = false;  // random numbers
-    uint64_t bytes = 0;  // of the arena and of constants
+    bool draws = false;  // draws random numbers
+    uint64_t bytes = 0;  // of the arena and constants
     uint64_t used = 0;
-    bool is_running = false;  // an op of the host's may evaluate expressions while it runs
+    bool is_running = false;  // a host op may evaluate expressions while it runs
   };
   SessionOptions options;
   size_t most_plans;
@@ -46,7 +46,7 @@ struct LazyContext {
   uint64_t bytes = 0;  // of all plans
   Lazy::Counters counters;
   uint64_t clock = 0;
-  uint64_t random = options.seed;  // the state that plans take their seeds from
+  uint64_t random = options.seed;  // the state that provides the plans' seeds
 
   static const std::shared_ptr<LazyContext>& of(const Lazy& lazy) { return lazy.context_; }
   static const Registry* registry_of(const Lazy& lazy) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One part of an expression. Nodes know their inputs and nothing of who reads them.
+// A node of an expression. Nodes know their inputs but not their readers.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace hg {
 
 struct LazyNode {
   enum class Kind : uint8_t {
-    leaf,      // an array, which every run reads again
-    constant,  // an array, which plans keep
+    leaf,      // an array read by every run
+    constant,  // an array stored in plans
     number,
     op,
-    gradient,  // inputs: ys, xs, seeds where there are any
+    gradient,  // inputs: ys, xs, and seeds if given
     jvp,       // inputs: ys, xs, directions
     jacobian,  // inputs: y, x
     hvp,       // inputs: y, xs, directions
@@ -27,29 +27,29 @@ struct LazyNode {
   Kind kind = Kind::leaf;
   bool has_seeds = false;
   const Op* op = nullptr;
-  const Registry* registry = nullptr;  // null: the built-in ops
-  int ys = 0, xs = 0;                  // of derivatives
+  const Registry* registry = nullptr;  // null: built-in ops
+  int ys = 0, xs = 0;                  // for derivatives
   int outputs = 1;
   Number number;
   Array array;
   std::vector<Var> inputs;
-  std::vector<NamedAttr> attrs;          // in the order of the signature
+  std::vector<NamedAttr> attrs;          // in signature order
   std::vector<uint64_t> attr_words;      // the same, for keys
   std::string name;                      // of a leaf
-  std::string error;                     // what is wrong with the call itself
+  std::string error;                     // error in the call itself
   std::shared_ptr<LazyContext> context;  // of a leaf
 
-  // Found when they are asked for, by output.
+  // Types of the outputs, computed when first needed.
   std::vector<TensorType> types;
 
-  // Of the last walk: the node's place in it.
+  // Place of the node in the last walk.
   bool is_walked = false;
   int32_t place = 0;
 
   LazyNode() = default;
   LazyNode(const LazyNode&) = delete;
   LazyNode& operator=(const LazyNode&) = delete;
-  ~LazyNode();  // takes chains apart without recursion where memory suffices
+  ~LazyNode();  // destroys long chains without recursion, if memory suffices
 
   static LazyNode& of(const Var& var) { return *var.node_; }
   static const std::shared_ptr<LazyNode>& shared(const Var& var) { return var.node_; }
@@ -62,20 +62,21 @@ struct LazyNode {
     return registry != nullptr ? *registry : Registry::built_in();
   }
 
-  // Those that the vars are made of, each after its inputs, with `place` as its index.
+  // Returns the nodes that the vars depend on, each after its inputs, and sets their `place` to the
+  // index.
   static std::vector<LazyNode*> walk_from(std::span<const Var> vars);
 };
 
-// The type of an output; the inputs' types are found first.
+// Returns the type of an output; infers the inputs first.
 Result<TensorType> type_of(LazyNode& node, int output);
 
-// The value of a number in a graph, in this dtype.
+// Makes the value of a number in a graph, in this dtype.
 using NumberValue = std::function<Result<Value>(Graph&, const LazyNode& number, DType)>;
-// A constant; fails where the dtype does not hold it.
+// Adds a constant. Fails if the dtype cannot hold the number.
 Result<Value> constant_number(Graph& graph, const LazyNode& number, DType dtype);
 
-// Adds the node to a graph, of whose values `inputs` are, empty where the node reads a number; one
-// value for each output.
+// Adds the node to a graph and returns its outputs. `inputs` are values of the graph, empty where
+// the node reads a number.
 Result<std::vector<Value>> lower_node(Graph& graph, const LazyNode& node,
                                       std::span<const Value> inputs, const NumberValue& number);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inside of a layer: a row that says which op it calls with what, or a list of layers.
+// Internals of a layer: which op it calls with which inputs, or a list of layers.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace hg::nn {
 
-// What a layer was made with, by name, in the order of its signature.
+// Arguments of a layer by name, in signature order.
 using Settings = std::vector<std::pair<std::string, Attr>>;
 
 struct Layer::Body {
@@ -22,24 +22,24 @@ struct Layer::Body {
     Sizes shape;
     init::Rule rule;
     bool is_parameter = true;
-    bool is_read = true;  // by the op; else it only counts
-    Array array;          // empty until it is initialised
+    bool is_read = true;  // read by the op; otherwise it only counts calls
+    Array array;          // empty until initialized
   };
-  // Where an input of the op comes from.
-  enum Slot : int { kX = -1, kTarget = -2, kAbsent = -3 };  // else an index of states
+  // Source of an op input.
+  enum Slot : int { kX = -1, kTarget = -2, kAbsent = -3 };  // otherwise an index of `states`
 
   std::string kind, arguments;  // "Linear", "in_features=784, out_features=256, bias=True"
-  Settings settings;            // what makes the same layer again
+  Settings settings;            // recreate the layer
   std::string op;
   std::vector<int> inputs;
   NamedAttrs attrs;
   std::vector<State> states;
   std::vector<Layer> layers;  // of Sequential
   bool takes_target = false, has_mode = false;
-  // Of batch_norm: the states that its further outputs replace, and the one that counts batches.
+  // batch_norm: the states that its other outputs replace.
   std::vector<int> moved;
-  int64_t zero_row = -1;  // of an embedding: what stays without a vector
-  // The setting that the first x tells, by its size in that dim; empty: none is missing.
+  int64_t zero_row = -1;  // embedding: the row that stays zero
+  // The setting to infer from the first x, and the dim of x that determines it. Empty: none.
   std::string open;
   int open_dim = 0;
   bool is_training = true, is_initialised = false;
@@ -52,16 +52,16 @@ struct LayerAccess {
   static Layer make(std::shared_ptr<Layer::Body> body) { return Layer(std::move(body)); }
 };
 
-// The layer of this kind, with settings by name: "Linear", {{"out_features", 64}}. Fails with
-// not_found where there is no such kind, and with the setting that is missing or does not fit.
+// Creates a layer of this kind from named settings: "Linear", {{"out_features", 64}}. Fails with
+// not_found for an unknown kind, or with an error that names the missing or invalid setting.
 Result<Layer> make_layer(std::string_view kind, const Settings& settings);
-// "Linear(x, out_features: int, ...)" of each kind.
+// Returns the signature of a kind: "Linear(x, out_features: int, ...)".
 std::string_view layer_signature(std::string_view kind);
 
-// The layer with what was open as an x of this type has it. Its states have no arrays.
+// Returns the layer with the open setting taken from x. Its states have no arrays.
 Result<Layer> complete(const Layer::Body& body, const TensorType& x);
 
-// The first contents of a state; a row from 0 on stays zeros.
+// Returns the initial contents of a state. zero_row >= 0: that row is zero.
 Result<TensorData> first_contents(DType dtype, const Sizes& shape, const init::Rule& rule,
                                   int64_t zero_row);
 

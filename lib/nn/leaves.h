@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that are no groups: what each adds to the graph, with its parameters and states.
+// Blocks other than groups: the nodes, parameters and states that each adds to the graph.
 #pragma once
 
 #include <set>
@@ -10,17 +10,17 @@
 
 namespace hg::nn {
 
-// A value and the block that it comes from.
+// A value and the block that made it.
 struct Source {
   Value value;
   std::string from;  // "'fc1' (Linear)"
 };
 
-// "encoder.hidden"; either may be empty.
+// Joins two paths: "encoder.hidden"; either may be empty.
 std::string join(const std::string& path, const std::string& name);
-// "'encoder.hidden' (Linear)"
+// Returns "'encoder.hidden' (Linear)".
 std::string label(const std::string& path, const Block& block);
-// Parameters and constants do not come between blocks in line.
+// True for parameters and constants, which do not connect consecutive blocks.
 bool is_beside(const Block& block);
 
 class Leaves {
@@ -28,16 +28,16 @@ class Leaves {
   Leaves(const LowerOptions& options, Lowered& lowered) : options_(options), lowered_(lowered) {}
 
   bool takes_inputs(const Block& block) const;
-  // What the block gives, at least one value; fills the row.
+  // Adds a block and returns its values, at least one; fills the row.
   Result<std::vector<Value>> add(const Block& block, const std::string& path,
                                  const std::vector<Source>& sources, SummaryRow& row);
-  // When all blocks are there: patterns and names that options have.
+  // Call after all blocks: checks the patterns and names in the options.
   Status check_patterns() const;
   Status find_gradients();
 
  private:
   Graph& graph() { return lowered_.graph; }
-  // f32 stands for the dtype of the program.
+  // Replaces f32 by the dtype of the program.
   DType of(DType dtype) const { return dtype == f32 ? options_.dtype : dtype; }
   Result<std::vector<Value>> add_input(const Block& block, const std::string& path);
   Result<std::vector<Value>> add_parameter(const Block& block, const std::string& path,
@@ -51,7 +51,7 @@ class Leaves {
   bool matches_any(const std::vector<std::string>& patterns, std::string_view name,
                    std::set<std::string>& used);
   bool is_frozen_path(const std::string& path);
-  // The value of the state, which is an input, or known already where it is shared.
+  // Returns the value of the state: a new input, or the existing value if shared.
   Result<Value> add_state(NamedState state, const std::string& who, SummaryRow& row);
 
   const LowerOptions& options_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A named model as a graph: parameters and states are inputs of it, and every value that a path
-// names is known.
+// A named model as a graph: its parameters and states are inputs, and every value that has a path
+// is recorded.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace hg::nn {
 
-// What decides the graph of a model, of all options.
+// The options that determine the graph of a model.
 struct LowerOptions {
   DType dtype = f32;
   bool training = false;
@@ -22,7 +22,7 @@ struct LowerOptions {
   const Registry* registry = nullptr;
 };
 
-// A parameter or state: an input of the graph, unless it is constant.
+// A parameter or state: a graph input, unless it is constant.
 struct NamedState {
   std::string name;
   DType dtype = f32;
@@ -30,22 +30,22 @@ struct NamedState {
   init::Rule rule;
   int64_t zero_row = -1;
   bool is_parameter = true, is_trainable = true, is_constant = false;
-  ValueId value = kNoValue;  // none of a state that only counts
-  ValueId moved = kNoValue;  // what it becomes
-  bool counts = false;       // calls, in training
+  ValueId value = kNoValue;  // none if the state only counts
+  ValueId moved = kNoValue;  // its new contents
+  bool counts = false;       // counts calls in training
 };
 
 // A line of the summary.
 struct SummaryRow {
   int depth = 0;
   std::string path, layer, output;
-  int64_t parameters = 0, trainable = 0;  // elements, of groups those of their blocks
+  int64_t parameters = 0, trainable = 0;  // elements; for groups, the sums of their blocks
 };
 
 struct Lowered {
-  Graph graph;  // with the model's outputs, and all values that only hooks may want
-  std::vector<std::string> data;                       // inputs of the model
-  std::vector<NamedState> states;                      // in the order in which layers start
+  Graph graph;                     // with the model's outputs and all values that hooks may need
+  std::vector<std::string> data;   // inputs of the model
+  std::vector<NamedState> states;  // in the order of initialization
   std::map<std::string, ValueId, std::less<>> values;  // by path
   std::vector<ValueId> gradients_of;
   std::vector<SummaryRow> rows;

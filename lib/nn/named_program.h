@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program of a named model holds: sessions of the variants of its graph, the arrays of its
-// states, and the hooks.
+// State of a compiled named model: sessions for the variants of its graph, arrays of its states,
+// and hooks.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace hg::nn {
 
-// Counts the arenas of all sessions, and tells the host of them.
+// Counts the arenas of all sessions and notifies the host.
 class ArenaCounts {
  public:
   explicit ArenaCounts(const CompileOptions& options)
@@ -31,14 +31,14 @@ class ArenaCounts {
   int64_t bytes_ = 0, peak_bytes_ = 0, allocations_ = 0, frees_ = 0;
 };
 
-// Where an input of a session comes from.
+// Source of a session input.
 enum class Given : uint8_t { data, parameter, state, seed };
 
 struct Running {
   std::shared_ptr<Variant> variant;
   Session session;
-  std::vector<Given> origins;      // by input
-  std::vector<std::string> names;  // by input, as the caller gives it
+  std::vector<Given> origins;      // per input
+  std::vector<std::string> names;  // per input, as the caller names it
 };
 
 struct Program::Body {
@@ -56,15 +56,15 @@ struct Program::Body {
   };
   std::vector<Hook> hooks;
   int next_hook = 0;
-  std::vector<bool> hooked;                       // by hook of the run: it was called
-  std::set<std::string> looked;                   // values of the run that debug saw
-  std::vector<std::unique_ptr<Running>> running;  // one for each kind of call
-  Running* last = nullptr;                        // that ran last
+  std::vector<bool> hooked;                       // per hook of the run: whether it was called
+  std::set<std::string> looked;                   // values of the run passed to debug
+  std::vector<std::unique_ptr<Running>> running;  // one per kind of call
+  Running* last = nullptr;                        // the last to run
   struct Stepping {
     std::vector<Array> held;
     bool is_done = false;
   };
-  std::optional<Stepping> stepping;  // through `last`
+  std::optional<Stepping> stepping;  // of `last`
 
   Status make_states();
   VariantKey key() const;  // of evaluate()
@@ -74,17 +74,17 @@ struct Program::Body {
              const NamedArrays& seeds, std::span<NamedArrays* const> results);
 
   Status check_data(const NamedArrays& data) const;
-  // Gives the session its inputs; `held` keeps what must live until it has run.
+  // Sets the inputs of the session. `held` keeps arrays alive until it has run.
   Status bind(Running& run, const NamedArrays& parameters, const NamedArrays& data,
               const NamedArrays& seeds, std::vector<Array>& held);
-  // A step of the session; hooks and debug look at what it made. `first_extra` counts the outputs
-  // that the caller asked for.
+  // Runs a step of the session and passes its values to hooks and debug. `first_extra`: number of
+  // outputs that the caller requested.
   Result<std::optional<StepRow>> step(Running& run, int first_extra);
   Status run_by_steps(Running& run, int first_extra);
   void forget_looks(const Running& run);
   void look_at(const Running& run, int first_extra, const std::string& name, const Tensor& value);
   void call_hooks(const std::string& path, const Tensor& value) const;
-  // After the run: states that moved, and what no step showed to hooks and debug.
+  // Called after a run: updates states, and passes values that no step showed to hooks and debug.
   Status after(Running& run, int first_extra);
   Status look_at_rest(Running& run, int first_hook);
 };

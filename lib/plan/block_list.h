@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks of a plan while it is made: the steps that each lives for, and the last position of
-// the schedule that reads any value in it.
+// The blocks of a plan under construction: the steps for which each block lives, and the last
+// schedule position that reads a value in it.
 #pragma once
 
 #include <string_view>
@@ -12,20 +12,20 @@ namespace hg {
 
 class BlockList {
  public:
-  explicit BlockList(Plan& plan) : plan_(&plan) {}  // whose blocks these are
+  explicit BlockList(Plan& plan) : plan_(&plan) {}  // the blocks are those of `plan`
 
-  // One that lives from the next step on.
+  // Adds a block that lives from the next step on.
   Place add(std::string_view name, int64_t bytes, Side side);
-  // Lives until this step at least.
+  // Extends the block's life to at least this step.
   void extend(int32_t block, int step);
   void extend(const PlacedTensor& value, int step) {
     if (holds(value.place)) extend(value.place.block, step);
   }
-  // A value in it is read at this position.
+  // Records a read of a value in the block at this position.
   void note_reader(const Place& place, int position);
   int last_reader(int32_t block) const { return last_reader_[block]; }
-  // No step is added any more: what is read from this position on, by later parts, as an output or
-  // by an assignment, lives to the end.
+  // Called after the last step: blocks read from this position on (by later parts, outputs or
+  // assignments) live to the end.
   void close(int position);
 
  private:
@@ -34,7 +34,7 @@ class BlockList {
   }
 
   Plan* plan_;
-  std::vector<int> last_reader_;  // by block
+  std::vector<int> last_reader_;  // per block
 };
 
 }  // namespace hg

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Concatenations without copies: where what is concatenated lies together in the result, as
-// channels of one image do, its producers write there, and the concatenation itself has no step.
+// Concatenations without copies: if the parts are contiguous in the result, such as channels of one
+// image, their producers write there directly and the concatenation has no step.
 #pragma once
 
 #include <unordered_map>
@@ -9,17 +9,17 @@
 
 namespace hg {
 
-// Each part belongs to one whole; the parts of a whole lie one behind the other and fill it.
+// Each part belongs to one whole. The parts of a whole are adjacent and cover it.
 struct Joins {
   struct Part {
     ValueId whole = kNoValue;
-    int64_t offset = 0;  // bytes
+    int64_t offset = 0;  // in bytes
   };
   std::unordered_map<ValueId, Part> parts;
-  std::unordered_map<ValueId, int64_t> wholes;  // bytes
+  std::unordered_map<ValueId, int64_t> wholes;  // in bytes
 };
 
-// Those of the schedule, which computes nothing twice: else there are none.
+// Finds the joins of a schedule. A schedule that recomputes values has none.
 Joins find_joins(const Graph& graph, const NodeOrder& schedule, const Bindings& bindings);
 
 }  // namespace hg

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Until which position of a schedule each value is read. A result that is computed again has last
-// uses of its own: those of the earlier one end before it.
+// The last schedule position that reads each value. A recomputed result has its own last use; the
+// earlier result is no longer used.
 #pragma once
 
 #include <limits>
@@ -14,21 +14,21 @@ class LastUses {
  public:
   static constexpr int kForever = std::numeric_limits<int>::max();
 
-  // Outputs, what is assigned, and what nodes behind the schedule's last one read stay forever;
-  // with `keeps_all` every result does.
+  // Outputs, assigned values, and values read by nodes after the schedule live forever; with
+  // `keeps_all`, all values do.
   LastUses(const Graph& graph, const NodeOrder& schedule, bool keeps_all);
 
-  // Of the results that the value has now; -1 where nobody reads it.
+  // Last use of the value's current result; -1 if unused.
   int of(ValueId id) const { return last_[id]; }
-  // From here on the results of the node at this position are those made there. In order.
+  // From now on, the node's results are those computed at this position. Call in order.
   void begin(int position);
 
  private:
   const Graph* graph_;
   const NodeOrder* schedule_;
   bool keeps_all_;
-  std::vector<int> last_;               // by value
-  std::vector<std::vector<int>> next_;  // of the results of each position
+  std::vector<int> last_;               // per value
+  std::vector<std::vector<int>> next_;  // for the results computed at each position
 };
 
 }  // namespace hg

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other orders of the nodes of a part, each after those that it reads, that may need less memory.
+// Alternative topological orders of the nodes of a part, which may need less memory.
 #pragma once
 
 #include <vector>

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan: which kernel runs each node for given sizes, in which order, on which memory. Making one
-// is a pure function of the graph and the sizes, apart from packing weights.
+// A plan for given sizes: which kernel runs each node, in which order, and in which memory.
+// Planning is a pure function of the graph and the sizes, except that it packs weights.
 //
-// With a device beside the CPU every node goes to the first kernel that takes it, the device's
-// first. A value lies on the side that made it; a step that needs it on the other side is preceded
-// by an upload or a download, made once.
+// With a device, every node uses the first kernel that accepts it, device kernels first. A value is
+// stored on the side that computed it. If a step needs it on the other side, one upload or download
+// precedes that step.
 //
-// Sizes that only data decides cut a graph into parts: a plan covers the nodes from `first_node` up
+// Sizes that depend on data split a graph into parts. A plan covers the nodes from `first_node` to
+// the first node with unknown output sizes (`next_node`). That node is measured after the part has
+// run, and the next part is planned with its sizes.
 // to the first node whose output sizes are not known yet (`next_node`). That node is measured when
 // the part has run, and the next part is planned with its sizes.
 #pragma once
@@ -27,17 +29,16 @@ enum class Side : uint8_t { host, device };
 inline constexpr Side kSides[] = {Side::host, Side::device};
 constexpr Side other(Side side) { return side == Side::host ? Side::device : Side::host; }
 
-// Where the first byte of a tensor lies: an offset in the arena of a part, or in the memory of an
-// input or a state, or at an address that never changes (on the device: in a copy of what is
-// there).
+// Location of a tensor's first byte: an offset in the arena of a part, in the memory of an input or
+// state, or a fixed address (on the device: in a copy of that memory).
 struct Place {
   enum class Kind : uint8_t { none, arena, input, state, fixed };
   Kind kind = Kind::none;
   Side side = Side::host;
   int32_t index = 0;              // part, input or state
-  int64_t offset = 0;             // bytes
-  int32_t block = -1;             // of the part's Plan::blocks
-  const void* address = nullptr;  // of fixed
+  int64_t offset = 0;             // in bytes
+  int32_t block = -1;             // in the part's Plan::blocks
+  const void* address = nullptr;  // for Kind::fixed
 
   static Place of_input(int32_t index, Side side = Side::host) {
     return {Kind::input, side, index, 0, -1, nullptr};
@@ -52,21 +53,21 @@ struct PlacedTensor {
   Place place;
 };
 
-// Whether each element of an output may take the place of that of an input: bytes alone do not
-// tell, as [4, n] of bool has those of an [n] of f32 that it was compared with.
+// Whether an output may overwrite an input element by element. Equal bytes are not enough: a bool
+// [4, n] has as many bytes as the f32 [n] that it was computed from.
 inline bool may_lie_on(const Tensor& out, const PlacedTensor& in) {
   return in.place.offset == 0 && in.tensor.is_contiguous() && in.tensor.count() == out.count() &&
          in.tensor.bytes() == out.bytes();
 }
 
-// A transfer has one input and one output: upload to the device, download from it, and copy from
-// one place on the device to another.
+// Transfers have one input and one output: upload to the device, download from it, or copy within
+// it.
 enum class StepKind : uint8_t { kernel, control, upload, download, copy };
 
 struct Step {
   StepKind kind = StepKind::kernel;
   const KernelDef* kernel = nullptr;  // null for control flow and transfers
-  int32_t node = -1;                  // of the graph, or -1 for a copy that the planner added
+  int32_t node = -1;                  // index in the graph; -1 for a copy added by the planner
   std::string label;
   std::vector<PlacedTensor> inputs, outputs;
   Place workspace;
@@ -87,37 +88,37 @@ struct Block {
   int64_t offset = 0;
 };
 
-// Steps of a plan that follow each other, of which those of one lane read and write nothing that
-// those of another lane write: the lanes run side by side, each on one thread, and all that they
-// need lives as long as the whole of them.
+// Consecutive steps of a plan, split into lanes that run concurrently, each on one thread. No lane
+// writes what another lane reads or writes. Memory used by a lane lives as long as the whole group.
 struct Branches {
   int begin = 0, end = 0;                   // steps
-  std::vector<std::vector<int32_t>> lanes;  // each in the order of the plan
+  std::vector<std::vector<int32_t>> lanes;  // each in plan order
 };
 
-// The nodes of a part in the order in which they run, each after those that it reads. A node may
-// stand more than once: from there on its results are those computed again, the same bits, and the
-// memory of the earlier ones is free when their last reader before that has run.
+// Execution order of the nodes of a part, each after the producers of its inputs. A node may occur
+// several times: its later results are recomputed, bit-identical, and the memory of the earlier
+// ones is free after their last reader.
 using NodeOrder = std::vector<int32_t>;
 
 struct Plan {
   Bindings bindings;
   int part = 0;
-  size_t first_node = 0, next_node = 0;  // next_node == node count when this is the last part
+  size_t first_node = 0, next_node = 0;  // next_node is the node count in the last part
   std::vector<Step> steps;
-  std::unordered_map<ValueId, PlacedTensor> values[2];  // on each Side: all known after this part
-  std::optional<Step> measure;                          // how to measure that node
+  // per Side: all values known after this part
+  std::unordered_map<ValueId, PlacedTensor> values[2];
+  std::optional<Step> measure;  // measures next_node
   std::vector<Block> blocks;
-  std::vector<Branches> branches;  // in order, apart from each other
+  std::vector<Branches> branches;  // in order, without overlap
   int64_t arena_bytes = 0, arena_lower_bound = 0;
   NodeOrder schedule;      // of the nodes of this part
-  double extra_flops = 0;  // of nodes that the schedule repeats
+  double extra_flops = 0;  // of repeated nodes
   int64_t device_arena_bytes = 0;
-  int joined = 0;                    // concatenations that need no copy
-  std::vector<std::string> remarks;  // why a node is not on the device
+  int joined = 0;                    // concatenations without a copy
+  std::vector<std::string> remarks;  // reasons why nodes are not on the device
 
   int64_t all_arena_bytes() const { return arena_bytes + device_arena_bytes; }
-  // The value on this side, or null.
+  // Returns the value on this side, or null.
   const PlacedTensor* find(ValueId id, Side side) const {
     const auto& known = values[static_cast<size_t>(side)];
     const auto found = known.find(id);
@@ -125,21 +126,21 @@ struct Plan {
   }
 };
 
-// What the planner found out about a node, for further plans with the same sizes.
+// Results of the planner for a node, reused by further plans with the same sizes.
 struct PreparedNode {
-  // The node's op, attributes and input types with numbers for all symbols.
+  // The node's op, attributes and input types, with all symbols bound.
   std::vector<Attr> attrs;
   std::vector<TensorType> input_types, output_types;
-  bool known = true;  // all output sizes
-  // The kernel for inputs that lie in memory like this: without inputs and outputs.
+  bool known = true;  // whether all output sizes are known
+  // The kernel chosen for inputs in these places; `step` has no inputs and outputs.
   std::vector<PlacedTensor> inputs;
   std::optional<Step> step;
   int64_t workspace = 0;
-  std::string remark;  // why it is not on the device, where there is one
+  std::string remark;  // why the node is not on the device, if one is used
 };
 using PreparedNodes = std::unordered_map<int32_t, PreparedNode>;
 
-// The kernel that is to be asked before all others, by node.
+// Per node: the kernel to try first.
 using NodeKernels = std::unordered_map<int32_t, std::string>;
 
 struct PlanRequest {
@@ -147,24 +148,27 @@ struct PlanRequest {
   const Registry* registry = nullptr;
   const SessionOptions* options = nullptr;
   Bindings bindings;
-  const Plan* previous = nullptr;                     // the part before this one
-  const std::vector<bool>* mutable_states = nullptr;  // those that a run changes
+  const Plan* previous = nullptr;                     // the previous part
+  const std::vector<bool>* mutable_states = nullptr;  // states that a run changes
   PackCache* packs = nullptr;
   int threads = 1;
-  const NodeOrder* schedule = nullptr;  // null: the order of the graph
-  PreparedNodes* prepared = nullptr;    // of plans for the same bindings; null: not kept
-  const DeviceInfo* device = nullptr;   // null: the CPU alone
-  const std::set<std::string>* distrusted = nullptr;  // "op=kernel": of the device, never chosen
-  bool join = true;                                   // whether concatenations may need no copy
-  const NodeKernels* preferred = nullptr;             // of the CPU; null: none
-  const std::vector<char>* alone = nullptr;  // by node: whether it gets one thread; null: none does
+  const NodeOrder* schedule = nullptr;  // null: graph order
+  PreparedNodes* prepared = nullptr;    // of plans with the same bindings; null: not kept
+  const DeviceInfo* device = nullptr;   // null: CPU only
+  // device kernels never to choose, as "op=kernel"
+  const std::set<std::string>* distrusted = nullptr;
+  bool join = true;                        // whether concatenations may avoid copies
+  const NodeKernels* preferred = nullptr;  // CPU kernels; null: none
+  // per node: whether it runs on one thread; null: none does
+  const std::vector<char>* alone = nullptr;
 };
 
-// Fails with the first node that cannot be planned. When no kernel takes a node that has an
-// expansion, `*expand_node` is its index and the status is `unsupported`: expand it and plan again.
+// Fails with the first node that cannot be planned. If no kernel accepts a node that has an
+// expansion, fails with `unsupported` and sets `*expand_node` to its index: expand the node and
+// plan again.
 Result<Plan> make_plan(const PlanRequest& request, int32_t* expand_node);
 
-// Gives the blocks their places in the arena by their lifetimes, and moves all that lies in them.
+// Assigns arena offsets to the blocks by lifetime and moves all tensors in them.
 void place_blocks(Plan& plan);
 
 }  // namespace hg

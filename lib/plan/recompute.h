@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules that compute values again instead of keeping them, to need less memory.
+// Schedules that recompute values instead of keeping them, to reduce memory.
 #pragma once
 
 #include <limits>
@@ -14,18 +14,18 @@ struct Rematerialized {
   int64_t peak = 0;  // estimated bytes
 };
 
-// From `base`, in steps of some percent less memory each, down to the least that is found, or that
-// costs at most `most_cost` more. Each step frees what is alive at the peak and cheapest to compute
-// again for the bytes it frees.
+// Schedules from `base` down to the least memory found, or to `most_cost` extra operations, each a
+// few percent smaller than the previous. Each step recomputes the value that is live at the peak
+// and cheapest to recompute per byte.
 std::vector<Rematerialized> recompute(const Liveness& liveness, const NodeOrder& base,
                                       double most_cost = std::numeric_limits<double>::infinity());
 
-// Drops repetitions as long as the estimate stays within `bytes`, the dearest first.
+// Removes recomputations while the estimate stays within `bytes`, most expensive first.
 NodeOrder without_needless(const Liveness& liveness, NodeOrder schedule, int64_t bytes);
 
-// The nodes before the peak in about sqrt(n) segments: values inside of a segment are computed
-// again when the first reader after the peak comes (Chen et al. 2016, "Training deep nets with
-// sublinear memory cost").
+// Splits the nodes before the peak into about sqrt(n) segments. Values inside a segment are
+// recomputed when first read after the peak (Chen et al. 2016, "Training deep nets with sublinear
+// memory cost").
 NodeOrder checkpoint_sqrt(const Liveness& liveness, const NodeOrder& base);
 
 }  // namespace hg

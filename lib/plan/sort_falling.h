@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one order that the planner sorts by, as a function: each use of std::stable_sort takes some
-// 2 KB of a program.
+// The planner's sort, as one function: each instantiation of std::stable_sort adds about 2 KB of
+// code.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace hg {
 
-// Sorts indexes of `keys` by these, largest first; those of equal keys stay in order.
+// Sorts indices by their `keys`, largest first; stable.
 void sort_falling(std::vector<int>& order, std::span<const double> keys);
-// All indexes of `keys`, so sorted.
+// All indices of `keys`, sorted in this order.
 std::vector<int> falling(std::span<const double> keys);
 
 }  // namespace hg
