@@ -9,8 +9,6 @@
 // Sizes that depend on data split a graph into parts. A plan covers the nodes from `first_node` to
 // the first node with unknown output sizes (`next_node`). That node is measured after the part has
 // run, and the next part is planned with its sizes.
-// to the first node whose output sizes are not known yet (`next_node`). That node is measured when
-// the part has run, and the next part is planned with its sizes.
 #pragma once
 
 #include <optional>

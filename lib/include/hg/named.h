@@ -138,8 +138,8 @@ struct Intermediate {
 };
 
 struct ArenaEvent {
-  bool is_free = false;          // address; null on a device
-  const void* memory = nullptr;  // null on a device
+  bool is_free = false;
+  const void* memory = nullptr;  // address; null on a device
   int64_t bytes = 0;
 };
 

@@ -83,7 +83,6 @@ class RunProgress {
   int64_t done() const { return done_.load(std::memory_order_relaxed); }
   // Known steps of the run. The number grows with each loop iteration, and when data determines a
   // size. Equals done() after a successful run.
-  // a size. The same as done() after a run that succeeded.
   int64_t known() const { return known_.load(std::memory_order_relaxed); }
 
  private:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders for lib/ops/sort.cpp. Each returns values and their indices (i64) along dim. NaN is
 // larger than every number.
-// larger than every number.
 #pragma once
 
 #include <optional>
