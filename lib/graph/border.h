@@ -29,7 +29,7 @@ std::invoke_result_t<Call> or_no_memory(Call&& call) {
 #endif
 }
 
-// For destructors, which must not throw: runs `call` and ignores exceptions, such as std::bad_alloc.
+// For destructors, which must not throw: runs `call` and ignores exceptions.
 template <class Call>
 void as_memory_allows(Call&& call) noexcept {
 #if defined(__cpp_exceptions)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training: gradients as graphs, losses, optimizers, schedules, and the Trainer. It runs forward,
-// backward and update as one planned graph.
+// Training: gradients as graphs, losses, optimizers, schedules, and the Trainer. The Trainer runs
+// forward, backward and update as one planned graph.
 //
 //     hg::TrainOptions options;
 //     options.losses = {{.kind = hg::Loss::Kind::cross_entropy}};
@@ -210,7 +210,7 @@ struct AllReduce {
   int ranks = 1;
   // Sums `data` over all ranks in place: the gradient of parameter `name`, the loss ("loss"), or
   // several of them concatenated ("loss, fc.bias, fc.weight"). May return before the sum is
-  // complete; the memory stays valid and unchanged until wait() returns.
+  // complete; the library keeps the memory and does not access it until wait() returns.
   //
   // Called in each batch as values become ready, in the same order on all ranks. One thread at a
   // time calls it, which may differ from the thread that called step(). If it fails, step() returns
@@ -231,8 +231,8 @@ struct TrainOptions {
   Optimizer optimizer = {};
   std::vector<ParameterRule> rules = {};
   Schedule schedule = {};
-  double clip_norm = 0;   // of the norm of all gradients, as clip_grad_norm_; 0: off
-  double clip_value = 0;  // of each element, after clip_norm; 0: off
+  double clip_norm = 0;   // limit of the norm of all gradients, as clip_grad_norm_; 0: off
+  double clip_value = 0;  // limit of each gradient element, after clip_norm; 0: off
   int accumulate = 1;     // batches per update
   // training: dropout is active, and batch_norm uses batch statistics and updates the running ones,
   // except in frozen layers. as_traced: as recorded in the model.
