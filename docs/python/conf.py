@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sphinx over these pages: scripts/python_docs.sh builds them, python/tests/test_docs.py holds them free of warnings."""
+"""Sphinx configuration: the target python_docs builds these pages, python/tests/test_docs.py fails on any warning."""
 
 import json
 import pathlib
@@ -17,12 +17,12 @@ copyright = author
 version = release = hologram.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-exclude_patterns = ["README.md", "notebooks"]  # index.rst takes README.md in
+exclude_patterns = ["README.md", "notebooks"]  # index.rst includes README.md
 nitpicky = False
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # nanobind's signatures have them
+autodoc_typehints = "none"  # nanobind's signatures include them
 autodoc_preserve_defaults = True
 
 html_theme = "alabaster"
@@ -31,12 +31,12 @@ html_show_copyright = False
 
 
 def carry_pages_outside(app, docname, source):
-    """Pages of other folders are not Sphinx's: a link to one gives the file."""
+    """Links to pages in other folders, which Sphinx does not build, become downloads."""
     source[0] = re.sub(r"\[([^\]]+)\]\((\.\./\w+\.md)(#[\w-]+)?\)", r"{download}`\1 <\2>`", source[0])
 
 
 def show_measurements(app, docname, source):
-    """A paragraph that names `scripts/measurements.py NAME` is followed by what that prints."""
+    """Inserts the output of `scripts/measurements.py NAME` after each paragraph that names it."""
 
     def with_table(found):
         data = json.loads((measurements.FOLDER / f"{found[1]}.json").read_text())
