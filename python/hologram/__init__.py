@@ -6,10 +6,12 @@
     m = hg.load("model.hgm")
     y = m(x)                                  # numpy arrays or torch tensors, without copies
 
-``hg.load`` reads a model, ``hg.convert`` makes one of a PyTorch module, ``hg.Trainer`` trains it,
-``hg.ops`` runs single ops, ``hg.kernel`` makes a function of a formula, ``hg.register_op`` an op of one's own,
-``hg.Var`` is a lazy expression, ``hg.nn`` has layers for PyTorch, ``hg.named`` models of named blocks, and
-``hg.torch`` connects both. numpy alone is needed.
+- ``hg.load`` reads a model; ``hg.convert`` converts a PyTorch module; ``hg.Trainer`` trains.
+- ``hg.ops`` runs single ops; ``hg.Var`` is a lazy expression.
+- ``hg.kernel`` makes a function from a formula; ``hg.register_op`` adds a custom op.
+- ``hg.nn`` provides PyTorch layers, ``hg.torch`` connects both libraries, ``hg.named`` builds models of named blocks.
+
+Only numpy is required.
 """
 
 import importlib

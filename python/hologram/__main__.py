@@ -14,7 +14,7 @@ import time
 
 
 def _arrays(words):
-    """[(name or None, array)] of [NAME=]FILE.npy."""
+    """[(name or None, array)] for words [NAME=]FILE.npy."""
     import numpy as np
 
     out = []
@@ -207,7 +207,7 @@ def _train(options):
 
 
 def _say(line):
-    """Writes a line to standard error in one piece: print() writes its end apart, and Ctrl-C may come between."""
+    """Writes a line to standard error in one call: print() writes the newline separately, and Ctrl-C may interrupt it."""
     sys.stderr.write(f"{line}\n")
 
 
@@ -228,20 +228,20 @@ def _parser():
             command.add_argument("--memory-limit")
         return command
 
-    c = add("convert", _convert, "makes a .hgm file; further options go to hg-convert", runs=False)
+    c = add("convert", _convert, "converts a model to a .hgm file; further options are passed to hg-convert", runs=False)
     c.add_argument("-o", "--out")
     c.add_argument("--input", action="append", help="'x:f32[n,3,224,224]'")
     c = add("run", _run, "runs a model on .npy files")
     c.add_argument("--input", action="append", help="[NAME=]FILE.npy")
     c.add_argument("--output-dir", required=True)
     c.add_argument("--json", action="store_true")
-    c = add("info", _info, "inputs, outputs, ops, weights and memory", runs=False)
+    c = add("info", _info, "prints inputs, outputs, ops, weights and memory", runs=False)
     c.add_argument("--dim", action="append", help="NAME=SIZE")
-    c.add_argument("--text", action="store_true", help="the whole graph")
-    c.add_argument("--svg", help="a file for the graph, drawn")
+    c.add_argument("--text", action="store_true", help="print the whole graph")
+    c.add_argument("--svg", help="write a drawing of the graph to this file")
     c.add_argument("--json", action="store_true")
-    c = add("bench", _bench, "latency and memory")
-    c.add_argument("--input", action="append", help="'f32[1,3,224,224]', or FILE.npy")
+    c = add("bench", _bench, "measures latency and memory")
+    c.add_argument("--input", action="append", help="'f32[1,3,224,224]' or FILE.npy")
     c.add_argument("--dim", action="append", help="NAME=SIZE")
     c.add_argument("--warmup", type=int, default=3)
     c.add_argument("--repeat", type=int, default=20)
@@ -261,7 +261,7 @@ def _parser():
     c.add_argument("--mode", default="training", choices=["training", "as-traced"])
     c.add_argument("--seed", type=int, default=0)
     c.add_argument("--out", required=True)
-    c.add_argument("--json", help="a file for the losses")
+    c.add_argument("--json", help="write the losses to this file")
     return parser
 
 

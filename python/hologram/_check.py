@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A converted model beside the module that it was made of."""
+"""Checks a converted model against the module it was made from."""
 
 import copy
 import re
@@ -13,7 +13,7 @@ _TOLERANCE = {"f64": 1e-9, "f32": 2e-4, "f16": 2e-2, "bf16": 6e-2, "c64": 2e-4, 
 
 
 def compare_with_module(torch, module, model, args, kwargs, symbols, ranges=None):
-    """Runs the module and the model with the example, and with other open sizes."""
+    """Runs the module and the model on the example and with other open sizes."""
     leaves, tree = torch.utils._pytree.tree_flatten((args, kwargs))
     sizes = _sizes_of(torch, leaves, symbols)
     if not _check_at(torch, module, model, torch.utils._pytree.tree_unflatten(leaves, tree), sizes):
@@ -40,7 +40,7 @@ def compare_with_module(torch, module, model, args, kwargs, symbols, ranges=None
 
 
 def _check_at(torch, module, model, call, sizes):
-    """Compares them at these sizes; False where that cannot be done."""
+    """Compares both at these sizes; False if that is not possible."""
     report = model.report
     state = torch.random.get_rng_state()
     first, again = _outputs_of(torch, module, call), _outputs_of(torch, module, call)
@@ -67,7 +67,7 @@ def _check_at(torch, module, model, call, sizes):
 
 
 def _tensor(torch, value):
-    """Also of a number, as torch.export has it."""
+    """A tensor of the value; also of a number, as torch.export represents it."""
     if isinstance(value, float):
         return torch.tensor(value, dtype=torch.float64)
     if isinstance(value, torch.Tensor):
@@ -81,12 +81,12 @@ def _outputs_of(torch, module, call):
 
 
 def results_of(torch, result):
-    """(leaves, tree) of what a module gave, as torch.export sees it."""
+    """(leaves, tree) of a module's result, as torch.export sees it."""
     return flatten(result, nodes=torch.utils._pytree.SUPPORTED_NODES)
 
 
 def _other_sizes(sizes, ranges):
-    """Sizes to check with beside the example's: larger ones first, within torch's ranges."""
+    """Sizes to check in addition to the example's: larger ones first, within torch's ranges."""
     for change in (lambda n: n + 3, lambda n: 2 * n, lambda n: 3 * n, lambda n: n + 1, lambda n: n - 1):
         found = {}
         for name, size in sizes.items():
@@ -99,7 +99,7 @@ def _other_sizes(sizes, ranges):
 
 
 def _resized(torch, leaves, symbols, sizes):
-    """The arguments with other open sizes: elements repeat, so that indices stay valid."""
+    """The arguments with other open sizes. Elements repeat, so that indices stay valid."""
     out, found = list(leaves), iter(symbols)
     for i, leaf in enumerate(out):
         if not isinstance(leaf, torch.Tensor):
@@ -111,7 +111,7 @@ def _resized(torch, leaves, symbols, sizes):
 
 
 def _sizes_of(torch, leaves, symbols):
-    """The open sizes of the example by name; of those that no size of an input gives, none."""
+    """The open sizes of the example by name, except those that no input size determines."""
     sizes = {}
     for leaf, found in zip((each for each in leaves if isinstance(each, torch.Tensor)), symbols):
         for d, text in found.items():
@@ -122,7 +122,7 @@ def _sizes_of(torch, leaves, symbols):
 
 
 def _solved(text, name, size):
-    """n of a*n + b = size; None of other expressions."""
+    """Solves a*n + b = size for n; None for other expressions."""
     try:
         at = [_core.size_of(text, {name: n}) for n in (0, 1)]
         n = (size - at[0]) // (at[1] - at[0])
@@ -143,8 +143,8 @@ def same(torch, a, b):
 
 
 def _compare(torch, name, want, got, computed_in):
-    """Largest error and what is allowed of it; infinite where shapes, dtypes or what is not finite differ. ``computed_in`` is
-    the coarsest float dtype in which a part of it is computed."""
+    """The largest error and the tolerance. The error is infinite if shapes, dtypes or non-finite elements differ.
+    ``computed_in`` is the coarsest float dtype used in the computation."""
     want = want if isinstance(want, torch.Tensor) else torch.as_tensor(want)
     out = {"name": name, "largest_error": float("inf"), "allowed": 0.0}
     if want.shape != got.shape or want.dtype != got.dtype:

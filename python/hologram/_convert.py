@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch modules, and files of TorchScript, torch.export and ONNX, as models."""
+"""Converts PyTorch modules and TorchScript, torch.export and ONNX files to models."""
 
 import contextlib
 import copy
@@ -22,9 +22,9 @@ from ._tree import flatten
 class Report:
     """What was converted and how it was checked.
 
-    ``ops`` counts the ops; ``checks`` has a dict for each size that was run beside the module, with ``sizes``
-    and for each output ``name``, ``largest_error`` and ``allowed``; ``unchecked`` says why there is none;
-    ``details`` is the report of hg-convert, with ``warnings``, ``notes`` and ``inputs``.
+    ``ops`` counts the ops. ``checks`` has one dict per checked size, with ``sizes`` and, for each output, ``name``,
+    ``largest_error`` and ``allowed``. ``unchecked`` gives the reason if nothing was checked. ``details`` is the report
+    of hg-convert, with ``warnings``, ``notes`` and ``inputs``.
     """
 
     def __init__(self, details, checks=(), unchecked=""):
@@ -37,7 +37,7 @@ class Report:
 
     @property
     def ok(self):
-        """Whether at least one size was checked, and all were equal."""
+        """Whether at least one size was checked and every output was within tolerance."""
         return bool(self.checks) and all(
             each["largest_error"] <= each["allowed"] for check in self.checks for each in check["outputs"]
         )
@@ -56,7 +56,7 @@ class Report:
 
 
 def converter():
-    """The path of hg-convert, which reads TorchScript files: of HOLOGRAM_CONVERT, or of PATH; None where there is none."""
+    """The path of the hg-convert that reads TorchScript files: HOLOGRAM_CONVERT, or found on PATH; otherwise None."""
     for path in (os.environ.get("HOLOGRAM_CONVERT"), shutil.which("hg-convert")):
         if path and os.access(path, os.X_OK):
             return path
@@ -82,16 +82,18 @@ def program_of(path):
 
 def convert(module_or_path, example_inputs=None, dynamic=None, *, example_kwargs=None, output=None, check=True,
             names=None, options=()):  # fmt: skip
-    """Makes a Model of a torch.nn.Module or torch.jit.ScriptModule, or of a TorchScript, ``.pt2`` or ONNX file.
+    """Converts a torch.nn.Module or ScriptModule, or a TorchScript, ``.pt2`` or ONNX file, to a Model.
 
-    ``example_inputs`` are the arguments of a call (one tensor, or a tuple), ``example_kwargs`` those by name.
-    ``dynamic`` says which sizes stay open: a name for the first size of every input (``"n"``), or for each input
-    by its name or in order a dict or a list of names (``{"x": {0: "n"}}``, ``[["n", None, "h", "w"]]``); what
-    torch.export takes as ``dynamic_shapes`` is taken, too. The model is run beside the module, with the example
-    and with other open sizes, before it is returned: ``model.report`` says what was compared, and a difference
-    raises MismatchError. Ops that cannot be converted raise one UnsupportedError, whose ``ops`` lists all.
-    ``output`` is where the ``.hgm`` file goes, if it is to be kept; ``names`` name the inputs of a TorchScript
-    file; ``options`` are further ones for hg-convert.
+    ``example_inputs`` are the arguments of one call (a tensor or a tuple), ``example_kwargs`` the keyword arguments.
+    ``dynamic`` names the sizes that stay open: one name for the first size of every input (``"n"``), or a dict or list
+    per input, by name or in order (``{"x": {0: "n"}}``, ``[["n", None, "h", "w"]]``). It also accepts torch.export's
+    ``dynamic_shapes``.
+
+    Before it returns, the model is compared with the module on the example and at other open sizes. ``model.report``
+    holds the result; a difference raises MismatchError. One UnsupportedError lists all unsupported ops in ``ops``.
+
+    ``output`` is the path of the ``.hgm`` file, if it is to be kept. ``names`` are the input names of a TorchScript
+    file. ``options`` are further options of hg-convert.
     """
     if isinstance(module_or_path, (str, os.PathLike)):
         return _convert_file(path_of(module_or_path), example_inputs, dynamic, output, check, names, options)
@@ -115,7 +117,7 @@ def convert(module_or_path, example_inputs=None, dynamic=None, *, example_kwargs
 
 
 def _run(source, target, options):
-    """The report; an exception where there is no model."""
+    """The report; raises if no model was made."""
     program = program_of(source)
     words = [source, "-o", target, *options]
     if program is None:
@@ -154,7 +156,7 @@ def _run_program(program, words):
 
 
 def _loaded(target, output):
-    """The model; from memory where the file is not kept."""
+    """The model; loaded from memory if the file is not kept."""
     if output is not None:
         return load(target)
     with open(target, "rb") as file:
@@ -195,7 +197,7 @@ def _convert_file(path, inputs, dynamic, output, check, names, options):
 
 
 def _convert_script(torch, module, args, dynamic, output, check, options):
-    """A ScriptModule goes through a file, as hg-convert reads it, and is checked beside the module that is here."""
+    """Converts a ScriptModule through a file and compares the model with the module in memory."""
     names = [each.name for each in module._c._get_method("forward").schema.arguments][1:]
     leaves = [each for each in flatten(args)[0] if isinstance(each, torch.Tensor)]
     own = names if len(leaves) == len(args) else []
@@ -216,7 +218,7 @@ def _convert_script(torch, module, args, dynamic, output, check, options):
 
 
 def _traceable(module):
-    """The module, or a copy of it with torch's layers where there are some of hologram.nn: the check runs those."""
+    """The module, or a copy in which torch's layers replace those of hologram.nn; the check runs the originals."""
     if not any(type(part).__module__.startswith("hologram.nn.") for part in module.modules()):
         return module
     from .nn import as_torch
@@ -225,14 +227,14 @@ def _traceable(module):
 
 
 def _tree_of(torch, result):
-    """Of what a module gave; None for what a model gives by itself, one tensor or a tuple of more."""
+    """The structure of a module's result; None for one tensor or a plain tuple, which models return anyway."""
     leaves, tree = results_of(torch, result)
     return None if tree == "*" or (len(leaves) > 1 and tree == ["tuple", ["*"] * len(leaves)]) else tree
 
 
 def _save(torch, program, path):
-    """The file that torch.export.save writes, of which the converter reads the graph: the classes of arguments and results,
-    which must have names for it otherwise, stay out."""
+    """Writes the file of torch.export.save without the classes of arguments and results. Those would need registered names,
+    and the converter reads only the graph."""
     leaf = torch.utils._pytree.tree_structure(0)
     for entry in program._module_call_graph:
         if entry.signature is not None:
@@ -243,8 +245,8 @@ def _save(torch, program, path):
 
 @contextlib.contextmanager
 def _watched(torch, module, seen):
-    """Puts into a set what of a module makes gradients of its own while it runs: torch.export leaves only the forward of
-    it. Functions of torch itself have the gradients of their forward."""
+    """Collects everything in a running module that defines its own gradients, of which torch.export keeps only the forward
+    pass. Functions of torch itself have the gradients of their forward pass."""
     if any(part._backward_hooks or part._backward_pre_hooks for part in module.modules()) or any(
         each._backward_hooks for each in module.parameters()
     ):

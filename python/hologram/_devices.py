@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can run a model on this machine."""
+"""Devices that can run a model on this machine."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from . import _core
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """One device: ``kind`` is what options take as ``device``, ``name`` what ``gpu_name`` takes."""
+    """One device: ``kind`` is a value for the option ``device``, ``name`` a value for ``gpu_name``."""
 
     kind: str
     name: str

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hologram raises beside Python's own ValueError, TypeError, FileNotFoundError and MemoryError."""
+"""Exceptions of hologram, in addition to ValueError, TypeError, FileNotFoundError and MemoryError."""
 
 
 class HologramError(Exception):
-    """Base of the errors that Python has no name for."""
+    """Base class of hologram's own exceptions."""
 
 
 class UnsupportedError(HologramError, NotImplementedError):
-    """Meaningful, but this build, device or version cannot do it.
+    """A valid request that this build, device or version does not support.
 
-    ``ops`` lists what is missing, where ops are: dicts with ``op``, ``count``, ``module``, ``source``,
-    ``reason`` and ``suggestion``, or names.
+    ``ops`` lists the missing ops, if any: dicts with ``op``, ``count``, ``module``, ``source``, ``reason`` and
+    ``suggestion``, or names.
     """
 
     def __init__(self, message="", ops=()):
@@ -23,18 +23,18 @@ class CorruptModelError(HologramError, ValueError):
 
 
 class NotFoundError(HologramError, FileNotFoundError, LookupError):
-    """There is no such file or name."""
+    """No such file or name."""
 
     def __str__(self):
         return self.args[0] if self.args else ""
 
 
 class DeviceLostError(HologramError, RuntimeError):
-    """The device stopped answering; make a new session."""
+    """The device stopped responding; create a new session."""
 
 
 class MismatchError(HologramError, ValueError):
-    """A converted model does not answer as the module does.
+    """A converted model and its module give different results.
 
     ``report`` is the report of the conversion.
     """

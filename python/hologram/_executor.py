@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where single ops run, and tensors that stay there."""
+"""Executors, which run single ops, and tensors that stay on their device."""
 
 import contextvars
 import threading
@@ -12,9 +12,9 @@ _outer = contextvars.ContextVar("hologram_outer_executors", default=())  # of th
 class Executor:
     """Runs ops at once on one device: ``with hg.Executor(backend="vulkan") as ex: ex.add(a, b)``.
 
-    ``backend`` is "cpu", "vulkan" (an error where there is none), or "auto" (a device where there is one, else
-    the CPU; ``notes`` says which and why). It has every op of ``hg.ops`` as a method, and inside of ``with``
-    those of ``hg.ops`` run here, too. Plans of calls are kept. Any thread may use it.
+    ``backend`` is "cpu", "vulkan" (an error without a device) or "auto" (a device if there is one, else the CPU;
+    ``notes`` says which and why). Every op of ``hg.ops`` is a method. Inside the ``with`` block, ``hg.ops`` also runs
+    here. Plans of calls are cached. Thread-safe.
     """
 
     def __init__(self, backend="auto", *, threads=0, seed=0, gpu_name=""):
@@ -38,32 +38,32 @@ class Executor:
 
     @property
     def notes(self):
-        """What one should know of how the device was chosen."""
+        """How and why the device was chosen."""
         return self._open().notes_()
 
     @property
     def gpu_name(self):
-        """What the driver calls the device; empty on the CPU."""
+        """The driver's name of the device; empty on the CPU."""
         return self._open().gpu_name_()
 
     def counters(self):
-        """Plans made and found; on a device also uploads, downloads, their bytes, and submits."""
+        """Counts plans created and reused; on a device also uploads, downloads, their bytes, and submissions."""
         return self._open().counters_()
 
     def seed(self, seed):
-        """Random ops begin again as those of a new executor with this seed."""
+        """Restarts random ops as in a new executor with this seed."""
         self._open().seed_(seed)
 
     def call(self, op, *args, **kwargs):
-        """Any op by name."""
+        """Calls any op by name."""
         return getattr(self, op)(*args, **kwargs)
 
     def to_vulkan(self, tensor):
-        """The tensor, or each of a list or tuple, on this executor's device, in one submission."""
+        """Uploads the tensor, or each of a list or tuple, to this executor's device in one submission."""
         return self._open().to_vulkan_(_device_values(tensor))
 
     def free(self):
-        """Frees the plans; every later use is an error."""
+        """Frees the plans; any later use is an error."""
         base, self._base = self._base, None
         if base is not None:
             base.close_()
@@ -72,7 +72,7 @@ class Executor:
 
     @property
     def is_freed(self):
-        """Whether ``free()`` was called, or the ``with`` has ended."""
+        """Whether ``free()`` was called or the ``with`` block has ended."""
         return self._base is None
 
     def __enter__(self):
@@ -118,7 +118,7 @@ class Executor:
 
 
 def create_executor_for_tensor(tensor):
-    """An executor for where a tensor lies: the Vulkan device of a VulkanTensor, else the CPU."""
+    """An executor for the tensor's location: the Vulkan device of a VulkanTensor, else the CPU."""
     if isinstance(tensor, _core.VulkanTensor) and tensor.is_on_device:
         return _vulkan() or Executor("cpu")
     return Executor("cpu")
@@ -128,8 +128,8 @@ _shared = []
 
 
 def _vulkan():
-    """The executor of the innermost ``with`` where that is on a device, else one that to_vulkan() and its like
-    share; None where there is no GPU. (A software device is taken only by name, by such a ``with``.)"""
+    """The executor of the innermost ``with`` if it uses a device, otherwise the one that to_vulkan() and similar functions
+    share; None without a GPU. (A software device is used only if such a ``with`` names it.)"""
     current = ops._current.get()
     if current is not None and current.backend == "vulkan":
         return current
@@ -139,7 +139,7 @@ def _vulkan():
 
 
 def _device_values(tensor):
-    """Shaders compute in f32: f64 is cast; integers stay."""
+    """Casts f64 to f32, in which shaders compute; integers stay."""
     if isinstance(tensor, (list, tuple)):
         return type(tensor)(_device_values(each) for each in tensor)
     dtype = str(getattr(tensor, "dtype", ""))
@@ -151,10 +151,10 @@ def _device_values(tensor):
 
 
 def to_vulkan(tensor, keep_on_gpu=True):
-    """A tensor, or a list or tuple of them, as VulkanTensors in one upload; lists keep their type.
+    """Uploads a tensor, or a list or tuple of them, as VulkanTensors in one submission; lists keep their type.
 
-    float64 is cast to float32, integers stay. With ``keep_on_gpu=False``, or where there is no Vulkan device,
-    the elements are on the host.
+    float64 is cast to float32, integers stay. With ``keep_on_gpu=False``, or without a Vulkan device, the elements
+    stay on the host.
     """
     executor = _vulkan()
     if executor is not None and keep_on_gpu:
@@ -169,8 +169,8 @@ def to_vulkan(tensor, keep_on_gpu=True):
 
 
 def from_vulkan(array, device="cpu"):
-    """The elements of a VulkanTensor, or of each of a list or tuple: as a torch tensor on ``device`` where torch
-    is there, else as a numpy array."""
+    """Downloads a VulkanTensor, or each of a list or tuple: as a torch tensor on ``device`` if torch is installed, otherwise
+    as a numpy array."""
     if isinstance(array, (list, tuple)):
         return type(array)(from_vulkan(each, device) for each in array)
     if not isinstance(array, _core.VulkanTensor):

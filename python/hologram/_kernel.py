@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops of one's own, written as expressions."""
+"""Kernels written as expressions."""
 
 from . import _core
 
@@ -7,10 +7,10 @@ _apply = None  # of kernels in autograd, once torch is there
 
 
 class Kernel(_core.KernelBase):
-    """A function of one element that runs over whole tensors; ``hg.kernel`` makes one.
+    """A function of single elements that runs over whole tensors; ``hg.kernel`` creates it.
 
-    Called with numbers, numpy arrays or torch tensors, in the order of ``parameters`` or by name; they
-    broadcast. With torch tensors that require a gradient it takes part in autograd. Structs are dicts.
+    Call it with numbers, numpy arrays or torch tensors, in the order of ``parameters`` or by name; they broadcast.
+    With torch tensors that require a gradient it takes part in autograd. Structs are dicts.
     """
 
     _options = None
@@ -41,7 +41,7 @@ class Kernel(_core.KernelBase):
         return {name: _plain(value) for name, value in named.items()}
 
     def gradients(self, *args, wrt=None, output_gradients=None, shape=None, **kwargs):
-        """Gradients of the sum of the outputs times their gradients by the parameters of ``wrt``, by name."""
+        """Gradients by name, for the parameters in ``wrt``, of the sum of each output times its gradient."""
         named = self._named(args, kwargs)
         names = list(wrt) if wrt is not None else self.parameters
         if output_gradients is not None and not isinstance(output_gradients, (list, tuple)):
@@ -57,7 +57,7 @@ class Kernel(_core.KernelBase):
 
 
 def _plain(value):
-    """numpy's numbers as Python's, which adapt to the dtype of what they meet."""
+    """Converts numpy numbers to Python numbers, which adapt to the dtype of other operands."""
     if type(value) in (int, float):
         return value
     if isinstance(value, dict):
@@ -75,10 +75,10 @@ def _make(name, text, strict, backward, options):
 
 
 def kernel(name, text, *, strict=False, backward="", **options):
-    """A kernel of a formula: ``hg.kernel("polynomial", "a*x*x + b*x + c")(a=2, b=8, c=-1, x=x)``.
+    """Creates a kernel from a formula: ``hg.kernel("polynomial", "a*x*x + b*x + c")(a=2, b=8, c=-1, x=x)``.
 
-    docs/expressions.md has the language. ``backward`` puts other gradients in the place of the automatic ones:
-    ``"dx = dy * 2"`` for a parameter x and an output y (``dout`` where the output has no name). ``strict`` lets
-    only numbers broadcast. ``options`` are those of a session: ``device``, ``threads``, ...
+    docs/expressions.md describes the language. ``backward`` replaces the automatic gradients: ``"dx = dy * 2"`` for a
+    parameter x and an output y (``dout`` if the output has no name). With ``strict``, only numbers broadcast.
+    ``options`` are session options: ``device``, ``threads``, ...
     """
     return _make(name, text, strict, backward, options)

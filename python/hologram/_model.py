@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models: load, call, look inside."""
+"""Models: load, call, inspect."""
 
 import html
 import os
@@ -13,7 +13,7 @@ Session = _core.Session
 
 
 def require_gradients(model):
-    """Raises where gradients of the model are not those of the module that it was converted from."""
+    """Raises if the gradients of the model are not those of the module it was converted from."""
     if model._own_gradients:
         raise HologramError(lost_gradients(model._own_gradients))
 
@@ -23,7 +23,7 @@ def lost_gradients(of):
 
 
 def path_of(path):
-    """A path as text, which is UTF-8."""
+    """A path as UTF-8 text."""
     path = os.fsdecode(path)
     try:
         path.encode()
@@ -41,10 +41,10 @@ class TensorSpec(NamedTuple):
 
 
 class Profile:
-    """What each node of a model took in one run.
+    """The time of each node of a model in one run.
 
-    ``rows`` are the nodes, the slowest first, each with ``node op kernel module ms flops bytes``.
-    ``str()`` is a table; notebooks show it as one.
+    ``rows`` holds the nodes, slowest first, each with ``node op kernel module ms flops bytes``. ``str()`` is a table,
+    which notebooks also show.
     """
 
     def __init__(self, rows):
@@ -86,9 +86,9 @@ class Profile:
 
 
 def _session_profile(self, *args, **kwargs):
-    """The time of each node: of a call with these inputs, or without any of the last call.
+    """The time of each node: of a call with these inputs, or of the last call if there are none.
 
-    The session must have been made with ``profile=True``.
+    The session must have been created with ``profile=True``.
     """
     if args or kwargs:
         self(*args, **kwargs)
@@ -99,12 +99,12 @@ Session.profile = _session_profile
 
 
 class Model(_core.CallableModel):
-    """A model of a ``.hgm`` file. Call it to run it; ``hg.load`` makes one.
+    """A model from a ``.hgm`` file. Call it to run it; ``hg.load`` creates one.
 
-    Inputs are given in order or by name, as numpy arrays, torch tensors, or anything with DLPack or the
-    buffer protocol. They are borrowed, not copied. Outputs are torch tensors where an input is one, else
-    numpy arrays; ``out=`` takes arrays to write to. Several outputs are a tuple, or what the module that
-    was converted returned. The GIL is released while it runs, and any thread may call.
+    Pass inputs in order or by name, as numpy arrays, torch tensors, or any object that supports DLPack or the buffer
+    protocol. They are borrowed, not copied. Outputs are torch tensors if an input is one, otherwise numpy arrays;
+    ``out=`` gives arrays to write to. Several outputs are a tuple, or the structure that the converted module returns.
+    The GIL is released during a run, and any thread may call.
     """
 
     _tree = None  # of what the module returned that was converted
@@ -119,13 +119,13 @@ class Model(_core.CallableModel):
         return model
 
     def session(self, **options):
-        """A session with options of its own, which is called as the model is.
+        """Creates a session with its own options; call it like the model.
 
-        ``device`` ("cpu", "vulkan", "auto"), ``threads`` (0: as many as OpenMP takes), ``memory_limit``
-        (bytes, or "512M"), ``precision`` ("float32", "bfloat16": weights), ``low_memory``, ``autotune``,
-        ``tuning``, ``profile``, ``dims`` (sizes to plan for at once), ``seed``, ``checkpoint``,
-        ``first_run`` (which random ops take the first run for), ``gpu_name``, ``most_rounds`` (of loops), ``lazy_allocation``,
-        ``keep_all_values``, ``kernels``, ``disabled_passes``.
+        Options: ``device`` ("cpu", "vulkan", "auto"), ``threads`` (0: OpenMP's number), ``memory_limit`` (bytes, or
+        "512M"), ``precision`` ("float32", or "bfloat16" for weights), ``low_memory``, ``autotune``, ``tuning``,
+        ``profile``, ``dims`` (sizes to plan at once), ``seed``, ``checkpoint``, ``first_run`` (the run number with which
+        random ops start), ``gpu_name``, ``most_rounds`` (of loops), ``lazy_allocation``, ``keep_all_values``, ``kernels``,
+        ``disabled_passes``.
         """
         made = self.session_(options)
         if self._tree is not None:
@@ -135,12 +135,12 @@ class Model(_core.CallableModel):
 
     @property
     def inputs(self):
-        """A TensorSpec for each input, in order."""
+        """One TensorSpec per input, in order."""
         return [TensorSpec(*spec) for spec in self.inputs_]
 
     @property
     def outputs(self):
-        """A TensorSpec for each output, in order."""
+        """One TensorSpec per output, in order."""
         return [TensorSpec(*spec) for spec in self.outputs_]
 
     @property
@@ -149,7 +149,7 @@ class Model(_core.CallableModel):
         return self.graph_
 
     def memory(self, **dims):
-        """Bytes that a run needs, exact before the first one, for these sizes or those of the last call."""
+        """Bytes that a run needs at these sizes, or those of the last call; exact before the first run."""
         return self._default.memory(**dims)
 
     def flops(self, **dims):
@@ -157,9 +157,9 @@ class Model(_core.CallableModel):
         return self._default.flops(**dims)
 
     def profile(self, *args, repeat=3, **kwargs):
-        """Runs the model and gives the time of each node, of the last of ``repeat`` runs.
+        """Runs the model ``repeat`` times and returns the time of each node in the last run.
 
-        Without inputs it takes zeros, with 1 for each open size that is not given by name.
+        Without inputs it uses zeros, with size 1 for each open size that is not given by name.
         """
         names = {spec.name for spec in self.inputs}
         symbols = set(self.graph.symbols)
@@ -183,23 +183,23 @@ class Model(_core.CallableModel):
         return out
 
     def memory_svg(self, **dims):
-        """The arena over the steps of a run, drawn as an SVG file."""
+        """Draws the arena over the steps of a run as an SVG file."""
         return _core.draw_memory(self._default, dims)
 
     def save(self, path):
-        """Writes a .hgm file; an old one stays until the new one is whole."""
+        """Writes a .hgm file; an existing file is replaced only when the new one is complete."""
         self.save_(path_of(path))
 
     def parameters(self):
-        """Weights by name, as numpy arrays that are read only."""
+        """Weights by name, as read-only numpy arrays."""
         return self.parameters_()
 
     def buffers(self):
-        """Buffers, such as running statistics, by name, as numpy arrays that are read only."""
+        """Buffers, such as running statistics, by name, as read-only numpy arrays."""
         return self.buffers_()
 
     def state_dict(self):
-        """Parameters and buffers by name, as torch tensors of their own."""
+        """Parameters and buffers by name, as torch tensors with their own memory."""
         arrays = {**self.parameters_(), **self.buffers_()}
         return {
             name: _core.copy(array, "torch") for name, array in arrays.items() if not name.startswith("train/")
@@ -216,7 +216,7 @@ class Model(_core.CallableModel):
 
 
 def _graph_model(self):
-    """A Model of the graph as it is now."""
+    """A Model of the graph in its current state."""
     return Model._of(self.model_())
 
 
@@ -228,14 +228,14 @@ def _read(data, tree=None, order=None, own_gradients=()):
 
 
 class Library:
-    """Functions by name in one file, which share their weights: ``library.polynomial(x)``."""
+    """Named functions in one file that share weights: ``library.polynomial(x)``."""
 
     def __init__(self, base=None):
         self._base = base if base is not None else _core.LibraryBase()
         self._models = {}
 
     def functions(self):
-        """Names, in the order in which they were added."""
+        """Names, in the order of their addition."""
         return self._base.functions()
 
     def function(self, name):
@@ -245,7 +245,7 @@ class Library:
         return self._models[name]
 
     def add(self, name, model):
-        """Takes the model over under a name that is new."""
+        """Adds the model under a new name."""
         self._base.add_(name, model)
 
     def save(self, path):
@@ -287,7 +287,7 @@ def _read_library(data):
 
 
 def save_library(functions, path):
-    """Writes models by name as one library, whose functions share equal weights."""
+    """Writes models by name as one library whose functions share equal weights."""
     library = Library()
     for name, model in functions.items():
         library.add(name, model)
@@ -295,11 +295,11 @@ def save_library(functions, path):
 
 
 def load(source, *, verify_weights=False):
-    """Reads a ``.hgm`` file: a Model, or a Library where the file holds functions by name.
+    """Reads a ``.hgm`` file: a Model, or a Library if the file holds named functions.
 
-    ``source`` is a path, bytes, or an open binary file. Weights are used from the file where it lies, and
-    read when they are needed; ``verify_weights`` holds all of them against their checksums.
-    Raises FileNotFoundError, CorruptModelError (what and where), or UnsupportedError.
+    ``source`` is a path, bytes, or an open binary file. Weights are used directly from the file and read on demand;
+    ``verify_weights`` checks all of them against their checksums. Raises FileNotFoundError, CorruptModelError (with
+    what and where) or UnsupportedError.
     """
     if hasattr(source, "read"):
         source = source.read()
@@ -327,7 +327,7 @@ def _core_errors():
 
 
 def _library_or(error, read):
-    """The library, where that is what the file is; else the error of reading it as a model."""
+    """The library, if the file is one; otherwise the error of reading it as a model."""
     try:
         return Library(read())
     except Exception:

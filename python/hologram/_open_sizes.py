@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which sizes of the inputs stay open: what a user says of them, for torch.export and for hg-convert."""
+"""Open sizes of inputs: from the user's spelling to torch.export and hg-convert."""
 
 import inspect
 import re
 
 
 def symbols_of(dynamic, names, shapes):
-    """{dim: symbol} of each input, where sizes are named by words alone; `names` may be fewer than the inputs."""
+    """{dim: symbol} of each input, if sizes are named by words alone; `names` may be fewer than the inputs."""
     count = len(shapes)
     if isinstance(dynamic, dict):
         for key in dynamic:
@@ -30,7 +30,7 @@ def symbols_of(dynamic, names, shapes):
 
 
 def _entry_of(dynamic, index, name):
-    """What a dict or a list says of one input."""
+    """The entry of a dict or a list for one input."""
     if isinstance(dynamic, dict):
         return dynamic.get(name) if name in dynamic else dynamic.get(index)
     return dynamic[index] if index < len(dynamic) else None
@@ -76,7 +76,7 @@ def _argument_names(module, args, kwargs):
 
 
 def _is_own_language(dynamic):
-    """Whether it names sizes with words alone."""
+    """Whether sizes are named with words alone."""
     if isinstance(dynamic, dict):
         return all(_is_own_language(each) for each in dynamic.values())
     if isinstance(dynamic, (list, tuple)):
@@ -85,7 +85,7 @@ def _is_own_language(dynamic):
 
 
 def dynamic_shapes(torch, module, args, kwargs, dynamic):
-    """What torch.export takes."""
+    """The value for torch.export's dynamic_shapes."""
     if dynamic is None or dynamic is False:
         return None
     dims = {}
@@ -107,7 +107,7 @@ def dynamic_shapes(torch, module, args, kwargs, dynamic):
 
 
 def _as_forward_has_them(module, names, entries, places):
-    """What torch.export takes for each parameter of forward: those of *args and **kwargs together."""
+    """The value for each parameter of forward: *args and **kwargs are combined."""
     found, left = {}, dict(zip(names[places:], entries[places:]))
     in_order = iter(entries[:places])
     for p in _parameters(module):
@@ -136,7 +136,7 @@ def _dim(torch, dims, name):
 
 
 def _with_dims(torch, shapes, dims):
-    """What torch.export takes, with words for some of its sizes."""
+    """The value for torch.export, in which words may stand for sizes."""
     if isinstance(shapes, str):
         return _dim(torch, dims, shapes)
     if isinstance(shapes, dict):
@@ -156,7 +156,7 @@ def _map(torch, value, f):
 
 
 def _marks(torch, module, args, kwargs, shapes):
-    """{dim: torch.export.Dim, or its like} of each tensor among the arguments, in order."""
+    """{dim: torch.export.Dim or similar} of each tensor among the arguments, in order."""
     by_name = shapes if isinstance(shapes, dict) else dict(zip((p.name for p in _parameters(module)), shapes))
     in_order, keys = [], {}
     for p in _parameters(module):
@@ -192,7 +192,7 @@ def _marks(torch, module, args, kwargs, shapes):
 
 
 def exportable(torch, module, args, kwargs, shapes):
-    """Arguments whose open sizes are 2 at least: torch.export takes 1 and 0 for constants."""
+    """The arguments with open sizes of at least 2: torch.export treats 0 and 1 as constants."""
     leaves, tree = torch.utils._pytree.tree_flatten((args, kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     marked, seen = list(zip(places, _marks(torch, module, args, kwargs, shapes))), {}
@@ -213,8 +213,8 @@ def exportable(torch, module, args, kwargs, shapes):
 
 
 def named_sizes(torch, module, program, args, kwargs, shapes):
-    """Options for hg-convert with the names that the user gave to open sizes; for each tensor {dim: expression of
-    names}; and {name: (least, most)}. torch has names of its own, such as s40."""
+    """Options for hg-convert with the user's names of open sizes; {dim: expression of names} for each tensor; and
+    {name: (least, most)}. torch uses names of its own, such as s40."""
     tensors = [each for each in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(each, torch.Tensor)]
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     inputs = [nodes[name] for name in program.graph_signature.user_inputs if isinstance(name, str) and name in nodes]
@@ -253,12 +253,12 @@ def named_sizes(torch, module, program, args, kwargs, shapes):
 
 
 def _bound(value):
-    """None without an end: torch has infinities of its own."""
+    """None without a bound: torch has its own infinities."""
     return int(value) if getattr(value, "is_Integer", False) else None
 
 
 def short_dtype(dtype):
-    """hg-convert's word for a dtype: f32 for float32."""
+    """hg-convert's name of a dtype: f32 for float32."""
     names = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
     for word, letter in names.items():
         if dtype.startswith(word) and dtype[len(word) :].isdigit():

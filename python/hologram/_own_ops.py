@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops of one's own, with kernels that are functions or formulas."""
+"""Custom ops whose kernels are functions or formulas."""
 
 import inspect
 import re
@@ -11,15 +11,15 @@ from . import _core, ops
 
 
 class TensorType(NamedTuple):
-    """What a shape rule sees of an input: sizes that are open are text, such as "n"."""
+    """An input as a shape rule sees it; open sizes are text, such as "n"."""
 
     dtype: str
     shape: tuple
 
 
 def register_op(signature, kernel=None, *, gradient=None, shape=None, pure=True):
-    """Adds an op: afterwards ``hg.ops``, ``hg.Var``, ``hg.Graph``, ``hg.named.Call``, executors, and models that
-    are loaded know it. Returns its function, and is a decorator where no kernel is given::
+    """Registers an op with ``hg.ops``, ``hg.Var``, ``hg.Graph``, ``hg.named.Call``, executors, and models loaded later.
+    Returns the op's function. Without a kernel it is a decorator::
 
         @hg.register_op("wave(x, gain: float = 1) -> y", gradient=lambda dy, x, gain: dy * (1 + gain * np.cos(x)))
         def wave(x, gain):
@@ -28,22 +28,27 @@ def register_op(signature, kernel=None, *, gradient=None, shape=None, pure=True)
         hg.register_op("cube(x) -> y", "x * x * x", gradient="dx = 3 * x * x * dy")
 
     ``signature`` names inputs (``x``, ``x?`` optional, ``xs...`` any number), attributes with their types (bool int
-    float str dtype int[] float[], ``= default``) and outputs. A name with a dot, such as ``acme.wave``, is called
-    by ``hg.ops.call("acme.wave", x)``.
+    float str dtype int[] float[], ``= default``) and outputs. Call a name with a dot, such as ``acme.wave``, as
+    ``hg.ops.call("acme.wave", x)``.
 
-    ``kernel`` is a function of the inputs, as numpy arrays that are lent for the call and not written to, and of
-    the attributes by name, that gives an array for each output; or a text of docs/expressions.md over inputs and
-    attributes, which is fused, differentiated and run on every device like all else. A function runs on the CPU,
-    one call at a time, with the GIL; what it raises is raised by the call. It depends on its arguments alone:
-    ``pure=False`` keeps calls that look alike apart.
+    ``kernel`` is a function or a text.
 
-    ``shape`` is what a function's results are: "like x" of an input x, or a function of the inputs as TensorTypes
-    (and of the attributes by name) that gives a shape, or (dtype, shape), for each output; sizes that are open are
-    text, such as "n + 1" and "floordiv(n, 2)". Without it all inputs broadcast and their dtypes are promoted.
+    - A function receives the inputs as numpy arrays, lent for the call and read-only, and the attributes by name. It
+      returns one array per output. It runs on the CPU, one call at a time, with the GIL held. Its exceptions leave the
+      call. Its result must depend only on its arguments; ``pure=False`` keeps identical calls apart.
+    - A text of docs/expressions.md over inputs and attributes is fused, differentiated and run on every device.
 
-    ``gradient`` is a function that takes any of these by name: inputs, attributes, outputs ("y") and gradients of
-    outputs ("dy"); it gives the gradient of the one input, or of each one in a tuple, or a dict {"dx": ...}. Or it is
-    a text, "dx = ...", over the same names. Without one a text is differentiated, and a function is not.
+    ``shape`` gives the results of a function: "like x" of an input x, or a function of the inputs as TensorTypes (and
+    of the attributes by name) that returns a shape, or (dtype, shape), per output. Open sizes are text, such as
+    "n + 1" and "floordiv(n, 2)". By default all inputs broadcast and their dtypes are promoted.
+
+    ``gradient`` is a function or a text.
+
+    - A function takes any of these by name: inputs, attributes, outputs ("y") and gradients of outputs ("dy"). It
+      returns the gradient of the only input, a tuple with one per input, or a dict {"dx": ...}.
+    - A text, "dx = ...", uses the same names.
+
+    Without ``gradient``, a text is differentiated automatically; a function has no gradient.
     """
     if kernel is None:
 
@@ -88,7 +93,7 @@ def _check_names(name, inputs, attributes, outputs):
 
 
 class _Inside:
-    """While a kernel runs, ``hg.ops`` runs on an executor of its own."""
+    """While a kernel runs, ``hg.ops`` uses a separate executor."""
 
     def __enter__(self):
         self.token = ops._current.set(None)
@@ -100,7 +105,7 @@ class _Inside:
 
 
 def _store(what, results, places):
-    """Writes what a function gave to where it belongs; dtypes are cast as numpy's out= does."""
+    """Writes a function's results to their outputs; casts dtypes like numpy's out=."""
     for label, result, place in zip(what, results, places):
         result = np.asarray(result)
         if result.shape != place.shape:
@@ -163,7 +168,7 @@ def _type_of(name, given, dtype):
 
 
 def _reads(gradient, name, inputs, attributes, outputs):
-    """Which of the values the function takes."""
+    """The values that the function takes."""
     known = [*inputs, *attributes, *outputs, *("d" + each for each in outputs)]
     parameters = inspect.signature(gradient).parameters.values()
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
@@ -201,7 +206,7 @@ def _gradient(name, gradient, inputs, outputs, reads):
 
 
 def _summed(dx, shape):
-    """A gradient of what broadcast, summed back to the shape of the input."""
+    """Sums a gradient over broadcast dims, back to the shape of the input."""
     added = dx.ndim - len(shape)
     if added < 0:
         return dx

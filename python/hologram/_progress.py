@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training tells while it runs."""
+"""Progress of a training: events, history, bar."""
 
 import sys
 
 
 class Event(dict):
-    """What callbacks get after each batch and each epoch: ``step steps epoch epochs loss lr ms is_epoch
-    is_best``, and at the end of an epoch with validation data ``val_loss`` and ``val_metrics``. Attributes, too."""
+    """What callbacks receive after each batch and each epoch: ``step steps epoch epochs loss lr ms is_epoch is_best``, and
+    at the end of an epoch with validation data ``val_loss`` and ``val_metrics``; also as attributes."""
 
     def __getattr__(self, name):
         try:
@@ -16,7 +16,7 @@ class Event(dict):
 
 
 class History(list):
-    """The events of the epochs, in order. ``history["loss"]`` is the list of one value of each."""
+    """The events of the epochs, in order. ``history["loss"]`` lists one value of each."""
 
     def __getitem__(self, key):
         if isinstance(key, str):
@@ -25,7 +25,7 @@ class History(list):
 
 
 class Bar:
-    """tqdm's bar where it is installed and wanted."""
+    """A tqdm bar, if tqdm is installed and the bar is wanted."""
 
     def __init__(self, wanted):
         self._make = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with weights in few bits."""
+"""Models with low-bit weights."""
 
 from . import _core
 from ._model import Model
@@ -7,16 +7,16 @@ from ._tree import leaves_of
 
 
 def quantize(model, samples=None, *, bits=8, group=0, keep=(), least=1024, percentile=100.0):
-    """A model that computes the same of weights rounded to 8 or 4 bits, for a smaller file.
+    """Quantizes a model's weights to 8 or 4 bits, for a smaller file.
 
-    Weights of products, convolutions, recurrent layers and embeddings get a scale for each output channel, or
-    for each ``group`` of input channels. ``keep`` names weights, or modules with all that is in them, that stay;
-    so do weights of fewer than ``least`` elements. ``model.info["quantized"]`` then has the error of each weight:
-    the norm of the difference, as a part of the weight's norm. Raises ValueError for a weight that is not finite.
+    Weights of products, convolutions, recurrent layers and embeddings get one scale per output channel, or per
+    ``group`` of input channels. ``keep`` names weights, or modules with all their weights, that stay as they are; so do
+    weights with fewer than ``least`` elements. ``model.info["quantized"]`` holds the error of each weight: the norm of
+    the difference relative to the weight's norm. Raises ValueError for a weight that is not finite.
 
-    With ``samples``, what the model is called with in one run each (an array, or a tuple of arguments), convolutions and
-    products take their inputs in 8 bits as well. Their ranges are those that runs with the samples show, without what
-    lies outside of ``percentile``.
+    ``samples`` holds the arguments of one run each: an array or a tuple. With it, convolutions and products also take
+    their inputs in 8 bits. Runs on the samples determine the ranges of the inputs, without values outside
+    ``percentile``.
     """
     if isinstance(keep, str):
         keep = (keep,)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors between numpy, torch and hologram, without copies; bit for bit for every dtype."""
+"""Passes tensors between numpy, torch and hologram without copies, bit-exact for every dtype."""
 
 from . import _core
 
 
 def to_numpy(tensor):
-    """The tensor as a numpy array that shares its memory where that is on the host.
+    """The tensor as a numpy array that shares its memory, if that is on the host.
 
-    bfloat16 has the dtype of the package ml_dtypes, or two raw bytes where that is not installed.
+    bfloat16 uses the dtype of the package ml_dtypes, or raw pairs of bytes if that is not installed.
     """
     return _core.share(detached(tensor), "numpy")
 
 
 def to_torch(tensor):
-    """The tensor as a torch tensor that shares its memory where that is on the host."""
+    """The tensor as a torch tensor that shares its memory, if that is on the host."""
     import torch
 
     if isinstance(tensor, torch.Tensor):
@@ -22,22 +22,22 @@ def to_torch(tensor):
 
 
 def from_numpy(array):
-    """The array as one of hologram's own, which shares its memory: what an Executor takes and gives."""
+    """The array as a hologram tensor that shares its memory, as an Executor accepts and returns it."""
     return _core.share(array, "array")
 
 
 def from_torch(tensor):
-    """The tensor as one of hologram's own, which shares its memory."""
+    """The tensor as a hologram tensor that shares its memory."""
     return _core.share(detached(tensor), "array")
 
 
 def detached(tensor):
-    """The tensor without torch's history of gradients; anything else as it is."""
+    """The tensor without torch's gradient history; anything else unchanged."""
     return tensor.detach() if hasattr(tensor, "detach") else tensor
 
 
 def validate_tensor_compatible(tensor):
-    """True for a tensor that hologram can read as it is; else TypeError or ValueError says why not."""
+    """Returns True if hologram can read the tensor as it is; otherwise raises TypeError or ValueError with the reason."""
     if not _core.is_tensor(tensor):
         raise TypeError(f"a {type(tensor).__name__} is no tensor")
     _core.describe(detached(tensor))
@@ -45,7 +45,7 @@ def validate_tensor_compatible(tensor):
 
 
 def match_device(tensor, reference):
-    """``tensor`` where ``reference`` is: its kind (numpy, torch, VulkanTensor), and its device."""
+    """Moves ``tensor`` to the kind (numpy, torch, VulkanTensor) and device of ``reference``."""
     from ._executor import from_vulkan, to_vulkan
 
     if isinstance(reference, _core.VulkanTensor):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training: one planned graph of forward, backward and update."""
+"""Training: forward, backward and update in one planned graph."""
 
 import os
 
@@ -13,7 +13,7 @@ from ._tree import flatten, leaves_of
 
 
 def _listed(value, make):
-    """None, one, or a list of what `make` understands, as a list."""
+    """None, one value or a list of values that `make` understands, as a list."""
     if value is None:
         return []
     return [make(each) for each in (value if isinstance(value, (list, tuple)) else [value])]
@@ -26,18 +26,22 @@ def _kind(value):
 class Trainer:
     """Trains a model: forward, backward and update are one planned graph.
 
-    ``loss`` is a name ("cross_entropy", "mse", "l1", "smooth_l1", "huber", "nll", "bce", "bce_with_logits",
-    "kl_div", "output"), a dict with ``kind`` and options (``reduction label_smoothing ignore_index
-    class_weights weight output target target_type ...``, as in hg/train.h; a ``target_type`` such as
-    ``("float32", ["n", 10])`` makes the targets of cross_entropy probabilities), or a list of such. ``optimizer`` is a name ("sgd", "adam",
-    "adamw", "rmsprop") or what ``hg.SGD``, ``hg.Adam``, ``hg.AdamW``, ``hg.RMSprop`` give; ``lr``,
-    ``momentum`` and ``weight_decay`` are its options where it is a name. Further: ``schedule`` (a name or
-    ``hg.Schedule``), ``metrics`` ("accuracy", "mean_error"), ``rules`` (dicts with ``pattern`` and ``lr``,
-    ``weight_decay`` or ``frozen``), ``penalties``, ``clip_norm``, ``clip_value``, ``accumulate``, ``mode``
-    ("training", "as-traced"), ``compute`` ("float32", "bfloat16", "float16"), ``resume``, ``all_reduce`` (a
-    ``hg.distributed.AllReduce``: several processes train as one), and the options of a session. With
-    ``optimizer=None`` another one drives it: ``backward()`` adds to ``gradients()``, and ``torch_parameters()`` are
-    what any torch.optim optimizer takes. The model is not changed: ``model()`` and ``save()`` give the trained one.
+    ``loss`` is a name ("cross_entropy", "mse", "l1", "smooth_l1", "huber", "nll", "bce", "bce_with_logits", "kl_div",
+    "output"), a dict, or a list of these. A dict has ``kind`` and options (``reduction label_smoothing ignore_index
+    class_weights weight output target target_type ...``, as in hg/train.h). A ``target_type`` such as
+    ``("float32", ["n", 10])`` makes the targets of cross_entropy probabilities.
+
+    ``optimizer`` is a name ("sgd", "adam", "adamw", "rmsprop") or a result of ``hg.SGD``, ``hg.Adam``, ``hg.AdamW`` or
+    ``hg.RMSprop``. ``lr``, ``momentum`` and ``weight_decay`` are the options of a named optimizer. With
+    ``optimizer=None`` another optimizer drives the trainer: ``backward()`` adds to ``gradients()``, and any torch.optim
+    optimizer accepts ``torch_parameters()``.
+
+    Further options: ``schedule`` (a name or ``hg.Schedule``), ``metrics`` ("accuracy", "mean_error"), ``rules`` (dicts
+    with ``pattern`` and ``lr``, ``weight_decay`` or ``frozen``), ``penalties``, ``clip_norm``, ``clip_value``,
+    ``accumulate``, ``mode`` ("training", "as-traced"), ``compute`` ("float32", "bfloat16", "float16"), ``resume``,
+    ``all_reduce`` (a ``hg.distributed.AllReduce``: several processes train as one), and session options.
+
+    The model itself is not changed: ``model()`` and ``save()`` give the trained one.
     """
 
     _OWN = ("penalties", "rules", "clip_norm", "clip_value", "accumulate", "mode", "compute", "resume", "all_reduce")
@@ -91,15 +95,15 @@ class Trainer:
         return leaves[:inputs], leaves[inputs:]
 
     def step(self, inputs, targets=None):
-        """One batch: forward, backward and update. Returns the loss before the update."""
+        """Runs forward, backward and update on one batch. Returns the loss before the update."""
         batch = self._split([inputs] if targets is None else [inputs, targets])
         return self._base.step_(*batch, True)
 
     def backward(self, inputs, targets=None):
-        """Forward and backward of one batch: adds to ``gradients()``, updates nothing, and returns the loss.
+        """Runs forward and backward on one batch: adds to ``gradients()``, updates nothing, and returns the loss.
 
-        For a trainer with ``optimizer=None``. Where a torch optimizer set the gradients of ``torch_parameters()`` to
-        None, they begin anew.
+        Requires ``optimizer=None``. If a torch optimizer has set the gradients of ``torch_parameters()`` to None, they
+        start from 0.
         """
         if self._own:
             raise ValueError("backward() is for a trainer with optimizer=None; this one has an optimizer, use step()")
@@ -121,14 +125,14 @@ class Trainer:
             value[...] = 0
 
     def gradients(self):
-        """The sums of gradients by name, as numpy arrays in the trainer's own memory; of ``optimizer=None``."""
+        """The summed gradients by name, as numpy arrays in the trainer's memory. Requires ``optimizer=None``."""
         if self._own:
             raise ValueError("a trainer with an optimizer keeps no gradients; make it with optimizer=None")
         return {name: self._base.value_("train/sum/" + name) for name in self.trained}
 
     def torch_parameters(self):
         """The trained weights as torch.nn.Parameters that share the trainer's memory, as do their gradients after
-        ``backward()``: for any optimizer of torch.optim, and its schedulers."""
+        ``backward()``. Any torch.optim optimizer and scheduler accepts them."""
         import torch
 
         if self._torch is None:
@@ -139,14 +143,15 @@ class Trainer:
 
     def fit(self, x, y=None, *, epochs=1, batch_size=32, shuffle=True, validation=None, validation_data=None,
             callbacks=(), progress=None, patience=0, best_path="", finish=False):  # fmt: skip
-        """Epochs over arrays (``x`` and ``y``, each one or a list), or over an iterable of batches (``x`` alone).
+        """Trains for epochs over arrays (``x`` and ``y``, each one or a list), or over an iterable of batches (``x`` alone).
 
-        The first dim of arrays counts samples; the last batch may be smaller. A batch of an iterable, such as
-        torch's DataLoader, is ``(x, y)``. ``validation`` (or ``validation_data``) is ``(x, y)``, or an iterable of
-        batches. ``callbacks`` are called with an event after each batch and each epoch, and end the training by
-        returning False. ``progress`` shows a bar: by default where standard error is a terminal. ``patience`` ends it
-        after so many epochs without a better loss; the best model goes to ``best_path``. With ``finish`` the
-        epochs of an interrupted training that was resumed are completed. Returns the events of the epochs.
+        The first dim of arrays counts samples; the last batch may be smaller. A batch of an iterable, such as torch's
+        DataLoader, is ``(x, y)``. ``validation`` (or ``validation_data``) is ``(x, y)`` or an iterable of batches.
+
+        ``callbacks`` receive an event after each batch and each epoch, and end the training by returning False.
+        ``progress`` shows a bar; by default if standard error is a terminal. ``patience`` ends the training after so many
+        epochs without a better loss; the best model goes to ``best_path``. ``finish`` completes the epochs of an
+        interrupted training that was resumed. Returns the events of the epochs.
         """
         callbacks = [callbacks] if callable(callbacks) else list(callbacks)
         validation = validation if validation is not None else validation_data
@@ -197,7 +202,7 @@ class Trainer:
         return event
 
     def _joined(self, data):
-        """Of (x, y), or of a dict or an iterable of batches, as one batch."""
+        """(x, y), a dict or an iterable of batches, as one batch."""
         if isinstance(data, dict):
             return self._split(data)
         data = list(data)
@@ -252,7 +257,7 @@ class Trainer:
                 return
 
     def _evaluate_any(self, data):
-        """Of arrays (x, y), or the mean over an iterable of batches."""
+        """Evaluates arrays (x, y), or averages over an iterable of batches."""
         if isinstance(data, tuple) and len(data) == 2 and all(_is_array(each) for each in flatten(data)[0]):
             result = self.evaluate(*data)
             return result.pop("loss"), result
@@ -270,7 +275,7 @@ class Trainer:
         return total / samples, {name: value / samples for name, value in sums.items()}
 
     def evaluate(self, x, y=None, *, batch_size=32):
-        """Loss and metrics in inference mode, as a dict, with the weights as they are now."""
+        """Loss and metrics in inference mode with the current weights, as a dict."""
         inputs, targets = self._split([x] if y is None else [x, y])
         loss, metrics = self._base.evaluate_(inputs, targets, 0 if batch_size is None else batch_size)
         return {"loss": loss, **dict(zip(self._metrics, metrics))}
@@ -279,8 +284,8 @@ class Trainer:
 
     @property
     def lr(self):
-        """The rate of the last update, or of the first to come. Setting it keeps the proportions of rules, and is saved:
-        a trainer of that file goes on with it where it is made with the ``lr`` that this one was made with."""
+        """The rate of the last update, or of the first one before any. Setting it keeps the ratios of rules. The saved file keeps
+        it: a trainer of that file continues with it if created with the original ``lr``."""
         return self._base.lr_()
 
     @lr.setter
@@ -289,7 +294,7 @@ class Trainer:
 
     @property
     def updates(self):
-        """Updates since training began, in earlier files, too."""
+        """Number of updates since training began, including earlier files."""
         return self._base.updates_()
 
     @property
@@ -299,7 +304,7 @@ class Trainer:
 
     @property
     def notes(self):
-        """What one should know: layers that training mode could not change, samples that are left out."""
+        """Warnings: layers that training mode could not change, samples that are left out."""
         return self._base.notes_()
 
     @property
@@ -308,19 +313,19 @@ class Trainer:
         return self._base.graph_()
 
     def parameters(self):
-        """The weights by name, as numpy arrays in the trainer's own memory: what is written there counts."""
+        """The weights by name, as writable numpy arrays in the trainer's memory."""
         return {name: self._base.value_(name) for name in self._names["parameters"]}
 
     def buffers(self):
-        """Running statistics by name, as numpy arrays in the trainer's own memory."""
+        """Running statistics by name, as numpy arrays in the trainer's memory."""
         return {name: self._base.value_(name) for name in self._names["buffers"] if not name.startswith("train/")}
 
     def state_dict(self):
-        """Parameters and buffers by name, as torch tensors of their own."""
+        """Parameters and buffers by name, as torch tensors with their own memory."""
         return {name: _core.copy(array, "torch") for name, array in {**self.parameters(), **self.buffers()}.items()}
 
     def load_state_dict(self, state, strict=True):
-        """Takes over weights and buffers from torch tensors or numpy arrays by name."""
+        """Copies weights and buffers by name from torch tensors or numpy arrays."""
         own = {**self.parameters(), **self.buffers()}
         missing = [name for name in own if name not in state]
         unexpected = [name for name in state if name not in own]
@@ -336,15 +341,15 @@ class Trainer:
             own[name][...] = value
 
     def memory(self, **dims):
-        """Bytes of a step, exact before the first one where sizes are given."""
+        """Bytes of a step; exact before the first step if sizes are given."""
         return self._base.memory_(dims)
 
     def profile(self):
-        """The time of each node of the last step; of a trainer that was made with ``profile=True``."""
+        """The time of each node of the last step. Requires ``profile=True``."""
         return Profile(self._base.rows_())
 
     def model(self):
-        """The trained model, with the optimizer's state, from which training resumes bit by bit."""
+        """The trained model with the optimizer's state, from which training resumes with the same bits."""
         return Model._of(self._base.model_(), self._tree, self._order)
 
     def save(self, path):

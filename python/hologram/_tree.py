@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nested lists, tuples and dicts, flattened in order and built again; dicts know their members by name.
+"""Flattens nested lists, tuples and dicts in order and rebuilds them; dicts identify members by name.
 
-A tree is ``None`` for no tensor, ``"*"`` for one, ``"number"`` for what was one of Python's, ``[kind, children]`` with kind "list"
-or "tuple", ``["dict", keys, children]``, or, of results alone, ``["of", class, context, children]``. It can be pickled where the
-classes can.
+A tree is ``None`` for no tensor, ``"*"`` for a tensor, ``"number"`` for a Python number, ``[kind, children]`` with
+kind "list" or "tuple", or ``["dict", keys, children]``. Trees of results may also be ``["of", class, context,
+children]``. A tree can be pickled if its classes can.
 """
 
 from . import _core
 
 
-# Functions that call themselves stand on their own: one inside of another would be a cycle, with all tensors that it saw.
+# Recursive functions are at module level: a nested one would form a reference cycle that keeps its tensors alive.
 
 
 def flatten(value, is_leaf=lambda value: False, nodes=None):
-    """(leaves, tree) of nested lists, tuples and dicts; None is a part of the tree. With the nodes that torch's pytrees know
-    numbers are, too, and so is what those and named tuples are made of."""
+    """(leaves, tree) of nested lists, tuples and dicts; None is part of the tree. With torch's pytree nodes, numbers are leaves
+    too, and registered classes and named tuples are flattened."""
     leaves = []
     return leaves, _flatten(value, is_leaf, nodes, leaves)
 
@@ -45,7 +45,7 @@ def _flatten_all(children, is_leaf, nodes, leaves):
 
 
 def unflatten(tree, leaves):
-    """The reverse of flatten()."""
+    """The inverse of flatten()."""
     return _unflatten(tree, iter(leaves))
 
 
@@ -73,8 +73,8 @@ def _made_again(cls, context, children):
 
 
 def leaves_of(arguments, names, tree=None):
-    """The tensors of nested arguments in the order of names, or of the tree that they had before; None for what a dict
-    by name lacks. TypeError where dicts have names at other places."""
+    """The tensors of nested arguments in the order of names, or of their original tree; None for members that a dict lacks.
+    Raises TypeError if dicts have names in other places."""
     order = order_of(tree, names)
     ordered = order(arguments) if order is not None else None
     return _core.in_order(arguments, names) if ordered is None else _core.in_order(ordered, [])
@@ -93,8 +93,8 @@ def _has_dict(tree):
 
 
 def order_of(tree, names):
-    """A function that brings nested arguments in the order of a tree, whose dicts know their members by name; it gives
-    None for arguments of another structure, or with the names of inputs. None for a tree without dicts."""
+    """A function that reorders nested arguments to match a tree whose dicts identify members by name. It returns None for
+    arguments of another structure, or that use input names. The result is None for a tree without dicts."""
 
     def order(arguments):
         try:

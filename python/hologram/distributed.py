@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models on many machines, by engines that exist.
+"""Models on many machines, with existing engines.
 
-*Batch inference*: ``Predictor`` for Ray Data's ``map_batches``; ``map_in_pandas`` for Spark's ``mapInPandas`` and
-``pandas_udf`` for a column of Spark's. The model is loaded once in each worker, and rows stay in their order. With
-``batch_size`` each run has that size, however the engine cuts its batches, so that rows get the bits that one process gives.
+*Batch inference*: ``Predictor`` for Ray Data's ``map_batches``; ``map_in_pandas`` for Spark's ``mapInPandas``; ``pandas_udf`` for
+Spark columns. Each worker loads the model once, and rows keep their order. With ``batch_size``, every run has that size, however
+the engine splits batches, so rows get the same bits as in a single process.
 
-*Data-parallel training*, over mpi4py or torch.distributed (gloo): each process trains a part of the data with a
-``Trainer(all_reduce=AllReduce())``, whose gradients are summed while the backward pass goes on.
+*Data-parallel training* over mpi4py or torch.distributed (gloo): each process trains on a part of the data with a
+``Trainer(all_reduce=AllReduce())``, which sums gradients during the backward pass.
 """
 
 import atexit
@@ -25,7 +25,7 @@ __all__ = ["AllReduce", "Predictor", "average_gradients", "broadcast_parameters"
 
 @functools.lru_cache(maxsize=8)
 def _session_of(path, options):
-    """One session of a file in each process."""
+    """One session of a file per process."""
     model = load(path)
     return model, model.session(**dict(options))
 
@@ -37,14 +37,14 @@ def _outputs_of(model, result):
 
 
 def _stacked(values):
-    """Lists in a column, of lists or of numbers, as dims."""
+    """Stacks lists in a column, of lists or of numbers, into dims."""
     if values.dtype != object or not len(values):
         return values
     return np.stack([_stacked(np.asarray(each)) for each in values])
 
 
 def _values(values, spec, column):
-    """A column as an input: lists stacked, flat rows in the input's shape, numbers in its dtype."""
+    """A column as an input: lists are stacked, flat rows take the input's shape, numbers its dtype."""
     values, dtype, row = _stacked(values), _core.numpy_dtype(spec.dtype), spec.shape[1:]
     if not len(values):
         return np.zeros((0, *(1 if isinstance(dim, str) else dim for dim in row)), dtype)
@@ -62,7 +62,7 @@ def _values(values, spec, column):
 
 
 def _filled(values, size):
-    """Rows repeated at the end, so that there are `size`; zeros where there are none."""
+    """Pads rows to `size` by repeating the last one, or with zeros if there are none."""
     missing = size - len(values)
     if missing == 0:
         return values
@@ -71,14 +71,17 @@ def _filled(values, size):
 
 
 class Predictor:
-    """Batches of columns through a model: ``ds.map_batches(Predictor, fn_constructor_args=["model.hgm"])``.
+    """Runs batches of columns through a model: ``ds.map_batches(Predictor, fn_constructor_args=["model.hgm"])``.
 
-    A batch is a dict of numpy arrays whose first size counts rows. ``inputs`` names the column of each input of the
-    model, by default the input's own name; lists are stacked, and flat rows take the input's shape. The outputs are added by name under
-    ``prefix``, and other columns stay. With ``batch_size`` each run has exactly so many rows: more are cut, and fewer
-    are filled up with the last one, whose results are dropped. That bounds the memory and plans one size. Without it
-    a batch runs as it comes.
-    ``options`` are those of a session; ``threads=1`` where the engine has a worker for each core.
+    A batch is a dict of numpy arrays whose first size counts rows. ``inputs`` names the column of each model input, by
+    default the input's name. Lists are stacked, and flat rows take the input's shape. Outputs are added by name with
+    ``prefix``; other columns stay.
+
+    With ``batch_size``, every run has exactly that many rows: larger batches are split, smaller ones are padded with
+    their last row, and the padding's results are dropped. This bounds the memory and plans a single size. Without it,
+    a batch runs as it arrives.
+
+    ``options`` are session options; use ``threads=1`` if the engine has one worker per core.
     """
 
     def __init__(self, model, inputs=None, batch_size=None, prefix="", keep=True, **options):
@@ -90,7 +93,7 @@ class Predictor:
 
     @property
     def inputs(self):
-        """Names of the columns that are read, one for each input of the model."""
+        """Names of the columns that are read, one per model input."""
         model, _ = _session_of(self._path, self._options)
         return [self._given.get(spec.name, spec.name) for spec in model.inputs]
 
@@ -131,15 +134,15 @@ class Predictor:
 
 
 def _cells(values):
-    """Rows as a column of pandas, as Arrow takes them."""
+    """Rows as a pandas column that Arrow accepts."""
     return values if values.ndim == 1 else list(values) if values.ndim == 2 else values.tolist()
 
 
 def map_in_pandas(model, inputs=None, batch_size=None, prefix="", keep=True, **options):
-    """A function for Spark: ``df.mapInPandas(map_in_pandas("model.hgm"), schema)``; as Predictor, on DataFrames.
+    """A function for Spark: ``df.mapInPandas(map_in_pandas("model.hgm"), schema)``; like Predictor, on DataFrames.
 
-    The file is read where a worker runs: it must be there, as ``SparkContext.addFile`` puts it. Outputs with more
-    than one number for each row become lists.
+    Each worker reads the file, so it must exist there, for example through ``SparkContext.addFile``. Outputs with more
+    than one number per row become lists.
     """
     predict = Predictor(model, inputs, batch_size, prefix, keep, **options)
 
@@ -159,8 +162,8 @@ def map_in_pandas(model, inputs=None, batch_size=None, prefix="", keep=True, **o
 def pandas_udf(model, returns, output=None, batch_size=None, **options):
     """A function of columns for Spark: ``df.withColumn("y", pandas_udf("model.hgm", "array<float>")("x"))``.
 
-    Its columns are the inputs of the model, in order. ``returns`` is Spark's type of the ``output``, by default the
-    first one; outputs with more than one number for each row are lists. Otherwise as ``map_in_pandas``. Needs pyspark.
+    Its columns are the model's inputs, in order. ``returns`` is the Spark type of ``output``, by default the first
+    output. Outputs with more than one number per row are lists. Otherwise like ``map_in_pandas``. Requires pyspark.
     """
     from collections.abc import Iterator
 
@@ -186,14 +189,16 @@ def pandas_udf(model, returns, output=None, batch_size=None, **options):
 
 
 class AllReduce:
-    """What makes the trainers of several processes one: ``hg.Trainer(model, all_reduce=AllReduce(comm))``.
+    """Makes the trainers of several processes train as one: ``hg.Trainer(model, all_reduce=AllReduce(comm))``.
 
-    ``comm`` is a communicator of mpi4py; without one it is torch.distributed's default group. Each process has a
-    trainer with equal weights (``broadcast_parameters``) and options, and takes batches as large as the others' are,
-    of data of its own; then all have the weights that one process has after batches with all of their samples, to
-    rounding. ``step()`` gives the loss of all. Gradients are summed while the backward pass goes on: one of
-    ``bucket_bytes`` or more as soon as it is there, smaller ones together when so many bytes are; 0 sums each on its
-    own. Running statistics are each process's own. One process saves; all of them resume from that file.
+    ``comm`` is an mpi4py communicator; by default torch.distributed's default group is used. Each process has a trainer
+    with equal weights (``broadcast_parameters``) and options, and takes its own batches of the same size as the others.
+    To rounding, all then have the weights that one process would have after batches with all their samples. ``step()``
+    returns the loss over all processes.
+
+    Gradients are summed during the backward pass: a gradient of ``bucket_bytes`` or more as soon as it is ready,
+    smaller ones together once they add up to that size; 0 sums each separately. Running statistics stay local. One
+    process saves; all resume from that file.
     """
 
     def __init__(self, comm=None, bucket_bytes=1 << 20):
@@ -206,7 +211,7 @@ class AllReduce:
             self.size, self.rank = torch.distributed.get_world_size(), torch.distributed.get_rank()
 
     def begin(self, name, array):
-        """Begins to sum an array over all processes, in place; it stays as it is until ``wait()`` returned."""
+        """Starts summing an array over all processes, in place; do not change it before ``wait()`` has returned."""
         if self._comm is not None:
             from mpi4py import MPI
 
@@ -215,7 +220,7 @@ class AllReduce:
             self._pending.append(_begin_sum(array))
 
     def wait(self):
-        """Returns when all sums that were begun are done."""
+        """Returns when all sums that were started are complete."""
         pending, self._pending = self._pending, []
         for each in pending:
             each.wait()
@@ -226,7 +231,7 @@ _held = {}
 
 
 def _begin_sum(array):
-    """Begins to sum an array over all processes, in place."""
+    """Starts summing an array over all processes, in place."""
     import torch
 
     view = array.view()  # of torch's alone, which holds it as long as the tensor lives
@@ -238,8 +243,8 @@ def _begin_sum(array):
 def _let_go():
     """Returns when torch holds no memory of sums, or after a second.
 
-    A thread of gloo frees a work some time after wait() returned, and a barrier the works that it waited for. That asks
-    for the interpreter; where it is just ending, the process would be aborted.
+    A gloo thread frees a work some time after wait() has returned, and a barrier frees the works that it waited for.
+    Freeing needs the interpreter; if that is exiting, the process would abort.
     """
     end = time.monotonic() + 1
     while _held and time.monotonic() < end:
@@ -250,7 +255,7 @@ atexit.register(_let_go)
 
 
 def _reduce(array, comm):
-    """The sum over all processes, in place."""
+    """Sums over all processes, in place."""
     if comm is not None:
         from mpi4py import MPI
 
@@ -263,17 +268,17 @@ def _reduce(array, comm):
 
 
 def average_gradients(trainer, comm=None):
-    """Makes ``trainer.gradients()`` the mean over all processes: between ``backward()`` and the step of another
-    optimizer, of a ``Trainer(optimizer=None)``. Sums over several batches are sent once.
+    """Averages ``trainer.gradients()`` over all processes. Call it between ``backward()`` and the step of an external
+    optimizer, on a ``Trainer(optimizer=None)``. Sums over several batches are sent once.
 
-    ``comm`` is a communicator of mpi4py; without one it is torch.distributed's default group. One message carries
-    all gradients of a dtype. Processes with equally large batches then train as one with all of them.
+    ``comm`` is an mpi4py communicator; by default torch.distributed's default group is used. One message carries all
+    gradients of a dtype. Processes with equal batch sizes then train like one with all batches.
     """
     _each_dtype(trainer.gradients(), comm, average=True)
 
 
 def broadcast_parameters(trainer, comm=None, root=0):
-    """Gives all processes the weights and buffers of one."""
+    """Copies the weights and buffers of one process to all others."""
     rank = comm.Get_rank() if comm is not None else _rank()
     values = {**trainer.parameters(), **trainer.buffers()}
     if rank != root:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of named blocks: values have names, blocks follow one another or are wired by names.
+"""Models of named blocks: values have names, and blocks follow one another or are wired by name.
 
     from hologram import named as nn
 
@@ -9,8 +9,8 @@
     outputs = program.evaluate(parameters, {"x": x})
     outputs, gradients = program.evaluate(parameters, {"x": x}, output_gradients={"y": dy})
 
-Each block has ``input(outside, inside)``, ``output(outside, inside)``, ``named(name)`` and ``share(path)``, which
-give the same block with one thing more. docs/named.md says what names mean. Nothing here needs torch.
+Each block has ``input(outside, inside)``, ``output(outside, inside)``, ``named(name)`` and ``share(path)``; each returns a
+copy of the block with that addition. docs/named.md explains the names. torch is not required.
 """
 
 from . import _core
@@ -25,43 +25,43 @@ __all__ = [
 
 
 def compile(model, **options):
-    """A Program of a model of named blocks.
+    """Compiles a model of named blocks to a Program.
 
-    ``dtype`` ("float32", "float16", "bfloat16", "float64"), ``optimize`` ("full", "none"), ``deterministic``,
-    ``training`` (dropout and batch_norm as in training), ``frozen`` and ``trainable`` (patterns of parameters),
-    ``gradients_of`` (paths of inputs and values whose gradients are given, too), ``constants`` (arrays by name that
-    never change), ``debug`` (called with every value inside), ``on_arena`` (called with each allocation),
-    ``cache`` (a PlanCache), and the options of ``Model.session``. Raises ValueError with both ends of the wire that
-    does not fit.
+    Options: ``dtype`` ("float32", "float16", "bfloat16", "float64"), ``optimize`` ("full", "none"), ``deterministic``,
+    ``training`` (dropout and batch_norm in training mode), ``frozen`` and ``trainable`` (patterns of parameters),
+    ``gradients_of`` (paths of further inputs and values whose gradients are returned), ``constants`` (constant arrays
+    by name), ``debug`` (called with every inner value), ``on_arena`` (called with each allocation), ``cache`` (a
+    PlanCache), and the options of ``Model.session``. Raises ValueError that names both ends of a wire that does not
+    fit.
     """
     return _core.compile_named(model, options)
 
 
 def from_json(text):
-    """The block that ``to_json()`` of one wrote; ValueError says what is wrong, and where."""
+    """Reads a block from the text of ``to_json()``; ValueError says what is wrong and where."""
     if not hasattr(_core, "block_from_json"):
         raise UnsupportedError("this build of hologram has no JSON: build it with HG_IO=ON")
     return _core.block_from_json(text)
 
 
 def Group(blocks):
-    """Blocks that make one; the outermost group is the model."""
+    """Combines blocks into one; the outermost group is the model."""
     return _core.block_group(list(blocks))
 
 
 def Input(name, shape, dtype="float32"):
-    """Data of each call; open sizes are names. float32 stands for the program's dtype."""
+    """Data passed to each call; open sizes are names. float32 means the program's dtype."""
     return _core.block_input(name, shape, dtype)
 
 
 def Parameter(name, shape, start=0.0, a=0.0, b=1.0, seed=0):
-    """A parameter of its own. It starts as a number, as "uniform" (from ``a`` to ``b``), "normal" (mean ``a``,
+    """A separate parameter. Its initial value is a number, "uniform" (from ``a`` to ``b``), "normal" (mean ``a``, standard
     deviation ``b``) or "kaiming_uniform"."""
     return _core.block_parameter(name, shape, start, a, b, seed)
 
 
 def Constant(name, value):
-    """Numbers of its own, which are copied."""
+    """Constant numbers; copied."""
     return _core.block_constant(name, value)
 
 
@@ -86,24 +86,24 @@ def Conv2d(*channels_and_kernel, stride=1, padding=0, dilation=1, groups=1, bias
 
 
 def BatchNorm2d(features=None, eps=1e-5, momentum=0.1, affine=True):
-    """Of [n, features, h, w]; without ``features`` they are those of what comes in. Its statistics are the program's states."""
+    """Over [n, features, h, w]; ``features`` defaults to the channels of the input. Its statistics are states of the program."""
     if features is None and (eps, momentum, affine) != (1e-5, 0.1, True):
         raise ValueError("BatchNorm2d with settings needs the number of features")
     return _core.block_batch_norm2d(features, eps, momentum, affine)
 
 
 def LayerNorm(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
-    """Over the last dims, which have these sizes."""
+    """Over the last dims, whose sizes are given."""
     return _core.block_layer_norm(normalized_shape, eps, elementwise_affine, bias)
 
 
 def Embedding(embeddings, dim, padding_idx=None):
-    """Rows of a table by whole numbers; that of ``padding_idx`` has no gradient."""
+    """Looks up rows of a table by integer index; row ``padding_idx`` has no gradient."""
     return _core.block_embedding(embeddings, dim, padding_idx)
 
 
 def Dropout(p=0.5):
-    """Zeros with probability ``p``, the rest divided by ``1 - p``: in programs with ``training=True``."""
+    """Zeros elements with probability ``p`` and divides the rest by ``1 - p``, in programs with ``training=True``."""
     return _core.block_dropout(p)
 
 
@@ -123,7 +123,7 @@ def Tanh():
 
 
 def GELU(approximate="none"):
-    """x times the normal distribution up to x; ``approximate`` may be "tanh"."""
+    """x times the standard normal distribution function at x; ``approximate`` may be "tanh"."""
     return _core.block_gelu(approximate)
 
 
@@ -133,5 +133,5 @@ def Softmax(dim):
 
 
 def MSELoss(reduction="mean"):
-    """Wired to the input and the target: ``MSELoss().input("y").input("target").output("loss")``."""
+    """Wire it to the input and the target: ``MSELoss().input("y").input("target").output("loss")``."""
     return _core.block_mse_loss(reduction)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every op of the library as a function that runs at once: ``hg.ops.add(a, b, out=None)``.
 
-Inputs are numpy arrays, torch tensors (the result is one, too), tensors of an Executor, ``hg.Var``s (the
-result is an expression) or values of a ``hg.Graph`` (a node is added). Attributes follow the inputs, by place or by name. Dtypes of elementwise
-ops and of ``concat`` are promoted as torch's are; a number beside the inputs of another op takes the dtype of the first tensor. ``out`` is an array, or a tuple of them
-for an op with several results. Ops run on the CPU, or where ``with hg.Executor(...)`` says.
+Inputs may be numpy arrays, torch tensors (the result is one too), tensors of an Executor, ``hg.Var``s (the result is an
+expression) or values of a ``hg.Graph`` (a node is added). Attributes follow the inputs, by position or by name.
+
+Dtypes of elementwise ops and ``concat`` are promoted like torch's. For other ops, a number takes the dtype of the first tensor.
+``out`` is an array, or a tuple of arrays for an op with several results. Ops run on the CPU, or on the executor of
+``with hg.Executor(...)``.
 """
 
 import contextvars
@@ -32,7 +34,7 @@ def _executor():
 
 
 def _builds(tensors):
-    """What builds an expression or a graph of these inputs, where they are none to compute with."""
+    """The builder of an expression or graph for these inputs, unless they are to be computed at once."""
     for value in tensors:
         if type(value) is _core.Var:
             return _core.lazy_call
@@ -149,7 +151,7 @@ def __getattr__(name):
 
 
 def _add(name):
-    """Makes a new op one of these functions."""
+    """Adds a new op as a function of this module."""
     _rows[name] = _core.op_row(name)
     __all__[:] = sorted(_rows)
     return _function(name)
@@ -160,5 +162,5 @@ def __dir__():
 
 
 def call(op, *args, **kwargs):
-    """Any op by name."""
+    """Calls any op by name."""
     return _function(op)(*args, **kwargs)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of ops, and sizes, from Python's values.
+// Op attributes and sizes from Python values.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each file adds to the module hologram._core.
+// The functions with which each file binds its part of hologram._core.
 #pragma once
 
 #include <nanobind/nanobind.h>

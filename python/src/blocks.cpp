@@ -95,16 +95,16 @@ void bind_layers(nb::module_& m) {
 
 void bind_blocks(nb::module_& m) {
   nb::class_<nn::Block>(m, "Block",
-                        "One part of a named model, or a whole one; hologram.named makes them.")
+                        "A named model or a part of one; hologram.named creates them.")
       .def_ro("type", &nn::Block::type)
       .def_ro("name", &nn::Block::name)
       .def_ro("blocks", &nn::Block::blocks)
       .def_prop_ro("inputs", [](const nn::Block& b) { return wires_of(b.inputs); })
       .def_prop_ro("outputs", [](const nn::Block& b) { return wires_of(b.outputs); })
       .def("input", &nn::Block::input, nb::arg("outside"), nb::arg("inside") = "",
-           "The same block with one more input; inside of a group it may have another name.")
+           "The same block with one more input; `inside` renames it within a group.")
       .def("output", &nn::Block::output, nb::arg("outside"), nb::arg("inside") = "",
-           "The same block with one more name for an output.")
+           "The same block with one more output name.")
       .def("named", &nn::Block::named, nb::arg("name"), "The same block with a name.")
       .def("share", &nn::Block::share, nb::arg("path"),
            "The same block with the parameters of another one.")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exceptions on their way through the library, each under the number that its message has.
+// Exceptions that pass through the library, keyed by the number in their message.
 #include "python/src/callbacks.h"
 
 #include <charconv>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of Python's that the library calls: what they raise goes through the library as the
-// message of a status, and comes out as the exception that it was.
+// Python functions that the library calls. Their exceptions pass through the library as the message
+// of a status and are raised again on the way out.
 #pragma once
 
 #include <nanobind/nanobind.h>

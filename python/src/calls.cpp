@@ -377,16 +377,16 @@ PyObject* call_session(PyObject* self, PyObject* arguments, PyObject* named) {
 
 void bind_calls(nb::module_& m) {
   nb::class_<Memory>(m, "Memory", "Bytes that a session needs; exact before the first run.")
-      .def_ro("peak_bytes", &Memory::peak_bytes, "all that the session holds while it runs")
+      .def_ro("peak_bytes", &Memory::peak_bytes, "everything the session holds during a run")
       .def_ro("arena_bytes", &Memory::arena_bytes, "activations and workspaces")
       .def_ro("arena_lower_bound", &Memory::arena_lower_bound,
-              "largest sum of bytes alive at one step")
+              "largest sum of live bytes at one step")
       .def_ro("weights_bytes", &Memory::weights_bytes, "as loaded")
       .def_ro("packed_bytes", &Memory::packed_bytes, "copies of weights made for kernels")
       .def_ro("extra_flops", &Memory::extra_flops,
-              "of a run, for values computed again to save memory")
+              "of a run, for values recomputed to save memory")
       .def_ro("device_bytes", &Memory::device_bytes, "on the device");
-  nb::class_<ProfileRow>(m, "ProfileRow", "What one node took in the last run.")
+  nb::class_<ProfileRow>(m, "ProfileRow", "Time and work of one node in the last run.")
       .def_ro("node", &ProfileRow::node)
       .def_ro("op", &ProfileRow::op)
       .def_ro("kernel", &ProfileRow::kernel)
@@ -397,15 +397,15 @@ void bind_calls(nb::module_& m) {
   static PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_session)}, {0, nullptr}};
   nb::class_<Calls>(
       m, "Session",
-      "Runs a model with options of its own. Any thread may call it: each call takes a "
-      "free session of the library, which keeps the plans of the sizes it has seen. Inputs are "
-      "borrowed, not copied; outputs are numpy arrays, or torch tensors where an input is one. "
-      "out= takes arrays to write to.",
+      "Runs a model with its own options. Any thread may call it: each call takes a free session "
+      "of the library, which caches the plans of the sizes it has seen. Inputs are borrowed, not "
+      "copied; outputs are numpy arrays, or torch tensors if an input is one. "
+      "out= gives arrays to write to.",
       nb::type_slots(slots))
       .def(
           "memory",
           [](Calls& calls, const nb::kwargs& dims) { return calls.memory(nb::dict(dims)); },
-          "Memory for these sizes, such as n=4, or for those of the last call.")
+          "Memory at these sizes, such as n=4, or at those of the last call.")
       .def(
           "flops", [](Calls& calls, const nb::kwargs& dims) { return calls.flops(nb::dict(dims)); },
           "Multiplications and additions of one run.")
@@ -428,12 +428,12 @@ void bind_calls(nb::module_& m) {
             return out;
           },
           nb::arg("tensors"), nb::arg("seed").none() = nb::none(),
-          "Torch tensors in the order of the inputs; the outputs as a list of them.")
+          "Takes torch tensors in the order of the inputs; returns a list of the outputs.")
       .def("seed", &Calls::seed, nb::arg("seed"),
-           "Random ops draw from the next call on as those of a new session with this seed.")
+           "From the next call on, random ops draw like those of a new session with this seed.")
       .def_prop_ro("_draws", &Calls::draws)
       .def("_rows", &Calls::profile)
-      .def("tuning", &Calls::tuning, "What autotune=True measured so far, for the option tuning=.")
+      .def("tuning", &Calls::tuning, "Measurements of autotune=True, for the option tuning=.")
       .def("_set_rebuild", &Calls::set_rebuild, nb::arg("rebuild").none())
       .def("_set_order", &Calls::set_order, nb::arg("order").none());
   // The tensors of a structure in the order of names; None where a dict by name has none.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions of one model with equal options, lent to calls: any number of threads may call, each
-// with a session of its own, which keeps the plans of the sizes it has seen.
+// Sessions of one model with equal options, lent to calls. Any number of threads may call, each
+// with its own session, which caches the plans of the sizes it has seen.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The converter in this process, without libtorch: it reads what torch.export writes, and ONNX.
+// The converter in this process, without libtorch: reads torch.export files and ONNX.
 #include "converter/cli/convert.h"
 
 #include <nanobind/stl/string.h>
@@ -62,7 +62,7 @@ void bind_convert(nb::module_& m) {
         std::fflush(stdout);  // Python's own output comes behind it
         return code;
       },
-      "hg-convert with these words: prints as that does, and returns its exit code.");
+      "Runs hg-convert with these arguments: prints like it and returns its exit code.");
 }
 
 }  // namespace hg::python

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that run at once: the Executor, and arrays that stay on a device.
+// Eager ops: the Executor, and arrays that stay on a device.
 #include "hg/eager.h"
 
 #include <nanobind/stl/pair.h>
@@ -274,8 +274,8 @@ nb::tuple row_of(const Op& op) {
 void bind_vulkan_tensor(nb::module_& m) {
   nb::class_<Array>(
       m, "VulkanTensor",
-      "A tensor that an Executor made and that stays on its device until numpy() or cpu() "
-      "asks for its elements.")
+      "A tensor made by an Executor; it stays on its device until numpy() or cpu() requests "
+      "its elements.")
       .def(
           "numpy", [](const Array& array) { return give(array, Kind::numpy); },
           "The elements as a numpy array.")
@@ -285,7 +285,7 @@ void bind_vulkan_tensor(nb::module_& m) {
             check(array.to_host());
             return array;
           },
-          "The same tensor, with its elements on the host.")
+          "The same tensor with its elements on the host.")
       .def(
           "torch",
           [](const Array& array) {
@@ -301,7 +301,7 @@ void bind_vulkan_tensor(nb::module_& m) {
       .def_prop_ro("is_on_device", &Array::is_on_device)
       .def_prop_ro("is_on_host", &Array::is_on_host)
       .def("free", &Array::free,
-           "Releases the memory now; using the tensor is an error from then on.")
+           "Frees the memory now; any later use is an error.")
       .def("__array__",
            [](const Array& array, nb::args arguments, nb::kwargs named) {
              const nb::object made = give(array, Kind::numpy);
@@ -328,8 +328,8 @@ void bind_vulkan_tensor(nb::module_& m) {
           nb::kw_only(), nb::arg("stream").none() = nb::none(),
           nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
           nb::arg("copy").none() = nb::none(),
-          "The memory for torch.from_dlpack, numpy.from_dlpack and others; what is on a device "
-          "comes to the host first.")
+          "The memory for torch.from_dlpack, numpy.from_dlpack and others; elements on a device "
+          "are downloaded first.")
       .def("__dlpack_device__", [](const Array&) { return nb::make_tuple(1, 0); })
       .def("__repr__", [](const Array& array) {
         if (array.is_freed()) return std::string("VulkanTensor(freed)");

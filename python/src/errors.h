@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Statuses of the library as Python's exceptions.
+// Turns library statuses into Python exceptions.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the library as tensors of numpy and torch.
+// Library memory as numpy and torch tensors.
 #include <memory>
 #include <type_traits>
 
@@ -99,7 +99,7 @@ void make_memory_type() {
   static PyType_Slot slots[] = {
       {Py_tp_dealloc, reinterpret_cast<void*>(free_memory)},
       {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
-      {Py_tp_doc, const_cast<char*>("Memory of the library that arrays share.")},
+      {Py_tp_doc, const_cast<char*>("Library memory shared by arrays.")},
       {0, nullptr},
   };
   static PyType_Spec spec = {"hologram._core.Memory", sizeof(Memory), 0,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs that Python builds.
+// Graphs built from Python.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -145,8 +145,8 @@ void bind_value(nb::module_& m) {
 void bind_graph_class(nb::module_& m) {
   nb::class_<Graph>(
       m, "Graph",
-      "The ops of a model, in order. str() prints it and notebooks draw it. One of one's own "
-      "is built with input(), parameter(), hologram.ops and output(); model() makes it a Model.")
+      "The ops of a model, in order. str() prints it and notebooks draw it. Build one with "
+      "input(), parameter(), hologram.ops and output(); model() makes it a Model.")
       .def("__init__", [](Graph* self) { new (self) Graph(registry()); })
       .def(
           "input",
@@ -156,7 +156,7 @@ void bind_graph_class(nb::module_& m) {
             return checked(self, g.input(name, dtype_from(dtype), shape_of(shape)));
           },
           nb::arg("name"), nb::arg("shape"), nb::arg("dtype") = "float32",
-          "An input; sizes that are names, such as \"n\", are open.")
+          "Adds an input; sizes given as names, such as \"n\", are open.")
       .def(
           "parameter",
           [](nb::handle self, const std::string& name, nb::handle array) {
@@ -164,7 +164,7 @@ void bind_graph_class(nb::module_& m) {
             Graph& g = *nb::inst_ptr<Graph>(self);
             return checked(self, g.parameter(name, data_of(array)));
           },
-          nb::arg("name"), nb::arg("value"), "A weight that is trained; copied.")
+          nb::arg("name"), nb::arg("value"), "Adds a trainable weight; the value is copied.")
       .def(
           "buffer",
           [](nb::handle self, const std::string& name, nb::handle array) {
@@ -173,8 +173,7 @@ void bind_graph_class(nb::module_& m) {
             return checked(self, g.buffer(name, data_of(array)));
           },
           nb::arg("name"), nb::arg("value"),
-          "A tensor of the model that is not trained, such as a running statistic; assign() moves "
-          "it.")
+          "Adds a tensor that is not trained, such as a running statistic; assign() updates it.")
       .def(
           "constant",
           [](nb::handle self, nb::handle array) {
@@ -182,7 +181,7 @@ void bind_graph_class(nb::module_& m) {
             Graph& g = *nb::inst_ptr<Graph>(self);
             return checked(self, g.constant(data_of(array)));
           },
-          nb::arg("value"), "Numbers that never change, which are copied.")
+          nb::arg("value"), "Adds a constant; the value is copied.")
       .def(
           "assign",
           [](Graph& g, const PythonValue& state, const PythonValue& to) {
@@ -191,7 +190,7 @@ void bind_graph_class(nb::module_& m) {
             check(g.take_status());
           },
           nb::arg("state"), nb::arg("value"),
-          "The buffer becomes the value at the end of each run.")
+          "Sets the buffer to the value at the end of each run.")
       .def(
           "output",
           [](Graph& g, const std::string& name, const PythonValue& of) {
@@ -199,7 +198,7 @@ void bind_graph_class(nb::module_& m) {
             g.output(name, of.value);
             check(g.take_status());
           },
-          nb::arg("name"), nb::arg("value"), "Makes a value a result of the model, under a name.")
+          nb::arg("name"), nb::arg("value"), "Adds an output with this name.")
       .def("model_", [](const Graph& g) { return take(Model::from_graph(now(g))); })
       .def("__str__", [](const Graph& g) { return now(g).text(); })
       .def("__repr__", [](const Graph& g) { return now(g).text(); })
@@ -217,7 +216,7 @@ void bind_graph_class(nb::module_& m) {
           "symbols", [](const Graph& g) { return now(g).symbols(); }, "names of the open sizes")
       .def(
           "svg", [](const Graph& g) { return tools::draw_graph(now(g), ""); },
-          "The graph drawn, as the text of an SVG file.")
+          "A drawing of the graph, as the text of an SVG file.")
       .def("_repr_svg_", [](const Graph& g) { return tools::draw_graph(now(g), ""); });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of numpy and torch is looked up once.
+// Objects of numpy and torch that are looked up once.
 #pragma once
 
 #include <nanobind/nanobind.h>

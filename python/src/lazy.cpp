@@ -196,7 +196,7 @@ void bind_leaves(VarClass& cls) {
                          Kind::numpy};
       },
       nb::arg("name"), nb::arg("shape"), nb::arg("dtype") = nb::none(),
-      "A leaf whose array comes later, by set().");
+      "A leaf whose array is set later with set().");
   cls.def_static(
       "constant",
       [](nb::handle value) {
@@ -205,7 +205,7 @@ void bind_leaves(VarClass& cls) {
         out.var = Var::constant(std::move(array), own_lazy());
         return out;
       },
-      "A leaf that never changes: what depends on such alone is computed once.");
+      "A leaf that never changes; values that depend only on constants are computed once.");
   cls.def(
       "set",
       [](PythonVar& v, nb::handle value) {
@@ -215,13 +215,13 @@ void bind_leaves(VarClass& cls) {
         check(v.var.set(std::move(array)));
         v.kind = kind;
       },
-      "Another array for a leaf, of the same dtype and shape.");
+      "Gives a leaf another array of the same dtype and shape.");
 }
 
 void bind_values(VarClass& cls) {
   cls.def_prop_ro(
       "shape", [](const PythonVar& v) { return to_tuple(shape_of(v)); },
-      "the shape of the value, without running anything");
+      "the shape of the value; runs nothing");
   cls.def_prop_ro("dtype", [](const PythonVar& v) { return numpy_dtype(type_of(v).dtype); });
   cls.def_prop_ro("ndim", [](const PythonVar& v) { return type_of(v).rank(); });
   cls.def(
@@ -236,10 +236,10 @@ void bind_values(VarClass& cls) {
       "The value as a torch tensor.");
   cls.def(
       "value", [](const PythonVar& v) { return value_of(v, {}); },
-      "The value, as what the leaves are.");
+      "The value, of the same type as the leaves.");
   cls.def(
       "item", [](const PythonVar& v) { return value_of(v, Kind::numpy).attr("item")(); },
-      "The one element, as a number of Python's.");
+      "The only element, as a Python number.");
   cls.def(
       "evaluated",
       [](const PythonVar& v) {
@@ -251,7 +251,7 @@ void bind_values(VarClass& cls) {
         }
         return PythonVar{take(*std::move(made)), v.kind};
       },
-      "The value as a leaf: where a loop goes on from.");
+      "The value as a leaf, from which a loop continues.");
   cls.def("__str__", text_of);
   cls.def("__repr__", [](const PythonVar& v) { return "Var(" + text_of(v) + ")"; });
   cls.def("__array__",
@@ -306,7 +306,7 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
         check(out.var.type().status());
         return nb::cast(std::move(out));
       },
-      nb::arg("x"), "d (sum of this) / d x, as an expression, for one Var or a list of them.");
+      nb::arg("x"), "d (sum of this) / d x as an expression, for one Var or a list of them.");
   m.def(
       "vjp",
       [](nb::handle ys, nb::handle xs, nb::handle seeds) {
@@ -352,9 +352,8 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
 void bind_lazy(nb::module_& m) {
   VarClass cls(
       m, "Var",
-      "An expression over tensors that runs when its value is asked for: numpy(), torch() or "
-      "value(). "
-      "Operators take numbers and tensors on both sides; hologram.ops takes Vars, too.");
+      "An expression over tensors that runs when numpy(), torch() or value() requests its value. "
+      "Operators accept numbers and tensors on both sides; hologram.ops also accepts Vars.");
   bind_leaves(cls);
   bind_values(cls);
   bind_operators(cls);

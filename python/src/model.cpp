@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models, libraries of functions and graphs.
+// Models, function libraries and graphs.
 #include "hg/model.h"
 
 #include <nanobind/stl/pair.h>
@@ -136,8 +136,8 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("graph_", [](const Model& model) { return Graph(model.graph()); })
       .def_prop_ro(
           "info", [](const Model& model) { return info_of(model.info()); },
-          "producer, source and source_hash of the file, what the proof of its conversion did not "
-          "exercise, and the error of each quantised weight by name")
+          "producer, source and source_hash of the file, branches that the conversion's check did "
+          "not exercise, and the error of each quantized weight by name")
       .def("parameters_", [](nb::handle self) { return states_of(self, State::Kind::parameter); })
       .def("buffers_", [](nb::handle self) { return states_of(self, State::Kind::buffer); })
       .def("save_", save<Model>)
@@ -164,7 +164,7 @@ void bind_model(nb::module_& m) {
                     return take(Library::read(
                         {static_cast<const std::byte*>(bytes.data()), bytes.size()}, registry()));
                   })
-      .def("functions", &Library::functions, "Names, in the order in which they were added.")
+      .def("functions", &Library::functions, "Names, in the order of their addition.")
       .def("function_",
            [](const Library& l, const std::string& name) { return take(l.function(name)); })
       .def("add_", [](Library& l, const std::string& name,

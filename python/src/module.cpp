@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hologram._core: the public headers as Python sees them. What users call is in hologram/*.py.
+// hologram._core: bindings of the public headers. Users call hologram/*.py.
 #include <nanobind/nanobind.h>
 
 #include <exception>

@@ -301,8 +301,7 @@ LockedProgram* compile_named(const nn::Block& model, const nb::dict& given) {
 
 void bind_named(nb::module_& m) {
   nb::class_<nn::PlanCache>(m, "PlanCache",
-                            "Programs of models that were compiled before, for those that come "
-                            "again with equal options.")
+                            "A cache of compiled programs, for models with equal options.")
       .def(nb::init<>())
       .def(
           "counters",
@@ -312,19 +311,19 @@ void bind_named(nb::module_& m) {
             out["misses"] = cache.counters().misses;
             return out;
           },
-          "How many programs were found (hits), and had to be compiled (misses).");
+          "How many programs were cached (hits) or had to be compiled (misses).");
   m.def("compile_named", compile_named, nb::rv_policy::take_ownership);
-  nb::class_<LockedProgram>(m, "Program", "A compiled model of named blocks; hg.compile makes one.")
+  nb::class_<LockedProgram>(m, "Program", "A compiled named model; hg.compile creates one.")
       .def(
           "evaluate", &LockedProgram::evaluate, nb::arg("parameters"), nb::arg("data"),
           nb::arg("output_gradients").none() = nb::none(), nb::arg("out").none() = nb::none(),
-          "The outputs by name. With output_gradients, a dict: (outputs, gradients), of the sum of "
-          "each output times its gradient by every trainable parameter and by what gradients_of "
-          "names; an empty dict stands for ones, of the one output. out= is a dict of arrays to "
-          "write to.")
+          "Returns the outputs by name. With output_gradients, a dict, returns (outputs, "
+          "gradients): gradients of the sum of each output times its gradient, with respect to "
+          "every trainable parameter and the values of gradients_of. An empty dict means ones, for "
+          "the only output. out= is a dict of arrays to write to.")
       .def("initial_parameters", &LockedProgram::initial_parameters, nb::arg("seed") = 0,
            nb::arg("to") = "numpy",
-           "New arrays by name, as the layers start; an optimizer writes to them.")
+           "New arrays by name with the layers' initial values, for an optimizer to update.")
       .def_prop_ro("inputs", [](const LockedProgram& p) { return p.program().inputs(); })
       .def_prop_ro("outputs", [](const LockedProgram& p) { return p.program().outputs(); })
       .def_prop_ro(
@@ -336,11 +335,11 @@ void bind_named(nb::module_& m) {
                                         each.is_trainable));
             return out;
           },
-          "(name, dtype, shape, whether it is trainable) of each")
+          "(name, dtype, shape, is_trainable) of each")
       .def_prop_ro("states", &LockedProgram::states,
-                   "Running statistics by name, as arrays that are the program's own.")
+                   "Running statistics by name, as arrays in the program's memory.")
       .def("set_state", &LockedProgram::set_state, nb::arg("name"), nb::arg("value"),
-           "Gives a running statistic other numbers, which are copied.")
+           "Sets a running statistic; the value is copied.")
       .def(
           "plan",
           [](LockedProgram& p, bool gradients, const nb::kwargs& dims) {
@@ -351,31 +350,31 @@ void bind_named(nb::module_& m) {
            "Calls the function with a dict (name, dtype, shape, min, max, value) after each call "
            "that computes this value. Returns the hook's number.")
       .def("remove_hook", &LockedProgram::remove_hook, nb::arg("hook"),
-           "Takes away the hook of this number.")
+           "Removes the hook with this number.")
       .def("steps", &LockedProgram::steps, nb::arg("parameters"), nb::arg("data"),
-           "A call by single steps: a dict of each with node, op, kernel, ms and outputs.")
+           "Runs a call step by step: a dict per step with node, op, kernel, ms and outputs.")
       .def(
           "profile",
           [](const LockedProgram& p) {
             return p.look([](const nn::Program& program) { return program.profile(); });
           },
-          "Rows of the last call, the longest first; needs profile=True.")
+          "Rows of the last call, slowest first; requires profile=True.")
       .def(
           "summary",
           [](const LockedProgram& p) {
             return p.look([](const nn::Program& program) { return program.summary(); });
           },
-          "A table of all blocks with what they give, its shape and their parameters.")
+          "A table of all blocks with their outputs, shapes and parameters.")
       .def(
           "report",
           [](const LockedProgram& p) {
             return p.look([](const nn::Program& program) { return program.session().report(); });
           },
           "Devices, kernels and passes, as text.")
-      .def("tuning", &LockedProgram::tuning, "What autotune=True measured, for the option tuning=.")
-      .def("memory", &LockedProgram::memory, "What arenas hold, and held at most.")
+      .def("tuning", &LockedProgram::tuning, "Measurements of autotune=True, for option tuning=.")
+      .def("memory", &LockedProgram::memory, "Current and peak bytes of the arenas.")
       .def("release_memory", &LockedProgram::release_memory,
-           "Gives back all arenas; the next call allocates again.");
+           "Frees all arenas; the next call allocates again.");
 }
 
 }  // namespace hg::python

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// numpy's arrays by its C interface, which is several times quicker than the buffer protocol.
+// numpy arrays through numpy's C interface, several times faster than the buffer protocol.
 #pragma once
 
 #include <nanobind/nanobind.h>

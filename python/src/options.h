@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python dicts as options of the library.
+// Library options from Python dicts.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An op of Python's is a row like any other. Its functions know it by its name: what they call is
-// looked for in a table, for rows have no room for more. hologram/_own_ops.py has what Python's
-// functions look like; here they take plain lists and dicts.
+// A Python op is a row like any other. Rows have no room for a Python object, so the functions of a
+// row look up their callables in a table by the op's name. hologram/_own_ops.py adapts the user's
+// functions; here they take plain lists and dicts.
 #include "python/src/own_ops.h"
 
 #include <nanobind/stl/string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that Python registers. They stay until the process ends, and are known to every graph, model,
-// executor and expression that Python makes.
+// Ops registered from Python. They live until the process ends; every graph, model, executor and
+// expression created from Python knows them.
 #pragma once
 
 #include <nanobind/nanobind.h>

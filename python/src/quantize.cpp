@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models with weights in few bits.
+// Models with low-bit weights.
 #include "hg/quantize.h"
 
 #include <nanobind/stl/string.h>

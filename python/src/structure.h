@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nested lists, tuples and dicts of tensors, as they are given to models and trainers.
+// Nested lists, tuples and dicts of tensors, as passed to models and trainers.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that cross the border: what Python has is borrowed for a call, what the library makes is
-// given away with its memory. Nothing is copied but elements that are not aligned.
+// Tensors between Python and the library: Python's tensors are borrowed for a call, the library's
+// are handed over with their memory. Only unaligned elements are copied.
 #pragma once
 
 #include <nanobind/nanobind.h>

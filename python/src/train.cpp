@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trainer. Loops over iterables, progress bars and callbacks are Python's.
+// The trainer. Python code runs loops over iterables, progress bars and callbacks.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads of Python's that take turns at what the library gives to one thread at a time.
+// Lets Python threads take turns at objects that only one thread may use at a time.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers that are torch.nn.Modules, with torch's names, arguments, initialisation, printing and state_dict keys,
-whose forward and backward run in Hologram: ``hg.nn.Linear(784, 256)`` in ``torch.nn.Sequential``.
+"""Layers as torch.nn.Modules that run in Hologram: ``hg.nn.Linear(784, 256)`` in ``torch.nn.Sequential``.
 
-They need torch. Whatever they cannot do is an error, never torch's own answer. Under ``torch.autocast`` products and
-convolutions take the dtype that it says, losses float32, and others that of their input, as torch's do. Containers,
-``Flatten``, ``Unflatten`` and ``Identity`` compute nothing and are torch's own, as are ``Module`` and ``Parameter``.
+Names, arguments, initialization, printing and state_dict keys are torch's; forward and backward run in Hologram. torch is
+required. Unsupported cases raise an error and never fall back to torch. Under ``torch.autocast``, products and convolutions use its
+dtype, losses use float32, and other layers use the dtype of their input, as in torch. Containers, ``Flatten``, ``Unflatten``,
+``Identity``, ``Module`` and ``Parameter`` compute nothing and are torch's own.
 """
 
 import copy
@@ -60,8 +60,8 @@ except ImportError:  # torch before 2.13
 
 
 def as_torch(module):
-    """A copy of a module in which torch's own layers stand for these, with the same parameters: what torch.export and others that
-    look into a forward pass take. Layers of classes of one's own stay as they are."""
+    """A copy of a module in which torch's layers replace those of hologram.nn, with the same parameters. torch.export and other
+    tools that look into a forward pass need it. Subclasses defined by users stay as they are."""
     module = copy.deepcopy(module)
     for part in module.modules():
         kind = type(part)

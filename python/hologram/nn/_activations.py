@@ -90,7 +90,7 @@ class ReLU6(torch.nn.ReLU6):
 
 
 class RReLU(torch.nn.RReLU):
-    """Slopes of what is not positive are drawn by torch's generator, so that ``torch.manual_seed`` decides."""
+    """torch's generator draws the slopes of negative elements, so ``torch.manual_seed`` controls them."""
 
     def forward(self, input):
         require_floats(self, input)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The adaptive softmax, a loss with weights of its own."""
+"""The adaptive softmax, a loss with its own weights."""
 
 import torch
 from torch.nn.modules.adaptive import _ASMoutput
@@ -9,7 +9,7 @@ from ._products import Linear
 
 
 class AdaptiveLogSoftmaxWithLoss(torch.nn.AdaptiveLogSoftmaxWithLoss):
-    """Grave et al. 2017: the classes of the head, of which the last ones stand for clusters of rarer classes."""
+    """Grave et al. 2017: the last classes of the head stand for clusters of rarer classes."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)

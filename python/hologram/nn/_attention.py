@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention, and the transformer of Vaswani et al. 2017."""
+"""Attention, and the transformer (Vaswani et al. 2017)."""
 
 import math
 
@@ -14,7 +14,7 @@ from ._products import Linear
 
 
 def _additive(mask, like):
-    """What is added to scores: a mask of booleans is -inf where it is true."""
+    """The mask added to scores: -inf where a boolean mask is true."""
     if mask is None or mask.is_floating_point():
         return mask if mask is None else mask.to(like.dtype)
     if mask.dtype != torch.bool:
@@ -76,7 +76,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         return ops.linear(*autocast(None, y, self.out_proj.weight, self.out_proj.bias)), weights if need_weights else None
 
     def _mask(self, q, key_padding_mask, attn_mask, given, steps):
-        """Both masks as one that is added to the scores [batch, heads, time, steps]."""
+        """Combines both masks into one that is added to the scores [batch, heads, time, steps]."""
         batch, heads, time = q.shape[:3]
         mask = _additive(attn_mask, q)
         if mask is not None:
@@ -96,7 +96,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
 
 
 def _activation(function):
-    """torch's functional relu and gelu as ops; what is a layer stays."""
+    """torch's functional relu and gelu as ops; layers stay."""
     known = {torch.nn.functional.relu: ops.relu, torch.relu: ops.relu, torch.nn.functional.gelu: ops.gelu}
     if function in known:
         return known[function]
@@ -120,7 +120,7 @@ class TransformerEncoderLayer(torch.nn.TransformerEncoderLayer):
         _adopted(self)
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
-        """As torch.nn.TransformerEncoderLayer's."""
+        """Like torch.nn.TransformerEncoderLayer."""
         def attention(x):
             y = self.self_attn(x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask, need_weights=False, is_causal=is_causal)
             return self.dropout1(y[0])
@@ -139,7 +139,7 @@ class TransformerDecoderLayer(torch.nn.TransformerDecoderLayer):
 
     def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
                 memory_key_padding_mask=None, tgt_is_causal=False, memory_is_causal=False):  # fmt: skip
-        """As torch.nn.TransformerDecoderLayer's."""
+        """Like torch.nn.TransformerDecoderLayer."""
         def own(x):
             y = self.self_attn(x, x, x, attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask, is_causal=tgt_is_causal,
                                need_weights=False)  # fmt: skip
@@ -160,10 +160,10 @@ class TransformerDecoderLayer(torch.nn.TransformerDecoderLayer):
 
 
 class TransformerEncoder(torch.nn.TransformerEncoder):
-    """Padding is masked, not cut out: ``enable_nested_tensor`` changes nothing here."""
+    """Padding is masked, not removed: ``enable_nested_tensor`` has no effect."""
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
-        """As torch.nn.TransformerEncoder's."""
+        """Like torch.nn.TransformerEncoder."""
         y = src
         for layer in self.layers:
             y = layer(y, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal) and mask is not None)
@@ -173,7 +173,7 @@ class TransformerEncoder(torch.nn.TransformerEncoder):
 class TransformerDecoder(torch.nn.TransformerDecoder):
     def forward(self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
                 memory_key_padding_mask=None, tgt_is_causal=None, memory_is_causal=False):  # fmt: skip
-        """As torch.nn.TransformerDecoder's."""
+        """Like torch.nn.TransformerDecoder."""
         y = tgt
         for layer in self.layers:
             y = layer(y, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the layers share."""
+"""Code shared by the layers."""
 
 import torch
 
@@ -7,7 +7,7 @@ from .. import ops
 
 
 def autocast(dtype, *tensors):
-    """The tensors as torch.autocast gives them to an op: in ``dtype``, or in its own where that is None."""
+    """The tensors as torch.autocast passes them to an op: in ``dtype``, or in their own if that is None."""
     if not torch.is_autocast_enabled("cpu"):
         return tensors
     dtype = torch.get_autocast_dtype("cpu") if dtype is None else dtype
@@ -17,7 +17,7 @@ def autocast(dtype, *tensors):
 
 
 def in_float32(function, input):
-    """An op of an input in 16 bits and of weights in float32, which computes in float32, as torch's does."""
+    """Runs an op with 16-bit input and float32 weights in float32, like torch."""
     if input.dtype not in (torch.float16, torch.bfloat16):
         return function(input)
     results = function(input.float())
@@ -27,8 +27,8 @@ def in_float32(function, input):
 
 
 def elementwise(layer, input, function):
-    """``function(input)``, written to the input where the layer is ``inplace``: the op then reads a copy, which
-    its backward pass may read again."""
+    """``function(input)``, written to the input if the layer is ``inplace``. The op then reads a copy, which its backward pass may
+    read again."""
     if not layer.inplace:
         return function(input)
     y = function(input.clone())
@@ -38,14 +38,14 @@ def elementwise(layer, input, function):
 
 
 def require_floats(layer, *tensors):
-    """As torch's, whose results of integers would be of no use."""
+    """Rejects integer inputs, as torch does."""
     for each in tensors:
         if not each.is_floating_point():
             raise TypeError(f"{type(layer).__name__}: the input is {each.dtype}, not a float")
 
 
 def require_held(layer, dtype, *numbers):
-    """Whole numbers that an integer dtype holds, of those that stand in a layer."""
+    """Requires that an integer dtype can hold the given integers of a layer."""
     if dtype == torch.bool:
         raise TypeError(f"{type(layer).__name__}: the input is bool")
     for each in numbers:
@@ -55,12 +55,12 @@ def require_held(layer, dtype, *numbers):
 
 
 def listed(value, count):
-    """One number for all dims, or one for each, as a list."""
+    """One number for all dims, or one per dim, as a list."""
     return [value] * count if isinstance(value, int) else list(value)
 
 
 def batched(layer, input, dims, function):
-    """``function`` of [n, c, spatial...], for an input that may lack n."""
+    """Applies ``function`` to [n, c, spatial...], also if the input lacks n."""
     if input.dim() not in (dims + 1, dims + 2):
         raise ValueError(f"{type(layer).__name__}: expected are {dims + 1} or {dims + 2} dims, the input is {tuple(input.shape)}")
     alone = input.dim() == dims + 1
@@ -73,7 +73,7 @@ def batched(layer, input, dims, function):
 
 
 def padded(x, pads, mode="constant", value=0.0):
-    """x with pads in torch's order: begin and end of the last dim, then of the one before it."""
+    """Pads x in torch's order: begin and end of the last dim, then of the one before it."""
     dims = x.dim() - len(pads) // 2
     order = [0] * (2 * dims)
     for i in reversed(range(0, len(pads), 2)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dropout. What falls is drawn by torch's generator, so that ``torch.manual_seed`` decides."""
+"""Dropout. torch's generator draws what is dropped, so ``torch.manual_seed`` controls it."""
 
 import math
 
@@ -10,7 +10,7 @@ from ._common import elementwise
 
 
 def _kept(p, drawn):
-    """1 / (1 - p) for what stays and 0 for what falls, drawn into a tensor."""
+    """A tensor drawn with 1 / (1 - p) for kept elements and 0 for dropped ones."""
     if p == 1:  # draws nothing
         return torch.zeros((), dtype=drawn.dtype)
     return drawn.bernoulli_(1 - p).div_(1 - p)
@@ -29,7 +29,7 @@ def _channels(input):
 
 
 class _ChannelDropout:
-    """A channel of a sample falls as a whole."""
+    """Drops whole channels of a sample."""
 
     def forward(self, input):
         if input.dim() not in self._ranks:
@@ -55,7 +55,7 @@ class Dropout3d(_ChannelDropout, torch.nn.Dropout3d):
 
 
 def _alpha_dropped(layer, input, drawn):
-    """What falls, drawn into a tensor, becomes SELU's lowest value; mean and variance stay. Klambauer et al. 2017."""
+    """Dropped elements become SELU's lowest value; mean and variance stay. Klambauer et al. 2017."""
     if not layer.training or layer.p == 0 or input.numel() == 0:
         return input
     p, alpha = layer.p, 1.7580993408473766

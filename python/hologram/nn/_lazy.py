@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers that find their input sizes at the first call, and are the layers that they are named after from then on."""
+"""Layers that infer their input sizes at the first call and then become the layers they are named after."""
 
 import torch
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A linear layer and the cross entropy of what it gives; torch has it since version 2.13."""
+"""A linear layer followed by cross entropy, as in torch since 2.13."""
 
 import torch
 from torch.nn import LinearCrossEntropyLoss as _Base

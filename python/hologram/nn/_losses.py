@@ -20,7 +20,7 @@ def _floats(*tensors):
 
 
 def _promoted(input, target):
-    """Both in the dtype of their difference, as torch has them; bool tensors have none."""
+    """Promotes both to the dtype of their difference, as torch does; bool tensors have none."""
     if input.dtype == target.dtype or torch.bool in (input.dtype, target.dtype):
         return input, target
     dtype = torch.result_type(input, target)
@@ -28,13 +28,13 @@ def _promoted(input, target):
 
 
 def _beside(input, target):
-    """The target as floats, where it has whole numbers and the input floats."""
+    """The target as floats, if it holds integers and the input floats."""
     whole = target.dtype in (torch.int64, torch.int32) and input.is_floating_point()
     return input, target.to(input.dtype) if whole else target
 
 
 class _Loss:
-    """A loss of an input and a target of one shape, by the op ``_op`` with the attributes ``_options``; ``_pair`` gives them one dtype."""
+    """A loss of an input and a target of one shape, with the op ``_op`` and attributes ``_options``; ``_pair`` unifies their dtype."""
 
     _options, _takes_integers = (), True
     _pair = staticmethod(_beside)
@@ -122,7 +122,7 @@ class NLLLoss(torch.nn.NLLLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """torch's old name of it."""
+    """torch's old name of NLLLoss."""
 
 
 class GaussianNLLLoss(torch.nn.GaussianNLLLoss):
@@ -168,7 +168,7 @@ class TripletMarginLoss(torch.nn.TripletMarginLoss):
 
 
 class TripletMarginWithDistanceLoss(torch.nn.TripletMarginWithDistanceLoss):
-    """A distance function that is given runs as it is; PairwiseDistance runs in Hologram."""
+    """A custom distance function runs unchanged; PairwiseDistance runs in Hologram."""
 
     def __init__(self, *, distance_function=None, **options):
         super().__init__(distance_function=PairwiseDistance() if distance_function is None else distance_function, **options)

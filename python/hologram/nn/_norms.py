@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisation."""
+"""Normalization."""
 
 import torch
 
@@ -8,7 +8,7 @@ from ._common import autocast, in_float32
 
 
 def _by_statistics(layer, input, weight, bias, mean, var, batch, momentum):
-    """batch_norm with the given running statistics, which may be None: y and the statistics after it."""
+    """batch_norm with running statistics, which may be None; returns y and the updated statistics."""
 
     def norm(x):
         return ops.batch_norm(x, weight, bias, mean, var, training=batch, momentum=momentum, eps=layer.eps)
@@ -49,7 +49,7 @@ class BatchNorm3d(_BatchNorm, torch.nn.BatchNorm3d):
 
 
 class _InstanceNorm:
-    """batch_norm of one sample whose channels are those of all samples, as in torch."""
+    """batch_norm of one sample whose channels are the channels of all samples, as in torch."""
 
     def forward(self, input):
         self._check_input_dim(input)

@@ -118,7 +118,7 @@ class AdaptiveMaxPool3d(_AdaptiveMax, torch.nn.AdaptiveMaxPool3d):
 
 
 class _LPPool:
-    """(sum of x^p)^(1/p) of each window, by its mean as in torch, with the signs that odd powers have."""
+    """(sum of x^p)^(1/p) of each window, computed through the mean as in torch, including the signs of odd powers."""
 
     def forward(self, input):
         kernel, p = listed(self.kernel_size, self._dims), float(self.norm_type)
@@ -186,8 +186,8 @@ class MaxUnpool3d(_MaxUnpool, torch.nn.MaxUnpool3d):
 
 
 def _fractional_starts(u, size, kernel, out):
-    """Where the windows of one dim begin, [n, c, out]: floor((i + u) a) - floor(u a) with a = (size - kernel) / (out - 1),
-    and the last one at the end. Graham 2014. u: [n, c]"""
+    """The starts of the windows of one dim, [n, c, out]: floor((i + u) a) - floor(u a) with a = (size - kernel) / (out - 1); the
+    last window is at the end. Graham 2014. u: [n, c]"""
     last = torch.full((*u.shape, 1), size - kernel)
     if out == 1:
         return last
@@ -198,7 +198,7 @@ def _fractional_starts(u, size, kernel, out):
 
 
 class _FractionalMaxPool:
-    """Windows begin where torch's random numbers say."""
+    """torch's random numbers choose where windows start."""
 
     def forward(self, input):
         dims, name = self._dims, type(self).__name__

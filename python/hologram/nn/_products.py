@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers, convolutions and tables."""
+"""Linear layers, convolutions and embeddings."""
 
 import torch
 
@@ -99,7 +99,7 @@ class Embedding(torch.nn.Embedding):
 
 class EmbeddingBag(torch.nn.EmbeddingBag):
     def forward(self, input, offsets=None, per_sample_weights=None):
-        """The sum, mean or maximum of each bag: a row of ``input``, or what lies between two ``offsets``."""
+        """The sum, mean or maximum of each bag: a row of ``input``, or the indices between two ``offsets``."""
         _check_table(self)
         if self.scale_grad_by_freq:
             raise UnsupportedError("EmbeddingBag: scale_grad_by_freq is not supported")

@@ -10,7 +10,7 @@ from ._common import autocast
 
 
 def _scan(layer, x, w_ih, w_hh, b_ih, b_hh, w_hr, states, reverse=False):
-    """All steps of one direction. x: [time, batch, in]; gives y [time, batch, out] and the states behind it."""
+    """All steps of one direction. x: [time, batch, in]; returns y [time, batch, out] and the final states."""
     kind = layer.mode
     gates = ops.linear(*autocast(None, x, w_ih, b_ih))
     keeps = kind == "GRU" or isinstance(layer, torch.nn.LSTMCell)
@@ -76,15 +76,15 @@ class _Recurrent:
 
 
 class RNN(_Recurrent, torch.nn.RNN):
-    """Dropout between layers is drawn by torch's generator, in an order of its own."""
+    """Dropout between layers draws from torch's generator, in its own order."""
 
 
 class LSTM(_Recurrent, torch.nn.LSTM):
-    """Dropout between layers is drawn by torch's generator, in an order of its own."""
+    """Dropout between layers draws from torch's generator, in its own order."""
 
 
 class GRU(_Recurrent, torch.nn.GRU):
-    """Dropout between layers is drawn by torch's generator, in an order of its own."""
+    """Dropout between layers draws from torch's generator, in its own order."""
 
 
 class _Cell:
@@ -112,7 +112,7 @@ class _Cell:
 class RNNCell(_Cell, torch.nn.RNNCell):
     @property
     def mode(self):
-        """RNN_TANH or RNN_RELU, as that of RNN."""
+        """RNN_TANH or RNN_RELU, as in torch's RNN."""
         return f"RNN_{self.nonlinearity.upper()}"
 
 

@@ -101,7 +101,7 @@ class CircularPad3d(_Circular, torch.nn.CircularPad3d):
 
 
 def _regrouped(x, lead, apart, order, together):
-    """x with the sizes ``apart``, permuted, with the sizes ``together``; each behind the dims ``lead``."""
+    """Reshapes x to ``apart``, permutes it, and reshapes it to ``together``; ``lead`` dims stay in front."""
     x = ops.reshape(x, [*lead, *apart])
     x = ops.permute(x, [*range(len(lead)), *(len(lead) + i for i in order)])
     return ops.reshape(x, [*lead, *together])

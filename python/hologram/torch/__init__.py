@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hologram inside PyTorch: ``wrap`` makes a module of a model, ``torch.compile(model, backend="hologram")``
-runs a module here, and ``explain`` says what of it does not.
+"""Hologram inside PyTorch: ``wrap`` makes a module from a model, ``torch.compile(model, backend="hologram")`` runs a module in
+Hologram, and ``explain`` lists the graphs that do not.
 """
 
 from ._compile import Explanation, backend, explain

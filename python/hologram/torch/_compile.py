@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``torch.compile(model, backend="hologram")``: what can be converted runs here, the rest runs eagerly."""
+"""``torch.compile(model, backend="hologram")``: graphs that can be converted run in Hologram, the others run eagerly."""
 
 import contextlib
 import copy
@@ -19,8 +19,8 @@ _log = None  # what explain() is listening to
 
 @dataclass
 class Explanation:
-    """What of a module runs in Hologram: ``graphs``, those ``converted``, and ``fallbacks``, a dict for each graph
-    that runs eagerly with its ``reason`` and ``ops``. ``breaks`` are the reasons of graph breaks."""
+    """How much of a module runs in Hologram. ``graphs`` counts the captured graphs, ``converted`` those that run in Hologram.
+    ``fallbacks`` has a dict with ``reason`` and ``ops`` for each graph that runs eagerly. ``breaks`` lists the reasons of graph breaks."""
 
     graphs: int = 0
     converted: int = 0
@@ -42,7 +42,7 @@ class Explanation:
 
 
 class _Graph:
-    """One graph that torch.compile captured: a session, with gradients a Wrapped model, or the graph itself."""
+    """One graph captured by torch.compile: a session, a Wrapped model if it has gradients, or the graph itself."""
 
     def __init__(self, graph, examples, options, freeze, numbers):
         self.graph, self.options, self.numbers = graph, options, numbers
@@ -90,7 +90,7 @@ class _Graph:
         self.draws = self.plain._draws
 
     def is_stale(self):
-        """A weight that is a part of the model was written to."""
+        """Whether a weight that is part of the model has changed."""
         return any(tensor._version != version for tensor, version in self.frozen.values())
 
     def __call__(self, *args):
@@ -114,13 +114,13 @@ class _Graph:
 
     @property
     def is_pure(self):
-        """Whether the session alone is the graph: it takes all arguments, and gives what the graph does."""
+        """Whether the session alone implements the graph: it takes all arguments and returns the graph's results."""
         return not (self.draws or self.written or self.frozen or any(self.strides)) and self.outputs == list(range(len(self.outputs)))
 
 
 @contextlib.contextmanager
 def _modes_kept():
-    """Leaves torch as it is, also where a graph ends in the middle, behind calls that change torch."""
+    """Restores torch's modes, even if a graph ends between calls that change them."""
     depth, level = torch._C._functorch.get_dynamic_layer_stack_depth(), torch.autograd.forward_ad._current_level
     try:
         with torch.set_grad_enabled(torch.is_grad_enabled()):
@@ -132,21 +132,21 @@ def _modes_kept():
 
 
 def _named_nodes(graph):
-    """Nodes of a graph and of those inside of it, with the names of the functions that they call."""
+    """The nodes of a graph and its subgraphs, with the names of the functions that they call."""
     for part in graph.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
             yield node, getattr(node.target, "__name__", "")
 
 
 def _require_no_derivatives(graph):
-    """Raises where the graph is not the same twice: transforms of torch.func leave tensors that are dead."""
+    """Raises if a second run of the graph would differ: torch.func transforms leave dead tensors behind."""
     for _, name in _named_nodes(graph):
         if name in ("_grad_increment_nesting", "_jvp_increment_nesting"):
             raise HologramError("the graph takes derivatives by torch.func")
 
 
 def _require_gradients(graph, examples):
-    """Raises where autograd follows the arguments, and what the graph makes of that is not the gradient of its forward."""
+    """Raises if autograd tracks the arguments and the graph's gradient is not that of its forward pass."""
     if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in examples):
         return
     for node, name in _named_nodes(graph):
@@ -163,7 +163,7 @@ _SPARSE = {"embedding": 6, "embedding_bag": 7}  # places of the argument
 
 
 def _follows_writes(graph, given, examples, written):
-    """Whether an argument requires a gradient once the graph has written to it."""
+    """Whether an argument requires a gradient after the graph has written to it."""
     probes = [
         each.clone().requires_grad_(of.requires_grad) if isinstance(each, torch.Tensor) else each
         for each, of in zip(given, examples)
@@ -174,14 +174,14 @@ def _follows_writes(graph, given, examples, written):
 
 
 def _is_weight(value):
-    """A parameter or buffer of a module, which dynamo marks, and whose writes are counted."""
+    """Whether it is a parameter or buffer of a module, which dynamo marks and whose writes are counted."""
     named = isinstance(value, torch.nn.Parameter) or getattr(value, "_dynamo_static_input_type", None) is not None
     return named and isinstance(value, torch.Tensor) and not value.is_inference()
 
 
 def _probed(graph, given):
-    """Places of the tensors that the graph writes to, and the strides of its results, None for contiguous ones; raises
-    where a result shares memory with an argument."""
+    """The positions of the tensors that the graph writes to, and the strides of its results (None if contiguous). Raises if a result
+    shares memory with an argument."""
     with torch.inference_mode(False), torch.no_grad():
         probes = [each.clone() if isinstance(each, torch.Tensor) else each for each in given]
         before = {i: each._version for i, each in enumerate(probes) if isinstance(each, torch.Tensor)}
@@ -198,7 +198,7 @@ def _probed(graph, given):
 
 
 def _overlap(tensors):
-    """Whether an element of one tensor is an element of another one."""
+    """Whether the tensors share an element."""
     by_memory = {}
     for each in tensors:
         by_memory.setdefault(each.untyped_storage().data_ptr(), []).append(each)
@@ -223,14 +223,14 @@ def _is_permuted(tensor):
 
 
 def _with_strides(result, strides):
-    """The result with its elements where eager PyTorch has them, which what comes next may rely on."""
+    """The result with the strides of eager PyTorch, on which later code may rely."""
     if strides is None or result.stride() == strides:
         return result
     return torch.empty_strided(result.shape, strides, dtype=result.dtype).copy_(result)
 
 
 def _shares(args, written):
-    """Whether an argument that the graph writes to shares memory with another one."""
+    """Whether an argument that the graph writes to shares memory with another argument."""
     if not written:
         return False
     owners = {}
@@ -241,14 +241,14 @@ def _shares(args, written):
 
 
 def _require_plain(examples, i, is_given):
-    """Raises where writes to an argument would be seen elsewhere."""
+    """Raises if writes to an argument would be visible elsewhere."""
     if not is_given or examples[i].requires_grad or examples[i].is_inference():
         raise HologramError("the graph writes to a weight, or to what requires a gradient")
 
 
 class _Given(torch.nn.Module):
-    """A graph some of whose arguments have these values, under autocast where its caller is; what it writes to are results
-    behind its own."""
+    """A graph with fixed values for some arguments, under autocast if its caller is. The tensors that it writes to are extra results
+    after its own."""
 
     def __init__(self, graph, fixed, count, written):
         super().__init__()
@@ -272,15 +272,15 @@ class _Given(torch.nn.Module):
 
 
 def _real(value):
-    """An example of its own; numbers are as they are."""
+    """A separate example; numbers stay."""
     if not isinstance(value, torch.Tensor):
         return value
     return value.detach().clone().requires_grad_(False)
 
 
 def _attributes_lifted(graph):
-    """The graph with its tensors as arguments behind the others, and those: dynamo has the weights and moments of an
-    optimizer there, which others read and write."""
+    """The graph with its tensors as arguments after the others, and these tensors. For an optimizer, dynamo keeps weights and moments
+    as attributes, which others read and write."""
 
     def value_of(node):
         return functools.reduce(getattr, node.target.split("."), graph)
@@ -305,13 +305,13 @@ def _attributes_lifted(graph):
 
 
 def _numbers(graph):
-    """Places of tensors that stand for a Python number: nothing but `item()` reads them."""
+    """Positions of tensors that represent a Python number: only `item()` reads them."""
     places = [node for node in graph.graph.nodes if node.op == "placeholder"]
     return [i for i, node in enumerate(places) if node.users and all((u.op, u.target) == ("call_method", "item") for u in node.users)]
 
 
 def _with_numbers(graph, numbers):
-    """The graph with these numbers where it reads those of its inputs."""
+    """The graph with these numbers in place of reads of its inputs."""
     made = copy.deepcopy(graph)
     places = [node for node in made.graph.nodes if node.op == "placeholder"]
     for i, number in numbers.items():
@@ -325,8 +325,8 @@ def _with_numbers(graph, numbers):
 
 
 class _BySize:
-    """A graph for each combination of sizes that comes, up to a number of them, made when it comes first: while dynamo
-    traces, what torch.export learns of sizes would become guards of both."""
+    """One graph per combination of sizes, up to a limit, created on first use. If it were created while dynamo traces, the sizes that
+    torch.export learns would become guards of both."""
 
     MOST = 16
 
@@ -385,11 +385,11 @@ def _tell(graph):
 
 
 def backend(graph, example_inputs, *, options=None):
-    """What torch.compile calls with each graph that it captures.
+    """The function that torch.compile calls with each captured graph.
 
-    ``options`` are those of a session; ``threads`` is torch's number where it is not given. ``freeze=True`` makes weights
-    a part of the model where no gradients are taken: they are packed, which is faster, and taken anew when they were
-    written to. What is written through ``.data`` is not seen.
+    ``options`` are session options; ``threads`` defaults to torch's number. ``freeze=True`` makes weights part of the model where no
+    gradients are computed: they are packed, which is faster, and read again after they change. Changes through ``.data`` are not
+    detected.
     """
     options = {"threads": torch.get_num_threads(), **(options or {})}
     freeze = bool(options.pop("freeze", False)) and not torch.is_grad_enabled()
@@ -398,14 +398,14 @@ def backend(graph, example_inputs, *, options=None):
 
 
 def _check(options):
-    """Raises where no session takes these options; a graph that cannot be converted would run eagerly."""
+    """Raises if no session accepts these options; otherwise the failing conversion would only fall back to eager."""
     graph = Graph()
     graph.output("y", graph.input("x", (1,)) * 1.0)
     graph.model().session(**options)
 
 
 def explain(model, *args, **kwargs):
-    """Compiles and runs the module with these arguments, and says which graphs run here, and why others do not."""
+    """Compiles and runs the module with these arguments; reports which graphs run in Hologram and why others do not."""
     global _log
     torch._dynamo.reset()
     _log = Explanation()
@@ -426,7 +426,7 @@ def explain(model, *args, **kwargs):
 
 
 def _register():
-    """An installed package is found by torch through its entry point; one that is not names itself."""
+    """Registers the backend. torch finds an installed package through its entry point; otherwise it registers itself."""
     from importlib.metadata import entry_points
 
     if not any(each.name == "hologram" for each in entry_points(group="torch_dynamo_backends")):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of tensors that the library computes, in torch's autograd: to any order, in either direction, and under
-torch.func.
+"""Functions of tensors that the library computes, in torch's autograd: to any order, in both modes, and under torch.func.
 
-A Program is such a function. It runs at once, and is an expression of Vars as well, whose derivatives are again
-expressions: so the derivatives of a Program are Programs."""
+A Program is such a function. It runs at once, and is also an expression of Vars whose derivatives are again expressions. The
+derivatives of a Program are therefore Programs.
+"""
 
 import contextlib
 
@@ -15,12 +15,12 @@ from .. import _core
 
 
 def kept(value):
-    """An operand as it is now: torch sees to its own tensors, and nobody to numpy's arrays."""
+    """An operand in its current state: torch tracks changes of its own tensors; numpy arrays are copied."""
     return _core.copy(value, "torch") if isinstance(value, np.ndarray) else value
 
 
 class Program:
-    """A function of tensors that gives a tuple of them; ``build`` is the same of Vars."""
+    """A function of tensors that returns a tuple of tensors; ``build`` is the same function of Vars."""
 
     random = ""  # where it draws random numbers: what does
 
@@ -33,12 +33,12 @@ class Program:
         return tuple(_core.share(each, "torch") for each in found)
 
     def gradients(self, wanted, seeded, tensors):
-        """What Pullback is, computed now."""
+        """The gradients that Pullback describes, computed now."""
         return Program.run(Pullback(self, wanted, seeded), tensors)
 
 
 class Pullback(Program):
-    """The gradients by the arguments ``wanted``; behind those stand the gradients of the results ``seeded``."""
+    """The gradients of the arguments ``wanted``; the gradients of the results ``seeded`` follow the program's arguments."""
 
     def __init__(self, of, wanted, seeded):
         self.of, self.wanted, self.seeded = of, wanted, seeded
@@ -53,7 +53,7 @@ class Pullback(Program):
 
 
 class Pushforward(Program):
-    """How the results ``wanted`` move along directions of the arguments ``moved``, which stand behind those."""
+    """How the results ``wanted`` change along directions of the arguments ``moved``; the directions follow the arguments."""
 
     def __init__(self, of, moved, wanted):
         self.of, self.moved, self.wanted = of, moved, wanted
@@ -66,7 +66,7 @@ class Pushforward(Program):
 
 @contextlib.contextmanager
 def untraced():
-    """While a function of autograd runs, which torch.jit.trace has as one node."""
+    """Active while a function of autograd runs, which torch.jit.trace records as one node."""
     state = torch._C._get_tracing_state()
     torch._C._set_tracing_state(None)
     try:
@@ -86,12 +86,12 @@ def _run(program, tensors):
 
 
 def call(program, tensors):
-    """The results of a program, in autograd where that follows one of the tensors."""
+    """The results of a program, in autograd if that tracks one of the tensors."""
     return followed(program, tensors) if _core.is_followed(tensors) else _run(program, tensors)
 
 
 def followed(program, tensors):
-    """The results of a program in autograd, which follows one of the tensors."""
+    """The results of a program in autograd, which tracks one of the tensors."""
     if program.random:
         raise RuntimeError(f"{program.random} draws anew whenever it runs, and a derivative runs it again: use hg.nn.Dropout, "
                            "or torch.no_grad()")  # fmt: skip
@@ -104,7 +104,7 @@ def _has_gradient(tensor):
 
 
 def require_single(gradients):
-    """Raises for the gradients of is_grads_batched, which stand for several and have no memory."""
+    """Raises for the gradients of is_grads_batched, which represent several and have no memory."""
     if any(each is not None and torch._C._functorch.is_legacy_batchedtensor(each) for each in gradients):
         raise RuntimeError(
             "several gradients at once (is_grads_batched, or vectorize=True of a jacobian) do not pass through here: "
@@ -156,7 +156,7 @@ class _Call(torch.autograd.Function):
 
 
 class _Transformed(_Call):
-    """The same for torch.func; torch takes longer to call it."""
+    """The same for torch.func; torch calls it more slowly."""
 
     @staticmethod
     def forward(program, *tensors):

@@ -16,7 +16,7 @@ class _Kernel(Program):
         return {**self.named, **dict(zip(self.names, values))}
 
     def build(self, variables):
-        """The kernel as the op that a kernel of a text is."""
+        """The kernel as a call of the op that implements a text kernel."""
         _, text, strict, backward, _ = self.kernel._options
         given = {**self.kernel.defaults_, **_flat(self._with(variables))}
         values = [given[name] for name in self.kernel.parameters]

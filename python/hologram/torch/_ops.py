@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single ops in torch's autograd: their derivatives are lazy expressions, whose plans are kept."""
+"""Single ops in torch's autograd: their derivatives are lazy expressions with cached plans."""
 
 import torch
 

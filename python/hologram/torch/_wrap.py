@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model as a torch.nn.Module, forward and backward run by the library."""
+"""A model as a torch.nn.Module; the library runs forward and backward."""
 
 import functools
 
@@ -12,12 +12,12 @@ from ._functions import require_single, untraced
 
 
 def run_seeded(session, tensors):
-    """The results of a session that draws random numbers, whose seed comes from torch's generator: torch.manual_seed sets it."""
+    """The results of a session that draws random numbers; the seed comes from torch's generator (torch.manual_seed)."""
     return session._run_list(tensors, int(torch.empty((), dtype=torch.int64).random_()))
 
 
 class _Halves:
-    """A model in one mode, as a forward and a backward session, with gradients of these inputs."""
+    """A model in one mode, as a forward and a backward session, with gradients of the given inputs."""
 
     MOST = 16  # backward sessions for gradients of some outputs alone
 
@@ -35,7 +35,7 @@ class _Halves:
         self.run = functools.partial(run_seeded, self.forward) if self.forward._draws else self.forward._run_list
 
     def gradients(self, kept, seeds, forms):
-        """Of inputs, then of parameters, from the gradients of outputs, some of which may be None: those stay out, since
+        """Gradients of inputs, then of parameters, from the gradients of outputs. Outputs whose gradient is None are left out, because
         zeros times an infinite derivative are NaN."""
         given = tuple(k for k, each in enumerate(seeds) if each is not None)
         if len(given) < len(seeds):
@@ -48,7 +48,7 @@ class _Halves:
         return self.backward._run_list([*kept, *seeds])
 
     def _part(self, given):
-        """The backward session for gradients of these outputs alone, and which of the values it reads that are kept."""
+        """The backward session for gradients of these outputs alone, and which of the kept values it reads."""
         model, mode, inputs, options = self.given
         parts = _core.split_gradients(model, mode, inputs, [self.outputs[k] for k in given])
         values = [value for value, _, _ in parts["kept"]]
@@ -57,7 +57,7 @@ class _Halves:
         return parts["backward"].session_(options), [self.kept.index(each) for each in values]
 
     def all_kept(self, inputs, given):
-        """What the backward session reads, of the forward session's inputs and of what that gave for it."""
+        """What the backward session reads: inputs of the forward session and the values that it kept."""
         given = iter(given)
         return [next(given) if i < 0 else inputs[i] for i in self.kept_inputs]
 
@@ -70,8 +70,8 @@ def _seeds(half, gradients):
 
 
 def _by_place(half, n_inputs, found, seeded):
-    """Gradients by the arguments of the forward half, None where there is none: also where no output that an argument
-    moves is ``seeded``, which optimizers tell from a gradient of zeros."""
+    """Gradients for the arguments of the forward session. None if there is none, including arguments that affect no output that is
+    ``seeded``: optimizers distinguish that from a zero gradient."""
     out = [None] * (n_inputs + len(half.states))
     found = [each if any(seeded[k] for k in moved) else None for each, moved in zip(found, half.moved)]
     for place, gradient in zip(half.inputs, found):
@@ -86,7 +86,7 @@ def _refuse_forward_mode(*unused):
 
 
 def _of_samples(function):
-    """A function of a batch as torch.func.vmap has it: of each sample."""
+    """A function of a batch for torch.func.vmap: applied to each sample."""
 
     def vmap(info, dims, half, n, *tensors):
         if info.batch_size == 0:
@@ -101,8 +101,8 @@ def _of_samples(function):
 
 
 class _Pullback(torch.autograd.Function):
-    """The backward half of its first ``count`` arguments; the others are what those depend on, too. Not compiled, here and
-    below: where a compiled function calls torch.autograd.grad, dynamo would compile what that calls."""
+    """The backward session for its first ``count`` arguments; the others are what those depend on. This class and those below are not
+    compiled: if a compiled function calls torch.autograd.grad, dynamo would compile what that calls."""
 
     @staticmethod
     @torch.compiler.disable
@@ -158,7 +158,7 @@ class _Call(torch.autograd.Function):
 
 
 class _Transformed(torch.autograd.Function):
-    """The same for torch.func and torch.jit.trace: all that the backward half reads is a result."""
+    """The same for torch.func and torch.jit.trace: everything that the backward session reads is a result."""
 
     @staticmethod
     def forward(half, n_outputs, *tensors):
@@ -188,11 +188,10 @@ _Pullback.vmap, _Transformed.vmap = _of_samples(_Pullback), _of_samples(_Transfo
 
 
 class Wrapped(torch.nn.Module):
-    """A model whose forward and backward run in Hologram; ``wrap`` makes it.
+    """A model whose forward and backward run in Hologram; ``wrap`` creates it.
 
-    Its parameters and buffers have the names that they have in the model, are torch's own from now on, and are
-    used where they lie: torch.optim's steps are seen by the next call. ``train()`` and ``eval()`` do what they do
-    in PyTorch.
+    Its parameters and buffers keep the model's names. They are torch's and used in place: the next call sees the steps of a
+    torch.optim optimizer. ``train()`` and ``eval()`` work as in PyTorch.
     """
 
     def __init__(self, model, mode=None, **options):
@@ -222,7 +221,7 @@ class Wrapped(torch.nn.Module):
         self._parts = [(name, each) for name, each in self.named_modules() if name]
 
     def _owner(self, name):
-        """The submodule that a dotted name belongs to, made where it is not there."""
+        """The submodule that owns a dotted name; created if missing."""
         *path, leaf = name.split(".")
         module = self
         for part in path:
@@ -243,12 +242,12 @@ class Wrapped(torch.nn.Module):
 
     @property
     def notes(self):
-        """What one should know: layers that training mode could not change."""
+        """Warnings: layers that training mode could not change."""
         return list(self._half().notes)
 
     @torch.compiler.disable
     def forward(self, *args, **kwargs):
-        """The model's outputs for inputs in order or by name, as ``Model`` takes and gives them, in autograd."""
+        """The model's outputs for inputs in order or by name, like ``Model``, in autograd."""
         model = self._model
         if self._mode is None:
             for name, each in self._parts:
@@ -272,7 +271,7 @@ class Wrapped(torch.nn.Module):
         return self._finished(half, outputs, sink)
 
     def _transformed(self, inputs):
-        """While torch.func transforms, tensors do not say which of them require a gradient; a trace is for all."""
+        """forward() with gradients of all float inputs: under torch.func, tensors hide which of them need one; a trace serves all."""
         half = self._half([i for i, each in enumerate(inputs) if each.is_floating_point() or each.is_complex()])
         count = len(self._model.outputs)
         results = _Transformed.apply(half, count, *inputs, *(self._value(name) for name in half.states))
@@ -290,7 +289,7 @@ class Wrapped(torch.nn.Module):
         return {**self.__dict__, "_halves": {}}  # sessions are made anew
 
     def extra_repr(self):
-        """The inputs and outputs, for printing."""
+        """Inputs and outputs, for printing."""
         return repr(self._model)
 
 
@@ -307,10 +306,10 @@ def _tensor(value, name):
 
 
 def wrap(model, *, mode=None, **options):
-    """A torch.nn.Module of a Model, or of a path of one, that takes part in autograd.
+    """Makes a torch.nn.Module from a Model or a path; it takes part in autograd.
 
-    Mix it with other layers, train it with torch.optim, save its state_dict. ``train()`` and ``eval()`` switch
-    dropout and batch_norm, unless ``mode`` is "as-traced". ``options`` are those of a session.
+    Combine it with other layers, train it with torch.optim, save its state_dict. ``train()`` and ``eval()`` switch dropout
+    and batch_norm, unless ``mode`` is "as-traced". ``options`` are session options.
     """
     if not isinstance(model, _core.ModelBase):
         model = load(model)
