@@ -28,16 +28,16 @@ constexpr char kExamples[] = R"(Examples:
   hg-bench bert.hgm --input ids.npy --input mask.npy --json --output-dir out
   hg-bench resnet18.hgm --autotune --tuning resnet18.tuning
 
-Without --input every input gets random numbers in its own shape, with the sizes that --dim gives.
-load_ms counts from opening the file to the planned session; create_ms is the part of it that
-compiles and plans. peak_bytes is all that the session holds while it runs, besides the weights
-that it maps from the file.
+Without --input, every input gets random numbers; --dim sets its symbolic sizes.
+load_ms is the time from opening the file to the planned session; create_ms is the part that
+compiles and plans. peak_bytes is everything the session holds during a run, except weights mapped
+from the file.
 
---tuning names a file of what --autotune measured: it is read where it is there, and written again.
+--tuning names a file with the measurements of --autotune. It is read if it exists, and rewritten.
 
-A profile has the least time of each node over the timed runs, and how much that is of what this
-machine was measured to reach just before: in matrix products, or in reading and writing memory,
-whichever bounds the node. A trace is for https://ui.perfetto.dev, with the nodes end to end.
+A profile shows the shortest time of each node over the timed runs, and how close the node comes to
+this machine's measured peak: in matrix products or memory traffic, whichever bounds it.
+Open a trace in https://ui.perfetto.dev; it shows the nodes end to end.
 
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 inputs and model do not fit.)";
 
@@ -163,7 +163,6 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   return write_outputs(*session, job.output_dir, written);
 }
 
-// How much of the machine a node uses: of its arithmetic or of its memory, whichever is more.
 std::string dumped(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -249,31 +248,31 @@ int main(int argc, char** argv) {
   app.add_option("--input,-i", job.inputs,
                  "[NAME=]FILE.npy, or a type such as 'f32[1,3,224,224]' for random numbers")
       ->allow_extra_args(false);
-  app.add_option("--dim", job.dims, "n=4: a size for a symbol, where no --input gives it")
+  app.add_option("--dim", job.dims, "n=4: the size of a symbol that no --input determines")
       ->allow_extra_args(false);
   app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
-  app.add_option("--threads", job.threads, "threads to use; 0: all")
+  app.add_option("--threads", job.threads, "number of threads; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--warmup", job.warmup, "runs before the clock starts")
+  app.add_option("--warmup", job.warmup, "untimed runs before the timed ones")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--repeat", job.repeat, "timed runs")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_flag("--profile", job.profile, "also list the time of each node");
-  app.add_option("--trace", job.trace, "write the nodes' times there as a Chrome trace");
-  app.add_option("--disable-pass", job.disabled_passes, "a pass of the compiler to leave out")
+  app.add_flag("--profile", job.profile, "also print the time of each node");
+  app.add_option("--trace", job.trace, "write the node times to this file as a Chrome trace");
+  app.add_option("--disable-pass", job.disabled_passes, "a compiler pass to disable")
       ->allow_extra_args(false);
-  app.add_option("--kernel", job.kernels, "conv=gemm: only this kernel for this op")
+  app.add_option("--kernel", job.kernels, "conv=gemm: use only this kernel for this op")
       ->allow_extra_args(false);
-  app.add_flag("--low-memory", job.low_memory, "use weights where they lie");
-  app.add_option("--precision", job.precision, "bf16: constant weights of products in 16 bits")
+  app.add_flag("--low-memory", job.low_memory, "use weights in place, without packed copies");
+  app.add_option("--precision", job.precision, "bf16: keep constant weights of products in 16 bits")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
-  app.add_flag("--autotune", job.autotune, "measure which kernels are the fastest");
-  app.add_option("--tuning", job.tuning, "a file of what --autotune measured");
-  app.add_option("--output-dir,-o", job.output_dir, "write the outputs there as .npy files");
+  app.add_flag("--autotune", job.autotune, "measure which kernels are fastest");
+  app.add_option("--tuning", job.tuning, "a file for the measurements of --autotune");
+  app.add_option("--output-dir,-o", job.output_dir, "write the outputs to this folder as .npy");
   app.add_flag("--json", as_json, "print one JSON object");
   if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   Measurement measurement;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a program reads its command line.
+// Parses a tool's command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,8 +9,8 @@
 
 namespace hg::tools {
 
-// The exit code that ends main: after --help and --version, which it prints, or a mistake, which it
-// tells as finish() does. Nothing where the program goes on.
+// Returns the exit code that ends main: after printing --help or --version, or after reporting an
+// error like finish(). Returns nullopt if the program should continue.
 inline std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);

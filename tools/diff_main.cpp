@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-diff: what differs between two models.
+// hg-diff: prints the differences between two models.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
@@ -17,8 +17,8 @@ constexpr char kExamples[] = R"(Examples:
   hg-diff before.hgm after.hgm
   hg-diff net.hgm trained.hgm --json
 
-Lines of the graph and names of weights that only the first model has begin with -, those of the
-second with +; weights of both that differ begin with ~.
+Graph lines and weights that only the first model has start with -, those that only the second has
+with +. Weights that differ start with ~.
 
 Exit codes: 0 equal, 1 usage, 2 unreadable file, 3 unsupported, 4 the models differ.)";
 
@@ -82,8 +82,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", version_text("hg-diff"));
   DiffJob job;
   app.add_option("A", job.a, "the first model, an .hgm file");
-  app.add_option("B", job.b, "the second");
-  app.add_option("--most", job.most, "lines of the graph, and of weights, to print; 0: all")
+  app.add_option("B", job.b, "the second model, an .hgm file");
+  app.add_option("--most", job.most, "graph lines and weights to print at most; 0: all")
       ->capture_default_str();
   app.add_flag("--json", job.as_json, "print one JSON object");
   if (const std::optional<int> code = parse(app, argc, argv)) return *code;

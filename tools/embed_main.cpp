@@ -16,7 +16,7 @@ constexpr char kExamples[] = R"(Examples:
   hg-embed digits.hgm -o digits.o
   hg-embed digits.hgm -o digits.o --symbol my_model --machine aarch64
 
-The object has the file's bytes under the model's name. A program declares and borrows them:
+The object holds the file's bytes under the model's name. Declare and borrow them in a program:
   extern "C" const std::byte digits[];
   extern "C" const uint64_t digits_size;
   hg::Result<hg::Model> model = hg::Model::borrow({digits, digits_size});
@@ -53,14 +53,14 @@ Outcome embed(const EmbedJob& job) {
 int main(int argc, char** argv) {
   using namespace hg::tools;
   use_utf8(argc, argv);
-  CLI::App app("Makes an object file of a Hologram model.", "hg-embed");
+  CLI::App app("Makes an object file from a Hologram model.", "hg-embed");
   app.footer(kExamples);
   app.set_version_flag("--version", version_text("hg-embed"));
   EmbedJob job;
   app.add_option("MODEL", job.model, "the model, an .hgm file")->required();
-  app.add_option("-o,--output", job.out, "the object file")->required();
-  app.add_option("--symbol", job.symbol, "the name of the bytes; that of the file by default");
-  app.add_option("--machine", job.machine, "x86-64, aarch64 or riscv64; this one by default");
+  app.add_option("-o,--output", job.out, "the object file to write")->required();
+  app.add_option("--symbol", job.symbol, "the symbol of the bytes; default: the file's name");
+  app.add_option("--machine", job.machine, "x86-64, aarch64 or riscv64; default: this machine");
   if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   return finish("hg-embed", embed(job));
 }

@@ -35,8 +35,8 @@ constexpr char kExamples[] = R"(Examples:
   hg-info --needs digits.hgm > digits.needs
 
 Work and memory are known once every symbol has a size. --compiled shows the graph that a session
-runs, after the passes, instead of the one in the file. --needs is what HG_OPS of CMake reads, for a library
-that holds no more.
+runs, after the passes, instead of the one in the file. The CMake option HG_OPS reads the output of
+--needs to build a library that holds only these ops.
 
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 sizes and model do not fit.)";
 
@@ -231,23 +231,23 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", version_text("hg-info"));
   InfoJob job;
   app.add_option("MODEL", job.model, "the model, an .hgm file");
-  app.add_option("--function", job.function, "which function, of a file that is a library of them");
-  app.add_option("--dim", job.dims, "n=1: a size for a symbol")->allow_extra_args(false);
+  app.add_option("--function", job.function, "the function to use, if the file is a library");
+  app.add_option("--dim", job.dims, "n=1: the size of a symbol")->allow_extra_args(false);
   app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
-  app.add_flag("--text", job.as_text, "print the whole graph, one node a line");
+  app.add_flag("--text", job.as_text, "print the whole graph, one node per line");
   app.add_flag("--compiled", job.compiled, "show the graph after the passes");
-  app.add_option("--disable-pass", job.disabled_passes, "a pass of the compiler to leave out")
+  app.add_option("--disable-pass", job.disabled_passes, "a compiler pass to disable")
       ->allow_extra_args(false);
   app.add_option("--html", job.html,
-                 "write one page for a browser there: graph, memory, time, weights");
-  app.add_option("--trace", job.trace, "times for the page, of hg-bench --trace; with --compiled");
-  app.add_option("--svg", job.svg, "draw the graph into this file");
+                 "write a web page to this file: graph, memory, time, weights");
+  app.add_option("--trace", job.trace, "node times of hg-bench --trace, for --html --compiled");
+  app.add_option("--svg", job.svg, "draw the graph to this file");
   app.add_option("--dot", job.dot,
-                 "write the graph in Graphviz's language into this file, or to -");
-  app.add_option("--memory-svg", job.memory_svg, "draw the arena over time into this file");
-  app.add_flag("--verify", job.verify, "only hold the weights against their checksums");
+                 "write the graph in Graphviz's language to this file, or to -");
+  app.add_option("--memory-svg", job.memory_svg, "draw the arena over time to this file");
+  app.add_flag("--verify", job.verify, "only check the weights against their checksums");
   app.add_flag("--json", job.as_json, "print one JSON object");
-  app.add_flag("--needs", job.needs, "list the ops and dtypes that a library for this model holds");
+  app.add_flag("--needs", job.needs, "list the ops and dtypes that a library for this model needs");
   app.add_flag("--ops", job.ops, "list all ops of the library instead");
   if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   if (job.ops) {

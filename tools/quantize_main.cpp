@@ -20,15 +20,15 @@ constexpr char kExamples[] = R"(Examples:
   hg-quantize net.hgm -o net8.hgm --input images.npy --batch 8 --percentile 99.99
   hg-quantize net.hgm -o net.hgm --json
 
-Weights of products, convolutions, recurrent layers and embeddings become integers with a scale for
-each output channel, or for each --group of channels of the input. The model computes what it did,
-of the rounded weights: hg-diff and hg-run show the difference, hg-info --html the error of each.
+Weights of products, convolutions, recurrent layers and embeddings become integers with one scale
+per output channel, or per --group of input channels. The model computes the same with the rounded
+weights: hg-diff and hg-run show the difference, hg-info --html the error of each weight.
 
-With --input, files of samples such as the model will see, convolutions and products take their inputs in
-8 bits, too, between the least and the largest number that runs with the samples show.
+With --input, files of representative samples, convolutions and products also take their inputs in 8
+bits. Runs on the samples determine the range of each input.
 
-Exit codes: 0 ok, 1 usage, 2 a file that cannot be read or written, 3 unsupported, 4 model and options
-do not fit. Nothing is written unless it is 0.)";
+Exit codes: 0 ok, 1 usage, 2 file cannot be read or written, 3 unsupported, 4 model and options do
+not fit. Nothing is written unless 0.)";
 
 struct QuantizeJob {
   std::string model, out;
@@ -182,27 +182,27 @@ Outcome run(QuantizeJob& job) {
 int main(int argc, char** argv) {
   using namespace hg::tools;
   use_utf8(argc, argv);
-  CLI::App app("Rounds the weights of a Hologram model to few bits.", "hg-quantize");
+  CLI::App app("Quantizes the weights of a Hologram model to 8 or 4 bits.", "hg-quantize");
   app.footer(kExamples);
   app.set_version_flag("--version", version_text("hg-quantize"));
   QuantizeJob job;
   app.add_option("MODEL", job.model, "the model, an .hgm file");
   app.add_option("-o,--output", job.out, "the file to write; may be MODEL");
-  app.add_option("--bits", job.options.bits, "of a weight: 8 or 4")
+  app.add_option("--bits", job.options.bits, "bits per weight: 8 or 4")
       ->check(CLI::IsMember({8, 4}))
       ->capture_default_str();
   app.add_option("--group", job.options.group,
-                 "how many channels of the input share a scale; 0: all")
+                 "input channels that share a scale; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--keep", job.options.keep,
-                 "a weight, or a module with all that is in it, to leave as it is")
+                 "a weight, or a module with all its weights, to leave unchanged")
       ->allow_extra_args(false);
-  app.add_option("--least", job.options.least, "weights of fewer elements stay")
+  app.add_option("--least", job.options.least, "leave weights with fewer elements unchanged")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--input,-i", job.inputs,
-                 "[NAME=]FILE.npy, once for each input: samples, which its first dim counts")
+                 "[NAME=]FILE.npy of samples, once per input; the first dim counts samples")
       ->allow_extra_args(false);
   app.add_option_function<std::string>(
          "--batch",
@@ -212,10 +212,10 @@ int main(int argc, char** argv) {
                                         hg::str_cat(word, " is no number of samples, or all"));
            if (word == "all") job.batch = 0;
          },
-         "samples of one run; all: one run takes the files as they are")
+         "samples per run; all: one run on the whole files")
       ->default_str("1");
   app.add_option("--percentile", job.options.percentile,
-                 "of the numbers of an input: how many lie in its range")
+                 "percentage of an input's values that its range covers")
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str();
   app.add_flag("--json", job.as_json, "print one JSON object");

@@ -18,9 +18,9 @@ constexpr char kExamples[] = R"(Examples:
   hg-run filters.hgm --function blur --input image.npy --output-dir out
   hg-run --batch jobs.json
 
-Inputs without a name are taken in the model's order; hg-info MODEL.hgm lists them. Every output
-becomes DIR/NAME.npy. --batch runs the jobs of a JSON array, each with the keys model, inputs,
-output_dir and perhaps function, device, threads and grad_outputs, and answers each with a line of JSON.
+Inputs without a name are used in the model's order; hg-info MODEL.hgm lists them. Each output is
+written to DIR/NAME.npy. --batch runs the jobs of a JSON array and prints one JSON line per job. Job
+keys: model, inputs, output_dir; optional: function, device, threads, grad_outputs.
 
 Exit codes: 0 ok, 1 usage (or a job of --batch failed), 2 unreadable file, 3 unsupported,
 4 inputs and model do not fit.)";
@@ -51,27 +51,27 @@ int main(int argc, char** argv) {
   std::string batch;
   bool as_json = false;
   app.add_option("MODEL", job.model, "the model, an .hgm file");
-  app.add_option("--function", job.function, "which function, of a file that is a library of them");
-  app.add_option("--input,-i", job.inputs, "[NAME=]FILE.npy, once for each input")
+  app.add_option("--function", job.function, "the function to use, if the file is a library");
+  app.add_option("--input,-i", job.inputs, "[NAME=]FILE.npy, once per input")
       ->allow_extra_args(false);
-  app.add_option("--output-dir,-o", job.output_dir, "where the outputs go; made if missing");
+  app.add_option("--output-dir,-o", job.output_dir, "folder for the outputs; created if missing");
   app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
-  app.add_option("--threads", job.threads, "threads to use; 0: all")
+  app.add_option("--threads", job.threads, "number of threads; 0: all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--grad-output", job.grad_outputs,
-                 "FILE.npy, once for each float output: also write grad_input_0.npy ...")
+                 "FILE.npy, once per float output: also write grad_input_0.npy ...")
       ->allow_extra_args(false);
-  app.add_option("--kernel", job.kernels, "conv=gemm: only this kernel for this op")
+  app.add_option("--kernel", job.kernels, "conv=gemm: use only this kernel for this op")
       ->allow_extra_args(false);
-  app.add_option("--disable-pass", job.disabled_passes, "a pass of the compiler to leave out")
+  app.add_option("--disable-pass", job.disabled_passes, "a compiler pass to disable")
       ->allow_extra_args(false);
   app.add_option("--plugin", job.plugins,
-                 "libacme.so: a shared library with ops that the model uses")
+                 "libacme.so: a shared library that adds ops")
       ->allow_extra_args(false);
   app.add_option("--batch", batch,
-                 "run the jobs of this JSON file; options given here are for all");
-  app.add_flag("--json", as_json, "print what was written as JSON");
+                 "run the jobs of this JSON file; other options apply to all jobs");
+  app.add_flag("--json", as_json, "print the list of written files as JSON");
   if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   if (!batch.empty()) {
     if (!job.model.empty()) return finish("hg-run", usage("--batch takes no MODEL"));

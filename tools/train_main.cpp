@@ -24,14 +24,14 @@ constexpr char kExamples[] = R"(Examples:
            --best best.hgm --svg curve.svg --json log.json --out trained.hgm
   hg-train net.hgm --input x.npy --target y.npy --freeze 'backbone.*' --mode as-traced --out t.hgm
 
-The first dimension of every file counts samples, but with --batch all. Files of f64 serve inputs of
-f32, and whole numbers those of i64. A pattern names parameters: '*' stands for any characters.
-Several losses add up: --loss boxes=smooth_l1*2 --loss classes=cross_entropy, with a --target each.
-The trained file has the optimizer's state: training it further continues exactly, and --finish with
-the same command completes a run that was interrupted. Ctrl-C saves and ends.
+The first dimension of every file counts samples, except with --batch all. f64 files may feed f32
+inputs, and integer files i64 inputs. A PATTERN selects parameters: '*' matches any characters.
+Several losses add up: --loss boxes=smooth_l1*2 --loss classes=cross_entropy, one --target each.
+The trained file holds the optimizer's state, so further training continues exactly. The same
+command with --finish completes an interrupted run. Ctrl-C saves and ends.
 
-Exit codes: 0 ok, 1 usage, 2 a file that cannot be read or written, 3 unsupported, 4 model, data and
-options do not fit, or a loss that is not finite, 130 interrupted by Ctrl-C, and saved.)";
+Exit codes: 0 ok, 1 usage, 2 file cannot be read or written, 3 unsupported, 4 model, data and
+options do not fit, or the loss is not finite, 130 interrupted by Ctrl-C and saved.)";
 
 volatile std::sig_atomic_t interrupted = 0;
 
@@ -191,86 +191,94 @@ void add_files(CLI::App& app, TrainJob& job) {
                          const std::string& about) {
     app.add_option(name, to, about)->allow_extra_args(false);
   };
-  files("--input,-i", job.inputs, "[NAME=]FILE.npy, once for each input");
-  files("--target,-t", job.targets, "FILE.npy, once for each loss");
-  files("--validation-input", job.validation_inputs, "as --input, to validate with");
-  files("--validation-target", job.validation_targets, "as --target, to validate with");
+  files("--input,-i", job.inputs, "[NAME=]FILE.npy, once per input");
+  files("--target,-t", job.targets, "FILE.npy, once per loss");
+  files("--validation-input", job.validation_inputs, "like --input, for validation");
+  files("--validation-target", job.validation_targets, "like --target, for validation");
   app.add_option("--validation-split", job.validation_split,
-                 "the last part of the samples, to validate with, such as 0.1")
+                 "validate on this last part of the samples, such as 0.1")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--out,-o", job.out, "where the trained model goes");
-  app.add_option("--best", job.best, "where the model with the lowest loss so far goes");
-  app.add_option("--save-every", job.save_every, "also save after so many epochs each")
+  app.add_option("--out,-o", job.out, "the file for the trained model");
+  app.add_option("--best", job.best, "the file for the model with the lowest loss");
+  app.add_option("--save-every", job.save_every, "also save every N epochs")
       ->check(from(0));
   app.add_option("--json", job.log, "write losses, times and plan to this file");
-  app.add_option("--svg", job.svg, "draw the loss curve into this file");
+  app.add_option("--svg", job.svg, "draw the loss curve to this file");
 }
 
 void add_goal(CLI::App& app, TrainJob& job) {
   app.add_option("--loss", job.losses,
                  "[OUTPUT=]KIND[*WEIGHT]; KIND is mse, l1, smooth_l1, huber, cross_entropy, nll, "
-                 "bce, bce_with_logits, kl_div, or output: the model's output is the loss")
+                 "bce, bce_with_logits, kl_div, or output (the model's output is the loss)")
       ->allow_extra_args(false);
-  add_choice(app, "--reduction", job.loss.reduction, kReductions, "of the losses");
-  app.add_option("--label-smoothing", job.loss.label_smoothing, "of cross_entropy");
-  app.add_option("--ignore-index", job.loss.ignore_index, "of cross_entropy and nll");
-  app.add_option("--class-weights", job.loss.class_weights, "of cross_entropy and nll: w0,w1,...")
+  add_choice(app, "--reduction", job.loss.reduction, kReductions, "reduction of the losses");
+  app.add_option("--label-smoothing", job.loss.label_smoothing, "label smoothing of cross_entropy");
+  app.add_option("--ignore-index", job.loss.ignore_index, "class ignored by cross_entropy and nll");
+  app.add_option("--class-weights", job.loss.class_weights,
+                 "class weights of cross_entropy and nll: w0,w1,...")
       ->delimiter(',')
       ->allow_extra_args(false);
-  app.add_option("--beta", job.loss.beta, "of smooth_l1, and delta of huber");
-  app.add_flag("--log-target", job.loss.log_target, "of kl_div");
+  app.add_option("--beta", job.loss.beta, "beta of smooth_l1 and delta of huber");
+  app.add_flag("--log-target", job.loss.log_target, "targets of kl_div are logarithms");
   app.add_option("--metric", job.metrics,
-                 "[OUTPUT=]KIND, of the validation data; KIND is accuracy or mean_error")
+                 "[OUTPUT=]KIND on the validation data; KIND is accuracy or mean_error")
       ->allow_extra_args(false);
-  app.add_option("--l1", job.l1, "PATTERN=NUMBER: adds NUMBER * sum |w|")->allow_extra_args(false);
-  app.add_option("--l2", job.l2, "PATTERN=NUMBER: adds NUMBER * sum w^2")->allow_extra_args(false);
+  app.add_option("--l1", job.l1, "PATTERN=NUMBER: add NUMBER * sum |w| to the loss")
+      ->allow_extra_args(false);
+  app.add_option("--l2", job.l2, "PATTERN=NUMBER: add NUMBER * sum w^2 to the loss")
+      ->allow_extra_args(false);
   app.add_option("--thaw", job.thaw,
-                 "PATTERN: these parameters are trained, though the model has them with "
+                 "PATTERN: train these parameters although the model marks them "
                  "requires_grad=False")
       ->allow_extra_args(false);
-  app.add_option("--freeze", job.freeze, "PATTERN: these parameters and their layers stay")
+  app.add_option("--freeze", job.freeze, "PATTERN: do not change these parameters and their layers")
       ->allow_extra_args(false);
-  add_choice(app, "--mode", job.options.mode, kModes, "of dropout and batch_norm");
+  add_choice(app, "--mode", job.options.mode, kModes, "mode of dropout and batch_norm");
 }
 
 void add_optimizer(CLI::App& app, TrainJob& job, Words& words) {
   Optimizer& o = job.options.optimizer;
   o.kind = Optimizer::Kind::adamw;
-  add_word(app, "--optimizer", o.kind, optimizer_named, "adamw by default; or sgd, adam, rmsprop");
-  app.add_option("--lr", words.lr, "learning rate; 1e-3 by default, 1e-2 of rmsprop");
-  app.add_option("--weight-decay", words.weight_decay, "0.01 by default with adamw, else 0");
-  app.add_option("--lr-for", job.lr_for, "PATTERN=NUMBER")->allow_extra_args(false);
-  app.add_option("--weight-decay-for", job.weight_decay_for, "PATTERN=NUMBER")
+  add_word(app, "--optimizer", o.kind, optimizer_named,
+           "sgd, adam, adamw or rmsprop; default: adamw");
+  app.add_option("--lr", words.lr, "learning rate; default: 1e-3, rmsprop: 1e-2");
+  app.add_option("--weight-decay", words.weight_decay,
+                 "weight decay; default: 0.01 for adamw, otherwise 0");
+  app.add_option("--lr-for", job.lr_for, "PATTERN=NUMBER: learning rate of these parameters")
       ->allow_extra_args(false);
-  app.add_option("--momentum", o.momentum, "of sgd and rmsprop");
-  app.add_option("--dampening", o.dampening, "of sgd");
-  app.add_flag("--nesterov", o.nesterov, "of sgd");
-  app.add_option("--betas", words.betas, "of adam and adamw: 0.9,0.999")
+  app.add_option("--weight-decay-for", job.weight_decay_for,
+                 "PATTERN=NUMBER: weight decay of these parameters")
+      ->allow_extra_args(false);
+  app.add_option("--momentum", o.momentum, "momentum of sgd and rmsprop");
+  app.add_option("--dampening", o.dampening, "dampening of sgd");
+  app.add_flag("--nesterov", o.nesterov, "use Nesterov momentum in sgd");
+  app.add_option("--betas", words.betas, "betas of adam and adamw: 0.9,0.999")
       ->delimiter(',')
       ->expected(2);
-  app.add_option("--eps", o.eps, "of adam, adamw and rmsprop");
-  app.add_flag("--amsgrad", o.amsgrad, "of adam and adamw");
-  app.add_option("--alpha", o.alpha, "of rmsprop");
-  app.add_flag("--centered", o.centered, "of rmsprop");
-  app.add_flag("--maximize", o.maximize, "go up instead of down");
-  app.add_option("--clip-norm", job.options.clip_norm, "of all gradients together");
-  app.add_option("--clip-value", job.options.clip_value, "of each element of a gradient");
-  app.add_option("--accumulate", job.options.accumulate, "batches for one update")->check(from(1));
+  app.add_option("--eps", o.eps, "epsilon of adam, adamw and rmsprop");
+  app.add_flag("--amsgrad", o.amsgrad, "use AMSGrad in adam and adamw");
+  app.add_option("--alpha", o.alpha, "smoothing constant of rmsprop");
+  app.add_flag("--centered", o.centered, "center the gradients in rmsprop");
+  app.add_flag("--maximize", o.maximize, "maximize the loss instead of minimizing it");
+  app.add_option("--clip-norm", job.options.clip_norm, "clip the norm of all gradients together");
+  app.add_option("--clip-value", job.options.clip_value, "clip each element of the gradients");
+  app.add_option("--accumulate", job.options.accumulate, "batches per update")->check(from(1));
   Schedule& s = job.options.schedule;
   add_word(app, "--schedule", s.kind, schedule_named,
-           "of the learning rate: constant, step, exponential, linear, cosine, one_cycle, plateau");
-  app.add_flag("--schedule-by-epoch", s.by_epoch, "ticks are epochs instead of updates");
-  app.add_option("--warmup", s.warmup, "ticks in which the rate rises");
-  app.add_option("--step-size", s.period, "of step: ticks between two drops");
-  app.add_option("--gamma", s.gamma, "of step, exponential and plateau: a drop's factor");
-  app.add_option("--min-lr", s.min_lr, "of cosine and plateau");
-  app.add_option("--plateau-patience", s.patience, "of plateau: epochs without progress");
-  app.add_option("--cooldown", s.cooldown, "of plateau: epochs after a drop");
-  app.add_option("--rise", s.rise, "of one_cycle: the part in which the rate rises");
+           "rate schedule: constant, step, exponential, linear, cosine, one_cycle or plateau");
+  app.add_flag("--schedule-by-epoch", s.by_epoch, "schedule ticks are epochs instead of updates");
+  app.add_option("--warmup", s.warmup, "ticks during which the rate rises");
+  app.add_option("--step-size", s.period, "step: ticks between two drops");
+  app.add_option("--gamma", s.gamma, "step, exponential, plateau: factor of a drop");
+  app.add_option("--min-lr", s.min_lr, "cosine, plateau: lowest rate");
+  app.add_option("--plateau-patience", s.patience,
+                 "plateau: epochs without progress before a drop");
+  app.add_option("--cooldown", s.cooldown, "plateau: epochs to wait after a drop");
+  app.add_option("--rise", s.rise, "one_cycle: fraction during which the rate rises");
 }
 
 void add_run(CLI::App& app, TrainJob& job, Words& words) {
-  app.add_option("--epochs", job.fit.epochs, "how often each sample is seen")->check(from(1));
+  app.add_option("--epochs", job.fit.epochs, "passes over the samples")->check(from(1));
   app.add_option_function<std::string>(
          "--batch",
          [&job](const std::string& word) {
@@ -280,15 +288,15 @@ void add_run(CLI::App& app, TrainJob& job, Words& words) {
                                         str_cat(word, " is no number of samples, or all"));
            if (word == "all") job.fit.batch = 0;
          },
-         "samples of one step; all: every step takes the files as they are, as for the nodes and "
-         "edges of a graph")
+         "samples per step; all: every step uses the whole files, such as the nodes and edges of a "
+         "graph")
       ->default_str("32");
-  app.add_option("--patience", job.fit.patience, "stop after so many epochs without a better loss")
+  app.add_option("--patience", job.fit.patience, "stop after N epochs without a better loss")
       ->check(from(0));
-  app.add_option("--seed", job.options.session.seed, "of shuffling and dropout");
-  app.add_flag("--no-shuffle", words.no_shuffle, "take the samples in their order");
-  app.add_flag("--finish", job.fit.finish, "epochs count from where the file's training began");
-  app.add_flag("--fresh", words.fresh, "ignore the optimizer's state that the file has");
+  app.add_option("--seed", job.options.session.seed, "seed of shuffling and dropout");
+  app.add_flag("--no-shuffle", words.no_shuffle, "keep the order of the samples");
+  app.add_flag("--finish", job.fit.finish, "count epochs from the start of the file's training");
+  app.add_flag("--fresh", words.fresh, "ignore the optimizer state in the file");
   app.add_option_function<std::string>(
       "--checkpoint",
       [&job](const std::string& word) {
@@ -296,16 +304,16 @@ void add_run(CLI::App& app, TrainJob& job, Words& words) {
           throw CLI::ValidationError("--checkpoint", str_cat(word, " is not one of none, sqrt"));
         job.options.session.checkpoint = word == "sqrt" ? Checkpoint::sqrt : Checkpoint::none;
       },
-      "what is computed again to save memory without a limit: none, sqrt");
-  app.add_flag("--profile", job.options.session.profile, "list the time of each node of a step");
-  add_choice(app, "--precision", job.options.compute, kPrecisions, "of matrix products");
+      "activations to recompute, independent of --memory-limit: none, sqrt");
+  app.add_flag("--profile", job.options.session.profile, "print the time of each node of a step");
+  add_choice(app, "--precision", job.options.compute, kPrecisions, "precision of matrix products");
   app.add_option("--device", words.device, "cpu, vulkan or auto")->capture_default_str();
-  app.add_option("--threads", job.options.session.threads, "threads to use; 0: all")
+  app.add_option("--threads", job.options.session.threads, "number of threads; 0: all")
       ->check(from(0));
   app.add_option_function<std::string>(
       "--memory-limit",
       [&job](const std::string& word) { job.options.session.memory_limit = parse_bytes(word); },
-      "bytes that activations, packed weights and states may take, such as 512M");
+      "limit for activations, packed weights and states, such as 512M");
 }
 
 Outcome complete(TrainJob& job, const Words& words) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of hg-convert. Results go to standard output, failures as one sentence to
-// standard error; no exception leaves run_command().
+// The command line of hg-convert. Results go to standard output; failures go to standard error as
+// one sentence. No exception leaves run_command().
 #include "converter/cli/command.h"
 
 #include <unistd.h>
@@ -22,8 +22,8 @@ namespace hg::convert {
 namespace {
 
 constexpr const char* kExamples = R"(
-Inputs are written NAME:DTYPE[SIZES]=LOW..HIGH. The name may be left out; a size may have a name,
-which stays open in the file; the range is that of the values used for checking.
+Write inputs as NAME:DTYPE[SIZES]=LOW..HIGH. NAME is optional. A size given as a name stays open in
+the file. The optional range limits the values used for checking.
 
 Examples:
   hg-convert resnet18.pt --input 'x:f32[n,3,224,224]'
@@ -123,7 +123,7 @@ Command parse_command(int argc, const char* const* argv) {
   Command command;
   CLI::App app{
       "Converts a TorchScript file, an exported program (.pt2) or an ONNX model to a .hgm file and "
-      "proves that both compute the same."};
+      "checks its outputs against the original."};
   app.footer(kExamples);
   app.set_version_flag("--version", [] {
     const std::string version = str_cat("hg-convert ", HG_VERSION);
@@ -136,40 +136,41 @@ Command parse_command(int argc, const char* const* argv) {
   bool no_check = false;
   app.add_option("model", job.model, "the TorchScript, .pt2 or ONNX file, or - for standard input");
   app.add_option("-o,--output", job.output,
-                 "the .hgm file, or - for standard output; by default "
-                 "the model's name with .hgm");
+                 "the .hgm file, or - for standard output; default: the "
+                 "model's name with .hgm");
   app.add_option("--input", inputs, "an input of the model, such as 'x:f32[n,3,224,224]'")
       ->allow_extra_args(false);
   app.add_option("--constant", constants,
-                 "an argument of forward that is no tensor and never changes, such as sr=16000")
+                 "a constant non-tensor argument of forward, such as sr=16000")
       ->allow_extra_args(false);
-  app.add_option("--check-size", check_sizes, "sizes to check a symbol with, such as n=1,4")
+  app.add_option("--check-size", check_sizes, "sizes of a symbol to check, such as n=1,4")
       ->allow_extra_args(false);
-  app.add_option("--dim", dims, "makes a symbol a number in the file, such as n=2")
+  app.add_option("--dim", dims, "replace a symbol by a number, such as n=2")
       ->allow_extra_args(false);
   app.add_option(
          "--custom", custom,
          "an op that the application registers, such as 'acme.wave(x, gain: float) -> like x'")
       ->allow_extra_args(false);
-  app.add_option("--seed", job.seed, "of the inputs used for checking");
-  app.add_option("--json", json, "writes a report to this file, or - for standard output");
-  app.add_option("--batch", command.batch, "converts the jobs of a JSON file, one answer a line");
-  app.add_flag("--no-check", no_check, "does not run the model to compare it with libtorch");
+  app.add_option("--seed", job.seed, "seed of the inputs used for checking");
+  app.add_option("--json", json, "write a report to this file, or - for standard output");
+  app.add_option("--batch", command.batch,
+                 "convert the jobs of a JSON file; print one JSON line per job");
+  app.add_flag("--no-check", no_check, "do not compare the model with the original");
   app.add_flag("--strict", job.strict,
-               "refuses a model of which the check did not exercise all ways (exit code 4)");
+               "reject a model unless the check exercised every branch (exit code 4)");
   app.add_flag("--sandbox", command.sandbox,
-               "reads and runs the model in a process without network that can write no file and "
-               "read few (Linux)");
+               "read and run the model in a process that has no network, writes no files and reads "
+               "few (Linux)");
   CLI::Option* memory =
       app.add_option("--sandbox-memory", command.sandbox_memory_mib,
-                     "what that process may take, in MiB of address space; by default 4096")
+                     "address space limit of that process in MiB; default: 4096")
           ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   std::string onnxruntime;
   const CLI::Option* const with_onnxruntime =
       app.add_flag("--onnxruntime{}", onnxruntime,
-                   "compares an ONNX model with ONNX Runtime, which is looked for, or with that of "
-                   "--onnxruntime=PATH, a libonnxruntime.so or its folder");
-  app.add_flag("--list-ops", command.list_ops, "prints the table of ops, as JSON with --json -");
+                   "compare an ONNX model with ONNX Runtime, found automatically or given as "
+                   "--onnxruntime=PATH (libonnxruntime.so or its folder)");
+  app.add_flag("--list-ops", command.list_ops, "print the table of ops; as JSON with --json -");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

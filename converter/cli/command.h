@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of hg-convert, for main and for other front ends.
+// The command line of hg-convert, for main and other front ends.
 #pragma once
 
 #include <string>

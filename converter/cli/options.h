@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command line of hg-convert says, and the small languages in it.
+// The parsed command line of hg-convert and the small languages of its options.
 #pragma once
 
 #include <optional>
@@ -15,15 +15,15 @@
 
 namespace hg::convert {
 
-// "x:f32[n,3,h*2]=0..1": name and range may be missing. The range is that of the values used for
-// checking, both ends included.
+// "x:f32[n,3,h*2]=0..1": name and range are optional. The range limits the values used for checking
+// and includes both ends.
 struct InputOption {
   InputSpec spec;
   std::optional<std::pair<double, double>> range;
 };
 InputOption parse_input(std::string_view text);  // throws Failure (usage)
 
-// "n=1,4": the sizes with which a symbol is checked.
+// "n=1,4": the sizes at which a symbol is checked.
 struct SizeOption {
   std::string symbol;
   std::vector<int64_t> sizes;
@@ -34,16 +34,16 @@ SizeOption parse_size(std::string_view option, std::string_view text);  // throw
 struct Job {
   std::string model;   // "-" reads standard input
   std::string output;  // "-" writes standard output
-  int result = -1;     // the descriptor of an empty file that takes the bytes in place of `output`
+  int result = -1;     // descriptor of an empty file that replaces `output`
   std::vector<InputOption> inputs;
   std::vector<SizeOption> check_sizes;
-  std::vector<SizeOption> examples;       // sizes that the model is known to take, by its file
-  std::vector<SizeOption> dims;           // --dim n=2: the symbol becomes this number in the file
+  std::vector<SizeOption> examples;       // sizes that the file says the model accepts
+  std::vector<SizeOption> dims;           // --dim n=2: this number replaces the symbol
   std::vector<CustomOp> custom;           // --custom
   std::vector<ConstantOption> constants;  // --constant
   bool check = true;
-  bool strict = false;  // what the check did not exercise refuses the model
-  // Compares with ONNX Runtime: the library, a folder that holds it, or "" to look for it.
+  bool strict = false;  // rejects the model if the check did not exercise every branch
+  // Compares with ONNX Runtime: the library, its folder, or "" to search for it.
   std::optional<std::string> onnxruntime;
   uint64_t seed = 1;
 };
