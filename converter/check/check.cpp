@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libtorch runs all cases while the model is still being written; what was read back follows.
+// libtorch runs all cases while the model is still being written; then the file that was read back
+// runs.
 #include "converter/check/check.h"
 
 #include <algorithm>

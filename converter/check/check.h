@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the converted model beside libtorch on seeded inputs and compares every output.
+// Runs the converted model and libtorch on seeded inputs and compares every output.
 #pragma once
 
 #include <functional>

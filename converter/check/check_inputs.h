@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes that symbols have in the check, and seeded inputs of these sizes.
+// Chooses the sizes of symbols for the check, and seeded inputs of these sizes.
 #pragma once
 
 #include <span>

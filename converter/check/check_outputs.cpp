@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the outputs of one run are libtorch's, and what is wrong where they are not.
+// Compares the outputs of one run with libtorch's, and describes differences.
 #include <algorithm>
 
 #include "converter/check/checker.h"

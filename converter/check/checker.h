@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of check_model: one check of one model.
+// Internals of check_model: one check of one model.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a tensor is close enough to that of the reference.
+// Whether a tensor is close enough to the reference.
 #pragma once
 
 #include <string>

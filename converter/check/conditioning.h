@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far an answer moves when inputs and weights change by about one unit in the last place: a
-// difference of that size is no error of the conversion.
+// How far a result moves when inputs and weights change by about one unit in the last place. A
+// difference of that size is not a conversion error.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ways of a converted model the check has run: the sides of each `if`, the rounds of each
-// loop, the results that data makes empty, and which side of each min and max of sizes is less.
+// Records what the check has run: the sides of each `if`, the rounds of each loop, results that
+// data makes empty, and which argument of each min and max of sizes was smaller.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of torch.ao.quantization's decomposed programs as TorchScript, by the semantics of
-// PyTorch 2.13. The converter's rows are held against them.
+// TorchScript versions of the decomposed ops of torch.ao.quantization, with the semantics of
+// PyTorch 2.13. The check compares the converter's rows with them.
 #include "converter/check/decomposed.h"
 
 #include <torch/csrc/jit/api/compilation_unit.h>

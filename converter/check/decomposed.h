@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of quantised programs that PyTorch registers from Python, for a libtorch without Python.
+// The quantized ops that PyTorch registers from Python, for a libtorch without Python.
 #pragma once
 
 namespace hg::convert {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks for inputs that take the ways of control flow which the cases did not take, and checks
-// there, too. The end is a matter of work and attempts, never of time: a slow machine finds the
-// same.
+// Searches for inputs that reach branches which the cases did not reach, and checks there too. Work
+// and attempts limit the search, never time, so a slow machine finds the same inputs.
 #include <algorithm>
 #include <set>
 

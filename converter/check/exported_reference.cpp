@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters are libtorch's views of the program's; buffers and constants are copied for each call,
-// since the program may write to them.
+// Parameters are libtorch views of the program's memory. Buffers and constants are copied for each
+// call, because the program may write to them.
 #include "converter/check/exported_reference.h"
 
 #include <ATen/ATen.h>

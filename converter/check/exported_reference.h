@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program that is not TorchScript's by libtorch's ops, one node after the other, for
-// reference.cpp: knows libtorch.
+// Runs a program that is not TorchScript with libtorch's ops, one node after another, for
+// reference.cpp. Includes libtorch.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sizes to try where libtorch or the file itself refuses those that the check would take.
+// Which sizes to try if libtorch or the file rejects the sizes of the check.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The check of ONNX files: every node of the graph as it was read, against the plain loops over
-// doubles, the optimised graph against that run, and both against ONNX Runtime where it is asked
-// for.
+// The check of ONNX files. Compares every node of the imported graph with the plain loops over
+// doubles, the optimized graph with that run, and, if requested, both with ONNX Runtime.
 #pragma once
 
 #include <functional>

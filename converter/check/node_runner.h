@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libtorch's program node by node, for reference.cpp: knows libtorch.
+// Runs libtorch's program node by node, for reference.cpp. Includes libtorch.
 #pragma once
 
 #include <ATen/ATen.h>

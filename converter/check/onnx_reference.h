@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ONNX file in ONNX Runtime, beside the converted model: all outputs, and the first node of the
-// file whose result differs. A node is wrong where ONNX Runtime, given the converted model's own
-// values as its inputs, has another result; what merely grows from node to node is rounding.
+// Runs an ONNX file in ONNX Runtime: compares all outputs and finds the first node whose result
+// differs. A node is wrong if ONNX Runtime computes another result from the converted model's own
+// values. Differences that only accumulate from node to node are rounding.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX Runtime as a shared library that is found at run time. Its C API is a table of functions to
-// which its versions only append, so that nothing of it is needed where hg-convert is built.
+// ONNX Runtime as a shared library found at run time. Its C API is a table of functions to which
+// versions only append, so building hg-convert needs nothing of it.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One execution of a node as an observer sees it, in a run that keeps libtorch's values by the
-// script's numbers: knows libtorch.
+// script's value numbers. Includes libtorch.
 #pragma once
 
 #include <ATen/ATen.h>

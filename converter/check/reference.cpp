@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libtorch writes to its own copies of buffers and constants only (see load.cpp); they and the
-// module's attributes are put back before each run, so that runs do not depend on each other.
+// libtorch writes only to its own copies of buffers and constants (see load.cpp). These and the
+// module's attributes are restored before each run, so that runs are independent.
 #include "converter/check/reference.h"
 
 #include <ATen/ATen.h>

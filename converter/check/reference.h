@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the TorchScript module with libtorch, as what the converted model is compared with.
+// Runs the TorchScript module with libtorch, as the reference for the converted model.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of forward inside libtorch. Only the files that see libtorch include this.
+// The arguments of forward as libtorch values. Only files that include libtorch include this.
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What inputs to try for ways of a model that usual inputs do not take: values of other signs,
-// scales and orders, and other sizes. The same for the same seed on every machine.
+// Inputs that may reach branches which usual inputs do not: values of other signs, scales and
+// orders, and other sizes. The same seed gives the same inputs on every machine.
 #pragma once
 
 #include <cstdint>

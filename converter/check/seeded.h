@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs for checking a conversion, the same for the same seed on every machine.
+// Inputs for checking a conversion. The same seed gives the same inputs on every machine.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sort, topk and their like take from a tensor: which of equal elements come first is open.
+// Which elements sort, topk and similar ops select: the order of equal elements is undefined.
 #pragma once
 
 #include "hg/tensor.h"

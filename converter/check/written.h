@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The converted model as bytes: written while libtorch still runs, read back for the check, and put
-// in its place at the end. Until then, and without keep(), nothing of it stays.
+// The converted model as bytes: written while libtorch still runs, read back for the check, and
+// moved into place at the end. Without keep(), nothing of it remains.
 #pragma once
 
 #include <functional>

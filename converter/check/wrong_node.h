@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A difference in an output leads to a second run that keeps every value, beside libtorch's run
-// node by node. The first node whose result differs is where the conversion is wrong, unless the
-// node is right and decides by what rounding or its order leaves open: then libtorch goes on from
-// our result, and what follows has to be equal again.
+// Finds the node behind a wrong output. A second run keeps every value and compares it with
+// libtorch, node by node. The first node whose result differs is wrong, unless it decides by
+// rounding or by its order. In that case libtorch continues from our result, and all later results
+// must be equal again.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hg-convert says of a conversion, as text: it may have run in another process.
+// The text that hg-convert prints about a conversion, which may have run in another process.
 #pragma once
 
 #include <string>

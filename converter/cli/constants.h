@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments of forward that are no tensors, given as constants: --constant sr=16000.
+// Non-tensor arguments of forward, given as constants: --constant sr=16000.
 #pragma once
 
 #include <string>

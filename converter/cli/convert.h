@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One conversion from file to file: load, import, verify, check, write. Nothing is written unless
-// all went well.
+// all steps succeed.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fits the --input options to what the script's forward takes.
+// Fits the --input options to the arguments of the script's forward.
 #pragma once
 
 #include <string>

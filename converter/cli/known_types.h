@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats that say the types of their inputs: what --input may still change.
+// For formats that record the types of their inputs: what --input may still change.
 #pragma once
 
 #include "converter/cli/options.h"

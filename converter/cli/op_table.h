@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hg-convert --list-ops prints, which docs/ops.md holds as text.
+// The output of hg-convert --list-ops; docs/ops.md is its text form.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report as JSON, for --json, and the jobs of --batch.
+// Reports as JSON for --json, and the jobs of --batch.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A conversion of which nothing but the answer and the .hgm file leaves a process of its own.
+// A conversion in a separate process; only the answer and the .hgm file leave it.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functionalisation: tensors of the script that share memory, on top of values that never change.
-// A root tensor holds the present value; a view recomputes its own when the root was written since,
-// and a write through a chain of views becomes a new value of the root. A choice is one of two
-// tensors, and data decides which: a write to it is one to either, under its condition.
+// Functionalization: script tensors that share memory, on top of graph values that never change. A
+// root tensor holds the current value. A view recomputes its value if the root was written since; a
+// write through a chain of views becomes a new value of the root. A choice is one of two tensors,
+// and data decides which: a write to it writes to either, under the choice's condition.
 #pragma once
 
 #include <map>

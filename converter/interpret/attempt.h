@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ways of a script that are tried before one of them is taken.
+// Tries alternatives of a script before one of them is committed.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// By PyTorch 2.13: the ops that it registers for autocast, and those that are written with these
-// and not registered.
+// Follows PyTorch 2.13: the ops registered for autocast, and unregistered ops that are written with
+// them.
 #include "converter/interpret/autocast.h"
 
 #include <algorithm>

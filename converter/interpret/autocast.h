@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What torch.autocast casts on the CPU. A node in such a region has the region's dtype as its
-// attribute; prim nodes, which have attributes of their own, are never cast.
+// What torch.autocast casts on the CPU. A node in an autocast region has the region's dtype as its
+// attribute; prim nodes, which have their own attributes, are never cast.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both sides of an `if`, and the node that comes of them.
+// Interprets both sides of an `if` and builds the graph node.
 #include "converter/interpret/branch_node.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An `if` that data or sizes decide, on its way to become one of the graph.
+// An `if` that data or sizes decide, while it becomes a graph node.
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tensors that a loop carries share memory with, from round to round: tensors from outside
-// of the loop, each other, and views of both. A number for each of them, which the loop carries
-// too, says which it is.
+// Which tensors a loop-carried tensor shares memory with, from round to round: tensors from outside
+// the loop, other carried tensors, and views of both. The loop also carries a number per tensor
+// that says which.
 #pragma once
 
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Containers that the body of a loop or branch changes, while it is interpreted.
+// Tracks containers that the body of a loop or branch changes while it is interpreted.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choices: tensors that are one of two others, as data decides. Choices of choices have many ways
-// to few tensors, so their places are found in one walk, later choices before earlier ones.
+// Choices: tensors that are one of two others, as data decides. Nested choices reach few tensors on
+// many paths, so one walk finds all places, later choices before earlier ones.
 #include <algorithm>
 #include <span>
 

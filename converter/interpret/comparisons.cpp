@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is true of numbers and other items of the script: comparisons, and, or, not.
+// Comparisons, and, or, not of numbers and other script items.
 #include <algorithm>
 #include <cmath>
 

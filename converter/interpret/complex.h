@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Complex numbers. The graph has none: a complex tensor is a real value with one dim more, the
-// last, of the real and the imaginary part. What an op does with them is the `complex` of its row.
+// Complex numbers. The graph has none: a complex tensor is a real value with one more dim at the
+// end, for the real and the imaginary part. The `complex` field of an op's row says how the op
+// treats them.
 #pragma once
 
 #include "converter/interpret/interpreter.h"

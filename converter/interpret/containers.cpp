@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists, tuples and dicts of the script: made, taken apart and changed while the import runs.
+// Lists, tuples and dicts of the script: built, unpacked and changed during import.
 #include "converter/interpret/containers.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the builtins on lists, tuples and dicts share.
+// Code shared by the builtins on lists, tuples and dicts.
 #pragma once
 
 #include <string_view>

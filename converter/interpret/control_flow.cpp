@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// If: followed where constants and sizes decide, kept as a graph op where data does.
+// `if`: followed if constants or sizes decide, kept as a graph op if data decides.
 #include <algorithm>
 #include <optional>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers from text, tensors and other numbers, and back.
+// Converts between numbers, text and tensors.
 #include <cerrno>
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on small tensors of which the import knows the numbers: traces compute with sizes that way,
-// and what stays symbolic here can still become a shape.
+// Ops on small tensors whose numbers are known at import. Traces compute sizes this way, and
+// results that stay symbolic can still become shapes.
 #include "converter/interpret/fold.h"
 
 #include <algorithm>

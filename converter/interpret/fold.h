@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rows name as their `fold`: ops on small tensors of which the import knows the numbers. Each
-// gives back false where it does not know what the op needs, and then the row runs.
+// The `fold` functions of rows: ops on small tensors whose numbers are known at import. Each
+// returns false if it does not know what the op needs; then the row runs.
 #pragma once
 
 #include "converter/interpret/interpreter.h"

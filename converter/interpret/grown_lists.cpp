@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists that a loop fills whose number of rounds only data or a symbolic size decides. Their
-// elements have one type, so the list is one tensor, [length, ...], which appending makes longer;
-// what looks at the list becomes an op on that tensor.
+// Lists filled by a loop whose round count depends on data or a symbolic size. Their elements have
+// one type, so the list is a tensor [length, ...] that appending extends; reads of the list become
+// ops on that tensor.
 #include <algorithm>
 
 #include "converter/interpret/containers.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes into the script, and comes out: inputs and outputs in containers of tensors.
+// Inputs and outputs of the script, including containers of tensors.
 #include <algorithm>
 #include <map>
 

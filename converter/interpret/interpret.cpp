@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter's main road: one node after the other.
+// The interpreter's main loop: one node after another.
 #include "converter/interpret/interpret.h"
 
 #include <algorithm>

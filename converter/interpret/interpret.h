@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a script program on symbolic tensors: in-place ops become pure, containers, shape arithmetic
-// and control flow over constants are resolved, and each aten op adds nodes through its row.
+// and constant control flow are resolved, and each aten op adds nodes through its row.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of import_program: the environment of script values and the ops that the interpreter does
-// itself, without a row: containers, numbers, shapes and control flow.
+// Internals of import_program: the environment of script values, and the ops that the interpreter
+// runs without a row: containers, numbers, shapes and control flow.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Items as numbers, whether two are equal, and their copies: here, once, since the code of
-// std::variant is large and most files of the converter hold items.
+// Items as numbers, their equality and copies. These are out of line because std::variant code is
+// large and most converter files hold items.
 #include "converter/interpret/item.h"
 
 #include <algorithm>

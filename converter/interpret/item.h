@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a TorchScript value is while the converter interprets a program: numbers, text, containers
-// and tensors of the graph that is being built. Sizes are Dims, so arithmetic on them stays
-// symbolic.
+// A TorchScript value during interpretation: a number, text, a container, or a tensor of the graph
+// under construction. Sizes are Dims, so arithmetic on them stays symbolic.
 #pragma once
 
 #include <memory>

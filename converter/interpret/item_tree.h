@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What control flow asks of the items that cross its border: the tensors and numbers inside of
+// What control flow asks of the items that enter and leave it: the tensors and numbers inside
 // containers, and whether two of them are the same.
 #pragma once
 

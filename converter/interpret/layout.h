@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the elements of a tensor lie in torch's memory, as far as the import knows it: it decides
-// whether reshape() and contiguous() share memory or copy, and what stride() answers.
+// The memory layout of a tensor in torch, as far as the import knows it. It decides whether
+// reshape() and contiguous() share memory or copy, and what stride() returns.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the results of a body of control flow share memory with: tensors from outside, or each
+// Which tensors the results of a control flow body share memory with: tensors from outside, or each
 // other.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Passes over the body of a loop, and the node that comes of the last one.
+// Interprets the body of a loop until it is stable, and builds the graph node from the last pass.
 #include "converter/interpret/loop_node.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop whose end data or sizes decide, on its way to become a `while` of the graph.
+// A loop whose end data or sizes decide, while it becomes a `while` node.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops: unrolled where constants decide, kept as graph ops where data or symbolic sizes do.
+// Loops: unrolled if constants decide their length, kept as graph ops if data or symbolic sizes do.
 #include <algorithm>
 
 #include "converter/interpret/attempt.h"

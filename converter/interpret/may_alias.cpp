@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that may share memory or not: after a write to one of them the others are invalid, and
-// may be read no more.
+// Tensors that may share memory: after a write to one of them, the others are invalid and must not
+// be read.
 #include <algorithm>
 
 #include "converter/interpret/alias.h"

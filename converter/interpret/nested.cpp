@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nested tensors as nn.TransformerEncoder makes them of a padding mask: they stay padded here,
-// beside a mask of what counts. Only what the encoder does with them is known.
+// Nested tensors that nn.TransformerEncoder makes from a padding mask: they stay padded here, with
+// a mask of the valid part. Only the ops of the encoder are supported.
 #include <algorithm>
 
 #include "converter/interpret/script_ops.h"

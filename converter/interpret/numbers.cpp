@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of the script: Python's arithmetic on constants and sizes, and on numbers that only data
-// decides, which are tensors of rank 0 in the graph.
+// Script numbers: Python arithmetic on constants and sizes, and on data-dependent numbers, which
+// are tensors of rank 0 in the graph.
 #include "converter/interpret/numbers.h"
 
 #include <algorithm>

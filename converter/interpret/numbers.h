@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the builtins on numbers share.
+// Code shared by the builtins on numbers.
 #pragma once
 
 #include <optional>

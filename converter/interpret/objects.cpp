@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects of a script and the constants in it: attributes read and set, and types asked for.
+// Script objects and constants: reading and setting attributes, and type queries.
 #include <algorithm>
 
 #include "converter/interpret/complex.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of parts whose number sizes decide, such as x.chunk(2) where x may have one row. Their
-// length and their elements are terms of sizes; whatever else is done with such a list takes it
-// with as many parts as there are for most sizes, under a guard.
+// Lists of parts whose number depends on sizes, such as x.chunk(2) where x may have one row. Their
+// length and elements are terms of sizes. Any other use of such a list assumes the number of parts
+// that most sizes give, under a guard.
 #include "converter/interpret/script_ops.h"
 #include "converter/rows/view.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a script asks of its tensors and of its surroundings: sizes, dtypes, devices, modes.
+// Queries of a script about its tensors and environment: sizes, dtypes, devices, modes.
 #include "converter/interpret/complex.h"
 #include "converter/interpret/script_ops.h"
 #include "hg/promotion.h"

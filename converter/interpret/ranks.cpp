@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose result has another rank where a size is 1, such as squeeze. The nodes from there to
-// where both ways have one rank again become an `if` on that size; where they never have, the usual
-// way is taken under a guard.
+// Ops whose result rank depends on a size being 1, such as squeeze. The nodes from there to the
+// point where both cases have one rank again become an `if` on that size. If there is no such
+// point, the usual case is taken under a guard.
 #include <algorithm>
 #include <map>
 #include <set>

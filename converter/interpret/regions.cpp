@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What crosses the border of the bodies of control flow: values that they take, and tensors from
-// outside that they write.
+// What crosses the boundary of control flow bodies: values that they read, and outer tensors that
+// they write.
 #include <algorithm>
 
 #include "converter/interpret/alias.h"

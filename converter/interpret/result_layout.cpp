@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where results of rows lie in torch's memory; what is not known stays open.
+// The memory layout of row results in torch; unknown layouts stay open.
 #include <algorithm>
 
 #include "converter/interpret/interpreter.h"

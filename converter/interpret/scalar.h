@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of a script: constants, and sizes that depend on symbols. What cannot be kept exactly
-// gives no value, and is then computed by the graph.
+// Script numbers: constants, and sizes that depend on symbols. An operation that cannot be exact
+// returns no value; the graph then computes it.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rows name as their `script` and `grown_list`: ops on values of the script that are no
-// tensors. Each gives back false where the arguments are of another kind. And the rows of the ops
-// that know no tensors at all.
+// The `script` and `grown_list` functions of rows: ops on script values that are not tensors. Each
+// returns false if the arguments are of another kind. Also the rows of ops that know no tensors at
+// all.
 #pragma once
 
 #include <span>

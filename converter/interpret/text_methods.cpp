@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The methods of str, on text that is known. They do what libtorch does, which is not always what
-// Python does: bytes are letters, and only those of ASCII have a case or a kind.
+// The methods of str, on known text. They match libtorch, which differs from Python: letters are
+// bytes, and only ASCII letters have a case or a kind.
 #include <algorithm>
 #include <array>
 #include <cctype>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that is made of values: names that are compared, and messages. Text with numbers that sizes
-// or data decide is unknown: it can go into messages, and every other use of it is refused.
+// Text built from values: names that are compared, and messages. Text with numbers that sizes or
+// data decide is unknown: messages may use it, and every other use is rejected.
 #include "converter/interpret/texts.h"
 
 #include <climits>

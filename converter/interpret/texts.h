@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the builtins on text share.
+// Code shared by the builtins on text.
 #pragma once
 
 #include <optional>

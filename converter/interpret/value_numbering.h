@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the graph itself proves, whatever the data.
+// Equalities that the graph itself proves, whatever the data.
 #pragma once
 
 #include <string_view>

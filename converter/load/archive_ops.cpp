@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The printer of TorchScript writes one statement on a line, strings in double quotes with escapes.
+// TorchScript's printer writes one statement per line, and strings in double quotes with escapes.
 #include "converter/load/archive_ops.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the calls of custom ops in the code of a TorchScript archive: libtorch refuses to load a
-// file with an op that it does not know, so such ops are declared to it beforehand.
+// Finds calls of custom ops in the code of a TorchScript archive. libtorch rejects files with
+// unknown ops, so these ops are declared to it first.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A method with all calls inlined. Each node's scope ends in "at:" and the path of the module whose
-// code it is, which libtorch's own inliner keeps only in part.
+// A method with all calls inlined. Each node's scope ends in "at:" and the path of the module that
+// owns the code, which libtorch's own inliner keeps only in part.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libtorch's module, with all calls inlined, as a ScriptProgram.
+// Turns libtorch's module, with all calls inlined, into a ScriptProgram.
 #include "converter/load/load.h"
 
 #include <ATen/ops/view_as_real.h>

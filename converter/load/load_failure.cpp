@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The texts are those of libtorch 1.13 to 2.13; one that is not known is passed on, one line of it.
+// Knows the messages of libtorch 1.13 to 2.13; of an unknown message, one line is passed on.
 #include "converter/load/load_failure.h"
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libtorch's reasons for not loading a file mean to the person who has the file.
+// Explains libtorch's reasons for rejecting a file in the user's terms.
 #pragma once
 
 #include <string>

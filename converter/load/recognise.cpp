@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks at the first bytes, and in a zip archive at the names in its central directory
-// (APPNOTE 6.3, sections 4.3.12 to 4.3.16).
+// Reads the first bytes, and in a zip archive the names in its central directory (APPNOTE 6.3,
+// sections 4.3.12 to 4.3.16).
 #include "converter/load/recognise.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells a TorchScript archive from the other things that people have in a file called model.pt.
+// Distinguishes a TorchScript archive from other files that are often called model.pt.
 #pragma once
 
 #include <string>

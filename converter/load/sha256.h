@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// SHA-256 of a file (FIPS 180-4), so that a .hgm names the exact file it was made from.
+// SHA-256 of a file (FIPS 180-4); a .hgm records the exact file it was made from.
 #pragma once
 
 #include <string>

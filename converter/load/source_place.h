@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where in somebody's Python a node comes from.
+// The Python source location of a node.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loaded TorchScript module inside libtorch. Only the files that see libtorch include this.
+// A loaded TorchScript module as libtorch sees it. Only files that include libtorch include this.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>

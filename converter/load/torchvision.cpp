@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An op runs as a program of one node, through its row and a session of its own.
+// Each op runs as a program of one node, through its row and its own session.
 #include "converter/load/torchvision.h"
 
 #include <torch/csrc/jit/runtime/operator.h>

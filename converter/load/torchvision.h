@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// torchvision's ops for a libtorch that runs without torchvision.
+// torchvision's ops for a libtorch without torchvision.
 #pragma once
 
 namespace hg::convert {

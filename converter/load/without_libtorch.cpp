@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What load.cpp and reference.cpp are in a build without libtorch: exported programs are read by
-// load/exported, and there is nothing to compare them with.
+// Replaces load.cpp and reference.cpp in a build without libtorch: load/exported reads exported
+// programs, and there is no reference to compare with.
 #include "converter/check/reference.h"
 #include "converter/load/load.h"
 

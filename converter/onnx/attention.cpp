@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention and what belongs to it: rotary embeddings, linear attention.
+// Attention and related ops: rotary embeddings, linear attention.
 #include <cmath>
 
 #include "converter/onnx/contrib.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops of ONNX Runtime that its optimiser writes: products, activations and norms in one node.
+// Ops that ONNX Runtime's optimizer writes: fused products, activations and norms.
 #include "converter/onnx/contrib.h"
 
 #include <cmath>

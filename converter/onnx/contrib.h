@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rows of ONNX Runtime's own ops (com.microsoft) share with those of ONNX and with each other.
+// Code shared by the rows of ONNX Runtime's own ops (com.microsoft) and ONNX's ops.
 #pragma once
 
 #include "converter/onnx/node.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention as ONNX Runtime's ops have it: projections inside, caches of keys and values, rotary
-// embeddings, masks as lengths.
+// ONNX Runtime's attention ops: built-in projections, key/value caches, rotary embeddings, masks as
+// lengths.
 #include <cmath>
 #include <limits>
 

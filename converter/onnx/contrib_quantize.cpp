@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX Runtime's quantised ops, by the numbers that they stand for, and weights packed in 2 to 8
-// bits.
+// ONNX Runtime's quantized ops, computed with the numbers that their integers represent, and
+// weights packed in 2 to 8 bits.
 #include <cmath>
 
 #include "converter/onnx/contrib.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between tensors, which is all that ONNX has, and the numbers that prim::If and prim::Loop take.
+// Converts between ONNX's tensors and the numbers that prim::If and prim::Loop take.
 #include "converter/onnx/node.h"
 
 namespace hg::convert::onnx {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions, and the windows that pools share with them.
+// Convolutions, and the windows that they share with pools.
 #include <algorithm>
 
 #include "converter/onnx/contrib.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on one element, or on those at the same place: arithmetic, comparisons, activations, casts.
+// Elementwise ops: arithmetic, comparisons, activations, casts.
 #include <cmath>
 
 #include "converter/onnx/node.h"

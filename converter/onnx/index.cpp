@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that pick and put elements by indices, and those that order them.
+// Ops that read and write elements by index, and ops that sort.
 #include <algorithm>
 
 #include "converter/onnx/node.h"

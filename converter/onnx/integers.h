@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and convolutions of 8-bit integers, as quantised ops have them, by the ops
-// matmul_integer and conv_integer: exact, and rounded to 8 bits again where that is asked for.
+// Products and convolutions of 8-bit integers for quantized ops, built from matmul_integer and
+// conv_integer: exact, and rounded to 8 bits again on request.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape arithmetic: ops on tensors of rank 0 and 1 of which the import knows the numbers, which may
-// be sizes. What it cannot tell exactly is left to the graph.
+// Shape arithmetic: ops on tensors of rank 0 and 1 whose numbers, possibly sizes, are known at
+// import. What cannot be computed exactly is left to the graph.
 #include <algorithm>
 #include <limits>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses over classes: [n, c, spatial...] and the classes [n, spatial...].
+// Losses over classes: scores [n, c, spatial...] and classes [n, spatial...].
 #include "converter/onnx/node.h"
 
 namespace hg::convert::onnx {

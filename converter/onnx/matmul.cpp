@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices.
+// Matrix products.
 #include "converter/onnx/contrib.h"
 
 namespace hg::convert::onnx {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rows of ai.onnx.ml share: rows of features, scores and the labels that they stand for.
+// Code shared by the rows of ai.onnx.ml: rows of features, scores, and their labels.
 #pragma once
 
 #include "converter/onnx/contrib.h"

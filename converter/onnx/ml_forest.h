@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ensembles of trees as ai.onnx.ml writes them.
+// Tree ensembles in the form of ai.onnx.ml.
 #pragma once
 
 #include "converter/onnx/ml.h"

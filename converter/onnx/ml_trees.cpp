@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ai.onnx.ml: ensembles of trees. What their leaves say is looked up and added behind tree_leaves.
+// ai.onnx.ml: tree ensembles. Leaf values are looked up and added after tree_leaves.
 #include <algorithm>
 #include <cmath>
 #include <limits>

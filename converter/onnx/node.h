@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One node of an ONNX graph as a row sees it: inputs by position, attributes by name, the opset
-// version. A row adds ops of the graph by the specification of that version, or refuses by name.
+// One ONNX node as a row sees it: inputs by position, attributes by name, the opset version. A row
+// adds graph ops that follow the specification of that version, or rejects the node by name.
 #pragma once
 
 #include <initializer_list>

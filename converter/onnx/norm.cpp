@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisations, and Dropout.
+// Normalizations, and Dropout.
 #include <algorithm>
 
 #include "converter/onnx/node.h"

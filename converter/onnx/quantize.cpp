@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantised ops, by the numbers that they stand for.
+// Quantized ops, computed with the numbers that their integers represent.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that draw numbers: of the same distribution, not the same numbers as another runtime's.
+// Random ops: the same distribution as in other runtimes, not the same numbers.
 #include "converter/onnx/node.h"
 
 namespace hg::convert::onnx {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LSTM, GRU and RNN: one scan of the graph where the layer is torch's, else step by step, as a loop
-// where the length is open or large. Also ONNX Runtime's LSTM of 8-bit weights.
+// LSTM, GRU and RNN: one scan of the graph if torch has the same layer, otherwise unrolled, or a
+// loop if the length is open or large. Also ONNX Runtime's LSTM with 8-bit weights.
 #include <cmath>
 
 #include "converter/onnx/contrib.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that reduce or run along axes.
+// Reductions and running reductions along axes.
 #include <algorithm>
 #include <cmath>
 #include <limits>

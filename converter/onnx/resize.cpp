@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resize, Upsample and GridSample. What torch's interpolation does not have is computed axis by
-// axis: each element of the result is a sum of a few of the input, the taps.
+// Resize, Upsample and GridSample. Modes that torch's interpolation lacks are computed axis by
+// axis: each result element is a sum of a few input elements, the taps.
 #include <algorithm>
 #include <cmath>
 

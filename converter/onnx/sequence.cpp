@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences and optionals where the import knows their lengths: they leave no trace in the graph.
+// Sequences and optionals whose lengths are known at import; they leave no trace in the graph.
 #include "converter/onnx/node.h"
 
 namespace hg::convert::onnx {

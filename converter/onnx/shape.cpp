@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move elements by shape: reshape, joins, padding, and tensors made of a shape.
+// Ops that move elements by shape: reshape, concatenation, padding, and tensors made from a shape.
 #include <algorithm>
 #include <limits>
 

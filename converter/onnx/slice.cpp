@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices, whose bounds are numbers, sizes, or what only data decides.
+// Slices; their bounds are numbers, sizes, or data-dependent.
 #include <numeric>
 
 #include "converter/onnx/node.h"

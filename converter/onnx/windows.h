@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The windows of convolutions and pools: kernel, strides, dilations, and the padding that pads and
-// auto_pad stand for.
+// The windows of convolutions and pools: kernel, strides, dilations, and the padding given by pads
+// and auto_pad.
 #pragma once
 
 #include "converter/onnx/node.h"

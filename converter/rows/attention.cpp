@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention: the plain function, and the fused layers that torch's fast path of
-// nn.MultiheadAttention and nn.TransformerEncoderLayer calls.
+// Attention: the plain function, and the fused layers that the fast paths of nn.MultiheadAttention
+// and nn.TransformerEncoderLayer call.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rows share: arguments by name, dtypes, type promotion, and the table of rows.
+// Code shared by rows: arguments by name, dtypes, type promotion, and the table of rows.
 #include <algorithm>
 
 #include "converter/interpret/alias.h"

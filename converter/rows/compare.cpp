@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons and logic: both arguments in their common dtype, the result bool.
+// Comparisons and logic: both arguments are promoted to their common dtype; the result is bool.
 #include "converter/interpret/fold.h"
 #include "converter/interpret/script_ops.h"
 #include "converter/rows/complex.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Complex tensors: made of real ones, taken apart, and functions of them.
+// Complex tensors: built from real ones, split into parts, and functions of them.
 #include "converter/rows/complex.h"
 
 #include "converter/interpret/complex.h"

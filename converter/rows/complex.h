@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rows name as their `complex`: functions that compute an aten op of complex tensors.
+// The `complex` functions of rows, which compute an aten op on complex tensors.
 #pragma once
 
 #include "converter/rows/rows.h"

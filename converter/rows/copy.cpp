@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors padded, repeated and turned around: the results have memory of their own.
+// Padding, repetition and flips; the results own their memory.
 #include <algorithm>
 
 #include "converter/interpret/interpreter.h"

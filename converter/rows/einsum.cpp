@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// einsum as products of pairs, left to right: what neither the result nor a later operand needs is
-// summed as early as possible. A label that two operands share is a batch dim when it is needed
-// later, else it is contracted by matmul.
+// einsum as products of pairs, left to right. A label that neither the result nor a later operand
+// needs is summed as early as possible. A label shared by two operands is a batch dim if it is
+// needed later; otherwise matmul contracts it.
 #include <algorithm>
 #include <string>
 

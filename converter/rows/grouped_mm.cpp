@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products in groups of rows, as layers of experts ask for.
+// Products over groups of rows, as mixture-of-experts layers need them.
 #include "converter/rows/matrices.h"
 
 namespace hg::convert::rows {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements that are gathered into bins, and rows that are reduced segment by segment.
+// Histograms, and reductions over segments of rows.
 #include <limits>
 
 #include "converter/rows/linspace.h"

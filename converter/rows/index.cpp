@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements picked by index. Advanced indexing moves the indexed dims to the front for the op, and
-// what the indices give back to where torch puts it.
+// Reads by index. Advanced indexing moves the indexed dims to the front for the op, and moves the
+// dims of the indices back to where torch puts them.
 #include <algorithm>
 #include <limits>
 

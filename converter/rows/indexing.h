@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's advanced indexing, x[:, i, mask, ...]: which dims the indices take, and where the dims
-// that they give are placed.
+// torch's advanced indexing, x[:, i, mask, ...]: which dims the indices apply to, and where the
+// dims of the indices go in the result.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors joined along a dim, old or new, and side by side.
+// Concatenation along an existing or a new dim.
 #include "converter/interpret/fold.h"
 #include "converter/interpret/script_ops.h"
 #include "converter/rows/view.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear systems and decompositions of matrices. Signs of eigenvectors and singular vectors are
-// free: where the model shows them, the check sees that libtorch chose others.
+// Linear systems and decompositions. The signs of eigenvectors and singular vectors are arbitrary.
+// If the model exposes them, the check notices that libtorch chose others.
 #include "hg/ops/linalg.h"
 
 #include <algorithm>

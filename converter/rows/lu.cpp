@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LU factors, their pivots, and systems solved with them.
+// LU factors, their pivots, and solving with them.
 #include "converter/rows/matrices.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products. einsum has a file of its own.
+// Matrix products, except einsum.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rows about matrices [..., m, n] share.
+// Code shared by rows on matrices [..., m, n].
 #pragma once
 
 #include <initializer_list>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views that keep all elements of a tensor: reshapes, permutations, expansions. `reshape` is a
-// view where the layout allows it, and else a copy, as in torch.
+// Views that keep all elements: reshapes, permutations, expansions. As in torch, `reshape` is a
+// view if the layout allows it and otherwise a copy.
 #include <algorithm>
 #include <numeric>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One node of the script as a row sees it: its arguments, and what it makes.
+// One script node as a row sees it: its arguments and results.
 #include "converter/interpret/interpreter.h"
 
 namespace hg::convert {

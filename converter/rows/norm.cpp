@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisations and softmax.
+// Normalizations and softmax.
 #include <cmath>
 #include <limits>
 

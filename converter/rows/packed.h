@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed sequences: the steps of all sequences that have not ended, one time after the other. The
-// graph works on the padded ones, [time, batch, ...], and on their lengths.
+// Packed sequences: the steps of all unfinished sequences, one time step after another. The graph
+// works on the padded form, [time, batch, ...], and on the lengths.
 #pragma once
 
 #include "converter/rows/rows.h"

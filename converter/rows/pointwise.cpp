@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops that choose, limit and mix: where, clamp, lerp, addcmul, addcdiv, isclose.
+// Elementwise selection, clamping and mixing: where, clamp, lerp, addcmul, addcdiv, isclose.
 #include "converter/rows/pointwise.h"
 
 #include <cmath>

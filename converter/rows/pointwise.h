@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rows of elementwise ops share.
+// Code shared by rows of elementwise ops.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling. A tensor without a batch dim gets one for the op, and loses it again.
+// Pooling. A tensor without a batch dim gets one for the op and loses it afterwards.
 #include <algorithm>
 
 #include "converter/rows/view.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantisation-aware training: tensors rounded to the levels that integers will have. The gradient
-// is that of x where the level is in range, and 0 elsewhere. And quantised programs: the decomposed
-// ops of torch.ao.quantization, which round as PyTorch rounds and have no gradient.
+// Quantization-aware training: tensors are rounded to the levels of the later integers; the
+// gradient is that of x where the level is in range, and 0 elsewhere. Also the decomposed ops of
+// torch.ao.quantization, which round like PyTorch and have no gradient.
 #include <algorithm>
 #include <cmath>
 #include <limits>

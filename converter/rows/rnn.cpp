@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers: for each layer and direction a linear over all time steps and a scan.
+// Recurrent layers: for each layer and direction, a linear over all time steps and a scan.
 #include "converter/rows/packed.h"
 #include "converter/rows/view.h"
 #include "hg/ops/binary.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table row per aten op: how a call becomes nodes of the graph. Rows see no libtorch. They are
-// pure: `aten::add_` and `.out` overloads run the row of `aten::add`, and the interpreter writes
-// the result back (cast to the destination's dtype), through views where there are any.
+// One table row per aten op: how a call becomes graph nodes. Rows see no libtorch. They are pure:
+// `aten::add_` and `.out` overloads run the row of `aten::add`, and the interpreter writes the
+// result back, cast to the destination's dtype and through views.
 #pragma once
 
 #include <array>

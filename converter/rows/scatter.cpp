@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements written or accumulated at indices, and filled by masks.
+// Writes and accumulation at indices, and masked fills.
 #include <algorithm>
 
 #include "converter/rows/view.h"

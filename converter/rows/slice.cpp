@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views that show a part of a tensor, and lists of such parts.
+// Views of parts of a tensor, and lists of such parts.
 #include <algorithm>
 
 #include "converter/interpret/alias.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums under curves, covariances, distances and pairs of the rows of one tensor.
+// Integrals, covariances, and distances and pairs of the rows of one tensor.
 #include <cmath>
 
 #include "converter/rows/complex.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views of tensors as pairs of graph functions: what the view shows of its base, and the base after
-// a write through the view. Rows of this folder compose and return them.
+// Views as pairs of graph functions: what the view shows of its base, and the base after a write
+// through the view. Rows in this folder compose and return them.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Landlock (Linux 5.13) decides which files can be opened, seccomp which system calls there are. A
-// call that is not listed gives EPERM.
+// Landlock (Linux 5.13) decides which files can be opened, seccomp which system calls are allowed.
+// A call that is not listed fails with EPERM.
 #include "converter/sandbox/confine.h"
 
 #include <fcntl.h>

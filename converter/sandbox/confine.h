@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a process gives up for good, and with it all threads that it starts later.
+// Permanently drops the rights of a process and of all threads that it starts later.
 #pragma once
 
 #include <string>

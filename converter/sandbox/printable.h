@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts of others on a terminal.
+// Makes untrusted text safe to print on a terminal.
 #pragma once
 
 #include <string>

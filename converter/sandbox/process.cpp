@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two pipes lead out of the process: messages, each a letter, a length and its bytes, and what it
-// prints. What comes in is believed in nothing but its bytes.
+// Two pipes lead out of the process: one for messages, each a letter, a length and its bytes, and
+// one for printed text. The parent treats everything it receives as untrusted bytes.
 #include "converter/sandbox/process.h"
 
 #include <fcntl.h>

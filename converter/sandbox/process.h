@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work in a process of its own, which can do little more than compute and answer (confine.h).
+// Work in a separate process that can do little more than compute and answer (confine.h).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of process.cpp.
+// Replaces process.cpp where the sandbox is not supported.
 #include "converter/sandbox/process.h"
 #include "converter/script/failure.h"
 

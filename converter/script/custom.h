@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only the application knows, declared by --custom. A call becomes a node of the op's name
-// with the dtype and shape of an input; the application's own OpDef is held against them when it
-// loads the file. Here the op is played by a stand-in that gives back that input, in libtorch as
-// well as in this library, so that the rest of the model is proven.
+// Ops that only the application knows, declared by --custom. A call becomes a node with the op's
+// name and the dtype and shape of an input. When the application loads the file, its own OpDef is
+// checked against these. During conversion a stand-in that returns that input plays the op, in
+// libtorch and in this library, so the rest of the model is checked.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a conversion ends, and the exception that ends one early. Exceptions stop at main.
+// How a conversion ends, and the exceptions that end it early. Exceptions stop at main.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program without libtorch, in TorchScript's words: what a reader of a file format fills
-// (load/load.h, load/exported/exported.h) and everything after it works on. All method calls are
+// A program in TorchScript's terms, independent of libtorch. Readers of file formats fill it
+// (load/load.h, load/exported/exported.h), and all later stages work on it. All method calls are
 // inlined.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of TorchScript's types taken apart. A NamedTuple is written Tuple[a: Tensor, b: int].
+// Parses the names of TorchScript types. A NamedTuple is written Tuple[a: Tensor, b: int].
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of a zip archive, through libzip. Nothing is taken on trust: a record is read only
-// when its size is what the caller expects or below a limit, and an archive that unpacks to far
-// more than it holds is refused.
+// The records of a zip archive, read with libzip. Nothing is trusted: a record is read only if it
+// has the expected size or is below a limit, and an archive that unpacks to far more than it holds
+// is rejected.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an exported program takes for granted, as TorchScript says it: an `if` whose other side
-// raises an exception. Of sizes it becomes a guard of the graph; what data decide fails the run.
+// Assumptions of an exported program, in TorchScript's form: an `if` whose other side raises an
+// exception. An assumption about sizes becomes a guard of the graph; one about data fails the run.
 #include "converter/load/exported/graph.h"
 #include "converter/rows/rows.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The defaults of aten's schemas, as PyTorch 2.13 writes them. An op in place and a `_copy` of a
-// view have those of the op that they are named after. tests/converter/exported/defaults.py
-// compares the table with libtorch.
+// The defaults of aten's schemas in PyTorch 2.13. An in-place op and the `_copy` of a view have the
+// defaults of the op that they are named after. tests/converter/exported/defaults.py compares the
+// table with libtorch.
 #include "converter/load/exported/aten_defaults.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What arguments of aten ops are when a call does not give them: torch.export leaves them out.
+// Default arguments of aten ops, which torch.export leaves out of calls.
 #pragma once
 
 #include <string>

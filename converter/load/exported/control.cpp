@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Higher-order ops of an exported program as TorchScript's if and loop, or as plain nodes. Their
-// graphs see nothing of what surrounds them but their operands.
+// Turns higher-order ops of an exported program into TorchScript's if and loop, or into plain
+// nodes. Their graphs see only their operands.
 #include <limits>
 
 #include "converter/load/exported/graph.h"

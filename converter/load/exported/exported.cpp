@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An exported program's archive, and its signature: which inputs of the graph are parameters,
-// buffers and constants, which are the user's, and which outputs are written back to buffers.
+// Reads an exported program's archive and signature: which graph inputs are parameters, buffers,
+// constants or user inputs, and which outputs are written back to buffers.
 #include "converter/load/exported/exported.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a program that torch.export.save wrote (.pt2) into a ScriptProgram, without libtorch: the
+// Reads a program that torch.export.save wrote (.pt2) into a ScriptProgram, without libtorch. The
 // archive holds the graph as JSON and the weights as raw bytes. torch/_export/serde/schema.py
 // specifies the JSON.
 #pragma once

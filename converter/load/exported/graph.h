@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph of an exported program as blocks of a ScriptProgram. Ops keep their aten names; what
-// Python computes with sizes, and the higher-order ops, become what TorchScript has for the same.
+// Turns the graph of an exported program into blocks of a ScriptProgram. Ops keep their aten names;
+// Python's arithmetic on sizes and higher-order ops become their TorchScript equivalents.
 #pragma once
 
 #include <functional>

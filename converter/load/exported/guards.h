@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The guards of an exported program: what its inputs must be like for the ways that tracing took.
+// The guards of an exported program: the conditions on inputs under which its trace is valid.
 #pragma once
 
 #include <functional>

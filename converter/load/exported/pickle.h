@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a dict that torch.save wrote: the part of Python's pickle that this takes. Nothing
-// of a pickle is executed; a class that is not torch's own for tensors is an error.
+// Reads the tensors of a dict that torch.save wrote: the needed part of Python's pickle. Nothing in
+// a pickle is executed; a class other than torch's tensor classes is an error.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes of an exported program: sympy's expressions as text.
+// Parses sizes of an exported program, which are sympy expressions as text.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exported programs compute sizes and offsets only to assert something of them.
+// Finds sizes and offsets that an exported program computes only for assertions.
 #pragma once
 
 #include "converter/script/script.h"

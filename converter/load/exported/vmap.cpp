@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions of torch.func.vmap, which an export without run_decompositions() leaves as they are: the
-// nodes between the ops that begin and end one see a single element of the batch. Here they are the
-// body of a loop over the batch.
+// Regions of torch.func.vmap, which an export without run_decompositions() keeps. The nodes between
+// the op that begins a region and the op that ends it see one element of the batch. Here they
+// become the body of a loop over the batch.
 #include "converter/load/exported/graph.h"
 #include "converter/load/exported/weights.h"
 #include "converter/rows/rows.h"

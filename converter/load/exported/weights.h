@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of an exported program: raw storages of the archive with their sizes and strides, or
-// archives in the archive that torch.save wrote, as before PyTorch 2.9.
+// The tensors of an exported program: raw storages with sizes and strides, or, before PyTorch 2.9,
+// nested archives that torch.save wrote.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ONNX file as protobuf reads it, and the tensors in it. Weights stay where they are read: in
-// the message, or in a mapped file beside it.
+// An ONNX file as protobuf reads it, and its tensors. Weights stay in the message or in a mapped
+// external file.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes of an ONNX graph as nodes of a ScriptProgram: functions of the file are inlined, If,
-// Loop and Scan become prim::If and prim::Loop.
+// Turns the nodes of an ONNX graph into nodes of a ScriptProgram. Functions of the file are
+// inlined; If, Loop and Scan become prim::If and prim::Loop.
 #pragma once
 
 #include <map>

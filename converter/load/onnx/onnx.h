@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads an ONNX model (IR 3 and newer) into a ScriptProgram: nodes keep their names as onnx::Conv,
-// with their attributes and their opset version as a dict in `constant`.
+// Reads an ONNX model (IR 3 and newer) into a ScriptProgram. Nodes are named like onnx::Conv; their
+// attributes and opset version are a dict in `constant`.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and products between DequantizeLinear and QuantizeLinear become QLinearConv,
+// Turns convolutions and products between DequantizeLinear and QuantizeLinear into QLinearConv,
 // QLinearMatMul and QGemm.
 #pragma once
 

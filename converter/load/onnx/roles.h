@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the initializers of an ONNX model are to a training: parameters, buffers or constants, which
-// ONNX itself does not say.
+// The role of an ONNX model's initializers in training: parameter, buffer or constant. ONNX does
+// not record it.
 #pragma once
 
 #include <string>
