@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of products in every dtype: what an element is computed in, and how it is read and written.
-// 16-bit floats are computed in f32 and rounded once; integers wrap.
+// Sums of products in every dtype: the type that an element is computed in, and how it is read and
+// written. 16-bit floats compute in f32 and round once; integers wrap.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// By what kernels divide work, so that what is used again is found in a cache. Measured on the
-// machine of docs/performance.md, whose cores have 32 KiB of first cache and 512 KiB of second;
-// larger caches lose little by it. Constants of one kernel stand beside it, with what they weigh.
+// Block sizes that keep reused data in a cache. Measured on the machine of docs/performance.md,
+// whose cores have 32 KiB of first-level and 512 KiB of second-level cache; larger caches lose
+// little. Constants of a single kernel are next to it, with their effect.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many pieces of one size another takes.
+// Integer division that rounds up.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of the float dtypes as the type that kernels compute with: f32 for f16 and bf16, which
-// are rounded once, when they are stored.
+// Elements of the float dtypes in the type that kernels compute with: f32 for f16 and bf16, which
+// round once when stored.
 #pragma once
 
 #include <cstdint>

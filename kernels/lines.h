@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that work along one dim: the lines of a contiguous tensor, and choosing a C++ type.
+// For kernels that work along one dim: the lines of a contiguous tensor, and dispatch to a C++
+// type.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between tensors of any strides, shared by threads.
+// Copies between tensors of any strides; threads share the work.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What matmul and conv apply while they store: the rows of hg/activations.inc.
+// Activations that matmul and conv apply while storing: the rows of hg/activations.inc.
 #include "math.glsl"
 float op_none(const float x) { return x; }
 float op_relu(const float x) { return x < 0.0 ? 0.0 : x; }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention without the matrix of scores (Dao et al. 2022, FlashAttention, algorithm 1): a group has
-// kBlock queries of one head and takes keys and values through shared memory, kBlock at a time, with a
-// running maximum and sum. Eight invocations work on the queries q and q + kBlock / 2.
+// Attention that never stores the score matrix (Dao et al. 2022, FlashAttention, algorithm 1). A group
+// handles kBlock queries of one head and passes keys and values through shared memory, kBlock at a time, with
+// a running maximum and sum. Eight invocations work on the queries q and q + kBlock / 2.
+//
 // With HIDES the mask is bool, otherwise it is added.
-// Parameters: times, keys, scale, strides of q, k, v along time and dim, and of the mask along time and
-// keys; the number of leading dims; their sizes, and their strides in q, k, v and mask; how many heads
-// share one of k and v.
+//
+// Parameters: times, keys, scale, strides of q, k, v along time and dim, and of the mask along time and keys;
+// the number of leading dims; their sizes, and their strides in q, k, v and mask; how many heads share one of
+// k and v.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require

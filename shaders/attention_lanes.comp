@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention as attention.comp does it, with its parameters, where a group is a subgroup of eight on the
-// vectors of a CPU: an invocation holds kCols queries and what it has gathered for them, and walks over
-// the keys, of which each lane loads one element and tells it to the others.
+// Attention as in attention.comp, with its parameters, for a group that is a subgroup of eight lanes of a CPU
+// vector. An invocation holds kCols queries and their partial results, and walks over the keys; each lane
+// loads one element of a key and broadcasts it to the others.
+//
 // With HIDES the mask is bool, otherwise it is added.
 #version 450
 #extension GL_GOOGLE_include_directive : require

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every shader includes: the table of parameters, and how invocations are numbered. Binding 0 is
-// the table of the whole recording; the words of this dispatch begin at `base`, first the offsets of
-// bindings 1, 2, ... in elements (lib/vulkan/commands.h).
+// Included by every shader: the parameter table, and how invocations are numbered. Binding 0 is the table of
+// the whole recording. The words of this dispatch begin at `base`, starting with the offsets of bindings 1,
+// 2, ... in elements (lib/vulkan/commands.h).
 #extension GL_EXT_control_flow_attributes : enable
 
 layout(set = 0, binding = 0) readonly buffer Table { uint table_[]; };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions and transposed convolutions of one to three dims, with groups. A group computes 64
-// positions of kOutputs output channels of one image: the weights are the same for all of its
-// invocations. Parameters: channels of a group, outputs of a group, groups, in[3], out[3], kernel[3],
-// stride[3], padding[3], dilation[3], blocks of outputs in a group.
+// Convolutions and transposed convolutions of one to three dims, with groups. A group computes 64 positions
+// of kOutputs output channels of one image: all of its invocations use the same weights.
+//
+// Parameters: channels of a group, outputs of a group, groups, in[3], out[3], kernel[3], stride[3],
+// padding[3], dilation[3], blocks of outputs in a group.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions in which each channel of y sees one channel of x, of two spatial dims. An invocation
-// computes kStrip results below each other, and loads what several of them meet once. With TELL a group
-// is a subgroup of eight on the vectors of a CPU: each lane loads one of the weights, and tells it to
-// the others.
-// Parameters: channels of y, channels of y for one of x, sizes of x and y, steps of columns, padding of
-// rows and columns, dilation of columns.
+// 2-D convolutions in which each channel of y reads one channel of x. An invocation computes kStrip results
+// in a column, and loads shared values once. With TELL a group is a subgroup of eight lanes of a CPU vector:
+// each lane loads one weight and broadcasts it to the others.
+//
+// Parameters: channels of y, channels of y for one of x, sizes of x and y, steps of columns, padding of rows
+// and columns, dilation of columns.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The convolution of conv.comp with the parameters of conv.comp: a group computes kRows output
-// channels at 8 kCols positions of one image.
+// The convolution of conv.comp, with its parameters: a group computes kRows output channels at 8 kCols
+// positions of one image.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require

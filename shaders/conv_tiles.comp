@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The convolutions of conv.comp as products in tiles (tiles.glsl): the rows are outputs of a group, the
-// columns positions of all images, the steps channels and taps. Patches of x are never stored.
+// The convolutions of conv.comp as tiled products (tiles.glsl): rows are outputs of a group, columns are
+// positions of all images, steps are channels and taps. Patches of x are never stored.
+//
 // Parameters: those of conv.comp, then images.
 #version 450
 #extension GL_GOOGLE_include_directive : require

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // dw[o, c, k] = sum over images and positions of x dy. An invocation computes one element.
-// Parameters as those of conv.comp, but for the last: images.
+//
+// Parameters: those of conv.comp, except that the last is images.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 layout(local_size_x = 64) in;

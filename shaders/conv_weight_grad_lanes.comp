@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The result of conv_weight_grad.comp with its parameters, and the number of blocks of outputs behind
-// them: a group computes kRows outputs at 8 kCols places of channel and tap, eight positions of a line
-// at a time.
+// The result of conv_weight_grad.comp, with its parameters followed by the number of blocks of outputs: a
+// group computes kRows outputs at 8 kCols positions of channel and tap, eight positions of a line at a time.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 layout(local_size_x = 8) in;

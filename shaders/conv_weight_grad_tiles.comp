@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// dw[o, c, k] = sum over images and positions of x dy, as a product in tiles (tiles.glsl): the rows are
-// outputs of a group, the columns channels and taps, the steps positions of all images. They are split
-// in parts that are added later, since there are many more of them than results:
-// dw[part, group, o, c, k]. Parameters: those of conv.comp, but for the last: images; then the steps of
-// a part.
+// dw[o, c, k] = sum over images and positions of x dy, as a tiled product (tiles.glsl): rows are outputs of a
+// group, columns are channels and taps, steps are positions of all images. Because steps far outnumber
+// results, they are split into parts that are added later: dw[part, group, o, c, k].
+//
+// Parameters: those of conv.comp, except that the last is images; then the steps of a part.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"

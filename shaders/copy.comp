@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // y at any strides = x at any strides, or a constant (mode 1). WORD is a type of the element's size.
+//
 // Parameters: count, first element of y and of x, rank, shape, strides of y, strides of x, value (two words).
 #version 450
 #extension GL_GOOGLE_include_directive : require

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// For drivers whose subgroup is a vector of the CPU, where every load is a loop over the lanes. A group
-// is one subgroup of eight. A lane holds kCols results of each of kRows rows; one operand is loaded
-// once by each lane and told to the others, eight steps of k at a time, so that a load serves many
-// products.
+// For drivers whose subgroup is a CPU vector and whose loads are loops over the lanes. A group is one
+// subgroup of eight. A lane holds kCols results of each of kRows rows. Each lane loads one element of one
+// operand and broadcasts it to the others, eight steps of k at a time, so that a load serves many products.
 #extension GL_KHR_shader_subgroup_ballot : require
 #define LANES 8
 float sum[kRows][kCols];

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and norms: one group of 64 invocations for each line, or one invocation (not kTogether).
-// With SUBGROUPS what the invocations of a group know is put together by subgroups first.
+// Softmax and norms: one group of 64 invocations per line, or one invocation (not kTogether). With SUBGROUPS,
+// subgroups combine partial results first.
 //   kWhat: 0 softmax, 1 log_softmax, 2 layer_norm, 3 rms_norm, 4 group_norm
-// Line l begins at l / inner * outer_step + l % inner * inner_step; element i of it lies at
-// i / space * far + i % space. Parameters: lines, count, inner, outer_step, inner_step, space, far,
-// channels of a line (group_norm), eps.
+// Line l begins at l / inner * outer_step + l % inner * inner_step.
+// Element i of it is at i / space * far + i % space.
+//
+// Parameters: lines, count, inner, outer_step, inner_step, space, far, channels of a line (group_norm), eps.
+//
 // Weights: layer_norm and rms_norm by i, group_norm by channel.
 #version 450
 #extension GL_GOOGLE_include_directive : require

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that Vulkan leaves imprecise, or without a rule for NaN and infinity, in f32.
+// f32 functions that Vulkan leaves imprecise, or unspecified for NaN and infinity.
 bool is_nan(const float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
 bool is_inf(const float x) { return (floatBitsToUint(x) & 0x7fffffffu) == 0x7f800000u; }
 float infinity() { return uintBitsToFloat(0x7f800000u); }

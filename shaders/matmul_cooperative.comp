@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product of matmul.comp in f16, with its parameters, by the matrix units of the device: a group of
-// four subgroups computes 64 x 64 results, each of them 2 x 2 pieces of 16 x 16 with sums in f32.
+// The product of matmul.comp in f16, with its parameters, on the device's matrix units: a group of four
+// subgroups computes 64 x 64 results; each subgroup computes 2 x 2 pieces of 16 x 16 with sums in f32.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require

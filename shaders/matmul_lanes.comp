@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product of matmul.comp with the parameters of matmul.comp: a group computes kRows x 8 kCols
-// results. With PAIRS b is f32, contiguous along k, and two steps of k are loaded as one word of 64 bits.
+// The product of matmul.comp, with its parameters: a group computes kRows x 8 kCols results. With PAIRS, b is
+// f32 and contiguous along k, and two steps of k are loaded as one 64-bit word.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product of matmul.comp, with its parameters, for a of a few rows: what counts is how fast b is
-// read. A group computes kRows x kWide results; kDeep invocations share the steps of each.
+// The product of matmul.comp, with its parameters, for few rows of a: reading b dominates the time. A group
+// computes kRows x kWide results; kDeep invocations share the steps of each.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One update of a parameter, in place: lib/ops/optimizer.cpp has the formulas, kernels/train/optimizer.cpp
-// the order of the operations.
+// One in-place update of a parameter. lib/ops/optimizer.cpp has the formulas, kernels/train/optimizer.cpp the
+// order of the operations.
 //   kKind: 0 sgd, 1 adam, 2 rmsprop
 //   kHas: bit s for state s (0 is x), bit 4 accumulated, bit 5 scale, bit 6 go
-// Parameters: elements, group, sign, clip_value, weight_decay, decoupled decay, beta1, 1 - beta1,
-// beta2, 1 - beta2, eps, ln beta1, ln beta2, nesterov. For sgd beta1 is the momentum and beta2 what a
-// gradient counts; for rmsprop they are alpha and the momentum.
+// Parameters: elements, group, sign, clip_value, weight_decay, decoupled decay, beta1, 1 - beta1, beta2, 1 -
+// beta2, eps, ln beta1, ln beta2, nesterov. For sgd, beta1 is the momentum and beta2 the weight of a
+// gradient; for rmsprop they are alpha and the momentum.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_8bit_storage : require

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements by index, for words of the element's size. Indices are i64, read as two words; one that is
-// out of range sets the flag.
+// Reads elements by index, for words of the element's size. Indices are i64, read as two words; an index out
+// of range sets the flag.
 //   kWhat: 0 gather (index has y's shape), 1 rows of one dim (index_select, embedding)
-// gather: results, size of dim, stride of dim in x, rank, sizes of y, strides of x with 0 for dim.
-// rows: results, size of dim, block, indices.
+// Parameters of gather: results, size of dim, stride of dim in x, rank, sizes of y, strides of x with 0 for
+// dim.
+//
+// Parameters of rows: results, size of dim, block, indices.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_8bit_storage : require

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of pointwise programs: loads, stores and one function for each op and type. main() is
-// replaced by lib/vulkan/shader_linker.cpp, which calls them and drops what it does not call. Every
-// parameter is `const`, so that it is passed by value.
+// The building blocks of pointwise programs: loads, stores and one function per op and type.
+// lib/vulkan/shader_linker.cpp replaces main() with calls of them and drops unused ones. Every parameter is
+// `const`, so that it is passed by value.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling: an invocation computes one result (or, of a gradient, one element of dx) from its windows.
+// Pooling: an invocation computes one result (or, for a gradient, one element of dx) from its windows.
 //   kWhat: 0 max, 1 max and index, 2 average, 3 gradient of the average
-// Parameters: results, in[3], out[3], kernel[3], stride[3], padding[3], dilation[3], divisor (0: the
-// window's size), counts padding. A stride of 0 means adaptive windows.
+// Parameters: results, in[3], out[3], kernel[3], stride[3], padding[3], dilation[3], divisor (0: the window's
+// size), counts padding. A stride of 0 means adaptive windows.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 layout(local_size_x = 64) in;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorting by counting: an invocation finds how many elements of its line stand before its own, equal
-// ones in their order, and writes where that says. NaN is larger than all numbers.
+// Sorts by counting: an invocation counts the elements of its line that precede its own, equal ones in their
+// order, and writes to that position. NaN is larger than all numbers.
 //   kDescending
-//   kPick: 0 the first places of the line, 1 the one place that is given, 2 the median (NaN where
-//   there is one), 3 the median of what is not NaN
-// Parameters: elements, elements of a line, steps from one to the next, places or the place.
+//   kPick: 0 the first positions of the line, 1 one given position, 2 the median (NaN if there is one),
+//     3 the median of elements that are not NaN
+// Parameters: elements, elements of a line, steps from one to the next, positions or the position.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require

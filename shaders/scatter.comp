@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = x, and where index says so, combined with src: an invocation computes one element of y from all
-// of its line of src, in order, so that nothing depends on chance. An index out of range sets the flag.
+// y = x, combined with src where index says so. An invocation computes one element of y from its whole line
+// of src, in order, so results are deterministic. An index out of range sets the flag.
 //   kReduce: 0 the last one, 1 add, 2 prod, 3 amax, 4 amin, 5 mean
 //   kSequential: an invocation makes a whole line of y, element after element of src; y itself counts
 // Parameters: results or lines, rank, dim, includes itself, sizes of y, sizes of index, strides of src.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product of matrices for GPUs: a group computes kRows x kCols results, kSteps of k at a time. Pieces
-// of both operands go through shared memory, while the next ones are on their way in registers; an
-// invocation holds kMyRows x kMyCols results. Invocations are kDown x kAcross.
-// The shader that includes this says in fetch() what the next pieces are.
+// A matrix product for GPUs: a group computes kRows x kCols results, kSteps of k at a time. Pieces of both
+// operands go through shared memory while the next ones load into registers; an invocation holds kMyRows x
+// kMyCols results. Invocations are kDown x kAcross. The including shader defines the next pieces in fetch().
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint kInvocations = 256;
 layout(constant_id = 1) const uint kRows = 64;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention without the matrix of scores: blocks of queries walk over blocks of keys and keep a
-// running maximum, sum and weighted mean (Dao et al. 2022, FlashAttention, algorithm 1).
+// Attention that never stores the score matrix: blocks of queries iterate over blocks of keys and
+// keep a running maximum, sum and weighted mean (Dao et al. 2022, FlashAttention, algorithm 1).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/attention.cpp"
 // clang-format off

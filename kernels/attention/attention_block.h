@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention does between its two matrix products, for one block of queries and one of keys.
+// What attention does between its two matrix products, for one block of queries and one block of
+// keys.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of attention in f32 without the matrix of weights: for each block of queries the
-// weights are computed again, over all keys (Dao et al. 2022, FlashAttention, algorithm 4, with
-// rows that are not tiled). A task has one head of k and v with all the heads of q that share it,
-// and adds up dk and dv in the order of the queries.
+// The gradient of attention in f32 without storing the weights: each block of queries recomputes
+// its weights over all keys (Dao et al. 2022, FlashAttention, algorithm 4, with rows that are not
+// tiled). A task handles one head of k and v with all heads of q that share it, and accumulates dk
+// and dv in the order of the queries.
 #include <algorithm>
 
 #include "kernels/attention/attention_shape.h"

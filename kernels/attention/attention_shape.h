@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the heads of attention lie, and what hides keys from queries; for it and for its gradient,
-// whose inputs begin alike.
+// The layout of attention heads, and which keys are hidden from queries. Shared by attention and
+// its gradient, whose first inputs are the same.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embeddings: one pass over the rows of x, which may lie anywhere, as those of
-// permuted heads do. In f32 and f64 the same bits as the expansion.
+// Rotary position embeddings: one pass over the rows of x at any strides, such as those of permuted
+// heads. In f32 and f64 the bits equal those of the expansion.
 #include <algorithm>
 
 #include "kernels/element.h"

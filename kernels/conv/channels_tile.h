@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of depthwise convolutions whose channels lie side by side: some neighbouring
-// pixels of a row of y at once, vector by vector along the channels.
+// The inner loops of depthwise convolutions with adjacent channels: several neighboring pixels of a
+// row of y at once, vector by vector along the channels.
 #pragma once
 
 #include <array>

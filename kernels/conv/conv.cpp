@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions, transposed convolutions and the gradient of the weight, for every dtype and any
-// attributes, by plain loops over output rows.
+// attributes, with plain loops over output rows.
 #include <algorithm>
 
 #include "hg/kernel.h"

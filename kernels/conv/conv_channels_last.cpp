@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions of images whose channels are the last dim. Vectors run along the channels,
-// so images of any size fill them; pixels beyond the border are pointers at zeros, so that nothing
-// is copied.
+// Depthwise convolutions of channels-last images. Vectors run along the channels, so images of any
+// size fill them. Pixels beyond the border are pointers to zeros, so nothing is copied.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv/conv_channels_last.cpp"
 // clang-format off

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions in f32 as one matrix product over pixels that an image does not have side by side,
-// so that vectors are full and nothing is multiplied with zeros: those of several small images,
-// and, transposed with steps, those of one phase. A phase is the pixels of y of equal remainder
-// modulo the stride; the same kernel elements meet all of them, with steps of one.
+// f32 convolutions as one matrix product over pixels that are not adjacent in an image, so that
+// vectors are full and no zeros are multiplied. Used for batches of small images, and for each
+// phase of a strided transposed convolution. A phase is the set of pixels of y with equal remainder
+// modulo the stride; all of them meet the same kernel elements, with stride 1.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions in f32 (each channel of y sees one channel of x), 1-D and 2-D. Some rows
-// of a plane of x at a time are copied with their zeros around them, the columns of equal remainder
-// modulo the stride side by side, so that the inner loop has neither borders nor strides. The zeros
-// are the same for all channels, and are written once for a tile of several. Transposed ones are
-// convolutions with steps of one, of x with zeros between its elements and the weight turned
-// around.
+// Depthwise convolutions in f32 (each channel of y reads one channel of x), 1-D and 2-D. A few rows
+// of a plane of x at a time are copied with zero padding, and columns with equal remainder modulo
+// the stride are put next to each other, so the inner loop has neither borders nor strides. The
+// padding is the same for all channels and is written once for a tile of several. Transposed
+// convolutions run as convolutions with stride 1 of x with zeros between its elements and the
+// flipped weight.
 #include "kernels/conv/conv_depthwise.h"
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions in f32 without a matrix of patches. A tile of x is copied once with its zeros around
-// it, the columns of equal remainder modulo the stride side by side, so that what a kernel element
-// meets for neighbouring outputs lies together; the matrix product reads it from there.
+// f32 convolutions without a patch matrix. A tile of x is copied once with zero padding, and
+// columns with equal remainder modulo the stride are put next to each other. The values that a
+// kernel element meets for neighboring outputs are then adjacent, and the matrix product reads them
+// from there.
 #include <algorithm>
 #include <vector>
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of one image to few pixels in f32, as in the last layers of small images: the
-// product y[pixels, o] = patches[pixels, c kernel] weight[c kernel, o], whose vectors are output
-// channels, since there are too few pixels to fill them. What it reads is mostly weights, and each
-// once.
+// f32 convolutions of one image to few pixels, as in the last layers of small images: the product
+// y[pixels, o] = patches[pixels, c kernel] weight[c kernel, o]. Its vectors run along output
+// channels, because there are too few pixels to fill them. It reads mostly weights, each once.
 #include <algorithm>
 #include <vector>
 

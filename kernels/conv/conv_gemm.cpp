@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions in f32 as matrix products: y[o, pixels] = weight[o, c kernel] patches[c kernel,
-// pixels]. The patches exist only as panels of one tile of pixels and one piece of c kernel; 1x1
-// kernels read x itself. Transposed convolutions have zeros in their patches where the stride
-// leaves holes.
+// f32 convolutions as matrix products: y[o, pixels] = weight[o, c kernel] patches[c kernel,
+// pixels]. Patches exist only as panels of one tile of pixels and one piece of c kernel; 1x1
+// kernels read x itself. In transposed convolutions, patches have zeros where the stride leaves
+// holes.
 #include <algorithm>
 #include <vector>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposed convolutions with steps in f32, 1-D and 2-D, whose weight is constant: one matrix
-// product of the weight as it lies, [o kernel, c], with some rows of x, and the sum of what each
-// pixel of y meets in it. Nothing is gathered before the product, and nothing multiplied with
-// zeros.
+// Strided transposed convolutions in f32, 1-D and 2-D, with a constant weight: one matrix product
+// of the weight in its own layout, [o kernel, c], with a few rows of x, then for each pixel of y
+// the sum of the products that land on it. Nothing is gathered before the product, and no zeros are
+// multiplied.
 #include <algorithm>
 
 #include "kernels/blocking.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions as matrix products: row p of the patches has, for each output pixel, what the kernel
-// element p of the order [channel of the group, kernel...] meets there.
+// Convolutions as matrix products. For each output pixel, row p of the patches holds the value that
+// kernel element p meets there, in the order [channel of the group, kernel...].
 #pragma once
 
 #include <algorithm>

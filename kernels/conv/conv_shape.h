@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of one convolution, with missing spatial dims in front as size 1:
-// x: [n, c, in[3]], weight: [o, c / groups, kernel[3]] (transposed: [c, o / groups, kernel[3]]),
-// y: [n, o, out[3]].
+// The sizes of one convolution; missing spatial dims are leading dims of size 1.
+//
+//   x: [n, c, in[3]]
+//   weight: [o, c / groups, kernel[3]] (transposed: [c, o / groups, kernel[3]])
+//   y: [n, o, out[3]]
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of images of few channels, whose result has its channels as the last dim: where
-// regions of channels last begin. Some rows of x are copied with their zeros around them; a block
-// of neighbouring pixels times two vectors of channels stays in registers while the kernel runs.
+// Convolutions of images with few channels whose result is channels-last: the start of
+// channels-last regions. A few rows of x are copied with zero padding. A block of neighboring
+// pixels times two vectors of channels stays in registers during the kernel loop.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv/conv_to_channels_last.cpp"
 // clang-format off

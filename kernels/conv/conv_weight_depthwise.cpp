@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of the weight of a depthwise convolution in f32, 1-D or 2-D. A task has one channel
-// of dy and adds up all images, in order; x is copied as kernels/conv/conv_depthwise.cpp copies it.
+// The gradient of a depthwise convolution's weight in f32, 1-D or 2-D. A task handles one channel
+// of dy and sums over all images, in order; x is copied as in kernels/conv/conv_depthwise.cpp.
 #include "kernels/conv/conv_weight_depthwise.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a convolution's weight in f32 without a matrix of patches. Pixels of x are copied
-// once with their channels side by side and zeros around them; kernel element k of dw[o, channels]
-// is then the matrix product of dy[o, pixels] and the copied pixels that k meets. A task has some
-// channels and rows of the kernel and adds up all images, in order.
+// The gradient of a convolution's weight in f32 without a patch matrix. Pixels of x are copied once
+// with adjacent channels and zero padding. Kernel element k of dw[o, channels] is then the matrix
+// product of dy[o, pixels] and the copied pixels that k meets. A task handles some channels and
+// kernel rows and sums over all images, in order.
 #include <algorithm>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of a convolution's weight in f32 as a matrix product: dw[o, c kernel] = sum over the
-// images of dy[o, pixels] patches[c kernel, pixels]^T. A task has some columns of dw and adds up
-// all images, in order.
+// images of dy[o, pixels] patches[c kernel, pixels]^T. A task handles some columns of dw and sums
+// over all images, in order.
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_patches.h"
 #include "kernels/gemm/gemm.h"

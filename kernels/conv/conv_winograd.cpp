@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// 3x3 convolutions with steps of 1 in f32 after Winograd: F(2x2, 3x3) takes 2.25 times fewer
-// multiplications than the direct sum, F(4x4, 3x3) 4 times fewer, with transformed weights of 16 /
-// 9 and 4 times the size. The second rounds more, and is taken where it is clearly cheaper for the
-// shape.
+// 3x3 convolutions with stride 1 in f32 by Winograd's algorithm. F(2x2, 3x3) takes 2.25 times fewer
+// multiplications than the direct sum, F(4x4, 3x3) 4 times fewer; their transformed weights are 16
+// / 9 and 4 times as large. The second rounds more, and is used only where it is clearly cheaper
+// for the shape.
 //
-// Of 3-D convolutions each plane of y is an image, whose input channels are the planes of x that it
-// meets. Of dilated ones the rows and columns that are a dilation apart are an image each.
+// In 3-D convolutions each plane of y is an image whose input channels are the planes of x that it
+// reads. In dilated ones, rows and columns that are a dilation apart form one image.
 //
-// A task has some rows of tiles of one image and some of the output channels. It transforms its
-// tiles of all input channels into panels, then multiplies and transforms back kBlock output
-// channels at a time. What the transforms would spoil (conv_winograd_alone.h) is summed once more.
+// A task handles some rows of tiles of one image and some output channels. It transforms its tiles
+// of all input channels into panels, then multiplies and transforms back kBlock output channels at
+// a time. Results that the transforms would spoil (conv_winograd_alone.h) are summed again
+// directly.
 #include "kernels/conv/conv_winograd.h"
 
 #include <algorithm>

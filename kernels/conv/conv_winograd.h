@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transforms of 3x3 convolutions after Winograd, F(m x m, 3x3) with m = 2 or 4 (Lavin and Gray
-// 2015, section 4.1), for every instruction set. A tile of (m + 2)^2 inputs gives m^2 outputs;
-// neighbouring tiles are m apart. Tiles are numbered row by row. For m = 4 the points are 0,
-// +-sqrt(1/2), +-sqrt(2) and infinity, whose numbers stay near 1 (Barabasz et al. 2020).
+// The transforms of 3x3 Winograd convolutions, F(m x m, 3x3) with m = 2 or 4 (Lavin and Gray 2015,
+// section 4.1), for every instruction set. A tile of (m + 2)^2 inputs gives m^2 outputs;
+// neighboring tiles are m apart. Tiles are numbered row by row. For m = 4 the points are 0,
+// +-sqrt(1/2), +-sqrt(2) and infinity, which keep the coefficients near 1 (Barabasz et al. 2020).
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results that Winograd's transforms would spoil. These add and subtract all elements of a tile, so
-// that each result of it has a rounding of the largest one, and is NaN where one is not finite,
-// even if its own window has none of that. All windows of such a tile are summed alone, each as it
-// is; those of zeros are 0 in any tile.
+// Results that Winograd's transforms would spoil. The transforms add and subtract all elements of a
+// tile. Each result therefore carries a rounding error of the tile's largest element, and is NaN if
+// any element is not finite, even if its own window is fine. All windows of such a tile are summed
+// directly; windows of zeros are 0 in any tile.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of conv_to_channels_last.cpp for an instruction set.
+// The inner loops of conv_to_channels_last.cpp for one instruction set.
 #pragma once
 
 #include <cstdint>

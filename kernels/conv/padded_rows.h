@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of rows of x with zeros around them, in f32, for every instruction set. They are a table
-// of their own: programs that need no more link no more.
+// Copies rows of x with zero padding, in f32, for every instruction set. They are a separate table,
+// so that programs that need no more link no more.
 #pragma once
 
 #include <cstdint>

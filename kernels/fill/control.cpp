@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes as tensors. The ops `if` and `while` are run by the session itself.
+// Sizes as tensors. The session itself runs the ops `if` and `while`.
 #include <string>
 
 #include "hg/kernel.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cdist: a few rows of a beside all rows of b where these lie; more of them beside panels of b, in
-// which the rows of b lie side by side; and plain loops for every dtype, stride and p.
+// cdist: a few rows of a against the rows of b in place; more rows of a against panels of b, which
+// hold rows of b side by side; and plain loops for every dtype, stride and p.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear in f32. y is cut into tiles; what a tile computes does not depend on its size.
-// It runs over k in pieces whose panels of b fit the first cache, and finishes with the epilogue.
-// Constant b is packed once. Few rows are bound by reading b, which then is read where it lies.
+// matmul and linear in f32. y is cut into tiles; the results of a tile do not depend on its size. A
+// tile runs over k in pieces whose panels of b fit the first-level cache, and ends with the
+// epilogue. Constant b is packed once. With few rows, reading b is the bottleneck, so b is read in
+// place.
 #include "kernels/gemm/gemm.h"
 
 #include <algorithm>

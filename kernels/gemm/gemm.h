@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner loops of matrix products in f32: y[m, n] = a[m, k] b[k, n]. b is read in panels of `nr`
-// columns, each [k, nr] and padded with zeros; a with any strides. gemm_simd.cpp has them for every
-// instruction set; gemm.cpp has the loops around them, tiles.h how those are divided.
+// columns, each [k, nr] and zero-padded; a has any strides. gemm_simd.cpp implements them for every
+// instruction set, gemm.cpp has the loops around them, tiles.h divides the work.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear in f64, and in f32 where autotune finds it faster, by OpenBLAS: a call for each
-// tile of y, on one thread. The tiles depend on sizes alone, and so do the results.
+// matmul and linear with OpenBLAS: in f64, and in f32 if autotune finds it faster. One
+// single-threaded call per tile of y. The tiles, and so the results, depend on sizes alone.
 #include <algorithm>
 
 #include "kernels/ceil_div.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear in f64: panels of b of two vectors, under which 4 rows of a at a time keep
-// their sums in registers. What an element sums does not depend on how y is cut into tiles.
+// matmul and linear in f64: panels of b of two vectors; 4 rows of a at a time keep their sums in
+// registers. The order of an element's sum does not depend on how y is cut into tiles.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear in f16 and bf16: weights stay as they are in memory, and become f32 panels of a
-// tile; sums are f32, and rounded once after the epilogue.
+// matmul and linear in f16 and bf16. Weights stay 16-bit in memory and are widened to f32 panels
+// per tile; sums are f32 and round once after the epilogue.
 #include <algorithm>
 #include <utility>
 

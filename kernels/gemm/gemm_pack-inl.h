@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the sides of a product lie in gemm_simd.cpp: rows of a in blocks of kMr, columns of b in
+// The packed layout of operands in gemm_simd.cpp: rows of a in blocks of kMr, columns of b in
 // panels of kNr. Included once for every instruction set, as kernels/simd/simd.h describes.
 #if defined(HG_KERNELS_GEMM_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_GEMM_PACK_INL_H_

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner loops of gemm.h for every instruction set. A block of y of mr x nr elements stays in
-// registers while k runs: 6 rows of two vectors where there are 16 registers, 12 where there
-// are 32.
+// registers during the loop over k: 6 rows of two vectors with 16 registers, 12 rows with 32.
 #include <algorithm>
 #include <array>
 #include <type_traits>

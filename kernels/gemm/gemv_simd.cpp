@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops of gemv_simd.h: rows and columns of y whose sums fit the registers, at once.
+// The loops of gemv_simd.h: as many rows and columns of y at once as fit in registers.
 #include "kernels/gemm/gemv_simd.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix times vector, or a few of them, and distances: reading b is what takes the time, so it is
-// read once, where it lies. For every instruction set.
+// A matrix times one or a few vectors, and distances, for every instruction set. Reading b
+// dominates the time, so b is read once, in place.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products in groups of rows. In f32 each group is a product like those of gemm.cpp, with b
-// packed as it is read; the other dtypes have plain loops. A group's sums are in one order.
+// Matrix products over groups of rows. In f32 each group is a product as in gemm.cpp, with b packed
+// while it is read; other dtypes use plain loops. A group sums in one fixed order.
 #include <algorithm>
 
 #include "hg/kernel.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear for every dtype by plain loops.
+// matmul and linear for every dtype, with plain loops.
 #include <algorithm>
 
 #include "hg/kernel.h"

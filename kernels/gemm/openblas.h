@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenBLAS as kernels use it: found when a session is planned that it can serve, in a file that the
-// build names, so that no program links to it and none of its names meets another BLAS of the host.
-// A call runs on the thread that makes it, and leaves OpenBLAS's settings as they are.
+// OpenBLAS for kernels. It is loaded when a session that can use it is planned, from a file that
+// the build names. No program links to it, and its symbols do not clash with another BLAS in the
+// host. A call runs on the calling thread and leaves OpenBLAS's settings unchanged.
 #pragma once
 
 #ifdef HG_OPENMP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How products are divided: rows into blocks that registers hold and into packs that stay in a
-// cache, and all of it into tiles that threads share. Nothing here depends on what is multiplied.
+// Divides products: rows into blocks that fit registers and packs that stay in a cache, and
+// everything into tiles that threads share. Nothing here depends on the operands.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling of images at given positions, and its gradient. Every mode is a product of one short
-// list of taps per dim; the taps carry their derivatives.
+// Samples images at given positions, and the gradient. Every mode is a product of one short list of
+// taps per dim; the taps carry their derivatives.
 #include <algorithm>
 #include <cmath>
 

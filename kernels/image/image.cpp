@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resampling by size. Every mode is one linear map per dim: output o reads the input elements
-// index[o][tap] with weight[o][tap]; the weights are made when the kernel is prepared. A row of x
-// is resampled along itself once for the neighbouring rows of y that read it.
+// index[o][tap] with weight[o][tap], computed in prepare. A row of x is resampled along itself once
+// for the neighboring rows of y that read it.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>

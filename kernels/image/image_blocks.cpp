@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of images as columns, and the sum of such columns as an image.
+// Image blocks as columns, and the sum of such columns as an image.
 #include <algorithm>
 
 #include "hg/kernel.h"

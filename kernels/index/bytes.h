@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that only move elements see them as unsigned integers of the same size.
+// Kernels that only move elements treat them as unsigned integers of the same size.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only move elements, into memory of their own. They do not look at the elements, so one
-// instance serves all dtypes of a size.
+// Ops that only move elements, into new memory. One instance serves all dtypes of a size.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that pick elements by index. They do not look at the elements, so one instance serves all
-// dtypes of a size. Every index is checked; one that is out of range fails the run.
+// Ops that read elements by index. One instance serves all dtypes of a size. Every index is
+// checked; an index out of range fails the run.
 #include <algorithm>
 #include <cstring>
 #include <limits>

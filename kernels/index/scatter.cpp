@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that write or accumulate elements at indices. What meets in one element is done by one task
-// in the order of the indices, so results do not depend on the number of threads.
+// Ops that write or accumulate elements at indices. One task combines all values of an element in
+// index order, so results do not depend on the number of threads.
 #include <algorithm>
 #include <cmath>
 #include <limits>

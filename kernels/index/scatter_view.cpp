@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// x copied, then src written to the elements that a view of x looks at.
+// Copies x, then writes src to the elements that a view of x covers.
 #include <optional>
 
 #include "hg/kernel.h"

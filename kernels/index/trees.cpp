@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decision trees. A walk waits for one load after the other, so that several walks go side by side.
+// Decision trees. Each step of a walk waits for the previous load, so several walks run
+// interleaved.
 #include "hg/ops/trees.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of 8-bit integers as products: y[o, pixels] = weight[o, c kernel] patches[c kernel,
-// pixels]. Images are copied with their zero points around them, the columns that a stride takes
-// together side by side, so that a row of patches is made of whole pieces of lines. Where the
-// patches are x itself it is read where it lies.
+// pixels]. Images are copied with zero points as padding, and columns that a stride reads together
+// are put next to each other, so a row of patches consists of whole pieces of lines. If the patches
+// are x itself, it is read in place.
 #include "kernels/integer/conv_integer.h"
 
 #include <algorithm>

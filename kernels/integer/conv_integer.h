@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of one convolution of 8-bit integers; padding behind x needs no number.
+// The sizes of one convolution of 8-bit integers; padding after x needs no number.
 #pragma once
 
 #include "kernels/conv/conv_shape.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of 8-bit integers with one input channel for each group, in one or two dims. Some
-// rows of a channel are widened to i16 with zeros around them; pairs of neighbours in a row meet
-// pairs of weights.
+// Convolutions of 8-bit integers with one input channel per group, in one or two dims. A few rows
+// of a channel are widened to i16 with zero padding; pairs of neighbors in a row meet pairs of
+// weights.
 #include <algorithm>
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of matmul_integer and conv_integer share: zero points, left sides as pairs, and
-// what the inputs bias, scale and zero say of the result.
+// Code shared by the kernels of matmul_integer and conv_integer: zero points, left operands as
+// pairs, and how the inputs bias, scale and zero determine the result.
 #pragma once
 
 #include <string>

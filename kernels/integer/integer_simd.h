@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of products of 8-bit integers: y[m, n] = a[m, k] b[k, n] in sums of i32. Two
-// neighbours along k are multiplied and added at a time: a has them as pairs of i16, less their
-// zero point, b as pairs of bytes, u8 less 128; or, where weights allow it, both as quads of bytes.
-// No sum saturates, so that all ways to divide a product give the same bits.
+// The inner loops of 8-bit integer products: y[m, n] = a[m, k] b[k, n] with sums in i32. Two
+// neighbors along k are multiplied and added at a time. a has them as pairs of i16 minus the zero
+// point, b as pairs of bytes (u8 minus 128); if the weights allow it, both are quads of bytes. No
+// sum saturates, so every division of a product gives the same bits.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of matrices of 8-bit integers. Panels of b are packed once where it is constant; the
-// rows of a in each run.
+// Matrix products of 8-bit integers. A constant b is packed into panels once; the rows of a in each
+// run.
 #include <algorithm>
 
 #include "kernels/blocking.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues and eigenvectors of general matrices: Hessenberg's form becomes a triangle by shifted
-// QR steps (Golub, Van Loan, Matrix Computations, 7.5), of real matrices by Francis's double steps,
-// which keep conjugate pairs exact. Vectors are solutions with the triangle. The order is LAPACK's.
+// Eigenvalues and eigenvectors of general matrices. Shifted QR steps reduce the Hessenberg form to
+// a triangle (Golub, Van Loan, Matrix Computations, 7.5); real matrices use Francis's double steps,
+// which keep conjugate pairs exact. Eigenvectors solve systems with the triangle. The order is
+// LAPACK's.
 #include <algorithm>
 #include <limits>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues of general matrices: what the library's own loops and LAPACK's kernels share.
+// Eigenvalues of general matrices: code shared by the library's loops and LAPACK's kernels.
 #pragma once
 
 #include <cmath>

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The discrete Fourier transform along one dim, some lines side by side, in double: Stockham's
-// mixed radix algorithm, which sorts as it goes, for lengths of small primes; Bluestein's for
-// others, which turns the transform into a convolution of a length that is a power of two (Van
-// Loan, Computational Frameworks for the Fast Fourier Transform, 1.7 and 4.2). Lines of real
-// numbers take half of it where their length is even: neighbours are the parts of one complex
-// number (4.1).
+// The discrete Fourier transform along one dim in double, several lines at once. Lengths with small
+// prime factors use Stockham's self-sorting mixed-radix algorithm. Others use Bluestein's, which
+// turns the transform into a convolution whose length is a power of two (Van Loan, Computational
+// Frameworks for the Fast Fourier Transform, 1.7 and 4.2). Real lines of even length take half the
+// work: neighbors become the parts of one complex number (4.1).
 #include <cmath>
 #include <numbers>
 #include <vector>

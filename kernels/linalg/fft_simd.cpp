@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes of fft_simd.h: vectors go along neighbouring transforms, which have the same roots.
+// The passes of fft_simd.h: vectors run along neighboring transforms, which have the same roots.
 #include "kernels/linalg/fft_simd.h"
 
 #include <cmath>

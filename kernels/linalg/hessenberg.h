@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// General matrices, real or complex, before QR steps: balanced (Parlett, Reinsch 1969), then
-// brought to Hessenberg's form by reflections (Golub, Van Loan, Matrix Computations, 7.4).
+// Prepares general real or complex matrices for QR steps: balancing (Parlett, Reinsch 1969), then
+// reduction to Hessenberg form by reflections (Golub, Van Loan, Matrix Computations, 7.4).
 #pragma once
 
 #include <utility>

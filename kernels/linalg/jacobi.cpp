@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues of symmetric matrices and singular values by Jacobi's rotations, two- and one-sided
-// (Golub, Van Loan, Matrix Computations, 8.5, 8.6): for small matrices.
+// Eigenvalues of symmetric matrices and singular values by two- and one-sided Jacobi rotations
+// (Golub, Van Loan, Matrix Computations, 8.5, 8.6), for small matrices.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompositions and systems by LAPACK (kernels/linalg/lapack.h).
+// Decompositions and systems with LAPACK (kernels/linalg/lapack.h).
 #include "kernels/linalg/lapack.h"
 
 #include "lib/table/rows.h"

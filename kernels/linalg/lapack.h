@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels share that hand matrices to LAPACK, in f64: matrices of LAPACK lie column by column,
-// so that a matrix is its own transposed one. What is not finite goes to the library's own loops,
-// so that it is answered in the same way, and so does what LAPACK gives up. Small matrices are
-// faster there.
+// Code shared by kernels that call LAPACK, in f64. LAPACK's matrices are column-major, so a matrix
+// appears transposed. Non-finite matrices, and matrices that LAPACK gives up on, go to the
+// library's own loops, so that results are the same. Small matrices also go there, because that is
+// faster.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues and eigenvectors of general matrices by LAPACK, real and complex.
+// Eigenvalues and eigenvectors of general matrices with LAPACK, real and complex.
 #include "kernels/linalg/eig.h"
 #include "kernels/linalg/lapack.h"
 #include "lib/table/rows.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symmetric matrices as l d l^T by LAPACK, and systems solved with the factors.
+// Symmetric matrices as l d l^T with LAPACK, and systems solved with the factors.
 #include "kernels/linalg/lapack.h"
 #include "lib/table/rows.h"
 

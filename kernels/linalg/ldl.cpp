@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symmetric matrices as l d l^T with blocks of one or two rows in d, by the pivoting of Bunch and
-// Kaufman (Golub, Van Loan, Matrix Computations, 4.4), and systems solved with them. Factors and
-// pivots are those of LAPACK's lower triangle.
+// Symmetric matrices as l d l^T, where d has blocks of one or two rows, with the pivoting of Bunch
+// and Kaufman (Golub, Van Loan, Matrix Computations, 4.4), and systems solved with the factors.
+// Factors and pivots are those of LAPACK's lower triangle.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

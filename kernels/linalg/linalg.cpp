@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompositions of matrices, linear systems and the matrix exponential: LU with partial pivoting,
-// Cholesky, Householder's QR (Golub, Van Loan, Matrix Computations, 3.4, 4.2, 5.2), for small
-// matrices. What takes rotations is in jacobi.cpp.
+// Decompositions, linear systems and the matrix exponential, for small matrices: LU with partial
+// pivoting, Cholesky, Householder QR (Golub, Van Loan, Matrix Computations, 3.4, 4.2, 5.2).
+// Algorithms based on rotations are in jacobi.cpp.
 #include <algorithm>
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's own loops for one matrix of each op: kernels of their own, and what a kernel that
-// calls LAPACK does with a matrix that it does not hand over.
+// The library's own loop for one matrix of each op. They serve as kernels, and as the fallback for
+// matrices that a LAPACK kernel does not hand over.
 #pragma once
 
 #include "kernels/linalg/matrices.h"

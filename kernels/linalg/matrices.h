@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that take a batch of matrices, one task each, in f64 whatever the dtype.
+// Kernels over a batch of matrices, one task per matrix, in f64 for every dtype.
 #pragma once
 
 #include <algorithm>

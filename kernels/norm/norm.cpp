@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and normalisations for all float dtypes. Sums are kept in kLanes partial sums, which a
-// compiler can hold in vector registers and which bound the rounding error.
+// Softmax and normalizations for all float dtypes. Sums are kept in kLanes partial sums, which fit
+// in vector registers and bound the rounding error.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of layer_norm and batch_norm in f32 and f64; 16-bit floats go by the expansion.
+// Gradients of layer_norm and batch_norm in f32 and f64; 16-bit floats use the expansion.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The activations of hg/activations.inc on scalars, for their own ops and for linear and conv,
-// which apply them while they store. Those of vectors are in activation-inl.h.
+// which apply them while storing. activation-inl.h has the vector versions.
 #pragma once
 
 #include <cmath>

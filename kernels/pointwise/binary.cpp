@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of two tensors. Integers wrap around; a division of them by zero fails the run.
+// Arithmetic of two tensors. Integers wrap around; integer division by zero fails the run.
 #include <cmath>
 #include <limits>
 

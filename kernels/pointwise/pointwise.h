@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How elementwise kernels are written: a block function works on contiguous runs, and one driver
+// How to write elementwise kernels: a block function works on contiguous runs, and one driver
 // broadcasts, gathers strided operands into small buffers, converts 16-bit floats and splits the
 // work. An op is a BlockTable: one block function for each dtype it computes in.
 #pragma once

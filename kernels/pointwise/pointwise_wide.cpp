@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of f32 that are computed in vectors of doubles, those of Highway's math among them, and
-// rounded once: as exact as the C library's, which takes several times as long. That is asked where
-// Highway promises nothing (ends of the range, infinity, NaN), and where a vector has fewer than
-// four doubles.
+// f32 functions computed in vectors of doubles, including Highway's math functions, and rounded
+// once. They are as exact as the C library's functions, which take several times as long. The C
+// library is used where Highway guarantees nothing (ends of the range, infinity, NaN), and where a
+// vector has fewer than four doubles.
 #include <cmath>
 #include <iterator>
 

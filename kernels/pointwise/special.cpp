@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Special functions elementwise, computed in double whatever the dtype.
+// Elementwise special functions, computed in double for every dtype.
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/special_functions.h"
 #include "lib/table/rows.h"

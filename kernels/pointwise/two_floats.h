@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of two floats that kernels of one dtype and of all share, where their own forms do not
-// hold.
+// Functions of two floats for the cases that special forms do not cover, shared by single-dtype and
+// generic kernels.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maxima of windows, and their gradient.
+// Max pooling and its gradient.
 #include <limits>
 
 #include "kernels/gemm/tiles.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Means of windows, and their gradients.
+// Average pooling and its gradients.
 #include "kernels/pool/pool_shape.h"
 #include "lib/table/rows.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The windows of pooling. One or two spatial dims are three with leading ones; every window is
-// described by one Window for each dim, so plain and adaptive pooling share the loops.
+// The windows of pooling. One or two spatial dims become three with leading dims of size 1. One
+// Window per dim describes every window, so plain and adaptive pooling share the loops.
 #pragma once
 
 #include <algorithm>

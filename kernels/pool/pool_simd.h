@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maxima, their places, and sums of windows in f32, a row of them at a time, for every instruction
-// set.
+// Maxima, their positions, and sums of windows in f32, one row of windows at a time, for every
+// instruction set.
 #pragma once
 
 #include <cstdint>

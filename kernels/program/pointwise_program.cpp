@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise programs: one block function that calls those of its steps on pieces that stay in the
-// first cache. A reduction at the end reads what the block function gives instead of a tensor.
+// Pointwise programs: one block function calls the block functions of its steps on pieces that stay
+// in the first-level cache. A trailing reduction reads the results of the block function instead of
+// a tensor.
 #include "hg/pointwise_program.h"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers of any dtype, one time step after the other. Within a step the hidden units are
-// divided among the threads: each range of units computes all its gates and then its own part of
-// the state.
+// Recurrent layers of any dtype, one time step after another. Within a step, threads share the
+// hidden units: each range of units computes all its gates and then its part of the state.
 #include <algorithm>
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recurrent layers in f32 without projection: each step is one pass over the packed recurrent
-// weights that also makes the new states. The blocks of units are divided among the threads when a
-// step has work for several.
+// weights that also computes the new states. Threads share the blocks of units if a step has enough
+// work.
 #include <algorithm>
 
 #include "hg/kernel.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of recurrent layers in f32. Samples do not depend on each other, so each thread walks
-// back through all steps of its own samples; the gates of lstm after their functions wait in
-// dgates.
+// Gradients of recurrent layers in f32. Samples are independent, so each thread runs backward
+// through all steps of its own samples. The activated gates of lstm are stored in dgates.
 #include <algorithm>
 
 #include "hg/kernel.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of rnn_simd.h: forward, two vectors of units with all their gates at a time, or
-// one of several sequences.
+// The inner loops of rnn_simd.h. Forward computes two vectors of units with all their gates at a
+// time, or one for several sequences.
 #include "kernels/recurrent/rnn_simd.h"
 
 #include <algorithm>

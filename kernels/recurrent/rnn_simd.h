@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One time step of a recurrent layer in f32 for some hidden units: the recurrent products and what
-// the cell makes of them, in registers; and the way back through one. For every instruction set.
+// One time step of a recurrent layer in f32 for some hidden units: the recurrent products and the
+// cell, in registers; and one step backward. For every instruction set.
 #pragma once
 
 #include <cstdint>

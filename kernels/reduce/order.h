@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The places of a line in the order of their elements: NaN is the largest, and zeros are equal
+// The positions of a line sorted by their elements: NaN is the largest, and zeros are equal
 // whatever their sign.
 #pragma once
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over any dims: sum mean prod amax amin all any argmax argmin max min var std norm.
 //
-// One driver walks any strides, row-wise or column-wise, and splits the work. Elements that the
-// reducers (reducers.h) do not see as they are stored are converted block by block; those of a
+// One driver walks any strides, by rows or by columns, and splits the work. Elements stored in
+// another type than the reducers (reducers.h) read are converted block by block; elements of a
 // pointwise program are computed block by block. Long reductions are cut into chunks of fixed
 // length, so results do not depend on the threads.
 #include <algorithm>

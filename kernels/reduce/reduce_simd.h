@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of f32 in f64, and largest and smallest elements, for every instruction set.
+// Sums of f32 in f64, and maxima and minima, for every instruction set.
 #pragma once
 
 #include <cstdint>

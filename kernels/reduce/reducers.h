@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reducers of reduce.cpp: how a state starts, takes an element, merges with another and ends.
-// They see float, double or int64_t.
+// The reducers of reduce.cpp: how a state starts, accepts an element, merges with another and
+// finishes. They read float, double or int64_t.
 #pragma once
 
 #include <cmath>

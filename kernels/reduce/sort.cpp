@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that order the elements along one dim: each line is sorted in scratch memory of its task.
+// Sorting and selection along one dim: each line is sorted in scratch memory of its task.
 #include <algorithm>
 #include <limits>
 #include <numeric>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions as their definition: every input element meets every kernel element, and the pairs
-// that land on the same output element are summed.
+// Convolutions by definition: every input element meets every kernel element, and the products that
+// land on the same output element are summed.
 #include "kernels/pointwise/activation.h"
 #include "kernels/reference/reference.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions with the channels last, and those that give such images, as their
-// definition.
+// Channels-last depthwise convolutions, and convolutions with channels-last results, by definition.
 #include "kernels/pointwise/activation.h"
 #include "kernels/reference/reference.h"
 

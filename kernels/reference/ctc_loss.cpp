@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connectionist temporal classification by its definition: every path of classes over time is read
-// (repetitions go, then blanks), and those that read as the targets are counted.
+// Connectionist temporal classification by definition: every path of classes over time is collapsed
+// (repetitions, then blanks), and paths that collapse to the targets are counted.
 #include <cmath>
 #include <limits>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suppression, regions and columns at offsets. A bilinear map is a function weight(place, pixel)
-// that is asked for every pixel of an image.
+// Suppression, regions, and columns at offsets. A bilinear map is a function weight(place, pixel),
+// evaluated for every pixel of an image.
 #include <algorithm>
 #include <cmath>
 #include <limits>

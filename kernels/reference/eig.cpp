@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eigenvalues as the roots of the characteristic polynomial (Faddeev and Le Verrier; Durand and
-// Kerner), in the order of the diagonal elements that they are near to, and eigenvectors by
-// elimination. Of simple eigenvalues of small matrices near a diagonal, which samples are.
+// Kerner), in the order of the nearest diagonal elements, and eigenvectors by elimination. For
+// small, nearly diagonal matrices with simple eigenvalues, as samples have.
 #include <complex>
 
 #include "kernels/reference/reference.h"

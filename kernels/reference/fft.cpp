@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The discrete Fourier transform as its definition says.
+// The discrete Fourier transform by definition.
 #include <cmath>
 #include <numbers>
 

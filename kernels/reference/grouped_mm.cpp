@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products in groups: which group a row is in is asked for every row.
+// Grouped products: every row looks up its group.
 #include "kernels/reference/reference.h"
 
 namespace hg::reference::rows {

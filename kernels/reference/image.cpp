@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resampling and sliding blocks, one element at a time. A map of one dim is a function
-// weight(output, input) that is asked for every pair.
+// weight(output, input), evaluated for every pair.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that pick or place elements by index: one element at a time, in row-major order.
+// Ops that read or write elements by index, one element at a time, in row-major order.
 #include <algorithm>
 
 #include "kernels/reference/reference.h"

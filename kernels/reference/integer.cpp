@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and convolutions of 8-bit integers: zero points are taken from each factor, and each sum
-// is scaled and rounded alone.
+// Products and convolutions of 8-bit integers: zero points are subtracted from each factor, and
+// each sum is scaled and rounded separately.
 #include <algorithm>
 #include <cmath>
 

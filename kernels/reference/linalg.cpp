@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompositions of matrices: determinants by minors, systems by Cramer's rule, eigenvalues by
-// classical Jacobi, singular values as eigenvalues of [0 x; x^T 0].
+// Decompositions: determinants by minors, systems by Cramer's rule, eigenvalues by classical
+// Jacobi, singular values as eigenvalues of [0 x; x^T 0].
 #include <cmath>
 #include <numbers>
 

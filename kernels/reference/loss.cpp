@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses: what PyTorch's documentation says of each element or row, then none, the sum or the mean.
+// Losses as in PyTorch's documentation, per element or row, then reduced by none, sum or mean.
 #include <cmath>
 #include <numbers>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products as the textbook has them.
+// Matrix products, textbook form.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only move elements: for every output element, the place it comes from.
+// Ops that only move elements: the source position of every output element.
 #include <cstring>
 #include <vector>
 

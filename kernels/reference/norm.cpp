@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisations and softmax, by their definitions.
+// Normalizations and softmax, by definition.
 #include <cmath>
 
 #include "kernels/reference/reference.h"

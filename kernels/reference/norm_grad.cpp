@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of the norms, by their definitions: what a small change of x does to every z.
+// Gradients of the norms, by definition: the effect of a small change of x on every z.
 #include <cmath>
 
 #include "kernels/reference/reference.h"

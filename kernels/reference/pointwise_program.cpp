@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of elementwise ops: the reference of each step in its turn, rounded to its dtype.
+// Programs of elementwise ops: the reference of each step in turn, rounded to its dtype.
 #include "hg/pointwise_program.h"
 
 #include "kernels/reference/pointwise.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers of the first run of a session with the seed 0: Philox 4x32-10 as its authors
-// define it (Salmon et al. 2011, figure 2 and table 2), two words for each number.
+// Random numbers of the first run of a session with seed 0: Philox 4x32-10 as its authors define it
+// (Salmon et al. 2011, figure 2 and table 2), two words per number.
 #include <array>
 #include <cmath>
 #include <numbers>

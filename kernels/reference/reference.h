@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The specification of every kernel: plain loops over doubles. Tests only; speed does not matter,
-// being obviously right does. Elements are doubles in row-major order, whatever the dtype
-// (integers beyond 2^53 are not used in samples).
+// The specification of every kernel: plain loops over doubles, for tests only. Being obviously
+// right matters; speed does not. Elements are doubles in row-major order for every dtype (samples
+// use no integers beyond 2^53).
 #pragma once
 
 #include <cmath>

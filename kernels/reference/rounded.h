@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a dtype keeps of numbers.
+// Rounds numbers to what a dtype can hold.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that order the elements along one dim.
+// Sorting and selection along one dim.
 #include <algorithm>
 #include <limits>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of doubles, for each instruction set of kernels/simd/simd.h: Highway's, or
-// the compiler's where Highway has none, as on WebAssembly and on 32-bit Arm.
+// Vectors of doubles, for each instruction set of kernels/simd/simd.h: Highway's, or the compiler's
+// where Highway has none, as on WebAssembly and 32-bit Arm.
 #if defined(HG_KERNELS_DOUBLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_DOUBLES_INL_H_
 #undef HG_KERNELS_DOUBLES_INL_H_

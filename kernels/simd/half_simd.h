@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit floats to f32, exactly, and back, to the nearest even, for every instruction set.
+// Converts 16-bit floats to f32 exactly, and back to nearest even, for every instruction set.
 #pragma once
 
 #include <cstdint>

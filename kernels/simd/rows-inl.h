@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of floats: rows of a few of them copied and cleared without a call, and parts of one
-// loaded and stored. Included once for every instruction set, as kernels/simd/simd.h describes.
+// Vectors of floats: short rows copied and cleared without a call, and partial rows loaded and
+// stored. Included once for every instruction set, as kernels/simd/simd.h describes.
 #if defined(HG_KERNELS_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_ROWS_INL_H_
 #undef HG_KERNELS_ROWS_INL_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of a vector of floats: exp and its like. NaN stays NaN in all of them. Included
-// once for every instruction set, as kernels/simd/simd.h describes.
+// exp and similar functions of a vector of floats. NaN stays NaN in all of them. Included once for
+// every instruction set, as kernels/simd/simd.h describes.
 #if defined(HG_KERNELS_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_VECTOR_MATH_INL_H_
 #undef HG_KERNELS_VECTOR_MATH_INL_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizer steps in one pass over the memory: a chunk of the gradient is brought together in the
-// cache, then the loops of optimizer_simd change the states where they lie. 16-bit floats are
-// widened a chunk at a time.
+// Optimizer steps in one pass over memory: a chunk of the gradient is gathered in the cache, then
+// the loops of optimizer_simd update the states in place. 16-bit floats are widened a chunk at a
+// time.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops of optimizer steps, for each instruction set: plain loops that the compiler turns into
-// vectors of the set, but for square roots, which it would guard for errno.
+// The loops of optimizer steps, for each instruction set: plain loops that the compiler vectorizes,
+// except square roots, for which the compiler would check errno.
 #include "kernels/train/optimizer_simd.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of optimizer steps over contiguous elements. All arrays are apart; optional ones
+// The inner loops of optimizer steps over contiguous elements. Arrays do not overlap; optional ones
 // may be null.
 #pragma once
 
