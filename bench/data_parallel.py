@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Samples a second of training in one process and in two, each on one thread, by torch.distributed's gloo and by MPI.
+"""Training samples per second of one process and of two, each on one thread, over torch.distributed's gloo and MPI.
 
   PYTHONPATH=build/python bench/data_parallel.py [ROUNDS [cpu]]
 
-Each way trains a network for digits with 64 samples a process and step; the best of ROUNDS (12) rounds of 20 steps.
-"together": gradients are summed while the backward pass goes on (AllReduce), "one by one": so, without buckets; "after": in one
-message behind it (average_gradients, and torch's SGD). With "cpu" a second is one of the processor's time that a process takes,
-which other programs do not change: what it waits for is left out, and MPI, which polls while it waits.
+Each variant trains a digit network with 64 samples per process and step; the result is the best of ROUNDS (12) rounds of 20 steps.
+
+- "together": gradients are summed during the backward pass (AllReduce);
+- "one by one": the same without buckets;
+- "after": one message after the backward pass (average_gradients, and torch's SGD).
+
+With "cpu", a second is one of processor time, which other programs do not affect. That excludes waiting, and MPI, which polls while
+it waits.
 """
 import os
 import subprocess

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call of an op costs: ns of one call on one thread, and, where the build has libtorch, of
-// the same call there and the ratio of the two. Rows of one element are all overhead. Then lazy
-// expressions, written anew in each call: ns of a call, and of each op that it writes.
+// The cost of an op call: ns per call on one thread and, if the build has libtorch, libtorch's time
+// and the ratio. Rows with one element show pure overhead. Then lazy expressions, rebuilt in each
+// call: ns per call, and per op.
 #include "bench/eager_bench.h"
 
 #include <algorithm>

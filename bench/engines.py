@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Rows a second of one job of batch inference: on Ray Data, on Spark and in one process, by Hologram and by ONNX Runtime.
+"""Rows per second of one batch inference job on Ray Data, on Spark and in one process, with Hologram and ONNX Runtime.
 
   PYTHONPATH=build/python build/venv/bin/python bench/engines.py [--rounds 5] [--json FILE]
 
-Two workers of one thread each; engines are started before, and the job has run once, so that workers have their models. The contenders take turns; the
-median of the rounds is shown. Needs torch (to make the models), onnx, onnxruntime, and ray or pyspark.
+Two workers with one thread each. Engines are started first, and the job has run once, so that workers have loaded their models. The
+contenders take turns; the median of the rounds is shown. Needs torch (to make the models), onnx, onnxruntime, and ray or pyspark.
 """
 import argparse
 import datetime

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times the kernels of each family at shapes of real models, through a session, beside what the
-// machine can do: `of_roof` is the least time that the arithmetic, or else the bytes read and
-// written, would take at the measured peaks, divided by the time. Data that stays in a cache moves
-// faster than the peak of memory: then it is above 1.
+// Times the kernels of each family at shapes of real models, through a session, against the
+// machine's peaks. `of_roof` is the time that the arithmetic or the memory traffic would take at
+// the measured peaks, whichever is longer, divided by the measured time. Data in a cache moves
+// faster than the memory peak, so the value may exceed 1.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

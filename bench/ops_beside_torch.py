@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Single ops beside PyTorch on one thread: where does a kernel fall behind?
+"""Compares single ops with PyTorch on one thread, to find slow kernels.
 
   bench/ops_beside_torch.py build/bin [--only REGEX] [--rounds 5] [--json FILE] [--machine TEXT]
 
-A case is a function of one tensor as people write it, traced and converted. hg-bench and PyTorch take turns; ms of a call, the
-least of all turns. PyTorch's time has the cost of its calls, a few us.
+A case is a typical function of one tensor, traced and converted. hg-bench and PyTorch take turns; the result is the shortest call in
+ms. PyTorch's time includes its call overhead, a few us.
 """
 import argparse
 import datetime

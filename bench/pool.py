@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Requests a second and their 99th percentile, of 1, 8 and 32 clients that each wait for their answer: hg::Pool beside one session
-of ONNX Runtime, whose clients are Python's threads (its run() gives the GIL free).
+"""Requests per second and p99 latency for 1, 8 and 32 clients that each wait for their answer: hg::Pool against one ONNX Runtime
+session, whose clients are Python threads (its run() releases the GIL).
 
   PYTHONPATH=build/python build/venv/bin/python bench/pool.py [--bench build/bin/pool_bench] [--seconds 5] [--rounds 3] [--json FILE]
 
-Both have the same processors. ONNX Runtime computes each request with one thread, or with as many as there are processors, whichever
-answers more; hg::Pool has a session for each processor. The contenders take turns, the median of the rounds by throughput is shown.
-Needs torch (to make the models), onnx and onnxruntime.
+Both have the same processors. ONNX Runtime computes each request with one thread or with one per processor, whichever serves more
+requests; hg::Pool has one session per processor. The contenders take turns; the median round by throughput is shown. Needs torch (to
+make the models), onnx and onnxruntime.
 """
 import argparse
 import datetime

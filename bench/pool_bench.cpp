@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests of many clients to one hg::Pool, one row of noise each, each client waiting for its
-// answer before it asks again: pool_bench MODEL.hgm CLIENTS SECONDS [SESSIONS [MOST_ROWS]]. Prints
-// JSON: requests a second, the median and the 99th percentile of their times in ms, and rows of a
+// Many clients send requests with one row of noise to one hg::Pool; each waits for its answer
+// before it asks again.
+//   pool_bench MODEL.hgm CLIENTS SECONDS [SESSIONS [MOST_ROWS]]
+// Prints JSON: requests per second, their median and 99th percentile latency in ms, and rows per
 // batch.
 #include <algorithm>
 #include <chrono>

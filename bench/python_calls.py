@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a call from Python costs beside its arithmetic: relu(a + b) * a of 8 numbers, a graph of three nodes; and, in torch's autograd,
-a forward and a backward pass of 128 numbers.
+"""The overhead of a call from Python: relu(a + b) * a of 8 numbers, a graph of three nodes; and a forward and a backward pass of 128
+numbers in torch's autograd.
 
   PYTHONPATH=build/python bench/python_calls.py [--json FILE] [--machine WORDS]
 
-Microseconds, the least of many short rounds, all in turn.
+The result is in microseconds, the shortest of many short rounds that take turns.
 """
 import argparse
 import datetime

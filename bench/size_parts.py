@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What each part of the library costs in bytes of the smallest program, by the folder that it is compiled from.
+"""Bytes that each part of the library adds to the smallest program, by source folder.
 
 size_parts.py --build FOLDER [--json FILE]
 
-Links samples/minimal with all of FOLDER's libhologram.a, configured with -DHG_VULKAN=OFF, as docs/size.md says, and
-adds up what the linker's map lists. What belongs to no file of the library is the linker's and the compiler's.
+Links samples/minimal with all of FOLDER's libhologram.a, configured with -DHG_VULKAN=OFF as in docs/size.md, and sums the entries of
+the linker's map. Bytes that belong to no library file come from the linker and the compiler.
 """
 import argparse
 import collections

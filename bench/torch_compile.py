@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile(backend="hologram") beside inductor and eager PyTorch: inference and training steps, in one run.
+"""Compares torch.compile(backend="hologram") with inductor and eager PyTorch: inference and training steps, in one run.
 
   PYTHONPATH=build/python bench/torch_compile.py [--peers ../shared/peers] [--only resnet18 mlp ...] [--threads 1] [--json FILE]
 
-The models are those of peers/make_models.py (those whose packages are installed) and peers/train.py. The contenders of
-a model take turns; ms, the median over the turns of each turn's median. An answer that differs from eager's is not timed.
+The models are those of peers/make_models.py (if their packages are installed) and peers/train.py. The contenders of a model take
+turns; the result in ms is the median over turns of each turn's median. A result that differs from eager's is not timed.
 """
 import argparse
 import copy

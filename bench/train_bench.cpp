@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times training steps of a model on noise and prints where the time goes, node by node, and how
-// far the process grows once the weights are in memory (Linux):
+// Times training steps of a model on noise and prints the time of each node, and how far the
+// process grows once the weights are in memory (Linux):
 //   train_bench MODEL.hgm [LOSS [OPTIMIZER [THREADS [STEPS [MEMORY_LIMIT]]]]]
 #include <algorithm>
 #include <chrono>

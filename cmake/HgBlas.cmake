@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# hg_find_openblas(): sets HG_OPENBLAS_FILE in the caller to the file of OpenBLAS that kernels load when they
-# first need it, or to nothing. AUTO takes the variant that shares its work by GNU's OpenMP, where the library
-# itself runs on that: a kernel can then have one thread alone do a call. The others are never taken unasked: that
-# without threads is not safe to call from two, and that with threads of its own starts them when it is loaded.
-# HG_BLAS=ON takes this one, too, for programs that run with OPENBLAS_NUM_THREADS=1.
+# hg_find_openblas(): sets HG_OPENBLAS_FILE in the caller to the OpenBLAS file that kernels load on first use, or to
+# nothing. With AUTO it is the variant on GNU OpenMP, if the library itself uses that; a kernel can then limit a call
+# to one thread. Other variants are never chosen automatically: the one without threads is not safe to call from two
+# threads, and the one with its own threads starts them when loaded. HG_BLAS=ON accepts the latter too, for programs
+# that run with OPENBLAS_NUM_THREADS=1.
 set(HG_BLAS AUTO CACHE STRING "OpenBLAS for decompositions and for products in f64: AUTO, ON or OFF")
 set_property(CACHE HG_BLAS PROPERTY STRINGS AUTO ON OFF)
 include(CheckCXXSourceRuns)

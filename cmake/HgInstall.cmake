@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --install BUILD` gives libhologram.a, libhologram_c, the headers, find_package(hologram) with the target
-# hologram::hologram and one for each component, and hologram.pc; `--component hologram` leaves the tools out.
+# `cmake --install BUILD` installs libhologram.a, libhologram_c, the headers, hologram.pc, and find_package(hologram)
+# with the target hologram::hologram and one per component. `--component hologram` leaves out the tools.
 include(CMakePackageConfigHelpers)
 set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/hologram)
 set(HG_LIBRARIES hologram)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# hg_onnx_messages(TARGET): compiles ONNX's own definition of its files into TARGET, which then includes
-# "hg_onnx.pb.h". Other libraries of the process, such as libtorch, hold the same messages, so these get
-# a package of their own, and none of protobuf's descriptors, which are unique in a process.
+# hg_onnx_messages(TARGET): compiles ONNX's definition of its files into TARGET, which then includes "hg_onnx.pb.h".
+# Other libraries in the process, such as libtorch, may hold the same messages. Therefore these have their own package
+# and no protobuf descriptors, which must be unique in a process.
 function(hg_onnx_messages target)
   find_package(Protobuf REQUIRED)
   set(folder ${PROJECT_BINARY_DIR}/generated/onnx)

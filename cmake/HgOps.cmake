@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# HG_OPS: the models that a build is for, .hgm files, or texts that `hg-info --needs` wrote of such. The library
-# then holds the ops, kernels and dtypes that these need and refuses what lacks. HG_INFO is the hg-info that reads
-# them: of the same version, and of a build that holds everything.
+# HG_OPS: the models that a build serves, as .hgm files or as the output of `hg-info --needs`. The library then holds
+# only the ops, kernels and dtypes that they need, and rejects others. HG_INFO is the hg-info that reads the models:
+# of the same version, from a full build.
 set(HG_OPS "" CACHE STRING "Models (.hgm) whose ops alone the library holds; empty: all ops")
 
 # hg_chosen_ops(TARGET): defines HG_CHOSEN for TARGET and writes hg_chosen.h (lib/table/holds.h).

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cpack --config BUILD/CPackConfig.cmake` packs libhologram-dev and, where they are built, hologram-tools and
-# hologram-converter for Debian; `cpack --config BUILD/CPackSourceConfig.cmake` packs the sources.
+# `cpack --config BUILD/CPackConfig.cmake` packs libhologram-dev and, if they are built, hologram-tools and
+# hologram-converter for Debian. `cpack --config BUILD/CPackSourceConfig.cmake` packs the sources.
 set(CPACK_PACKAGE_NAME hologram)
 set(CPACK_PACKAGE_VENDOR Hologram)
 set(CPACK_PACKAGE_CONTACT "The Hologram authors <hologram@localhost>")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# hg_shaders(TARGET NAME=SOURCE[:OPTION...] ...): compiles shaders/SOURCE.comp to SPIR-V with the
-# options of glslang after the colon, and gives TARGET a header hg_shaders.inc with a row of kShaders
-# for each NAME.
+# hg_shaders(TARGET NAME=SOURCE[:OPTION...] ...): compiles shaders/SOURCE.comp to SPIR-V with the glslang options
+# after the colon, and gives TARGET a header hg_shaders.inc with one row of kShaders per NAME.
 find_program(HG_GLSLANG glslangValidator)
 
 function(hg_shaders target)

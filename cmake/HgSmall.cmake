@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What runs once per model (rules, passes, gradients, the converter) is compiled for size, which also
-# halves its build time; kernels and the code around each run keep the compiler's release flags.
+# Code that runs once per model (rules, passes, gradients, the converter) is compiled for size, which also halves its
+# build time. Kernels and the code around each run keep the compiler's release flags.
 include_guard()
 
 # Parses the headers that most files include once. ccache cannot share objects that use them.

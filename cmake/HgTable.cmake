@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# HG_STEMS: the ideas that ops are sorted by. A file of the same stem in each folder of tables holds
-# what that folder says about them: lib/ops, kernels, kernels/reference, tests/samples, converter/rows.
+# HG_STEMS: the families of ops. Each folder of tables has one file per stem with its rows for that family: lib/ops,
+# kernels, kernels/reference, tests/samples, converter/rows.
 set(HG_STEMS
   pointwise
   pointwise_program

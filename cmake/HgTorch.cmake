@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# hg_libtorch: the libtorch that the converter links, as HgTorchChoice.cmake chooses it. Its own CMake
-# package is not used, since that wants CUDA, MKL and protobuf found. Without one, by HG_TORCH=none or
-# since none is there, there is no such target, and hg-convert reads exported programs (.pt2) and ONNX.
+# hg_libtorch: the libtorch that the converter links, chosen by HgTorchChoice.cmake. Its own CMake package is not
+# used, because it requires CUDA, MKL and protobuf. Without libtorch (HG_TORCH=none, or none is found) the target does
+# not exist, and hg-convert reads only exported programs (.pt2) and ONNX.
 set(HG_TORCH auto CACHE STRING "libtorch for hg-convert: auto, pip, debian, a folder, or none")
 set(HG_TORCH_PYTHON python3 CACHE STRING "the Python whose torch is taken where nothing else names one")
 set(hg_without_torch "${HG_TORCH}: hg-convert reads .pt2 and ONNX files, and checks ONNX alone")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# hg_choose_torch(): which libtorch the converter links, as everybody expects of CMake. Sets in the caller
+# hg_choose_torch(): chooses the libtorch that the converter links. Sets in the caller
 #   hg_torch_prefix  the folder with include/ATen/ATen.h; empty for the compiler's own paths
 #   hg_torch_python  the Python that belongs to it
-#   hg_torch_reason  why it was taken
-# HG_TORCH names one: `pip`, `debian` or a folder. With `auto` the first of these that has a libtorch:
-# Torch_DIR and CMAKE_PREFIX_PATH (variables of CMake, then of the environment), the active virtual
-# environment, HG_TORCH_PYTHON's own torch, and what is installed where compilers look.
+#   hg_torch_reason  why it was chosen
+# HG_TORCH names one: `pip`, `debian` or a folder. `auto` uses the first of these that has a libtorch: Torch_DIR and
+# CMAKE_PREFIX_PATH (CMake variables, then environment variables), the active virtual environment, HG_TORCH_PYTHON's
+# torch, and the compiler's search paths.
 
 function(hg_has_torch prefix result)
   if(prefix AND EXISTS ${prefix}/include/ATen/ATen.h)

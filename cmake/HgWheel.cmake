@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `pip install .` builds: the converter, too, where what it needs is there, and without libtorch, since the
-# processes of the package have a torch of their own.
+# The contents of `pip install .`: includes the converter if its dependencies are found, without libtorch, because
+# processes that use the package have their own torch.
 set(HG_TORCH none CACHE STRING "libtorch for hg-convert")
 find_path(HG_ZIP_INCLUDE zip.h)
 find_path(HG_JSON_INCLUDE nlohmann/json.hpp)

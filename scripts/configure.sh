@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# cmake with Ninja where there is one; prints errors, and which libtorch was taken.
+# Runs cmake, with Ninja if available; prints errors, and which libtorch was chosen.
 #
 #   scripts/configure.sh FOLDER [options of cmake]
 set -euo pipefail

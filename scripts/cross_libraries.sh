@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The libraries that a build for another system takes from Debian: those that are headers, linked into a folder of
-# their own, as the headers of this system's C library beside them are not for others, and GoogleTest, compiled.
+# Libraries that a cross build takes from Debian. Header-only libraries are linked into a folder of their own, because
+# the C library headers next to them belong to this system. GoogleTest is compiled.
 #
 #   scripts/cross_libraries.sh PREFIX                      the headers
 #   scripts/cross_libraries.sh PREFIX OPTIONS_OF_CMAKE     and GoogleTest, for the compiler that the options name

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# From a bare Debian 12 to a running model: installs what is missing, builds the library and the
-# converter, converts a PyTorch model that reads handwritten digits, and lets it read some.
+# From a bare Debian 12 to a running model: installs what is missing, builds the library and the converter, converts a
+# PyTorch model, and runs it on handwritten digits.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 options=(-DHG_VULKAN=OFF -DHG_TOOLS=OFF -DHG_TESTS=OFF -DHG_BENCH=OFF -DHG_SAMPLES=ON)

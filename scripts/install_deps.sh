@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what Debian 12 or a relative of it lacks of the named groups; quick when nothing is missing.
+# Installs the missing packages of the named groups on Debian 12 or a derivative; quick if nothing is missing.
 #
 #   scripts/install_deps.sh [build] [blas] [vulkan] [converter] [tools] [tests]     (default: these)
 #                           [python] [engines] [pictures] [arm] [arm32] [windows] [musl] [wasm] [avx512] [openmp] [fuzz]

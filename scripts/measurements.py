@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints docs/measurements/*.json as Markdown tables: all of them, or those that are named.
+"""Prints docs/measurements/*.json as Markdown tables: all of them, or the named ones.
 
   scripts/measurements.py [NAME...]     such as latency_2
-  scripts/measurements.py --check       says what is wrong with the files, or with README.md's numbers
+  scripts/measurements.py --check       reports errors in the files and wrong numbers in README.md
 
-A file is one measurement: its title, its date, the machine, what was measured, often the command, and a
-table. It is replaced when it is measured again, and never edited.
+A file is one measurement: its title, date, machine, what was measured, often the command, and a table. It is replaced when measured
+again, and never edited.
 """
 import datetime
 import json

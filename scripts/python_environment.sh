@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A virtual environment with what the Python package is built and tested with, beside what the machine's
-# Python has, such as numpy and torch. Prints the path of its Python; quick where it is there.
+# Creates a virtual environment to build and test the Python package in; it also sees the system's packages, such as
+# numpy and torch. Prints the path of its Python; quick if the environment exists.
 #
 #   scripts/python_environment.sh FOLDER [docs] [engines]
 #
-# docs: Sphinx and what runs notebooks. engines: Ray and Spark, which needs Java (install_deps.sh engines).
+# docs: Sphinx and tools that run notebooks. engines: Ray and Spark; Spark needs Java (install_deps.sh engines).
 set -euo pipefail
 declare -A groups=([docs]="sphinx myst_parser nbclient ipykernel" [engines]="ray pyspark pandas pyarrow")
 folder=$1

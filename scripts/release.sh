@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# release.sh [FOLDER]: makes a release of the commit that is checked out, of the version in CMakeLists.txt: its source archive
-# in FOLDER (build/release), and the tag v and the version. Refuses what is not committed, a version that CHANGELOG.md
-# does not begin with or a recipe does not have, and one that is tagged. It pushes nothing and runs no test: tests/nightly/run
-# comes before.
+# release.sh [FOLDER]: makes a release of the checked-out commit, with the version in CMakeLists.txt: its source
+# archive in FOLDER (build/release), and the tag v followed by the version. Refuses uncommitted changes, a version
+# that CHANGELOG.md does not start with or that a recipe lacks, and an existing tag. It pushes nothing and runs no
+# test; run tests/nightly/run first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 refuse() { echo "release.sh: $*" >&2; exit 1; }

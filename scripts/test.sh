@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Everything that must hold: installs what is missing, builds all, runs every test. Where both pip's
-# torch and Debian's libtorch are installed the converter is tested with either; where ../shared lies
-# beside the checkout, seeded samples of its suites run too. Ends with ctest's closing lines.
+# Everything that must hold: installs what is missing, builds everything, runs every test. If both pip's torch and
+# Debian's libtorch are installed, the converter is tested with each. If ../shared exists next to the checkout, seeded
+# samples of its suites also run. Ends with ctest's closing lines.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-bench: how long a model takes, and how much memory. Timed runs touch nothing but the session.
+// hg-bench: measures a model's latency and memory. Timed runs touch nothing but the session.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exit codes, messages and the small words of the command line.
+// Exit codes, messages and value formats of the command line.
 #include "tools/cli.h"
 
 #include <charconv>

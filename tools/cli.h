@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tools share as programs: exit codes, and one sentence on standard error for a failure.
+// Shared by all tools: exit codes, and one sentence on standard error for a failure.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts what a graph holds and says it in words and in JSON.
+// Counts the contents of a graph and describes them as text and as JSON.
 #include "tools/describe.h"
 
 #include <algorithm>

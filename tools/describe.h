@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hg-info says of a model, as text and as JSON.
+// The description of a model that hg-info prints, as text and as JSON.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between two models: lines of their graphs, and their weights by name.
+// The differences between two models: lines of their graphs, and their weights by name.
 #pragma once
 
 #include <string>

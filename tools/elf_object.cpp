@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The format is that of the System V ABI, chapter 4, with the numbers of 64-bit little-endian ELF.
+// Follows the System V ABI, chapter 4, with the numbers of 64-bit little-endian ELF.
 #include "tools/elf_object.h"
 
 #include <algorithm>

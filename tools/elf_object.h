@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An object file that holds bytes, for programs that are linked with their data.
+// An object file that holds bytes, for programs that link their data.
 #pragma once
 
 #include <cstddef>

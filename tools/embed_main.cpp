@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-embed: an object file that holds a model, for a program that is linked with it.
+// hg-embed: makes an object file that holds a model, for a program to link.
 #include <CLI/CLI.hpp>
 #include <fstream>
 #include <optional>

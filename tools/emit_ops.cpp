@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // emit_ops STYLE FILE: writes C++ that calls each op of the op table on a handle of tensors, from
-// the op's signature alone. A Style says how; a new handle is one more Style. A file that is the
-// same already is left as it is, so that nothing is compiled again.
+// the op's signature alone. A Style defines the form; a new handle needs one more Style. A file
+// whose content would not change is not rewritten, so nothing is recompiled.
 #include <cstdio>
 #include <fstream>
 #include <iterator>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model that a command line names: a file, or a function of a file that is a library of them.
+// The model that a command line names: a file, or a function of a library file.
 #pragma once
 
 #include <string>

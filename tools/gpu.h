@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device of --device vulkan and --device auto: opened once in a process, its kernels kept for
-// the next one in the user's cache folder.
+// The device of --device vulkan and --device auto: opened once per process; its kernels are cached
+// in the user's cache folder for the next process.
 #pragma once
 
 #include <string>

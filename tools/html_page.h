@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model as one page for a browser, which needs nothing else: the graph to zoom and click, its
-// modules, the arena over time, the time of each node, and histograms of weights.
+// A model as one self-contained web page: a graph to zoom and click, its modules, the arena over
+// time, the time of each node, and histograms of weights.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-info: what a model takes, gives and costs, and pictures of its graph and its memory.
+// hg-info: prints a model's inputs, outputs and cost, and draws its graph and memory.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

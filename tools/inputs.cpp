@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tells names, files and types of --input apart, and checks that every input gets one tensor.
+// Distinguishes names, files and types in --input, and checks that every input gets one tensor.
 #include "tools/inputs.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What --input says, brought to the inputs of a model: files, or types to be filled with numbers.
+// Maps --input to the inputs of a model: files, or types to be filled with random numbers.
 #pragma once
 
 #include <span>

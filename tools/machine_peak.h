@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine can do, measured through the library itself: the yardstick of a profile.
+// The machine's peaks, measured through the library itself: the yardstick of a profile.
 #pragma once
 
 #include "hg/status.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of a file as those that a model takes.
+// Casts the numbers of a file to the types that a model accepts.
 #pragma once
 
 #include <optional>

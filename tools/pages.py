@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""pages.py OUT PROGRAM ...: man pages and completions for bash, zsh and fish, made of what each program's --help says.
+"""pages.py OUT PROGRAM ...: generates man pages and completions for bash, zsh and fish from each program's --help.
 
-OUT/man1/hg-run.1, OUT/bash/hg-run, OUT/zsh/_hg-run, OUT/fish/hg-run.fish. --help is the one place where options
-are listed; a line of it that has no option's form is an error."""
+Writes OUT/man1/hg-run.1, OUT/bash/hg-run, OUT/zsh/_hg-run, OUT/fish/hg-run.fish. --help is the only list of options; a line
+without the form of an option is an error.
+"""
 import pathlib
 import re
 import subprocess

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops of shared libraries that a command line names; hg/plugin.h says how one is made.
+// Loads ops from shared libraries named on the command line; hg/plugin.h explains how to write one.
 #pragma once
 
 #include <span>

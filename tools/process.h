@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program learns of its process, and paths, which are UTF-8 on every system.
+// Facts about the process, and paths, which are UTF-8 on every system.
 #pragma once
 
 #include <cstdint>

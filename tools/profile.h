@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a run spent its time, as text: nodes and ops, slowest first.
+// The times of a run as text: nodes and ops, slowest first.
 #pragma once
 
 #include <span>

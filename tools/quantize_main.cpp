@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-quantize: a model with weights in few bits.
+// hg-quantize: makes a model with low-bit weights.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

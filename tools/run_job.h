@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One job of hg-run: what its command line, or one entry of its --batch list, asks for.
+// One job of hg-run, from its command line or from an entry of its --batch list.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From files and words to a Trainer, and back to files.
+// From files and options to a Trainer, and back to files.
 #include "tools/train_job.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command line of hg-train asks for, and its doing.
+// The job that the command line of hg-train describes, and its execution.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training went through: as JSON, and as a curve.
+// The history of a training, as JSON and as a curve.
 #pragma once
 
 #include <string>

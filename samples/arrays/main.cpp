@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays: memory of the application without a copy, views of it, another library's tensor by
-// DLPack, and a file that NumPy reads.
+// Arrays: application memory without a copy, views of it, another library's tensor through DLPack,
+// and a file that NumPy reads.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes wave.pt: a small network around an op of its own, torch.ops.acme.wave.
+"""Makes wave.pt: a small network around a custom op, torch.ops.acme.wave.
 
 Usage: make_model.py
 """

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An op of the application's own in a static library of its own, which is linked like any other.
+// An application's op in a static library, which is linked like any other.
 #pragma once
 
 #include "hg/op.h"

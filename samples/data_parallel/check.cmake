@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The losses that two and three processes print are one process's, to the last digit but one.
+# Checks that the printed losses of two and three processes equal those of one process, except in the last digit.
 #   cmake -DMPIRUN=... -DSAMPLE=... -DWORK=... -P check.cmake
 file(MAKE_DIRECTORY ${WORK})
 foreach(ranks 1 2 3)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several processes train one network by MPI: each takes samples of its own, and the gradients are
-// summed while the backward pass goes on. `mpirun -n 2 data_parallel`.
+// Several processes train one network over MPI: each uses its own samples, and gradients are summed
+// during the backward pass. Run with `mpirun -n 2 data_parallel`.
 #include <mpi.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads handwritten digits: prints images as text with the answer beside each, and how many are
-// right. Shows what an application does with a model: load, create, set_input, run, output.
+// Classifies handwritten digits: prints images as text with the result, and the number of correct
+// ones. Shows how an application uses a model: load, create, set_input, run, output.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the small network that this sample runs, and writes everything beside itself:
+"""Trains the small network of this sample and writes these files next to itself:
 
-    digits.pt           the traced network, float32, batch size 1 in the trace
-    test_images.npy     f32[n, 1, 8, 8], values in [0, 1]
-    test_labels.npy     i64[n]
-    pytorch.json        what PyTorch answers on those images: accuracy and each prediction
+  digits.pt           the traced network, float32, batch size 1 in the trace
+  test_images.npy     f32[n, 1, 8, 8], values in [0, 1]
+  test_labels.npy     i64[n]
+  pytorch.json        PyTorch's results on these images: accuracy and each prediction
 
-    python3 train.py [--digits FOLDER]
+  python3 train.py [--digits FOLDER]
 
-Needs torch, and scikit-learn for its 1797 handwritten digits; FOLDER may hold them as images.npy and
-labels.npy instead. Made with PyTorch 1.13, so that every later libtorch can load the file.
+Needs torch, and scikit-learn for its 1797 handwritten digits; FOLDER may hold them as images.npy and labels.npy instead. Made with
+PyTorch 1.13, so that every later libtorch can load the file.
 """
 import argparse
 import json

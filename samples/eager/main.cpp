@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that run at once: attention written by hand, one call after another, and what a mistake says.
+// Eager ops: attention written by hand, one call after another, and the message of a mistake.
 #include <cstdio>
 #include <string>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model that is a part of the program: hg-embed made an object of digits.hgm, whose weights are
-// used where the program has them.
+// A model that is part of the program: hg-embed made an object file from digits.hgm, and its
+// weights are used in place.
 #include <array>
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives a converted network a new head and trains only that: the digits network learns to tell even
-// digits from odd ones with what it already sees in an image.
+// Gives a converted network a new head and trains only that head: the digits network learns to
+// distinguish even digits from odd ones.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as text: a polynomial and its gradient, an outer product, a particle's energy from
-// structs and small vectors, and a step with a gradient of its own.
+// Text kernels: a polynomial and its gradient, an outer product, a particle's energy from structs
+// and small vectors, and a step function with a custom gradient.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network of layers: printed, trained as a graph, and called at once with what it learned.
+// A network of layers: printed, trained as a graph, and called eagerly with the trained weights.
 #include <cstdio>
 #include <string>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two functions in one file, which share a table: they are found, and called, by name.
+// Two functions in one file that share a table, found and called by name.
 #include <array>
 #include <cstdio>
 #include <string>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds 128 weights from examples: the smallest program that trains. No file, no Python.
+// Finds 128 weights from examples: the smallest program that trains. It needs no file and no
+// Python.
 #include <cmath>
 #include <cstdio>
 #include <string>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The smallest application: reads one digit, drawn as text below, with the model of samples/digits.
+// The smallest application: classifies one digit, drawn as text below, with the model of
+// samples/digits.
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model of named blocks, trained by an optimizer of the application's own.
+// A model of named blocks, trained by the application's own optimizer.
 #include <algorithm>
 #include <cstdio>
 #include <string>

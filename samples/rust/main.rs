@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rust over hg/c.h: reads one digit, drawn as text below, with the model of samples/digits.
+// Rust on hg/c.h: classifies one digit, drawn as text below, with the model of samples/digits.
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::{env, process, ptr};
 

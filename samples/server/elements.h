@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of tensors as JSON, and the protocol's words for their types.
+// Tensor elements as JSON, and the protocol's names of their types.
 #pragma once
 
 #include <nlohmann/json.hpp>

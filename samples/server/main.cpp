@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HTTP server of models: the Open Inference Protocol v2 in front of one hg::Pool for each. Shows
-// requests of many threads in batches, deadlines, a bounded queue, metrics and a graceful stop.
+// An HTTP server for models: the Open Inference Protocol v2 with one hg::Pool per model. Shows
+// requests from many threads in batches, deadlines, a bounded queue, metrics and a graceful stop.
 #include <httplib.h>
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests and answers of the Open Inference Protocol v2 as text and bytes: JSON, or JSON with the
-// tensors' bytes behind it (the binary tensor data extension).
+// Requests and answers of the Open Inference Protocol v2 as text and bytes: JSON, or JSON followed
+// by the tensors' bytes (the binary tensor data extension).
 #pragma once
 
 #include <chrono>

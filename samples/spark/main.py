@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handwritten digits in batches on Spark: a local cluster of two executors, whose workers load the model once.
+"""Classifies handwritten digits in batches on Spark, in a local cluster of two executors whose workers load the model once.
 
-  python main.py MODEL.hgm FOLDER     FOLDER has test_images.npy and test_labels.npy, as ../digits
+    python main.py MODEL.hgm FOLDER     FOLDER has test_images.npy and test_labels.npy, as in ../digits
 """
 
 import os

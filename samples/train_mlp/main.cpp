@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a network on handwritten digits from scratch: the graph is built here, nothing is
-// converted, and what comes out is an .hgm file like any other.
+// converted, and the result is an ordinary .hgm file.
 #include <cstdio>
 #include <string>
 

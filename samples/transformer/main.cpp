@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A transformer decoder, built by hand: rotary positions, grouped heads, a gated feed-forward and a
-// cache of keys and values. It continues a text word by word; model.py is the same in PyTorch.
+// A transformer decoder written with the op builders: rotary positions, grouped heads, a gated
+// feed-forward layer and a key/value cache. It continues a text token by token; model.py is the
+// same network in PyTorch.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder of this sample in PyTorch: makes random weights, and answers to hold the sample against.
+"""The decoder of this sample in PyTorch: makes random weights, and results to compare the sample with.
 
-    weights.npy    f32[all]: the parameters, one after the other, in the order of Decoder.parameters()
-    prompt.npy     i64[batch, time]
-    tokens.npy     i64[batch, STEPS]: what greedy decoding appends
-    logits.npy     f32[batch, time + STEPS - 1, WORDS]: of the whole text at once
+  weights.npy    f32[all]: the parameters, one after another, in the order of Decoder.parameters()
+  prompt.npy     i64[batch, time]
+  tokens.npy     i64[batch, STEPS]: the tokens that greedy decoding appends
+  logits.npy     f32[batch, time + STEPS - 1, WORDS]: of the whole text at once
 
-    python3 model.py [FOLDER] [--seed N]      FOLDER is that of this file where none is given
+  python3 model.py [FOLDER] [--seed N]      FOLDER defaults to the folder of this file
 
 Needs torch and numpy.
 """

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A diffusion U-Net, built by hand, makes images of noise in a few steps of DDIM; model.py is the
-// same in PyTorch.
+// A diffusion U-Net written with the op builders turns noise into images in a few steps of DDIM;
+// model.py is the same network in PyTorch.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

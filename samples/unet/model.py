@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The U-Net of this sample in PyTorch: makes random weights, and answers to hold the sample against.
+"""The U-Net of this sample in PyTorch: makes random weights, and results to compare the sample with.
 
-    weights.npy    f32[all]: the parameters, one after the other, in the order of UNet.parameters()
-    noise.npy      f32[n, CHANNELS, size, size]: where sampling begins
-    image.npy      the same shape: where DDIM's STEPS steps lead
+  weights.npy    f32[all]: the parameters, one after another, in the order of UNet.parameters()
+  noise.npy      f32[n, CHANNELS, size, size]: the start of sampling
+  image.npy      the same shape: the result of DDIM's STEPS steps
 
-    python3 model.py [FOLDER] [--seed N]      FOLDER is that of this file where none is given
+  python3 model.py [FOLDER] [--seed N]      FOLDER defaults to the folder of this file
 
 Needs torch and numpy.
 """

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page calls: a model from bytes, then one image of 8 x 8 after the other. Each call gives
-// null, or a sentence that says what is wrong.
+// Functions that the page calls: load a model from bytes, then run one 8 x 8 image after another.
+// Each call returns null, or a sentence that says what is wrong.
 #include <emscripten/emscripten.h>
 
 #include <array>

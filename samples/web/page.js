@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From strokes of the mouse to 8 x 8 pixels, and from scores to bars.
+// Turns mouse strokes into 8 x 8 pixels, and scores into bars.
 const paper = document.getElementById('paper');
 const seen = document.getElementById('seen').getContext('2d');
 const state = document.getElementById('state');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the network, beside the page, which stays quick. Where the server lets threads share memory, it
-// runs on several.
+// Runs the network off the page's thread, so the page stays responsive. It uses several threads if the server
+// allows shared memory.
 const folder = self.crossOriginIsolated ? 'threads' : 'plain';
 const threads = folder === 'threads' ? Math.min(4, navigator.hardwareConcurrency || 1) : 1;
 importScripts(`${folder}/digits.js`);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph in Graphviz's language, for its own layouts and for programs that read it.
+// A graph in Graphviz's language, for its layouts and for other programs.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets the layout place the boxes, and frames the modules whose boxes lie together.
+// Lays out the boxes, and frames the modules whose boxes are next to each other.
 #include "tools/draw/draw_graph.h"
 
 #include <algorithm>

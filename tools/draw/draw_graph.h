@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph as a picture: one box for each node with its op, result, attributes and weights, flowing
-// from the inputs at the top to the outputs at the bottom, with a frame around each module.
+// Draws a graph: one box per node with its op, result, attributes and weights, from the inputs at
+// the top to the outputs at the bottom, with a frame around each module.
 #pragma once
 
 #include <string>

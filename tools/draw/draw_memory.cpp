@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps run to the right, offsets upwards; a curve shows the bytes that are alive at each step.
+// Steps run to the right, offsets upward; a curve shows the live bytes at each step.
 #include "tools/draw/draw_memory.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arena over time as a picture: each block a rectangle from its first to its last step, at its
+// Draws the arena over time: each block is a rectangle from its first to its last step, at its
 // offset.
 #pragma once
 

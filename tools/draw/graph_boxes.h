@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph as boxes with text and arrows between them, which pictures of any format are made of.
+// A graph as boxes with text and arrows; drawings of every format start from it.
 #pragma once
 
 #include <string>

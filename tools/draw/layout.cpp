@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Four steps: layers by longest path; one chain of bends per source for edges that cross layers;
-// order within the layers by barycentres; straight vertical lines, moved to where their ends want
-// them.
+// order within layers by barycenters; straight vertical lines, moved toward their ends.
 #include "tools/draw/layout.h"
 
 #include <algorithm>

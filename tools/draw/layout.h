@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places boxes in layers from top to bottom so that few edges cross: Sugiyama, Tagawa and Toda
-// 1981. Knows nothing of graphs of ops or of SVG.
+// Places boxes in layers from top to bottom so that few edges cross (Sugiyama, Tagawa and Toda
+// 1981). Knows nothing about op graphs or SVG.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes SVG elements; numbers have one decimal, which is finer than any screen shows here.
+// Writes SVG elements. Numbers have one decimal, finer than a screen shows.
 #include "tools/draw/svg.h"
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A drawing as SVG text. Sizes are pixels; text is escaped here and nowhere else.
+// A drawing as SVG text. Sizes are pixels; text is escaped only here.
 #pragma once
 
 #include <span>
