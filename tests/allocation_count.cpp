@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The count: the linker sends the calls of this program and its static libraries here, and operator
-// new calls malloc.
+// Counts allocations: the linker redirects the calls of this program and its static libraries here,
+// and operator new calls malloc.
 #include "tests/allocation_count.h"
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that link allocation_count.cpp count their allocations: malloc and its like.
+// Programs that link allocation_count.cpp count their allocations by malloc and similar functions.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of ops that hg-convert finds in the code of a TorchScript archive.
+// The op calls that hg-convert finds in the code of a TorchScript archive.
 #include "converter/load/archive_ops.h"
 
 #include <gtest/gtest.h>

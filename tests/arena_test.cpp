@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When sessions allocate and free their arenas, who is told, runs by single steps, and plans that
-// sessions take over from one another.
+// When sessions allocate and free their arenas, who is notified, runs step by step, and plans that
+// sessions take over from each other.
 #include <gtest/gtest.h>
 
 #include <cmath>

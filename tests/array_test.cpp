@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays: whose memory they are, views, other libraries' tensors, what is made from nothing, text.
+// Arrays: memory ownership, views, other libraries' tensors, creation, printing.
 #include "hg/array.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What SessionOptions::autotune measures and chooses, with kernels of an application that are slow,
-// refuse or serve only where no other does.
+// What SessionOptions::autotune measures and chooses, with application kernels that are slow,
+// reject a case, or are the only ones to accept it.
 #include <gtest/gtest.h>
 
 #include <atomic>

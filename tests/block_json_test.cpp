@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named models as JSON: what is written is read as the same model, and what is wrong is named.
+// Named models as JSON: a written model reads back equal, and errors are named.
 #include "hg/block_json.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branches that run side by side: which, on what memory, and that nobody sees it in the results,
-// whatever order a pool takes its tasks in.
+// Branches that run side by side: which ones, in what memory, and that results do not depend on it,
+// whatever order a pool runs its tasks in.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every op has a builder that says what its signature says: a row calls it with all inputs and
-// attributes of a sample, and with no more than must be given; the nodes are those of Graph::calls.
+// Every op has a builder that matches its signature. A row calls it with all inputs and attributes
+// of a sample, and with only the required ones; the nodes equal those of Graph::calls.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small networks, quantised with samples, beside plain loops of doubles that round each layer's
-// input and weights to levels. Each element of the loops has a bound of what its own roundings in
-// f32 may add up to: where a number lies so close to the middle between two levels, either is
-// right, and the bound grows by a level; all others have to be equal to what f32 holds.
+// Small networks quantized with samples, against plain loops of doubles that round each layer's
+// input and weights to levels. Each element of the loops has a bound for the accumulated f32
+// roundings. If a number is too close to the middle between two levels, either level is right and
+// the bound grows by one level. All other elements must be exact in f32.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantising with samples: what stays in floats and why, what is refused, and what a result keeps
-// of the model.
+// Quantization with samples: what stays in floats and why, what is rejected, and which properties
+// of the model are kept.
 #include <gtest/gtest.h>
 
 #include <algorithm>

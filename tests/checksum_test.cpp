@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checksums of weights: CRC-32C itself, and files that are damaged or have none.
+// Weight checksums: CRC-32C itself, and files that are damaged or have none.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a build of few dtypes (HG_OPS) refuses by name: its kernels would pass over other elements
-// without a word. CMakeLists.txt compiles lib/compile/compile.cpp for this program as such a build
-// would, of files/few.needs.in.
+// What a build with few dtypes (HG_OPS) rejects by name; its kernels would silently skip other
+// elements. CMakeLists.txt compiles lib/compile/compile.cpp for this program as in such a build,
+// from files/few.needs.in.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hg-convert takes for equal, and how exact an output can be.
+// When hg-convert treats outputs as equal, and how exact an output can be.
 #include "converter/check/compare.h"
 
 #include <gtest/gtest.h>

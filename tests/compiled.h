@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs as tests of passes compare them: the text of what a session compiled.
+// Graphs as tests of passes compare them: the text of the graph that a session compiled.
 #pragma once
 
 #include <gtest/gtest.h>

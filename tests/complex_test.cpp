@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Complex tensors at the border of a graph: what goes in and comes out, by views of pairs.
+// Complex tensors as graph inputs and outputs, through views of pairs.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes that are 0 or 1, as conditions in words.
+// Sizes that are 0 or 1, as conditions in text.
 #include "lib/graph/condition.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients through branches, loops and recurrent sequences of any length, against known answers,
-// the same without control flow, and differences.
+// Gradients through branches, loops and recurrent sequences of any length, against known results,
+// the same graph without control flow, and finite differences.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bodies of `if` and `while` take and give: values that are passed on, views of them, and
+// Inputs and outputs of the bodies of `if` and `while`: values passed through, views of them, and
 // sizes that change.
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of random sizes, steps, padding, dilation and groups beside a plain loop in f64:
-// whichever kernel accepts the shape, the sums are the same; exact ones of integers to the bit.
-// What is huge, infinite or NaN in x is so in the windows that have it, and changes no other.
+// Convolutions with random sizes, strides, padding, dilation and groups against a plain loop in
+// f64. All kernels that accept a shape give the same sums; sums of integers are exact. Huge,
+// infinite and NaN elements of x affect only the windows that contain them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

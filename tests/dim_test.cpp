@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbolic sizes: one normal form, which keeps values, and is as large as what it was made of.
+// Symbolic sizes: one normal form that keeps values and does not grow.
 #include "hg/dim.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every sample row of every op, called at once, in random layouts of its inputs and outputs: dense,
-// with gaps, turned, backwards, repeated, at odd addresses, over an input, across an input. What is
-// right is what a session of the same op says of dense copies, which op_test holds against plain
-// loops. `--rounds=N --seed=S` goes on for longer; a failure prints the seed that repeats it.
+// Every sample row of every op, called eagerly with random layouts of inputs and outputs: dense,
+// with gaps, transposed, reversed, repeated, at odd addresses, over an input, across an input. The
+// expected result is that of a session of the same op on dense copies, which op_test compares with
+// plain loops. `--rounds=N --seed=S` runs longer; a failure prints the seed that repeats it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that run at once: values by hand, where results go, what is kept, and what is refused.
+// Eager ops: known values, where results go, what is cached, and what is rejected.
 #include <gtest/gtest.h>
 
 #include <cmath>

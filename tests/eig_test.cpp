@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues and eigenvectors of general matrices by each kernel, on random matrices of many kinds
-// up to defective ones: A v = w v for each pair, lengths and signs of vectors, values that sum to
-// the trace and that all kernels agree on. More cases: HG_CASES=5000 eig_test.
+// Eigenvalues and eigenvectors of general matrices with each kernel, on random matrices of many
+// kinds, including defective ones. Checks A v = w v for each pair, lengths and signs of vectors,
+// that values sum to the trace, and that all kernels agree. More cases: HG_CASES=5000 eig_test.
 #include <gtest/gtest.h>
 
 #include <algorithm>

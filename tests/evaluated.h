@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All outputs of a graph of f64, one behind the other.
+// All outputs of an f64 graph, concatenated.
 #pragma once
 
 #include <gtest/gtest.h>

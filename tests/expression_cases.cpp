@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls the kernels that standard input describes, and prints what they give, for
+// Calls the kernels described on standard input and prints their results, for
 // expressions/compare.py. A case:
 //   text a*x + 1
 //   number a real 2.5                      (or: int 3, bool 1)
-//   tensor x f32 2,3 3,1 0000803f...       (shape, strides, bytes; "-" where there is nothing)
+//   tensor x f32 2,3 3,1 0000803f...       (shape, strides, bytes; "-" for none)
 //   grad x
 //   run
-// gives one line "out DTYPE SHAPE BYTES" for each output, "grad ..." for each gradient, or "error
-// MESSAGE", and then "done".
+// prints one line "out DTYPE SHAPE BYTES" per output, "grad ..." per gradient, or "error MESSAGE",
+// and then "done".
 #include <cstdio>
 #include <deque>
 #include <iostream>

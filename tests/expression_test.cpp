@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as text: the language and its errors, types, broadcasting, calls, gradients, graphs.
+// Text kernels: the language and its errors, types, broadcasting, calls, gradients, graphs.
 #include "hg/expression.h"
 
 #include <gtest/gtest.h>

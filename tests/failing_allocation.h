@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that link failing_allocation.cpp, with --wrap of the functions that it names, choose a
-// call of calloc, aligned_alloc or posix_memalign that fails: the library asks them for memory in
-// bulk. With allocation_count.cpp they also count the blocks that operator new gave.
+// call of calloc, aligned_alloc or posix_memalign to fail; the library allocates bulk memory with
+// these. With allocation_count.cpp they also count the blocks that operator new returned.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory fails at each call in turn, that in bulk (weights, arena, packs, tables: what the library
-// asks the C library for) and that of operator new, while a model is built and loaded, a session is
-// created, planned and run, a trainer takes a step, and a file is written: the answer is
-// out_of_memory, every block is freed again, and what was there before goes on with the same bits.
+// Each memory allocation fails in turn: bulk memory from the C library (weights, arena, packs,
+// tables) and operator new. Meanwhile a model is built and loaded, a session is created, planned
+// and run, a trainer takes a step, and a file is written. The result is out_of_memory, every block
+// is freed, and existing objects continue with the same bits.
 #include <gtest/gtest.h>
 
 #include <atomic>

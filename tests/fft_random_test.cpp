@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fft beside the sum that defines it, of lengths of all kinds, of complex and of real numbers; and
-// lines together beside the same lines alone, to the last bit.
+// fft against its defining sum, for lengths of all kinds, of complex and real numbers; and lines
+// together against the same lines alone, bit by bit.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model cut from its gradients answers, and differentiates, as the whole does.
+// A model split from its gradients computes and differentiates like the whole model.
 #include "hg/forward_backward.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symbolic gradients against known answers; the op tests hold every rule against finite
+// Symbolic gradients against known results; the op tests compare every rule with finite
 // differences.
 #include <gtest/gtest.h>
 

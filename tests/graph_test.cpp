@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The builder, its errors, verification and graphs as text.
+// The builder and its errors, verification, and graphs as text.
 #include <gtest/gtest.h>
 
 #include <algorithm>

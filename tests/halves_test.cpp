@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit floats in vectors: a cast of any bits, and a step of a program that rounds to them, give
-// what the types themselves give, NaN, infinity, subnormals and ties included.
+// 16-bit floats in vectors: casts of any bits, and program steps that round to 16 bits, give the
+// results of the types themselves, including NaN, infinity, subnormals and ties.
 #include <gtest/gtest.h>
 
 #include <bit>

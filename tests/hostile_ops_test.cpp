@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every op as a hostile file may have it: sample rows whose inputs have other shapes, dtypes and
-// values, and whose attributes are others. Each is refused with a sentence, or runs without
-// touching memory that is not its own (there are fences around it), gives the same bits whatever
-// lay in its memory before, and what the double loops of kernels/reference give, by each kernel.
+// Every op as a hostile file may contain it: sample rows with other shapes, dtypes and values of
+// inputs, and other attributes. Each is rejected with a sentence, or runs with every kernel,
+// without touching foreign memory (guarded by fences). Its results have the same bits whatever its
+// memory held before, and equal the double loops of kernels/reference.
 //   hostile_ops_test [--rounds=N] [--seconds=T] [--seed=S] [--op=NAME] [--verbose]
 #include <sys/mman.h>
 #include <unistd.h>

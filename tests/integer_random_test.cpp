@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and convolutions of 8-bit integers of random sizes beside plain loops: equal to the bit,
-// whichever instruction set and number of threads there are.
+// Products and convolutions of 8-bit integers with random sizes against plain loops: equal bits for
+// every instruction set and number of threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>

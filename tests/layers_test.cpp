@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rule of lib/README.md, read from the includes: folders include downwards only, files of
-// lib/ops never each other.
+// Checks the rule of lib/README.md from the includes: folders include downwards only, and files of
+// lib/ops never include each other.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random lazy expressions beside the same graph built and run by hand, bit by bit, and their
-// gradients, whose parts may come together in another order, beside that graph's and beside finite
-// differences.
+// Random lazy expressions against the same graph built and run by hand, bit by bit. Gradients,
+// whose terms may be added in another order, are compared with that graph's gradients and with
+// finite differences.
 //
 //   lazy_random_test --expressions=5000 --seed=1
 #include <gtest/gtest.h>

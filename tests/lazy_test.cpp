@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lazy expressions: when they run, what they know before, derivatives, sessions by form.
+// Lazy expressions: when they run, what they know before, derivatives, sessions per form.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The count: a program's own malloc is that of its shared libraries. glibc has its own by other
-// names.
+// Counts allocations: a program's own malloc also serves its shared libraries. glibc's is available
+// under other names.
 #include "tests/malloc_count.h"
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that link malloc_count.cpp count the allocations of shared libraries, too.
+// Programs that link malloc_count.cpp also count the allocations of shared libraries.
 #pragma once
 
 #include <cstdint>

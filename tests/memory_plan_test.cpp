@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arena planner on random lifetimes, against a brute-force check of every pair.
+// The arena planner on random lifetimes, with a brute-force check of every pair.
 #include <gtest/gtest.h>
 
 #include <algorithm>

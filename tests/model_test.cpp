@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The .hgm file: what is written is read back equal, and damaged bytes give a Status, never a
-// crash. Run it with -DHG_SANITIZE=address,undefined to see that nothing outside the file is
-// touched.
+// The .hgm file: a written model reads back equal, and damaged bytes return a Status and never
+// crash. Run it with -DHG_SANITIZE=address,undefined to check that nothing outside the file is
+// read.
 #include "hg/model.h"
 
 #include <gtest/gtest.h>

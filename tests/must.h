@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value of a result, for tests that have no way on without it.
+// The value of a result, for tests that cannot continue without it.
 #pragma once
 
 #include <cstdio>

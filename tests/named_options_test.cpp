@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each option of nn::compile(), seen from outside: what it changes and what stays equal.
+// Each option of nn::compile(), from outside: what it changes and what stays equal.
 #include <gtest/gtest.h>
 
 #include <algorithm>

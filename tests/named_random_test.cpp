@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random networks of named blocks beside the same graph built by hand: outputs and gradients of a
+// Random networks of named blocks against the same graph built by hand: outputs and gradients of a
 // plain session, and the step of a Trainer.
 #include <gtest/gtest.h>
 

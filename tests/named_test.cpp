@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named models: wires, scopes and shapes, what programs take and give, and each option of
+// Named models: wires, scopes and shapes, inputs and outputs of programs, and each option of
 // compile().
 #include "hg/named.h"
 

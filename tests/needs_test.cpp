@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What models need of the library: everything on the way from the file to a plan.
+// What models need from the library, from the file to a plan.
 #include "hg/needs.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layers: how they start, what they are called, what they say at once and in a graph, and that they
-// train.
+// Layers: their initial values, names, results in eager calls and in graphs, and training.
 #include "hg/nn.h"
 
 #include <gtest/gtest.h>

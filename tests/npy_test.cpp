@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// .npy files: every dtype there and back, the versions and orders that NumPy writes, and a sentence
-// for each way in which a file can be wrong.
+// .npy files: every dtype written and read back, the versions and orders that NumPy writes, and an
+// error message for each way in which a file can be wrong.
 #include "hg/npy.h"
 
 #include <gtest/gtest.h>

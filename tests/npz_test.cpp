@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// .npz archives: there and back, as NumPy writes them, and damaged at every place.
+// .npz archives: written and read back, as NumPy writes them, and damaged at every position.
 #include "hg/npz.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sample as a file, and a sample where memory is short.
+// A sample as a file, and a sample with too little memory.
 #include <gtest/gtest.h>
 
 #include "tests/failing_allocation.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tables of ops, kernels, references and samples promise of each other.
+// Consistency of the tables of ops, kernels, references and samples.
 #include <gtest/gtest.h>
 
 #include <algorithm>

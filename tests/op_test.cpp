@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every sample row of every op, held against the double loops of kernels/reference: each dtype,
-// kernel variant and thread count, strided inputs, inputs whose memory the output may take, files,
-// short memory, and gradients against finite differences. A failing case prints the command that
-// repeats it alone. With --vulkan[=NAME] the same rows run on a Vulkan device instead, held against
-// the same answers. With --best-isa kernels run with the best instruction set alone, for emulators.
+// Every sample row of every op against the double loops of kernels/reference: each dtype, kernel
+// variant and thread count, strided inputs, inputs that the output may overwrite, files, short
+// memory, and gradients against finite differences. A failing case prints the command that repeats
+// it alone. With --vulkan[=NAME] the rows run on a Vulkan device, with the same expected results.
+// With --best-isa kernels use only the best instruction set, for emulators.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs with one size left open, and their gradients, at several sizes in one session,
-// beside the same graph with that size fixed and no pass. A failing graph prints the command that
+// Random graphs with one open size, and their gradients, at several sizes in one session, against
+// the same graph with that size fixed and no passes. A failing graph prints the command that
 // repeats it alone.
 //
 //   open_sizes_random_test [--graphs=200] [--first=0] [--print] [--vulkan=DEVICE]

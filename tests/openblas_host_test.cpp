@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host with a BLAS of its own, as libtorch is one: kernels and OpenBLAS do not call it.
+// A host with its own BLAS, like libtorch: kernels and OpenBLAS do not call it.
 #include <gtest/gtest.h>
 
 #include <atomic>

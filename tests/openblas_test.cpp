@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that call OpenBLAS, beside the library's own loops on random matrices: of full rank and
-// less, singular, of very large and small numbers, with NaN and infinities, in batches. Threads,
-// settings of OpenBLAS and memory stay as they are. More cases: HG_CASES=5000 openblas_test.
+// Kernels that call OpenBLAS against the library's own loops on random matrices: full-rank and
+// rank-deficient, singular, with very large and small numbers, with NaN and infinities, in batches.
+// Threads, OpenBLAS settings and memory stay unchanged. More cases: HG_CASES=5000 openblas_test.
 #include "kernels/gemm/openblas.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// operator new as calls of malloc, which a test may count or let fail.
+// operator new through malloc, which a test may count or make fail.
 #include <cstdlib>
 #include <new>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs in memory of the host: written there by the kernels, or copied, and never beyond.
+// Outputs in host memory: kernels write them there or they are copied, and nothing is written
+// beyond them.
 #include <gtest/gtest.h>
 
 #include <cstring>

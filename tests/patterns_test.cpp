@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What models write out by hand, and the one op that passes make of it.
+// Patterns that models write out by hand, and the single op that passes make from them.
 #include <gtest/gtest.h>
 
 #include <cmath>

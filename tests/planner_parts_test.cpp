@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the planner, each alone: last uses, concatenations without copies, and blocks.
+// Each part of the planner alone: last uses, concatenations without copies, and blocks.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library asks of the system: paths of any letters and length, bytes as they are, sizes
+// What the library asks of the system: paths with any characters and length, exact bytes, sizes
 // that no memory has, and threads that do each piece of work once.
 #include <gtest/gtest.h>
 

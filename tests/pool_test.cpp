@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests from many threads get the answers that each gets alone, together or not; what cannot be
-// answered says why, and nobody is left waiting.
+// Requests from many threads get the same answers as alone, whether run together or not. A request
+// that cannot be answered gets the reason, and none waits forever.
 #include "hg/pool.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a program, each alone: inputs, sizes, bound outputs, states and the cache of plans.
+// Each part of a program alone: inputs, sizes, bound outputs, states and the plan cache.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise programs: how elementwise nodes become one, what it computes, and its text.
+// Pointwise programs: how elementwise nodes become one node, its results, and its text.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls the ops that standard input describes by an Executor, as an expression and, of tensors
+// Calls the ops described on standard input by an Executor, as an expression and, with tensors
 // alone, as a block of a named model, for promotion/compare.py. A case:
 //   op add
-//   tensor f32 2,3 0000803f...             (shape, bytes; "-" where there is nothing)
+//   tensor f32 2,3 0000803f...             (shape, bytes; "-" for none)
 //   number real 2.5                        (or: int 3, bool 1)
 //   run
-// gives "eager DTYPE SHAPE BYTES", "lazy ..." and "named ...", or "eager error MESSAGE", and then
+// prints "eager DTYPE SHAPE BYTES", "lazy ..." and "named ...", or "eager error MESSAGE", and then
 // "done".
 #include <cstdio>
 #include <iostream>

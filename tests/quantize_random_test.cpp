@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of random layers, quantised: the numbers that stand for each weight are those of a plain
-// double loop here, and the model answers as the float model does with these numbers, to the bit.
+// Models of random layers, quantized: the quantized value of each weight equals that of a plain
+// double loop, and the model returns the same bits as the float model with these values.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models with quantised weights: what is shared, tied and read in bodies of control flow; what is
-// kept; numbers at the ends of their types; and what is refused.
+// Models with quantized weights: weights that are shared, tied and read in control flow bodies;
+// what is kept; numbers at the limits of their types; and what is rejected.
 #include "hg/quantize.h"
 
 #include <gtest/gtest.h>

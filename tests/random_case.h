@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random cases of a test: what they draw with, and how many run. HG_CASES=20000 in the environment
-// runs so many.
+// Random test cases: their random numbers, and how many run. HG_CASES=20000 in the environment sets
+// the number.
 #pragma once
 
 #include <gtest/gtest.h>

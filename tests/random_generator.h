@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What random_graph() builds with. Every node is computed by kernels/reference as it is added, so
-// that functions are applied where they are defined and values stay of a size that rounding does
-// not drown.
+// The builder of random_graph(). kernels/reference computes every node as it is added, so that
+// functions are applied where they are defined and values stay in a range that rounding does not
+// swamp.
 #pragma once
 
 #include <algorithm>

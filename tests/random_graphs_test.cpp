@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs, run with no pass and with all: every node of the first is held against the double
-// loops of kernels/reference, every result of the second against the first. Both run twice, as
-// states change. A failing graph prints the command that repeats it alone.
+// Random graphs, run without passes and with all of them. Every node of the first run is compared
+// with the double loops of kernels/reference, every result of the second with the first. Both run
+// twice, because states change. A failing graph prints the command that repeats it alone.
 //
 //   random_graphs_test [--graphs=300] [--first=0] [--print]
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random networks of named blocks, and beside each the same graph built by hand.
+// Random networks of named blocks, and for each the same graph built by hand.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes of random graphs: which ops are drawn, and with which inputs and attributes.
+// The nodes of random graphs: which ops are chosen, with which inputs and attributes.
 #include "tests/random_generator.h"
 
 namespace hg::test {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session with random options, inputs and outputs in any memory, stopped, stepped, refused and
-// run again, beside a plain session with the same inputs: the same bits after each run. A failing
-// case prints the command that repeats it alone.
+// A session with random options and with inputs and outputs in any memory, stopped, stepped,
+// rejected and run again, against a plain session with the same inputs: the same bits after each
+// run. A failing case prints the command that repeats it alone.
 //
 //   random_sessions_test [--cases=300] [--first=0] [--print] [--model=FILE.hgm ...]
 #include <gtest/gtest.h>

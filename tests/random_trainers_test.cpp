@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random trainings, run at once with plain options, and again with others that may change no bit,
-// interrupted, saved, loaded and finished: the same losses, weights and training state. A failing
-// case prints the command that repeats it alone.
+// Random trainings, run without interruption with plain options, and again with options that must
+// not change any bit, interrupted, saved, loaded and finished: the same losses, weights and
+// training state. A failing case prints the command that repeats it alone.
 //
 //   random_trainers_test [--cases=60] [--first=0] [--print]
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orders and repetitions that save memory: results stay the same bits, limits are kept or refused
-// with the smallest that works, and little is computed again.
+// Orders and recomputation that save memory: results keep their bits, limits are met or rejected
+// with the smallest one that works, and little is recomputed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

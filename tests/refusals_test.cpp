@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session refuses, with which sentence: bad inputs, sizes and data.
+// What a session rejects, and the error message: bad inputs, sizes and data.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registries: ops are added while other threads read, and lazy expressions know those of a host.
+// Registries: ops are added while other threads read, and lazy expressions see the host's ops.
 #include <gtest/gtest.h>
 
 #include <algorithm>

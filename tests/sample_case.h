@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One sample as a graph of one op, and what a session answers.
+// One sample as a graph of one op, and the result of a session.
 #pragma once
 
 #include <memory>

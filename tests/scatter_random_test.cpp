@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// scatter with every reduction, of indices that are expanded or not, beside a plain loop.
+// scatter with every reduction, with expanded and plain indices, against a plain loop.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small script programs written as text, one node a line:
+// Small script programs written as text, one node per line:
 //   %c:Tensor = aten::add.Tensor(self=%a, other=%b, alpha=1)
 //   %d:int = prim::Constant 3
 //   if %c -> %d:Tensor, %e:int { ... yield %x, %y } else { ... yield %z, %w }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of the host in any memory: with offsets, gaps, turned dims, negative strides, between
-// guards or where an input lies.
+// Host tensors in any memory: with offsets, gaps, transposed dims, negative strides, between
+// guards, or on top of an input.
 #pragma once
 
 #include <algorithm>

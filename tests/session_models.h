@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models for tests of sessions: random graphs, and small ones with open sizes, loops, branches,
-// data that decides sizes, and buffers that runs change.
+// Models for session tests: random graphs, and small ones with open sizes, loops, branches,
+// data-dependent sizes, and buffers that runs change.
 #pragma once
 
 #include <cstdint>

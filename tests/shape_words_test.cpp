@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's words for shapes beside plain loops over indices, on random shapes, with numbers and with
-// symbols for sizes; and bodies of control flow that functions build.
+// torch's shape functions against plain loops over indices, on random shapes, with numeric and
+// symbolic sizes; and control flow bodies built by functions.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions that share weights, pools of them, models in borrowed memory, and runs that are looked
-// at and stopped.
+// Sessions that share weights, pools of them, models in borrowed memory, and runs that are observed
+// and stopped.
 #include <gtest/gtest.h>
 
 #include <atomic>

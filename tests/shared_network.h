@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network with all that sessions share: convolutions whose norms fold, products that pack, and a
-// loop with a product inside; and numbers to run it with.
+// A network with everything that sessions share: convolutions whose norms fold, products that pack,
+// and a loop with a product inside; and numbers to run it with.
 #pragma once
 
 #include <gtest/gtest.h>

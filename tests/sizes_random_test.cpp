@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose kernels cut their work at widths of their own, at random sizes: every kernel of the
-// CPU, of inputs with gaps or without, beside the loops of kernels/reference.
+// Ops whose kernels split their work at their own widths, at random sizes: every CPU kernel, with
+// dense inputs and inputs with gaps, against the loops of kernels/reference.
 #include <gtest/gtest.h>
 
 #include <algorithm>

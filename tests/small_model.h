@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small model, numbers for it, and what a refusal must say: for tests of sessions.
+// A small model, numbers for it, and the expected error messages, for session tests.
 #pragma once
 
 #include <gtest/gtest.h>

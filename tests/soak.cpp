@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // soak [--seconds=600] [--threads=4] [--device=vulkan] [--most-growth=8]: sessions of eight models
-// over threads, with sizes that change, sessions that are created and destroyed, and trainers
-// beside them. Each answer must have the bits of the first of that model and size; descriptors must
-// not grow, nor memory by more MiB.
-// tests/nightly/soak runs it for long.
+// on several threads, with changing sizes, sessions that are created and destroyed, and trainers
+// alongside. Each result must have the bits of the first one for that model and size. Descriptors
+// must not grow, nor memory by more than the given MiB. tests/nightly/soak runs it for long.
 #include <malloc.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first elements of lines, few or all, beside a stable sort: equal ones in the order of the
-// line, NaN as the largest; and the largest and the smallest alone, NaN where there is one. What is
-// built on the order: the different elements, and those of a set.
+// The first elements of lines, few or all, against a stable sort: equal elements keep their order,
+// NaN is the largest. Also the largest and smallest elements alone, which are NaN if there is one,
+// and ops built on the order: unique elements and set membership.
 #include <gtest/gtest.h>
 
 #include <algorithm>

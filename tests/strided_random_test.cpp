@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops of tensors that are permuted, sliced and expanded, beside a plain loop: whether
-// elements are read along a line, across lines or in tiles, they are the same.
+// Elementwise ops on permuted, sliced and expanded tensors against a plain loop: results are equal
+// whether elements are read along a line, across lines or in tiles.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many threads create, run, look at, stop and destroy sessions of the same models, at random, some
-// with a pool of threads of their own: every answer has the bits of a session alone, all sessions
-// that are alike have one copy of the packed weights, and nothing is left. Meant for
-// -DHG_SANITIZE=thread, which tests/nightly/threads builds; --rounds=N and --threads=N set its
-// size.
+// Many threads create, run, observe, stop and destroy sessions of the same models at random, some
+// with their own thread pool. Every result has the bits of a session alone, all equal sessions
+// share one copy of the packed weights, and nothing leaks. Intended for -DHG_SANITIZE=thread, which
+// tests/nightly/threads builds; --rounds=N and --threads=N set the amount.
 #include <gtest/gtest.h>
 
 #include <atomic>

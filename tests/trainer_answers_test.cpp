@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizers and schedules beside PyTorch's own figures (answers/make_answers.py), optimizer
-// kernels beside their expansions, and gradients with known answers.
+// Optimizers and schedules against PyTorch's numbers (answers/make_answers.py), optimizer kernels
+// against their expansions, and gradients with known results.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What TrainOptions change in a step: each option's effect is computed from steps without it.
+// The effect of TrainOptions on a step: each option's effect is computed from steps without it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

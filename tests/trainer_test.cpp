@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trainer: steps, epochs, modes, resuming, and what it refuses.
+// Trainer: steps, epochs, modes, resuming, and what it rejects.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In a build without NDEBUG a view that outlives what it looks at is found at its next use, and
+// In a build without NDEBUG, a view that outlives its memory is detected at its next use, and
 // nothing else is. Here the library's memory is that of such a build.
 #include <gtest/gtest.h>
 

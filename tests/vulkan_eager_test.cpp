@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays and calls on a Vulkan device: the same answers as on the CPU, and nothing moves twice.
+// Arrays and calls on a Vulkan device: the same results as on the CPU, and no transfer twice.
 #include <algorithm>
 
 #include "hg/create.h"

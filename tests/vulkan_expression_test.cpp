@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as text on a Vulkan device: the stated values, and the same as the CPU's.
+// Text kernels on a Vulkan device: the documented values, and the same as on the CPU.
 #include "hg/expression.h"
 #include "tests/vulkan_fixture.h"
 

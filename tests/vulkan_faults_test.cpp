@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens when Vulkan fails: every call that can fail is made to, one after the other. Calls
-// are counted in the device's table of functions; the validation layers below see what is left
-// behind.
+// Vulkan failures: every call that can fail is made to fail, one after another. Calls are counted
+// in the device's function table; the validation layers below see what leaks.
 #include <atomic>
 #include <thread>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests on a Vulkan device share. Without a device they are skipped; under CI (the variable CI
-// is set) they fail.
+// Shared by tests on a Vulkan device. Without a device they are skipped; in CI (the variable CI is
+// set) they fail.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of named models on a Vulkan device: the same answers and gradients as on the CPU.
+// Programs of named models on a Vulkan device: the same results and gradients as on the CPU.
 #include "hg/create.h"
 #include "hg/named.h"
 #include "tests/vulkan_fixture.h"

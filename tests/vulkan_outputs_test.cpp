@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs in memory of the host when a device computes them: the same bits as without, wherever the
-// memory lies, and nothing beyond it.
+// Outputs in host memory computed by a device: the same bits as without, wherever the memory is,
+// and nothing beyond it.
 #include <cstring>
 #include <random>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise programs on a device: the answers of the CPU, and SPIR-V that its validator accepts.
+// Elementwise programs on a device: the CPU's results, and SPIR-V that the validator accepts.
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shader of an application as the Vulkan kernel of its op: values, gradient, limits.
+// An application's shader as the Vulkan kernel of its op: values, gradient, limits.
 #include <bit>
 #include <cmath>
 #include <numeric>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions on a Vulkan device: what stays there, what is counted, what fails as a value.
+// Sessions on a Vulkan device: what stays there, what is counted, and failures as values.
 #include <chrono>
 #include <cmath>
 #include <cstdio>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training on a Vulkan device: the curves and models of the CPU, with everything that stays there.
+// Training on a Vulkan device: the loss curves and models of the CPU, with all data kept on the
+// device.
 #include "lib/device/backend.h"
 #include "tests/vulkan_fixture.h"
 

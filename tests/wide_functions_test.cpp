@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of f32 on numbers of all sizes beside the C library's of doubles: at most the next
-// float, with the same NaN, infinities and zeros.
+// f32 functions on numbers of all magnitudes against the C library's double functions: at most the
+// next float, with the same NaN, infinities and zeros.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random networks in random training loops, compiled here beside eager PyTorch: results, gradients, parameters and buffers.
+"""Random networks in random training loops, compiled by Hologram and compared with eager PyTorch: results, gradients, parameters and
+buffers.
 
-python compiled.py SEED COUNT"""
+python compiled.py SEED COUNT
+"""
 
 import copy
 import random

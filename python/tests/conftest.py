@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small models that need no converter, and what tests have in common."""
+"""Small models that need no converter, and code shared by tests."""
 
 import signal
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random arguments and inputs for every layer of hg.nn: LAYERS gives, by name, a function that draws them."""
+"""Random arguments and inputs for every layer of hg.nn: LAYERS maps each name to a function that draws them."""
 
 import torch
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every layer of hg.nn with random arguments and inputs, beside torch's: results, gradients, buffers, random numbers.
+"""Every layer of hg.nn with random arguments and inputs, compared with torch: results, gradients, buffers, random numbers.
 
-python layers.py SEED COUNT [NAME]: so many cases of each layer."""
+python layers.py SEED COUNT [NAME]: COUNT cases of each layer.
+"""
 
 import copy
 import random

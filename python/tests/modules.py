@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch does with modules, done to every layer of hg.nn beside torch's: hooks, copies, files, parametrizations,
-checkpoints, casts, flags, further backwards.
+"""PyTorch's module features applied to every layer of hg.nn and compared with torch: hooks, copies, files, parametrizations,
+checkpoints, casts, flags, further backward passes.
 
-python modules.py SEED COUNT [WAY [LAYER]]: so many random cases of each way with each layer."""
+python modules.py SEED COUNT [WAY [LAYER]]: COUNT random cases of each feature with each layer.
+"""
 
 import copy
 import io

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that several tests share."""
+"""Modules shared by several tests."""
 
 import torch
 

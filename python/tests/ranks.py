@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each of several processes trains, for test_distributed: over MPI as a program, ``ranks.py FOLDER``."""
+"""The training of each process in test_distributed; with MPI run as ``ranks.py FOLDER``."""
 
 import pathlib
 import sys

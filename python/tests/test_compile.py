@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile(backend="hologram"). Skipped where there is no converter."""
+"""torch.compile(backend="hologram"). Skipped without the converter."""
 
 import copy
 

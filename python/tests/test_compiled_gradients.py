@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of compiled and wrapped modules, and the numbers that these draw. Skipped where there is no converter."""
+"""Gradients of compiled and wrapped modules, and their random numbers. Skipped without the converter."""
 
 import copy
 import pickle

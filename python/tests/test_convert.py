@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules in memory, and files, as models. Skipped where there is no converter."""
+"""Modules in memory and files converted to models. Skipped without the converter."""
 
 import collections
 import dataclasses

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each block of Python on the pages of docs/python and in the README runs, page by page, in order; so do the notebooks; and
-Sphinx makes pages of them without a warning."""
+"""Runs each Python block of docs/python and README, page by page, in order, and the notebooks. Sphinx builds the pages without a
+warning."""
 
 import importlib.util
 import json

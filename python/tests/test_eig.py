@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eigenvalues of random matrices beside PyTorch, in any order, and gradients of what no order and no phase changes."""
+"""Eigenvalues of random matrices compared with PyTorch in any order, and gradients that do not depend on order or phase."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices with and without Vulkan, utilities of tensors, ops of one's own in strange places."""
+"""Devices with and without Vulkan, tensor utilities, custom ops in unusual places."""
 
 import gc
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""help() is enough to work: whatever users import says what it does, and what its arguments are called."""
+"""help() is enough to work: every public name has a docstring and named arguments."""
 
 import inspect
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call takes: arrays of any strides and dtype, by numpy, the buffer protocol and DLPack."""
+"""Inputs of calls: arrays of any strides and dtype, through numpy, the buffer protocol and DLPack."""
 
 import array
 import gc

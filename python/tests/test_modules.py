@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch does with modules, done to hg.nn's layers beside torch's; more of it by modules.py."""
+"""PyTorch's module features applied to hg.nn's layers, compared with torch; modules.py has more."""
 
 import random
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of named blocks, with numpy alone; beside torch where it is there."""
+"""Models of named blocks, with numpy alone; compared with torch if it is installed."""
 
 import threading
 

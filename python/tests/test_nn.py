@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers beside torch's own."""
+"""Layers compared with torch's."""
 
 import pytest
 

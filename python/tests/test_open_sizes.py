@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open sizes of converted modules: how they are said, what they are called, what is refused. Skipped where there is no converter."""
+"""Open sizes of converted modules: how to specify them, their names, and what is rejected. Skipped without the converter."""
 
 import pytest
 

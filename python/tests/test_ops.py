@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single ops, executors, kernels as text and lazy expressions, with numpy alone."""
+"""Single ops, executors, text kernels and lazy expressions, with numpy alone."""
 
 import threading
 

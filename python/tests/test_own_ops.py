@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops registered from Python: functions and texts, with gradients, in every way that ops are called."""
+"""Ops registered from Python: functions and texts, with gradients, called in every way."""
 
 import gc
 import itertools

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package itself: its names, its types, what it needs."""
+"""The package itself: its names, types and requirements."""
 
 import ast
 import os

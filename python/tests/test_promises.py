@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of promises in README.md: each test and script that it names is there, and each file of tests is named."""
+"""The promises in README.md: each test and script named there exists, and each test file is named."""
 
 import pathlib
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hg.quantize: what it rounds is numpy's arithmetic; what it keeps and refuses."""
+"""hg.quantize: its rounding is numpy's arithmetic; what it keeps and rejects."""
 
 import pickle
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random kernels, expressions, wrapped models and compiled programs beside torch. A failure names its seed."""
+"""Random kernels, expressions, wrapped models and compiled programs compared with torch. A failure names its seed."""
 
 import copy
 import operator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions and their options; what a model says of itself: memory, profile, graph."""
+"""Sessions and their options; memory, profile and graph of a model."""
 
 import threading
 

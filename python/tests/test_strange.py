@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors and values that look like others: each is taken for what it is, or refused with a sentence."""
+"""Tensors and values that resemble others: each is recognized for what it is, or rejected with a sentence."""
 
 import copy
 import ctypes

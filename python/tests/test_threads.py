@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that share objects: each gets what it would get alone, in builds of Python without the GIL, too. The GIL, Ctrl-C, forks."""
+"""Threads that share objects get the same results as alone, also in builds of Python without the GIL. The GIL, Ctrl-C, forks."""
 
 import os
 import signal

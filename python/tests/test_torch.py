@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beside PyTorch, which is the answer."""
+"""Results compared with PyTorch, which is the reference."""
 
 import gc
 

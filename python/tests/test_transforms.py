@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward mode, torch.func, and gradients of gradients beside PyTorch's: the same numbers, or an error."""
+"""Forward mode, torch.func and higher-order gradients compared with PyTorch: the same numbers, or an error."""
 
 import numpy as np
 import pytest

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what PyTorch's optimizers and schedules do, for trainer_answers_test.cpp, beside itself:
+"""Writes the results of PyTorch's optimizers and schedules for trainer_answers_test.cpp, next to itself:
 
-    optimizers.inc   parameters after some of 100 steps, one row for each optimizer
-    schedules.inc    the learning rates of 40 ticks, one row for each schedule
+  optimizers.inc   parameters after some of 100 steps, one row per optimizer
+  schedules.inc    the learning rates of 40 ticks, one row per schedule
 
-    python3 make_answers.py
+  python3 make_answers.py
 
-Made with PyTorch 2.13. The test builds the same network, data and options; names tie the two.
+Made with PyTorch 2.13. The test builds the same network, data and options; names connect the two.
 """
 import math
 from pathlib import Path

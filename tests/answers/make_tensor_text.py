@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints tensor_text.inc: how PyTorch prints tensors, with hg's names of dtypes.
+"""Prints tensor_text.inc: PyTorch's text of tensors, with hg's dtype names.
 
-    python3 tests/answers/make_tensor_text.py > tests/answers/tensor_text.inc
+  python3 tests/answers/make_tensor_text.py > tests/answers/tensor_text.inc
 """
 import random
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DARCHIVE=libhologram.a -DNM=nm -P check.cmake: the archive runs no code before main, which a
-# constructor of a global would, and calls nothing that prints, ends the program, reads the
-# environment, starts a thread or throws.
+# cmake -DARCHIVE=libhologram.a -DNM=nm -P check.cmake: the archive runs no code before main, as a global's
+# constructor would, and calls nothing that prints, ends the program, reads the environment, starts a thread or
+# throws.
 execute_process(COMMAND ${NM} ${ARCHIVE} OUTPUT_VARIABLE symbols RESULT_VARIABLE result ERROR_QUIET)
 if(NOT result EQUAL 0 OR NOT symbols MATCHES "built_in")
   message(FATAL_ERROR "${NM} ${ARCHIVE} lists no symbols")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""symbols.py ARCHIVE: a host's own names cannot meet those of the archive. What it defines for the linker
-is in namespace hg or begins with hg_; beside that stands only inline code of headers (std, flatbuffers), weak, as every
-program that includes them has it, and hidden where it is not the C++ library's."""
+"""symbols.py ARCHIVE: the archive's symbols cannot clash with a host's. What it defines for the linker is in namespace hg or begins
+with hg_. All other symbols are inline code of headers (std, flatbuffers): weak, as in every program that includes them, and hidden
+unless they belong to the C++ library."""
 import argparse
 import re
 import subprocess

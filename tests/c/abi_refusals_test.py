@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""abi_test.py, whose arguments it takes: it fails where something of an older version is gone or has moved, and then
---write changes no file; what is new it adds to the file of the present version alone."""
+"""Tests abi_test.py, whose arguments it takes. abi_test.py fails if part of an older version is gone or has moved, and --write then
+changes no file. It adds new parts only to the file of the current version."""
 import pathlib
 import re
 import shutil

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What programs were linked with stays: the symbols that libhologram_c shows, and the size and the offset of
-each field of hg/c.h's structs and each constant. A file of lib/c/symbols has what came with the version of its name.
-The test fails where a line of any of them is gone, and where something new is in none: --write adds that to the
-file of the present version, at the end of a struct or as a symbol, and takes nothing away."""
+"""The ABI of released versions stays: the symbols of libhologram_c, the size and field offsets of hg/c.h's structs, and each constant.
+A file of lib/c/symbols holds what the version of its name added. The test fails if a line of any file is gone, or if something
+new is in no file. --write adds that to the file of the current version, at the end of a struct or as a symbol, and removes nothing."""
 import argparse
 import pathlib
 import re

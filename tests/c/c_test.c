@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * hg/c.h from C99: every function, held against plain loops; each refusal. */
+ * hg/c.h from C99: every function compared with plain loops, and each error. */
 #include "hg/c.h"
 
 #include <math.h>

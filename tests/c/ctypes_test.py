@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""libhologram_c from Python's own ctypes: loads, inspects, runs with outputs bound, trains; numbers are held against
-plain loops. Needs nothing but the standard library."""
+"""libhologram_c from Python's ctypes: loads, inspects, runs with bound outputs, trains; compares numbers with plain loops. Needs only
+the standard library."""
 import argparse
 import ctypes
 import pathlib

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models of c_test.c, and with a FILE as argument a program that writes the first there for
+// The models of c_test.c. With a FILE as argument, a program that writes the first model there for
 // ctypes_test.py: y = x w' + b with x of f32[n, 3]. With a second FILE: x and t of bool[n, 2].
 #include "tests/c/model.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The models that tests of hg/c.h use. Each writes its .hgm file to `to` and returns its bytes, or
- * 0 where there is not so much room. */
+ * The models of the tests of hg/c.h. Each writes its .hgm file to `to` and returns its size in
+ * bytes, or 0 if there is not enough room. */
 #pragma once
 
 #include <stddef.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DMODULES=cmake -DWORK=FOLDER -P torch_choice.cmake: which libtorch is chosen, of several that
-# are made up here: prefixes with a header, and environments whose Python finds a torch.
+# cmake -DMODULES=cmake -DWORK=FOLDER -P torch_choice.cmake: which of several libtorch installations is chosen. They
+# are fakes: prefixes with a header, and environments whose Python finds a torch.
 cmake_minimum_required(VERSION 3.22)
 list(APPEND CMAKE_MODULE_PATH ${MODULES})
 include(HgTorchChoice)

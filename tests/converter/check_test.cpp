@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The proof itself: conversions that are broken here on purpose are found, also where usual inputs
-// do not go, and right ones whose answers hang on rounding are not refused. The models come from
-// make_checked.py; without a Python that has torch they are skipped.
+// The check itself: it finds conversions that are broken here on purpose, including those that
+// usual inputs do not reach, and accepts correct ones whose results depend on rounding.
+// make_checked.py makes the models; without a Python with torch the tests are skipped.
 #include "converter/check/check.h"
 
 #include <gtest/gtest.h>

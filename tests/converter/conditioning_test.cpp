@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model's own answer may differ by when rounding decides about levels of a quantisation, and
-// what it may not.
+// How far a model's result may differ if rounding decides about quantization levels, and how far it
+// may not.
 #include "converter/check/conditioning.h"
 
 #include <gtest/gtest.h>

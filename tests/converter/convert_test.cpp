@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-convert as a process: what it says, its exit code, and that nothing is written unless it is 0.
-// The models come from make_models.py; without a Python that has torch they are skipped.
+// hg-convert as a process: its messages, its exit code, and that it writes nothing unless that is
+// 0. make_models.py makes the models; without a Python with torch the tests are skipped.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hostile_programs.py HG_CONVERT FOLDER: exported programs and ONNX models that were made to crash the converter, to keep it
-busy or to fill its memory are refused by a sentence. Each is a small good program that converts, with one thing changed."""
+"""hostile_programs.py HG_CONVERT FOLDER: exported programs and ONNX models that try to crash the converter, keep it busy or fill its
+memory are rejected with a sentence. Each is a small valid program that converts, with one change."""
 import json
 import pathlib
 import subprocess

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where results lie in memory: what hg-convert takes for known of strides, held against PyTorch.
+"""Memory layout of results: compares the strides that hg-convert knows with PyTorch.
 
-    python3 tests/converter/layouts.py build/bin FOLDER [--programs 12] [--seed 1] [--unknown]
+  python3 tests/converter/layouts.py build/bin FOLDER [--programs 12] [--seed 1] [--unknown]
 
-Every program calls all ops on tensors that are permuted, sliced, expanded or broadcast, and asks each
-result whether it is contiguous, and for its strides. What is not known is refused by its line, and left
-out; what is answered must be PyTorch's answer at n = 0, 1, 2 and 3. `--unknown` lists what is not known.
+Every program calls all ops on tensors that are permuted, sliced, expanded or broadcast, and asks whether each result is contiguous,
+and for its strides. Unknown answers are rejected with their line and left out; known answers must be PyTorch's at n = 0, 1, 2 and
+3. `--unknown` lists the unknown ones.
 """
 import argparse
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the models that check_test checks: branches far from usual values, and ill-conditioned ones.
+"""Writes the models of check_test: branches far from usual values, and ill-conditioned models.
 
-Usage: make_checked.py FOLDER. Writes nothing but a file `skipped` where torch is missing.
+Usage: make_checked.py FOLDER. Without torch it writes only a file `skipped`.
 """
 import sys
 import warnings

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the files that convert_test feeds to hg-convert: small models, and what is not a model.
+"""Writes the files that convert_test passes to hg-convert: small models, and files that are not models.
 
-Usage: make_models.py FOLDER. Writes nothing but a file `skipped` where torch is missing.
+Usage: make_models.py FOLDER. Without torch it writes only a file `skipped`.
 """
 import io
 import sys

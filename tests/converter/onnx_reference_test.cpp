@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX Runtime beside a converted model: equal outputs, and the first node that is converted
-// wrongly. Skipped where no ONNX Runtime is found.
+// ONNX Runtime and a converted model: equal outputs, and the first wrongly converted node. Skipped
+// without ONNX Runtime.
 #include "converter/check/onnx_reference.h"
 
 #include <gtest/gtest.h>

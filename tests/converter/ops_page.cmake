@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Fails when PAGE is not what TOOL --list-ops prints. A build without Vulkan has no say on its column, and one
-# without OpenBLAS none on its kernels.
+# Fails if PAGE differs from the output of TOOL --list-ops. A build without Vulkan ignores its column, and a build
+# without OpenBLAS ignores its kernels.
 execute_process(COMMAND ${TOOL} --list-ops OUTPUT_VARIABLE printed RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "${TOOL} --list-ops failed: ${failed}")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows say all that the converter knows of an op: no name stands twice, what a row claims fits
-// together, and whatever names an aten op elsewhere names one that has a row.
+// Rows hold everything the converter knows about an op: no name occurs twice, a row's claims are
+// consistent, and every aten op named elsewhere has a row.
 #include "converter/rows/rows.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions with --sandbox: the same file and report as without, and models that write or read files, or ask for
-more memory than they may, when libtorch loads them. tests/converter/sandbox.py HG_CONVERT FOLDER; 77: no torch, or no
-Landlock."""
+"""Conversions with --sandbox: the same file and report as without, and models that write or read files, or request more memory than
+allowed, when libtorch loads them. tests/converter/sandbox.py HG_CONVERT FOLDER; exits with 77 without torch or Landlock."""
 import ctypes
 import json
 import pathlib

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a sandboxed process may do, and that everything else fails. Each attempt first succeeds
-// outside.
+// outside the sandbox.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/landlock.h>

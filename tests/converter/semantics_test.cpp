@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules as people write them, from make_semantics.py: each is converted, and so compared with
-// libtorch at two sizes, or refused by name.
+// Typical modules from make_semantics.py: each is converted, and thereby compared with libtorch at
+// two sizes, or rejected by name.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 

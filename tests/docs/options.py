@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""options.py WORK [OPTION_OF_CMAKE...]: the table of options in README.md has each option that CMake has for this project, with the
-default that CMake gives it in the new folder WORK."""
+"""options.py WORK [OPTION_OF_CMAKE...]: the option table in README.md lists each CMake option of this project with the default that
+CMake uses in the new folder WORK."""
 import pathlib
 import re
 import shutil

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every block of code in README.md and docs/*.md is compiled and run: C++ and C, CMake, and commands.
+"""Compiles and runs every code block in README.md and docs/*.md: C++ and C, CMake, and commands.
 
 usage: pages.py BUILD WORK [--cxx c++] [--cc cc] [--link=LIBRARY,FLAG...] [--converter] [--vulkan]
-A block is between fences with its language, or indented by four spaces: then it is commands where it begins with one.
-C++ and C are whole files, and run where they have a main(). Python's blocks belong to pytest (python/tests/test_docs.py).
+A block is fenced, with its language, or indented by four spaces; an indented block that starts with a command is run. C++ and C
+blocks are whole files, and run if they have a main(). pytest runs Python blocks (python/tests/test_docs.py).
 """
 import argparse, os, pathlib, re, shutil, subprocess, sys
 

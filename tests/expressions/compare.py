@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random kernels as text beside PyTorch: values, dtypes, shapes and gradients.
+"""Random text kernels compared with PyTorch: values, dtypes, shapes and gradients.
 
 Usage: compare.py --driver FILE [--count N] [--seed S]
 
-Each case is an expression tree of a seed of its own, printed as a kernel's text and evaluated by torch on the
-same arguments: tensors of all dtypes, broadcast and strided, and Python's numbers. Every op must agree to
-some units in the last place of its dtype and the conditioning of the case, which torch itself tells with
-arguments a unit apart. Without torch it exits with 77."""
+Each case is an expression tree with its own seed, printed as a kernel's text and evaluated by torch on the same arguments: tensors
+of all dtypes, broadcast and strided, and Python numbers. Every op must agree to some units in the last place of its dtype and the
+conditioning of the case, which torch itself shows with arguments one unit apart. Exits with 77 without torch.
+"""
 import argparse
 import math
 import random

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files and disks that fail, around the tools as programs: kill -9 at random moments leaves the old file or the new one,
-whole; a disk that is full or read-only is an error with a sentence, and the old file stays; a model that is cut off is
-refused. Needs the standard library alone; --convert adds hg-convert with a model for it."""
+"""File and disk failures around the tools as programs. kill -9 at random moments leaves the old or the new file complete. A full or
+read-only disk is an error with a sentence, and the old file stays. A truncated model is rejected. Needs only the standard library;
+--convert adds hg-convert with a model for it."""
 import argparse
 import os
 import pathlib

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer's entry: bytes that are converted as an exported program (.pt2) or an ONNX model. They
-// may be refused, but not crash, hang or take memory that they do not justify, and a file that is
-// written must load.
+// libFuzzer target: converts bytes as an exported program (.pt2) or an ONNX model. They may be
+// rejected, but must not crash, hang or use more memory than they justify; a written file must
+// load.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer's entry: bytes that are read as a .hgm file. What is read is also verified, written,
-// read again, compiled and planned, all of which may fail by a Status, but not crash, hang or take
-// memory that the file does not justify. tests/fuzz/run has the command.
+// libFuzzer target: reads bytes as a .hgm file. A model that is read is also verified, written,
+// read again, compiled and planned. Each step may return a Status, but must not crash, hang or use
+// more memory than the file justifies. tests/fuzz/run has the command.
 #include <cstdlib>
 
 #include "hg/hg.h"

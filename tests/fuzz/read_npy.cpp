@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer's entry: bytes that are read as an .npy file. What is read has as many elements as the
-// file has room for, and is the same when it was written and read again.
+// libFuzzer target: reads bytes as an .npy file. An array that is read has as many elements as the
+// file holds, and is equal after writing and reading it again.
 #include <cstdlib>
 #include <cstring>
 

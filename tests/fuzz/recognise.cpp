@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer's entry: what hg-convert itself reads of a .pt file, beside libtorch: what the file is
-// (a zip archive's directory, a pickle), the calls of ops in the code of an archive, and why
-// libtorch refused it. A file is recognised, or refused in one line.
+// libFuzzer target: everything that hg-convert itself reads of a .pt file, in addition to libtorch.
+// That is the kind of file (a zip archive's directory, a pickle), the op calls in an archive's
+// code, and the reason why libtorch rejected it. A file is recognized, or rejected in one line.
 #include "converter/load/recognise.h"
 
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer's entry: what the reader accepts is planned and run on one thread, twice, within limits
-// of memory and of rounds, and answers the same bits both times, or fails with a sentence.
+// libFuzzer target: plans models that the reader accepts and runs them twice on one thread, within
+// limits of memory and rounds. Both runs return the same bits, or fail with a sentence.
 #include <cstdlib>
 
 #include "hg/hg.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// seeds FOLDER: writes a small model for each op there, and .npy files of each dtype, to start
-// from.
+// seeds FOLDER: writes a small model per op, and .npy files of each dtype, as seeds.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

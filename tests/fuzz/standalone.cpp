@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // TARGET [--rounds=N] [--seconds=T] [--seed=S] [--ending=.onnx ...] [--keep=FILE] FILE|FOLDER ...:
-// a fuzz target without libFuzzer: each file as it is, then N damaged ones, or as many as T seconds
-// take: bytes flipped, numbers at the limits of their types, pieces copied, cut off and joined. Of
-// folders the files of up to 64 KiB, and of the given endings. 77: there is none. What crashes is
-// repeated by --seed=S+R --rounds=1, R being the round that was told last; --keep writes that file.
-// The variable HG_FUZZ_SECONDS stands in for --seconds.
+// a fuzz target without libFuzzer. It runs each file unchanged, then N damaged copies, or as many
+// as T seconds allow: flipped bytes, numbers at the limits of their types, pieces copied, truncated
+// and joined. Folders contribute files of up to 64 KiB with the given endings. Exits with 77 if
+// there is no file. Repeat a crash with --seed=S+R --rounds=1, where R is the last round printed;
+// --keep writes that file. The variable HG_FUZZ_SECONDS replaces --seconds.
 #include <algorithm>
 #include <charconv>
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared library with Hologram in it, compiled without exceptions and RTTI, as hosts of that kind
-// are.
+// A shared library that contains Hologram, compiled without exceptions and RTTI like hosts of that
+// kind.
 #include "hg/hg.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library as a guest: a host's memory, threads and log; a process that forks after loading;
-// runs inside of coroutines; a shared library with the library in it that is loaded and unloaded.
+// runs inside coroutines; a shared library that contains the library, loaded and unloaded.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * two_openmp LIBRARY DIGITS.hgm: a host on LLVM's OpenMP loads libhologram_c, which brings GNU's,
- * in a scope of its own. Sessions on the library's threads answer the same bits before, between and
- * inside of the host's parallel regions. Exit code 0: they do, and both runtimes are in the
+ * in a separate scope. Sessions on the library's threads return the same bits before, between and
+ * inside the host's parallel regions. Exit code 0: they do, and both runtimes are in the
  * process. */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DBUILD=... -DSOURCE=... -DGENERATOR=... -DCOMPILER=... -DMODEL=... -P check.cmake: installs BUILD into
-# a folder of its own, builds the application SOURCE against it, with find_package and with pkg-config, and has
-# both read a digit with MODEL.
+# cmake -DBUILD=... -DSOURCE=... -DGENERATOR=... -DCOMPILER=... -DMODEL=... -P check.cmake: installs BUILD into a
+# folder of its own, builds the application SOURCE against it with find_package and with pkg-config, and runs both
+# with MODEL.
 set(prefix ${BUILD}/install-check)
 file(REMOVE_RECURSE ${prefix} ${prefix}-build)
 include(${CMAKE_CURRENT_LIST_DIR}/must.cmake)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# must(COMMAND ARGUMENT...): runs the command, whose arguments may hold semicolons, and puts what it says into `said`.
-# Ends the script where the command fails.
+# must(COMMAND ARGUMENT...): runs the command, whose arguments may contain semicolons, and stores its output in
+# `said`. Ends the script if the command fails.
 function(must)
   set(command)
   math(EXPR last "${ARGC} - 1")

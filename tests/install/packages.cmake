@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DBUILD=... -DSOURCE=... -DWORK=... -DMAKE_MODEL=... -P packages.cmake: packs the Debian packages, unpacks them
-# into an empty folder, builds tests/install/application against what lies there, with find_package and with
-# pkg-config, and runs the tools of it. (tests/nightly/packages installs them in a Debian of its own.)
+# cmake -DBUILD=... -DSOURCE=... -DWORK=... -DMAKE_MODEL=... -P packages.cmake: packs the Debian packages, unpacks
+# them into an empty folder, builds tests/install/application against it with find_package and pkg-config, and runs
+# its tools. (tests/nightly/packages installs the packages in a separate Debian root.)
 include(${CMAKE_CURRENT_LIST_DIR}/must.cmake)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK}/debs ${WORK}/root)

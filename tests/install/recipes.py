@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""recipes.py SOURCE: the recipes in packaging/ have the version of CMakeLists.txt, set options that it has, and are
-well-formed. tests/nightly/conan and tests/nightly/vcpkg build them."""
+"""recipes.py SOURCE: the recipes in packaging/ have the version of CMakeLists.txt, set options that exist, and are well-formed.
+tests/nightly/conan and tests/nightly/vcpkg build them."""
 import ast
 import json
 import pathlib

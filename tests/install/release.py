@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""release.py SOURCE WORK: scripts/release.sh in a repository of its own refuses what is no release, by a sentence and without
-a tag; of a release it packs what is committed and nothing else, and tags it. 77: there is no git."""
+"""release.py SOURCE WORK: scripts/release.sh, in a separate repository, rejects an invalid release with a sentence and without a tag.
+For a valid one it packs only what is committed, and tags it. Exits with 77 without git."""
 import os
 import pathlib
 import shutil

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DSOURCE=... -DBUILD=... -DWORK=... -DMAKE_MODEL=... -P subprojects.cmake: packs the sources, and builds
-# tests/install/application on what was packed, by add_subdirectory and by FetchContent. Kernels are built for the
-# plain instruction set alone, as the package holds the same files for every one.
+# tests/install/application on the packed sources with add_subdirectory and FetchContent. Kernels are built only for
+# the portable baseline, because the package holds the same files for every instruction set.
 include(${CMAKE_CURRENT_LIST_DIR}/must.cmake)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# To be sourced in the source folder: a Debian of its own, with the checkout's files in /root/source.
+# Source this in the source folder. It provides a separate Debian root with the checkout's files in /root/source.
 #
-#   debian_root FOLDER SUITE     makes FOLDER/SUITE by debootstrap, once; ends the script with 77 without root or debootstrap
+#   debian_root FOLDER SUITE     creates FOLDER/SUITE with debootstrap, once; exits with 77 without root or debootstrap
 #   inside COMMAND...            runs a command in it
-#   quick=(...)                  options of CMake for builds of few hours: one instruction set, AVX2, and -O1, as for Windows
+#   quick=(...)                  CMake options for shorter builds: one instruction set, AVX2, and -O1, as for Windows
 quick=(-DCMAKE_COMPILE_WARNING_AS_ERROR=ON "-DCMAKE_CXX_FLAGS=-march=x86-64-v3 -DHWY_COMPILE_ONLY_STATIC" "-DCMAKE_CXX_FLAGS_RELEASE=-O1 -DNDEBUG")
 
 debian_root() {

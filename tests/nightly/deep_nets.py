@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nets of 200 modules with an open length convert in seconds: what sizes become grows with the depth of a net alone.
+"""Nets of 200 modules with an open length convert in seconds: expressions of sizes grow only with the depth of a net.
 
-Usage: deep_nets.py BIN [FOLDER]. BIN holds hg-convert. Prints seconds of processor time on one thread, with the check
-and without, less those in which libtorch is loaded; fails where one is above the limit.
+Usage: deep_nets.py BIN [FOLDER]. BIN holds hg-convert. Prints seconds of processor time on one thread, with and without the check,
+minus the time to load libtorch; fails if a time exceeds the limit.
 """
 import os
 import subprocess

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Models of torchvision and transformers through TorchScript, .pt2 and both ONNX exporters: answers, compiled nodes, speed.
+"""Models of torchvision and transformers through TorchScript, .pt2 and both ONNX exporters: results, compiled nodes, speed.
 
 usage: formats.py BIN WORK [--only REGEX] [--time ROUNDS] [--json FILE] [--list]
-Each file is converted with open sizes where the model has such and answers as PyTorch at two sizes; then the graphs of the four
-files after the compiler's passes are compared, ops by their counts. --time runs them in turn, on one thread, and takes the
-least time of each. Exits with 77 where Python lacks torchvision, transformers or onnxscript.
+Each file is converted, with open sizes if the model has any, and must match PyTorch at two sizes. Then the compiled graphs of the
+four files are compared by their op counts. --time runs them in turn on one thread and keeps the shortest time of each. Exits with
+77 if Python lacks torchvision, transformers or onnxscript.
 """
 import argparse, contextlib, copy, inspect, json, os, pathlib, re, shutil, subprocess, sys, warnings
 from collections import Counter

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Converts large models: how long that takes and how much memory beside what libtorch needs itself, and
-that a model beyond 2 GiB, which mostly waits for the disk, works.
+"""Converts large models: measures time, and memory beyond what libtorch itself needs. Also checks that a model beyond 2 GiB works,
+which mostly waits for the disk.
 
-Usage: large_models.py BIN [FOLDER]. BIN holds hg-convert and hg-run, FOLDER the models, which are removed.
+Usage: large_models.py BIN [FOLDER]. BIN holds hg-convert and hg-run; FOLDER holds the models, which are removed.
 """
 import os
 import subprocess

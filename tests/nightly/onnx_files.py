@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX files as people have them beside ONNX Runtime: answers at two sizes, and time.
+"""Real ONNX files compared with ONNX Runtime: results at two sizes, and time.
 
 usage: onnx_files.py BIN WORK PATH... [--only REGEX] [--time ROUNDS] [--json FILE]
-PATH is an .onnx file or a folder that is searched for such, as the site-packages of a Python. Sizes that a file leaves open are
-tried until ONNX Runtime takes them; where hg-convert wants one fixed, it is fixed, and that is said. Nets that quantise what they
-compute jump where a rounding decides between two integers: such may differ by what ONNX Runtime's own answer changes when its inputs
-change by a millionth, and that is said. --time calls both in turn, on
-one thread, and takes the least time of each. Exits with 77 where Python has no onnxruntime.
+PATH is an .onnx file, or a folder to search for such files, such as a site-packages. Open sizes are tried until ONNX Runtime accepts
+them. A size that hg-convert requires fixed is fixed and reported.
+
+Quantized nets jump where rounding decides between two integers. They may differ by as much as ONNX Runtime's own result changes when
+its inputs change by a millionth; this is reported. --time calls both in turn on one thread and keeps the shortest time of each.
+Exits with 77 if Python has no onnxruntime.
 """
 import argparse, itertools, json, pathlib, re, shutil, subprocess, sys, time
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random trainings beside PyTorch's: networks, losses, optimizers, schedules, rules, clipping, accumulation.
+"""Random trainings compared with PyTorch: networks, losses, optimizers, schedules, rules, clipping, accumulation.
 
-    PYTHONPATH=BUILD/python tests/nightly/trainings.py --seed 1 --count 500
+  PYTHONPATH=BUILD/python tests/nightly/trainings.py --seed 1 --count 500
 
-Each trains a random network in f64 (one in eight in f32) for some updates here and with torch.optim, and compares
-the loss of every batch, all parameters and all buffers at the end, and the evaluation. "unsteady" is where PyTorch's
-own answer moves when the weights do by a rounding. Rates are powers of two, since ours are f32. Ends with 1 where one differs,
-and with 77 without PyTorch.
+Each trains a random network in f64 (one in eight in f32) for some updates with Hologram and with torch.optim. It compares the loss of
+every batch, all parameters and buffers at the end, and the evaluation. "unsteady" means that PyTorch's own result changes when the
+weights change by a rounding. Rates are powers of two, because Hologram stores them in f32. Exits with 1 if one differs, and with 77
+without PyTorch.
 """
 
 import argparse

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls of ops on tensors of all dtypes and on numbers beside PyTorch: dtypes, shapes and values.
+"""Random op calls on tensors of all dtypes and on numbers, compared with PyTorch: dtypes, shapes and values.
 
 Usage: compare.py --driver FILE [--count N] [--seed S]
 
-What torch refuses must be refused, but by the ops that go further. Without torch it exits with 77."""
+Calls that torch rejects must be rejected, except for ops that accept more. Exits with 77 without torch.
+"""
 import argparse
 import math
 import random

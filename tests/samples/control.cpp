@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples of lib/ops/control.cpp. `if` and `while` need subgraphs and have a test of their own.
+// Samples of lib/ops/control.cpp. `if` and `while` need subgraphs and have their own test.
 #include "tests/samples.h"
 
 namespace hg::test::samples {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples of lib/ops/eig.cpp: matrices near a diagonal, in whose order eigenvalues are found.
-// Others: tests/eig_test.cpp.
+// Samples of lib/ops/eig.cpp: nearly diagonal matrices, whose order determines the order of
+// eigenvalues. tests/eig_test.cpp has other matrices.
 #include "tests/samples.h"
 
 namespace hg::test::samples {

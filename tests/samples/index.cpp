@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples of lib/ops/index.cpp and scatter.cpp. Places that a plain scatter writes appear once.
+// Samples of lib/ops/index.cpp and scatter.cpp. Each position that a plain scatter writes occurs
+// once.
 #include "tests/samples.h"
 
 namespace hg::test::samples {

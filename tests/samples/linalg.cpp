@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples of lib/ops/linalg.cpp. cholesky and eigh look at one triangle and share the gradient out
-// to both, which finite differences do not.
+// Samples of lib/ops/linalg.cpp. cholesky and eigh read one triangle and distribute the gradient
+// over both, which finite differences do not.
 #include "tests/samples.h"
 
 namespace hg::test::samples {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""server_test.py --server PROGRAM --make-model PROGRAM --work DIR: samples/server answers what is right, tells what
-is wrong, and goes on whatever its clients do. The model is y = x w' + b of tests/c/model.cpp, whose numbers are exact."""
+"""server_test.py --server PROGRAM --make-model PROGRAM --work DIR: samples/server answers valid requests, reports errors, and keeps
+running whatever its clients do. The model is y = x w' + b of tests/c/model.cpp, whose numbers are exact."""
 import argparse
 import concurrent.futures
 import contextlib

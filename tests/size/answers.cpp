@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// answers MODEL.hgm [SIZE...]: runs a model of float inputs with each size for its symbols and
-// prints the bits of what it answers, as a checksum: equal for every build that answers the same.
+// answers MODEL.hgm [SIZE...]: runs a model with float inputs at each size of its symbols and
+// prints the bits of its outputs as a checksum, which is equal for every build that computes the
+// same.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// others OP.hgm DTYPE.hgm ACTIVATION.hgm: writes a model with an op that networks of images lack,
-// one in f64, and one with an activation without its op.
+// others OP.hgm DTYPE.hgm ACTIVATION.hgm: writes a model with an op that image networks lack, one
+// in f64, and one that uses an activation without its op.
 #include <cstdio>
 
 #include "hg/hg.h"

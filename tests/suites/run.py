@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs seeded samples of the outside suites through the tools, and says how many cases passed.
+"""Runs seeded samples of external suites through the tools, and prints how many cases passed.
 
     python3 tests/suites/run.py --shared ../shared --hg-bin build/bin --work build/suites
 
-- conformance: opinfo.py writes cases of every operator of PyTorch's own tests; as many of them as
-  --cases says are drawn by --seed and compared.
-- zoo: one small torchvision model, where a Python with torchvision is found.
-- peers: the micro models, converted and held against PyTorch's answer.
+- conformance: opinfo.py writes cases of every operator of PyTorch's own tests; --seed chooses --cases of them to compare.
+- zoo: one small torchvision model, if a Python with torchvision is found.
+- peers: the micro models, converted and compared with PyTorch.
 
-Needs a Python with torch 2.13, numpy, expecttest and hypothesis; without it nothing is run, and that
-is said. Fails when a case is answered wrongly or a tool dies; a refusal by name is only counted.
+Needs a Python with torch 2.13, numpy, expecttest and hypothesis; without it nothing runs, and the output says so. Fails if a case
+is wrong or a tool dies; a refusal by name is only counted.
 """
 from __future__ import annotations
 

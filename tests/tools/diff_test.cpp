@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hg-diff says of two models: a shortest script of their lines, and every state that differs.
+// hg-diff on two models: the shortest edit script of their lines, and every state that differs.
 #include "tools/diff.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layered layout: boxes never overlap, edges run downwards, a short cut goes around, and a line
-// of boxes stays straight.
+// The layered layout: boxes never overlap, edges run downward, a shortcut goes around boxes, and a
+// line of boxes stays straight.
 #include "tools/draw/layout.h"
 
 #include <gtest/gtest.h>

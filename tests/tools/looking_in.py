@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Looking into models with the tools as programs: hg-diff, hg-quantize, hg-run --plugin, hg-info --html, hg-bench --trace, man pages and
-completions. Needs the standard library alone; a page is opened where there is a Chromium."""
+"""Inspects models with the tools as programs: hg-diff, hg-quantize, hg-run --plugin, hg-info --html, hg-bench --trace, man pages and
+completions. Needs only the standard library; opens a page if Chromium is installed."""
 import argparse
 import json
 import math

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// own_ops OWN.hgm LARGE.hgm ODD.hgm: writes a model of acme.wave, which only a plugin has, one of
-// 2,000 nodes, and one of odd names and weights, all of whose sizes are known.
+// own_ops OWN.hgm LARGE.hgm ODD.hgm: writes a model of acme.wave, which only a plugin has, a model
+// of 2,000 nodes, and one with odd names and weights and only known sizes.
 #include <cmath>
 #include <limits>
 

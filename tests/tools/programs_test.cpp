@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-run, hg-info, hg-bench and hg-embed as programs: what they print and write, and for each bad
-// input its exit code and its one sentence.
+// hg-run, hg-info, hg-bench and hg-embed as programs: what they print and write, and the exit code
+// and error message for each bad input.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 

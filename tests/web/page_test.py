@@ -4,8 +4,8 @@
 
 page_test.py --page FOLDER --model digits.hgm --hg-run HG_RUN --work FOLDER [--random N] [--screenshot FILE]
 
-FOLDER is what samples/web/build wrote. The page is served once so that threads may share memory and once by plain
-http.server, where it does without them. Ends with 77 where there is no Chromium.
+FOLDER is the output of samples/web/build. The page is served once so that threads may share memory, and once by plain http.server,
+where it runs without threads. Exits with 77 without Chromium.
 """
 import argparse
 import base64

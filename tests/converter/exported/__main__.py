@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exported programs (.pt2) are converted without --input, run, and held against the module itself.
+"""Exported programs (.pt2) are converted without --input, run, and compared with the module itself.
 
-Usage: exported FOLDER_WITH_TOOLS SCRATCH_FOLDER [NAME, or autocast=, quantized=, composed= or shaped=FIRST:COUNT]. The reader is not among what answers here: the
-module runs in Python, at the example's sizes and at others. Exit code 77 where this Python has no
-torch that writes the archives.
+Usage: exported FOLDER_WITH_TOOLS SCRATCH_FOLDER [NAME, or autocast=, quantized=, composed= or shaped=FIRST:COUNT]. The reader
+computes none of the expected results: the module runs in Python, at the example's sizes and at others. Exits with 77 if this Python
+has no torch that writes the archives.
 """
 import collections
 import contextlib

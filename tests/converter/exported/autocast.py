@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random modules with regions of torch.autocast on the CPU, nested, switched off, in bf16 and f16.
+"""Random modules with regions of torch.autocast on the CPU: nested, disabled, in bf16 and f16.
 
-Every op that autocast knows is among the steps, and ops that it does not. Results are cast to f32, and
-tell their dtype by their numbers: those of a 16-bit tensor are all of that dtype.
+The steps include every op that autocast knows, and ops that it does not. Results are cast to f32 and reveal their dtype by their
+numbers: those of a 16-bit tensor all fit that dtype.
 """
 import random
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules, how they are exported, and at what other inputs the file must answer alike."""
+"""Modules, how they are exported, and other inputs at which the file must give the same results."""
 from dataclasses import dataclass, field
 from typing import Any, Callable
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random modules of what programs of torch.export are made of beside ops: control flow, transforms of functions, state that is
-written, sizes that data decides, and inputs and outputs in trees of all kinds. PyTorch 2.13 saves no program of torch.func's grad, vjp or
-jacobians."""
+"""Random modules of torch.export features other than ops: control flow, function transforms, state that is written, data-dependent
+sizes, and inputs and outputs in trees of all kinds. PyTorch 2.13 cannot save programs with torch.func's grad, vjp or jacobians."""
 import collections
 import dataclasses
 import random

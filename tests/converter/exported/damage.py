@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives that are changed on purpose: each is an error with a sentence where it cannot be kept, never a crash."""
+"""Damaged archives: each is kept or rejected with a sentence, and never crashes."""
 import json
 import random
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of aten's defaults is libtorch's, for every op that has a row."""
+"""The table of aten's defaults matches libtorch, for every op that has a row."""
 import json
 import re
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random modules as cases: regions of autocast, ops on integers of few bits, and what composed.py and shaped.py compose."""
+"""Random modules as cases: regions of autocast, low-bit integer ops, and the modules of composed.py and shaped.py."""
 import copy
 
 import torch

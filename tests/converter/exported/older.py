@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives as PyTorch 2.5 to 2.8 laid them out, made from a new one: the weights by torch.save."""
+"""Archives in the layout of PyTorch 2.5 to 2.8, made from a new one: torch.save wrote the weights."""
 import io
 import subprocess
 import zipfile

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls of quantized_decomposed's ops, and models that are written as pt2e leaves them.
+"""Random calls of quantized_decomposed's ops, and models in the form that pt2e produces.
 
-Inputs have halves, numbers far out of range, infinities and NaN; integers must be equal, floats to rounding.
+Inputs include halves, numbers far out of range, infinities and NaN; integers must be equal, floats to rounding.
 """
 import random
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random modules of views, writes and arithmetic on sizes: open sizes of every kind (ranges, derived, equal ones, numbers as inputs),
-strided and complex examples, state that many calls change, weights that are tied, and results that are inputs, weights or views.
-A step is kept where eager PyTorch takes it at all of the sizes that the module is tried with."""
+"""Random modules of views, writes and arithmetic on sizes: open sizes of every kind (ranges, derived, equal, numbers as inputs),
+strided and complex examples, state that many calls change, tied weights, and results that are inputs, weights or views. A step is
+kept if eager PyTorch accepts it at all sizes used for the module."""
 import math
 import random
 

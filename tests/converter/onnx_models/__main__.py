@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random models of one ONNX op each, converted and run, beside onnx's reference evaluator.
+"""Random models of one ONNX op each, converted, run, and compared with onnx's reference evaluator.
 
 usage: onnx_models BIN WORK [--count N] [--seed S]
-Exits with 77 where Python has no onnx. A case that fails prints the seed that makes it again alone.
+Exits with 77 if Python has no onnx. A failing case prints the seed that repeats it alone.
 """
 import argparse, pathlib, shutil, sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One node as a model, the tools run on many, and how an answer is held against what is known."""
+"""One node as a model, the tools run on many models, and the comparison of results."""
 import json, subprocess, sys
 
 import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that are known one by one: what is refused, and sizes, loops, pads and quotients that were wrong or slow."""
+"""Individual models: rejected ones, and difficult sizes, loops, pads and quotients."""
 import json, subprocess
 
 import numpy as np

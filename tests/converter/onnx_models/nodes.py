@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random nodes, by a function for each kind of op."""
+"""Random nodes, one function per kind of op."""
 import numpy as np
 from onnx import TensorProto, helper
 

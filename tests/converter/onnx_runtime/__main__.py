@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Random models of one op each, of the default domain, ONNX Runtime's own and ai.onnx.ml, or of many nodes, beside ONNX Runtime.
+"""Random models of one op each (default domain, ONNX Runtime's own, ai.onnx.ml) or of many nodes, compared with ONNX Runtime.
 
 usage: onnx_runtime BIN WORK [--count N] [--seed S] [--only REGEX] [--symbolic] [--graphs]
-Exits with 77 where Python has no onnxruntime. A case that fails prints the seed that makes it again alone.
+Exits with 77 if Python has no onnxruntime. A failing case prints the seed that repeats it alone.
 """
 import argparse, json, pathlib, re, shutil, subprocess, sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One random node as a model: inputs that stay open, constants, attributes, and how near an answer must be."""
+"""One random node as a model: open inputs, constants, attributes, and the tolerance of its result."""
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random models of many nodes: If, Loop and Scan that read values from around them, functions of the file, sizes that are computed,
-initialisers and inputs that are outputs, in all opset versions. ONNX Runtime runs each node as it is added, so that all of a model
-is as the specification has it, at all sizes that it is tried with."""
+"""Random models of many nodes, in all opset versions: If, Loop and Scan that read outer values, functions of the file, computed sizes,
+and initializers and inputs that are outputs. ONNX Runtime runs each node as it is added, so the whole model is valid at all sizes
+used."""
 import json
 
 import numpy as np

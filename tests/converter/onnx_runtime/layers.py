@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random nodes of the default domain, in all opset versions: layers, images, recurrent nets, quantised products."""
+"""Random nodes of the default domain, in all opset versions: layers, images, recurrent nets, quantized products."""
 import numpy as np
 
 from case import activations, either, fixed, flag, maybe, open_, sizes, values, weights_of

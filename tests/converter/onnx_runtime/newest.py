@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random nodes of what opset 23 and newer brought to the default domain: attention, rotary embeddings, caches.
+"""Random nodes that opset 23 and newer added to the default domain: attention, rotary embeddings, caches.
 
-onnx's evaluator answers where ONNX Runtime lacks a version, writes its own number for the -inf of a mask, or shows a single
-query of a cache all keys.
+onnx's evaluator provides the expected results where ONNX Runtime lacks a version, writes its own number for the -inf of a mask, or
+lets a single query of a cache see all keys.
 """
 import numpy as np
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random convolutions and products between DequantizeLinear and QuantizeLinear: those that are one quantised op, and those that nearly are."""
+"""Random convolutions and products between DequantizeLinear and QuantizeLinear: real quantized ops, and near misses."""
 import numpy as np
 from onnx import helper, numpy_helper
 

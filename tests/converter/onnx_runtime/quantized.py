@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random nodes of com.microsoft on 8-bit integers, and on weights of few bits."""
+"""Random nodes of com.microsoft on 8-bit integers and low-bit weights."""
 import numpy as np
 
 from case import activations, Case, either, fixed, flag, maybe, open_, sizes, values, weights_of

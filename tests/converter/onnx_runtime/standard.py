@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random nodes of the default domain, in all opset versions: pointwise ops, reductions, and what moves elements."""
+"""Random nodes of the default domain, in all opset versions: pointwise ops, reductions, and ops that move elements."""
 import numpy as np
 
 from case import Case, either, fixed, flag, open_, values

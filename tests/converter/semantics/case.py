@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decorator that makes a file and a line of cases.txt of a module."""
+"""The decorator that turns a module into a file and a line of cases.txt."""
 import sys
 import warnings
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs, outputs and the values of Python."""
+"""Inputs, outputs and Python values."""
 import enum
 import math
 from typing import Dict, List, NamedTuple, Optional, Tuple

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops at the edges of their dtypes, where seeded inputs never come."""
+"""Ops at the limits of their dtypes, which seeded inputs never reach."""
 
 import math
 

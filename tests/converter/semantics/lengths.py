@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that are made of sizes."""
+"""Sizes computed from sizes."""
 import math
 
 import torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses of two dtypes: what PyTorch rounds to which of them, on the way and in the end."""
+"""Losses of two dtypes: which dtype PyTorch rounds to in intermediate and final results."""
 import itertools
 import random
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that tensors share."""
+"""Tensors that share memory."""
 
 import torch
 import torch.nn.functional as F

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic of Python's numbers as libtorch has it: constants, sizes and what data decides."""
+"""Python arithmetic as libtorch implements it: constants, sizes and data-dependent numbers."""
 import math
 
 import torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structure that depends on a size: right at every size, or refused by name when it runs."""
+"""Structure that depends on a size: right at every size, or rejected by name at run time."""
 import math
 
 import torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text: numbers that are read from it, and what libtorch prints."""
+"""Text: parsing numbers, and libtorch's printing."""
 from torch import nn
 
 from semantics.case import T, case

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random modules as TorchScript, .pt2 and ONNX: one step of hg-train changes each parameter as PyTorch's does.
+"""Random modules as TorchScript, .pt2 and ONNX: one step of hg-train changes each parameter as PyTorch does.
 
 usage: trained BIN LIBRARY WORK [--count N] [--seed S] [--formats NAME,...]
-Exits with 77 where Python has no torch that exports. A case that fails prints the seed that makes it again alone.
+Exits with 77 if Python has no torch that exports. A failing case prints the seed that repeats it alone.
 """
 import argparse
 import contextlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a .hgm file remembers, by name, through the library's C interface."""
+"""The states in a .hgm file by name, through the library's C interface."""
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_uint32, c_void_p
 

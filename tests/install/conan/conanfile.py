@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A package of Conan made of what Debian has of Highway or flatbuffers, for a test without Conan's servers."""
+"""A Conan package made from Debian's Highway or flatbuffers, for a test without Conan's servers."""
 import os
 
 from conan import ConanFile

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DCURRENT_PORT_DIR=DIR -DINSTALLED=DIR -DWORK=DIR -P port.cmake: runs the port's portfile.cmake with all of its
-# features, as vcpkg would, and puts what it makes into INSTALLED. A triplet's VCPKG_CMAKE_CONFIGURE_OPTIONS_RELEASE and
-# _DEBUG may be given. The functions do what vcpkg's documentation says of them, and refuse arguments that no port here
-# gives.
+# cmake -DCURRENT_PORT_DIR=DIR -DINSTALLED=DIR -DWORK=DIR -P port.cmake: runs the port's portfile.cmake with all
+# features, as vcpkg would, and puts the results into INSTALLED. A triplet's VCPKG_CMAKE_CONFIGURE_OPTIONS_RELEASE and
+# _DEBUG may be given. The functions follow vcpkg's documentation and reject arguments that no port here uses.
 cmake_minimum_required(VERSION 3.22)
 include(${CMAKE_CURRENT_LIST_DIR}/../must.cmake)
 file(READ ${CURRENT_PORT_DIR}/vcpkg.json manifest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random TorchScript programs: converted once, run at many sizes and scales, and held against PyTorch.
+"""Random TorchScript programs: converted once, run at many sizes and scales, and compared with PyTorch.
 
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --seed 1 --jobs 2
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --traced
@@ -8,19 +8,19 @@
     python3 tests/nightly/programs --hg-bin build/bin --count 2000 --device vulkan
 
 Every program is scripted, traced at one size with --traced, or exported with --exported, converted with symbolic
-sizes, and run at sizes 0, 1, 2, 3 and 6 with inputs that are small, large, negated and zero. Its verdict:
+sizes, and run at sizes 0, 1, 2, 3 and 6 with small, large, negated and zero inputs. Verdicts:
 
-- equal: hg-run answers what PyTorch answers wherever it does, or stops with a sentence (counted by run);
+- equal: hg-run returns PyTorch's result wherever PyTorch has one, or stops with a sentence (counted per run);
 - refused, mismatch: hg-convert exits with 3 or 4, counted by reason;
-- narrow: the guards of the file exclude every size at which PyTorch answers here;
-- unsteady: PyTorch itself gives the other answer when inputs move by a few roundings;
-- undefined: an op in place reads elements, for others, that it also writes, and PyTorch does not refuse it;
-- peculiar: eager PyTorch, or libtorch with its passes on, gives the other answer, its interpreter alone does not;
-- WRONG: another answer, or an answer where PyTorch raises (a write from or to memory that overlaps is counted
-  apart); CRASH: a tool died; UNLOADABLE: the file never runs.
+- narrow: the guards of the file exclude every size at which PyTorch has a result here;
+- unsteady: PyTorch itself returns the other result when inputs change by a few roundings;
+- undefined: an in-place op reads, for other elements, elements that it also writes, and PyTorch does not reject it;
+- peculiar: eager PyTorch, or libtorch with its passes, returns the other result; its interpreter alone does not;
+- WRONG: another result, or a result where PyTorch raises (a write between overlapping memory is counted separately);
+  CRASH: a tool died; UNLOADABLE: the file never runs.
 
-Fails when one of the last three is found; they are shrunk and printed as scripts that repeat them alone.
-Needs torch and numpy, and a Vulkan device where that is asked for; without them nothing is run, and that is said.
+Fails if one of the last three occurs; these programs are shrunk and printed as scripts that repeat them alone. Needs
+torch and numpy, and a Vulkan device if requested; without them nothing runs, and the output says so.
 """
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs judged in processes of their own: PyTorch may die, or never end."""
+"""Judges programs in separate processes: PyTorch may die, or never end."""
 from __future__ import annotations
 
 import multiprocessing

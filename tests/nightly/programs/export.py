@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs as torch.export takes them: modules, with every named size open."""
+"""Programs for torch.export: modules with every named size open."""
 from __future__ import annotations
 
 import torch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One random program of a seed."""
+"""One random program per seed."""
 from __future__ import annotations
 
 import random

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs through PyTorch, hg-convert and hg-run, and a verdict of each."""
+"""Runs programs through PyTorch, hg-convert and hg-run, and gives each a verdict."""
 from __future__ import annotations
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of single calls of layers on images x, y: f32[2,4,n,m], whose results may have any shape."""
+"""Texts of single layer calls on images x, y: f32[2,4,n,m], whose results may have any shape."""
 from __future__ import annotations
 
 import re

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of single ops with a result of the dtype and shape of their operands, chosen for what is easily taken
-wrongly: integers and their division, narrow dtypes that overflow, ties, masks, scatters, numbers beside tensors."""
+"""Texts of single ops whose result has the dtype and shape of their operands, chosen for common mistakes: integers and their
+division, narrow dtypes that overflow, ties, masks, scatters, numbers combined with tensors."""
 from __future__ import annotations
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs with which a program runs: sizes of its symbols and a scale."""
+"""The inputs of a run: sizes of the program's symbols, and a scale."""
 from __future__ import annotations
 
 from dataclasses import dataclass

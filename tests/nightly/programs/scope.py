@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the program that is being written knows: its variables, their types, its lines."""
+"""State of the program being written: its variables, their types, its lines."""
 from __future__ import annotations
 
 import random

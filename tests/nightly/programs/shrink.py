@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a failing program small: whatever can go while the verdict stays."""
+"""Shrinks a failing program: removes everything that the verdict does not need."""
 from __future__ import annotations
 
 import ast

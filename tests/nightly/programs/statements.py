@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements: assignments, branches, loops, containers, and ways out."""
+"""Statements: assignments, branches, loops, containers, and early exits."""
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of tensors of a wanted dtype and shape."""
+"""Texts of tensors with a given dtype and shape."""
 from __future__ import annotations
 
 import scalars

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hg-convert and hg-run as programs that may die: each job gets its answer all the same."""
+"""hg-convert and hg-run as processes that may die: each job still gets an answer."""
 from __future__ import annotations
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's side: programs as TorchScript, and what they answer."""
+"""PyTorch's side: programs as TorchScript, and their results."""
 from __future__ import annotations
 
 import os
