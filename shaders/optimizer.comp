@@ -32,7 +32,7 @@ layout(binding = 15) readonly buffer Go { uint8_t gos[]; };
 #define AT 15
 
 bool has(const uint bit) {
-  uint bits = kHas;  // not const: tools disagree about operators on specialisation constants
+  uint bits = kHas;  // not const: tools disagree about operators on specialization constants
   return (bits >> bit & 1u) != 0u;
 }
 

@@ -50,7 +50,7 @@ bool better(const SUM v, const uint i, const SUM best, const uint best_i, const 
 }
 
 void main() {
-  uint what = kWhat;  // not const: tools disagree about operators on specialisation constants
+  uint what = kWhat;  // not const: tools disagree about operators on specialization constants
   const uint kept_rank = P(AT + 2), rank_at = AT + 3 + 2 * kept_rank, rank = P(rank_at);
   const uint count = P(AT + 1);
   const uint result = kTogether ? group_number() : invocation();

@@ -45,7 +45,7 @@ ParallelFor threads(int count) {
           },
           reinterpret_cast<void*>(static_cast<size_t>(count)), count};
 }
-// Counts its calls, and those that come from inside of one.
+// Counts its calls, and those that come from inside one.
 struct Counts {
   int regions = 0, nested = 0;
   int64_t tasks = 0;

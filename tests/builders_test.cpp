@@ -524,7 +524,7 @@ std::string difference(const Node& made, const Node& expected) {
   return "";
 }
 
-// The call that a builder makes in a copy of the graph, held against the graph's last node.
+// The call that a builder makes in a copy of the graph, compared with the graph's last node.
 std::string held_against(const Graph& with_node, const Graph& before, Call build) {
   const Node& expected = with_node.nodes().back();
   Graph g = before;
@@ -553,7 +553,7 @@ Attr changed(const Attr& attr) {
   return attr;
 }
 
-// What the rows of one op were held against.
+// What the rows of one op were compared with.
 struct Held {
   bool least = false;
   std::set<std::string> attributes;  // that differed from their defaults

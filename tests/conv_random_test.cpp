@@ -111,7 +111,7 @@ void Case::expect(const Tensor& y) const {
                   << "element " << at << " is " << of_y << " for " << sum;
               continue;
             }
-            // Winograd's transforms round the sum of an outlier and its neighbours.
+            // Winograd's transforms round the sum of an outlier and its neighbors.
             const double rounding = has_outliers_ ? 1e-6 * largest : 0;
             ASSERT_NEAR(double{y.as<const float>()[at]}, sum,
                         exact_ ? 0 : 4e-6 * size + 1e-5 + rounding)

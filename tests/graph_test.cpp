@@ -305,7 +305,7 @@ TEST(Tensor, SixteenBitFloatsRoundToNearestEven) {
   EXPECT_EQ(Half(65504.0f).bits, 0x7bff);
   EXPECT_EQ(Half(65520.0f).bits, 0x7c00);
   EXPECT_EQ(Half(5.9604645e-8f).bits, 1);
-  EXPECT_EQ(BFloat16(1.00390625f).bits, 0x3f80);  // a tie goes to the even neighbour
+  EXPECT_EQ(BFloat16(1.00390625f).bits, 0x3f80);  // a tie goes to the even neighbor
   EXPECT_EQ(BFloat16(1.01171875f).bits, 0x3f82);
   for (int bits = 0; bits < 0x7c00; ++bits) {
     Half half;

@@ -40,7 +40,7 @@ TEST(Registry, EveryOpIsComplete) {
     if (def.grad == nullptr && def.expand == nullptr &&
         (def.traits & (kNoGradient | kControl | kInternal)) == 0)
       without_gradient += str_cat(" ", def.name);
-    // Those of normalised log_probs and of symmetric matrices: gradients_test.
+    // Those of normalized log_probs and of symmetric matrices: gradients_test.
     const bool elsewhere = def.name == "ctc_loss" || def.name == "cholesky" || def.name == "eigh";
     if (def.grad != nullptr && !special && !elsewhere && differentiated.count(def.name) == 0)
       without_differences += str_cat(" ", def.name);

@@ -43,7 +43,7 @@ struct Layer {
   State::Kind kind = State::Kind::parameter;
 };
 
-// The answer: what the weight is after it was quantised, and whether it is.
+// The answer: what the weight is after it was quantized, and whether it is.
 struct Answer {
   TensorData numbers;
   bool is_quantized = false;

@@ -224,7 +224,7 @@ TEST(Quantize, WeightsAreWidenedOnce) {
   }
 }
 
-// What is quantised is quantised; the errors of both times stand in the file.
+// What is quantized is quantized; the errors of both times stand in the file.
 TEST(Quantize, Twice) {
   const Model model = tied_model();
   const Quantized once = must(quantize(model)), twice = must(quantize(once.model));
@@ -288,7 +288,7 @@ TEST(Quantize, QuantizedWeightsAreNotTrained) {
       << copy.status().message();
 }
 
-// The state of an optimizer is not of quantised weights, and would not shrink.
+// The state of an optimizer is not of quantized weights, and would not shrink.
 TEST(Quantize, TrainedModelsAreQuantisedWithoutTheirOptimizer) {
   Graph g;
   const Value x = g.input("x", f32, {2, 64});

@@ -147,7 +147,7 @@ TEST(Refusals, AnIndexOutOfRangeFailsTheRun) {
   EXPECT_EQ(copy_of(*session.output("y")), (std::vector<float>{1, 3}));
 }
 
-// Alone, with a constant, and inside of a pointwise program.
+// Alone, with a constant, and inside a pointwise program.
 TEST(Refusals, DivisionsOfIntegersByZeroFailTheRun) {
   for (const char* op : {"floor_divide", "trunc_divide", "remainder", "fmod"}) {
     for (const bool fused : {false, true}) {

@@ -176,7 +176,7 @@ Value filled(Graph& g, const char* name, int64_t size, float value) {
   return g.buffer(name, *TensorData::copy_of(view(all, {size})));
 }
 
-// Two features of a linear layer, normalised.
+// Two features of a linear layer, normalized.
 Model normalised(double momentum) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 2});

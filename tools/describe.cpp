@@ -123,7 +123,7 @@ std::string description_text(const Model& model, const Description& d) {
     const auto worst =
         std::max_element(states.begin(), states.end(),
                          [](const auto& a, const auto& b) { return a.error < b.error; });
-    out += str_cat("  quantised   ", uint64_t{states.size()},
+    out += str_cat("  quantized   ", uint64_t{states.size()},
                    states.size() == 1 ? " tensor" : " tensors", ", off by ",
                    percent_text(worst->error), " at most ('", worst->name, "')\n");
   }

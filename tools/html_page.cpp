@@ -105,7 +105,7 @@ ordered_json nodes_of(const Graph& graph, const std::map<std::string, double>& m
   return nodes;
 }
 
-// Inside of a script nothing of the data may end it.
+// Inside a script nothing of the data may end it.
 std::string for_script(const ordered_json& json) {
   std::string out;
   for (const char c : json.dump(-1, ' ', false, ordered_json::error_handler_t::replace))

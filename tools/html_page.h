@@ -14,7 +14,7 @@ struct PageParts {
   std::string title;
   std::string memory_svg;                     // of draw_memory(); empty: the sizes are open
   std::map<std::string, double> ms;           // by node; empty: there is no profile
-  std::map<std::string, double> errors = {};  // of quantised states, by name
+  std::map<std::string, double> errors = {};  // of quantized states, by name
 };
 
 std::string html_page(const Graph& graph, const PageParts& parts);

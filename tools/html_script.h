@@ -149,7 +149,7 @@ for (const [node, i] of timed) {
 for (const w of data.weights) {
   make('h3', `${w.name} ${w.type}`, $('weights'));
   if (w.error !== undefined)
-    make('p', `quantised: off by ${n(100 * w.error)} % of the weight's norm`, $('weights'));
+    make('p', `quantized: off by ${n(100 * w.error)} % of the weight's norm`, $('weights'));
   if (!w.bins) {
     make('p', w.is_packed ? 'only kept as its kernel has packed it' : 'no finite element', $('weights'));
     continue;

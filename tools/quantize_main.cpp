@@ -55,7 +55,7 @@ std::string weights_text(const std::vector<QuantizedWeight>& weights) {
     before += weight.bytes_before;
     bytes += weight.bytes;
   }
-  if (weights.empty()) return "no weight is large enough, of a layer that can be quantised\n";
+  if (weights.empty()) return "no weight is large enough, of a layer that can be quantized\n";
   return out + str_cat(uint64_t{weights.size()},
                        weights.size() == 1 ? " weight: " : " weights: ", bytes_text(before), " -> ",
                        bytes_text(bytes), "\n");
@@ -137,7 +137,7 @@ Result<Quantized> quantized_model(const QuantizeJob& job, const Model& model,
   return hg::quantize(model, samples.runs, job.options);
 }
 
-// What was quantised, once the file is written.
+// What was quantized, once the file is written.
 Outcome quantize(const QuantizeJob& job, Done& done) {
   const Result<Model> model = Model::load(job.model);
   if (model.ok()) {
@@ -153,7 +153,7 @@ Outcome quantize(const QuantizeJob& job, Done& done) {
   const Result<Library> library = Library::load(job.model);
   if (!library.ok()) return outcome(model.status());
   if (!job.inputs.empty())
-    return usage("--input: the file holds functions, whose weights alone can be quantised");
+    return usage("--input: the file holds functions, whose weights alone can be quantized");
   Result<QuantizedLibrary> quantized = hg::quantize(*library, job.options);
   if (!quantized.ok()) return outcome(quantized.status());
   done.weights = std::move(quantized->weights);

@@ -58,7 +58,7 @@ CheckedOutput Checker::check_output(const Session& session, int index, const Ten
   if (again && (again->empty() || again->tensor.shape != expected.tensor.shape ||
                 fingerprint(*again) != fingerprint(expected))) {
     output.verdict = CheckedOutput::Verdict::unchecked;
-    output.reason = "it depends on random numbers or on uninitialised memory";
+    output.reason = "it depends on random numbers or on uninitialized memory";
     warn(str_cat("output '", output.name, "' is unchecked: ", output.reason));
     return output;
   }
@@ -88,7 +88,7 @@ void Checker::explain(const Session& session, std::vector<CheckedOutput>& output
   const Result<Session> kept = run_with_all_values(trial);
   NodeReport nodes;
   if (kept.ok()) nodes = compare_nodes(trial, *kept);
-  // Where no node leaves anything open, our own run without optimisation has to be right.
+  // Where no node leaves anything open, our own run without optimization has to be right.
   const auto is_kept_equal = [&](size_t i, const Tensor& want) {
     if (!kept.ok()) return false;
     const Result<Tensor> plain = kept->output(static_cast<int>(i));
@@ -130,7 +130,7 @@ void Checker::explain(const Session& session, std::vector<CheckedOutput>& output
                 ", largest error ", nodes.wrong->largest_error, ": ", nodes.wrong->difference);
   } else if (nodes.open.empty()) {
     message +=
-        "; no single node differs when all values are kept, so it is the optimised graph "
+        "; no single node differs when all values are kept, so it is the optimized graph "
         "that does; please report it";
   } else {
     message +=

@@ -47,7 +47,7 @@ Result<TensorData> moved(const Tensor& tensor, double ulps, std::mt19937_64& noi
   return copy;
 }
 
-// The outputs of a run without optimisation, moved by so many units.
+// The outputs of a run without optimization, moved by so many units.
 Result<std::vector<TensorData>> run_moved(const Model& model, const Inputs& inputs, double ulps,
                                           uint64_t seed) {
   std::mt19937_64 noise(seed);
@@ -88,7 +88,7 @@ Conditioning::Conditioning(const Loaded& loaded, const Inputs& inputs, uint64_t 
 Conditioning::Conditioning(const Model& model, const Inputs& inputs)
     : whose_("the answer of the plain run") {
   auto plain = run_moved(model, inputs, 0, 0);
-  if (!plain.ok()) return;  // with nothing to hold a movement against
+  if (!plain.ok()) return;  // then there is no result to compare a change with
   runs_.push_back(*std::move(plain));
   uint64_t noise = 1;
   for (const double ulps : kUlps)
@@ -104,7 +104,7 @@ std::string Conditioning::excuse(size_t output, const Tensor& ours, const Tensor
   const Tensor got = view_as_real(*dense), want = view_as_real(theirs);
   std::vector<Tensor> runs;
   for (const std::vector<TensorData>& run : runs_) {
-    // Where even the shape moves there is nothing to hold an element against.
+    // If even the shape changes, there is no element to compare with.
     if (output >= run.size() || run[output].empty() || run[output].tensor.shape != theirs.shape)
       return "";
     runs.push_back(view_as_real(run[output].tensor));

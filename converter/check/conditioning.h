@@ -17,10 +17,10 @@ class Conditioning {
  public:
   // Of libtorch's answer: runs it several times. Throws ReferenceFailure.
   Conditioning(const Loaded& loaded, const Inputs& inputs, uint64_t seed);
-  // Of the model's own, without optimisation.
+  // Of the model's own, without optimization.
   Conditioning(const Model& model, const Inputs& inputs);
 
-  // Where an answer has to move: at the elements that differ, or, as steps of a quantisation do,
+  // Where an answer has to move: at the elements that differ, or, as steps of a quantization do,
   // at as many, of which the k-th has to move as the k-th of those that differ does.
   enum class Where : uint8_t { there, anywhere };
   // Why all elements of an output that differ may do so; empty where one may not.

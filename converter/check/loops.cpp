@@ -286,14 +286,14 @@ class LoopCheck {
       if (each.verdict == CheckedOutput::Verdict::different)
         fail(Exit::mismatch,
              str_cat("output '", each.name, "' is wrong", with(sizes), ": ", each.reason,
-                     "; no single node differs, so it is the optimised graph that "
+                     "; no single node differs, so it is the optimized graph that "
                      "does; please report it"));
     if (runtime_ != nullptr && result_.exit == Exit::ok) check_beside_runtime(sizes, runs, checked);
     result_.cases.push_back(std::move(checked));
   }
 
   // Outputs whose elements step as far when weights change in their last place: of a graph that
-  // quantises, rounding decides about levels.
+  // quantizes, rounding decides about levels.
   void excuse(const Runs& runs, CheckedCase& checked) {
     std::optional<Conditioning> conditioning;
     for (size_t i = 0; i < checked.outputs.size(); ++i) {

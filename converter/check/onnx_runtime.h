@@ -35,7 +35,7 @@ struct OnnxRefusal {
   std::string reason;
 };
 
-// One model, without ONNX Runtime's optimisations, on the CPU and one thread.
+// One model, without ONNX Runtime's optimizations, on the CPU and one thread.
 class OnnxSession {
  public:
   // A file. The runtime must outlive the session. All functions throw OnnxRefusal.

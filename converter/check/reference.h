@@ -69,7 +69,7 @@ class NodeRun {
   virtual void replace(size_t output, const Tensor& tensor) = 0;
 };
 
-// Called after each node, in order of execution, inside of branches and loops too. Returning false
+// Called after each node, in order of execution, inside branches and loops too. Returning false
 // ends the run.
 using Observer = std::function<bool(NodeRun& run)>;
 

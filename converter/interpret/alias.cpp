@@ -383,7 +383,7 @@ Value Memory::read(const TensorRef& tensor) {
     return value;
   }
   if (tensor->script_tensor_ < 0)
-    throw Refusal{"a tensor made inside of a branch or loop is needed outside of it",
+    throw Refusal{"a tensor made inside a branch or loop is needed outside of it",
                   "compute it before the branch or loop"};
   tensor->value_ = create_state(tensor->script_tensor_);
   return here(tensor->value_);

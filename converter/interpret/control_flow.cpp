@@ -216,7 +216,7 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Sca
       for (const Item& other : held)
         if (holds(found.container, identity_of(other)) ||
             holds(other, identity_of(found.container)))
-          throw Refusal{"a branch changes a list or dict and another inside of it", ""};
+          throw Refusal{"a branch changes a list or dict and another inside it", ""};
       held.push_back(found.container);
     } catch (const Growing& found) {
       if (may_grow(found.list.get())) throw;

@@ -38,7 +38,7 @@ struct Unsupported {
 
 struct Imported {
   Graph graph;
-  // Only nodes of the outermost graph: values inside of data-dependent branches are not reachable.
+  // Only nodes of the outermost graph: values inside data-dependent branches are not reachable.
   std::vector<Executed> trace;
   // When this is not empty the graph is incomplete and must not be used.
   std::vector<Unsupported> unsupported;

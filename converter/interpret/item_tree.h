@@ -12,14 +12,14 @@ namespace hg::convert {
 
 // True or false, or none when data or symbols decide.
 std::optional<bool> decided(const Item& item);
-// The tensors and numbers inside of an item, in order.
+// The tensors and numbers inside an item, in order.
 void collect(const Item& item, std::vector<const Item*>& leaves);
 // The same containers with other leaves, from `next` on.
 Item rebuild(const Item& item, const std::vector<Item>& leaves, size_t& next);
 bool same_structure(const Item& a, const Item& b);
 // What two items have in common that are the same list, tuple, dict or object; null for others.
 const void* identity_of(const Item& item);
-// Whether the container is the item, or inside of it.
+// Whether the container is the item, or inside it.
 bool holds(const Item& item, const void* container);
 // A list or dict of its own with the same elements, and back: the elements of `from` become those
 // of the container.

@@ -211,7 +211,7 @@ std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shap
   });
 }
 
-// Two neighbouring dims of `from` that do not lie side by side stay apart in `to`: as many elements
+// Two neighboring dims of `from` that do not lie side by side stay apart in `to`: as many elements
 // follow the border between them there (after computeStride of ATen/TensorUtils.cpp).
 Scalar can_view_at(const Layout& layout, const Shape& from, const Shape& to) {
   if (layout.strides == row_major(from).strides) return Scalar::of(true);

@@ -13,7 +13,7 @@
 namespace hg::convert {
 
 // The body is run on symbolic values, a pass after the other, until a pass finds out nothing new
-// about what a round changes: leaves (the tensors and numbers inside of what the loop carries),
+// about what a round changes: leaves (the tensors and numbers inside what the loop carries),
 // tensors from outside, and sizes of both. The last pass is the body of the node.
 class Interpreter::LoopNode {
  public:

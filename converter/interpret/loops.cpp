@@ -108,7 +108,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, const
                       "make a new one in each round"};
       for (const Item& other : held)
         if (holds(found.container, identity_of(other)))
-          throw Refusal{"a loop of unknown length changes a list or dict and another inside of it",
+          throw Refusal{"a loop of unknown length changes a list or dict and another inside it",
                         ""};
       held.push_back(found.container);
     } catch (const Growing& found) {

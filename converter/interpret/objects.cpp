@@ -64,7 +64,7 @@ bool isinstance_of(NodeCall& call) {
   return true;
 }
 
-// Tensors of the file, also inside of containers, become tensors of the import.
+// Tensors of the file, also inside containers, become tensors of the import.
 void resolve(Memory& memory, Item& item) {
   if (const auto* tensor = std::get_if<ScriptTensorIndex>(&item.value)) {
     item = Item(memory.of_script(tensor->index));

@@ -36,7 +36,7 @@ Value Memory::capture_into(size_t level, Value outer) {
 
 Value Memory::here(Value value) {
   if (!is_open(value.graph()))
-    throw Refusal{"a value from inside of a branch or loop is needed outside of it",
+    throw Refusal{"a value from inside a branch or loop is needed outside of it",
                   "compute it before the branch or loop"};
   size_t level = 0;
   while (regions_[level].graph != value.graph()) ++level;

@@ -33,7 +33,7 @@ Value places(Graph& g, const Dim& size, Shape shape);
 // Elements of a table [n, ...] at the places of an index of any shape.
 Value looked_up(const Value& table, const Value& index);
 
-// The least and the largest level of a dtype that tensors are quantised to; others are refused.
+// The least and the largest level of a dtype that tensors are quantized to; others are refused.
 struct Limits {
   double low = 0, high = 0;
 };

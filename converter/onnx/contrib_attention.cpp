@@ -294,7 +294,7 @@ void refuse_what_is_not_here(Node& n) {
     if (n.string(name, "NONE") != "NONE") n.refuse(str_cat("attribute '", name, "' is not NONE"));
   if (n.flag("sliding_window_cache")) n.refuse("attribute 'sliding_window_cache' is 1");
   if (n.integer("qk_output", 0) != 0) n.refuse("attribute 'qk_output' is not 0");
-  if (n.has(12) || n.has(13)) n.refuse("its cache is quantised");
+  if (n.has(12) || n.has(13)) n.refuse("its cache is quantized");
   if (n.has(16)) n.refuse("input query_seqlens is given");
   if (n.has(3) != n.has(4)) n.refuse("only one of past_key and past_value is given");
 }

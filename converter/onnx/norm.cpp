@@ -103,7 +103,7 @@ void local_response(Node& n) {
   const int64_t size = n.integer("size");
   const double alpha = n.real("alpha", double{0.0001f}), beta = n.real("beta", 0.75),
                bias = n.real("bias", 1.0);
-  // The mean of squares over neighbouring channels: [n, 1, c, rest]
+  // The mean of squares over neighboring channels: [n, 1, c, rest]
   const Dim rest = count(n.sizes_from(x, 2));
   const Value square = reshape(x * x, {x.dim(0), 1, x.dim(1), rest});
   const Value padded = pad(square, {0, 0, 0, 0, (size - 1) / 2, size / 2, 0, 0});

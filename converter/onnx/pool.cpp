@@ -69,7 +69,7 @@ Value average_pooled(Node& n, const Value& x) {
     options.count_include_pad = counts;
     return avg_pool(x, w.kernel, options);
   }
-  // How many elements each window has: all inside of the input, or of its padding.
+  // How many elements each window has: all inside the input, or of its padding.
   Shape spatial = {1, 1};
   Windows around = w;
   for (size_t d = 0; d < w.kernel.size(); ++d) {

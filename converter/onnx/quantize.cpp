@@ -18,7 +18,7 @@ Limits limits_of(Node& n, DType dtype) {
     case i16:
       return {-32768, 32767};
     default:
-      n.refuse(str_cat("it quantises to ", dtype));
+      n.refuse(str_cat("it quantizes to ", dtype));
   }
 }
 

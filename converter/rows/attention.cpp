@@ -72,7 +72,7 @@ NamedAttrs attention_attrs(Call& call, bool causal) {
 
 void check_dropout(Call& call) {
   if (call.real("dropout_p", 0.0) != 0)
-    call.refuse("dropout_p", "dropout inside of attention is not supported; trace in eval mode");
+    call.refuse("dropout_p", "dropout inside attention is not supported; trace in eval mode");
 }
 
 // softmax(q k^T scale + mask), for the callers that want the weights too.
@@ -109,7 +109,7 @@ void scaled_dot_product_attention(Call& call) {
   if (p != 0) {  // the weights must be there to be dropped
     if (p < 0 || p >= 1 || call.flag("enable_gqa", false) || !q.dim(-1).is_constant())
       call.refuse("dropout_p", "is supported in [0, 1), without enable_gqa");
-    call.note("dropout inside of attention runs in training mode, as traced");
+    call.note("dropout inside attention runs in training mode, as traced");
     const double scale = call.has("scale")
                              ? call.real("scale")
                              : 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));

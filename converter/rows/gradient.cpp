@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch.gradient: derivatives along dims from differences of neighbours.
+// torch.gradient: derivatives along dims from differences of neighbors.
 #include "converter/rows/rows.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"
@@ -39,7 +39,7 @@ class Derivative {
   Value part(const Dim& start, const Dim& end) const { return hg::slice(y_, dim_, start, end); }
   Value step(const Dim& start, const Dim& end) const { return hg::slice(steps_, dim_, start, end); }
 
-  // The parabola through three neighbours: a, b and c apart by p and q.
+  // The parabola through three neighbors: a, b and c apart by p and q.
   Value inside() const {
     const Value a = part(0, size_ - 2), b = part(1, size_ - 1), c = part(2, size_);
     if (!steps_) return (c - a) / (2 * h_);

@@ -232,7 +232,7 @@ BatchNorm batch_norm_with_buffers(Call& call, bool training, double momentum, do
 void batch_norm(Call& call) {
   const bool training = call.flag("training");
   const Value x = call.tensor("input");
-  if (x.rank() == 1 && x.dim(0) == Dim(0)) return call.returns(x);  // nothing to normalise
+  if (x.rank() == 1 && x.dim(0) == Dim(0)) return call.returns(x);  // nothing to normalize
   call.returns(
       batch_norm_with_buffers(call, training, call.real("momentum", 0.1), call.real("eps", 1e-5))
           .y);

@@ -132,7 +132,7 @@ Value inverse(const Value& scale) {
 // No gradient goes through these ops.
 Value input_of(Call& call) { return detach(call.tensor("input")); }
 Value scales_of(Call& call) { return detach(call.tensor("scales")); }
-// The f32 that is quantised, or 16-bit floats that become f32.
+// The f32 that is quantized, or 16-bit floats that become f32.
 Value narrow_input(Call& call) {
   const Value x = input_of(call);
   if (!is_float(x.dtype()) || x.dtype() == f64) call.refuse("input", "must be f32, f16 or bf16");

@@ -9,7 +9,7 @@
 
 namespace hg::convert {
 
-// The inside of "List[...]" when the type starts with `name`, in either of TorchScript's spellings.
+// The text inside "List[...]" if the type starts with `name`, in either of TorchScript's spellings.
 std::optional<std::string> inside_of(std::string_view type, std::string_view name);
 
 struct NamedType {

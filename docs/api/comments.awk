@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Doxygen's filter for the public headers, whose comments are plain ones: a comment before a declaration becomes `///`,
 # one behind it `///<`, and the one at the top describes the file. A comment before an empty line is a heading of the
-# code and stays as it is, and so does one inside of a function.
+# code and stays as it is, and so does one inside a function.
 
 function flush_as(mark, i) {
   for (i = 0; i < held; ++i) {

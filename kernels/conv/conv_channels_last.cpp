@@ -18,7 +18,7 @@ namespace hg::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Every element of x that kColumns neighbours meet is read once.
+// Every element of x that kColumns neighbors meet is read once.
 template <int kKernel, int kStride, int kColumns, class Load>
 HWY_INLINE void add_square(const ChannelsTile& t, int64_t c, const Load& load,
                            V (&sums)[kColumns]) {

@@ -144,7 +144,7 @@ void run(const RunContext& c) noexcept {
   const int64_t size = s.out_size();
   for_tiles(c, s.n * w.tiles_o * w.tiles_y, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
     const int64_t image = index / (w.tiles_o * w.tiles_y);
-    // Rows go with the pixels that neighbouring convolutions share out.
+    // Rows go with the pixels that neighboring convolutions share out.
     const int64_t first = index / w.tiles_o % w.tiles_y * w.tile_y;
     const int64_t o_begin = index % w.tiles_o * w.tile_o;
     const int64_t o_end = std::min(s.o, o_begin + w.tile_o);

@@ -21,7 +21,7 @@ namespace {
 constexpr int kPixels = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 12 : 6;
 constexpr int kPanel = 2 * kLanes;
 
-// kStep: between the pixels that neighbours meet; 0: any.
+// kStep: between the pixels that neighbors meet; 0: any.
 template <int kCount, int kStep>
 void tile(const EntryTile& t) {
   const D d;

@@ -392,7 +392,7 @@ void run(const RunContext& c) noexcept {
   const float* x = c.in(0).as<float>();
   const int64_t nr = w.gemm->nr, parts = w.images * w.row_tasks;
   for_tiles(c, parts * w.o_tasks, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
-    // Neighbouring tasks have the output channels in common, whose weights are read once.
+    // Neighboring tasks have the output channels in common, whose weights are read once.
     const int64_t o_part = index / parts, row = index % w.row_tasks;
     const Image image = image_of(s, index % parts / w.row_tasks);
     const int64_t first = w.first_row(row), rows = w.first_row(row + 1) - first;

@@ -213,7 +213,7 @@ void run(const RunContext& c) noexcept {
     *key_of(tile_slot(c, g.lanes, g.slot_bytes, lane)) = -1;
   for_tiles(
       c, s.batches() * tiles_m * tiles_n, g.lanes, g.slot_bytes, [&](int64_t index, float* slot) {
-        // Neighbouring tiles share the columns, or where rows are most of the bytes, the rows:
+        // Neighboring tiles share the columns, or where rows are most of the bytes, the rows:
         // those that a thread's own part of the layer before has written.
         const int64_t batch = index / (tiles_m * tiles_n), tile = index % (tiles_m * tiles_n);
         const int64_t tile_i = g.by_rows ? tile / tiles_n : tile % tiles_m;

@@ -63,7 +63,7 @@ inline void pack_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, in
 
 // Runs body(tile, slot) for every tile in [0, tiles), where slot is memory of slot_bytes that no
 // other tile uses at the same time. Workspace: tile_workspace(). Which tile does what must not
-// depend on the slot. A lane begins with its own part of the tiles, neighbours that are likely to
+// depend on the slot. A lane begins with its own part of the tiles, neighbors that are likely to
 // be in its cache, and then helps the others.
 inline int64_t tile_lanes(const PrepareContext& c, int64_t tiles) {
   const int64_t threads = c.threads() < 1 ? 1 : c.threads();

@@ -74,7 +74,7 @@ struct Sources {
   Bits value{};
   // Dims from `inner` on are the same in x and y.
   int inner = 0;
-  // Of the dim before them: neighbours in y that are neighbours in x, or padded.
+  // Of the dim before them: neighbors in y that are neighbors in x, or padded.
   struct Run {
     int64_t source, count;
     int64_t next() const { return source < 0 ? -1 : source + count; }

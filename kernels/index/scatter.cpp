@@ -223,7 +223,7 @@ void scatter_run(const RunContext& c) noexcept {
   if (c.in(0).data != y.data) copy_strided(c, c.in(0), y);
   if (index.count() == 0) return;
   const int rank = index.rank(), dim = rule.dim;
-  // A task has lines that are neighbours in the last dim, of which each row is read at once.
+  // A task has lines that are neighbors in the last dim, of which each row is read at once.
   const bool has_strips = rank > 0 && dim != rank - 1;
   const int64_t neighbours = has_strips ? index.shape[rank - 1] : 1;
   const auto steps = [&](const Tensor& t) {

@@ -37,7 +37,7 @@ bool accepts(const PrepareContext& c) {
          s.padding[0] == 0 && s.stride[2] <= 2 && c.out(0).count() > 0;
 }
 
-// Neighbours in a row of weights are a pair where they meet neighbours; others are one with 0.
+// Neighbors in a row of weights are a pair where they meet neighbors; others are one with 0.
 bool has_neighbour(const ConvShape& s, int64_t x) {
   return s.dilation[2] == 1 && x + 1 < s.kernel[2];
 }

@@ -32,7 +32,7 @@ void pack_rows_of(int64_t rows, int64_t k, const T* from, int64_t first, const Z
   }
 }
 
-// Four weights of a row that are neighbours, of which parts are taken until nothing is left.
+// Four weights of a row that are neighbors, of which parts are taken until nothing is left.
 struct Quad {
   int left[4] = {};
 

@@ -38,7 +38,7 @@ inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 void pack_byte_rows(int64_t rows, int64_t k, const Tensor& from, int64_t first,
                     const ZeroPoints& zeros, int mr, int16_t* to, int32_t* sums);
 
-// Rows of constant weights as quads of i8, less their zero points. What two neighbours have beyond
+// Rows of constant weights as quads of i8, less their zero points. What two neighbors have beyond
 // kMostPair makes another quad at the same place, so that all sums are exact.
 struct Quads {
   int64_t whole = 0;                 // quads of a row, but for those others

@@ -37,8 +37,8 @@ struct IntegerTable {
   // for u8, else 0.
   void (*pack)(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_t flip, int8_t* to,
                int64_t panel_step) = nullptr;
-  // Four neighbours along k at a time: bytes of b, i8 plus 128, times i8, which are added in pairs
-  // of i16. None saturates where the magnitudes of two weights that are neighbours add up to at
+  // Four neighbors along k at a time: bytes of b, i8 plus 128, times i8, which are added in pairs
+  // of i16. None saturates where the magnitudes of two weights that are neighbors add up to at
   // most kMostPair. Null where no instruction does so. a: [quads, rows, 4], panels: [whole, nr, 4]
   // each; quads beyond the `whole` first ones meet those that `index` names again.
   void (*quad_sums)(int rows, int64_t columns, int64_t whole, int64_t more, const int32_t* index,

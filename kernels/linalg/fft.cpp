@@ -194,7 +194,7 @@ struct Elements {
   T* to(int64_t i, int64_t l) const { return y + 2 * (start[l] + i * stride); }
 };
 
-// The spectrum of 2n real numbers from that of n complex ones, whose parts are their neighbours:
+// The spectrum of 2n real numbers from that of n complex ones, whose parts are their neighbors:
 // of the even and the odd ones it is (z_k + z*_{n-k}) / 2 and (z_k - z*_{n-k}) / 2i.
 template <class T>
 void store_halves(const Fft& s, const Elements<T>& e, int64_t lines, Complexes z) {

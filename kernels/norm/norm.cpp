@@ -350,7 +350,7 @@ Status batch_norm_prepare(PrepareContext& c) {
   return {};
 }
 
-constexpr int64_t kChannels = 128;  // that are neighbours in memory are done side by side
+constexpr int64_t kChannels = 128;  // that are neighbors in memory are done side by side
 
 // Of `count` channels, the first of which begins at x: the mean and mean square distance over n and
 // the positions. More than one have one position each.
@@ -429,7 +429,7 @@ void batch_norm_run(const RunContext& c) noexcept {
       shift = bias ? load(bias + k) : W(0);
     };
     c.parallel_for(s.groups, grain_of(each), [&](int64_t begin, int64_t end) {
-      // One channel after the other, unless those are neighbours in memory.
+      // One channel after the other, unless those are neighbors in memory.
       const int64_t part = s.space == 1 ? kChannels : 1;
       W mean[kChannels], scale[kChannels], shift[kChannels];
       Moments<T> found[kChannels] = {};

@@ -342,7 +342,7 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
   plan.count = out.count();
   plan.out_dtype = out.dtype;
   plan.narrowed = out.dtype == f16 || out.dtype == bf16;
-  // Broadcast strides, then merge neighbouring dims that every operand walks as one.
+  // Broadcast strides, then merge neighboring dims that every operand walks as one.
   Sizes wide[kMaxOperands];
   for (int k = 0; k < plan.inputs; ++k) {
     const Tensor& in = c.in(plan.source[k]);

@@ -11,7 +11,7 @@
 
 #include "hg/kernel.h"
 
-// Clang finds out by itself, and would warn of each loop that it does not vectorise.
+// Clang finds out by itself, and would warn of each loop that it does not vectorize.
 #if defined(__clang__)
 #define HG_INDEPENDENT_LOOP
 #else

@@ -29,7 +29,7 @@ double bessel_y0(double x);
 double bessel_y1(double x);
 
 double zeta(double s, double q);     // sum over k >= 0 of (k + q)^-s
-double igamma(double a, double x);   // regularised lower incomplete gamma function
+double igamma(double a, double x);   // regularized lower incomplete gamma function
 double igammac(double a, double x);  // 1 - igamma(a, x)
 
 // The polynomial of degree n (cut towards zero; 0 for negative degrees) at x.

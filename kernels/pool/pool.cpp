@@ -57,7 +57,7 @@ void max_plane(const PoolState& s, const T* x, T* y, int64_t* indices) {
 
 constexpr int64_t kRowPart = 256;  // outputs of a row whose maxima are kept at once
 
-// As max_plane, but a row of outputs takes one tap at a time, in loops over neighbours. y, or
+// As max_plane, but a row of outputs takes one tap at a time, in loops over neighbors. y, or
 // indices, may be null.
 template <class T, class Out = int64_t>
 void max_rows(const PoolState& s, const T* x, T* y, Out* indices) {

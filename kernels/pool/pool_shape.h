@@ -13,7 +13,7 @@
 namespace hg::kernels {
 
 struct Window {
-  int64_t begin, end;  // inside of the input, [begin, end) in steps of the dilation
+  int64_t begin, end;  // inside the input, [begin, end) in steps of the dilation
   int64_t padded;      // elements with those of the padding
 };
 
@@ -46,7 +46,7 @@ struct Axis {
   }
 };
 
-// The outputs [first, last) of a row for which one tap of the window lies inside of the input.
+// The outputs [first, last) of a row for which one tap of the window lies inside the input.
 struct Reach {
   int64_t first, last;
 };
@@ -152,7 +152,7 @@ void for_windows(const PoolState& s, const F& f) {
   }
 }
 
-// A row of outputs takes one tap at a time, so that the inner loop runs over neighbours.
+// A row of outputs takes one tap at a time, so that the inner loop runs over neighbors.
 // `into(y, x)` folds an element in.
 template <class T, class F>
 void fold_row(const PoolState& s, const T* x, T* y, const F& into) {

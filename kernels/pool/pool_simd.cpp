@@ -107,7 +107,7 @@ void window_rows(const WindowRow* rows, int count) {
   }
 }
 
-// A vector of outputs from twice as many neighbours.
+// A vector of outputs from twice as many neighbors.
 template <class F>
 HWY_INLINE V fold_pairs(const float* line) {
 #if HWY_TARGET == HWY_SCALAR

@@ -7,7 +7,7 @@
 
 namespace hg::kernels {
 
-// One row of outputs: the maximum, or the sum, of `kernel` neighbours of rows of x that are folded
+// One row of outputs: the maximum, or the sum, of `kernel` neighbors of rows of x that are folded
 // into one first. What lies beyond x does not count.
 struct WindowRow {
   const float* x = nullptr;  // the first row that the windows meet

@@ -271,7 +271,7 @@ void convert(const T* from, int64_t stride, int64_t n, void* to) {
     for (int64_t k = 0; k < n; ++k) out[k] = static_cast<X>(from[k * stride]);
 }
 
-// `count` rows of neighbouring elements, `step` elements apart.
+// `count` rows of neighboring elements, `step` elements apart.
 struct Rows {
   const void* x;
   int64_t count, step;

@@ -23,7 +23,7 @@ struct ReducePlan {
   int64_t outputs = 1, count = 1;  // results; elements of each
   int64_t run = 1;                 // elements that are added side by side
   int64_t chunks = 1;              // partial states of each result
-  bool by_column = false;          // neighbouring results read neighbouring elements
+  bool by_column = false;          // neighboring results read neighboring elements
   int64_t row_parts = 1;           // of the rows that a sum of columns adds, each a task
   double parameter = 0;            // norm: the order; var and std: the correction
   bool takes_root = false;         // std, whose variance may be more than its dtype holds

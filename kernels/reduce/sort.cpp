@@ -210,7 +210,7 @@ void run_nanmedian(const RunContext& c) noexcept {
   });
 }
 // The longest run of equal elements, the first of those as long. PyTorch sorts by std::sort and <,
-// which NaN does not keep apart from its neighbours: it stays where the algorithm leaves it, and so
+// which NaN does not keep apart from its neighbors: it stays where the algorithm leaves it, and so
 // do elements on both sides of it. So do we. It reads no further than a line: a NaN ends each of
 // the loops of std::sort that go on while elements are smaller, or larger.
 template <class Key>

@@ -7,7 +7,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// member(at): the group that element `at` is normalised with; affine(at): its weight.
+// member(at): the group that element `at` is normalized with; affine(at): its weight.
 template <class Group, class Affine>
 void run(const Call& c, int64_t groups, const Group& group, const Affine& affine) {
   const int64_t count = c.in[0].count();

@@ -25,7 +25,7 @@ def _executor():
     executor = _current.get()
     if executor is not None:
         return executor._open()
-    depth = getattr(_local, "depth", 0)  # of kernels of one's own that call ops
+    depth = getattr(_local, "depth", 0)  # of custom kernels that call ops
     executor = getattr(_local, f"executor{depth}", None)
     if executor is None:
         executor = _core.ExecutorBase("cpu", 0, 0, "")

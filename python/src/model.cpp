@@ -83,7 +83,7 @@ Calls& session_of(nb::handle self) {
 
 PyObject* call_model(PyObject* self, PyObject* arguments, PyObject* named) {
   return guarded([&]() -> nb::object {
-    if (!nb::inst_ready(self)) raise(PyExc_TypeError, "the model was not initialised");
+    if (!nb::inst_ready(self)) raise(PyExc_TypeError, "the model was not initialized");
     return session_of(self).call(arguments, named);
   });
 }

@@ -148,7 +148,7 @@ def test_whether_any_and_all_of_uint8_are():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
 def test_gradients_at_the_ends(dtype):
-    """NaN goes through relu, and what overflows inside of gelu leaves no NaN."""
+    """NaN goes through relu, and what overflows inside gelu leaves no NaN."""
     large = {torch.float16: 6e4, torch.float32: 1e30, torch.bfloat16: 1e30, torch.float64: 1e300}[dtype]
     x = torch.tensor([float("nan"), -0.0, 0.0, 2.0, -2.0, 30.0, -30.0, 300.0, -300.0, large, -large], dtype=dtype)
     for ours, theirs in (

@@ -76,7 +76,7 @@ class Work:
         run([program], where, cwd=self.folder, env=self.environment)
 
     def cmake(self, where, text):
-        """The lines link an application of one's own."""
+        """The lines link a separate application."""
         project = self.folder / "project"
         project.mkdir(exist_ok=True)
         (project / "main.cpp").write_text('#include "hg/hg.h"\nint main() { return hg::Model::load("none.hgm").ok(); }\n')

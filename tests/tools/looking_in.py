@@ -85,7 +85,7 @@ def check_quantised(model):
         assert percent in run(BIN / "hg-info", small), percent
         browser = chromium()
         if browser is not None:
-            assert "quantised: off by" in dom(browser, page)
+            assert "quantized: off by" in dom(browser, page)
     run(BIN / "hg-info", model, "--html", page)
     assert all("error" not in row for row in data_of(page)["weights"])
     assert "quantized" not in json.loads(run(BIN / "hg-info", model, "--json"))

@@ -374,7 +374,7 @@ TEST_F(Programs, InfoDraws) {
   EXPECT_NE(slurp(folder_ / "memory.svg").find("lower bound"), std::string::npos);
 }
 
-// Of names that DOT would read in another way, in modules inside of each other and a cycle of none.
+// Of names that DOT would read in another way, in modules inside each other and a cycle of none.
 TEST_F(Programs, InfoWritesDot) {
   Graph odd;
   const Value x = odd.input("a \"quoted\" \\n name", f32, {"n", 4});
@@ -472,7 +472,7 @@ TEST_F(Programs, QuantizeWritesASmallerModel) {
   ASSERT_EQ(info["quantized"].size(), 1u);
   EXPECT_EQ(info["quantized"][0]["name"], weight["name"]);
   EXPECT_EQ(info["quantized"][0]["error"], weight["error"]);
-  EXPECT_NE(run("hg-info wide.hgm").out.find("quantised   1 tensor, off by "), std::string::npos);
+  EXPECT_NE(run("hg-info wide.hgm").out.find("quantized   1 tensor, off by "), std::string::npos);
   EXPECT_NE(run("hg-quantize wide.hgm -o none.hgm").out.find("no weight"), std::string::npos);
 }
 

@@ -19,7 +19,7 @@ std::string quoted(std::string_view from, bool is_line = false) {
   return is_line ? to + "\\l" : "\"" + to + "\"";
 }
 
-// The modules of a graph as a tree, with the boxes that lie in each and in none inside of it.
+// The modules of a graph as a tree, with the boxes that lie in each and in none inside it.
 struct Module {
   std::map<std::string, Module> inside;
   std::vector<int> boxes;

@@ -127,7 +127,7 @@ class BoxMaker {
     return "";
   }
 
-  // "weight f32[64, 3, 7, 7]", with neighbours of one type in one line, and numbers as themselves.
+  // "weight f32[64, 3, 7, 7]", with neighbors of one type in one line, and numbers as themselves.
   void add_states(const Node& node, Box& box) const {
     const std::vector<Signature::Input>& inputs = node.op->signature.inputs;
     std::string names;

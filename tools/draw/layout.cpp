@@ -17,7 +17,7 @@ struct Spot {
   int order = 0;  // within the layer
   double width = 0;
   double x = 0;
-  std::vector<int> above, below;  // neighbours in the next layers
+  std::vector<int> above, below;  // neighbors in the next layers
 };
 
 constexpr double kBendWidth = 10;
@@ -127,7 +127,7 @@ class Layering {
     }
   }
 
-  // Pairs of edges between neighbouring layers that cross, counted with a Fenwick tree.
+  // Pairs of edges between neighboring layers that cross, counted with a Fenwick tree.
   int64_t crossings() const {
     int64_t total = 0;
     std::vector<int> ends;
@@ -189,7 +189,7 @@ class Layering {
     double x = 0;
   };
 
-  // Of several neighbours in a row of boxes or of bends the middle one, else -1.
+  // Of several neighbors in a row of boxes or of bends the middle one, else -1.
   int middle(const std::vector<int>& near, bool bends) const {
     std::vector<int> same;
     for (int other : near) {
@@ -201,7 +201,7 @@ class Layering {
     return same[(same.size() - 1) / 2];
   }
 
-  // Two spots that are each other's middle neighbour share a line; boxes come before bends, and
+  // Two spots that are each other's middle neighbor share a line; boxes come before bends, and
   // lines never cross, so that the lines can be ordered from left to right (Brandes and Koepf
   // 2001).
   void make_lines() {

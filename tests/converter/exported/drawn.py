@@ -12,7 +12,7 @@ from cases import AUTO, Case, N, all_cases, rand
 
 
 def random_autocast(seed):
-    """A module with regions of autocast; the program itself is what it is held against. None where dtypes do not fit each other."""
+    """A module with regions of autocast; the program itself is what it is compared with. None where dtypes do not fit each other."""
     if not autocast.answers(seed):
         return
     torch.manual_seed(seed)
@@ -22,7 +22,7 @@ def random_autocast(seed):
 
 
 def random_quantized(first):
-    """Random calls of the ops of quantised programs, many in one program."""
+    """Random calls of the ops of quantized programs, many in one program."""
     batch = quantized.Batch(first)
     all_cases.append(Case(f"Quantized_{first}", lambda: quantized.Batch(first), batch.inputs(0), dynamic=batch.dynamic(),
                           others=[batch.inputs(k) for k in (1, 2, 3)], difference=quantized.difference))

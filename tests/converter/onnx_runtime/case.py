@@ -12,7 +12,7 @@ class Case:
     def __init__(self, op, inputs, domain="com.microsoft", opset=1, outputs=1, quanta=0, tolerance=1e-4, rows=None,
                  keep=None, refusable=False, symbolic=False, evaluator=False, **attributes):
         self.op, self.inputs, self.domain, self.opset, self.outputs = op, list(inputs), domain, opset, outputs
-        self.quanta = quanta        # by how many integers a quantised answer may differ
+        self.quanta = quanta        # by how many integers a quantized answer may differ
         self.tolerance = tolerance  # relative and absolute
         self.rows = rows            # of output i what is compared, where the rest is not defined
         self.keep = keep            # which outputs the model gives; all when none

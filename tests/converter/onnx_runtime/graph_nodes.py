@@ -74,7 +74,7 @@ class Builder:
         return f"{self.prefix}v{len(self.values)}_{len(self.nodes)}"
 
     def constant(self, array):
-        """An initialiser, or a Constant; one that there is already perhaps."""
+        """An initializer, or a Constant; one that there is already perhaps."""
         array = np.asarray(array)
         for v in self.visible():
             if v.fixed and v.dtype == array.dtype and v.arrays[0].shape == array.shape and np.array_equal(v.arrays[0], array):
