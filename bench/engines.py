@@ -181,7 +181,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=pathlib.Path, help="write a file for docs/measurements")
-    parser.add_argument("--machine", default="a machine that is not named", help="what the file says of the machine")
+    parser.add_argument("--machine", default="a machine that is not named", help="description of the machine for the file")
     options = parser.parse_args()
     import onnxruntime
 

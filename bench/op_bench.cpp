@@ -60,7 +60,7 @@ Value product(Nodes& n, DType dtype, int64_t size) {
   return n.call("matmul", {n.x({size, size}, dtype), n.x({size, size}, dtype)});
 }
 
-// The same with LAPACK, where there is one, and with the library's own loops.
+// The same with LAPACK, if the build has it, and with the library's own loops.
 #define HG_DECOMPOSED(op, loops, size)                                                    \
   {"linalg/" #op "_" #size, [](Nodes& n) { return decomposed(n, #op, size); }}, {         \
     "linalg/" #op "_" #size "=" loops, [](Nodes& n) { return decomposed(n, #op, size); }, \

@@ -170,7 +170,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=pathlib.Path, help="write a file for docs/measurements")
-    parser.add_argument("--machine", default="a machine that is not named", help="what the file says of the machine")
+    parser.add_argument("--machine", default="a machine that is not named", help="description of the machine for the file")
     given = parser.parse_args()
     torch.set_num_threads(1)
     rows = []

@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--bench", default="build/bin/pool_bench")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--loaded", action="store_true", help="other programs run beside, which the result says")
+    parser.add_argument("--loaded", action="store_true", help="other programs are running; recorded in the result")
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
     rows = []

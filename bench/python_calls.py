@@ -70,7 +70,7 @@ def passes(torch):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=pathlib.Path, help="write a file for docs/measurements")
-    parser.add_argument("--machine", default="a machine that is not named", help="what the file says of the machine")
+    parser.add_argument("--machine", default="a machine that is not named", help="description of the machine for the file")
     options = parser.parse_args()
     found = list(calls())
     least = [float("inf")] * len(found)

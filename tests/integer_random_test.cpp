@@ -55,7 +55,7 @@ class Case : protected test::Chance {
         to[i] = static_cast<uint8_t>(below(2 * usual + 1) - usual + (dtype == u8 ? 128 : 0));
     return made;
   }
-  // Their zero points, in the middle, too.
+  // Their zero points, including ones in the middle.
   Bytes weight_zeros(DType dtype, const Sizes& shape) {
     Bytes made = bytes(dtype, shape);
     if (chance(50)) return made;

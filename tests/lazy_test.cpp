@@ -118,7 +118,7 @@ TEST(Lazy, NumbersThatChangeArePlannedOnce) {
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(values(w)[i], expected[i], 1e-5);
   EXPECT_LE(lazy.counters().plans, 3);  // of both values of rate, and of w alone
 
-  // Of each dtype that the number has in the expression; integers, too, and both at once.
+  // For each dtype that the number has in the expression, including integers, and both at once.
   const Var a(array_of<int64_t>({1, 2}, {2}), lazy), b(array_of<double>({1, 2}, {2}), lazy);
   const int64_t before = lazy.counters().plans;
   for (int k = 1; k < 50; ++k) {

@@ -287,7 +287,7 @@ TEST(NamedOptions, DebugSeesEveryIntermediate) {
   nn::Program trained = must(nn::compile(deep(1, 4), options));
   ASSERT_TRUE(
       trained.evaluate_gradients(*trained.initial_parameters(), {{"x", *ones({2, 4})}}).ok());
-  EXPECT_GT(order.size(), forward + 6);  // those of gradients, too
+  EXPECT_GT(order.size(), forward + 6);  // also those of gradients
 }
 
 TEST(NamedOptions, HooksLookAtOneValue) {

@@ -98,7 +98,7 @@ void check_dtype(const Sample& sample, DType floats) {
     Result<std::unique_ptr<Case>> copied = build(sample, floats, Wiring::copied);
     ASSERT_TRUE(copied.ok()) << copied.status().message();
     on_vulkan(**copied, false, "vulkan, aliased");
-    // Those for other devices, too: each must be right here.
+    // Also kernels for other devices: each must be right here.
     const auto variants = Registry::built_in().kernels(sample.op, Device::vulkan);
     if (variants.size() == 1) return;
     for (const KernelDef* kernel : variants)

@@ -480,7 +480,7 @@ TEST(Passes, BeginWithChannelsLast) {
             "  conv_channels_last_2 = conv_channels_last(conv_channels_last_1, c, none, none, "
             "padding=[1]) : f32[n, 6, 6, 8]\n"
             "  conv_3 = permute(conv_channels_last_2, dims=[0, 3, 1, 2]) : f32[n, 8, 6, 6]\n");
-  // Of more channels other kernels are faster, and what they give is turned: not worth it here.
+  // With more channels other kernels are faster, and a transpose of their results is not worth it.
   EXPECT_EQ(compiled(network(5)).find("channels_last"), std::string::npos);
 }
 

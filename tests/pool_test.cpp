@@ -301,7 +301,7 @@ TEST(Pool, ModelsThatCannotRunTogetherAreRefused) {
   counting.output("y", x + count);
   EXPECT_EQ(Pool::create(model_of(std::move(counting)), {}).status().code(), Code::unsupported);
 
-  // What only running tells: the first batch is run by single requests, too.
+  // Only running shows it: the first batch also runs as single requests.
   // Rows that are equal would not show that they see each other.
   for (const float step : {0.0f, 1.0f}) {
     auto pool = Pool::create(mixing(), {.most_rows = 2, .longest_wait = 1s});

@@ -59,7 +59,7 @@ Answer plain(const Layer& layer, int bits, int64_t least) {
     double& so_far = largest[layer.block(at)];
     so_far = std::max(so_far, std::abs(element(w, i)));
   });
-  // Of 4 bits, two are in a byte along a dim, an even one where there is one.
+  // With 4 bits, two share a byte along a dim: an even one if there is one.
   int64_t levels = w.count(), even = 0, longest = 1;
   for (const int64_t size : w.shape) {
     even += size % 2 == 0;

@@ -86,7 +86,7 @@ TEST(Views, EndWithASessionThatAnotherReplaces) {
   EXPECT_GE(sum(run(*session, x)), 0);
 }
 
-// What a session borrows as its input ends, too.
+// Memory that a session borrows as its input also ends.
 TEST(Views, AreNotReadAsInputsOfAnotherSession) {
   const std::vector<float> x = ramp(32);
   auto first = session_of(small_model()), second = session_of(small_model());

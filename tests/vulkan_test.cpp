@@ -368,7 +368,7 @@ TEST_F(Vulkan, EveryKernelHasASelfTest) {
   }
 }
 
-// Those for other devices, too, with every size of their tiles.
+// Also kernels for other devices, with every size of their tiles.
 TEST_F(Vulkan, EveryKernelIsRightOnItsCases) {
   const Registry& registry = Registry::built_in();
   for (const Op* op : registry.ops())

@@ -32,7 +32,7 @@ void count_states(const Graph& graph, Description& out) {
   }
 }
 
-// Those of bodies of control flow, too.
+// Also lists guards in control flow bodies.
 void list_guards(const Graph& graph, std::vector<std::string>& out) {
   for (const Guard& guard : graph.guards()) out.push_back(str_cat(guard));
   for (const Node& node : graph.nodes())

@@ -53,7 +53,7 @@ class Matches {
   }
 
  private:
-  // The lines of one text, by number, that the other has, too: models that are not alike have few.
+  // The lines of one text, by number, that the other also has: different models share few.
   static std::vector<size_t> known(const std::vector<std::string_view>& lines,
                                    const std::vector<std::string_view>& others) {
     const std::set<std::string_view> all(others.begin(), others.end());

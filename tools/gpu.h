@@ -16,8 +16,8 @@ class GpuOfTool {
   GpuOfTool& operator=(const GpuOfTool&) = delete;
   ~GpuOfTool();  // writes the cache where kernels were added
 
-  // Gives the options of a session the best GPU. Where there is none, Vulkan that was asked for by
-  // name gets a software device, and automatic none.
+  // Sets the best GPU in the options of a session. Without a GPU, --device vulkan gets a software
+  // device, and automatic gets none.
   Status give_to(SessionOptions& options);
 
  private:

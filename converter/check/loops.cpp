@@ -243,7 +243,7 @@ class LoopCheck {
     return runs.plain->run();
   }
 
-  // With inputs that the model takes, and ONNX Runtime; the reason where there are none.
+  // With inputs that the model and ONNX Runtime accept; the reason if there are none.
   std::optional<std::string> start(const Binding& sizes, Runs& runs) {
     std::string refusal;
     for (const Filling filling : kFillings) {

@@ -16,7 +16,7 @@ class OnnxRuntime {
  public:
   // `where` is the library or a folder that holds it; empty: what the loader finds, or the package
   // of a Python whose bin folder is on PATH or whose libtorch this process has. Throws Failure
-  // (usage) where there is none, or one older than 1.5.
+  // (usage) if there is none, or one older than 1.5.
   explicit OnnxRuntime(const std::string& where);
   ~OnnxRuntime();
   OnnxRuntime(const OnnxRuntime&) = delete;

@@ -55,8 +55,8 @@ class NodeRun {
   virtual Identity identity(size_t output) const = 0;
   // The tensors in those of its outputs that are lists, one by one.
   virtual std::vector<Argument> elements() const = 0;
-  // Whether it writes to elements of an argument that it also reads for others: what they give
-  // depends on the order in which elements are computed.
+  // Whether it writes to elements of an argument that it also reads for others: their results
+  // depend on the order in which elements are computed.
   virtual bool reads_what_it_writes() const = 0;
   // A bool among its inputs, by the schema's name; none where there is no such.
   virtual std::optional<bool> boolean(std::string_view argument) const = 0;

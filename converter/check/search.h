@@ -10,8 +10,8 @@
 
 namespace hg::convert {
 
-// Attempts have numbers from 0: the plain recipes for all inputs alike, then random mixtures of
-// them at other sizes, too.
+// Attempts are numbered from 0: first one plain recipe for all inputs, then random mixtures of
+// recipes, also at other sizes.
 class Search {
  public:
   // `base` are sizes that libtorch takes. Symbols that the job names keep to its sizes.

@@ -102,7 +102,7 @@ class Memory {
   TensorRef make_known(Known known, bool number = false);
   TensorRef make_view(const TensorRef& base, Call::Forward forward, Call::Inverse inverse,
                       const Relayout& relayout);
-  // A view of known numbers that are known, too.
+  // A view of known numbers whose own numbers are known.
   TensorRef make_known_view(const TensorRef& base, Known known, Call::Forward forward,
                             Call::Inverse inverse);
   // `yes` where the condition holds, and else `no`; null where nobody will ask. `value` is what it
@@ -191,7 +191,7 @@ class Memory {
   Value either(const Value& a, const Value& b);
   Value negated(const Value& a);
   // What a view makes of its base, in nodes that see nothing else and sizes that the graphs around
-  // the present body know; none where that is not so. A view without steps is its base.
+  // the current body know; empty if it needs more. A view without steps is its base.
   struct Step {
     const Op* op;
     std::vector<Attr> attrs;

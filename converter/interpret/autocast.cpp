@@ -23,7 +23,7 @@ enum class Casts : uint8_t {
 };
 
 struct Rule {
-  std::string_view op;  // of aten: the name, and the overload where there is one
+  std::string_view op;  // of aten: the name, and the overload if any
   Casts casts;
 };
 

@@ -11,8 +11,8 @@
 
 namespace hg::convert {
 
-// Each side is run once to see what it gives, reads and writes, and again, now that the other is
-// known, to become a subgraph: both take the same inputs and give the same outputs.
+// Each side runs once to find what it returns, reads and writes. Once the other side is known, it
+// runs again to become a subgraph: both take the same inputs and return the same outputs.
 class Interpreter::BranchNode {
  public:
   // `sizes` where they decide the condition `item`. `held` are lists and dicts from outside that a

@@ -56,8 +56,8 @@ void guard_broadcast(Graph& graph, const Node& node) {
   }
 }
 
-// Guards that sizes are what the node's shape rule takes for granted; `equal_only`: leaves the
-// limits out. Not of views: the import makes those of ways that are not taken, too.
+// Adds guards for the sizes that the node's shape rule assumes; `equal_only` leaves out limits.
+// Not for views: the import also makes views on branches that are not taken.
 void guard_assumptions(Graph& graph, const Node& node, bool equal_only) {
   if (node.op->def.view != nullptr) return;
   const Assumptions assumptions;
@@ -74,7 +74,7 @@ void guard_assumptions(Graph& graph, const Node& node, bool equal_only) {
   }
 }
 
-// What fails in a session where it is used fails there, too, where nobody reads it.
+// An assumption that fails a session if its node is used also fails it if nothing reads the node.
 void guard_unused(Graph& graph) {
   std::vector<int> uses = use_counts(graph);
   for (size_t n = graph.nodes().size(); n-- > 0;) {
@@ -90,7 +90,7 @@ void guard_unused(Graph& graph) {
   }
 }
 
-// Nodes of two branches or loops draw different numbers, too: streams are counted over all of them.
+// Nodes of different branches or loops also draw different numbers: one count numbers all streams.
 void number_draws(Graph& graph, int64_t& next) {
   for (Node& node : GraphAccess::body(graph).nodes) {
     if ((node.op->def.traits & kRandom) != 0)
@@ -259,7 +259,7 @@ void Interpreter::run_node(const ScriptNode& node) {
 }
 
 void Interpreter::poison_outputs(const ScriptNode& node) {
-  // An in-place op leaves its destination unknown, too.
+  // An in-place op also leaves its destination unknown.
   if (node.kind.starts_with("aten::") && node.kind.ends_with('_') && !node.inputs.empty())
     if (const auto* self = std::get_if<TensorRef>(&get(node.inputs[0]).value))
       memory_.poison(*self);

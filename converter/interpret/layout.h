@@ -14,7 +14,7 @@ namespace hg::convert {
 struct Layout {
   Shape strides;  // in elements
   Dim offset = 0;
-  bool ones_known = true;  // strides of dims of size 1 are torch's, too
+  bool ones_known = true;  // strides of dims of size 1 are also torch's
 };
 
 // What is known of the order of elements, where control flow gives one of several tensors.

@@ -90,8 +90,8 @@ bool Interpreter::is_one(const Dim& size, std::string_view reason) {
   return answer;
 }
 
-// The end of the shortest run of nodes from `first` on after which both ways give the same kinds of
-// values; `first` where there is none.
+// The end of the shortest run of nodes from `first` on after which both cases have the same kinds
+// of values; `first` if there is none.
 size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first, const Scalar& is_one) {
   const size_t last = std::min(block.nodes.size(), first + kMostNodes);
   std::map<ScriptId, std::string> kinds[2];

@@ -15,7 +15,7 @@ namespace jit = torch::jit;
 
 // A trace holds Python's numbers as constant tensors of rank 0. Where libtorch itself takes them
 // for numbers again, before it runs a graph, so that they do not count for the dtype of the result,
-// they are numbers here, too: for the reference as well, whose graph is not optimized.
+// they are also numbers here: for the reference as well, whose graph is not optimized.
 void restore_numbers(jit::Block* block) {
   static const std::set<std::string> kKinds = {"aten::add",    "aten::sub",        "aten::mul",
                                                "aten::div",    "aten::subtract",   "aten::multiply",

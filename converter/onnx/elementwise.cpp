@@ -14,7 +14,7 @@ void unary(Node& n) {
   n.give(F(n.in(0)));
 }
 
-// An op of floats only, which the specification has for integers, too.
+// An op of floats only, which the specification also defines for integers.
 void absolute(Node& n) {
   const Value x = n.in(0);
   n.give(x.dtype() == u8 ? x : hg::abs(x));

@@ -24,7 +24,7 @@ Value likelihood_loss(Node& n, const Value& log_p, const Value& target, const Va
   if (ignored) {
     const Value zero = constant_like(log_p, 0);
     counts = counts ? where(ignored, zero, counts) : cast(logical_not(ignored), log_p.dtype());
-    // What is ignored may be anything, infinity, too.
+    // Ignored elements may be anything, including infinity.
     loss = where(ignored, zero, loss);
   }
   if (counts) loss = loss * counts;

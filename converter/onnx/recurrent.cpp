@@ -135,7 +135,7 @@ struct State {
   Value h, c;  // [batch, hidden]; c of LSTM alone
 };
 
-// x times a weight, plus the bias; with a weight in 8 bits, x is taken in 8 bits, too.
+// x times a weight, plus the bias; with an 8-bit weight, x is also taken in 8 bits.
 Value product(Node& n, const Layer& layer, const Value& x, const Value& weight, const Quantized& q,
               const Value& bias) {
   if (!layer.quantized) return linear(x, weight, bias);

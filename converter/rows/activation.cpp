@@ -51,7 +51,7 @@ void gelu(Call& call) {
 void softplus(Call& call) {
   call.returns(hg::softplus(float_self(call), call.real("beta", 1), call.real("threshold", 20)));
 }
-// Of integers the bounds are integers, too: torch cuts off their fractions.
+// For integers the bounds are also integers: torch truncates them.
 void hardtanh_of(Call& call) {
   const Value x = number_self(call);
   if (x.dtype() == u8 && call.real("min_val", -1) < 0)

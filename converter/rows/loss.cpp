@@ -127,7 +127,7 @@ void hinge_embedding(Call& call) {
   const Value apart = g.call("maximum", {g.call("sub", {limit, x}), zero});
   returns_reduced(call, g.call("add", {where_not(1, apart), where_not(-1, x)}));
 }
-// In place in torch, so that the product has the dtype of self, too.
+// In place in torch, so the product also has the dtype of self.
 void soft_margin(Call& call) {
   expect_floats(call, {"self"});
   if (have_one_dtype(call, {"self", "target"})) return of_two(call);

@@ -333,7 +333,7 @@ void instance_norm_by_running(Call& call, double eps) {
   y = g.call("mul", {y, scale});
   if (n.bias) y = g.call("add", {y, channels(n.bias)});
   call.note(
-      "instance_norm uses its running statistics, as traced: training does, too, and does not "
+      "instance_norm uses its running statistics, as traced: training also uses them and does not "
       "move them");
   call.returns(cast(y, n.dtype));
 }

@@ -63,8 +63,8 @@ void nanmean(Call& call) {
   call.returns(total / present);
 }
 
-// Of no elements there is no extreme value: PyTorch raises, whether somebody reads it or not. A
-// logsumexp, which is found with one, is left to other sizes, too.
+// No elements have no extreme value: PyTorch raises, whether the result is read or not. logsumexp,
+// which uses the maximum, is also left to other sizes.
 void need_elements(Call& call) {
   const Value x = call.tensor("self");
   for (const int axis : axes_of(call, "dim", x.rank()))

@@ -189,7 +189,7 @@ struct Row {
   Fold fold = {};
   std::array<ScriptOp, 3> script = {};
   ScriptOp grown_list = nullptr;      // on a list whose length data or a symbolic size decides
-  bool script_takes_complex = false;  // `script` is tried with complex arguments, too
+  bool script_takes_complex = false;  // `script` also accepts complex arguments
   bool takes_parts = false;           // `script` takes lists of parts whose number sizes decide
   bool takes_nested = false;          // `script` takes nested tensors, which others refuse
   bool reshapes_in_place = false;     // `op_` changes the shape of its tensor, and no element

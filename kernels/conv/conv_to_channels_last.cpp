@@ -184,7 +184,7 @@ void run(const RunContext& c) noexcept {
     for (int64_t row = 0; row < rows; ++row) {
       const float* x = slot + row * s.stride[1] * e.columns;
       float* y = c.out(0).as<float>() + ((image * s.out[1] + first + row) * s.out[2]) * s.o;
-      // The last block is whole where there is one before it.
+      // The last block is whole if there is one before it.
       const bool has_whole = s.out[2] >= pixels;
       for (int64_t next = 0; next < s.out[2]; next += has_whole ? pixels : 1) {
         const int64_t j = has_whole ? std::min(next, s.out[2] - pixels) : next;

@@ -74,8 +74,8 @@ struct OpenBlas {
 #undef HG_OPENBLAS_MEMBER
 };
 
-// Null where there is none, or one that kernels cannot keep to one thread: that without threads has
-// buffers that two callers at once would share, and that with threads of its own shares a call
+// Null without OpenBLAS, or if kernels cannot limit it to one thread: the variant without threads
+// has buffers that two callers at once would share, and that with threads of its own shares a call
 // among them, unless the host has told it to have one. The first call loads it.
 const OpenBlas* openblas();
 

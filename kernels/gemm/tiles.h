@@ -32,7 +32,7 @@ inline std::vector<int64_t> row_parts(int64_t rows, int mr, int64_t parts) {
 }
 
 // The first number of tiles from `least` to `most` that threads share equally, when each counts
-// `times`; `least` where there is none.
+// `times`; `least` if there is none.
 inline int64_t shared_equally(int64_t least, int64_t most, int64_t times, int64_t threads) {
   int64_t tiles = least;
   while (tiles < most && tiles * times % threads != 0) ++tiles;

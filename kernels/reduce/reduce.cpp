@@ -382,7 +382,7 @@ void reduce_row(const ReducePlan& plan, const Steps& steps, Elements& elements, 
   const int last = plan.shape.rank() - 1;
   const int64_t inner = last < 0 ? 1 : plan.shape[last], stride = last < 0 ? 1 : plan.strides[last];
   steps.start(state, 1, plan);
-  if (begin >= end) return;  // of a dim without elements, too
+  if (begin >= end) return;  // also for a dim without elements
   if (last <= 0 && end - begin <= std::min(plan.run, elements.at_once())) {
     steps.row(state, elements.read(base + begin * stride, stride, end - begin, limit), end - begin,
               begin, plan);

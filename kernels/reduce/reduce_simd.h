@@ -15,7 +15,7 @@ struct ReduceTable {
   // The same from zeros, and then the sum of the lanes: each of the first half takes one of the
   // second, until one is left.
   double (*add_run)(const float* x, int64_t count) = nullptr;
-  // The largest and the smallest of count >= 1 elements; NaN where there is one.
+  // The largest and the smallest of count >= 1 elements; NaN if any element is NaN.
   float (*largest)(const float* x, int64_t count) = nullptr;
   float (*smallest)(const float* x, int64_t count) = nullptr;
 };

@@ -98,7 +98,7 @@ def dynamic_shapes(torch, module, args, kwargs, dynamic):
     for value, found in zip(values, symbols):
         if isinstance(value, torch.Tensor):
             entries.append({d: _dim(torch, dims, symbol) for d, symbol in found.items()} or None)
-        elif isinstance(dynamic, (str, bool)):  # of all tensors in lists and dicts, too
+        elif isinstance(dynamic, (str, bool)):  # also for all tensors in lists and dicts
             entries.append(_map(torch, value, lambda t: {0: _dim(torch, dims, "n" if dynamic is True else dynamic)} if t.dim() else None))
         else:
             entry = _entry_of(dynamic, len(entries), names[len(entries)])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every op of the library as a function that runs at once: ``hg.ops.add(a, b, out=None)``.
 
-Inputs may be numpy arrays, torch tensors (the result is one too), tensors of an Executor, ``hg.Var``s (the result is an
+Inputs may be numpy arrays, torch tensors (the result is one too), tensors of an Executor, ``hg.Var`` objects (the result is an
 expression) or values of a ``hg.Graph`` (a node is added). Attributes follow the inputs, by position or by name.
 
 Dtypes of elementwise ops and ``concat`` are promoted like torch's. For other ops, a number takes the dtype of the first tensor.

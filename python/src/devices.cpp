@@ -33,7 +33,7 @@ void bind_devices(nb::module_& m) {
     }
     return out;
   });
-  // Why there is none; empty where there is one.
+  // Why there is no device; empty if there is one.
   m.def("why_no_vulkan", [] {
     const Result<std::vector<DeviceInfo>> devices = list_devices();
     return devices.ok() ? std::string() : std::string(devices.status().message());

@@ -117,7 +117,7 @@ def trained(seed, compiled):
     optimizer = r.choice([
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=0.1), lambda p: torch.optim.AdamW(p, 1e-2, eps=1e-2, weight_decay=0.3),
     ])(net.parameters())  # fmt: skip
-    is_whole = r.random() < 0.1  # the optimizer, too
+    is_whole = r.random() < 0.1  # also the optimizer
     update = torch.compile(optimizer.step, backend="hologram") if compiled and is_whole else optimizer.step
 
     def one_of(results, k):

@@ -217,7 +217,7 @@ def test_one_upload_and_no_round_trip(rng):
     if ex is None:
         pytest.skip("there is no Vulkan device")
     with ex:
-        hg.to_vulkan(a)  # what a device is prepared with is uploaded, too
+        hg.to_vulkan(a)  # the data that prepares a device is also uploaded
         before = ex.counters()
         va, vb = hg.to_vulkan([a, b])
         assert va.is_on_device

@@ -418,7 +418,7 @@ def test_wrap_trains_as_torch_does(rng):
 
 
 def test_wrap_uses_parameters_where_they_lie(rng):
-    """Whoever writes to them, and however; those of torch.func.functional_call and of load_state_dict(assign=True), too."""
+    """Whoever writes to them, and however; also parameters of torch.func.functional_call and load_state_dict(assign=True)."""
     model, weights = mlp(rng)
     ours, theirs = hg.torch.wrap(model), torch_mlp(weights)
     names = {"0.weight": "0.weight", "0.bias": "0.bias", "1.weight": "2.weight", "1.bias": "2.bias"}

@@ -254,7 +254,7 @@ def opening_time(browser, large):
       document.body.setAttribute("opened", performance.now());
     })</script></body>"""))
     times = []
-    for _ in range(3):  # the best, as others use this machine, too
+    for _ in range(3):  # the best, because others also use this machine
         shown = dom(browser, page, virtual_time=False)
         assert shown.count('id="box') >= 2000 and re.search("<h2>.*f32\\[", shown, re.S)
         times.append(float(re.search('opened="([0-9.]+)"', shown).group(1)))

@@ -213,7 +213,7 @@ ExportedGraph::Value ExportedGraph::stacked(const Value& tensors, const Value& d
 }
 
 // scan(graph, carried, xs, further operands) and map_impl(graph, xs, further operands): the graph
-// runs for each x along the first dim, and what it gives is stacked.
+// runs for each x along the first dim, and its results are stacked.
 void ExportedGraph::read_each(const Json& node, bool scan, Scope& scope, ScriptBlock& block) {
   const Json& inputs = node.at("inputs");
   const auto group = [&](size_t at) {

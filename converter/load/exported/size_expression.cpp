@@ -11,7 +11,7 @@
 namespace hg::convert {
 namespace {
 
-constexpr int kMostNesting = 400;  // a factor is a power, too
+constexpr int kMostNesting = 400;  // a factor may be a power
 
 class Parser {
  public:

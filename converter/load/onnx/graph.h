@@ -65,7 +65,7 @@ class GraphReader {
   void read_scan(const file::NodeProto& node, const Attributes& attributes, ScriptBlock& block,
                  const Place& place, const Origin& origin);
   std::vector<ScriptId> empty_lists(int count, ScriptBlock& block, const Origin& origin);
-  // The nodes of a body; what it gives.
+  // Reads the nodes of a body; returns its results.
   std::vector<ScriptId> read_body(const file::GraphProto& graph, ScriptBlock& block,
                                   const Place& place);
   std::vector<ScriptId> outputs_of(const file::NodeProto& node);

@@ -141,7 +141,7 @@ class GaussianNLLLoss(torch.nn.GaussianNLLLoss):
             raise ValueError(f"GaussianNLLLoss: the input is {tuple(input.shape)}, the variance {tuple(var.shape)}")
         if bool(ops.any(ops.lt(var, 0))):
             raise ValueError("GaussianNLLLoss: a variance is negative")
-        # As torch, whose variance takes its gradient where it is below eps, too.
+        # As in torch, the variance also gets its gradient where it is below eps.
         limited = ops.add(var, ops.sub(ops.clamp(var.detach(), self.eps), var.detach()))
         distance = ops.square(ops.sub(input, target))
         loss = ops.mul(ops.add(ops.log(limited), ops.div(distance, limited)), 0.5)

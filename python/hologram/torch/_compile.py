@@ -352,7 +352,7 @@ class _BySize:
         if found is None and len(self.made) >= self.MOST:
             return None
         if found is None or found.is_stale():
-            with torch._dynamo.convert_frame.compile_lock:  # torch.export is dynamo's, too
+            with torch._dynamo.convert_frame.compile_lock:  # torch.export also uses dynamo
                 found = self.made[key] = _Graph(self.graph, args, self.options, self.freeze, self.numbers)
             _tell(found)
         return found

@@ -143,7 +143,7 @@ def difference(got, want):
         return f"is {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
     for dtype in (torch.bfloat16, torch.float16):
         mine, theirs = (float((each.to(dtype).float() == each).float().mean()) for each in (got, want))
-        if abs(mine - theirs) > 0.5:  # sums of few numbers of a dtype are often of it, too
+        if abs(mine - theirs) > 0.5:  # sums of few numbers of a dtype often fit it
             return f"{'is' if mine > theirs else 'is not'} of {dtype}"
     limit = 0.05 * max(1.0, float(want.abs().max()))
     return "" if bool(((got - want).abs() <= limit).all()) else f"is wrong by {float((got - want).abs().max())}"

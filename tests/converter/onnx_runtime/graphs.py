@@ -159,7 +159,7 @@ CONTROL = [branch, branch, loop, loop, scan]
 
 
 class Model:
-    """A whole model, its inputs at each of the tries, and what it gives."""
+    """A whole model, its inputs at each try, and its results."""
 
     def __init__(self, seed):
         rng = np.random.default_rng(seed)

@@ -80,7 +80,7 @@ function(vcpkg_cmake_install)
   endforeach()
 endfunction()
 
-# CMake's files move to share/NAME, two folders below the prefix; those that name the libraries of Debug come there, too.
+# CMake's files move to share/NAME, two folders below the prefix, including those that name the Debug libraries.
 function(vcpkg_cmake_config_fixup)
   parse(0 "" "CONFIG_PATH" "")
   set(share ${CURRENT_PACKAGES_DIR}/share/${PORT})

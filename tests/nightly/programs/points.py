@@ -35,7 +35,7 @@ TRACED_AT = Point(5, 4, 3, 1)
 
 
 def points_of(program: Program) -> list[Point]:
-    """A trace must answer where it was made, too."""
+    """A trace must also answer at the sizes where it was made."""
     return POINTS + [TRACED_AT] if program.traced else POINTS
 
 

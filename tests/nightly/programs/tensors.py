@@ -25,7 +25,7 @@ def with_number(s: Scope, dtype: str) -> str:
 
 
 def base(s: Scope, want: Tensor) -> str:
-    """Of any such shape, without another tensor where there is none."""
+    """A tensor of any such shape, built without other tensors if there are none."""
     names = s.tensors(want.like)
     if names:
         return s.pick(names)

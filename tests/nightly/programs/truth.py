@@ -38,7 +38,7 @@ class Answer:
 
     values: list[np.ndarray] | None
     raised: str = ""
-    excuse: str = ""  # why a graph need not raise it, too
+    excuse: str = ""  # why a graph need not raise it as well
 
 
 def prepare() -> None:
