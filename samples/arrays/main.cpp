@@ -12,7 +12,7 @@
 namespace {
 
 hg::Status show(const std::string& file) {
-  // An image of the application, rows of red, green and blue.
+  // An image that the application owns: rows of red, green and blue.
   std::vector<uint8_t> pixels(4 * 6 * 3);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i);
   HG_TRY_ASSIGN(const hg::Array image, hg::Array::wrap(std::span(pixels), {4, 6, 3}));
@@ -25,7 +25,7 @@ hg::Status show(const std::string& file) {
   *corner.write<uint8_t>() = 255;
   std::printf("pixel 49 is %d now\n", pixels[49]);
 
-  // To another library and back: whoever takes the struct calls its deleter.
+  // To another library and back: the new owner of the struct calls its deleter.
   HG_TRY_ASSIGN(hg::dlpack::ManagedTensor* const lent, hg::dlpack::to_dlpack(channels));
   HG_TRY_ASSIGN(const hg::Array back, hg::dlpack::from_dlpack(lent));
   std::printf("through DLPack it is %s memory\n",

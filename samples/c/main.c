@@ -12,7 +12,7 @@ static const char* const kImage[8] = {
 
 static float g_scores[10];
 
-/* The first failure, or null. */
+/* Returns the first failure, or null. */
 static hg_status* print_model(const hg_model* model) {
   for (int32_t i = 0; i < hg_model_input_count(model); ++i) {
     hg_value_info info = {sizeof info, 0, 0, 0, NULL, NULL, {0}, {NULL}};
@@ -38,7 +38,7 @@ static hg_status* read_digit(const hg_model* model, hg_session* session) {
   if (status == NULL) status = hg_session_set_input(session, "image", &image);
   if (status == NULL) status = hg_session_set_output_at(session, 0, &scores);
   if (status == NULL) status = hg_session_run(session, NULL);
-  hg_session_forget_tensors(session); /* `pixels` ends here */
+  hg_session_forget_tensors(session); /* `pixels` goes out of scope */
   return status;
 }
 

@@ -23,14 +23,14 @@ hg::Result<hg::Model> wave_alone(const hg::Registry& registry) {
 }
 
 hg::Status run_model(const char* file) {
-  hg::Registry registry;  // the library's ops and the application's
+  hg::Registry registry;  // holds the library's ops and the application's
   HG_TRY(acme::add_ops(registry));
   HG_TRY_ASSIGN(hg::Model model, file ? hg::Model::load(file, registry) : wave_alone(registry));
 
   hg::Graph& graph = model.graph();
   const hg::Value x = graph.value(graph.inputs()[0]);
   const hg::Value y = graph.value(graph.outputs()[0].second);
-  const auto dx = hg::gradients(y, {x});  // of the sum of y
+  const auto dx = hg::gradients(y, {x});  // gradients of the sum of y
   HG_TRY(graph.status());
   graph.output("dx", dx[0]);
 

@@ -7,7 +7,7 @@
 namespace acme {
 
 // Adds acme.wave(x, gain) = x + gain * sin(x) with its kernel and its gradient. Nothing registers
-// itself: that this is called is what keeps the linker from leaving the library out.
+// itself: calling this function keeps the linker from dropping the library.
 hg::Status add_ops(hg::Registry& registry);
 
 }  // namespace acme

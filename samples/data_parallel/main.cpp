@@ -12,7 +12,7 @@
 
 namespace {
 
-hg::Result<hg::Model> network() {  // equal weights in every process: the seeds are
+hg::Result<hg::Model> network() {  // the seeds make the weights equal in every process
   hg::Graph g;
   const hg::Value x = g.input("x", hg::f32, {"n", 2});
   const auto layer = [&](const hg::Value& in, const std::string& name, int64_t from, int64_t to) {
@@ -39,7 +39,7 @@ hg::AllReduce over_mpi(int ranks, std::vector<MPI_Request>& pending) {
 }
 
 hg::Status train(int rank, int ranks) {
-  constexpr int64_t kAll = 240, kSteps = 400;  // samples of all processes, steps
+  constexpr int64_t kAll = 240, kSteps = 400;  // samples over all processes, and steps
   const int64_t rows = kAll / ranks;
   std::vector<float> x, y;  // z = sin 2a cos 3b
   for (int64_t i = rank * rows; i < (rank + 1) * rows; ++i) {
@@ -56,7 +56,7 @@ hg::Status train(int rank, int ranks) {
   HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(model, options));
   const hg::ConstTensor inputs[] = {hg::view(x, {rows, 2})}, targets[] = {hg::view(y, {rows, 1})};
   for (int64_t step = 1; step <= kSteps; ++step) {
-    HG_TRY_ASSIGN(const double loss, trainer.step(inputs, targets));  // of all samples
+    HG_TRY_ASSIGN(const double loss, trainer.step(inputs, targets));  // over all samples
     if (rank == 0 && step % 100 == 0)
       std::printf("step %lld  loss %.4f\n", static_cast<long long>(step), loss);
   }

@@ -33,7 +33,7 @@ void print_image(const float* pixels, int answer, int64_t truth) {
   std::printf("    ----------------\n");
 }
 
-// Shows the first images, and all that are read wrongly.
+// Prints the first images, and all misclassified ones.
 hg::Status read_digits(const std::string& file, const std::string& folder, int64_t shown) {
   HG_TRY_ASSIGN(const auto images, hg::read_npy(folder + "/test_images.npy"));
   HG_TRY_ASSIGN(const auto labels, hg::read_npy(folder + "/test_labels.npy"));

@@ -25,7 +25,7 @@ EPOCHS = 40
 
 
 class Residual(nn.Module):
-    """Two convolutions beside a short cut, as in a ResNet."""
+    """Two convolutions with a skip connection, as in a ResNet."""
 
     def __init__(self, channels):
         super().__init__()

@@ -11,7 +11,7 @@ namespace {
 // softmax(q k^T / sqrt(d)) v
 hg::Result<hg::Array> attention(hg::Executor& ex, const hg::Array& q, const hg::Array& k,
                                 const hg::Array& v) {
-  HG_TRY_ASSIGN(const hg::Array keys, k.transpose(-2, -1));  // the same memory
+  HG_TRY_ASSIGN(const hg::Array keys, k.transpose(-2, -1));  // shares memory with k
   const double scale = 1 / __builtin_sqrt(static_cast<double>(q.shape().back()));
   return ex.matmul(ex.softmax(ex.mul(ex.matmul(q, keys), scale), -1), v);
 }
@@ -30,13 +30,13 @@ hg::Status show(const std::string& device) {
   HG_TRY(error.to_host());
   std::printf("the largest difference is %s\n", *error.as<float>() < 1e-6 ? "below 1e-6" : "large");
 
-  // Later calls find the plans of earlier ones.
+  // Later calls reuse the plans of earlier ones.
   const int64_t plans = ex.counters().plans;
   for (int i = 0; i < 100; ++i) HG_TRY(attention(ex, q, k, v).status());
   std::printf("100 times more: %lld new plans\n",
               static_cast<long long>(ex.counters().plans - plans));
 
-  // In place, with a number.
+  // In place, with a scalar.
   HG_TRY_ASSIGN(hg::Array x, hg::arange(0, 4));
   HG_TRY(ex.into(x).mul(x, 10).status());
   std::printf("%s\n", hg::to_text(x).c_str());

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kTrain = 300;
 
-// What the last layer of the network reads.
+// The value that the last layer of the network reads.
 hg::Result<hg::Value> features_of(hg::Graph& g) {
   const hg::ValueId scores = g.outputs()[0].second;
   const int32_t last = g.value_info(scores).node;
@@ -49,7 +49,7 @@ hg::Status finetune(const std::string& file, const std::string& folder, const st
   options.losses = {{.kind = hg::Loss::Kind::cross_entropy, .output = "parity"}};
   options.metrics = {{.kind = hg::Metric::Kind::accuracy, .output = "parity"}};
   options.optimizer = hg::adamw(0.02);
-  options.session.threads = 1;  // a small network is faster without a second one
+  options.session.threads = 1;  // a small network is faster on one thread
   options.rules = {{.pattern = "*", .frozen = true}, {.pattern = "parity.*", .frozen = false}};
   HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(model, options));
   for (const std::string& name : trainer.trained()) std::printf("training %s\n", name.c_str());

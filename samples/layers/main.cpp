@@ -19,7 +19,7 @@ hg::Status train() {
   HG_TRY(net.initialise(1));
   std::printf("%s\n", net.text().c_str());
 
-  // Points of the plane, and whether they lie in a ring.
+  // Points in the plane, and whether they are inside a ring.
   HG_TRY_ASSIGN(hg::Executor ex, hg::Executor::create());
   HG_TRY_ASSIGN(const hg::Array points, hg::randn({kSamples, 2}, 2));
   HG_TRY_ASSIGN(const hg::Array radius, ex.sqrt(ex.sum(ex.mul(points, points), {1})));
@@ -32,7 +32,7 @@ hg::Status train() {
   hg::TrainOptions options;
   options.losses = {{.kind = hg::Loss::Kind::cross_entropy}};
   options.optimizer = hg::adam(1e-2);
-  options.session.threads = 1;  // a small network is faster without a second one
+  options.session.threads = 1;  // a small network is faster on one thread
   HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(model, options));
   HG_TRY(trainer.fit({{points}, {labels}}, {.epochs = 60}));
   HG_TRY_ASSIGN(const hg::Model trained, trainer.model());

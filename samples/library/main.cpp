@@ -9,7 +9,7 @@
 
 namespace {
 
-// embed: the vectors of words. closest: for each vector the word that it is most like.
+// embed: the vectors of words. closest: the most similar word for each vector.
 hg::Status write(const std::string& path) {
   const std::array<float, 8> vectors = {1, 0, 0, 1, 0.6f, 0.8f, -1, 0};
   HG_TRY_ASSIGN(const hg::TensorData table, hg::TensorData::copy_of(hg::view(vectors, {4, 2})));

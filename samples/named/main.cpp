@@ -12,7 +12,7 @@ namespace nn = hg::nn;
 
 namespace {
 
-// x + f(x), to be used more than once.
+// x + f(x), used more than once.
 nn::Block residual(int64_t width) {
   return nn::Group{nn::Linear(2 * width).named("up"), nn::GELU(),
                    nn::Linear(width).named("down").output("change"),
@@ -57,7 +57,7 @@ hg::Status learn_to_multiply() {
   }
   std::printf("the loss ends at %.4f\n", *gradients.outputs["loss"].as<float>());
 
-  // The same parameters, for answers alone, with a look at what is inside.
+  // The same parameters in an inference program, with a look at its inner values.
   HG_TRY_ASSIGN(nn::Program answers, nn::compile(nn::Block(model()).output("y")));
   const auto look = [](const nn::Intermediate& v) {
     std::printf("%s lies in [%.2f, %.2f]\n", std::string(v.name).c_str(), v.min, v.max);

@@ -121,7 +121,7 @@ json element_of(const hg::Tensor& tensor, int64_t i) {
 const char* datatype_of(hg::DType dtype) {
   for (const Datatype& each : kDatatypes)
     if (each.dtype == dtype) return each.name;
-  return "COMPLEX";  // which the protocol has no word for, and no request can ask for
+  return "COMPLEX";  // the protocol has no name for it, so no request can use it
 }
 
 std::string shown(const json& given) {

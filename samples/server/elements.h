@@ -9,13 +9,13 @@
 
 const char* datatype_of(hg::DType dtype);  // "FP32"
 
-// What a request gave, for the sentence of an error: its first bytes, or only the type of a list or
-// an object, which may lie in each other as deep as a request is long.
+// Part of a request, for error messages: its first bytes, or only the type of a list or an object,
+// which may be nested as deeply as a request is long.
 std::string shown(const nlohmann::json& given);
 
-// `data`, flat or in rows, into a contiguous tensor, which must get as many elements as it has,
-// each within its type. `where` begins the sentence of an error.
+// Copies `data`, flat or in rows, to a contiguous tensor. The number of elements must match, and
+// each must fit the tensor's type. `where` begins error messages.
 hg::Status read_elements(const nlohmann::json& data, const hg::Tensor& tensor,
                          const std::string& where);
-// Flat; what is not finite becomes null.
+// A flat list; non-finite elements become null.
 nlohmann::json write_elements(const hg::Tensor& tensor);

@@ -75,8 +75,8 @@ void fail(httplib::Response& response, int status, std::string_view message) {
   response.set_content(error_text(message), "application/json");
 }
 
-// The body to its end, of which `most` bytes are kept: no length that a request gives, chunks or
-// compression make it longer. False where there is more, or it breaks off; `response` says so.
+// Reads the whole body and keeps at most `most` bytes, whatever the stated length, chunks or
+// compression. Returns false if there is more or the body breaks off; `response` then says so.
 bool read_body(const httplib::Request& request, const httplib::ContentReader& read, size_t most,
                httplib::Response& response, std::string& body) {
   if (request.is_multipart_form_data()) {
@@ -93,7 +93,7 @@ bool read_body(const httplib::Request& request, const httplib::ContentReader& re
   });
   if (is_whole && !fits)
     fail(response, 413, hg::str_cat("the body has more than ", uint64_t{most}, " bytes"));
-  // Each could be the whole answer, and there may be thousands.
+  // Each of them could be the whole answer, and there may be thousands.
   if (is_whole && fits && !request.ranges.empty()) {
     fail(response, 400, "answers have no ranges");
     return false;
@@ -203,7 +203,7 @@ void add_routes(httplib::Server& server, const Models& models, size_t most_bytes
   server.Get("/metrics", [&models](const httplib::Request&, httplib::Response& response) {
     response.set_content(metrics(models), "text/plain; version=0.0.4");
   });
-  // What HTTP itself refuses.
+  // Requests that HTTP itself rejects.
   server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
     if (response.body.empty())
       fail(response, response.status,
@@ -222,7 +222,7 @@ int serve(const Arguments& arguments, const Models& models) {
   server.set_payload_max_length(static_cast<size_t>(arguments.most_bytes));
   server.set_tcp_nodelay(true);
   add_routes(server, models, static_cast<size_t>(arguments.most_bytes), is_ready);
-  // Before there are threads: only sigwait() below takes these.
+  // Blocked before threads start: only sigwait() below receives these signals.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);
@@ -239,9 +239,9 @@ int serve(const Arguments& arguments, const Models& models) {
   std::thread listening([&] { server.listen_after_bind(); });
   int signal = 0;
   sigwait(&ends, &signal);
-  is_ready = false;  // who balances load goes elsewhere
+  is_ready = false;  // load balancers use other servers
   std::this_thread::sleep_for(std::chrono::milliseconds(arguments.drain_ms));
-  server.stop();  // takes no more connections; those that are open get their answers
+  server.stop();  // accepts no more connections; open ones get their answers
   listening.join();
   std::printf("stopped\n");
   return 0;

@@ -49,7 +49,7 @@ hg::Result<hg::Sizes> read_shape(const json& given, const std::string& name) {
   return shape;
 }
 
-// One input, from the JSON or from the bytes at `binary`, which moves on.
+// One input, from the JSON or from the bytes at `binary`, which advances.
 hg::Status read_input(const json& given, const hg::TensorType& type, const std::string& name,
                       std::string_view& binary, InferRequest& request, size_t index) {
   const std::string where = "input '" + name + "'";
@@ -67,7 +67,7 @@ hg::Status read_input(const json& given, const hg::TensorType& type, const std::
     HG_CHECK(*size == bytes, where, " has ", shown(*size), " bytes; its shape needs ", bytes);
     HG_CHECK(binary.size() >= static_cast<size_t>(bytes), where, " needs ", bytes, " bytes of ",
              uint64_t{binary.size()}, " that are left in the body");
-    // The bytes lie anywhere; elements are read where they are aligned.
+    // The bytes may be unaligned; elements need alignment.
     HG_TRY_ASSIGN(request.owned[index], hg::TensorData::allocate(type.dtype, shape));
     if (bytes > 0)
       std::memcpy(request.owned[index].tensor.data, binary.data(), static_cast<size_t>(bytes));
@@ -78,7 +78,7 @@ hg::Status read_input(const json& given, const hg::TensorType& type, const std::
     binary.remove_prefix(static_cast<size_t>(bytes));
   } else {
     HG_TRY_ASSIGN(const json* data, member(given, "data", json::value_t::array, where));
-    // No more memory than the body has bytes for: an element takes two of them at least.
+    // Bounds the memory by the body's size: an element takes at least two bytes.
     HG_CHECK(data->size() > 0 || bytes == 0, where, " has no elements; its shape is ", shape);
     HG_CHECK(shape.count() <= static_cast<int64_t>(request.body_bytes), where, " has the shape ",
              shape, " and less data");
@@ -196,7 +196,7 @@ hg::Result<std::string> write_answer(const std::string& name, const InferRequest
     }
     answer["outputs"].push_back(std::move(output));
   }
-  // Names and ids are as they came, whatever their bytes.
+  // Names and ids are returned unchanged, whatever their bytes.
   std::string text = answer.dump(-1, ' ', false, json::error_handler_t::replace);
   json_bytes = any_binary ? static_cast<int64_t>(text.size()) : -1;
   return text + bytes;

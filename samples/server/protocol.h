@@ -14,23 +14,23 @@ struct InferRequest {
   std::string id;
   std::chrono::microseconds timeout{0};  // 0: none
   size_t body_bytes = 0;
-  std::vector<hg::TensorData> owned;    // what the inputs are
+  std::vector<hg::TensorData> owned;    // owns the inputs
   std::vector<hg::ConstTensor> inputs;  // in the model's order
   struct Output {
     int index;
     bool binary;
   };
-  std::vector<Output> outputs;  // that are wanted
+  std::vector<Output> outputs;  // the requested ones
 };
 
-// The metadata of a model, as GET v2/models/NAME answers.
+// The metadata of a model, the answer to GET v2/models/NAME.
 std::string describe(const std::string& name, const hg::Graph& graph);
 
-// `json_bytes` of the body are JSON, the rest bytes of tensors; negative: all is JSON.
+// The first `json_bytes` of the body are JSON, the rest bytes of tensors; negative: all is JSON.
 hg::Result<InferRequest> read_request(std::string_view body, int64_t json_bytes,
                                       const hg::Graph& graph);
 
-// The body of an answer. `json_bytes` gets the length of its JSON where bytes follow, else -1.
+// The body of an answer. `json_bytes` gets the length of its JSON if bytes follow, otherwise -1.
 hg::Result<std::string> write_answer(const std::string& name, const InferRequest& request,
                                      const hg::Graph& graph,
                                      const std::vector<hg::TensorData>& outputs,

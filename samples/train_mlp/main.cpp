@@ -9,9 +9,9 @@
 
 namespace {
 
-constexpr int64_t kTrain = 300;  // of 360 images; the others are kept to test with
+constexpr int64_t kTrain = 300;  // of 360 images; the rest are test images
 
-// 64 pixels -> 64 -> 32 -> 10 digits, with dropout while it trains
+// 64 pixels -> 64 -> 32 -> 10 digits, with dropout during training
 hg::Result<hg::Model> build_network() {
   hg::Graph g;
   const auto layer = [&](const std::string& name, const hg::Value& x, int64_t from, int64_t to,
@@ -50,7 +50,7 @@ hg::Status train(const std::string& folder, const std::string& file) {
   options.losses = {{.kind = hg::Loss::Kind::cross_entropy, .label_smoothing = 0.05}};
   options.metrics = {{.kind = hg::Metric::Kind::accuracy}};
   options.optimizer = hg::adamw(5e-3);
-  options.session.threads = 1;  // a small network is faster without a second one
+  options.session.threads = 1;  // a small network is faster on one thread
   options.schedule.kind = hg::Schedule::Kind::one_cycle;
   HG_TRY_ASSIGN(hg::Trainer trainer, hg::Trainer::create(network, options));
 

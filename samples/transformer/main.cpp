@@ -19,7 +19,7 @@ using Values = std::vector<Value>;
 constexpr int kWords = 48, kWidth = 32, kLayers = 2, kHeads = 4, kKvHeads = 2, kHidden = 64;
 constexpr int kHead = kWidth / kHeads, kSteps = 8;
 
-// Parameters, cut one after the other from one long tensor.
+// Parameters, sliced one after another from one long tensor.
 class Weights {
  public:
   Weights(Graph& graph, const hg::Tensor& all) : graph_(graph), all_(all) {}
@@ -49,7 +49,7 @@ Value heads(const Value& x, int count) {
 struct Positions {
   Value cos, sin, mask;  // [time, kHead], twice, and [time, past + time]
 };
-// Of the words from `past` on, which see themselves and all before.
+// Of the tokens from `past` on, which see themselves and all earlier ones.
 Positions positions(Graph& g, const Dim& past, const Dim& time) {
   const Value place = hg::arange(g, past, past + time, 1, f32);
   const Value power = hg::arange(g, 0, kHead, 2, f32) * (-std::log(10000.0) / kHead);
@@ -73,7 +73,7 @@ Value layer(const Value& x, const Positions& at, Weights& w, const Values& past,
   return a + project(gate * project(b, w, kWidth, kHidden), w, kHidden, kWidth);
 }
 
-// Inputs: tokens, then keys and values of each layer; outputs: logits, then those that follow.
+// Inputs: tokens, then keys and values of each layer; outputs: logits, then the new ones.
 Graph decoder(const hg::Tensor& weights) {
   Graph g;
   Weights w(g, weights);
@@ -93,7 +93,7 @@ Graph decoder(const hg::Tensor& weights) {
   return g;
 }
 
-// The largest difference between what runs give and PyTorch's logits, or an error.
+// The largest difference between the logits of the runs and PyTorch's, or an error.
 hg::Result<double> generate(const std::string& folder) {
   HG_TRY_ASSIGN(const auto weights, hg::read_npy(folder + "/weights.npy"));
   HG_TRY_ASSIGN(const auto prompt, hg::read_npy(folder + "/prompt.npy"));
@@ -103,7 +103,7 @@ hg::Result<double> generate(const std::string& folder) {
   HG_TRY_ASSIGN(hg::Session session, hg::Session::create(model));
   const int64_t n = prompt.tensor().shape[0], length = logits.tensor().shape[1];
   std::vector<std::vector<float>> cache(2 * kLayers);
-  hg::ConstTensor given = prompt.tensor();  // first the prompt, then each word that was chosen
+  hg::ConstTensor given = prompt.tensor();  // first the prompt, then each chosen token
   std::vector<int64_t> chosen(n);
   double worst = 0;
   for (int64_t step = 0, past = 0; step < kSteps; past += given.shape[1], ++step) {

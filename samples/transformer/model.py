@@ -23,7 +23,7 @@ HEAD = WIDTH // HEADS
 
 
 def rope(x, start=0):
-    """x: [batch, heads, time, HEAD], the first of them at place `start`."""
+    """x: [batch, heads, time, HEAD], the first at position `start`."""
     place = torch.arange(start, start + x.shape[2], dtype=torch.float32)
     angle = place[:, None] * 10000 ** (-torch.arange(0, HEAD, 2) / HEAD)
     angle = torch.cat([angle, angle], -1)

@@ -17,7 +17,7 @@ using hg::Graph, hg::Value, hg::f32;
 
 constexpr int kChannels = 3, kWidth = 8, kEmbed = 16, kGroups = 4, kHeads = 2, kSteps = 4;
 
-// Layers whose parameters are cut one after the other from one long tensor.
+// Layers whose parameters are sliced one after another from one long tensor.
 class Layers {
  public:
   Layers(Graph& graph, const hg::Tensor& all) : graph_(graph), all_(all) {}
@@ -47,7 +47,7 @@ class Layers {
   int64_t at_ = 0;
 };
 
-// Two convolutions beside a short cut; the embedded time is added between them.
+// Two convolutions with a skip connection; the time embedding is added between them.
 Value residual(const Value& x, const Value& time, Layers& layers, int from, int to) {
   Value y = layers.conv(hg::silu(layers.group_norm(x, from)), from, to, 3);
   const Value shift = layers.linear(hg::silu(time), kEmbed, to);
@@ -56,7 +56,7 @@ Value residual(const Value& x, const Value& time, Layers& layers, int from, int 
   return (from == to ? x : layers.conv(x, from, to, 1)) + y;
 }
 
-// Every pixel looks at all others.
+// Every pixel attends to all others.
 Value attention(const Value& x, Layers& layers, int channels) {
   const Value qkv = layers.conv(layers.group_norm(x, channels), channels, 3 * channels, 1);
   const hg::Dim pixels = x.dim(2) * x.dim(3);
@@ -96,7 +96,7 @@ Graph unet(const hg::Tensor& weights) {
   return g;
 }
 
-// How much of the image is kept, and not noise, after so many steps back.
+// The fraction of the image, rather than noise, after so many steps back.
 double kept(int step) { return std::pow(std::cos(std::numbers::pi / 2 * step / (kSteps + 1)), 2); }
 
 // The largest difference between the images and PyTorch's, or an error.
@@ -106,7 +106,7 @@ hg::Result<double> sample(const std::string& folder) {
   HG_TRY_ASSIGN(const auto image, hg::read_npy(folder + "/image.npy"));
   HG_TRY_ASSIGN(const hg::Model model, hg::Model::from_graph(unet(weights.tensor())));
   HG_TRY_ASSIGN(hg::Session session, hg::Session::create(model));
-  float* const pixels = x.tensor().as<float>();  // noise, and the image in the end
+  float* const pixels = x.tensor().as<float>();  // first noise, finally the image
   std::vector<float> time(x.tensor().shape[0]);
   HG_TRY(session.set_input("x", x.tensor()));
   HG_TRY(session.set_input("time", hg::view(time, {x.tensor().shape[0]})));

@@ -4,7 +4,7 @@ const paper = document.getElementById('paper');
 const seen = document.getElementById('seen').getContext('2d');
 const state = document.getElementById('state');
 const bars = document.getElementById('bars');
-const side = 32;  // of the bitmap that is counted in blocks of 4 x 4, as the images of the data set were
+const side = 32;  // of the bitmap, which is counted in blocks of 4 x 4 like the images of the data set
 const strokes = [];
 let drawing = null, asked = 0, waits = false, again = false, threads = 0;
 
@@ -33,7 +33,7 @@ function show() {
   paint(context, paper.width, ([x, y]) => [x * paper.width, y * paper.height], paper.width / 12);
 }
 
-// The strokes fill the bitmap, upright and in its middle.
+// The strokes fill the bitmap, upright and centered.
 function pixels() {
   const out = new Float32Array(64);
   const points = strokes.flat();
@@ -108,7 +108,7 @@ worker.onerror = (error) => {
   state.className = 'trouble';
 };
 
-// One question at a time; what is drawn meanwhile is asked next.
+// One request at a time; strokes drawn meanwhile are sent next.
 function ask() {
   if (!threads || strokes.length === 0) return;
   if (waits) { again = true; return; }
