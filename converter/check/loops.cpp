@@ -18,7 +18,7 @@ namespace hg::convert {
 namespace {
 
 // Multiplications and additions of all nodes that go through the loops: some seconds.
-constexpr double kMostWork = 1e9;
+constexpr double kMostLoopWork = 1e9;
 
 std::vector<double> elements_of(const Tensor& tensor) {
   std::vector<double> values;
@@ -78,9 +78,9 @@ bool all_of(const std::vector<double>& values, bool (*holds)(double)) {
   return std::all_of(values.begin(), values.end(), holds);
 }
 
-class Walk {
+class LoopWalk {
  public:
-  Walk(const Graph& graph, const Session& kept, const Binding& sizes, double& work)
+  LoopWalk(const Graph& graph, const Session& kept, const Binding& sizes, double& work)
       : graph_(graph), kept_(kept), work_(work) {
     for (const auto& [symbol, size] : sizes) (void)symbols_.bind(symbol, size);
     for (const State& state : graph.states()) states_[state.value] = &state;
@@ -273,7 +273,7 @@ class LoopCheck {
       result_.not_exercised.push_back(*refusal + "; give ranges, as in 'x:i64[n]=0..100'");
       return;
     }
-    Walk walk(graph_, *runs.kept, sizes, work_);
+    LoopWalk walk(graph_, *runs.kept, sizes, work_);
     if (const auto wrong = walk.run()) return fail_at(*wrong, sizes);
     for (const auto& [why, count] : walk.left_out()) left_out_[why] = count;
     CheckedCase checked;
@@ -391,7 +391,7 @@ class LoopCheck {
   const OnnxReference* const runtime_;
   std::vector<InputSpec> specs_;
   bool is_random_ = false;
-  double work_ = kMostWork;
+  double work_ = kMostLoopWork;
   std::map<std::string, int64_t> left_out_;
   CheckResult result_;
 };

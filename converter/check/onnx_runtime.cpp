@@ -13,13 +13,13 @@
 #include "hg/dim.h"
 
 namespace hg::convert {
-namespace {
 
-namespace fs = std::filesystem;
+// Objects of the library, of which only it knows more.
+struct OrtObject;
 
 // The places of functions in ONNX Runtime's OrtApi. They are the same in every version: its own
 // static_asserts hold the ends of versions 1 (101), 3 (124) and 4 (126).
-enum Place {
+enum OrtFunction {
   kGetErrorMessage = 2,
   kCreateEnv = 3,
   kDisableTelemetryEvents = 6,
@@ -50,14 +50,17 @@ enum Place {
   kReleaseSessionOptions = 100,
   kAddSessionConfigEntry = 130,
 };
+
+namespace {
+
+namespace fs = std::filesystem;
+
 constexpr uint32_t kApiVersion = 5;  // of 1.5: the first that has all of them
 
 // Values of its enums.
 constexpr int kLogFatal = 4, kNoOptimization = 0, kDeviceAllocator = 0, kDefaultMemory = 0;
 constexpr int kTensorValue = 1, kSequenceValue = 2;
 
-// Objects of the library, of which only it knows more.
-struct OrtObject;
 using Function = void (*)();
 
 struct ApiBase {
@@ -147,7 +150,7 @@ struct OnnxRuntime::Api {
   OrtObject* environment = nullptr;
 
   template <class... Arguments>
-  void call(Place place, Arguments... arguments) const {
+  void call(OrtFunction place, Arguments... arguments) const {
     using Call = OrtObject* (*)(Arguments...);
     OrtObject* const status = reinterpret_cast<Call>(table[place])(arguments...);
     if (status == nullptr) return;
@@ -157,7 +160,7 @@ struct OnnxRuntime::Api {
     std::replace(why.begin(), why.end(), '\n', ' ');
     throw OnnxRefusal{std::move(why)};
   }
-  void release(Place place, OrtObject* object) const {
+  void release(OrtFunction place, OrtObject* object) const {
     if (object != nullptr) reinterpret_cast<void (*)(OrtObject*)>(table[place])(object);
   }
   ~Api() {
@@ -165,13 +168,11 @@ struct OnnxRuntime::Api {
   }
 };
 
-namespace {
-
 // An object of the library, for as long as this lives.
 template <class Api>
 class Owned {
  public:
-  Owned(const Api& api, Place release) : api_(api), release_(release) {}
+  Owned(const Api& api, OrtFunction release) : api_(api), release_(release) {}
   ~Owned() { api_.release(release_, object_); }
   Owned(const Owned&) = delete;
   Owned& operator=(const Owned&) = delete;
@@ -180,9 +181,11 @@ class Owned {
 
  private:
   const Api& api_;
-  const Place release_;
+  const OrtFunction release_;
   OrtObject* object_ = nullptr;
 };
+
+namespace {
 
 template <class Api>
 class OwnedValues {

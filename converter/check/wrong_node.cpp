@@ -31,9 +31,9 @@ std::set<Execution> varying_nodes(const Trial& trial) {
 }
 
 // The walk along libtorch's nodes.
-class Walk {
+class NodeComparison {
  public:
-  Walk(const Trial& trial, const Session& kept) : trial_(trial), kept_(kept) {
+  NodeComparison(const Trial& trial, const Session& kept) : trial_(trial), kept_(kept) {
     std::map<const ScriptNode*, int64_t> seen;
     for (const Executed& executed : trial.trace)
       converted_[{executed.node, seen[executed.node]++}] = &executed;
@@ -214,15 +214,15 @@ Result<Session> run_with_all_values(const Trial& trial) {
 }
 
 NodeReport compare_nodes(const Trial& trial, const Session& kept) {
-  Walk walk(trial, kept);
+  NodeComparison compare(trial, kept);
   std::vector<TensorData> outputs;
   try {
     outputs = run_reference_nodes(trial.loaded, trial.inputs.reference, trial.seed,
-                                  [&](NodeRun& run) { return walk(run); });
+                                  [&](NodeRun& run) { return compare(run); });
   } catch (const ReferenceFailure&) {
     // The node-by-node run lacks some construct: what was found until there counts.
   }
-  NodeReport report = walk.take();
+  NodeReport report = compare.take();
   report.outputs = std::move(outputs);
   return report;
 }

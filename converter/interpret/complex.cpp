@@ -20,12 +20,12 @@ bool is_operand(std::string_view name) {
   return kNames.contains(name);
 }
 
-bool is_complex(const Item& item) {
+bool holds_complex(const Item& item) {
   if (const auto* tensor = std::get_if<TensorRef>(&item.value)) return (*tensor)->is_complex();
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value))
-    return std::any_of((*list)->items.begin(), (*list)->items.end(), is_complex);
+    return std::any_of((*list)->items.begin(), (*list)->items.end(), holds_complex);
   if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value))
-    return std::any_of((*tuple)->items.begin(), (*tuple)->items.end(), is_complex);
+    return std::any_of((*tuple)->items.begin(), (*tuple)->items.end(), holds_complex);
   return false;
 }
 
@@ -124,7 +124,7 @@ class PartMaker {
   static void count(const Item& item, int& total) {
     if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value))
       for (const Item& each : (*list)->items) count(each, total);
-    else if (is_complex(item))
+    else if (holds_complex(item))
       ++total;
   }
 
@@ -134,7 +134,7 @@ class PartMaker {
       for (const Item& each : (*list)->items) copy->items.push_back(chosen(each, bits, n));
       return Item(std::move(copy));
     }
-    if (!is_complex(item)) return item;
+    if (!holds_complex(item)) return item;
     return stand_in(std::get<TensorRef>(item.value), static_cast<int>(bits >> n++ & 1), nullptr);
   }
 
@@ -195,15 +195,15 @@ Item joined(NodeCall& call, const Item& re, const Item& im, const NodeCall::Part
 void run_parts(NodeCall& call, const Row& row) {
   if (call.kind() == "aten::view" && call.overload() == "dtype")
     call.refuse("dtype", "asks for the bits of complex numbers as another dtype");
-  if (call.has("alpha") && is_complex(*call.find("alpha")))
+  if (call.has("alpha") && holds_complex(*call.find("alpha")))
     call.refuse("alpha", "is complex, which is not supported");
   PartMaker maker(call);
   const NodeCall::Part first = maker.make(0);
   const std::vector<Item> re = results_of(call, row, first);
   bool real = asks_real(call);
   const OnComplex::Rule rule = row.complex.rule;
-  if (rule == OnComplex::parts_like_other) real = !is_complex(*call.find("other"));
-  if (rule == OnComplex::parts_like_self) real = !is_complex(*call.find("self"));
+  if (rule == OnComplex::parts_like_other) real = !holds_complex(*call.find("other"));
+  if (rule == OnComplex::parts_like_self) real = !holds_complex(*call.find("self"));
   if (real) return call.returns(re);
   std::vector<Item> im = re;
   const bool done =
@@ -344,7 +344,7 @@ TensorRef NodeCall::make_complex_view(const TensorRef& base, Forward forward, In
 
 bool is_complex_call(const NodeCall& call) {
   for (int i = 0; i < call.argument_count(); ++i)
-    if (is_complex(call.argument(i))) return true;
+    if (holds_complex(call.argument(i))) return true;
   return asked_part(call) != 0;
 }
 

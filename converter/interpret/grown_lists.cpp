@@ -17,10 +17,6 @@ std::shared_ptr<List> grown_at(NodeCall& call, int index) {
   return list != nullptr && (*list)->grown ? *list : nullptr;
 }
 
-Value reshape(const Value& x, const Shape& shape) {
-  return x.graph()->call("reshape", {x}, {{"shape", shape}});
-}
-
 // [...] -> [1, ...], as an element of `all`.
 Value as_row(NodeCall& call, const Value& all, const Item& element) {
   const bool complex = element.is_tensor() && std::get<TensorRef>(element.value)->is_complex();

@@ -214,7 +214,7 @@ Item Interpreter::detached(const Item& item) {
   if (!tensor || (*tensor)->is_poisoned() || (*tensor)->known() ||
       !is_float(memory_.type(*tensor).dtype))
     return item;
-  if ((*tensor)->is_number()) return Item(memory_.make_number(rows::detach(memory_.read(*tensor))));
+  if ((*tensor)->is_number()) return Item(memory_.make_number(hg::detach(memory_.read(*tensor))));
   rows::View view = rows::detach_view();
   const TensorRef result =
       memory_.make_view(*tensor, std::move(view.forward), std::move(view.inverse), view.relayout);
@@ -317,7 +317,7 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
     return;
   }
   Value value = cast(memory_.read(tensor), type.dtype);
-  if (!gradients_.back() && is_float(type.dtype)) value = rows::detach(value);
+  if (!gradients_.back() && is_float(type.dtype)) value = hg::detach(value);
   // Sizes that broadcasting could not prove equal, as those of a stride and of a pool, are equal
   // where the script runs at all: in place nothing may grow.
   if (const Shape shape = value.shape(); shape != type.shape) {
@@ -333,7 +333,7 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
     for (size_t d = 0; d < shape.size(); ++d)
       if (!(shape[d] == type.shape[d]))
         guard(memory_.graph(), equal(shape[d], type.shape[d]), "a write in place");
-    value = rows::expand(value, type.shape);
+    value = rows::expanded(value, type.shape);
   }
   memory_.write(self, value);
 }

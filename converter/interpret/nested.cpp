@@ -61,7 +61,7 @@ bool to_padded(NodeCall& call) {
     throw Refusal{"a nested tensor is padded to its own longest part",
                   "give to_padded_tensor the size that it had"};
   }
-  const Value keeps = rows::reshape(nested->keeps(), {padded.dim(0), padded.dim(1), Dim(1)});
+  const Value keeps = rows::reshaped(nested->keeps(), {padded.dim(0), padded.dim(1), Dim(1)});
   const Value fill = call.graph().scalar(call.real("padding"), padded.dtype());
   call.give(Item(call.make_tensor(call.graph().call("where", {keeps, padded, fill}))));
   return true;

@@ -15,14 +15,14 @@ TensorType type_of(NodeCall& call, int index = 0) {
   return type;
 }
 
-bool is_complex(NodeCall& call) {
+bool self_is_complex(NodeCall& call) {
   const auto* tensor = std::get_if<TensorRef>(&call.at(0).value);
   return tensor != nullptr && (*tensor)->is_complex();
 }
 
 bool is_tensor(NodeCall& call) { return call.argument_count() > 0 && call.at(0).is_tensor(); }
 
-Item list_of(const Shape& shape) {
+Item list_of_sizes(const Shape& shape) {
   auto list = std::make_shared<List>();
   for (const Dim& dim : shape) list->items.emplace_back(dim);
   return Item(std::move(list));
@@ -31,7 +31,7 @@ Item list_of(const Shape& shape) {
 bool size(NodeCall& call) {
   const Shape shape = type_of(call).shape;
   if (call.argument_count() < 2) {
-    call.give(list_of(shape));
+    call.give(list_of_sizes(shape));
     return true;
   }
   const Result<int> axis = normalize_axis(call.number_at(1), static_cast<int>(shape.size()));
@@ -78,7 +78,7 @@ Shape strides_of(NodeCall& call) {
 bool stride(NodeCall& call) {
   const Shape strides = strides_of(call);
   if (call.argument_count() < 2) {
-    call.give(list_of(strides));
+    call.give(list_of_sizes(strides));
     return true;
   }
   const Result<int> axis = normalize_axis(call.number_at(1), static_cast<int>(strides.size()));
@@ -204,23 +204,23 @@ bool element_count(NodeCall& call) {
 }
 
 bool element_size(NodeCall& call) {
-  call.give(Item(size_of(type_of(call).dtype) * (is_complex(call) ? 2 : 1)));
+  call.give(Item(size_of(type_of(call).dtype) * (self_is_complex(call) ? 2 : 1)));
   return true;
 }
 
 bool dtype_of_tensor(NodeCall& call) {
   const DType dtype = type_of(call).dtype;
-  call.give(Item(is_complex(call) ? torch_of_complex(dtype) : torch_of_dtype(dtype)));
+  call.give(Item(self_is_complex(call) ? torch_of_complex(dtype) : torch_of_dtype(dtype)));
   return true;
 }
 
 bool is_floating_point(NodeCall& call) {
-  call.give(Item(is_float(type_of(call).dtype) && !is_complex(call)));
+  call.give(Item(is_float(type_of(call).dtype) && !self_is_complex(call)));
   return true;
 }
 
 bool is_complex_tensor(NodeCall& call) {
-  call.give(Item(is_complex(call)));
+  call.give(Item(self_is_complex(call)));
   return true;
 }
 

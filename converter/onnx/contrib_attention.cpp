@@ -95,7 +95,7 @@ Answer attended(Node& n, const Parts& p, bool wants_scores) {
   return answer;
 }
 
-std::optional<double> scale_of(Node& n) {
+std::optional<double> scale_attribute(Node& n) {
   if (!n.has("scale") || n.real("scale") == 0) return std::nullopt;
   return n.real("scale");
 }
@@ -104,7 +104,7 @@ std::optional<double> scale_of(Node& n) {
 Value half(Node& n, const Value& past, int64_t i) {
   return reshape(slice(past, 0, i, i + 1), n.sizes_from(past, 1));
 }
-Value both(const Value& k, const Value& v) {
+Value stacked_pair(const Value& k, const Value& v) {
   const auto outer = [](const Value& x) {
     Shape shape = x.shape();
     shape.insert(shape.begin(), Dim(1));
@@ -127,7 +127,7 @@ void give_self_attention(Node& n, const Value& projected, const Dims& sizes, int
   p.v = part(sizes[0] + sizes[1], sizes[2]);
   p.causal = n.flag("unidirectional");
   p.filter = n.real("mask_filter_value", -10000.0);
-  p.scale = scale_of(n);
+  p.scale = scale_attribute(n);
   p.mask = n.in_or_none(mask);
   if (added >= 0) p.added = n.in_or_none(added);
   if (n.has(past)) {
@@ -137,7 +137,7 @@ void give_self_attention(Node& n, const Value& projected, const Dims& sizes, int
   const Answer answer = attended(n, p, false);
   if (n.output_count() == 1) return n.give(answer.y);
   if (!(p.k.dim(3) == p.v.dim(3))) n.refuse("keys and values of different sizes are given back");
-  n.give({answer.y, both(answer.k, answer.v)});
+  n.give({answer.y, stacked_pair(answer.k, answer.v)});
 }
 
 void self_attention(Node& n) {
@@ -198,7 +198,7 @@ void multi_head_attention(Node& n) {
   }
   p.causal = n.flag("unidirectional");
   p.filter = n.real("mask_filter_value", -10000.0);
-  p.scale = scale_of(n);
+  p.scale = scale_attribute(n);
   p.mask = n.in_or_none(4);
   p.added = n.in_or_none(5);
   if (n.has(6) != n.has(7)) n.refuse("only one of past_key and past_value is given");
@@ -214,7 +214,7 @@ Value angles(const Value& cache, const Value& at) {
   return reshape(found, {at.dim(0), 1, at.dim(1), cache.dim(1)});
 }
 
-void rotary_embedding(Node& n) {
+void rotary_embedding_at_positions(Node& n) {
   const Value given = n.in(0), cos = n.in(2), sin = n.in(3);
   if (n.flag("is_packed_batching")) n.refuse("attribute 'is_packed_batching' is 1");
   if (n.real("scale", 1.0) != 1) n.refuse("attribute 'scale' is not 1");
@@ -339,7 +339,7 @@ void group_query_attention(Node& n) {
   Value seen = causal ? le(column, row) : lt(column, lengths.total);
   const int64_t window = n.integer("local_window_size", -1);
   if (window > 0) seen = logical_and(seen, lt(row - column, g.scalar(window, i64)));
-  std::optional<double> scale = scale_of(n);
+  std::optional<double> scale = scale_attribute(n);
   if (!scale && !q.dim(3).is_constant()) n.refuse("the size of a head is open");
   if (!scale) scale = 1 / std::sqrt(static_cast<double>(q.dim(3).constant()));
   const double softcap = n.real("softcap", 0.0);
@@ -371,7 +371,7 @@ constexpr Builtin kRows[] = {
     {"com.microsoft::QAttention", row<quantized_self_attention>},
     {"com.microsoft::MultiHeadAttention", row<multi_head_attention>},
     {"com.microsoft::GroupQueryAttention", row<group_query_attention>},
-    {"com.microsoft::RotaryEmbedding", row<rotary_embedding>},
+    {"com.microsoft::RotaryEmbedding", row<rotary_embedding_at_positions>},
 };
 
 }  // namespace

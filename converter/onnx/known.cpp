@@ -66,7 +66,7 @@ Numbers divided(Node& n) {
   return elementwise(n, are_sizes ? "floor_divide" : "trunc_divide", false);
 }
 
-Numbers modulo(Node& n) {
+Numbers known_modulo(Node& n) {
   const Numbers b = n.known(1);
   if (!b || is_float(b->dtype) || n.flag("fmod")) return std::nullopt;
   for (const Scalar& each : b->elements)
@@ -74,7 +74,7 @@ Numbers modulo(Node& n) {
   return elementwise(n, "remainder", false);
 }
 
-Numbers folded(Node& n, std::string_view op) {
+Numbers known_fold(Node& n, std::string_view op) {
   return n.input_count() == 2 ? elementwise(n, op, false) : std::nullopt;
 }
 
@@ -99,7 +99,7 @@ Numbers negation_of(Node& n) {
   return result;
 }
 
-Numbers joined(Node& n, Scalar (*op)(const Scalar&, const Scalar&)) {
+Numbers known_logic(Node& n, Scalar (*op)(const Scalar&, const Scalar&)) {
   const Numbers a = n.known(0), b = n.known(1);
   if (!a || !b || a->dtype != boolean || b->dtype != boolean || a->elements.size() != 1 ||
       b->elements.size() != 1)
@@ -142,7 +142,7 @@ Numbers cast_known(Node& n) {
   return result;
 }
 
-Numbers shape_of(Node& n) {
+Numbers known_shape(Node& n) {
   const Shape shape = n.type(0).shape;
   const auto rank = static_cast<int64_t>(shape.size());
   const auto bound = [&](std::string_view name, int64_t fallback) {
@@ -158,7 +158,7 @@ Numbers shape_of(Node& n) {
 
 Numbers size_known(Node& n) { return Known{i64, 0, {Scalar::of(count(n.type(0).shape))}}; }
 
-Numbers gather(Node& n) {
+Numbers known_gather(Node& n) {
   const Numbers a = n.known(0), at = n.known(1);
   if (!a || !at || a->rank != 1) return std::nullopt;
   Known result{a->dtype, at->rank, {}};
@@ -173,7 +173,7 @@ Numbers gather(Node& n) {
   return result;
 }
 
-Numbers concat(Node& n) {
+Numbers known_concat(Node& n) {
   Known result{i64, 1, {}};
   for (int i = 0; i < n.input_count(); ++i) {
     const Numbers each = n.known(i);
@@ -253,7 +253,7 @@ Numbers rows_of(const Node& n) {
 }
 
 // Reshape, Squeeze, Unsqueeze, Flatten and Expand between the ranks 0 and 1.
-Numbers reshaped(Node& n) {
+Numbers known_reshape(Node& n) {
   Numbers a = n.known(0);
   if (!a) a = rows_of(n);
   if (!a) return std::nullopt;
@@ -289,7 +289,7 @@ Numbers reshaped(Node& n) {
   return a;
 }
 
-Numbers sliced(Node& n) {
+Numbers known_slice(Node& n) {
   const Numbers a = n.known(0);
   if (!a || a->rank != 1) return std::nullopt;
   int64_t start = 0, end = 0, step = 1;
@@ -370,7 +370,7 @@ Numbers range_of(Node& n) {
   return result;
 }
 
-Numbers chosen(Node& n) {
+Numbers known_choice(Node& n) {
   const Numbers condition = n.known(0), yes = n.known(1), no = n.known(2);
   if (!condition || !yes || !no || yes->dtype != no->dtype) return std::nullopt;
   size_t count = 1;
@@ -397,7 +397,7 @@ Numbers chosen(Node& n) {
   return result;
 }
 
-Numbers reduced(Node& n, std::string_view op) {
+Numbers known_reduction(Node& n, std::string_view op) {
   const Numbers a = n.known(0);
   if (!a || a->elements.empty() || a->dtype == boolean) return std::nullopt;
   if (n.has("axes") || n.has(1)) return std::nullopt;
@@ -418,30 +418,30 @@ struct KnownOp {
 };
 
 constexpr KnownOp kOps[] = {
-    {"Shape", shape_of},
+    {"Shape", known_shape},
     {"Size", size_known},
-    {"Gather", gather},
-    {"Concat", concat},
-    {"Slice", sliced},
-    {"Reshape", reshaped},
-    {"Squeeze", reshaped},
-    {"Unsqueeze", reshaped},
+    {"Gather", known_gather},
+    {"Concat", known_concat},
+    {"Slice", known_slice},
+    {"Reshape", known_reshape},
+    {"Squeeze", known_reshape},
+    {"Unsqueeze", known_reshape},
     {"Cast", cast_known},
     {"CastLike", cast_known},
     {"ConstantOfShape", filled},
     {"Range", range_of},
-    {"Where", chosen},
+    {"Where", known_choice},
     {"Not", negation_of},
-    {"And", [](Node& n) { return joined(n, both); }},
-    {"Or", [](Node& n) { return joined(n, either); }},
+    {"And", [](Node& n) { return known_logic(n, both); }},
+    {"Or", [](Node& n) { return known_logic(n, either); }},
     {"Add", [](Node& n) { return elementwise(n, "add", false); }},
     {"Sub", [](Node& n) { return elementwise(n, "sub", false); }},
     {"Mul", [](Node& n) { return elementwise(n, "mul", false); }},
     {"Div", divided},
-    {"Mod", modulo},
-    {"Min", [](Node& n) { return folded(n, "min"); }},
-    {"Max", [](Node& n) { return folded(n, "max"); }},
-    {"Sum", [](Node& n) { return folded(n, "add"); }},
+    {"Mod", known_modulo},
+    {"Min", [](Node& n) { return known_fold(n, "min"); }},
+    {"Max", [](Node& n) { return known_fold(n, "max"); }},
+    {"Sum", [](Node& n) { return known_fold(n, "add"); }},
     {"Equal", [](Node& n) { return elementwise(n, "eq", true); }},
     {"Less", [](Node& n) { return elementwise(n, "lt", true); }},
     {"LessOrEqual", [](Node& n) { return elementwise(n, "le", true); }},
@@ -451,10 +451,10 @@ constexpr KnownOp kOps[] = {
     {"Abs", [](Node& n) { return unary(n, "abs"); }},
     {"Floor", [](Node& n) { return unary(n, "floor"); }},
     {"Ceil", [](Node& n) { return unary(n, "ceil"); }},
-    {"ReduceProd", [](Node& n) { return reduced(n, "mul"); }},
-    {"ReduceSum", [](Node& n) { return reduced(n, "add"); }},
-    {"ReduceMax", [](Node& n) { return reduced(n, "max"); }},
-    {"ReduceMin", [](Node& n) { return reduced(n, "min"); }},
+    {"ReduceProd", [](Node& n) { return known_reduction(n, "mul"); }},
+    {"ReduceSum", [](Node& n) { return known_reduction(n, "add"); }},
+    {"ReduceMax", [](Node& n) { return known_reduction(n, "max"); }},
+    {"ReduceMin", [](Node& n) { return known_reduction(n, "min"); }},
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ std::optional<double> default_beta(const std::string& name) {
   return {};
 }
 
-Value activated(Node& n, const Activation& f, const Value& x) {
+Value gate_activation(Node& n, const Activation& f, const Value& x) {
   if (f.name == "Sigmoid") return sigmoid(x);
   if (f.name == "Tanh") return hg::tanh(x);
   if (f.name == "Relu") return relu(x);
@@ -101,11 +101,11 @@ bool is_torch(const Layer& layer, const Direction& d) {
   }
 }
 
-struct Result {
+struct Scanned {
   Value y, h, c;  // [time, batch, hidden], [batch, hidden]
 };
 
-Result scanned(const Layer& layer, const Direction& d, const Value& x) {
+Scanned scanned(const Layer& layer, const Direction& d, const Value& x) {
   Graph& g = *x.graph();
   const std::vector<int64_t> order = layer.cell == Cell::lstm  ? std::vector<int64_t>{0, 2, 3, 1}
                                      : layer.cell == Cell::gru ? std::vector<int64_t>{1, 0, 2}
@@ -122,7 +122,7 @@ Result scanned(const Layer& layer, const Direction& d, const Value& x) {
     out = g.calls(
         "rnn_scan", {gates, d.h0, d.r, d.b_r},
         {{"nonlinearity", d.f[0].name == "Tanh" ? "tanh" : "relu"}, {"reverse", d.reverse}});
-  Result result;
+  Scanned result;
   if (out.size() >= 2) {
     result.y = out[0];
     result.h = out[1];
@@ -150,7 +150,9 @@ State stepped(Node& n, const Layer& layer, const Direction& d, const Value& from
   const auto clipped = [&](const Value& v) {
     return layer.clip == 0 ? v : hardtanh(v, -layer.clip, layer.clip);
   };
-  const auto act = [&](size_t i, const Value& v) { return activated(n, d.f.at(i), clipped(v)); };
+  const auto act = [&](size_t i, const Value& v) {
+    return gate_activation(n, d.f.at(i), clipped(v));
+  };
   const auto gate = [&](const Value& v, int64_t i) { return part(v, i, layer.hidden, 1); };
   const Value& h = before.h;
   if (layer.cell == Cell::gru) {
@@ -219,7 +221,7 @@ Value before_ends(const Layer& layer, const Value& x) {
 }
 
 // All steps as nodes of their own. gates: [time, batch, gates * hidden], what x gives.
-Result unrolled(Node& n, const Layer& layer, const Direction& d, const Value& gates) {
+Scanned unrolled(Node& n, const Layer& layer, const Direction& d, const Value& gates) {
   State state{d.h0, d.c0};
   Values steps;
   for (int64_t t = 0; t < layer.time.constant(); ++t) {
@@ -233,7 +235,7 @@ Result unrolled(Node& n, const Layer& layer, const Direction& d, const Value& ga
 
 // One step as the body of a loop. It gives what it takes: the number of the step, the results so
 // far, the state.
-Result looped(Node& n, const Layer& layer, const Direction& d, const Value& gates) {
+Scanned looped(Node& n, const Layer& layer, const Direction& d, const Value& gates) {
   Values values = {n.graph().scalar(int64_t{0}, i64),
                    expand(constant_like(d.h0, 0), {layer.time, layer.batch, layer.hidden}), d.h0};
   if (d.c0) values.push_back(d.c0);
@@ -271,14 +273,14 @@ Result looped(Node& n, const Layer& layer, const Direction& d, const Value& gate
   return {out[1], out[2], d.c0 ? out[3] : Value()};
 }
 
-Result by_steps(Node& n, const Layer& layer, const Direction& d, const Value& given) {
+Scanned by_steps(Node& n, const Layer& layer, const Direction& d, const Value& given) {
   constexpr int64_t kMostSteps = 256;  // more are a loop
   Value x = d.reverse ? reversed(layer, given) : given;
   if (layer.quantized && layer.lengths) x = before_ends(layer, x);
   const Value gates = product(n, layer, x, d.w, d.q_w, d.b_w);
   const bool few =
       layer.time.is_constant() && layer.time.constant() > 0 && layer.time.constant() <= kMostSteps;
-  Result result = few ? unrolled(n, layer, d, gates) : looped(n, layer, d, gates);
+  Scanned result = few ? unrolled(n, layer, d, gates) : looped(n, layer, d, gates);
   if (result.y && d.reverse) result.y = reversed(layer, result.y);
   if (layer.lengths) {
     // ONNX Runtime's states of a sequence without steps; the specification has none.
@@ -374,7 +376,7 @@ void recurrent(Node& n, Cell cell, bool quantized = false) {
     }
     one.f = all[d];
     one.reverse = direction == "reverse" || d == 1;
-    const Result result =
+    const Scanned result =
         is_torch(layer, one) ? scanned(layer, one, x) : by_steps(n, layer, one, x);
     if (!result.y) n.refuse(std::string(n.graph().take_status().message()));
     ys.push_back(reshape(result.y, {layer.time, 1, layer.batch, layer.hidden}));

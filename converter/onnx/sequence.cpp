@@ -46,7 +46,7 @@ void erase(Node& n) {
 void length(Node& n) {
   n.give(Known{i64, 0, {Scalar::of(Dim(static_cast<int64_t>(n.list(0).size())))}});
 }
-void joined(Node& n) {
+void concat_from_sequence(Node& n) {
   Values parts;
   for (const Item& item : n.list(0))
     parts.push_back(n.call().read(std::get<TensorRef>(item.value)));
@@ -61,7 +61,7 @@ void joined(Node& n) {
     }
   n.give(concat(parts, axis));
 }
-void split(Node& n) {
+void split_to_sequence(Node& n) {
   const Value x = n.in(0);
   const int axis = n.axis(n.integer("axis", 0), x.rank());
   bool keep = n.flag("keepdims", true);
@@ -105,8 +105,8 @@ constexpr Builtin kRows[] = {
     {"onnx::SequenceInsert", row<insert>},
     {"onnx::SequenceErase", row<erase>},
     {"onnx::SequenceLength", row<length>},
-    {"onnx::ConcatFromSequence", row<joined>},
-    {"onnx::SplitToSequence", row<split>},
+    {"onnx::ConcatFromSequence", row<concat_from_sequence>},
+    {"onnx::SplitToSequence", row<split_to_sequence>},
     {"onnx::OptionalHasElement", row<has_element>},
     {"onnx::OptionalGetElement", row<element>},
     {"onnx::Optional", row<optional>},

@@ -5,27 +5,14 @@
 #include <cmath>
 
 #include "converter/interpret/script_ops.h"
-#include "converter/rows/rows.h"
+#include "converter/rows/view.h"
 #include "hg/op.h"
+#include "hg/ops/matmul.h"
 
 namespace hg::convert::rows {
 namespace {
 
 using Values = std::vector<Value>;
-using Dims = std::vector<Dim>;
-
-Value reshape(const Value& x, Shape shape) {
-  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", shape}});
-}
-Value permute(const Value& x, const Dims& dims) {
-  return x.graph()->call("permute", {x}, {{"dims", dims}});
-}
-Value expand(const Value& x, Shape shape) {
-  return x.shape() == shape ? x : x.graph()->call("expand", {x}, {{"shape", shape}});
-}
-Value linear(const Value& x, const Value& weight, const Value& bias) {
-  return x.graph()->call("linear", {x, weight, bias});
-}
 
 // Ranks filled up with ones in front, and all batch dims but that of the heads broadcast; with
 // grouped queries the heads of k and v stay fewer.
@@ -35,7 +22,7 @@ void same_batch(Call& call, Value& q, Value& k, Value& v, bool grouped) {
   for (Value* x : {&q, &k, &v}) {
     Shape shape = x->shape();
     shape.insert(shape.begin(), static_cast<size_t>(rank - x->rank()), Dim(1));
-    *x = reshape(*x, shape);
+    *x = reshaped(*x, shape);
     Shape mine(shape.begin(), shape.end() - 2);
     if (grouped && !mine.empty()) mine.back() = 1;
     Result<Shape> both = broadcast(lead, mine);
@@ -48,7 +35,7 @@ void same_batch(Call& call, Value& q, Value& k, Value& v, bool grouped) {
     if (grouped && !shape.empty()) shape.back() = x->dim(-3);
     shape.push_back(x->dim(-2));
     shape.push_back(x->dim(-1));
-    *x = expand(*x, shape);
+    *x = expanded(*x, shape);
   }
   if (!grouped || rank < 3 || k.dim(-3) == v.dim(-3)) return;
   for (Value* x : {&k, &v}) {  // the op has one number of heads for both: each is repeated
@@ -57,10 +44,10 @@ void same_batch(Call& call, Value& q, Value& k, Value& v, bool grouped) {
     shape.insert(shape.end() - 2, times);
     Shape each = x->shape();
     each.insert(each.end() - 2, Dim(1));
-    *x = expand(reshape(*x, each), shape);
+    *x = expanded(reshaped(*x, each), shape);
     shape.erase(shape.end() - 3);
     shape[shape.size() - 3] = heads * times;
-    *x = reshape(*x, shape);
+    *x = reshaped(*x, shape);
   }
 }
 
@@ -89,12 +76,12 @@ Value attention_weights(Graph& g, const Value& q, const Value& k, const Value& m
       return g.call("arange", {},
                     {{"start", Dim(0)}, {"end", end}, {"step", Dim(1)}, {"dtype", i64}});
     };
-    const Value rows = reshape(count_up(q.dim(-2)), {q.dim(-2), Dim(1)});
+    const Value rows = reshaped(count_up(q.dim(-2)), {q.dim(-2), Dim(1)});
     scores = g.call("where", {g.call("ge", {rows, count_up(k.dim(-2))}), scores, lowest});
   }
   if (mask) {
     scores = mask.dtype() == boolean ? g.call("where", {mask, scores, lowest})
-                                     : g.call("add", {scores, cast(mask, q.dtype())});
+                                     : g.call("add", {scores, convert::cast(mask, q.dtype())});
   }
   return g.call("softmax", {scores}, {{"dim", -1}});
 }
@@ -104,7 +91,7 @@ void scaled_dot_product_attention(Call& call) {
   Value q = call.tensor("query"), k = call.tensor("key"), v = call.tensor("value");
   Value mask = call.tensor_or_none("attn_mask");
   same_batch(call, q, k, v, call.flag("enable_gqa", false));
-  if (mask && mask.dtype() != boolean) mask = cast(mask, q.dtype());
+  if (mask && mask.dtype() != boolean) mask = convert::cast(mask, q.dtype());
   const double p = call.real("dropout_p", 0.0);
   if (p != 0) {  // the weights must be there to be dropped
     if (p < 0 || p >= 1 || call.flag("enable_gqa", false) || !q.dim(-1).is_constant())
@@ -143,7 +130,7 @@ void flash_attention_for_cpu(Call& call) {
   Graph& g = call.graph();
   Value q = call.tensor("query"), k = call.tensor("key"), v = call.tensor("value");
   Value mask = call.tensor_or_none("attn_mask");
-  if (mask && mask.dtype() != boolean) mask = cast(mask, q.dtype());
+  if (mask && mask.dtype() != boolean) mask = convert::cast(mask, q.dtype());
   const bool causal = call.flag("is_causal", false);
   const Value y = g.call("attention", {q, k, v, mask}, attention_attrs(call, causal));
   if (!q.dim(-1).is_constant()) call.refuse("query", "the size of its last dim must be known");
@@ -166,11 +153,11 @@ void flash_attention_for_cpu(Call& call) {
 
 // x [batch, time, width] -> [batch, heads, time, width / heads]
 Value split_heads(const Value& x, const Dim& heads) {
-  const Value split = reshape(x, {x.dim(0), x.dim(1), heads, floordiv(x.dim(2), heads)});
+  const Value split = reshaped(x, {x.dim(0), x.dim(1), heads, floordiv(x.dim(2), heads)});
   return permute(split, {0, 2, 1, 3});
 }
 Value join_heads(const Value& y) {
-  return reshape(permute(y, {0, 2, 1, 3}), {y.dim(0), y.dim(2), y.dim(1) * y.dim(3)});
+  return reshaped(permute(y, {0, 2, 1, 3}), {y.dim(0), y.dim(2), y.dim(1) * y.dim(3)});
 }
 
 Value rows_of(const Value& x, int from, int count, const Dim& width) {
@@ -187,7 +174,7 @@ Value fast_path_mask(Call& call, const Value& mask) {
   Value m = mask;
   const int64_t kind = call.number("mask_type", m.rank() == 4 ? 2 : 0);
   if (kind == 1)
-    m = reshape(m, {m.dim(0), Dim(1), Dim(1), m.dim(-1)});
+    m = reshaped(m, {m.dim(0), Dim(1), Dim(1), m.dim(-1)});
   else if (kind != 0 && kind != 2)
     call.refuse("mask_type", "must be 0, 1 or 2");
   return m.dtype() == boolean ? g.call("logical_not", {m}) : m;

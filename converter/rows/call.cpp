@@ -238,7 +238,7 @@ Value Call::tensor_or_number(std::string_view name) {
   }
   const TensorRef tensor = ref(name);
   const Value value = read(tensor);
-  return tensor->is_number() && is_float(value.dtype()) ? cast(value, f32) : value;
+  return tensor->is_number() && is_float(value.dtype()) ? convert::cast(value, f32) : value;
 }
 
 namespace {
@@ -254,12 +254,14 @@ bool is_exact(int64_t value, DType dtype) {
 Value Call::tensor_or_number(std::string_view name, DType dtype) {
   const Item& item = required(*this, name);
   if (const auto* d = std::get_if<double>(&item.value))
-    return is_float(dtype) ? graph().scalar(*d, dtype) : cast(graph().scalar(*d, f64), dtype);
+    return is_float(dtype) ? graph().scalar(*d, dtype)
+                           : convert::cast(graph().scalar(*d, f64), dtype);
   if (const auto* i = std::get_if<Dim>(&item.value); i && i->is_constant())
-    return is_exact(i->constant(), dtype) ? graph().scalar(i->constant(), dtype)
-                                          : cast(graph().scalar(i->constant(), i64), dtype);
-  if (item.is_tensor()) return cast(read(ref(name)), dtype);
-  return cast(tensor_or_number(name), dtype);
+    return is_exact(i->constant(), dtype)
+               ? graph().scalar(i->constant(), dtype)
+               : convert::cast(graph().scalar(i->constant(), i64), dtype);
+  if (item.is_tensor()) return convert::cast(read(ref(name)), dtype);
+  return convert::cast(tensor_or_number(name), dtype);
 }
 
 std::vector<Value> Call::promoted(std::initializer_list<std::string_view> names,

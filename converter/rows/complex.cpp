@@ -144,7 +144,7 @@ void pow(Call& call) {
     if (n >= 0 && n <= 8) {
       Complex y = {number(x[0].re, 1), Value()};
       for (int i = 0; i < static_cast<int>(n); ++i) y = i == 0 ? x[0] : times(y, x[0]);
-      if (n == 0) y = {expand(y.re, x[0].re.shape()), Value()};
+      if (n == 0) y = {expanded(y.re, x[0].re.shape()), Value()};
       return return_complex(call, y);
     }
   }
@@ -263,7 +263,7 @@ void complex_of(Call& call) {
   if (x[0].dtype() != f32 && x[0].dtype() != f64)
     call.refuse("real", str_cat("is ", x[0].dtype(), ", not f32 or f64"));
   const Shape shape = broadcast_shape(call, "imag", x[0].shape(), x[1].shape());
-  return_complex(call, {expand(x[0], shape), expand(x[1], shape)});
+  return_complex(call, {expanded(x[0], shape), expanded(x[1], shape)});
 }
 
 void polar(Call& call) {

@@ -84,9 +84,9 @@ void triangle_indices(Call& call) {
   }
   const auto n = static_cast<int64_t>(found[0].size());
   found[0].insert(found[0].end(), found[1].begin(), found[1].end());
-  const Result<TensorData> data = TensorData::copy_of(view(found[0], {2, n}));
+  const Result<TensorData> data = TensorData::copy_of(hg::view(found[0], {2, n}));
   if (!data.ok()) call.refuse("row", data.status().message());
-  call.returns(cast(call.graph().constant(*data), call.dtype("dtype", i64)));
+  call.returns(convert::cast(call.graph().constant(*data), call.dtype("dtype", i64)));
 }
 
 Value diag_embedded(const Value& x, const Dim& offset, int dim1, int dim2) {
@@ -118,7 +118,7 @@ void diag(Call& call) {
 
 void diagflat(Call& call) {
   const Value x = call.tensor("self");
-  call.returns(diag_embedded(reshape(x, {count(x.shape())}), call.integer("offset", 0), 0, 1));
+  call.returns(diag_embedded(reshaped(x, {count(x.shape())}), call.integer("offset", 0), 0, 1));
 }
 
 void flip_dims(Call& call, Dims dims) {
@@ -156,9 +156,9 @@ void roll(Call& call) {
   Graph& g = call.graph();
   if (given.empty()) {
     if (shifts.size() != 1) call.refuse("dims", "is empty, but there are several shifts");
-    const Value flat = reshape(x, {count(x.shape())});
+    const Value flat = reshaped(x, {count(x.shape())});
     return call.returns(
-        reshape(g.call("roll", {flat}, {{"shifts", shifts}, {"dims", Dims{0}}}), x.shape()));
+        reshaped(g.call("roll", {flat}, {{"shifts", shifts}, {"dims", Dims{0}}}), x.shape()));
   }
   if (given.size() != shifts.size()) call.refuse("dims", "has another length than shifts");
   if (x.rank() == 0) call.refuse("dims", "is given for a tensor without dims");
@@ -197,7 +197,7 @@ Value repeat_indices(Call& call, const Value& repeats, std::string_view argument
   if (repeats.rank() != 1) call.refuse(argument, "must have one dim");
   const TensorData* known = g.constant_of(repeats.id());
   if (known == nullptr || known->tensor.dtype != i64 || !known->tensor.is_contiguous())
-    return g.call("repeat_interleave", {cast(repeats, i64)});
+    return g.call("repeat_interleave", {convert::cast(repeats, i64)});
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < known->tensor.count(); ++i) {
     const int64_t times = known->tensor.as<int64_t>()[i];
@@ -205,7 +205,7 @@ Value repeat_indices(Call& call, const Value& repeats, std::string_view argument
     indices.insert(indices.end(), static_cast<size_t>(times), i);
   }
   const Result<TensorData> data =
-      TensorData::copy_of(view(indices, {static_cast<int64_t>(indices.size())}));
+      TensorData::copy_of(hg::view(indices, {static_cast<int64_t>(indices.size())}));
   if (!data.ok()) call.refuse(argument, data.status().message());
   return g.constant(*data);
 }
@@ -219,7 +219,7 @@ void repeat_interleave(Call& call) {
   if (call.has("dim") && x.rank() > 0)
     dim = axis_of(call, "dim", x.rank(), 0);
   else
-    x = reshape(x, {count(x.shape())});
+    x = reshaped(x, {count(x.shape())});
   if (scalar_of(*call.find("repeats"))) {
     const Dim times = call.integer("repeats");
     if (times.is_constant() && times.constant() < 0) call.refuse("repeats", "is negative");
@@ -228,12 +228,12 @@ void repeat_interleave(Call& call) {
     Shape wide = apart;
     wide[dim + 1] = times;
     joined[dim] = x.dim(dim) * times;
-    return call.returns(reshape(expand(reshape(x, apart), wide), joined));
+    return call.returns(reshaped(expanded(reshaped(x, apart), wide), joined));
   }
   Value repeats = call.tensor("repeats");
   if (repeats.rank() > 1) call.refuse("repeats", "must have one dim or none");
   if (repeats.rank() == 0 || repeats.shape() == Shape{1})
-    repeats = expand(reshape(repeats, {1}), {x.dim(dim)});
+    repeats = expanded(reshaped(repeats, {1}), {x.dim(dim)});
   const Value indices = repeat_indices(call, repeats, "repeats");
   call.returns(g.call("index_select", {x, indices}, {{"dim", dim}}));
 }

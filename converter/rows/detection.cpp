@@ -20,22 +20,23 @@ void roi_align(Call& call) {
   const DType dtype = wide(x.dtype());
   const int64_t ratio = call.number("sampling_ratio");
   const Value y = call.graph().call(
-      "roi_align", {cast(x, dtype), cast(call.tensor("rois"), dtype)},
+      "roi_align", {convert::cast(x, dtype), convert::cast(call.tensor("rois"), dtype)},
       {{"output_size", Dims{call.integer("pooled_height"), call.integer("pooled_width")}},
        {"spatial_scale", call.real("spatial_scale")},
        {"sampling_ratio", ratio > 0 ? ratio : 0},
        {"aligned", call.flag("aligned")}});
-  call.returns(cast(y, x.dtype()));
+  call.returns(convert::cast(y, x.dtype()));
 }
 
 void roi_pool(Call& call) {
   const Value x = call.tensor("input");
   const DType dtype = wide(x.dtype());
   const std::vector<Value> y = call.graph().calls(
-      "roi_pool", {cast(x, dtype), cast(call.tensor("rois"), dtype)},
+      "roi_pool", {convert::cast(x, dtype), convert::cast(call.tensor("rois"), dtype)},
       {{"output_size", Dims{call.integer("pooled_height"), call.integer("pooled_width")}},
        {"spatial_scale", call.real("spatial_scale")}});
-  if (y.size() == 2) call.returns(std::vector<Value>{cast(y[0], x.dtype()), cast(y[1], i32)});
+  if (y.size() == 2)
+    call.returns(std::vector<Value>{convert::cast(y[0], x.dtype()), convert::cast(y[1], i32)});
 }
 
 // The groups of offsets follow from the shape of offset.

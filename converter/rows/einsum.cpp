@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "converter/rows/rows.h"
+#include "converter/rows/view.h"
 #include "hg/op.h"
 
 namespace hg::convert::rows {
@@ -21,12 +21,8 @@ struct Operand {
 bool contains(const Labels& labels, int label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
-int axis_of(const Labels& labels, int label) {
+int place_of(const Labels& labels, int label) {
   return static_cast<int>(std::find(labels.begin(), labels.end(), label) - labels.begin());
-}
-
-Value reshape(const Value& x, Shape shape) {
-  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", std::move(shape)}});
 }
 
 bool is_one(const Dim& dim) { return dim == Dim(1); }
@@ -92,19 +88,19 @@ Operand without_broadcast(Operand o, const Operand& other) {
   for (int i = 0; i < o.x.rank(); ++i) {
     const int label = o.labels[i];
     if (is_one(o.x.dim(i)) && contains(other.labels, label) &&
-        !is_one(other.x.dim(axis_of(other.labels, label))))
+        !is_one(other.x.dim(place_of(other.labels, label))))
       continue;
     shape.push_back(o.x.dim(i));
     kept.push_back(label);
   }
-  return {reshape(o.x, shape), std::move(kept)};
+  return {reshaped(o.x, shape), std::move(kept)};
 }
 
 Value permuted(const Operand& o, const Labels& order) {
   std::vector<Dim> dims;
   bool moved = false;
   for (int label : order) {
-    dims.emplace_back(axis_of(o.labels, label));
+    dims.emplace_back(place_of(o.labels, label));
     moved = moved || !(dims.back() == Dim(static_cast<int>(dims.size()) - 1));
   }
   return moved ? o.x.graph()->call("permute", {o.x}, {{"dims", dims}}) : o.x;
@@ -162,7 +158,8 @@ Operand product(Operand a, Operand b, const Labels& needed) {
     other.insert(other.end(), shape_a.size(), Dim(1));
     other.insert(other.end(), shape_b.begin(), shape_b.end());
     const DType dtype = promote(left.dtype(), right.dtype());  // which a sum of products does not
-    return {g.call("mul", {cast(reshape(left, wide), dtype), cast(reshape(right, other), dtype)}),
+    return {g.call("mul", {convert::cast(reshaped(left, wide), dtype),
+                           convert::cast(reshaped(right, other), dtype)}),
             order};
   }
   Shape matrix_a = batch_shape, matrix_b = batch_shape;
@@ -170,8 +167,8 @@ Operand product(Operand a, Operand b, const Labels& needed) {
   matrix_a.push_back(count(inner_shape));
   matrix_b.push_back(count(inner_shape));
   matrix_b.push_back(count(shape_b));
-  const Value y = g.call("matmul", {reshape(left, matrix_a), reshape(right, matrix_b)});
-  return {reshape(y, full), order};
+  const Value y = g.call("matmul", {reshaped(left, matrix_a), reshaped(right, matrix_b)});
+  return {reshaped(y, full), order};
 }
 
 // Of a list of one.

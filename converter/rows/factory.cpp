@@ -148,7 +148,7 @@ void arange(Call& call) {
                                 {"end", end->top},
                                 {"step", step->top},
                                 {"dtype", dtype == boolean ? i64 : dtype}});
-    return call.returns(cast(count, dtype));
+    return call.returns(convert::cast(count, dtype));
   }
   if (!is_float(dtype)) return call.returns(arange_of_integers(call, *start, *end, *step, dtype));
   // size = ceil((end - start) / step), elements start + i * step in double, rounded once
@@ -162,11 +162,11 @@ void arange(Call& call) {
     if (s.is_constant()) return g.scalar(s.as_double(), f64);
     return call.tensor_or_number(name, f64);
   };
-  Value y = cast(g.call("arange", {}, {{"end", size->top}}), f64);
+  Value y = convert::cast(g.call("arange", {}, {{"end", size->top}}), f64);
   y = g.call("mul", {y, number(*step, "step")});
   if (start->is_constant() ? start->as_double() != 0 : true)
     y = g.call("add", {y, number(*start, "start")});
-  call.returns(cast(y, dtype));
+  call.returns(convert::cast(y, dtype));
 }
 
 // Integers drop fractions.
@@ -177,10 +177,10 @@ Value linspace_of_tensors(Call& call, DType dtype, DType result) {
   const auto side = [&](std::string_view name) {
     Value x = call.find(name)->is_tensor() ? call.tensor(name) : g.scalar(call.real(name), f64);
     if (x.rank() != 0) call.refuse(name, str_cat("has the shape ", x.shape(), ", not one number"));
-    if (!is_float(dtype)) x = cast(x, dtype);
-    return cast(x, wide);
+    if (!is_float(dtype)) x = convert::cast(x, dtype);
+    return convert::cast(x, wide);
   };
-  return cast(linspace_between(side("start"), side("end"), steps), result);
+  return convert::cast(linspace_between(side("start"), side("end"), steps), result);
 }
 
 void linspace(Call& call) {
@@ -206,7 +206,7 @@ void logspace(Call& call) {
   };
   Value exponents;
   if (is_data("start") || is_data("end")) {
-    exponents = cast(linspace_of_tensors(call, dtype, f64), f64);
+    exponents = convert::cast(linspace_of_tensors(call, dtype, f64), f64);
   } else {
     const auto side = [&](std::string_view name) {  // integers drop fractions
       return is_float(dtype) ? call.real(name) : std::trunc(call.real(name));
@@ -218,7 +218,7 @@ void logspace(Call& call) {
                         {"dtype", f64}});
   }
   Value y = g.call("pow", {g.scalar(base, f64), exponents});
-  call.returns(cast(y, dtype));
+  call.returns(convert::cast(y, dtype));
 }
 
 void eye(Call& call) {
@@ -235,7 +235,8 @@ Value stacked(Call& call, const Item& item, DType dtype) {
   if (item.is_tensor()) {
     const TensorRef& tensor = std::get<TensorRef>(item.value);
     const Value value = call.read(tensor);
-    return cast(tensor->is_number() && value.dtype() == f64 ? cast(value, f32) : value, dtype);
+    return convert::cast(
+        tensor->is_number() && value.dtype() == f64 ? convert::cast(value, f32) : value, dtype);
   }
   const auto* list = std::get_if<std::shared_ptr<List>>(&item.value);
   if (list == nullptr) {
@@ -246,13 +247,13 @@ Value stacked(Call& call, const Item& item, DType dtype) {
         return g.call("reshape", {g.call("dims", {}, {{"values", Shape{dim}}})},
                       {{"shape", Shape{}}});
       };
-      if (scalar->is_integral()) return cast(number(scalar->top), dtype);
-      const Value ratio =
-          g.call("div", {cast(number(scalar->top), f64), cast(number(scalar->bottom), f64)});
-      return cast(cast(ratio, f32), dtype);
+      if (scalar->is_integral()) return convert::cast(number(scalar->top), dtype);
+      const Value ratio = g.call("div", {convert::cast(number(scalar->top), f64),
+                                         convert::cast(number(scalar->bottom), f64)});
+      return convert::cast(convert::cast(ratio, f32), dtype);
     }
-    if (scalar->is_integral()) return cast(g.scalar(scalar->top.constant(), i64), dtype);
-    return cast(g.scalar(scalar->as_double(), f32), dtype);
+    if (scalar->is_integral()) return convert::cast(g.scalar(scalar->top.constant(), i64), dtype);
+    return convert::cast(g.scalar(scalar->as_double(), f32), dtype);
   }
   std::vector<Value> parts;
   for (const Item& element : (*list)->items) {
@@ -322,7 +323,8 @@ void as_tensor(Call& call) {
 void converted(Call& call, DType dtype, bool copies) {
   const TensorRef self = call.ref("self");
   const Value x = call.read(self);
-  if (copies || dtype != x.dtype() || self->is_number()) return call.returns(cast(x, dtype));
+  if (copies || dtype != x.dtype() || self->is_number())
+    return call.returns(convert::cast(x, dtype));
   constexpr int64_t kPreserve = 1;  // c10::MemoryFormat
   if (call.number("memory_format", kPreserve) == kPreserve)
     return call.returns(std::vector<Item>{Item(self)});
@@ -366,7 +368,7 @@ void copy(Call& call) {  // of copy_: src in the shape and dtype of self
   const Value src = call.tensor(call.has("src") ? "src" : "other");
   if (src.rank() > self.rank())
     call.refuse("src", str_cat("has the shape ", src.shape(), ", wider than ", self.shape()));
-  Value y = cast(src, self.dtype());
+  Value y = convert::cast(src, self.dtype());
   if (y.shape() != self.shape()) y = call.graph().call("expand", {y}, {{"shape", self.shape()}});
   call.returns(y);
 }
@@ -470,12 +472,13 @@ Value linspace_between(const Value& start, const Value& end, const Dim& steps) {
   Graph& g = *start.graph();
   if (steps == Dim(1)) return g.call("reshape", {start}, {{"shape", Shape{1}}});
   const auto count = [&](const Dim& from, const Dim& to, int step) {
-    return cast(g.call("arange", {}, {{"start", from}, {"end", to}, {"step", step}}),
-                start.dtype());
+    return convert::cast(g.call("arange", {}, {{"start", from}, {"end", to}, {"step", step}}),
+                         start.dtype());
   };
   const Value last =
       g.call("reshape", {g.call("dims", {}, {{"values", Shape{steps - 1}}})}, {{"shape", Shape{}}});
-  const Value step = g.call("div", {g.call("sub", {end, start}), cast(last, start.dtype())});
+  const Value step =
+      g.call("div", {g.call("sub", {end, start}), convert::cast(last, start.dtype())});
   const Dim half = floordiv(steps, 2);
   const Value low = g.call("add", {start, g.call("mul", {step, count(0, half, 1)})});
   const Value high = g.call("sub", {end, g.call("mul", {step, count(steps - half - 1, -1, -1)})});

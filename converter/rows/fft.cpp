@@ -96,7 +96,7 @@ Axes axes_of_call(Call& call, int rank) {
   return axes;
 }
 
-Value fitted(Call& call, Value x, const Axes& axes, size_t count) {
+Value resized_along(Call& call, Value x, const Axes& axes, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     if (axes.sizes[i] == Dim(-1)) continue;
     if (axes.sizes[i].is_constant() && axes.sizes[i].constant() < 1)
@@ -106,7 +106,7 @@ Value fitted(Call& call, Value x, const Axes& axes, size_t count) {
   return x;
 }
 
-void give(Call& call, const Value& pairs) {
+void give_complex(Call& call, const Value& pairs) {
   call.returns(std::vector<Item>{Item(call.as_complex(call.make_tensor(pairs)))});
 }
 
@@ -115,9 +115,9 @@ template <bool inverse>
 void complex_to_complex(Call& call) {
   Value x = pairs_argument(call);
   const Axes axes = axes_of_call(call, x.rank() - 1);
-  x = fitted(call, x, axes, axes.dims.size());
+  x = resized_along(call, x, axes, axes.dims.size());
   for (const int dim : axes.dims) x = transform(x, dim, inverse, factor(call, inverse));
-  give(call, x);
+  give_complex(call, x);
 }
 
 // rfft, rfft2, rfftn; ihfft, ihfft2, ihfftn with `inverse`
@@ -126,12 +126,12 @@ void real_to_complex(Call& call) {
   need_real(call);
   Value x = pairs_argument(call);
   const Axes axes = axes_of_call(call, x.rank() - 1);
-  x = fitted(call, x, axes, axes.dims.size());
+  x = resized_along(call, x, axes, axes.dims.size());
   for (size_t i = axes.dims.size(); i-- > 0;) {
     x = transform(x, axes.dims[i], inverse, factor(call, inverse));
     if (i + 1 == axes.dims.size()) x = half(x, axes.dims[i]);
   }
-  give(call, x);
+  give_complex(call, x);
 }
 
 // irfft, irfft2, irfftn; hfft, hfft2, hfftn without `inverse`
@@ -143,7 +143,7 @@ void complex_to_real(Call& call) {
   const Dim n = axes.sizes.back() == Dim(-1) ? (x.dim(last) - 1) * 2 : axes.sizes.back();
   if (n.is_constant() && n.constant() < 1)
     call.refuse("n", str_cat("is ", n, ", but must be positive"));
-  x = fitted(call, x, axes, axes.dims.size() - 1);
+  x = resized_along(call, x, axes, axes.dims.size() - 1);
   for (size_t i = 0; i + 1 < axes.dims.size(); ++i)
     x = transform(x, axes.dims[i], inverse, factor(call, inverse));
   x = transform(whole(x, last, n), last, inverse, factor(call, inverse));
@@ -172,7 +172,7 @@ void fft_c2c(Call& call) {
   const std::string norm = numbered_factor(call);
   const bool inverse = !call.flag("forward");
   for (const int dim : given_dims(call, x.rank() - 1)) x = transform(x, dim, inverse, norm);
-  give(call, x);
+  give_complex(call, x);
 }
 
 void fft_r2c(Call& call) {
@@ -184,7 +184,7 @@ void fft_r2c(Call& call) {
   x = transform(x, dims.back(), false, norm);
   if (call.flag("onesided")) x = half(x, dims.back());
   for (size_t i = 0; i + 1 < dims.size(); ++i) x = transform(x, dims[i], false, norm);
-  give(call, x);
+  give_complex(call, x);
 }
 
 void fft_c2r(Call& call) {
@@ -214,7 +214,7 @@ void frequencies(Call& call) {
                {{"dim", 0}});
   const Value size = g.call("dims", {}, {{"values", Dims{n}}});
   const Value step = g.scalar(call.real("d", 1.0), f64);
-  call.returns(cast(cast(k, f64) / (cast(size, f64) * step), dtype));
+  call.returns(convert::cast(convert::cast(k, f64) / (convert::cast(size, f64) * step), dtype));
 }
 
 // ---- Windows ----
@@ -224,16 +224,16 @@ enum class Curve { hann, hamming, blackman, bartlett, kaiser };
 // a - b cos t + c cos 2 t with t = 2 pi k / n, or n - 1 where it is not periodic; bartlett's is
 // 1 - |x| and kaiser's I0(beta sqrt(1 - x^2)) / I0(beta) with x = 2 k / n - 1. One sample is 1.
 template <Curve curve>
-void window(Call& call) {
+void fft_window(Call& call) {
   Graph& g = call.graph();
   const Dim n = call.integer("window_length");
   const DType dtype = call.dtype("dtype", f32);
   const auto real = [&](double value) { return g.scalar(value, f64); };
   const Value one = g.call("full", {}, {{"shape", Dims{n}}, {"value", 1.0}, {"dtype", dtype}});
   if (n == Dim(1)) return call.returns(one);
-  const Value k = cast(g.call("arange", {}, {{"end", n}}), f64);
+  const Value k = convert::cast(g.call("arange", {}, {{"end", n}}), f64);
   const auto as_number = [&](const Dim& dim) {
-    return reshape(cast(g.call("dims", {}, {{"values", Dims{dim}}}), f64), Shape{});
+    return reshaped(convert::cast(g.call("dims", {}, {{"values", Dims{dim}}}), f64), Shape{});
   };
   const Value size = as_number(call.flag("periodic", true) ? n : n - 1);
   Value w;
@@ -253,7 +253,7 @@ void window(Call& call) {
     w = real(a) - real(b) * g.call("cos", {t});
     if (black) w = w + real(0.08) * g.call("cos", {t + t});
   }
-  w = cast(w, dtype);
+  w = convert::cast(w, dtype);
   if (!n.is_constant()) w = g.call("where", {g.call("eq", {as_number(n), real(1)}), one, w});
   call.returns(w);
 }
@@ -265,7 +265,7 @@ Value window_of(Call& call, DType dtype, int64_t size, int64_t length) {
   Value window;
   if (call.has("window")) {
     if (call.is_complex(call.ref("window"))) call.refuse("window", "is complex");
-    window = cast(call.tensor("window"), dtype);
+    window = convert::cast(call.tensor("window"), dtype);
   } else {
     window = g.call("full", {}, {{"shape", Dims{length}}, {"value", 1.0}, {"dtype", dtype}});
   }
@@ -293,7 +293,7 @@ Frames frames_of(Call& call) {
 Value places(Graph& g, const Dim& count, const Frames& f) {
   const Value first = g.call("arange", {}, {{"end", count}}) * g.scalar(f.hop, i64);
   const Value within = g.call("arange", {}, {{"end", f.size}});
-  return reshape(first, {count, 1}) + reshape(within, {1, f.size});
+  return reshaped(first, {count, 1}) + reshaped(within, {1, f.size});
 }
 
 // [batch?, time] -> [batch?, frequency, frame]
@@ -309,24 +309,24 @@ void stft(Call& call) {
     if (!v || !call.flag("center", false)) return v;
     const std::string mode = call.string("pad_mode", "reflect");
     const Value y =
-        g.call("pad", {reshape(v, {batched ? v.dim(0) : Dim(1), 1, v.dim(v.rank() - 1)})},
+        g.call("pad", {reshaped(v, {batched ? v.dim(0) : Dim(1), 1, v.dim(v.rank() - 1)})},
                {{"pads", Dims{f.size / 2, f.size / 2}}, {"mode", mode}});
     Shape shape = v.shape();
     shape.back() = y.dim(2);
-    return reshape(y, shape);
+    return reshaped(y, shape);
   };
   x = {padded(x.re), padded(x.im)};
   const int axis = x.re.rank() - 1;
   const Dim time = x.re.dim(axis);
   const Dim count = floordiv(time - f.size, f.hop) + 1;
-  const Value index = reshape(places(g, count, f), {count * f.size});
+  const Value index = reshaped(places(g, count, f), {count * f.size});
   const Value window = window_of(call, x.re.dtype(), f.size, f.length);
   const auto cut = [&](const Value& v) {
     if (!v) return v;
     Shape shape = v.shape();
     shape.back() = count;
     shape.emplace_back(f.size);
-    return reshape(g.call("index_select", {v, index}, {{"dim", axis}}), shape) * window;
+    return reshaped(g.call("index_select", {v, index}, {{"dim", axis}}), shape) * window;
   };
   Value y = transform(pairs_of({cut(x.re), cut(x.im)}), axis + 1, false,
                       call.flag("normalized", false) ? "sqrt" : "none");
@@ -335,7 +335,7 @@ void stft(Call& call) {
   if (onesided) y = half(y, axis + 1);
   Dims order = batched ? Dims{0, 2, 1, 3} : Dims{1, 0, 2};
   y = permute(y, order);
-  if (call.flag("return_complex", complex_input)) return give(call, y);
+  if (call.flag("return_complex", complex_input)) return give_complex(call, y);
   call.returns(y);
 }
 
@@ -348,7 +348,7 @@ void istft(Call& call) {
   const bool batched = x.rank() == 4;
   if (x.rank() < 3 || x.rank() > 4)
     call.refuse("self", "must be [frequency, frame] or with a batch");
-  if (!batched) x = reshape(x, {1, x.dim(0), x.dim(1), 2});
+  if (!batched) x = reshaped(x, {1, x.dim(0), x.dim(1), 2});
   x = permute(x, {0, 2, 1, 3});  // [batch, frame, frequency, 2]
   const Dim batch = x.dim(0), count = x.dim(1);
   const bool onesided = call.flag("onesided", !(x.dim(2) == Dim(f.size)));
@@ -360,14 +360,14 @@ void istft(Call& call) {
   x = transform(x, 2, true, call.flag("normalized", false) ? "sqrt" : "n");
   const Value window = window_of(call, x.dtype(), f.size, f.length);
   const Dim total = (count - 1) * f.hop + f.size;
-  const Value index = reshape(places(g, count, f), {count * f.size});
+  const Value index = reshaped(places(g, count, f), {count * f.size});
   const auto added = [&](const Value& frames, const Dim& rows) {  // [rows, frame, size]
     const Value none = zeros(g, x.dtype(), {rows, total});
-    return g.call("index_reduce", {none, index, reshape(frames, {rows, count * f.size})},
+    return g.call("index_reduce", {none, index, reshaped(frames, {rows, count * f.size})},
                   {{"dim", 1}, {"reduce", "add"}});
   };
   const Value weight =
-      added(expand(reshape(window * window, {1, 1, f.size}), {1, count, f.size}), 1);
+      added(expanded(reshaped(window * window, {1, 1, f.size}), {1, count, f.size}), 1);
   const bool center = call.flag("center", true);
   const Dim start = center ? f.size / 2 : 0;
   Dim end = center ? total - f.size / 2 : total;
@@ -381,7 +381,7 @@ void istft(Call& call) {
     // What lies behind the frames is 0.
     const Value one = g.scalar(1.0, by.dtype()), zero = g.scalar(0.0, by.dtype());
     const Value z = y / g.call("where", {g.call("eq", {by, zero}), one, by});
-    return batched ? z : reshape(z, {z.dim(1)});
+    return batched ? z : reshaped(z, {z.dim(1)});
   };
   if (returns_complex) return return_complex(call, {signal(0), signal(1)});
   call.returns(signal(0));
@@ -411,11 +411,11 @@ constexpr Row kRows[] = {
     {"aten::_fft_c2r", fft_c2r, OnComplex::itself},
     {"aten::fft_fftfreq", frequencies<false>},
     {"aten::fft_rfftfreq", frequencies<true>},
-    {"aten::hann_window", window<Curve::hann>},
-    {"aten::hamming_window", window<Curve::hamming>},
-    {"aten::blackman_window", window<Curve::blackman>},
-    {"aten::kaiser_window", window<Curve::kaiser>},
-    {"aten::bartlett_window", window<Curve::bartlett>},
+    {"aten::hann_window", fft_window<Curve::hann>},
+    {"aten::hamming_window", fft_window<Curve::hamming>},
+    {"aten::blackman_window", fft_window<Curve::blackman>},
+    {"aten::kaiser_window", fft_window<Curve::kaiser>},
+    {"aten::bartlett_window", fft_window<Curve::bartlett>},
     {"aten::stft", stft, OnComplex::itself},
     {"aten::istft", istft, OnComplex::itself},
 };

@@ -17,14 +17,14 @@ void grouped_mm(Call& call) {
   } else if (!given) {
     call.refuse("offs", "is missing");
   } else {
-    const Value ends = cast(given, i64);
+    const Value ends = convert::cast(given, i64);
     // y^T = b^T a^T, where columns of b are rows
     y = a.rank() == 3
             ? transposed(call.graph().call("grouped_mm", {transposed(b), transposed(a), ends}))
             : call.graph().call("grouped_mm", {a, b, ends});
   }
   if (call.has("bias")) call.refuse("bias", "is not supported");
-  call.returns(cast(y, call.dtype("out_dtype", y.dtype())));
+  call.returns(convert::cast(y, call.dtype("out_dtype", y.dtype())));
 }
 
 constexpr Row kRows[] = {

@@ -2,19 +2,10 @@
 // Resampling, pixel shuffles, sliding blocks.
 #include <cmath>
 
-#include "converter/rows/rows.h"
+#include "converter/rows/view.h"
 
 namespace hg::convert::rows {
 namespace {
-
-using Dims = std::vector<Dim>;
-
-Value reshape(const Value& x, Shape shape) {
-  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", shape}});
-}
-Value permute(const Value& x, const Dims& dims) {
-  return x.graph()->call("permute", {x}, {{"dims", dims}});
-}
 
 // floor(size * scale). With a symbolic size the scale must be a ratio of small whole numbers.
 Dim scaled(Call& call, const Dim& size, double scale) {
@@ -63,9 +54,9 @@ template <int kDims>
 void nearest_exact(Call& call) {
   upsample(call, "nearest-exact", kDims, false);
 }
-void linear(Call& call) { upsample(call, "linear", 1, false); }
-void bilinear(Call& call) { upsample(call, "bilinear", 2, false); }
-void trilinear(Call& call) { upsample(call, "trilinear", 3, false); }
+void linear_resize(Call& call) { upsample(call, "linear", 1, false); }
+void bilinear_resize(Call& call) { upsample(call, "bilinear", 2, false); }
+void trilinear_resize(Call& call) { upsample(call, "trilinear", 3, false); }
 void bicubic(Call& call) { upsample(call, "bicubic", 2, false); }
 void bilinear_smooth(Call& call) { upsample(call, "bilinear", 2, true); }
 void bicubic_smooth(Call& call) { upsample(call, "bicubic", 2, true); }
@@ -88,13 +79,14 @@ Value positions(Call& call, const Dim& size, DType dtype, bool align_corners) {
   Graph& g = call.graph();
   const Value index = g.call("arange", {}, {{"end", size}, {"dtype", f64}});
   const Dim parts = align_corners ? max(size - Dim(1), Dim(1)) : size;
-  const Value number = cast(g.call("dims", {}, {{"values", std::vector<Dim>{parts}}}), f64);
-  const Value alone =
-      cast(g.call("dims", {}, {{"values", std::vector<Dim>{max(Dim(2) - size, Dim(0))}}}), f64);
+  const Value number =
+      convert::cast(g.call("dims", {}, {{"values", std::vector<Dim>{parts}}}), f64);
+  const Value alone = convert::cast(
+      g.call("dims", {}, {{"values", std::vector<Dim>{max(Dim(2) - size, Dim(0))}}}), f64);
   const Value two = g.scalar(2.0, f64), one = g.scalar(1.0, f64);
   Value at = g.call("mul", {index, two});
   at = g.call("add", {at, align_corners ? alone : one});
-  return cast(g.call("sub", {g.call("div", {at, number}), one}), dtype);
+  return convert::cast(g.call("sub", {g.call("div", {at, number}), one}), dtype);
 }
 
 // grid = (x, y, 1) theta^T for every pixel; theta: [n, 2, 3], or [n, 3, 4] with depth
@@ -113,16 +105,16 @@ void affine_grid(Call& call) {
     Shape shape(dims + 1, Dim(1));
     shape[i] = spatial[i];
     const Value along = positions(call, spatial[i], theta.dtype(), align);
-    columns.push_back(g.call("expand", {reshape(along, shape)}, {{"shape", column}}));
+    columns.push_back(g.call("expand", {reshaped(along, shape)}, {{"shape", column}}));
   }
   columns.push_back(g.call("expand", {g.scalar(1.0, theta.dtype())}, {{"shape", column}}));
   const Value base =
-      reshape(g.call("concat", columns, {{"dim", dims}}), {Dim(1), count(spatial), Dim(dims + 1)});
+      reshaped(g.call("concat", columns, {{"dim", dims}}), {Dim(1), count(spatial), Dim(dims + 1)});
   const Value grid = g.call("matmul", {base, permute(theta, {0, 2, 1})});
   Shape shape = {theta.dim(0)};
   shape.insert(shape.end(), spatial.begin(), spatial.end());
   shape.push_back(dims);
-  call.returns(reshape(grid, shape));
+  call.returns(reshaped(grid, shape));
 }
 
 // [..., c r r, h, w] -> [..., c, h r, w r]
@@ -138,7 +130,7 @@ void pixel_shuffle(Call& call) {
   Dims order;
   for (int i = 0; i < lead; ++i) order.emplace_back(i);
   for (int i : {0, 3, 1, 4, 2}) order.emplace_back(lead + i);
-  call.returns(reshape(permute(reshape(x, split), order), shape));
+  call.returns(reshaped(permute(reshaped(x, split), order), shape));
 }
 
 // [..., c, h r, w r] -> [..., c r r, h, w]
@@ -154,7 +146,7 @@ void pixel_unshuffle(Call& call) {
   Dims order;
   for (int i = 0; i < lead; ++i) order.emplace_back(i);
   for (int i : {0, 2, 4, 1, 3}) order.emplace_back(lead + i);
-  call.returns(reshape(permute(reshape(x, split), order), shape));
+  call.returns(reshaped(permute(reshaped(x, split), order), shape));
 }
 
 // Channels as [groups, c / groups], read as [c / groups, groups].
@@ -168,27 +160,27 @@ void channel_shuffle(Call& call) {
     split.push_back(x.dim(i));
     order.emplace_back(i + 1);
   }
-  call.returns(reshape(permute(reshape(x, split), order), x.shape()));
+  call.returns(reshaped(permute(reshaped(x, split), order), x.shape()));
 }
 
 // A single image gets a batch dim and loses it again.
 void blocks(Call& call, std::string_view op, int batched_rank) {
   Value x = call.tensor("self");
   const bool is_bool = x.dtype() == boolean && op == "im2col";  // which moves elements alone
-  if (is_bool) x = cast(x, f32);
+  if (is_bool) x = convert::cast(x, f32);
   const bool single = x.rank() == batched_rank - 1;
   if (single) {
     Shape shape = x.shape();
     shape.insert(shape.begin(), Dim(1));
-    x = reshape(x, shape);
+    x = reshaped(x, shape);
   }
   NamedAttrs attrs;
   for (std::string_view name : {"kernel_size", "dilation", "padding", "stride"})
     attrs.push_back({name, call.integers(name, 2)});
   if (op == "col2im") attrs.push_back({"output_size", call.integers("output_size", 2)});
   Value y = call.graph().call(op, {x}, attrs);
-  if (single) y = reshape(y, Shape(y.shape().begin() + 1, y.shape().end()));
-  call.returns(is_bool ? cast(y, boolean) : y);
+  if (single) y = reshaped(y, Shape(y.shape().begin() + 1, y.shape().end()));
+  call.returns(is_bool ? convert::cast(y, boolean) : y);
 }
 void im2col(Call& call) { blocks(call, "im2col", 4); }
 void col2im(Call& call) { blocks(call, "col2im", 3); }
@@ -200,9 +192,9 @@ constexpr Row kRows[] = {
     {"aten::_upsample_nearest_exact1d", nearest_exact<1>},
     {"aten::_upsample_nearest_exact2d", nearest_exact<2>},
     {"aten::_upsample_nearest_exact3d", nearest_exact<3>},
-    {"aten::upsample_linear1d", linear},
-    {"aten::upsample_bilinear2d", bilinear},
-    {"aten::upsample_trilinear3d", trilinear},
+    {"aten::upsample_linear1d", linear_resize},
+    {"aten::upsample_bilinear2d", bilinear_resize},
+    {"aten::upsample_trilinear3d", trilinear_resize},
     {"aten::upsample_bicubic2d", bicubic},
     {"aten::_upsample_bilinear2d_aa", bilinear_smooth},
     {"aten::_upsample_bicubic2d_aa", bicubic_smooth},

@@ -15,14 +15,7 @@ namespace {
 
 using Values = std::vector<Value>;
 
-Value wide_index(Call& call, std::string_view argument) {
-  const Value index = call.tensor(argument);
-  if (!is_integer(index.dtype())) call.refuse(argument, str_cat("is ", index.dtype()));
-  return cast(index, i64);
-}
-
-Value flat(const Value& x) { return reshape(x, {count(x.shape())}); }
-Value at_least_1d(const Value& x) { return x.rank() == 0 ? reshape(x, {1}) : x; }
+Value flat(const Value& x) { return reshaped(x, {count(x.shape())}); }
 
 Value picked(const Value& x, const Indexing& i) {
   if (i.indices.empty()) return x;
@@ -33,7 +26,7 @@ Value picked(const Value& x, const Indexing& i) {
 Value with_put(const Value& x, const Indexing& i, const Value& values, bool accumulate) {
   Graph& g = *x.graph();
   if (i.indices.empty()) {
-    const Value all = expand(values, x.shape());
+    const Value all = expanded(values, x.shape());
     return accumulate ? g.call("add", {x, all}) : all;
   }
   Values inputs = {i.front(x), i.unplaced(fitted(values, i.placed_shape))};
@@ -54,7 +47,7 @@ Indexing clamped_indexing(Call& call, const Value& x) {
   for (size_t k = 0; k < i.indices.size(); ++k) {
     const Dim size = x.dim(static_cast<int>(i.order[k].constant()));
     const auto number = [&](const Dim& dim) {
-      return reshape(g.call("dims", {}, {{"values", Dims{dim}}}), {});
+      return reshaped(g.call("dims", {}, {{"values", Dims{dim}}}), {});
     };
     const Value least = g.call("maximum", {i.indices[k], number(Dim(0) - size)});
     i.indices[k] = g.call("minimum", {least, number(size - 1)});
@@ -65,23 +58,23 @@ void masked_index(Call& call) {
   const Value x = call.tensor("self");
   const Value y = picked(x, clamped_indexing(call, x));
   const Value fill = number_as(call, "fill", y.dtype());
-  call.returns(call.graph().call("where", {cast(call.tensor("mask"), boolean), y, fill}));
+  call.returns(call.graph().call("where", {convert::cast(call.tensor("mask"), boolean), y, fill}));
 }
 void masked_index_put_accumulate(Call& call) {
   Graph& g = call.graph();
-  const Value x = call.tensor("self"), values = cast(call.tensor("values"), x.dtype());
+  const Value x = call.tensor("self"), values = convert::cast(call.tensor("values"), x.dtype());
   const Value none = zeros(g, x.dtype(), {});
-  const Value taken = g.call("where", {cast(call.tensor("mask"), boolean), values, none});
+  const Value taken = g.call("where", {convert::cast(call.tensor("mask"), boolean), values, none});
   call.returns(with_put(x, clamped_indexing(call, x), taken, true));
 }
 
 // x with `values` put, or added, where the indices point to.
 void index_put(Call& call) {
   Graph& g = call.graph();
-  const Value x = call.tensor("self"), values = cast(call.tensor("values"), x.dtype());
+  const Value x = call.tensor("self"), values = convert::cast(call.tensor("values"), x.dtype());
   const bool accumulate = call.flag("accumulate", false);
   if (const Value mask = only_mask(call, x); mask && !accumulate && count(values.shape()) == Dim(1))
-    return call.returns(g.call("where", {mask, reshape(values, {}), x}));
+    return call.returns(g.call("where", {mask, reshaped(values, {}), x}));
   call.returns(with_put(x, indexing_of(call, x), values, accumulate));
 }
 
@@ -90,14 +83,14 @@ void index_select(Call& call) {
   const int dim = axis_of(call, "dim", x.rank(), 0);
   const Value y = call.graph().call(
       "index_select", {at_least_1d(x), at_least_1d(wide_index(call, "index"))}, {{"dim", dim}});
-  call.returns(x.rank() == 0 ? reshape(y, {}) : y);
+  call.returns(x.rank() == 0 ? reshaped(y, {}) : y);
 }
 
 Value gathered(Call& call, const Value& x, const Value& index, int dim) {
   Graph& g = call.graph();
   if (count(index.shape()) == Dim(0)) return zeros(g, x.dtype(), index.shape());
   const Value y = g.call("gather", {at_least_1d(x), at_least_1d(index)}, {{"dim", dim}});
-  return reshape(y, index.shape());
+  return reshaped(y, index.shape());
 }
 
 void gather(Call& call) {
@@ -109,7 +102,7 @@ void gather(Call& call) {
 Value from_start(const Value& index, const Dim& size) {
   Graph& g = *index.graph();
   const Value sizes = g.call("arange", {}, {{"start", size}, {"end", size + 1}});
-  const Value counted = g.call("add", {index, reshape(sizes, {})});
+  const Value counted = g.call("add", {index, reshaped(sizes, {})});
   return g.call("where", {g.call("lt", {index, g.scalar(int64_t{0}, i64)}), counted, index});
 }
 
@@ -129,7 +122,7 @@ void take_along_dim(Call& call) {
     own[dim] = 1;
     shape = broadcast_shape(call, "indices", own, shape);
     shape[dim] = value.dim(dim);
-    return expand(value, shape);
+    return expanded(value, shape);
   };
   index = from_start(index, x.rank() == 0 ? Dim(1) : x.dim(dim));
   const Value wide_x = widened(x, index);
@@ -142,11 +135,11 @@ void take(Call& call) {
 
 void put(Call& call) {
   const Value x = call.tensor("self");
-  const Value source = cast(call.tensor("source"), x.dtype());
+  const Value source = convert::cast(call.tensor("source"), x.dtype());
   const Value y =
       call.graph().call("index_put", {flat(x), flat(source), flat(wide_index(call, "index"))},
                         {{"accumulate", call.flag("accumulate", false)}});
-  call.returns(reshape(y, x.shape()));
+  call.returns(reshaped(y, x.shape()));
 }
 
 void nonzero(Call& call) { call.returns(nonzero_of(call.tensor("self"))); }
@@ -156,9 +149,9 @@ void nonzero_static(Call& call) {
   const Value found = nonzero_of(call.tensor("self"));
   Graph& g = call.graph();
   const Dim size = call.integer("size");
-  const Value rest = expand(g.scalar(call.number("fill_value", -1), i64), {size, found.dim(1)});
+  const Value rest = expanded(g.scalar(call.number("fill_value", -1), i64), {size, found.dim(1)});
   const Value all = g.call("concat", {found, rest}, {{"dim", 0}});
-  call.returns(reshape(slice(all, 0, 0, size), {size, found.dim(1)}));
+  call.returns(reshaped(slice(all, 0, 0, size), {size, found.dim(1)}));
 }
 
 void nonzero_lists(Call& call, const Value& x) {
@@ -170,8 +163,8 @@ void where_nonzero(Call& call) { nonzero_lists(call, call.tensor("condition")); 
 void masked_select(Call& call) {
   const Value x = call.tensor("self"), mask = call.tensor("mask");
   const Shape shape = broadcast_shape(call, "mask", x.shape(), mask.shape());
-  Values inputs = {at_least_1d(expand(x, shape))};
-  for (const Value& column : columns(nonzero_of(at_least_1d(expand(mask, shape)))))
+  Values inputs = {at_least_1d(expanded(x, shape))};
+  for (const Value& column : columns(nonzero_of(at_least_1d(expanded(mask, shape)))))
     inputs.push_back(column);
   call.returns(call.graph().call("index", inputs));
 }
@@ -198,10 +191,10 @@ void embedding_renorm(Call& call) {
   const double most = call.real("max_norm");
   const Value rows = g.call("embedding", {weight, at});
   const NamedAttrs of_row = {{"ord", call.real("norm_type")}, {"dim", Dims{1}}, {"keepdim", true}};
-  const Value norm = cast(g.call("norm", {rows}, of_row), f64);
+  const Value norm = convert::cast(g.call("norm", {rows}, of_row), f64);
   const DType wide = weight.dtype() == f64 ? f64 : f32;
-  const Value scale = cast(g.scalar(most, f64) / (norm + g.scalar(1e-7, f64)), wide);
-  const Value scaled = cast(cast(rows, wide) * scale, weight.dtype());
+  const Value scale = convert::cast(g.scalar(most, f64) / (norm + g.scalar(1e-7, f64)), wide);
+  const Value scaled = convert::cast(convert::cast(rows, wide) * scale, weight.dtype());
   const Value changed = g.call("where", {g.call("gt", {norm, g.scalar(most, f64)}), scaled, rows});
   call.returns(g.call("index_put", {weight, changed, at}));
 }
@@ -230,7 +223,7 @@ void embedding_bag(Call& call) {
   if (closed && !in_place) offsets = slice(offsets, 0, 0, offsets.dim(0) - 1);
   const Dim n = indices.dim(0), bags = offsets.dim(0), width = weight.dim(1);
   const auto ones = [&](DType dtype, Shape shape) {
-    return expand(g.scalar(int64_t{1}, dtype), std::move(shape));
+    return expanded(g.scalar(int64_t{1}, dtype), std::move(shape));
   };
   const auto added = [&](const Value& x, const Value& at, const Value& src) {
     return g.call("index_reduce", {x, at, src}, {{"dim", 0}, {"reduce", "add"}});
@@ -243,13 +236,13 @@ void embedding_bag(Call& call) {
   const Value bag = bag_of_each(offsets);
   Value rows = g.call("index_select", {weight, indices}, {{"dim", 0}});  // [n, width]
   if (const Value scale = call.tensor_or_none("per_sample_weights"))
-    rows = g.call("mul", {rows, reshape(cast(scale, rows.dtype()), {n, 1})});
+    rows = g.call("mul", {rows, reshaped(convert::cast(scale, rows.dtype()), {n, 1})});
   Value counted = ones(weight.dtype(), {n});
   Value valid;
   if (padded) {
     valid = g.call("ne", {indices, g.scalar(padding, i64)});
-    counted = cast(valid, weight.dtype());
-    valid = reshape(valid, {n, 1});
+    counted = convert::cast(valid, weight.dtype());
+    valid = reshaped(valid, {n, 1});
   }
   const auto masked = [&](double value) {
     return padded ? g.call("where", {valid, rows, g.scalar(value, rows.dtype())}) : rows;
@@ -268,7 +261,7 @@ void embedding_bag(Call& call) {
     const Dim sized = beyond ? bags - 1 : bags;
     const Value owner = beyond ? bag_of_each(slice(offsets, 0, 0, sized)) : bag;
     const Value size =
-        reshape(added(zeros(g, weight.dtype(), {sized}), owner, counted), {sized, 1});
+        reshaped(added(zeros(g, weight.dtype(), {sized}), owner, counted), {sized, 1});
     if (beyond) y = slice(y, 0, 0, sized);
     const Value one = g.scalar(int64_t{1}, weight.dtype());
     if (mode == 1)

@@ -60,14 +60,22 @@ std::vector<Value> columns(const Value& positions) {
   std::vector<Value> result;
   const int64_t rank = positions.dim(1).constant();
   for (int64_t i = 0; i < rank; ++i)
-    result.push_back(reshape(slice(positions, 1, i, i + 1), {positions.dim(0)}));
+    result.push_back(reshaped(slice(positions, 1, i, i + 1), {positions.dim(0)}));
   return result;
 }
+
+Value wide_index(Call& call, std::string_view argument) {
+  const Value index = call.tensor(argument);
+  if (!is_integer(index.dtype())) call.refuse(argument, str_cat("is ", index.dtype()));
+  return convert::cast(index, i64);
+}
+
+Value at_least_1d(const Value& x) { return x.rank() == 0 ? reshaped(x, {1}) : x; }
 
 Value fitted(const Value& values, const Shape& shape) {
   Shape own = values.shape();
   while (own.size() > shape.size() && own[0] == Dim(1)) own.erase(own.begin());
-  return expand(reshape(values, own), shape);
+  return expanded(reshaped(values, own), shape);
 }
 
 Value only_mask(Call& call, const Value& x) {
@@ -86,7 +94,7 @@ Value only_mask(Call& call, const Value& x) {
   if (!mask || at > x.rank()) return Value();
   Shape shape(x.rank() - first, Dim(1));
   for (int d = 0; d < mask.rank(); ++d) shape[d] = mask.dim(d);
-  return reshape(cast(mask, boolean), shape);
+  return reshaped(convert::cast(mask, boolean), shape);
 }
 
 Indexing indexing_of(Call& call, const Value& x) {
@@ -111,7 +119,7 @@ Indexing indexing_of(Call& call, const Value& x) {
     } else {
       if (!is_integer(index.dtype()))
         call.refuse("indices", str_cat("holds a tensor of ", index.dtype()));
-      result.indices.push_back(cast(index, i64));
+      result.indices.push_back(convert::cast(index, i64));
       dims.push_back(at++);
     }
   }
@@ -121,7 +129,7 @@ Indexing indexing_of(Call& call, const Value& x) {
   Shape shape;
   for (const Value& index : result.indices)
     shape = broadcast_shape(call, "indices", shape, index.shape());
-  for (Value& index : result.indices) index = expand(index, shape);
+  for (Value& index : result.indices) index = expanded(index, shape);
   // Next to each other: the new dims take their place; else they come first.
   const bool adjacent = dims.back() - dims.front() + 1 == static_cast<int>(dims.size());
   result.at = adjacent ? dims.front() : 0;

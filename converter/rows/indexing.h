@@ -24,6 +24,10 @@ struct Indexing {
 
 // Of the arguments `indices`, tensors or None; masks become the positions of what is true.
 Indexing indexing_of(Call& call, const Value& x);
+// An argument of integers, as i64.
+Value wide_index(Call& call, std::string_view argument);
+// x, or its only element with a dim of its own.
+Value at_least_1d(const Value& x);
 // The mask, in a shape that broadcasts to x's, when it is the only index; else no value.
 Value only_mask(Call& call, const Value& x);
 // The positions i64[n, rank] of what is not zero: one node for all that ask it of the same x.

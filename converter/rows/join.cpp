@@ -16,13 +16,8 @@ Values same_dtype(Call& call, std::string_view argument = "tensors") {
   Promotion of;
   for (const Value& value : values) of.add_tensor(value.dtype(), value.rank());
   const DType dtype = of.result();
-  for (Value& value : values) value = cast(value, dtype);
+  for (Value& value : values) value = convert::cast(value, dtype);
   return values;
-}
-
-Value concat(Values values, int dim) {
-  if (values.size() == 1) return values[0];
-  return values[0].graph()->call("concat", values, {{"dim", dim}});
 }
 
 // Empty tensors of one dim are left out, as torch does for old code.
@@ -32,7 +27,7 @@ void cat(Call& call) {
   for (const Value& value : values)
     if (!(value.shape() == Shape{0})) kept.push_back(value);
   if (kept.empty()) return call.returns(values[0]);
-  call.returns(concat(kept, axis_of(call, "dim", kept[0].rank(), 0)));
+  call.returns(joined(kept, axis_of(call, "dim", kept[0].rank(), 0)));
 }
 
 // Each tensor with zeros behind it along dim, in `num_chunks` equal parts; then the k-th parts of
@@ -49,20 +44,20 @@ void chunk_cat(Call& call) {
     Shape split(shape.begin(), shape.begin() + dim);
     split.push_back(chunks);
     split.push_back(part * count(Shape(shape.begin() + dim + 1, shape.end())));
-    value = reshape(call.graph().call("pad", {value}, {{"pads", pads}}), split);
+    value = reshaped(call.graph().call("pad", {value}, {{"pads", pads}}), split);
   }
-  call.returns(concat(values, dim + 1));
+  call.returns(joined(values, dim + 1));
 }
 
 Value with_dim(const Value& x, int dim) {
   Shape shape = x.shape();
   shape.insert(shape.begin() + dim, Dim(1));
-  return reshape(x, shape);
+  return reshaped(x, shape);
 }
 
 Value stack_values(Values values, int dim) {
   for (Value& value : values) value = with_dim(value, dim);
-  return concat(std::move(values), dim);
+  return joined(values, dim);
 }
 
 void stack(Call& call) {
@@ -70,27 +65,19 @@ void stack(Call& call) {
   call.returns(stack_values(values, axis_of(call, "dim", values[0].rank() + 1, 0)));
 }
 
-Value at_least(const Value& x, int rank) {
-  Shape shape = x.shape();
-  if (rank >= 1 && shape.empty()) shape = {1};
-  if (rank >= 2 && shape.size() == 1) shape.insert(shape.begin(), Dim(1));
-  if (rank >= 3 && shape.size() == 2) shape.push_back(1);
-  return reshape(x, shape);
-}
-
 template <int kRank>
 void join_at_least(Call& call) {  // hstack 1, vstack 2, dstack 3
   Values values = same_dtype(call);
-  for (Value& value : values) value = at_least(value, kRank);
+  for (Value& value : values) value = reshaped(value, at_least(value.shape(), kRank));
   const int dim = kRank == 1 ? (values[0].rank() == 1 ? 0 : 1) : kRank == 2 ? 0 : 2;
-  call.returns(concat(values, dim));
+  call.returns(joined(values, dim));
 }
 
 void column_stack(Call& call) {
   Values values = same_dtype(call);
   for (Value& value : values)
-    if (value.rank() <= 1) value = reshape(value, {count(value.shape()), 1});
-  call.returns(concat(values, 1));
+    if (value.rank() <= 1) value = reshaped(value, {count(value.shape()), 1});
+  call.returns(joined(values, 1));
 }
 
 // Each tensor with zeros left and right of it, one below the other.
@@ -99,7 +86,7 @@ void block_diag(Call& call) {
   Dim width = 0;
   for (Value& value : values) {
     if (value.rank() > 2) call.refuse("tensors", "holds a tensor of more than two dims");
-    value = at_least(value, 2);
+    value = reshaped(value, at_least(value.shape(), 2));
     width = width + value.dim(1);
   }
   Dim left = 0;
@@ -108,7 +95,7 @@ void block_diag(Call& call) {
     value = call.graph().call("pad", {value}, {{"pads", Dims{0, 0, left, width - end}}});
     left = end;
   }
-  call.returns(concat(values, 0));
+  call.returns(joined(values, 0));
 }
 
 void cartesian_prod(Call& call) {
@@ -122,7 +109,7 @@ void cartesian_prod(Call& call) {
   for (size_t i = 0; i < values.size(); ++i) {
     Shape one(shape.size(), Dim(1));
     one[i] = shape[i];
-    values[i] = reshape(expand(reshape(values[i], one), shape), {count(shape)});
+    values[i] = reshaped(expanded(reshaped(values[i], one), shape), {count(shape)});
   }
   call.returns(stack_values(values, 1));
 }

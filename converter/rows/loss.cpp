@@ -31,7 +31,7 @@ void of_two(Call& call, NamedAttrs attrs = {}, bool float_result = false) {
 // Torch rounds what it computes in the promoted dtype to that of one of its tensors.
 Value reduced_as(Call& call, const Value& loss, DType dtype) {
   const std::string kind = reduction(call);
-  const Value rounded = cast(loss, dtype);
+  const Value rounded = convert::cast(loss, dtype);
   if (kind == "none") return rounded;
   if (kind == "mean" && !is_float(dtype))
     call.refuse("reduction", "is the mean of integers, which PyTorch does not take");
@@ -55,11 +55,11 @@ Value apply(std::string_view op, const Value& a, const Value& b) {
   promotion.add_tensor(a.dtype(), a.rank());
   promotion.add_tensor(b.dtype(), b.rank());
   const DType dtype = promotion.result();
-  return a.graph()->call(op, {cast(a, dtype), cast(b, dtype)});
+  return a.graph()->call(op, {convert::cast(a, dtype), convert::cast(b, dtype)});
 }
 // The same in place, which rounds to the dtype of `a`.
 Value apply_in_place(std::string_view op, const Value& a, const Value& b) {
-  return cast(apply(op, a, b), a.dtype());
+  return convert::cast(apply(op, a, b), a.dtype());
 }
 
 // For losses that torch puts together of other ops, each of which rounds to a dtype of its own.
@@ -110,8 +110,8 @@ void kl_div(Call& call) {
 // eq or ne of a tensor and a number: torch compares bool as an integer, and u8 with what -1 wraps
 // to.
 Value compared(std::string_view op, const Value& target, int64_t number) {
-  const Value x = target.dtype() == boolean ? cast(target, i64) : target;
-  return x.graph()->call(op, {x, cast(x.graph()->scalar(number, i64), x.dtype())});
+  const Value x = target.dtype() == boolean ? convert::cast(target, i64) : target;
+  return x.graph()->call(op, {x, convert::cast(x.graph()->scalar(number, i64), x.dtype())});
 }
 
 void hinge_embedding(Call& call) {
@@ -120,7 +120,7 @@ void hinge_embedding(Call& call) {
   const double margin = call.real("margin", 1.0);
   if (is_float(x.dtype()) && x.dtype() == target.dtype()) return of_two(call, {{"margin", margin}});
   const Value zero = g.scalar(int64_t{0}, x.dtype());
-  const Value limit = cast(g.scalar(margin, f64), x.dtype());
+  const Value limit = convert::cast(g.scalar(margin, f64), x.dtype());
   const auto where_not = [&](int64_t sign, const Value& term) {
     return g.call("where", {compared("ne", target, sign), term, zero});
   };
@@ -132,7 +132,8 @@ void soft_margin(Call& call) {
   expect_floats(call, {"self"});
   if (have_one_dtype(call, {"self", "target"})) return of_two(call);
   const Values v = call.promoted({"self", "target"});
-  const Value product = cast(call.graph().call("mul", {v[0], v[1]}), call.tensor("self").dtype());
+  const Value product =
+      convert::cast(call.graph().call("mul", {v[0], v[1]}), call.tensor("self").dtype());
   const Value one = call.graph().scalar(1.0, product.dtype());
   call.returns(call.graph().call("soft_margin_loss", {product, one}, reduced(call)));
 }
@@ -181,10 +182,12 @@ void cosine_embedding(Call& call) {
   const auto summed = [&](const Value& a, const Value& b) {
     const Value product = apply("mul", a, b);
     const DType wide = is_float(product.dtype()) ? product.dtype() : i64;
-    return g.call("sum", {cast(product, wide)},
+    return g.call("sum", {convert::cast(product, wide)},
                   {{"dim", std::vector<Dim>{target.rank()}}, {"keepdim", false}});
   };
-  const auto floats = [&](const Value& v) { return is_float(v.dtype()) ? v : cast(v, f32); };
+  const auto floats = [&](const Value& v) {
+    return is_float(v.dtype()) ? v : convert::cast(v, f32);
+  };
   const auto size = [&](const Value& v) {
     const Value sum = floats(summed(v, v));
     return g.call("add", {sum, g.scalar(double{1e-12f}, sum.dtype())});
@@ -246,7 +249,7 @@ void nll_forward(Call& call) { call.returns(nll_of(call)); }
 void cross_entropy(Call& call) {
   const Value x = call.tensor("self");
   Value target = call.tensor("target");
-  if (is_float(target.dtype())) target = cast(target, x.dtype());
+  if (is_float(target.dtype())) target = convert::cast(target, x.dtype());
   call.returns(
       call.graph().call("cross_entropy", {x, target, call.tensor_or_none("weight")},
                         reduced(call, {{"ignore_index", call.integer("ignore_index", -100)},
@@ -258,7 +261,7 @@ Value lengths(Call& call, std::string_view argument) {
   const Item* item = call.find(argument);
   Graph& g = call.graph();
   if (item != nullptr && item->is_tensor()) {
-    const Value v = cast(call.tensor(argument), i64);
+    const Value v = convert::cast(call.tensor(argument), i64);
     return g.call("reshape", {v}, {{"shape", Shape{count(v.shape())}}});
   }
   const std::vector<Dim> numbers = call.integers(argument);
@@ -275,7 +278,7 @@ Value lengths(Call& call, std::string_view argument) {
 void ctc_loss(Call& call) {
   Graph& g = call.graph();
   Value x = call.tensor("log_probs");
-  Value targets = cast(call.tensor("targets"), i64);
+  Value targets = convert::cast(call.tensor("targets"), i64);
   const bool single = x.rank() == 2;
   if (single) x = g.call("reshape", {x}, {{"shape", Shape{x.dim(0), Dim(1), x.dim(1)}}});
   const Value target_lengths = lengths(call, "target_lengths");
@@ -286,7 +289,7 @@ void ctc_loss(Call& call) {
   const NamedAttrs all = {{"dim", std::vector<Dim>{}}, {"keepdim", false}};
   if (kind == "mean") {
     const Value whole = g.call("maximum", {target_lengths, g.scalar(int64_t{1}, i64)});
-    loss = g.call("mean", {g.call("div", {loss, cast(whole, loss.dtype())})}, all);
+    loss = g.call("mean", {g.call("div", {loss, convert::cast(whole, loss.dtype())})}, all);
   } else if (kind == "sum") {
     loss = g.call("sum", {loss}, all);
   } else if (single) {

@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products, except einsum.
+#include "hg/ops/matmul.h"
+
 #include <algorithm>
 #include <cmath>
 
 #include "converter/rows/complex.h"
-#include "converter/rows/rows.h"
+#include "converter/rows/view.h"
 #include "hg/op.h"
 
 namespace hg::convert::rows {
 namespace {
-
-Value reshape(const Value& x, Shape shape) {
-  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", std::move(shape)}});
-}
-
-Value permute(const Value& x, std::vector<Dim> dims) {
-  return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
-}
-
-Value matmul(const Value& a, const Value& b) { return a.graph()->call("matmul", {a, b}); }
 
 Value scalar(const Value& like, double value) {
   Graph& g = *like.graph();
@@ -91,13 +83,13 @@ void addmm_activation(Call& call) {
 // The sum of all products of a batch is one product: [m, b k] [b k, n].
 void addbmm(Call& call) {
   const Value a = call.tensor("batch1"), b = call.tensor("batch2");
-  const Value left = reshape(permute(a, {1, 0, 2}), {a.dim(1), a.dim(0) * a.dim(2)});
-  const Value right = reshape(b, {b.dim(0) * b.dim(1), b.dim(2)});
+  const Value left = reshaped(permute(a, {1, 0, 2}), {a.dim(1), a.dim(0) * a.dim(2)});
+  const Value right = reshaped(b, {b.dim(0) * b.dim(1), b.dim(2)});
   call.returns(blend(call, matmul(left, right)));
 }
 
 Value outer_product(const Value& a, const Value& b) {
-  return a.graph()->call("mul", {reshape(a, {a.dim(0), 1}), b});
+  return a.graph()->call("mul", {reshaped(a, {a.dim(0), 1}), b});
 }
 
 void outer(Call& call) {
@@ -126,13 +118,14 @@ void inner(Call& call) {
   const Value a = call.tensor("self"), b = call.tensor("other");
   if (a.rank() == 0 || b.rank() == 0) return call.returns(call.graph().call("mul", {a, b}));
   const Value rows =
-      a.rank() == 1 ? a
-                    : reshape(a, {count(Shape(a.shape().begin(), a.shape().end() - 1)), a.dim(-1)});
+      a.rank() == 1
+          ? a
+          : reshaped(a, {count(Shape(a.shape().begin(), a.shape().end() - 1)), a.dim(-1)});
   Shape lead(b.shape().begin(), b.shape().end() - 1);
-  const Value columns = b.rank() == 1 ? b : permute(reshape(b, {count(lead), b.dim(-1)}), {1, 0});
+  const Value columns = b.rank() == 1 ? b : permute(reshaped(b, {count(lead), b.dim(-1)}), {1, 0});
   Shape shape(a.shape().begin(), a.shape().end() - 1);
   shape.insert(shape.end(), lead.begin(), lead.end());
-  call.returns(reshape(matmul(rows, columns), shape));
+  call.returns(reshaped(matmul(rows, columns), shape));
 }
 
 void tensordot(Call& call) {
@@ -180,9 +173,9 @@ void tensordot(Call& call) {
   }
   if (a.rank() > 0) left = permute(left, order_a);
   if (b.rank() > 0) right = permute(right, order_b);
-  left = reshape(left, {rows, count(inner_a)});
-  right = reshape(right, {count(inner_b), columns});
-  call.returns(reshape(matmul(left, right), shape));
+  left = reshaped(left, {rows, count(inner_a)});
+  right = reshaped(right, {count(inner_b), columns});
+  call.returns(reshaped(matmul(left, right), shape));
 }
 
 // Left to right, but for three where the cheaper order of both is taken.
@@ -211,12 +204,12 @@ void bilinear(Call& call) {
   const Value bias = call.tensor_or_none("bias");
   Shape lead(x1.shape().begin(), x1.shape().end() - 1);
   const Dim rows = count(lead);
-  const Value left = reshape(x1, {rows, x1.dim(-1)});
-  const Value by_input = reshape(permute(w, {1, 0, 2}), {w.dim(1), w.dim(0) * w.dim(2)});
-  const Value half = reshape(matmul(left, by_input), {rows, w.dim(0), w.dim(2)});
+  const Value left = reshaped(x1, {rows, x1.dim(-1)});
+  const Value by_input = reshaped(permute(w, {1, 0, 2}), {w.dim(1), w.dim(0) * w.dim(2)});
+  const Value half = reshaped(matmul(left, by_input), {rows, w.dim(0), w.dim(2)});
   Shape shape = lead;
   shape.push_back(w.dim(0));
-  Value y = reshape(matmul(half, reshape(x2, {rows, x2.dim(-1), 1})), shape);
+  Value y = reshaped(matmul(half, reshaped(x2, {rows, x2.dim(-1), 1})), shape);
   if (bias) y = call.graph().call("add", {y, bias});
   call.returns(y);
 }

@@ -138,16 +138,8 @@ void unsqueeze(Call& call) {
 }
 
 template <int kRank>
-Shape at_least(Shape shape) {
-  if (kRank >= 1 && shape.empty()) shape = {1};
-  if (kRank >= 2 && shape.size() == 1) shape.insert(shape.begin(), Dim(1));
-  if (kRank >= 3 && shape.size() == 2) shape.push_back(1);
-  return shape;
-}
-
-template <int kRank>
 void atleast(Call& call) {
-  if (call.find("tensors") == nullptr) return to_shape(call, at_least<kRank>(shape_of(call)));
+  if (call.find("tensors") == nullptr) return to_shape(call, at_least(shape_of(call), kRank));
   const Item& given = *call.find("tensors");
   auto list = std::make_shared<List>();
   if (!given.is_list()) call.refuse("tensors", "is not a list");
@@ -155,7 +147,7 @@ void atleast(Call& call) {
     if (!item.is_tensor()) call.refuse("tensors", "holds something else than tensors");
     const TensorRef& base = std::get<TensorRef>(item.value);
     list->items.push_back(
-        view_of(call, base, reshape_view(at_least<kRank>(call.read(base).shape()))));
+        view_of(call, base, reshape_view(at_least(call.read(base).shape(), kRank))));
   }
   call.returns({Item(std::move(list))});
 }

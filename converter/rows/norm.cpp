@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "converter/rows/rows.h"
+#include "converter/rows/view.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"
 
@@ -12,15 +12,10 @@ namespace {
 
 using Values = std::vector<Value>;
 
-Value reshape(const Value& x, Shape shape) {
-  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", shape}});
-}
-Value detach(const Value& x) { return x.graph()->call("detach", {x}); }
-
 // softmax(x, dim, dtype): x becomes `dtype` first; in torch an integer x without a dtype fails.
 void softmax_of(Call& call, std::string_view op) {
   Value x = call.tensor("self");
-  x = cast(x, call.dtype("dtype", x.dtype()));
+  x = convert::cast(x, call.dtype("dtype", x.dtype()));
   if (!is_float(x.dtype())) call.refuse("self", "must be a float tensor");
   call.returns(call.graph().call(op, {x}, {{"dim", call.integer("dim")}}));
 }
@@ -30,7 +25,7 @@ void log_softmax(Call& call) { softmax_of(call, "log_softmax"); }
 // _softmax(x, dim, half_to_float)
 void inner_softmax_of(Call& call, std::string_view op) {
   Value x = call.tensor("self");
-  if (call.flag("half_to_float", false)) x = cast(x, f32);
+  if (call.flag("half_to_float", false)) x = convert::cast(x, f32);
   call.returns(call.graph().call(op, {x}, {{"dim", call.integer("dim")}}));
 }
 void inner_softmax(Call& call) { inner_softmax_of(call, "softmax"); }
@@ -47,12 +42,12 @@ void softmax_backward(Call& call) {
     return g.call("sum", {x}, {{"dim", dim}, {"keepdim", true}});
   };
   const Value dx = kLog ? dy - g.call("exp", {y}) * total(dy) : (dy - total(dy * y)) * y;
-  call.returns(cast(dx, call.dtype("input_dtype", y.dtype())));
+  call.returns(convert::cast(dx, call.dtype("input_dtype", y.dtype())));
 }
 
 void softmin(Call& call) {
   Value x = call.tensor("self");
-  x = cast(x, call.dtype("dtype", x.dtype()));
+  x = convert::cast(x, call.dtype("dtype", x.dtype()));
   call.returns(call.graph().call("softmax", {call.graph().call("neg", {x})},
                                  {{"dim", call.integer("dim")}}));
 }
@@ -61,7 +56,7 @@ void softmin(Call& call) {
 void safe_softmax(Call& call) {
   Graph& g = call.graph();
   Value x = call.tensor("self");
-  x = cast(x, call.dtype("dtype", x.dtype()));
+  x = convert::cast(x, call.dtype("dtype", x.dtype()));
   const Dim dim = call.integer("dim");
   const Value dead = g.call(
       "all", {g.call("eq", {x, g.scalar(-HUGE_VAL, x.dtype())})},
@@ -86,9 +81,9 @@ Norm norm_arguments(Call& call) {
   DType wide = n.dtype;
   if (n.weight) wide = promote(wide, n.weight.dtype());
   if (n.bias) wide = promote(wide, n.bias.dtype());
-  n.x = cast(n.x, wide);
-  if (n.weight) n.weight = cast(n.weight, wide);
-  if (n.bias) n.bias = cast(n.bias, wide);
+  n.x = convert::cast(n.x, wide);
+  if (n.weight) n.weight = convert::cast(n.weight, wide);
+  if (n.bias) n.bias = convert::cast(n.bias, wide);
   return n;
 }
 
@@ -97,7 +92,7 @@ void layer_norm(Call& call) {
   const Value y = call.graph().call(
       "layer_norm", {n.x, n.weight, n.bias},
       {{"normalized_shape", call.integers("normalized_shape")}, {"eps", call.real("eps", 1e-5)}});
-  call.returns(cast(y, n.dtype));
+  call.returns(convert::cast(y, n.dtype));
 }
 
 // The mean and 1 / sqrt(var + eps) that the native_ variants return beside y.
@@ -123,7 +118,7 @@ void native_layer_norm(Call& call) {
   for (int i = n.x.rank() - static_cast<int>(shape.size()); i < n.x.rank(); ++i)
     dims.emplace_back(i);
   const Moments m = moments(n.x, dims, eps);
-  call.returns(Values{cast(y, n.dtype), m.mean, m.rstd});
+  call.returns(Values{convert::cast(y, n.dtype), m.mean, m.rstd});
 }
 
 // Without eps it is the machine epsilon of what PyTorch computes in: f32 for 16 bits.
@@ -137,7 +132,7 @@ void rms_norm(Call& call) {
   const Value y = call.graph().call("rms_norm", {n.x, n.weight},
                                     {{"normalized_shape", call.integers("normalized_shape")},
                                      {"eps", call.real("eps", epsilon(n.dtype))}});
-  call.returns(cast(y, n.dtype));
+  call.returns(convert::cast(y, n.dtype));
 }
 
 void fused_rms_norm(Call& call) {
@@ -152,7 +147,7 @@ void fused_rms_norm(Call& call) {
   const Value square =
       g.call("mean", {g.call("mul", {n.x, n.x})}, {{"dim", dims}, {"keepdim", true}});
   const Value rstd = g.call("rsqrt", {g.call("add", {square, g.scalar(eps, n.x.dtype())})});
-  call.returns(Values{cast(y, n.dtype), rstd});
+  call.returns(Values{convert::cast(y, n.dtype), rstd});
 }
 
 void group_norm(Call& call) {
@@ -160,7 +155,7 @@ void group_norm(Call& call) {
   const Value y =
       call.graph().call("group_norm", {n.x, n.weight, n.bias},
                         {{"groups", call.integer("num_groups")}, {"eps", call.real("eps", 1e-5)}});
-  call.returns(cast(y, n.dtype));
+  call.returns(convert::cast(y, n.dtype));
 }
 
 // (input, weight, bias, N, C, HxW, group, eps) -> y, mean [N, group], rstd [N, group]
@@ -171,9 +166,9 @@ void native_group_norm(Call& call) {
   const Value y =
       call.graph().call("group_norm", {n.x, n.weight, n.bias}, {{"groups", groups}, {"eps", eps}});
   const Dim each = floordiv(call.integer("C"), groups) * call.integer("HxW");
-  const Moments m = moments(reshape(n.x, {batch, groups, each}), {2}, eps);
-  call.returns(
-      Values{cast(y, n.dtype), reshape(m.mean, {batch, groups}), reshape(m.rstd, {batch, groups})});
+  const Moments m = moments(reshaped(n.x, {batch, groups, each}), {2}, eps);
+  call.returns(Values{convert::cast(y, n.dtype), reshaped(m.mean, {batch, groups}),
+                      reshaped(m.rstd, {batch, groups})});
 }
 
 // One call of the op, and what the running statistics become.
@@ -198,7 +193,7 @@ BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
   }
   DType wide = b.n.x.dtype();
   if (b.running_mean) wide = promote(wide, b.running_mean.dtype());
-  auto widen = [&](const Value& v) { return v ? cast(v, wide) : v; };
+  auto widen = [&](const Value& v) { return v ? convert::cast(v, wide) : v; };
   const Values out =
       call.graph().calls("batch_norm",
                          {widen(b.n.x), widen(b.n.weight), widen(b.n.bias), widen(b.running_mean),
@@ -208,12 +203,12 @@ BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
     b.y = Value(&call.graph(), kNoValue);
     return b;
   }
-  b.y = cast(out[0], b.n.dtype);
+  b.y = convert::cast(out[0], b.n.dtype);
   if (training && b.running_mean) {
     call.note("batch_norm runs in training mode, as traced");
     // PyTorch moves them outside of autograd.
-    b.running_mean = cast(detach(out[1]), b.running_mean.dtype());
-    b.running_var = cast(detach(out[2]), b.running_var.dtype());
+    b.running_mean = convert::cast(detach(out[1]), b.running_mean.dtype());
+    b.running_var = convert::cast(detach(out[2]), b.running_var.dtype());
   }
   return b;
 }
@@ -256,7 +251,7 @@ Values with_moments(Call& call, const BatchNorm& b, bool training, double eps) {
   if (!training) return {b.y, empty_tensor(g, b.n.x.dtype()), empty_tensor(g, b.n.x.dtype())};
   const Moments m = moments(b.n.x, all_but_channels(b.n.x), eps);
   const Shape channels = {b.n.x.dim(1)};
-  return {b.y, reshape(m.mean, channels), reshape(m.rstd, channels)};
+  return {b.y, reshaped(m.mean, channels), reshaped(m.rstd, channels)};
 }
 Values native_batch_norm_of(Call& call, bool training, double momentum, double eps,
                             bool with_running = true) {
@@ -324,18 +319,18 @@ void instance_norm_by_running(Call& call, double eps) {
   const auto channels = [&](const Value& v) {
     Shape shape(static_cast<size_t>(n.x.rank()), Dim(1));
     shape[1] = n.x.dim(1);
-    return reshape(cast(v, wide), shape);
+    return reshaped(convert::cast(v, wide), shape);
   };
   const Value var = channels(call.tensor("running_var"));
   Value scale = g.call("rsqrt", {g.call("add", {var, g.scalar(eps, wide)})});
   if (n.weight) scale = g.call("mul", {scale, channels(n.weight)});
-  Value y = g.call("sub", {cast(n.x, wide), channels(call.tensor("running_mean"))});
+  Value y = g.call("sub", {convert::cast(n.x, wide), channels(call.tensor("running_mean"))});
   y = g.call("mul", {y, scale});
   if (n.bias) y = g.call("add", {y, channels(n.bias)});
   call.note(
       "instance_norm uses its running statistics, as traced: training also uses them and does not "
       "move them");
-  call.returns(cast(y, n.dtype));
+  call.returns(convert::cast(y, n.dtype));
 }
 
 // With statistics of each sample's own: group_norm with one channel a group. The running statistics
@@ -356,7 +351,7 @@ void instance_norm(Call& call) {
         g.call("var", {n.x}, {{"dim", dims}, {"correction", 1.0}, {"keepdim", false}});
     auto move = [&](std::string_view name, const Value& samples) {
       const Value old = call.tensor(name);
-      const Value now = cast(
+      const Value now = convert::cast(
           g.call("mean", {detach(samples)}, {{"dim", std::vector<Dim>{0}}, {"keepdim", false}}),
           old.dtype());
       call.write(call.ref(name),
@@ -367,7 +362,7 @@ void instance_norm(Call& call) {
     move("running_mean", mean);
     move("running_var", var);
   }
-  call.returns(cast(y, n.dtype));
+  call.returns(convert::cast(y, n.dtype));
 }
 
 // The 2-norm (or p) of every slice of v along dim, with v's rank; dim -1: of the whole of v.

@@ -9,16 +9,16 @@ namespace {
 
 // Where the steps lie among all of the padded sequences: i64[steps]
 Value places(Graph& g, const Packed& packed) {
-  const Value going = reshape(going_on(g, packed), {packed.time * packed.batch});
+  const Value going = reshaped(going_on(g, packed), {packed.time * packed.batch});
   const Value found = g.call("nonzero", {going});
-  return reshape(found, {found.dim(0)});
+  return reshaped(found, {found.dim(0)});
 }
 
 // [time, batch, ...] -> [time * batch, ...]
-Value flat(const Value& padded) {
+Value all_steps(const Value& padded) {
   Shape shape(padded.shape().begin() + 1, padded.shape().end());
   shape[0] = shape[0] * padded.dim(0);
-  return reshape(padded, shape);
+  return reshaped(padded, shape);
 }
 
 Value swap_batch_and_time(const Value& x) {  // batch first, or no longer
@@ -34,12 +34,12 @@ void pack_padded(Call& call) {
   if (call.is_complex(call.ref("input"))) call.refuse("input", "is complex");
   if (x.rank() < 2) call.refuse("input", "must have the dims time and batch");
   if (call.flag("batch_first")) x = swap_batch_and_time(x);
-  const Value lengths = cast(call.tensor("lengths"), i64);
+  const Value lengths = convert::cast(call.tensor("lengths"), i64);
   if (lengths.rank() != 1) call.refuse("lengths", "must have one dim");
   const Packed packed{call.keep(lengths), x.dim(0), x.dim(1), {}};
   const TensorRef data = pack(call, x, packed);
   const Value longest = g.call("amax", {lengths}, {{"dim", Dims{0}}});
-  const Value sizes = g.call("sum", {cast(going_on(g, packed), i64)}, {{"dim", Dims{1}}});
+  const Value sizes = g.call("sum", {convert::cast(going_on(g, packed), i64)}, {{"dim", Dims{1}}});
   const TensorRef counts = call.make_tensor(slice(sizes, 0, 0, call.size_of(longest)));
   call.set_packed(counts, packed);
   call.returns(std::vector<Item>{Item(data), Item(counts)});
@@ -56,13 +56,13 @@ void pad_packed(Call& call) {
   mask[0] = packed->time;
   mask[1] = packed->batch;
   const Value fill = call.tensor_or_number("padding_value", x.dtype());
-  x = g.call("where", {reshape(going_on(g, *packed), mask), x, fill});
+  x = g.call("where", {reshaped(going_on(g, *packed), mask), x, fill});
   const Dim total = call.integer("total_length", packed->time);
   if (!(total == packed->time)) {
     Shape more = x.shape();
     more[0] = max(total - packed->time, Dim(0));
     if (!(more[0] == Dim(0)) && more[0].is_constant())
-      x = g.call("concat", {x, expand(fill, more)}, {{"dim", 0}});
+      x = g.call("concat", {x, expanded(fill, more)}, {{"dim", 0}});
     x = slice(x, 0, 0, total);
   }
   if (call.flag("batch_first")) x = swap_batch_and_time(x);
@@ -78,7 +78,7 @@ constexpr Row kRows[] = {
 
 Value going_on(Graph& g, const Packed& packed) {
   const Value time = g.call("arange", {}, {{"end", packed.time}});
-  return lt(reshape(time, {packed.time, 1}), reshape(packed.lengths(), {1, packed.batch}));
+  return lt(reshaped(time, {packed.time, 1}), reshaped(packed.lengths(), {1, packed.batch}));
 }
 
 Value padded_of(Call& call, const TensorRef& data, const TensorRef& sizes) {
@@ -93,14 +93,14 @@ Value padded_of(Call& call, const TensorRef& data, const TensorRef& sizes) {
   const Value all = g.call("index_put", {none, steps, places(g, *packed)});
   shape[0] = packed->batch;
   shape.insert(shape.begin(), packed->time);
-  return reshape(all, shape);
+  return reshaped(all, shape);
 }
 
 TensorRef pack(Call& call, Value padded, Packed packed) {
   Graph& g = call.graph();
   packed.padded = call.keep(padded);
-  const TensorRef data =
-      call.make_tensor(g.call("index_select", {flat(padded), places(g, packed)}, {{"dim", 0}}));
+  const TensorRef data = call.make_tensor(
+      g.call("index_select", {all_steps(padded), places(g, packed)}, {{"dim", 0}}));
   call.set_packed(data, std::move(packed));
   return data;
 }

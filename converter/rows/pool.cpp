@@ -8,7 +8,6 @@ namespace hg::convert::rows {
 namespace {
 
 using Values = std::vector<Value>;
-using Dims = std::vector<Dim>;
 
 struct Images {
   Value x;  // [n, c, spatial...]
@@ -138,17 +137,17 @@ Value fractional_starts(const Value& u, const Dim& in, const Dim& kernel, const 
   Graph& g = *u.graph();
   const auto number = [&](const Dim& d) {
     const Value v = g.call("dims", {}, {{"values", Shape{d}}});
-    return cast(g.call("reshape", {v}, {{"shape", Shape{}}}), u.dtype());
+    return convert::cast(g.call("reshape", {v}, {{"shape", Shape{}}}), u.dtype());
   };
   const Shape column = {u.dim(0), u.dim(1), 1}, all = {u.dim(0), u.dim(1), out};
   const Value sample = g.call("reshape", {u}, {{"shape", column}});
   const Value place = g.call("arange", {}, {{"start", 0}, {"end", out}});
   const Value step = g.call("div", {number(in - kernel), number(out - 1)});
-  const auto whole = [&](const Value& v) { return cast(g.call("mul", {v, step}), i64); };
-  const Value start =
-      g.call("sub", {whole(g.call("add", {sample, cast(place, u.dtype())})), whole(sample)});
-  const Value end = g.call("expand", {cast(number(in - kernel), i64)}, {{"shape", all}});
-  const Value is_last = g.call("eq", {place, cast(number(out - 1), i64)});
+  const auto whole = [&](const Value& v) { return convert::cast(g.call("mul", {v, step}), i64); };
+  const Value start = g.call(
+      "sub", {whole(g.call("add", {sample, convert::cast(place, u.dtype())})), whole(sample)});
+  const Value end = g.call("expand", {convert::cast(number(in - kernel), i64)}, {{"shape", all}});
+  const Value is_last = g.call("eq", {place, convert::cast(number(out - 1), i64)});
   return g.call("where", {is_last, end, g.call("expand", {start}, {{"shape", all}})});
 }
 

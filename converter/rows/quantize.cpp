@@ -52,7 +52,7 @@ Rounded of_channels(Call& call) {
     const Value v = call.tensor(argument);
     Shape shape(rank, Dim(1));
     shape[*axis] = v.dim(0);
-    return reshape(convert::cast(v, f32), shape);
+    return reshaped(convert::cast(v, f32), shape);
   };
   if (is_float(call.tensor("zero_point").dtype())) call.refuse("zero_point", "must be integers");
   return rounded(call, call.tensor("self"), along("scale"), along("zero_point"));
@@ -71,7 +71,7 @@ void values_and_mask(Call& call) {
 void when_enabled(Call& call) {
   const Rounded both = of_tensor(call);
   const Value x = call.tensor("self");
-  const Value on = reshape(call.tensor("fake_quant_enabled"), {});
+  const Value on = reshaped(call.tensor("fake_quant_enabled"), {});
   const Value is_on = call.graph().call("ne", {on, call.graph().scalar(int64_t{0}, on.dtype())});
   const Value all = call.graph().call("logical_not", {is_on});
   call.returns({where(is_on, both.y, x), call.graph().call("logical_or", {all, both.in_range})});
@@ -150,7 +150,7 @@ Value one_number(Call& call, std::string_view argument, DType dtype) {
   if (!call.find(argument)->is_tensor()) return number_as(call, argument, dtype);
   const Value v = detach(call.tensor(argument));
   if (!(count(v.shape()) == Dim(1))) call.refuse(argument, "must have one element");
-  return convert::cast(reshape(v, {}), dtype);
+  return convert::cast(reshaped(v, {}), dtype);
 }
 
 // clamp(round(x / scale) + zero_point), of a scale in f64.
@@ -187,17 +187,17 @@ void dequantize_per_tensor(Call& call) {
 }
 
 // The parameters of channels, beside a tensor of this rank.
-struct Along {
+struct ChannelShape {
   int rank, axis;
   Dim channels;
 
   Value operator()(const Value& v) const {
     Shape shape(rank, Dim(1));
     shape[axis] = channels;
-    return reshape(v, shape);
+    return reshaped(v, shape);
   }
 };
-Along along_channels(Call& call, int rank, const Value& scales) {
+ChannelShape along_channels(Call& call, int rank, const Value& scales) {
   const Result<int> axis = normalize_axis(call.number("axis"), rank);
   if (!axis.ok()) call.refuse("axis", axis.status().message());
   if (scales.rank() == 0) call.refuse("scales", "must have a dim");
@@ -208,7 +208,7 @@ void quantize_per_channel(Call& call) {
   const Levels levels = levels_of(call);
   const Range range = range_of(call, levels);
   const Value x = convert::cast(narrow_input(call), f32), scales = scales_of(call);
-  const Along along = along_channels(call, x.rank(), scales);
+  const ChannelShape along = along_channels(call, x.rank(), scales);
   const Value level = in_common("add", round(in_common("mul", x, inverse(along(scales)))),
                                 along(detach(call.tensor("zero_points"))));
   call.returns(convert::cast(clamped(level, range), levels.dtype));
@@ -223,7 +223,7 @@ void dequantize_per_channel(Call& call) {
   const Levels levels = levels_of(call);
   range_of(call, levels);
   const Value x = level_input(call, levels), scales = scales_of(call);
-  const Along along = along_channels(call, x.rank(), scales);
+  const ChannelShape along = along_channels(call, x.rank(), scales);
   const Value zero_points = call.tensor_or_none("zero_points");
   call.returns(convert::cast(
       dequantized(x, zero_points ? along(detach(zero_points)) : Value(), along(scales)),
@@ -266,9 +266,9 @@ Value in_groups(Call& call, const Value& x, const Value& scales) {
   if (size <= 1) call.refuse("group_size", "must be more than 1");
   if (size > width && scales.dim(scales.rank() - 1) == Dim(1)) size = width;
   if (size == 0 || width % size != 0) call.refuse("group_size", "must divide the size of dim 1");
-  return reshape(x, {x.dim(0) * Dim(width / size), Dim(size)});
+  return reshaped(x, {x.dim(0) * Dim(width / size), Dim(size)});
 }
-Value of_groups(const Value& v) { return reshape(v, {count(v.shape()), Dim(1)}); }
+Value of_groups(const Value& v) { return reshaped(v, {count(v.shape()), Dim(1)}); }
 
 void quantize_per_channel_group(Call& call) {
   Graph& g = call.graph();
@@ -280,7 +280,7 @@ void quantize_per_channel_group(Call& call) {
       level_of_sum(groups, of_groups(scales), of_groups(detach(call.tensor("zero_points"))));
   const Range range = {static_cast<double>(call.number("quant_min")),
                        static_cast<double>(call.number("quant_max"))};
-  call.returns(reshape(convert::cast(clamped(level, range), dtype), x.shape()));
+  call.returns(reshaped(convert::cast(clamped(level, range), dtype), x.shape()));
 }
 
 void dequantize_per_channel_group(Call& call) {
@@ -289,14 +289,14 @@ void dequantize_per_channel_group(Call& call) {
   const Value zero_points = call.tensor_or_none("zero_points");
   const Value y = dequantized(groups, zero_points ? of_groups(detach(zero_points)) : Value(),
                               of_groups(scales));
-  call.returns(convert::cast(reshape(y, x.shape()), call.dtype("output_dtype")));
+  call.returns(convert::cast(reshaped(y, x.shape()), call.dtype("output_dtype")));
 }
 
 Rounded of_scales(Call& call) {
   const Value x = call.tensor("input"), scales = convert::cast(scales_of(call), f32);
   if (x.dtype() != f32) call.refuse("input", "must be f32");
   if (call.number("axis") < 0) call.refuse("axis", "must not be negative");
-  const Along along = along_channels(call, x.rank(), scales);
+  const ChannelShape along = along_channels(call, x.rank(), scales);
   const Value zero_points = convert::cast(detach(call.tensor("zero_points")), i32);
   return rounded(call, x, along(scales), along(convert::cast(zero_points, f32)));
 }
@@ -331,7 +331,7 @@ void choose_qparams(Call& call) {
     zero_point =
         convert::cast(clamped(g.scalar(static_cast<int64_t>(range.low), i32) - below, range), i64);
   }
-  call.returns({reshape(convert::cast(scale, f64), {Dim(1)}), reshape(zero_point, {Dim(1)})});
+  call.returns({reshaped(convert::cast(scale, f64), {Dim(1)}), reshaped(zero_point, {Dim(1)})});
 }
 
 Value token_reduced(std::string_view op, const Value& x) {
@@ -346,7 +346,7 @@ void choose_qparams_per_token(Call& call) {
   const Rounding to_dtype = {x.dtype() == f16 ? f32 : x.dtype()};
   const Value scales = maximum(to_dtype(most), to_dtype(number_like(to_dtype(most), 1e-5))) / 127.0;
   const Value y = convert::cast(scales, to_dtype.dtype);
-  call.returns({y, expand(call.graph().scalar(0.0, y.dtype()), y.shape())});
+  call.returns({y, expanded(call.graph().scalar(0.0, y.dtype()), y.shape())});
 }
 
 void choose_qparams_per_token_asymmetric(Call& call) {

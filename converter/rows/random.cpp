@@ -45,7 +45,7 @@ void alpha_dropout_of(Call& call, bool features) {
   if (features && shape.size() < 2) call.refuse("input", "has no dim of channels");
   for (size_t d = 2; features && d < shape.size(); ++d) shape[d] = 1;
   const Value noise = g.call("rand", {}, {{"shape", shape}});
-  const Value kept = cast(g.call("ge", {noise, g.scalar(p)}), x.dtype());
+  const Value kept = convert::cast(g.call("ge", {noise, g.scalar(p)}), x.dtype());
   call.returns(x * (kept * a) + ((kept - 1.0) * (kAlpha * a) + kAlpha * a * p));
 }
 void alpha_dropout(Call& call) { alpha_dropout_of(call, false); }
@@ -89,8 +89,8 @@ void native_dropout(Call& call) {
   call.note("dropout runs in training mode, as traced");
   const Value noise = g.call("rand", {}, {{"shape", x.shape()}});
   const Value kept = g.call("ge", {noise, g.scalar(p)});
-  const Value scale =
-      g.call("mul", {cast(kept, x.dtype()), g.scalar(p == 1 ? 0.0 : 1 / (1 - p), x.dtype())});
+  const Value scale = g.call(
+      "mul", {convert::cast(kept, x.dtype()), g.scalar(p == 1 ? 0.0 : 1 / (1 - p), x.dtype())});
   call.returns({g.call("mul", {x, scale}), kept});
 }
 
@@ -99,7 +99,8 @@ void native_dropout_backward(Call& call) {
   const Value dy = call.tensor("grad_output");
   const DType dtype = is_float(dy.dtype()) ? dy.dtype() : f32;
   const Value scale = call.graph().scalar(call.real("scale"), dtype);
-  call.returns(cast(dy, dtype) * (cast(cast(call.tensor("mask"), dy.dtype()), dtype) * scale));
+  call.returns(convert::cast(dy, dtype) *
+               (convert::cast(convert::cast(call.tensor("mask"), dy.dtype()), dtype) * scale));
 }
 
 Value drawn(Call& call, std::string_view op, const Shape& shape, DType dtype) {
@@ -161,7 +162,7 @@ Value integers_in(Call& call, const Shape& shape, const Dim& low, const Dim& hig
   const Value u = drawn(call, "rand", shape, f64);
   const Value real =
       scaled(call, u, static_cast<double>(low.constant()), static_cast<double>(high.constant()));
-  return cast(g.call("floor", {real}), dtype);
+  return convert::cast(g.call("floor", {real}), dtype);
 }
 void randint(Call& call) {
   call.returns(integers_in(call, call.integers("size"), call.integer("low", 0),
@@ -180,12 +181,12 @@ void bernoulli(Call& call) {
   const Value noise = drawn(call, "rand", x.shape(), f64);
   Value p;
   if (!call.has("p"))
-    p = cast(x, f64);
+    p = convert::cast(x, f64);
   else if (call.find("p")->is_tensor())
-    p = cast(call.tensor("p"), f64);
+    p = convert::cast(call.tensor("p"), f64);
   else
     p = g.scalar(call.real("p"), f64);
-  call.returns(cast(g.call("lt", {noise, p}), x.dtype()));
+  call.returns(convert::cast(g.call("lt", {noise, p}), x.dtype()));
 }
 
 // -log(1 - u) / lambd
@@ -221,14 +222,14 @@ void geometric(Call& call) {
   const Value log = g.call("log1p", {g.call("neg", {drawn(call, "rand", x.shape(), f64)})});
   const Value trials =
       g.call("ceil", {g.call("mul", {log, g.scalar(1 / __builtin_log1p(-call.real("p")), f64)})});
-  call.returns(cast(g.call("maximum", {trials, g.scalar(1.0, f64)}), x.dtype()));
+  call.returns(convert::cast(g.call("maximum", {trials, g.scalar(1.0, f64)}), x.dtype()));
 }
 
 // The order of n random numbers.
 void randperm(Call& call) {
   Graph& g = call.graph();
   const Value noise = drawn(call, "rand", {call.integer("n")}, f64);
-  call.returns(cast(g.calls("sort", {noise}, {{"dim", 0}})[1], call.dtype("dtype", i64)));
+  call.returns(convert::cast(g.calls("sort", {noise}, {{"dim", 0}})[1], call.dtype("dtype", i64)));
 }
 
 // Places drawn by weight along the last dim. Without replacement: the largest of weight / e, e
@@ -239,7 +240,7 @@ void multinomial(Call& call) {
   Value p = call.tensor("self");
   if (!is_float(p.dtype()) || p.rank() < 1 || p.rank() > 2)
     call.refuse("self", "must be one or two dims of float weights");
-  p = cast(p, f64);
+  p = convert::cast(p, f64);
   const Dim count = call.integer("num_samples");
   if (!call.flag("replacement", false)) {
     const Value u = drawn(call, "rand", p.shape(), p.dtype());

@@ -19,8 +19,6 @@
 namespace hg::convert::rows {
 namespace {
 
-using Dims = std::vector<Dim>;
-
 Dims dims_of(Call& call) { return call.integers("dim"); }
 bool keepdim(Call& call) { return call.flag("keepdim", false); }
 
@@ -29,7 +27,7 @@ Value typed_self(Call& call) {
   const Value x = call.tensor("self");
   return convert::cast(x, call.dtype("dtype", x.dtype()));
 }
-Value float_self(Call& call) {
+Value typed_float_self(Call& call) {
   const Value x = typed_self(call);
   if (!is_float(x.dtype())) call.refuse("self", "must be a float tensor");
   return x;
@@ -52,10 +50,12 @@ void prod_of(Call& call) {
   const Value y = hg::prod(x, dims_of(call), keepdim(call));
   call.returns(call.has("dtype") ? convert::cast(y, x.dtype()) : y);
 }
-void mean_of(Call& call) { call.returns(hg::mean(float_self(call), dims_of(call), keepdim(call))); }
+void mean_of(Call& call) {
+  call.returns(hg::mean(typed_float_self(call), dims_of(call), keepdim(call)));
+}
 // the sum of the numbers over how many there are
 void nanmean(Call& call) {
-  const Value x = float_self(call);
+  const Value x = typed_float_self(call);
   const Value missing = isnan(x);
   const Value total = hg::sum(where(missing, number_like(x, 0), x), dims_of(call), keepdim(call));
   const Value present =
@@ -161,7 +161,7 @@ void check_norm_dims(Call& call, const Value& x, double order) {
   need_elements(call);
 }
 void vector_norm_of(Call& call, double order) {
-  const Value x = float_self(call);
+  const Value x = typed_float_self(call);
   check_norm_dims(call, x, order);
   call.returns(hg::norm(x, order, dims_of(call), keepdim(call)));
 }
@@ -169,7 +169,7 @@ void norm_of(Call& call) { vector_norm_of(call, order_of(call, "p", 2)); }
 void vector_norm(Call& call) { vector_norm_of(call, order_of(call, "ord", 2)); }
 void frobenius_norm(Call& call) { vector_norm_of(call, 2); }
 
-int64_t axis_of(const Value& x, const Dim& dim) {
+int64_t from_front(const Value& x, const Dim& dim) {
   return dim.constant() < 0 ? dim.constant() + x.rank() : dim.constant();
 }
 
@@ -177,7 +177,7 @@ int64_t axis_of(const Value& x, const Dim& dim) {
 Value singular_norm(Call& call, const Value& x, const Dims& dims, std::string_view reduction) {
   if (x.dtype() != f32 && x.dtype() != f64)
     call.refuse("ord", str_cat("needs singular values, which ", x.dtype(), " has not"));
-  const int64_t rows = axis_of(x, dims[0]), columns = axis_of(x, dims[1]);
+  const int64_t rows = from_front(x, dims[0]), columns = from_front(x, dims[1]);
   Dims order;
   for (int64_t d = 0; d < x.rank(); ++d)
     if (d != rows && d != columns) order.emplace_back(d);
@@ -196,15 +196,15 @@ Value matrix_norm_value(Call& call, const Value& x, Dims dims, double order) {
   if (std::abs(order) == 2) return singular_norm(call, x, dims, order > 0 ? "amax" : "amin");
   if (!columns && !std::isinf(order))
     call.refuse("ord", str_cat("is ", order, ", which is no norm of a matrix"));
-  const int64_t inner = axis_of(x, columns ? dims[0] : dims[1]);
-  int64_t outer = axis_of(x, columns ? dims[1] : dims[0]);
+  const int64_t inner = from_front(x, columns ? dims[0] : dims[1]);
+  int64_t outer = from_front(x, columns ? dims[1] : dims[0]);
   const bool keep = keepdim(call);
   const Value sums = hg::sum(abs(x), {inner}, keep);
   if (!keep && outer > inner) --outer;
   return order > 0 ? hg::amax(sums, {outer}, keep) : hg::amin(sums, {outer}, keep);
 }
 void matrix_norm(Call& call) {
-  const Value x = float_self(call);
+  const Value x = typed_float_self(call);
   Dims dims = dims_of(call);
   if (dims.empty()) dims = {-2, -1};
   const Item* ord = call.find("ord");
@@ -219,7 +219,7 @@ void matrix_norm(Call& call) {
 // linalg.norm: a matrix norm over two dims or of a matrix, a vector norm over one dim or of a
 // vector
 void linalg_norm(Call& call) {
-  const Value x = float_self(call);
+  const Value x = typed_float_self(call);
   const Dims dims = dims_of(call);
   if (!call.has("ord")) return call.returns(hg::norm(x, 2, dims, keepdim(call)));
   const size_t rank = dims.empty() ? static_cast<size_t>(x.rank()) : dims.size();

@@ -3,6 +3,7 @@
 #include "converter/rows/packed.h"
 #include "converter/rows/view.h"
 #include "hg/ops/binary.h"
+#include "hg/ops/matmul.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -10,13 +11,6 @@ namespace {
 using Values = std::vector<Value>;
 
 enum class Kind { lstm, gru, tanh, relu };
-
-Value linear(const Value& x, const Value& weight, const Value& bias) {
-  return x.graph()->call("linear", {x, weight, bias});
-}
-Value concat(Graph& g, const Values& parts, int dim) {
-  return parts.size() == 1 ? parts[0] : g.call("concat", parts, {{"dim", dim}});
-}
 
 struct Weights {  // of one direction of one layer
   Value ih, hh, b_ih, b_hh, hr;
@@ -39,21 +33,21 @@ Values scan(Kind kind, const Value& x, const Weights& w, const Value& h0, const 
 Value state_at(const Value& all, int i) {
   const Value one =
       all.graph()->call("slice", {all}, {{"dim", 0}, {"start", i}, {"end", i + 1}, {"step", 1}});
-  return reshape(one, {all.dim(1), all.dim(2)});
+  return reshaped(one, {all.dim(1), all.dim(2)});
 }
 
 // A state as a step of a stack: [batch, out] -> [1, batch, out]
-Value as_step(const Value& h) { return reshape(h, {Dim(1), h.dim(0), h.dim(1)}); }
+Value as_step(const Value& h) { return reshaped(h, {Dim(1), h.dim(0), h.dim(1)}); }
 
 // ---- Packed sequences ----
 
 // Each sequence with its steps in reverse; what follows its end stays. x: [time, batch, n]
 Value reversed(const Value& x, const Packed& packed) {
   Graph& g = *x.graph();
-  const Value time = reshape(g.call("arange", {}, {{"end", packed.time}}), {packed.time, 1});
-  const Value last = reshape(packed.lengths(), {1, packed.batch}) - g.scalar(int64_t{1}, i64);
+  const Value time = reshaped(g.call("arange", {}, {{"end", packed.time}}), {packed.time, 1});
+  const Value last = reshaped(packed.lengths(), {1, packed.batch}) - g.scalar(int64_t{1}, i64);
   const Value from = g.call("where", {going_on(g, packed), last - time, time});
-  return g.call("gather", {x, expand(reshape(from, {packed.time, packed.batch, 1}), x.shape())},
+  return g.call("gather", {x, expanded(reshaped(from, {packed.time, packed.batch, 1}), x.shape())},
                 {{"dim", 0}});
 }
 
@@ -62,9 +56,9 @@ Value last_of(const Value& y, const Packed& packed) {
   Graph& g = *y.graph();
   const Value last = packed.lengths() - g.scalar(int64_t{1}, i64);
   const Value step = g.call(
-      "gather", {y, expand(reshape(last, {1, packed.batch, 1}), {1, packed.batch, y.dim(2)})},
+      "gather", {y, expanded(reshaped(last, {1, packed.batch, 1}), {1, packed.batch, y.dim(2)})},
       {{"dim", 0}});
-  return reshape(step, {packed.batch, y.dim(2)});
+  return reshaped(step, {packed.batch, y.dim(2)});
 }
 
 // After its end a sequence keeps its cell: the input gate is shut, the forget gate open. No product
@@ -80,12 +74,12 @@ Values scan_packed(Kind kind, const Value& x, const Weights& w, const Value& h0,
     const Value gates = linear(steps, w.ih, w.b_ih);
     const Dim hidden = floordiv(w.hh.dim(0), 4);
     const auto part = [&](double value, const Dim& n) {
-      return expand(g.scalar(value, x.dtype()), {n});
+      return expanded(g.scalar(value, x.dtype()), {n});
     };
     const Value shut =
         g.call("concat", {part(-kShut, hidden), part(kShut, hidden), part(0, hidden + hidden)},
                {{"dim", 0}});
-    const Value going = reshape(going_on(g, packed), {packed.time, packed.batch, 1});
+    const Value going = reshaped(going_on(g, packed), {packed.time, packed.batch, 1});
     out = g.calls("lstm_scan", {g.call("where", {going, gates, shut}), h0, c0, w.hh, w.b_hh, w.hr},
                   {{"reverse", false}});
   } else {
@@ -146,7 +140,7 @@ void recurrent(Call& call, Kind kind) {
       last_h.push_back(as_step(out.at(1)));
       if (kind == Kind::lstm) last_c.push_back(as_step(out.at(2)));
     }
-    x = concat(g, both, 2);
+    x = joined(both, 2);
     if (drops && layer + 1 < layers) {
       if (dropout >= 1) call.refuse("dropout", "must be below 1 in training mode");
       call.note("dropout between recurrent layers runs in training mode, as traced");
@@ -156,12 +150,12 @@ void recurrent(Call& call, Kind kind) {
   if (batch_first) x = g.call("permute", {x}, {{"dims", Dims{1, 0, 2}}});
   if (packed) {
     std::vector<Item> results = {Item(pack(call, x, *packed)),
-                                 Item(call.make_tensor(concat(g, last_h, 0)))};
-    if (kind == Kind::lstm) results.emplace_back(call.make_tensor(concat(g, last_c, 0)));
+                                 Item(call.make_tensor(joined(last_h, 0)))};
+    if (kind == Kind::lstm) results.emplace_back(call.make_tensor(joined(last_c, 0)));
     return call.returns(std::move(results));
   }
-  Values outputs = {x, concat(g, last_h, 0)};
-  if (kind == Kind::lstm) outputs.push_back(concat(g, last_c, 0));
+  Values outputs = {x, joined(last_h, 0)};
+  if (kind == Kind::lstm) outputs.push_back(joined(last_c, 0));
   call.returns(outputs);
 }
 
@@ -176,7 +170,7 @@ void cell_of(Call& call, Kind kind) {
   auto [h0, c0] = first_states(call, kind);
   const Shape shape = h0.shape();
   auto batched = [](const Value& v) {
-    return v && v.rank() == 1 ? reshape(v, {Dim(1), v.dim(0)}) : v;
+    return v && v.rank() == 1 ? reshaped(v, {Dim(1), v.dim(0)}) : v;
   };
   x = batched(x);
   if (x.rank() != 2) call.refuse("input", "must have the dims batch and features");
@@ -187,7 +181,7 @@ void cell_of(Call& call, Kind kind) {
                   {}};
   Values out = scan(kind, as_step(x), w, batched(h0), batched(c0), false);
   out.erase(out.begin());
-  for (Value& v : out) v = reshape(v, shape);
+  for (Value& v : out) v = reshaped(v, shape);
   call.returns(out);
 }
 

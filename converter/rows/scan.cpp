@@ -12,8 +12,8 @@ namespace {
 void total(Call& call, std::string_view op) {
   const Value x = call.tensor("self");
   const DType dtype = call.dtype("dtype", is_float(x.dtype()) ? x.dtype() : i64);
-  const Value y = call.graph().call(op, {cast(x, dtype)}, {{"dim", call.integer("dim")}});
-  call.returns(cast(y, dtype));
+  const Value y = call.graph().call(op, {convert::cast(x, dtype)}, {{"dim", call.integer("dim")}});
+  call.returns(convert::cast(y, dtype));
 }
 void cumsum_of(Call& call) { total(call, "cumsum"); }
 void cumprod_of(Call& call) { total(call, "cumprod"); }

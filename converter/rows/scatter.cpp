@@ -2,18 +2,11 @@
 // Writes and accumulation at indices, and masked fills.
 #include <algorithm>
 
+#include "converter/rows/indexing.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {
 namespace {
-
-Value wide_index(Call& call) {
-  const Value index = call.tensor("index");
-  if (!is_integer(index.dtype())) call.refuse("index", str_cat("is ", index.dtype()));
-  return cast(index, i64);
-}
-
-Value at_least_1d(const Value& x) { return x.rank() == 0 ? reshape(x, {1}) : x; }
 
 // torch's words for a reduction as the op's.
 std::string reduction(const Call& call, std::string_view name) {
@@ -28,48 +21,48 @@ Value scattered(Call& call, const Value& x, const Value& index, const Value& src
   if (count(index.shape()) == Dim(0)) return x;
   const int dim = axis_of(call, "dim", x.rank(), 0);
   const Value y = call.graph().call(
-      "scatter", {at_least_1d(x), at_least_1d(index), at_least_1d(cast(src, x.dtype()))},
+      "scatter", {at_least_1d(x), at_least_1d(index), at_least_1d(convert::cast(src, x.dtype()))},
       {{"dim", dim}, {"reduce", reduce}, {"include_self", include_self}});
-  return reshape(y, x.shape());
+  return reshaped(y, x.shape());
 }
 
 // scatter: the argument is `src` or `value`, perhaps with `reduce`
 void scatter(Call& call) {
-  const Value x = call.tensor("self"), index = wide_index(call);
+  const Value x = call.tensor("self"), index = wide_index(call, "index");
   const std::string reduce = call.has("reduce") ? reduction(call, call.string("reduce")) : "none";
   const Value src = call.find("src") != nullptr
                         ? call.tensor("src")
-                        : expand(call.tensor_or_number("value", x.dtype()), index.shape());
+                        : expanded(call.tensor_or_number("value", x.dtype()), index.shape());
   call.returns(scattered(call, x, index, src, reduce, true));
 }
 
 void scatter_add(Call& call) {
   const Value x = call.tensor("self");
-  call.returns(scattered(call, x, wide_index(call), call.tensor("src"), "add", true));
+  call.returns(scattered(call, x, wide_index(call, "index"), call.tensor("src"), "add", true));
 }
 
 void scatter_reduce(Call& call) {
   const Value x = call.tensor("self");
-  call.returns(scattered(call, x, wide_index(call), call.tensor("src"),
+  call.returns(scattered(call, x, wide_index(call, "index"), call.tensor("src"),
                          reduction(call, call.string("reduce")), call.flag("include_self", true)));
 }
 
 Value reduced(Call& call, const Value& x, const Value& src, const std::string& reduce,
               bool include_self) {
   const int dim = axis_of(call, "dim", x.rank(), 0);
-  const Value index = wide_index(call);
+  const Value index = wide_index(call, "index");
   if (index.rank() > 1) call.refuse("index", "must have one dim");
   const Value wide = at_least_1d(x);
-  Value from = cast(src, x.dtype());
+  Value from = convert::cast(src, x.dtype());
   Shape shape = wide.shape();  // of src; one without dims stands for one element
   shape[dim] = count(index.shape());
-  if (from.rank() == 0) from = reshape(from, Shape(shape.size(), Dim(1)));
+  if (from.rank() == 0) from = reshaped(from, Shape(shape.size(), Dim(1)));
   if (from.rank() != wide.rank())
     call.refuse("source", str_cat("is ", from.shape(), ", but the tensor is ", x.shape()));
   const Value y =
       call.graph().call("index_reduce", {wide, at_least_1d(index), from},
                         {{"dim", dim}, {"reduce", reduce}, {"include_self", include_self}});
-  return reshape(y, x.shape());
+  return reshaped(y, x.shape());
 }
 
 void index_add(Call& call) {
@@ -105,28 +98,30 @@ void index_fill(Call& call) {
   Shape shape(x.rank(), Dim(1));
   const Dim size = x.rank() == 0 ? Dim(1) : x.dim(dim);
   if (!shape.empty()) shape[dim] = size;
-  Value index = at_least_1d(wide_index(call));
-  const Value length = reshape(g.call("arange", {}, {{"start", size}, {"end", size + 1}}), Shape{});
+  Value index = at_least_1d(wide_index(call, "index"));
+  const Value length =
+      reshaped(g.call("arange", {}, {{"start", size}, {"end", size + 1}}), Shape{});
   const Value is_negative = g.call("lt", {index, g.scalar(int64_t{0}, i64)});
   index = g.call("where", {is_negative, g.call("add", {index, length}), index});
-  const auto all = [&](int64_t bit, const Dim& n) { return expand(g.scalar(bit, boolean), {n}); };
+  const auto all = [&](int64_t bit, const Dim& n) { return expanded(g.scalar(bit, boolean), {n}); };
   const Value marks = g.call("index_reduce", {all(0, size), index, all(1, index.dim(0))},
                              {{"dim", 0}, {"reduce", "none"}});
-  call.returns(g.call("where", {reshape(marks, shape), value, x}));
+  call.returns(g.call("where", {reshaped(marks, shape), value, x}));
 }
 
 void masked_fill(Call& call) {
   const Value x = call.tensor("self");
   const Value value = call.tensor_or_number("value", x.dtype());
   if (value.rank() != 0) call.refuse("value", "must be one number");
-  call.returns(call.graph().call("where", {cast(call.tensor("mask"), boolean), value, x}));
+  call.returns(call.graph().call("where", {convert::cast(call.tensor("mask"), boolean), value, x}));
 }
 
 void masked_scatter(Call& call) {
-  const Value x = call.tensor("self"), mask = cast(call.tensor("mask"), boolean);
+  const Value x = call.tensor("self"), mask = convert::cast(call.tensor("mask"), boolean);
   const Shape shape = broadcast_shape(call, "mask", x.shape(), mask.shape());
-  call.returns(call.graph().call("masked_scatter", {expand(x, shape), expand(mask, shape),
-                                                    cast(call.tensor("source"), x.dtype())}));
+  call.returns(
+      call.graph().call("masked_scatter", {expanded(x, shape), expanded(mask, shape),
+                                           convert::cast(call.tensor("source"), x.dtype())}));
 }
 
 constexpr Row kRows[] = {

@@ -173,7 +173,7 @@ void cuts_of_data(Call& call, const Along& a, const Value& given) {
       behind = g.call("ge", {places, cut});
     }
     const Value found = g.call("nonzero", {kept});
-    const Value at = reshape(found, {found.dim(0)});
+    const Value at = reshaped(found, {found.dim(0)});
     views.push_back(index_view(a.dim, call.keep(at)));
   }
   give_views(call, std::move(views));
@@ -230,19 +230,19 @@ void slice_scatter(Call& call) {
   const Along a = along(call);
   const Bounds b = slice_bounds(call, a.size);
   const View view = slice_view(a.dim, b.start, b.end, call.integer("step", 1));
-  const Value x = call.tensor("self"), src = cast(call.tensor("src"), x.dtype());
-  call.returns(view.inverse(x, expand(src, view.forward(x).shape())));
+  const Value x = call.tensor("self"), src = convert::cast(call.tensor("src"), x.dtype());
+  call.returns(view.inverse(x, expanded(src, view.forward(x).shape())));
 }
 
 void select_scatter(Call& call) {
   const Along a = along(call);
-  const Value x = call.tensor("self"), src = cast(call.tensor("src"), x.dtype());
+  const Value x = call.tensor("self"), src = convert::cast(call.tensor("src"), x.dtype());
   const View view = select_view(a.dim, wrapped(call, "index", call.integer("index"), a.size));
   call.returns(view.inverse(x, src));
 }
 
 void diagonal_scatter(Call& call) {
-  const Value x = call.tensor("self"), src = cast(call.tensor("src"), x.dtype());
+  const Value x = call.tensor("self"), src = convert::cast(call.tensor("src"), x.dtype());
   call.returns(call.graph().call("diagonal_scatter", {x, src},
                                  {{"offset", call.integer("offset", 0)},
                                   {"dim1", axis_of(call, "dim1", x.rank(), 0)},
@@ -250,7 +250,7 @@ void diagonal_scatter(Call& call) {
 }
 
 void as_strided_scatter(Call& call) {
-  const Value x = call.tensor("self"), src = cast(call.tensor("src"), x.dtype());
+  const Value x = call.tensor("self"), src = convert::cast(call.tensor("src"), x.dtype());
   call.returns(call.graph().call("as_strided_scatter", {x, src},
                                  {{"size", call.integers("size")},
                                   {"stride", call.integers("stride")},
@@ -294,7 +294,7 @@ constexpr auto kTable = rows_with(kShared, kRows);
 
 Value data_index(Call& call, const Value& given, const Dim& size) {
   Graph& g = call.graph();
-  const Value index = reshape(cast(given, i64), {1});
+  const Value index = reshaped(convert::cast(given, i64), {1});
   const Value sizes = g.call("arange", {}, {{"start", size}, {"end", size + 1}});
   const Value zero = g.scalar(int64_t{0}, i64);
   return g.call("where", {g.call("lt", {index, zero}), g.call("add", {index, sizes}), index});

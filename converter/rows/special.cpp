@@ -17,13 +17,13 @@ namespace {
 using Values = std::vector<Value>;
 
 // The argument of a function of one tensor, which some schemas call x.
-Value float_self(Call& call) {
+Value promoted_self(Call& call) {
   return call.promoted({call.find("self") != nullptr ? "self" : "x"}, true)[0];
 }
 
 template <const char* op>
 void unary_op(Call& call) {
-  call.returns(call.graph().call(op, {float_self(call)}));
+  call.returns(call.graph().call(op, {promoted_self(call)}));
 }
 constexpr char kErfcx[] = "erfcx", kI0[] = "bessel_i0", kI0e[] = "bessel_i0e", kI1[] = "bessel_i1";
 constexpr char kI1e[] = "bessel_i1e", kK0[] = "bessel_k0", kK0e[] = "bessel_k0e";
@@ -44,14 +44,14 @@ void igammac_of(Call& call) {
 }
 void polygamma_of(Call& call) {
   if (call.number("n") < 0) call.refuse("n", "must be at least 0");
-  call.returns(hg::polygamma(float_self(call), call.integer("n")));
+  call.returns(hg::polygamma(promoted_self(call), call.integer("n")));
 }
 // log of the multivariate gamma function: p (p - 1) / 4 log pi + sum over j < p of lgamma(x - j /
 // 2)
 void mvlgamma(Call& call) {
   const int64_t p = call.number("p");
   if (p < 1) call.refuse("p", "must be at least 1");
-  const Value x = float_self(call);
+  const Value x = promoted_self(call);
   const double scale = static_cast<double>(p * (p - 1)) / 4;
   Value y = lgamma(x) + scale * std::log(std::numbers::pi);
   for (int64_t j = 1; j < p; ++j) y = y + lgamma(x - static_cast<double>(j) / 2);
@@ -59,17 +59,17 @@ void mvlgamma(Call& call) {
 }
 // -x log x, 0 at 0, -inf below
 void entr(Call& call) {
-  const Value x = float_self(call);
+  const Value x = promoted_self(call);
   const Value inside = -xlogy(x, x);
   call.returns(hg::where(lt(x, number_like(x, 0)), number_like(x, -HUGE_VAL), inside));
 }
 // The normal distribution: erfc(-x / sqrt 2) / 2, its logarithm, and its inverse
 void ndtr(Call& call) {
-  const Value x = float_self(call);
+  const Value x = promoted_self(call);
   call.returns(erfc(x * (-std::numbers::sqrt2 / 2)) * 0.5);
 }
 void log_ndtr(Call& call) {
-  const Value x = float_self(call);
+  const Value x = promoted_self(call);
   const Value t = x * (std::numbers::sqrt2 / 2);
   const Value low = lt(x, number_like(x, -1));
   const Value t_low = hg::where(low, t, number_like(x, -1)),
@@ -81,7 +81,7 @@ void log_ndtr(Call& call) {
 // with Newton's steps from the first terms of its asymptotic series, where
 // Phi(y) = e^(-y^2 / 2) erfcx(-y / sqrt(2)) / 2.
 void ndtri(Call& call) {
-  const Value x = float_self(call);
+  const Value x = promoted_self(call);
   const Value p = convert::cast(x, f64), half = number_like(p, 0.5);
   const Value is_low = logical_and(lt(p, number_like(p, 1e-5)), ne(p, number_like(p, 0)));
   const Value high = erfinv(hg::where(is_low, half, p) * 2.0 - 1.0) * std::numbers::sqrt2;
@@ -123,7 +123,7 @@ void xlog1py(Call& call) {
 }
 // sin(x) / x, 1 at 0 and 0 at infinity
 void spherical_bessel_j0(Call& call) {
-  const Value x = float_self(call);
+  const Value x = promoted_self(call);
   const Value is_zero = eq(x, number_like(x, 0)), one = number_like(x, 1);
   const Value some = hg::where(is_zero, one, x), y = hg::sin(some) / some;
   call.returns(hg::where(hg::isinf(x), number_like(x, 0), hg::where(is_zero, one, y)));

@@ -16,7 +16,7 @@
 namespace hg::convert::rows {
 namespace {
 
-int axis_of(Call& call, const Value& x, int64_t fallback) {
+int dim_argument(Call& call, const Value& x, int64_t fallback) {
   const Result<int> axis = normalize_axis(call.number("dim", fallback), x.rank());
   if (!axis.ok() || x.rank() == 0) call.refuse("dim", "is not a dim of the tensor");
   return *axis;
@@ -26,7 +26,7 @@ int axis_of(Call& call, const Value& x, int64_t fallback) {
 Value trapezoids(Call& call, int& axis) {
   const bool spaced = call.has("x");
   Value y = call.tensor("y");
-  axis = axis_of(call, y, -1);
+  axis = dim_argument(call, y, -1);
   if (!is_float(y.dtype())) y = convert::cast(y, f32);
   const Value sums = slice(y, axis, 1, y.dim(axis)) + slice(y, axis, 0, y.dim(axis) - 1);
   if (!spaced) return sums * (call.real("dx", 1) / 2);
@@ -162,7 +162,7 @@ void pdist(Call& call) {
 // Slices along dim whose norm is above the limit are scaled down to it.
 void renorm(Call& call) {
   const Value x = call.tensor("self");
-  const int axis = axis_of(call, x, 0);
+  const int axis = dim_argument(call, x, 0);
   std::vector<Dim> others;
   for (int d = 0; d < x.rank(); ++d)
     if (d != axis) others.emplace_back(d);

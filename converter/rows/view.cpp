@@ -15,8 +15,8 @@ constexpr int64_t kFar = int64_t{1} << 62;  // Python's "to the end"
 }  // namespace
 
 View reshape_view(Shape shape) {
-  return {[shape](Value base) { return reshape(base, shape); },
-          [](Value base, Value value) { return reshape(value, base.shape()); },
+  return {[shape](Value base) { return reshaped(base, shape); },
+          [](Value base, Value value) { return reshaped(value, base.shape()); },
           [shape](const Layout& base, const Shape& from) { return viewed(base, from, shape); }};
 }
 
@@ -58,12 +58,12 @@ View select_view(int dim, Dim index) {
   return {[=](Value base) {
             Shape shape = base.shape();
             shape.erase(shape.begin() + dim);
-            return reshape(one.forward(base), shape);
+            return reshaped(one.forward(base), shape);
           },
           [=](Value base, Value value) {
             Shape shape = base.shape();
             shape[dim] = 1;
-            return one.inverse(base, reshape(value, shape));
+            return one.inverse(base, reshaped(value, shape));
           },
           [=](const Layout& base, const Shape& from) {
             std::optional<Layout> layout = one.relayout(base, from);
@@ -79,20 +79,20 @@ View index_view(int dim, std::function<Value()> indices) {
           [=](Value base, Value value) {
             Shape shape(base.rank(), Dim(1));
             shape[dim] = value.dim(dim);
-            const Value index = expand(reshape(indices(), shape), value.shape());
+            const Value index = expanded(reshaped(indices(), shape), value.shape());
             return base.graph()->call("scatter", {base, index, value}, {{"dim", dim}});
           },
           {}};
 }
 
 View expand_view(Shape shape) {
-  return {[shape](Value base) { return expand(base, shape); },
+  return {[shape](Value base) { return expanded(base, shape); },
           [shape](Value base, Value value) {
             if (!(count(base.shape()) == count(shape)))
               throw Refusal{str_cat("a write through a tensor of shape ", base.shape(),
                                     " that was expanded to ", shape),
                             "use clone() or repeat() before the write"};
-            return reshape(value, base.shape());
+            return reshaped(value, base.shape());
           },
           [shape](const Layout& base, const Shape& from) {
             Layout layout{Shape(shape.size(), Dim(0)), base.offset};
@@ -195,6 +195,13 @@ std::vector<int> axes_of(const Call& call, std::string_view argument, int rank) 
     axes.push_back(axis);
   }
   return axes;
+}
+
+Shape at_least(Shape shape, int rank) {
+  if (rank >= 1 && shape.empty()) shape = {1};
+  if (rank >= 2 && shape.size() == 1) shape.insert(shape.begin(), Dim(1));
+  if (rank >= 3 && shape.size() == 2) shape.push_back(1);
+  return shape;
 }
 
 Shape broadcast_shape(const Call& call, std::string_view argument, const Shape& a, const Shape& b) {

@@ -10,6 +10,7 @@
 
 #include "converter/rows/rows.h"
 #include "hg/op.h"
+#include "hg/ops/movement.h"
 
 namespace hg::convert::rows {
 
@@ -35,25 +36,20 @@ Value data_index(Call& call, const Value& given, const Dim& size);
 View detach_view();
 View then(View first, View second);
 
-// Ops of the graph.
-inline Value reshape(const Value& x, Shape shape) {
-  return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", std::move(shape)}});
+// Adds no node where x has the shape already, or where only one part is given.
+inline Value reshaped(const Value& x, Shape shape) {
+  return x.shape() == shape ? x : hg::reshape(x, std::move(shape));
 }
-inline Value expand(const Value& x, Shape shape) {
-  return x.shape() == shape ? x : x.graph()->call("expand", {x}, {{"shape", std::move(shape)}});
+inline Value expanded(const Value& x, Shape shape) {
+  return x.shape() == shape ? x : hg::expand(x, std::move(shape));
 }
-inline Value permute(const Value& x, Dims dims) {
-  return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
-}
-inline Value slice(const Value& x, int dim, const Dim& start, const Dim& end) {
-  return x.graph()->call("slice", {x}, {{"dim", dim}, {"start", start}, {"end", end}});
+inline Value joined(const std::vector<Value>& parts, int dim) {
+  return parts.size() == 1 ? parts[0] : hg::concat(parts, dim);
 }
 
 inline Value zeros(Graph& g, DType dtype, Shape shape) {
   return g.call("expand", {g.scalar(int64_t{0}, dtype)}, {{"shape", std::move(shape)}});
 }
-
-inline Value detach(const Value& x) { return x.graph()->call("detach", {x}); }
 
 // Whether the op gives copies where the one that it is named after gives views.
 bool is_copy(const Call& call);
@@ -73,6 +69,8 @@ int axis_of(const Call& call, std::string_view argument, int rank, int64_t fallb
 Dims integer_list(const Call& call, std::string_view argument);
 // Several axes, each at most once; all of them when the argument is missing or None.
 std::vector<int> axes_of(const Call& call, std::string_view argument, int rank);
+// The shape of torch's atleast_1d, atleast_2d and atleast_3d.
+Shape at_least(Shape shape, int rank);
 Shape broadcast_shape(const Call& call, std::string_view argument, const Shape& a, const Shape& b);
 // `sizes` with its -1 replaced by what is left of `total` elements.
 Shape resolved_shape(Call& call, std::string_view argument, Shape sizes, const Dim& total);

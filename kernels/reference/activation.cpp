@@ -41,21 +41,21 @@ double logit(double x, const KernelAttrs& a) {
 double six(double x) { return std::min(std::max(x, 0.0), 6.0); }
 
 constexpr Row kRows[] = {
-    {"relu", unary<[](double x) { return std::max(x, 0.0); }>},
-    {"leaky_relu", unary_with_attrs<leaky_relu>},
-    {"elu", unary_with_attrs<elu>},
-    {"gelu", unary_with_attrs<gelu>},
-    {"silu", unary<[](double x) { return x * sigmoid(x); }>},
-    {"mish", unary<[](double x) { return x * std::tanh(std::log1p(std::exp(x))); }>},
-    {"softplus", unary_with_attrs<softplus>},
-    {"log_sigmoid", unary<[](double x) { return std::log(sigmoid(x)); }>},
-    {"hardtanh", unary_with_attrs<hardtanh>},
-    {"hardsigmoid", unary<[](double x) { return six(x + 3) / 6; }>},
-    {"hardswish", unary<[](double x) { return x * six(x + 3) / 6; }>},
-    {"hardshrink", unary_with_attrs<hardshrink>},
-    {"softshrink", unary_with_attrs<softshrink>},
-    {"threshold", unary_with_attrs<threshold>},
-    {"logit", unary_with_attrs<logit>},
+    {"relu", unary_loop<[](double x) { return std::max(x, 0.0); }>},
+    {"leaky_relu", unary_loop_with_attrs<leaky_relu>},
+    {"elu", unary_loop_with_attrs<elu>},
+    {"gelu", unary_loop_with_attrs<gelu>},
+    {"silu", unary_loop<[](double x) { return x * sigmoid(x); }>},
+    {"mish", unary_loop<[](double x) { return x * std::tanh(std::log1p(std::exp(x))); }>},
+    {"softplus", unary_loop_with_attrs<softplus>},
+    {"log_sigmoid", unary_loop<[](double x) { return std::log(sigmoid(x)); }>},
+    {"hardtanh", unary_loop_with_attrs<hardtanh>},
+    {"hardsigmoid", unary_loop<[](double x) { return six(x + 3) / 6; }>},
+    {"hardswish", unary_loop<[](double x) { return x * six(x + 3) / 6; }>},
+    {"hardshrink", unary_loop_with_attrs<hardshrink>},
+    {"softshrink", unary_loop_with_attrs<softshrink>},
+    {"threshold", unary_loop_with_attrs<threshold>},
+    {"logit", unary_loop_with_attrs<logit>},
 };
 
 }  // namespace

@@ -59,14 +59,14 @@ Weights weights_of(const Call& c, int64_t row) {
   return w;
 }
 
-int64_t rows_of(const Array& q) {
+int64_t query_rows(const Array& q) {
   const int64_t dim = q.shape.back();
   return q.count() / (dim == 0 ? 1 : dim);
 }
 
 void attention_run(const Call& c) {
   const int64_t keys = c.in[1].shape[c.in[1].shape.rank() - 2], values = c.in[2].shape.back();
-  for (int64_t row = 0; row < rows_of(c.in[0]); ++row) {
+  for (int64_t row = 0; row < query_rows(c.in[0]); ++row) {
     const Weights w = weights_of(c, row);
     for (int64_t j = 0; j < keys; ++j)
       for (int64_t e = 0; e < values; ++e)
@@ -77,7 +77,7 @@ void attention_run(const Call& c) {
 void attention_grad(const Call& c) {
   const Array &q = c.in[0], &k = c.in[1], &v = c.in[2], &dy = c.in[4];
   const int64_t keys = k.shape[k.shape.rank() - 2], dim = q.shape.back(), values = v.shape.back();
-  for (int64_t row = 0; row < rows_of(q); ++row) {
+  for (int64_t row = 0; row < query_rows(q); ++row) {
     const Weights w = weights_of(c, row);
     std::vector<double> dp(keys, 0);
     double mean = 0;

@@ -14,7 +14,7 @@ double remainder(double a, double b) { return a - b * std::floor(a / b); }
 double power(double a, double b) { return std::pow(a, b); }
 // Integer powers below 1 in size are 0.
 void power_any(const Call& c) {
-  binary<power>(c);
+  binary_loop<power>(c);
   if (!is_float(c.out[0].dtype))
     for (double& y : c.out[0].values) y = std::trunc(y);
 }
@@ -39,32 +39,35 @@ void nextafter(const Call& c) {
 }
 
 constexpr Row kRows[] = {
-    {"add", binary<[](double a, double b) { return a + b; }>},
-    {"sub", binary<[](double a, double b) { return a - b; }>},
-    {"mul", binary<[](double a, double b) { return a * b; }>},
-    {"div", binary<[](double a, double b) { return a / b; }>},
-    {"floor_divide", binary<floor_divide>},
-    {"trunc_divide", binary<[](double a, double b) { return std::trunc(a / b); }>},
-    {"remainder", binary<remainder>},
-    {"fmod", binary<[](double a, double b) { return std::fmod(a, b); }>},
+    {"add", binary_loop<[](double a, double b) { return a + b; }>},
+    {"sub", binary_loop<[](double a, double b) { return a - b; }>},
+    {"mul", binary_loop<[](double a, double b) { return a * b; }>},
+    {"div", binary_loop<[](double a, double b) { return a / b; }>},
+    {"floor_divide", binary_loop<floor_divide>},
+    {"trunc_divide", binary_loop<[](double a, double b) { return std::trunc(a / b); }>},
+    {"remainder", binary_loop<remainder>},
+    {"fmod", binary_loop<[](double a, double b) { return std::fmod(a, b); }>},
     {"pow", power_any},
-    {"maximum", binary<maximum>},
-    {"minimum", binary<minimum>},
-    {"fmax", binary<[](double a, double b) { return std::fmax(a, b); }>},
-    {"fmin", binary<[](double a, double b) { return std::fmin(a, b); }>},
-    {"atan2", binary<[](double a, double b) { return std::atan2(a, b); }>},
-    {"hypot", binary<[](double a, double b) { return std::hypot(a, b); }>},
+    {"maximum", binary_loop<maximum>},
+    {"minimum", binary_loop<minimum>},
+    {"fmax", binary_loop<[](double a, double b) { return std::fmax(a, b); }>},
+    {"fmin", binary_loop<[](double a, double b) { return std::fmin(a, b); }>},
+    {"atan2", binary_loop<[](double a, double b) { return std::atan2(a, b); }>},
+    {"hypot", binary_loop<[](double a, double b) { return std::hypot(a, b); }>},
     {"nextafter", nextafter},
-    {"copysign", binary<[](double a, double b) { return std::copysign(a, b); }>},
-    {"logaddexp", binary<[](double a, double b) { return std::log(std::exp(a) + std::exp(b)); }>},
-    {"xlogy", binary<xlogy>},
-    {"bitwise_and", binary<bit_and>},
-    {"bitwise_or", binary<bit_or>},
-    {"bitwise_xor", binary<bit_xor>},
-    {"bitwise_left_shift", binary<shift_left>},
-    {"bitwise_right_shift", binary<shift_right>},
-    {"gcd", binary<[](double a, double b) { return double(std::gcd(int64_t(a), int64_t(b))); }>},
-    {"lcm", binary<[](double a, double b) { return double(std::lcm(int64_t(a), int64_t(b))); }>},
+    {"copysign", binary_loop<[](double a, double b) { return std::copysign(a, b); }>},
+    {"logaddexp",
+     binary_loop<[](double a, double b) { return std::log(std::exp(a) + std::exp(b)); }>},
+    {"xlogy", binary_loop<xlogy>},
+    {"bitwise_and", binary_loop<bit_and>},
+    {"bitwise_or", binary_loop<bit_or>},
+    {"bitwise_xor", binary_loop<bit_xor>},
+    {"bitwise_left_shift", binary_loop<shift_left>},
+    {"bitwise_right_shift", binary_loop<shift_right>},
+    {"gcd",
+     binary_loop<[](double a, double b) { return double(std::gcd(int64_t(a), int64_t(b))); }>},
+    {"lcm",
+     binary_loop<[](double a, double b) { return double(std::lcm(int64_t(a), int64_t(b))); }>},
 };
 
 }  // namespace

@@ -6,15 +6,15 @@ namespace hg::reference::rows {
 namespace {
 
 constexpr Row kRows[] = {
-    {"eq", binary<[](double a, double b) { return double(a == b); }>},
-    {"ne", binary<[](double a, double b) { return double(a != b); }>},
-    {"lt", binary<[](double a, double b) { return double(a < b); }>},
-    {"le", binary<[](double a, double b) { return double(a <= b); }>},
-    {"gt", binary<[](double a, double b) { return double(a > b); }>},
-    {"ge", binary<[](double a, double b) { return double(a >= b); }>},
-    {"logical_and", binary<[](double a, double b) { return double(a != 0 && b != 0); }>},
-    {"logical_or", binary<[](double a, double b) { return double(a != 0 || b != 0); }>},
-    {"logical_xor", binary<[](double a, double b) { return double((a != 0) != (b != 0)); }>},
+    {"eq", binary_loop<[](double a, double b) { return double(a == b); }>},
+    {"ne", binary_loop<[](double a, double b) { return double(a != b); }>},
+    {"lt", binary_loop<[](double a, double b) { return double(a < b); }>},
+    {"le", binary_loop<[](double a, double b) { return double(a <= b); }>},
+    {"gt", binary_loop<[](double a, double b) { return double(a > b); }>},
+    {"ge", binary_loop<[](double a, double b) { return double(a >= b); }>},
+    {"logical_and", binary_loop<[](double a, double b) { return double(a != 0 && b != 0); }>},
+    {"logical_or", binary_loop<[](double a, double b) { return double(a != 0 || b != 0); }>},
+    {"logical_xor", binary_loop<[](double a, double b) { return double((a != 0) != (b != 0)); }>},
 };
 
 }  // namespace

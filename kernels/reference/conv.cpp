@@ -27,15 +27,6 @@ Sizes from(const Sizes& shape, int first) {
   return rest;
 }
 
-Sizes position(int64_t at, const Sizes& shape) {
-  Sizes result(shape.rank(), 0);
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    result[i] = at % shape[i];
-    at /= shape[i];
-  }
-  return result;
-}
-
 // The index in `shape` of near stride - padding + kernel dilation, or -1 when it is outside.
 int64_t far_index(const Geometry& g, const Sizes& near, const Sizes& kernel, const Sizes& shape) {
   int64_t index = 0;
@@ -57,7 +48,7 @@ std::vector<Pair> pairs_of(const Geometry& g, const Sizes& near, const Sizes& fa
   std::vector<Pair> pairs;
   for (int64_t i = 0; i < near.count(); ++i)
     for (int64_t k = 0; k < kernel.count(); ++k) {
-      const int64_t at = far_index(g, position(i, near), position(k, kernel), far);
+      const int64_t at = far_index(g, position(near, i), position(kernel, k), far);
       if (at >= 0) pairs.push_back({i, at, k});
     }
   return pairs;

@@ -34,7 +34,7 @@ void convolve(const Call& c, int64_t rows, int64_t columns, const Element& eleme
   }
 }
 
-void run(const Call& c) {
+void conv_channels_last_run(const Call& c) {
   const Array& x = c.in[0];
   convolve(c, x.shape[1], x.shape[2], [&](const Sizes& p, int64_t, int64_t i, int64_t j) {
     return x.at(flat(x.shape, {p[0], i, j, p[3]}));
@@ -48,7 +48,8 @@ void run_entry(const Call& c) {
   });
 }
 
-constexpr Row kRows[] = {{"conv_channels_last", run}, {"conv_to_channels_last", run_entry}};
+constexpr Row kRows[] = {{"conv_channels_last", conv_channels_last_run},
+                         {"conv_to_channels_last", run_entry}};
 
 }  // namespace
 

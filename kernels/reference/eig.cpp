@@ -11,21 +11,21 @@ namespace {
 
 using Number = std::complex<double>;
 
-struct Matrix {
+struct ComplexMatrix {
   int64_t n = 0;
   std::vector<Number> values;
-  explicit Matrix(int64_t rows) : n(rows), values(static_cast<size_t>(rows * rows)) {}
+  explicit ComplexMatrix(int64_t rows) : n(rows), values(static_cast<size_t>(rows * rows)) {}
   Number& at(int64_t i, int64_t j) { return values[i * n + j]; }
   const Number& at(int64_t i, int64_t j) const { return values[i * n + j]; }
 };
 
 // Coefficients of det(z - a), that of z^n first.
-std::vector<Number> polynomial(const Matrix& a) {
+std::vector<Number> polynomial(const ComplexMatrix& a) {
   std::vector<Number> c = {1};
-  Matrix m(a.n);
+  ComplexMatrix m(a.n);
   for (int64_t k = 1; k <= a.n; ++k) {
     for (int64_t i = 0; i < a.n; ++i) m.at(i, i) += c.back();
-    Matrix next(a.n);
+    ComplexMatrix next(a.n);
     Number trace = 0;
     for (int64_t i = 0; i < a.n; ++i)
       for (int64_t j = 0; j < a.n; ++j) {
@@ -53,7 +53,7 @@ std::vector<Number> roots(const std::vector<Number>& c) {
   return z;
 }
 
-std::vector<Number> values_of(const Matrix& a, bool is_real) {
+std::vector<Number> values_of(const ComplexMatrix& a, bool is_real) {
   std::vector<Number> z = roots(polynomial(a)), ordered;
   for (Number& each : z)
     if (is_real && std::fabs(each.imag()) < 1e-9) each = each.real();
@@ -70,7 +70,7 @@ std::vector<Number> values_of(const Matrix& a, bool is_real) {
 }
 
 // v with (a - value) v = 0: rows are eliminated, with the largest pivot of all that are left.
-std::vector<Number> vector_of(Matrix a, const Number& value) {
+std::vector<Number> vector_of(ComplexMatrix a, const Number& value) {
   const int64_t n = a.n;
   std::vector<int64_t> order(n);
   for (int64_t i = 0; i < n; ++i) {
@@ -113,7 +113,7 @@ void eigen(const Call& c) {
   const Array& x = c.in[0];
   const int64_t n = x.shape[x.shape.rank() - 1 - is_complex], parts = is_complex ? 2 : 1;
   for (int64_t index = 0; n > 0 && index < x.count() / (n * n * parts); ++index) {
-    Matrix a(n);
+    ComplexMatrix a(n);
     for (int64_t i = 0; i < n * n; ++i) {
       const int64_t at = (index * n * n + i) * parts;
       a.values[i] = {x.at(at), is_complex ? x.at(at + 1) : 0};

@@ -12,7 +12,7 @@ int64_t group_of(const Array& ends, int64_t row) {
   return e;
 }
 
-void run(const Call& c) {
+void grouped_mm_run(const Call& c) {
   const Array &a = c.in[0], &b = c.in[1], &ends = c.in[2];
   const int64_t m = a.shape[0], k = a.shape[1], n = b.shape.back(), groups = ends.count();
   for (int64_t i = 0; i < m; ++i)
@@ -27,7 +27,7 @@ void run(const Call& c) {
       }
 }
 
-constexpr Row kRows[] = {{"grouped_mm", run}};
+constexpr Row kRows[] = {{"grouped_mm", grouped_mm_run}};
 
 }  // namespace
 

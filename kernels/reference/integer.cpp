@@ -27,7 +27,7 @@ double finished(const Call& c, double sum, int64_t place) {
   return std::clamp(std::nearbyint(scaled) + at(c, 6, 0), low, low + 255);
 }
 
-void matmul_run(const Call& c) {
+void matmul_integer_run(const Call& c) {
   const Array &a = c.in[0], &b = c.in[1];
   const Sizes& shape = c.out[0].shape;
   const int rank = shape.rank();
@@ -55,7 +55,7 @@ void matmul_run(const Call& c) {
   }
 }
 
-void conv_run(const Call& c) {
+void conv_integer_run(const Call& c) {
   const Array &x = c.in[0], &weight = c.in[1];
   const Sizes& shape = c.out[0].shape;
   const int dims = shape.rank() - 2;
@@ -88,8 +88,8 @@ void conv_run(const Call& c) {
 }
 
 constexpr Row kRows[] = {
-    {"matmul_integer", matmul_run},
-    {"conv_integer", conv_run},
+    {"matmul_integer", matmul_integer_run},
+    {"conv_integer", conv_integer_run},
 };
 
 }  // namespace

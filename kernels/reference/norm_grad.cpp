@@ -9,7 +9,7 @@ namespace {
 
 // member(at): the group that element `at` is normalized with; affine(at): its weight.
 template <class Group, class Affine>
-void run(const Call& c, int64_t groups, const Group& group, const Affine& affine) {
+void norm_grad_run(const Call& c, int64_t groups, const Group& group, const Affine& affine) {
   const int64_t count = c.in[0].count();
   for (size_t i = 1; i < 3; ++i)
     for (int64_t k = 0; k < c.out[i].count(); ++k) c.out[i].at(k) = 0;
@@ -40,7 +40,7 @@ void run(const Call& c, int64_t groups, const Group& group, const Affine& affine
 void layer_norm_grad(const Call& c) {
   const int64_t count = c.attrs.integers("normalized_shape").count();
   if (count == 0) return;
-  run(
+  norm_grad_run(
       c, c.in[0].count() / count, [&](int64_t at) { return at / count; },
       [&](int64_t at) { return at % count; });
 }
@@ -50,7 +50,7 @@ void batch_norm_grad(const Call& c) {
   int64_t space = 1;
   for (int i = 2; i < shape.rank(); ++i) space *= shape[i];
   const auto channel = [&](int64_t at) { return at / space % shape[1]; };
-  run(c, shape[1], channel, channel);
+  norm_grad_run(c, shape[1], channel, channel);
 }
 
 constexpr Row kRows[] = {

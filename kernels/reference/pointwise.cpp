@@ -28,8 +28,11 @@ double where(double condition, double a, double b) { return condition != 0 ? a :
 double lerp(double a, double b, double w) { return a + w * (b - a); }
 
 constexpr Row kRows[] = {
-    {"cast", cast},          {"to_integer", cast}, {"clamp", clamp}, {"where", ternary<where>},
-    {"lerp", ternary<lerp>},
+    {"cast", cast},
+    {"to_integer", cast},
+    {"clamp", clamp},
+    {"where", ternary_loop<where>},
+    {"lerp", ternary_loop<lerp>},
 };
 
 }  // namespace

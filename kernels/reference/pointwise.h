@@ -49,21 +49,21 @@ inline double p_norm(const std::vector<double>& x, double p) {
 }
 
 template <double (*f)(double)>
-void unary(const Call& c) {
+void unary_loop(const Call& c) {
   for (int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].at(i) = f(c.in[0].at(i));
 }
 template <double (*f)(double, const KernelAttrs&)>
-void unary_with_attrs(const Call& c) {
+void unary_loop_with_attrs(const Call& c) {
   for (int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].at(i) = f(c.in[0].at(i), c.attrs);
 }
 template <double (*f)(double, double)>
-void binary(const Call& c) {
+void binary_loop(const Call& c) {
   const Sizes& shape = c.out[0].shape;
   for (int64_t i = 0; i < c.out[0].count(); ++i)
     c.out[0].at(i) = f(broadcast_at(c.in[0], shape, i), broadcast_at(c.in[1], shape, i));
 }
 template <double (*f)(double, double, double)>
-void ternary(const Call& c) {
+void ternary_loop(const Call& c) {
   const Sizes& shape = c.out[0].shape;
   for (int64_t i = 0; i < c.out[0].count(); ++i)
     c.out[0].at(i) = f(broadcast_at(c.in[0], shape, i), broadcast_at(c.in[1], shape, i),

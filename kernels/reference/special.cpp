@@ -118,15 +118,15 @@ double polygamma(double x, const KernelAttrs& attrs) {
 }
 
 constexpr Row kRows[] = {
-    {"erfcx", unary<erfcx>},      {"bessel_i0", unary<i0>},
-    {"bessel_i0e", unary<i0e>},   {"bessel_i1", unary<i1>},
-    {"bessel_i1e", unary<i1e>},   {"bessel_k0", unary<k0>},
-    {"bessel_k0e", unary<k0e>},   {"bessel_k1", unary<k1>},
-    {"bessel_k1e", unary<k1e>},   {"polynomial", polynomial},
-    {"zeta", binary<zeta>},       {"igamma", binary<igamma>},
-    {"igammac", binary<igammac>}, {"bessel_j0", unary<j0>},
-    {"bessel_j1", unary<j1>},     {"bessel_y0", unary<y0>},
-    {"bessel_y1", unary<y1>},     {"polygamma", unary_with_attrs<polygamma>},
+    {"erfcx", unary_loop<erfcx>},      {"bessel_i0", unary_loop<i0>},
+    {"bessel_i0e", unary_loop<i0e>},   {"bessel_i1", unary_loop<i1>},
+    {"bessel_i1e", unary_loop<i1e>},   {"bessel_k0", unary_loop<k0>},
+    {"bessel_k0e", unary_loop<k0e>},   {"bessel_k1", unary_loop<k1>},
+    {"bessel_k1e", unary_loop<k1e>},   {"polynomial", polynomial},
+    {"zeta", binary_loop<zeta>},       {"igamma", binary_loop<igamma>},
+    {"igammac", binary_loop<igammac>}, {"bessel_j0", unary_loop<j0>},
+    {"bessel_j1", unary_loop<j1>},     {"bessel_y0", unary_loop<y0>},
+    {"bessel_y1", unary_loop<y1>},     {"polygamma", unary_loop_with_attrs<polygamma>},
 };
 
 }  // namespace

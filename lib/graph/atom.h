@@ -5,6 +5,7 @@
 // visit each atom once (post_order).
 #pragma once
 
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,6 +59,10 @@ struct DimAlgebra {
   static Dim make(Sum sum, int64_t constant);  // the sum must be as described above
   static int64_t use_count(const Dim& dim) { return dim.terms_.use_count(); }
 };
+
+inline int64_t constant_of(const Dim& dim) { return DimAlgebra::constant(dim); }
+inline std::span<const Summand> sum_of(const Dim& dim) { return DimAlgebra::sum(dim); }
+constexpr int64_t kLeastInteger = std::numeric_limits<int64_t>::min();
 
 // Orders products by the keys of their atoms: negative, 0 or positive.
 int compare(const Product& a, const Product& b);

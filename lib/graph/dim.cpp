@@ -20,7 +20,6 @@ using Kind = Atom::Kind;
 constexpr size_t kMaxMultipliedOut = 128;  // summands of a product of sums
 constexpr size_t kMaxFactors = 32;         // atoms of one product
 constexpr size_t kMaxOperands = 16;        // of a min or max that was nested
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 
 thread_local bool overflowed = false;
 
@@ -35,9 +34,6 @@ int64_t wrapping_multiply(int64_t a, int64_t b) {
   if (__builtin_mul_overflow(a, b, &product)) overflowed = true;
   return product;
 }
-
-int64_t constant_of(const Dim& dim) { return DimAlgebra::constant(dim); }
-std::span<const Summand> sum_of(const Dim& dim) { return DimAlgebra::sum(dim); }
 
 Dim multiplied(const Dim& dim, int64_t factor) { return added(Dim(0), dim, factor); }
 
@@ -188,14 +184,14 @@ Dim sum_atom(const Dim& dim) {
 std::optional<Dim> scaled_sum(const Dim& dim, int64_t factor, const Dim& other) {
   constexpr int64_t kSafe = int64_t{1} << 61;
   const auto fits = [&](int64_t value, int64_t times) {
-    return value != kMin && (value < 0 ? -value : value) < kSafe / times;
+    return value != kLeastInteger && (value < 0 ? -value : value) < kSafe / times;
   };
   const auto all_fit = [&](const Dim& of, int64_t times) {
     return fits(constant_of(of), times) &&
            std::all_of(sum_of(of).begin(), sum_of(of).end(),
                        [&](const Summand& summand) { return fits(summand.coefficient, times); });
   };
-  const bool safe = factor != kMin && factor != 0 && all_fit(other, 1) &&
+  const bool safe = factor != kLeastInteger && factor != 0 && all_fit(other, 1) &&
                     all_fit(dim, factor < 0 ? -factor : factor);
   return safe ? std::optional(added(other, dim, factor)) : std::nullopt;
 }

@@ -12,11 +12,6 @@ namespace {
 
 using Kind = Atom::Kind;
 
-constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
-
-int64_t constant_of(const Dim& dim) { return DimAlgebra::constant(dim); }
-std::span<const Summand> sum_of(const Dim& dim) { return DimAlgebra::sum(dim); }
-
 // What is left of `product` without the atoms of `divisor`, if it has all of them.
 std::optional<Product> without(const Product& product, const Product& divisor) {
   Product left;
@@ -44,13 +39,13 @@ Summand content(const Dim& dim) {
   const auto sum = sum_of(dim);
   if (constant_of(dim) == 0 && !sum.empty()) common.product = sum[0].product;
   for (const Summand& summand : sum) {
-    common.coefficient = common.coefficient == kMin || summand.coefficient == kMin
+    common.coefficient = common.coefficient == kLeastInteger || summand.coefficient == kLeastInteger
                              ? 1
                              : std::gcd(common.coefficient, summand.coefficient);
     if (!common.product.empty()) common.product = common_atoms(common.product, summand.product);
   }
   if (common.coefficient < 0)
-    common.coefficient = common.coefficient == kMin ? 1 : -common.coefficient;
+    common.coefficient = common.coefficient == kLeastInteger ? 1 : -common.coefficient;
   return common;
 }
 
@@ -64,7 +59,7 @@ Dim divided(const Dim& dim, const Summand& divisor) {
 }
 
 bool is_one_summand(const Dim& dim) {
-  return !dim.is_constant() && length(dim) == 1 && sum_of(dim)[0].coefficient != kMin;
+  return !dim.is_constant() && length(dim) == 1 && sum_of(dim)[0].coefficient != kLeastInteger;
 }
 
 // The quotient when b divides a exactly as polynomials.
@@ -79,7 +74,7 @@ std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
     const auto sum = sum_of(rest);
     std::optional<Dim> factor;
     for (auto it = sum.rbegin(); it != sum.rend() && !factor; ++it) {
-      if (lead.coefficient == -1 ? it->coefficient == kMin
+      if (lead.coefficient == -1 ? it->coefficient == kLeastInteger
                                  : it->coefficient % lead.coefficient != 0)
         continue;
       if (const auto left = without(it->product, lead.product))
@@ -189,7 +184,7 @@ Dim whole_part(Dim& a, const Summand& b) {
   for (const Summand& summand : sum_of(a)) {
     const auto left = without(summand.product, b.product);
     const bool divides =
-        left && summand.coefficient != kMin && summand.coefficient % b.coefficient == 0;
+        left && summand.coefficient != kLeastInteger && summand.coefficient % b.coefficient == 0;
     if (divides)
       quotients.push_back(of_product(*left, summand.coefficient / b.coefficient));
     else
@@ -216,9 +211,9 @@ Dim floordiv(const Dim& a, const Dim& b) {
   if (b == Dim(0)) return call_of(Kind::floordiv, a, b);
   if (b.is_constant()) {
     if (b.constant() == -1) return -a;
-    if (b.constant() < 0 && b.constant() != kMin) return floordiv(-a, -b);
+    if (b.constant() < 0 && b.constant() != kLeastInteger) return floordiv(-a, -b);
     if (a.is_constant()) return floor_divide(a.constant(), b.constant());
-    if (b.constant() == kMin) return call_of(Kind::floordiv, a, b);
+    if (b.constant() == kLeastInteger) return call_of(Kind::floordiv, a, b);
     return Division{a, b.constant()}.result();
   }
   if (const auto quotient = exact_quotient(a, b)) return *quotient;

@@ -15,9 +15,8 @@
 namespace hg::ops {
 namespace {
 
-Value zeros(const Value& like) { return number_like(like, 0); }
-Value above(const Value& x, double limit) { return gt(x, number_like(x, limit)); }
-Value below(const Value& x, double limit) { return lt(x, number_like(x, limit)); }
+Value above_limit(const Value& x, double limit) { return gt(x, number_like(x, limit)); }
+Value below_limit(const Value& x, double limit) { return lt(x, number_like(x, limit)); }
 
 // dx = dy, but 0 where y <= 0: NaN is neither
 Status relu_grad(GradContext& c) {
@@ -28,7 +27,7 @@ Status relu_grad(GradContext& c) {
 // dx = x > 0 ? dy : dy slope
 Status leaky_relu_grad(GradContext& c) {
   const Value dy = c.dout(0);
-  c.set_grad(0, where(above(c.in(0), 0), dy, dy * c.attrs().real("negative_slope")));
+  c.set_grad(0, where(above_limit(c.in(0), 0), dy, dy * c.attrs().real("negative_slope")));
   return {};
 }
 // dx = scale dy where x > 0, else dy alpha scale input_scale e^(input_scale x)
@@ -37,14 +36,14 @@ Status elu_grad(GradContext& c) {
   const double alpha = c.attrs().real("alpha"), scale = c.attrs().real("scale");
   const double input_scale = c.attrs().real("input_scale");
   const Value negative = exp(x * input_scale) * (alpha * scale * input_scale);
-  c.set_grad(0, where(above(x, 0), dy * scale, dy * negative));
+  c.set_grad(0, where(above_limit(x, 0), dy * scale, dy * negative));
   return {};
 }
 Status elu_expand(ExpandContext& c) {
   const Value x = c.in(0);
   const double alpha = c.attrs().real("alpha"), scale = c.attrs().real("scale");
   const Value negative = expm1(x * c.attrs().real("input_scale")) * (alpha * scale);
-  c.set_out(0, where(above(x, 0), x * scale, negative));
+  c.set_out(0, where(above_limit(x, 0), x * scale, negative));
   return {};
 }
 
@@ -107,14 +106,14 @@ Status mish_expand(ExpandContext& c) {
 // dx = dy sigmoid(beta x), dy beyond the threshold
 Status softplus_grad(GradContext& c) {
   const Value scaled = c.in(0) * c.attrs().real("beta"), dy = c.dout(0);
-  c.set_grad(0, where(above(scaled, c.attrs().real("threshold")), dy, dy * sigmoid(scaled)));
+  c.set_grad(0, where(above_limit(scaled, c.attrs().real("threshold")), dy, dy * sigmoid(scaled)));
   return {};
 }
 Status softplus_expand(ExpandContext& c) {
   const double beta = c.attrs().real("beta");
   const Value scaled = c.in(0) * beta;
-  c.set_out(0,
-            where(above(scaled, c.attrs().real("threshold")), c.in(0), log1p(exp(scaled)) / beta));
+  c.set_out(0, where(above_limit(scaled, c.attrs().real("threshold")), c.in(0),
+                     log1p(exp(scaled)) / beta));
   return {};
 }
 // dx = dy sigmoid(-x)
@@ -131,8 +130,8 @@ Status log_sigmoid_expand(ExpandContext& c) {
 // dx = dy where min_val < x < max_val
 Status hardtanh_grad(GradContext& c) {
   const Value x = c.in(0), dy = c.dout(0);
-  const Value inside =
-      logical_and(above(x, c.attrs().real("min_val")), below(x, c.attrs().real("max_val")));
+  const Value inside = logical_and(above_limit(x, c.attrs().real("min_val")),
+                                   below_limit(x, c.attrs().real("max_val")));
   c.set_grad(0, where(inside, dy, zeros(dy)));
   return {};
 }
@@ -154,7 +153,8 @@ Status hardtanh_expand(ExpandContext& c) {
 // y = clamp(x + 3, 0, 6) / 6: dx = dy / 6 where -3 < x < 3
 Status hardsigmoid_grad(GradContext& c) {
   const Value x = c.in(0), dy = c.dout(0);
-  c.set_grad(0, where(logical_and(above(x, -3), below(x, 3)), dy * (1.0 / 6), zeros(dy)));
+  c.set_grad(0,
+             where(logical_and(above_limit(x, -3), below_limit(x, 3)), dy * (1.0 / 6), zeros(dy)));
   return {};
 }
 Status hardsigmoid_expand(ExpandContext& c) {
@@ -165,8 +165,8 @@ Status hardsigmoid_expand(ExpandContext& c) {
 // y = x clamp(x + 3, 0, 6) / 6: dx = 0 up to -3, dy from 3 on, dy (x / 3 + 1 / 2) between
 Status hardswish_grad(GradContext& c) {
   const Value x = c.in(0), dy = c.dout(0);
-  const Value middle = where(below(x, 3), dy * (x / 3.0 + 0.5), dy);
-  c.set_grad(0, where(above(x, -3), middle, zeros(dy)));
+  const Value middle = where(below_limit(x, 3), dy * (x / 3.0 + 0.5), dy);
+  c.set_grad(0, where(above_limit(x, -3), middle, zeros(dy)));
   return {};
 }
 Status hardswish_expand(ExpandContext& c) {
@@ -192,8 +192,8 @@ Status hardshrink_expand(ExpandContext& c) {
 Status softshrink_expand(ExpandContext& c) {
   const Value x = c.in(0);
   const double limit = c.attrs().real("lambd");
-  const Value low = where(below(x, -limit), x + limit, x * 0.0);
-  c.set_out(0, where(above(x, limit), x - limit, low));
+  const Value low = where(below_limit(x, -limit), x + limit, x * 0.0);
+  c.set_out(0, where(above_limit(x, limit), x - limit, low));
   return {};
 }
 // dx = dy where x > threshold
@@ -238,9 +238,9 @@ Status logit_expand(ExpandContext& c) {
   return {};
 }
 
-constexpr OpDef row(std::string_view name, std::string_view signature,
-                    Status (*infer)(InferContext&), Status (*grad)(GradContext&),
-                    Status (*expand)(ExpandContext&)) {
+constexpr OpDef pointwise_row(std::string_view name, std::string_view signature,
+                              Status (*infer)(InferContext&), Status (*grad)(GradContext&),
+                              Status (*expand)(ExpandContext&)) {
   return {.name = name,
           .signature = signature,
           .infer = infer,
@@ -251,30 +251,34 @@ constexpr OpDef row(std::string_view name, std::string_view signature,
 }
 
 constexpr OpDef kOps[] = {
-    row("relu", "relu(x) -> y", infer_number_unary, relu_grad, nullptr),
-    row("leaky_relu", "leaky_relu(x, negative_slope: float = 0.01) -> y", infer_float_unary,
-        leaky_relu_grad, nullptr),
-    row("elu", "elu(x, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> y",
-        infer_float_unary, elu_grad, elu_expand),
-    row("gelu", "gelu(x, approximate: str = \"none\") -> y", gelu_infer, gelu_grad, gelu_expand),
-    row("silu", "silu(x) -> y", infer_float_unary, silu_grad, silu_expand),
-    row("mish", "mish(x) -> y", infer_float_unary, mish_grad, mish_expand),
-    row("softplus", "softplus(x, beta: float = 1.0, threshold: float = 20.0) -> y",
-        infer_float_unary, softplus_grad, softplus_expand),
-    row("log_sigmoid", "log_sigmoid(x) -> y", infer_float_unary, log_sigmoid_grad,
-        log_sigmoid_expand),
-    row("hardtanh", "hardtanh(x, min_val: float = -1.0, max_val: float = 1.0) -> y", hardtanh_infer,
-        hardtanh_grad, hardtanh_expand),
-    row("hardsigmoid", "hardsigmoid(x) -> y", infer_float_unary, hardsigmoid_grad,
-        hardsigmoid_expand),
-    row("hardswish", "hardswish(x) -> y", infer_float_unary, hardswish_grad, hardswish_expand),
-    row("hardshrink", "hardshrink(x, lambd: float = 0.5) -> y", infer_float_unary, shrink_grad,
-        hardshrink_expand),
-    row("softshrink", "softshrink(x, lambd: float = 0.5) -> y", infer_float_unary, shrink_grad,
-        softshrink_expand),
-    row("threshold", "threshold(x, threshold: float, value: float) -> y", threshold_infer,
-        threshold_grad, threshold_expand),
-    row("logit", "logit(x, eps: float?) -> y", infer_float_unary, logit_grad, logit_expand),
+    pointwise_row("relu", "relu(x) -> y", infer_number_unary, relu_grad, nullptr),
+    pointwise_row("leaky_relu", "leaky_relu(x, negative_slope: float = 0.01) -> y",
+                  infer_float_unary, leaky_relu_grad, nullptr),
+    pointwise_row("elu",
+                  "elu(x, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> y",
+                  infer_float_unary, elu_grad, elu_expand),
+    pointwise_row("gelu", "gelu(x, approximate: str = \"none\") -> y", gelu_infer, gelu_grad,
+                  gelu_expand),
+    pointwise_row("silu", "silu(x) -> y", infer_float_unary, silu_grad, silu_expand),
+    pointwise_row("mish", "mish(x) -> y", infer_float_unary, mish_grad, mish_expand),
+    pointwise_row("softplus", "softplus(x, beta: float = 1.0, threshold: float = 20.0) -> y",
+                  infer_float_unary, softplus_grad, softplus_expand),
+    pointwise_row("log_sigmoid", "log_sigmoid(x) -> y", infer_float_unary, log_sigmoid_grad,
+                  log_sigmoid_expand),
+    pointwise_row("hardtanh", "hardtanh(x, min_val: float = -1.0, max_val: float = 1.0) -> y",
+                  hardtanh_infer, hardtanh_grad, hardtanh_expand),
+    pointwise_row("hardsigmoid", "hardsigmoid(x) -> y", infer_float_unary, hardsigmoid_grad,
+                  hardsigmoid_expand),
+    pointwise_row("hardswish", "hardswish(x) -> y", infer_float_unary, hardswish_grad,
+                  hardswish_expand),
+    pointwise_row("hardshrink", "hardshrink(x, lambd: float = 0.5) -> y", infer_float_unary,
+                  shrink_grad, hardshrink_expand),
+    pointwise_row("softshrink", "softshrink(x, lambd: float = 0.5) -> y", infer_float_unary,
+                  shrink_grad, softshrink_expand),
+    pointwise_row("threshold", "threshold(x, threshold: float, value: float) -> y", threshold_infer,
+                  threshold_grad, threshold_expand),
+    pointwise_row("logit", "logit(x, eps: float?) -> y", infer_float_unary, logit_grad,
+                  logit_expand),
 };
 
 }  // namespace

@@ -103,7 +103,7 @@ Weights weights_of(ExpandContext& c) {
     scores = mask.dtype() == boolean ? where(mask, scores, lowest) : add(scores, widened(mask));
   }
   if (causal || given(c, 3)) {
-    const Value dead = reduce("all", op("eq", scores, lowest), {-1}, true);
+    const Value dead = all(op("eq", scores, lowest), {-1}, true);
     w.p = g.call("softmax", {where(dead, zero, scores)}, {{"dim", -1}});
     w.p = where(dead, zero, w.p);
   } else {

@@ -12,8 +12,6 @@
 namespace hg::ops {
 namespace {
 
-Value zeros(const Value& like) { return number_like(like, 0); }
-
 // y = a + b: da = db = dy
 Status add_grad(GradContext& c) {
   if (c.needs(0)) c.set_grad(0, c.dout(0));

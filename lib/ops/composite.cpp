@@ -51,10 +51,10 @@ Status cosine_similarity(ExpandContext& c) {
   const Dims over = a.rank() == 0 ? Dims{} : Dims{axis};
   // The square root of the larger square has the gradient 0 at 0.
   auto unit = [&](const Value& x) {
-    const Value square = term::sum(x * x, over, true);
+    const Value square = hg::sum(x * x, over, true);
     return x / sqrt(maximum(square, term::number(square, eps * eps)));
   };
-  c.set_out(0, term::sum(unit(a) * unit(b), over));
+  c.set_out(0, hg::sum(unit(a) * unit(b), over));
   return {};
 }
 
@@ -66,15 +66,15 @@ Status pairwise_distance(ExpandContext& c) {
   const Dims over = d.rank() == 0 ? Dims{} : Dims{-1};
   Value y;
   if (p == 0) {
-    y = term::sum(cast(ne(d, term::number(d, 0)), d.dtype()), over, keepdim);
+    y = hg::sum(cast(ne(d, term::number(d, 0)), d.dtype()), over, keepdim);
   } else if (p == 1) {
-    y = term::sum(abs(d), over, keepdim);
+    y = hg::sum(abs(d), over, keepdim);
   } else if (p == 2) {
-    y = sqrt(term::sum(d * d, over, keepdim));
+    y = sqrt(hg::sum(d * d, over, keepdim));
   } else if (std::isinf(p)) {
-    y = term::reduce(p > 0 ? "amax" : "amin", abs(d), over, keepdim);
+    y = p > 0 ? amax(abs(d), over, keepdim) : amin(abs(d), over, keepdim);
   } else {
-    const Value total = term::sum(pow(abs(d), term::number(d, p)), over, keepdim);
+    const Value total = hg::sum(pow(abs(d), term::number(d, p)), over, keepdim);
     y = pow(total, term::number(total, 1 / p));
   }
   c.set_out(0, y);

@@ -9,7 +9,7 @@
 namespace hg::ops {
 namespace {
 
-Status expand(ExpandContext& c) {
+Status conv_channels_last_expand(ExpandContext& c) {
   Graph& g = c.graph();
   if (c.in(0).rank() != 4 || c.in(1).rank() != 4 || !(c.in(1).dim(1) == Dim(1)) ||
       differ(c.in(1).dim(0), c.in(0).dim(3)))
@@ -48,7 +48,8 @@ double entry_flops(std::span<const Sizes> in, std::span<const Sizes> out, const 
          static_cast<double>(out[0].count());
 }
 
-double flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) {
+double conv_channels_last_flops(std::span<const Sizes> in, std::span<const Sizes> out,
+                                const AttrReader&) {
   return 2.0 * static_cast<double>(in[1][2] * in[1][3]) * static_cast<double>(out[0].count());
 }
 
@@ -56,9 +57,9 @@ constexpr OpDef kOps[] = {
     {.name = "conv_channels_last",
      .signature = "conv_channels_last(x, weight, bias?, residual?, stride: int[] = [1], "
                   "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\") -> y",
-     .expand = expand,
+     .expand = conv_channels_last_expand,
      .traits = kInternal,
-     .flops = flops},
+     .flops = conv_channels_last_flops},
     {.name = "conv_to_channels_last",
      .signature = "conv_to_channels_last(x, weight, bias?, stride: int[] = [1], "
                   "padding: int[] = [0], dilation: int[] = [1], activation: str = \"none\") -> y",

@@ -30,7 +30,7 @@ Status check(const InferContext& c, int first) {
   return {};
 }
 
-Status infer(InferContext& c) {
+Status ctc_loss_infer(InferContext& c) {
   HG_TRY(check(c, 0));
   c.out(0) = {c.in(0).dtype, {c.in(0).shape[1]}};
   return {};
@@ -46,7 +46,7 @@ Status grad_infer(InferContext& c) {
 
 // d log_probs = dy (exp(log_probs) - the share of the paths through this class), which supposes, as
 // torch does, that log_probs comes from log_softmax.
-Status grad(GradContext& c) {
+Status ctc_loss_grad(GradContext& c) {
   const Value dy = c.dout(0);
   c.set_grad(0, c.graph().call("ctc_loss_grad", {dy, c.in(0), c.in(1), c.in(2), c.in(3)},
                                {{"blank", c.attrs().raw("blank")},
@@ -60,8 +60,8 @@ constexpr OpDef kOps[] = {
     {.name = "ctc_loss",
      .signature = "ctc_loss(log_probs, targets, input_lengths, target_lengths, blank: int = 0, "
                   "zero_infinity: bool = false) -> loss",
-     .infer = infer,
-     .grad = grad},
+     .infer = ctc_loss_infer,
+     .grad = ctc_loss_grad},
     {.name = "ctc_loss_grad",
      .signature = "ctc_loss_grad(dy, log_probs, targets, input_lengths, target_lengths, blank: int "
                   "= 0, zero_infinity: bool = false) -> dlog_probs",

@@ -192,7 +192,7 @@ Status deform_im2col_grad_infer(InferContext& c) {
   for (int i = 0; i < 3; ++i) c.out(i) = c.in(i + 1);
   return {};
 }
-NamedAttrs block_attrs(const AttrReader& given) {
+NamedAttrs deform_attrs(const AttrReader& given) {
   NamedAttrs attrs;
   for (std::string_view name : {"kernel_size", "stride", "padding", "dilation"})
     attrs.push_back({name, given.raw(name)});
@@ -200,7 +200,7 @@ NamedAttrs block_attrs(const AttrReader& given) {
 }
 Status deform_im2col_grad(GradContext& c) {
   const std::vector<Value> d = c.graph().calls(
-      "deform_im2col_grad", {c.dout(0), c.in(0), c.in(1), c.in(2)}, block_attrs(c.attrs()));
+      "deform_im2col_grad", {c.dout(0), c.in(0), c.in(1), c.in(2)}, deform_attrs(c.attrs()));
   if (d.size() != 3) return {};
   for (int i = 0; i < 3; ++i) c.set_grad(i, d[i]);
   return {};

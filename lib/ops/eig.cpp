@@ -100,7 +100,7 @@ Status eig_grad(GradContext& c) {
   if (c.has_dout(1) && !(n == Dim(0))) {
     Graph& g = c.graph();
     const int rows = v.re.rank() - 2;
-    const auto over_rows = [&](const Value& x) { return term::sum(x, {rows}, true); };
+    const auto over_rows = [&](const Value& x) { return hg::sum(x, {rows}, true); };
     const Complex dv = parts_of(c.dout(1));
     const Value score = hg::cast(eq(v.im, term::number(v.im, 0)), v.re.dtype()) * v.re * v.re;
     const Value k = g.call("argmax", {score}, {{"dim", rows}, {"keepdim", true}});

@@ -29,7 +29,7 @@ LowerOptions options_of(const Context& c) {
   return {.strict = c.attrs().flag("strict"), .shape = Shape(shape.begin(), shape.end())};
 }
 
-Status expand(ExpandContext& c) {
+Status expression_expand(ExpandContext& c) {
   HG_TRY_ASSIGN(const Syntax syntax,
                 parse_kernel(c.attrs().string("name"), c.attrs().string("text")));
   const auto count = static_cast<int>(syntax.parameters.size());
@@ -42,7 +42,7 @@ Status expand(ExpandContext& c) {
 }
 
 // The backward text on inputs, outputs and gradients of outputs.
-Status grad(GradContext& c) {
+Status expression_grad(GradContext& c) {
   const std::string& backward = c.attrs().string("backward");
   if (backward.empty()) return {};  // that of the expansion
   HG_TRY_ASSIGN(const Syntax syntax,
@@ -79,8 +79,8 @@ constexpr OpDef kOps[] = {
     {.name = "expression",
      .signature = "expression(xs..., text: str, name: str = \"expression\", strict: bool = false, "
                   "shape: int[] = [], numbers: int[] = [], backward: str = \"\") -> ys...",
-     .grad = grad,
-     .expand = expand,
+     .grad = expression_grad,
+     .expand = expression_expand,
      .traits = kInternal},
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 // b of rank 3: a [rows, k], b [groups, k, n] -> y [rows, n], each row by the matrix of its group.
 // b of rank 2: a [m, rows], b [rows, n] -> y [groups, m, n], a sum over the rows of each group.
-Status infer(InferContext& c) {
+Status grouped_mm_infer(InferContext& c) {
   const TensorType &a = c.in(0), &b = c.in(1), &ends = c.in(2);
   if (a.dtype != b.dtype || !is_float(a.dtype))
     return c.fail("both matrices must have one float dtype, they are ", a.dtype, " and ", b.dtype);
@@ -30,7 +30,7 @@ Status infer(InferContext& c) {
 
 // Rank 3: da = dy b^T in the groups, db[e] = a^T dy over the rows of e.
 // Rank 2: da^T = b dy^T in the groups, db = a^T dy in the groups.
-Status grad(GradContext& c) {
+Status grouped_mm_grad(GradContext& c) {
   Graph& g = c.graph();
   const Value a = c.in(0), b = c.in(1), ends = c.in(2), dy = c.dout(0);
   const auto product = [&](const Value& x, const Value& z) {
@@ -44,16 +44,16 @@ Status grad(GradContext& c) {
 }
 
 // Every row is in one group.
-double flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
+double grouped_mm_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
   return 2.0 * static_cast<double>(in[0].count()) * static_cast<double>(in[1].back());
 }
 
 constexpr OpDef kOps[] = {
     {.name = "grouped_mm",
      .signature = "grouped_mm(a, b, ends) -> y",
-     .infer = infer,
-     .grad = grad,
-     .flops = flops},
+     .infer = grouped_mm_infer,
+     .grad = grouped_mm_grad,
+     .flops = grouped_mm_flops},
 };
 
 }  // namespace

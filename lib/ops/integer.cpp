@@ -51,7 +51,7 @@ bool fits_zero(const InferContext& c, int i, int dim) {
 }
 
 // a: [..., m, k], b: [..., k, n] -> [..., m, n]
-Status matmul_infer(InferContext& c) {
+Status matmul_integer_infer(InferContext& c) {
   const TensorType &a = c.in(0), &b = c.in(1);
   if (!is_byte(a.dtype) || !is_byte(b.dtype))
     return c.fail("a and b must be u8 or i8, they are ", a.dtype, " and ", b.dtype);
@@ -74,7 +74,7 @@ Status matmul_infer(InferContext& c) {
 
 // x: [n, c, spatial...], weight: [out, c / groups, kernel...]. Size s becomes, with kernel k, begin
 // b, end e and dilation d: floor((s + b + e - d (k - 1) - 1) / stride) + 1
-Status conv_infer(InferContext& c) {
+Status conv_integer_infer(InferContext& c) {
   const TensorType &x = c.in(0), &weight = c.in(1);
   const int dims = x.rank() - 2;
   if (!is_byte(x.dtype) || !is_byte(weight.dtype))
@@ -130,11 +130,13 @@ Status conv_infer(InferContext& c) {
   return infer_result(c, 4, weight.shape[0], std::move(shape));
 }
 
-double matmul_flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) {
+double matmul_integer_flops(std::span<const Sizes> in, std::span<const Sizes> out,
+                            const AttrReader&) {
   return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0].back());
 }
 
-double conv_flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader&) {
+double conv_integer_flops(std::span<const Sizes> in, std::span<const Sizes> out,
+                          const AttrReader&) {
   double weights = 1;  // that one element meets
   for (int i = 1; i < in[1].rank(); ++i) weights *= static_cast<double>(in[1][i]);
   return 2 * weights * static_cast<double>(out[0].count());
@@ -143,16 +145,16 @@ double conv_flops(std::span<const Sizes> in, std::span<const Sizes> out, const A
 constexpr OpDef kOps[] = {
     {.name = "matmul_integer",
      .signature = "matmul_integer(a, b, a_zero?, b_zero?, bias?, scale?, zero?) -> y",
-     .infer = matmul_infer,
+     .infer = matmul_integer_infer,
      .traits = kNoGradient,
-     .flops = matmul_flops},
+     .flops = matmul_integer_flops},
     {.name = "conv_integer",
      .signature = "conv_integer(x, weight, x_zero?, weight_zero?, bias?, scale?, zero?, "
                   "stride: int[] = [1], padding: int[] = [0], dilation: int[] = [1], "
                   "groups: int = 1) -> y",
-     .infer = conv_infer,
+     .infer = conv_integer_infer,
      .traits = kNoGradient,
-     .flops = conv_flops},
+     .flops = conv_integer_flops},
 };
 
 }  // namespace

@@ -13,9 +13,9 @@ namespace {
 Status finish(ExpandContext& c, const Value& loss) {
   const std::string& reduction = c.attrs().string("reduction");
   if (reduction == "mean")
-    c.set_out(0, term::mean(loss, {}));
+    c.set_out(0, hg::mean(loss, {}));
   else if (reduction == "sum")
-    c.set_out(0, term::sum(loss, {}));
+    c.set_out(0, hg::sum(loss, {}));
   else if (reduction == "none")
     c.set_out(0, loss);
   else
@@ -130,7 +130,7 @@ struct Nll {
 Nll nll_of(const Value& log_p, const Targets& t, const Value& weight) {
   const Value w = weights_of(weight, t, log_p.dtype());
   const Value loss = where(t.kept, -picked(log_p, t.index) * w, term::number(log_p, 0));
-  return {loss, term::sum(w, {})};
+  return {loss, hg::sum(w, {})};
 }
 
 Status nll(ExpandContext& c) {
@@ -140,7 +140,7 @@ Status nll(ExpandContext& c) {
   c.set_out(1, n.total);
   const std::string& reduction = c.attrs().string("reduction");
   if (reduction == "mean") {
-    c.set_out(0, term::sum(n.loss, {}) / n.total);
+    c.set_out(0, hg::sum(n.loss, {}) / n.total);
     return {};
   }
   HG_TRY(finish(c, t.single ? term::reshape(n.loss, {}) : n.loss));
@@ -166,11 +166,11 @@ Status soft_cross_entropy(ExpandContext& c, double smoothing) {
   }
   const std::string& reduction = c.attrs().string("reduction");
   if (reduction == "none")
-    c.set_out(0, -term::sum(terms, {axis}));
+    c.set_out(0, -hg::sum(terms, {axis}));
   else if (reduction == "sum")
-    c.set_out(0, -term::sum(terms, {}));
+    c.set_out(0, -hg::sum(terms, {}));
   else if (reduction == "mean")
-    c.set_out(0, -term::mean(terms, {}) * classes);
+    c.set_out(0, -hg::mean(terms, {}) * classes);
   else
     return invalid_argument("reduction is '", reduction, "', known are none mean sum");
   return {};
@@ -196,13 +196,13 @@ Status cross_entropy(ExpandContext& c) {
       shape[1] = t.x.dim(1);
       all = all * term::reshape(weight, shape);
     }
-    const Value smooth = where(t.kept, -term::sum(all, {1}), term::number(log_p, 0));
+    const Value smooth = where(t.kept, -hg::sum(all, {1}), term::number(log_p, 0));
     n.loss = n.loss * (1 - smoothing) +
              smooth * (smoothing / static_cast<double>(t.x.dim(1).constant()));
   }
   const std::string& reduction = c.attrs().string("reduction");
   if (reduction == "mean") {
-    c.set_out(0, term::sum(n.loss, {}) / n.total);
+    c.set_out(0, hg::sum(n.loss, {}) / n.total);
     return {};
   }
   return finish(c, t.single ? term::reshape(n.loss, {}) : n.loss);
@@ -231,8 +231,8 @@ Status cosine_embedding(ExpandContext& c) {
   const Value target = c.in(2);
   const Dims over = {target.rank()};
   const Value a = c.in(0), b = c.in(1);
-  const Value product = term::sum(a * b, over);
-  const Value norms = (term::sum(a * a, over) + 1e-12) * (term::sum(b * b, over) + 1e-12);
+  const Value product = hg::sum(a * b, over);
+  const Value norms = (hg::sum(a * a, over) + 1e-12) * (hg::sum(b * b, over) + 1e-12);
   const Value cosine = product / sqrt(norms), zero = term::number(a, 0);
   const Value near = where(eq(target, term::number(target, 1)), 1 - cosine, zero);
   const Value far =
@@ -289,7 +289,7 @@ Status multi_margin(ExpandContext& c) {
   const Value each =
       g.call("arange", {}, {{"start", Dim(0)}, {"end", classes}, {"step", Dim(1)}, {"dtype", i64}});
   over = where(ne(each, column), over, term::number(x, 0));
-  const Value loss = term::sum(over, {1}) / static_cast<double>(classes.constant());
+  const Value loss = hg::sum(over, {1}) / static_cast<double>(classes.constant());
   return finish(c, single ? term::reshape(loss, {}) : loss);
 }
 
@@ -313,12 +313,12 @@ Status multilabel_margin(ExpandContext& c) {
   const Value each =
       g.call("arange", {}, {{"start", Dim(0)}, {"end", classes}, {"step", Dim(1)}, {"dtype", i64}});
   const Value hits = logical_and(eq(term::reshape(target, column), each),
-                                 term::reshape(valid, column));   // [n, j, i]
-  const Value is_target = term::reduce("any", hits, {1}, false);  // [n, i]
+                                 term::reshape(valid, column));  // [n, j, i]
+  const Value is_target = hg::any(hits, {1}, false);             // [n, i]
   const Value over = relu(term::reshape(x, row) - term::reshape(own, column) + 1.0);
   const Value counted =
       logical_and(term::reshape(valid, column), logical_not(term::reshape(is_target, row)));
-  const Value loss = term::sum(where(counted, over, term::number(x, 0)), {1, 2}) /
+  const Value loss = hg::sum(where(counted, over, term::number(x, 0)), {1, 2}) /
                      static_cast<double>(classes.constant());
   c.set_out(1, cast(is_target, x.dtype()));
   return finish(c, single ? term::reshape(loss, {}) : loss);

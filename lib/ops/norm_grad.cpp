@@ -24,7 +24,7 @@ Status infer_with(InferContext& c, Shape affine) {
   return {};
 }
 
-Status layer_norm_infer(InferContext& c) {
+Status layer_norm_grad_infer(InferContext& c) {
   const std::span<const Dim> listed = c.attrs().integers("normalized_shape");
   const Shape& x = c.in(0).shape;
   bool fits = !listed.empty() && listed.size() <= x.size();
@@ -36,7 +36,7 @@ Status layer_norm_infer(InferContext& c) {
   return infer_with(c, Shape(listed.begin(), listed.end()));
 }
 
-Status batch_norm_infer(InferContext& c) {
+Status batch_norm_grad_infer(InferContext& c) {
   if (c.in(0).rank() < 2) return c.fail("x must be [n, c, ...], it is ", c.in(0).shape);
   return infer_with(c, {c.in(0).shape[1]});
 }
@@ -60,7 +60,7 @@ Status expand_with(ExpandContext& c, const Dims& over, const Dims& rest, const S
   return {};
 }
 
-Status layer_norm_expand(ExpandContext& c) {
+Status layer_norm_grad_expand(ExpandContext& c) {
   const int rank = c.in(0).rank();
   const std::span<const Dim> listed = c.attrs().integers("normalized_shape");
   Dims over, rest;
@@ -69,7 +69,7 @@ Status layer_norm_expand(ExpandContext& c) {
   return expand_with(c, over, rest, Shape(listed.begin(), listed.end()));
 }
 
-Status batch_norm_expand(ExpandContext& c) {
+Status batch_norm_grad_expand(ExpandContext& c) {
   Dims all = {0};
   Shape affine(c.in(0).rank(), Dim(1));
   affine[1] = c.in(0).dim(1);
@@ -81,15 +81,15 @@ constexpr OpDef kOps[] = {
     {.name = "layer_norm_grad",
      .signature = "layer_norm_grad(x, weight?, dy, normalized_shape: int[], eps: float = 1e-5) -> "
                   "dx, dweight, dbias",
-     .infer = layer_norm_infer,
-     .expand = layer_norm_expand,
+     .infer = layer_norm_grad_infer,
+     .expand = layer_norm_grad_expand,
      .alias = 0b101,
      .traits = kInternal},
     // Of batch_norm in training.
     {.name = "batch_norm_grad",
      .signature = "batch_norm_grad(x, weight?, dy, eps: float = 1e-5) -> dx, dweight, dbias",
-     .infer = batch_norm_infer,
-     .expand = batch_norm_expand,
+     .infer = batch_norm_grad_infer,
+     .expand = batch_norm_grad_expand,
      .alias = 0b101,
      .traits = kInternal},
 };

@@ -22,7 +22,7 @@ Slots slots_of(const Op& op) {
   return {g, g + 1, g + 2, g + 3, g + 4};
 }
 
-Status infer(InferContext& c) {
+Status optimizer_infer(InferContext& c) {
   const Slots at = slots_of(c.attrs().op());
   const auto check = [&](int i, const TensorType& type) -> Status {
     if (!given(c, i) || c.in(i) == type) return {};
@@ -193,7 +193,7 @@ constexpr OpDef kOps[] = {
                   "group: int = 0, first: int = 0, momentum: float = 0, dampening: float = 0, "
                   "nesterov: bool = false, weight_decay: float = 0, clip_value: float? = none, "
                   "maximize: bool = false) -> updated...",
-     .infer = infer,
+     .infer = optimizer_infer,
      .expand = sgd,
      .traits = kNoGradient | kInPlace},
     {.name = "adam_step",
@@ -201,7 +201,7 @@ constexpr OpDef kOps[] = {
                   "go?, group: int = 0, first: int = 0, beta1: float = 0.9, beta2: float = 0.999, "
                   "eps: float = 1e-8, weight_decay: float = 0, decoupled: bool = false, "
                   "clip_value: float? = none, maximize: bool = false) -> updated...",
-     .infer = infer,
+     .infer = optimizer_infer,
      .expand = adam,
      .traits = kNoGradient | kInPlace},
     {.name = "rmsprop_step",
@@ -209,7 +209,7 @@ constexpr OpDef kOps[] = {
                   "step, scale?, go?, group: int = 0, first: int = 0, alpha: float = 0.99, "
                   "eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0, "
                   "clip_value: float? = none, maximize: bool = false) -> updated...",
-     .infer = infer,
+     .infer = optimizer_infer,
      .expand = rmsprop,
      .traits = kNoGradient | kInPlace},
 };

@@ -74,8 +74,6 @@ Status infer_test_binary(InferContext& c) {
 
 namespace {
 
-Value zeros(const Value& like) { return number_like(like, 0); }
-
 Status cast_infer(InferContext& c) {
   c.out(0) = {c.attrs().dtype("dtype"), c.in(0).shape};
   return {};

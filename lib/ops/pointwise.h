@@ -3,6 +3,7 @@
 #pragma once
 
 #include "hg/op.h"
+#include "hg/ops/binary.h"
 
 namespace hg::ops {
 
@@ -16,6 +17,8 @@ Status infer_float_binary(InferContext& c);    // floats
 Status infer_bit_binary(InferContext& c);      // integers and bool
 Status infer_integer_binary(InferContext& c);  // integers
 Status infer_test_binary(InferContext& c);     // one dtype -> bool
+
+inline Value zeros(const Value& like) { return number_like(like, 0); }
 
 // The broadcast shape of inputs [first, count); those that are not given are passed over.
 Result<Shape> broadcast_inputs(const InferContext& c, int first = 0);

@@ -29,7 +29,7 @@ void set_result(ExpandContext& c, const PointwiseProgram& program) {
   c.set_out(0, values.back());
 }
 
-Status expand(ExpandContext& c) {
+Status pointwise_program_expand(ExpandContext& c) {
   HG_TRY_ASSIGN(const PointwiseProgram program, parsed(c));
   set_result(c, program);
   return {};
@@ -65,7 +65,7 @@ double reduction_flops(std::span<const Sizes> in, std::span<const Sizes>, const 
 constexpr OpDef kOps[] = {
     {.name = "pointwise_program",
      .signature = "pointwise_program(xs..., program: str) -> y",
-     .expand = expand,
+     .expand = pointwise_program_expand,
      .alias = 0xff,
      .traits = kInternal},
     {.name = "pointwise_reduction",

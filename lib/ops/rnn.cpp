@@ -138,14 +138,15 @@ Value states_before(const GradContext& c) {
 
 Value dout_or_none(GradContext& c, int i) { return c.has_dout(i) ? c.dout(i) : Value(); }
 
-Value rows_of(const Value& x) { return term::reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}); }
+Value rows_of_steps(const Value& x) { return term::reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}); }
 
 // d: the gradient of W h + b of every step, with the h of `before`.
 void set_weight_grads(GradContext& c, const Value& d, const Value& before, int weight, int bias) {
   if (c.needs(weight))
-    c.set_grad(weight, term::op("matmul", term::transpose_last(rows_of(d)), rows_of(before)));
+    c.set_grad(weight,
+               term::op("matmul", term::transpose_last(rows_of_steps(d)), rows_of_steps(before)));
   if (bias < c.input_count() && c.has(bias) && c.needs(bias))
-    c.set_grad(bias, term::sum(rows_of(d), {0}));
+    c.set_grad(bias, hg::sum(rows_of_steps(d), {0}));
 }
 
 bool has_no_steps(const GradContext& c) {
@@ -189,7 +190,8 @@ Status lstm_grad(GradContext& c) {
   const std::vector<Value> again = c.graph().calls(
       "lstm_scan", {gates, term::full_like(cell, 0), cell, none}, {{"reverse", reverse}});
   if (!again.empty())
-    c.set_grad(5, term::op("matmul", term::transpose_last(rows_of(at_h)), rows_of(again[0])));
+    c.set_grad(
+        5, term::op("matmul", term::transpose_last(rows_of_steps(at_h)), rows_of_steps(again[0])));
   return {};
 }
 

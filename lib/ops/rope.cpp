@@ -9,7 +9,7 @@ namespace {
 
 using namespace term;
 
-Status infer(InferContext& c) {
+Status rope_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   if (!is_float(x.dtype) || x.shape.empty())
     return c.fail("x must be a float tensor with at least one dim, it is ", x);
@@ -29,7 +29,7 @@ Status infer(InferContext& c) {
 }
 
 // y = x cos + [-b, a] sin, with [a, b] = x
-Status expand(ExpandContext& c) {
+Status rope_expand(ExpandContext& c) {
   const Value x = c.in(0);
   const Dim half = floordiv(x.dim(-1), Dim(2));
   Graph& g = c.graph();
@@ -44,7 +44,10 @@ Status expand(ExpandContext& c) {
 
 constexpr OpDef kOps[] = {
     // cos and sin broadcast to x.
-    {.name = "rope", .signature = "rope(x, cos, sin) -> y", .infer = infer, .expand = expand},
+    {.name = "rope",
+     .signature = "rope(x, cos, sin) -> y",
+     .infer = rope_infer,
+     .expand = rope_expand},
 };
 
 }  // namespace

@@ -21,16 +21,16 @@ Status infer_same(InferContext& c) {
   c.out(0) = c.in(0);
   return {};
 }
-Status infer_total(InferContext& c) {
+Status infer_cumulative_total(InferContext& c) {
   HG_TRY(infer_same(c));
   if (!is_float(c.in(0).dtype)) c.out(0).dtype = i64;
   return {};
 }
-Status infer_floats(InferContext& c) {
+Status infer_cumulative_floats(InferContext& c) {
   if (!is_float(c.in(0).dtype)) return c.fail("x must be floats, it is ", c.in(0).dtype);
   return infer_same(c);
 }
-Status infer_extreme(InferContext& c) {
+Status infer_cumulative_extreme(InferContext& c) {
   HG_TRY(infer_same(c));
   c.out(1) = {i64, c.in(0).shape};
   return {};
@@ -89,11 +89,12 @@ Status logcumsumexp_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    row("cumsum", "cumsum(x, dim: int) -> y", infer_total, cumsum_grad),
-    row("cumprod", "cumprod(x, dim: int) -> y", infer_total, cumprod_grad),
-    row("cummax", "cummax(x, dim: int) -> values, indices", infer_extreme, pick_grad),
-    row("cummin", "cummin(x, dim: int) -> values, indices", infer_extreme, pick_grad),
-    row("logcumsumexp", "logcumsumexp(x, dim: int) -> y", infer_floats, logcumsumexp_grad),
+    row("cumsum", "cumsum(x, dim: int) -> y", infer_cumulative_total, cumsum_grad),
+    row("cumprod", "cumprod(x, dim: int) -> y", infer_cumulative_total, cumprod_grad),
+    row("cummax", "cummax(x, dim: int) -> values, indices", infer_cumulative_extreme, pick_grad),
+    row("cummin", "cummin(x, dim: int) -> values, indices", infer_cumulative_extreme, pick_grad),
+    row("logcumsumexp", "logcumsumexp(x, dim: int) -> y", infer_cumulative_floats,
+        logcumsumexp_grad),
 };
 
 }  // namespace

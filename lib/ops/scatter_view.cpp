@@ -28,7 +28,7 @@ NamedAttrs copied(const AttrReader& attrs, const Reverse& reverse) {
 }
 
 // The view's own rule gives the shape that src must have.
-Status scatter_infer(InferContext& c) {
+Status scatter_view_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   const TensorType& src = c.in(1);
   const Reverse reverse = reverse_of(c.attrs());
@@ -45,7 +45,7 @@ Status scatter_infer(InferContext& c) {
 }
 
 // dx = dy with zeros written, dsrc = the view of dy
-Status scatter_grad(GradContext& c) {
+Status scatter_view_grad(GradContext& c) {
   const Reverse reverse = reverse_of(c.attrs());
   const NamedAttrs attrs = copied(c.attrs(), reverse);
   if (c.needs(0))
@@ -57,19 +57,19 @@ Status scatter_grad(GradContext& c) {
 constexpr OpDef kOps[] = {
     {.name = "slice_scatter",
      .signature = "slice_scatter(x, src, dim: int, start: int, end: int, step: int = 1) -> y",
-     .infer = scatter_infer,
-     .grad = scatter_grad,
+     .infer = scatter_view_infer,
+     .grad = scatter_view_grad,
      .alias = 1},
     {.name = "diagonal_scatter",
      .signature = "diagonal_scatter(x, src, offset: int = 0, dim1: int = 0, dim2: int = 1) -> y",
-     .infer = scatter_infer,
-     .grad = scatter_grad,
+     .infer = scatter_view_infer,
+     .grad = scatter_view_grad,
      .alias = 1},
     {.name = "as_strided_scatter",
      .signature =
          "as_strided_scatter(x, src, size: int[], stride: int[], storage_offset: int = 0) -> y",
-     .infer = scatter_infer,
-     .grad = scatter_grad,
+     .infer = scatter_view_infer,
+     .grad = scatter_view_grad,
      .alias = 1},
 };
 

@@ -13,6 +13,7 @@
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
+#include "hg/ops/reduce.h"
 #include "hg/ops/unary.h"
 #include "lib/graph/assumptions.h"
 
@@ -78,15 +79,6 @@ inline Value op(std::string_view name, const Value& a, const Value& b) {
 }
 inline Value add(const Value& a, double b) { return b == 0 ? a : a + b; }
 inline Value mul(const Value& a, double b) { return b == 1 ? a : a * b; }
-inline Value reduce(std::string_view name, const Value& x, Dims dims, bool keepdim) {
-  return x.graph()->call(name, {x}, {{"dim", std::move(dims)}, {"keepdim", keepdim}});
-}
-inline Value sum(const Value& x, Dims dims, bool keepdim = false) {
-  return reduce("sum", x, std::move(dims), keepdim);
-}
-inline Value mean(const Value& x, Dims dims, bool keepdim = false) {
-  return reduce("mean", x, std::move(dims), keepdim);
-}
 inline Value reshape(const Value& x, Shape shape) {
   return x.shape() == shape ? x : x.graph()->call("reshape", {x}, {{"shape", std::move(shape)}});
 }

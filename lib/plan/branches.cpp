@@ -13,14 +13,14 @@ namespace {
 
 // Estimates in microseconds, of a machine of today: what matters is when kernels share their work.
 constexpr double kFlops = 80e3, kBytes = 40e3;  // of one thread
-constexpr double kStep = 0.1;                   // of any step
+constexpr double kStepUs = 0.1;                 // of any step
 constexpr double kRegion = 5;                   // to share work among threads and wait for all
 constexpr double kNextRegion = 1.5;             // the same right after another
 constexpr double kShared = 0.87;  // of n threads' time, what kernels that share make use of
 constexpr double kBeside = 0.95;  // the same of branches
 constexpr int64_t kMostRead = 4;  // bytes for each that is written
 constexpr double kLeastGain = 2;
-constexpr double kWorthwhile = 0.85;  // of the time without branches
+constexpr double kWorthwhileBeside = 0.85;  // of the time without branches
 
 constexpr int kMostSteps = 128;  // of a group
 constexpr int kMostLanes = 4;    // for each thread
@@ -109,13 +109,13 @@ Cost cost_of(const Graph& graph, const Step& step, int threads) {
     us *= std::max(1.0, 2.0 / static_cast<double>(std::max<int64_t>(1, gates[1])));
     waiting = std::max(waiting, kNextRegion * static_cast<double>(gates[0]));
   }
-  us += kStep;
+  us += kStepUs;
   return {us, std::min(us, waiting + us / (kShared * threads))};
 }
 
 double beside_us(double longest) { return kRegion + longest / kBeside; }
 bool gains(double longest, double apart) {
-  return beside_us(longest) <= std::min(kWorthwhile * apart, apart - kLeastGain);
+  return beside_us(longest) <= std::min(kWorthwhileBeside * apart, apart - kLeastGain);
 }
 
 // Gives each of the costs, largest first, to the bin that has least; by cost, the bin.

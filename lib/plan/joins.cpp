@@ -9,8 +9,8 @@
 namespace hg {
 namespace {
 
-constexpr int64_t kLineBytes = 64;  // where outputs may begin
-constexpr int kMostNodes = 24;      // between the first producer and the concatenation
+constexpr int64_t kLineBytes = 64;     // where outputs may begin
+constexpr int kMostNodesBetween = 24;  // between the first producer and the concatenation
 
 class JoinFinder {
  public:
@@ -57,7 +57,7 @@ class JoinFinder {
     const bool is_assigned =
         std::any_of(body_.assignments.begin(), body_.assignments.end(),
                     [id](const auto& assignment) { return assignment.second == id; });
-    return from >= 0 && at - from <= kMostNodes && !is_assigned && def.view == nullptr &&
+    return from >= 0 && at - from <= kMostNodesBetween && !is_assigned && def.view == nullptr &&
            (def.traits & (kControl | kInPlace)) == 0;
   }
 

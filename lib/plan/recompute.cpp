@@ -15,8 +15,8 @@
 namespace hg {
 namespace {
 
-constexpr size_t kLongestChain = 256;  // nodes that are computed again for one value
-constexpr double kStep = 1.0 / 100;    // of the peak, between two results
+constexpr size_t kLongestChain = 256;    // nodes that are computed again for one value
+constexpr double kPeakStep = 1.0 / 100;  // of the peak, between two results
 constexpr int kMostRounds = 4000;
 
 using Profile = Liveness::Profile;
@@ -191,7 +191,8 @@ std::vector<Rematerialized> recompute(const Liveness& liveness, const NodeOrder&
   for (int round = 0; round < kMostRounds; ++round) {
     if (!free_at_peak(liveness, profile, schedule, most_cost)) break;
     profile = liveness.profile(schedule);
-    if (static_cast<double>(profile.peak) <= static_cast<double>(results.back().peak) * (1 - kStep))
+    if (static_cast<double>(profile.peak) <=
+        static_cast<double>(results.back().peak) * (1 - kPeakStep))
       results.push_back({schedule, profile.peak});
     if (schedule.size() > 4 * base.size() + 64) break;
   }

@@ -10,18 +10,18 @@
 namespace hg {
 namespace {
 
-constexpr int kMostRuns = 4;     // the first of which only warms up
-constexpr double kMostMs = 100;  // after which no further run begins
+constexpr int kMostDeviceRuns = 4;     // the first of which only warms up
+constexpr double kMostDeviceMs = 100;  // after which no further run begins
 // The least time of a run of a program of its own, so that no state of the session changes.
-Result<double> measure(Device device, const Graph& graph, SessionOptions options,
-                       const Registry& registry, const Bindings& sizes) {
+Result<double> measure_device(Device device, const Graph& graph, SessionOptions options,
+                              const Registry& registry, const Bindings& sizes) {
   options.device = device;
   options.profile = options.keep_all_values = false;
   if (device == Device::cpu) options.gpu = {};
   HG_TRY_ASSIGN(const std::unique_ptr<Program> program, Program::create(graph, options, registry));
   HG_TRY_ASSIGN(const std::vector<TensorData> zeros, program->give_zeros(sizes));
   HG_TRY(program->plan(sizes.all()));
-  return program->least_ms(kMostRuns, kMostMs);
+  return program->least_ms(kMostDeviceRuns, kMostDeviceMs);
 }
 
 uint64_t key_of(const Graph& graph, const SessionOptions& options, const Bindings& sizes) {
@@ -46,8 +46,8 @@ DeviceChoice choose_device(const Graph& graph, const SessionOptions& options,
   const uint64_t key = key_of(graph, options, sizes);
   std::optional<DeviceTimes> times = measured.find(key);
   if (!times) {
-    const Result<double> cpu = measure(Device::cpu, graph, options, registry, sizes);
-    const Result<double> gpu = measure(Device::vulkan, graph, options, registry, sizes);
+    const Result<double> cpu = measure_device(Device::cpu, graph, options, registry, sizes);
+    const Result<double> gpu = measure_device(Device::vulkan, graph, options, registry, sizes);
     if (!gpu.ok())
       return {Device::cpu, str_cat("on the CPU: ", name, ": ", gpu.status().message())};
     if (!cpu.ok())

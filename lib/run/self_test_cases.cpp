@@ -10,7 +10,7 @@ namespace hg {
 namespace {
 
 // Adds the inputs of a case to its graph.
-struct Inputs {
+struct CaseInputs {
   Graph& graph;
   DType real;
   int count = 0;
@@ -25,7 +25,7 @@ using Ints = std::vector<Dim>;
 
 // An optimizer's step with all that it may be given. fill_case() makes the second input true and
 // the seventh 4: `go` and the number of the step.
-void build_step(Inputs& in, std::string_view op, int states, NamedAttrs attrs) {
+void build_step(CaseInputs& in, std::string_view op, int states, NamedAttrs attrs) {
   const Value x = in.x({3, 37}), go = in.add({}, boolean);
   std::vector<Value> inputs = {x};
   for (int i = 0; i < states; ++i) inputs.push_back(in.x({3, 37}));
@@ -40,13 +40,13 @@ void build_step(Inputs& in, std::string_view op, int states, NamedAttrs attrs) {
 }
 
 // Two channels of y for each of x, in strips that do not fill.
-void build_depthwise(Inputs& in) {
+void build_depthwise(CaseInputs& in) {
   in.graph.call("conv", {in.x({2, 5, 23, 13}), in.x({10, 1, 3, 5}), in.x({10})},
                 {{"groups", 5}, {"stride", Ints{2, 1}}, {"padding", Ints{1, 2}}});
 }
 
 // A matmul of `batch` matrices, or else a linear with all that it may be given.
-void build_product(Inputs& in, int64_t batch, int64_t m, int64_t n, int64_t k) {
+void build_product(CaseInputs& in, int64_t batch, int64_t m, int64_t n, int64_t k) {
   if (batch > 0)
     in.graph.call("matmul", {in.x({batch, m, k}), in.x({batch, k, n})});
   else
@@ -55,20 +55,20 @@ void build_product(Inputs& in, int64_t batch, int64_t m, int64_t n, int64_t k) {
 }
 
 // `images` of 11x9, and 37 channels that become `outputs`.
-void build_conv(Inputs& in, int64_t images, int64_t outputs, bool transposed) {
+void build_conv(CaseInputs& in, int64_t images, int64_t outputs, bool transposed) {
   const Sizes weight = transposed ? Sizes{37, outputs, 3, 2} : Sizes{outputs, 37, 3, 2};
   in.graph.call("conv", {in.x({images, 37, 11, 9}), in.x(weight), in.x({outputs})},
                 {{"padding", Ints{1}}, {"stride", Ints{1, 2}}, {"transposed", transposed}});
 }
 
 // Two heads for each of k and v, and all that hides keys.
-void build_attention(Inputs& in) {
+void build_attention(CaseInputs& in) {
   in.graph.call("attention",
                 {in.x({2, 4, 21, 12}), in.x({2, 2, 19, 12}), in.x({2, 2, 19, 13}), in.x({21, 19})},
                 {{"causal", true}});
 }
 
-void build_weight_grad(Inputs& in, int64_t images, int64_t channels, int64_t outputs) {
+void build_weight_grad(CaseInputs& in, int64_t images, int64_t channels, int64_t outputs) {
   in.graph.call("conv_weight_grad",
                 {in.x({images, channels, 23, 19}), in.x({images, outputs, 12, 18})},
                 {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 1}}, {"padding", Ints{1, 0}}});
@@ -78,33 +78,33 @@ void build_weight_grad(Inputs& in, int64_t images, int64_t channels, int64_t out
 // several rows, as one that chooses among tiles by the sizes has.
 struct Case {
   std::string_view op;  // or "op=kernel", where it is for that kernel alone
-  void (*build)(Inputs& in);
+  void (*build)(CaseInputs& in);
 };
 constexpr Case kCases[] = {
     {"matmul",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("matmul", {in.x({2, 51, 67}), in.x({67, 45})});
      }},
-    {"linear", [](Inputs& in) { build_product(in, 0, 67, 69, 66); }},
-    {"matmul=rows", [](Inputs& in) { build_product(in, 3, 5, 39, 67); }},
-    {"matmul=tiles", [](Inputs& in) { build_product(in, 2, 51, 45, 67); }},
-    {"matmul=tiles", [](Inputs& in) { build_product(in, 24, 66, 65, 35); }},
-    {"matmul=tiles", [](Inputs& in) { build_product(in, 24, 130, 131, 11); }},
-    {"matmul=cooperative", [](Inputs& in) { build_product(in, 2, 51, 85, 67); }},
-    {"linear=cooperative", [](Inputs& in) { build_product(in, 0, 77, 69, 66); }},
-    {"linear=rows", [](Inputs& in) { build_product(in, 0, 7, 39, 131); }},
-    {"linear=tiles", [](Inputs& in) { build_product(in, 0, 67, 69, 66); }},
-    {"linear=tiles", [](Inputs& in) { build_product(in, 0, 650, 580, 35); }},
-    {"conv=tiles", [](Inputs& in) { build_conv(in, 1, 18, false); }},
-    {"conv=tiles", [](Inputs& in) { build_conv(in, 1, 18, true); }},
-    {"conv=tiles", [](Inputs& in) { build_conv(in, 96, 66, false); }},
+    {"linear", [](CaseInputs& in) { build_product(in, 0, 67, 69, 66); }},
+    {"matmul=rows", [](CaseInputs& in) { build_product(in, 3, 5, 39, 67); }},
+    {"matmul=tiles", [](CaseInputs& in) { build_product(in, 2, 51, 45, 67); }},
+    {"matmul=tiles", [](CaseInputs& in) { build_product(in, 24, 66, 65, 35); }},
+    {"matmul=tiles", [](CaseInputs& in) { build_product(in, 24, 130, 131, 11); }},
+    {"matmul=cooperative", [](CaseInputs& in) { build_product(in, 2, 51, 85, 67); }},
+    {"linear=cooperative", [](CaseInputs& in) { build_product(in, 0, 77, 69, 66); }},
+    {"linear=rows", [](CaseInputs& in) { build_product(in, 0, 7, 39, 131); }},
+    {"linear=tiles", [](CaseInputs& in) { build_product(in, 0, 67, 69, 66); }},
+    {"linear=tiles", [](CaseInputs& in) { build_product(in, 0, 650, 580, 35); }},
+    {"conv=tiles", [](CaseInputs& in) { build_conv(in, 1, 18, false); }},
+    {"conv=tiles", [](CaseInputs& in) { build_conv(in, 1, 18, true); }},
+    {"conv=tiles", [](CaseInputs& in) { build_conv(in, 96, 66, false); }},
     {"conv",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("conv", {in.x({2, 19, 31, 13}), in.x({18, 19, 3, 3}), in.x({18})},
                      {{"stride", Ints{2, 1}}, {"padding", Ints{1}}});
      }},
     {"conv=winograd",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        const Result<TensorData> w = TensorData::allocate(f32, {18, 19, 3, 3});
        if (!w.ok()) return;
        fill_case(w->tensor, 7);
@@ -114,146 +114,146 @@ constexpr Case kCases[] = {
     {"conv=depthwise_lanes", build_depthwise},
     {"conv=depthwise", build_depthwise},
     {"attention=blocks",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("attention",
                      {in.x({1, 2, 37, 64}), in.x({1, 2, 67, 64}), in.x({1, 2, 67, 33})});
      }},
     {"attention=blocks", build_attention},
     {"attention", build_attention},
-    {"conv_weight_grad=tiles", [](Inputs& in) { build_weight_grad(in, 2, 5, 18); }},
-    {"conv_weight_grad=tiles", [](Inputs& in) { build_weight_grad(in, 19, 45, 67); }},
+    {"conv_weight_grad=tiles", [](CaseInputs& in) { build_weight_grad(in, 2, 5, 18); }},
+    {"conv_weight_grad=tiles", [](CaseInputs& in) { build_weight_grad(in, 19, 45, 67); }},
     {"conv_weight_grad",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("conv_weight_grad", {in.x({2, 5, 9, 21}), in.x({2, 18, 5, 11})},
                      {{"kernel", Ints{3, 3}}, {"stride", Ints{2}}, {"padding", Ints{1}}});
      }},
     {"pointwise_program",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("pointwise_program", {in.x({3, 37}), in.x({37}), in.x({1})},
                      {{"program",
                        "mul x0 x1; leaky_relu s0 negative_slope=0.2; ge s1 x2; "
                        "where s2 s1 x0; clamp s3 - x2"}});
      }},
     {"kthvalue",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("kthvalue", {in.x({3, 37})}, {{"k", 5}});
      }},
     {"topk",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("topk", {in.x({7, 37})}, {{"k", 5}, {"dim", 0}});
      }},
     {"sgd_step",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        build_step(in, "sgd_step", 1, {{"momentum", 0.9}, {"nesterov", true}});
      }},
     {"adam_step",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        build_step(in, "adam_step", 3, {{"decoupled", true}});
      }},
     {"rmsprop_step",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        build_step(in, "rmsprop_step", 3, {{"momentum", 0.9}});
      }},
     {"concat",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("concat", {in.x({3, 5}), in.x({3, 7})}, {{"dim", 1}});
      }},
     {"pad",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("pad", {in.x({5, 7})}, {{"pads", Ints{1, 2, 0, 3}}});
      }},
     {"gather",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("gather", {in.x({5, 7}), in.add({3, 7}, i64)}, {{"dim", 0}});
      }},
     {"index_select",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("index_select", {in.x({5, 7}), in.add({9}, i64)}, {{"dim", 1}});
      }},
     {"embedding",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("embedding", {in.x({5, 7}), in.add({2, 3}, i64)});
      }},
     {"scatter=sequential",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("scatter", {in.x({2, 7, 40}), in.add({2, 9, 33}, i64), in.x({2, 9, 33})},
                      {{"dim", 1}, {"reduce", "add"}});
      }},
     {"scatter",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("scatter", {in.x({5, 7}), in.add({3, 7}, i64), in.x({3, 7})},
                      {{"dim", 0}, {"reduce", "add"}});
      }},
     {"where",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("where", {in.add({3, 37}, boolean), in.x({3, 37}), in.x({37})});
      }},
     {"clamp",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("clamp", {in.x({3, 37}), in.x({1}), in.x({37})});
      }},
     {"cast",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("cast", {in.x({3, 37})}, {{"dtype", i64}});
      }},
     {"threshold",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("threshold", {in.x({3, 37})}, {{"threshold", 0.4}, {"value", -1.5}});
      }},
     {"layer_norm",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("layer_norm", {in.x({3, 37}), in.x({37}), in.x({37})},
                      {{"normalized_shape", Ints{37}}});
      }},
     {"rms_norm",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("rms_norm", {in.x({3, 37}), in.x({37})}, {{"normalized_shape", Ints{37}}});
      }},
     {"group_norm",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("group_norm", {in.x({2, 6, 7}), in.x({6}), in.x({6})}, {{"groups", 3}});
      }},
     {"max_pool",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("max_pool", {in.x({1, 2, 7, 9})}, {{"kernel_size", Ints{3, 2}}});
      }},
     {"max_pool_with_indices",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("max_pool_with_indices", {in.x({1, 2, 7, 9})}, {{"kernel_size", Ints{3, 2}}});
      }},
     {"avg_pool",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("avg_pool", {in.x({1, 2, 7, 9})},
                      {{"kernel_size", Ints{3, 2}}, {"padding", Ints{1}}});
      }},
     {"avg_pool_grad",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("avg_pool_grad", {in.x({1, 2, 3, 4})},
                      {{"input_size", Ints{6, 8}}, {"kernel_size", Ints{2, 2}}});
      }},
     {"adaptive_avg_pool",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("adaptive_avg_pool", {in.x({1, 2, 7, 9})}, {{"output_size", Ints{3, 2}}});
      }},
     {"adaptive_avg_pool_grad",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("adaptive_avg_pool_grad", {in.x({1, 2, 3, 2})}, {{"input_size", Ints{7, 9}}});
      }},
     {"adaptive_max_pool",
-     [](Inputs& in) {
+     [](CaseInputs& in) {
        in.graph.call("adaptive_max_pool", {in.x({1, 2, 7, 9})}, {{"output_size", Ints{3, 2}}});
      }},
 };
 
-std::vector<void (*)(Inputs&)> cases_of(std::string_view name) {
-  std::vector<void (*)(Inputs&)> rows;
+std::vector<void (*)(CaseInputs&)> cases_of(std::string_view name) {
+  std::vector<void (*)(CaseInputs&)> rows;
   for (const Case& row : kCases)
     if (row.op == name) rows.push_back(row.build);
   return rows;
 }
 
 // The op on as many inputs as it must have; one of them is broadcast.
-void build_plainly(Inputs& in, const Op& op, DType dtype) {
+void build_plainly(CaseInputs& in, const Op& op, DType dtype) {
   std::vector<Value> xs;
   NamedAttrs attrs;
   for (const Signature::Input& input : op.signature.inputs)
@@ -278,13 +278,13 @@ bool has_self_test_cases(std::string_view kernel) { return !cases_of(kernel).emp
 
 std::vector<Graph> self_test_cases(const Op& op, DType real, const Registry& registry,
                                    std::string_view kernel) {
-  std::vector<void (*)(Inputs&)> rows = cases_of(str_cat(op.name(), "=", kernel));
+  std::vector<void (*)(CaseInputs&)> rows = cases_of(str_cat(op.name(), "=", kernel));
   if (rows.empty()) rows = cases_of(op.name());
   std::vector<Graph> graphs;
   for (const DType dtype : {real, i32, boolean}) {
     for (size_t i = 0; i < std::max<size_t>(1, rows.size()); ++i) {
       Graph graph(registry);
-      Inputs in{graph, dtype};
+      CaseInputs in{graph, dtype};
       if (rows.empty())
         build_plainly(in, op, dtype);
       else

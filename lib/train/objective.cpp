@@ -28,9 +28,9 @@ bool may_fit(const Shape& a, const Shape& b) {
          std::equal(a.begin(), a.end(), b.begin(), [](auto& x, auto& y) { return may_fit(x, y); });
 }
 
-class Builder {
+class ObjectiveBuilder {
  public:
-  Builder(Graph& graph, const TrainOptions& options) : graph_(graph), options_(options) {}
+  ObjectiveBuilder(Graph& graph, const TrainOptions& options) : graph_(graph), options_(options) {}
 
   Result<Objective> build() {
     HG_CHECK(!options_.losses.empty(), "there is no loss to minimise");
@@ -243,7 +243,7 @@ class Builder {
 }  // namespace
 
 Result<Objective> add_objective(Graph& graph, const TrainOptions& options) {
-  return Builder(graph, options).build();
+  return ObjectiveBuilder(graph, options).build();
 }
 
 }  // namespace hg

@@ -24,10 +24,10 @@ struct Trained {
   double weight_decay = 0;
 };
 
-class Builder {
+class StepBuilder {
  public:
-  Builder(const Graph& model, const TrainOptions& options, const std::vector<State>& saved,
-          const Reducer* reducer)
+  StepBuilder(const Graph& model, const TrainOptions& options, const std::vector<State>& saved,
+              const Reducer* reducer)
       : options_(options), saved_(saved), reducer_(reducer) {
     step_.graph = model;
   }
@@ -455,7 +455,7 @@ class Builder {
 
 Result<StepGraph> build_step(const Graph& model, const TrainOptions& options,
                              const std::vector<State>& saved, const Reducer* reducer) {
-  return Builder(model, options, saved, reducer).build();
+  return StepBuilder(model, options, saved, reducer).build();
 }
 
 }  // namespace hg

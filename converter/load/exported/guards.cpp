@@ -14,7 +14,7 @@ namespace {
 using Value = ExportedGraph::Value;
 using Input = std::function<const Value*(const std::string&)>;
 
-constexpr int kMostNesting = 100;
+constexpr int kMostGuardNesting = 100;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -85,7 +85,7 @@ class GuardReader {
   }
 
   Value inversion() {
-    if (++depth_ > kMostNesting) fail();
+    if (++depth_ > kMostGuardNesting) fail();
     const Value result =
         take("not") ? compute("torch.sym_not", {inversion()}, "bool") : comparison();
     --depth_;
@@ -142,7 +142,7 @@ class GuardReader {
   }
 
   Value factor() {
-    if (++depth_ > kMostNesting) fail();
+    if (++depth_ > kMostGuardNesting) fail();
     Value result;
     if (take("-")) {
       const Value of = factor();

@@ -11,7 +11,7 @@
 namespace hg::convert {
 namespace {
 
-constexpr int kMostNesting = 400;  // a factor may be a power
+constexpr int kMostSizeNesting = 400;  // a factor may be a power
 
 class Parser {
  public:
@@ -88,7 +88,7 @@ class Parser {
   }
 
   Dim power() {
-    if (++depth_ > kMostNesting) fail();
+    if (++depth_ > kMostSizeNesting) fail();
     const Dim base = factor();
     const Dim result = take("**") ? raised(base, power()) : base;
     --depth_;
@@ -109,7 +109,7 @@ class Parser {
   }
 
   Dim factor() {
-    if (++depth_ > kMostNesting) fail();
+    if (++depth_ > kMostSizeNesting) fail();
     const Dim result = unnested();
     --depth_;
     return result;
