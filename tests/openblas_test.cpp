@@ -491,7 +491,8 @@ Case large(const char* op) {
   return {.op = op, .inputs = {random.matrix({2}, 300, 300, Kind::plain, true)}};
 }
 
-// A session with one thread starts none, and one with two starts one, whatever OpenMP would take.
+// A session with one thread starts none, and one with two at most one, which may end with it,
+// whatever OpenMP would take.
 TEST(OpenBlas, StartsNoThreads) {
   if (!is_used()) GTEST_SKIP();
   const int before = omp_get_max_threads(),
@@ -511,9 +512,9 @@ TEST(OpenBlas, StartsNoThreads) {
     EXPECT_EQ(threads_of_this_process(), alone + 1);
     EXPECT_EQ(omp_get_max_threads(), 4);
     run_by(large("qr"), "lapack", 2);
-    EXPECT_EQ(threads_of_this_process(), alone + 2);
+    EXPECT_LE(threads_of_this_process(), alone + 2);
     run_by(product, "openblas", 2);
-    EXPECT_EQ(threads_of_this_process(), alone + 2);
+    EXPECT_LE(threads_of_this_process(), alone + 2);
   })
       .join();
   EXPECT_EQ(omp_get_max_threads(), 4);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -442,6 +443,37 @@ TEST(Threads, RegionsInsideOfRegions) {
         &work);
   }
   for (const std::atomic<int>& times : work.times) EXPECT_EQ(times.load(), 100);
+}
+
+// More callers than regions of the pool, and more threads than processors.
+TEST(Threads, ManySessionsAtOnce) {
+  std::vector<std::thread> hosts;
+  for (int t = 0; t < 40; ++t)
+    hosts.emplace_back([t] {
+      for (int round = 0; round < 20; ++round) {
+        std::shared_ptr<void> keeper;
+        const ParallelFor parallel = session_threads(2 + t % 5, keeper);
+        for (int region = 0; region < 10; ++region) expect_once(parallel, 1 + (t + region) % 60);
+      }
+    });
+  for (std::thread& host : hosts) host.join();
+}
+
+// Pieces of very different length, longer than the window in which a session judges its workers.
+TEST(Threads, PiecesThatTakeLong) {
+  std::shared_ptr<void> keeper;
+  const ParallelFor parallel = session_threads(4, keeper);
+  for (int round = 0; round < 30; ++round) {
+    std::atomic<int64_t> sum{0};
+    parallel.run(
+        parallel.host, 9,
+        [](void* arg, int64_t i) {
+          if (i % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          static_cast<std::atomic<int64_t>*>(arg)->fetch_add(i);
+        },
+        &sum);
+    EXPECT_EQ(sum.load(), 36);
+  }
 }
 
 TEST(Threads, RegionsOfSeveralThreads) {

@@ -1,111 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads that a session starts when it first has work for two, and ends when it goes. A region
-// inside of a region, or beside one of another thread, runs on the thread that enters it.
+// A session's share of the pool. It watches whether the workers help: beside other busy threads
+// they may cost more than they do, since a preempted worker holds up the caller for a time slice.
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
-#include <system_error>
-#include <thread>
-#include <vector>
 
-#include "lib/parallel/shared_parts.h"
+#include "lib/parallel/thread_pool.h"
 #include "lib/parallel/threads.h"
+#include "lib/platform/thread.h"
+#include "lib/platform/ticks.h"
 
 namespace hg {
 namespace {
 
+constexpr int64_t kWindowUs = 2000;      // of regions that are judged together
+constexpr int64_t kLeastAloneUs = 4000;  // that the caller works alone after a window of losses
+constexpr int64_t kMostAloneUs = 64000;
+
 class Team {
  public:
-  explicit Team(int threads) : threads_(threads), parts_(static_cast<size_t>(threads)) {}
+  explicit Team(int threads) : threads_(threads) {
+    if (threads > 1) pool_ = ThreadPool::hold();
+  }
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
   ~Team() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      is_ending_ = true;
-    }
-    work_.notify_all();
-    for (std::thread& worker : workers_) worker.join();
+    if (pool_ != nullptr) pool_->release();
   }
 
   void run(int64_t count, void (*task)(void*, int64_t), void* arg) {
-    if (count < 2 || is_busy_.exchange(true, std::memory_order_acquire)) {
+    // Threads of one session take turns; judging is for the first of them.
+    const bool is_judge = !is_judging_.exchange(true, std::memory_order_acquire);
+    if (pool_ == nullptr || count < 2 || (is_judge && works_alone())) {
       for (int64_t i = 0; i < count; ++i) task(arg, i);
-      return;
+    } else {
+      const ThreadPool::Account account = pool_->run(threads_, count, task, arg);
+      if (is_judge) judge(account, count);
     }
-    if (!has_begun_) begin();
-    const auto team = std::min<int64_t>(count, static_cast<int64_t>(workers_.size()) + 1);
-    for (int64_t t = 0; t < team; ++t) {
-      parts_[static_cast<size_t>(t)].next.store(part_begin(count, team, t),
-                                                std::memory_order_relaxed);
-      parts_[static_cast<size_t>(t)].end = part_begin(count, team, t + 1);
-    }
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      task_ = task;
-      arg_ = arg;
-      team_ = team;
-      ++region_;
-    }
-    work_.notify_all();
-    take(0, team);
-    {
-      // Nothing is left. Workers that did not wake until now find no region; others end their task.
-      std::unique_lock<std::mutex> lock(mutex_);
-      team_ = 0;
-      done_.wait(lock, [&] { return inside_ == 0; });
-    }
-    is_busy_.store(false, std::memory_order_release);
+    if (is_judge) is_judging_.store(false, std::memory_order_release);
   }
 
  private:
-  // As many as the system gives.
-  void begin() {
-    has_begun_ = true;
-    try {
-      workers_.reserve(static_cast<size_t>(threads_ - 1));
-      for (int64_t t = 1; t < threads_; ++t) workers_.emplace_back([this, t] { work(t); });
-    } catch (const std::exception&) {
-    }
+  bool works_alone() {
+    if (alone_until_ == 0) return false;
+    if (ticks() < alone_until_) return true;
+    alone_until_ = 0;
+    return false;
   }
-  void work(int64_t own) {
-    uint64_t seen = 0;
-    std::unique_lock<std::mutex> lock(mutex_);
-    for (;;) {
-      work_.wait(lock, [&] { return is_ending_ || region_ != seen; });
-      if (is_ending_) return;
-      seen = region_;
-      if (own >= team_) continue;
-      ++inside_;
-      const int64_t team = team_;
-      lock.unlock();
-      take(own, team);
-      lock.lock();
-      if (--inside_ == 0) done_.notify_one();
+
+  // What the caller would have taken alone, by its own pieces, beside what the region took.
+  void judge(const ThreadPool::Account& account, int64_t count) {
+    if (account.own_pieces == 0) return;  // no piece tells what the others are worth
+    const double alone = static_cast<double>(account.work) * static_cast<double>(count) /
+                         static_cast<double>(account.own_pieces);
+    won_ += static_cast<int64_t>(alone) - account.total;
+    spent_ += account.total;
+    if (spent_ < kWindowUs * ticks_per_us()) return;
+    if (won_ < 0) {
+      alone_us_ = std::min(2 * alone_us_, kMostAloneUs);
+      alone_until_ = ticks() + alone_us_ * ticks_per_us();
+    } else if (won_ > spent_ / 8) {
+      alone_us_ = kLeastAloneUs / 2;
     }
-  }
-  void take(int64_t own, int64_t team) {
-    take_parts(parts_.data(), team, own, [&](int64_t i) { task_(arg_, i); });
+    won_ = spent_ = 0;
   }
 
   const int threads_;
-  bool has_begun_ = false;
-  std::atomic<bool> is_busy_{false};
-  std::vector<std::thread> workers_;
-  std::vector<SharedPart> parts_;
-  std::mutex mutex_;
-  std::condition_variable work_, done_;
-  uint64_t region_ = 0;  // counts them
-  int64_t team_ = 0;     // of the region; 0: there is none
-  int64_t inside_ = 0;   // workers
-  bool is_ending_ = false;
-  void (*task_)(void*, int64_t) = nullptr;
-  void* arg_ = nullptr;
+  ThreadPool* pool_ = nullptr;
+  std::atomic<bool> is_judging_{false};
+  int64_t won_ = 0, spent_ = 0;           // ticks of the window
+  int64_t alone_us_ = kLeastAloneUs / 2;  // of the last time
+  int64_t alone_until_ = 0;               // ticks(); 0: with the workers
 };
 
 }  // namespace
 
-int default_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+int default_threads() { return processor_count(); }
 
 ParallelFor session_threads(int threads, std::shared_ptr<void>& keeper) {
   const auto team = std::make_shared<Team>(std::max(threads, 1));

@@ -22,14 +22,17 @@ struct alignas(64) SharedPart {
   int64_t end = 0;
 };
 
-// What the thread of part `own` does: task(index) for all of its part, then for what is left of the
-// others, in turn.
+// Runs task(index) for all of part `own`, then for what is left of the others, in turn. Returns how
+// many indices it ran.
 template <class Task>
-void take_parts(SharedPart* parts, int64_t count, int64_t own, const Task& task) {
+int64_t take_parts(SharedPart* parts, int64_t count, int64_t own, const Task& task) {
+  int64_t taken = 0;
   for (int64_t k = 0; k < count; ++k) {
     SharedPart& part = parts[(own + k) % count];
-    for (int64_t i; (i = part.next.fetch_add(1, std::memory_order_relaxed)) < part.end;) task(i);
+    for (int64_t i; (i = part.next.fetch_add(1, std::memory_order_relaxed)) < part.end; ++taken)
+      task(i);
   }
+  return taken;
 }
 
 }  // namespace hg

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/parallel/thread_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+#include <thread>
+
+#include "lib/platform/process.h"
+#include "lib/platform/ticks.h"
+
+namespace hg {
+namespace {
+
+// How long workers look for the next region before they sleep: longer than what lies between the
+// kernels of a run, and short beside a time slice of the system.
+constexpr int64_t kWorkerSpinUs = 100;
+// How long the caller spins for a piece beyond the time that a piece took so far.
+constexpr int64_t kCallerSpinUs = 10;
+
+// The pool and its holders. A lock that a forked child can reset guards both.
+constinit std::atomic_flag is_locked = ATOMIC_FLAG_INIT;
+constinit ThreadPool* current = nullptr;
+constinit int64_t holders = 0;
+// The child of a fork has none of the threads: pools that were made before work on the caller
+// alone.
+constinit std::atomic<int> forks{0};
+
+class Lock {
+ public:
+  Lock() {
+    while (is_locked.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
+  }
+  ~Lock() { is_locked.clear(std::memory_order_release); }
+};
+
+void leave_parent() {
+  forks.fetch_add(1, std::memory_order_relaxed);
+  current = nullptr;
+  holders = 0;
+  is_locked.clear(std::memory_order_release);
+}
+
+}  // namespace
+
+ThreadPool* ThreadPool::hold() {
+  [[maybe_unused]] static const bool watches = (call_in_forked_children(leave_parent), true);
+  const Lock lock;
+  if (current == nullptr) current = new ThreadPool();
+  ++holders;
+  return current;
+}
+
+void ThreadPool::release() {
+  if (born_ != forks.load(std::memory_order_relaxed)) return;  // its threads live in the parent
+  {
+    const Lock lock;
+    if (--holders > 0) return;
+    current = nullptr;
+  }
+  delete this;
+}
+
+ThreadPool::ThreadPool() : born_(forks.load(std::memory_order_relaxed)) {}
+
+ThreadPool::~ThreadPool() {
+  is_ending_.store(true, std::memory_order_seq_cst);
+  wakeups_.fetch_add(1, std::memory_order_seq_cst);
+  wakeups_.notify_all();
+  for (int i = 0; i < worker_count_; ++i) workers_[i].thread.join();
+}
+
+// As many as the system gives, at most kMaxTeam - 1.
+void ThreadPool::start_workers(int count) {
+  if (is_starting_.exchange(true, std::memory_order_acquire)) return;
+  if (workers_ == nullptr) workers_.reset(new (std::nothrow) Worker[kMaxTeam - 1]);
+  while (workers_ != nullptr && worker_count_ < std::min(count, kMaxTeam - 1)) {
+    Worker& next = workers_[worker_count_];
+    next.pool = this;
+    next.number = worker_count_ + 1;
+    const auto run = [](void* arg) {
+      const Worker& worker = *static_cast<const Worker*>(arg);
+      worker.pool->work(worker.number);
+    };
+    if (!next.thread.start(run, &next)) break;
+    ++worker_count_;
+  }
+  wanted_.store(count, std::memory_order_relaxed);
+  is_starting_.store(false, std::memory_order_release);
+}
+
+ThreadPool::Account ThreadPool::run(int threads, int64_t count, void (*task)(void*, int64_t),
+                                    void* arg) {
+  Account account{.total = -ticks()};
+  const auto team = static_cast<int32_t>(std::min<int64_t>({threads, count, kMaxTeam}));
+  uint32_t bit = 0;
+  if (team > 1 && born_ == forks.load(std::memory_order_relaxed)) {
+    if (wanted_.load(std::memory_order_relaxed) < threads - 1) start_workers(threads - 1);
+    uint32_t free = free_.load(std::memory_order_relaxed);
+    do {
+      bit = free & (~free + 1);
+    } while (bit != 0 &&
+             !free_.compare_exchange_weak(free, free & ~bit, std::memory_order_acquire));
+  }
+  if (bit == 0) {
+    for (int64_t i = 0; i < count; ++i) task(arg, i);
+    account.own_pieces = count;
+    account.total += ticks();
+    account.work = account.total;
+    return account;
+  }
+  Region& region = regions_[std::countr_zero(bit)];
+  region.team = team;
+  region.task = task;
+  region.arg = arg;
+  region.joined.store(0, std::memory_order_relaxed);
+  for (int32_t t = 0; t < team; ++t) {
+    region.parts[t].next.store(part_begin(count, team, t), std::memory_order_relaxed);
+    region.parts[t].end = part_begin(count, team, t + 1);
+  }
+  region.state.store(kOpen, std::memory_order_release);
+  open_.fetch_or(bit, std::memory_order_seq_cst);
+  const int32_t asleep = sleepers_.load(std::memory_order_seq_cst);
+  if (asleep > 0) {
+    wakeups_.fetch_add(1, std::memory_order_seq_cst);
+    for (int32_t i = 0; i < std::min(asleep, team - 1); ++i) wakeups_.notify_one();
+  }
+  const int64_t begin = ticks();
+  account.own_pieces = take_parts(region.parts, team, 0, [&](int64_t piece) { task(arg, piece); });
+  account.work = ticks() - begin;
+  open_.fetch_and(~bit, std::memory_order_relaxed);
+  const int64_t piece = account.own_pieces > 0 ? account.work / account.own_pieces : 0;
+  close(region, 2 * piece + kCallerSpinUs * ticks_per_us());
+  free_.fetch_or(bit, std::memory_order_release);
+  account.total += ticks();
+  return account;
+}
+
+// Waits for workers that are inside a piece. One that takes far longer than a piece did so far was
+// probably preempted: sleeping frees this processor for it.
+void ThreadPool::close(Region& region, int64_t patience) {
+  uint32_t state = region.state.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+  if (state == 0) return;
+  const int64_t until = ticks() + patience;
+  while ((state = region.state.load(std::memory_order_acquire)) != 0 && ticks() < until) relax();
+  if (state == 0) return;
+  state = region.state.fetch_or(kAwaited, std::memory_order_acq_rel) | kAwaited;
+  while ((state & kInside) != 0) {
+    region.state.wait(state, std::memory_order_acquire);
+    state = region.state.load(std::memory_order_acquire);
+  }
+}
+
+void ThreadPool::work(int worker) {
+  while (const uint32_t open = wait_for_region()) {
+    // Workers begin at different regions, where there are several.
+    const uint32_t turned = std::rotr(open, worker % kRegions);
+    const int index = (std::countr_zero(turned) + worker) % kRegions;
+    help(regions_[index], uint32_t{1} << index, worker);
+  }
+}
+
+// The regions that are open; 0 when the pool ends.
+uint32_t ThreadPool::wait_for_region() {
+  for (;;) {
+    const int64_t until = ticks() + kWorkerSpinUs * ticks_per_us();
+    do {
+      if (const uint32_t open = open_.load(std::memory_order_acquire)) return open;
+      for (int i = 0; i < 8; ++i) relax();
+    } while (ticks() < until && !is_ending_.load(std::memory_order_relaxed));
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    const uint32_t seen = wakeups_.load(std::memory_order_seq_cst);
+    const bool ends = is_ending_.load(std::memory_order_seq_cst);
+    if (!ends && open_.load(std::memory_order_seq_cst) == 0)
+      wakeups_.wait(seen, std::memory_order_seq_cst);
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    if (ends) return 0;
+  }
+}
+
+void ThreadPool::help(Region& region, uint32_t bit, int worker) {
+  uint32_t state = region.state.load(std::memory_order_relaxed);
+  do {
+    if ((state & kOpen) == 0) return;
+  } while (!region.state.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel,
+                                               std::memory_order_relaxed));
+  // From here until the worker leaves, the caller stays in its region.
+  const int32_t joined = region.joined.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (joined < region.team)
+    take_parts(region.parts, region.team, worker % region.team,
+               [&](int64_t piece) { region.task(region.arg, piece); });
+  // No piece is left for it, nor for other workers.
+  open_.fetch_and(~bit, std::memory_order_relaxed);
+  if (region.state.fetch_sub(1, std::memory_order_acq_rel) == (kAwaited | 1))
+    region.state.notify_one();
+}
+
+}  // namespace hg

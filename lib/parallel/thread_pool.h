@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The threads that all sessions of a process share. Threads may be preempted at any time, so nobody
+// waits for a thread that has not begun: the caller of a region takes every piece that no worker
+// took, and waits only for pieces that are being computed. Waiting spins briefly, then sleeps.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "lib/parallel/shared_parts.h"
+#include "lib/platform/thread.h"
+
+namespace hg {
+
+class ThreadPool {
+ public:
+  static constexpr int kMaxTeam = 64;  // threads of one region
+
+  // Who worked on a region, in ticks() of the caller.
+  struct Account {
+    int64_t own_pieces = 0;  // that the caller ran
+    int64_t work = 0;        // spent on them
+    int64_t total = 0;       // from begin to end of the region
+  };
+
+  // The pool of this process, which the first holder creates and the last one ends.
+  static ThreadPool* hold();
+  void release();
+
+  // Runs task(arg, i) for i in [0, count) on the caller and at most threads - 1 workers. Regions of
+  // several threads, and regions inside regions, share the workers.
+  Account run(int threads, int64_t count, void (*task)(void*, int64_t), void* arg);
+
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+ private:
+  static constexpr int kRegions = 32;  // at the same time; further callers work alone
+
+  struct alignas(64) Region {
+    std::atomic<uint32_t> state{0};  // workers inside, and the bits below
+    std::atomic<int32_t> joined{0};  // workers that have entered
+    int32_t team = 0;
+    void (*task)(void*, int64_t) = nullptr;
+    void* arg = nullptr;
+    SharedPart parts[kMaxTeam];
+  };
+  static constexpr uint32_t kOpen = 1u << 31;     // workers may enter
+  static constexpr uint32_t kAwaited = 1u << 30;  // the caller sleeps until all have left
+  static constexpr uint32_t kInside = kAwaited - 1;
+
+  ThreadPool();
+  ~ThreadPool();
+  void start_workers(int count);
+  void work(int worker);
+  uint32_t wait_for_region();
+  void help(Region& region, uint32_t bit, int worker);
+  void close(Region& region, int64_t patience);
+
+  std::atomic<uint32_t> free_{~0u};            // regions that nobody uses
+  alignas(64) std::atomic<uint32_t> open_{0};  // regions with pieces that nobody has begun
+  alignas(64) std::atomic<uint32_t> wakeups_{0};
+  std::atomic<int32_t> sleepers_{0};
+  std::atomic<bool> is_ending_{false};
+  const int born_;              // after how many forks
+  std::atomic<int> wanted_{0};  // workers that were asked for
+  std::atomic<bool> is_starting_{false};
+  struct Worker {
+    ThreadPool* pool = nullptr;
+    int number = 0;
+    Thread thread;
+  };
+  std::unique_ptr<Worker[]> workers_;  // changed while is_starting_
+  int worker_count_ = 0;
+  Region regions_[kRegions];
+};
+
+}  // namespace hg
