@@ -10,6 +10,9 @@ string(REGEX MATCHALL "[^\n]* _GLOBAL__sub_I[^\n]*|[^\n]* __cxx_global_var_init[
 string(REGEX MATCHALL
   " U (abort|exit|_exit|quick_exit|printf|puts|putchar|perror|stdout|stderr|write|getenv|secure_getenv|setenv|putenv|signal|sigaction|pthread_create|thrd_create|__cxa_throw|__cxa_allocate_exception|_ZSt9terminatev|_ZSt4cout|_ZSt4cerr)\n"
   calls "${symbols}")
+if(THREADS)  # the pool's, in one file
+  list(FILTER calls EXCLUDE REGEX "pthread_create")
+endif()
 if(initialisers OR calls)
   list(JOIN initialisers "\n" initialisers)
   list(JOIN calls "" calls)

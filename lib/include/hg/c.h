@@ -255,7 +255,7 @@ enum { HG_LOG_INFO = 0, HG_LOG_WARNING = 1 };
 typedef struct hg_session_options {
   uint32_t struct_size;
   int32_t device;
-  int32_t threads; /* 0: OpenMP's default */
+  int32_t threads; /* 0: all processors of the process */
   int32_t precision;
   /* The host's thread pool: calls task(arg, 0) ... task(arg, count - 1) and returns when all are
    * done. */

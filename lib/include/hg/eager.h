@@ -43,8 +43,8 @@ struct ExecutorOptions {
   Device device = Device::cpu;
   Gpu gpu = {};                        // the device unless `device` is cpu; empty: opens one
   std::string gpu_name = {};           // selects the device to open, as GpuOptions::name
-  int threads = 0;                     // 0: OpenMP's default
-  ParallelFor parallel_for = {};       // the host's thread pool; disables OpenMP
+  int threads = 0;                     // 0: all processors of the process
+  ParallelFor parallel_for = {};       // the host's pool; replaces the library's threads
   uint64_t seed = 0;                   // of random ops; equal seeds: equal sequences of calls
   size_t most_plans = 512;             // in the cache; the least recently used are evicted
   const Registry* registry = nullptr;  // null: built-in ops; must outlive the executor

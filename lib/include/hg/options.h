@@ -52,8 +52,8 @@ struct SessionOptions {
   // Device::automatic times the model with zeros on the CPU and the GPU once its sizes are known,
   // and uses the faster one; report() shows the times. Without a GPU it uses the CPU.
   Device device = Device::cpu;
-  int threads = 0;                // 0: OpenMP's default
-  ParallelFor parallel_for = {};  // the host's thread pool; disables OpenMP
+  int threads = 0;                // 0: all processors of the process
+  ParallelFor parallel_for = {};  // the host's pool; replaces the library's threads
   Allocator allocator = {};       // for arenas and packed weights; default: the C library
   ArenaObserver arena_observer = {};
   // Allocates arenas in the first run that needs them instead of in plan().

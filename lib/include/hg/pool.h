@@ -22,8 +22,7 @@ namespace hg {
 class Pool {
  public:
   struct Options {
-    // Use one thread, or the host's thread pool: OpenMP keeps a team for each thread that ever ran
-    // a batch.
+    // With one thread each, sessions that run at once do not compete for the processors.
     SessionOptions session = {.threads = 1};
     int sessions = 1;            // batches that run concurrently, 1 to SessionPool::kMostSessions
     int64_t most_rows = 16;      // per batch; 1: each request runs alone, of any size
