@@ -9,6 +9,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 #include "hg/model.h"
 #include "hg/session.h"
@@ -49,6 +50,8 @@ struct BenchJob {
   int threads = 0;
   int warmup = 3;
   int repeat = 10;
+  int sessions = 1;
+  bool all_times = false;
   bool profile = false;
   std::string trace;
   std::string output_dir;
@@ -97,6 +100,38 @@ Outcome write_tuning(const std::string& path, const Session& session) {
   return {};
 }
 
+// The timed runs of one session. With profiling, the shortest time of each node.
+Status time_runs(const BenchJob& job, Session& session, bool profile, Measurement& result) {
+  for (int i = 0; i < job.warmup + job.repeat; ++i) {
+    const Clock::time_point begin = Clock::now();
+    HG_TRY(session.run());
+    if (i < job.warmup) continue;
+    result.run_ms.push_back(ms_since(begin));
+    if (!profile) continue;
+    // Interruptions only ever add to a time.
+    std::vector<ProfileRow> rows = session.profile();
+    for (size_t r = 0; r < rows.size() && r < result.profile.size(); ++r)
+      rows[r].ms = std::min(rows[r].ms, result.profile[r].ms);
+    result.profile = std::move(rows);
+  }
+  return {};
+}
+
+// The timed runs of several sessions at once, each on a thread of its own.
+Status time_together(const BenchJob& job, std::vector<Session>& sessions, Measurement& result) {
+  std::vector<Measurement> parts(sessions.size());
+  std::vector<Status> ends(sessions.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < sessions.size(); ++i)
+    threads.emplace_back([&, i] { ends[i] = time_runs(job, sessions[i], false, parts[i]); });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t i = 0; i < sessions.size(); ++i) {
+    HG_TRY(ends[i]);
+    result.run_ms.insert(result.run_ms.end(), parts[i].run_ms.begin(), parts[i].run_ms.end());
+  }
+  return {};
+}
+
 Outcome measure(const BenchJob& job, Measurement& result) {
   Result<Device> device = parse_device(job.device);
   if (!device.ok()) return usage(device.status().message());
@@ -127,6 +162,13 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   const bool profile = job.profile || !job.trace.empty();
   options.profile = profile;
+  std::vector<Session> others;
+  for (int i = 1; i < job.sessions; ++i) {
+    Result<Session> other = Session::create(*model, options);
+    if (!other.ok()) return outcome(other.status());
+    if (Outcome set = set_inputs(*other, arrays); !set.ok()) return set;
+    others.push_back(std::move(*other));
+  }
   Result<Session> session = Session::create(*model, std::move(options));
   if (!session.ok()) return outcome(session.status());
   if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;
@@ -136,17 +178,13 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   if (!job.tuning.empty())
     if (Outcome written = write_tuning(job.tuning, *session); !written.ok()) return written;
 
-  for (int i = 0; i < job.warmup + job.repeat; ++i) {
-    const Clock::time_point begin = Clock::now();
-    if (Status ran = session->run(); !ran.ok()) return outcome(ran);
-    if (i < job.warmup) continue;
-    result.run_ms.push_back(ms_since(begin));
-    if (!profile) continue;
-    // The least of all runs: what else the machine does only ever adds to a time.
-    std::vector<ProfileRow> rows = session->profile();
-    for (size_t r = 0; r < rows.size() && r < result.profile.size(); ++r)
-      rows[r].ms = std::min(rows[r].ms, result.profile[r].ms);
-    result.profile = std::move(rows);
+  if (others.empty()) {
+    if (Status ran = time_runs(job, *session, profile, result); !ran.ok()) return outcome(ran);
+  } else {
+    others.push_back(std::move(*session));
+    Status ran = time_together(job, others, result);
+    *session = std::move(others.back());
+    if (!ran.ok()) return outcome(ran);
   }
   std::sort(result.run_ms.begin(), result.run_ms.end());
   if (profile) {
@@ -194,17 +232,21 @@ Outcome write_trace(const std::string& path, const Measurement& m) {
   return {};
 }
 
-void print_json(const Measurement& m) {
-  nlohmann::ordered_json out = {
-      {"load_ms", m.load_ms},
-      {"create_ms", m.create_ms},
-      {"latency_ms", {{"min", m.run_ms.front()}, {"median", m.median()}, {"p90", m.quantile(0.9)}}},
-      {"peak_bytes", m.memory.peak_bytes},
-      {"arena_bytes", m.memory.arena_bytes},
-      {"arena_lower_bound_bytes", m.memory.arena_lower_bound},
-      {"weights_bytes", m.memory.weights_bytes},
-      {"packed_bytes", m.memory.packed_bytes},
-      {"flops", m.flops}};
+void print_json(const BenchJob& job, const Measurement& m) {
+  nlohmann::ordered_json out = {{"load_ms", m.load_ms},
+                                {"create_ms", m.create_ms},
+                                {"latency_ms",
+                                 {{"min", m.run_ms.front()},
+                                  {"median", m.median()},
+                                  {"p90", m.quantile(0.9)},
+                                  {"p99", m.quantile(0.99)},
+                                  {"max", m.run_ms.back()}}},
+                                {"peak_bytes", m.memory.peak_bytes},
+                                {"arena_bytes", m.memory.arena_bytes},
+                                {"arena_lower_bound_bytes", m.memory.arena_lower_bound},
+                                {"weights_bytes", m.memory.weights_bytes},
+                                {"packed_bytes", m.memory.packed_bytes},
+                                {"flops", m.flops}};
   for (const ProfileRow& row : m.profile) {
     out["profile"].push_back({{"node", row.node},
                               {"op", row.op},
@@ -215,6 +257,7 @@ void print_json(const Measurement& m) {
                               {"bytes", row.bytes},
                               {"share_of_peak", share_of_peak(row, m.peak)}});
   }
+  if (job.all_times) out["run_ms"] = m.run_ms;
   if (!m.profile.empty()) out["peak"] = {{"gflops", m.peak.gflops}, {"gbytes", m.peak.gbytes}};
   std::puts(dumped(out).c_str());
 }
@@ -260,8 +303,13 @@ int main(int argc, char** argv) {
   app.add_option("--repeat", job.repeat, "timed runs")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_flag("--profile", job.profile, "also print the time of each node");
-  app.add_option("--trace", job.trace, "write the node times to this file as a Chrome trace");
+  CLI::Option* const sessions = app.add_option("--sessions", job.sessions,
+                                               "sessions that run at once, each on its own thread")
+                                    ->check(CLI::PositiveNumber)
+                                    ->capture_default_str();
+  app.add_flag("--profile", job.profile, "also print the time of each node")->excludes(sessions);
+  app.add_option("--trace", job.trace, "write the node times to this file as a Chrome trace")
+      ->excludes(sessions);
   app.add_option("--disable-pass", job.disabled_passes, "a compiler pass to disable")
       ->allow_extra_args(false);
   app.add_option("--kernel", job.kernels, "conv=gemm: use only this kernel for this op")
@@ -273,13 +321,15 @@ int main(int argc, char** argv) {
   app.add_flag("--autotune", job.autotune, "measure which kernels are fastest");
   app.add_option("--tuning", job.tuning, "a file for the measurements of --autotune");
   app.add_option("--output-dir,-o", job.output_dir, "write the outputs to this folder as .npy");
-  app.add_flag("--json", as_json, "print one JSON object");
+  CLI::Option* const json = app.add_flag("--json", as_json, "print one JSON object");
+  app.add_flag("--all-times", job.all_times, "add the time of each run to the JSON object, sorted")
+      ->needs(json);
   if (const std::optional<int> code = parse(app, argc, argv)) return *code;
   Measurement measurement;
   Outcome result = measure(job, measurement);
   if (result.ok() && !job.trace.empty()) result = write_trace(job.trace, measurement);
   if (!job.profile) measurement.profile.clear();
-  if (result.ok() && as_json) print_json(measurement);
+  if (result.ok() && as_json) print_json(job, measurement);
   if (result.ok() && !as_json) print_text(job, measurement);
   return finish("hg-bench", result);
 }
