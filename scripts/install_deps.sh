@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the missing packages of the named groups on Debian 12 or a derivative; quick if nothing is missing.
+# With --missing it only lists them.
 #
-#   scripts/install_deps.sh [build] [blas] [vulkan] [converter] [tools] [tests]     (default: these)
+#   scripts/install_deps.sh [--missing] [build] [blas] [vulkan] [converter] [tools] [tests]     (default: these)
 #                           [python] [engines] [pictures] [arm] [arm32] [windows] [musl] [wasm] [avx512] [openmp] [fuzz]
 set -euo pipefail
 
@@ -52,6 +53,11 @@ sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").is_file())'
   [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
+only_list=0
+if [ "${1:-}" = --missing ]; then
+  only_list=1
+  shift
+fi
 missing=()
 for group in "${@:-build blas vulkan converter tools tests}"; do
   for name in $group; do
@@ -62,6 +68,10 @@ for group in "${@:-build blas vulkan converter tools tests}"; do
   done
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
+if [ $only_list = 1 ]; then
+  printf '%s\n' "${missing[@]}"
+  exit 0
+fi
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
