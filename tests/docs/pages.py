@@ -90,12 +90,12 @@ class Work:
         for command in re.sub(r"\\\n", " ", text).strip().splitlines():
             inline = re.fullmatch(r'python3 -c "(.*)"', command)
             if inline:
-                run([sys.executable, "-c", MODELS + inline[1]], where, cwd=self.folder)
+                run([self.given.models_python, "-c", MODELS + inline[1]], where, cwd=self.folder)
             else:
                 run(["bash", "-e", "-c", command], where, cwd=self.folder, env=self.environment)
 
     def make_files(self):
-        run([sys.executable, "-c", MODELS + FILES], "the models of the pages", cwd=self.folder)
+        run([self.given.models_python, "-c", MODELS + FILES], "the models of the pages", cwd=self.folder)
         self.commands("the models of the pages", "hg-convert net.pt -o net.hgm --input 'row:f32[n,16]'")
 
 
@@ -104,6 +104,7 @@ def main():
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("work", type=pathlib.Path)
     parser.add_argument("--cxx", default="c++")
+    parser.add_argument("--models-python", default=sys.executable, help="a Python with torch")
     parser.add_argument("--cc", default="cc")
     parser.add_argument("--link", default="", help="what programs are linked with, between commas")
     parser.add_argument("--converter", action="store_true", help="the build has tools and converter: run the commands")
