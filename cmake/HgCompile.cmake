@@ -76,6 +76,8 @@ function(hg_unity target)
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP UNITY_BUILD_UNIQUE_ID HG_UNITY_ID
     UNITY_BUILD_CODE_BEFORE_INCLUDE "#include \"cmake/unity.h\"")
+  # GCC takes the files of a group for headers, which should not use anonymous namespaces in their classes.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endfunction()
 
 # hg_small(TARGET [WHOLE] [HOT regex...] [ALONE regex...] HEADERS header...): compiles the sources of TARGET for size, but

@@ -227,7 +227,8 @@ void run_lines(const RunContext& c) {
     const int64_t part = s.transform.length * s.together;
     auto* const room = reinterpret_cast<double*>(slot);
     const Complexes at = {room, room + part}, other = {room + 2 * part, room + 3 * part};
-    Elements<T> e = {.x = c.in(0).as<T>(), .y = c.out(0).as<T>(), .stride = s.lines.stride};
+    Elements<T> e = {
+        .x = c.in(0).as<T>(), .y = c.out(0).as<T>(), .stride = s.lines.stride, .start = {}};
     for (int64_t l = 0; l < lines; ++l) e.start[l] = s.lines.start(first + l);
     for_elements(s.n, lines, [&](int64_t i, int64_t l) {
       if (in_halves) {
