@@ -68,7 +68,7 @@ def load(build):
     """Cost of each output; a file that was compiled again counts with its last run."""
     log = build / "build_time.jsonl"
     lines = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    return {line["output"]: line for line in lines if line["output"]}
+    return {line["output"]: line for line in lines if line["output"] not in ("", "/dev/null")}
 
 
 def configure(build, options):
@@ -191,8 +191,8 @@ def main():
         shutil.rmtree(arguments.build, ignore_errors=True)
         arguments.build.mkdir(parents=True)
         parts = arguments.parts or (["library", "converter", "samples"] if arguments.demo else [p for p in PARTS if PARTS[p][0]])
-        if unknown := set(parts) - set(PARTS):
-            sys.exit(f"build_time.py: unknown part {', '.join(unknown)}; the parts are {', '.join(PARTS)}")
+        if unknown := {part for part in parts if not PARTS.get(part, ([],))[0]}:
+            sys.exit(f"build_time.py: unknown part {', '.join(unknown)}; the parts are {', '.join(p for p in PARTS if PARTS[p][0])}")
         options = subprocess.run([ROOT / "scripts" / "demo.sh", "--options"], check=True, capture_output=True,
                                  text=True).stdout.split() if arguments.demo else ["-DHG_TESTS=ON", "-DHG_BENCH=OFF"]
         configure(arguments.build, options)

@@ -152,7 +152,11 @@ class Hologram:
 
 def systems(arguments, stem, threads):
     made = {"Hologram": Hologram(arguments.hg_bin / "hg-bench", stem, threads, arguments.dim, arguments.sessions, arguments.processes)}
-    if arguments.sessions == arguments.processes == 1:
+    others = arguments.sessions == arguments.processes == 1
+    if others and any(size != 1 for size in arguments.dim.values()):
+        others = False
+        print("--dim sets sizes of Hologram alone: the other systems are left out", file=sys.stderr)
+    if others:
         for name in LOADERS:
             if pathlib.Path(stem + FILES[name]).exists():
                 peer = Peer(name, stem, threads, arguments.dim)
@@ -166,11 +170,12 @@ def systems(arguments, stem, threads):
 
 def measure(arguments, stem, loops):
     """Rows of one model beside this many busy loops."""
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
-    teams = sorted({1, arguments.threads})
-    made = {(name, threads): system for threads in teams for name, system in systems(arguments, stem, threads).items()}
-    times = {key: [] for key in made}
+    busy, made = [], {}
     try:
+        busy += [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
+        for threads in sorted({1, arguments.threads}):
+            made |= {(name, threads): system for name, system in systems(arguments, stem, threads).items()}
+        times = {key: [] for key in made}
         for turn in range(arguments.turns + 1):
             for key, system in made.items():
                 new = system.times(arguments.seconds)

@@ -30,7 +30,7 @@ make() {
   local begin=$SECONDS line last=-1 tail=$'\n'
   if [ -t 1 ]; then tail=$'\r'; fi
   cmake --build $build --parallel "$(nproc)" --target "$@" | while IFS= read -r line; do
-    if [[ $line =~ ^\[\ *([0-9]+)/([0-9]+)\] ]]; then
+    if [[ $line =~ ^\[\ *([1-9][0-9]*)/([0-9]+)\] ]]; then
       local done=${BASH_REMATCH[1]} all=${BASH_REMATCH[2]} spent=$((SECONDS - begin))
       local tenth=$((10 * done / all))
       if [ -t 1 ] || [ $tenth -ne $last ]; then

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
+#include <cfenv>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -458,6 +459,34 @@ TEST(Threads, ManySessionsAtOnce) {
     });
   for (std::thread& host : hosts) host.join();
 }
+
+#if defined(__x86_64__) || defined(__aarch64__)
+// Whoever computes a piece rounds as the caller does.
+TEST(Threads, RoundAsTheCallerDoes) {
+  std::shared_ptr<void> keeper;
+  const ParallelFor parallel = session_threads(4, keeper);
+  for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TONEAREST}) {
+    std::fesetround(mode);
+    volatile float one = 1, three = 3;
+    const float expected = one / three;
+    std::vector<float> quotients(64);
+    struct Work {
+      std::vector<float>* quotients;
+      volatile float *one, *three;
+    } work{&quotients, &one, &three};
+    parallel.run(
+        parallel.host, 64,
+        [](void* arg, int64_t i) {
+          const Work& w = *static_cast<Work*>(arg);
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+          (*w.quotients)[static_cast<size_t>(i)] = *w.one / *w.three;
+        },
+        &work);
+    std::fesetround(FE_TONEAREST);
+    for (const float quotient : quotients) EXPECT_EQ(quotient, expected);
+  }
+}
+#endif
 
 // Pieces of very different length, longer than the window in which a session judges its workers.
 TEST(Threads, PiecesThatTakeLong) {

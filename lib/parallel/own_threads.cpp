@@ -40,23 +40,25 @@ class Team {
 
  private:
   bool works_alone() {
-    if (alone_until_ == 0) return false;
-    if (ticks() < alone_until_) return true;
-    alone_until_ = 0;
+    if (alone_for_ == 0) return false;
+    if (ticks_since(alone_since_) < alone_for_) return true;
+    alone_for_ = 0;
     return false;
   }
 
   // What the caller would have taken alone, by its own pieces, beside what the region took.
   void judge(const ThreadPool::Account& account, int64_t count) {
     if (account.own_pieces == 0) return;  // no piece tells what the others are worth
+    if (account.work < 0 || account.total < account.work) return;  // the counter jumped
     const double alone = static_cast<double>(account.work) * static_cast<double>(count) /
                          static_cast<double>(account.own_pieces);
-    won_ += static_cast<int64_t>(alone) - account.total;
+    won_ += static_cast<int64_t>(std::min(alone, 1e15)) - account.total;
     spent_ += account.total;
     if (spent_ < kWindowUs * ticks_per_us()) return;
     if (won_ < 0) {
       alone_us_ = std::min(2 * alone_us_, kMostAloneUs);
-      alone_until_ = ticks() + alone_us_ * ticks_per_us();
+      alone_since_ = ticks();
+      alone_for_ = alone_us_ * ticks_per_us();
     } else if (won_ > spent_ / 8) {
       alone_us_ = kLeastAloneUs / 2;
     }
@@ -66,9 +68,9 @@ class Team {
   const int threads_;
   ThreadPool* pool_ = nullptr;
   std::atomic<bool> is_judging_{false};
-  int64_t won_ = 0, spent_ = 0;           // ticks of the window
-  int64_t alone_us_ = kLeastAloneUs / 2;  // of the last time
-  int64_t alone_until_ = 0;               // ticks(); 0: with the workers
+  int64_t won_ = 0, spent_ = 0;              // ticks of the window
+  int64_t alone_us_ = kLeastAloneUs / 2;     // of the last time
+  int64_t alone_since_ = 0, alone_for_ = 0;  // ticks; 0: with the workers
 };
 
 }  // namespace

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/parallel/thread_pool.h"
 
+#ifdef HG_OPENMP
+#include <omp.h>
+#endif
+
 #include <algorithm>
 #include <bit>
 #include <new>
 #include <thread>
 
+#include "lib/platform/float_environment.h"
 #include "lib/platform/process.h"
 #include "lib/platform/ticks.h"
 
@@ -25,6 +30,7 @@ constinit int64_t holders = 0;
 // The child of a fork has none of the threads: pools that were made before work on the caller
 // alone.
 constinit std::atomic<int> forks{0};
+constinit std::atomic<bool> watches_forks{false};
 
 class Lock {
  public:
@@ -44,7 +50,11 @@ void leave_parent() {
 }  // namespace
 
 ThreadPool* ThreadPool::hold() {
-  [[maybe_unused]] static const bool watches = (call_in_forked_children(leave_parent), true);
+  // No static guard, which a fork could leave locked. Twice does no harm.
+  if (!watches_forks.load(std::memory_order_acquire)) {
+    call_in_forked_children(leave_parent);
+    watches_forks.store(true, std::memory_order_release);
+  }
   const Lock lock;
   if (current == nullptr) current = new ThreadPool();
   ++holders;
@@ -65,8 +75,11 @@ ThreadPool::ThreadPool() : born_(forks.load(std::memory_order_relaxed)) {}
 
 ThreadPool::~ThreadPool() {
   is_ending_.store(true, std::memory_order_seq_cst);
-  wakeups_.fetch_add(1, std::memory_order_seq_cst);
-  wakeups_.notify_all();
+  {
+    const std::lock_guard<std::mutex> lock(sleep_);
+    wakeups_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  wake_.notify_all();
   for (int i = 0; i < worker_count_; ++i) workers_[i].thread.join();
 }
 
@@ -85,7 +98,13 @@ void ThreadPool::start_workers(int count) {
     if (!next.thread.start(run, &next)) break;
     ++worker_count_;
   }
-  wanted_.store(count, std::memory_order_relaxed);
+  {
+    // What threads allocate when they begin does not fall into a later run.
+    std::unique_lock<std::mutex> lock(sleep_);
+    left_.wait(lock, [&] { return begun_ == worker_count_; });
+  }
+  wanted_.store(std::max(count, wanted_.load(std::memory_order_relaxed)),
+                std::memory_order_relaxed);
   is_starting_.store(false, std::memory_order_release);
 }
 
@@ -113,6 +132,7 @@ ThreadPool::Account ThreadPool::run(int threads, int64_t count, void (*task)(voi
   region.team = team;
   region.task = task;
   region.arg = arg;
+  region.float_environment = float_environment();
   region.joined.store(0, std::memory_order_relaxed);
   for (int32_t t = 0; t < team; ++t) {
     region.parts[t].next.store(part_begin(count, team, t), std::memory_order_relaxed);
@@ -122,15 +142,18 @@ ThreadPool::Account ThreadPool::run(int threads, int64_t count, void (*task)(voi
   open_.fetch_or(bit, std::memory_order_seq_cst);
   const int32_t asleep = sleepers_.load(std::memory_order_seq_cst);
   if (asleep > 0) {
-    wakeups_.fetch_add(1, std::memory_order_seq_cst);
-    for (int32_t i = 0; i < std::min(asleep, team - 1); ++i) wakeups_.notify_one();
+    {
+      const std::lock_guard<std::mutex> lock(sleep_);
+      wakeups_.fetch_add(1, std::memory_order_seq_cst);
+    }
+    for (int32_t i = 0; i < std::min(asleep, team - 1); ++i) wake_.notify_one();
   }
   const int64_t begin = ticks();
   account.own_pieces = take_parts(region.parts, team, 0, [&](int64_t piece) { task(arg, piece); });
   account.work = ticks() - begin;
   open_.fetch_and(~bit, std::memory_order_relaxed);
   const int64_t piece = account.own_pieces > 0 ? account.work / account.own_pieces : 0;
-  close(region, 2 * piece + kCallerSpinUs * ticks_per_us());
+  close(region, std::max<int64_t>(0, 2 * piece) + kCallerSpinUs * ticks_per_us());
   free_.fetch_or(bit, std::memory_order_release);
   account.total += ticks();
   return account;
@@ -141,17 +164,26 @@ ThreadPool::Account ThreadPool::run(int threads, int64_t count, void (*task)(voi
 void ThreadPool::close(Region& region, int64_t patience) {
   uint32_t state = region.state.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
   if (state == 0) return;
-  const int64_t until = ticks() + patience;
-  while ((state = region.state.load(std::memory_order_acquire)) != 0 && ticks() < until) relax();
+  const int64_t begin = ticks();
+  while ((state = region.state.load(std::memory_order_acquire)) != 0 &&
+         ticks_since(begin) < patience)
+    relax();
   if (state == 0) return;
-  state = region.state.fetch_or(kAwaited, std::memory_order_acq_rel) | kAwaited;
-  while ((state & kInside) != 0) {
-    region.state.wait(state, std::memory_order_acquire);
-    state = region.state.load(std::memory_order_acquire);
-  }
+  state = region.state.fetch_or(kAwaited, std::memory_order_acq_rel);
+  if ((state & kInside) == 0) return;
+  std::unique_lock<std::mutex> lock(sleep_);
+  left_.wait(lock, [&] { return (region.state.load(std::memory_order_acquire) & kInside) == 0; });
 }
 
 void ThreadPool::work(int worker) {
+#ifdef HG_OPENMP
+  omp_set_num_threads(1);  // for this thread: OpenBLAS starts none, and OpenMP allocates now
+#endif
+  {
+    const std::lock_guard<std::mutex> lock(sleep_);
+    ++begun_;
+  }
+  left_.notify_all();
   while (const uint32_t open = wait_for_region()) {
     // Workers begin at different regions, where there are several.
     const uint32_t turned = std::rotr(open, worker % kRegions);
@@ -163,16 +195,18 @@ void ThreadPool::work(int worker) {
 // The regions that are open; 0 when the pool ends.
 uint32_t ThreadPool::wait_for_region() {
   for (;;) {
-    const int64_t until = ticks() + kWorkerSpinUs * ticks_per_us();
+    const int64_t begin = ticks(), spin = kWorkerSpinUs * ticks_per_us();
     do {
       if (const uint32_t open = open_.load(std::memory_order_acquire)) return open;
       for (int i = 0; i < 8; ++i) relax();
-    } while (ticks() < until && !is_ending_.load(std::memory_order_relaxed));
+    } while (ticks_since(begin) < spin && !is_ending_.load(std::memory_order_relaxed));
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const uint32_t seen = wakeups_.load(std::memory_order_seq_cst);
     const bool ends = is_ending_.load(std::memory_order_seq_cst);
-    if (!ends && open_.load(std::memory_order_seq_cst) == 0)
-      wakeups_.wait(seen, std::memory_order_seq_cst);
+    if (!ends && open_.load(std::memory_order_seq_cst) == 0) {
+      std::unique_lock<std::mutex> lock(sleep_);
+      wake_.wait(lock, [&] { return wakeups_.load(std::memory_order_relaxed) != seen; });
+    }
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     if (ends) return 0;
   }
@@ -186,13 +220,17 @@ void ThreadPool::help(Region& region, uint32_t bit, int worker) {
                                                std::memory_order_relaxed));
   // From here until the worker leaves, the caller stays in its region.
   const int32_t joined = region.joined.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (joined < region.team)
+  if (joined < region.team) {
+    set_float_environment(region.float_environment);
     take_parts(region.parts, region.team, worker % region.team,
                [&](int64_t piece) { region.task(region.arg, piece); });
+  }
   // No piece is left for it, nor for other workers.
   open_.fetch_and(~bit, std::memory_order_relaxed);
-  if (region.state.fetch_sub(1, std::memory_order_acq_rel) == (kAwaited | 1))
-    region.state.notify_one();
+  if (region.state.fetch_sub(1, std::memory_order_acq_rel) == (kAwaited | 1)) {
+    { const std::lock_guard<std::mutex> lock(sleep_); }  // the caller sleeps, or looks again
+    left_.notify_all();                                  // callers of other regions too
+  }
 }
 
 }  // namespace hg

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "lib/parallel/shared_parts.h"
 #include "lib/platform/thread.h"
@@ -44,6 +46,7 @@ class ThreadPool {
     int32_t team = 0;
     void (*task)(void*, int64_t) = nullptr;
     void* arg = nullptr;
+    uint64_t float_environment = 0;  // of the caller
     SharedPart parts[kMaxTeam];
   };
   static constexpr uint32_t kOpen = 1u << 31;     // workers may enter
@@ -63,8 +66,13 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> wakeups_{0};
   std::atomic<int32_t> sleepers_{0};
   std::atomic<bool> is_ending_{false};
-  const int born_;              // after how many forks
-  std::atomic<int> wanted_{0};  // workers that were asked for
+  // For those who sleep. std::atomic::wait may lose a notification where GCC 12 has no futex.
+  std::mutex sleep_;
+  std::condition_variable wake_;  // workers, when a region opens
+  std::condition_variable left_;  // callers, when the last worker has left a region
+  int begun_ = 0;                 // workers
+  const int born_;                // after how many forks
+  std::atomic<int> wanted_{0};    // workers that were asked for
   std::atomic<bool> is_starting_{false};
   struct Worker {
     ThreadPool* pool = nullptr;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
@@ -12,9 +14,12 @@ namespace hg {
 bool Thread::start(void (*f)(void*), void* arg) {
   f_ = f;
   arg_ = arg;
-  // A new thread has the mask of its creator: signals stay the host's.
+  // A new thread has the mask of its creator. Signals are the host's, but its handlers of faults
+  // must see those of this thread too.
   sigset_t all, before;
   sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
+    sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread{};
   const int error = pthread_create(
@@ -27,11 +32,23 @@ bool Thread::start(void (*f)(void*), void* arg) {
       this);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   handle_ = (uintptr_t)thread;  // a number or a pointer, by system
+#if defined(__linux__) && defined(CPU_COUNT)
+  // The processors of the process, not those of the thread that happened to start this one.
+  cpu_set_t set;
+  if (error == 0 && sched_getaffinity(getpid(), sizeof(set), &set) == 0)
+    pthread_setaffinity_np(thread, sizeof(set), &set);
+#endif
   return error == 0;
 }
 
 void Thread::join() { pthread_join((pthread_t)handle_, nullptr); }
 
-int processor_count() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+int processor_count() {
+#if defined(__linux__) && defined(CPU_COUNT)
+  cpu_set_t set;  // too small beyond 1024 processors: then the call fails
+  if (sched_getaffinity(getpid(), sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+#endif
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
 
 }  // namespace hg

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 
 namespace hg {
 
@@ -18,6 +19,12 @@ inline int64_t ticks() {
 #else
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 #endif
+}
+
+// Ticks since `begin`; very many if the counter jumped back, as after a suspended machine woke up.
+inline int64_t ticks_since(int64_t begin) {
+  const int64_t passed = ticks() - begin;
+  return passed >= 0 ? passed : std::numeric_limits<int64_t>::max();
 }
 
 // Rough: the counter of x86-64 runs at 2 to 4 GHz.
