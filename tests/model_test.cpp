@@ -403,7 +403,7 @@ TEST(ModelFile, ErrorsOfQuantisedStatesAreNumbers) {
     const Result<Model> model = Model::read(bytes);
     EXPECT_EQ(model.status().code(), Code::corrupt_model);
     EXPECT_EQ(
-        model.status().message().find("the quantised state 'block.first.weight' has the error"),
+        model.status().message().find("the quantized state 'block.first.weight' has the error"),
         0u);
     Model written = sample();
     Model::Info info;

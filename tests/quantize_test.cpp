@@ -265,17 +265,17 @@ TEST(Quantize, QuantizedWeightsAreNotTrained) {
   const Trainer trainer = must(Trainer::create(quantized.model, options));
   EXPECT_EQ(trainer.trained(), std::vector<std::string>{"b"});
   EXPECT_EQ(trainer.notes(),
-            std::vector<std::string>{"1 weight is quantised and not trained: 'w'"});
+            std::vector<std::string>{"1 weight is quantized and not trained: 'w'"});
   options.rules = {{.pattern = "w", .lr = 0.1}};
   EXPECT_EQ(
       Trainer::create(quantized.model, options).status().message(),
-      "no parameter matches the pattern 'w'; 'w' is i8[64, 64]: integers, as quantised weights "
+      "no parameter matches the pattern 'w'; 'w' is i8[64, 64]: integers, as quantized weights "
       "are, are not trained");
   options.rules = {{.pattern = "b", .frozen = true}};
   EXPECT_NE(Trainer::create(quantized.model, options)
                 .status()
                 .message()
-                .find("'w' is i8[64, 64]: integers, as quantised weights are, are not trained"),
+                .find("'w' is i8[64, 64]: integers, as quantized weights are, are not trained"),
             std::string_view::npos)
       << Trainer::create(quantized.model, options).status().message();
 

@@ -9,7 +9,7 @@
 
 namespace {
 
-// What says that memory ran out where there is none to say it with; nothing lies there.
+// Stands for the status "out of memory", which could not be allocated; never read.
 constexpr char kNoMemory = 0;
 bool is_no_memory(const hg_status* status) {
   return reinterpret_cast<const char*>(status) == &kNoMemory;

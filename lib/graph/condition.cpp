@@ -15,7 +15,7 @@ using Kind = Atom::Kind;
 
 struct Words {
   std::string text;
-  bool is_or = false;  // needs parentheses inside of an `and`
+  bool is_or = false;  // needs parentheses in an `and`
 };
 
 bool is_truth(const Dim& dim) { return dim.lower_bound() >= 0 && dim.upper_bound() <= 1; }
@@ -105,7 +105,7 @@ std::optional<Words> is_positive(const Dim& size, bool holds) {
 
 std::optional<Words> words_of(const Dim& term, bool holds);
 
-// The terms are 0 or 1; those of a min may be larger, too, which counts as 1.
+// The terms are 0 or 1; those of a min may also be larger, which counts as 1.
 std::optional<Words> words_of_all(std::span<const Dim> terms, bool holds, bool is_or) {
   std::vector<Words> parts;
   for (const Dim& term : terms) {

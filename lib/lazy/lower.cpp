@@ -111,7 +111,7 @@ Status find_types(LazyNode& node) {
       const auto output = static_cast<size_t>(LazyNode::output(var));
       HG_CHECK(output < of.types.size(), "an op gives ", int64_t(of.types.size()), " results, not ",
                int64_t(output + 1));
-      // What an op reads while it says what it gives, such as the sizes of a repeat.
+      // What an op reads to infer its result, such as the sizes of a repeat.
       if (of.kind == Kind::constant) {
         HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(of.array));
         value = graph.constant(std::move(data));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions as people write them: operators in parentheses, functions with their attributes.
+// Expressions as text: operators in parentheses, functions with their attributes.
 #include <algorithm>
 
 #include "lib/lazy/node.h"

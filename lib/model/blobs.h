@@ -18,7 +18,7 @@ namespace hg {
 // Bytes that several states share are read once by each check.
 class Blobs {
  public:
-  // `verify`: checksums are held against the bytes.
+  // `verify`: checksums are compared with the bytes.
   explicit Blobs(std::span<const std::byte> section = {}, bool verify = false)
       : section_(section), verify_(verify), unscanned_(section.size()), unsummed_(section.size()) {}
 

@@ -115,7 +115,7 @@ class Reader {
   Status read_quantized(const file::QuantizedState& source, Model::Info& info) {
     HG_TRY_ASSIGN(const std::string_view name, budget_.read(source.name()));
     if (!(source.error() >= 0))
-      return corrupt_model("the quantised state '", name, "' has the error ", source.error());
+      return corrupt_model("the quantized state '", name, "' has the error ", source.error());
     info.quantized.push_back({std::string(name), source.error()});
     return {};
   }

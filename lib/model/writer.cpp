@@ -78,7 +78,7 @@ class GraphWriter {
   void finish(flatbuffers::Offset<file::Graph> graph, const Offsets<file::Function>& functions,
               const Model::Info& info) {
     const auto not_exercised = texts(info.not_exercised), sizes = texts(sizes_.definitions());
-    // A model without functions is as it was before there were any, and so with what is quantised.
+    // A model without functions or quantized weights has the format of before they existed.
     const auto listed = functions.empty() ? 0 : fbb_.CreateVector(functions);
     Offsets<file::QuantizedState> states;
     for (const Model::QuantizedState& state : info.quantized)
@@ -200,7 +200,7 @@ Status write_file(const Graph& graph, std::span<const std::pair<std::string, Gra
                   const Model::Info& info, const Sink& sink) {
   HG_TRY(graph.verify());
   for (const Model::QuantizedState& state : info.quantized)
-    HG_CHECK(state.error >= 0, "the quantised state '", state.name, "' has the error ",
+    HG_CHECK(state.error >= 0, "the quantized state '", state.name, "' has the error ",
              state.error);
   std::vector<const Graph*> graphs = {&graph};
   for (const auto& [name, function] : functions) {

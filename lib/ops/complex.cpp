@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way into and out of complex tensors, which are pairs of reals inside of a graph. Gradients
+// The way into and out of complex tensors, which are pairs of reals in a graph. Gradients
 // are PyTorch's: that of z = a + bi is dL/da + i dL/db.
 #include "hg/op.h"
 #include "lib/table/rows.h"

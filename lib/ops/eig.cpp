@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eigenvalues and eigenvectors of general matrices, real or, with `complex`, pairs in one dim more.
-// Results are complex: pairs, too.
+// Results are complex, which are pairs of reals.
 #include "hg/op.h"
 #include "lib/ops/matrices.h"
 #include "lib/ops/row.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and convolutions of 8-bit integers, as quantised models have them: sums of i32, which
+// Products and convolutions of 8-bit integers, as quantized models have them: sums of i32, which
 // may be scaled and rounded to 8 bits again.
 #include "hg/op.h"
 #include "lib/ops/terms.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Views: ops that look at the memory of x in another way. They have no kernels; the planner asks
-// `view` for strides, and copies x first where there are none.
+// `view` for strides, and copies x first if it has none.
 #include <algorithm>
 
 #include "hg/op.h"

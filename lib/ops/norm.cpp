@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and normalisations. The norms are composites with fused kernels: their gradient is that
+// Softmax and normalizations. The norms are composites with fused kernels: their gradient is that
 // of the expansion, or an op of norm_grad.cpp.
 #include "hg/op.h"
 #include "lib/ops/terms.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of the norms as ops of their own, which read x twice and keep nothing. With
 // z = (x - mean) / sqrt(var + eps) and g = dy * weight: dx = (g - mean(g) - z mean(g z)) /
-// sqrt(var + eps), dweight = sum(dy z), dbias = sum(dy), where means run over what was normalised.
+// sqrt(var + eps), dweight = sum(dy z), dbias = sum(dy), where means run over what was normalized.
 #include "hg/op.h"
 #include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
@@ -41,7 +41,7 @@ Status batch_norm_grad_infer(InferContext& c) {
   return infer_with(c, {c.in(0).shape[1]});
 }
 
-// The formulas above; `over` is what was normalised, `rest` what weight does not vary along.
+// The formulas above; `over` is what was normalized, `rest` what weight does not vary along.
 Status expand_with(ExpandContext& c, const Dims& over, const Dims& rest, const Shape& affine) {
   const DType dtype = c.in(0).dtype();
   const Value x = widened(c.in(0)), dy = widened(c.in(2));

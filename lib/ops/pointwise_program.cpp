@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several elementwise ops in one node, and a reduction of what they give (hg/pointwise_program.h):
+// Several elementwise ops in one node, and a reduction of their result (hg/pointwise_program.h):
 // made by the compile pass.
 #include "hg/pointwise_program.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of the scans of rnn.cpp: each walks back through the steps; what it gives for the gates
+// Gradients of the scans of rnn.cpp: each walks back through the steps; its result for the gates
 // is all that the weights' gradients need. Expansions are the loops unrolled.
 #include "lib/graph/internal_op.h"
 #include "lib/ops/rnn.h"

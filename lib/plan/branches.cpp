@@ -192,7 +192,7 @@ Branches branches_of(int begin, int end, int threads, std::span<const double> us
     const int lane = lane_of[root - roots.begin()];
     branches.lanes[lane].push_back(i);
   }
-  // Pools give each thread neighbouring lanes first: those that make the threads' shares equal.
+  // Pools give each thread neighboring lanes first: those that make the threads' shares equal.
   std::vector<double> sums;
   for (const auto& lane : branches.lanes) {
     sums.push_back(0);

@@ -60,7 +60,7 @@ Result<Plan> fit_plan(PlanRequest request, Plan base, int64_t arena_limit) {
   if (request.options->checkpoint == Checkpoint::sqrt)
     HG_TRY(keep(plan_of(request, base, checkpoint_sqrt(liveness, best().schedule)), 1));
   if (arena_limit == 0 && request.device == nullptr && is_training_step(*request.graph)) {
-    // Normalisations and activations above all, which are cheap to compute again.
+    // Normalizations and activations above all, which are cheap to compute again.
     double cost = 0;
     for (const int32_t node : base.schedule) cost += liveness.cost(node);
     const Rematerialized least = recompute(liveness, best().schedule, kAllButFree * cost).back();

@@ -24,7 +24,7 @@ int64_t live_bytes_bound(std::span<const Lifetime> blocks) {
 
 enum class Fit { first, best };
 
-// Blocks that are put into the last gap below `height`, at its end, where there is one.
+// Blocks that are put into the last gap below `height`, at its end, if there is one.
 struct FromTop {
   std::vector<bool> blocks;
   int64_t height = 0;

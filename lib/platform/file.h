@@ -39,12 +39,12 @@ class ReadFile {
   int number_ = -1;
 };
 
-// Where links lead, to a file that may not be there yet; the path itself where there are none.
+// Where links lead, to a file that may not be there yet; the path itself if there are none.
 std::string resolve_links(const std::string& path);
 // Opens what is at `path` for writing if it is no regular file, such as a pipe or a device. Null
 // with errno 0 where there is a regular file, or nothing.
 std::FILE* open_special(const std::string& path);
-// A new file; null with errno, EEXIST where there is one. It has the mode of `like`, where there is
+// A new file; null with errno, EEXIST if it exists. It has the mode of `like`, if there is
 // such a file and systems have modes.
 std::FILE* create_file(const std::string& path, const std::string& like);
 // Tells the system to begin to write to the disk; failing is no harm.

@@ -103,7 +103,7 @@ int ReadFile::open(const std::string& path) {
   // Others may write to it, rename and delete it meanwhile, as on other systems.
   const HANDLE file = CreateFileW(
       name.c_str(), GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, nullptr,
-      OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, nullptr);  // folders, too
+      OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, nullptr);  // also folders
   if (file == INVALID_HANDLE_VALUE) return errno_of(GetLastError());
   number_ = _open_osfhandle(reinterpret_cast<intptr_t>(file), _O_RDONLY | _O_BINARY);
   if (number_ >= 0) return 0;

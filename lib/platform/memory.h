@@ -29,7 +29,7 @@ void mark_freed(void* memory, uint64_t bytes);
 // Lets the system take the pages of a mapped file that lie wholly in here; what is read again comes
 // from the file. Advice: it may do nothing.
 void release_file_pages(const void* begin, uint64_t bytes);
-// Gives the system what the heap holds and nobody uses. Advice, too.
+// Gives the system what the heap holds and nobody uses. Also advice.
 void trim_heap();
 
 }  // namespace hg

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and convolutions whose inputs have 8 bits, too, and all other weights as without
+// Products and convolutions whose inputs also have 8 bits, and all other weights as without
 // samples.
 #include <algorithm>
 #include <map>
@@ -22,7 +22,7 @@ Status prepare(Graph& graph) {
   return form_linear(graph, context);
 }
 
-// The memory of the weights that `keep` leaves to be quantised, however few their elements are.
+// The memory of the weights that `keep` leaves to be quantized, however few their elements are.
 Result<std::set<const void*>> free_weights(Graph& graph, const QuantizeOptions& options) {
   Graph* const graphs[] = {&graph};
   HG_TRY_ASSIGN(const std::vector<Weight> found, find_weights(graphs, options, true));

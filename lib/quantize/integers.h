@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products and convolutions of floats become those of 8-bit integers, where the ranges of their
-// inputs are known, and what they give to each other stays in 8 bits.
+// inputs are known, and what passes between them stays in 8 bits.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ namespace hg {
 
 // linear or conv with constant weights, and the batch_norm behind it.
 struct IntegerLayer {
-  Node node, norm;  // norm has no op where there is none
+  Node node, norm;  // norm has no op if there is none
   std::string name;
   ValueId x = kNoValue;
   ValueId y = kNoValue;         // of the last of the two
@@ -38,7 +38,7 @@ struct IntegerLayer {
 
 class Integers {
  public:
-  // Looks for layers whose weight may be quantised.
+  // Looks for layers whose weight may be quantized.
   Integers(Graph& graph, const std::function<bool(const IntegerLayer&)>& may_change);
 
   // What apply() needs to know the ranges of.

@@ -199,7 +199,7 @@ Status Program::expand_node(int32_t index) {
   return {};
 }
 
-// Looks for orders and repetitions that need less memory, within the limit where there is one.
+// Looks for orders and repetitions that need less memory, within the limit if there is one.
 Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
   const int64_t own = states_.own_bytes();
   int64_t earlier = 0;

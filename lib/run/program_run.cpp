@@ -210,7 +210,7 @@ bool Program::is_stopped(const ReadyPlan& ready, size_t step) const {
   if (stop == nullptr) [[likely]]
     return false;
   if (step > ready.first_commit) {
-    limits_->stop = nullptr;  // for what runs inside of later steps, and for later parts
+    limits_->stop = nullptr;  // for what runs in later steps, and for later parts
     return false;
   }
   return stop->stop_requested();

@@ -83,7 +83,7 @@ class OfIf {
   const std::vector<bool>& needs_;
 };
 
-// Adds the nodes of a subgraph to `to`, with these inputs; returns what it gives. `values` are
+// Adds the nodes of a subgraph to `to`, with these inputs; returns its results. `values` are
 // those of the subgraph by their ids; nodes whose results are there already are not added.
 std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value>& inputs,
                            std::vector<Value>& values) {

@@ -33,7 +33,7 @@ class ObjectiveBuilder {
   ObjectiveBuilder(Graph& graph, const TrainOptions& options) : graph_(graph), options_(options) {}
 
   Result<Objective> build() {
-    HG_CHECK(!options_.losses.empty(), "there is no loss to minimise");
+    HG_CHECK(!options_.losses.empty(), "there is no loss to minimize");
     HG_TRY(choose_dtype());
     for (const Loss& loss : options_.losses) HG_TRY(add_loss(loss));
     for (const Penalty& penalty : options_.penalties) HG_TRY(add_penalty(penalty));

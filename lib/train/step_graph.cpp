@@ -170,7 +170,7 @@ class StepBuilder {
       if (state.kind == State::Kind::buffer && size_of(state.data.tensor.dtype) == 1 &&
           matches(pattern, state.name))
         return str_cat("; '", state.name, "' is ", state.data.tensor.dtype, state.data.tensor.shape,
-                       ": integers, as quantised weights are, are not trained");
+                       ": integers, as quantized weights are, are not trained");
     return "";
   }
 

@@ -80,7 +80,7 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
     if (const auto& quantized = model.info().quantized; !quantized.empty())
       body->step.notes.push_back(str_cat(uint64_t{quantized.size()},
                                          quantized.size() == 1 ? " weight is" : " weights are",
-                                         " quantised and not trained: '", quantized[0].name, "'",
+                                         " quantized and not trained: '", quantized[0].name, "'",
                                          quantized.size() == 1 ? "" : " and others"));
     body->counters = read_counters(saved);
     const double given_lr = body->options.optimizer.lr;

@@ -47,7 +47,7 @@ struct Library {
       --globals_begin;
   }
 
-  uint32_t find(const std::string& mangled) const {  // 0 where there is none
+  uint32_t find(const std::string& mangled) const {  // 0 if there is none
     const auto found = names.find(mangled);
     return found == names.end() ? 0 : found->second;
   }

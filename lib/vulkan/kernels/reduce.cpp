@@ -55,7 +55,7 @@ Status add_reduction(PrepareContext& c, What what, const Sizes& axes, double num
   }
   const int64_t results = kept.count(), count = shape.count();
   if (count == 0 && (what == kVar || what == kMean || what >= kAmax)) return c.fail("x is empty");
-  // Neighbouring results of one invocation each read neighbouring elements; long or few ones share.
+  // Neighboring results of one invocation each read neighboring elements; long or few ones share.
   const bool by_column = !kept.empty() && kept_strides.back() == 1 && kept.back() >= 16;
   const bool together = !by_column && count >= 32;
   std::string_view type = x.dtype == f32   ? "f32"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes for shaders that take any strides: sizes of one are dropped, and neighbouring dims that
+// Shapes for shaders that take any strides: sizes of one are dropped, and neighboring dims that
 // every tensor steps through as one are joined.
 #pragma once
 
