@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // hg-bench: measures a model's latency and memory. Timed runs touch nothing but the session.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -282,49 +281,39 @@ void print_text(const BenchJob& job, const Measurement& m) {
 int main(int argc, char** argv) {
   using namespace hg::tools;
   use_utf8(argc, argv);
-  CLI::App app("Measures a Hologram model.", "hg-bench");
-  app.footer(kExamples);
-  app.set_version_flag("--version", version_text("hg-bench"));
+  CommandLine line("hg-bench", "Measures a Hologram model.", kExamples);
   BenchJob job;
   bool as_json = false;
-  app.add_option("MODEL", job.model, "the model, an .hgm file")->required();
-  app.add_option("--input,-i", job.inputs,
-                 "[NAME=]FILE.npy, or a type such as 'f32[1,3,224,224]' for random numbers")
-      ->allow_extra_args(false);
-  app.add_option("--dim", job.dims, "n=4: the size of a symbol that no --input determines")
-      ->allow_extra_args(false);
-  app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
-  app.add_option("--threads", job.threads, "number of threads; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--warmup", job.warmup, "untimed runs before the timed ones")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--repeat", job.repeat, "timed runs")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  CLI::Option* const sessions = app.add_option("--sessions", job.sessions,
-                                               "sessions that run at once, each on its own thread")
-                                    ->check(CLI::PositiveNumber)
-                                    ->capture_default_str();
-  app.add_flag("--profile", job.profile, "also print the time of each node")->excludes(sessions);
-  app.add_option("--trace", job.trace, "write the node times to this file as a Chrome trace")
-      ->excludes(sessions);
-  app.add_option("--disable-pass", job.disabled_passes, "a compiler pass to disable")
-      ->allow_extra_args(false);
-  app.add_option("--kernel", job.kernels, "conv=gemm: use only this kernel for this op")
-      ->allow_extra_args(false);
-  app.add_flag("--low-memory", job.low_memory, "use weights in place, without packed copies");
-  app.add_option("--precision", job.precision, "bf16: keep constant weights of products in 16 bits")
-      ->check(CLI::IsMember({"f32", "bf16"}))
-      ->capture_default_str();
-  app.add_flag("--autotune", job.autotune, "measure which kernels are fastest");
-  app.add_option("--tuning", job.tuning, "a file for the measurements of --autotune");
-  app.add_option("--output-dir,-o", job.output_dir, "write the outputs to this folder as .npy");
-  CLI::Option* const json = app.add_flag("--json", as_json, "print one JSON object");
-  app.add_flag("--all-times", job.all_times, "add the time of each run to the JSON object, sorted")
-      ->needs(json);
-  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
+  line.add("MODEL", job.model, "the model, an .hgm file").is_required();
+  line.add("--input,-i", job.inputs,
+           "[NAME=]FILE.npy, or a type such as 'f32[1,3,224,224]' for random numbers");
+  line.add("--dim", job.dims, "n=4: the size of a symbol that no --input determines");
+  line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
+  line.add("--threads", job.threads, "number of threads; 0: all").is_at_least(0).shows_default();
+  line.add("--warmup", job.warmup, "untimed runs before the timed ones")
+      .is_at_least(0)
+      .shows_default();
+  line.add("--repeat", job.repeat, "timed runs").is_at_least(1).shows_default();
+  const CommandLine::Option sessions =
+      line.add("--sessions", job.sessions, "sessions that run at once, each on its own thread")
+          .is_at_least(1)
+          .shows_default();
+  line.add_flag("--profile", job.profile, "also print the time of each node").excludes(sessions);
+  line.add("--trace", job.trace, "write the node times to this file as a Chrome trace")
+      .excludes(sessions);
+  line.add("--disable-pass", job.disabled_passes, "a compiler pass to disable");
+  line.add("--kernel", job.kernels, "conv=gemm: use only this kernel for this op");
+  line.add_flag("--low-memory", job.low_memory, "use weights in place, without packed copies");
+  line.add("--precision", job.precision, "bf16: keep constant weights of products in 16 bits")
+      .is_one_of({"f32", "bf16"})
+      .shows_default();
+  line.add_flag("--autotune", job.autotune, "measure which kernels are fastest");
+  line.add("--tuning", job.tuning, "a file for the measurements of --autotune");
+  line.add("--output-dir,-o", job.output_dir, "write the outputs to this folder as .npy");
+  const CommandLine::Option json = line.add_flag("--json", as_json, "print one JSON object");
+  line.add_flag("--all-times", job.all_times, "add the time of each run to the JSON object, sorted")
+      .needs(json);
+  if (const std::optional<int> code = line.parse(argc, argv)) return *code;
   Measurement measurement;
   Outcome result = measure(job, measurement);
   if (result.ok() && !job.trace.empty()) result = write_trace(job.trace, measurement);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // hg-diff: prints the differences between two models.
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -77,16 +76,13 @@ Outcome diff(const DiffJob& job) {
 int main(int argc, char** argv) {
   using namespace hg::tools;
   use_utf8(argc, argv);
-  CLI::App app("Compares two Hologram models: graph and weights.", "hg-diff");
-  app.footer(kExamples);
-  app.set_version_flag("--version", version_text("hg-diff"));
+  CommandLine line("hg-diff", "Compares two Hologram models: graph and weights.", kExamples);
   DiffJob job;
-  app.add_option("A", job.a, "the first model, an .hgm file");
-  app.add_option("B", job.b, "the second model, an .hgm file");
-  app.add_option("--most", job.most, "graph lines and weights to print at most; 0: all")
-      ->capture_default_str();
-  app.add_flag("--json", job.as_json, "print one JSON object");
-  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
+  line.add("A", job.a, "the first model, an .hgm file");
+  line.add("B", job.b, "the second model, an .hgm file");
+  line.add("--most", job.most, "graph lines and weights to print at most; 0: all").shows_default();
+  line.add_flag("--json", job.as_json, "print one JSON object");
+  if (const std::optional<int> code = line.parse(argc, argv)) return *code;
   if (job.a.empty() || job.b.empty())
     return finish("hg-diff", usage("two models are needed; see hg-diff --help"));
   return finish("hg-diff", diff(job));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // hg-embed: makes an object file that holds a model, for a program to link.
-#include <CLI/CLI.hpp>
 #include <fstream>
 #include <optional>
 
@@ -53,14 +52,12 @@ Outcome embed(const EmbedJob& job) {
 int main(int argc, char** argv) {
   using namespace hg::tools;
   use_utf8(argc, argv);
-  CLI::App app("Makes an object file from a Hologram model.", "hg-embed");
-  app.footer(kExamples);
-  app.set_version_flag("--version", version_text("hg-embed"));
+  CommandLine line("hg-embed", "Makes an object file from a Hologram model.", kExamples);
   EmbedJob job;
-  app.add_option("MODEL", job.model, "the model, an .hgm file")->required();
-  app.add_option("-o,--output", job.out, "the object file to write")->required();
-  app.add_option("--symbol", job.symbol, "the symbol of the bytes; default: the file's name");
-  app.add_option("--machine", job.machine, "x86-64, aarch64 or riscv64; default: this machine");
-  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
+  line.add("MODEL", job.model, "the model, an .hgm file").is_required();
+  line.add("-o,--output", job.out, "the object file to write").is_required();
+  line.add("--symbol", job.symbol, "the symbol of the bytes; default: the file's name");
+  line.add("--machine", job.machine, "x86-64, aarch64 or riscv64; default: this machine");
+  if (const std::optional<int> code = line.parse(argc, argv)) return *code;
   return finish("hg-embed", embed(job));
 }

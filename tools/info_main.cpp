@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // hg-info: prints a model's inputs, outputs and cost, and draws its graph and memory.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -226,30 +225,26 @@ Outcome show(const InfoJob& job) {
 int main(int argc, char** argv) {
   using namespace hg::tools;
   use_utf8(argc, argv);
-  CLI::App app("Describes and draws a Hologram model.", "hg-info");
-  app.footer(kExamples);
-  app.set_version_flag("--version", version_text("hg-info"));
+  CommandLine line("hg-info", "Describes and draws a Hologram model.", kExamples);
   InfoJob job;
-  app.add_option("MODEL", job.model, "the model, an .hgm file");
-  app.add_option("--function", job.function, "the function to use, if the file is a library");
-  app.add_option("--dim", job.dims, "n=1: the size of a symbol")->allow_extra_args(false);
-  app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
-  app.add_flag("--text", job.as_text, "print the whole graph, one node per line");
-  app.add_flag("--compiled", job.compiled, "show the graph after the passes");
-  app.add_option("--disable-pass", job.disabled_passes, "a compiler pass to disable")
-      ->allow_extra_args(false);
-  app.add_option("--html", job.html,
-                 "write a web page to this file: graph, memory, time, weights");
-  app.add_option("--trace", job.trace, "node times of hg-bench --trace, for --html --compiled");
-  app.add_option("--svg", job.svg, "draw the graph to this file");
-  app.add_option("--dot", job.dot,
-                 "write the graph in Graphviz's language to this file, or to -");
-  app.add_option("--memory-svg", job.memory_svg, "draw the arena over time to this file");
-  app.add_flag("--verify", job.verify, "only check the weights against their checksums");
-  app.add_flag("--json", job.as_json, "print one JSON object");
-  app.add_flag("--needs", job.needs, "list the ops and dtypes that a library for this model needs");
-  app.add_flag("--ops", job.ops, "list all ops of the library instead");
-  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
+  line.add("MODEL", job.model, "the model, an .hgm file");
+  line.add("--function", job.function, "the function to use, if the file is a library");
+  line.add("--dim", job.dims, "n=1: the size of a symbol");
+  line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
+  line.add_flag("--text", job.as_text, "print the whole graph, one node per line");
+  line.add_flag("--compiled", job.compiled, "show the graph after the passes");
+  line.add("--disable-pass", job.disabled_passes, "a compiler pass to disable");
+  line.add("--html", job.html, "write a web page to this file: graph, memory, time, weights");
+  line.add("--trace", job.trace, "node times of hg-bench --trace, for --html --compiled");
+  line.add("--svg", job.svg, "draw the graph to this file");
+  line.add("--dot", job.dot, "write the graph in Graphviz's language to this file, or to -");
+  line.add("--memory-svg", job.memory_svg, "draw the arena over time to this file");
+  line.add_flag("--verify", job.verify, "only check the weights against their checksums");
+  line.add_flag("--json", job.as_json, "print one JSON object");
+  line.add_flag("--needs", job.needs,
+                "list the ops and dtypes that a library for this model needs");
+  line.add_flag("--ops", job.ops, "list all ops of the library instead");
+  if (const std::optional<int> code = line.parse(argc, argv)) return *code;
   if (job.ops) {
     std::fputs(ops_text(hg::Registry::built_in()).c_str(), stdout);
     return 0;

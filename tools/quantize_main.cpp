@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // hg-quantize: makes a model with low-bit weights.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -182,44 +181,31 @@ Outcome run(QuantizeJob& job) {
 int main(int argc, char** argv) {
   using namespace hg::tools;
   use_utf8(argc, argv);
-  CLI::App app("Quantizes the weights of a Hologram model to 8 or 4 bits.", "hg-quantize");
-  app.footer(kExamples);
-  app.set_version_flag("--version", version_text("hg-quantize"));
+  CommandLine line("hg-quantize", "Quantizes the weights of a Hologram model to 8 or 4 bits.",
+                   kExamples);
   QuantizeJob job;
-  app.add_option("MODEL", job.model, "the model, an .hgm file");
-  app.add_option("-o,--output", job.out, "the file to write; may be MODEL");
-  app.add_option("--bits", job.options.bits, "bits per weight: 8 or 4")
-      ->check(CLI::IsMember({8, 4}))
-      ->capture_default_str();
-  app.add_option("--group", job.options.group,
-                 "input channels that share a scale; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--keep", job.options.keep,
-                 "a weight, or a module with all its weights, to leave unchanged")
-      ->allow_extra_args(false);
-  app.add_option("--least", job.options.least, "leave weights with fewer elements unchanged")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--input,-i", job.inputs,
-                 "[NAME=]FILE.npy of samples, once per input; the first dim counts samples")
-      ->allow_extra_args(false);
-  app.add_option_function<std::string>(
-         "--batch",
-         [&job](const std::string& word) {
-           if (word != "all" && !(CLI::detail::lexical_cast(word, job.batch) && job.batch > 0))
-             throw CLI::ValidationError("--batch",
-                                        hg::str_cat(word, " is no number of samples, or all"));
-           if (word == "all") job.batch = 0;
-         },
-         "samples per run; all: one run on the whole files")
-      ->default_str("1");
-  app.add_option("--percentile", job.options.percentile,
-                 "percentage of an input's values that its range covers")
-      ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str();
-  app.add_flag("--json", job.as_json, "print one JSON object");
-  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
+  line.add("MODEL", job.model, "the model, an .hgm file");
+  line.add("-o,--output", job.out, "the file to write; may be MODEL");
+  line.add("--bits", job.options.bits, "bits per weight: 8 or 4")
+      .is_one_of({"8", "4"})
+      .shows_default();
+  line.add("--group", job.options.group, "input channels that share a scale; 0: all")
+      .is_at_least(0)
+      .shows_default();
+  line.add("--keep", job.options.keep,
+           "a weight, or a module with all its weights, to leave unchanged");
+  line.add("--least", job.options.least, "leave weights with fewer elements unchanged")
+      .is_at_least(0)
+      .shows_default();
+  line.add("--input,-i", job.inputs,
+           "[NAME=]FILE.npy of samples, once per input; the first dim counts samples");
+  line.add_samples_or_all("--batch", job.batch, "samples per run; all: one run on the whole files");
+  line.add("--percentile", job.options.percentile,
+           "percentage of an input's values that its range covers")
+      .is_between(0.0, 100.0)
+      .shows_default();
+  line.add_flag("--json", job.as_json, "print one JSON object");
+  if (const std::optional<int> code = line.parse(argc, argv)) return *code;
   if (job.model.empty())
     return finish("hg-quantize", usage("no MODEL is given; see hg-quantize --help"));
   if (job.out.empty())

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // hg-run: runs a model on .npy files and writes its outputs as .npy files.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -44,35 +43,24 @@ void print_written(const std::vector<std::string>& written, bool as_json) {
 int main(int argc, char** argv) {
   using namespace hg::tools;
   use_utf8(argc, argv);
-  CLI::App app("Runs a Hologram model on .npy files.", "hg-run");
-  app.footer(kExamples);
-  app.set_version_flag("--version", version_text("hg-run"));
+  CommandLine line("hg-run", "Runs a Hologram model on .npy files.", kExamples);
   RunJob job;
   std::string batch;
   bool as_json = false;
-  app.add_option("MODEL", job.model, "the model, an .hgm file");
-  app.add_option("--function", job.function, "the function to use, if the file is a library");
-  app.add_option("--input,-i", job.inputs, "[NAME=]FILE.npy, once per input")
-      ->allow_extra_args(false);
-  app.add_option("--output-dir,-o", job.output_dir, "folder for the outputs; created if missing");
-  app.add_option("--device", job.device, "cpu, vulkan or auto")->capture_default_str();
-  app.add_option("--threads", job.threads, "number of threads; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--grad-output", job.grad_outputs,
-                 "FILE.npy, once per float output: also write grad_input_0.npy ...")
-      ->allow_extra_args(false);
-  app.add_option("--kernel", job.kernels, "conv=gemm: use only this kernel for this op")
-      ->allow_extra_args(false);
-  app.add_option("--disable-pass", job.disabled_passes, "a compiler pass to disable")
-      ->allow_extra_args(false);
-  app.add_option("--plugin", job.plugins,
-                 "libacme.so: a shared library that adds ops")
-      ->allow_extra_args(false);
-  app.add_option("--batch", batch,
-                 "run the jobs of this JSON file; other options apply to all jobs");
-  app.add_flag("--json", as_json, "print the list of written files as JSON");
-  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
+  line.add("MODEL", job.model, "the model, an .hgm file");
+  line.add("--function", job.function, "the function to use, if the file is a library");
+  line.add("--input,-i", job.inputs, "[NAME=]FILE.npy, once per input");
+  line.add("--output-dir,-o", job.output_dir, "folder for the outputs; created if missing");
+  line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
+  line.add("--threads", job.threads, "number of threads; 0: all").is_at_least(0).shows_default();
+  line.add("--grad-output", job.grad_outputs,
+           "FILE.npy, once per float output: also write grad_input_0.npy ...");
+  line.add("--kernel", job.kernels, "conv=gemm: use only this kernel for this op");
+  line.add("--disable-pass", job.disabled_passes, "a compiler pass to disable");
+  line.add("--plugin", job.plugins, "libacme.so: a shared library that adds ops");
+  line.add("--batch", batch, "run the jobs of this JSON file; other options apply to all jobs");
+  line.add_flag("--json", as_json, "print the list of written files as JSON");
+  if (const std::optional<int> code = line.parse(argc, argv)) return *code;
   if (!batch.empty()) {
     if (!job.model.empty()) return finish("hg-run", usage("--batch takes no MODEL"));
     const Outcome result = run_batch(batch, job, print_line);

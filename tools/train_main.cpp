@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // hg-train: trains a model on .npy files.
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <map>
 #include <optional>
 
 #include "tools/command_line.h"
@@ -118,48 +118,36 @@ std::string words_of(const std::map<std::string, T>& names) {
 
 // An option that is one of the words.
 template <class T>
-void add_choice(CLI::App& app, const std::string& name, T& value,
+void add_choice(CommandLine& line, const std::string& name, T& value,
                 const std::map<std::string, T>& names, const std::string& about) {
-  app.add_option_function<std::string>(
+  line.add(
       name,
-      [&names, &value, name](const std::string& word) {
+      [&names, &value](const std::string& word) {
         const auto found = names.find(word);
-        if (found == names.end())
-          throw CLI::ValidationError(name, str_cat(word, " is not one of ", words_of(names)));
+        if (found == names.end()) return usage(word, " is not one of ", words_of(names));
         value = found->second;
+        return Outcome();
       },
       about + ": " + words_of(names));
 }
 
 // An option that the library has the words for.
 template <class T>
-void add_word(CLI::App& app, const std::string& name, T& value,
+void add_word(CommandLine& line, const std::string& name, T& value,
               Result<T> (*named)(std::string_view), const std::string& about) {
-  app.add_option_function<std::string>(
+  line.add(
       name,
-      [&value, name, named](const std::string& word) {
+      [&value, named](const std::string& word) {
         const Result<T> found = named(word);
-        if (!found.ok()) throw CLI::ValidationError(name, std::string(found.status().message()));
+        if (!found.ok()) return usage(found.status().message());
         value = *found;
+        return Outcome();
       },
       about);
 }
 
-// A check that a whole number is from `least` on, and not one that nobody can mean.
-CLI::Validator from(int64_t least) {
-  static constexpr int64_t kMost = 1'000'000'000'000;
-  return CLI::Validator(
-      [least](std::string& word) {
-        int64_t value = 0;
-        const bool reads = CLI::detail::lexical_cast(word, value);
-        if (reads && value >= least && value <= kMost) return std::string();
-        return str_cat(word, " is not a whole number from ", least, " to ", kMost);
-      },
-      "");
-}
-
 // "512M", "2G", "65536"
-int64_t parse_bytes(const std::string& word) {
+Outcome parse_bytes(const std::string& word, int64_t& bytes) {
   size_t used = 0;
   double value = -1;
   try {
@@ -174,8 +162,9 @@ int64_t parse_bytes(const std::string& word) {
                         : unit == "G" || unit == "GiB" ? 1024.0 * 1024 * 1024
                                                        : -1;
   if (used == 0 || !(value > 0) || factor < 0 || value * factor > 1e18)
-    throw CLI::ValidationError("--memory-limit", str_cat(word, " is not a size such as 512M"));
-  return static_cast<int64_t>(value * factor);
+    return usage(word, " is not a size such as 512M");
+  bytes = static_cast<int64_t>(value * factor);
+  return {};
 }
 
 struct Words {  // what needs translation once all is parsed
@@ -185,134 +174,111 @@ struct Words {  // what needs translation once all is parsed
   bool no_shuffle = false, fresh = false;
 };
 
-void add_files(CLI::App& app, TrainJob& job) {
-  app.add_option("MODEL", job.model, "the model, an .hgm file");
+void add_files(CommandLine& line, TrainJob& job) {
+  line.add("MODEL", job.model, "the model, an .hgm file");
   const auto files = [&](const std::string& name, std::vector<std::string>& to,
-                         const std::string& about) {
-    app.add_option(name, to, about)->allow_extra_args(false);
-  };
+                         const std::string& about) { line.add(name, to, about); };
   files("--input,-i", job.inputs, "[NAME=]FILE.npy, once per input");
   files("--target,-t", job.targets, "FILE.npy, once per loss");
   files("--validation-input", job.validation_inputs, "like --input, for validation");
   files("--validation-target", job.validation_targets, "like --target, for validation");
-  app.add_option("--validation-split", job.validation_split,
-                 "validate on this last part of the samples, such as 0.1")
-      ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--out,-o", job.out, "the file for the trained model");
-  app.add_option("--best", job.best, "the file for the model with the lowest loss");
-  app.add_option("--save-every", job.save_every, "also save every N epochs")
-      ->check(from(0));
-  app.add_option("--json", job.log, "write losses, times and plan to this file");
-  app.add_option("--svg", job.svg, "draw the loss curve to this file");
+  line.add("--validation-split", job.validation_split,
+           "validate on this last part of the samples, such as 0.1")
+      .is_between(0.0, 1.0);
+  line.add("--out,-o", job.out, "the file for the trained model");
+  line.add("--best", job.best, "the file for the model with the lowest loss");
+  line.add("--save-every", job.save_every, "also save every N epochs").is_at_least(0);
+  line.add("--json", job.log, "write losses, times and plan to this file");
+  line.add("--svg", job.svg, "draw the loss curve to this file");
 }
 
-void add_goal(CLI::App& app, TrainJob& job) {
-  app.add_option("--loss", job.losses,
-                 "[OUTPUT=]KIND[*WEIGHT]; KIND is mse, l1, smooth_l1, huber, cross_entropy, nll, "
-                 "bce, bce_with_logits, kl_div, or output (the model's output is the loss)")
-      ->allow_extra_args(false);
-  add_choice(app, "--reduction", job.loss.reduction, kReductions, "reduction of the losses");
-  app.add_option("--label-smoothing", job.loss.label_smoothing, "label smoothing of cross_entropy");
-  app.add_option("--ignore-index", job.loss.ignore_index, "class ignored by cross_entropy and nll");
-  app.add_option("--class-weights", job.loss.class_weights,
-                 "class weights of cross_entropy and nll: w0,w1,...")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--beta", job.loss.beta, "beta of smooth_l1 and delta of huber");
-  app.add_flag("--log-target", job.loss.log_target, "targets of kl_div are logarithms");
-  app.add_option("--metric", job.metrics,
-                 "[OUTPUT=]KIND on the validation data; KIND is accuracy or mean_error")
-      ->allow_extra_args(false);
-  app.add_option("--l1", job.l1, "PATTERN=NUMBER: add NUMBER * sum |w| to the loss")
-      ->allow_extra_args(false);
-  app.add_option("--l2", job.l2, "PATTERN=NUMBER: add NUMBER * sum w^2 to the loss")
-      ->allow_extra_args(false);
-  app.add_option("--thaw", job.thaw,
-                 "PATTERN: train these parameters although the model marks them "
-                 "requires_grad=False")
-      ->allow_extra_args(false);
-  app.add_option("--freeze", job.freeze, "PATTERN: do not change these parameters and their layers")
-      ->allow_extra_args(false);
-  add_choice(app, "--mode", job.options.mode, kModes, "mode of dropout and batch_norm");
+void add_goal(CommandLine& line, TrainJob& job) {
+  line.add("--loss", job.losses,
+           "[OUTPUT=]KIND[*WEIGHT]; KIND is mse, l1, smooth_l1, huber, cross_entropy, nll, "
+           "bce, bce_with_logits, kl_div, or output (the model's output is the loss)");
+  add_choice(line, "--reduction", job.loss.reduction, kReductions, "reduction of the losses");
+  line.add("--label-smoothing", job.loss.label_smoothing, "label smoothing of cross_entropy");
+  line.add("--ignore-index", job.loss.ignore_index, "class ignored by cross_entropy and nll");
+  line.add("--class-weights", job.loss.class_weights,
+           "class weights of cross_entropy and nll: w0,w1,...")
+      .is_list();
+  line.add("--beta", job.loss.beta, "beta of smooth_l1 and delta of huber");
+  line.add_flag("--log-target", job.loss.log_target, "targets of kl_div are logarithms");
+  line.add("--metric", job.metrics,
+           "[OUTPUT=]KIND on the validation data; KIND is accuracy or mean_error");
+  line.add("--l1", job.l1, "PATTERN=NUMBER: add NUMBER * sum |w| to the loss");
+  line.add("--l2", job.l2, "PATTERN=NUMBER: add NUMBER * sum w^2 to the loss");
+  line.add("--thaw", job.thaw,
+           "PATTERN: train these parameters although the model marks them "
+           "requires_grad=False");
+  line.add("--freeze", job.freeze, "PATTERN: do not change these parameters and their layers");
+  add_choice(line, "--mode", job.options.mode, kModes, "mode of dropout and batch_norm");
 }
 
-void add_optimizer(CLI::App& app, TrainJob& job, Words& words) {
+void add_optimizer(CommandLine& line, TrainJob& job, Words& words) {
   Optimizer& o = job.options.optimizer;
   o.kind = Optimizer::Kind::adamw;
-  add_word(app, "--optimizer", o.kind, optimizer_named,
+  add_word(line, "--optimizer", o.kind, optimizer_named,
            "sgd, adam, adamw or rmsprop; default: adamw");
-  app.add_option("--lr", words.lr, "learning rate; default: 1e-3, rmsprop: 1e-2");
-  app.add_option("--weight-decay", words.weight_decay,
-                 "weight decay; default: 0.01 for adamw, otherwise 0");
-  app.add_option("--lr-for", job.lr_for, "PATTERN=NUMBER: learning rate of these parameters")
-      ->allow_extra_args(false);
-  app.add_option("--weight-decay-for", job.weight_decay_for,
-                 "PATTERN=NUMBER: weight decay of these parameters")
-      ->allow_extra_args(false);
-  app.add_option("--momentum", o.momentum, "momentum of sgd and rmsprop");
-  app.add_option("--dampening", o.dampening, "dampening of sgd");
-  app.add_flag("--nesterov", o.nesterov, "use Nesterov momentum in sgd");
-  app.add_option("--betas", words.betas, "betas of adam and adamw: 0.9,0.999")
-      ->delimiter(',')
-      ->expected(2);
-  app.add_option("--eps", o.eps, "epsilon of adam, adamw and rmsprop");
-  app.add_flag("--amsgrad", o.amsgrad, "use AMSGrad in adam and adamw");
-  app.add_option("--alpha", o.alpha, "smoothing constant of rmsprop");
-  app.add_flag("--centered", o.centered, "center the gradients in rmsprop");
-  app.add_flag("--maximize", o.maximize, "maximize the loss instead of minimizing it");
-  app.add_option("--clip-norm", job.options.clip_norm, "clip the norm of all gradients together");
-  app.add_option("--clip-value", job.options.clip_value, "clip each element of the gradients");
-  app.add_option("--accumulate", job.options.accumulate, "batches per update")->check(from(1));
+  line.add("--lr", words.lr, "learning rate; default: 1e-3, rmsprop: 1e-2");
+  line.add("--weight-decay", words.weight_decay,
+           "weight decay; default: 0.01 for adamw, otherwise 0");
+  line.add("--lr-for", job.lr_for, "PATTERN=NUMBER: learning rate of these parameters");
+  line.add("--weight-decay-for", job.weight_decay_for,
+           "PATTERN=NUMBER: weight decay of these parameters");
+  line.add("--momentum", o.momentum, "momentum of sgd and rmsprop");
+  line.add("--dampening", o.dampening, "dampening of sgd");
+  line.add_flag("--nesterov", o.nesterov, "use Nesterov momentum in sgd");
+  line.add("--betas", words.betas, "betas of adam and adamw: 0.9,0.999").is_list(2);
+  line.add("--eps", o.eps, "epsilon of adam, adamw and rmsprop");
+  line.add_flag("--amsgrad", o.amsgrad, "use AMSGrad in adam and adamw");
+  line.add("--alpha", o.alpha, "smoothing constant of rmsprop");
+  line.add_flag("--centered", o.centered, "center the gradients in rmsprop");
+  line.add_flag("--maximize", o.maximize, "maximize the loss instead of minimizing it");
+  line.add("--clip-norm", job.options.clip_norm, "clip the norm of all gradients together");
+  line.add("--clip-value", job.options.clip_value, "clip each element of the gradients");
+  line.add("--accumulate", job.options.accumulate, "batches per update").is_at_least(1);
   Schedule& s = job.options.schedule;
-  add_word(app, "--schedule", s.kind, schedule_named,
+  add_word(line, "--schedule", s.kind, schedule_named,
            "rate schedule: constant, step, exponential, linear, cosine, one_cycle or plateau");
-  app.add_flag("--schedule-by-epoch", s.by_epoch, "schedule ticks are epochs instead of updates");
-  app.add_option("--warmup", s.warmup, "ticks during which the rate rises");
-  app.add_option("--step-size", s.period, "step: ticks between two drops");
-  app.add_option("--gamma", s.gamma, "step, exponential, plateau: factor of a drop");
-  app.add_option("--min-lr", s.min_lr, "cosine, plateau: lowest rate");
-  app.add_option("--plateau-patience", s.patience,
-                 "plateau: epochs without progress before a drop");
-  app.add_option("--cooldown", s.cooldown, "plateau: epochs to wait after a drop");
-  app.add_option("--rise", s.rise, "one_cycle: fraction during which the rate rises");
+  line.add_flag("--schedule-by-epoch", s.by_epoch, "schedule ticks are epochs instead of updates");
+  line.add("--warmup", s.warmup, "ticks during which the rate rises");
+  line.add("--step-size", s.period, "step: ticks between two drops");
+  line.add("--gamma", s.gamma, "step, exponential, plateau: factor of a drop");
+  line.add("--min-lr", s.min_lr, "cosine, plateau: lowest rate");
+  line.add("--plateau-patience", s.patience, "plateau: epochs without progress before a drop");
+  line.add("--cooldown", s.cooldown, "plateau: epochs to wait after a drop");
+  line.add("--rise", s.rise, "one_cycle: fraction during which the rate rises");
 }
 
-void add_run(CLI::App& app, TrainJob& job, Words& words) {
-  app.add_option("--epochs", job.fit.epochs, "passes over the samples")->check(from(1));
-  app.add_option_function<std::string>(
-         "--batch",
-         [&job](const std::string& word) {
-           if (word != "all" &&
-               !(CLI::detail::lexical_cast(word, job.fit.batch) && job.fit.batch > 0))
-             throw CLI::ValidationError("--batch",
-                                        str_cat(word, " is no number of samples, or all"));
-           if (word == "all") job.fit.batch = 0;
-         },
-         "samples per step; all: every step uses the whole files, such as the nodes and edges of a "
-         "graph")
-      ->default_str("32");
-  app.add_option("--patience", job.fit.patience, "stop after N epochs without a better loss")
-      ->check(from(0));
-  app.add_option("--seed", job.options.session.seed, "seed of shuffling and dropout");
-  app.add_flag("--no-shuffle", words.no_shuffle, "keep the order of the samples");
-  app.add_flag("--finish", job.fit.finish, "count epochs from the start of the file's training");
-  app.add_flag("--fresh", words.fresh, "ignore the optimizer state in the file");
-  app.add_option_function<std::string>(
+void add_run(CommandLine& line, TrainJob& job, Words& words) {
+  line.add("--epochs", job.fit.epochs, "passes over the samples").is_at_least(1);
+  line.add_samples_or_all("--batch", job.fit.batch,
+                          "samples per step; all: every step uses the whole files, such as the "
+                          "nodes and edges of a graph");
+  line.add("--patience", job.fit.patience, "stop after N epochs without a better loss")
+      .is_at_least(0);
+  line.add("--seed", job.options.session.seed, "seed of shuffling and dropout");
+  line.add_flag("--no-shuffle", words.no_shuffle, "keep the order of the samples");
+  line.add_flag("--finish", job.fit.finish, "count epochs from the start of the file's training");
+  line.add_flag("--fresh", words.fresh, "ignore the optimizer state in the file");
+  line.add(
       "--checkpoint",
       [&job](const std::string& word) {
-        if (word != "sqrt" && word != "none")
-          throw CLI::ValidationError("--checkpoint", str_cat(word, " is not one of none, sqrt"));
+        if (word != "sqrt" && word != "none") return usage(word, " is not one of none, sqrt");
         job.options.session.checkpoint = word == "sqrt" ? Checkpoint::sqrt : Checkpoint::none;
+        return Outcome();
       },
       "activations to recompute, independent of --memory-limit: none, sqrt");
-  app.add_flag("--profile", job.options.session.profile, "print the time of each node of a step");
-  add_choice(app, "--precision", job.options.compute, kPrecisions, "precision of matrix products");
-  app.add_option("--device", words.device, "cpu, vulkan or auto")->capture_default_str();
-  app.add_option("--threads", job.options.session.threads, "number of threads; 0: all")
-      ->check(from(0));
-  app.add_option_function<std::string>(
+  line.add_flag("--profile", job.options.session.profile, "print the time of each node of a step");
+  add_choice(line, "--precision", job.options.compute, kPrecisions, "precision of matrix products");
+  line.add("--device", words.device, "cpu, vulkan or auto").shows_default();
+  line.add("--threads", job.options.session.threads, "number of threads; 0: all").is_at_least(0);
+  line.add(
       "--memory-limit",
-      [&job](const std::string& word) { job.options.session.memory_limit = parse_bytes(word); },
+      [&job](const std::string& word) {
+        return parse_bytes(word, job.options.session.memory_limit);
+      },
       "limit for activations, packed weights and states, such as 512M");
 }
 
@@ -337,23 +303,21 @@ Outcome complete(TrainJob& job, const Words& words) {
 int main(int argc, char** argv) {
   using namespace hg::tools;
   use_utf8(argc, argv);
-  CLI::App app("Trains a Hologram model on .npy files.", "hg-train");
-  app.footer(kExamples);
-  app.set_version_flag("--version", version_text("hg-train"));
+  CommandLine line("hg-train", "Trains a Hologram model on .npy files.", kExamples);
   GpuOfTool gpu;
   TrainJob job;
   Words words;
-  add_files(app, job);
-  add_goal(app, job);
-  add_optimizer(app, job, words);
-  add_run(app, job, words);
-  if (const std::optional<int> code = parse(app, argc, argv)) return *code;
+  add_files(line, job);
+  add_goal(line, job);
+  add_optimizer(line, job, words);
+  add_run(line, job, words);
+  if (const std::optional<int> code = line.parse(argc, argv)) return *code;
   if (const Outcome o = complete(job, words); !o.ok()) return finish("hg-train", o);
   if (const hg::Status opened = gpu.give_to(job.options.session); !opened.ok())
     return finish("hg-train", outcome(opened));
   std::signal(SIGINT, on_interrupt);
   std::signal(SIGTERM, on_interrupt);
-  ProgressLine line;
+  ProgressLine progress_line;
   TrainSummary summary;
   const Outcome result = train(
       job,
@@ -366,11 +330,11 @@ int main(int argc, char** argv) {
         std::fflush(stdout);
       },
       [&](const hg::Progress& progress) {
-        line.update(progress);
+        progress_line.update(progress);
         return interrupted == 0;
       },
       summary);
-  line.finish();
+  progress_line.finish();
   if (!result.ok()) return finish("hg-train", result);
   std::printf("%s: loss %.6g at first, %.6g %s, %lld steps of %.3g ms\n", job.out.c_str(),
               summary.first_loss, summary.last_loss,

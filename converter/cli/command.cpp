@@ -5,21 +5,21 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "converter/cli/op_table.h"
 #include "converter/cli/report.h"
 #include "converter/cli/sandboxed.h"
 #include "converter/load/load.h"
 #include "converter/rows/rows.h"
-#include "hg/version.h"
+#include "tools/command_line.h"
 
 namespace hg::convert {
 namespace {
+
+using tools::CommandLine;
 
 constexpr const char* kExamples = R"(
 Write inputs as NAME:DTYPE[SIZES]=LOW..HIGH. NAME is optional. A size given as a name stays open in
@@ -117,72 +117,60 @@ void refuse_contradictions(const Command& command) {
     throw Failure{Exit::usage, "the output " + job.output + " would replace the model; give -o"};
 }
 
+std::string version_with_libtorch() {
+  const std::string version = tools::version_text("hg-convert");
+  if (libtorch_version().empty()) return version + ", without libtorch";
+  return str_cat(version, ", libtorch ", libtorch_version(), " (", libtorch_file(), ")");
+}
+
 }  // namespace
 
 Command parse_command(int argc, const char* const* argv) {
   Command command;
-  CLI::App app{
+  CommandLine line(
+      "hg-convert",
       "Converts a TorchScript file, an exported program (.pt2) or an ONNX model to a .hgm file and "
-      "checks its outputs against the original."};
-  app.footer(kExamples);
-  app.set_version_flag("--version", [] {
-    const std::string version = str_cat("hg-convert ", HG_VERSION);
-    if (libtorch_version().empty()) return version + ", without libtorch";
-    return str_cat(version, ", libtorch ", libtorch_version(), " (", libtorch_file(), ")");
-  });
+      "checks its outputs against the original.",
+      kExamples, version_with_libtorch);
   Job& job = command.job;
   std::string& json = command.json;
   std::vector<std::string> inputs, constants, check_sizes, dims, custom;
   bool no_check = false;
-  app.add_option("model", job.model, "the TorchScript, .pt2 or ONNX file, or - for standard input");
-  app.add_option("-o,--output", job.output,
-                 "the .hgm file, or - for standard output; default: the "
-                 "model's name with .hgm");
-  app.add_option("--input", inputs, "an input of the model, such as 'x:f32[n,3,224,224]'")
-      ->allow_extra_args(false);
-  app.add_option("--constant", constants,
-                 "a constant non-tensor argument of forward, such as sr=16000")
-      ->allow_extra_args(false);
-  app.add_option("--check-size", check_sizes, "sizes of a symbol to check, such as n=1,4")
-      ->allow_extra_args(false);
-  app.add_option("--dim", dims, "replace a symbol by a number, such as n=2")
-      ->allow_extra_args(false);
-  app.add_option(
-         "--custom", custom,
-         "an op that the application registers, such as 'acme.wave(x, gain: float) -> like x'")
-      ->allow_extra_args(false);
-  app.add_option("--seed", job.seed, "seed of the inputs used for checking");
-  app.add_option("--json", json, "write a report to this file, or - for standard output");
-  app.add_option("--batch", command.batch,
-                 "convert the jobs of a JSON file; print one JSON line per job");
-  app.add_flag("--no-check", no_check, "do not compare the model with the original");
-  app.add_flag("--strict", job.strict,
-               "reject a model unless the check exercised every branch (exit code 4)");
-  app.add_flag("--sandbox", command.sandbox,
-               "read and run the model in a process that has no network, writes no files and reads "
-               "few (Linux)");
-  CLI::Option* memory =
-      app.add_option("--sandbox-memory", command.sandbox_memory_mib,
-                     "address space limit of that process in MiB; default: 4096")
-          ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  line.add("model", job.model, "the TorchScript, .pt2 or ONNX file, or - for standard input");
+  line.add("-o,--output", job.output,
+           "the .hgm file, or - for standard output; default: the "
+           "model's name with .hgm");
+  line.add("--input", inputs, "an input of the model, such as 'x:f32[n,3,224,224]'");
+  line.add("--constant", constants, "a constant non-tensor argument of forward, such as sr=16000");
+  line.add("--check-size", check_sizes, "sizes of a symbol to check, such as n=1,4");
+  line.add("--dim", dims, "replace a symbol by a number, such as n=2");
+  line.add("--custom", custom,
+           "an op that the application registers, such as 'acme.wave(x, gain: float) -> like x'");
+  line.add("--seed", job.seed, "seed of the inputs used for checking");
+  line.add("--json", json, "write a report to this file, or - for standard output");
+  line.add("--batch", command.batch,
+           "convert the jobs of a JSON file; print one JSON line per job");
+  line.add_flag("--no-check", no_check, "do not compare the model with the original");
+  line.add_flag("--strict", job.strict,
+                "reject a model unless the check exercised every branch (exit code 4)");
+  line.add_flag(
+      "--sandbox", command.sandbox,
+      "read and run the model in a process that has no network, writes no files and reads "
+      "few (Linux)");
+  const CommandLine::Option memory =
+      line.add("--sandbox-memory", command.sandbox_memory_mib,
+               "address space limit of that process in MiB; default: 4096")
+          .is_at_least(1);
   std::string onnxruntime;
-  const CLI::Option* const with_onnxruntime =
-      app.add_flag("--onnxruntime{}", onnxruntime,
-                   "compare an ONNX model with ONNX Runtime, found automatically or given as "
-                   "--onnxruntime=PATH (libonnxruntime.so or its folder)");
-  app.add_flag("--list-ops", command.list_ops, "print the table of ops; as JSON with --json -");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {
-      std::ostringstream said;
-      app.exit(error, said, said);
-      command.said = said.str();
-      return command;
-    }
-    throw Failure{Exit::usage, std::string(error.what()) + "; see hg-convert --help"};
-  }
-  if (memory->count() > 0 && !command.sandbox)
+  const CommandLine::Option with_onnxruntime = line.add_flag_with_value(
+      "--onnxruntime", onnxruntime,
+      "compare an ONNX model with ONNX Runtime, found automatically or given as "
+      "--onnxruntime=PATH (libonnxruntime.so or its folder)");
+  line.add_flag("--list-ops", command.list_ops, "print the table of ops; as JSON with --json -");
+  if (const tools::Outcome read = line.read(argc, argv, command.said); !read.ok())
+    throw Failure{Exit::usage, read.message};
+  if (!command.said.empty()) return command;
+  if (memory.is_given() && !command.sandbox)
     throw Failure{Exit::usage, "--sandbox-memory needs --sandbox"};
   if (command.list_ops || !command.batch.empty()) return command;
   if (job.model.empty())
@@ -198,7 +186,7 @@ Command parse_command(int argc, const char* const* argv) {
       throw Failure{Exit::usage, "--dim '" + dim + "': a symbol becomes one number, as in n=2"};
   }
   job.check = !no_check;
-  if (with_onnxruntime->count() > 0) job.onnxruntime = onnxruntime;
+  if (with_onnxruntime.is_given()) job.onnxruntime = onnxruntime;
   if (job.output.empty()) job.output = default_output(job.model);
   refuse_contradictions(command);
   return command;
