@@ -31,7 +31,8 @@ class ThreadPool {
   void release();
 
   // Runs task(arg, i) for i in [0, count) on the caller and at most threads - 1 workers. Regions of
-  // several threads, and regions inside regions, share the workers.
+  // several threads, and regions inside regions, share the workers. The first call that asks for
+  // more workers than there are starts them and waits until each has begun.
   Account run(int threads, int64_t count, void (*task)(void*, int64_t), void* arg);
 
   ThreadPool(const ThreadPool&) = delete;
@@ -63,6 +64,7 @@ class ThreadPool {
 
   std::atomic<uint32_t> free_{~0u};            // regions that nobody uses
   alignas(64) std::atomic<uint32_t> open_{0};  // regions with pieces that nobody has begun
+  // Changes when workers are woken: one that wakes too late for its region looks for the next one.
   alignas(64) std::atomic<uint32_t> wakeups_{0};
   std::atomic<int32_t> sleepers_{0};
   std::atomic<bool> is_ending_{false};
