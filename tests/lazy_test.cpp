@@ -382,5 +382,17 @@ TEST(Lazy, LongChainsNeedNoStack) {
   EXPECT_EQ(y.shape(), Sizes{});
 }
 
+// As Python asks for the type of each call: the time of all must not grow with the square.
+TEST(Lazy, TypesOfALongChainAreFoundOnce) {
+  const Var x(scalar(3)), a(scalar(2));
+  Var y = x;
+  for (int i = 0; i < 100'000; ++i) {
+    y = y + a;
+    ASSERT_TRUE(y.type().ok());
+  }
+  EXPECT_EQ(number(y), 200'003);
+  EXPECT_EQ(number(grad(y, a)), 100'000);
+}
+
 }  // namespace
 }  // namespace hg

@@ -133,9 +133,7 @@ Status find_types(LazyNode& node) {
 
 Result<TensorType> type_of(LazyNode& node, int output) {
   if (node.types.empty()) {
-    // Nodes whose types are known are where the walk need not go on, but it is only ever once.
-    std::vector<LazyNode*> nodes = LazyNode::walk_from(node.inputs);
-    for (LazyNode* one : nodes) HG_TRY(find_types(*one));
+    for (LazyNode* one : LazyNode::untyped_from(node.inputs)) HG_TRY(find_types(*one));
     HG_TRY(find_types(node));
   }
   HG_CHECK(static_cast<size_t>(output) < node.types.size(), "an op gives ",

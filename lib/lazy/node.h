@@ -65,6 +65,8 @@ struct LazyNode {
   // Returns the nodes that the vars depend on, each after its inputs, and sets their `place` to the
   // index.
   static std::vector<LazyNode*> walk_from(std::span<const Var> vars);
+  // Likewise, without the nodes whose types are known and what only they depend on.
+  static std::vector<LazyNode*> untyped_from(std::span<const Var> vars);
 };
 
 // Returns the type of an output; infers the inputs first.

@@ -114,7 +114,11 @@ LazyNode::~LazyNode() {
   });
 }
 
-std::vector<LazyNode*> LazyNode::walk_from(std::span<const Var> vars) {
+namespace {
+
+// Those of the nodes that are `wanted`, and of what these depend on.
+template <class Wanted>
+std::vector<LazyNode*> walk(std::span<const Var> vars, const Wanted& wanted) {
   std::vector<LazyNode*> nodes;
   struct Open {
     LazyNode* node;
@@ -122,9 +126,11 @@ std::vector<LazyNode*> LazyNode::walk_from(std::span<const Var> vars) {
   };
   std::vector<Open> open;
   const auto enter = [&](const Var& var) {
-    if (!var || of(var).is_walked) return;
-    of(var).is_walked = true;
-    open.push_back({&of(var), 0});
+    if (!var) return;
+    LazyNode& node = LazyNode::of(var);
+    if (node.is_walked || !wanted(node)) return;
+    node.is_walked = true;
+    open.push_back({&node, 0});
   };
   for (const Var& var : vars) {
     enter(var);
@@ -141,6 +147,16 @@ std::vector<LazyNode*> LazyNode::walk_from(std::span<const Var> vars) {
   }
   for (LazyNode* node : nodes) node->is_walked = false;
   return nodes;
+}
+
+}  // namespace
+
+std::vector<LazyNode*> LazyNode::walk_from(std::span<const Var> vars) {
+  return walk(vars, [](const LazyNode&) { return true; });
+}
+
+std::vector<LazyNode*> LazyNode::untyped_from(std::span<const Var> vars) {
+  return walk(vars, [](const LazyNode& node) { return node.types.empty(); });
 }
 
 Var::Var(Array array, const Lazy& lazy) : node_(leaf(Kind::leaf, std::move(array), lazy)) {}
