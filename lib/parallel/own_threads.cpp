@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kWindowUs = 2000;      // of regions that are judged together
 constexpr int64_t kLeastAloneUs = 4000;  // that the caller works alone after a window of losses
-constexpr int64_t kMostAloneUs = 64000;
+constexpr int64_t kMostAloneUs = 128000;
 
 class Team {
  public:
@@ -55,11 +55,12 @@ class Team {
     won_ += static_cast<int64_t>(std::min(alone, 1e15)) - account.total;
     spent_ += account.total;
     if (spent_ < kWindowUs * ticks_per_us()) return;
-    if (won_ < 0) {
+    // Pieces are slower side by side than alone, so a small gain is none.
+    if (won_ < spent_ / 8) {
       alone_us_ = std::min(2 * alone_us_, kMostAloneUs);
       alone_since_ = ticks();
       alone_for_ = alone_us_ * ticks_per_us();
-    } else if (won_ > spent_ / 8) {
+    } else if (won_ > spent_ / 4) {
       alone_us_ = kLeastAloneUs / 2;
     }
     won_ = spent_ = 0;
