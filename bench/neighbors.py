@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures latency while other programs keep processors busy, beside ONNX Runtime, OpenVINO and ncnn.
 
-  bench/neighbours.py --hg-bin build/bin MODEL.hgm...
+  bench/neighbors.py --hg-bin build/bin MODEL.hgm...
 
 MODEL.onnx beside MODEL.hgm adds ONNX Runtime and OpenVINO, MODEL.ncnn.param with MODEL.ncnn.bin adds ncnn, each if its
 package is installed (pip install onnxruntime openvino ncnn). Symbolic sizes are set with --dim n=1.
@@ -192,7 +192,7 @@ def measure(arguments, stem, loops):
 # -- The picture: a panel per model, median and p99 over the number of busy loops ---------------------------------------
 
 COLORS = {"Hologram": "#1f6feb", "ONNX Runtime": "#8250df", "OpenVINO": "#bf8700", "ncnn": "#1a7f37"}
-PANEL, GAP, TOP = (250, 170), 60, 50
+PANEL, GAP, TOP, COLUMNS = (250, 170), 60, 50, 3
 
 
 def scale(value, low, high):
@@ -200,30 +200,30 @@ def scale(value, low, high):
     return (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
 
 
-def panel(model, rows, x0):
+def panel(model, rows, x0, y0):
     width, height = PANEL
     values = [v for row in rows for v in row[4:7:2]]
     low, high = min(values) / 1.2, max(values) * 1.2
     loops = sorted({row[1] for row in rows})
     at = {n: x0 + (i + 0.5) * width / len(loops) for i, n in enumerate(loops)}
-    out = [f'<text x="{x0}" y="{TOP - 10}" font-weight="bold">{model}</text>',
-           f'<rect x="{x0}" y="{TOP}" width="{width}" height="{height}" fill="none" stroke="#8c959f"/>']
+    out = [f'<text x="{x0}" y="{y0 - 10}" font-weight="bold">{model}</text>',
+           f'<rect x="{x0}" y="{y0}" width="{width}" height="{height}" fill="none" stroke="#8c959f"/>']
     for exponent in range(-2, 5):
         for digit in (1, 2, 5):
             tick = digit * 10.0**exponent
             if low < tick < high:
-                y = TOP + height * (1 - scale(tick, low, high))
+                y = y0 + height * (1 - scale(tick, low, high))
                 out.append(f'<line x1="{x0}" y1="{y:.1f}" x2="{x0 + width}" y2="{y:.1f}" stroke="#8c959f" stroke-opacity="0.3"/>')
                 out.append(f'<text x="{x0 - 5}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
     for n in loops:
-        out.append(f'<text x="{at[n]:.1f}" y="{TOP + height + 16}" text-anchor="middle">{n}</text>')
+        out.append(f'<text x="{at[n]:.1f}" y="{y0 + height + 16}" text-anchor="middle">{n}</text>')
     for name, color in COLORS.items():
         for threads in sorted({row[3] for row in rows}):
             mine = [row for row in rows if row[2] == name and row[3] == threads]
             if not mine or (threads == 1 and name != "Hologram"):
                 continue
             for column, dash in ((4, ""), (6, ' stroke-dasharray="4 3"')):
-                points = " ".join(f"{at[row[1]]:.1f},{TOP + height * (1 - scale(row[column], low, high)):.1f}" for row in mine)
+                points = " ".join(f"{at[row[1]]:.1f},{y0 + height * (1 - scale(row[column], low, high)):.1f}" for row in mine)
                 out.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="{1 if threads == 1 else 2}" '
                            f'stroke-opacity="{0.6 if threads == 1 else 1}"{dash}/>')
     return out
@@ -231,8 +231,8 @@ def panel(model, rows, x0):
 
 def draw(rows):
     models = list(dict.fromkeys(row[0] for row in rows))
-    width = GAP + len(models) * (PANEL[0] + GAP)
-    height = TOP + PANEL[1] + 60
+    width = GAP + min(len(models), COLUMNS) * (PANEL[0] + GAP)
+    height = TOP + -(-len(models) // COLUMNS) * (PANEL[1] + GAP) + 20
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
            f'<rect width="{width}" height="{height}" fill="white"/>']
     x = GAP
@@ -240,11 +240,12 @@ def draw(rows):
         if any(row[2] == name for row in rows):
             out += [f'<line x1="{x}" y1="16" x2="{x + 24}" y2="16" stroke="{color}" stroke-width="2"/>',
                     f'<text x="{x + 30}" y="20">{name}, all threads</text>']
-            x += 160
+            x += 185
     out.append(f'<line x1="{x}" y1="16" x2="{x + 24}" y2="16" stroke="{COLORS["Hologram"]}" stroke-opacity="0.6"/>'
                f'<text x="{x + 30}" y="20">Hologram, one thread</text>')
     for i, model in enumerate(models):
-        out += panel(model, [row for row in rows if row[0] == model], GAP + i * (PANEL[0] + GAP))
+        row, column = divmod(i, COLUMNS)
+        out += panel(model, [each for each in rows if each[0] == model], GAP + column * (PANEL[0] + GAP), TOP + row * (PANEL[1] + GAP))
     out.append(f'<text x="{GAP}" y="{height - 10}">milliseconds over the number of busy loops; solid: median, dashed: p99</text></svg>')
     return "\n".join(out) + "\n"
 
@@ -263,7 +264,7 @@ def main():
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=1.5, help="of a turn")
-    parser.add_argument("--emit", type=pathlib.Path, metavar="FILE", help="write docs/measurements/neighbours.json")
+    parser.add_argument("--emit", type=pathlib.Path, metavar="FILE", help="write docs/measurements/neighbors.json")
     parser.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="draw median and p99 over the number of busy loops")
     arguments = parser.parse_args()
     arguments.dim = {name: int(size) for name, size in (pair.split("=") for pair in arguments.dim)}
@@ -280,7 +281,7 @@ def main():
         measurements.emit({
             "title": "Latency beside busy neighbors", "date": str(datetime.date.today()), "machine": f"{cores} cores",
             "what": "milliseconds of a call, batch 1, f32, beside busy loops; all systems in turn",
-            "command": "bench/neighbours.py MODEL.hgm...",
+            "command": "bench/neighbors.py MODEL.hgm...",
             "columns": ["model", "busy loops", "system", "threads", *(name for name, _ in QUANTILES), "max"], "rows": rows}, arguments.emit)
 
 
