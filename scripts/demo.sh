@@ -17,7 +17,7 @@ simd_targets() {
     *" sse4_1 "*) echo sse4 ;;
   esac
 }
-options=("-DHG_SIMD_TARGETS=$(simd_targets)" -DHG_EXTRAS=OFF -DHG_SMALL=ON -DHG_COLD_FLAGS=-O0 -DHG_VULKAN=OFF -DHG_IO=OFF
+options=("-DHG_SIMD_TARGETS=$(simd_targets)" -DHG_EXTRAS=OFF -DHG_TORCHSCRIPT_ONLY=ON -DHG_SMALL=ON -DHG_COLD_FLAGS=-O0 -DHG_VULKAN=OFF -DHG_IO=OFF
          -DHG_SHARED=OFF -DHG_TOOLS=OFF -DHG_TESTS=OFF -DHG_BENCH=OFF -DHG_SAMPLES=ON)
 if [ "${1:-}" = --options ]; then
   printf '%s\n' "${options[@]}"
@@ -45,7 +45,7 @@ make() {
 }
 
 scripts/install_deps.sh build tools
-echo "building in $build: the core library for this processor, hg-convert without optimization, the digits sample"
+echo "building in $build: the core library for this processor, hg-convert for TorchScript without optimization, the digits sample"
 echo "the full build: cmake -S . -B build && cmake --build build --parallel"
 if [ -z "$(scripts/install_deps.sh --missing converter)" ]; then
   scripts/configure.sh $build "${options[@]}" -DHG_CONVERTER=ON

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replaces onnx/, load/onnx/, load/exported/ and the checks of ONNX files in a build with
+// HG_TORCHSCRIPT_ONLY.
+#include "converter/check/loops.h"
+#include "converter/interpret/interpreter.h"
+#include "converter/load/exported/exported.h"
+#include "converter/load/onnx/onnx.h"
+
+namespace hg::convert {
+namespace {
+
+[[noreturn]] void refuse(const std::string& file, const char* format) {
+  throw Failure{Exit::unsupported,
+                str_cat(file, " is ", format,
+                        ", and this hg-convert reads TorchScript alone (HG_TORCHSCRIPT_ONLY)")};
+}
+
+}  // namespace
+
+Loaded load_exported(const std::string&, const std::string& label, const std::vector<CustomOp>&) {
+  refuse(label, "an exported program");
+}
+
+Loaded load_onnx(const std::string&, const std::string& label) { refuse(label, "an ONNX model"); }
+
+std::span<const std::span<const Builtin>> onnx_builtins() { return {}; }
+
+// No ONNX model gets as far as what follows.
+struct OnnxRuntime::Api {};
+OnnxRuntime::OnnxRuntime(const std::string&) { refuse("--onnxruntime", "a check of ONNX models"); }
+OnnxRuntime::~OnnxRuntime() = default;
+std::string OnnxRuntime::version() const { return ""; }
+
+struct OnnxReference::State {};
+OnnxReference::OnnxReference(const OnnxRuntime&, const Loaded&, const Graph&,
+                             std::span<const Executed>) {}
+OnnxReference::~OnnxReference() = default;
+
+CheckResult check_by_loops(const Graph&, const Model&, const Job&, const OnnxReference*,
+                           const std::function<void(const std::string&)>&) {
+  return {};
+}
+
+}  // namespace hg::convert
