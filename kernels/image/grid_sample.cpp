@@ -3,10 +3,12 @@
 // taps per dim; the taps carry their derivatives.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "hg/kernel.h"
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
+#include "kernels/image/grid_sample_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -207,8 +209,37 @@ struct PointTaps {
   }
 };
 
+// Bilinear and nearest samples of planes of f32.
+bool has_plane(const GridState& s, DType dtype) {
+  return dtype == f32 && s.dims == 2 && s.mode != Mode::bicubic &&
+         s.padding != Padding::reflection && s.in_count() > 0 &&
+         s.in_count() <= std::numeric_limits<int32_t>::max() &&
+         std::max(s.in[1], s.in[2]) <= GridPlane::kLargest;
+}
+
+void sample_planes(const RunContext& c, const GridState& s) {
+  constexpr int64_t kPoints = PlaneTaps::kPoints;
+  const GridSampleTable& table = grid_sample_table();
+  const GridPlane plane{static_cast<int32_t>(s.in[1]), static_cast<int32_t>(s.in[2]),
+                        s.mode == Mode::nearest, s.padding == Padding::border, s.align_corners};
+  const int64_t blocks = ceil_div(s.points, kPoints);
+  c.parallel_for(
+      s.batch * blocks, grain_of((s.channels + 4) * 8 * kPoints), [&](int64_t begin, int64_t end) {
+        PlaneTaps taps;
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t n = i / blocks, point = i % blocks * kPoints;
+          const int64_t count = std::min(kPoints, s.points - point);
+          table.taps(plane, c.in(1).as<float>() + (n * s.points + point) * 2, count, taps);
+          for (int64_t k = n * s.channels; k < (n + 1) * s.channels; ++k)
+            table.sample(taps, c.in(0).as<float>() + k * s.in_count(),
+                         c.out(0).as<float>() + k * s.points + point, count);
+        }
+      });
+}
+
 void sample_run(const RunContext& c) noexcept {
   const GridState& s = c.state<GridState>();
+  if (has_plane(s, c.out(0).dtype)) return sample_planes(c, s);
   for_float(c.out(0).dtype, [&]<class T>() {
     constexpr int64_t kPoints = PointTaps<T>::kPoints;
     const int64_t blocks = ceil_div(s.points, kPoints);

@@ -33,6 +33,17 @@ W lane_sum(int64_t count, const F& f) {
   return lanes[0];
 }
 
+// Calls f(block, first, count) for blocks of x, widened to f32.
+template <class T, class F>
+void for_widened(const T* x, int64_t count, const F& f) {
+  float block[kWidened];
+  for (int64_t first = 0; first < count; first += kWidened) {
+    const int64_t n = std::min(kWidened, count - first);
+    half_table().widen(n, x + first, block);
+    f(block, first, n);
+  }
+}
+
 // The largest element; NaN when there is one, so that it spreads over the whole row.
 template <class T>
 Wide<T> largest(const T* x, int64_t count, int64_t stride) {
@@ -165,6 +176,25 @@ struct NormState {
   const NormTable* table = &norm_table();
 };
 
+// Adds the sums of x - shift and of its squares.
+template <class T>
+void add_deviations(const NormState& s, const T* x, int64_t count, Wide<T> shift, double& sum,
+                    double& square) {
+  if constexpr (kIsHalf<T>) {
+    for_widened(x, count, [&](const float* block, int64_t, int64_t n) {
+      add_deviations(s, block, n, shift, sum, square);
+    });
+  } else if constexpr (std::is_same_v<T, float>) {
+    double a = 0, b = 0;
+    s.table->deviations(x, count, shift, a, b);
+    sum += a;
+    square += b;
+  } else {
+    sum += lane_sum<double>(count, [&](int64_t i) { return x[i] - shift; });
+    square += lane_sum<double>(count, [&](int64_t i) { return (x[i] - shift) * (x[i] - shift); });
+  }
+}
+
 // The mean and the mean square distance from it.
 template <class T>
 struct Moments {
@@ -177,6 +207,15 @@ Moments<T> moments(const NormState& s, const T* x, int64_t count) {
     Moments<T> m;
     s.table->moments(x, count, m.mean, m.var);
     return m;
+  }
+  if constexpr (kIsHalf<T>) {
+    const auto n = static_cast<double>(count);
+    double sum = 0, square = 0;
+    add_deviations(s, x, count, W(0), sum, square);
+    const W mean = static_cast<W>(sum / n);
+    sum = square = 0;
+    add_deviations(s, x, count, mean, sum, square);
+    return {mean, static_cast<W>(std::max(square - sum * sum / n, 0.0) / n)};
   }
   const W n = static_cast<W>(count);
   const W mean = lane_sum<W>(count, [&](int64_t i) { return load(x + i); }) / n;
@@ -293,6 +332,11 @@ void affine_line(const NormState& s, const T* x, T* y, int64_t count, Wide<T> me
                  Wide<T> shift) {
   if constexpr (std::is_same_v<T, float>)
     return s.table->affine_line(x, y, count, mean, scale, shift);
+  if constexpr (kIsHalf<T>)
+    return for_widened(x, count, [&](float* block, int64_t first, int64_t n) {
+      s.table->affine_line(block, block, n, mean, scale, shift);
+      half_table().narrow(n, block, y + first);
+    });
   for (int64_t i = 0; i < count; ++i) store(y + i, (load(x + i) - mean) * scale + shift);
 }
 
@@ -375,18 +419,7 @@ void channel_moments(const T* x, const NormState& s, int64_t count, Moments<T>* 
         }
         continue;
       }
-      double a = 0, b = 0;
-      if constexpr (std::is_same_v<T, float>) {
-        s.table->deviations(row, s.space, shift[0], a, b);
-      } else {
-        a = lane_sum<double>(s.space, [&](int64_t k) { return load(row + k) - shift[0]; });
-        b = lane_sum<double>(s.space, [&](int64_t k) {
-          const double d = load(row + k) - shift[0];
-          return d * d;
-        });
-      }
-      sum[0] += a;
-      square[0] += b;
+      add_deviations(s, row, s.space, shift[0], sum[0], square[0]);
     }
   };
   add_rows();

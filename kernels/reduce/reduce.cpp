@@ -295,11 +295,20 @@ class StoredElements {
     });
     return room_;
   }
-  // Up to n rows of `width` elements from row i on.
+  // Up to n rows of `width` elements from row i on; at most kBlock elements are converted.
   Rows rows(int64_t base, int64_t i, int64_t n, int64_t width) {
     const int64_t offset = base + offset_of(i, plan_.shape, plan_.strides);
-    const bool together = is_as_stored(x_.dtype) && plan_.shape.rank() == 1;
-    return {read(offset, 1, width, 0), together ? n : 1, together ? plan_.strides[0] : 0};
+    if (plan_.shape.rank() != 1) return {read(offset, 1, width, 0), 1, 0};
+    const int64_t step = plan_.strides[0];
+    if (is_as_stored(x_.dtype)) return {read(offset, 1, width, 0), n, step};
+    const int64_t count = std::min(n, kBlock / width);
+    for_type(x_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const int64_t bytes = std::is_integral_v<T> ? sizeof(int64_t) : sizeof(Wide<T>);
+      for (int64_t r = 0; r < count; ++r)
+        convert(x_.as<const T>() + offset + r * step, 1, width, room_ + r * width * bytes);
+    });
+    return {room_, count, width};
   }
 
  private:
