@@ -267,15 +267,29 @@ void run(const RunContext& c) noexcept {
 }
 
 // Every element of b is used once or a few times, so packing would cost more than it saves. b
-// contiguous along k gives dot products, along n sums of rows.
+// contiguous along k gives dot products, along n sums of rows. A matrix times one column is that
+// column times the transposed matrix.
+bool swaps_sides(const MatmulShape& s) { return s.n == 1 && s.m > kGemvRows; }
+
+MatmulShape gemv_shape(const PrepareContext& c) {
+  MatmulShape s = product_shape(c);
+  if (!swaps_sides(s)) return s;
+  std::swap(s.m, s.n);
+  std::swap(s.a_row, s.b_col);
+  std::swap(s.a_col, s.b_row);
+  std::swap(s.a_batch, s.b_batch);
+  return s;
+}
+
 bool is_gemv(const PrepareContext& c) {
   if (c.out(0).dtype != f32) return false;
-  const MatmulShape s = product_shape(c);
+  const MatmulShape s = gemv_shape(c);
   return s.m <= kGemvRows && (s.b_col == 1 || (s.b_row == 1 && s.a_col == 1));
 }
 
 struct Gemv {
   MatmulShape s;
+  bool swaps = false;  // a is input 1, and the bias is one number
   const GemvTable* loops = nullptr;
   const GemmTable* table = nullptr;     // for the epilogue
   const BFloat16* rounded_b = nullptr;  // [n, k], for Precision::bf16
@@ -287,11 +301,13 @@ bool takes_dots(const MatmulShape& s) {
 
 Status prepare_gemv(PrepareContext& c) {
   Gemv g;
-  g.s = product_shape(c);
+  g.s = gemv_shape(c);
+  g.swaps = swaps_sides(product_shape(c));
   g.loops = &gemv_table();
   g.table = &gemm_table();
   const MatmulShape& s = g.s;
-  if (c.precision() == Precision::bf16 && c.is_constant(1) && s.batches() == 1 && takes_dots(s))
+  if (c.precision() == Precision::bf16 && !g.swaps && c.is_constant(1) && s.batches() == 1 &&
+      takes_dots(s))
     g.rounded_b = static_cast<const BFloat16*>(
         c.pack(1, str_cat("gemm.bf16.rows/", s.n, ",", s.k, ",", s.b_col), s.n * s.k * 2,
                [b = c.in(1).as<float>(), n = s.n, k = s.k, step = s.b_col](void* to) {
@@ -306,8 +322,8 @@ Status prepare_gemv(PrepareContext& c) {
 void run_gemv(const RunContext& c) noexcept {
   const Gemv& g = c.state<Gemv>();
   const MatmulShape& s = g.s;
-  const float* a = c.in(0).as<float>();
-  const float* b = c.in(1).as<float>();
+  const float* a = c.in(g.swaps ? 1 : 0).as<float>();
+  const float* b = c.in(g.swaps ? 0 : 1).as<float>();
   const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
   const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
   float* y = c.out(0).as<float>();
@@ -330,8 +346,10 @@ void run_gemv(const RunContext& c) noexcept {
         g.loops->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
       else
         g.loops->combine(s.m, columns, s.k, ai, s.a_row, s.a_col, bj, s.b_row, y + offset, s.n);
+      if (g.swaps && bias)
+        for (int64_t k = 0; k < columns; ++k) y[offset + k] += *bias;
       const Epilogue e = {.activation = s.activation,
-                          .column_bias = bias ? bias + j : nullptr,
+                          .column_bias = bias && !g.swaps ? bias + j : nullptr,
                           .residual = residual ? residual + offset : nullptr};
       if (!e.empty()) g.table->finish(s.m, columns, e, y + offset, s.n);
     }

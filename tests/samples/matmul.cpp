@@ -39,6 +39,8 @@ std::vector<Sample> matmul() {
       {{3, 259}, {259, 5}},
       {{4, 65}, {65, 47}},
       {{65, 5}, {5, 1}},
+      {{150, 33}, {33}},
+      {{2, 3, 40, 17}, {3, 17, 1}},
       {{0, 3}, {3, 4}},
       {{3, 0}, {0, 4}},
       {{2, 3, 4}, {4, 5}},
@@ -68,13 +70,14 @@ std::vector<Sample> matmul() {
   for (int i = 0; i < kActivationCount; ++i) {
     const auto activation = static_cast<Activation>(i);
     for (bool constant : {false, true}) {
-      all.push_back({.op = "linear",
-                     .inputs = {{.shape = {7, 13}, .low = -3, .high = 3},
-                                weight({19, 13}, 13, constant),
-                                {.shape = {19}},
-                                {.shape = {7, 19}}},
-                     .attrs = {{"activation", std::string(name_of(activation))}},
-                     .gradient = is_smooth(activation)});
+      for (int64_t outputs : {19, 1})
+        all.push_back({.op = "linear",
+                       .inputs = {{.shape = {7, 13}, .low = -3, .high = 3},
+                                  weight({outputs, 13}, 13, constant),
+                                  {.shape = {outputs}},
+                                  {.shape = {7, outputs}}},
+                       .attrs = {{"activation", std::string(name_of(activation))}},
+                       .gradient = is_smooth(activation)});
     }
   }
   for (const Sizes& x : {Sizes{3}, Sizes{1, 3}, Sizes{2, 5, 3}, Sizes{4, 3}, Sizes{0, 3}}) {
