@@ -16,6 +16,7 @@ struct Weights {
 
 // Of the query `row` of all heads.
 Weights weights_of(const Call& c, int64_t row) {
+  const bool is_causal = c.attrs.flag("causal");
   const Array &q = c.in[0], &k = c.in[1];
   const int rank = q.shape.rank();
   const int64_t times = q.shape[rank - 2], dim = q.shape[rank - 1], keys = k.shape[rank - 2];
@@ -32,7 +33,7 @@ Weights weights_of(const Call& c, int64_t row) {
     for (int64_t e = 0; e < dim; ++e)
       score += q.at(row * dim + e) * k.at((w.source * keys + j) * dim + e);
     score *= w.scale;
-    if (c.attrs.flag("causal") && j > t) score = -HUGE_VAL;
+    if (is_causal && j > t) score = -HUGE_VAL;
     if (c.in.size() > 3 &&
         c.in[3].given) {  // the mask broadcasts to [batch..., heads, times, keys]
       const Array& m = c.in[3];

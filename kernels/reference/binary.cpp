@@ -29,9 +29,9 @@ double xlogy(double a, double b) { return a == 0 ? 0 : a * std::log(b); }
 
 // The next number of the dtype itself.
 void nextafter(const Call& c) {
-  const Sizes& shape = c.out[0].shape;
+  const Broadcast from(c.in[0], c.out[0].shape), to(c.in[1], c.out[0].shape);
   for (int64_t i = 0; i < c.out[0].count(); ++i) {
-    const double a = broadcast_at(c.in[0], shape, i), b = broadcast_at(c.in[1], shape, i);
+    const double a = from.at(i), b = to.at(i);
     c.out[0].at(i) = c.out[0].dtype == f64
                          ? std::nextafter(a, b)
                          : double{std::nextafter(static_cast<float>(a), static_cast<float>(b))};

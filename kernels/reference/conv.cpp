@@ -46,11 +46,12 @@ struct Pair {
 std::vector<Pair> pairs_of(const Geometry& g, const Sizes& near, const Sizes& far,
                            const Sizes& kernel) {
   std::vector<Pair> pairs;
-  for (int64_t i = 0; i < near.count(); ++i)
-    for (int64_t k = 0; k < kernel.count(); ++k) {
-      const int64_t at = far_index(g, position(near, i), position(kernel, k), far);
+  for_positions(near, [&](int64_t i, const Sizes& from) {
+    for_positions(kernel, [&](int64_t k, const Sizes& tap) {
+      const int64_t at = far_index(g, from, tap, far);
       if (at >= 0) pairs.push_back({i, at, k});
-    }
+    });
+  });
   return pairs;
 }
 

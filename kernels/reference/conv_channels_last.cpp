@@ -15,23 +15,23 @@ void convolve(const Call& c, int64_t rows, int64_t columns, const Element& eleme
     const Sizes given = c.attrs.integers(name);
     return given[given.rank() == 1 ? 0 : i];
   };
+  const int64_t stride[2] = {number("stride", 0), number("stride", 1)},
+                padding[2] = {number("padding", 0), number("padding", 1)},
+                dilation[2] = {number("dilation", 0), number("dilation", 1)};
   const Activation activation = *activation_named(c.attrs.string("activation"));
-  for (int64_t at = 0; at < y.count(); ++at) {
-    const Sizes p = position(y.shape, at);
+  for_positions(y.shape, [&](int64_t at, const Sizes& p) {
     double sum = c.in.size() > 2 && c.in[2].given ? c.in[2].at(p[3]) : 0;
     for (int64_t channel = 0; channel < weight.shape[1]; ++channel)
       for (int64_t ky = 0; ky < weight.shape[2]; ++ky)
         for (int64_t kx = 0; kx < weight.shape[3]; ++kx) {
-          const int64_t i =
-              p[1] * number("stride", 0) - number("padding", 0) + ky * number("dilation", 0);
-          const int64_t j =
-              p[2] * number("stride", 1) - number("padding", 1) + kx * number("dilation", 1);
+          const int64_t i = p[1] * stride[0] - padding[0] + ky * dilation[0];
+          const int64_t j = p[2] * stride[1] - padding[1] + kx * dilation[1];
           if (i < 0 || i >= rows || j < 0 || j >= columns) continue;
           sum += element(p, channel, i, j) * weight.at(flat(weight.shape, {p[3], channel, ky, kx}));
         }
     if (c.in.size() > 3 && c.in[3].given) sum += c.in[3].at(at);
     y.at(at) = kernels::activate(activation, sum);
-  }
+  });
 }
 
 void conv_channels_last_run(const Call& c) {

@@ -133,9 +133,16 @@ void eigen(const Call& c) {
   }
 }
 
+// Products of matrices for each coefficient, and steps towards each root.
+double eigen_work(const Call& c) {
+  const Array& x = c.in[0];
+  const double n = static_cast<double>(x.shape[x.shape.rank() - 1 - c.attrs.flag("complex")]);
+  return n == 0 ? 0 : static_cast<double>(x.count()) * (8 * n * n + 4000);
+}
+
 constexpr Row kRows[] = {
-    {"eig", eigen},
-    {"eigvals", eigen},
+    {"eig", eigen, eigen_work},
+    {"eigvals", eigen, eigen_work},
 };
 
 }  // namespace

@@ -87,7 +87,7 @@ class Reader {
     for (const auto& [known, value] : names_)
       if (known == text) return value;
     const Array& argument = call_.in[arguments_++];
-    names_.emplace_back(text, broadcast_at(argument, shape_, element_));
+    names_.emplace_back(text, Broadcast(argument, shape_).at(element_));
     return names_.back().second;
   }
 

@@ -16,15 +16,15 @@ void grouped_mm_run(const Call& c) {
   const Array &a = c.in[0], &b = c.in[1], &ends = c.in[2];
   const int64_t m = a.shape[0], k = a.shape[1], n = b.shape.back(), groups = ends.count();
   for (int64_t i = 0; i < m; ++i)
-    for (int64_t p = 0; p < k; ++p)
-      for (int64_t j = 0; j < n; ++j) {
-        const int64_t e = group_of(ends, b.shape.rank() == 3 ? i : p);
-        if (e == groups) continue;
+    for (int64_t p = 0; p < k; ++p) {
+      const int64_t e = group_of(ends, b.shape.rank() == 3 ? i : p);
+      for (int64_t j = 0; j < n && e < groups; ++j) {
         if (b.shape.rank() == 3)
           c.out[0].at(i * n + j) += a.at(i * k + p) * b.at((e * k + p) * n + j);
         else
           c.out[0].at((e * m + i) * n + j) += a.at(i * k + p) * b.at(p * n + j);
       }
+    }
 }
 
 constexpr Row kRows[] = {{"grouped_mm", grouped_mm_run}};

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resampling and sliding blocks, one element at a time. A map of one dim is a function
-// weight(output, input), evaluated for every pair.
+// Resampling and sliding blocks. A map of one dim is a list of taps for each output element: the
+// input elements that count for it, and how much.
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "kernels/reference/reference.h"
 
@@ -16,78 +18,86 @@ double cubic(double t, double a) {  // Keys 1981
   return 0;
 }
 
-// How much input element i counts for output element o.
-double weight(const KernelAttrs& attrs, int dim, int64_t in, int64_t out, int64_t o, int64_t i) {
+struct Tap {
+  int64_t at = 0;
+  double weight = 0;
+};
+using Taps = std::vector<Tap>;
+
+// The input elements of a dim that count for output element o.
+Taps taps_of(const KernelAttrs& attrs, int dim, int64_t in, int64_t out, int64_t o) {
   const std::string& mode = attrs.string("mode");
   const double scale = attrs.reals("scales").empty() ? 0 : attrs.reals("scales")[size_t(dim)];
   const bool align = attrs.flag("align_corners");
   const double fin = static_cast<double>(in), fout = static_cast<double>(out);
   double step = scale > 0 ? 1 / scale : fin / fout;
-  const double fo = static_cast<double>(o), fi = static_cast<double>(i);
+  const double fo = static_cast<double>(o);
+  const auto place = [&](double at) { return static_cast<int64_t>(std::clamp(at, 0.0, fin - 1)); };
   if (mode == "nearest" || mode == "nearest-exact") {
     const double at = mode == "nearest" ? fo * step : (fo + 0.5) * step;
     const bool whole = mode == "nearest" && (out == in || out == 2 * in);
-    const double source = whole ? std::floor(fo * fin / fout) : std::floor(at);
-    return std::fmin(source, fin - 1) == fi ? 1 : 0;
+    return {{place(whole ? std::floor(fo * fin / fout) : std::floor(at)), 1}};
   }
   if (align) step = out > 1 ? (fin - 1) / (fout - 1) : 0;
   const bool is_cubic = mode == "bicubic";
-  if (in == out && (!is_cubic || attrs.flag("antialias"))) return o == i ? 1 : 0;
+  if (in == out && (!is_cubic || attrs.flag("antialias"))) return {{o, 1}};
+  Taps taps;
   if (attrs.flag("antialias")) {
     const double wide = std::fmax(step, 1), support = (is_cubic ? 2 : 1) * wide;
     const double centre = step * (fo + 0.5);
     const double first = std::fmax(std::trunc(centre - support + 0.5), 0);
     const double last = std::fmin(std::trunc(centre + support + 0.5), fin);
-    auto filter = [&](double k) {
-      const double t = (k - centre + 0.5) / wide;
-      return is_cubic ? cubic(t, -0.5) : std::fmax(0, 1 - std::fabs(t));
-    };
-    if (fi < first || fi >= last) return 0;
     double total = 0;
-    for (double k = first; k < last; ++k) total += filter(k);
-    return filter(fi) / total;
+    for (double k = first; k < last; ++k) {
+      const double t = (k - centre + 0.5) / wide;
+      taps.push_back({place(k), is_cubic ? cubic(t, -0.5) : std::fmax(0, 1 - std::fabs(t))});
+      total += taps.back().weight;
+    }
+    for (Tap& tap : taps) tap.weight /= total;
+    return taps;
   }
   double source = align ? step * fo : step * (fo + 0.5) - 0.5;
   if (!is_cubic) source = std::fmax(source, 0);
   const double base = std::fmin(std::floor(source), fin - 1);
   const double t = std::fmin(std::fmax(source - base, 0), 1);
-  double sum = 0;
-  for (int k = -1; k <= 2; ++k) {
-    const double at = std::clamp(base + k, 0.0, fin - 1);
-    if (at == fi) sum += is_cubic ? cubic(t - k, -0.75) : std::fmax(0, 1 - std::fabs(t - k));
-  }
-  return sum;
+  for (int k = -1; k <= 2; ++k)
+    taps.push_back(
+        {place(base + k), is_cubic ? cubic(t - k, -0.75) : std::fmax(0, 1 - std::fabs(t - k))});
+  return taps;
+}
+
+// f(output element, input element, product of the weights) for all elements of one plane that meet;
+// taps[d][o]: those of output element o of the spatial dim d.
+template <class F>
+void for_taps(const std::vector<std::vector<Taps>>& taps, const Sizes& in, const F& f, size_t d = 0,
+              int64_t to = 0, int64_t from = 0, double weight = 1) {
+  if (d == taps.size()) return f(to, from, weight);
+  const auto count = static_cast<int64_t>(taps[d].size()), size = in[static_cast<int>(d) + 2];
+  for (int64_t o = 0; o < count; ++o)
+    for (const Tap& tap : taps[d][o])
+      if (tap.weight != 0)
+        for_taps(taps, in, f, d + 1, to * count + o, from * size + tap.at, weight * tap.weight);
 }
 
 // Adds, for every pair of an input and an output position, weight * from to `to`.
 void resize(const Call& c, const Array& from, Array& to, bool forward) {
   const Sizes &in = forward ? from.shape : to.shape, &out = forward ? to.shape : from.shape;
   int64_t in_plane = 1, out_plane = 1;
+  std::vector<std::vector<Taps>> taps;
   for (int d = 2; d < in.rank(); ++d) {
     in_plane *= in[d];
     out_plane *= out[d];
-  }
-  std::vector<std::vector<double>> weights(in.rank());  // [out, in] of a dim
-  for (int d = 2; d < in.rank(); ++d)
+    taps.emplace_back();
     for (int64_t o = 0; o < out[d]; ++o)
-      for (int64_t i = 0; i < in[d]; ++i)
-        weights[d].push_back(weight(c.attrs, d - 2, in[d], out[d], o, i));
+      taps.back().push_back(taps_of(c.attrs, d - 2, in[d], out[d], o));
+  }
   for (int64_t plane = 0; plane < in[0] * in[1]; ++plane)
-    for (int64_t o = 0; o < out_plane; ++o)
-      for (int64_t i = 0; i < in_plane; ++i) {
-        double w = 1;
-        int64_t rest_o = o, rest_i = i;
-        for (int d = in.rank() - 1; d >= 2 && w != 0; --d) {
-          w *= weights[d][rest_o % out[d] * in[d] + rest_i % in[d]];
-          rest_o /= out[d];
-          rest_i /= in[d];
-        }
-        if (w == 0) continue;
-        if (forward)
-          to.at(plane * out_plane + o) += w * from.at(plane * in_plane + i);
-        else
-          to.at(plane * in_plane + i) += w * from.at(plane * out_plane + o);
-      }
+    for_taps(taps, in, [&](int64_t o, int64_t i, double weight) {
+      if (forward)
+        to.at(plane * out_plane + o) += weight * from.at(plane * in_plane + i);
+      else
+        to.at(plane * in_plane + i) += weight * from.at(plane * out_plane + o);
+    });
 }
 void interpolate_run(const Call& c) { resize(c, c.in[0], c.out[0], true); }
 void interpolate_grad_run(const Call& c) { resize(c, c.in[0], c.out[0], false); }
@@ -95,26 +105,23 @@ void interpolate_grad_run(const Call& c) { resize(c, c.in[0], c.out[0], false); 
 // For every element of a block the pixel it lies on: f(index in columns, index in the image).
 template <class F>
 void for_blocks(const Call& c, const Sizes& image, const F& f) {
-  auto list = [&](std::string_view name, int i) {
+  const auto list = [&](std::string_view name) {
     const Sizes all = c.attrs.integers(name);
-    return all.rank() == 1 ? all[0] : all[i];
+    return all.rank() == 1 ? Sizes(2, all[0]) : all;
   };
-  auto blocks = [&](int i) {
-    return (image[i + 2] + 2 * list("padding", i) -
-            list("dilation", i) * (list("kernel_size", i) - 1) - 1) /
-               list("stride", i) +
-           1;
+  const Sizes kernel = list("kernel_size"), stride = list("stride"), padding = list("padding"),
+              dilation = list("dilation");
+  const auto blocks = [&](int i) {
+    return (image[i + 2] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1;
   };
   int64_t at = 0;
   for (int64_t plane = 0; plane < image[0] * image[1]; ++plane)
-    for (int64_t kh = 0; kh < list("kernel_size", 0); ++kh)
-      for (int64_t kw = 0; kw < list("kernel_size", 1); ++kw)
+    for (int64_t kh = 0; kh < kernel[0]; ++kh)
+      for (int64_t kw = 0; kw < kernel[1]; ++kw)
         for (int64_t bh = 0; bh < blocks(0); ++bh)
           for (int64_t bw = 0; bw < blocks(1); ++bw, ++at) {
-            const int64_t h =
-                bh * list("stride", 0) - list("padding", 0) + kh * list("dilation", 0);
-            const int64_t w =
-                bw * list("stride", 1) - list("padding", 1) + kw * list("dilation", 1);
+            const int64_t h = bh * stride[0] - padding[0] + kh * dilation[0];
+            const int64_t w = bw * stride[1] - padding[1] + kw * dilation[1];
             if (h >= 0 && h < image[2] && w >= 0 && w < image[3])
               f(at, (plane * image[2] + h) * image[3] + w);
           }
@@ -128,91 +135,116 @@ void col2im_run(const Call& c) {
              [&](int64_t column, int64_t pixel) { c.out[0].at(pixel) += c.in[0].at(column); });
 }
 
-// Where the grid's number x lies in pixels, moved inside as padding_mode says.
-double moved_inside(const Call& c, double at, int64_t size) {
-  const std::string& padding = c.attrs.string("padding_mode");
-  const double last = static_cast<double>(size - 1);
-  if (padding == "reflection") {
-    const double low = c.attrs.flag("align_corners") ? 0 : -0.5, high = last - low;
-    while (high > low && (at < low || at > high)) at = at < low ? 2 * low - at : 2 * high - at;
+// How a grid is read.
+struct Sampling {
+  std::string mode, padding;
+  bool align = false;
+  explicit Sampling(const KernelAttrs& attrs)
+      : mode(attrs.string("mode")),
+        padding(attrs.string("padding_mode")),
+        align(attrs.flag("align_corners")) {}
+
+  // Where the grid's number x lies in pixels.
+  double in_pixels(double x, int64_t size) const {
+    const double s = static_cast<double>(size);
+    return align ? (x + 1) / 2 * (s - 1) : ((x + 1) * s - 1) / 2;
   }
-  return padding == "zeros" ? at : std::clamp(at, 0.0, last);
-}
-double in_pixels(const Call& c, double x, int64_t size) {
-  const double s = static_cast<double>(size);
-  return c.attrs.flag("align_corners") ? (x + 1) / 2 * (s - 1) : ((x + 1) * s - 1) / 2;
+  // A place moved inside as padding_mode says; `turned`: whether places then run the other way.
+  double moved_inside(double at, int64_t size, bool* turned = nullptr) const {
+    const double last = static_cast<double>(size - 1);
+    const double low = align ? 0 : -0.5, high = last - low, span = high - low;
+    if (padding == "reflection" && span > 0 && (at < low || at > high)) {
+      const double rest = std::fmod(std::fabs(at - low), 2 * span);
+      if (turned != nullptr) *turned = (at < low) != (rest > span);
+      at = low + (rest > span ? 2 * span - rest : rest);
+    }
+    return padding == "zeros" ? at : std::clamp(at, 0.0, last);
+  }
+};
+
+// Adds pixel `at` of a dim, unless it is outside.
+void add_tap(Taps& taps, double at, int64_t size, double weight) {
+  if (at >= 0 && at < static_cast<double>(size)) taps.push_back({static_cast<int64_t>(at), weight});
 }
 
-// How much pixel i of a dim counts at the grid's number x.
-double tap(const Call& c, double x, int64_t size, int64_t i) {
-  const std::string& mode = c.attrs.string("mode");
-  const double at = in_pixels(c, x, size), fi = static_cast<double>(i);
-  if (mode == "nearest") return std::nearbyint(moved_inside(c, at, size)) == fi ? 1 : 0;
-  if (mode == "bilinear") return std::fmax(0, 1 - std::fabs(moved_inside(c, at, size) - fi));
-  double sum = 0;
-  for (int k = -1; k <= 2; ++k) {
-    const double from = std::floor(at) + k;
-    if (moved_inside(c, from, size) == fi) sum += cubic(at - from, -0.75);
+// The pixels of a dim that count at the grid's number x.
+Taps samples_of(const Sampling& s, double x, int64_t size) {
+  Taps taps;
+  const double at = s.in_pixels(x, size);
+  if (s.mode == "bicubic") {
+    for (int k = -1; k <= 2; ++k) {
+      const double from = std::floor(at) + k;
+      add_tap(taps, s.moved_inside(from, size), size, cubic(at - from, -0.75));
+    }
+    return taps;
   }
-  return sum;
+  const double inside = s.moved_inside(at, size);
+  if (s.mode == "nearest") {
+    add_tap(taps, std::nearbyint(inside), size, 1);
+    return taps;
+  }
+  for (const double pixel : {std::floor(inside), std::floor(inside) + 1})
+    add_tap(taps, pixel, size, std::fmax(0, 1 - std::fabs(inside - pixel)));
+  return taps;
 }
 
-// d tap / dx; where a weight has a kink, the derivative to the right.
-double tap_slope(const Call& c, double x, int64_t size, int64_t i) {
-  const std::string& mode = c.attrs.string("mode");
-  const double at = in_pixels(c, x, size), fi = static_cast<double>(i);
-  const double last = static_cast<double>(size - 1);
-  const bool align = c.attrs.flag("align_corners");
-  double slope = align ? last / 2 : (last + 1) / 2;
-  if (mode == "nearest") return 0;
-  if (mode == "bicubic") {
-    auto derivative = [](double t) {
+// The same with d weight / dx; where a weight has a kink, the derivative to the right.
+Taps slopes_of(const Sampling& s, double x, int64_t size) {
+  Taps taps;
+  const double at = s.in_pixels(x, size), last = static_cast<double>(size - 1);
+  const double slope = s.align ? last / 2 : (last + 1) / 2;
+  if (s.mode == "nearest") return taps;
+  if (s.mode == "bicubic") {
+    const auto derivative = [](double t) {
       constexpr double a = -0.75;
       const double u = std::fabs(t), sign = t < 0 ? -1 : 1;
       if (u < 1) return sign * (3 * (a + 2) * u * u - 2 * (a + 3) * u);
       return u < 2 ? sign * a * (3 * u * u - 10 * u + 8) : 0.0;
     };
-    double sum = 0;
     for (int k = -1; k <= 2; ++k) {
       const double from = std::floor(at) + k;
-      if (moved_inside(c, from, size) == fi) sum += derivative(at - from);
+      add_tap(taps, s.moved_inside(from, size), size, slope * derivative(at - from));
     }
-    return sum * slope;
+    return taps;
   }
-  const std::string& padding = c.attrs.string("padding_mode");
-  double m = at;
-  if (padding == "reflection") {
-    const double low = align ? 0 : -0.5, high = last - low;
-    if (low == high) return 0;
-    for (; m < low || m > high; slope = -slope) m = m < low ? 2 * low - m : 2 * high - m;
+  bool turned = false;
+  double inside = at;
+  if (s.padding == "reflection") {
+    if (last == 0 && s.align) return taps;
+    inside = s.moved_inside(at, size, &turned);
+    if (inside <= 0 || inside >= last) return taps;
+  } else if (s.padding == "border" && (at <= 0 || at >= last)) {
+    return taps;
   }
-  if (padding != "zeros" && (m <= 0 || m >= last)) return 0;
-  const double t = m - fi;
-  return t >= 0 && t < 1 ? -slope : t >= -1 && t < 0 ? slope : 0;
+  const double own = turned ? -slope : slope, pixel = std::floor(inside);
+  add_tap(taps, pixel, size, -own);
+  add_tap(taps, pixel + 1, size, own);
+  return taps;
 }
 
 // f(output element, input element, product of the weights of the dims, where that of the dim
 // `slope` is its derivative)
 template <class F>
 void for_samples(const Call& c, const Array& x, const Array& grid, int slope, const F& f) {
+  const Sampling sampling(c.attrs);
   const int dims = x.shape.rank() - 2;
   int64_t pixels = 1, points = 1;
   for (int i = 0; i < dims; ++i) {
     pixels *= x.shape[i + 2];
     points *= grid.shape[i + 1];
   }
-  for (int64_t plane = 0; plane < x.shape[0] * x.shape[1]; ++plane)
-    for (int64_t o = 0; o < points; ++o)
-      for (int64_t i = 0; i < pixels; ++i) {
-        double w = 1;
-        int64_t rest = i;
-        for (int d = dims - 1; d >= 0; --d) {
-          const double at = grid.at((plane / x.shape[1] * points + o) * dims + dims - 1 - d);
-          w *= (d == slope ? tap_slope : tap)(c, at, x.shape[d + 2], rest % x.shape[d + 2]);
-          rest /= x.shape[d + 2];
-        }
-        f(plane * points + o, plane * pixels + i, w);
+  for (int64_t n = 0; n < x.shape[0]; ++n)
+    for (int64_t o = 0; o < points; ++o) {
+      std::vector<std::vector<Taps>> taps;  // of one output element
+      for (int d = 0; d < dims; ++d) {
+        const double at = grid.at((n * points + o) * dims + dims - 1 - d);
+        taps.push_back({(d == slope ? slopes_of : samples_of)(sampling, at, x.shape[d + 2])});
       }
+      for (int64_t plane = n * x.shape[1]; plane < (n + 1) * x.shape[1]; ++plane)
+        for_taps(taps, x.shape, [&](int64_t, int64_t i, double w) {
+          f(plane * points + o, plane * pixels + i, w);
+        });
+    }
 }
 void grid_sample_run(const Call& c) {
   for_samples(c, c.in[0], c.in[1], -1,

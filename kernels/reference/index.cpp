@@ -11,20 +11,18 @@ int64_t integer_at(const Array& array, int64_t i) { return static_cast<int64_t>(
 
 void gather(const Call& c) {
   const int dim = c.attrs.axis("dim", c.in[0].shape.rank());
-  for (int64_t i = 0; i < c.out[0].count(); ++i) {
-    Sizes p = position(c.out[0].shape, i);
+  for_positions(c.out[0].shape, [&](int64_t i, Sizes p) {
     p[dim] = integer_at(c.in[1], i);
     c.out[0].at(i) = c.in[0].at(flat(c.in[0].shape, p));
-  }
+  });
 }
 
 void index_select(const Call& c) {
   const int dim = c.attrs.axis("dim", c.in[0].shape.rank());
-  for (int64_t i = 0; i < c.out[0].count(); ++i) {
-    Sizes p = position(c.out[0].shape, i);
+  for_positions(c.out[0].shape, [&](int64_t i, Sizes p) {
     p[dim] = integer_at(c.in[1], p[dim]);
     c.out[0].at(i) = c.in[0].at(flat(c.in[0].shape, p));
-  }
+  });
 }
 
 void embedding(const Call& c) {
@@ -33,41 +31,37 @@ void embedding(const Call& c) {
     c.out[0].at(i) = c.in[0].at(integer_at(c.in[1], i / width) * width + i % width);
 }
 
-// The element of x that the k-th element of the indexed dims stands for; `rest` are the other dims.
-Sizes indexed(const Sizes& shape, std::span<const Array> indices, int64_t k, const Sizes& rest) {
-  Sizes p;
+// The row of the indexed leading dims that the k-th elements of the indices, of one shape, name.
+int64_t row_at(const Sizes& shape, std::span<const Array> indices, int64_t k) {
+  int64_t row = 0;
   for (size_t i = 0; i < indices.size(); ++i) {
     const int64_t at = integer_at(indices[i], k), size = shape[static_cast<int>(i)];
-    p.push_back(at < 0 ? at + size : at);
+    row = row * size + (at < 0 ? at + size : at);
   }
-  for (const int64_t r : rest) p.push_back(r);
-  return p;
+  return row;
+}
+// The elements of a row: of the other dims.
+int64_t row_length(const Sizes& shape, std::span<const Array> indices) {
+  int64_t length = 1;
+  for (int i = static_cast<int>(indices.size()); i < shape.rank(); ++i) length *= shape[i];
+  return length;
 }
 
-Sizes trailing(const Sizes& shape, size_t from) {
-  Sizes rest;
-  for (int i = static_cast<int>(from); i < shape.rank(); ++i) rest.push_back(shape[i]);
-  return rest;
-}
-
-// The leading dims of x are indexed by tensors of one shape.
 void index_tensor(const Call& c) {
   const auto indices = c.in.subspan(1);
-  const Sizes rest = trailing(c.in[0].shape, indices.size());
+  const int64_t length = row_length(c.in[0].shape, indices);
   for (int64_t i = 0; i < c.out[0].count(); ++i)
-    c.out[0].at(i) =
-        c.in[0].at(flat(c.in[0].shape, indexed(c.in[0].shape, indices, i / rest.count(),
-                                               position(rest, i % rest.count()))));
+    c.out[0].at(i) = c.in[0].at(row_at(c.in[0].shape, indices, i / length) * length + i % length);
 }
 
 void index_put(const Call& c) {
   const auto indices = c.in.subspan(2);
-  const Sizes rest = trailing(c.in[0].shape, indices.size());
+  const int64_t length = row_length(c.in[0].shape, indices);
+  const bool accumulates = c.attrs.flag("accumulate");
   for (int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].at(i) = c.in[0].at(i);
   for (int64_t i = 0; i < c.in[1].count(); ++i) {
-    double& y = c.out[0].at(flat(c.in[0].shape, indexed(c.in[0].shape, indices, i / rest.count(),
-                                                        position(rest, i % rest.count()))));
-    y = c.attrs.flag("accumulate") ? y + c.in[1].at(i) : c.in[1].at(i);
+    double& y = c.out[0].at(row_at(c.in[0].shape, indices, i / length) * length + i % length);
+    y = accumulates ? y + c.in[1].at(i) : c.in[1].at(i);
   }
 }
 
@@ -77,15 +71,16 @@ void one_hot(const Call& c) {
     c.out[0].at(i) = integer_at(c.in[0], i / classes) == i % classes;
 }
 
-// src goes to the place `place(i)` of x for each i, reduced with what is there.
+// Element place(i, p) = {to, from} of src goes into x for each position of `shape`, reduced with
+// what is there.
 template <class Place>
-void reduce_into(const Call& c, const Array& src, int64_t count, const Place& place) {
+void reduce_into(const Call& c, const Array& src, const Sizes& shape, const Place& place) {
   const std::string& reduce = c.attrs.string("reduce");
   const bool with_self = c.attrs.flag("include_self") || reduce == "none";
   std::vector<double> counts(c.out[0].values.size(), with_self ? 1 : 0);
   for (int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].at(i) = c.in[0].at(i);
-  for (int64_t i = 0; i < count; ++i) {
-    const auto [to, from] = place(i);
+  for_positions(shape, [&](int64_t i, const Sizes& p) {
+    const auto [to, from] = place(i, p);
     double& y = c.out[0].at(to);
     double& seen = counts[to];
     const double x = src.at(from);
@@ -100,7 +95,7 @@ void reduce_into(const Call& c, const Array& src, int64_t count, const Place& pl
     else
       y = std::min(y, x);
     ++seen;
-  }
+  });
   if (reduce != "mean") return;
   for (int64_t i = 0; i < c.out[0].count(); ++i)
     if (counts[i] > 0) c.out[0].at(i) /= counts[i];
@@ -112,8 +107,7 @@ struct Move {
 
 void scatter(const Call& c) {
   const int dim = c.attrs.axis("dim", c.in[0].shape.rank());
-  reduce_into(c, c.in[2], c.in[1].count(), [&](int64_t i) {
-    Sizes p = position(c.in[1].shape, i);
+  reduce_into(c, c.in[2], c.in[1].shape, [&](int64_t i, Sizes p) {
     const int64_t from = flat(c.in[2].shape, p);
     p[dim] = integer_at(c.in[1], i);
     return Move{flat(c.in[0].shape, p), from};
@@ -122,8 +116,7 @@ void scatter(const Call& c) {
 
 void index_reduce(const Call& c) {
   const int dim = c.attrs.axis("dim", c.in[0].shape.rank());
-  reduce_into(c, c.in[2], c.in[2].count(), [&](int64_t i) {
-    Sizes p = position(c.in[2].shape, i);
+  reduce_into(c, c.in[2], c.in[2].shape, [&](int64_t i, Sizes p) {
     p[dim] = integer_at(c.in[1], p[dim]);
     return Move{flat(c.in[0].shape, p), i};
   });
@@ -137,9 +130,10 @@ void masked_scatter(const Call& c) {
 
 void nonzero(const Call& c) {
   int64_t found = 0;
-  for (int64_t i = 0; i < c.in[0].count(); ++i)
-    if (c.in[0].at(i) != 0)
-      for (int64_t p : position(c.in[0].shape, i)) c.out[0].at(found++) = static_cast<double>(p);
+  for_positions(c.in[0].shape, [&](int64_t i, const Sizes& p) {
+    for (int d = 0; d < p.rank() && c.in[0].at(i) != 0; ++d)
+      c.out[0].at(found++) = static_cast<double>(p[d]);
+  });
 }
 
 void repeat_interleave(const Call& c) {

@@ -39,8 +39,7 @@ void matmul_integer_run(const Call& c) {
       index = index * of.shape[d] + (of.shape[d] == 1 ? 0 : position[d + rank - of.shape.rank()]);
     return index;
   };
-  for (int64_t i = 0; i < c.out[0].count(); ++i) {
-    const Sizes position = reference::position(shape, i);
+  for_positions(shape, [&](int64_t i, const Sizes& position) {
     const int64_t row = position[rank - 2], column = position[rank - 1];
     const int64_t in_a = matrix(a, position), in_b = matrix(b, position);
     const bool own_a = is_given(c, 2) && c.in[2].shape.rank() > 1,
@@ -52,39 +51,38 @@ void matmul_integer_run(const Call& c) {
       sum +=
           (a.at((in_a * m + row) * k + p) - a_zero) * (b.at((in_b * k + p) * n + column) - b_zero);
     c.out[0].at(i) = finished(c, sum, column);
-  }
+  });
 }
 
 void conv_integer_run(const Call& c) {
   const Array &x = c.in[0], &weight = c.in[1];
   const Sizes& shape = c.out[0].shape;
   const int dims = shape.rank() - 2;
-  const auto number = [&](std::string_view name, int d) {
+  const auto list = [&](std::string_view name) {
     const Sizes given = c.attrs.integers(name);
-    return given[given.rank() == 1 ? 0 : d];
+    return given.rank() == 1 ? Sizes(dims, given[0]) : given;
   };
+  const Sizes stride = list("stride"), padding = list("padding"), dilation = list("dilation");
   const int64_t group_c = weight.shape[1], group_o = weight.shape[0] / c.attrs.integer("groups");
   const int64_t depth = weight.count() / std::max<int64_t>(1, weight.shape[0]);
+  const double x_zero = at(c, 2, 0);
   Sizes kernel = weight.shape;
   kernel.erase(0);
-  for (int64_t i = 0; i < c.out[0].count(); ++i) {
-    const Sizes position = reference::position(shape, i);
+  for_positions(shape, [&](int64_t i, const Sizes& position) {
     const int64_t o = position[1];
     double sum = 0;
-    for (int64_t k = 0; k < depth; ++k) {
-      const Sizes tap = reference::position(kernel, k);
+    for_positions(kernel, [&](int64_t k, const Sizes& tap) {
       int64_t from = position[0] * x.shape[1] + o / group_o * group_c + tap[0];
       bool inside = true;
       for (int d = 0; d < dims; ++d) {
-        const int64_t along = position[d + 2] * number("stride", d) - number("padding", d) +
-                              tap[d + 1] * number("dilation", d);
+        const int64_t along = position[d + 2] * stride[d] - padding[d] + tap[d + 1] * dilation[d];
         inside = inside && along >= 0 && along < x.shape[d + 2];
         from = from * x.shape[d + 2] + along;
       }
-      if (inside) sum += (x.at(from) - at(c, 2, 0)) * (weight.at(o * depth + k) - at(c, 3, o));
-    }
+      if (inside) sum += (x.at(from) - x_zero) * (weight.at(o * depth + k) - at(c, 3, o));
+    });
     c.out[0].at(i) = finished(c, sum, o);
-  }
+  });
 }
 
 constexpr Row kRows[] = {

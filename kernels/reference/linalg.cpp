@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompositions: determinants by minors, systems by Cramer's rule, eigenvalues by classical
-// Jacobi, singular values as eigenvalues of [0 x; x^T 0].
+// Decompositions: determinants and systems by Gaussian elimination, eigenvalues by Jacobi's
+// rotations, singular values as eigenvalues of [0 x; x^T 0].
 #include <cmath>
 #include <numbers>
 
@@ -35,32 +35,47 @@ void put(const Matrix& from, Array& y, int64_t index) {
     y.at(index * from.rows * from.columns + i) = from.values[i];
 }
 
-double determinant(const Matrix& x) {
-  if (x.rows == 0) return 1;
-  double sum = 0;
-  for (int64_t j = 0; j < x.columns; ++j) {
-    Matrix minor(x.rows - 1, x.columns - 1);
-    for (int64_t i = 1; i < x.rows; ++i)
-      for (int64_t p = 0; p < x.columns; ++p)
-        if (p != j) minor.at(i - 1, p - (p > j)) = x.at(i, p);
-    sum += (j % 2 == 0 ? 1 : -1) * x.at(0, j) * determinant(minor);
-  }
-  return sum;
-}
-Matrix cramer(const Matrix& a, const Matrix& b) {
-  Matrix x(b.rows, b.columns);
-  for (int64_t j = 0; j < b.columns; ++j)
-    for (int64_t i = 0; i < a.columns; ++i) {
-      Matrix changed = a;
-      for (int64_t r = 0; r < a.rows; ++r) changed.at(r, i) = b.at(r, j);
-      x.at(i, j) = determinant(changed) / determinant(a);
+// Eliminates below the diagonal of `a`, with the largest pivot of each column; the same is done to
+// the rows of `b`. The sign of the exchanges.
+double eliminate(Matrix& a, Matrix& b) {
+  double sign = 1;
+  for (int64_t k = 0; k < a.rows; ++k) {
+    int64_t pivot = k;
+    for (int64_t i = k; i < a.rows; ++i)
+      if (std::fabs(a.at(i, k)) > std::fabs(a.at(pivot, k))) pivot = i;
+    if (a.at(pivot, k) == 0) return 0;
+    for (int64_t j = 0; j < a.columns; ++j) std::swap(a.at(k, j), a.at(pivot, j));
+    for (int64_t j = 0; j < b.columns; ++j) std::swap(b.at(k, j), b.at(pivot, j));
+    if (pivot != k) sign = -sign;
+    for (int64_t i = k + 1; i < a.rows; ++i) {
+      const double factor = a.at(i, k) / a.at(k, k);
+      for (int64_t j = k; j < a.columns; ++j) a.at(i, j) -= factor * a.at(k, j);
+      for (int64_t j = 0; j < b.columns; ++j) b.at(i, j) -= factor * b.at(k, j);
     }
-  return x;
+  }
+  return sign;
+}
+
+double determinant(Matrix x) {
+  Matrix none(x.rows, 0);
+  double product = eliminate(x, none);
+  for (int64_t i = 0; i < x.rows && product != 0; ++i) product *= x.at(i, i);
+  return product;
+}
+// x with a x = b
+Matrix solution(Matrix a, Matrix b) {
+  const bool is_singular = eliminate(a, b) == 0;
+  for (int64_t i = a.rows; i-- > 0;)
+    for (int64_t j = 0; j < b.columns; ++j) {
+      for (int64_t p = i + 1; p < a.rows; ++p) b.at(i, j) -= a.at(i, p) * b.at(p, j);
+      b.at(i, j) /= is_singular ? 0 : a.at(i, i);
+    }
+  return b;
 }
 
 void solve(const Call& c) {
   for (int64_t i = 0; i < matrices_of(c.in[0]); ++i)
-    put(cramer(matrix(c.in[0], i), matrix(c.in[1], i)), c.out[0], i);
+    put(solution(matrix(c.in[0], i), matrix(c.in[1], i)), c.out[0], i);
 }
 void solve_triangular(const Call& c) {
   const bool upper = c.attrs.flag("upper");
@@ -71,7 +86,7 @@ void solve_triangular(const Call& c) {
         if (upper ? i > j : i < j) a.at(i, j) = 0;
         if (i == j && c.attrs.flag("unitriangular")) a.at(i, j) = 1;
       }
-    put(cramer(a, matrix(c.in[1], k)), c.out[0], k);
+    put(solution(a, matrix(c.in[1], k)), c.out[0], k);
   }
 }
 void det(const Call& c) {
@@ -118,16 +133,15 @@ void qr(const Call& c) {
       v.at(j, 0) += (r.at(j, j) < 0 ? -1 : 1) * std::sqrt(length);
       for (int64_t i = j; i < m; ++i) square += v.at(i, 0) * v.at(i, 0);
       if (square == 0) continue;
-      const auto reflected = [&](const Matrix& x) {  // (1 - 2 v v^T / v^T v) x
-        Matrix y = x;
-        for (int64_t row = 0; row < m; ++row)
-          for (int64_t col = 0; col < x.columns; ++col)
-            for (int64_t p = 0; p < m; ++p)
-              y.at(row, col) -= 2 * v.at(row, 0) * v.at(p, 0) / square * x.at(p, col);
-        return y;
+      const auto reflect = [&](Matrix& x) {  // (1 - 2 v v^T / v^T v) x
+        for (int64_t col = 0; col < x.columns; ++col) {
+          double along = 0;
+          for (int64_t p = 0; p < m; ++p) along += v.at(p, 0) * x.at(p, col);
+          for (int64_t row = 0; row < m; ++row) x.at(row, col) -= 2 * v.at(row, 0) / square * along;
+        }
       };
-      r = reflected(r);
-      q = reflected(q);
+      reflect(r);
+      reflect(q);
     }
     for (int64_t i = 0; i < m; ++i)
       for (int64_t j = 0; j < k; ++j) c.out[0].at((index * m + i) * k + j) = q.at(j, i);
@@ -142,13 +156,13 @@ void symmetric_eigen(Matrix a, std::vector<double>& values, Matrix& vectors) {
   const int64_t n = a.rows;
   Matrix v(n, n);
   for (int64_t i = 0; i < n; ++i) v.at(i, i) = 1;
-  for (int step = 0; step < 100000; ++step) {
-    int64_t p = 0, q = 0;
-    for (int64_t i = 0; i < n; ++i)
-      for (int64_t j = i + 1; j < n; ++j)
-        if (p == q || std::fabs(a.at(i, j)) > std::fabs(a.at(p, q))) p = i, q = j;
-    if (p == q || std::fabs(a.at(p, q)) < 1e-18) break;
-    const double angle = 0.5 * std::atan2(2 * a.at(p, q), a.at(q, q) - a.at(p, p));
+  double largest = 0;
+  for (const double x : a.values) largest = std::fmax(largest, std::fabs(x));
+  bool is_diagonal = false;
+  const auto rotate_pair = [&](int64_t p, int64_t q) {
+    if (std::fabs(a.at(p, q)) <= 1e-18 * largest) return;
+    is_diagonal = false;
+    const double angle = 0.5 * std::atan(2 * a.at(p, q) / (a.at(q, q) - a.at(p, p)));
     const double cosine = std::cos(angle), sine = std::sin(angle);
     const auto rotate = [&](double& x, double& y) {
       const double old = x;
@@ -158,6 +172,13 @@ void symmetric_eigen(Matrix a, std::vector<double>& values, Matrix& vectors) {
     for (int64_t i = 0; i < n; ++i) rotate(a.at(i, p), a.at(i, q));
     for (int64_t i = 0; i < n; ++i) rotate(a.at(p, i), a.at(q, i));
     for (int64_t i = 0; i < n; ++i) rotate(v.at(i, p), v.at(i, q));
+    a.at(p, q) = a.at(q, p) = 0;
+  };
+  constexpr int kMostSweeps = 100;
+  for (int sweep = 0; sweep < kMostSweeps && !is_diagonal; ++sweep) {
+    is_diagonal = true;
+    for (int64_t p = 0; p < n; ++p)
+      for (int64_t q = p + 1; q < n; ++q) rotate_pair(p, q);
   }
   std::vector<bool> used(n);
   for (int64_t j = 0; j < n; ++j) {
@@ -246,13 +267,18 @@ void matrix_exp(const Call& c) {
     const int64_t n = x.rows;
     Matrix term(n, n), sum(n, n);
     for (int64_t i = 0; i < n; ++i) term.at(i, i) = sum.at(i, i) = 1;
-    for (int k = 1; k < 100; ++k) {
+    double largest = 1;
+    for (int k = 1; k < 100 && largest > 0; ++k) {
       Matrix next(n, n);
+      largest = 0;
       for (int64_t i = 0; i < n; ++i)
         for (int64_t j = 0; j < n; ++j)
           for (int64_t p = 0; p < n; ++p) next.at(i, j) += term.at(i, p) * x.at(p, j) / k;
       for (int64_t i = 0; i < n; ++i)
-        for (int64_t j = 0; j < n; ++j) sum.at(i, j) += next.at(i, j);
+        for (int64_t j = 0; j < n; ++j) {
+          sum.at(i, j) += next.at(i, j);
+          largest = std::fmax(largest, std::fabs(next.at(i, j)));
+        }
       term = next;
     }
     for (int64_t i = 0; i < n * n; ++i) c.out[0].at(index * n * n + i) = sum.at(i / n, i % n);
@@ -395,26 +421,35 @@ void ldl_solve(const Call& c) {
       }
       last = first;
     }
-    put(cramer(x, b), c.out[0], index);
+    put(solution(x, b), c.out[0], index);
   }
 }
 
+// So many times the cube of the rows and columns of each matrix.
+template <int times>
+double cubes(const Call& c) {
+  const double size = static_cast<double>(rows_of(c.in[0]) + columns_of(c.in[0]));
+  return times * size * size * size * static_cast<double>(matrices_of(c.in[0]));
+}
+// Of some ten sweeps of rotations, and of terms of a sum.
+constexpr auto kOfRotations = cubes<60>, kOfTerms = cubes<25>;
+
 constexpr Row kRows[] = {
-    {"ldl_factor", ldl_factor},
-    {"ldl_solve", ldl_solve},
-    {"geqrf", geqrf},
-    {"lu", lu},
+    {"ldl_factor", ldl_factor, cubes<1>},
+    {"ldl_solve", ldl_solve, cubes<1>},
+    {"geqrf", geqrf, cubes<1>},
+    {"lu", lu, cubes<1>},
     {"lu_rows", lu_rows},
-    {"matrix_exp", matrix_exp},
-    {"solve", solve},
-    {"solve_triangular", solve_triangular},
-    {"det", det},
-    {"slogdet", slogdet},
-    {"cholesky", cholesky},
-    {"qr", qr},
-    {"eigh", eigh},
-    {"svd", svd},
-    {"pinv", pinv},
+    {"matrix_exp", matrix_exp, kOfTerms},
+    {"solve", solve, cubes<1>},
+    {"solve_triangular", solve_triangular, cubes<1>},
+    {"det", det, cubes<1>},
+    {"slogdet", slogdet, cubes<1>},
+    {"cholesky", cholesky, cubes<1>},
+    {"qr", qr, cubes<1>},
+    {"eigh", eigh, kOfRotations},
+    {"svd", svd, kOfRotations},
+    {"pinv", pinv, kOfRotations},
 };
 
 }  // namespace

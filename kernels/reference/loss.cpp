@@ -30,9 +30,8 @@ void reduced(const Call& c, int64_t count, const F& loss) {
 template <double (*f)(double, double, const KernelAttrs&)>
 void of_pairs(const Call& c) {
   const Sizes shape = common_shape({c.in[0].shape, c.in[1].shape});
-  reduced(c, shape.count(), [&](int64_t i) {
-    return f(broadcast_at(c.in[0], shape, i), broadcast_at(c.in[1], shape, i), c.attrs);
-  });
+  const Broadcast a(c.in[0], shape), b(c.in[1], shape);
+  reduced(c, shape.count(), [&](int64_t i) { return f(a.at(i), b.at(i), c.attrs); });
 }
 
 double mse(double x, double target, const KernelAttrs&) { return std::pow(x - target, 2); }
@@ -68,8 +67,8 @@ void binary_cross_entropy(const Call& c) {
   const Sizes shape =
       common_shape({c.in[0].shape, c.in[1].shape, c.in[2].given ? c.in[2].shape : Sizes()});
   reduced(c, shape.count(), [&](int64_t i) {
-    const double x = broadcast_at(c.in[0], shape, i), target = broadcast_at(c.in[1], shape, i);
-    const double weight = c.in[2].given ? broadcast_at(c.in[2], shape, i) : 1;
+    const double x = Broadcast(c.in[0], shape).at(i), target = Broadcast(c.in[1], shape).at(i);
+    const double weight = c.in[2].given ? Broadcast(c.in[2], shape).at(i) : 1;
     return -weight * (target * std::fmax(std::log(x), -100) +
                       (1 - target) * std::fmax(std::log(1 - x), -100));
   });
@@ -80,9 +79,9 @@ void binary_cross_entropy_with_logits(const Call& c) {
       common_shape({c.in[0].shape, c.in[1].shape, c.in[2].given ? c.in[2].shape : Sizes(),
                     c.in[3].given ? c.in[3].shape : Sizes()});
   reduced(c, shape.count(), [&](int64_t i) {
-    const double x = broadcast_at(c.in[0], shape, i), target = broadcast_at(c.in[1], shape, i);
-    const double weight = c.in[2].given ? broadcast_at(c.in[2], shape, i) : 1;
-    const double positive = c.in[3].given ? broadcast_at(c.in[3], shape, i) : 1;
+    const double x = Broadcast(c.in[0], shape).at(i), target = Broadcast(c.in[1], shape).at(i);
+    const double weight = c.in[2].given ? Broadcast(c.in[2], shape).at(i) : 1;
+    const double positive = c.in[3].given ? Broadcast(c.in[3], shape).at(i) : 1;
     return -weight *
            (positive * target * std::log(sigmoid(x)) + (1 - target) * std::log(1 - sigmoid(x)));
   });
@@ -91,8 +90,8 @@ void binary_cross_entropy_with_logits(const Call& c) {
 void margin_ranking(const Call& c) {
   const Sizes shape = common_shape({c.in[0].shape, c.in[1].shape, c.in[2].shape});
   reduced(c, shape.count(), [&](int64_t i) {
-    const double difference = broadcast_at(c.in[0], shape, i) - broadcast_at(c.in[1], shape, i);
-    return std::fmax(0, -broadcast_at(c.in[2], shape, i) * difference + c.attrs.real("margin"));
+    const double difference = Broadcast(c.in[0], shape).at(i) - Broadcast(c.in[1], shape).at(i);
+    return std::fmax(0, -Broadcast(c.in[2], shape).at(i) * difference + c.attrs.real("margin"));
   });
 }
 

@@ -9,8 +9,8 @@
 namespace hg::reference::rows {
 namespace {
 
-// The element of `array` at the batch position `at` of the broadcast shape `lead`, row i, column j.
-double element(const Array& array, const Sizes& lead, int64_t at, int64_t i, int64_t j) {
+// Where the matrix of `array` at the batch position `at` of the broadcast shape `lead` begins.
+int64_t matrix_at(const Array& array, const Sizes& lead, int64_t at) {
   const int own = array.shape.rank() - 2;
   int64_t offset = 0, stride = array.shape[own] * array.shape[own + 1];
   for (int d = lead.rank() - 1; d >= 0; --d) {
@@ -21,7 +21,7 @@ double element(const Array& array, const Sizes& lead, int64_t at, int64_t i, int
     if (array.shape[mine] != 1) offset += position * stride;
     stride *= array.shape[mine];
   }
-  return array.at(offset + i * array.shape[own + 1] + j);
+  return offset;
 }
 
 Sizes broadcast_lead(const Array& a, const Array& b) {
@@ -41,11 +41,13 @@ void matmul_run(const Call& c) {
   if (b.shape.rank() == 1) b.shape.insert(1, 1);
   const Sizes lead = broadcast_lead(a, b);
   const int64_t m = a.shape[a.shape.rank() - 2], k = a.shape.back(), n = b.shape.back();
-  for (int64_t batch = 0, at = 0; batch < lead.count(); ++batch)
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j, ++at)
-        for (int64_t p = 0; p < k; ++p)
-          c.out[0].at(at) += element(a, lead, batch, i, p) * element(b, lead, batch, p, j);
+  for (int64_t batch = 0, at = 0; batch < lead.count(); ++batch) {
+    const int64_t of_a = matrix_at(a, lead, batch), of_b = matrix_at(b, lead, batch);
+    for (int64_t i = 0; i < m; ++i, at += n)
+      for (int64_t p = 0; p < k; ++p)
+        for (int64_t j = 0; j < n; ++j)
+          c.out[0].at(at + j) += a.at(of_a + i * k + p) * b.at(of_b + p * n + j);
+  }
 }
 
 void linear_run(const Call& c) {
@@ -66,18 +68,21 @@ void cdist_run(const Call& c) {
   const double p = c.attrs.real("p");
   const Sizes lead = broadcast_lead(a, b);
   const int64_t rows = a.shape[a.shape.rank() - 2], others = b.shape[b.shape.rank() - 2];
-  for (int64_t batch = 0, at = 0; batch < lead.count(); ++batch)
+  const int64_t length = a.shape.back();
+  for (int64_t batch = 0, at = 0; batch < lead.count(); ++batch) {
+    const int64_t of_a = matrix_at(a, lead, batch), of_b = matrix_at(b, lead, batch);
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < others; ++j, ++at) {
         double sum = 0, largest = 0, different = 0;
-        for (int64_t m = 0; m < a.shape.back(); ++m) {
-          const double d = std::abs(element(a, lead, batch, i, m) - element(b, lead, batch, j, m));
+        for (int64_t m = 0; m < length; ++m) {
+          const double d = std::abs(a.at(of_a + i * length + m) - b.at(of_b + j * length + m));
           sum += std::pow(d, p);
           largest = std::max(largest, d);
           different += std::isnan(d) ? d : d != 0;
         }
         c.out[0].at(at) = p == 0 ? different : std::isinf(p) ? largest : std::pow(sum, 1 / p);
       }
+  }
 }
 
 constexpr Row kRows[] = {

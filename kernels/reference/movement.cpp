@@ -11,8 +11,9 @@ namespace {
 // y[p] = x[from(p)]
 template <class From>
 void move(const Call& c, const From& from) {
-  for (int64_t i = 0; i < c.out[0].count(); ++i)
-    c.out[0].at(i) = c.in[0].at(flat(c.in[0].shape, from(position(c.out[0].shape, i))));
+  for_positions(c.out[0].shape, [&](int64_t i, const Sizes& p) {
+    c.out[0].at(i) = c.in[0].at(flat(c.in[0].shape, from(p)));
+  });
 }
 
 void same_order(const Call& c) {  // reshape, contiguous
@@ -92,8 +93,9 @@ void expand(const Call& c) {
 
 void slice(const Call& c) {
   const int dim = c.attrs.axis("dim", c.in[0].shape.rank());
+  const int64_t start = c.attrs.integer("start"), step = c.attrs.integer("step");
   move(c, [&](Sizes p) {
-    p[dim] = c.attrs.integer("start") + p[dim] * c.attrs.integer("step");
+    p[dim] = start + p[dim] * step;
     return p;
   });
 }
@@ -110,51 +112,58 @@ void flip(const Call& c) {
 }
 
 // The place in x of element p of its diagonal, which is the last dim.
-Sizes on_diagonal(const Call& c, int rank, const Sizes& p) {
+auto on_diagonal(const Call& c, int rank) {
   const int a = c.attrs.axis("dim1", rank), b = c.attrs.axis("dim2", rank);
   const int64_t offset = c.attrs.integer("offset");
-  Sizes q(rank, 0);
-  for (int i = 0, k = 0; i < rank; ++i)
-    if (i != a && i != b) q[i] = p[k++];
-  q[a] = p.back() + (offset < 0 ? -offset : 0);
-  q[b] = p.back() + (offset > 0 ? offset : 0);
-  return q;
+  return [=](const Sizes& p) {
+    Sizes q(rank, 0);
+    for (int i = 0, k = 0; i < rank; ++i)
+      if (i != a && i != b) q[i] = p[k++];
+    q[a] = p.back() + (offset < 0 ? -offset : 0);
+    q[b] = p.back() + (offset > 0 ? offset : 0);
+    return q;
+  };
 }
 
-void diagonal(const Call& c) {
-  move(c, [&](const Sizes& p) { return on_diagonal(c, c.in[0].shape.rank(), p); });
-}
+void diagonal(const Call& c) { move(c, on_diagonal(c, c.in[0].shape.rank())); }
 
 void unfold(const Call& c) {
   const int rank = c.in[0].shape.rank();
   const int dim = c.attrs.axis("dim", rank);
+  const int64_t step = c.attrs.integer("step");
   move(c, [&](const Sizes& p) {
     Sizes q(rank, 0);
     for (int i = 0; i < rank; ++i) q[i] = p[i];
-    q[dim] = p[dim] * c.attrs.integer("step") + p.back();
+    q[dim] = p[dim] * step + p.back();
     return q;
   });
 }
 
-int64_t strided_place(const Call& c, const Sizes& p) {
+auto strided_place(const Call& c) {
   const Sizes stride = c.attrs.integers("stride");
-  int64_t at = c.attrs.integer("storage_offset");
-  for (int i = 0; i < p.rank(); ++i) at += p[i] * stride[i];
-  return at;
+  const int64_t offset = c.attrs.integer("storage_offset");
+  return [=](const Sizes& p) {
+    int64_t at = offset;
+    for (int i = 0; i < p.rank(); ++i) at += p[i] * stride[i];
+    return at;
+  };
 }
 
 void as_strided(const Call& c) {
-  for (int64_t i = 0; i < c.out[0].count(); ++i)
-    c.out[0].at(i) = c.in[0].at(strided_place(c, position(c.out[0].shape, i)));
+  const auto place = strided_place(c);
+  for_positions(c.out[0].shape,
+                [&](int64_t i, const Sizes& p) { c.out[0].at(i) = c.in[0].at(place(p)); });
 }
 
 void concat(const Call& c) {
   const int dim = c.attrs.axis("dim", c.out[0].shape.rank());
-  for (int64_t i = 0; i < c.out[0].count(); ++i) {
-    Sizes p = position(c.out[0].shape, i);
-    size_t part = 0;
-    while (p[dim] >= c.in[part].shape[dim]) p[dim] -= c.in[part++].shape[dim];
-    c.out[0].at(i) = c.in[part].at(flat(c.in[part].shape, p));
+  int64_t before = 0;  // along dim
+  for (const Array& part : c.in) {
+    for_positions(part.shape, [&](int64_t i, Sizes p) {
+      p[dim] += before;
+      c.out[0].at(flat(c.out[0].shape, p)) = part.at(i);
+    });
+    before += part.shape[dim];
   }
 }
 
@@ -162,8 +171,8 @@ void pad(const Call& c) {
   const Sizes& in = c.in[0].shape;
   const Sizes pads = c.attrs.integers("pads");
   const std::string& mode = c.attrs.string("mode");
-  for (int64_t i = 0; i < c.out[0].count(); ++i) {
-    Sizes p = position(c.out[0].shape, i);
+  const double value = c.attrs.real("value");
+  for_positions(c.out[0].shape, [&](int64_t i, Sizes p) {
     bool outside = false;
     for (int d = 0; d < in.rank(); ++d) {
       int64_t& at = p[d];
@@ -178,17 +187,16 @@ void pad(const Call& c) {
       else
         outside = true;
     }
-    c.out[0].at(i) = outside ? c.attrs.real("value") : c.in[0].at(flat(in, p));
-  }
+    c.out[0].at(i) = outside ? value : c.in[0].at(flat(in, p));
+  });
 }
 
 void triangle(const Call& c, bool lower) {
   const int64_t diagonal = c.attrs.integer("diagonal");
-  for (int64_t i = 0; i < c.out[0].count(); ++i) {
-    const Sizes p = position(c.out[0].shape, i);
+  for_positions(c.out[0].shape, [&](int64_t i, const Sizes& p) {
     const int64_t above = p.back() - p[p.rank() - 2] - diagonal;
     c.out[0].at(i) = (lower ? above <= 0 : above >= 0) ? c.in[0].at(i) : 0;
-  }
+  });
 }
 void tril(const Call& c) { triangle(c, true); }
 void triu(const Call& c) { triangle(c, false); }
@@ -218,31 +226,33 @@ void repeat(const Call& c) {
 template <class Place>
 void scatter(const Call& c, const Place& place) {
   same_order(c);
-  for (int64_t i = 0; i < c.in[1].count(); ++i)
-    c.out[0].at(place(position(c.in[1].shape, i))) = c.in[1].at(i);
+  for_positions(c.in[1].shape,
+                [&](int64_t i, const Sizes& p) { c.out[0].at(place(p)) = c.in[1].at(i); });
 }
 
 void slice_scatter(const Call& c) {
   const int dim = c.attrs.axis("dim", c.in[0].shape.rank());
+  const int64_t start = c.attrs.integer("start"), step = c.attrs.integer("step");
   scatter(c, [&](Sizes p) {
-    p[dim] = c.attrs.integer("start") + p[dim] * c.attrs.integer("step");
+    p[dim] = start + p[dim] * step;
     return flat(c.in[0].shape, p);
   });
 }
 void diagonal_scatter(const Call& c) {
   const Sizes& in = c.in[0].shape;
-  scatter(c, [&](const Sizes& p) { return flat(in, on_diagonal(c, in.rank(), p)); });
+  const auto place = on_diagonal(c, in.rank());
+  scatter(c, [&](const Sizes& p) { return flat(in, place(p)); });
 }
-void as_strided_scatter(const Call& c) {
-  scatter(c, [&](const Sizes& p) { return strided_place(c, p); });
-}
+void as_strided_scatter(const Call& c) { scatter(c, strided_place(c)); }
 
 void full(const Call& c) {
-  for (int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].at(i) = c.attrs.real("value");
+  const double value = c.attrs.real("value");
+  for (double& y : c.out[0].values) y = value;
 }
 void arange(const Call& c) {
+  const int64_t start = c.attrs.integer("start"), step = c.attrs.integer("step");
   for (int64_t i = 0; i < c.out[0].count(); ++i)
-    c.out[0].at(i) = static_cast<double>(c.attrs.integer("start") + i * c.attrs.integer("step"));
+    c.out[0].at(i) = static_cast<double>(start + i * step);
 }
 void linspace(const Call& c) {
   const double start = c.attrs.real("start"), end = c.attrs.real("end");
@@ -251,10 +261,7 @@ void linspace(const Call& c) {
     c.out[0].at(i) = count == 1 ? start : start + (end - start) * double(i) / double(count - 1);
 }
 void eye(const Call& c) {
-  for (int64_t i = 0; i < c.out[0].count(); ++i) {
-    const Sizes p = position(c.out[0].shape, i);
-    c.out[0].at(i) = p[0] == p[1];
-  }
+  for_positions(c.out[0].shape, [&](int64_t i, const Sizes& p) { c.out[0].at(i) = p[0] == p[1]; });
 }
 
 constexpr Row kRows[] = {

@@ -36,7 +36,6 @@ void log_softmax_run(const Call& c) { softmax_of(c, true); }
 
 bool given(const Call& c, size_t i) { return i < c.in.size() && c.in[i].given; }
 
-// The elements first, first + stride, ... of x
 struct Moments {
   double mean = 0, var = 0;
 };
@@ -48,41 +47,48 @@ Moments moments(const Array& x, int64_t first, int64_t count) {
   return m;
 }
 
+// Each `count` elements of x less their mean, over their deviation; weight(at) is the place of
+// element `at` in the weight and the bias.
+template <class Weight>
+void normalize(const Call& c, int64_t count, const Weight& weight) {
+  const double eps = c.attrs.real("eps");
+  for (int64_t first = 0; first < c.out[0].count(); first += count) {
+    const Moments m = moments(c.in[0], first, count);
+    for (int64_t at = first; at < first + count; ++at) {
+      double y = (c.in[0].at(at) - m.mean) / std::sqrt(m.var + eps);
+      if (given(c, 1)) y *= c.in[1].at(weight(at));
+      if (given(c, 2)) y += c.in[2].at(weight(at));
+      c.out[0].at(at) = y;
+    }
+  }
+}
+
 void layer_norm_run(const Call& c) {
   const int64_t count = c.attrs.integers("normalized_shape").count();
-  for (int64_t at = 0; at < c.out[0].count(); ++at) {
-    const Moments m = moments(c.in[0], at / count * count, count);
-    double y = (c.in[0].at(at) - m.mean) / std::sqrt(m.var + c.attrs.real("eps"));
-    if (given(c, 1)) y *= c.in[1].at(at % count);
-    if (given(c, 2)) y += c.in[2].at(at % count);
-    c.out[0].at(at) = y;
-  }
+  normalize(c, count, [&](int64_t at) { return at % count; });
 }
 
 void rms_norm_run(const Call& c) {
   const int64_t count = c.attrs.integers("normalized_shape").count();
-  for (int64_t at = 0; at < c.out[0].count(); ++at) {
+  const double eps = c.attrs.real("eps");
+  for (int64_t first = 0; first < c.out[0].count(); first += count) {
     double square = 0;
     for (int64_t i = 0; i < count; ++i)
-      square += std::pow(c.in[0].at(at / count * count + i), 2) / static_cast<double>(count);
-    double y = c.in[0].at(at) / std::sqrt(square + c.attrs.real("eps"));
-    if (given(c, 1)) y *= c.in[1].at(at % count);
-    c.out[0].at(at) = y;
+      square += std::pow(c.in[0].at(first + i), 2) / static_cast<double>(count);
+    for (int64_t i = 0; i < count; ++i) {
+      double y = c.in[0].at(first + i) / std::sqrt(square + eps);
+      if (given(c, 1)) y *= c.in[1].at(i);
+      c.out[0].at(first + i) = y;
+    }
   }
 }
 
 void group_norm_run(const Call& c) {
   const Sizes& shape = c.in[0].shape;
+  if (c.in[0].count() == 0) return;
   const int64_t groups = c.attrs.integer("groups");
   const int64_t count = c.in[0].count() / (shape[0] * groups), space = count / (shape[1] / groups);
-  for (int64_t at = 0; at < c.out[0].count(); ++at) {
-    const Moments m = moments(c.in[0], at / count * count, count);
-    const int64_t channel = at / space % shape[1];
-    double y = (c.in[0].at(at) - m.mean) / std::sqrt(m.var + c.attrs.real("eps"));
-    if (given(c, 1)) y *= c.in[1].at(channel);
-    if (given(c, 2)) y += c.in[2].at(channel);
-    c.out[0].at(at) = y;
-  }
+  normalize(c, count, [&](int64_t at) { return at / space % shape[1]; });
 }
 
 void batch_norm_run(const Call& c) {
@@ -90,13 +96,15 @@ void batch_norm_run(const Call& c) {
   const int64_t channels = shape[1];
   int64_t space = 1;
   for (int i = 2; i < shape.rank(); ++i) space *= shape[i];
-  const double count = static_cast<double>(shape[0] * space);
+  const double count = static_cast<double>(shape[0] * space), eps = c.attrs.real("eps");
   for (int64_t k = 0; k < channels; ++k) {
+    const auto each = [&](const auto& f) {  // of the channel
+      for (int64_t n = 0; n < shape[0]; ++n)
+        for (int64_t i = 0; i < space; ++i) f((n * channels + k) * space + i);
+    };
     double mean = 0, var = 0;
-    for (int64_t at = 0; at < c.in[0].count(); ++at)
-      if (at / space % channels == k) mean += c.in[0].at(at) / count;
-    for (int64_t at = 0; at < c.in[0].count(); ++at)
-      if (at / space % channels == k) var += std::pow(c.in[0].at(at) - mean, 2) / count;
+    each([&](int64_t at) { mean += c.in[0].at(at) / count; });
+    each([&](int64_t at) { var += std::pow(c.in[0].at(at) - mean, 2) / count; });
     if (c.attrs.flag("training") && (count > 0 || !given(c, 3))) {
       const double unbiased = var * count / (count - 1), m = c.attrs.real("momentum");
       c.out[1].at(k) = given(c, 3) ? (1 - m) * c.in[3].at(k) + m * mean : mean;
@@ -105,13 +113,12 @@ void batch_norm_run(const Call& c) {
       mean = c.out[1].at(k) = c.in[3].at(k);
       var = c.out[2].at(k) = c.in[4].at(k);
     }
-    for (int64_t at = 0; at < c.in[0].count(); ++at) {
-      if (at / space % channels != k) continue;
-      double y = (c.in[0].at(at) - mean) / std::sqrt(var + c.attrs.real("eps"));
+    each([&](int64_t at) {
+      double y = (c.in[0].at(at) - mean) / std::sqrt(var + eps);
       if (given(c, 1)) y *= c.in[1].at(k);
       if (given(c, 2)) y += c.in[2].at(k);
       c.out[0].at(at) = y;
-    }
+    });
   }
 }
 

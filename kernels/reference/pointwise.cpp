@@ -17,10 +17,11 @@ void cast(const Call& c) {
 }
 void clamp(const Call& c) {
   const Sizes& shape = c.out[0].shape;
+  const Broadcast x(c.in[0], shape), low(c.in[1], shape), high(c.in[2], shape);
   for (int64_t i = 0; i < c.out[0].count(); ++i) {
-    double y = broadcast_at(c.in[0], shape, i);
-    if (c.in[1].given) y = std::max(y, broadcast_at(c.in[1], shape, i));
-    if (c.in[2].given) y = std::min(y, broadcast_at(c.in[2], shape, i));
+    double y = x.at(i);
+    if (c.in[1].given) y = std::max(y, low.at(i));
+    if (c.in[2].given) y = std::min(y, high.at(i));
     c.out[0].at(i) = y;
   }
 }

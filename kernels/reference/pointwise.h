@@ -9,16 +9,27 @@
 
 namespace hg::reference {
 
-// The element of `array` that broadcasting puts at row-major `index` of `shape`.
-inline double broadcast_at(const Array& array, const Sizes& shape, int64_t index) {
-  int64_t at = 0, step = 1;
-  for (int d = shape.rank() - 1, k = array.shape.rank() - 1; k >= 0; --d, --k) {
-    if (array.shape[k] != 1) at += index % shape[d] * step;
-    index /= shape[d];
-    step *= array.shape[k];
+// The elements of `array` that broadcasting puts at the row-major indices of `shape`.
+class Broadcast {
+ public:
+  Broadcast(const Array& array, const Sizes& shape)
+      : array_(array), shape_(shape), is_whole_(array.count() == shape.count()) {}
+  double at(int64_t index) const {
+    if (is_whole_) return array_.at(index);
+    int64_t at = 0, step = 1;
+    for (int d = shape_.rank() - 1, k = array_.shape.rank() - 1; k >= 0; --d, --k) {
+      if (array_.shape[k] != 1) at += index % shape_[d] * step;
+      index /= shape_[d];
+      step *= array_.shape[k];
+    }
+    return array_.at(at);
   }
-  return array.at(at);
-}
+
+ private:
+  const Array& array_;
+  const Sizes& shape_;
+  bool is_whole_;
+};
 
 // What these shapes broadcast to.
 inline Sizes common_shape(std::initializer_list<Sizes> shapes) {
@@ -58,16 +69,14 @@ void unary_loop_with_attrs(const Call& c) {
 }
 template <double (*f)(double, double)>
 void binary_loop(const Call& c) {
-  const Sizes& shape = c.out[0].shape;
-  for (int64_t i = 0; i < c.out[0].count(); ++i)
-    c.out[0].at(i) = f(broadcast_at(c.in[0], shape, i), broadcast_at(c.in[1], shape, i));
+  const Broadcast a(c.in[0], c.out[0].shape), b(c.in[1], c.out[0].shape);
+  for (int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].at(i) = f(a.at(i), b.at(i));
 }
 template <double (*f)(double, double, double)>
 void ternary_loop(const Call& c) {
   const Sizes& shape = c.out[0].shape;
-  for (int64_t i = 0; i < c.out[0].count(); ++i)
-    c.out[0].at(i) = f(broadcast_at(c.in[0], shape, i), broadcast_at(c.in[1], shape, i),
-                       broadcast_at(c.in[2], shape, i));
+  const Broadcast a(c.in[0], shape), b(c.in[1], shape), w(c.in[2], shape);
+  for (int64_t i = 0; i < c.out[0].count(); ++i) c.out[0].at(i) = f(a.at(i), b.at(i), w.at(i));
 }
 
 }  // namespace hg::reference

@@ -30,19 +30,23 @@ Sizes listed(const KernelAttrs& attrs, std::string_view name, int dims) {
 enum class Kind { max, avg, adaptive };
 
 struct Windows {
-  const KernelAttrs& attrs;
   Kind kind;
   Sizes in, out;  // whole shapes
   Sizes kernel = {}, stride = {}, padding = {}, dilation = {};
+  bool counts_padding = false;
+  int64_t given_divisor = 0;  // 0: none
 
-  Windows(const KernelAttrs& a, Kind k, const Sizes& in_shape, const Sizes& out_shape)
-      : attrs(a), kind(k), in(in_shape), out(out_shape) {
+  Windows(const KernelAttrs& attrs, Kind k, const Sizes& in_shape, const Sizes& out_shape)
+      : kind(k), in(in_shape), out(out_shape) {
     if (kind == Kind::adaptive) return;
     const int dims = in.rank() - 2;
     kernel = listed(attrs, "kernel_size", dims);
     stride = attrs.integers("stride").empty() ? kernel : listed(attrs, "stride", dims);
     padding = listed(attrs, "padding", dims);
     dilation = kind == Kind::max ? listed(attrs, "dilation", dims) : Sizes(dims, 1);
+    if (kind == Kind::max) return;
+    counts_padding = attrs.flag("count_include_pad");
+    if (attrs.has("divisor_override")) given_divisor = attrs.integer("divisor_override");
   }
 
   // Calls visit(k) for every element of the input in window `o`, k being its position in the plane.
@@ -62,9 +66,8 @@ struct Windows {
     int64_t inside = 0, padded = 1;
     walk(o, [&](int64_t) { ++inside; });
     if (kind == Kind::adaptive) return static_cast<double>(inside);
-    if (attrs.has("divisor_override"))
-      return static_cast<double>(attrs.integer("divisor_override"));
-    if (!attrs.flag("count_include_pad")) return static_cast<double>(inside);
+    if (given_divisor != 0) return static_cast<double>(given_divisor);
+    if (!counts_padding) return static_cast<double>(inside);
     for (int i = 0; i < o.rank(); ++i) {
       int64_t count = 0;
       for (int64_t k = 0; k < kernel[i]; ++k)

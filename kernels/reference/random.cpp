@@ -56,17 +56,17 @@ void dropout(const Call& c) {
   const double p = c.attrs.real("p");
   Sizes drawn = c.in[0].shape;
   for (int d = 2; d < drawn.rank() && c.attrs.flag("channels"); ++d) drawn[d] = 1;
-  for (int64_t i = 0; i < c.in[0].count(); ++i) {
+  const bool drops = c.attrs.flag("training") && p != 0;
+  for_positions(c.in[0].shape, [&](int64_t i, Sizes at) {
     const double x = c.in[0].at(i);
-    if (!c.attrs.flag("training") || p == 0) {
+    if (!drops) {
       c.out[0].at(i) = x;
-      continue;
+      return;
     }
-    Sizes at = position(c.in[0].shape, i);
     for (int d = 2; d < drawn.rank(); ++d) at[d] = std::min(at[d], drawn[d] - 1);
     const double noise = cut(uniform(flat(drawn, at), c.attrs.integer("stream")), f32);
     c.out[0].at(i) = noise >= p ? x / (1 - p) : 0;
-  }
+  });
 }
 
 constexpr Row kRows[] = {{"rand", rand}, {"randn", randn}, {"dropout", dropout}};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The specification of every kernel: plain loops over doubles, for tests only. Being obviously
-// right matters; speed does not. Elements are doubles in row-major order for every dtype (samples
+// The specification of every kernel: plain loops over doubles, for tests and for the check of ONNX
+// files. Being obviously right matters; speed does not, but no loop does more than its arithmetic.
+// Elements are doubles in row-major order for every dtype (samples
 // use no integers beyond 2^53).
 #pragma once
 
@@ -40,6 +41,16 @@ inline int64_t flat(const Sizes& shape, const Sizes& p) {
   return at;
 }
 
+// f(i, p) for every flat index i of `shape`, which lies at p.
+template <class F>
+void for_positions(const Sizes& shape, const F& f) {
+  Sizes p(shape.rank(), 0);
+  for (int64_t i = 0, count = shape.count(); i < count; ++i) {
+    f(i, static_cast<const Sizes&>(p));
+    for (int d = shape.rank() - 1; d >= 0 && ++p[d] == shape[d]; --d) p[d] = 0;
+  }
+}
+
 // The lines of `x` along attribute `dim`; without it x is one line. Element i of line l is at (l,
 // i).
 struct Lines {
@@ -68,6 +79,9 @@ struct Call {
 struct Row {
   std::string_view op;
   void (*run)(const Call&);
+  // Multiplications and additions, by the shapes of the call; null where they are those that the
+  // op counts itself.
+  double (*work)(const Call&) = nullptr;
 };
 
 // The row of an op, or null.

@@ -17,11 +17,10 @@ double angle_at(const Array& angle, const Sizes& p) {
 void rope(const Call& c) {
   const Array& x = c.in[0];
   const int64_t half = x.shape.back() / 2;
-  for (int64_t at = 0; at < x.count(); ++at) {
-    const Sizes p = position(x.shape, at);
+  for_positions(x.shape, [&](int64_t at, const Sizes& p) {
     const double rotated = p.back() < half ? -x.at(at + half) : x.at(at - half);
     c.out[0].at(at) = x.at(at) * angle_at(c.in[1], p) + rotated * angle_at(c.in[2], p);
-  }
+  });
 }
 
 constexpr Row kRows[] = {{"rope", rope}};

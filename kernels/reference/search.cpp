@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that find and count elements.
 #include <algorithm>
-#include <map>
+#include <cmath>
+#include <set>
 
 #include "kernels/reference/reference.h"
 
@@ -26,7 +27,7 @@ void unique(const Call& c) {
   int64_t place = 0;
   for (int64_t i = 0; i < n; ++i) {
     if (!c.attrs.flag("consecutive"))
-      place = std::find(found.begin(), found.end(), items[i]) - found.begin();
+      place = std::lower_bound(found.begin(), found.end(), items[i]) - found.begin();
     else if (items[i] != found[place])
       ++place;
     c.out[1].at(i) = static_cast<double>(place);
@@ -37,19 +38,24 @@ void unique(const Call& c) {
 void searchsorted(const Call& c) {
   const Array &sorted = c.in[0], &values = c.in[1];
   const int64_t n = sorted.shape.back();
+  const bool right = c.attrs.flag("right");
   for (int64_t i = 0; i < values.count(); ++i) {
     const int64_t line = sorted.shape.rank() > 1 ? i / values.shape.back() : 0;
-    double place = 0;
-    for (int64_t k = 0; k < n; ++k) {
-      const double other = sorted.at(line * n + k);
-      place += c.attrs.flag("right") ? other <= values.at(i) : other < values.at(i);
-    }
-    c.out[0].at(i) = place;
+    const auto begin = sorted.values.begin() + line * n, end = begin + n;
+    const double value = values.at(i);
+    const auto place = std::partition_point(
+        begin, end, [&](double other) { return right ? other <= value : other < value; });
+    c.out[0].at(i) = static_cast<double>(place - begin);
   }
 }
 void isin(const Call& c) {
-  for (int64_t i = 0; i < c.in[0].count(); ++i)
-    c.out[0].at(i) = std::count(c.in[1].values.begin(), c.in[1].values.end(), c.in[0].at(i)) > 0;
+  std::set<double> known;  // NaN equals nothing
+  for (double y : c.in[1].values)
+    if (!std::isnan(y)) known.insert(y);
+  for (int64_t i = 0; i < c.in[0].count(); ++i) {
+    const double x = c.in[0].at(i);
+    c.out[0].at(i) = !std::isnan(x) && known.contains(x);
+  }
 }
 void bincount(const Call& c) {
   for (int64_t i = 0; i < c.in[0].count(); ++i)

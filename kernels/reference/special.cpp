@@ -9,10 +9,12 @@
 namespace hg::reference::rows {
 namespace {
 
+constexpr int kParts = 20000;   // of an integral
+constexpr int kTerms = 100000;  // of a sum
+
 // The integral of f over [low, high] by Simpson's rule.
 template <class F>
 double integral(double low, double high, const F& f) {
-  constexpr int kParts = 20000;
   const double step = (high - low) / kParts;
   double sum = f(low) + f(high);
   for (int i = 1; i < kParts; ++i) sum += (i % 2 == 1 ? 4 : 2) * f(low + i * step);
@@ -40,7 +42,6 @@ double k1(double x) { return k_scaled(1, x) * std::exp(-x); }
 double erfcx(double x) { return std::exp(x * x) * std::erfc(x); }
 // The sum up to 1e5, and the integral of the rest from the middle of its first term.
 double zeta(double s, double q) {
-  constexpr int kTerms = 100000;
   double sum = 0;
   for (int k = 0; k < kTerms; ++k) sum += std::pow(k + q, -s);
   return sum + std::pow(kTerms + q - 0.5, 1 - s) / (s - 1);
@@ -101,32 +102,48 @@ double polynomial_value(const std::string& kind, double x, int n) {
   return sum;
 }
 void polynomial(const Call& c) {
-  const Sizes& shape = c.out[0].shape;
+  const Broadcast x(c.in[0], c.out[0].shape), n(c.in[1], c.out[0].shape);
+  const std::string& kind = c.attrs.string("kind");
   for (int64_t i = 0; i < c.out[0].count(); ++i)
-    c.out[0].at(i) = polynomial_value(c.attrs.string("kind"), broadcast_at(c.in[0], shape, i),
-                                      static_cast<int>(broadcast_at(c.in[1], shape, i)));
+    c.out[0].at(i) = polynomial_value(kind, x.at(i), static_cast<int>(n.at(i)));
 }
 
 // Abramowitz and Stegun 6.3.16, 6.4.10; the rest of the first sum as an integral.
 double polygamma(double x, const KernelAttrs& attrs) {
   const auto n = static_cast<int>(attrs.integer("n"));
   if (n > 0) return (n % 2 == 0 ? -1 : 1) * factorial(n) * zeta(n + 1, x);
-  constexpr int kTerms = 100000;
   double sum = -std::numbers::egamma + std::log((kTerms + x - 0.5) / (kTerms + 0.5));
   for (int k = 0; k < kTerms; ++k) sum += (x - 1) / ((k + 1.0) * (k + x));
   return sum;
 }
 
+// For each element so many terms.
+template <int terms>
+double terms_of(const Call& c) {
+  return 10.0 * terms * static_cast<double>(c.out[0].count());
+}
+constexpr auto kOfIntegral = terms_of<kParts>, kOfTwoIntegrals = terms_of<2 * kParts>,
+               kOfSum = terms_of<kTerms>;
+
 constexpr Row kRows[] = {
-    {"erfcx", unary_loop<erfcx>},      {"bessel_i0", unary_loop<i0>},
-    {"bessel_i0e", unary_loop<i0e>},   {"bessel_i1", unary_loop<i1>},
-    {"bessel_i1e", unary_loop<i1e>},   {"bessel_k0", unary_loop<k0>},
-    {"bessel_k0e", unary_loop<k0e>},   {"bessel_k1", unary_loop<k1>},
-    {"bessel_k1e", unary_loop<k1e>},   {"polynomial", polynomial},
-    {"zeta", binary_loop<zeta>},       {"igamma", binary_loop<igamma>},
-    {"igammac", binary_loop<igammac>}, {"bessel_j0", unary_loop<j0>},
-    {"bessel_j1", unary_loop<j1>},     {"bessel_y0", unary_loop<y0>},
-    {"bessel_y1", unary_loop<y1>},     {"polygamma", unary_loop_with_attrs<polygamma>},
+    {"erfcx", unary_loop<erfcx>},
+    {"bessel_i0", unary_loop<i0>, kOfIntegral},
+    {"bessel_i0e", unary_loop<i0e>, kOfIntegral},
+    {"bessel_i1", unary_loop<i1>, kOfIntegral},
+    {"bessel_i1e", unary_loop<i1e>, kOfIntegral},
+    {"bessel_k0", unary_loop<k0>, kOfIntegral},
+    {"bessel_k0e", unary_loop<k0e>, kOfIntegral},
+    {"bessel_k1", unary_loop<k1>, kOfIntegral},
+    {"bessel_k1e", unary_loop<k1e>, kOfIntegral},
+    {"polynomial", polynomial},
+    {"zeta", binary_loop<zeta>, kOfSum},
+    {"igamma", binary_loop<igamma>, terms_of<150>},
+    {"igammac", binary_loop<igammac>, terms_of<150>},
+    {"bessel_j0", unary_loop<j0>, kOfIntegral},
+    {"bessel_j1", unary_loop<j1>, kOfIntegral},
+    {"bessel_y0", unary_loop<y0>, kOfTwoIntegrals},
+    {"bessel_y1", unary_loop<y1>, kOfTwoIntegrals},
+    {"polygamma", unary_loop_with_attrs<polygamma>, kOfSum},
 };
 
 }  // namespace
