@@ -25,7 +25,8 @@ Status prepare_nms(PrepareContext& c) {
   return {};
 }
 
-// f(box) for the boxes that stay, best first; NaN is the best score, equal ones keep their order.
+// f(box) for the boxes that stay, by group and best first; NaN is the best score, equal ones keep
+// their order.
 template <class F>
 void each_kept(const RunContext& c, const F& f) {
   const NmsPlan& plan = c.state<NmsPlan>();
@@ -42,7 +43,9 @@ void each_kept(const RunContext& c, const F& f) {
     const T* scores = c.in(1).as<const T>();
     const double threshold =
         c.has(2) ? static_cast<double>(load(c.in(2).as<const T>())) : plan.threshold;
+    const int64_t* const groups = c.has(3) ? c.in(3).as<const int64_t>() : nullptr;
     merge_sort(order, order + n, n, [&](int64_t a, int64_t b) {
+      if (groups != nullptr && groups[a] != groups[b]) return groups[a] < groups[b];
       const W p = load(scores + a), q = load(scores + b);
       return std::isnan(p) ? !std::isnan(q) : p > q;
     });
@@ -57,6 +60,7 @@ void each_kept(const RunContext& c, const F& f) {
       const W area_a = area(a);
       for (int64_t k = i + 1; k < n; ++k) {
         const int64_t b = order[k];
+        if (groups != nullptr && groups[a] != groups[b]) break;
         if (removed[b]) continue;
         const W w =
             std::max(W(0), std::min(side(a, 2), side(b, 2)) - std::max(side(a, 0), side(b, 0)));
@@ -85,7 +89,7 @@ struct RoiPlan {
   int64_t rows = 1, columns = 1;                            // of a region in y
   double scale = 1;
   int64_t ratio = 0;
-  bool aligned = false;
+  bool aligned = false, takes_largest = false;
   int64_t plane() const { return height * width; }
 };
 RoiPlan roi_plan(const PrepareContext& c, const Sizes& x) {
@@ -180,8 +184,9 @@ struct Region {
     across = plan.ratio > 0 ? plan.ratio : samples_along(column);
   }
   T count() const { return static_cast<T>(std::max<int64_t>(down * across, 1)); }
+  // f(corners) for each sample of an output pixel that may meet the image; whether there are more.
   template <class F>
-  void each_sample(int64_t i, int64_t k, const RoiPlan& plan, const F& f) const {
+  bool each_sample(int64_t i, int64_t k, const RoiPlan& plan, const F& f) const {
     const T first_y = top + static_cast<T>(i) * row, first_x = left + static_cast<T>(k) * column;
     const Range ys = range_inside(plan, first_y, row, down, plan.height),
                 xs = range_inside(plan, first_x, column, across, plan.width);
@@ -192,6 +197,7 @@ struct Region {
         f(corners_of(y, x, plan.height, plan.width));
       }
     }
+    return (ys.end - ys.begin) * (xs.end - xs.begin) < down * across;
   }
 };
 
@@ -199,6 +205,23 @@ struct Region {
 template <class F>
 void for_wide(DType dtype, const F& f) {
   dtype == f32 ? f.template operator()<float>() : f.template operator()<double>();
+}
+
+// The largest weighted corner of all samples of an output pixel, for each channel of y at `at`; 0
+// counts where a sample is outside, and where there is none.
+template <class T>
+void largest_sample(const Region<T>& region, int64_t i, int64_t k, const RoiPlan& plan, const T* x,
+                    T* at) {
+  const int64_t step = plan.rows * plan.columns;
+  for (int64_t ch = 0; ch < plan.channels; ++ch)
+    at[ch * step] = -std::numeric_limits<T>::infinity();
+  const bool has_more = region.each_sample(i, k, plan, [&](const Corners<T>& s) {
+    for (int64_t ch = 0; ch < plan.channels; ++ch)
+      for (int e = 0; e < 4; ++e)
+        at[ch * step] = std::max(at[ch * step], s.weight[e] * x[ch * plan.plane() + s.at[e]]);
+  });
+  if (has_more || region.down * region.across == 0)
+    for (int64_t ch = 0; ch < plan.channels; ++ch) at[ch * step] = std::max(at[ch * step], T(0));
 }
 
 void run_roi_align(const RunContext& c) noexcept {
@@ -215,6 +238,10 @@ void run_roi_align(const RunContext& c) noexcept {
           for (int64_t k = 0; k < plan.columns; ++k) {
             T* at = y + i * plan.columns + k;
             const int64_t step = plan.rows * plan.columns;
+            if (plan.takes_largest) {
+              largest_sample(region, i, k, plan, x, at);
+              continue;
+            }
             for (int64_t ch = 0; ch < plan.channels; ++ch) at[ch * step] = 0;
             region.each_sample(i, k, plan, [&](const Corners<T>& s) {
               for (int64_t ch = 0; ch < plan.channels; ++ch) {
@@ -308,7 +335,11 @@ Status prepare_roi_pool(PrepareContext& c) {
   c.make_state(roi_plan(c, c.in(0).shape));
   return {};
 }
-Status prepare_roi_align_forward(PrepareContext& c) { return prepare_roi_align(c, c.in(0).shape); }
+Status prepare_roi_align_forward(PrepareContext& c) {
+  HG_TRY(prepare_roi_align(c, c.in(0).shape));
+  c.state<RoiPlan>()->takes_largest = c.attrs().string("mode") == "max";
+  return {};
+}
 Status prepare_roi_align_grad(PrepareContext& c) { return prepare_roi_align(c, c.out(0).shape); }
 
 // ---- Columns at offsets ----

@@ -1,35 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suppression, regions, and columns at offsets. A bilinear map is a function weight(place, pixel),
-// evaluated for every pixel of an image.
+// Suppression, regions, and columns at offsets. A bilinear map is a list of taps: the pixels near a
+// place, and their weights.
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "kernels/reference/reference.h"
 
 namespace hg::reference::rows {
 namespace {
 
+// The boxes of a group suppress each other; without groups all boxes are one.
 void nms_run(const Call& c) {
   const Array& boxes = c.in[0];
   const int64_t n = boxes.shape[0];
   std::vector<int64_t> order, kept;
   for (int64_t i = 0; i < n; ++i) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return c.in[1].at(a) > c.in[1].at(b); });
+  const auto group = [&](int64_t i) {
+    return c.in.size() > 3 && c.in[3].given ? c.in[3].at(i) : 0;
+  };
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return group(a) != group(b) ? group(a) < group(b) : c.in[1].at(a) > c.in[1].at(b);
+  });
   const auto common = [&](int64_t a, int64_t b, int side) {
     return std::fmax(0, std::fmin(boxes.at(a * 4 + side + 2), boxes.at(b * 4 + side + 2)) -
                             std::fmax(boxes.at(a * 4 + side), boxes.at(b * 4 + side)));
   };
   const auto overlap = [&](int64_t a, int64_t b) { return common(a, b, 0) * common(a, b, 1); };
+  std::vector<double> areas;
+  for (int64_t i = 0; i < n; ++i) areas.push_back(overlap(i, i));
   const double threshold =
       c.in.size() > 2 && c.in[2].given ? c.in[2].at(0) : c.attrs.real("iou_threshold");
+  size_t first = 0;  // of those kept in the group
   for (int64_t i : order) {
-    bool stays = true;
-    for (int64_t k : kept) {
-      const double both = overlap(i, k);
-      stays = stays && !(both / (overlap(i, i) + overlap(k, k) - both) > threshold);
-    }
+    if (!kept.empty() && group(kept.back()) != group(i)) first = kept.size();
+    const bool stays =
+        std::none_of(kept.begin() + static_cast<std::ptrdiff_t>(first), kept.end(), [&](int64_t k) {
+          const double both = overlap(i, k);
+          return both / (areas[i] + areas[k] - both) > threshold;
+        });
     if (stays) kept.push_back(i);
   }
   for (size_t i = 0; i < kept.size(); ++i)
@@ -38,13 +48,15 @@ void nms_run(const Call& c) {
 
 double tent(double t) { return std::fmax(0, 1 - std::fabs(t)); }
 
-// f(element of y, element of x, weight) for all pairs that a region joins.
-template <class F>
-void for_regions(const Call& c, const Array& rois, const Sizes& x, const F& f) {
-  const Sizes size = c.attrs.integers("output_size");
-  const double scale = c.attrs.real("spatial_scale"), shift = c.attrs.flag("aligned") ? 0.5 : 0;
-  for (int64_t r = 0; r < rois.shape[0]; ++r) {
-    double start[2], part[2], samples[2];  // of y and x
+// The places of a region where x is sampled.
+struct Region {
+  int64_t image = 0;
+  double start[2], part[2], samples[2];  // of y and x
+
+  Region(const Call& c, const Array& rois, int64_t r) {
+    const Sizes size = c.attrs.integers("output_size");
+    const double scale = c.attrs.real("spatial_scale"), shift = c.attrs.flag("aligned") ? 0.5 : 0;
+    image = static_cast<int64_t>(rois.at(r * 5));
     for (int d = 0; d < 2; ++d) {
       start[d] = rois.at(r * 5 + 2 - d) * scale - shift;
       double length = rois.at(r * 5 + 4 - d) * scale - shift - start[d];
@@ -56,28 +68,80 @@ void for_regions(const Call& c, const Array& rois, const Sizes& x, const F& f) {
                    : part[d] <= most ? std::ceil(part[d])
                                      : 0;
     }
-    const auto weight = [&](int d, int64_t bin, double sample, int64_t pixel) {
-      const double last = static_cast<double>(x[d + 2] - 1);
-      const double at =
-          start[d] + part[d] * (static_cast<double>(bin) + (sample + 0.5) / samples[d]);
-      if (at < -1 || at > last + 1) return 0.0;
-      return tent(std::clamp(at, 0.0, last) - static_cast<double>(pixel));
-    };
+  }
+
+  // The pixels of a dim of so many that count for a sample of a bin, and their weights.
+  std::map<int64_t, double> pixels(int d, int64_t bin, double sample, int64_t size) const {
+    const double last = static_cast<double>(size - 1);
+    const double at = start[d] + part[d] * (static_cast<double>(bin) + (sample + 0.5) / samples[d]);
+    if (!(at >= -1 && at <= last + 1)) return {};
+    const double inside = std::clamp(at, 0.0, last);
+    const auto first = static_cast<int64_t>(inside);
+    std::map<int64_t, double> taps = {{first, tent(inside - static_cast<double>(first))}};
+    if (first + 1 < size) taps[first + 1] = tent(inside - static_cast<double>(first + 1));
+    return taps;
+  }
+};
+
+// f(element of y, element of x, weight) for all pairs that a region joins.
+template <class F>
+void for_regions(const Call& c, const Array& rois, const Sizes& x, const F& f) {
+  const Sizes size = c.attrs.integers("output_size");
+  for (int64_t r = 0; r < rois.shape[0]; ++r) {
+    const Region region(c, rois, r);
+    std::vector<std::map<int64_t, double>> taps[2];  // of each bin, summed over its samples
+    for (int d = 0; d < 2; ++d)
+      for (int64_t bin = 0; bin < size[d]; ++bin) {
+        taps[d].emplace_back();
+        for (double s = 0; s < region.samples[d]; ++s)
+          for (const auto& [pixel, weight] : region.pixels(d, bin, s, x[d + 2]))
+            taps[d].back()[pixel] += weight;
+      }
     for (int64_t ch = 0; ch < x[1]; ++ch)
       for (int64_t i = 0; i < size[0]; ++i)
         for (int64_t k = 0; k < size[1]; ++k)
-          for (int64_t h = 0; h < x[2]; ++h)
-            for (int64_t w = 0; w < x[3]; ++w) {
-              double down = 0, across = 0;
-              for (double s = 0; s < samples[0]; ++s) down += weight(0, i, s, h);
-              for (double s = 0; s < samples[1]; ++s) across += weight(1, k, s, w);
+          for (const auto& [h, down] : taps[0][i])
+            for (const auto& [w, across] : taps[1][k])
               f(((r * x[1] + ch) * size[0] + i) * size[1] + k,
-                ((static_cast<int64_t>(rois.at(r * 5)) * x[1] + ch) * x[2] + h) * x[3] + w,
-                down * across / std::fmax(samples[0] * samples[1], 1));
-            }
+                ((region.image * x[1] + ch) * x[2] + h) * x[3] + w,
+                down * across / std::fmax(region.samples[0] * region.samples[1], 1));
   }
 }
+
+// The largest of all weighted pixels, of which samples outside have one that is 0.
+void roi_align_max(const Call& c) {
+  const Array& x = c.in[0];
+  const Sizes& y = c.out[0].shape;
+  using Samples = std::vector<std::map<int64_t, double>>;
+  for (int64_t r = 0; r < y[0]; ++r) {
+    const Region region(c, c.in[1], r);
+    const auto samples_of = [&](int d, int64_t bin) {
+      Samples samples;
+      for (double s = 0; s < region.samples[d]; ++s)
+        samples.push_back(region.pixels(d, bin, s, x.shape[d + 2]));
+      return samples;
+    };
+    for (int64_t i = 0; i < y[2]; ++i)
+      for (int64_t k = 0; k < y[3]; ++k) {
+        const Samples rows = samples_of(0, i), columns = samples_of(1, k);
+        for (int64_t ch = 0; ch < y[1]; ++ch) {
+          double best = rows.empty() || columns.empty() ? 0 : -HUGE_VAL;
+          for (const auto& row : rows)
+            for (const auto& column : columns) {
+              if (row.size() * column.size() < 4) best = std::fmax(best, 0);
+              for (const auto& [h, down] : row)
+                for (const auto& [w, across] : column)
+                  best = std::fmax(best,
+                                   down * across * x.at(flat(x.shape, {region.image, ch, h, w})));
+            }
+          c.out[0].at(flat(y, {r, ch, i, k})) = best;
+        }
+      }
+  }
+}
+
 void roi_align_run(const Call& c) {
+  if (c.attrs.string("mode") == "max") return roi_align_max(c);
   for_regions(c, c.in[1], c.in[0].shape,
               [&](int64_t y, int64_t x, double w) { c.out[0].at(y) += w * c.in[0].at(x); });
 }
@@ -86,20 +150,23 @@ void roi_align_grad_run(const Call& c) {
               [&](int64_t y, int64_t x, double w) { c.out[0].at(x) += w * c.in[0].at(y); });
 }
 
+// Where a part of a region ends is decided in the dtype, as in torchvision.
 void roi_pool_run(const Call& c) {
   const Array &x = c.in[0], &rois = c.in[1];
+  const auto kept = [&](double value) {
+    return x.dtype == f64 ? value : double{static_cast<float>(value)};
+  };
   const double scale = c.attrs.real("spatial_scale");
-  for (int64_t o = 0; o < c.out[0].count(); ++o) {
-    const Sizes p = position(c.out[0].shape, o);
+  for_positions(c.out[0].shape, [&](int64_t o, const Sizes& p) {
     int64_t from[2], to[2];
     for (int d = 0; d < 2; ++d) {
       const double start = std::round(rois.at(p[0] * 5 + 2 - d) * scale);
       const double end = std::round(rois.at(p[0] * 5 + 4 - d) * scale);
       const double part =
-          std::fmax(end - start + 1, 1) / static_cast<double>(c.out[0].shape[d + 2]);
+          kept(std::fmax(end - start + 1, 1) / static_cast<double>(c.out[0].shape[d + 2]));
       const double size = static_cast<double>(x.shape[d + 2]), at = static_cast<double>(p[d + 2]);
-      from[d] = static_cast<int64_t>(std::clamp(std::floor(at * part) + start, 0.0, size));
-      to[d] = static_cast<int64_t>(std::clamp(std::ceil((at + 1) * part) + start, 0.0, size));
+      from[d] = static_cast<int64_t>(std::clamp(std::floor(kept(at * part)) + start, 0.0, size));
+      to[d] = static_cast<int64_t>(std::clamp(std::ceil(kept((at + 1) * part)) + start, 0.0, size));
     }
     c.out[1].at(o) = -1;
     double best = -std::numeric_limits<double>::infinity();
@@ -112,18 +179,19 @@ void roi_pool_run(const Call& c) {
         c.out[1].at(o) = static_cast<double>(h * x.shape[3] + w);
       }
     c.out[0].at(o) = std::isinf(best) ? 0 : best;
-  }
+  });
 }
 
-// f(column element, pixel of x or -1, mask element, y and x offset element, weight, its slopes in
-// y and x) for every column and the pixels near the place where it reads.
+// f(column element, pixel of x, mask element, y and x offset element, weight, its slopes in y and
+// x) for every column and the pixels near the place where it reads.
 template <class F>
 void for_columns(const KernelAttrs& attrs, const Sizes& kernel, const Array& x, const Array& offset,
                  const F& f) {
-  const auto pair = [&](std::string_view name, int d) {
+  const auto pair = [&](std::string_view name) {
     const Sizes list = attrs.integers(name);
-    return list[list.rank() == 1 ? 0 : d];
+    return list.rank() == 1 ? Sizes(2, list[0]) : list;
   };
+  const Sizes stride = pair("stride"), padding = pair("padding"), dilation = pair("dilation");
   const int64_t kw = kernel.back(), area = kernel[0] * kw;
   const int64_t rows = offset.shape[2], columns = offset.shape[3], points = rows * columns;
   const int64_t channels = x.shape[1], groups = offset.shape[1] / (2 * area);
@@ -137,12 +205,18 @@ void for_columns(const KernelAttrs& attrs, const Sizes& kernel, const Array& x, 
     for (int d = 0; d < 2; ++d) {
       const int64_t step = d == 0 ? point / columns : point % columns;
       const int64_t k = d == 0 ? tap / kw : tap % kw;
-      at[d] = static_cast<double>(step * pair("stride", d) - pair("padding", d) +
-                                  k * pair("dilation", d)) +
+      at[d] = static_cast<double>(step * stride[d] - padding[d] + k * dilation[d]) +
               offset.at(shift[d]);
     }
-    for (int64_t h = 0; h < x.shape[2]; ++h)
-      for (int64_t w = 0; w < x.shape[3]; ++w) {
+    // The first of two pixels of a dim, the last of none.
+    const auto first = [&](int d) {
+      const double size = static_cast<double>(x.shape[d + 2]);
+      return static_cast<int64_t>(std::clamp(std::floor(at[d]), -2.0, size));
+    };
+    const auto is_inside = [&](int64_t i, int d) { return i >= 0 && i < x.shape[d + 2]; };
+    for (int64_t h = first(0); h < first(0) + 2; ++h)
+      for (int64_t w = first(1); w < first(1) + 2; ++w) {
+        if (!is_inside(h, 0) || !is_inside(w, 1)) continue;
         const double dy = at[0] - static_cast<double>(h), dx = at[1] - static_cast<double>(w);
         const double slope_y = std::fabs(dy) < 1 ? (dy < 0 ? 1 : -1) : 0;
         const double slope_x = std::fabs(dx) < 1 ? (dx < 0 ? 1 : -1) : 0;

@@ -26,6 +26,9 @@ Status nms_infer(InferContext& c) {
   if (c.has(2) && (c.in(2).dtype != boxes.dtype || c.in(2).rank() != 0))
     return c.fail("threshold must be one number of ", boxes.dtype, ", it is ", c.in(2).dtype,
                   c.in(2).shape);
+  if (c.has(3) &&
+      (c.in(3).dtype != i64 || c.in(3).rank() != 1 || differ(c.in(3).shape[0], boxes.shape[0])))
+    return c.fail("groups must be one i64 for each box, they are ", c.in(3).dtype, c.in(3).shape);
   c.out(0) = {i64, {c.fresh_dim()}};
   return {};
 }
@@ -67,6 +70,8 @@ Status roi_infer(InferContext& c) {
 
 Status roi_align_infer(InferContext& c) {
   HG_TRY(check_sampling(c));
+  const std::string& mode = c.attrs().string("mode");
+  if (mode != "avg" && mode != "max") return c.fail("mode is '", mode, "', not 'avg' or 'max'");
   return roi_infer(c);
 }
 
@@ -103,6 +108,8 @@ NamedAttrs roi_attrs(const AttrReader& given) {
 
 // Linear in x; each is the transposed map of the other. As in torchvision, rois get no gradient.
 Status roi_align_grad(GradContext& c) {
+  if (c.attrs().string("mode") == "max")
+    return unsupported("roi_align has no gradient of mode 'max'");
   NamedAttrs attrs = roi_attrs(c.attrs());
   attrs.push_back({"input_size", c.in(0).shape()});
   c.set_grad(0, c.graph().call("roi_align_grad", {c.dout(0), c.in(1)}, attrs));
@@ -240,9 +247,10 @@ Status deform_conv2d(ExpandContext& c) {
 
 constexpr OpDef kOps[] = {
     // Indices of the boxes (x1, y1, x2, y2) that overlap none of a higher score by more than the
-    // threshold, which is iou_threshold where none is given, best first.
+    // threshold, which is iou_threshold where none is given, best first. With groups, i64[count],
+    // boxes of different groups do not count as overlapping, and the groups follow each other.
     {.name = "nms",
-     .signature = "nms(boxes, scores, threshold?, iou_threshold: float = 0.0) -> y",
+     .signature = "nms(boxes, scores, threshold?, groups?, iou_threshold: float = 0.0) -> y",
      .infer = nms_infer,
      .traits = kNoGradient | kDataDependent,
      .flops =
@@ -250,9 +258,10 @@ constexpr OpDef kOps[] = {
            return static_cast<double>(in[1].count()) * static_cast<double>(in[1].count());
          }},
     // rois: [count, 5]: the image, x1, y1, x2, y2. sampling_ratio 0: as many as pixels of x.
+    // Mode max: the largest of all weighted pixels of the samples, as ONNX defines it.
     {.name = "roi_align",
      .signature = "roi_align(x, rois, output_size: int[], spatial_scale: float = 1.0, "
-                  "sampling_ratio: int = 0, aligned: bool = false) -> y",
+                  "sampling_ratio: int = 0, aligned: bool = false, mode: str = \"avg\") -> y",
      .infer = roi_align_infer,
      .grad = roi_align_grad,
      .flops = [](std::span<const Sizes>, std::span<const Sizes> out,

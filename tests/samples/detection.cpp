@@ -37,6 +37,18 @@ std::vector<Sample> detection() {
                               {.shape = {}, .values = {threshold}}},
                    .tolerance = 1e-3});
   }
+  std::vector<double> groups, scores;
+  for (int i = 0; i < 53; ++i) {
+    groups.push_back(i * 7 % 3 - 1);
+    scores.push_back(i * 29 % 31 / 32.0);
+  }
+  all.push_back({.op = "nms",
+                 .inputs = {{.shape = {53, 4}, .values = boxes_of(53)},
+                            {.shape = {53}, .values = scores},
+                            {.given = false},
+                            {.dtype = i64, .shape = {53}, .values = groups}},
+                 .attrs = {{"iou_threshold", 0.3}},
+                 .tolerance = 1e-3});
   all.push_back({.op = "nms",
                  .inputs = {{.shape = {0, 4}}, {.shape = {0}}},
                  .attrs = {{"iou_threshold", 0.5}}});
@@ -53,6 +65,12 @@ std::vector<Sample> detection() {
                           {"sampling_ratio", ratio},
                           {"aligned", aligned}};
       all.push_back({.op = "roi_align", .inputs = {{.shape = {2, 3, 5, 7}}, rois}, .attrs = attrs});
+      NamedAttrs largest = attrs;
+      largest.push_back({"mode", "max"});
+      all.push_back({.op = "roi_align",
+                     .inputs = {{.shape = {2, 3, 5, 7}}, rois},
+                     .attrs = largest,
+                     .gradient = false});
       attrs.push_back({"input_size", Dims{2, 3, 5, 7}});
       all.push_back(
           {.op = "roi_align_grad", .inputs = {{.shape = {5, 3, 3, 2}}, rois}, .attrs = attrs});
@@ -68,6 +86,13 @@ std::vector<Sample> detection() {
       {.op = "roi_align",
        .inputs = {{.shape = {2, 1, 5, 7}}, {.shape = {40, 5}, .values = wide, .constant = true}},
        .attrs = {{"output_size", Dims{3, 2}}}});
+  all.push_back({.op = "roi_align",
+                 .inputs = {{.shape = {2, 1, 5, 7}},
+                            {.shape = {20, 5},
+                             .values = std::vector<double>(wide.begin(), wide.begin() + 100),
+                             .constant = true}},
+                 .attrs = {{"output_size", Dims{3, 2}}, {"mode", "max"}},
+                 .gradient = false});
   all.push_back({.op = "roi_pool",
                  .inputs = {{.shape = {2, 3, 5, 7}}, rois},
                  .attrs = {{"output_size", Dims{3, 2}}, {"spatial_scale", 0.5}}});
