@@ -2,6 +2,7 @@
 #include "converter/check/loops.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <map>
 
@@ -17,8 +18,25 @@
 namespace hg::convert {
 namespace {
 
-// Multiplications and additions of all nodes that go through the loops: some seconds.
-constexpr double kMostLoopWork = 1e9;
+// What all nodes together may take that go through the loops, at all sizes of the check.
+class Budget {
+ public:
+  // Whether multiplications and additions on so many elements are still affordable; if so, they
+  // are spent.
+  bool take(double flops, double elements) {
+    const double work = flops + kElement * elements;
+    if (work > work_ || std::chrono::steady_clock::now() > end_) return false;
+    work_ -= work;
+    return true;
+  }
+
+ private:
+  static constexpr double kElement = 16;  // to read, convert and compare it
+  double work_ = 2e9;
+  // For machines that are slow or busy.
+  std::chrono::steady_clock::time_point end_ =
+      std::chrono::steady_clock::now() + std::chrono::seconds(5);
+};
 
 std::vector<double> elements_of(const Tensor& tensor) {
   std::vector<double> values;
@@ -80,8 +98,8 @@ bool all_of(const std::vector<double>& values, bool (*holds)(double)) {
 
 class LoopWalk {
  public:
-  LoopWalk(const Graph& graph, const Session& kept, const Binding& sizes, double& work)
-      : graph_(graph), kept_(kept), work_(work) {
+  LoopWalk(const Graph& graph, const Session& kept, const Binding& sizes, Budget& budget)
+      : graph_(graph), kept_(kept), budget_(budget) {
     for (const auto& [symbol, size] : sizes) (void)symbols_.bind(symbol, size);
     for (const State& state : graph.states()) states_[state.value] = &state;
   }
@@ -150,16 +168,20 @@ class LoopWalk {
       in.push_back({given->dtype, given->shape, {}, true});
       in_shapes.push_back(given->shape);
     }
-    double cost = 0;
+    double elements = 0;
     for (const Tensor& result : results) {
       out.push_back({result.dtype, result.shape, {}, true});
       out_shapes.push_back(result.shape);
-      cost += static_cast<double>(result.count());
     }
-    if (node.op->def.flops)
-      cost = std::max(cost, node.op->def.flops(in_shapes, out_shapes, reader));
-    if (cost > work_) return leave_out("that would take too long at these sizes");
-    work_ -= cost;
+    for (const auto* arrays : {&in, &out})
+      for (const reference::Array& array : *arrays) elements += static_cast<double>(array.count());
+    const reference::Call call{in, out, KernelAttrs(reader)};
+    double flops = 0;
+    if (row->work)
+      flops = row->work(call);
+    else if (node.op->def.flops)
+      flops = node.op->def.flops(in_shapes, out_shapes, reader);
+    if (!budget_.take(flops, elements)) return leave_out("that would take too long at these sizes");
     for (size_t i = 0; i < in.size(); ++i) {
       if (!in[i].given) continue;
       in[i].values = elements_of(*value(node.inputs[i]));
@@ -186,7 +208,7 @@ class LoopWalk {
 
   const Graph& graph_;
   const Session& kept_;
-  double& work_;
+  Budget& budget_;
   Bindings symbols_;
   std::map<ValueId, const State*> states_;
   std::map<std::string, int64_t> left_out_;
@@ -208,7 +230,12 @@ class LoopCheck {
   }
 
   CheckResult run(const std::function<void(const std::string&)>& progress) {
-    for (const Binding& sizes : check_sizes(specs_, job_)) {
+    if (Result<Session> session = Session::create(written_); session.ok())
+      plain_ = *std::move(session);
+    else
+      fail(Exit::unsupported,
+           str_cat("the converted model cannot be run: ", session.status().message()));
+    for (const Binding& sizes : smallest_first(check_sizes(specs_, job_))) {
       progress(sizes.empty() ? "checking" : "checking with " + describe_sizes(sizes));
       if (result_.exit == Exit::ok) check(sizes);
     }
@@ -224,37 +251,39 @@ class LoopCheck {
   }
 
  private:
-  // What ran with one binding of the sizes.
-  struct Runs {
+  // What one binding of the sizes gives.
+  struct Case {
     Inputs inputs;
-    std::optional<Session> kept, plain;  // with and without all values
-    std::vector<TensorData> expected;    // ONNX Runtime's
+    std::vector<TensorData> expected;  // ONNX Runtime's
   };
 
-  Status run_ours(const Binding& sizes, Filling filling, Runs& runs) {
-    SessionOptions all;
-    all.keep_all_values = true;
-    runs.inputs = make_inputs(specs_, sizes, job_, filling);
-    HG_TRY_ASSIGN(runs.kept, Session::create(written_, all));
-    HG_TRY(set_inputs(*runs.kept, runs.inputs));
-    HG_TRY(runs.kept->run());
-    HG_TRY_ASSIGN(runs.plain, Session::create(written_));
-    HG_TRY(set_inputs(*runs.plain, runs.inputs));
-    return runs.plain->run();
+  // The budget goes to the cases that take least.
+  static std::vector<Binding> smallest_first(std::vector<Binding> all) {
+    const auto elements = [](const Binding& sizes) {
+      double product = 1;
+      for (const auto& [symbol, size] : sizes) product *= static_cast<double>(size);
+      return product;
+    };
+    std::stable_sort(all.begin(), all.end(),
+                     [&](const Binding& a, const Binding& b) { return elements(a) < elements(b); });
+    return all;
   }
 
   // With inputs that the model and ONNX Runtime accept; the reason if there are none.
-  std::optional<std::string> start(const Binding& sizes, Runs& runs) {
+  std::optional<std::string> start(const Binding& sizes, Case& made) {
     std::string refusal;
     for (const Filling filling : kFillings) {
-      if (const Status status = run_ours(sizes, filling, runs); !status.ok()) {
+      made.inputs = make_inputs(specs_, sizes, job_, filling);
+      Status status = set_inputs(*plain_, made.inputs);
+      if (status.ok()) status = plain_->run();
+      if (!status.ok()) {
         refusal = str_cat("a run", with(sizes),
                           ", as it refuses the inputs of the check: ", status.message());
         continue;
       }
       if (runtime_ == nullptr) return std::nullopt;
       try {
-        runs.expected = runtime_->run(runs.inputs);
+        made.expected = runtime_->run(made.inputs);
         return std::nullopt;
       } catch (const OnnxRefusal& why) {
         refusal = str_cat("a run", with(sizes),
@@ -264,44 +293,86 @@ class LoopCheck {
     return refusal;
   }
 
+  // The same run, of which all values are kept.
+  Status run_kept(const Inputs& inputs) {
+    if (!kept_) {
+      SessionOptions all;
+      all.keep_all_values = true;
+      HG_TRY_ASSIGN(kept_, Session::create(written_, all));
+    }
+    HG_TRY(set_inputs(*kept_, inputs));
+    return kept_->run();
+  }
+
   void check(const Binding& sizes) {
-    if (const Result<Session> session = Session::create(written_); !session.ok())
-      return fail(Exit::unsupported,
-                  str_cat("the converted model cannot be run: ", session.status().message()));
-    Runs runs;
-    if (const auto refusal = start(sizes, runs)) {
+    Case made;
+    if (const auto refusal = start(sizes, made)) {
       result_.not_exercised.push_back(*refusal + "; give ranges, as in 'x:i64[n]=0..100'");
       return;
     }
-    LoopWalk walk(graph_, *runs.kept, sizes, work_);
-    if (const auto wrong = walk.run()) return fail_at(*wrong, sizes);
-    for (const auto& [why, count] : walk.left_out()) left_out_[why] = count;
     CheckedCase checked;
     checked.sizes = sizes;
-    checked.beside = "the plain run's";
-    for (int i = 0; i < runs.plain->output_count(); ++i)
-      checked.outputs.push_back(output(*runs.plain, i, runs.kept->output(i), "the plain run"));
-    excuse(runs, checked);
-    for (const CheckedOutput& each : checked.outputs)
-      if (each.verdict == CheckedOutput::Verdict::different)
-        fail(Exit::mismatch,
-             str_cat("output '", each.name, "' is wrong", with(sizes), ": ", each.reason,
-                     "; no single node differs, so it is the optimized graph that "
-                     "does; please report it"));
-    if (runtime_ != nullptr && result_.exit == Exit::ok) check_beside_runtime(sizes, runs, checked);
+    // Where ONNX Runtime has the same outputs, there is nothing left to ask the loops.
+    const bool differs =
+        runtime_ == nullptr || is_random_ || compare_with_runtime(sizes, made, checked);
+    if (differs && result_.exit == Exit::ok) check_nodes(sizes, made, checked);
     result_.cases.push_back(std::move(checked));
+  }
+
+  // Whether some output is not ONNX Runtime's.
+  bool compare_with_runtime(const Binding& sizes, const Case& made, CheckedCase& checked) {
+    const int count = plain_->output_count();
+    if (count != static_cast<int>(made.expected.size())) {
+      fail(Exit::mismatch,
+           str_cat("the converted model has ", int64_t{count}, " outputs", with(sizes),
+                   ", ONNX Runtime has ", static_cast<int64_t>(made.expected.size())));
+      return true;
+    }
+    checked.beside = "ONNX Runtime's";
+    for (int i = 0; i < count; ++i)
+      checked.outputs.push_back(output(i, made.expected[i].tensor, "ONNX Runtime"));
+    return first_different(checked) != nullptr;
+  }
+
+  static const CheckedOutput* first_different(const CheckedCase& checked) {
+    for (const CheckedOutput& each : checked.outputs)
+      if (each.verdict == CheckedOutput::Verdict::different) return &each;
+    return nullptr;
+  }
+
+  // Every node by itself, the optimized graph, and where outputs differ from ONNX Runtime's.
+  void check_nodes(const Binding& sizes, const Case& made, CheckedCase& checked) {
+    if (const Status status = run_kept(made.inputs); !status.ok())
+      return result_.not_exercised.push_back(
+          str_cat("a run that keeps all values", with(sizes), ": ", status.message()));
+    LoopWalk walk(graph_, *kept_, sizes, budget_);
+    if (const auto wrong = walk.run()) return fail_at(*wrong, sizes);
+    for (const auto& [why, count] : walk.left_out()) left_out_[why] = count;
+    CheckedCase own;
+    own.sizes = sizes;
+    own.beside = "the plain run's";
+    for (int i = 0; i < plain_->output_count(); ++i)
+      own.outputs.push_back(output(i, kept_->output(i), "the plain run"));
+    excuse(made, own);
+    if (const CheckedOutput* const different = first_different(own))
+      fail(Exit::mismatch,
+           str_cat("output '", different->name, "' is wrong", with(sizes), ": ", different->reason,
+                   "; no single node differs, so it is the optimized graph that "
+                   "does; please report it"));
+    if (result_.exit == Exit::ok && first_different(checked)) return explain(sizes, made, checked);
+    checked = std::move(own);
   }
 
   // Outputs whose elements step as far when weights change in their last place: of a graph that
   // quantizes, rounding decides about levels.
-  void excuse(const Runs& runs, CheckedCase& checked) {
+  void excuse(const Case& made, CheckedCase& checked) {
     std::optional<Conditioning> conditioning;
     for (size_t i = 0; i < checked.outputs.size(); ++i) {
       CheckedOutput& each = checked.outputs[i];
-      const Result<Tensor> got = runs.plain->output(static_cast<int>(i)),
-                           want = runs.kept->output(static_cast<int>(i));
+      const Result<Tensor> got = plain_->output(static_cast<int>(i)),
+                           want = kept_->output(static_cast<int>(i));
       if (each.verdict != CheckedOutput::Verdict::different || !got.ok() || !want.ok()) continue;
-      if (!conditioning) conditioning.emplace(written_, runs.inputs);
+      if (!conditioning) conditioning.emplace(written_, made.inputs);
       const std::string reason =
           conditioning->excuse(i, *got, *want, Conditioning::Where::anywhere);
       if (reason.empty()) continue;
@@ -312,23 +383,11 @@ class LoopCheck {
     }
   }
 
-  void check_beside_runtime(const Binding& sizes, const Runs& runs, CheckedCase& checked) {
-    const int count = runs.plain->output_count();
-    if (count != static_cast<int>(runs.expected.size()))
-      return fail(Exit::mismatch,
-                  str_cat("the converted model has ", int64_t{count}, " outputs", with(sizes),
-                          ", ONNX Runtime has ", static_cast<int64_t>(runs.expected.size())));
-    checked.beside = "ONNX Runtime's";
-    checked.outputs.clear();
-    for (int i = 0; i < count; ++i)
-      checked.outputs.push_back(output(*runs.plain, i, runs.expected[i].tensor, "ONNX Runtime"));
-    const auto different =
-        std::find_if(checked.outputs.begin(), checked.outputs.end(), [](const CheckedOutput& each) {
-          return each.verdict == CheckedOutput::Verdict::different;
-        });
-    if (different == checked.outputs.end()) return;
-    const OnnxReference::Explanation why = runtime_->explain(*runs.kept, runs.inputs);
+  // Where outputs differ from ONNX Runtime's though no node differs from its loop.
+  void explain(const Binding& sizes, const Case& made, CheckedCase& checked) {
+    const OnnxReference::Explanation why = runtime_->explain(*kept_, made.inputs);
     if (why.wrong) return fail_at(*why.wrong, sizes);
+    const CheckedOutput* const different = first_different(checked);
     if (!why.complete)
       return fail(Exit::mismatch,
                   str_cat("output '", different->name, "' is wrong", with(sizes), ": ",
@@ -343,11 +402,10 @@ class LoopCheck {
                 " by rounding that grows from node to node: each node by itself is equal"));
   }
 
-  CheckedOutput output(const Session& plain, int i, const Result<Tensor>& want,
-                       std::string_view whose) const {
+  CheckedOutput output(int i, const Result<Tensor>& want, std::string_view whose) const {
     CheckedOutput made;
-    made.name = std::string(plain.output_name(i));
-    const Result<Tensor> got = plain.output(i);
+    made.name = std::string(plain_->output_name(i));
+    const Result<Tensor> got = plain_->output(i);
     if (!got.ok() || !want.ok()) {
       made.verdict = CheckedOutput::Verdict::different;
       made.reason = "it is not there";
@@ -390,8 +448,9 @@ class LoopCheck {
   const Job& job_;
   const OnnxReference* const runtime_;
   std::vector<InputSpec> specs_;
+  std::optional<Session> plain_, kept_;  // without and with all values
   bool is_random_ = false;
-  double work_ = kMostLoopWork;
+  Budget budget_;
   std::map<std::string, int64_t> left_out_;
   CheckResult result_;
 };
