@@ -8,6 +8,7 @@
 
 #include "converter/check/compare.h"
 #include "converter/load/onnx/file.h"
+#include "converter/load/onnx/order.h"
 
 namespace hg::convert {
 namespace {
@@ -22,34 +23,6 @@ std::string bytes_of(const file::ModelProto& model) {
   if (!model.SerializeToString(&bytes))
     throw OnnxRefusal{"the model with its inner values as outputs is larger than a file may be"};
   return bytes;
-}
-
-// What a body takes from the graph around it.
-void collect_outer_names(const file::GraphProto& body, std::set<std::string> own,
-                         std::set<std::string>& outer) {
-  for (const file::ValueInfoProto& input : body.input()) own.insert(input.name());
-  for (const file::TensorProto& tensor : body.initializer()) own.insert(tensor.name());
-  for (const file::SparseTensorProto& tensor : body.sparse_initializer())
-    own.insert(tensor.values().name());
-  const auto take = [&](const std::string& name) {
-    if (!name.empty() && !own.contains(name)) outer.insert(name);
-  };
-  for (const file::NodeProto& node : body.node()) {
-    for (const std::string& name : node.input()) take(name);
-    for (const file::AttributeProto& attribute : node.attribute())
-      if (attribute.has_g()) collect_outer_names(attribute.g(), own, outer);
-    for (const std::string& name : node.output()) own.insert(name);
-  }
-  for (const file::ValueInfoProto& output : body.output()) take(output.name());
-}
-
-std::set<std::string> inputs_of(const file::NodeProto& node) {
-  std::set<std::string> names;
-  for (const std::string& name : node.input())
-    if (!name.empty()) names.insert(name);
-  for (const file::AttributeProto& attribute : node.attribute())
-    if (attribute.has_g()) collect_outer_names(attribute.g(), {}, names);
-  return names;
 }
 
 int onnx_type_of(DType dtype) {
@@ -149,7 +122,7 @@ class NodeWalk {
     for (size_t i = 0; i < names.size(); ++i)
       if (values[i].size() == 1) keep(names[i], values[i][0]);
     for (const file::TensorProto& tensor : state_.model.graph().initializer())
-      initializers_[tensor.name()] = &tensor;
+      if (!theirs_.contains(tensor.name())) initializers_[tensor.name()] = &tensor;
   }
 
   std::string folder() const {

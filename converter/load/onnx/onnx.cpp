@@ -2,6 +2,7 @@
 #include "converter/load/onnx/onnx.h"
 
 #include "converter/load/onnx/graph.h"
+#include "converter/load/onnx/order.h"
 #include "converter/load/onnx/pairs.h"
 
 namespace hg::convert {
@@ -9,6 +10,7 @@ namespace hg::convert {
 Loaded load_onnx(const std::string& path, const std::string& label) {
   const std::shared_ptr<onnx::file::ModelProto> model = onnx::read_model(path, label);
   Loaded loaded;
+  onnx::sort_nodes(*model);
   onnx::Weights weights(model, path);
   auto source = std::make_shared<OnnxSource>();
   source->values = onnx::GraphReader(*model, weights, loaded.program).read();
