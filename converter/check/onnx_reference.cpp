@@ -194,7 +194,7 @@ class NodeWalk {
     *graph.add_node() = node;
     Feeds feeds;
     std::deque<TensorData> copies;
-    for (const std::string& name : inputs_of(node)) {
+    for (const std::string& name : onnx::names_read(node)) {
       if (const auto initializer = initializers_.find(name); initializer != initializers_.end()) {
         *graph.add_initializer() = *initializer->second;
         continue;

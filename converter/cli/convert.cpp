@@ -133,6 +133,13 @@ class Conversion {
     if (!name.empty()) progress_(name);
   }
 
+  std::set<std::string> named_inputs() const {
+    std::set<std::string> names;
+    for (const InputOption& input : job().inputs) names.insert(input.spec.name);
+    for (const ConstantOption& constant : job().constants) names.insert(constant.name);
+    return names;
+  }
+
   // The file, whatever its format is.
   Loaded read(Format& format) {
     stage("load");
@@ -152,7 +159,7 @@ class Conversion {
     }
     hash_ = std::async(std::launch::async, sha256_of_file, path);  // beside the reading
     Loaded loaded = format == Format::exported ? load_exported(path, label, job().custom)
-                    : format == Format::onnx   ? load_onnx(path, label)
+                    : format == Format::onnx   ? load_onnx(path, label, named_inputs())
                                                : load_script(path, job().custom);
     if (format == Format::onnx) report_.libtorch.clear();  // it has no part in this
     for (const std::string& line : loaded.program.notes) report_.notes.push_back(line);

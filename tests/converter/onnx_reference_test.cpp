@@ -57,7 +57,7 @@ std::string write_model(const std::string& name, float alpha) {
 
 // A file that was converted, and a run of it with some x.
 struct Converted {
-  explicit Converted(const std::string& path) : loaded(load_onnx(path, path)) {
+  explicit Converted(const std::string& path) : loaded(load_onnx(path, path, {})) {
     const InputSpec spec{"x", *loaded.program.inputs[0].known};
     imported.emplace(import_program(loaded.program, std::vector{spec}, Registry::built_in()));
     graph = imported->graph;
@@ -102,7 +102,7 @@ void add_input(file::GraphProto& graph, const char* name, file::TensorProto::Dat
 std::map<std::string, float> parameters_of(const file::ModelProto& model, const char* file_name) {
   const std::string path = (std::filesystem::path(::testing::TempDir()) / file_name).string();
   std::ofstream(path, std::ios::binary) << model.SerializeAsString();
-  const Loaded loaded = load_onnx(path, path);
+  const Loaded loaded = load_onnx(path, path, {});
   std::vector<InputSpec> specs;
   for (const ScriptInput& input : loaded.program.inputs)
     specs.push_back({input.name, *input.known});

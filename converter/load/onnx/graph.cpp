@@ -64,10 +64,13 @@ std::string told_by(const Dim& size) {
 
 }  // namespace
 
-GraphReader::GraphReader(const file::ModelProto& model, Weights& weights, ScriptProgram& program)
+GraphReader::GraphReader(const file::ModelProto& model, Weights& weights,
+                         const std::set<std::string>& opened, ScriptProgram& program)
     : model_(model), weights_(weights), program_(program), roles_(model) {
   for (const file::FunctionProto& function : model.functions())
     functions_[function_key(function.domain(), function.name(), function.overload())] = &function;
+  for (const file::ValueInfoProto& input : model.graph().input())
+    if (opened.contains(input.name())) opened_.insert(input.name());
 }
 
 std::unordered_map<std::string, ScriptId> GraphReader::read() {
@@ -209,8 +212,12 @@ bool GraphReader::bind_transposed(const std::string& name, const Item& item, Scr
 }
 
 void GraphReader::read_inputs() {
-  std::unordered_map<std::string, bool> has_value;
-  for (const file::TensorProto& tensor : model_.graph().initializer()) has_value[tensor.name()];
+  // Before version 4 of the format, all initializers are listed among the inputs.
+  std::set<std::string> has_value;
+  for (const file::TensorProto& tensor : model_.graph().initializer())
+    if (!opened_.contains(tensor.name())) has_value.insert(tensor.name());
+  for (const file::SparseTensorProto& tensor : model_.graph().sparse_initializer())
+    if (!opened_.contains(tensor.values().name())) has_value.insert(tensor.values().name());
   int64_t unnamed = 0;
   const auto symbol_of = [&](const std::string& param) {
     const auto known = symbols_.find(param);
@@ -259,7 +266,7 @@ void GraphReader::read_inputs() {
     return Dim(std::string_view(symbol_of(param)));
   };
   for (const file::ValueInfoProto& input : model_.graph().input()) {
-    if (has_value.contains(input.name())) continue;  // before IR 4 all initializers are listed
+    if (has_value.contains(input.name())) continue;
     ScriptInput made;
     made.name = input.name();
     made.type = "Tensor";
@@ -294,6 +301,7 @@ void GraphReader::read_initializers(const file::GraphProto& graph, ScriptBlock& 
   for (const bool computed : {false, true})  // copies behind what they are copies of
     for (const file::TensorProto& tensor : graph.initializer()) {
       if ((!inner && roles_.is_computed(tensor.name())) != computed) continue;
+      if (!inner && opened_.contains(tensor.name())) continue;
       const State::Kind kind = roles_.of(tensor);
       // A body of a function is read at each of its calls, which share its weights.
       const auto [known, is_new] = items_.try_emplace(&tensor);
@@ -306,7 +314,8 @@ void GraphReader::read_initializers(const file::GraphProto& graph, ScriptBlock& 
         matrices_.emplace_back(find(tensor.name()), index->index);
     }
   for (const file::SparseTensorProto& sparse : graph.sparse_initializer())
-    bind(sparse.values().name(), constant(block, sparse_item(sparse)));
+    if (inner || !opened_.contains(sparse.values().name()))
+      bind(sparse.values().name(), constant(block, sparse_item(sparse)));
 }
 
 Item GraphReader::attribute_item(const file::AttributeProto& attribute) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -15,7 +16,9 @@ namespace hg::convert::onnx {
 
 class GraphReader {
  public:
-  GraphReader(const file::ModelProto& model, Weights& weights, ScriptProgram& program);
+  // Inputs named in `opened` stay inputs though the file has values for them.
+  GraphReader(const file::ModelProto& model, Weights& weights, const std::set<std::string>& opened,
+              ScriptProgram& program);
   // The whole model; the values of its main graph by name. Throws Failure.
   std::unordered_map<std::string, ScriptId> read();
 
@@ -76,6 +79,7 @@ class GraphReader {
   std::vector<Scope> scopes_;
   std::unordered_map<std::string, const file::FunctionProto*> functions_;
   Roles roles_;
+  std::set<std::string> opened_;
   std::unordered_map<const file::TensorProto*, Item> items_;  // of initializers
   std::unordered_map<std::string, uint64_t> state_names_;     // and the next number behind each
   int64_t inlined_ = 0;                                       // bytes of nodes of functions

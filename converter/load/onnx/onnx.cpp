@@ -7,13 +7,14 @@
 
 namespace hg::convert {
 
-Loaded load_onnx(const std::string& path, const std::string& label) {
+Loaded load_onnx(const std::string& path, const std::string& label,
+                 const std::set<std::string>& opened) {
   const std::shared_ptr<onnx::file::ModelProto> model = onnx::read_model(path, label);
-  Loaded loaded;
   onnx::sort_nodes(*model);
+  Loaded loaded;
   onnx::Weights weights(model, path);
   auto source = std::make_shared<OnnxSource>();
-  source->values = onnx::GraphReader(*model, weights, loaded.program).read();
+  source->values = onnx::GraphReader(*model, weights, opened, loaded.program).read();
   onnx::join_pairs(loaded.program);
   source->path = path;
   source->model = model;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -15,8 +17,10 @@ class ModelProto;
 
 namespace hg::convert {
 
-// Throws Failure. `label` stands for the path in messages.
-Loaded load_onnx(const std::string& path, const std::string& label);
+// Throws Failure. `label` stands for the path in messages. An input that the file has a value for
+// is a constant, unless `opened` names it.
+Loaded load_onnx(const std::string& path, const std::string& label,
+                 const std::set<std::string>& opened);
 
 // The file itself, for what runs it beside the converted model.
 struct OnnxSource {
