@@ -40,6 +40,7 @@ struct Limits {
 Limits limits_of(Node& n, DType dtype);
 // round(x / scale) + zero, within the limits of the dtype; zero may be missing.
 Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype);
+Value quantized(const Value& ratio, const Value& zero, DType dtype, const Limits& limits);
 // An input that is a scale; one that is not finite, as calibration with infinite values writes it,
 // is refused.
 Value scale_of(Node& n, int i);

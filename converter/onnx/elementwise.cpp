@@ -189,9 +189,9 @@ Value converted(const Value& x, DType dtype) {
 
 void cast_to(Node& n) {
   if (n.opset() < 6) n.refuse("Cast of opset 5 and older is not supported");
-  n.give(converted(n.in(0), n.dtype("to")));
+  n.give(converted(n.numbers(0), n.dtype("to")));
 }
-void cast_like(Node& n) { n.give(converted(n.in(0), n.type(1).dtype)); }
+void cast_like(Node& n) { n.give(converted(n.numbers(0), n.type(1).dtype)); }
 
 // The same bits as another dtype of the same size.
 void bit_cast(Node& n) {
@@ -234,7 +234,7 @@ constexpr Builtin kRows[] = {
     {"onnx::BitwiseNot", row<unary<bitwise_not>>},
     {"onnx::IsNaN", row<unary<isnan>>},
     {"onnx::IsInf", row<is_infinite>},
-    {"onnx::Identity", row<identity>},
+    {"onnx::Identity", moving_row<identity>},
     {"onnx::Relu", row<rectified>},
     {"onnx::LeakyRelu", row<leaky>},
     {"onnx::ThresholdedRelu", row<thresholded>},

@@ -256,7 +256,7 @@ void hardmax(Node& n) {
 }
 
 constexpr Builtin kRows[] = {
-    {"onnx::Gather", row<gathered>},
+    {"onnx::Gather", moving_row<gathered>},
     {"onnx::GatherElements", row<gathered_elements>},
     {"onnx::GatherND", row<gathered_tuples>},
     {"com.microsoft::GatherND", row<gathered_tuples>},

@@ -34,6 +34,7 @@ bool Node::has(int i) const { return i < input_count() && !call_.argument(i).is_
 
 const Item& Node::item(int i) const {
   if (!has(i)) refuse(str_cat(ordinal(i), " is missing"));
+  if (const auto moved = moved_.find(i); moved != moved_.end()) return moved->second;
   const Item& item = call_.argument(i);
   if (const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value))
     refuse(str_cat(ordinal(i), " is ", (*object)->type, ", which Hologram does not have"));
@@ -60,11 +61,12 @@ TensorType Node::type(int i) const {
 std::vector<Item> Node::list(int i) const {
   const auto* given = std::get_if<std::shared_ptr<List>>(&item(i).value);
   if (given == nullptr) refuse(str_cat(ordinal(i), " is not a sequence"));
+  if ((*given)->grown) refuse(str_cat(ordinal(i), " is a sequence whose length is open"));
   return (*given)->items;
 }
 
 std::optional<Known> Node::known(int i) const {
-  if (!has(i)) return std::nullopt;
+  if (!has(i) || (small_object(i) != nullptr && !moved_.contains(i))) return std::nullopt;
   const auto* tensor = std::get_if<TensorRef>(&item(i).value);
   if (tensor == nullptr) return std::nullopt;
   if ((*tensor)->is_poisoned()) throw Poisoned();
@@ -282,13 +284,71 @@ std::optional<std::vector<int>> Node::axes(int64_t since, int i, int rank) const
   return result;
 }
 
+namespace {
+const Item* attribute_of(const Object& object, std::string_view name) {
+  for (const auto& [key, item] : object.attributes)
+    if (key == name) return &item;
+  return nullptr;
+}
+
+Item small_integers(int64_t type, Item numbers) {
+  auto object = std::make_shared<Object>();
+  object->type = str_cat("a tensor of ", describe_onnx_dtype(type));
+  object->attributes = {{kSmallType, Item(type)}, {kSmallNumbers, std::move(numbers)}};
+  return Item(std::move(object));
+}
+}  // namespace
+
+const Object* Node::small_object(int i) const {
+  if (!has(i)) return nullptr;
+  const auto* object = std::get_if<std::shared_ptr<Object>>(&call_.argument(i).value);
+  return object != nullptr && attribute_of(**object, kSmallNumbers) ? object->get() : nullptr;
+}
+
+Item Node::numbers_item(const Object& object) const {
+  const Item& numbers = *attribute_of(object, kSmallNumbers);
+  if (const auto* index = std::get_if<ScriptTensorIndex>(&numbers.value))
+    return Item(call_.memory().of_script(index->index));
+  return numbers;
+}
+
+int64_t Node::small_type(int i) const {
+  const Object* const object = small_object(i);
+  return object == nullptr ? 0 : std::get<Dim>(attribute_of(*object, kSmallType)->value).constant();
+}
+
+Value Node::numbers(int i) const {
+  const Object* const object = small_object(i);
+  if (object == nullptr) return in(i);
+  return call_.read(std::get<TensorRef>(numbers_item(*object).value));
+}
+
+void Node::give_small_integers(int64_t type, const Value& numbers) const {
+  call_.give(small_integers(type, item_of(numbers)));
+}
+
+bool Node::move_small_integers() {
+  const Object* const first = small_object(0);
+  if (first == nullptr) return false;
+  moved_type_ = small_type(0);
+  for (int i = 0; i < input_count(); ++i)
+    if (const Object* const object = small_object(i); object && object->type == first->type)
+      moved_.emplace(i, numbers_item(*object));
+  return true;
+}
+
 void Node::give(const Values& values) const {
   std::vector<Item> items;
   for (const Value& value : values) {
     if (!value && items.size() >= static_cast<size_t>(output_count())) break;
     items.push_back(Item(call_.make_tensor(value)));
+    if (!moved_.empty()) items.back() = small_integers(moved_type_, std::move(items.back()));
   }
   call_.returns(std::move(items));
+}
+
+void Node::give_item(Item item) const {
+  call_.give(moved_.empty() ? std::move(item) : small_integers(moved_type_, std::move(item)));
 }
 
 void Node::give(Known known) const {

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "converter/interpret/interpreter.h"
+#include "converter/load/onnx/onnx.h"
 #include "hg/ops/activation.h"
 #include "hg/ops/attention.h"
 #include "hg/ops/binary.h"
@@ -62,6 +64,10 @@ class Node {
   double real(int i) const;
   bool is_constant(int i) const;        // real() and reals() have an answer
   bool only_data_decides(int i) const;  // it is neither a constant nor known by sizes
+  // Integers for which Hologram has no dtype: in(i) refuses them, and numbers(i) has them in a
+  // wider dtype. Of other tensors, numbers(i) is in(i).
+  int64_t small_type(int i) const;  // ONNX's number of the type; 0 of other tensors
+  Value numbers(int i) const;
 
   // Attributes.
   bool has(std::string_view attribute) const;
@@ -89,7 +95,12 @@ class Node {
   void give(const Value& value) const { give(Values{value}); }
   void give(const Values& values) const;
   void give(Known known) const;
-  void give_item(Item item) const { call_.give(std::move(item)); }
+  void give_item(Item item) const;
+  // ONNX's number of such a type, and its numbers in the wider dtype.
+  void give_small_integers(int64_t type, const Value& numbers) const;
+  // From here on, input 0 and others of its type are their numbers, and results are such integers
+  // again; false where input 0 has a dtype.
+  bool move_small_integers();
 
   // Refuses where the op does not take its inputs.
   Value op(std::string_view name, std::initializer_list<Value> inputs,
@@ -105,8 +116,12 @@ class Node {
 
  private:
   const Item* find(std::string_view attribute) const;
+  const Object* small_object(int i) const;
+  Item numbers_item(const Object& object) const;
   NodeCall& call_;
   const Dict* attributes_ = nullptr;
+  int64_t moved_type_ = 0;
+  std::map<int, Item> moved_;  // by input
   int64_t opset_ = 1;
 };
 
@@ -130,6 +145,14 @@ template <void (*F)(Node&)>
 bool row(NodeCall& call) {
   Node node(call);
   if (!run_known(node)) F(node);
+  return true;
+}
+
+// Of an op that only moves elements, whatever they are.
+template <void (*F)(Node&)>
+bool moving_row(NodeCall& call) {
+  Node node(call);
+  if (node.move_small_integers() || !run_known(node)) F(node);
   return true;
 }
 

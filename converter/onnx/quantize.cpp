@@ -23,7 +23,10 @@ Limits limits_of(Node& n, DType dtype) {
 }
 
 Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype) {
-  const Limits limits = limits_of(n, dtype);
+  return quantized(ratio, zero, dtype, limits_of(n, dtype));
+}
+
+Value quantized(const Value& ratio, const Value& zero, DType dtype, const Limits& limits) {
   Value y = hg::round(ratio);
   if (zero) y = y + cast(zero, y.dtype());
   return cast(hardtanh(y, limits.low, limits.high), dtype);
@@ -76,21 +79,30 @@ Value beside(Node& n, const Value& v, const Value& x, int64_t given_axis, int64_
 void quantize_linear(Node& n) {
   const Value x = n.in(0);
   const int64_t axis = n.integer("axis", 1), block = n.integer("block_size", 0);
+  // Types that Hologram lacks are numbers of ONNX.
+  const int64_t small = n.has(2) ? n.small_type(2) : n.integer("output_dtype", 0);
   DType dtype = u8;
-  if (n.has(2))
-    dtype = n.type(2).dtype;
-  else if (n.integer("output_dtype", 0) == 3)
-    dtype = i8;
-  else if (n.integer("output_dtype", 0) == 5)
-    dtype = i16;
-  else if (n.integer("output_dtype", 0) != 0 && n.integer("output_dtype", 0) != 2)
-    n.refuse("attribute 'output_dtype' names a dtype that Hologram does not have");
+  Limits limits;
+  if (const auto type = small_integer_of_onnx(small); type && type->dtype != i64) {
+    dtype = type->dtype;
+    limits = {type->low(), type->high()};
+  } else {
+    if (n.has(2))
+      dtype = n.type(2).dtype;
+    else if (small != 0)
+      dtype = n.dtype("output_dtype");
+    limits = limits_of(n, dtype);
+  }
   const Value scale = beside(n, scale_of(n, 1), x, axis, block);
   const Value wide = is_float(x.dtype()) ? x : cast(x, scale.dtype());
   Value zero;
-  if (n.has(2)) zero = beside(n, n.in(2), x, axis, block);
+  if (n.has(2)) zero = beside(n, n.numbers(2), x, axis, block);
   const Value exact = wide.dtype() == f16 || wide.dtype() == bf16 ? cast(wide, f32) : wide;
-  n.give(quantized(n, exact / cast(scale, exact.dtype()), zero, dtype));
+  const Value y = quantized(exact / cast(scale, exact.dtype()), zero, dtype, limits);
+  if (small_integer_of_onnx(small))
+    n.give_small_integers(small, y);
+  else
+    n.give(y);
 }
 
 Value dequantized(Node& n, const Value& x, const Value& scale, const Value& zero, int64_t axis,
@@ -104,7 +116,8 @@ Value dequantized(Node& n, const Value& x, const Value& scale, const Value& zero
 
 void dequantize_linear(Node& n) {
   const int64_t to = n.integer("output_dtype", 0);
-  Value y = dequantized(n, n.in(0), scale_of(n, 1), n.in_or_none(2), n.integer("axis", 1),
+  const Value zero = n.has(2) ? n.numbers(2) : Value();
+  Value y = dequantized(n, n.numbers(0), scale_of(n, 1), zero, n.integer("axis", 1),
                         n.integer("block_size", 0));
   if (to == 1) y = cast(y, f32);
   if (to == 10) y = cast(y, f16);

@@ -430,15 +430,15 @@ void col_to_im(Node& n) {
 }
 
 constexpr Builtin kRows[] = {
-    {"onnx::Reshape", row<reshaped>},
-    {"onnx::Flatten", row<flattened>},
-    {"onnx::Squeeze", row<squeezed>},
-    {"onnx::Unsqueeze", row<unsqueezed>},
-    {"onnx::Transpose", row<transposed>},
-    {"onnx::Concat", row<joined>},
+    {"onnx::Reshape", moving_row<reshaped>},
+    {"onnx::Flatten", moving_row<flattened>},
+    {"onnx::Squeeze", moving_row<squeezed>},
+    {"onnx::Unsqueeze", moving_row<unsqueezed>},
+    {"onnx::Transpose", moving_row<transposed>},
+    {"onnx::Concat", moving_row<joined>},
     {"onnx::Split", row<split>},
-    {"onnx::Expand", row<expanded>},
-    {"onnx::Tile", row<tiled>},
+    {"onnx::Expand", moving_row<expanded>},
+    {"onnx::Tile", moving_row<tiled>},
     {"onnx::Pad", row<padded>},
     {"com.microsoft::Pad", row<padded>},
     {"onnx::ConstantOfShape", row<constant_of_shape>},

@@ -99,7 +99,7 @@ void sliced(Node& n) {
 }
 
 constexpr Builtin kRows[] = {
-    {"onnx::Slice", row<sliced>},
+    {"onnx::Slice", moving_row<sliced>},
 };
 
 }  // namespace

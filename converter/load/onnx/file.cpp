@@ -16,6 +16,40 @@
 
 #include "converter/script/failure.h"
 
+namespace hg::convert {
+
+std::string describe_onnx_dtype(int64_t data_type) {
+  const auto type = static_cast<int>(data_type);
+  if (type != data_type || !onnx_file::TensorProto::DataType_IsValid(type))
+    return str_cat("type ", data_type);
+  std::string name =
+      onnx_file::TensorProto::DataType_Name(static_cast<onnx_file::TensorProto::DataType>(type));
+  for (char& c : name)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return name;
+}
+
+std::optional<SmallInteger> small_integer_of_onnx(int64_t data_type) {
+  switch (data_type) {
+    case onnx_file::TensorProto::UINT32:
+      return SmallInteger{i64, 32, false};
+    case onnx_file::TensorProto::UINT16:
+      return SmallInteger{i32, 16, false};
+    case onnx_file::TensorProto::UINT4:
+      return SmallInteger{u8, 4, false};
+    case onnx_file::TensorProto::INT4:
+      return SmallInteger{i8, 4, true};
+    case onnx_file::TensorProto::UINT2:
+      return SmallInteger{u8, 2, false};
+    case onnx_file::TensorProto::INT2:
+      return SmallInteger{i8, 2, true};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace hg::convert
+
 namespace hg::convert::onnx {
 namespace {
 
@@ -34,18 +68,56 @@ class Descriptor {
   int number_;
 };
 
+TensorData allocated(DType dtype, const Sizes& shape) {
+  Result<TensorData> data = TensorData::allocate(dtype, shape);
+  if (!data.ok()) throw Failure{Exit::unsupported, std::string(data.status().message())};
+  return *std::move(data);
+}
+
+// The shape of a tensor whose elements take up `element` bytes in memory.
+Sizes shape_of(const file::TensorProto& tensor, int64_t element) {
+  Sizes shape;
+  bool fits = true;
+  for (const int64_t size : tensor.dims()) {
+    shape.push_back(size);
+    fits = fits && size >= 0 && !__builtin_mul_overflow(element, size, &element);
+  }
+  if (shape.overflowed())
+    throw Failure{Exit::unsupported, str_cat("the tensor '", tensor.name(), "' has more than ",
+                                             int64_t{kMaxRank}, " dims")};
+  if (!fits)
+    throw Failure{Exit::unreadable, str_cat("the tensor '", tensor.name(), "' has the shape ",
+                                            shape, ", which no memory holds")};
+  return shape;
+}
+
+void require_count(int64_t count, int64_t expected, const file::TensorProto& tensor,
+                   const Sizes& shape) {
+  if (count != expected)
+    throw Failure{Exit::unreadable, str_cat("the tensor '", tensor.name(), "' holds ", count,
+                                            " elements, but its shape is ", shape)};
+}
+
 // The elements that a field of numbers holds, each as T.
 template <class T, class Field>
 TensorData from_field(const Field& field, DType dtype, const Sizes& shape,
-                      const std::string& name) {
-  if (field.size() != shape.count())
-    throw Failure{Exit::unreadable, str_cat("the tensor '", name, "' holds ", int64_t{field.size()},
-                                            " elements, but its shape is ", shape)};
-  Result<TensorData> data = TensorData::allocate(dtype, shape);
-  if (!data.ok()) throw Failure{Exit::unsupported, std::string(data.status().message())};
+                      const file::TensorProto& tensor) {
+  require_count(field.size(), shape.count(), tensor, shape);
+  TensorData data = allocated(dtype, shape);
   for (int64_t i = 0; i < shape.count(); ++i)
-    data->tensor.as<T>()[i] = static_cast<T>(field.Get(static_cast<int>(i)));
-  return *data;
+    data.tensor.as<T>()[i] = static_cast<T>(field.Get(static_cast<int>(i)));
+  return data;
+}
+
+// Number i of packed ones of so many bits: the lowest bits and bytes come first.
+int64_t unpacked(const char* packed, int64_t i, const SmallInteger& type) {
+  const int64_t first = i * type.bits;
+  uint64_t number = 0;
+  for (int64_t bit = 0; bit < type.bits; bit += 8)
+    number |= uint64_t{static_cast<uint8_t>(packed[(first + bit) / 8])} << bit;
+  number = number >> first % 8 & ((uint64_t{1} << type.bits) - 1);
+  const bool is_negative = type.is_signed && (number >> (type.bits - 1) & 1) != 0;
+  return static_cast<int64_t>(number) - (is_negative ? int64_t{1} << type.bits : 0);
 }
 
 }  // namespace
@@ -96,76 +168,96 @@ std::optional<DType> dtype_of_onnx(int data_type) {
   }
 }
 
-std::string describe_onnx_dtype(int data_type) {
-  if (!file::TensorProto::DataType_IsValid(data_type)) return str_cat("type ", int64_t{data_type});
-  std::string name =
-      file::TensorProto::DataType_Name(static_cast<file::TensorProto::DataType>(data_type));
-  for (char& c : name)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return name;
-}
-
 Weights::Weights(std::shared_ptr<file::ModelProto> model, std::string path)
     : model_(std::move(model)), path_(std::move(path)) {}
 
 std::optional<TensorData> Weights::read(const file::TensorProto& tensor) {
-  const std::string& name = tensor.name();
   const std::optional<DType> dtype = dtype_of_onnx(tensor.data_type());
   if (!dtype) return std::nullopt;
-  Sizes shape;
-  int64_t bytes = size_of(*dtype);
-  bool fits = true;
-  for (const int64_t size : tensor.dims()) {
-    shape.push_back(size);
-    fits = fits && size >= 0 && !__builtin_mul_overflow(bytes, size, &bytes);
-  }
-  if (shape.overflowed())
-    throw Failure{Exit::unsupported,
-                  str_cat("the tensor '", name, "' has more than ", int64_t{kMaxRank}, " dims")};
-  if (!fits)
-    throw Failure{Exit::unreadable, str_cat("the tensor '", name, "' has the shape ", shape,
-                                            ", which no memory holds")};
-  if (tensor.data_location() == file::TensorProto::EXTERNAL) return external(tensor, *dtype, shape);
-  if (tensor.has_raw_data()) {
-    const std::string& raw = tensor.raw_data();
-    if (static_cast<int64_t>(raw.size()) != bytes)
-      throw Failure{Exit::unreadable,
-                    str_cat("the tensor '", name, "' holds ", static_cast<int64_t>(raw.size()),
-                            " bytes, but ", *dtype, shape, " takes ", bytes)};
-    // Elements are read in place where the message happens to hold them aligned.
-    if (reinterpret_cast<uintptr_t>(raw.data()) % static_cast<size_t>(size_of(*dtype)) == 0)
+  const Sizes shape = shape_of(tensor, size_of(*dtype));
+  const int64_t count = shape.count() * size_of(*dtype);
+  if (const auto bytes = bytes_of(tensor, count, str_cat(*dtype, shape))) {
+    // Elements are read in place where they happen to be aligned.
+    if (reinterpret_cast<uintptr_t>(bytes->data) % static_cast<size_t>(size_of(*dtype)) == 0)
       return TensorData{
-          view(const_cast<void*>(static_cast<const void*>(raw.data())), *dtype, shape), model_};
-    Result<TensorData> data = TensorData::allocate(*dtype, shape);
-    if (!data.ok()) throw Failure{Exit::unsupported, std::string(data.status().message())};
-    std::memcpy(data->tensor.data, raw.data(), raw.size());
-    return *data;
+          view(const_cast<void*>(static_cast<const void*>(bytes->data)), *dtype, shape),
+          bytes->owner};
+    TensorData copy = allocated(*dtype, shape);
+    std::memcpy(copy.tensor.data, bytes->data, static_cast<size_t>(count));
+    return copy;
   }
   switch (*dtype) {
     case f32:
-      return from_field<float>(tensor.float_data(), f32, shape, name);
+      return from_field<float>(tensor.float_data(), f32, shape, tensor);
     case f64:
-      return from_field<double>(tensor.double_data(), f64, shape, name);
+      return from_field<double>(tensor.double_data(), f64, shape, tensor);
     case i64:
-      return from_field<int64_t>(tensor.int64_data(), i64, shape, name);
+      return from_field<int64_t>(tensor.int64_data(), i64, shape, tensor);
     case i32:
-      return from_field<int32_t>(tensor.int32_data(), i32, shape, name);
+      return from_field<int32_t>(tensor.int32_data(), i32, shape, tensor);
     case i16:
     case f16:  // the bits
     case bf16:
-      return from_field<int16_t>(tensor.int32_data(), *dtype, shape, name);
+      return from_field<int16_t>(tensor.int32_data(), *dtype, shape, tensor);
     default:
-      return from_field<int8_t>(tensor.int32_data(), *dtype, shape, name);
+      return from_field<int8_t>(tensor.int32_data(), *dtype, shape, tensor);
   }
 }
 
-TensorData Weights::external(const file::TensorProto& tensor, DType dtype, const Sizes& shape) {
+std::optional<TensorData> Weights::read_small_integers(const file::TensorProto& tensor) {
+  const std::optional<SmallInteger> type = small_integer_of_onnx(tensor.data_type());
+  if (!type) return std::nullopt;
+  const Sizes shape = shape_of(tensor, size_of(type->dtype));
+  const int64_t count = shape.count();
+  // In the files 4 and 2 bits are packed into bytes: also those that a field of numbers holds.
+  const int64_t packed = (count * type->bits + 7) / 8;
+  std::string copy;
+  auto bytes = bytes_of(tensor, packed, str_cat(describe_onnx_dtype(tensor.data_type()), shape));
+  if (!bytes) {
+    const auto take = [&](const auto& field, int64_t each) {
+      require_count(field.size(), packed / each, tensor, shape);
+      for (const auto number : field)
+        for (int64_t k = 0; k < each; ++k) copy += static_cast<char>(number >> (8 * k) & 255);
+    };
+    if (type->bits == 32)
+      take(tensor.uint64_data(), 4);
+    else
+      take(tensor.int32_data(), std::max(1, type->bits / 8));
+    bytes = Bytes{copy.data(), nullptr};
+  }
+  TensorData data = allocated(type->dtype, shape);
+  const auto fill = [&](auto* to) {
+    for (int64_t i = 0; i < count; ++i)
+      to[i] = static_cast<std::decay_t<decltype(*to)>>(unpacked(bytes->data, i, *type));
+  };
+  if (type->dtype == i64)
+    fill(data.tensor.as<int64_t>());
+  else if (type->dtype == i32)
+    fill(data.tensor.as<int32_t>());
+  else
+    fill(data.tensor.as<int8_t>());  // or u8, of the same bits
+  return data;
+}
+
+std::optional<Weights::Bytes> Weights::bytes_of(const file::TensorProto& tensor, int64_t count,
+                                                const std::string& type) {
+  if (tensor.data_location() == file::TensorProto::EXTERNAL) return external(tensor, count, type);
+  if (!tensor.has_raw_data()) return std::nullopt;
+  const std::string& raw = tensor.raw_data();
+  if (static_cast<int64_t>(raw.size()) != count)
+    throw Failure{Exit::unreadable, str_cat("the tensor '", tensor.name(), "' holds ",
+                                            static_cast<int64_t>(raw.size()), " bytes, but ", type,
+                                            " takes ", count)};
+  return Bytes{raw.data(), model_};
+}
+
+Weights::Bytes Weights::external(const file::TensorProto& tensor, int64_t count,
+                                 const std::string& type) {
   const auto fail = [&](const auto&... why) {
     throw Failure{Exit::unreadable, str_cat("the external data of '", tensor.name(), "' ", why...)};
   };
-  const int64_t bytes = shape.count() * size_of(dtype);
   std::string location;
-  int64_t offset = 0, length = bytes;
+  int64_t offset = 0, length = count;
   const auto number = [&](const std::string& value) {
     char* end = nullptr;
     errno = 0;
@@ -185,7 +277,7 @@ TensorData Weights::external(const file::TensorProto& tensor, DType dtype, const
   if (relative.is_absolute() ||
       std::find(relative.begin(), relative.end(), fs::path("..")) != relative.end())
     fail("lies in '", location, "', which is not beside the model");
-  if (length != bytes) fail("has ", length, " bytes, but ", dtype, shape, " takes ", bytes);
+  if (length != count) fail("has ", length, " bytes, but ", type, " takes ", count);
   const std::string path = (fs::path(path_).parent_path() / relative).string();
   auto found = mapped_.find(path);
   if (found == mapped_.end()) {
@@ -206,13 +298,7 @@ TensorData Weights::external(const file::TensorProto& tensor, DType dtype, const
   }
   if (offset > found->second.bytes || length > found->second.bytes - offset)
     fail("ends beyond the ", found->second.bytes, " bytes of ", path);
-  char* const data = static_cast<char*>(found->second.owner.get()) + offset;
-  if (offset % size_of(dtype) == 0)
-    return {view(static_cast<void*>(data), dtype, shape), found->second.owner};
-  Result<TensorData> copy = TensorData::allocate(dtype, shape);
-  if (!copy.ok()) throw Failure{Exit::unsupported, std::string(copy.status().message())};
-  std::memcpy(copy->tensor.data, data, bytes);
-  return *copy;
+  return {static_cast<const char*>(found->second.owner.get()) + offset, found->second.owner};
 }
 
 }  // namespace hg::convert::onnx

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "converter/load/onnx/onnx.h"
 #include "converter/script/script.h"
 #include "hg_onnx.pb.h"
 
@@ -20,8 +21,6 @@ std::shared_ptr<file::ModelProto> read_model(const std::string& path, const std:
 
 // The dtype of TensorProto.DataType; none where Hologram has no such dtype.
 std::optional<DType> dtype_of_onnx(int data_type);
-// "uint16", "string"; for messages.
-std::string describe_onnx_dtype(int data_type);
 
 class Weights {
  public:
@@ -31,9 +30,18 @@ class Weights {
   // Throws Failure (unreadable) where the bytes are missing or are not as many as the shape says.
   // None for element types that Hologram lacks.
   std::optional<TensorData> read(const file::TensorProto& tensor);
+  // The numbers of a tensor of such a type, in the dtype that small_integer_of_onnx() names.
+  std::optional<TensorData> read_small_integers(const file::TensorProto& tensor);
 
  private:
-  TensorData external(const file::TensorProto& tensor, DType dtype, const Sizes& shape);
+  struct Bytes {
+    const char* data = nullptr;
+    std::shared_ptr<void> owner;
+  };
+  // None where the elements are in a field of numbers. `type` is for messages.
+  std::optional<Bytes> bytes_of(const file::TensorProto& tensor, int64_t count,
+                                const std::string& type);
+  Bytes external(const file::TensorProto& tensor, int64_t count, const std::string& type);
 
   std::shared_ptr<file::ModelProto> model_;
   std::string path_;

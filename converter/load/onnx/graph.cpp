@@ -136,9 +136,13 @@ std::string GraphReader::state_name(const std::string& name) {
 Item GraphReader::tensor_item(const file::TensorProto& tensor, State::Kind kind) {
   std::optional<TensorData> data = weights_.read(tensor);
   if (!data) {
-    // Only a node that uses it is refused.
+    // Only a node that uses it is refused, unless it takes integers that Hologram has no dtype for.
     auto missing = std::make_shared<Object>();
     missing->type = str_cat("a tensor of ", describe_onnx_dtype(tensor.data_type()));
+    if (std::optional<TensorData> numbers = weights_.read_small_integers(tensor)) {
+      missing->attributes = {{kSmallType, Item(int64_t{tensor.data_type()})},
+                             {kSmallNumbers, constant_item(*std::move(numbers))}};
+    }
     return Item(std::move(missing));
   }
   ScriptTensor made;
@@ -147,6 +151,13 @@ Item GraphReader::tensor_item(const file::TensorProto& tensor, State::Kind kind)
   made.kind = kind;
   made.data = std::move(*data);
   made.requires_grad = kind == State::Kind::parameter;
+  program_.tensors.push_back(std::move(made));
+  return Item(ScriptTensorIndex{static_cast<int32_t>(program_.tensors.size() - 1)});
+}
+
+Item GraphReader::constant_item(TensorData data) {
+  ScriptTensor made;
+  made.data = std::move(data);
   program_.tensors.push_back(std::move(made));
   return Item(ScriptTensorIndex{static_cast<int32_t>(program_.tensors.size() - 1)});
 }
@@ -189,10 +200,7 @@ Item GraphReader::sparse_item(const file::SparseTensorProto& sparse) {
     std::copy_n(values->tensor.as<const char>() + i * bytes, bytes,
                 dense->tensor.as<char>() + at * bytes);
   }
-  ScriptTensor made;
-  made.data = std::move(*dense);
-  program_.tensors.push_back(std::move(made));
-  return Item(ScriptTensorIndex{static_cast<int32_t>(program_.tensors.size() - 1)});
+  return constant_item(*std::move(dense));
 }
 
 bool GraphReader::bind_transposed(const std::string& name, const Item& item, ScriptBlock& block) {

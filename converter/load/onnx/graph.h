@@ -49,6 +49,7 @@ class GraphReader {
   bool bind_transposed(const std::string& name, const Item& item, ScriptBlock& block);
   std::string state_name(const std::string& name);
   Item tensor_item(const file::TensorProto& tensor, State::Kind kind);
+  Item constant_item(TensorData data);
   Item sparse_item(const file::SparseTensorProto& tensor);
   Item attribute_item(const file::AttributeProto& attribute);
   Attributes attributes_of(const file::NodeProto& node, const Place& place) const;
