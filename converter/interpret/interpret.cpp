@@ -440,8 +440,9 @@ void Interpreter::dispatch(const ScriptNode& node) {
     values_.resize(first);
     return;
   }
-  if (std::any_of(node.inputs.begin(), node.inputs.end(),
-                  [&](ScriptId id) { return has_grown(get(id)); })) {
+  // Rows of ONNX see to them themselves.
+  if (!is_of_onnx(node.kind) && std::any_of(node.inputs.begin(), node.inputs.end(),
+                                            [&](ScriptId id) { return has_grown(get(id)); })) {
     run_on_grown(call);
     return finish_call(node, call);
   }

@@ -89,22 +89,21 @@ void average_pool(Node& n) { n.give(average_pooled(n, n.in(0))); }
 // row-major or with the first spatial axis fastest.
 Value whole_places(Node& n, const Value& x, const Value& places) {
   Graph& g = n.graph();
-  int64_t plane = 1;
-  for (int d = 2; d < x.rank(); ++d) plane *= x.dim(d).constant();
+  Dim plane = 1;
+  for (int d = 2; d < x.rank(); ++d) plane = plane * x.dim(d);
   Shape planes = {x.dim(0), x.dim(1)};
   planes.resize(x.rank(), Dim(1));
   const Value offset =
-      reshape(g.call("arange", {}, {{"end", x.dim(0) * x.dim(1)}}), planes) * g.scalar(plane, i64);
+      reshape(g.call("arange", {}, {{"end", x.dim(0) * x.dim(1)}}), planes) * size_value(g, plane);
   if (n.integer("storage_order", 0) == 0) return places + offset;
   Value rest = places, turned = g.scalar(int64_t{0}, i64);
   std::vector<Value> at(x.rank());
   for (int d = x.rank() - 1; d >= 2; --d) {
-    const Value size = g.scalar(x.dim(d).constant(), i64);
+    const Value size = size_value(g, x.dim(d));
     at[d] = remainder(rest, size);
     rest = floor_divide(rest, size);
   }
-  for (int d = x.rank() - 1; d >= 2; --d)
-    turned = turned * g.scalar(x.dim(d).constant(), i64) + at[d];
+  for (int d = x.rank() - 1; d >= 2; --d) turned = turned * size_value(g, x.dim(d)) + at[d];
   return turned + offset;
 }
 
@@ -113,15 +112,13 @@ Value whole_places(Node& n, const Value& x, const Value& places) {
 // element of x is one of these.
 Value unpadded_places(const Value& x, const Value& padded, const Dims& begin, Value places) {
   Graph& g = *x.graph();
-  const auto number = [&](const Dim& value) { return g.scalar(value.constant(), i64); };
-  Value y = g.scalar(int64_t{0}, i64);
-  int64_t step = 1;
+  Value y = g.scalar(int64_t{0}, i64), step = g.scalar(int64_t{1}, i64);
   for (int d = x.rank() - 1; d >= 2; --d) {
-    const Value at = remainder(places, number(padded.dim(d))) - number(begin[d - 2]);
-    places = floor_divide(places, number(padded.dim(d)));
-    const Value inside = minimum(maximum(at, g.scalar(int64_t{0}, i64)), number(x.dim(d) - Dim(1)));
-    y = y + inside * g.scalar(step, i64);
-    step *= x.dim(d).constant();
+    const Value size = size_value(g, x.dim(d)), wide = size_value(g, padded.dim(d));
+    const Value at = remainder(places, wide) - size_value(g, begin[d - 2]);
+    places = floor_divide(places, wide);
+    y = y + minimum(maximum(at, g.scalar(int64_t{0}, i64)), size - 1.0) * step;
+    step = step * size;
   }
   return y;
 }
@@ -150,8 +147,6 @@ void max_pool_of(Node& n) {
   const Value given = n.in(0);
   if (n.output_count() == 1) return n.give(max_pooled(n, given));
   const Windows w = pool_windows(n, given.shape());
-  if (!is_constant(given.shape()))
-    n.refuse("the sizes are open, and places among all are asked for");
   const Value x = is_float(given.dtype()) ? given : cast(given, f32);
   const bool plain = is_plain(w);
   const Value around = plain ? x : fitted(x, w, -INFINITY);

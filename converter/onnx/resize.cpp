@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "converter/onnx/node.h"
+#include "converter/onnx/contrib.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -70,6 +70,37 @@ Value weight_at(const Value& distance, const Settings& s) {
   return where(le(d, constant_like(d, 1)), near, where(lt(d, constant_like(d, 2)), far, zero));
 }
 
+// Antialiased by a scale that is open, so that the number of taps is: a matrix product with the
+// weights [out, in] of all elements, where those outside of x count for its ends.
+Value antialiased(Node& n, const Value& x, const Axis& axis, const Settings& s, const Value& at) {
+  Graph& g = n.graph();
+  const auto counted = [&](const Dim& end) { return g.call("arange", {}, {{"end", end}}); };
+  const Value zero = g.scalar(0.0, f64), last = real(g, axis.in) - 1.0;
+  const Value scale = minimum(axis.scale_value, constant_like(axis.scale_value, 1));
+  if (s.coordinates == "tf_crop_and_resize")
+    n.refuse("the scale is open, and a part of the input is to be antialiased");
+  const int64_t reach = s.mode == "linear" ? 1 : 2;
+  const Dim taps = axis.scaled
+                       ? n.call().size_of(cast(ceil(static_cast<double>(reach) / scale), i64))
+                       : max(Dim(reach), ceildiv(Dim(reach) * axis.in, axis.out));
+  const Dim beyond = taps + Dim(1);
+  const Dim width = axis.in + beyond * Dim(2);
+  const Value place = cast(counted(width) - size_value(g, beyond), f64);  // f64[width]
+  const Value row = reshape(place, {1, width});
+  const Value inside = logical_and(ge(row, zero), le(row, last));
+  Value weights = weight_at((row - reshape(at, {axis.out, 1})) * scale, s);
+  if (s.exclude_outside) weights = where(inside, weights, zero);
+  weights = weights / sum(weights, {1}, true);
+  weights = n.op(
+      "index_reduce",
+      {expand(zero, {axis.out, axis.in}), cast(minimum(maximum(place, zero), last), i64), weights},
+      {{"dim", 1}, {"reduce", "add"}});
+  Dims last_dim = range(x.rank());
+  std::swap(last_dim[axis.dim], last_dim.back());
+  const Value y = matmul(permute(x, last_dim), cast(permute(weights, {1, 0}), x.dtype()));
+  return permute(y, last_dim);
+}
+
 Value resized_axis(Node& n, const Value& x, const Axis& axis, const Settings& s) {
   Graph& g = n.graph();
   const Value at = coordinates(n, axis, s);
@@ -100,7 +131,7 @@ Value resized_axis(Node& n, const Value& x, const Axis& axis, const Settings& s)
     int64_t first = 1 - reach, count = 2 * reach;
     double scale = 1;
     if (s.antialias) {
-      if (!axis.scale) n.refuse("the scale is open, and it is to be antialiased");
+      if (!axis.scale) return antialiased(n, x, axis, s, at);
       scale = std::min(*axis.scale, 1.0);
       if (!(scale * kMostTaps > reach)) n.refuse(str_cat("its scale is ", scale));
       first = static_cast<int64_t>(std::floor(-reach / scale)) + 1;
@@ -264,20 +295,40 @@ void size_axis(Node& n, Axis& axis, const Dim& size) {
   }
 }
 
-// All axes with the same scale, the least or the largest that the sizes ask for.
+// All axes with the same scale, the least or the largest that the sizes ask for. The sizes are
+// floor(in * scale + 1/2) in integers.
 void keep_aspect(Node& n, std::vector<Axis>& axes, const std::string& policy) {
-  double scale = 0;
+  const bool is_least = policy == "not_larger";
+  if (!is_least && policy != "not_smaller")
+    n.refuse(str_cat("attribute 'keep_aspect_ratio_policy' is '", policy, "'"));
+  std::optional<double> scale;
+  Value scale_value;
+  std::vector<Dim> sizes;
   for (const Axis& axis : axes) {
-    if (!axis.in.is_constant() || !axis.out.is_constant())
-      n.refuse("the sizes are open, and their ratio is to be kept");
-    const bool smaller = policy == "not_larger" ? *axis.scale < scale : *axis.scale > scale;
-    if (scale == 0 || smaller) scale = *axis.scale;
+    if (axis.in == Dim(0)) n.refuse("an axis has no elements");
+    const Value own = real(n.graph(), axis.out) / real(n.graph(), axis.in);
+    if (!scale_value) {
+      scale = axis.scale;
+      scale_value = own;
+    } else {
+      scale_value = is_least ? minimum(scale_value, own) : maximum(scale_value, own);
+      if (!axis.scale || !scale)
+        scale.reset();
+      else
+        scale = is_least ? std::min(*scale, *axis.scale) : std::max(*scale, *axis.scale);
+    }
+    Dim size;
+    for (const Axis& other : axes) {
+      const Dim by = floordiv(axis.in * other.out * Dim(2) + other.in, other.in * Dim(2));
+      size = &other == &axes[0] ? by : is_least ? min(size, by) : max(size, by);
+    }
+    sizes.push_back(size);
   }
-  for (Axis& axis : axes) {
-    axis.scale = scale;
-    axis.scaled = true;
-    axis.scale_value = n.graph().scalar(scale, f64);
-    axis.out = scaled_size(n, axis.in.constant(), scale, 0.5);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    axes[i].scale = scale;
+    axes[i].scaled = true;
+    axes[i].scale_value = scale ? n.graph().scalar(*scale, f64) : scale_value;
+    axes[i].out = sizes[i];
   }
 }
 

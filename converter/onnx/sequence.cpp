@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences and optionals whose lengths are known at import; they leave no trace in the graph.
-#include "converter/onnx/node.h"
+// Sequences and optionals. Those whose lengths are known at import leave no trace in the graph. The
+// slices of a tensor along an axis whose size is open stay one tensor, [length, ...].
+#include "converter/onnx/contrib.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -9,6 +10,19 @@ Item sequence(std::vector<Item> items) {
   auto list = std::make_shared<List>();
   list->items = std::move(items);
   return Item(std::move(list));
+}
+
+// The tensor that such slices are; none of other sequences.
+Value slices_of(Node& n, int input) {
+  const auto* list = std::get_if<std::shared_ptr<List>>(&n.item(input).value);
+  return list != nullptr && (*list)->grown ? n.call().read((*list)->grown) : Value();
+}
+// Axis `from` of x becomes axis `to`.
+Value moved(const Value& x, int from, int to) {
+  Dims order = range(x.rank());
+  order.erase(order.begin() + from);
+  order.insert(order.begin() + to, Dim(from));
+  return permute(x, order);
 }
 
 size_t place(Node& n, int input, size_t size, bool may_be_end) {
@@ -27,6 +41,13 @@ void construct(Node& n) {
 }
 void empty(Node& n) { n.give_item(sequence({})); }
 void at(Node& n) {
+  if (const Value all = slices_of(n, 0)) {
+    Value index = reshape(cast(n.in(1), i64), {1});
+    const Value size = size_value(n.graph(), all.dim(0));
+    index = where(lt(index, constant_like(index, 0)), index + size, index);
+    const Value row = n.op("index_select", {all, index}, {{"dim", 0}});
+    return n.give(reshape(row, n.sizes_from(all, 1)));
+  }
   const std::vector<Item> items = n.list(0);
   n.give_item(items[place(n, 1, items.size(), false)]);
 }
@@ -44,9 +65,20 @@ void erase(Node& n) {
   n.give_item(sequence(std::move(items)));
 }
 void length(Node& n) {
+  if (const Value all = slices_of(n, 0)) return n.give(Known{i64, 0, {Scalar::of(all.dim(0))}});
   n.give(Known{i64, 0, {Scalar::of(Dim(static_cast<int64_t>(n.list(0).size())))}});
 }
 void concat_from_sequence(Node& n) {
+  if (const Value all = slices_of(n, 0)) {
+    const bool fresh = n.flag("new_axis");
+    const int axis = n.axis(n.integer("axis"), fresh ? all.rank() : all.rank() - 1);
+    const Value y = moved(all, 0, axis);
+    if (fresh) return n.give(y);
+    Shape shape = n.sizes_from(all, 1);
+    if (shape.empty()) n.refuse("the elements of the sequence have no axes");
+    shape[axis] = shape[axis] * all.dim(0);
+    return n.give(reshape(y, std::move(shape)));
+  }
   Values parts;
   for (const Item& item : n.list(0))
     parts.push_back(n.call().read(std::get<TensorRef>(item.value)));
@@ -64,19 +96,26 @@ void concat_from_sequence(Node& n) {
 void split_to_sequence(Node& n) {
   const Value x = n.in(0);
   const int axis = n.axis(n.integer("axis", 0), x.rank());
-  bool keep = n.flag("keepdims", true);
+  const bool keep = n.flag("keepdims", true) || n.has(1);
   Dims sizes;
-  if (!n.has(1)) {
-    if (!x.dim(axis).is_constant()) n.refuse("the length of the sequence is open");
-    sizes = one_each(static_cast<int>(x.dim(axis).constant()), 1);
-  } else if (n.type(1).rank() == 0) {
-    keep = true;
-    const int64_t each = n.integer(1);
+  const bool is_equal = !n.has(1) || n.type(1).rank() == 0;
+  const int64_t each = n.has(1) && is_equal ? n.integer(1) : 1;
+  if (is_equal && !x.dim(axis).is_constant() && each == 1) {
+    Value all = moved(x, axis, 0);
+    if (keep) {
+      Shape shape = all.shape();
+      shape.insert(shape.begin() + axis + 1, Dim(1));
+      all = reshape(all, std::move(shape));
+    }
+    auto list = std::make_shared<List>();
+    list->grown = n.call().make_tensor(all);
+    return n.give_item(Item(std::move(list)));
+  }
+  if (is_equal) {
     if (!x.dim(axis).is_constant() || each < 1) n.refuse("the length of the sequence is open");
     for (int64_t left = x.dim(axis).constant(); left > 0; left -= each)
       sizes.emplace_back(std::min(left, each));
   } else {
-    keep = true;
     sizes = n.dims(1);
   }
   std::vector<Item> parts;
