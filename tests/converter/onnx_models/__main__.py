@@ -17,7 +17,8 @@ except ImportError as missing:
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from case import batch, differs  # noqa: E402
-from models import CHECKS  # noqa: E402
+import loading  # noqa: E402
+import models  # noqa: E402
 from nodes import MAKERS  # noqa: E402
 
 
@@ -48,7 +49,7 @@ def main():
         cases.append((seed, case, want))
         jobs.append({"model": str(folder / "model.onnx"), "output_dir": str(folder), "check": False})
     converted = batch(given.bin / "hg-convert", jobs, given.work)
-    bad, refused = sum(check(given) for check in CHECKS), 0
+    bad, refused = sum(check(given) for check in models.CHECKS + loading.CHECKS), 0
     kept, runs = [], []
     for (seed, case, want), answer in zip(cases, converted):
         if answer["status"] == "ok":

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What files hold besides ops: nodes in any order, unused nodes, inputs with values, small integers, and open sizes of single ops."""
+import subprocess
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+info, node = helper.make_tensor_value_info, helper.make_node
+
+
+def model_of(nodes, inputs, outputs, constants=(), opset=21, domains=(), **more):
+    """inputs: (name, type, shape); outputs: names; constants: TensorProtos, or arrays by name."""
+    given = [c if isinstance(c, TensorProto) else numpy_helper.from_array(np.asarray(c[1]), c[0]) for c in constants]
+    graph = helper.make_graph(nodes, "graph", [info(*i) for i in inputs], [helper.make_empty_tensor_value_info(o) for o in outputs], given, **more)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(d, 1) for d in domains] + [helper.make_opsetid("", opset)], ir_version=10)
+
+
+class Trial:
+    """One model in a folder of its own; counts what is not as expected."""
+
+    def __init__(self, given, name, model):
+        self.given, self.name, self.folder, self.bad = given, name, given.work / name, 0
+        self.folder.mkdir(parents=True)
+        self.model = model
+        onnx.save(model, self.folder / "model.onnx")
+
+    def say(self, *why):
+        self.bad += 1
+        print(f"{self.name}:", *why)
+        return self
+
+    def convert(self, *options):
+        done = subprocess.run([self.given.bin / "hg-convert", self.folder / "model.onnx", "-o", self.folder / "model.hgm", *options],
+                              capture_output=True, text=True)
+        self.code, self.err = done.returncode, done.stderr
+        return self
+
+    def refused(self, words, code=2):
+        self.convert()
+        return self if self.code == code and words in self.err else self.say(f"exit {self.code}, expected {code} and '{words}': {self.err}")
+
+    def gives(self, feeds, want=None, tolerance=1e-5):
+        """want: arrays in the order of the outputs; none: what onnx's evaluator says."""
+        if self.code:
+            return self.say(f"exit {self.code}: {self.err}")
+        if want is None:
+            want = ReferenceEvaluator(self.model).run(None, feeds)
+        for name, x in feeds.items():
+            np.save(self.folder / f"{name}.npy", x)
+        inputs = [a for name in feeds for a in ("--input", f"{name}={self.folder}/{name}.npy")]
+        done = subprocess.run([self.given.bin / "hg-run", self.folder / "model.hgm", *inputs, "--output-dir", self.folder], capture_output=True, text=True)
+        if done.returncode:
+            return self.say("hg-run:", done.stderr)
+        for output, expected in zip(self.model.graph.output, want):
+            got, expected = np.load(self.folder / f"{output.name}.npy"), np.asarray(expected)
+            if got.dtype != expected.dtype or got.shape != expected.shape or not np.allclose(got, expected, tolerance, tolerance, equal_nan=True):
+                self.say(f"{output.name} is {got.dtype}{list(got.shape)} {got.ravel()[:8]} instead of "
+                         f"{expected.dtype}{list(expected.shape)} {expected.ravel()[:8]} for {[x.shape for x in feeds.values()]}")
+        return self
+
+
+X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+XS = [("x", FLOAT, ["n", 3])]
+
+
+def orders(given):
+    """Nodes stand in any order, also in bodies and functions; a cycle is refused."""
+    bad = Trial(given, "order", model_of([node("Relu", ["t"], ["y"]), node("Neg", ["x"], ["t"])], XS, ["y"])).convert().gives({"x": X}, [np.maximum(-X, 0)]).bad
+    chain = [node("Neg" if i % 2 else "Relu", ["x" if i == 0 else f"t{i - 1}"], ["y" if i == 7 else f"t{i}"]) for i in range(8)]
+    for seed in range(4):
+        mixed = [chain[i] for i in np.random.default_rng(seed).permutation(8)]
+        ordered = model_of(chain, XS, ["y"])
+        bad += Trial(given, f"order_{seed}", model_of(mixed, XS, ["y"])).convert().gives({"x": X}, ReferenceEvaluator(ordered).run(None, {"x": X})).bad
+    # A body reads a name that a later node of the graph around it gives, and its own nodes are turned round too.
+    branch = lambda op: helper.make_graph([node("Relu", ["s"], [f"out_{op}"]), node(op, ["t"], ["s"])], op, [], [info(f"out_{op}", FLOAT, None)])
+    nodes = [node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=branch("Abs")), node("Mul", ["x", "x"], ["t"])]
+    for c in (True, False):
+        trial = Trial(given, f"order_body_{c}", model_of(nodes, [*XS, ("c", BOOL, [])], ["y"])).convert()
+        bad += trial.gives({"x": X, "c": np.array(c)}, [np.maximum(-X * X if c else X * X, 0)]).bad
+    function = helper.make_function("own", "twice", ["a"], ["b"], [node("Relu", ["s"], ["b"]), node("Neg", ["a"], ["s"])], [helper.make_opsetid("", 21)])
+    model = model_of([node("twice", ["x"], ["y"], domain="own")], XS, ["y"], domains=["own"])
+    model.functions.append(function)
+    bad += Trial(given, "order_function", model).convert().gives({"x": X}, [np.maximum(-X, 0)]).bad
+    cycle = [node("Add", ["x", "b"], ["a"], name="first"), node("Neg", ["a"], ["b"], name="second"), node("Relu", ["b"], ["y"])]
+    bad += Trial(given, "cycle", model_of(cycle, XS, ["y"])).refused("has a cycle").bad
+    bad += Trial(given, "cycle_own", model_of([node("Add", ["x", "y"], ["y"], name="own")], XS, ["y"])).refused("Add 'own' reads its own result").bad
+    twice = [node("Relu", ["t"], ["y"]), node("Neg", ["x"], ["t"]), node("Abs", ["x"], ["t"])]
+    return bad + Trial(given, "order_twice", model_of(twice, XS, ["y"])).refused("both give 't'").bad
+
+
+def unused(given):
+    """Nodes whose results nothing uses are not looked at, whatever they are."""
+    nodes = [node("Unheard", ["x"], ["a"], domain="nobody"), node("Neg", ["a"], ["b"]), node("Neg", ["x"], ["y"])]
+    bad = Trial(given, "unused", model_of(nodes, XS, ["y"], domains=["nobody"])).convert().gives({"x": X}, [-X]).bad
+    branch = lambda op: helper.make_graph([node("Unheard", ["x"], [f"a_{op}"], domain="nobody"), node(op, ["x"], [f"o_{op}"])], op, [], [info(f"o_{op}", FLOAT, None)])
+    nodes = [node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=branch("Abs"))]
+    bad += Trial(given, "unused_body", model_of(nodes, [*XS, ("c", BOOL, [])], ["y"], domains=["nobody"])).convert().gives({"x": X, "c": np.array(True)}, [-X]).bad
+    nodes = [node("Unheard", ["x"], ["a"], domain="nobody"), node("Add", ["a", "x"], ["y"])]
+    return bad + Trial(given, "used", model_of(nodes, XS, ["y"], domains=["nobody"])).refused("nobody::Unheard", 3).bad
+
+
+def opened(given):
+    """An input with a value in the file keeps it, unless --input or --constant names it."""
+    w = np.array([1, 2, 3], np.float32)
+    bad = 0
+    for version in (3, 8):
+        model = model_of([node("Add", ["x", "w"], ["y"])], [*XS, ("w", FLOAT, [3])], ["y"], [("w", w)], opset=8)
+        model.ir_version = version
+        bad += Trial(given, f"closed_{version}", model).convert().gives({"x": X}, [X + w]).bad
+        bad += Trial(given, f"opened_{version}", model).convert("--input", "w:f32[3]").gives({"x": X, "w": w * 10}, [X + w * 10]).bad
+        trial = Trial(given, f"replaced_{version}", model)
+        np.save(trial.folder / "w.npy", w * 7)
+        bad += trial.convert("--constant", f"w={trial.folder}/w.npy").gives({"x": X}, [X + w * 7]).bad
+        trial = Trial(given, f"misfit_{version}", model).convert("--input", "w:f32[4]")
+        bad += trial.bad if trial.code == 1 else trial.say(f"exit {trial.code}: {trial.err}").bad
+    return bad
+
+
+def packed(name, dtype, values, raw):
+    """A tensor of a small integer type, its elements in the raw bytes or in the field of numbers."""
+    values, bits = np.asarray(values), {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.UINT16: 16, TensorProto.UINT32: 32}[dtype]
+    tensor = TensorProto(name=name, data_type=dtype, dims=values.shape)
+    flat = values.ravel().astype(np.int64)
+    if bits == 4:
+        flat = np.concatenate([flat, np.zeros(len(flat) % 2, np.int64)]) & 15
+        numbers = (flat[0::2] | flat[1::2] << 4).astype(np.int64)
+    else:
+        numbers = flat
+    if raw:
+        tensor.raw_data = numbers.astype({4: np.uint8, 16: np.uint16, 32: np.uint32}[bits]).tobytes()
+    else:
+        (tensor.uint64_data if bits == 32 else tensor.int32_data).extend(int(v) for v in numbers)
+    return tensor
+
+
+SMALL = {TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15), TensorProto.UINT16: (0, 65535), TensorProto.UINT32: (0, 2**32 - 1)}
+
+
+def small_integers(given):
+    """Weights of types that Hologram lacks: cast, moved and dequantized; other ops refuse them."""
+    bad = 0
+    for dtype, (low, high) in SMALL.items():
+        for raw in (True, False):
+            label = f"{TensorProto.DataType.Name(dtype)}_{'raw' if raw else 'field'}"
+            rng = np.random.default_rng(dtype)
+            q = rng.integers(low, high + 1, (3, 5))
+            q.ravel()[:2] = low, high
+            weight = packed("q", dtype, q, raw)
+            nodes = [node("Cast", ["q"], ["a"], to=FLOAT), node("Transpose", ["q"], ["r"]), node("Slice", ["r", "from", "to"], ["s"]), node("Cast", ["s"], ["b"], to=INT64)]
+            model = model_of(nodes, XS, ["a", "b"], [weight, ("from", np.array([1])), ("to", np.array([4]))])
+            bad += Trial(given, f"cast_{label}", model).convert().gives({"x": X}, [q.astype(np.float32), q.T[1:4]]).bad
+            bad += Trial(given, f"sum_{label}", model_of([node("Add", ["q", "q"], ["y"])], XS, ["y"], [weight])).refused(
+                f"a tensor of {TensorProto.DataType.Name(dtype).lower()}", 3).bad
+            bad += Trial(given, f"output_{label}", model_of([node("Identity", ["q"], ["y"])], XS, ["y"], [weight])).refused("", 3).bad
+            if dtype == TensorProto.UINT32:
+                continue
+            zero = rng.integers(low, high + 1, 3)
+            scale = rng.uniform(0.01, 0.1, 3).astype(np.float32)
+            want = ((q - zero[:, None]) * scale[:, None].astype(np.float64)).astype(np.float32)
+            nodes = [node("DequantizeLinear", ["q", "scale", "zero"], ["w"], axis=0), node("MatMul", ["x", "w"], ["y"])]
+            model = model_of(nodes, XS, ["y"], [weight, ("scale", scale), packed("zero", dtype, zero, raw)])
+            bad += Trial(given, f"dequantized_{label}", model).convert().gives({"x": X}, [X @ want], 1e-4).bad
+        if dtype == TensorProto.UINT32:
+            continue
+        # Blocks of two along the columns, and a round trip of x.
+        q, scale = rng.integers(low, high + 1, (3, 4)), rng.uniform(0.01, 0.1, (3, 2)).astype(np.float32)
+        model = model_of([node("DequantizeLinear", ["q", "scale"], ["y"], axis=1, block_size=2)], XS, ["y"], [packed("q", dtype, q, True), ("scale", scale)])
+        bad += Trial(given, f"blocks_{dtype}", model).convert().gives({"x": X}, [(q * np.repeat(scale, 2, 1)).astype(np.float32)]).bad
+        middle = (low + high + 1) // 2
+        nodes = [node("QuantizeLinear", ["x", "scale", "zero"], ["q"]), node("Reshape", ["q", "flat"], ["r"]), node("DequantizeLinear", ["r", "scale", "zero"], ["y"])]
+        model = model_of(nodes, XS, ["y"], [("scale", np.float32(0.5)), packed("zero", dtype, np.array(middle), True), ("flat", np.array([-1]))])
+        x = np.array([[-1, 0.25, 0.75], [3.6, -70000, 70000]], np.float32)
+        want = ((np.clip(np.round(x.ravel() / 0.5) + middle, low, high) - middle) * 0.5).astype(np.float32)
+        bad += Trial(given, f"quantized_{dtype}", model).convert().gives({"x": x}, [want]).bad
+    return bad
+
+
+def open_images(given):
+    """Resize that is antialiased or keeps the ratio, and MaxPool with indices, of open sizes."""
+    bad, rng = 0, np.random.default_rng(1)
+    image = [("x", FLOAT, ["n", 2, "h", "w"]), ("t", FLOAT, ["i", "k"])]
+    wanted = [node("Shape", ["t"], ["size"])]
+    for mode in ("linear", "cubic"):
+        for more in ({}, {"exclude_outside": 1}):
+            for policy in ("stretch", "not_larger", "not_smaller"):
+                settings = dict(mode=mode, antialias=1, axes=[2, 3], keep_aspect_ratio_policy=policy, **more)
+                model = model_of([*wanted, node("Resize", ["x", "", "", "size"], ["y"], **settings)], image, ["y"])
+                trial = Trial(given, f"antialias_{mode}_{len(more)}_{policy}", model).convert()
+                for h, w, i, k in ((9, 7, 4, 3), (5, 6, 8, 9), (12, 5, 3, 6), (1, 4, 3, 2), (16, 16, 5, 1)):
+                    trial.gives({"x": rng.normal(size=(2, 2, h, w)).astype(np.float32), "t": np.zeros((i, k), np.float32)}, tolerance=1e-4)
+                bad += trial.bad
+    for mode, policy in (("nearest", "not_larger"), ("linear", "not_smaller"), ("cubic", "not_larger")):
+        model = model_of([*wanted, node("Resize", ["x", "", "", "size"], ["y"], mode=mode, axes=[2, 3], keep_aspect_ratio_policy=policy)], image, ["y"])
+        trial = Trial(given, f"ratio_{mode}", model).convert()
+        for h, w, i, k in ((9, 7, 4, 3), (5, 6, 8, 9), (12, 5, 3, 6), (4, 4, 4, 4)):
+            trial.gives({"x": rng.normal(size=(1, 2, h, w)).astype(np.float32), "t": np.zeros((i, k), np.float32)}, tolerance=1e-4)
+        bad += trial.bad
+    for order in (0, 1):
+        for pads in ([0] * 4, [1] * 4, [0, 1, 1, 1]):
+            settings = dict(kernel_shape=[2, 2], strides=[2, 2], pads=pads, storage_order=order)
+            trial = Trial(given, f"places_{order}_{sum(pads)}", model_of([node("MaxPool", ["x"], ["y", "at"], **settings)], image[:1], ["y", "at"])).convert()
+            for h, w in ((4, 6), (5, 3), (8, 8)):
+                x = rng.normal(size=(2, 2, h, w)).astype(np.float32)
+                y, at = largest(x, 2, pads, order)
+                trial.gives({"x": x}, [y, at])
+            bad += trial.bad
+    return bad
+
+
+def largest(x, step, pads, order):
+    """Windows of step times step, and where in x their largest elements are."""
+    n, c, h, w = x.shape
+    top, left = pads[0], pads[1]
+    rows, columns = (h + pads[0] + pads[2] - step) // step + 1, (w + pads[1] + pads[3] - step) // step + 1
+    y, at = np.empty((n, c, rows, columns), np.float32), np.empty((n, c, rows, columns), np.int64)
+    for b, ch, i, k in np.ndindex(y.shape):
+        inside = [(p, q) for p in range(i * step - top, i * step - top + step) for q in range(k * step - left, k * step - left + step) if 0 <= p < h and 0 <= q < w]
+        p, q = max(inside, key=lambda place: x[b, ch, place[0], place[1]])
+        y[b, ch, i, k] = x[b, ch, p, q]
+        at[b, ch, i, k] = (b * c + ch) * h * w + (q * h + p if order else p * w + q)
+    return y, at
+
+
+def open_boxes(given):
+    """NonMaxSuppression of open batches, classes and boxes; RoiAlign takes the largest samples."""
+    rng, bad = np.random.default_rng(2), 0
+    inputs = [("boxes", FLOAT, ["b", "n", 4]), ("scores", FLOAT, ["b", "c", "n"])]
+    limits = [("most", np.array([3])), ("overlap", np.array([0.4], np.float32)), ("least", np.array([0.2], np.float32))]
+    for center in (0, 1):
+        for names in (["most", "overlap", "least"], ["most", "overlap"]):
+            model = model_of([node("NonMaxSuppression", ["boxes", "scores", *names], ["y"], center_point_box=center)], inputs, ["y"], limits)
+            trial = Trial(given, f"nms_{center}_{len(names)}", model).convert()
+            for b, c, n in ((1, 1, 6), (2, 3, 9), (1, 4, 5), (3, 1, 1)):
+                place = rng.uniform(0, 4, (b, n, 2))
+                boxes = np.concatenate([place, rng.uniform(0.5, 2, (b, n, 2)) + (0 if center else place)], 2).astype(np.float32)
+                trial.gives({"boxes": boxes, "scores": rng.uniform(0, 1, (b, c, n)).astype(np.float32)})
+            bad += trial.bad
+    x, rois = rng.normal(size=(2, 3, 6, 7)).astype(np.float32), np.array([[0.3, 0.7, 4.1, 3.3], [1, 1, 1.2, 1.1], [-3, 2, 9, 8], [20, 20, 30, 30]], np.float32)
+    inputs = [("x", FLOAT, ["n", 3, "h", "w"]), ("rois", FLOAT, ["r", 4]), ("at", INT64, ["r"])]
+    for ratio in (0, 2):
+        for mode in ("half_pixel", "output_half_pixel"):
+            settings = dict(mode="max", output_height=2, output_width=3, sampling_ratio=ratio, spatial_scale=0.9, coordinate_transformation_mode=mode)
+            trial = Trial(given, f"roi_{ratio}_{mode}", model_of([node("RoiAlign", ["x", "rois", "at"], ["y"], **settings)], inputs, ["y"], opset=16))
+            bad += trial.convert().gives({"x": x, "rois": rois, "at": np.array([0, 1, 1, 0])}).bad
+    return bad
+
+
+def open_sequences(given):
+    """The slices of an axis whose size is open, as a sequence: its length, elements and their concatenation."""
+    bad, x = 0, np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    for axis, keep in ((0, 1), (0, 0), (1, 1), (1, 0), (-1, 0)):
+        size = ["n", "m", "k"]
+        nodes = [node("SplitToSequence", ["x"], ["s"], axis=axis, keepdims=keep), node("SequenceLength", ["s"], ["count"]), node("SequenceAt", ["s", "second"], ["at"]),
+                 node("SequenceAt", ["s", "last"], ["end"]), node("ConcatFromSequence", ["s"], ["stack"], axis=1, new_axis=1), node("ConcatFromSequence", ["s"], ["joined"], axis=-1)]
+        model = model_of(nodes, [("x", FLOAT, size)], ["count", "at", "end", "stack", "joined"], [("second", np.array(1)), ("last", np.array(-1))])
+        parts = [np.take(x, [i] if keep else i, axis) for i in range(x.shape[axis])]
+        want = [np.array(len(parts)), parts[1], parts[-1], np.stack(parts, 1), np.concatenate(parts, -1)]
+        bad += Trial(given, f"sequence_{axis}_{keep}", model).convert().gives({"x": x}, want).bad
+    return bad
+
+
+CHECKS = [orders, unused, opened, small_integers, open_images, open_boxes, open_sequences]
