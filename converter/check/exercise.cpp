@@ -14,7 +14,7 @@ constexpr int kMostAttempts = 200;    // with other values
 constexpr int kAlways = 6;            // of them are compared though they take no new way
 constexpr int kFewSizes = 8;          // are tried where data or sizes decide anything
 constexpr double kMostWork = 2e9;     // of all runs: floating-point operations, or what costs as
-constexpr double kWorkOfANode = 3e5;  // much: a node, on both sides,
+constexpr double kWorkOfANode = 3e5;  // much: a node, or a way through one, on both sides,
 constexpr double kWorkOfASize = 2e7;  // and a size that data gives, after which plans are made
 
 double nodes_of(const Graph& graph) {
@@ -81,8 +81,11 @@ void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search
   std::vector<WaysRow> after = session.ways();
   const std::vector<WaysRow> taken = rows_between(trying.before, after);
   trying.before = std::move(after);
+  double ways = 0;  // of nodes in the rounds of loops, which the graph has once
+  for (const WaysRow& row : taken)
+    for (const int64_t times : row.taken) ways += static_cast<double>(times);
   trying.work_left -=
-      status.ok() ? trying.work_of_a_run + session.flops() : trying.work_of_a_run + kMostWork / 20;
+      trying.work_of_a_run + kWorkOfANode * ways + (status.ok() ? session.flops() : kMostWork / 20);
   const std::string path = path_of(taken, sizes);
   if (status.ok() && number >= kAlways && trying.paths.count(path) > 0) return;
 
