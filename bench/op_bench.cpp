@@ -245,7 +245,8 @@ void run(benchmark::State& state, const Case& row) {
   const Result<Model> model = Model::from_graph(std::move(graph));
   if (!model.ok()) return fail(model.status().message());
   tools::InputArrays arrays;
-  const tools::Outcome made = tools::make_inputs(model->graph(), {}, arrays);
+  const tools::RandomInputs random{.fills_missing = true};
+  const tools::Outcome made = tools::open_inputs(model->graph(), {}, &random, arrays);
   if (!made.ok()) return fail(made.message);
   using Clock = std::chrono::steady_clock;
   double flops = 0, bytes = 0, seconds = 0;

@@ -60,6 +60,7 @@ struct BenchJob {
   std::string precision = "f32";
   bool autotune = false;
   std::string tuning;
+  uint64_t seed = 0;
 };
 
 struct Measurement {
@@ -143,14 +144,16 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   result.load_ms = ms_since(start);
 
   InputArrays arrays;
-  Outcome opened = job.inputs.empty() ? make_inputs(model->graph(), *dims, arrays)
-                                      : open_inputs(model->graph(), job.inputs, true, arrays);
-  if (!opened.ok()) return opened;
+  const RandomInputs random{.seed = job.seed, .dims = *dims, .fills_missing = true};
+  if (Outcome opened = open_inputs(model->graph(), job.inputs, &random, arrays); !opened.ok())
+    return opened;
+  if (Outcome fits = match_types(model->graph(), arrays, nullptr); !fits.ok()) return fits;
 
   const Clock::time_point create = Clock::now();
   SessionOptions options;
   options.device = *device;
   options.threads = job.threads;
+  options.seed = job.seed;
   options.disabled_passes = job.disabled_passes;
   options.kernels = job.kernels;
   options.low_memory = job.low_memory;
@@ -197,7 +200,7 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   result.flops = session->flops();
   if (job.output_dir.empty()) return {};
   std::vector<std::string> written;
-  return write_outputs(*session, job.output_dir, written);
+  return write_outputs(*session, job.output_dir, false, written);
 }
 
 std::string dumped(const nlohmann::ordered_json& json) {
@@ -286,8 +289,9 @@ int main(int argc, char** argv) {
   bool as_json = false;
   line.add("MODEL", job.model, "the model, an .hgm file").is_required();
   line.add("--input,-i", job.inputs,
-           "[NAME=]FILE.npy, or a type such as 'f32[1,3,224,224]' for random numbers");
+           "[NAME=]FILE.npy, or random numbers: 'ids:i64[1,128]=0..49151'");
   line.add("--dim", job.dims, "n=4: the size of a symbol that no --input determines");
+  line.add("--seed", job.seed, "seed of random inputs and random ops").shows_default();
   line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
   line.add("--threads", job.threads, "number of threads; 0: all").is_at_least(0).shows_default();
   line.add("--warmup", job.warmup, "untimed runs before the timed ones")

@@ -3,21 +3,17 @@
 #include "tools/inputs.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 
+#include "hg/create.h"
 #include "hg/dim.h"
 #include "tools/npy_cast.h"
 #include "tools/process.h"
+#include "tools/random_array.h"
 
 namespace hg::tools {
 namespace {
-
-struct Argument {
-  int input = -1;    // of the graph, or -1 when it has no name
-  std::string what;  // the file or type
-};
 
 int find_input(const Graph& graph, std::string_view name) {
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -26,122 +22,114 @@ int find_input(const Graph& graph, std::string_view name) {
   return -1;
 }
 
-// A '=' may belong to the file's name: it parts a name from a file unless such a file exists.
-Outcome parse_argument(const Graph& graph, const std::string& text_given, Argument& out) {
-  const size_t equals = text_given.find('=');
-  out = {-1, text_given};
-  if (equals == std::string::npos) return {};
-  const std::string name = text_given.substr(0, equals);
-  const int input = find_input(graph, name);
-  if (input >= 0) {
-    out = {input, text_given.substr(equals + 1)};
+bool exists(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::exists(path_of(path), error);
+}
+
+// One --input.
+struct Argument {
+  int input = -1;                 // of the graph; -1: the next one that no name claims
+  std::string what;               // a file, or all that stands for random numbers
+  std::optional<InputText> type;  // of random numbers
+  Range range;                    // of random numbers of the input's own type
+};
+
+bool is_range(std::string_view text) {
+  return text.find("..") != std::string_view::npos &&
+         text.find_first_not_of("0123456789.+-eE ") == std::string_view::npos;
+}
+
+class ArgumentReader {
+ public:
+  ArgumentReader(const Graph& graph, bool takes_types) : graph_(graph), takes_types_(takes_types) {}
+
+  // A '=' may belong to the file's name: it separates a name from a file unless such a file exists.
+  Outcome read(const std::string& given, Argument& out) const {
+    out = {-1, given, {}, {}};
+    const size_t equals = given.find('=');
+    const std::string name = given.substr(0, equals);
+    if (equals != std::string::npos) out.input = find_input(graph_, name);
+    if (out.input >= 0) out.what = given.substr(equals + 1);
+    if (exists(out.what)) return {};
+    if (takes_types_ && out.input >= 0 && is_range(out.what))
+      return parse_range(out.what, given, out.range);
+    if (takes_types_ && is_type(out.what)) return read_type(given, out);
+    if (equals != std::string::npos && out.input < 0) return unknown(given, name);
     return {};
   }
-  std::error_code error;
-  if (std::filesystem::exists(path_of(text_given), error)) return {};
-  return mismatch("--input ", text_given, ": the model has no input '", name, "'; it takes ",
-                  inputs_text(graph));
-}
-
-struct Type {
-  DType dtype;
-  Sizes shape;
-};
-
-// "f32[1,3,8]", or nothing when it does not look like a type.
-std::optional<Type> parse_type(std::string_view word) {
-  const size_t open = word.find('[');
-  if (open == std::string_view::npos || word.back() != ']') return std::nullopt;
-  Result<DType> dtype = dtype_named(word.substr(0, open));
-  if (!dtype.ok()) return std::nullopt;
-  Type type{*dtype, {}};
-  std::string_view rest = word.substr(open + 1, word.size() - open - 2);
-  while (!rest.empty()) {
-    const size_t comma = std::min(rest.find(','), rest.size());
-    std::string_view part = rest.substr(0, comma);
-    while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
-    int64_t size = 0;
-    const char* end = part.data() + part.size();
-    if (part.empty() || std::from_chars(part.data(), end, size).ptr != end || size < 0) {
-      return std::nullopt;
-    }
-    type.shape.push_back(size);
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-  }
-  if (type.shape.overflowed()) return std::nullopt;
-  return type;
-}
-
-// A multiplicative congruential generator; Steele and Vigna 2021, table 4.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed * 2 + 1) {}
-  uint64_t next() {
-    state_ *= 0xf1357aea2e62a9c5u;
-    return state_ >> 32;
-  }
-  double real() { return static_cast<double>(next()) / 2147483648.0 - 1; }  // [-1, 1)
-  int bit() { return static_cast<int>(next() >> 31); }
 
  private:
-  uint64_t state_;
+  static bool is_type(const std::string& text) {
+    return text.find('[') != std::string::npos && !text.ends_with(".npy");
+  }
+
+  Outcome read_type(const std::string& given, Argument& out) const {
+    out.type.emplace();
+    if (Outcome o = parse_input_text(out.what, *out.type); !o.ok()) return o;
+    const std::string& name = out.type->name;
+    if (!out.type->new_name.empty()) return unknown(given, out.type->new_name);
+    if (!name.empty() && out.input >= 0)
+      return usage("--input ", given, " names two inputs, '",
+                   graph_.value_info(graph_.inputs()[out.input]).name, "' and '", name, "'");
+    if (name.empty()) return {};
+    out.input = find_input(graph_, name);
+    return out.input >= 0 ? Outcome() : unknown(given, name);
+  }
+
+  Outcome unknown(const std::string& given, const std::string& name) const {
+    return mismatch("--input ", given, ": the model has no input '", name, "'; it takes ",
+                    inputs_text(graph_));
+  }
+
+  const Graph& graph_;
+  bool takes_types_;
 };
 
-template <class T>
-void fill(const Tensor& tensor, Random& random) {
-  T* data = tensor.as<T>();
-  for (int64_t i = 0, n = tensor.count(); i < n; ++i) {
-    if constexpr (std::is_integral_v<T>) {
-      data[i] = static_cast<T>(random.bit());
-    } else {
-      data[i] = static_cast<T>(static_cast<float>(random.real()));
-    }
-  }
-}
+// Makes the random numbers of inputs; files and types that are given determine open sizes.
+class RandomMaker {
+ public:
+  RandomMaker(const Graph& graph, const RandomInputs& random) : graph_(graph), random_(random) {}
 
-Result<Array> random_array(DType dtype, const Sizes& shape, uint64_t seed) {
-  HG_TRY_ASSIGN(TensorData data, TensorData::allocate(dtype, shape));
-  Random random(seed + 1);
-  switch (dtype) {
-    case DType::f32:
-      fill<float>(data.tensor, random);
-      break;
-    case DType::f64:
-      fill<double>(data.tensor, random);
-      break;
-    case DType::f16:
-      fill<Half>(data.tensor, random);
-      break;
-    case DType::bf16:
-      fill<BFloat16>(data.tensor, random);
-      break;
-    case DType::i64:
-      fill<int64_t>(data.tensor, random);
-      break;
-    case DType::i32:
-      fill<int32_t>(data.tensor, random);
-      break;
-    case DType::i16:
-      fill<int16_t>(data.tensor, random);
-      break;
-    case DType::i8:
-      fill<int8_t>(data.tensor, random);
-      break;
-    case DType::u8:
-      fill<uint8_t>(data.tensor, random);
-      break;
-    case DType::bool_:
-      fill<bool>(data.tensor, random);
-      break;
-    case DType::c64:
-      fill<float>(view_as_real(data.tensor), random);
-      break;
-    case DType::c128:
-      fill<double>(view_as_real(data.tensor), random);
-      break;
+  Outcome bind_dims() {
+    for (const auto& [symbol, size] : random_.dims)
+      if (Status bound = sizes_.bind(symbol, size); !bound.ok()) return outcome(bound);
+    return {};
   }
-  return Array(std::move(data));
-}
+
+  void learn(size_t input, const Sizes& shape) {
+    const Shape& open = type_of(input).shape;
+    for (size_t d = 0; d < open.size() && open.size() == static_cast<size_t>(shape.rank()); ++d)
+      if (const std::string symbol(open[d].symbol()); !symbol.empty() && !sizes_.find(symbol))
+        (void)sizes_.bind(symbol, shape[static_cast<int>(d)]);
+  }
+
+  // `type` is the input's where it is null.
+  Outcome make(size_t input, const TensorType* type, const Range& range, Array& array) const {
+    const ValueInfo& info = graph_.value_info(graph_.inputs()[input]);
+    const TensorType& wanted = type != nullptr ? *type : info.type;
+    const Result<Sizes> shape = evaluate(wanted.shape, sizes_);
+    if (!shape.ok())
+      return mismatch("input '", info.name, "' (", wanted, ") has open sizes: ",
+                      random_.fills_missing ? "add --input or --dim"
+                                            : "give its type, as in --input 'x:f32[2,3]=0..1'");
+    Result<Array> made =
+        random_array(wanted.dtype, *shape, range, random_.seed * 1000003 + uint64_t{input});
+    if (!made.ok())
+      return usage("input '", info.name, "' (", wanted, "): ", made.status().message());
+    array = *std::move(made);
+    return {};
+  }
+
+ private:
+  const TensorType& type_of(size_t input) const {
+    return graph_.value_info(graph_.inputs()[input]).type;
+  }
+
+  const Graph& graph_;
+  const RandomInputs& random_;
+  Bindings sizes_;
+};
 
 std::string file_name(std::string_view name) {
   std::string out(name);
@@ -165,63 +153,58 @@ std::string inputs_text(const Graph& graph) {
   return out.empty() ? "nothing" : out;
 }
 
-Outcome open_inputs(const Graph& graph, std::span<const std::string> arguments, bool types,
-                    InputArrays& arrays) {
+Outcome open_inputs(const Graph& graph, std::span<const std::string> arguments,
+                    const RandomInputs* random, InputArrays& arrays) {
   const size_t count = graph.inputs().size();
-  std::vector<std::string> chosen(count);
-  std::vector<std::string> unnamed;
+  const ArgumentReader reader(graph, random != nullptr);
+  std::vector<Argument> chosen(count), unnamed;
   for (const std::string& given : arguments) {
     Argument argument;
-    if (Outcome parsed = parse_argument(graph, given, argument); !parsed.ok()) return parsed;
+    if (Outcome read = reader.read(given, argument); !read.ok()) return read;
     if (argument.input < 0) {
-      unnamed.push_back(argument.what);
+      unnamed.push_back(std::move(argument));
       continue;
     }
-    std::string& slot = chosen[argument.input];
-    if (!slot.empty()) {
-      return mismatch("--input ", given, ": this input has '", slot, "' already");
-    }
-    slot = argument.what;
+    Argument& slot = chosen[static_cast<size_t>(argument.input)];
+    if (!slot.what.empty())
+      return mismatch("--input ", given, ": this input has '", slot.what, "' already");
+    slot = std::move(argument);
   }
   size_t next = 0;
-  for (std::string& slot : chosen) {
-    if (slot.empty() && next < unnamed.size()) slot = unnamed[next++];
-  }
-  if (next < unnamed.size()) {
+  for (Argument& slot : chosen)
+    if (slot.what.empty() && next < unnamed.size()) slot = std::move(unnamed[next++]);
+  if (next < unnamed.size())
     return mismatch(arguments.size(), " inputs are given, but the model takes ", count, ": ",
                     inputs_text(graph));
+
+  const RandomInputs none;
+  RandomMaker maker(graph, random != nullptr ? *random : none);
+  if (Outcome bound = maker.bind_dims(); !bound.ok()) return bound;
+  arrays.assign(count, Array());
+  const auto make = [&](size_t i, const Argument& argument) {
+    const TensorType* const type = argument.type ? &argument.type->type : nullptr;
+    return maker.make(i, type, argument.type ? argument.type->range : argument.range, arrays[i]);
+  };
+  for (size_t i = 0; i < count; ++i) {
+    const Argument& argument = chosen[i];
+    if (argument.what.empty() || argument.range) continue;
+    if (argument.type) {
+      if (Outcome made = make(i, argument); !made.ok()) return made;
+    } else {
+      Result<Array> array = read_npy(argument.what);
+      if (!array.ok()) return outcome(array.status());
+      arrays[i] = *std::move(array);
+    }
+    maker.learn(i, arrays[i].shape());
   }
-  arrays.clear();
   for (size_t i = 0; i < count; ++i) {
     const ValueInfo& info = graph.value_info(graph.inputs()[i]);
-    if (chosen[i].empty()) {
+    const Argument& argument = chosen[i];
+    if (argument.what.empty() && (random == nullptr || !random->fills_missing))
       return mismatch("input '", info.name, "' (", info.type, ") is missing: add --input ",
                       info.name, "=FILE.npy");
-    }
-    const std::optional<Type> type = types ? parse_type(chosen[i]) : std::nullopt;
-    Result<Array> array = type ? random_array(type->dtype, type->shape, i) : read_npy(chosen[i]);
-    if (!array.ok()) return outcome(array.status());
-    arrays.push_back(*std::move(array));
-  }
-  return {};
-}
-
-Outcome make_inputs(const Graph& graph, const SymbolSizes& dims, InputArrays& arrays) {
-  Bindings bindings;
-  for (const auto& [symbol, size] : dims) {
-    if (Status bound = bindings.bind(symbol, size); !bound.ok()) return outcome(bound);
-  }
-  arrays.clear();
-  for (ValueId id : graph.inputs()) {
-    const ValueInfo& info = graph.value_info(id);
-    Result<Sizes> shape = evaluate(info.type.shape, bindings);
-    if (!shape.ok()) {
-      return mismatch("input '", info.name, "' (", info.type,
-                      ") has open sizes: add --input or --dim");
-    }
-    Result<Array> array = random_array(info.type.dtype, *shape, arrays.size());
-    if (!array.ok()) return outcome(array.status());
-    arrays.push_back(*std::move(array));
+    if (!argument.what.empty() && !argument.range) continue;
+    if (Outcome made = make(i, argument); !made.ok()) return made;
   }
   return {};
 }
@@ -231,13 +214,14 @@ Outcome match_types(const Graph& graph, InputArrays& arrays, std::vector<std::st
     const ValueInfo& info = graph.value_info(graph.inputs()[i]);
     const DType given = arrays[i].dtype();
     if (given == info.type.dtype) continue;
-    std::optional<Array> as_taken = cast(arrays[i], info.type.dtype);
+    std::optional<Array> as_taken = tools::cast(arrays[i], info.type.dtype);
     if (!as_taken)
-      return mismatch("input '", info.name, "' takes ", info.type, ", the file has ", given,
-                      "; save it with numpy's astype",
-                      given == u8 && is_float(info.type.dtype)
-                          ? ", scaled as the model expects its images"
-                          : "");
+      return mismatch(
+          "input '", info.name, "' takes ", info.type, ", the file has ", given,
+          info.type.dtype == bf16 ? "; save it as float32, or with astype(ml_dtypes.bfloat16)"
+                                  : "; save it with numpy's astype",
+          given == u8 && is_float(info.type.dtype) ? ", scaled as the model expects its images"
+                                                   : "");
     arrays[i] = *std::move(as_taken);
     std::string note =
         str_cat("input '", info.name, "': ", given, " is taken as ", info.type.dtype);
@@ -255,7 +239,7 @@ Outcome set_inputs(Session& session, const InputArrays& arrays) {
   return {};
 }
 
-Outcome write_outputs(const Session& session, const std::string& folder,
+Outcome write_outputs(const Session& session, const std::string& folder, bool as_f32,
                       std::vector<std::string>& paths) {
   std::error_code error;
   std::filesystem::create_directories(path_of(folder), error);
@@ -263,12 +247,18 @@ Outcome write_outputs(const Session& session, const std::string& folder,
   for (int i = 0; i < session.output_count(); ++i) {
     Result<Tensor> output = session.output(i);
     if (!output.ok()) return outcome(output.status());
+    Array written = Array::wrap(*output);
+    if (as_f32 && (output->dtype == f16 || output->dtype == bf16)) {
+      Result<Array> wide = hg::cast(written, f32);
+      if (!wide.ok()) return outcome(wide.status());
+      written = *std::move(wide);
+    }
     std::string name = file_name(session.output_name(i)), path;
     do {
       path = text_of(path_of(folder) / path_of(name + ".npy"));
       name.push_back('_');
     } while (std::find(paths.begin(), paths.end(), path) != paths.end());
-    if (Status written = write_npy(path, *output); !written.ok()) return outcome(written);
+    if (Status saved = write_npy(path, written.tensor()); !saved.ok()) return outcome(saved);
     paths.push_back(path);
   }
   return {};

@@ -8,8 +8,8 @@
 
 namespace hg::tools {
 
-// The same numbers as `type`, where no more than digits are lost: integers as i64, and f64, which
-// is what numpy makes, as f32. None for all other types.
+// The same numbers as `type`, where no more than digits are lost: integers as i64, f64, which is
+// what numpy makes, as f32, and both as f16 and bf16. None for all other types.
 std::optional<Array> cast(const Array& array, DType type);
 
 }  // namespace hg::tools

@@ -45,6 +45,10 @@ Outcome read_job(const json& entry, RunJob& job) {
   if (result.ok()) result = read_string(entry, "device", false, job.device);
   if (result.ok()) result = read_strings(entry, "inputs", job.inputs);
   if (result.ok()) result = read_strings(entry, "grad_outputs", job.grad_outputs);
+  if (result.ok() && entry.contains("seed")) {
+    if (!entry["seed"].is_number_unsigned()) return usage("the job's \"seed\" is no count");
+    job.seed = entry["seed"].get<uint64_t>();
+  }
   if (result.ok() && entry.contains("threads")) {
     if (!entry["threads"].is_number_unsigned()) return usage("the job's \"threads\" is no count");
     job.threads = entry["threads"].get<int>();
@@ -107,7 +111,8 @@ Outcome number_outputs(const std::vector<std::string>& written, const std::strin
 
 }  // namespace
 
-Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written) {
+Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written,
+            std::vector<std::string>& notes) {
   Result<Device> device = parse_device(job.device);
   if (!device.ok()) return usage(device.status().message());
   Registry registry = Registry::built_in();
@@ -116,9 +121,10 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   Result<Model> model = load_model(job.model, job.function, registry);
   if (!model.ok()) return outcome(model.status());
   InputArrays arrays;
-  if (Outcome opened = open_inputs(model->graph(), job.inputs, false, arrays); !opened.ok()) {
+  const RandomInputs random{.seed = job.seed};
+  if (Outcome opened = open_inputs(model->graph(), job.inputs, &random, arrays); !opened.ok())
     return opened;
-  }
+  if (Outcome fits = match_types(model->graph(), arrays, &notes); !fits.ok()) return fits;
   const size_t count = model->graph().outputs().size();
   if (!job.grad_outputs.empty()) {
     if (Outcome added = add_gradients(job, *model, arrays); !added.ok()) return added;
@@ -126,6 +132,7 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   SessionOptions options;
   options.device = *device;
   options.threads = job.threads;
+  options.seed = job.seed;
   options.kernels = job.kernels;
   options.disabled_passes = job.disabled_passes;
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
@@ -133,7 +140,8 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   if (!session.ok()) return outcome(session.status());
   if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;
   if (Status ran = session->run(); !ran.ok()) return outcome(ran);
-  if (Outcome wrote = write_outputs(*session, job.output_dir, written); !wrote.ok()) return wrote;
+  if (Outcome wrote = write_outputs(*session, job.output_dir, job.as_f32, written); !wrote.ok())
+    return wrote;
   return number_outputs({written.begin(), written.begin() + static_cast<std::ptrdiff_t>(count)},
                         job.output_dir);
 }
@@ -149,8 +157,8 @@ Outcome run_batch(const std::string& list, const RunJob& defaults,
   for (const json& entry : jobs) {
     RunJob job = defaults;
     Outcome result = read_job(entry, job);
-    std::vector<std::string> written;
-    if (result.ok()) result = run(job, gpu, written);
+    std::vector<std::string> written, notes;
+    if (result.ok()) result = run(job, gpu, written, notes);
     failed += result.ok() ? 0 : 1;
     const json line = {{"status", name_of(result.exit)}, {"message", result.message}};
     answer(line.dump(-1, ' ', false, json::error_handler_t::replace));

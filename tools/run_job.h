@@ -2,6 +2,7 @@
 // One job of hg-run, from its command line or from an entry of its --batch list.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,15 @@ struct RunJob {
   std::vector<std::string> inputs;
   std::vector<std::string> grad_outputs;  // one file for each float output, or none
   std::string output_dir;
+  bool as_f32 = false;                                // f16 and bf16 outputs become f32
+  uint64_t seed = 0;                                  // of random inputs and random ops
   std::vector<std::string> kernels, disabled_passes;  // as in SessionOptions
   std::vector<std::string> plugins;                   // shared libraries with ops
 };
 
-// Loads, runs and writes; the paths of the files written are appended.
-Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written);
+// Loads, runs and writes; appends the paths of the files written, and what is worth knowing.
+Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written,
+            std::vector<std::string>& notes);
 
 // Runs the jobs of a JSON file one after the other; what a job does not say is taken from
 // `defaults`. After each, `answer` gets one line of JSON. The result is ok when every job was.

@@ -15,11 +15,14 @@ constexpr char kExamples[] = R"(Examples:
   hg-run bert.hgm --input ids=ids.npy --input mask=mask.npy --output-dir out --threads 2
   hg-run own_ops.hgm --plugin libacme.so --input x.npy --output-dir out
   hg-run filters.hgm --function blur --input image.npy --output-dir out
+  hg-run bert.hgm --input 'ids:i64[1,128]=0..30521' --input mask=mask.npy --output-dir out --seed 7
   hg-run --batch jobs.json
 
 Inputs without a name are used in the model's order; hg-info MODEL.hgm lists them. Each output is
-written to DIR/NAME.npy. --batch runs the jobs of a JSON array and prints one JSON line per job. Job
-keys: model, inputs, output_dir; optional: function, device, threads, grad_outputs.
+written to DIR/NAME.npy. Files of bf16 are those that numpy.save writes of ml_dtypes.bfloat16
+arrays; f32 files may feed bf16 and f16 inputs. --batch runs the jobs of a JSON array and prints one
+JSON line per job. Job keys: model, inputs, output_dir; optional: function, device, threads, seed,
+grad_outputs.
 
 Exit codes: 0 ok, 1 usage (or a job of --batch failed), 2 unreadable file, 3 unsupported,
 4 inputs and model do not fit.)";
@@ -49,8 +52,11 @@ int main(int argc, char** argv) {
   bool as_json = false;
   line.add("MODEL", job.model, "the model, an .hgm file");
   line.add("--function", job.function, "the function to use, if the file is a library");
-  line.add("--input,-i", job.inputs, "[NAME=]FILE.npy, once per input");
+  line.add("--input,-i", job.inputs,
+           "[NAME=]FILE.npy, or random numbers: 'ids:i64[1,128]=0..49151', once per input");
   line.add("--output-dir,-o", job.output_dir, "folder for the outputs; created if missing");
+  line.add_flag("--as-f32", job.as_f32, "write f16 and bf16 outputs as f32, for numpy");
+  line.add("--seed", job.seed, "seed of random inputs and random ops").shows_default();
   line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
   line.add("--threads", job.threads, "number of threads; 0: all").is_at_least(0).shows_default();
   line.add("--grad-output", job.grad_outputs,
@@ -68,9 +74,10 @@ int main(int argc, char** argv) {
   }
   if (job.model.empty()) return finish("hg-run", usage("no MODEL is given; see hg-run --help"));
   if (job.output_dir.empty()) return finish("hg-run", usage("no --output-dir is given"));
-  std::vector<std::string> written;
+  std::vector<std::string> written, notes;
   GpuOfTool gpu;
-  const Outcome result = run(job, gpu, written);
+  const Outcome result = run(job, gpu, written, notes);
+  for (const std::string& note : notes) std::fprintf(stderr, "hg-run: note: %s\n", note.c_str());
   if (result.ok()) print_written(written, as_json);
   return finish("hg-run", result);
 }

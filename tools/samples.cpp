@@ -7,7 +7,7 @@ namespace hg::tools {
 
 Outcome open_samples(const Graph& graph, std::span<const std::string> arguments, int64_t batch,
                      Samples& samples) {
-  if (Outcome o = open_inputs(graph, arguments, false, samples.files); !o.ok()) return o;
+  if (Outcome o = open_inputs(graph, arguments, nullptr, samples.files); !o.ok()) return o;
   if (Outcome o = match_types(graph, samples.files, nullptr); !o.ok()) return o;
   samples.runs.clear();
   if (batch == 0) {

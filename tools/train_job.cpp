@@ -118,7 +118,7 @@ class Job {
 
   Outcome open_data(Model& model) {
     InputArrays& inputs = arrays_[0];
-    if (Outcome o = open_inputs(model.graph(), job_.inputs, false, inputs); !o.ok()) return o;
+    if (Outcome o = open_inputs(model.graph(), job_.inputs, nullptr, inputs); !o.ok()) return o;
     if (Outcome o = match_types(model.graph(), inputs, &notes_); !o.ok()) return o;
     if (Outcome o = open_targets(model.graph(), job_.targets, true, arrays_[1]); !o.ok()) return o;
     fill(arrays_[0], arrays_[1], data_);
@@ -126,7 +126,7 @@ class Job {
     if (!job_.validation_inputs.empty() || !job_.validation_targets.empty()) {
       if (job_.validation_split > 0)
         return usage("--validation-split and --validation-input exclude each other");
-      if (Outcome o = open_inputs(model.graph(), job_.validation_inputs, false, arrays_[2]);
+      if (Outcome o = open_inputs(model.graph(), job_.validation_inputs, nullptr, arrays_[2]);
           !o.ok())
         return o;
       if (Outcome o = match_types(model.graph(), arrays_[2], &notes_); !o.ok()) return o;

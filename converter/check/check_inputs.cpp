@@ -56,13 +56,17 @@ Inputs filled_inputs(std::span<const InputSpec> specs, const Binding& sizes, con
                     str_cat("input '", name, "' cannot have the shape ", type.shape, " with ",
                             describe_sizes(sizes), ": ", shape.status().message())};
     std::optional<std::pair<double, double>> range;
-    if (i < job.inputs.size()) range = job.inputs[i].range;
+    std::string given = name;  // by the program, where the file has another name
+    if (i < job.inputs.size()) {
+      range = job.inputs[i].range;
+      if (!job.inputs[i].new_name.empty()) given = job.inputs[i].spec.name;
+    }
     Result<TensorData> data = fill(i, type.dtype, *shape, range, job.seed + 977 * i);
     if (!data.ok())
       throw Failure{Exit::unsupported, str_cat("input '", name, "' of ", describe_sizes(sizes),
                                                ": ", data.status().message())};
     inputs.data.push_back(*std::move(data));
-    inputs.reference.push_back({name, inputs.data.back().tensor});
+    inputs.reference.push_back({std::move(given), inputs.data.back().tensor});
   }
   return inputs;
 }

@@ -22,12 +22,15 @@ namespace {
 using tools::CommandLine;
 
 constexpr const char* kExamples = R"(
-Write inputs as NAME:DTYPE[SIZES]=LOW..HIGH. NAME is optional. A size given as a name stays open in
-the file. The optional range limits the values used for checking.
+Write inputs as NAME:DTYPE[SIZES]=LOW..HIGH. NAME is optional: the n-th option without one is for
+the n-th input that no option names. A size given as a name stays open in the file. The optional
+range limits the values used for checking. NEW=NAME:DTYPE[SIZES] and NEW=DTYPE[SIZES] give the input
+a new name in the file.
 
 Examples:
   hg-convert resnet18.pt --input 'x:f32[n,3,224,224]'
   hg-convert bert.pt --input 'ids:i64[n,s]=0..30521' --input 'mask:i64[n,s]' --check-size n=1,4
+  hg-convert decoder.pt --input 'ids=input.1:i64[n,s]=0..49151' --input 'mask=i64[n,s]=0..1'
   hg-convert unet.pt -o unet_512.hgm --input 'f32[1,3,h,w]' --dim h=512 --dim w=512
   hg-convert net.pt --input 'f32[n,16]' --custom 'acme.wave(x, gain: float = 1) -> like x'
   hg-convert voice.pt --input 'x:f32[n,t]' --constant sr=16000 --constant mode=mean

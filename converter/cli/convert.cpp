@@ -21,6 +21,7 @@
 #include "converter/load/recognise.h"
 #include "converter/load/sha256.h"
 #include "hg/version.h"
+#include "lib/graph/access.h"
 
 namespace hg::convert {
 namespace {
@@ -231,6 +232,7 @@ class Conversion {
     if (!status.ok())
       return fail(Exit::unsupported,
                   str_cat(job().model, ": the imported graph is not valid: ", status.message()));
+    rename_inputs(imported.graph);
     Result<Model> model = Model::from_graph(std::move(imported.graph));
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
     describe(model->graph());
@@ -294,6 +296,26 @@ class Conversion {
     }
     for (InputOption& input : report_.job.inputs)
       for (Dim& dim : input.spec.type.shape) dim = dim.substitute(bindings);
+  }
+
+  // --input NEW=NAME:...; the program keeps its own names, which the options then hold.
+  void rename_inputs(Graph& graph) {
+    std::vector<std::pair<ValueId, std::string>> renamed;
+    for (size_t i = 0; i < report_.job.inputs.size(); ++i) {
+      InputOption& option = report_.job.inputs[i];
+      if (option.new_name.empty()) continue;
+      const ValueId id = graph.inputs()[i];
+      option.spec.name = graph.value_info(id).name;
+      GraphAccess::rename(graph, id, "renamed");  // two inputs may exchange their names
+      renamed.emplace_back(id, option.new_name);
+    }
+    for (const auto& [id, name] : renamed) {
+      GraphAccess::rename(graph, id, name);
+      if (graph.value_info(id).name != name)
+        throw Failure{
+            Exit::usage,
+            str_cat("--input '", name, "=...': the model has a value named '", name, "' already")};
+    }
   }
 
   // What is not proven here, since only the application has the op.

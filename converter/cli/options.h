@@ -12,14 +12,16 @@
 #include "converter/interpret/interpret.h"
 #include "converter/script/custom.h"
 #include "converter/script/failure.h"
+#include "tools/words.h"
 
 namespace hg::convert {
 
-// "x:f32[n,3,h*2]=0..1": name and range are optional. The range limits the values used for checking
-// and includes both ends.
+// "x:f32[n,3,h*2]=0..1" (tools/input_text.h). The range limits the values used for checking and
+// includes both ends.
 struct InputOption {
   InputSpec spec;
   std::optional<std::pair<double, double>> range;
+  std::string new_name = {};  // in the file; empty: the model's own
 };
 InputOption parse_input(std::string_view text);  // throws Failure (usage)
 
@@ -48,7 +50,6 @@ struct Job {
   uint64_t seed = 1;
 };
 
-// The names closest in spelling to `name`; empty when none is close.
-std::string closest_name(std::string_view name, const std::vector<std::string>& names);
+using tools::closest_name;
 
 }  // namespace hg::convert

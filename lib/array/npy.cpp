@@ -168,9 +168,10 @@ Result<DType> parse_descr(const std::string& path, const std::string& descr) {
   }
   if (descr == "record")
     return unsupported(path, ": holds records of several fields, not a tensor");
-  return unsupported(
-      path, ": elements of type '", descr,
-      "' have no dtype here; there are f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool c64 c128");
+  return unsupported(path, ": elements of type '", descr,
+                     "' have no dtype here; there are f32 f64 f16 bf16 i64 i32 i16 i8 u8 bool c64 "
+                     "c128; numpy saves "
+                     "bf16 as ml_dtypes.bfloat16, or as float32");
 }
 
 // Bytes of the elements, or nothing when they cannot be counted in 63 bits.

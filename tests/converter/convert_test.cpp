@@ -174,6 +174,16 @@ TEST_F(ConvertTest, Converts) {
   expect("nan.pt --input 'f32[n,4]'", 0, {"warning", "first.weight", "NaN"});
 }
 
+TEST_F(ConvertTest, InputsGetNewNames) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  expect("two.pt --input 'b=right:f32[n,4]' --input 'a=f32[n,4]=0..1'", 0,
+         {"input a: f32[n, 4]\n  input b: f32[n, 4]", "with n=2: 2 of 2 outputs equal"});
+  expect("two.pt --input 'right=left:f32[2,4]' --input 'left=right:f32[4]'", 0,
+         {"input right: f32[2, 4]\n  input left: f32[4]", "2 of 2 outputs equal"});
+  expect("two.pt --input 'a=f32[n,4]' --input 'a=f32[n,4]'", 1, {"has a value named 'a' already"});
+  expect("two.pt --input '=f32[n,4]'", 1, {"has no new name before '='"});
+}
+
 TEST_F(ConvertTest, InputsThatDoNotFit) {
   if (!has_models()) GTEST_SKIP() << "no Python with torch";
   expect("two.pt --input 'left:f32[2,4]'", 1, {"'right'", "has no --input"});

@@ -177,6 +177,56 @@ TEST_F(Programs, RunRefusesWhatDoesNotFit) {
   expect_refusal("hg-run both.hgm -i x=a.npy -i x=b.npy -o out", 4, "has 'a.npy' already");
 }
 
+TEST_F(Programs, RandomInputsKeepToTheirRangeAndSeed) {
+  const auto sums = [&](const std::string& arguments) {
+    const Ran ran = run("hg-run both.hgm -o out " + arguments);
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+    const Array sum = *read_npy(folder_ / "out" / "output_0.npy");
+    EXPECT_EQ(sum.shape(), (Sizes{2, 3}));
+    return std::vector<float>(sum.as<float>(), sum.as<float>() + 6);
+  };
+  const std::vector<float> first = sums("-i 'x:f32[2,3]=5..6' -i 'y=f32[2,3]=0..0'");
+  for (const float x : first) EXPECT_TRUE(x >= 5 && x <= 6) << x;
+  EXPECT_EQ(sums("-i 'f32[2,3]=5..6' -i 'y:f32[2,3]=0..0'"), first);  // by place
+  EXPECT_NE(sums("-i 'f32[2,3]=5..6' -i 'y:f32[2,3]=0..0' --seed 1"), first);
+  // The file of y determines n.
+  for (const float sum : sums("-i x=100..101 -i y=a.npy")) EXPECT_TRUE(sum >= 101 && sum <= 107);
+  expect_refusal("hg-run both.hgm -o out -i 'x:f32[2,3]' -i 'w=y:f32[2,3]'", 4, "no input 'w'");
+  expect_refusal("hg-run both.hgm -o out -i 'x:f32[2,3]'", 4, "input 'y' (f32[n, 3]) is missing");
+}
+
+TEST_F(Programs, IntegersOfARangeIncludeBothEnds) {
+  Graph g;
+  const Value x = g.input("x", i64, {"n"});
+  g.output("y", x + 1);
+  save(std::move(g), "ids.hgm");
+  EXPECT_EQ(run("hg-run ids.hgm -i 'x:i64[200]=7..9' -o out").exit, 0);
+  const Array y = *read_npy(folder_ / "out" / "y.npy");
+  std::array<int, 11> counts{};
+  for (int i = 0; i < 200; ++i) ++counts.at(static_cast<size_t>(y.as<int64_t>()[i]));
+  for (const int count : {counts[8], counts[9], counts[10]}) EXPECT_GT(count, 30);
+  EXPECT_EQ(run("hg-bench ids.hgm -i x=0..49151 --dim n=4 --repeat 1").exit, 0);
+  EXPECT_EQ(run("hg-bench both.hgm -i 'x:f32[2,3]=0..1' --repeat 1").exit, 0);  // y: n is 2
+  expect_refusal("hg-run ids.hgm -i 'x:u8[2]=0..300' -o out", 1, "no u8 is in the range 0..300");
+}
+
+// numpy has no bf16: files hold the bytes of ml_dtypes.bfloat16, or f32.
+TEST_F(Programs, BFloat16GoesInAndOutAsFloat32) {
+  Graph g;
+  const Value x = g.input("x", bf16, {"n", 3});
+  g.output("y", x + x);
+  save(std::move(g), "short.hgm");
+  const Ran ran = run("hg-run short.hgm -i a.npy -o out");
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_EQ(ran.err, "hg-run: note: input 'x': f32 is taken as bf16\n");
+  EXPECT_NE(slurp(folder_ / "out" / "y.npy").find("'descr': '<V2'"), std::string::npos);
+  EXPECT_EQ(run("hg-run short.hgm -i out/y.npy -o wide --as-f32").exit, 0);
+  const Array y = *read_npy(folder_ / "wide" / "y.npy");
+  ASSERT_EQ(y.dtype(), f32);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(y.as<float>()[i], 4.0f * static_cast<float>(i + 1));
+  expect_refusal("hg-run short.hgm -i i64.npy -o out", 4, "astype(ml_dtypes.bfloat16)");
+}
+
 TEST_F(Programs, RunRefusesFilesItCannotRead) {
   expect_refusal("hg-run none.hgm -i a.npy -o out", 2, "none.hgm");
   expect_refusal("hg-run text.hgm -i a.npy -o out", 2, "text.hgm");
@@ -294,7 +344,10 @@ TEST_F(Programs, BenchRefusals) {
   expect_refusal("hg-bench wide.hgm --dim n", 1, "not of the form");
   expect_refusal("hg-bench wide.hgm -i 'f32[2,5]'", 4, "image");
   expect_refusal("hg-bench wide.hgm -i 'f16[2,4]'", 4, "f16");
-  expect_refusal("hg-bench wide.hgm -i 'f99[2,4]'", 2, "f99[2,4]");
+  expect_refusal("hg-bench wide.hgm -i 'f99[2,4]'", 1, "there is no dtype 'f99'");
+  expect_refusal("hg-bench wide.hgm -i 'f32[2,4]=3..1'", 1, "first number exceeds its second");
+  expect_refusal("hg-bench wide.hgm -i 'z:f32[2,4]'", 4, "the model has no input 'z'");
+  expect_refusal("hg-bench wide.hgm -i image=0..1", 4, "open sizes");
   expect_refusal("hg-bench wide.hgm -i four.npy --repeat 0", 1, "--repeat");
   expect_refusal("hg-bench none.hgm", 2, "none.hgm");
 }
