@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "lib/platform/memory.h"
+#include "tools/export_weights.h"
 #include "tools/inputs.h"
 #include "tools/process.h"
 #include "tools/train_log.h"
@@ -73,8 +74,10 @@ class Job {
         summary_(summary) {}
 
   Outcome run() {
-    for (const std::string* path : {&job_.out, &job_.best, &job_.log, &job_.svg})
+    for (const std::string* path : {&job_.out, &job_.best, &job_.log, &job_.svg, &job_.weights})
       if (Outcome o = check_place(*path); !o.ok()) return o;
+    if (!job_.weights.empty())
+      if (Outcome o = check_weights_path(job_.weights); !o.ok()) return o;
     Result<Model> model = Model::load(job_.model);
     if (!model.ok()) return outcome(model.status());
     if (Outcome o = open_data(*model); !o.ok()) return o;
@@ -96,6 +99,7 @@ class Job {
     // After a failure the weights are those before the step that failed.
     if (trained.ok() || summary_.steps > 0) saved = save(*trainer);
     if (!trained.ok()) log_.stopped = "failed";
+    if (saved.ok() && !job_.weights.empty()) saved = export_weights(*trainer);
     if (saved.ok() && !job_.log.empty()) saved = write_json(log_, job_.log);
     if (saved.ok() && !job_.svg.empty()) saved = write_svg(log_, job_.out, job_.svg);
     return trained.ok() ? saved : trained;
@@ -368,6 +372,12 @@ class Job {
     const Status saved = trainer.save(job_.out);
     if (saved.ok()) return {};
     return {Exit::unreadable, std::string(saved.message())};
+  }
+
+  Outcome export_weights(const Trainer& trainer) const {
+    const Result<Model> model = trainer.model();
+    if (!model.ok()) return outcome(model.status());
+    return write_weights(*model, job_.weights);
   }
 
   const TrainJob& job_;

@@ -13,6 +13,7 @@ namespace hg::tools {
 
 struct TrainJob {
   std::string model, out, best, log, svg;
+  std::string weights;                       // for other programs; export_weights.h
   std::vector<std::string> inputs, targets;  // files
   std::vector<std::string> validation_inputs, validation_targets;
   double validation_split = 0;                // the last part of the samples

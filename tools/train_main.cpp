@@ -187,6 +187,9 @@ void add_files(CommandLine& line, TrainJob& job) {
       .is_between(0.0, 1.0);
   line.add("--out,-o", job.out, "the file for the trained model");
   line.add("--best", job.best, "the file for the model with the lowest loss");
+  line.add("--export", job.weights,
+           "also write the trained weights to this .npz or .safetensors file, by their names in "
+           "state_dict()");
   line.add("--save-every", job.save_every, "also save every N epochs").is_at_least(0);
   line.add("--json", job.log, "write losses, times and plan to this file");
   line.add("--svg", job.svg, "draw the loss curve to this file");

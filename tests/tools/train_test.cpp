@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -101,6 +102,32 @@ TEST_F(Train, FindsTheWeightsAndLogsEveryStep) {
   const float expected[] = {1, -2, 3, 0.25f};
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(w[i], expected[i], 1e-3);
   EXPECT_NE(slurp(folder_ / "curve.svg").find("</svg>"), std::string::npos);
+}
+
+TEST_F(Train, ExportsTheWeightsByTheirNames) {
+  const std::string command = std::string(kFiles) + "--lr 0.1 --epochs 2 --out t.hgm ";
+  ASSERT_EQ(run(command + "--export t.safetensors"), 0) << err_;
+  const std::string bytes = slurp(folder_ / "t.safetensors");
+  uint64_t length = 0;
+  for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<unsigned char>(bytes[i]);
+  const json header = json::parse(bytes.substr(8, length));
+  ASSERT_EQ(header["fc.weight"]["shape"], json::array({1, 4}));
+  EXPECT_EQ(header["fc.weight"]["dtype"], "F32");
+  EXPECT_EQ(header["fc.bias"]["shape"], json::array({1}));
+  EXPECT_EQ(header.size(), 3u) << header;  // and no state of the optimizer
+  const uint64_t at = 8 + length + header["fc.weight"]["data_offsets"][0].get<uint64_t>();
+  EXPECT_EQ(at % 8, 0u);
+  std::vector<float> stored(4);
+  std::memcpy(stored.data(), bytes.data() + at, 16);
+  EXPECT_EQ(stored, weights("t.hgm"));
+  EXPECT_EQ(run(command + "--export t.pt"), 1);
+  EXPECT_NE(err_.find("must end in .npz or .safetensors"), std::string::npos) << err_;
+  EXPECT_EQ(run(command + "--export none/t.npz"), 2);
+  EXPECT_FALSE(fs::exists(folder_ / "t.pt"));
+  if (run(command + "--export t.npz") != 0)
+    EXPECT_NE(err_.find("this build has no .npz"), std::string::npos) << err_;
+  else
+    EXPECT_EQ(slurp(folder_ / "t.npz").substr(0, 2), "PK");
 }
 
 TEST_F(Train, TwiceFiveEpochsAreTenAndAnInterruptedRunIsFinished) {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The safetensors format: https://github.com/huggingface/safetensors#format.
+#include "tools/export_weights.h"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "hg/named_arrays.h"
+#include "tools/process.h"
+#ifdef HG_HAS_IO
+#include "hg/npz.h"
+#endif
+
+namespace hg::tools {
+namespace {
+
+constexpr bool kHasNpz =
+#ifdef HG_HAS_IO
+    true;
+#else
+    false;
+#endif
+
+bool is_npz(const std::string& path) { return path.ends_with(".npz"); }
+
+NamedArrays weights_of(const Model& model) {
+  NamedArrays weights;
+  for (const State& state : model.graph().states()) {
+    // The state of an optimizer is named "train/...".
+    if (state.kind == State::Kind::constant || state.name.starts_with("train/")) continue;
+    weights.emplace_back(state.name, Array(state.data));
+    for (const std::string& alias : state.aliases) weights.emplace_back(alias, Array(state.data));
+  }
+  return weights;
+}
+
+// Null where the format has no such dtype.
+const char* safetensors_name(DType dtype) {
+  constexpr std::pair<DType, const char*> kNames[] = {
+      {f32, "F32"}, {f64, "F64"}, {f16, "F16"}, {bf16, "BF16"}, {i64, "I64"},     {i32, "I32"},
+      {i16, "I16"}, {i8, "I8"},   {u8, "U8"},   {c64, "C64"},   {boolean, "BOOL"}};
+  for (const auto& [known, name] : kNames)
+    if (known == dtype) return name;
+  return nullptr;
+}
+
+Outcome write_safetensors(const std::string& path, const NamedArrays& weights) {
+  nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
+  int64_t at = 0;
+  for (const auto& [name, array] : weights) {
+    const char* const dtype = safetensors_name(array.dtype());
+    if (dtype == nullptr)
+      return {Exit::unsupported,
+              str_cat(path, ": '", name, "' is ", array.dtype(),
+                      ", which safetensors does not have; give a name that ", "ends in .npz")};
+    nlohmann::ordered_json shape = nlohmann::ordered_json::array();
+    for (const int64_t size : array.shape()) shape.push_back(size);
+    header[name] = {{"dtype", dtype}, {"shape", shape}, {"data_offsets", {at, at + array.bytes()}}};
+    at += array.bytes();
+  }
+  std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const std::string temporary = str_cat(path, ".", process_id(), ".part");
+  std::ofstream file(path_of(temporary), std::ios::binary);
+  for (uint64_t length = text.size(), i = 0; i < 8; ++i)
+    file.put(static_cast<char>(length >> (8 * i) & 0xff));
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  for (const auto& [name, array] : weights)
+    if (array.bytes() > 0)
+      file.write(static_cast<const char*>(array.tensor().data),
+                 static_cast<std::streamsize>(array.bytes()));
+  file.close();
+  std::error_code error;
+  if (file.good()) std::filesystem::rename(path_of(temporary), path_of(path), error);
+  if (file.good() && !error) return {};
+  std::filesystem::remove(path_of(temporary), error);
+  return {Exit::unreadable, str_cat(path, ": cannot be written")};
+}
+
+}  // namespace
+
+Outcome check_weights_path(const std::string& path) {
+  if (is_npz(path) && !kHasNpz)
+    return usage(path, ": this build has no .npz; give a name that ends in .safetensors");
+  if (is_npz(path) || path.ends_with(".safetensors")) return {};
+  return usage(path, ": the name must end in .npz or .safetensors");
+}
+
+Outcome write_weights(const Model& model, const std::string& path) {
+  const NamedArrays weights = weights_of(model);
+#ifdef HG_HAS_IO
+  if (is_npz(path)) return outcome(write_npz(path, weights));
+#endif
+  return write_safetensors(path, weights);
+}
+
+}  // namespace hg::tools
