@@ -44,6 +44,33 @@ Content content_of(const Session& session, const Graph& graph, ValueId id) {
   }
 }
 
+Result<TensorData> labels_of(const ConstTensor& target) {
+  HG_TRY_ASSIGN(TensorData labels, TensorData::allocate(i64, target.shape));
+  copy_elements(target, labels.tensor);
+  return labels;
+}
+
+// A mean over labels that do not count is 0 / 0.
+Status check_counted(const ClassTarget& target, const ConstTensor& given, std::string_view what) {
+  HG_TRY_ASSIGN(const TensorData labels, labels_of(given));
+  bool is_ignored = true, has_weight = false;
+  for (int64_t i = 0; i < given.count(); ++i) {
+    const int64_t label = labels.tensor.as<int64_t>()[i];
+    if (label == target.ignored) continue;
+    is_ignored = false;
+    const auto weights = static_cast<int64_t>(target.weights.size());
+    has_weight |= label < 0 || label >= weights || target.weights[static_cast<size_t>(label)] != 0;
+  }
+  if (given.count() == 0 || has_weight) return {};
+  if (is_ignored)
+    return invalid_argument(what, "all ", given.count(), " labels of the target '", target.name,
+                            "' are ", target.ignored, ", which ignore_index ignores, so the mean ",
+                            "of the loss has no terms");
+  return invalid_argument(what, "all labels of the target '", target.name,
+                          "' are ignored or have the class weight 0, so the mean of the loss ",
+                          "divides by 0");
+}
+
 }  // namespace
 
 // Walks from the loss to the first result on the way that has a NaN (or an infinity) of inputs that
@@ -52,6 +79,9 @@ Status Trainer::Body::diagnose(std::span<const ConstTensor> inputs,
                                std::span<const ConstTensor> targets, double loss) {
   const std::string what = str_cat("the loss of batch ", static_cast<int64_t>(counters.batches) + 1,
                                    " is ", std::isnan(loss) ? std::abs(loss) : loss, ": ");
+  for (const ClassTarget& target : step.classes)
+    if (std::isnan(loss) && target.is_mean)
+      HG_TRY(check_counted(target, targets[target.index], what));
   HG_TRY_ASSIGN(Graph forward, with_present_weights(step.forward));
   HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(forward)));
   SessionOptions again = options.session;
@@ -128,10 +158,9 @@ Status Trainer::Body::explain(Status failed, std::span<const ConstTensor> target
   for (const ClassTarget& target : step.classes) {
     const ConstTensor& given = targets[target.index];
     if (!target.classes.is_constant()) continue;
-    HG_TRY_ASSIGN(const TensorData wide, TensorData::allocate(i64, given.shape));
-    copy_elements(given, wide.tensor);
+    HG_TRY_ASSIGN(const TensorData labels, labels_of(given));
     for (int64_t i = 0; i < given.count(); ++i) {
-      const int64_t label = wide.tensor.as<int64_t>()[i], classes = target.classes.constant();
+      const int64_t label = labels.tensor.as<int64_t>()[i], classes = target.classes.constant();
       if (label == target.ignored || (label >= 0 && label < classes)) continue;
       return invalid_argument("the target '", target.name, "' has the class ", label,
                               ", the output has the classes 0 to ", classes - 1);

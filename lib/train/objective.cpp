@@ -164,7 +164,8 @@ class ObjectiveBuilder {
     if (indices) {
       const auto found = std::find(result_.targets.begin(), result_.targets.end(), loss.target);
       result_.classes.push_back({static_cast<size_t>(found - result_.targets.begin()), loss.target,
-                                 y.dim(dim), loss.ignore_index});
+                                 y.dim(dim), loss.ignore_index, loss.class_weights,
+                                 loss.reduction == Reduction::mean});
     }
     if (dim == -1 && y.rank() > 2) {  // rows of classes
       const Dim rows = count(without(y.shape(), -1)), classes = y.dim(-1);

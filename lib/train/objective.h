@@ -20,6 +20,8 @@ struct ClassTarget {
   std::string name;
   Dim classes;
   int64_t ignored = -100;
+  std::vector<double> weights = {};  // of classes; empty: all 1
+  bool is_mean = true;               // the loss divides by the sum of the labels' weights
 };
 
 struct Objective {

@@ -130,6 +130,27 @@ TEST_F(Train, ExportsTheWeightsByTheirNames) {
     EXPECT_EQ(slurp(folder_ / "t.npz").substr(0, 2), "PK");
 }
 
+TEST_F(Train, LabelsThatAreAllIgnoredAreNamed) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 4});
+  g.output("", g.call("linear", {x, g.parameter("w", f32, {3, 4}, init::uniform(-1, 1, 1))}));
+  ASSERT_TRUE(Model::from_graph(std::move(g))->save(folder_ / "classes.hgm").ok());
+  std::vector<int64_t> labels(50, -100);
+  ASSERT_TRUE(write_npy(folder_ / "ignored.npy", view(labels, {50})).ok());
+  const std::string command =
+      "classes.hgm --input x.npy --target ignored.npy --loss cross_entropy --out t.hgm ";
+  EXPECT_EQ(run(command + "--batch 50"), 4);
+  EXPECT_NE(err_.find("the loss of batch 1 is nan: all 50 labels of the target 'target' are -100, "
+                      "which ignore_index ignores"),
+            std::string::npos)
+      << err_;
+  EXPECT_EQ(run(command + "--batch 50 --reduction sum"), 0) << err_;
+  labels.assign(50, 2);
+  ASSERT_TRUE(write_npy(folder_ / "ignored.npy", view(labels, {50})).ok());
+  EXPECT_EQ(run(command + "--batch 50 --class-weights 1,1,0"), 4);
+  EXPECT_NE(err_.find("class weight 0"), std::string::npos) << err_;
+}
+
 TEST_F(Train, TwiceFiveEpochsAreTenAndAnInterruptedRunIsFinished) {
   const std::string options = "--input x.npy --target y.npy --lr 0.05 --batch 16 --seed 4 ";
   ASSERT_EQ(run("m.hgm " + options + "--epochs 10 --out ten.hgm"), 0) << err_;
