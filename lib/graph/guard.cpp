@@ -123,8 +123,11 @@ Status check(const Guard& guard, const Bindings& sizes) {
     if (str_cat(subject, limit).size() > kMostLetters) {
       limit.collect_symbols(symbols);
       message = str_cat("the model was converted for other sizes than ",
-                        given_sizes(symbols, sizes), ": ", flipped ? right : left, " is not ",
-                        demand(guard.relation, flipped), flipped ? left : right);
+                        given_sizes(symbols, sizes), ": ");
+      message += guard.relation == Relation::ne
+                     ? str_cat("two sizes that must differ are both ", left)
+                     : str_cat(flipped ? right : left, " is not ", demand(guard.relation, flipped),
+                               flipped ? left : right);
       append_reason(message, guard);
       return invalid_argument(message);
     }
