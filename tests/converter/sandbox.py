@@ -178,6 +178,10 @@ def external_weights():
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, FOLDER / "small.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     check_same(FOLDER / "small.onnx")
+    # A model on standard input has no folder.
+    with open(FOLDER / "small.onnx", "rb") as model:
+        ran = subprocess.run([TOOL, "-", "-o", FOLDER / "none.hgm"], stdin=model, capture_output=True, text=True)
+    assert ran.returncode == 2 and "'weights.bin'" in ran.stderr and "instead of -" in ran.stderr, ran.stderr
 
 
 if __name__ == "__main__":

@@ -277,6 +277,10 @@ Weights::Bytes Weights::external(const file::TensorProto& tensor, int64_t count,
   if (relative.is_absolute() ||
       std::find(relative.begin(), relative.end(), fs::path("..")) != relative.end())
     fail("lies in '", location, "', which is not beside the model");
+  if (path_.empty())
+    fail("lies in the file '", location,
+         "' beside the model, which standard input does not have; give the path of the model ",
+         "instead of -");
   if (length != count) fail("has ", length, " bytes, but ", type, " takes ", count);
   const std::string path = (fs::path(path_).parent_path() / relative).string();
   auto found = mapped_.find(path);
