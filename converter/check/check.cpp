@@ -8,6 +8,7 @@
 
 #include "converter/check/checker.h"
 #include "converter/check/fitting_sizes.h"
+#include "converter/check/op_text.h"
 #include "converter/check/precision.h"
 
 namespace hg::convert {
@@ -52,7 +53,7 @@ Checker::Checker(const Loaded& loaded, const Graph& graph,
       varies_(may_vary(loaded)),
       uninitialised_(has_uninitialised(loaded)),
       has_loops_(has_loops(graph)),
-      coverage_(graph) {}
+      coverage_(graph, texts_of_ops(loaded.program, trace)) {}
 
 CheckResult Checker::run() {
   std::vector<Reference> references;

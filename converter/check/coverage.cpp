@@ -16,35 +16,79 @@ std::string place(const Origin& origin) {
   return at.empty() ? "" : " at " + at;
 }
 
-// The names of the ways of a row; several sizes of one op share theirs.
+// The name of a way of a row; several sizes of one op share theirs.
 std::string name_of(const WaysRow& row, size_t way) {
   constexpr const char* kSides[] = {"the body of `if`", "the else of `if`"};
   constexpr const char* kRounds[] = {"no round of a loop", "a single round of a loop",
                                      "more than one round of a loop"};
   constexpr const char* kSizes[] = {"no element of", "a single element of",
                                     "more than one element of"};
-  if (row.op == "if") return str_cat(kSides[way], place(row.origin));
+  if (row.op == "if") return kSides[way];
   if (row.op == "extent")  // a number that becomes a size
     return str_cat(way % 3 == 0   ? "a size of 0"
                    : way % 3 == 1 ? "a size of 1"
                                   : "a size of more than 1",
-                   " that data decides", place(row.origin));
-  if (row.op == "while") return str_cat(kRounds[way], place(row.origin));
-  return str_cat(kSizes[way % 3], " ", row.op, place(row.origin));
+                   " that data decides");
+  if (row.op == "while") return kRounds[way];
+  return str_cat(kSizes[way % 3], " ", row.op);
 }
+
+// What was not exercised, by its place in the source.
+class Gaps {
+ public:
+  void add(const Origin& origin, const std::string& what) {
+    std::vector<std::string>& own = at(origin).words;
+    if (std::find(own.begin(), own.end(), what) == own.end()) own.push_back(what);
+  }
+  void add(const Origin& origin, const std::string& op, SizeCase sizes) {
+    at(origin).cases[op].push_back(std::move(sizes));
+  }
+
+  std::vector<std::string> lines(const Admits& admits) {
+    std::vector<std::string> lines;
+    for (auto& [place, gap] : all_) {
+      for (const auto& [op, cases] : gap.cases) {
+        if (const std::string sizes = describe_cases(cases, admits); !sizes.empty())
+          gap.words.push_back(str_cat(op, " with ", sizes));
+      }
+      if (gap.words.empty()) continue;  // no size leads there
+      std::string line;
+      for (const std::string& what : gap.words) line += str_cat(line.empty() ? "" : "; ", what);
+      lines.push_back(line + place);
+    }
+    return lines;
+  }
+
+ private:
+  struct Gap {
+    std::vector<std::string> words;
+    std::map<std::string, std::vector<SizeCase>> cases;  // by the op
+  };
+  Gap& at(const Origin& origin) {
+    const std::string there = place(origin);
+    for (auto& [known, gap] : all_)
+      if (known == there) return gap;
+    return all_.emplace_back(there, Gap()).second;
+  }
+
+  std::vector<std::pair<std::string, Gap>> all_;
+};
 
 }  // namespace
 
-Coverage::Coverage(const Graph& graph) : symbols_(graph.symbols()) { find_choices(graph); }
+Coverage::Coverage(const Graph& graph, std::map<ValueId, std::string> texts)
+    : texts_(std::move(texts)), symbols_(graph.symbols()) {
+  find_choices(graph);
+}
 
 void Coverage::find_choices(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     for (const ValueId id : node.outputs)
-      for (const Dim& dim : graph.value_info(id).type.shape) find_choices(dim, node.origin);
+      for (const Dim& dim : graph.value_info(id).type.shape) find_choices(dim, node);
     for (const Attr& attr : node.attrs) {
-      if (const auto* dim = std::get_if<Dim>(&attr.value)) find_choices(*dim, node.origin);
+      if (const auto* dim = std::get_if<Dim>(&attr.value)) find_choices(*dim, node);
       if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value))
-        for (const Dim& dim : *dims) find_choices(dim, node.origin);
+        for (const Dim& dim : *dims) find_choices(dim, node);
     }
   }
 }
@@ -58,13 +102,17 @@ bool Coverage::is_of_inputs(const Dim& dim) const {
   });
 }
 
-void Coverage::find_choices(const Dim& dim, const Origin& origin) {
+void Coverage::find_choices(const Dim& dim, const Node& node) {
   if (dim.is_constant() || !dim.symbol().empty()) return;
   if (str_cat(dim).size() > kLongest) return;
   for (const Atom* atom : post_order(dim)) {
     const bool chooses = atom->kind == Atom::Kind::min || atom->kind == Atom::Kind::max;
-    if (chooses && is_of_inputs(atom->a) && is_of_inputs(atom->b))
-      choices_.try_emplace(atom->key, Choice{name_of(atom->kind), atom->a, atom->b, origin});
+    if (!chooses || !is_of_inputs(atom->a) || !is_of_inputs(atom->b)) continue;
+    const auto text = texts_.find(node.outputs.empty() ? kNoValue : node.outputs[0]);
+    choices_.try_emplace(
+        atom->key,
+        Choice{atom->a, atom->b, text != texts_.end() ? text->second : std::string(node.op->name()),
+               node.origin});
   }
 }
 
@@ -105,20 +153,22 @@ bool Coverage::has_news(const Bindings& sizes) const {
   });
 }
 
-std::vector<std::string> Coverage::not_exercised() const {
-  std::vector<std::string> list;
-  const auto add = [&](std::string line) {
-    if (std::find(list.begin(), list.end(), line) == list.end()) list.push_back(std::move(line));
-  };
+bool Coverage::is_complete() const {
+  return has_all_rows() && std::all_of(choices_.begin(), choices_.end(), [](const auto& entry) {
+           return entry.second.less && entry.second.more;
+         });
+}
+
+std::vector<std::string> Coverage::not_exercised(const Admits& admits) const {
+  Gaps gaps;
   for (const WaysRow& row : rows_)
     for (size_t way = 0; way < row.taken.size(); ++way)
-      if (row.taken[way] == 0) add(name_of(row, way));
-  for (const auto& [words, choice] : choices_) {
-    const std::string_view op = choice.op;
-    if (!choice.less) add(str_cat(choice.a, " < ", choice.b, " in a ", op, place(choice.origin)));
-    if (!choice.more) add(str_cat(choice.a, " > ", choice.b, " in a ", op, place(choice.origin)));
+      if (row.taken[way] == 0) gaps.add(row.origin, name_of(row, way));
+  for (const auto& [key, choice] : choices_) {
+    if (!choice.less) gaps.add(choice.origin, choice.op, {choice.a, choice.b});
+    if (!choice.more) gaps.add(choice.origin, choice.op, {choice.b, choice.a});
   }
-  return list;
+  return gaps.lines(admits);
 }
 
 std::vector<WaysRow> rows_between(const std::vector<WaysRow>& before,

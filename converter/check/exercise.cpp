@@ -59,7 +59,8 @@ void Checker::exercise(Session& checked) {
       if (go_on() && !coverage_.has_all_rows())
         try_one(trying, search.sizes_of(number), search, number);
   }
-  for (std::string& way : coverage_.not_exercised())
+  const auto admits = [&](const Bindings& sizes) { return !is_guarded(graph_, sizes); };
+  for (std::string& way : coverage_.not_exercised(admits))
     result_.not_exercised.push_back(std::move(way));
 }
 

@@ -44,15 +44,6 @@ std::optional<int64_t> elements(std::span<const InputSpec> specs, const Binding&
   return sum;
 }
 
-bool is_guarded(const Graph& graph, const Bindings& sizes) {
-  const auto fails = [&](const Guard& guard) { return !check(guard, sizes).ok(); };
-  const auto holds_guard = [&](const auto& subgraph) { return is_guarded(*subgraph, sizes); };
-  return std::any_of(graph.guards().begin(), graph.guards().end(), fails) ||
-         std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
-           return std::any_of(node.subgraphs.begin(), node.subgraphs.end(), holds_guard);
-         });
-}
-
 void collect_guards(const Graph& graph, std::vector<const Guard*>& guards) {
   for (const Guard& guard : graph.guards()) guards.push_back(&guard);
   for (const Node& node : graph.nodes())
@@ -286,6 +277,15 @@ std::vector<Binding> admitted_sizes(std::span<const InputSpec> specs, const Job&
       search.search(wish);
   }
   return search.take();
+}
+
+bool is_guarded(const Graph& graph, const Bindings& sizes) {
+  const auto fails = [&](const Guard& guard) { return !check(guard, sizes).ok(); };
+  const auto holds_guard = [&](const auto& subgraph) { return is_guarded(*subgraph, sizes); };
+  return std::any_of(graph.guards().begin(), graph.guards().end(), fails) ||
+         std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Node& node) {
+           return std::any_of(node.subgraphs.begin(), node.subgraphs.end(), holds_guard);
+         });
 }
 
 bool is_guarded(const Graph& graph, const Binding& sizes) {

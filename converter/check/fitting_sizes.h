@@ -28,5 +28,6 @@ std::vector<Binding> admitted_sizes(std::span<const InputSpec> specs, const Job&
 
 // Whether the file says itself that it is not for these sizes, so that refusing them is right.
 bool is_guarded(const Graph& graph, const Binding& sizes);
+bool is_guarded(const Graph& graph, const Bindings& sizes);
 
 }  // namespace hg::convert

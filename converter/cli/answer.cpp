@@ -28,20 +28,32 @@ std::string unsupported_lines(const Report& report) {
 }
 
 std::string case_line(const CheckedCase& checked) {
-  int equal = 0, rounded = 0;
+  using Verdict = CheckedOutput::Verdict;
+  int equal = 0, rounded = 0, unchecked = 0, empty = 0;
   double error = 0;
   for (const CheckedOutput& output : checked.outputs) {
-    equal += output.verdict == CheckedOutput::Verdict::equal;
-    rounded += output.verdict == CheckedOutput::Verdict::ill_conditioned;
-    error =
-        std::max(error, output.verdict == CheckedOutput::Verdict::equal ? output.largest_error : 0);
+    equal += output.verdict == Verdict::equal;
+    rounded += output.verdict == Verdict::ill_conditioned;
+    const bool is_empty = output.reason == CheckedOutput::kNoElement;
+    empty += is_empty;
+    unchecked += output.verdict == Verdict::unchecked && !is_empty;
+    if (output.verdict == Verdict::equal) error = std::max(error, output.largest_error);
   }
-  return str_cat("  checked with ", describe_sizes(checked.sizes),
-                 checked.values.empty() ? "" : " and ", checked.values, ": ", equal, " of ",
-                 static_cast<int64_t>(checked.outputs.size()), " outputs equal ", checked.beside,
-                 ", largest error ", error,
-                 rounded > 0 ? str_cat("; ", rounded, " but for rounding") : "", "\n");
+  const int all = static_cast<int>(checked.outputs.size());
+  std::string line = str_cat("  checked with ", describe_sizes(checked.sizes),
+                             checked.values.empty() ? "" : " and ", checked.values, ": ");
+  if (empty == all)
+    return line + str_cat("the ", all == 1 ? "output has" : "outputs have", " no elements, as ",
+                          checked.beside, "\n");
+  line += str_cat(equal, " of ", all - empty, " outputs equal ", checked.beside, ", largest error ",
+                  error);
+  if (rounded > 0) line += str_cat("; ", rounded, " but for rounding");
+  if (unchecked > 0) line += str_cat("; ", unchecked, " unchecked");
+  if (empty > 0) line += str_cat("; ", empty, " without elements");
+  return line + "\n";
 }
+
+constexpr size_t kMostLines = 5;  // about what was not exercised
 
 std::string summary_of(const Report& report) {
   int nodes = 0;
@@ -53,8 +65,12 @@ std::string summary_of(const Report& report) {
   for (const std::string& input : report.inputs) lines += str_cat("  input ", input, "\n");
   for (const std::string& output : report.outputs) lines += str_cat("  output ", output, "\n");
   for (const CheckedCase& checked : report.check.cases) lines += case_line(checked);
-  for (const std::string& way : report.check.not_exercised)
-    lines += str_cat("  not exercised: ", way, "\n");
+  const std::vector<std::string>& gaps = report.check.not_exercised;
+  const size_t shown = gaps.size() > kMostLines ? kMostLines - 1 : gaps.size();
+  for (size_t i = 0; i < shown; ++i) lines += str_cat("  not exercised: ", gaps[i], "\n");
+  if (shown < gaps.size())
+    lines += str_cat("  not exercised: ", uint64_t{gaps.size() - shown},
+                     " more places, which --json lists\n");
   return lines;
 }
 

@@ -271,9 +271,13 @@ class Conversion {
   }
 
   void refuse_gaps() {
+    constexpr size_t kMostNamed = 5;
+    const std::vector<std::string>& all = report_.check.not_exercised;
     std::string gaps;
-    for (const std::string& way : report_.check.not_exercised)
-      gaps += str_cat(gaps.empty() ? "" : "; ", way);
+    for (size_t i = 0; i < std::min(all.size(), kMostNamed); ++i)
+      gaps += str_cat(gaps.empty() ? "" : "; ", all[i]);
+    if (all.size() > kMostNamed)
+      gaps += str_cat(" and ", uint64_t{all.size() - kMostNamed}, " more places");
     fail(Exit::mismatch,
          str_cat(job().model, ": --strict: the check did not exercise ", gaps,
                  "; give ranges of values or sizes that take them, as in 'x:f32[n]=0..100'"));
