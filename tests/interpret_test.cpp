@@ -409,6 +409,74 @@ TEST(Interpret, AWayWithoutOneRankIsAGuardAndElseAnIf) {
   EXPECT_EQ(run(one_rank, {numbers({2, 4}, std::vector<float>(8, 1))}), (std::vector<Values>{{8}}));
   const Imported two_ranks = import_of(squeeze + "%y:Tensor = aten::relu(self=%s)");
   EXPECT_EQ(guards(two_ranks), std::vector<std::string>{"n != 1, because of squeeze"});
+  ASSERT_EQ(two_ranks.notes.size(), 1u);
+  EXPECT_EQ(two_ranks.notes[0],
+            "the file accepts only sizes with n != 1, because of squeeze at line:1; for n == 1, "
+            "convert with --dim n=1 or --check-size n=1");
+}
+
+// Of two ways with other ranks the program tells which one it is for, or else the user.
+TEST(Interpret, AForkTakesTheWayThatFits) {
+  using Texts = std::vector<std::string>;
+  const auto guards_of = [&](const std::string& lines, int64_t asked = 0,
+                             std::optional<int> rank = {}) {
+    ScriptProgram p = script({"x"}, lines + "\n    return %y");
+    if (asked > 0) p.asked_sizes = {{"k", asked}};
+    if (rank) p.output_ranks = {rank};
+    const Imported i = import(p, {{"x", {f32, {"n", "k", 6}}}});
+    EXPECT_EQ(failures(i), "") << lines;
+    EXPECT_EQ(i.notes.size(), guards(i).size()) << lines;
+    return guards(i);
+  };
+  const std::string squeeze = "%s:Tensor = aten::squeeze.dim(self=%x, dim=1)\n";
+  const std::string relu = squeeze + "%y:Tensor = aten::relu(self=%s)";
+  const Texts one = {"k == 1, because of squeeze"}, more = {"k != 1, because of squeeze"};
+  EXPECT_EQ(guards_of(relu), one);  // who names a dim knows it to be 1
+  EXPECT_EQ(guards_of(relu, 1), one);
+  EXPECT_EQ(guards_of(relu, 5), more);
+  EXPECT_EQ(guards_of(relu, 0, 3), more);
+  EXPECT_EQ(guards_of(relu, 0, 2), one);
+  // Needs three dims, and then two.
+  EXPECT_EQ(guards_of(squeeze + "%y:Tensor = aten::transpose.int(self=%s, dim0=0, dim1=2)"), more);
+  EXPECT_EQ(guards_of(squeeze + "%y:Tensor = aten::t(self=%s)"), one);
+  // All dims: of most sizes.
+  EXPECT_EQ(guards_of("%y:Tensor = aten::squeeze(self=%x)", 5).size(), 2u);
+  // A later squeeze goes by an earlier one.
+  const ScriptProgram p = script({"x"}, R"(
+    %s:Tensor = aten::squeeze(self=%x)
+    %y:Tensor = aten::squeeze.dim(self=%s, dim=1)
+    return %y)");
+  const Imported twice = import(p, {{"x", {f32, {"n", "k", 6}}}});
+  EXPECT_EQ(run(twice, {numbers({2, 3, 6}, std::vector<float>(36, 1))}).at(0).size(), 36u);
+}
+
+TEST(Interpret, ABranchOfOtherRanksGoesOnUntilTheyMeet) {
+  const std::string branch = R"(
+    %k:int = aten::size.int(self=%x, dim=1)
+    %c:bool = aten::eq.int(%k, 1)
+    if %c -> %s:Tensor {
+      %a:Tensor = aten::squeeze.dim(self=%x, dim=1)
+      yield %a
+    } else {
+      yield %x
+    }
+)";
+  const auto import_of = [&](const std::string& lines, const Shape& shape = {"n", "k"}) {
+    const ScriptProgram p = script({"x"}, branch + lines + "\n    return %y");
+    Imported i = import(p, {{"x", {f32, shape}}});
+    EXPECT_EQ(failures(i), "") << lines;
+    return i;
+  };
+  const Imported met = import_of("    %y:Tensor = aten::sum(self=%s, dtype=none)");
+  EXPECT_TRUE(guards(met).empty());
+  EXPECT_TRUE(met.notes.empty());
+  EXPECT_EQ(run(met, {numbers({2, 1}, {1, 2})}), (std::vector<Values>{{3}}));
+  EXPECT_EQ(run(met, {numbers({1, 3}, {1, 2, 4})}), (std::vector<Values>{{7}}));
+  const Imported apart = import_of("    %y:Tensor = aten::relu(self=%s)");
+  EXPECT_EQ(guards(apart), std::vector<std::string>{"k != 1, because of `if`"});
+  EXPECT_EQ(apart.notes.size(), 1u);
+  const Imported needs_one = import_of("    %y:Tensor = aten::t(self=%s)", {"n", "k", 6});
+  EXPECT_EQ(guards(needs_one), std::vector<std::string>{"k == 1, because of `if`"});
 }
 
 TEST(Interpret, PromotesAsTorchDoes) {

@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "converter/check/check_inputs.h"
 #include "converter/check/compare.h"
 #include "converter/check/conditioning.h"
+#include "converter/check/fitting_sizes.h"
 #include "hg/kernel.h"
 #include "hg/op.h"
 #include "hg/session.h"
@@ -235,9 +237,13 @@ class LoopCheck {
     else
       fail(Exit::unsupported,
            str_cat("the converted model cannot be run: ", session.status().message()));
-    for (const Binding& sizes : smallest_first(check_sizes(specs_, job_))) {
+    std::optional<Binding> earlier;
+    for (const Binding& asked : smallest_first(check_sizes(specs_, job_))) {
+      const Binding sizes = admitted(asked, earlier);
+      if (earlier == sizes) continue;
       progress(sizes.empty() ? "checking" : "checking with " + describe_sizes(sizes));
       if (result_.exit == Exit::ok) check(sizes);
+      earlier = sizes;
     }
     const bool beside = runtime_ != nullptr && !result_.cases.empty() && !is_random_;
     for (const auto& [why, count] : left_out_)
@@ -302,6 +308,17 @@ class LoopCheck {
     }
     HG_TRY(set_inputs(*kept_, inputs));
     return kept_->run();
+  }
+
+  // Sizes that the guards admit, in the place of those that they do not.
+  Binding admitted(const Binding& asked, const std::optional<Binding>& earlier) const {
+    if (!is_guarded(graph_, asked)) return asked;
+    for (const bool may_repeat_batches : {false, true}) {
+      const std::vector<Binding> found =
+          admitted_sizes(specs_, job_, graph_, asked, earlier, may_repeat_batches);
+      if (!found.empty()) return found[0];
+    }
+    return asked;
   }
 
   void check(const Binding& sizes) {

@@ -202,6 +202,7 @@ class Conversion {
     report_.job.inputs = fit_inputs(loaded.program, report_.job.inputs, note);
     if (!note.empty()) report_.notes.push_back(note);
     apply_dims();
+    loaded.program.asked_sizes = asked_sizes();
     for (const SymbolRange& range : loaded.program.ranges)
       if (range.example > 0) report_.job.examples.push_back({range.symbol, {range.example}});
     std::vector<InputSpec> specs;
@@ -300,6 +301,18 @@ class Conversion {
     }
     for (InputOption& input : report_.job.inputs)
       for (Dim& dim : input.spec.type.shape) dim = dim.substitute(bindings);
+  }
+
+  // Of each symbol with --check-size one size: 1 where that is all, since it is special.
+  std::vector<std::pair<std::string, int64_t>> asked_sizes() const {
+    std::vector<std::pair<std::string, int64_t>> asked;
+    for (const SizeOption& option : job().check_sizes) {
+      const auto size = std::find_if(option.sizes.begin(), option.sizes.end(),
+                                     [](int64_t each) { return each != 1; });
+      if (!option.sizes.empty())
+        asked.emplace_back(option.symbol, size == option.sizes.end() ? 1 : *size);
+    }
+    return asked;
   }
 
   // --input NEW=NAME:...; the program keeps its own names, which the options then hold.

@@ -13,17 +13,22 @@ namespace hg::convert {
 class Interpreter::Attempt {
  public:
   explicit Attempt(Interpreter& in)
-      : in_(in), unsupported_(in.result_.unsupported), poisoned_(in.memory_.poison_mark()) {}
+      : in_(in),
+        unsupported_(in.result_.unsupported),
+        forks_(in.result_.forks.size()),
+        poisoned_(in.memory_.poison_mark()) {}
   bool has_failed() const { return in_.result_.unsupported.size() > unsupported_.size(); }
   void undo() {
     (void)in_.memory_.graph().take_status().ok();
     in_.result_.unsupported = unsupported_;
+    in_.result_.forks.resize(forks_);
     in_.memory_.undo_poison(poisoned_);
   }
 
  private:
   Interpreter& in_;
   std::vector<Unsupported> unsupported_;
+  size_t forks_;
   size_t poisoned_;
 };
 

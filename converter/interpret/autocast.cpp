@@ -258,7 +258,7 @@ bool is_summed_product(NodeCall& call) {
     const std::optional<Dim> a = size_of(left, letter, shape(0));
     const std::optional<Dim> b = size_of(right, letter, shape(1));
     const auto is_one = [&](const Dim& size) {
-      return call.is_one(size, "a product of size 1 is not cast in a region of autocast");
+      return call.is_one(size, "a product of size 1 is not cast in a region of autocast", false);
     };
     any = any || (a && b && !is_one(*a) && !is_one(*b));
   }

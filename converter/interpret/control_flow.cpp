@@ -8,6 +8,28 @@
 
 namespace hg::convert {
 
+namespace {
+
+bool squeezes(const ScriptBlock& block) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(),
+                     [](const ScriptNode& node) { return node.kind == "onnx::Squeeze"; });
+}
+
+// The side that squeezes, where the other one passes its tensor on: exporters write x.squeeze(1)
+// so, whose author knows the dim to be 1.
+std::optional<bool> squeezing_side(const ScriptNode& node) {
+  const auto passes_on = [](const ScriptBlock& block) {
+    return std::all_of(block.nodes.begin(), block.nodes.end(), [](const ScriptNode& inner) {
+      return inner.kind == "onnx::Identity" || inner.kind == "prim::Constant";
+    });
+  };
+  for (const size_t side : {0, 1})
+    if (squeezes(node.blocks[side]) && passes_on(node.blocks[1 - side])) return side == 0;
+  return std::nullopt;
+}
+
+}  // namespace
+
 void Interpreter::made(const Item& item) {
   if (memory_.depth() == 0) return;
   const auto mark = [&](std::shared_ptr<void> container) {
@@ -186,9 +208,11 @@ TensorRef Interpreter::data_condition(const Item& item) {
                         : value.graph()->call("reshape", {value}, {{"shape", std::vector<Dim>()}}));
 }
 
-// What can be one node of the graph becomes one, whichever way the sizes go. Where the two ways
-// differ in rank, structure or types, or one of them fails, the usual one is taken under a guard.
+// What can be one node of the graph becomes one, whichever way the sizes go, or else together with
+// the nodes after it. Where the two ways differ in rank, structure or types, or one of them fails,
+// one is taken under a guard.
 void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition) {
+  const bool may_split = std::exchange(may_split_, false);
   Attempt attempt(*this);
   try {
     if_on_data(node, item, &condition);
@@ -197,9 +221,15 @@ void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Sc
   } catch (const Raised&) {
   }
   attempt.undo();
-  const auto end_of = [&](int side) { return try_alone(node.blocks[size_t(side)]).end; };
+  const Tried::End yes = try_alone(node.blocks[0]).end, no = try_alone(node.blocks[1]).end;
+  if (yes == Tried::End::runs && no == Tried::End::runs) {
+    if (may_split) throw Splitting{condition};
+    const bool likely = squeezing_side(node).value_or(usual_value(condition.top).value_or(1) != 0);
+    return take(node, take_fork(condition, likely, "`if`") ? 0 : 1);
+  }
   int side = usual_value(condition.top).value_or(1) != 0 ? 0 : 1;
-  if (const auto usual = end_of(side); usual != Tried::End::runs && usual < end_of(1 - side))
+  if (const auto usual = side == 0 ? yes : no;
+      usual != Tried::End::runs && usual < (side == 0 ? no : yes))
     side = 1 - side;
   assume(condition, side == 0, "`if`");
   take(node, side);

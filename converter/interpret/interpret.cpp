@@ -103,9 +103,10 @@ void number_draws(Graph& graph, int64_t& next) {
 }  // namespace
 
 Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs,
-                         Graph& graph, Imported& result)
+                         const Turned& turned, Graph& graph, Imported& result)
     : program_(program),
       inputs_(inputs),
+      turned_(turned),
       top_(graph),
       result_(result),
       memory_(graph, program),
@@ -475,15 +476,51 @@ void Interpreter::dispatch(const ScriptNode& node) {
   throw Refusal{"the op is not supported", ""};
 }
 
-Imported import_program(const ScriptProgram& program, std::span<const InputSpec> inputs,
-                        const Registry& registry) {
+namespace {
+
+Imported import_once(const ScriptProgram& program, std::span<const InputSpec> inputs,
+                     const Registry& registry, const Interpreter::Turned& turned) {
   Imported result;
   Graph graph(registry);
-  Interpreter(program, inputs, graph, result).run();
+  Interpreter(program, inputs, turned, graph, result).run();
   int64_t draws = 0;
   number_draws(graph, draws);
   result.graph = std::move(graph);
   return result;
+}
+
+bool has_all_ranks(const ScriptProgram& program, const Graph& graph) {
+  for (size_t i = 0; i < std::min(program.output_ranks.size(), graph.outputs().size()); ++i)
+    if (program.output_ranks[i] &&
+        *program.output_ranks[i] != graph.value_info(graph.outputs()[i].second).type.rank())
+      return false;
+  return true;
+}
+
+}  // namespace
+
+Imported import_program(const ScriptProgram& program, std::span<const InputSpec> inputs,
+                        const Registry& registry) {
+  constexpr size_t kMostTurns = 8;
+  const auto is_right = [&](const Imported& each) {
+    return each.unsupported.empty() && has_all_ranks(program, each.graph);
+  };
+  Imported likely = import_once(program, inputs, registry, {});
+  std::map<std::string, bool> others;  // the other ways of its forks
+  for (const Fork& fork : likely.forks)
+    if (!fork.is_known && others.size() < kMostTurns) others.emplace(fork.key, !fork.taken);
+  if (!is_right(likely) && !others.empty()) {
+    std::vector<Interpreter::Turned> turns;
+    for (const auto& each : others) turns.push_back({each});
+    if (others.size() > 1) turns.push_back(others);
+    for (const Interpreter::Turned& turned : turns)
+      if (Imported other = import_once(program, inputs, registry, turned); is_right(other)) {
+        likely = std::move(other);
+        break;
+      }
+  }
+  for (std::string& line : notes_of_forks(likely.forks)) likely.notes.push_back(std::move(line));
+  return likely;
 }
 
 }  // namespace hg::convert

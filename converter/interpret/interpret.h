@@ -36,17 +36,30 @@ struct Unsupported {
   std::string suggestion;
 };
 
+// Two ways of the program that give results of other ranks, as sizes decide. One is imported, under
+// a guard.
+struct Fork {
+  std::string key;     // of the condition at this place
+  std::string reason;  // "squeeze"
+  Origin origin;
+  Dim condition;          // 0 or 1
+  bool taken = false;     // what the condition is assumed to be
+  bool is_known = false;  // as it was for the inputs that the program was made with
+};
+
 struct Imported {
   Graph graph;
   // Only nodes of the outermost graph: values inside data-dependent branches are not reachable.
   std::vector<Executed> trace;
   // When this is not empty the graph is incomplete and must not be used.
   std::vector<Unsupported> unsupported;
+  std::vector<Fork> forks;
   std::vector<std::string> notes;  // "dropout runs in training mode, as traced"
   std::vector<std::string> warnings;
 };
 
-// The registry and the program must outlive the result.
+// Of forks that the program does not tell, the way is taken that can be imported. The registry and
+// the program must outlive the result.
 Imported import_program(const ScriptProgram& program, std::span<const InputSpec> inputs,
                         const Registry& registry);
 

@@ -48,7 +48,7 @@ class NodeCall final : public Call {
   std::optional<Packed> packed(const TensorRef& tensor) const override { return tensor->packed(); }
   void set_packed(const TensorRef& tensor, Packed packed) override;
   Dim size_of(const Value& number) override;
-  bool is_one(const Dim& size, std::string_view reason) override;
+  bool is_one(const Dim& size, std::string_view reason, bool expects_one) override;
 
   Interpreter& interpreter() const { return interpreter_; }
   Memory& memory() const;
@@ -134,15 +134,25 @@ void run_on_grown(NodeCall& call);
 // Turns the list of `growing` into one that grows.
 void start_growing(Memory& memory, const Growing& growing);
 
+// ranks.cpp: what the report says of the ways that were not imported.
+std::vector<std::string> notes_of_forks(const std::vector<Fork>& forks);
+
 // Thrown by prim::RaiseException.
 struct Raised {
   std::string text;
 };
 
+// Thrown where a condition of sizes decides a rank, and the nodes that follow may become an `if`.
+struct Splitting {
+  Scalar condition;
+};
+
 class Interpreter {
  public:
-  Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs, Graph& graph,
-              Imported& result);
+  // `turned` are ways of forks that are taken instead of the likely ones, by their keys.
+  using Turned = std::map<std::string, bool>;
+  Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs, const Turned& turned,
+              Graph& graph, Imported& result);
   void run();
 
   Memory& memory() { return memory_; }
@@ -164,7 +174,7 @@ class Interpreter {
   // fails the run where data does.
   void require(const Item& condition, bool wanted, std::string_view message);
   // Whether a size is 1, on which the rank of a result depends: known, or assumed under a guard.
-  bool is_one(const Dim& size, std::string_view reason);
+  bool is_one(const Dim& size, std::string_view reason, bool expects_one);
   // A container is about to be changed in place: one from outside of the present body becomes what
   // the loop or branch gives back, by Changing. Objects are refused.
   void check_change(const Item& container) const;
@@ -194,8 +204,11 @@ class Interpreter {
   void add_output(const std::string& name, const Item& item);
   void run_nodes(const ScriptBlock& block);
   void run_node(const ScriptNode& node);
-  size_t run_split(const ScriptBlock& block, size_t first, const Dim& size);
-  size_t where_ranks_meet(const ScriptBlock& block, size_t first, const Scalar& is_one);
+  size_t run_split(const ScriptBlock& block, size_t first, const Scalar& condition);
+  size_t where_ranks_meet(const ScriptBlock& block, size_t first, const Scalar& condition);
+  // Takes one of two ways that give other ranks, under a guard: that of the sizes that the program
+  // was made with or that are asked for, or else `likely`.
+  bool take_fork(const Scalar& condition, bool likely, std::string_view reason);
   // What sizes decide, where it is known in the present body.
   std::optional<bool> given(const Scalar& condition) const;
   Tried try_alone(const ScriptBlock& block);
@@ -234,6 +247,7 @@ class Interpreter {
 
   const ScriptProgram& program_;
   std::span<const InputSpec> inputs_;
+  const Turned& turned_;
   Graph& top_;
   Imported& result_;
   Memory memory_;

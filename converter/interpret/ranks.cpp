@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose result rank depends on a size being 1, such as squeeze. The nodes from there to the
-// point where both cases have one rank again become an `if` on that size. If there is no such
-// point, the usual case is taken under a guard.
+// Ops whose result rank depends on a size, such as squeeze, and branches on sizes that give results
+// of other ranks. The nodes from there to the point where both cases have one rank again become an
+// `if` on that size. If there is no such point, one case is taken under a guard.
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "converter/interpret/attempt.h"
 #include "converter/interpret/item_tree.h"
+#include "lib/graph/access.h"
+#include "lib/graph/condition.h"
 
 namespace hg::convert {
 namespace {
 
 constexpr size_t kMostNodes = 64;  // of the way to one rank
-
-// Thrown by is_one() where the nodes that follow may become an `if`.
-struct Splitting {
-  Dim size;
-};
 
 void collect_uses(const ScriptBlock& block, std::set<ScriptId>& used) {
   for (const ScriptNode& node : block.nodes) {
@@ -59,17 +56,73 @@ std::string kind_of(Memory& memory, const Item& item) {
   return kind;
 }
 
-// What the size was in the inputs that the program was made with, whose ranks its nodes go by;
-// where that is not said, what it is for most sizes.
-std::optional<int64_t> likely_value(const ScriptProgram& program, const Dim& size) {
+// What the term is for the inputs that the program was made with, whose ranks its nodes go by.
+std::optional<int64_t> example_value(const ScriptProgram& program, const Dim& term) {
   Bindings made_with;
   for (const SymbolRange& range : program.ranges)
     if (range.example > 0) (void)made_with.bind(range.symbol, range.example).ok();
-  const Result<int64_t> value = size.evaluate(made_with);
-  return value.ok() ? std::optional(*value) : usual_value(size);
+  const Result<int64_t> value = term.evaluate(made_with);
+  return value.ok() ? std::optional(*value) : std::nullopt;
+}
+
+// What it is for the sizes that are asked for.
+std::optional<int64_t> asked_value(const ScriptProgram& program, const Dim& term) {
+  Bindings asked;
+  for (const auto& [symbol, size] : program.asked_sizes) (void)asked.bind(symbol, size).ok();
+  const Result<int64_t> value = term.evaluate(asked);
+  return value.ok() ? std::optional(*value) : std::nullopt;
+}
+
+// Whether a size is a symbol of other dims than first ones, which number samples.
+bool is_open_feature(std::span<const InputSpec> inputs, const Dim& size) {
+  if (size.symbol().empty()) return false;
+  for (const InputSpec& input : inputs)
+    for (int d = 1; d < input.type.rank(); ++d) {
+      std::vector<std::string> used;
+      input.type.shape[d].collect_symbols(used);
+      if (std::find(used.begin(), used.end(), size.symbol()) != used.end()) return true;
+    }
+  return false;
+}
+
+// A size of the one symbol of the condition for which it is `wanted`; none where it has several.
+std::optional<std::pair<std::string, int64_t>> size_with(const Dim& condition, bool wanted) {
+  std::vector<std::string> symbols;
+  condition.collect_symbols(symbols);
+  constexpr int64_t kMost = 4096;
+  for (int64_t size = 1; symbols.size() == 1 && size <= kMost; ++size) {
+    Bindings sizes;
+    (void)sizes.bind(symbols[0], size).ok();
+    const Result<int64_t> value = condition.evaluate(sizes);
+    if (value.ok() && (*value != 0) == wanted) return std::pair(symbols[0], size);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
+
+// "the file accepts only sizes with k == 1, because of squeeze at net.py:5; for k != 1, ..."
+std::vector<std::string> notes_of_forks(const std::vector<Fork>& forks) {
+  std::vector<std::string> notes;
+  for (const Fork& fork : forks) {
+    if (fork.is_known) continue;
+    const std::string& place = fork.origin.source.empty() ? fork.origin.module : fork.origin.source;
+    const auto words = [&](bool holds) {
+      return condition_text(fork.condition, holds)
+          .value_or(str_cat(fork.condition, " == ", int64_t{holds}));
+    };
+    std::string note = str_cat("the file accepts only sizes with ", words(fork.taken),
+                               ", because of ", fork.reason, place.empty() ? "" : " at ", place);
+    const auto other = size_with(fork.condition, !fork.taken);
+    if (other) {
+      const std::string size = str_cat(other->first, "=", other->second);
+      note += str_cat("; for ", words(!fork.taken), ", convert with --dim ", size,
+                      " or --check-size ", size);
+    }
+    if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+  }
+  return notes;
+}
 
 std::optional<bool> Interpreter::given(const Scalar& condition) const {
   if (condition.is_constant()) return condition.as_double() != 0;
@@ -81,18 +134,44 @@ std::optional<bool> Interpreter::given(const Scalar& condition) const {
   return std::nullopt;
 }
 
-bool Interpreter::is_one(const Dim& size, std::string_view reason) {
+bool Interpreter::is_one(const Dim& size, std::string_view reason, bool expects_one) {
   const Scalar one = equal(size, 1);
   if (const auto known = given(one)) return *known;
-  if (std::exchange(may_split_, false)) throw Splitting{size};
-  const bool answer = likely_value(program_, size) == 1;
-  assume(one, answer, reason);
-  return answer;
+  if (std::exchange(may_split_, false)) throw Splitting{one};
+  const bool is_expected = expects_one && is_open_feature(inputs_, size);
+  return take_fork(one, is_expected || usual_value(size) == 1, reason);
+}
+
+bool Interpreter::take_fork(const Scalar& condition, bool likely, std::string_view reason) {
+  const Origin origin = GraphAccess::body(memory_.graph()).origin;
+  Fork fork{str_cat(origin.module, " ", origin.source, " ", condition.top),
+            std::string(reason),
+            origin,
+            condition.top,
+            likely,
+            false};
+  // What was taken for granted before stays so.
+  for (const Fork& earlier : result_.forks) {
+    if (earlier.condition == condition.top) fork.taken = earlier.taken;
+    if (earlier.condition == negation(condition).top) fork.taken = !earlier.taken;
+  }
+  if (const auto turned = turned_.find(fork.key); turned != turned_.end()) {
+    fork.taken = turned->second;
+  } else if (const auto asked = asked_value(program_, condition.top)) {
+    fork.taken = *asked != 0;
+  } else if (const auto example = example_value(program_, condition.top)) {
+    fork.taken = *example != 0;
+    fork.is_known = true;
+  }
+  result_.forks.push_back(fork);
+  assume(condition, fork.taken, reason);
+  return fork.taken;
 }
 
 // The end of the shortest run of nodes from `first` on after which both cases have the same kinds
 // of values; `first` if there is none.
-size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first, const Scalar& is_one) {
+size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first,
+                                     const Scalar& condition) {
   const size_t last = std::min(block.nodes.size(), first + kMostNodes);
   std::map<ScriptId, std::string> kinds[2];
   size_t end = last;
@@ -101,7 +180,7 @@ size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first, con
     memory_.enter({});
     size_t at = first;
     try {
-      const Given given(*this, &is_one, way);
+      const Given given(*this, &condition, way);
       for (; at < end; ++at) {
         run_node(block.nodes[at]);
         if (attempt.has_failed()) break;
@@ -129,9 +208,8 @@ size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first, con
   return first;
 }
 
-size_t Interpreter::run_split(const ScriptBlock& block, size_t first, const Dim& size) {
-  const Scalar one = equal(size, 1);
-  const size_t end = where_ranks_meet(block, first, one);
+size_t Interpreter::run_split(const ScriptBlock& block, size_t first, const Scalar& condition) {
+  const size_t end = where_ranks_meet(block, first, condition);
   if (end == first) return first;
   ScriptNode node;
   node.kind = "prim::If";
@@ -143,7 +221,7 @@ size_t Interpreter::run_split(const ScriptBlock& block, size_t first, const Dim&
   memory_.graph().set_origin(node.origin);
   Attempt attempt(*this);
   try {
-    if_on_data(node, item_of(memory_, one), &one);
+    if_on_data(node, item_of(memory_, condition), &condition);
     if (!attempt.has_failed()) return end;
   } catch (const Refusal&) {
   } catch (const Raised&) {
@@ -163,7 +241,7 @@ void Interpreter::run_nodes(const ScriptBlock& block) {
         bool& flag;
         ~Splits() { flag = false; }
       } splits{is_splitting_ = true};
-      const size_t end = run_split(block, i, found.size);
+      const size_t end = run_split(block, i, found.condition);
       if (end == i) run_node(block.nodes[i]);
       i = std::max(i + 1, end);
     }

@@ -91,7 +91,7 @@ void squeezed(Node& n) {
   for (int d = 0; d < x.rank(); ++d) {
     const bool named = axes && std::find(axes->begin(), axes->end(), d) != axes->end();
     // A rank that depends on a size becomes an `if` up to where both ways have one rank.
-    if (named || (!axes && n.call().is_one(x.dim(d), "Squeeze"))) {
+    if (named || (!axes && n.call().is_one(x.dim(d), "Squeeze", false))) {
       if (x.dim(d).is_constant() && x.dim(d) != Dim(1))
         n.refuse(str_cat("axis ", int64_t{d}, " of ", x.shape(), " has more than one element"));
       if (named && x.dim(d) != Dim(1)) n.graph().guard(x.dim(d), Relation::eq, 1, "Squeeze");

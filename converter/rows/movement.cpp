@@ -121,10 +121,11 @@ void unflatten(Call& call) {
 void squeeze(Call& call) {
   const Shape shape = shape_of(call);
   const auto axes = axes_of(call, "dim", static_cast<int>(shape.size()));
+  const bool expects_one = call.has("dim");  // who names a dim knows it to be 1
   Shape rest;
   for (size_t d = 0; d < shape.size(); ++d) {
     const bool named = std::find(axes.begin(), axes.end(), static_cast<int>(d)) != axes.end();
-    if (named && call.is_one(shape[d], "squeeze")) continue;
+    if (named && call.is_one(shape[d], "squeeze", expects_one)) continue;
     rest.push_back(shape[d]);
   }
   to_shape(call, rest);

@@ -70,8 +70,8 @@ void NodeCall::set_packed(const TensorRef& tensor, Packed packed) {
   memory().set_packed(tensor, std::move(packed));
 }
 
-bool NodeCall::is_one(const Dim& size, std::string_view reason) {
-  return interpreter_.is_one(size, reason);
+bool NodeCall::is_one(const Dim& size, std::string_view reason, bool expects_one) {
+  return interpreter_.is_one(size, reason, expects_one);
 }
 
 Dim NodeCall::size_of(const Value& number) {

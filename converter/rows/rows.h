@@ -75,7 +75,9 @@ class Call {
   // An integer of the graph as a size; throws Refusal when it is no i64[].
   virtual Dim size_of(const Value& number) = 0;
   // Whether a size is 1, for a result whose rank depends on it: asked before the call adds nodes.
-  virtual bool is_one(const Dim& size, std::string_view reason) = 0;
+  // With `expects_one`, a symbol that is no batch is 1 where the rest of the program does not
+  // tell.
+  virtual bool is_one(const Dim& size, std::string_view reason, bool expects_one) = 0;
   // The outputs of the call, in order.
   virtual void returns(std::vector<Item> outputs) = 0;
   // A line for the report: "dropout runs in training mode, as traced".

@@ -57,7 +57,7 @@ Value covariance(Call& call, double correction) {
   if (x.rank() > 2) call.refuse("self", "has more than two dims");
   if (!is_float(x.dtype())) x = convert::cast(x, f32);
   const bool single =
-      x.rank() < 2 || call.is_one(x.dim(0), "one variable alone, which gives a number");
+      x.rank() < 2 || call.is_one(x.dim(0), "one variable alone, which gives a number", false);
   x = reshape(x, {single ? Dim(1) : x.dim(0), x.rank() == 0 ? Dim(1) : x.dim(-1)});
   const Value often = call.tensor_or_none("fweights"), much = call.tensor_or_none("aweights");
   Value weights, total;  // of the observations

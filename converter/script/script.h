@@ -75,7 +75,9 @@ struct ScriptProgram {
   std::shared_ptr<Object> root;     // the module; its tensors are Item(ScriptTensorIndex)
   std::vector<ScriptTensor> tensors;
   std::vector<SymbolRange> ranges;
-  std::vector<std::string> notes;  // of the reader, for the report
+  std::vector<std::pair<std::string, int64_t>> asked_sizes;  // of symbols: --check-size
+  std::vector<std::optional<int>> output_ranks;  // of the outputs, where the file says them
+  std::vector<std::string> notes;                // of the reader, for the report
   bool traced_in_training_mode = false;
   std::string libtorch_version;
 };

@@ -184,6 +184,19 @@ TEST_F(ConvertTest, InputsGetNewNames) {
   expect("two.pt --input '=f32[n,4]'", 1, {"has no new name before '='"});
 }
 
+TEST_F(ConvertTest, OtherRanksAreNotedWithTheSizesThatRemain) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  expect("squeezed.pt --input 'f32[n,k,6]'", 0,
+         {"note: the file accepts only sizes with k == 1, because of squeeze at ",
+          "; for k != 1, convert with --dim k=2 or --check-size k=2", "output_0: f32[n, 6]",
+          "k=1: 1 of 1 outputs equal"});
+  expect("squeezed.pt --input 'f32[n,k,6]' --check-size k=3", 0,
+         {"the file accepts only sizes with k != 1, because of squeeze at ",
+          "; for k == 1, convert with --dim k=1 or --check-size k=1", "output_0: f32[n, k, 6]",
+          "k=3: 1 of 1 outputs equal"});
+  expect("squeezed.pt --input 'f32[n,k,6]' --dim k=1", 0, {"output_0: f32[n, 6]"});
+}
+
 TEST_F(ConvertTest, InputsThatDoNotFit) {
   if (!has_models()) GTEST_SKIP() << "no Python with torch";
   expect("two.pt --input 'left:f32[2,4]'", 1, {"'right'", "has no --input"});

@@ -151,6 +151,17 @@ class Head(nn.Module):
         return x[:5] * 2, torch.nonzero(x[0] > 2)
 
 
+class Squeezed(nn.Module):
+    def forward(self, x):
+        return x.squeeze(1)
+
+
+class Chunked(nn.Module):
+    def forward(self, x):
+        a, b, c = x.chunk(3)
+        return a[:1] + b[:1] * c[:1], x[:100].sum(1)
+
+
 def save(name, module, *inputs):
     torch.manual_seed(0)
     torch.jit.trace(module.eval(), inputs, check_trace=False).save(str(folder / name))
@@ -174,6 +185,8 @@ save("net.pt", net, torch.randn(2, 4))
 save("conv.pt", nn.Conv2d(3, 4, 3), torch.randn(1, 3, 8, 8))
 save("two.pt", Two(), torch.randn(2, 4), torch.randn(2, 4))
 save("baked.pt", Baked(), torch.randn(2, 4))
+save("squeezed.pt", Squeezed(), torch.randn(2, 1, 6))
+save("chunked.pt", Chunked(), torch.randn(6, 4))
 save("numbers.pt", Numbers(), torch.arange(3))
 save("product.pt", Product(), torch.randn(3, 4), torch.randn(4))
 save("unsupported.pt", Unsupported(), torch.randn(4, 4))

@@ -85,6 +85,10 @@ std::unordered_map<std::string, ScriptId> GraphReader::read() {
   for (const file::ValueInfoProto& output : model_.graph().output()) {
     named.push_back(constant(program_.body, Item(output.name())));
     named.push_back(find(output.name()));
+    const file::TypeProto& type = output.type();
+    program_.output_ranks.emplace_back();
+    if (type.has_tensor_type() && type.tensor_type().has_shape())
+      program_.output_ranks.back() = type.tensor_type().shape().dim_size();
   }
   program_.body.outputs.push_back(fresh());
   add(program_.body, "prim::DictConstruct", std::move(named), program_.body.outputs, {});
