@@ -169,26 +169,6 @@ TensorRef Memory::make_known_view(const TensorRef& base, Known known, Call::Forw
   return cell;
 }
 
-std::optional<Dim> Memory::size_of(const TensorRef& number) {
-  if (const auto& known = number->known()) {
-    if (known->elements.size() != 1 || !known->elements[0].is_integral()) return std::nullopt;
-    return known->elements[0].top;
-  }
-  if (number->size_)
-    if (const auto size = number->size_()) return size;
-  const Value value = read(number);
-  if (value.dtype() != i64 || value.rank() != 0) return std::nullopt;
-  const auto found = extents_.find({&graph(), value.id()});
-  if (found != extents_.end()) return found->second;
-  const Value extent = graph().call("extent", {value});
-  extents_.emplace(std::pair(&graph(), value.id()), extent.dim(0));
-  return extent.dim(0);
-}
-
-void Memory::set_size(const TensorRef& number, std::function<std::optional<Dim>()> size) {
-  number->size_ = std::move(size);
-}
-
 std::optional<Layout> Memory::layout(const TensorRef& tensor) {
   if (tensor->layout_ || !tensor->is_root()) return tensor->layout_;
   const bool known = tensor->known() || (tensor->script_tensor_ >= 0 &&

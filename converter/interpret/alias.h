@@ -36,6 +36,10 @@ struct Nested {
 // Thrown on use of a value that an unsupported op should have made; the user hears of that op only.
 struct Poisoned {};
 
+class Memory;
+// One of Memory's functions that give a number as a term of sizes.
+using TermOf = std::optional<Dim> (Memory::*)(const TensorRef& number);
+
 class TensorCell {
  public:
   // A Python number that only the graph knows: it counts as a number in type promotion.
@@ -77,7 +81,7 @@ class TensorCell {
   int64_t packed_version_ = 0;
   std::optional<Nested> nested_;  // likewise
   int64_t nested_version_ = 0;
-  std::function<std::optional<Dim>()> size_;  // of a number that is computed from others
+  std::function<std::optional<Dim>(TermOf)> term_;  // of a number that is computed from others
   std::optional<Layout> layout_;
   MemoryOrder order_ = MemoryOrder::unknown;  // of a root without a layout
   // Of a root: others that share its memory or do not, and why its own value is not known since
@@ -132,11 +136,22 @@ class Memory {
   void set_layout(const TensorRef& root, Layout layout) { root->layout_ = std::move(layout); }
   MemoryOrder order(const TensorRef& tensor);
   void set_order(const TensorRef& root, MemoryOrder order);
-  // A number that only data decides as a size: a symbol that is known when the graph runs, which
-  // fails where the number is negative. None when the number is no integer.
+  // An integer that only data decides as a term of sizes; none of these where it is no integer.
+  // As a size it is a symbol that is known when the graph runs, which fails where it is negative.
   std::optional<Dim> size_of(const TensorRef& number);
-  // `size` gives the number as a size from those that it is computed from.
-  void set_size(const TensorRef& number, std::function<std::optional<Dim>()> size);
+  // As any integer it is one such symbol less another.
+  std::optional<Dim> integer_of(const TensorRef& number);
+  // What both give of numbers that are computed from what is never negative; none for others.
+  std::optional<Dim> term_of(const TensorRef& number);
+  // `term` gives a number from those that it is computed from, in their terms.
+  using Term = std::function<std::optional<Dim>(TermOf)>;
+  void set_term(const TensorRef& number, Term term);
+  // Every run in which the value is negative fails, or there is none.
+  void set_nonnegative(const Value& value);
+  bool is_nonnegative(const Value& value);
+  // Likewise what a condition says of the numbers that it compares, where every run in which it is
+  // not `wanted` fails.
+  void learn_signs(const Value& condition, bool wanted);
   // See Call::may_share.
   void may_share(const TensorRef& a, const TensorRef& b);
   // `element` is in the grown list from now on: a write to it makes the list's value unknown.
@@ -234,6 +249,8 @@ class Memory {
   Value choose(const Value& condition, const Value& yes, const Value& no);
   void write_choice(const TensorRef& tensor, const Value& value);
   Value create_state(int32_t index);
+  std::optional<Value> integer_value(const TensorRef& number);
+  Dim extent_of(const Value& number);
 
   const ScriptProgram& program_;
   std::vector<Body> regions_;
@@ -245,6 +262,7 @@ class Memory {
   int64_t choice_count_ = 0;
   std::map<std::tuple<const Graph*, char, ValueId, ValueId>, Value> conditions_;
   std::map<std::pair<const Graph*, ValueId>, Dim> extents_;
+  std::set<std::pair<const Graph*, ValueId>> nonnegative_;
   // Bodies stay alive as long as values may name them, so that no two have one address.
   std::vector<std::shared_ptr<Graph>> kept_;
 };

@@ -189,6 +189,7 @@ void Interpreter::require(const Item& condition, bool wanted, std::string_view m
     return assume(*sizes, wanted, "a check that raises an exception");
   Graph& g = memory_.graph();
   Value holds = memory_.read(data_condition(condition));
+  memory_.learn_signs(holds, wanted);
   if (!wanted) holds = g.call("logical_not", {holds});
   g.call("assert_true", {holds},
          {{"message",

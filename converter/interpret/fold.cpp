@@ -268,8 +268,10 @@ bool pick(NodeCall& call, std::string_view) {
   if (!a || a->rank != 1) return false;
   const auto size = static_cast<int64_t>(a->elements.size());
   const auto constant = [&](std::string_view name, int64_t fallback) -> std::optional<int64_t> {
-    const Dim value = call.integer(name, fallback);
-    return value.is_constant() ? std::optional(value.constant()) : std::nullopt;
+    if (!call.has(name)) return fallback;
+    const auto scalar = scalar_of(*call.find(name));
+    const bool known = scalar && scalar->is_integral() && scalar->is_constant();
+    return known ? std::optional(scalar->top.constant()) : std::nullopt;
   };
   if (pure_name(call) == "select") {
     auto index = constant("index", 0);

@@ -48,6 +48,7 @@ class NodeCall final : public Call {
   std::optional<Packed> packed(const TensorRef& tensor) const override { return tensor->packed(); }
   void set_packed(const TensorRef& tensor, Packed packed) override;
   Dim size_of(const Value& number) override;
+  Dim integer_of(const Value& number) override;
   bool is_one(const Dim& size, std::string_view reason, bool expects_one) override;
 
   Interpreter& interpreter() const { return interpreter_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "converter/interpret/containers.h"
+#include "converter/interpret/item_tree.h"
 #include "converter/interpret/numbers.h"
 #include "converter/interpret/script_ops.h"
 
@@ -74,11 +75,29 @@ bool has_numbers(const Items& items) {
   });
 }
 
+// How many numbers a range() has of which data decides an end.
+Value range_length_of_data(NodeCall& call, int64_t step) {
+  Graph& g = call.graph();
+  const auto end = [&](int i) { return cast(number_value(call.memory(), call.at(i)), i64); };
+  const Value low = end(step > 0 ? 0 : 1), high = end(step > 0 ? 1 : 0);
+  Value length = g.call("sub", {high, low});
+  if (const int64_t by = step > 0 ? step : -step; by > 1)
+    length =
+        g.call("floor_divide", {g.call("add", {length, g.scalar(by - 1, i64)}), g.scalar(by, i64)});
+  return g.call("where", {g.call("lt", {low, high}), length, g.scalar(int64_t{0}, i64)});
+}
+
 // range(): the trip count and the value of one trip.
 bool range_length(NodeCall& call) {
-  const Dim low = call.integer_at(0), high = call.integer_at(1), step = call.integer_at(2);
+  const Dim step = call.integer_at(2);
   if (!step.is_constant() || step.constant() == 0)
     throw Refusal{"the step of a range() is not a constant", ""};
+  const auto is_data = [&](int i) { return is_numeric(call.at(i)) && !scalar_of(call.at(i)); };
+  if (is_data(0) || is_data(1)) {
+    give_number(call, range_length_of_data(call, step.constant()));
+    return true;
+  }
+  const Dim low = call.integer_at(0), high = call.integer_at(1);
   const Dim length = step.constant() > 0 ? ceildiv(high - low, step) : ceildiv(low - high, -step);
   call.give(Item(max(length, Dim(0))));
   return true;
@@ -86,7 +105,7 @@ bool range_length(NodeCall& call) {
 
 bool derive_index(NodeCall& call) {
   const auto index = scalar_of(call.at(0));
-  if (index) {
+  if (index && scalar_of(call.at(1)) && scalar_of(call.at(2))) {
     call.give(Item(call.integer_at(1) + index->top * call.integer_at(2)));
     return true;
   }

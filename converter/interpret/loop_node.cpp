@@ -46,6 +46,7 @@ Interpreter::LoopNode::LoopNode(Interpreter& interpreter, const ScriptNode& node
       changes_(leaves_.size(), true),
       left_(leaves_.size()),
       numeric_(leaves_.size(), false),
+      may_be_negative_(leaves_.size(), false),
       places_(memory_, tensors_of(leaves_, interpreter.tracks_memory_)) {
   const auto limit = scalar_of(trips);  // `while` has no trip count
   counted_ = !(limit && limit->is_constant() && limit->as_double() > 1e15);
@@ -129,6 +130,7 @@ void Interpreter::LoopNode::enter(Pass& pass) {
     }
     note_sizes(leaves_[i]);
     initial_.push_back(number_value(memory_, *leaves_[i]));
+    note_sign(i, initial_.back());
   }
   for (const TensorRef& root : touched_) {
     note_sizes(root.get());
@@ -140,11 +142,20 @@ void Interpreter::LoopNode::enter(Pass& pass) {
   pass.inside = memory_.enter(initial_, sizes);
 }
 
+// Whether an integer that is carried may be negative before a round; whether that is news.
+bool Interpreter::LoopNode::note_sign(size_t i, const Value& value) {
+  const bool is_integer = value.dtype() == i64 && value.rank() == 0;
+  if (may_be_negative_[i] || (is_integer && memory_.is_nonnegative(value))) return false;
+  return may_be_negative_[i] = true;
+}
+
 // The names of the script inside: leaves that the body takes are new tensors and numbers.
 void Interpreter::LoopNode::set_carried(Pass& pass) {
   size_t next = 1;
+  memory_.set_nonnegative(pass.inside[0]);
   pass.own.resize(leaves_.size());
   for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (changes_[i] && !may_be_negative_[i]) memory_.set_nonnegative(pass.inside[next]);
     if (!changes_[i]) {
       pass.items.push_back(*leaves_[i]);
     } else if (is_numeric(*leaves_[i])) {
@@ -277,6 +288,7 @@ void Interpreter::LoopNode::give_outputs(Pass& pass) {
     const Value value = cast(given, taken.dtype());
     g.output("", value);
     pass.settled &= !grows(leaves_[i], taken.shape(), value.shape());
+    pass.settled &= !note_sign(i, value);
   }
   for (const TensorRef& root : touched_) {
     const Value& taken = pass.inside[k++];
@@ -343,6 +355,7 @@ void Interpreter::LoopNode::add_node() {
     }
     const Value value = with_length(outputs[next], next);
     ++next;
+    if (!may_be_negative_[i]) memory_.set_nonnegative(value);
     if (is_numeric(*leaves_[i])) {
       results.emplace_back(memory_.make_number(value));
       continue;

@@ -57,6 +57,7 @@ class Interpreter::LoopNode {
   void note_changes(Pass& pass);
   void give_outputs(Pass& pass);
   bool grows(const void* what, const Shape& before, const Shape& after);
+  bool note_sign(size_t i, const Value& value);
   void note_region(Pass& pass);
   void seed(Pass& pass);
   Value with_length(const Value& after, size_t k) const;
@@ -81,7 +82,8 @@ class Interpreter::LoopNode {
   std::vector<TensorRef> left_;                   // by leaf: what a round leaves behind, for lists
   std::deque<Item> seeds_;     // what the body alone gives a value starts as zeros of its type
   std::vector<bool> numeric_;  // of those
-  std::vector<MemoryOrder> orders_;  // of leaves, after every round
+  std::vector<bool> may_be_negative_;  // by leaf; where it is no integer
+  std::vector<MemoryOrder> orders_;    // of leaves, after every round
   Carried places_;
   std::vector<std::pair<const void*, std::shared_ptr<List>>> copies_;  // of lists
   std::vector<Value> initial_;  // the inputs of the node, but for its condition

@@ -54,7 +54,7 @@ bool to_padded(NodeCall& call) {
   if (!nested) throw Refusal{"the tensor is not nested", ""};
   const Value padded = call.read(x);
   if (call.has("output_size")) {
-    const std::vector<Dim> size = call.integers("output_size");
+    const std::vector<Dim> size = call.sizes("output_size");
     if (Shape(size.begin(), size.end()) != padded.shape())
       call.refuse("output_size", str_cat("is not the size ", padded.shape(), " from before"));
   } else if (call.find("output_size") != nullptr || call.argument_count() < 3) {

@@ -39,15 +39,16 @@ void give_number(NodeCall& call, Value value) {
 
 namespace {
 
-// The result of op as a size, from both as sizes.
-std::optional<Dim> size_of_two(Memory& memory, std::string_view op, const Item& a, const Item& b) {
-  const auto size = [&](const Item& item) -> std::optional<Scalar> {
+// The result of op as a term of sizes, from both as such terms.
+std::optional<Dim> term_of_two(Memory& memory, TermOf term_of, std::string_view op, const Item& a,
+                               const Item& b) {
+  const auto term = [&](const Item& item) -> std::optional<Scalar> {
     if (const auto scalar = scalar_of(item)) return scalar;
     const auto* tensor = std::get_if<TensorRef>(&item.value);
-    const auto dim = tensor ? memory.size_of(*tensor) : std::nullopt;
+    const auto dim = tensor ? (memory.*term_of)(*tensor) : std::nullopt;
     return dim ? std::optional(Scalar::of(*dim)) : std::nullopt;
   };
-  const auto x = size(a), y = size(b);
+  const auto x = term(a), y = term(b);
   const auto result = x && y ? apply(op, *x, *y) : std::nullopt;
   return result && result->is_integral() ? std::optional(result->top) : std::nullopt;
 }
@@ -86,9 +87,10 @@ Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, con
   const TensorRef number = call.memory().make_number(
       computed(call.graph(), op, graph_op, cast(p, dtype), cast(q, dtype)));
   if (dtype == i64)
-    call.memory().set_size(number, [&memory = call.memory(), op = std::string(op), a, b]() {
-      return size_of_two(memory, op, a, b);
-    });
+    call.memory().set_term(number,
+                           [&memory = call.memory(), op = std::string(op), a, b](TermOf term_of) {
+                             return term_of_two(memory, term_of, op, a, b);
+                           });
   return Item(number);
 }
 

@@ -43,10 +43,10 @@ bool get_item(NodeCall& call) {
   if (scalar && scalar->is_integral())
     number = scalar->top;
   else if (const auto* tensor = std::get_if<TensorRef>(&call.at(1).value))
-    number = call.memory().size_of(*tensor);
+    number = call.memory().integer_of(*tensor);
   if (!number) call.refuse("1", str_cat("is ", describe(call.at(1)), ", not an integer"));
   const Dim given = *number, count = list->pieces->count;
-  const Dim index = given.upper_bound() < 0 ? given + count : given;
+  const Dim index = given + min(max(-given, 0), 1) * count;  // from the end where it is negative
   const std::string reason = str_cat("element ", given, " of a list of parts");
   call.graph().guard(0, Relation::le, index, reason);
   call.graph().guard(index, Relation::lt, count, reason);

@@ -209,7 +209,7 @@ Projections project(Call& call, const Value& q, const Value& k, const Value& v, 
 // -> (y, weights or None)
 void native_multi_head_attention(Call& call) {
   Graph& g = call.graph();
-  const Dim heads = call.integer("num_head");
+  const Dim heads = call.size("num_head");
   const Projections p =
       project(call, call.tensor("query"), call.tensor("key"), call.tensor("value"), heads);
   const Value mask = fast_path_mask(call, call.tensor_or_none("mask"));
@@ -232,13 +232,13 @@ void native_multi_head_attention(Call& call) {
 void transformer_encoder_layer(Call& call) {
   Graph& g = call.graph();
   const Value src = call.tensor("src");
-  const Dim heads = call.integer("num_heads");
+  const Dim heads = call.size("num_heads");
   const double eps = call.real("eps");
   const bool norm_first = call.flag("norm_first");
   const Value mask = fast_path_mask(call, call.tensor_or_none("mask"));
   auto norm = [&](const Value& x, std::string_view weight, std::string_view bias) {
     return g.call("layer_norm", {x, call.tensor(weight), call.tensor(bias)},
-                  {{"normalized_shape", Dims{call.integer("embed_dim")}}, {"eps", eps}});
+                  {{"normalized_shape", Dims{call.size("embed_dim")}}, {"eps", eps}});
   };
   auto attend = [&](const Value& x) {
     const Projections p = project(call, x, x, x, heads);

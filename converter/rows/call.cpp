@@ -50,12 +50,18 @@ const Item& required(const Call& call, std::string_view argument) {
   return *item;
 }
 
-Dim integer_of(const Call& call, std::string_view argument, const Item& item) {
+// The memory of a number that data decides; null for other items.
+Memory* memory_of(const Call& call, const Item& item) {
+  const auto* number = std::get_if<TensorRef>(&item.value);
+  const auto* node = dynamic_cast<const NodeCall*>(&call);
+  return number && (*number)->is_number() && node ? &node->memory() : nullptr;
+}
+
+Dim term_of_item(const Call& call, std::string_view argument, const Item& item, TermOf term_of) {
   const auto scalar = scalar_of(item);
   if (scalar && scalar->is_integral()) return scalar->top;
-  if (const auto* number = std::get_if<TensorRef>(&item.value); number && (*number)->is_number())
-    if (const auto* node = dynamic_cast<const NodeCall*>(&call))
-      if (const auto size = node->memory().size_of(*number)) return *size;
+  if (Memory* const memory = memory_of(call, item))
+    if (const auto term = (memory->*term_of)(std::get<TensorRef>(item.value))) return *term;
   refuse_kind(call, argument, item, "an integer");
 }
 
@@ -143,14 +149,30 @@ std::vector<Value> Call::tensors_or_none(std::string_view name) {
 }
 
 Dim Call::integer(std::string_view name) const {
-  return integer_of(*this, name, required(*this, name));
+  return term_of_item(*this, name, required(*this, name), &Memory::integer_of);
 }
 
 Dim Call::integer(std::string_view name, const Dim& fallback) const {
   return has(name) ? integer(name) : fallback;
 }
 
+Dim Call::size(std::string_view name) const {
+  return term_of_item(*this, name, required(*this, name), &Memory::size_of);
+}
+
+Dim Call::size(std::string_view name, const Dim& fallback) const {
+  return has(name) ? size(name) : fallback;
+}
+
+bool Call::may_be_negative(std::string_view name) const {
+  const Item* item = find(name);
+  Memory* const memory = item ? memory_of(*this, *item) : nullptr;
+  return memory && !scalar_of(*item) && !memory->term_of(std::get<TensorRef>(item->value));
+}
+
 int64_t Call::number(std::string_view name) const {
+  if (memory_of(*this, required(*this, name)) && !scalar_of(*find(name)))
+    refuse(name, "depends on data, but must be a constant");
   const Dim value = integer(name);
   if (!value.is_constant())
     refuse(name, str_cat("depends on the size ", value, ", but must be a constant"));
@@ -191,23 +213,36 @@ std::string Call::string(std::string_view name, std::string fallback) const {
   return has(name) ? string(name) : std::move(fallback);
 }
 
-std::vector<Dim> Call::integers(std::string_view name, int expected) const {
-  if (!has(name)) return {};
-  const Item& item = required(*this, name);
+namespace {
+
+std::vector<Dim> integers_of(const Call& call, std::string_view name, int expected,
+                             TermOf term_of) {
+  if (!call.has(name)) return {};
+  const Item& item = required(call, name);
   std::vector<Dim> values;
   if (const std::vector<Item>* items = elements_of(item)) {
-    for (const Item& element : *items) values.push_back(integer_of(*this, name, element));
+    for (const Item& element : *items) values.push_back(term_of_item(call, name, element, term_of));
   } else if (item.is_tensor() && std::get<TensorRef>(item.value)->known() &&
              std::get<TensorRef>(item.value)->known()->rank == 1) {
     for (const Scalar& s : std::get<TensorRef>(item.value)->known()->elements) {
-      if (!s.is_integral()) refuse_kind(*this, name, item, "a list of integers");
+      if (!s.is_integral()) refuse_kind(call, name, item, "a list of integers");
       values.push_back(s.top);
     }
   } else {
-    values.push_back(integer_of(*this, name, item));
+    values.push_back(term_of_item(call, name, item, term_of));
   }
   if (expected > 0 && values.size() == 1) values.resize(expected, values[0]);
   return values;
+}
+
+}  // namespace
+
+std::vector<Dim> Call::integers(std::string_view name, int expected) const {
+  return integers_of(*this, name, expected, &Memory::integer_of);
+}
+
+std::vector<Dim> Call::sizes(std::string_view name, int expected) const {
+  return integers_of(*this, name, expected, &Memory::size_of);
 }
 
 std::vector<double> Call::reals(std::string_view name) const {

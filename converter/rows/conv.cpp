@@ -37,7 +37,7 @@ void convolve(Call& call, Arguments a) {
 
 // A list argument with one number per spatial dim.
 std::vector<Dim> spatial(Call& call, std::string_view name, int dims, int fallback) {
-  std::vector<Dim> given = call.integers(name, dims);
+  std::vector<Dim> given = call.sizes(name, dims);
   if (given.size() == 1) given.resize(dims, Dim(given[0]));
   return given.empty() ? std::vector<Dim>(dims, Dim(fallback)) : given;
 }
@@ -70,7 +70,7 @@ Arguments read(Call& call, std::string_view x, std::string_view bias) {
   a.stride = spatial(call, "stride", dims, 1);
   a.dilation = spatial(call, "dilation", dims, 1);
   a.output_padding = spatial(call, "output_padding", dims, 0);
-  a.groups = call.integer("groups", 1);
+  a.groups = call.size("groups", 1);
   const Item* padding = call.find("padding");
   if (padding != nullptr && padding->is_string()) {
     const std::string mode = call.string("padding");
@@ -126,7 +126,7 @@ void conv_tbc(Call& call) {
   const Value x = g.call("permute", {call.tensor("self")}, {{"dims", Attr({1, 2, 0})}});
   const Value weight = g.call("permute", {call.tensor("weight")}, {{"dims", Attr({2, 1, 0})}});
   const Value y = g.call("conv", {x, weight, call.tensor("bias")},
-                         {{"padding", std::vector<Dim>{call.integer("pad", 0)}}});
+                         {{"padding", std::vector<Dim>{call.size("pad", 0)}}});
   call.returns(g.call("permute", {y}, {{"dims", Attr({2, 0, 1})}}));
 }
 

@@ -63,8 +63,8 @@ void replication_pad(Call& call) {
 }
 
 void triangle(Call& call, std::string_view op) {
-  call.returns(
-      call.graph().call(op, {call.tensor("self")}, {{"diagonal", call.integer("diagonal", 0)}}));
+  call.returns(call.graph().call(op, {call.tensor("self")},
+                                 {{"diagonal", diagonal_offset(call, "diagonal")}}));
 }
 void tril(Call& call) { triangle(call, "tril"); }
 void triu(Call& call) { triangle(call, "triu"); }
@@ -105,12 +105,12 @@ void diag_embed(Call& call) {
   const int dim1 = axis_of(call, "dim1", x.rank() + 1, -2);
   const int dim2 = axis_of(call, "dim2", x.rank() + 1, -1);
   if (dim1 == dim2) call.refuse("dim2", "is the same as dim1");
-  call.returns(diag_embedded(x, call.integer("offset", 0), dim1, dim2));
+  call.returns(diag_embedded(x, diagonal_offset(call, "offset"), dim1, dim2));
 }
 
 void diag(Call& call) {
   const Value x = call.tensor("self");
-  const Dim offset = call.integer("diagonal", 0);
+  const Dim offset = diagonal_offset(call, "diagonal");
   if (x.rank() == 1) return call.returns(diag_embedded(x, offset, 0, 1));
   if (x.rank() != 2) call.refuse("self", str_cat("has rank ", x.rank(), ", but must have 1 or 2"));
   call.returns(call.graph().call("diagonal", {x}, {{"offset", offset}}));
@@ -118,7 +118,8 @@ void diag(Call& call) {
 
 void diagflat(Call& call) {
   const Value x = call.tensor("self");
-  call.returns(diag_embedded(reshaped(x, {count(x.shape())}), call.integer("offset", 0), 0, 1));
+  call.returns(
+      diag_embedded(reshaped(x, {count(x.shape())}), diagonal_offset(call, "offset"), 0, 1));
 }
 
 void flip_dims(Call& call, Dims dims) {
@@ -182,10 +183,10 @@ void repeated(Call& call, Dims repeats) {
   call.returns(call.graph().call("repeat", {x}, {{"repeats", std::move(repeats)}}));
 }
 
-void repeat(Call& call) { repeated(call, call.integers("repeats")); }
+void repeat(Call& call) { repeated(call, call.sizes("repeats")); }
 
 void tile(Call& call) {
-  Dims dims = call.integers("dims");
+  Dims dims = call.sizes("dims");
   const auto rank = static_cast<size_t>(call.tensor("self").rank());
   if (dims.size() < rank) dims.insert(dims.begin(), rank - dims.size(), Dim(1));
   repeated(call, dims);
@@ -221,7 +222,7 @@ void repeat_interleave(Call& call) {
   else
     x = reshaped(x, {count(x.shape())});
   if (scalar_of(*call.find("repeats"))) {
-    const Dim times = call.integer("repeats");
+    const Dim times = call.size("repeats");
     if (times.is_constant() && times.constant() < 0) call.refuse("repeats", "is negative");
     Shape apart = x.shape(), joined = x.shape();
     apart.insert(apart.begin() + dim + 1, Dim(1));

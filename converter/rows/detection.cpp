@@ -21,7 +21,7 @@ void roi_align(Call& call) {
   const int64_t ratio = call.number("sampling_ratio");
   const Value y = call.graph().call(
       "roi_align", {convert::cast(x, dtype), convert::cast(call.tensor("rois"), dtype)},
-      {{"output_size", Dims{call.integer("pooled_height"), call.integer("pooled_width")}},
+      {{"output_size", Dims{call.size("pooled_height"), call.size("pooled_width")}},
        {"spatial_scale", call.real("spatial_scale")},
        {"sampling_ratio", ratio > 0 ? ratio : 0},
        {"aligned", call.flag("aligned")}});
@@ -33,7 +33,7 @@ void roi_pool(Call& call) {
   const DType dtype = wide(x.dtype());
   const std::vector<Value> y = call.graph().calls(
       "roi_pool", {convert::cast(x, dtype), convert::cast(call.tensor("rois"), dtype)},
-      {{"output_size", Dims{call.integer("pooled_height"), call.integer("pooled_width")}},
+      {{"output_size", Dims{call.size("pooled_height"), call.size("pooled_width")}},
        {"spatial_scale", call.real("spatial_scale")}});
   if (y.size() == 2)
     call.returns(std::vector<Value>{convert::cast(y[0], x.dtype()), convert::cast(y[1], i32)});
@@ -43,7 +43,7 @@ void roi_pool(Call& call) {
 void deform_conv2d(Call& call) {
   const Value mask = call.flag("use_mask") ? call.tensor("mask") : Value();
   const auto pair = [&](std::string_view h, std::string_view w) {
-    return Dims{call.integer(h), call.integer(w)};
+    return Dims{call.size(h), call.size(w)};
   };
   call.returns(call.graph().call("deform_conv2d",
                                  {call.tensor("input"), call.tensor("weight"),
@@ -51,7 +51,7 @@ void deform_conv2d(Call& call) {
                                  {{"stride", pair("stride_h", "stride_w")},
                                   {"padding", pair("pad_h", "pad_w")},
                                   {"dilation", pair("dilation_h", "dilation_w")},
-                                  {"groups", call.integer("groups")}}));
+                                  {"groups", call.size("groups")}}));
 }
 
 constexpr Row kRows[] = {

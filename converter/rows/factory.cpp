@@ -19,7 +19,7 @@ void check_layout(Call& call) {
 
 Shape shape_of(Call& call, std::string_view argument) {
   if (!call.has(argument)) call.refuse(argument, "is missing");
-  return call.integers(argument);
+  return call.sizes(argument);
 }
 
 Value filled(Call& call, const Shape& shape, double value, DType dtype) {
@@ -95,10 +95,12 @@ void scalar_tensor(Call& call) {
   call.returns(filled(call, {}, "s", call.dtype("dtype", f32)));
 }
 
-std::optional<Scalar> known_scalar(Call& call, std::string_view argument, Dim fallback) {
+std::optional<Scalar> known_scalar(Call& call, std::string_view argument, Dim fallback,
+                                   bool is_size = false) {
   if (!call.has(argument)) return Scalar::of(std::move(fallback));
   auto scalar = scalar_of(*call.find(argument));
-  if (!scalar && call.find(argument)->is_tensor()) scalar = Scalar::of(call.integer(argument));
+  if (!scalar && call.find(argument)->is_tensor())
+    scalar = Scalar::of(is_size ? call.size(argument) : call.integer(argument));
   if (!scalar) call.refuse(argument, "depends on data");
   return scalar;
 }
@@ -127,8 +129,11 @@ Value arange_of_integers(Call& call, const Scalar& start, const Scalar& end, con
 
 void arange(Call& call) {
   check_layout(call);
-  auto start = known_scalar(call, "start", 0), end = known_scalar(call, "end", 0);
-  auto step = known_scalar(call, "step", 1);
+  auto start = known_scalar(call, "start", 0), step = known_scalar(call, "step", 1);
+  const auto is = [](const Scalar& x, int64_t value) {
+    return x.is_integral() && x.top == Dim(value);
+  };
+  auto end = known_scalar(call, "end", 0, is(*start, 0) && is(*step, 1));
   bool whole = start->is_integral() && end->is_integral() && step->is_integral();
   DType dtype = whole ? i64 : f32;
   if (call.has("out")) dtype = call.tensor("out").dtype();
@@ -172,7 +177,7 @@ void arange(Call& call) {
 // Integers drop fractions.
 Value linspace_of_tensors(Call& call, DType dtype, DType result) {
   Graph& g = call.graph();
-  const Dim steps = call.integer("steps", 100);
+  const Dim steps = call.size("steps", 100);
   const DType wide = is_float(dtype) ? (dtype == f64 ? f64 : f32) : f64;
   const auto side = [&](std::string_view name) {
     Value x = call.find(name)->is_tensor() ? call.tensor(name) : g.scalar(call.real(name), f64);
@@ -192,7 +197,7 @@ void linspace(Call& call) {
   call.returns(call.graph().call("linspace", {},
                                  {{"start", call.real("start")},
                                   {"end", call.real("end")},
-                                  {"steps", call.integer("steps", 100)},
+                                  {"steps", call.size("steps", 100)},
                                   {"dtype", dtype}}));
 }
 
@@ -214,7 +219,7 @@ void logspace(Call& call) {
     exponents = g.call("linspace", {},
                        {{"start", side("start")},
                         {"end", side("end")},
-                        {"steps", call.integer("steps", 100)},
+                        {"steps", call.size("steps", 100)},
                         {"dtype", f64}});
   }
   Value y = g.call("pow", {g.scalar(base, f64), exponents});
@@ -223,10 +228,10 @@ void logspace(Call& call) {
 
 void eye(Call& call) {
   check_layout(call);
-  const Dim n = call.integer("n");
+  const Dim n = call.size("n");
   const DType dtype = call.dtype("dtype", call.has("out") ? call.tensor("out").dtype() : f32);
   call.returns(
-      call.graph().call("eye", {}, {{"n", n}, {"m", call.integer("m", n)}, {"dtype", dtype}}));
+      call.graph().call("eye", {}, {{"n", n}, {"m", call.size("m", n)}, {"dtype", dtype}}));
 }
 
 // torch.tensor() of nested lists. libtorch rounds floats to f32, whatever the dtype.

@@ -73,7 +73,7 @@ Axes axes_of_call(Call& call, int rank) {
   const std::string_view kind = call.kind();
   const bool one = call.find("n") != nullptr;
   const std::string_view name = one ? "n" : "s";
-  axes.sizes = call.integers(name);
+  axes.sizes = call.sizes(name);
   const bool two = kind.ends_with('2');
   if (call.has("dim") || one) {
     Dims given = call.integers("dim");
@@ -193,7 +193,7 @@ void fft_c2r(Call& call) {
   const std::vector<int> dims = given_dims(call, x.rank() - 1);
   if (dims.empty()) call.refuse("dim", "is empty");
   for (size_t i = 0; i + 1 < dims.size(); ++i) x = transform(x, dims[i], true, norm);
-  x = whole(x, dims.back(), call.integer("last_dim_size"));
+  x = whole(x, dims.back(), call.size("last_dim_size"));
   call.returns(part_of(transform(x, dims.back(), true, norm), 0));
 }
 
@@ -201,7 +201,7 @@ void fft_c2r(Call& call) {
 template <bool half_only>
 void frequencies(Call& call) {
   Graph& g = call.graph();
-  const Dim n = call.integer("n");
+  const Dim n = call.size("n");
   const DType dtype = call.dtype("dtype", f32);
   const auto range = [&](const Dim& start, const Dim& end) {
     return g.call("arange", {}, {{"start", start}, {"end", end}});
@@ -226,7 +226,7 @@ enum class Curve { hann, hamming, blackman, bartlett, kaiser };
 template <Curve curve>
 void fft_window(Call& call) {
   Graph& g = call.graph();
-  const Dim n = call.integer("window_length");
+  const Dim n = call.size("window_length");
   const DType dtype = call.dtype("dtype", f32);
   const auto real = [&](double value) { return g.scalar(value, f64); };
   const Value one = g.call("full", {}, {{"shape", Dims{n}}, {"value", 1.0}, {"dtype", dtype}});
@@ -371,7 +371,7 @@ void istft(Call& call) {
   const bool center = call.flag("center", true);
   const Dim start = center ? f.size / 2 : 0;
   Dim end = center ? total - f.size / 2 : total;
-  if (call.has("length")) end = start + call.integer("length");
+  if (call.has("length")) end = start + call.size("length");
   const auto trimmed = [&](const Value& v) {
     return slice(resized(v, 1, max(total, end)), 1, start, end);
   };

@@ -21,7 +21,7 @@ Value full(Graph& g, const Shape& shape, double value, DType dtype) {
 // The edges of `bins` bins of equal width, of the range that is asked for or of all elements.
 Value even_edges(Call& call, const Value& x) {
   Graph& g = call.graph();
-  const Dim bins = call.integer("bins", 100);
+  const Dim bins = call.size("bins", 100);
   if (bins.is_constant() && bins.constant() < 1) call.refuse("bins", str_cat("is ", bins));
   Value low, high;
   const std::vector<double> range = call.reals("range");

@@ -23,7 +23,7 @@ void upsample(Call& call, std::string_view mode, int dims, bool antialias) {
   const bool vec = call.find("input") != nullptr;
   const Value x = call.tensor(vec ? "input" : "self");
   if (x.rank() != dims + 2) call.refuse(vec ? "input" : "self", "has the wrong number of dims");
-  Dims size = call.integers("output_size", dims);
+  Dims size = call.sizes("output_size", dims);
   std::vector<double> scales;
   if (vec) {
     scales = call.reals("scale_factors");
@@ -93,7 +93,7 @@ Value positions(Call& call, const Dim& size, DType dtype, bool align_corners) {
 void affine_grid(Call& call) {
   Graph& g = call.graph();
   const Value theta = call.tensor("theta");
-  const Dims size = call.integers("size");
+  const Dims size = call.sizes("size");
   const int dims = static_cast<int>(size.size()) - 2;
   if (dims < 2 || dims > 3) call.refuse("size", "must be [n, c, h, w] or [n, c, d, h, w]");
   const bool align = call.flag("align_corners");
@@ -120,7 +120,7 @@ void affine_grid(Call& call) {
 // [..., c r r, h, w] -> [..., c, h r, w r]
 void pixel_shuffle(Call& call) {
   const Value x = call.tensor("self");
-  const Dim r = call.integer("upscale_factor");
+  const Dim r = call.size("upscale_factor");
   const int lead = x.rank() - 3;
   if (lead < 0) call.refuse("self", "must have at least 3 dims");
   Shape split(x.shape().begin(), x.shape().begin() + lead), shape = split;
@@ -136,7 +136,7 @@ void pixel_shuffle(Call& call) {
 // [..., c, h r, w r] -> [..., c r r, h, w]
 void pixel_unshuffle(Call& call) {
   const Value x = call.tensor("self");
-  const Dim r = call.integer("downscale_factor");
+  const Dim r = call.size("downscale_factor");
   const int lead = x.rank() - 3;
   if (lead < 0) call.refuse("self", "must have at least 3 dims");
   Shape split(x.shape().begin(), x.shape().begin() + lead), shape = split;
@@ -152,7 +152,7 @@ void pixel_unshuffle(Call& call) {
 // Channels as [groups, c / groups], read as [c / groups, groups].
 void channel_shuffle(Call& call) {
   const Value x = call.tensor("self");
-  const Dim groups = call.integer("groups");
+  const Dim groups = call.size("groups");
   if (x.rank() < 3) call.refuse("self", "must have at least 3 dims");
   Shape split = {x.dim(0), groups, floordiv(x.dim(1), groups)};
   Dims order = {0, 2, 1};
@@ -176,8 +176,8 @@ void blocks(Call& call, std::string_view op, int batched_rank) {
   }
   NamedAttrs attrs;
   for (std::string_view name : {"kernel_size", "dilation", "padding", "stride"})
-    attrs.push_back({name, call.integers(name, 2)});
-  if (op == "col2im") attrs.push_back({"output_size", call.integers("output_size", 2)});
+    attrs.push_back({name, call.sizes(name, 2)});
+  if (op == "col2im") attrs.push_back({"output_size", call.sizes("output_size", 2)});
   Value y = call.graph().call(op, {x}, attrs);
   if (single) y = reshaped(y, Shape(y.shape().begin() + 1, y.shape().end()));
   call.returns(is_bool ? convert::cast(y, boolean) : y);

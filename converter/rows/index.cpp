@@ -148,7 +148,7 @@ void nonzero(Call& call) { call.returns(nonzero_of(call.tensor("self"))); }
 void nonzero_static(Call& call) {
   const Value found = nonzero_of(call.tensor("self"));
   Graph& g = call.graph();
-  const Dim size = call.integer("size");
+  const Dim size = call.size("size");
   const Value rest = expanded(g.scalar(call.number("fill_value", -1), i64), {size, found.dim(1)});
   const Value all = g.call("concat", {found, rest}, {{"dim", 0}});
   call.returns(reshaped(slice(all, 0, 0, size), {size, found.dim(1)}));
@@ -172,8 +172,7 @@ void masked_select(Call& call) {
 void one_hot(Call& call) {
   const Value x = call.tensor("self");
   if (x.dtype() != i64) call.refuse("self", str_cat("is ", x.dtype(), ", but must be i64"));
-  call.returns(
-      call.graph().call("one_hot", {x}, {{"num_classes", call.integer("num_classes", -1)}}));
+  call.returns(call.graph().call("one_hot", {x}, {{"num_classes", call.size("num_classes", -1)}}));
 }
 
 void embedding(Call& call) {

@@ -35,7 +35,7 @@ void cat(Call& call) {
 void chunk_cat(Call& call) {
   Values values = same_dtype(call);
   const int dim = axis_of(call, "dim", values[0].rank(), 0);
-  const Dim chunks = call.integer("num_chunks");
+  const Dim chunks = call.size("num_chunks");
   for (Value& value : values) {
     const Dim size = value.dim(dim), part = floordiv(size + chunks - 1, chunks);
     const Shape& shape = value.shape();

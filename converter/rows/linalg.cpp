@@ -370,7 +370,7 @@ void tensorsolve(Call& call) {
 void vander(Call& call) {
   Value x = call.tensor("x");
   if (x.rank() == 0) x = widened(x, 0);
-  const Dim n = call.integer("N", x.dim(-1));
+  const Dim n = call.size("N", x.dim(-1));
   const DType dtype = is_float(x.dtype()) ? x.dtype() : i64;
   const Value powers =
       convert::cast(x.graph()->call("arange", {}, {{"start", 0}, {"end", n}}), dtype);

@@ -24,8 +24,7 @@ void to_shape_or_copy(Call& call, Shape shape) {
 }
 
 void reshape_row(Call& call) {
-  to_shape_or_copy(call,
-                   resolved_shape(call, "shape", call.integers("shape"), count(shape_of(call))));
+  to_shape_or_copy(call, resolved_shape(call, "shape", call.sizes("shape"), count(shape_of(call))));
 }
 
 // The same memory as another shape, which PyTorch refuses where strides are in the way.
@@ -56,7 +55,7 @@ void view(Call& call) {
     return to_shape(call, shape_of(call));
   }
   const std::string_view name = call.find("shape") != nullptr ? "shape" : "size";
-  to_view(call, resolved_shape(call, name, call.integers(name), count(shape_of(call))));
+  to_view(call, resolved_shape(call, name, call.sizes(name), count(shape_of(call))));
 }
 
 void reshape_as(Call& call) { to_shape_or_copy(call, call.tensor("other").shape()); }
@@ -111,7 +110,7 @@ void unflatten(Call& call) {
   const Shape shape = shape_of(call);
   const int dim = axis_of(call, "dim", static_cast<int>(shape.size()), 0);
   const Shape sizes =
-      resolved_shape(call, "sizes", call.integers("sizes"), shape.empty() ? Dim(1) : shape[dim]);
+      resolved_shape(call, "sizes", call.sizes("sizes"), shape.empty() ? Dim(1) : shape[dim]);
   Shape result(shape.begin(), shape.begin() + dim);
   result.insert(result.end(), sizes.begin(), sizes.end());
   if (!shape.empty()) result.insert(result.end(), shape.begin() + dim + 1, shape.end());
@@ -218,7 +217,7 @@ void movedim(Call& call) {
 // A size of -1 stays as it is.
 void expand_row(Call& call) {
   const Shape shape = shape_of(call);
-  Shape size = call.integers("size");
+  Shape size = call.sizes("size");
   if (size.size() < shape.size())
     call.refuse("size", str_cat("has fewer dims than the tensor, which is ", shape));
   const size_t added = size.size() - shape.size();
@@ -279,14 +278,14 @@ void meshgrid(Call& call) {
 
 void diagonal(Call& call) {
   const int rank = call.tensor("self").rank();
-  give_view(call, diagonal_view(call.integer("offset", 0), axis_of(call, "dim1", rank, 0),
+  give_view(call, diagonal_view(diagonal_offset(call, "offset"), axis_of(call, "dim1", rank, 0),
                                 axis_of(call, "dim2", rank, 1)));
 }
 
 void linalg_diagonal(Call& call) {
   const int rank = call.tensor("A").rank();
   give_view(call,
-            diagonal_view(call.integer("offset", 0), axis_of(call, "dim1", rank, -2),
+            diagonal_view(diagonal_offset(call, "offset"), axis_of(call, "dim1", rank, -2),
                           axis_of(call, "dim2", rank, -1)),
             "A");
 }
@@ -294,7 +293,7 @@ void linalg_diagonal(Call& call) {
 void unfold(Call& call) {
   const Shape shape = call.tensor("self").shape();
   const int dim = axis_of(call, "dimension", static_cast<int>(shape.size()), 0);
-  const Dim size = call.integer("size"), step = call.integer("step");
+  const Dim size = call.size("size"), step = call.size("step");
   // Kept where nobody reads the windows.
   call.graph().guard(size, Relation::le, shape.empty() ? Dim(1) : shape[dim], "unfold");
   give_view(call, {[=](Value base) {
@@ -315,9 +314,9 @@ void unfold(Call& call) {
 }
 
 NamedAttrs strided_attrs(Call& call) {
-  return {{"size", call.integers("size")},
-          {"stride", call.integers("stride")},
-          {"storage_offset", call.integer("storage_offset", 0)}};
+  return {{"size", call.sizes("size")},
+          {"stride", call.sizes("stride")},
+          {"storage_offset", call.size("storage_offset", 0)}};
 }
 
 // The order of dims in which the tensor's elements follow each other in memory from its start, or
@@ -356,8 +355,8 @@ void as_strided(Call& call) {
          const Value all = memory.forward(base);
          return memory.inverse(base, base.graph()->call("as_strided_scatter", {all, value}, attrs));
        },
-       [=, strides = call.integers("stride"), offset = call.integer("storage_offset", 0)](
-           const Layout&, const Shape&) {
+       [=, strides = call.sizes("stride"), offset = call.size("storage_offset", 0)](const Layout&,
+                                                                                    const Shape&) {
          return std::optional(Layout{strides, offset});
        }});
 }

@@ -80,6 +80,12 @@ Dim NodeCall::size_of(const Value& number) {
   return *size;
 }
 
+Dim NodeCall::integer_of(const Value& number) {
+  const auto term = memory().integer_of(memory().make_number(number));
+  if (!term) throw Refusal{str_cat("an integer is ", number.dtype(), number.shape()), ""};
+  return *term;
+}
+
 TensorRef NodeCall::as_complex(TensorRef tensor) {
   memory().set_complex(tensor);
   return tensor;

@@ -91,7 +91,7 @@ void layer_norm(Call& call) {
   const Norm n = norm_arguments(call);
   const Value y = call.graph().call(
       "layer_norm", {n.x, n.weight, n.bias},
-      {{"normalized_shape", call.integers("normalized_shape")}, {"eps", call.real("eps", 1e-5)}});
+      {{"normalized_shape", call.sizes("normalized_shape")}, {"eps", call.real("eps", 1e-5)}});
   call.returns(convert::cast(y, n.dtype));
 }
 
@@ -110,7 +110,7 @@ Moments moments(const Value& x, const std::vector<Dim>& dims, double eps) {
 
 void native_layer_norm(Call& call) {
   const Norm n = norm_arguments(call);
-  const std::vector<Dim> shape = call.integers("normalized_shape");
+  const std::vector<Dim> shape = call.sizes("normalized_shape");
   const double eps = call.real("eps");
   const Value y = call.graph().call("layer_norm", {n.x, n.weight, n.bias},
                                     {{"normalized_shape", shape}, {"eps", eps}});
@@ -130,7 +130,7 @@ double epsilon(DType dtype) {
 void rms_norm(Call& call) {
   const Norm n = norm_arguments(call);
   const Value y = call.graph().call("rms_norm", {n.x, n.weight},
-                                    {{"normalized_shape", call.integers("normalized_shape")},
+                                    {{"normalized_shape", call.sizes("normalized_shape")},
                                      {"eps", call.real("eps", epsilon(n.dtype))}});
   call.returns(convert::cast(y, n.dtype));
 }
@@ -138,7 +138,7 @@ void rms_norm(Call& call) {
 void fused_rms_norm(Call& call) {
   const Norm n = norm_arguments(call);
   Graph& g = call.graph();
-  const std::vector<Dim> shape = call.integers("normalized_shape");
+  const std::vector<Dim> shape = call.sizes("normalized_shape");
   const double eps = call.real("eps", epsilon(n.dtype));
   const Value y = g.call("rms_norm", {n.x, n.weight}, {{"normalized_shape", shape}, {"eps", eps}});
   std::vector<Dim> dims;
@@ -154,18 +154,18 @@ void group_norm(Call& call) {
   const Norm n = norm_arguments(call);
   const Value y =
       call.graph().call("group_norm", {n.x, n.weight, n.bias},
-                        {{"groups", call.integer("num_groups")}, {"eps", call.real("eps", 1e-5)}});
+                        {{"groups", call.size("num_groups")}, {"eps", call.real("eps", 1e-5)}});
   call.returns(convert::cast(y, n.dtype));
 }
 
 // (input, weight, bias, N, C, HxW, group, eps) -> y, mean [N, group], rstd [N, group]
 void native_group_norm(Call& call) {
   const Norm n = norm_arguments(call);
-  const Dim batch = call.integer("N"), groups = call.integer("group");
+  const Dim batch = call.size("N"), groups = call.size("group");
   const double eps = call.real("eps");
   const Value y =
       call.graph().call("group_norm", {n.x, n.weight, n.bias}, {{"groups", groups}, {"eps", eps}});
-  const Dim each = floordiv(call.integer("C"), groups) * call.integer("HxW");
+  const Dim each = floordiv(call.size("C"), groups) * call.size("HxW");
   const Moments m = moments(reshaped(n.x, {batch, groups, each}), {2}, eps);
   call.returns(Values{convert::cast(y, n.dtype), reshaped(m.mean, {batch, groups}),
                       reshaped(m.rstd, {batch, groups})});

@@ -57,7 +57,7 @@ void pad_packed(Call& call) {
   mask[1] = packed->batch;
   const Value fill = call.tensor_or_number("padding_value", x.dtype());
   x = g.call("where", {reshaped(going_on(g, *packed), mask), x, fill});
-  const Dim total = call.integer("total_length", packed->time);
+  const Dim total = call.size("total_length", packed->time);
   if (!(total == packed->time)) {
     Shape more = x.shape();
     more[0] = max(total - packed->time, Dim(0));

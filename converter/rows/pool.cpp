@@ -42,13 +42,13 @@ void give(Call& call, const Images& i, const Values& values) {
 }
 
 NamedAttrs window(Call& call, int dims, bool dilated) {
-  NamedAttrs attrs = {{"kernel_size", call.integers("kernel_size", dims)},
-                      {"stride", call.integers("stride", dims)},
-                      {"padding", call.integers("padding", dims)},
+  NamedAttrs attrs = {{"kernel_size", call.sizes("kernel_size", dims)},
+                      {"stride", call.sizes("stride", dims)},
+                      {"padding", call.sizes("padding", dims)},
                       {"ceil_mode", call.flag("ceil_mode", false)}};
   if (std::get<Dims>(attrs[2].value.value).empty()) attrs[2].value = Dims{0};
   if (dilated) {
-    Dims dilation = call.integers("dilation", dims);
+    Dims dilation = call.sizes("dilation", dims);
     if (dilation.empty()) dilation = {1};
     attrs.push_back({"dilation", dilation});
   }
@@ -82,7 +82,7 @@ void adaptive_avg_pool(Call& call) {
   const Images i = images(call, kDims);
   give(call, i,
        {call.graph().call("adaptive_avg_pool", {i.x},
-                          {{"output_size", call.integers("output_size", kDims)}})});
+                          {{"output_size", call.sizes("output_size", kDims)}})});
 }
 
 template <int kDims>
@@ -90,7 +90,7 @@ void adaptive_max_pool(Call& call) {
   const Images i = images(call, kDims);
   give(call, i,
        call.graph().calls("adaptive_max_pool", {i.x},
-                          {{"output_size", call.integers("output_size", kDims)}}));
+                          {{"output_size", call.sizes("output_size", kDims)}}));
 }
 
 // y = zeros with y[n, c, indices] = x; indices count the positions of one channel of y.
@@ -99,7 +99,7 @@ void max_unpool(Call& call) {
   Graph& g = call.graph();
   const Images i = images(call, kDims);
   const Images at = images(call, kDims, "indices");
-  const Dims size = call.integers("output_size", kDims);
+  const Dims size = call.sizes("output_size", kDims);
   const Shape lead = {i.x.dim(0), i.x.dim(1)};
   Dim positions = 1, given = 1;
   Shape shape = lead;
@@ -156,8 +156,7 @@ template <int kDims>
 void fractional_max_pool(Call& call) {
   Graph& g = call.graph();
   const Images i = images(call, kDims);
-  const Dims kernel = call.integers("kernel_size", kDims),
-             out = call.integers("output_size", kDims);
+  const Dims kernel = call.sizes("kernel_size", kDims), out = call.sizes("output_size", kDims);
   const Value samples = call.tensor("random_samples");
   if (!is_float(i.x.dtype()) || samples.dtype() != i.x.dtype() || samples.rank() != 3)
     call.refuse("random_samples", "must have three dims and the float dtype of the input");

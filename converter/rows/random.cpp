@@ -113,7 +113,7 @@ void like(Call& call, std::string_view op) {
   call.returns(drawn(call, op, x.shape(), call.dtype("dtype", x.dtype())));
 }
 void sized(Call& call, std::string_view op) {
-  call.returns(drawn(call, op, call.integers("size"), call.dtype("dtype", f32)));
+  call.returns(drawn(call, op, call.sizes("size"), call.dtype("dtype", f32)));
 }
 void rand(Call& call) { sized(call, "rand"); }
 void randn(Call& call) { sized(call, "randn"); }
@@ -144,7 +144,7 @@ void normal(Call& call) {
   Graph& g = call.graph();
   if (call.has("size")) {
     const double mean = call.real("mean");
-    call.returns(scaled(call, drawn(call, "randn", call.integers("size"), call.dtype("dtype", f32)),
+    call.returns(scaled(call, drawn(call, "randn", call.sizes("size"), call.dtype("dtype", f32)),
                         mean, mean + call.real("std")));
     return;
   }
@@ -165,8 +165,8 @@ Value integers_in(Call& call, const Shape& shape, const Dim& low, const Dim& hig
   return convert::cast(g.call("floor", {real}), dtype);
 }
 void randint(Call& call) {
-  call.returns(integers_in(call, call.integers("size"), call.integer("low", 0),
-                           call.integer("high"), call.dtype("dtype", i64)));
+  call.returns(integers_in(call, call.sizes("size"), call.integer("low", 0), call.integer("high"),
+                           call.dtype("dtype", i64)));
 }
 void randint_like(Call& call) {
   const Value x = call.tensor("self");
@@ -228,7 +228,7 @@ void geometric(Call& call) {
 // The order of n random numbers.
 void randperm(Call& call) {
   Graph& g = call.graph();
-  const Value noise = drawn(call, "rand", {call.integer("n")}, f64);
+  const Value noise = drawn(call, "rand", {call.size("n")}, f64);
   call.returns(convert::cast(g.calls("sort", {noise}, {{"dim", 0}})[1], call.dtype("dtype", i64)));
 }
 
@@ -241,7 +241,7 @@ void multinomial(Call& call) {
   if (!is_float(p.dtype()) || p.rank() < 1 || p.rank() > 2)
     call.refuse("self", "must be one or two dims of float weights");
   p = convert::cast(p, f64);
-  const Dim count = call.integer("num_samples");
+  const Dim count = call.size("num_samples");
   if (!call.flag("replacement", false)) {
     const Value u = drawn(call, "rand", p.shape(), p.dtype());
     const Value e =

@@ -237,7 +237,7 @@ void dist(Call& call) {
 // Dims that the size has as 1, or not at all, are summed.
 void sum_to_size(Call& call) {
   const Value x = call.tensor("self");
-  const Shape to = call.integers("size");
+  const Shape to = call.sizes("size");
   const size_t more = x.shape().size() - to.size();
   if (to.size() > x.shape().size()) call.refuse("size", "has more dims than the tensor");
   std::vector<Dim> dims;

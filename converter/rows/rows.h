@@ -72,8 +72,9 @@ class Call {
   // What a tensor is that packing has made; none for others, and after writes.
   virtual std::optional<Packed> packed(const TensorRef& tensor) const = 0;
   virtual void set_packed(const TensorRef& tensor, Packed packed) = 0;
-  // An integer of the graph as a size; throws Refusal when it is no i64[].
+  // An integer of the graph as a size, and as any integer; throws Refusal when it is no i64[].
   virtual Dim size_of(const Value& number) = 0;
+  virtual Dim integer_of(const Value& number) = 0;
   // Whether a size is 1, for a result whose rank depends on it: asked before the call adds nodes.
   // With `expects_one`, a symbol that is no batch is 1 where the rest of the program does not
   // tell.
@@ -91,9 +92,15 @@ class Call {
   TensorRef ref(std::string_view argument) const;
   std::vector<Value> tensors(std::string_view argument);          // a list or tuple of tensors
   std::vector<Value> tensors_or_none(std::string_view argument);  // Value() for None in the list
+  // Any integer. For arguments of which PyTorch refuses negative ones, `size` and `sizes` give one
+  // that data decides in simpler terms, and the run fails where it is negative.
   Dim integer(std::string_view argument) const;
   Dim integer(std::string_view argument, const Dim& fallback) const;  // when missing or None
-  int64_t number(std::string_view argument) const;                    // an integer without symbols
+  Dim size(std::string_view argument) const;
+  Dim size(std::string_view argument, const Dim& fallback) const;
+  // Whether data decides the argument, and it may be negative.
+  bool may_be_negative(std::string_view argument) const;
+  int64_t number(std::string_view argument) const;  // an integer without symbols
   int64_t number(std::string_view argument, int64_t fallback) const;
   double real(std::string_view argument) const;  // also from int and bool
   double real(std::string_view argument, double fallback) const;
@@ -104,6 +111,7 @@ class Call {
   // A list of integers; one integer stands for `expected` equal ones when expected > 0. Missing or
   // None gives an empty list.
   std::vector<Dim> integers(std::string_view argument, int expected = 0) const;
+  std::vector<Dim> sizes(std::string_view argument, int expected = 0) const;
   std::vector<double> reals(std::string_view argument) const;
   DType dtype(std::string_view argument) const;                  // from torch's numbering
   DType dtype(std::string_view argument, DType fallback) const;  // when missing or None

@@ -71,10 +71,10 @@ void bincount(Call& call) {
   Value weights = call.tensor_or_none("weights");
   if (weights && weights.dtype() != f32) weights = convert::cast(weights, f64);
   call.returns(call.graph().call("bincount", {convert::cast(x, i64), weights},
-                                 {{"minlength", call.integer("minlength", 0)}}));
+                                 {{"minlength", call.size("minlength", 0)}}));
 }
 void histc_of(Call& call) {
-  call.returns(hg::histc(call.tensor("self"), call.integer("bins", 100), call.real("min", 0),
+  call.returns(hg::histc(call.tensor("self"), call.size("bins", 100), call.real("min", 0),
                          call.real("max", 0)));
 }
 void trace(Call& call) {

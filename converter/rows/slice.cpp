@@ -26,7 +26,7 @@ Along along(Call& call, std::string_view argument = "dim", int64_t fallback = 0)
 void slice_row(Call& call) {
   const Along a = along(call);
   const Bounds b = slice_bounds(call, a.size);
-  give_view(call, slice_view(a.dim, b.start, b.end, call.integer("step", 1)));
+  give_view(call, slice_view(a.dim, b.start, b.end, call.size("step", 1)));
 }
 
 bool depends_on_data(const Call& call, std::string_view argument) {
@@ -49,12 +49,12 @@ void select(Call& call) {
 void narrow(Call& call) {
   const Along a = along(call);
   if (depends_on_data(call, "start")) {
-    const Value steps = call.graph().call("arange", {}, {{"end", call.integer("length")}});
+    const Value steps = call.graph().call("arange", {}, {{"end", call.size("length")}});
     const Value at =
         call.graph().call("add", {data_index(call, call.tensor("start"), a.size), steps});
     return give_view(call, index_view(a.dim, call.keep(at)));
   }
-  const Dim given = call.integer("start"), length = call.integer("length");
+  const Dim given = call.integer("start"), length = call.size("length");
   // From the end where it is negative; the one behind the last is no index, but a start of nothing.
   const Dim is_negative = min(max(-given, 0), 1);
   const Dim start = given + a.size * is_negative;
@@ -77,7 +77,7 @@ void parts(Call& call, int dim, const Dims& sizes) {
 
 void parts_of_sizes(Call& call, std::string_view argument) {
   const Along a = along(call);
-  const Dims sizes = call.integers(argument);
+  const Dims sizes = call.sizes(argument);
   Dim sum = 0;
   for (const Dim& size : sizes) sum = sum + size;
   const Dim left = a.size - sum;
@@ -110,7 +110,7 @@ void split(Call& call) {
   const std::string_view name = call.find("split_size") != nullptr ? "split_size" : "split_sizes";
   if (call.find(name) != nullptr && call.find(name)->is_list()) return parts_of_sizes(call, name);
   const Along a = along(call);
-  const Dim size = call.integer(name);
+  const Dim size = call.size(name);
   if (a.size == Dim(0)) return parts(call, a.dim, {0});
   if (size.is_constant() && size.constant() <= 0) call.refuse(name, "must be positive");
   const Dim pieces = ceildiv(a.size, size);
@@ -229,7 +229,7 @@ void unbind(Call& call) {
 void slice_scatter(Call& call) {
   const Along a = along(call);
   const Bounds b = slice_bounds(call, a.size);
-  const View view = slice_view(a.dim, b.start, b.end, call.integer("step", 1));
+  const View view = slice_view(a.dim, b.start, b.end, call.size("step", 1));
   const Value x = call.tensor("self"), src = convert::cast(call.tensor("src"), x.dtype());
   call.returns(view.inverse(x, expanded(src, view.forward(x).shape())));
 }
@@ -244,7 +244,7 @@ void select_scatter(Call& call) {
 void diagonal_scatter(Call& call) {
   const Value x = call.tensor("self"), src = convert::cast(call.tensor("src"), x.dtype());
   call.returns(call.graph().call("diagonal_scatter", {x, src},
-                                 {{"offset", call.integer("offset", 0)},
+                                 {{"offset", diagonal_offset(call, "offset")},
                                   {"dim1", axis_of(call, "dim1", x.rank(), 0)},
                                   {"dim2", axis_of(call, "dim2", x.rank(), 1)}}));
 }
@@ -252,9 +252,9 @@ void diagonal_scatter(Call& call) {
 void as_strided_scatter(Call& call) {
   const Value x = call.tensor("self"), src = convert::cast(call.tensor("src"), x.dtype());
   call.returns(call.graph().call("as_strided_scatter", {x, src},
-                                 {{"size", call.integers("size")},
-                                  {"stride", call.integers("stride")},
-                                  {"storage_offset", call.integer("storage_offset", 0)}}));
+                                 {{"size", call.sizes("size")},
+                                  {"stride", call.sizes("stride")},
+                                  {"storage_offset", call.size("storage_offset", 0)}}));
 }
 
 constexpr SharedTraits kShared = {.complex = OnComplex::parts};

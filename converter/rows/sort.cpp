@@ -25,11 +25,11 @@ void msort(Call& call) { call.returns(sorted(call, 0)[0]); }
 
 // `sorted` = false leaves the order open, so that sorted is right too.
 void topk_of(Call& call) {
-  call.returns(hg::topk(call.tensor("self"), call.integer("k"), call.integer("dim", -1),
+  call.returns(hg::topk(call.tensor("self"), call.size("k"), call.integer("dim", -1),
                         call.flag("largest", true)));
 }
 void kthvalue_of(Call& call) {
-  call.returns(hg::kthvalue(call.tensor("self"), call.integer("k"), call.integer("dim", -1),
+  call.returns(hg::kthvalue(call.tensor("self"), call.size("k"), call.integer("dim", -1),
                             call.flag("keepdim", false)));
 }
 void median_of(Call& call) { call.returns(hg::median(call.tensor("self"))[0]); }

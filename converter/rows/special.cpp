@@ -44,7 +44,7 @@ void igammac_of(Call& call) {
 }
 void polygamma_of(Call& call) {
   if (call.number("n") < 0) call.refuse("n", "must be at least 0");
-  call.returns(hg::polygamma(promoted_self(call), call.integer("n")));
+  call.returns(hg::polygamma(promoted_self(call), call.size("n")));
 }
 // log of the multivariate gamma function: p (p - 1) / 4 log pi + sum over j < p of lgamma(x - j /
 // 2)

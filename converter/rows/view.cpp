@@ -5,12 +5,24 @@
 #include <numeric>
 
 #include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 
 namespace hg::convert::rows {
 namespace {
 
 constexpr int64_t kFar = int64_t{1} << 62;  // Python's "to the end"
+
+// Whether a symbol is of those that Graph::fresh_symbol makes.
+bool decided_by_data(const Dim& dim) {
+  std::vector<std::string> symbols;
+  dim.collect_symbols(symbols);
+  return std::any_of(symbols.begin(), symbols.end(), [](const std::string& symbol) {
+    return symbol.size() > 1 && symbol[0] == 'u' &&
+           symbol.find_first_not_of("0123456789", 1) == std::string::npos;
+  });
+}
 
 }  // namespace
 
@@ -166,6 +178,7 @@ void give_views(Call& call, std::vector<View> views, std::string_view argument) 
 }
 
 int normalized_axis(const Call& call, std::string_view argument, const Dim& dim, int rank) {
+  if (decided_by_data(dim)) call.refuse(argument, "depends on data, but must be a constant");
   if (!dim.is_constant()) call.refuse(argument, str_cat("is ", dim, ", but must be a number"));
   const Result<int> axis = normalize_axis(dim.constant(), rank);
   if (!axis.ok()) call.refuse(argument, str_cat("is wrong: ", axis.status().message()));
@@ -232,16 +245,6 @@ Shape resolved_shape(Call& call, std::string_view argument, Shape sizes, const D
 
 namespace {
 
-// Whether a symbol is of those that Graph::fresh_symbol makes.
-bool decided_by_data(const Dim& dim) {
-  std::vector<std::string> symbols;
-  dim.collect_symbols(symbols);
-  return std::any_of(symbols.begin(), symbols.end(), [](const std::string& symbol) {
-    return symbol.size() > 1 && symbol[0] == 'u' &&
-           symbol.find_first_not_of("0123456789", 1) == std::string::npos;
-  });
-}
-
 // What the term is where one symbol has a size and all others another; none where it is nothing.
 std::optional<int64_t> at_sizes(const Dim& dim, int64_t size, std::string_view one = "",
                                 int64_t size_of_one = 0) {
@@ -305,15 +308,25 @@ Dim bound(Call& call, const Dim& given, const Dim& size) {
   if (const Dim below = size - given; below == Dim(1) || below == Dim(2)) return max(given, 0);
   // Negative for some sizes: counted from the end in that case alone.
   const Dim is_negative = min(max(Dim(0) - given, 0), 1);
-  const Dim from_start = max(given, 0), from_end = max(size + given, 0);
+  // A number of data may be so large that the sum overflows.
+  const Dim below = decided_by_data(given) ? min(given, 0) : given;
+  const Dim from_start = max(given, 0), from_end = max(size + below, 0);
   if (given.upper_bound() <= 0) return from_end * is_negative;
   return from_end * is_negative + min(from_start, size) * (1 - is_negative);
 }
 
-}  // namespace
+// The same of an argument. Where data decides it the graph counts it from the start, which gives
+// simpler sizes than a term that holds for both signs.
+Dim bound_of(Call& call, std::string_view argument, const Dim& fallback, const Dim& size) {
+  if (!call.may_be_negative(argument)) return bound(call, call.integer(argument, fallback), size);
+  Graph& g = call.graph();
+  const Value given = convert::cast(call.tensor(argument), i64), zero = g.scalar(int64_t{0}, i64);
+  const Value whole = reshaped(g.call("dims", {}, {{"values", Dims{size}}}), {});
+  const Value from_start = where(lt(given, zero), maximum(given + whole, zero), given);
+  return at_most(call, call.size_of(minimum(from_start, whole)), size);
+}
 
-Bounds bounds_of(Call& call, const Dim& start, const Dim& end, const Dim& size) {
-  Bounds b{bound(call, start, size), bound(call, end, size)};
+Bounds ordered(Call& call, Bounds b) {
   const Dim length = b.end - b.start;
   if (length.lower_bound() >= 0) return b;
   if (!decided_by_data(length) && is_plausible(length))
@@ -323,8 +336,22 @@ Bounds bounds_of(Call& call, const Dim& start, const Dim& end, const Dim& size) 
   return b;
 }
 
+}  // namespace
+
+Bounds bounds_of(Call& call, const Dim& start, const Dim& end, const Dim& size) {
+  return ordered(call, {bound(call, start, size), bound(call, end, size)});
+}
+
 Bounds slice_bounds(Call& call, const Dim& size) {
-  return bounds_of(call, call.integer("start", 0), call.integer("end", kFar), size);
+  return ordered(call, {bound_of(call, "start", 0, size), bound_of(call, "end", kFar, size)});
+}
+
+Dim diagonal_offset(Call& call, std::string_view argument) {
+  if (!call.may_be_negative(argument)) return call.integer(argument, 0);
+  constexpr int64_t kBeyond = int64_t{1} << 32;  // all diagonals of any matrix
+  Graph& g = call.graph();
+  const Value given = convert::cast(call.tensor(argument), i64);
+  return call.integer_of(minimum(maximum(given, g.scalar(-kBeyond, i64)), g.scalar(kBeyond, i64)));
 }
 
 Dim wrapped(Call& call, std::string_view argument, const Dim& index, const Dim& size) {

@@ -80,6 +80,9 @@ struct Bounds {
 };
 Bounds slice_bounds(Call& call, const Dim& size);
 Bounds bounds_of(Call& call, const Dim& start, const Dim& end, const Dim& size);
+// The diagonal that an argument names, 0 where it is not given. One beyond all that there can be
+// stands for those further off.
+Dim diagonal_offset(Call& call, std::string_view argument);
 // An index in [-size, size) as one from the start; sizes of which it is out of range are refused.
 Dim wrapped(Call& call, std::string_view argument, const Dim& index, const Dim& size);
 

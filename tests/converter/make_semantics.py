@@ -22,6 +22,7 @@ from semantics import (  # noqa: E402,F401
     containers,
     control,
     edges,
+    integers,
     lengths,
     losses,
     memory,

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers that data decides, of either sign. The ranges of the inputs give the values to check."""
+from typing import List
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from semantics.case import T, case
+
+SMALLEST, LARGEST = -(2 ** 63), 2 ** 63 - 1
+
+
+def at(*values, exit=0, words=""):
+    """Checks the module with these numbers in place of its inputs after x."""
+    return case("f32[5,4]", *[f"i64[]={value}..{value}" for value in values], exit=exit, words=words)
+
+
+def at_each(*values):
+    def write(module):
+        for value in values:
+            at(*(value if isinstance(value, tuple) else (value,)))(module)
+        return module
+
+    return write
+
+
+@at_each((-1, 2), (0, 0), (3, -1), (-7, 7), (2, 1), (7, LARGEST))
+class CutsRows(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        a, b = int(n), int(m)
+        return x[:a], x[a:], x[a:b], x[:, a:b], x[-a:], x[a:b:2], torch.cat([x[:a], x[a:]]), x[:a] + x[:a]
+
+
+@at_each(-7, -1, 0, 2, 9)
+class CutsAtComputedPlaces(nn.Module):
+    def forward(self, x: T, n: T):
+        a = int(n)
+        return x[: max(0, min(a, 3))], x[a + 1:], x[a - 1: a + 2], x[: a // 2], x[: abs(a)], x[x.size(0) - a:]
+
+
+@at_each(-2, 0, 7)
+class RollsRows(nn.Module):
+    def forward(self, x: T, n: T):
+        return torch.roll(x, int(n), 0), torch.roll(x, [int(n), 1], [1, 0]), torch.roll(x, int(n))
+
+
+@at_each(-1, 0, 3)
+class PadsRows(nn.Module):
+    def forward(self, x: T, n: T):
+        return F.pad(x, [0, int(n)]), F.pad(x, [1, 1, int(n), 0], value=2.0)
+
+
+@at_each((-2, 5), (1, 1), (-4, -1))
+class CountsFromAnInteger(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        a, b = int(n), int(m)
+        return torch.arange(a, b), torch.arange(a, b, 2), torch.arange(b, a, -3), torch.arange(a, a + 3) + x[0, :3]
+
+
+@at_each(SMALLEST, -9, -1, 0, 1, 9, LARGEST)
+class TakesTriangles(nn.Module):
+    def forward(self, x: T, n: T):
+        return torch.triu(x, int(n)), torch.tril(x, int(n)), x.diagonal(int(n))
+
+
+@at_each(-5, -1, 0, 4)
+class SelectsRows(nn.Module):
+    def forward(self, x: T, n: T):
+        z = x.clone()
+        z[int(n)] = 1.0
+        return x.select(0, int(n)), x[int(n)], torch.select_scatter(x, x[0], 0, int(n)), z
+
+
+@at_each((-2, 4), (1, -3), (0, 9), (SMALLEST, LARGEST))
+class WritesRows(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        a, b = int(n), int(m)
+        z = x.clone()
+        z[a:b] = 1.0
+        y = x.clone()
+        y[:, a:] += 1.0
+        return z, y
+
+
+@at_each((-2, 4), (1, -3), (0, 9))
+class SplitsRows(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        return torch.tensor_split(x, [int(n), int(m)])
+
+
+@at_each((-3, 2), (2, -3), (0, 0))
+class LoopsBetweenIntegers(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        y, z = x, x
+        for i in range(int(n), int(m)):
+            y = y * 0.5 + i
+        for i in range(int(n)):
+            z = z + x[i: i + 1]
+        return y, z
+
+
+@at_each((-2,), (0,), (3,))
+class CountsTo0(nn.Module):
+    def forward(self, x: T, n: T):
+        k = int(n)
+        y = x
+        while k > 0:
+            k -= 1
+            y = y + x[k:].sum()
+        return y, x[k:]
+
+
+@at_each((-1, 1), (4, 2))
+class ReadsAList(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        ends: List[int] = torch.stack([n, m]).tolist()
+        return x[ends[0]: ends[1]], torch.tensor(ends)
+
+
+@at_each(0, 3)
+class NeedsASize(nn.Module):
+    def forward(self, x: T, n: T):
+        k = int(n)
+        return torch.zeros(k) + 1, torch.zeros([k, 4]) + x[:k], torch.arange(k), x.repeat(k, 1), torch.ones(k, k)
+
+
+@case("f32[5,4]", "i64[]")
+class DrawsWhatZerosTakes(nn.Module):
+    def forward(self, x: T, n: T):
+        return torch.zeros(int(n)), x[: int(n)]
+
+
+@case("f32[5,4]", "i64[]")
+class ChecksThatAnIntegerIsASize(nn.Module):
+    def forward(self, x: T, n: T):
+        k = int(n)
+        assert k >= 0 and k <= x.size(0)
+        return x[:k] + torch.ones(k, 4)
