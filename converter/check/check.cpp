@@ -83,6 +83,7 @@ CheckResult Checker::run() {
     references[k].again.clear();
   }
   if (result_.exit == Exit::ok) exercise(*session);
+  if (result_.exit == Exit::ok) say_drawn();
   if (result_.exit == Exit::ok) expect_elements();
   return std::move(result_);
 }
@@ -105,14 +106,16 @@ std::vector<TensorData> Checker::libtorch(const Inputs& inputs, uint64_t seed,
 // Where nobody asked for the sizes, others are tried, and those that the file is for come first.
 bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected,
                           const std::optional<Binding>& earlier) {
+  draw_ = Draw();
   const Binding asked = sizes;
   ReferenceFailure refusal;
   only_program_refuses_ = true;
-  const auto accepts = [&](const Binding& tried, Filling filling) {
-    inputs = make_inputs(specs_, tried, job_, filling);
+  const auto accepts = [&](const Binding& tried, const Draw& draw) {
+    inputs = make_inputs(specs_, tried, job_, draw);
     try {
       expected = libtorch(inputs, job_.seed, tried == asked ? 0 : most_rounds(inputs));
       sizes = tried;
+      draw_ = draw;
       return true;
     } catch (const ReferenceFailure& failure) {
       refusal = failure;
@@ -122,8 +125,11 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
   };
   std::set<std::string> reasons;
   const auto accepts_asked = [&] {
-    for (const Filling filling : kFillings) {
-      if (accepts(asked, filling)) return true;
+    size_t tried = 0;
+    for (const Draw& draw : draws(specs_, asked)) {
+      // Integers of other kinds make no difference to a size that does not fit.
+      if (tried++ > std::size(kFillings) + 1 && reasons.size() == 1) break;
+      if (accepts(asked, draw)) return true;
       if (reasons.empty()) refusal_ = refusal;
       reasons.insert(refusal.reason);
     }
@@ -132,15 +138,17 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
   const bool is_for_others = is_guarded(graph_, asked);
   if (!is_for_others && accepts_asked()) return true;
   // Where the values make no difference, those of other sizes do not either.
-  const std::span<const Filling> fillings(kFillings, reasons.size() > 1 ? std::size(kFillings) : 1);
+  const bool values_matter = reasons.size() > 1;
   std::vector<Binding> others = fitting_sizes(specs_, job_, asked, refusal_.reason, earlier);
   const auto guarded =
       std::stable_partition(others.begin(), others.end(),
                             [&](const Binding& tried) { return !is_guarded(graph_, tried); });
   const auto accepts_any = [&](auto first, auto last) {
     return std::any_of(first, last, [&](const Binding& tried) {
-      return std::any_of(fillings.begin(), fillings.end(),
-                         [&](Filling filling) { return accepts(tried, filling); });
+      if (!values_matter) return accepts(tried, Draw());
+      const std::vector<Draw> all = draws(specs_, tried);
+      return std::any_of(all.begin(), all.end(),
+                         [&](const Draw& draw) { return accepts(tried, draw); });
     });
   };
   const auto accepts_admitted = [&](bool may_repeat_batches) {
@@ -164,10 +172,11 @@ bool Checker::is_program_refusal(const ReferenceFailure& failure) const {
 
 Checker::Reference Checker::run_libtorch(const Binding& sizes,
                                          const std::optional<Binding>& earlier) {
-  Reference reference{sizes, {}, {}, {}, false};
+  Reference reference{sizes, "", {}, {}, {}, false};
   reference.known = find_inputs(reference.sizes, reference.inputs, reference.expected, earlier);
+  reference.values = describe(draw_);
   if (!reference.known) {
-    reference.inputs = make_inputs(specs_, reference.sizes, job_, Filling::usual);
+    reference.inputs = make_inputs(specs_, reference.sizes, job_, Draw());
   } else if (varies_) {
     reference.again = libtorch(reference.inputs, job_.seed + 1);
   }
@@ -192,18 +201,20 @@ bool Checker::is_only_size(const Binding& first) {
 }
 
 void Checker::check_case(Session& session, Reference& reference, size_t k) {
-  const auto& [sizes, inputs, expected, first_again, known] = reference;
+  const auto& [sizes, values, inputs, expected, first_again, known] = reference;
   const std::string with = sizes.empty() ? "" : " with " + describe_sizes(sizes);
   const Status status = run(session, inputs);
   if (!known) return report_refusal(inputs, sizes, k, status);
   if (!status.ok())
     return fail(Exit::mismatch, str_cat("libtorch runs the model", with,
-                                        ", but the converted model fails: ", status.message()));
+                                        ", but the converted model fails: ", status.message(),
+                                        other_numbers(inputs)));
   if (static_cast<int>(expected.size()) != session.output_count())
     return fail(Exit::mismatch,
                 str_cat("the converted model has ", session.output_count(), " outputs", with,
                         ", libtorch has ", static_cast<int64_t>(expected.size())));
-  CheckedCase report{sizes, "", check_outputs(session, inputs, expected, first_again)};
+  note_drawn(inputs);
+  CheckedCase report{sizes, values, check_outputs(session, inputs, expected, first_again)};
   explain(session, report.outputs, inputs, expected, with);
   if (result_.exit == Exit::ok && !varies_ &&
       (!graph_.assignments().empty() || sets_attributes(loaded_.program.body)))
@@ -292,7 +303,8 @@ void Checker::report_refusal(const Inputs& inputs, const Binding& sizes, size_t 
                                                         "size, that one is baked in there: compute "
                                                         "it from x.size(), or give a number, or "
                                                         "choose sizes to check with by "
-                                                        "--check-size"));
+                                                        "--check-size",
+                                        other_numbers(inputs)));
   warn(str_cat("nothing is checked: libtorch refuses the seeded inputs", with, where, ": ",
                why.reason,
                "; give a range of values that the model takes, as in 'ids:i64[n]=0..99'",
@@ -302,9 +314,9 @@ void Checker::report_refusal(const Inputs& inputs, const Binding& sizes, size_t 
 std::string input_trouble(const Loaded& loaded, std::span<const InputSpec> specs, const Job& job) {
   Binding sizes = check_sizes(specs, job).at(0);
   std::string trouble;
-  for (Filling filling : kFillings) {
+  for (const Draw& draw : draws(specs, sizes)) {
     try {
-      run_reference_nodes(loaded, make_inputs(specs, sizes, job, filling).reference, job.seed, {});
+      run_reference_nodes(loaded, make_inputs(specs, sizes, job, draw).reference, job.seed, {});
       return "";
     } catch (const ReferenceFailure& failure) {
       if (!failure.op.empty() && !find_row(failure.op, "")) return "";

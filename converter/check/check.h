@@ -40,6 +40,7 @@ struct CheckResult {
   std::vector<WrongNode> wrong_nodes;  // the first one, when it was found
   std::vector<std::string> warnings;
   std::vector<std::string> not_exercised;  // "the else of `if` at model.py:12"
+  std::vector<std::string> drawn;          // "'n' from 0 to 5": integers without a given range
 };
 
 // `graph` is the one that was imported, whose `trace` has the nodes of `loaded.program`; `written`

@@ -74,21 +74,46 @@ Inputs filled_inputs(std::span<const InputSpec> specs, const Binding& sizes, con
 }  // namespace
 
 Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
-                   Filling filling) {
+                   const Draw& draw) {
   return filled_inputs(
       specs, sizes, job,
       [&](size_t, DType dtype, const Sizes& shape, const auto& range, uint64_t seed) {
-        return seeded_input(dtype, shape, range, filling, seed);
+        return seeded_input(dtype, shape, range, draw, seed + 7919 * draw.turn);
       });
 }
 
+bool is_integer_input(const InputSpec& spec) {
+  return is_integer(spec.type.dtype) && spec.type.dtype != boolean;
+}
+
+std::vector<Draw> draws(std::span<const InputSpec> specs, const Binding& sizes) {
+  std::vector<Draw> all;
+  for (const Filling filling : kFillings) all.push_back({filling});
+  if (std::none_of(specs.begin(), specs.end(), is_integer_input)) return all;
+  constexpr size_t kMostLimits = 4, kTurns = 3;
+  std::set<int64_t, std::greater<>> limits;
+  const Bindings bindings = bindings_of(sizes);
+  for (const InputSpec& spec : specs)
+    for (const Dim& dim : spec.type.shape)
+      if (const Result<int64_t> size = dim.evaluate(bindings); size.ok() && *size > 1)
+        limits.insert(*size);
+  while (limits.size() > kMostLimits) limits.erase(limits.begin());
+  if (limits.empty()) limits.insert(4);
+  for (uint64_t turn = 0; turn < kTurns; ++turn)
+    for (const int64_t limit : limits)
+      for (const Filling filling : {Filling::lengths, Filling::counts})
+        all.push_back({filling, limit, turn});
+  return all;
+}
+
 Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
-                   std::span<const Recipe* const> chosen, uint64_t seed) {
+                   std::span<const Recipe* const> chosen, uint64_t seed, const Draw* integers) {
   return filled_inputs(
       specs, sizes, job,
       [&](size_t i, DType dtype, const Sizes& shape, const auto& range, uint64_t own) {
-        if (chosen[i] == nullptr)
-          return seeded_input(dtype, shape, range, Filling::usual, own + seed);
+        if (integers != nullptr && is_integer_input(specs[i]))
+          return seeded_input(dtype, shape, range, *integers, own + seed);
+        if (chosen[i] == nullptr) return seeded_input(dtype, shape, range, Draw(), own + seed);
         return seeded_input(dtype, shape, range, *chosen[i], own + seed);
       });
 }

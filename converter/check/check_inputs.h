@@ -22,10 +22,15 @@ struct Inputs {
 };
 
 Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
-                   Filling filling);
-// The i-th input as `chosen[i]` says, null for the usual way.
+                   const Draw& draw);
+// The i-th input as `chosen[i]` says, null for the usual way; integers as `integers` says, unless
+// it is null.
 Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
-                   std::span<const Recipe* const> chosen, uint64_t seed);
+                   std::span<const Recipe* const> chosen, uint64_t seed,
+                   const Draw* integers = nullptr);
+// What to try in turn, until libtorch takes it: all fillings, and integers that the sizes limit.
+std::vector<Draw> draws(std::span<const InputSpec> specs, const Binding& sizes);
+bool is_integer_input(const InputSpec& spec);
 // Whether a symbol stands in first dims alone.
 bool is_batch(std::span<const InputSpec> specs, const std::string& symbol);
 // The sizes to check with: the job's, and two for each other symbol of the inputs.

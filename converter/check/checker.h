@@ -28,6 +28,7 @@ class Checker {
   // What libtorch made of one binding of the sizes.
   struct Reference {
     Binding sizes;
+    std::string values;  // what is not usual about the inputs
     Inputs inputs;
     std::vector<TensorData> expected, again;  // again: with another seed, where it matters
     bool known = false;                       // libtorch took the inputs
@@ -50,6 +51,12 @@ class Checker {
   void report_refusal(const Inputs& inputs, const Binding& sizes, size_t k, const Status& status);
   void expect_elements();
 
+  // drawn.cpp: integers that the check chooses
+  bool draws_integers(size_t input) const;
+  void note_drawn(const Inputs& inputs);
+  void say_drawn();
+  std::string other_numbers(const Inputs& inputs) const;
+
   // check_outputs.cpp: both
   static Status run(Session& session, const Inputs& inputs);
   std::vector<CheckedOutput> check_outputs(const Session& session, const Inputs& inputs,
@@ -64,6 +71,8 @@ class Checker {
   void exercise(Session& checked);
   struct Trying;
   void try_one(Trying& trying, const Binding& sizes, const Search& search, int number);
+  bool try_inputs(Trying& trying, const Binding& sizes, const Search& search, int number,
+                  const Draw* integers);
 
   const Loaded& loaded_;
   const Graph& graph_;
@@ -76,6 +85,9 @@ class Checker {
   const std::function<void(const std::string&)>& progress_;
   bool varies_, uninitialised_, has_loops_;
   ReferenceFailure refusal_;
+  Draw draw_;                                                      // which libtorch took last
+  std::vector<std::optional<std::pair<int64_t, int64_t>>> drawn_;  // by input: integers compared
+  std::string refused_numbers_;       // why libtorch takes fewer integers than were tried
   bool only_program_refuses_ = true;  // of the sizes that were tried for the last case
   Coverage coverage_;
   CheckResult result_;

@@ -3,6 +3,7 @@
 // and attempts limit the search, never time, so a slow machine finds the same inputs.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "converter/check/checker.h"
 #include "converter/check/fitting_sizes.h"
@@ -34,6 +35,8 @@ struct Checker::Trying {
   std::set<std::string> paths = {};  // that were compared
   double work_of_a_run = 0;          // but for kernels
   double work_left = kMostWork;
+  std::string refusal = {};      // why libtorch refused inputs last
+  bool refuses_numbers = false;  // the converted model, which was said
 };
 
 void Checker::exercise(Session& checked) {
@@ -64,13 +67,25 @@ void Checker::exercise(Session& checked) {
     result_.not_exercised.push_back(std::move(way));
 }
 
-// The attempt of this number, or the usual values where it is negative.
+// The attempt of this number, or the usual values where it is negative. Where libtorch refuses them
+// the integers are drawn again, as counts or lengths that the sizes limit.
 void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search, int number) {
+  if (try_inputs(trying, sizes, search, number, nullptr)) return;
+  const std::vector<Draw> all = draws(specs_, sizes);
+  const size_t fillings = std::size(kFillings), limited = all.size() - fillings;
+  if (limited == 0) return;
+  const size_t turn = static_cast<size_t>(std::max(number, 0)) % limited;
+  try_inputs(trying, sizes, search, number, &all[fillings + turn]);
+}
+
+// False where libtorch refuses the inputs.
+bool Checker::try_inputs(Trying& trying, const Binding& sizes, const Search& search, int number,
+                         const Draw* integers) {
   Search::Attempt attempt;
   try {
-    attempt = search.attempt(sizes, number);
+    attempt = search.attempt(sizes, number, integers);
   } catch (const Failure&) {
-    return;  // the inputs cannot have these sizes
+    return true;  // the inputs cannot have these sizes
   }
   Session& session = trying.session;
   // Each attempt starts from the buffers that the file holds.
@@ -88,29 +103,44 @@ void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search
   trying.work_left -=
       trying.work_of_a_run + kWorkOfANode * ways + (status.ok() ? session.flops() : kMostWork / 20);
   const std::string path = path_of(taken, sizes);
-  if (status.ok() && number >= kAlways && trying.paths.count(path) > 0) return;
+  if (status.ok() && number >= kAlways && trying.paths.count(path) > 0) return true;
 
   // Where the file refuses the sizes, libtorch may do worse than raise: it divides integers by 0.
-  if (!status.ok() && is_guarded(graph_, sizes)) return;
+  if (!status.ok() && is_guarded(graph_, sizes)) return true;
   std::vector<TensorData> expected, again;
   try {
     expected = libtorch(attempt.inputs, job_.seed, kMostRounds);
     if (varies_) again = libtorch(attempt.inputs, job_.seed + 1, kMostRounds);
-  } catch (const ReferenceFailure&) {
-    return;  // nothing to compare with
+  } catch (const ReferenceFailure& failure) {
+    trying.refusal = failure.reason;
+    return false;  // nothing to compare with
   }
   const std::string with =
       str_cat(" with ", sizes.empty() ? "" : describe_sizes(sizes) + " and ", attempt.values);
-  if (!status.ok())
-    return fail(Exit::mismatch, str_cat("libtorch runs the model", with,
-                                        ", but the converted model fails: ", status.message()));
-  if (varies_ && again.size() != expected.size()) return;
+  if (!status.ok() && integers == nullptr && !other_numbers(attempt.inputs).empty()) {
+    if (!std::exchange(trying.refuses_numbers, true))
+      warn(str_cat("the converted model refuses numbers that libtorch takes", with, ": ",
+                   status.message(), other_numbers(attempt.inputs)));
+    trying.refusal.clear();
+    return false;
+  }
+  if (!status.ok()) {
+    fail(Exit::mismatch, str_cat("libtorch runs the model", with,
+                                 ", but the converted model fails: ", status.message(),
+                                 other_numbers(attempt.inputs)));
+    return true;
+  }
+  if (varies_ && again.size() != expected.size()) return true;
+  if (integers != nullptr) refused_numbers_ = trying.refusal;
+  note_drawn(attempt.inputs);
   CheckedCase report{sizes, attempt.values,
                      check_outputs(session, attempt.inputs, expected, again)};
   explain(session, report.outputs, attempt.inputs, expected, with);
-  if (result_.exit != Exit::ok) return result_.cases.push_back(std::move(report));
-  trying.paths.insert(path);
-  if (coverage_.add(taken, bindings_of(sizes))) result_.cases.push_back(std::move(report));
+  const bool is_right = result_.exit == Exit::ok;
+  if (is_right) trying.paths.insert(path);
+  if (!is_right || coverage_.add(taken, bindings_of(sizes)))
+    result_.cases.push_back(std::move(report));
+  return true;
 }
 
 }  // namespace hg::convert

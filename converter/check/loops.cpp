@@ -279,7 +279,7 @@ class LoopCheck {
   std::optional<std::string> start(const Binding& sizes, Case& made) {
     std::string refusal;
     for (const Filling filling : kFillings) {
-      made.inputs = make_inputs(specs_, sizes, job_, filling);
+      made.inputs = make_inputs(specs_, sizes, job_, {filling});
       Status status = set_inputs(*plain_, made.inputs);
       if (status.ok()) status = plain_->run();
       if (!status.ok()) {

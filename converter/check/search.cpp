@@ -48,7 +48,7 @@ Binding Search::sizes_of(int number) const {
   return random % 2 == 0 ? base_ : sizes_[random / 2 % std::min<size_t>(sizes_.size(), 16)];
 }
 
-Search::Attempt Search::attempt(const Binding& sizes, int number) const {
+Search::Attempt Search::attempt(const Binding& sizes, int number, const Draw* integers) const {
   const size_t all = recipes().size();
   Attempt attempt;
   std::vector<const Recipe*> chosen(specs_.size(), nullptr);
@@ -67,8 +67,9 @@ Search::Attempt Search::attempt(const Binding& sizes, int number) const {
                                 recipe ? describe(*recipe) : "the usual values");
     }
   }
+  if (integers != nullptr) attempt.values += str_cat("; ", describe(*integers));
   attempt.inputs =
-      make_inputs(specs_, sizes, job_, chosen, static_cast<uint64_t>(number + 1) * 7919);
+      make_inputs(specs_, sizes, job_, chosen, static_cast<uint64_t>(number + 1) * 7919, integers);
   return attempt;
 }
 

@@ -25,9 +25,9 @@ class Search {
     Inputs inputs;
     std::string values;  // "all values 100"
   };
-  // The usual values where the number is negative. Throws Failure when inputs cannot have the
-  // sizes.
-  Attempt attempt(const Binding& sizes, int number) const;
+  // The usual values where the number is negative, and integers as `integers` says, unless it is
+  // null. Throws Failure when inputs cannot have the sizes.
+  Attempt attempt(const Binding& sizes, int number, const Draw* integers = nullptr) const;
 
  private:
   std::span<const InputSpec> specs_;

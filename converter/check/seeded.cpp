@@ -91,6 +91,23 @@ double least(DType dtype) {
 }
 double most(DType dtype) { return dtype == u8 ? 255 : dtype == i64 ? 1e15 : -least(dtype) - 1; }
 
+// Integers within the draw's limit, and the range where both have some in common.
+void fill_up_to(const Tensor& integers, const Draw& draw,
+                const std::optional<std::pair<double, double>>& range, Random& random) {
+  double low = draw.filling == Filling::lengths ? 1 : 0;
+  double high = std::max(low, std::min(static_cast<double>(draw.most), most(integers.dtype)));
+  if (range) {
+    const double first = std::ceil(range->first), last = std::floor(range->second);
+    low = std::clamp(low, first, last);
+    high = std::clamp(high, low, last);
+  }
+  std::vector<double> values(integers.count());
+  for (double& value : values) value = low + std::floor((high - low + 1) * random.uniform());
+  if (draw.filling == Filling::lengths) std::sort(values.rbegin(), values.rend());
+  for (size_t i = 0; i < values.size(); ++i)
+    put(integers.data, integers.dtype, static_cast<int64_t>(i), values[i]);
+}
+
 // Each matrix x becomes x x^T / n + 1.
 void make_definite(const Tensor& matrices) {
   const int64_t n = matrices.shape[matrices.rank() - 1], size = n * n;
@@ -130,6 +147,13 @@ std::string describe(const Recipe& recipe) {
       break;
   }
   return "values of mixed magnitudes";
+}
+
+std::string describe(const Draw& draw) {
+  if (draw.filling == Filling::counts) return str_cat("integers from 0 to ", draw.most);
+  if (draw.filling == Filling::lengths)
+    return str_cat("integers from 1 to ", draw.most, " in falling order");
+  return "";
 }
 
 Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
@@ -179,12 +203,18 @@ Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
 
 Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
                                 const std::optional<std::pair<double, double>>& range,
-                                Filling filling, uint64_t seed) {
+                                const Draw& draw, uint64_t seed) {
+  const Filling filling = draw.filling;
   HG_TRY_ASSIGN(TensorData data, TensorData::allocate(dtype, shape));
   const Tensor parts = view_as_real(data.tensor);
   dtype = parts.dtype;
   Random random{seed * 0x2545F4914F6CDD1D + 1};
   random.next();
+  const bool limited = filling == Filling::counts || filling == Filling::lengths;
+  if (limited && !is_float(dtype) && dtype != boolean) {
+    fill_up_to(data.tensor, draw, range, random);
+    return data;
+  }
   for (int64_t i = 0; i < parts.count(); ++i) {
     double value;
     if (range && is_float(dtype)) {
@@ -194,7 +224,7 @@ Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
       value = low + std::floor(steps * random.uniform());
     } else if (is_float(dtype)) {
       value = filling == Filling::positive ? 0.1 + 0.9 * random.uniform() : random.normal();
-    } else if (dtype == boolean || filling == Filling::usual || filling == Filling::definite) {
+    } else if (dtype == boolean || (filling != Filling::zeros && filling != Filling::positive)) {
       value = static_cast<double>(random.next() >> 63);
     } else {
       value = filling == Filling::positive ? 1 : 0;

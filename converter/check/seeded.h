@@ -18,9 +18,18 @@ enum class Filling {
   zeros,     // the same floats; integers 0
   positive,  // floats from 0.1 to 1; integers 1
   definite,  // square matrices of floats symmetric and positive definite, the rest as usual
+  counts,    // the same floats; integers from 0 to a limit
+  lengths,   // the same floats; integers from 1 to a limit, in falling order
 };
 inline constexpr Filling kFillings[] = {Filling::usual, Filling::zeros, Filling::positive,
                                         Filling::definite};
+struct Draw {
+  Filling filling = Filling::usual;
+  int64_t most = 1;   // the limit
+  uint64_t turn = 0;  // other numbers of the same kind
+};
+// "integers from 0 to 5"; empty for the usual ones
+std::string describe(const Draw& draw);
 
 // Other values, for what usual ones do not reach.
 struct Recipe {
@@ -40,6 +49,6 @@ Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
 // With a range, values are uniform between its ends, both included. Fails with out_of_memory.
 Result<TensorData> seeded_input(DType dtype, const Sizes& shape,
                                 const std::optional<std::pair<double, double>>& range,
-                                Filling filling, uint64_t seed);
+                                const Draw& draw, uint64_t seed);
 
 }  // namespace hg::convert

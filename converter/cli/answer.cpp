@@ -65,6 +65,8 @@ std::string summary_of(const Report& report) {
   for (const std::string& input : report.inputs) lines += str_cat("  input ", input, "\n");
   for (const std::string& output : report.outputs) lines += str_cat("  output ", output, "\n");
   for (const CheckedCase& checked : report.check.cases) lines += case_line(checked);
+  for (const std::string& line : report.check.drawn)
+    lines += str_cat("  integers drawn: ", line, "\n");
   const std::vector<std::string>& gaps = report.check.not_exercised;
   const size_t shown = gaps.size() > kMostLines ? kMostLines - 1 : gaps.size();
   for (size_t i = 0; i < shown; ++i) lines += str_cat("  not exercised: ", gaps[i], "\n");

@@ -117,6 +117,7 @@ std::string report_json(const Report& report) {
                {"unsupported", unsupported},
                {"checked", report.job.check},
                {"checks", cases},
+               {"drawn", report.check.drawn},
                {"not_exercised", report.check.not_exercised},
                {"wrong_nodes", wrong},
                {"warnings", report.warnings},

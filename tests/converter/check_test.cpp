@@ -18,12 +18,15 @@ namespace {
 const std::filesystem::path kModels = HG_TEST_CHECKED;
 using Verdict = CheckedOutput::Verdict;
 using Tamper = std::function<void(Graph&)>;
+using Types = std::vector<std::string>;
 
-CheckResult check(const std::string& name, const std::string& input, const Tamper& tamper = {}) {
+CheckResult check(const std::string& name, const Types& inputs, const Tamper& tamper = {}) {
   const Loaded loaded = load_script((kModels / (name + ".pt")).string(), {});
   Job job;
   std::string note;
-  job.inputs = fit_inputs(loaded.program, {parse_input(input)}, note);
+  std::vector<InputOption> given;
+  for (const std::string& input : inputs) given.push_back(parse_input(input));
+  job.inputs = fit_inputs(loaded.program, given, note);
   std::vector<InputSpec> specs;
   for (const InputOption& option : job.inputs) specs.push_back(option.spec);
   Imported imported = import_program(loaded.program, specs, Registry::built_in());
@@ -33,6 +36,10 @@ CheckResult check(const std::string& name, const std::string& input, const Tampe
   const std::function<const Model&()> written = [&]() -> const Model& { return model; };
   return check_model(loaded, model.graph(), written, imported.trace, job,
                      [](const std::string&) {});
+}
+
+CheckResult check(const std::string& name, const std::string& input, const Tamper& tamper = {}) {
+  return check(name, Types{input}, tamper);
 }
 
 // Puts another op in the place of all nodes of an op, in bodies too; it has the first of its
@@ -155,6 +162,38 @@ TEST(Check, RoundingDecidesInASecondRunToo) {
     for (auto& [state, value] : GraphAccess::body(graph).assignments) value = state;
   });
   EXPECT_EQ(wrong.exit, Exit::mismatch);
+}
+
+TEST(Check, DrawsIntegersThatTheModelTakes) {
+  SKIP_WITHOUT_MODELS();
+  const CheckResult zeros = check("zeros", "i64[]");
+  EXPECT_EQ(zeros.exit, Exit::ok) << zeros.message;
+  ASSERT_EQ(zeros.drawn.size(), 1u);
+  EXPECT_EQ(zeros.drawn[0].find("'n' from 0 to "), 0u) << zeros.drawn[0];
+  EXPECT_NE(zeros.drawn[0].find("as libtorch refuses others: "), std::string::npos);
+  EXPECT_NE(zeros.drawn[0].find("--input 'n:i64[]=0.."), std::string::npos) << zeros.drawn[0];
+  for (const std::string& way : zeros.not_exercised) ADD_FAILURE() << way;
+  EXPECT_TRUE(check("zeros", "i64[]=0..4").drawn.empty());
+}
+
+TEST(Check, DrawsLengthsInFallingOrder) {
+  SKIP_WITHOUT_MODELS();
+  for (const std::string lengths : {"i64[b]=1..5", "i64[b]=0..9", "i64[b]"}) {
+    const CheckResult packed = check("packed", Types{"f32[b,5,4]", lengths});
+    EXPECT_EQ(packed.exit, Exit::ok) << packed.message;
+    EXPECT_TRUE(packed.warnings.empty()) << packed.warnings[0];
+    const std::string all = verdicts(packed);
+    EXPECT_NE(all.find("in falling order"), std::string::npos) << all;
+  }
+}
+
+TEST(Check, NamesARangeWhereNoIntegerFits) {
+  SKIP_WITHOUT_MODELS();
+  const CheckResult odd = check("odd", Types{"f32[5,4]", "i64[]"});
+  EXPECT_EQ(odd.exit, Exit::mismatch);
+  EXPECT_NE(odd.message.find("give ranges, as in --input 'n:i64[]=1..4'"), std::string::npos)
+      << odd.message;
+  EXPECT_EQ(check("odd", Types{"f32[5,4]", "i64[]=20..20"}).exit, Exit::ok);
 }
 
 }  // namespace

@@ -100,11 +100,33 @@ class Counted(Threshold):
         return torch.remainder(torch.round(y * 1e5) + self.runs, 2), self.runs * 2
 
 
+class Zeros(nn.Module):
+    def forward(self, n):
+        return torch.zeros(int(n))
+
+
+class Odd(nn.Module):
+    def forward(self, x, n):
+        return x.view(int(n))
+
+
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.GRU(4, 3, batch_first=True)
+
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        return nn.utils.rnn.pad_packed_sequence(self.layer(packed)[0], batch_first=True)[0]
+
+
 torch.manual_seed(0)
-for module in (Sides, Rounds, Slice):
+for module in (Sides, Rounds, Slice, Zeros, Odd):
     torch.jit.script(module()).save(str(folder / (module.__name__.lower() + ".pt")))
 for module, example in ((Masked, (2, 40)), (Small, (2, 40)), (Phase, (2, 16)), (Unsorted, (2, 40)), (Ties, (2, 40)),
                         (Threshold, (2, 256)), (Counted, (2, 256))):
     traced = torch.jit.trace(module().eval(), torch.randn(example), check_trace=False)
     traced.save(str(folder / (module.__name__.lower() + ".pt")))
+packed = torch.jit.trace(Packed().eval(), (torch.randn(3, 5, 4), torch.tensor([5, 3, 2])), check_trace=False)
+packed.save(str(folder / "packed.pt"))
 (folder / "made").write_text(torch.__version__ + "\n")

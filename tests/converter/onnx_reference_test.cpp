@@ -62,7 +62,7 @@ struct Converted {
     imported.emplace(import_program(loaded.program, std::vector{spec}, Registry::built_in()));
     graph = imported->graph;
     model.emplace(*Model::from_graph(imported->graph));
-    inputs = make_inputs(std::vector{spec}, {{"n", 4}}, Job(), Filling::usual);
+    inputs = make_inputs(std::vector{spec}, {{"n", 4}}, Job(), Draw());
     SessionOptions options;
     options.keep_all_values = true;
     kept.emplace(*Session::create(*model, options));
