@@ -228,6 +228,7 @@ void Memory::become(const TensorRef& tensor, const TensorRef& view) {
 TensorRef Memory::make_like(const TensorRef& like, Value value) {
   TensorRef cell = like->is_number() ? make_number(value) : make(value);
   cell->complex_ = like->complex_;
+  cell->column_ = like->column_;
   return cell;
 }
 

@@ -46,6 +46,10 @@ class TensorCell {
   bool is_number() const { return number_; }
   DType number_dtype() const { return known() ? known()->dtype : value_.dtype(); }
   bool is_poisoned() const;
+  // Of a list whose length data or sizes decide: no tensor of the script (columns.h).
+  bool is_column() const { return column_; }
+  bool has_value() const { return static_cast<bool>(value_); }
+  bool is_written() const { return version_ > 0; }  // of a root
   // A pair of reals for each element: the value has a last dim of 2 that the script does not see.
   bool is_complex() const { return complex_; }
   std::optional<Packed> packed() const {
@@ -77,6 +81,7 @@ class TensorCell {
   bool number_ = false;
   bool poisoned_ = false;
   bool complex_ = false;
+  bool column_ = false;
   std::optional<Packed> packed_;  // of the version that it was set for
   int64_t packed_version_ = 0;
   std::optional<Nested> nested_;  // likewise
@@ -117,8 +122,10 @@ class Memory {
   void set_packed(const TensorRef& tensor, Packed packed);
   void set_nested(const TensorRef& tensor, Nested nested);
   void set_complex(const TensorRef& tensor) { tensor->complex_ = true; }
+  void set_column(const TensorRef& tensor) { tensor->column_ = true; }
   TensorRef make_poison();
   TensorRef of_script(int32_t index);
+  bool is_taken(int32_t index) const { return script_tensors_.at(index) != nullptr; }
   // The name of a buffer or parameter is that of another tensor from now on.
   void rebind(int32_t index, const TensorRef& tensor);
 
@@ -156,8 +163,12 @@ class Memory {
   void may_share(const TensorRef& a, const TensorRef& b);
   // `element` is in the grown list from now on: a write to it makes the list's value unknown.
   void add_to_list(const TensorRef& element, const TensorRef& list);
-  // `to` is in the lists that `from` is in; whether that is news.
+  // `to` is in the lists that `from` is in, and a column of the elements of `from`; whether that is
+  // news.
   bool share_lists(const TensorRef& from, const TensorRef& to);
+  // The lists that the tensor is in, and the tensors that are in a list.
+  std::vector<TensorRef> lists_of(const TensorRef& tensor) const;
+  std::vector<TensorRef> elements_of(const TensorRef& list) const;
   // squeeze_ and its like: `tensor` itself becomes what `view` shows of it.
   void become(const TensorRef& tensor, const TensorRef& view);
 

@@ -16,13 +16,15 @@ class Interpreter::Attempt {
       : in_(in),
         unsupported_(in.result_.unsupported),
         forks_(in.result_.forks.size()),
-        poisoned_(in.memory_.poison_mark()) {}
+        poisoned_(in.memory_.poison_mark()),
+        marks_(in.marks_) {}
   bool has_failed() const { return in_.result_.unsupported.size() > unsupported_.size(); }
   void undo() {
     (void)in_.memory_.graph().take_status().ok();
     in_.result_.unsupported = unsupported_;
     in_.result_.forks.resize(forks_);
     in_.memory_.undo_poison(poisoned_);
+    in_.marks_ = marks_;
   }
 
  private:
@@ -30,6 +32,7 @@ class Interpreter::Attempt {
   std::vector<Unsupported> unsupported_;
   size_t forks_;
   size_t poisoned_;
+  Marks marks_;
 };
 
 // How a block ends that is run alone, in a body that is thrown away.

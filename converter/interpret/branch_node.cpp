@@ -3,6 +3,7 @@
 #include "converter/interpret/branch_node.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "converter/interpret/attempt.h"
 #include "converter/rows/view.h"
@@ -98,6 +99,7 @@ Interpreter::BranchNode::BranchNode(Interpreter& interpreter, const ScriptNode& 
       sizes_(sizes),
       held_(held),
       failures_(interpreter.result_.unsupported.size()),
+      marks_(interpreter.marks_),
       last_(memory_.graph().fresh_symbol()) {}
 
 bool Interpreter::BranchNode::build() {
@@ -105,6 +107,12 @@ bool Interpreter::BranchNode::build() {
   built_.reserve(2);
   seen_.push_back(run_side(0, nullptr, {}, Run::to_look));
   seen_.push_back(run_side(1, &seen_[0], seen_[0].region.captured, Run::to_look));
+  if (!has_failed() && !are_alike()) {  // lists become such as both sides can give
+    const std::vector<Side> before = std::exchange(seen_, {});
+    seen_.reserve(2);
+    seen_.push_back(run_side(0, &before[1], {}, Run::to_look));
+    seen_.push_back(run_side(1, &seen_[0], seen_[0].region.captured, Run::to_look));
+  }
   fit_sides();
   if (has_failed()) return false;
   choose_outside();
@@ -128,6 +136,7 @@ Interpreter::BranchNode::Side Interpreter::BranchNode::run_side(size_t index, co
                                                                 const std::vector<Value>& captured,
                                                                 Run run) {
   Side side;
+  in_.marks_ = marks_;
   memory_.enter({});
   ChangedContainers holding(in_, held_);
   const Given given(in_, sizes_, index == 0);
@@ -142,9 +151,11 @@ Interpreter::BranchNode::Side Interpreter::BranchNode::run_side(size_t index, co
       throw Refusal{std::string(status.message()), ""};
   } catch (...) {
     memory_.leave();
+    in_.marks_ = marks_;
     throw;
   }
   side.region = memory_.leave();
+  side.marks = in_.marks_;
   return side;
 }
 
@@ -156,6 +167,19 @@ void Interpreter::BranchNode::take_results(Side& side, const Side* other) {
   }
   for (size_t i = 0; other != nullptr && i < side.results.size(); ++i)
     side.results[i] = defined_like(side.results[i], other->results[i]);
+  for (size_t i = 0; !has_failed() && i < side.results.size(); ++i) {
+    Item& result = side.results[i];
+    in_.check_stale(result);
+    auto& pattern = side.patterns.emplace_back();
+    if (!holds_list(result)) continue;
+    pattern = pattern_of(memory_, result);
+    if (other == nullptr || !other->patterns.at(i) || same_structure(result, other->results[i]))
+      continue;
+    if (const auto both = joined(*pattern, *other->patterns[i], false)) {
+      result = in_.fit(result, *both);
+      pattern = pattern_of(memory_, result);
+    }
+  }
   for (const Item& result : side.results) collect(result, side.leaves);
   std::vector<TensorRef> tensors;
   for (const Item* leaf : side.leaves) {
@@ -166,6 +190,14 @@ void Interpreter::BranchNode::take_results(Side& side, const Side* other) {
     side.orders.push_back(memory_.order(tensor_of(*leaf)));
   }
   if (!has_failed()) side.leaving.emplace(memory_, tensors);
+}
+
+bool Interpreter::BranchNode::are_alike() const {
+  for (size_t i = 0; i < seen_[0].results.size(); ++i)
+    if (holds_list(seen_[0].results[i]) &&
+        !same_structure(seen_[0].results[i], seen_[1].results[i]))
+      return false;
+  return true;
 }
 
 // Both sides give the same containers.
@@ -287,6 +319,8 @@ void Interpreter::BranchNode::name_sizes(std::vector<Value>& outputs) {
 
 void Interpreter::BranchNode::add_node() {
   Merge merge;
+  for (const std::vector<Side>* sides : {&seen_, &built_})
+    for (const Side& side : *sides) in_.marks_.add(side.marks);
   if (!is_needed()) {
     merge.leaves = outside_;
     give_back(std::move(merge));
@@ -306,6 +340,10 @@ void Interpreter::BranchNode::add_node() {
   for (size_t i = 0; i < kept_.size(); ++i)
     merge.leaves.push_back(kept_[i] ? outside_[i] : result_of(i, condition, outputs[next++]));
   for (Side& side : built_) side.leaving->share();
+  for (size_t i = 0; i < kept_.size(); ++i)
+    if (const TensorRef column = column_of(merge.leaves[i]); column && !kept_[i])
+      for (const Side& side : built_)
+        if (const TensorRef from = column_of(*side.leaves[i])) memory_.share_lists(from, column);
   give_back(std::move(merge));
   in_.kept_control_ = true;
 }
@@ -313,7 +351,9 @@ void Interpreter::BranchNode::add_node() {
 // A leaf that comes out of the node: a tensor of its own, or one from outside on either side.
 Item Interpreter::BranchNode::result_of(size_t i, const Value& condition, const Value& value) {
   const Item& typed = *seen_[is_undefined(*seen_[0].leaves[i]) ? 1 : 0].leaves[i];
-  if (is_numeric(typed)) return Item(memory_.make_number(value));
+  if (is_numeric(typed))
+    return Item(typed.is_tensor() ? memory_.make_like(std::get<TensorRef>(typed.value), value)
+                                  : memory_.make_number(value));
   TensorRef own, is_on[2];
   std::optional<MemoryOrder> order;
   for (size_t side = 0; side < 2; ++side) {
@@ -335,6 +375,8 @@ void Interpreter::BranchNode::give_back(Merge merge) {
   const size_t count = node_.outputs.size();
   for (size_t i = 0; i < seen_[0].results.size(); ++i) {
     const Item result = in_.merged(seen_[0].results[i], seen_[1].results[i], merge);
+    for (const Side& side : seen_)  // of which a list has a copy on that side, and not on the other
+      if (side.marks.stored.contains(identity_of(side.results[i]))) in_.store(result);
     if (i < count)
       in_.set(node_.outputs[i], result);
     else

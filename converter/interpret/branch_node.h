@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "converter/interpret/changed_containers.h"
+#include "converter/interpret/columns.h"
 #include "converter/interpret/leaving.h"
 
 namespace hg::convert {
@@ -28,17 +29,20 @@ class Interpreter::BranchNode {
  private:
   struct Side {
     std::vector<Item> results;
+    std::vector<std::optional<Pattern>> patterns;  // of results that hold lists
     std::vector<const Item*> leaves;
     std::map<const void*, TensorType> types;  // of tensors; the side alone may know its views
     TensorType type(const Item& leaf) const;
     std::vector<MemoryOrder> orders;  // by leaf
     std::optional<Leaving> leaving;
     Memory::Region region;
+    Marks marks;
   };
   enum class Run { to_look, to_build };
 
   Side run_side(size_t index, const Side* other, const std::vector<Value>& captured, Run run);
   void take_results(Side& side, const Side* other);
+  bool are_alike() const;
   void fit_sides();
   void choose_outside();
   void note_written();
@@ -57,6 +61,7 @@ class Interpreter::BranchNode {
   const Scalar* const sizes_;
   const std::vector<Item>& held_;
   const size_t failures_;
+  const Marks marks_;
   const Dim last_;                  // symbols that are younger are of the sides
   std::vector<Side> seen_, built_;  // the first where the condition holds
   std::vector<bool> kept_;     // by leaf: outside of the node, as both share it or sizes say it

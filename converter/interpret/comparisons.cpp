@@ -188,8 +188,14 @@ namespace {
 
 constexpr Row kRows[] = {
     {.op = "aten::__not__", .script = {not_item}},
-    {.op = "aten::__is__", .script = {identity}, .script_takes_complex = true},
-    {.op = "aten::__isnot__", .script = {identity}, .script_takes_complex = true},
+    {.op = "aten::__is__",
+     .script = {identity},
+     .grown_list = grown::is_none,
+     .script_takes_complex = true},
+    {.op = "aten::__isnot__",
+     .script = {identity},
+     .grown_list = grown::is_none,
+     .script_takes_complex = true},
     {.op = "aten::is_integer", .script = {is_integer_real}},
 };
 

@@ -5,6 +5,8 @@
 
 #include "converter/interpret/attempt.h"
 #include "converter/interpret/branch_node.h"
+#include "converter/interpret/columns.h"
+#include "converter/interpret/containers.h"
 
 namespace hg::convert {
 
@@ -45,7 +47,7 @@ void Interpreter::freeze(const Item& container) {
   std::visit(
       [&](const auto& value) {
         if constexpr (requires { value.get(); }) {
-          if (frozen_.insert(value.get()).second) containers_.push_back(value);
+          if (marks_.frozen.insert(value.get()).second) containers_.push_back(value);
         }
       },
       container.value);
@@ -63,7 +65,10 @@ Item Interpreter::merged(const Item& a, const Item& b, Merge& merge) {
     return a;
   }
   Item result;
-  if (const auto* list = std::get_if<std::shared_ptr<List>>(&a.value); list && !(*list)->grown) {
+  const auto* list = std::get_if<std::shared_ptr<List>>(&a.value);
+  if (list && (*list)->grown) {
+    result = rebuild(a, merge.leaves, merge.next);
+  } else if (list) {
     const List& other = *std::get<std::shared_ptr<List>>(b.value);
     auto copy = std::make_shared<List>();
     for (size_t i = 0; i < (*list)->items.size(); ++i)
@@ -88,8 +93,9 @@ Item Interpreter::merged(const Item& a, const Item& b, Merge& merge) {
     return merge.leaves[merge.next++];
   }
   made(result);
+  marks_.merged_from[identity_of(result)] = {identity_of(a), identity_of(b)};
   if (is_outer(a) || is_outer(b))
-    for (const Item* each : {&a, &b, static_cast<const Item*>(&result)}) freeze(*each);
+    for (const Item* each : {&a, &b}) freeze(*each);
   for (const Item* each : {&a, &b})
     if (const auto [other, fresh] = merge.given.emplace(identity_of(*each), result); !fresh) {
       freeze(other->second);
@@ -103,15 +109,98 @@ int Interpreter::depth_of(const void* container) const {
   return found == container_depth_.end() ? 0 : found->second;
 }
 
-bool Interpreter::may_grow(const void* list) const {
-  return !frozen_.contains(list) && depth_of(list) < memory_.depth();
+void Interpreter::Marks::add(const Marks& other) {
+  frozen.insert(other.frozen.begin(), other.frozen.end());
+  stored.insert(other.stored.begin(), other.stored.end());
+  stale.insert(other.stale.begin(), other.stale.end());
+  merged_from.insert(other.merged_from.begin(), other.merged_from.end());
 }
 
-void Interpreter::check_change(const Item& container) const {
+void Interpreter::check_frozen(const Item& container) {
   const void* const identity = identity_of(container);
-  if (frozen_.contains(identity))
+  if (marks_.stored.contains(identity))
+    throw Refusal{
+        "a list or dict is changed that is an element of a list whose length data or sizes "
+        "decide",
+        "put a copy into the list: append(list(x))"};
+  if (marks_.frozen.contains(identity))
     throw Refusal{"a list or dict is changed, and data decides whether it is the same as another",
                   "make a new one"};
+  if (marks_.merged_from.contains(identity)) make_stale(identity);
+}
+
+void Interpreter::store(const Item& element) {
+  const auto each = [&](const std::vector<Item>& items) {
+    for (const Item& item : items) store(item);
+  };
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&element.value))
+    return each((*tuple)->items);
+  if (!element.is_list() && !element.is_dict()) return;
+  freeze(element);
+  marks_.stored.insert(identity_of(element));
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&element.value)) each((*list)->items);
+  if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&element.value))
+    for (const auto& [key, value] : (*dict)->items) store(value);
+}
+
+Item Interpreter::fit(const Item& item, const Pattern& pattern) {
+  Item result = fitted(memory_, item, pattern);
+  if (identity_of(result) == identity_of(item)) return result;
+  store(item);
+  const auto mark = [&](const auto& self, const Item& each) -> void {
+    made(each);
+    if (const Items* items = elements_of(each))
+      for (const Item& inner : *items) self(self, inner);
+  };
+  mark(mark, result);
+  return result;
+}
+
+std::set<const void*> Interpreter::origins_of(const void* container,
+                                              const std::vector<const void*>& known) const {
+  std::set<const void*> origins;
+  for (std::vector<const void*> next = {container}; !next.empty();) {
+    const void* const at = next.back();
+    next.pop_back();
+    if (at == nullptr || !origins.insert(at).second ||
+        std::find(known.begin(), known.end(), at) != known.end())
+      continue;
+    if (const auto found = marks_.merged_from.find(at); found != marks_.merged_from.end())
+      next.insert(next.end(), found->second.begin(), found->second.end());
+  }
+  return origins;
+}
+
+// All that may be the container, but for itself.
+void Interpreter::make_stale(const void* container) {
+  const std::set<const void*> origins = origins_of(container);
+  marks_.stale.insert(origins.begin(), origins.end());
+  for (const auto& [other, from] : marks_.merged_from)
+    for (const void* origin : origins_of(other))
+      if (origins.contains(origin)) marks_.stale.insert(other);
+  marks_.stale.erase(container);
+}
+
+void Interpreter::inherit(const Item& copy, const Item& known) {
+  const void *const from = identity_of(known), *const to = identity_of(copy);
+  if (marks_.frozen.contains(from)) freeze(copy);
+  if (marks_.stored.contains(from)) marks_.stored.insert(to);
+  if (const auto found = marks_.merged_from.find(from); found != marks_.merged_from.end())
+    marks_.merged_from[to] = std::vector<const void*>(found->second);
+}
+
+void Interpreter::check_stale(const Item& item) const {
+  if (marks_.stale.empty()) return;
+  if (const Items* items = elements_of(item))
+    for (const Item& each : *items) check_stale(each);
+  if (marks_.stale.contains(identity_of(item)))
+    throw Refusal{"a list or dict is used that may have been changed under another name",
+                  "use a copy: list(x)"};
+}
+
+void Interpreter::check_change(const Item& container) {
+  check_frozen(container);
+  const void* const identity = identity_of(container);
   if (depth_of(identity) >= memory_.depth()) return;
   if (!container.is_object()) throw Changing{container};
   throw Refusal{
@@ -196,10 +285,10 @@ void Interpreter::require(const Item& condition, bool wanted, std::string_view m
            str_cat("the model raises an exception", message.empty() ? "" : ": ", message)}});
 }
 
-std::vector<Item> Interpreter::block_results(const ScriptBlock& block) const {
-  std::vector<Item> results;
-  for (const ScriptId id : block.outputs) results.push_back(get(id));
-  return results;
+std::vector<Item> Interpreter::block_items(const std::vector<ScriptId>& ids) const {
+  std::vector<Item> items;
+  for (const ScriptId id : ids) items.push_back(get(id));
+  return items;
 }
 
 TensorRef Interpreter::data_condition(const Item& item) {
@@ -237,7 +326,7 @@ void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Sc
 }
 
 void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Scalar* sizes) {
-  std::vector<std::pair<Item, Item>> grown;  // lists that became tensors, and what they were
+  Growths grown(*this);
   for (std::vector<Item> held;;) {
     try {
       BranchNode branch(*this, node, item, sizes, held);
@@ -250,11 +339,10 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Sca
           throw Refusal{"a branch changes a list or dict and another inside it", ""};
       held.push_back(found.container);
     } catch (const Growing& found) {
-      if (may_grow(found.list.get())) throw;
-      grown.emplace_back(Item(found.list), snapshot(Item(found.list)));
-      start_growing(memory_, found);
+      if (is_outer(found.list.get())) throw;
+      grown.grow(found);
     } catch (...) {
-      for (const auto& [list, before] : grown) restore(list, before);
+      grown.undo();
       throw;
     }
   }

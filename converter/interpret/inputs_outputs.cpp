@@ -193,6 +193,7 @@ void Interpreter::add_output(const std::string& name, const Item& item) {
     return name.empty() ? std::string() : str_cat(name, "_", static_cast<int64_t>(k));
   };
   if (item.is_none()) return;
+  check_stale(item);
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
     if ((*list)->grown)
       throw Refusal{"the model returns a list whose length only data or a symbolic size decides",

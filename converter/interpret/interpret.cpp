@@ -422,6 +422,8 @@ void Interpreter::dispatch(const ScriptNode& node) {
       if ((*tensor)->is_poisoned() && node.kind != "prim::ListConstruct" &&
           node.kind != "prim::TupleConstruct" && node.kind != "prim::DictConstruct")
         throw Poisoned();
+  if (!marks_.stale.empty())
+    for (const ScriptId id : node.inputs) check_stale(get(id));
   NodeCall call(*this, node, node.kind);
   if (const std::optional<Autocast> to = autocast_target(call)) {
     ScriptNode cast = node;  // as it would be outside of the region

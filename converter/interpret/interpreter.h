@@ -16,6 +16,7 @@
 namespace hg::convert {
 
 class Interpreter;
+struct Pattern;  // columns.h
 struct Tried;
 
 // One node of the script with its arguments. For prim nodes arguments have positions only.
@@ -111,14 +112,8 @@ inline constexpr std::string_view kUndefined = "undefined";
 // The type of the object that stands for text of which sizes or data decide a part.
 inline constexpr std::string_view kUnknownText = "text that sizes or data decide";
 
-// Thrown where a body that data decides appends `element` to a list from outside; the loop or
-// branch starts over with the list as one tensor that grows.
-struct Growing {
-  std::shared_ptr<List> list;
-  Item element;
-};
-// Thrown where such a body changes the elements of a list or dict from outside; the loop or branch
-// starts over and carries them.
+// Thrown where a body that data decides changes the elements of a list or dict from outside; the
+// loop or branch starts over and carries them.
 struct Changing {
   Item container;
 };
@@ -128,12 +123,10 @@ bool is_complex_call(const NodeCall& call);
 bool passes_complex(std::string_view kind);
 void run_complex(NodeCall& call, const Row* row);
 
-// Whether the item is, or holds, a list that such a loop fills.
+// Whether the item is, or holds, a list whose length data or sizes decide.
 bool has_grown(const Item& item);
 // An op on such a list; throws Refusal when the op needs the elements one by one.
 void run_on_grown(NodeCall& call);
-// Turns the list of `growing` into one that grows.
-void start_growing(Memory& memory, const Growing& growing);
 
 // ranks.cpp: what the report says of the ways that were not imported.
 std::vector<std::string> notes_of_forks(const std::vector<Fork>& forks);
@@ -143,7 +136,8 @@ struct Raised {
   std::string text;
 };
 
-// Thrown where a condition of sizes decides a rank, and the nodes that follow may become an `if`.
+// Thrown where a condition of sizes decides on ranks and types, and the nodes that follow may
+// become an `if`.
 struct Splitting {
   Scalar condition;
 };
@@ -178,9 +172,20 @@ class Interpreter {
   bool is_one(const Dim& size, std::string_view reason, bool expects_one);
   // A container is about to be changed in place: one from outside of the present body becomes what
   // the loop or branch gives back, by Changing. Objects are refused.
-  void check_change(const Item& container) const;
+  void check_change(const Item& container);
+  // Throws Refusal where another container may be this one, or a list holds a copy. Those that this
+  // one may be must not be used from now on.
+  void check_frozen(const Item& container);
+  // The list or dict is from outside the present body.
+  bool is_outer(const void* container) const { return depth_of(container) < memory_.depth(); }
   // The list is from outside the present body: what appends to it makes it grow.
-  bool may_grow(const void* list) const;
+  bool may_grow(const void* list) const { return !marks_.frozen.contains(list) && is_outer(list); }
+  // A list whose length data or sizes decide has a copy of the lists and dicts in the element,
+  // which must not change from now on.
+  void store(const Item& element);
+  // Throws Refusal for a list or dict that may have been changed under another name.
+  void check_stale(const Item& item) const;
+  void make_stale(const void* container);
   void made(const Item& item);  // the container belongs to the present body
   // The tensor, or the tensors of a new list or tuple, as constants for gradients.
   Item detached(const Item& item);
@@ -228,6 +233,7 @@ class Interpreter {
   void take(const ScriptNode& node, int side);
   // A list of parts becomes a list of so many elements, or of the usual number where that is 0.
   void settle_pieces(const Item& item, int64_t expected = 0);
+  bool has_round(const Scalar& condition, bool may_split);
   bool while_on_sizes(const ScriptNode& node, const Item& trips, const Dim& done,
                       const Item& condition);
   void while_on_data(const ScriptNode& node, const Item& trips, const Dim& done,
@@ -242,7 +248,18 @@ class Interpreter {
   };
   Item merged(const Item& a, const Item& b, Merge& merge);
   void freeze(const Item& container);
-  std::vector<Item> block_results(const ScriptBlock& block) const;
+  // The item with the containers of the pattern; lists in it that become others are frozen.
+  Item fit(const Item& item, const Pattern& pattern);
+  // The containers that one given by control flow may be, with itself; not those behind `known`.
+  std::set<const void*> origins_of(const void* container,
+                                   const std::vector<const void*>& known = {}) const;
+  // A loop's own copy may be what the one from before the loop may be.
+  void inherit(const Item& copy, const Item& known);
+  std::vector<Item> block_items(const std::vector<ScriptId>& ids) const;
+  std::vector<Item> block_results(const ScriptBlock& block) const {
+    return block_items(block.outputs);
+  }
+  Item run_round(const ScriptBlock& block, int64_t counter);
   bool ends_in_raise(const ScriptBlock& block) const;
   TensorRef data_condition(const Item& item);
 
@@ -256,7 +273,16 @@ class Interpreter {
   std::map<std::string, std::string, std::less<>> row_kinds_;
   std::map<const void*, int> container_depth_;
   std::vector<std::shared_ptr<void>> containers_;
-  std::set<const void*> frozen_;  // containers that may be others, as data decides
+  // What is known of containers that may be others. A body that is interpreted again starts with
+  // what was known before it.
+  struct Marks {
+    std::set<const void*> frozen;  // containers that others may be, as data decides
+    std::set<const void*> stored;  // of those: lists have copies of them
+    std::set<const void*> stale;   // containers that may have been changed under other names
+    std::map<const void*, std::vector<const void*>> merged_from;  // what a container may be
+    void add(const Marks& other);
+  };
+  Marks marks_;
   std::set<std::string> said_;
   int64_t sequence_ = 0;
   std::vector<bool> gradients_ = {true};

@@ -78,8 +78,11 @@ std::optional<bool> equal(const Item& a, const Item& b) {
   if (a.is_none()) return true;
   if (const auto* s = std::get_if<std::string>(&a.value))
     return *s == std::get<std::string>(b.value);
-  if (const auto* o = std::get_if<std::shared_ptr<Object>>(&a.value))
-    return *o == std::get<std::shared_ptr<Object>>(b.value);
+  if (const auto* o = std::get_if<std::shared_ptr<Object>>(&a.value)) {
+    const auto& other = std::get<std::shared_ptr<Object>>(b.value);
+    return *o == other ||
+           (!(*o)->member.empty() && (*o)->type == other->type && (*o)->member == other->member);
+  }
   if (const auto* p = std::get_if<std::shared_ptr<Dict>>(&a.value)) {
     const auto& q = std::get<std::shared_ptr<Dict>>(b.value);
     if ((*p)->items.size() != q->items.size()) return false;

@@ -30,21 +30,23 @@ struct Pieces {
   Graph* home = nullptr;  // where the list was made
 };
 
+struct Grown;  // columns.h
+
 struct List {  // shared by reference, as in Python
   std::vector<Item> items;
-  // Of a list that a loop of unknown length fills: its elements as one tensor, [length, ...], while
-  // `items` is empty. See grown_lists.cpp.
-  TensorRef grown;
+  // Of a list whose length data or sizes decide: its elements as tensors, while `items` is empty.
+  std::shared_ptr<const Grown> grown;
   // While nothing but the length and single elements were asked for: see pieces.cpp.
   std::shared_ptr<Pieces> pieces;
 };
 struct Dict {
   std::vector<std::pair<Item, Item>> items;  // in order of insertion
 };
-struct Object {      // a module, or an instance of a scripted class
+struct Object {      // a module, an instance of a scripted class, or a member of an enum
   std::string type;  // "__torch__.torchvision.models.resnet.ResNet"
   std::string path;  // "layer1.0"; empty for the root
   std::vector<std::pair<std::string, Item>> attributes;
+  std::string member{};  // of an enum: "RED", of which the attribute is "value"
 };
 inline constexpr char kComplexNumber[] = "complex";  // the type of an Object {real, imag}
 struct Tuple {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "converter/interpret/columns.h"
+
 namespace hg::convert {
 
 std::optional<bool> decided(const Item& item) {
@@ -14,7 +16,11 @@ std::optional<bool> decided(const Item& item) {
 
 void collect(const Item& item, std::vector<const Item*>& leaves) {
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
-    if ((*list)->grown) return leaves.push_back(&item);  // that list, and no other
+    if ((*list)->grown)
+      for (const Column& column : (*list)->grown->columns) {
+        leaves.push_back(&column.all);
+        if (!column.open.empty()) leaves.push_back(&column.sizes);
+      }
     for (const Item& element : (*list)->items) collect(element, leaves);
   } else if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
     for (const Item& element : (*tuple)->items) collect(element, leaves);
@@ -25,10 +31,23 @@ void collect(const Item& item, std::vector<const Item*>& leaves) {
   }
 }
 
+size_t count_leaves(const Item& item) {
+  std::vector<const Item*> leaves;
+  collect(item, leaves);
+  return leaves.size();
+}
+
 Item rebuild(const Item& item, const std::vector<Item>& leaves, size_t& next) {
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
-    if ((*list)->grown) return leaves[next++];
     auto copy = std::make_shared<List>();
+    if ((*list)->grown) {
+      Grown grown = *(*list)->grown;
+      for (Column& column : grown.columns) {
+        column.all = leaves[next++];
+        if (!column.open.empty()) column.sizes = leaves[next++];
+      }
+      copy->grown = std::make_shared<const Grown>(std::move(grown));
+    }
     for (const Item& element : (*list)->items)
       copy->items.push_back(rebuild(element, leaves, next));
     return Item(std::move(copy));
@@ -53,9 +72,17 @@ bool same_structure(const Item& a, const Item& b) {
   const auto both = [&](const std::vector<Item>& x, const std::vector<Item>& y) {
     return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), same_structure);
   };
-  if (const auto* list = std::get_if<std::shared_ptr<List>>(&a.value))
-    return b.is_list() && !(*list)->grown == !std::get<std::shared_ptr<List>>(b.value)->grown &&
-           both((*list)->items, std::get<std::shared_ptr<List>>(b.value)->items);
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&a.value)) {
+    if (!b.is_list()) return false;
+    const List& other = *std::get<std::shared_ptr<List>>(b.value);
+    if (!(*list)->grown || !other.grown)
+      return !(*list)->grown && !other.grown && both((*list)->items, other.items);
+    const auto &x = (*list)->grown->columns, &y = other.grown->columns;
+    return (*list)->grown->views == other.grown->views &&
+           same_structure((*list)->grown->element, other.grown->element) &&
+           std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [](const Column& p, const Column& q) { return p.open == q.open; });
+  }
   if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&a.value))
     return b.is_tuple() && both((*tuple)->items, std::get<std::shared_ptr<Tuple>>(b.value)->items);
   if (const auto* dict = std::get_if<std::shared_ptr<Dict>>(&a.value)) {
@@ -115,14 +142,27 @@ bool is_numeric(const Item& item) {
 
 TensorRef tensor_of(const Item& item) {
   const auto* tensor = std::get_if<TensorRef>(&item.value);
-  return tensor != nullptr && !(*tensor)->is_number() ? *tensor : nullptr;
+  return tensor != nullptr && !(*tensor)->is_number() && !(*tensor)->is_column() ? *tensor
+                                                                                 : nullptr;
+}
+
+TensorRef column_of(const Item& item) {
+  const auto* tensor = std::get_if<TensorRef>(&item.value);
+  return tensor != nullptr && (*tensor)->is_column() ? *tensor : nullptr;
+}
+
+bool holds_list(const Item& item) {
+  if (item.is_list()) return true;
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value))
+    return std::any_of((*tuple)->items.begin(), (*tuple)->items.end(), holds_list);
+  const auto* dict = std::get_if<std::shared_ptr<Dict>>(&item.value);
+  return dict != nullptr && std::any_of((*dict)->items.begin(), (*dict)->items.end(),
+                                        [](const auto& entry) { return holds_list(entry.second); });
 }
 
 bool keeps(const Item& a, const Item& b) {
   if (a.is_tensor() && b.is_tensor())
     return std::get<TensorRef>(a.value) == std::get<TensorRef>(b.value);
-  if (a.is_list() && b.is_list())  // that grow
-    return std::get<std::shared_ptr<List>>(a.value) == std::get<std::shared_ptr<List>>(b.value);
   if (a.is_none() && b.is_none()) return true;
   return equal(a, b).value_or(false);
 }
@@ -160,6 +200,8 @@ Item defined_like(const Item& item, const Item& other) {
 
 bool is_constant(const Item& item) {
   const Dim* size = std::get_if<Dim>(&item.value);
+  const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value);
+  if (object != nullptr && !(*object)->member.empty()) return true;
   return item.is_none() || item.is_bool() || item.is_real() || item.is_string() ||
          (size != nullptr && size->is_constant());
 }

@@ -14,6 +14,7 @@ namespace hg::convert {
 std::optional<bool> decided(const Item& item);
 // The tensors and numbers inside an item, in order.
 void collect(const Item& item, std::vector<const Item*>& leaves);
+size_t count_leaves(const Item& item);
 // The same containers with other leaves, from `next` on.
 Item rebuild(const Item& item, const std::vector<Item>& leaves, size_t& next);
 bool same_structure(const Item& a, const Item& b);
@@ -29,6 +30,10 @@ void restore(const Item& container, const Item& from);
 bool is_numeric(const Item& item);
 // The tensor that the item is; null where it stands for a number or is something else.
 TensorRef tensor_of(const Item& item);
+// Likewise the column that it is (columns.h), which the script does not see.
+TensorRef column_of(const Item& item);
+// Whether the item is, or holds, a list.
+bool holds_list(const Item& item);
 // Neither a tensor nor a number that could become one, or the same constant in both.
 bool keeps(const Item& a, const Item& b);
 bool is_complex(const Item& item);

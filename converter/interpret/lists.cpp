@@ -2,20 +2,23 @@
 // Lists of the script: changes, order, sums, ranges.
 #include <algorithm>
 
+#include "converter/interpret/columns.h"
 #include "converter/interpret/containers.h"
 #include "converter/interpret/item_tree.h"
 #include "converter/interpret/numbers.h"
 #include "converter/interpret/script_ops.h"
+#include "converter/script/type_names.h"
 
 namespace hg::convert {
 namespace {
 
-// What the list of a loop of unknown length has as elements, as a value of its own: views end with
-// the body that they are made in.
 Growing growing_by(NodeCall& call, const Item& element) {
-  const auto* tensor = std::get_if<TensorRef>(&element.value);
-  return {call.list_at(0),
-          tensor ? Item(call.memory().make_like(*tensor, call.read(*tensor))) : element};
+  Growing growing{call.list_at(0), pattern_of(call.memory(), element)};
+  if (const auto inner = call.node().output_types.empty()
+                             ? std::nullopt
+                             : inside_of(call.node().output_types[0], "List"))
+    note_types(growing.wanted, *inner);
+  return growing;
 }
 
 bool append(NodeCall& call) {
@@ -265,19 +268,30 @@ constexpr Row kRows[] = {
     {.op = "aten::append",
      .script = {append},
      .grown_list = grown::append,
-     .script_takes_complex = true},
+     .script_takes_complex = true,
+     .passes_grown = true},
     {.op = "aten::extend",
      .script = {extend},
      .grown_list = grown::extend,
-     .script_takes_complex = true},
+     .script_takes_complex = true,
+     .passes_grown = true},
     {.op = "aten::insert",
-     .script = {insert},
-     .grown_list = grown::append,
-     .script_takes_complex = true},
-    {.op = "aten::reverse", .script = {reverse}, .grown_list = grown::copy},
-    {.op = "aten::sorted", .script = {lists::sort}},
-    {.op = "aten::count", .script = {lists::find, texts::count}},
-    {.op = "aten::add_", .script = {lists::join}, .grown_list = grown::extend},
+     .script = {grown::by_data, insert},
+     .grown_list = grown::insert,
+     .script_takes_complex = true,
+     .passes_grown = true},
+    {.op = "aten::reverse",
+     .script = {reverse},
+     .grown_list = grown::reverse,
+     .passes_grown = true},
+    {.op = "aten::sorted", .script = {grown::by_data, lists::sort}, .grown_list = grown::sort},
+    {.op = "aten::count",
+     .script = {grown::by_data, lists::find, texts::count},
+     .grown_list = grown::find},
+    {.op = "aten::add_",
+     .script = {lists::join},
+     .grown_list = grown::extend,
+     .passes_grown = true},
     {.op = "aten::mul_", .script = {lists::repeat}},
     {.op = "aten::__range_length", .script = {range_length}},
     {.op = "aten::__derive_index", .script = {derive_index}},

@@ -31,6 +31,7 @@ Interpreter::LoopNode::LoopNode(Interpreter& interpreter, const ScriptNode& node
       held_(held),
       carried_(node.outputs.size()),
       failures_(interpreter.result_.unsupported.size()),
+      marks_(interpreter.marks_),
       start_([&] {
         std::vector<Item> start;
         for (size_t i = 0; i < node.outputs.size(); ++i)
@@ -47,11 +48,13 @@ Interpreter::LoopNode::LoopNode(Interpreter& interpreter, const ScriptNode& node
       left_(leaves_.size()),
       numeric_(leaves_.size(), false),
       may_be_negative_(leaves_.size(), false),
-      places_(memory_, tensors_of(leaves_, interpreter.tracks_memory_)) {
+      places_(memory_, tensors_of(leaves_, interpreter.tracks_memory_)),
+      rewritten_(start_.size(), false) {
   const auto limit = scalar_of(trips);  // `while` has no trip count
   counted_ = !(limit && limit->is_constant() && limit->as_double() > 1e15);
   counter_ = memory_.materialize({i64, 0, {Scalar::of(done)}});
   first_ = go_on(memory_.read(in_.data_condition(condition)), counter_);
+  for (const Item& item : start_) in_.check_stale(item);
   for (const Item* leaf : leaves_) orders_.push_back(memory_.order(tensor_of(*leaf)));
 }
 
@@ -67,10 +70,12 @@ void Interpreter::LoopNode::start_over() {
   for (size_t i = 0; i < carried_; ++i) in_.set(block_.inputs[i + 1], start_[i]);
 }
 
-std::shared_ptr<List> Interpreter::LoopNode::original(const std::shared_ptr<List>& list) const {
+Item Interpreter::LoopNode::original(const Item& container) const {
   for (const auto& [copy, known] : copies_)
-    if (copy == list.get()) return known;
-  return list;
+    if (copy == identity_of(container)) return known;
+  for (size_t i = 0; i < held_.size(); ++i)
+    if (identity_of(start_[carried_ + i]) == identity_of(container)) return held_[i];
+  return container;
 }
 
 bool Interpreter::LoopNode::carries(const void* container) const {
@@ -88,6 +93,7 @@ bool Interpreter::LoopNode::find_changes() {
 }
 
 bool Interpreter::LoopNode::run_pass(Pass& pass) {
+  in_.marks_ = marks_;
   enter(pass);
   {
     ChangedContainers holding(in_, held_);
@@ -104,6 +110,7 @@ bool Interpreter::LoopNode::run_pass(Pass& pass) {
         throw Refusal{std::string(status.message()), ""};
     } catch (...) {
       memory_.leave();
+      in_.marks_ = marks_;
       throw;
     }
     region_ = memory_.leave();
@@ -159,7 +166,10 @@ void Interpreter::LoopNode::set_carried(Pass& pass) {
     if (!changes_[i]) {
       pass.items.push_back(*leaves_[i]);
     } else if (is_numeric(*leaves_[i])) {
-      pass.items.emplace_back(memory_.make_number(pass.inside[next++]));
+      const auto* number = std::get_if<TensorRef>(&leaves_[i]->value);
+      const Value value = pass.inside[next++];
+      pass.items.emplace_back(number ? memory_.make_like(*number, value)
+                                     : memory_.make_number(value));
     } else {
       pass.own[i] = memory_.make_like(std::get<TensorRef>(leaves_[i]->value), pass.inside[next++]);
       memory_.set_order(pass.own[i], orders_[i]);
@@ -177,14 +187,18 @@ void Interpreter::LoopNode::set_carried(Pass& pass) {
       if (const TensorRef before = tensor_of(*leaves_[i])) memory_.share_lists(before, item);
       if (left_[i]) memory_.share_lists(left_[i], item);
     }
+  for (size_t i = 0; i < leaves_.size(); ++i)
+    if (const TensorRef column = column_of(pass.items[i]); column && changes_[i]) {
+      memory_.share_lists(column_of(*leaves_[i]), column);
+      if (left_[i]) memory_.share_lists(left_[i], column);
+    }
   next = 0;
   copies_.clear();
+  for (size_t i = 0; i < carried_; ++i)
+    if (rewritten_[i]) leave_to_loop(start_[i]);
   for (size_t i = 0; i < carried_; ++i) {
     in_.set(block_.inputs[i + 1], rebuild(start_[i], pass.items, next));
-    const auto* list = std::get_if<std::shared_ptr<List>>(&start_[i].value);
-    if (list != nullptr)
-      copies_.emplace_back(
-          std::get<std::shared_ptr<List>>(in_.get(block_.inputs[i + 1]).value).get(), *list);
+    pair_lists(in_.get(block_.inputs[i + 1]), start_[i]);
   }
   for (size_t i = 0; i < held_.size(); ++i)
     restore(held_[i], rebuild(start_[carried_ + i], pass.items, next));
@@ -210,15 +224,20 @@ void Interpreter::LoopNode::check_structure(Pass& pass) {
     is_shaped = false;
   }
   if (!is_shaped) throw Shaped();
+  for (size_t i = 0; i < start_.size(); ++i)
+    if (holds_list(start_[i]) && !same_structure(start_[i], last_[i + 1]))
+      if (const auto both =
+              joined(pattern_of(memory_, start_[i]), pattern_of(memory_, last_[i + 1]), false))
+        last_[i + 1] = fit_lists(start_[i], last_[i + 1], *both);
   for (size_t i = 0; i < start_.size(); ++i) {
     for (const Item& container : held_)
       if (i < carried_ && holds(last_[i + 1], identity_of(container)))
         throw Refusal{"a loop of unknown length carries a list or dict that it changes",
                       "make a new one in each round"};
     if (!same_structure(start_[i], last_[i + 1]))
-      throw Refusal{str_cat("a loop whose end data decides changes ", describe(start_[i]), " to ",
-                            describe(last_[i + 1])),
-                    ""};
+      throw Peeling{{str_cat("a loop whose end data decides changes ", describe(start_[i]), " to ",
+                             describe(last_[i + 1])),
+                     "give it the same structure before the loop and in every round"}};
     collect(last_[i + 1], pass.after);
   }
 }
@@ -247,17 +266,16 @@ void Interpreter::LoopNode::note_changes(Pass& pass) {
       changes_[i] = false;
       pass.settled = false;
     } else if (is_complex(before) != is_complex(after)) {
-      throw Refusal{"a loop whose end data decides turns a real tensor into a complex one", ""};
+      throw Peeling{{"a loop whose end data decides turns a real tensor into a complex one",
+                     "make it complex before the loop"}};
     } else if (!changes_[i] && !same) {
-      throw Refusal{str_cat("a loop whose end data decides changes ", describe(before)), ""};
+      throw Peeling{{str_cat("a loop whose end data decides changes ", describe(before), " to ",
+                             describe(after)),
+                     "give it a tensor of the same dtype and rank before the loop"}};
     }
   }
-  for (size_t i = 0; i < leaves_.size(); ++i)
-    if (const TensorRef item = tensor_of(pass.items[i]), end = tensor_of(*pass.after[i]);
-        item && end && changes_[i]) {
-      left_[i] = end;
-      pass.settled &= !memory_.share_lists(end, item);
-    }
+  note_members(pass);
+  note_changed_lists(pass);
 }
 
 // Notes the dims that a round changes; whether there are new ones.
@@ -282,9 +300,13 @@ void Interpreter::LoopNode::give_outputs(Pass& pass) {
     if (!changes_[i]) continue;
     const Value given = number_value(memory_, *pass.after[i]);
     if (!is_numeric(*leaves_[i]) && given.dtype() != taken.dtype())
-      throw Refusal{str_cat("a loop whose end data decides changes a tensor of ", taken.dtype(),
-                            " to one of ", given.dtype()),
-                    "cast it to one dtype before the loop and in it"};
+      throw Peeling{{str_cat("a loop whose end data decides changes a tensor of ", taken.dtype(),
+                             " to one of ", given.dtype()),
+                     "cast it to one dtype before the loop and in it"}};
+    if (given.rank() != taken.rank())
+      throw Peeling{{str_cat("a loop whose end data decides changes a tensor of shape ",
+                             taken.shape(), " to one of shape ", given.shape()),
+                     "give it the same number of dims before the loop and in it"}};
     const Value value = cast(given, taken.dtype());
     g.output("", value);
     pass.settled &= !grows(leaves_[i], taken.shape(), value.shape());
@@ -356,8 +378,8 @@ void Interpreter::LoopNode::add_node() {
     const Value value = with_length(outputs[next], next);
     ++next;
     if (!may_be_negative_[i]) memory_.set_nonnegative(value);
-    if (is_numeric(*leaves_[i])) {
-      results.emplace_back(memory_.make_number(value));
+    if (const auto* number = std::get_if<TensorRef>(&leaves_[i]->value); is_numeric(*leaves_[i])) {
+      results.emplace_back(number ? memory_.make_like(*number, value) : memory_.make_number(value));
       continue;
     }
     own[i] = memory_.make_like(std::get<TensorRef>(leaves_[i]->value), value);

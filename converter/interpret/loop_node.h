@@ -9,6 +9,7 @@
 
 #include "converter/interpret/carried.h"
 #include "converter/interpret/changed_containers.h"
+#include "converter/interpret/columns.h"
 
 namespace hg::convert {
 
@@ -23,16 +24,21 @@ class Interpreter::LoopNode {
            const Item& condition, const std::vector<Item>& held);
 
   // False where an op of the body is not supported. Throws what makes the loop start over:
-  // Changing, Growing, Shaped.
+  // Changing, Growing, Shaped, Peeling.
   bool find_changes();
   void add_node();
 
   // Thrown where the body gives what is undefined before the loop its containers.
   struct Shaped {};
+  // Thrown where a round gives what the loop carries another structure or dtype. The loop may start
+  // over after its first round; `refusal` where that is of no use.
+  struct Peeling {
+    Refusal refusal;
+  };
   // After a throw: what the loop carries is what it was, or has the containers that were found.
   void start_over();
-  // The list that the script knows, of a copy that a round has.
-  std::shared_ptr<List> original(const std::shared_ptr<List>& list) const;
+  // The container that the script knows, of a copy that a round has.
+  Item original(const Item& container) const;
   bool carries(const void* container) const;
 
  private:
@@ -54,6 +60,12 @@ class Interpreter::LoopNode {
   void set_carried(Pass& pass);
   bool run_body();
   void check_structure(Pass& pass);
+  void pair_lists(const Item& copy, const Item& known);
+  Item fit_lists(const Item& known, const Item& last, const Pattern& pattern);
+  void grow_lists(const Item& known, const Pattern& pattern);
+  void note_members(Pass& pass);
+  void note_changed_lists(Pass& pass);
+  void leave_to_loop(const Item& known);
   void note_changes(Pass& pass);
   void give_outputs(Pass& pass);
   bool grows(const void* what, const Shape& before, const Shape& after);
@@ -72,6 +84,7 @@ class Interpreter::LoopNode {
   const Item condition_;
   const std::vector<Item> held_;
   const size_t carried_, failures_;
+  const Marks marks_;
   bool counted_;
   Value counter_, first_;    // of rounds, and whether there is one
   std::vector<Item> start_;  // what the loop carries, and then what is held
@@ -79,14 +92,16 @@ class Interpreter::LoopNode {
   std::vector<bool> changes_;                         // by leaf
   std::set<std::pair<const void*, size_t>> growing_;  // leaves or tensors from outside, and a dim
   std::vector<TensorRef> touched_, invalidated_;  // tensors from outside: written, no longer known
-  std::vector<TensorRef> left_;                   // by leaf: what a round leaves behind, for lists
-  std::deque<Item> seeds_;     // what the body alone gives a value starts as zeros of its type
-  std::vector<bool> numeric_;  // of those
+  std::set<std::pair<size_t, const void*>> members_;  // leaves, and lists or tensors of lists
+  std::vector<TensorRef> left_;  // by leaf: what a round leaves behind, for lists
+  std::deque<Item> seeds_;       // what the body alone gives a value starts as zeros of its type
+  std::vector<bool> numeric_;    // of those
   std::vector<bool> may_be_negative_;  // by leaf; where it is no integer
-  std::vector<MemoryOrder> orders_;    // of leaves, after every round
+  std::vector<MemoryOrder> orders_;  // of leaves, after every round
   Carried places_;
-  std::vector<std::pair<const void*, std::shared_ptr<List>>> copies_;  // of lists
-  std::vector<Value> initial_;  // the inputs of the node, but for its condition
+  std::vector<std::pair<const void*, Item>> copies_;  // lists of a round, and before the loop
+  std::vector<bool> rewritten_;  // by what is carried: lists that are both changed and replaced
+  std::vector<Value> initial_;   // the inputs of the node, but for its condition
   Memory::Region region_;
   std::vector<Item> last_;  // what a round gives
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "converter/interpret/attempt.h"
+#include "converter/interpret/columns.h"
 #include "converter/interpret/loop_node.h"
 
 namespace hg::convert {
@@ -10,6 +11,8 @@ namespace {
 
 constexpr int64_t kMostTrips = 100000;  // of an unrolled loop
 constexpr int64_t kMostUnrolled = 64;   // trips that sizes count, of a loop that is not kept
+constexpr int kMostPeeled = 2;   // rounds before a loop that change what the rounds after them keep
+constexpr int kMostStarts = 64;  // of a loop whose containers are found out
 
 [[noreturn]] void refuse_trips() {
   throw Refusal{str_cat("a loop runs more than ", kMostTrips, " times"), ""};
@@ -35,7 +38,9 @@ void Interpreter::run_loop(const ScriptNode& node) {
   const ScriptBlock& block = node.blocks.at(0);
   const size_t carried = node.outputs.size();
   for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], get(node.inputs[i + 2]));
+  const bool may_split = std::exchange(may_split_, false);
   int64_t done = 0;
+  int peeled = 0;
   for (;;) {
     for (const Item* item : {&trips, &condition})
       if (const auto* tensor = std::get_if<TensorRef>(&item->value))
@@ -44,34 +49,58 @@ void Interpreter::run_loop(const ScriptNode& node) {
           return poison_outputs(node);
         }
     const auto count = scalar_of(trips);
-    const auto more = count ? compare("lt", Scalar::of(Dim(done)), *count) : std::nullopt;
+    const auto more = count ? relate("lt", Scalar::of(Dim(done)), *count) : std::nullopt;
     const auto go_on = decided(condition);
-    if ((more && !*more) || (go_on && !*go_on)) break;
+    if ((more && more->is_constant() && more->as_double() == 0) || (go_on && !*go_on)) break;
     // A symbolic trip count may admit some trips for sure; the rest are for the graph to count.
     if (!go_on || !count || !count->is_constant()) {
       const bool few =
           go_on && count && count->is_integral() && count->top.upper_bound() <= kMostUnrolled;
       const auto usual = few ? usual_value(count->top) : std::nullopt;
-      if (!usual) return while_on_data(node, trips, done, condition);
+      std::vector<Item> start = block_items(block.inputs);
+      if (!usual) {
+        try {
+          return while_on_data(node, trips, done, condition);
+        } catch (const LoopNode::Peeling& found) {
+          if (++peeled > kMostPeeled || !more || !go_on) throw found.refusal;
+        }
+        for (size_t i = 0; i < start.size(); ++i) set(block.inputs[i], start[i]);
+        if (!has_round(*more, may_split)) break;
+        condition = run_round(block, done++);
+        continue;
+      }
       if (while_on_sizes(node, trips, done, condition)) return;
       memory_.graph().guard(count->top, Relation::eq, *usual, "a loop");
       trips = Item(*usual);
       continue;
     }
     if (done >= kMostTrips) refuse_trips();
-    set(block.inputs[0], Item(done));
-    run_block(block);
-    ++done;
-    condition = get(block.outputs[0]);
+    condition = run_round(block, done++);
     const auto holds = decided(condition);
     if (done == 1 && holds && *holds && has_fixed_condition(block)) {
       const auto too_many = compare("lt", Scalar::of(Dim(kMostTrips)), *count);
       if (too_many && *too_many) refuse_trips();
     }
-    std::vector<Item> next = block_results(block);
-    for (size_t i = 0; i < carried; ++i) set(block.inputs[i + 1], next[i + 1]);
   }
   for (size_t i = 0; i < carried; ++i) set(node.outputs[i], get(block.inputs[i + 1]));
+}
+
+// One round of a loop outside of a node; whether there is another.
+Item Interpreter::run_round(const ScriptBlock& block, int64_t counter) {
+  set(block.inputs[0], Item(counter));
+  run_block(block);
+  const std::vector<Item> next = block_results(block);
+  for (size_t i = 1; i < next.size(); ++i) set(block.inputs[i], next[i]);
+  return next[0];
+}
+
+// Whether a loop has another round, where what it carries has other types after that: decided by an
+// `if` around all that follows, or else assumed.
+bool Interpreter::has_round(const Scalar& condition, bool may_split) {
+  if (const auto known = given(condition)) return *known;
+  if (may_split && !is_splitting_) throw Splitting{condition};
+  assume(condition, true, "the first round of a loop, which changes what the loop carries");
+  return true;
 }
 
 // A loop that sizes count as a node of the graph. False, with nothing done, where it cannot be one.
@@ -79,13 +108,13 @@ bool Interpreter::while_on_sizes(const ScriptNode& node, const Item& trips, cons
                                  const Item& condition) {
   const ScriptBlock& block = node.blocks.at(0);
   Attempt attempt(*this);
-  std::vector<Item> start;
-  for (const ScriptId id : block.inputs) start.push_back(get(id));
+  const std::vector<Item> start = block_items(block.inputs);
   try {
     while_on_data(node, trips, done, condition);
     if (!attempt.has_failed()) return true;
   } catch (const Refusal&) {
   } catch (const Raised&) {
+  } catch (const LoopNode::Peeling&) {
   }
   attempt.undo();
   for (size_t i = 0; i < start.size(); ++i) set(block.inputs[i], start[i]);
@@ -95,31 +124,44 @@ bool Interpreter::while_on_sizes(const ScriptNode& node, const Item& trips, cons
 // Starts over where a pass finds a list or dict from outside that the body changes.
 void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, const Dim& done,
                                 const Item& condition) {
-  for (std::vector<Item> held;;) {
+  Growths grown(*this);
+  std::vector<Item> held;
+  for (int starts = 0; starts < kMostStarts; ++starts) {
     LoopNode loop(*this, node, trips, done, condition, held);
     try {
       if (!loop.find_changes()) return poison_outputs(node);
       return loop.add_node();
     } catch (const LoopNode::Shaped&) {
     } catch (const Changing& found) {
-      check_change(found.container);
-      if (loop.carries(identity_of(found.container)))
+      const Item container = loop.original(found.container);
+      check_change(container);
+      const bool is_carried = loop.carries(identity_of(container));
+      const auto* list = std::get_if<std::shared_ptr<List>>(&container.value);
+      if (is_carried && list && !(*list)->grown && !(*list)->items.empty()) {
+        grown.grow({*list, pattern_of(memory_, container), false});
+        loop.start_over();
+        continue;
+      }
+      if (is_carried)
         throw Refusal{"a list or dict that a loop of unknown length carries is changed in place",
                       "make a new one in each round"};
       for (const Item& other : held)
-        if (holds(found.container, identity_of(other)))
+        if (holds(container, identity_of(other)))
           throw Refusal{"a loop of unknown length changes a list or dict and another inside it",
                         ""};
-      held.push_back(found.container);
-    } catch (const Growing& found) {
-      if (depth_of(found.list.get()) < memory_.depth()) {
-        if (may_grow(found.list.get())) throw;
-        check_change(Item(found.list));
-      }
-      start_growing(memory_, {loop.original(found.list), found.element});
+      held.push_back(container);
+    } catch (Growing& found) {
+      found.list = std::get<std::shared_ptr<List>>(loop.original(Item(found.list)).value);
+      if (is_outer(found.list.get())) throw;
+      grown.grow(found);
+    } catch (...) {
+      grown.undo();
+      throw;
     }
     loop.start_over();
   }
+  grown.undo();
+  throw Refusal{"which lists and dicts a loop whose end data decides changes is not found out", ""};
 }
 
 }  // namespace hg::convert

@@ -44,6 +44,7 @@ void Memory::invalidate(const std::vector<TensorRef>& roots) {
 // After a write to `root`: tensors that may share its memory are no longer known.
 void Memory::invalidate_aliases(const TensorRef& root) {
   root->invalid_because_.clear();
+  if (root->column_) return;  // a list that changes leaves its elements as they are
   std::vector<TensorRef> reached = {root};
   const auto reach = [&](const TensorRef& other) {
     if (!other || std::find(reached.begin(), reached.end(), other) != reached.end()) return;
@@ -54,7 +55,6 @@ void Memory::invalidate_aliases(const TensorRef& root) {
     const TensorRef from = reached[i];
     for (const std::weak_ptr<TensorCell>& weak : from->twins_) reach(weak.lock());
     for (const TensorRef& list : from->lists_) reach(list);
-    if (i == 0) continue;  // a list that grows leaves its elements as they are
     for (const std::weak_ptr<TensorCell>& weak : from->elements_) reach(weak.lock());
   }
 }
@@ -73,6 +73,20 @@ void Memory::add_to_list(const TensorRef& element, const TensorRef& list) {
   }
 }
 
+std::vector<TensorRef> Memory::lists_of(const TensorRef& tensor) const {
+  std::vector<TensorRef> lists;
+  for (const TensorRef& root : roots_of(tensor))
+    lists.insert(lists.end(), root->lists_.begin(), root->lists_.end());
+  return lists;
+}
+
+std::vector<TensorRef> Memory::elements_of(const TensorRef& list) const {
+  std::vector<TensorRef> elements;
+  for (const std::weak_ptr<TensorCell>& weak : list->elements_)
+    if (const TensorRef element = weak.lock()) elements.push_back(element);
+  return elements;
+}
+
 bool Memory::share_lists(const TensorRef& from, const TensorRef& to) {
   bool news = false;
   for (const TensorRef& source : roots_of(from))
@@ -84,6 +98,16 @@ bool Memory::share_lists(const TensorRef& from, const TensorRef& to) {
         list->elements_.push_back(root);
         news = true;
       }
+  if (from == to || !to->is_column()) return news;
+  for (const std::weak_ptr<TensorCell>& weak : std::vector(from->elements_)) {
+    const TensorRef element = weak.lock();
+    if (!element ||
+        std::find(element->lists_.begin(), element->lists_.end(), to) != element->lists_.end())
+      continue;
+    element->lists_.push_back(to);
+    to->elements_.push_back(element);
+    news = true;
+  }
   return news;
 }
 

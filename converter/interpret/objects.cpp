@@ -118,7 +118,9 @@ bool set_attribute(NodeCall& call) {
   for (auto& [name, item] : attributes) {
     if (name != call.node().attribute) continue;
     // The next run begins with the value of the tensor that a buffer is bound to.
-    if (const auto* old = std::get_if<ScriptTensorIndex>(&item.value); old && value.is_tensor()) {
+    const auto* old = std::get_if<ScriptTensorIndex>(&item.value);
+    const bool is_read = old != nullptr && call.memory().is_taken(old->index);
+    if (old && value.is_tensor()) {
       const TensorRef state = call.memory().of_script(old->index);
       const TensorRef& tensor = std::get<TensorRef>(value.value);
       if (state == tensor) return changed(call);
@@ -126,9 +128,11 @@ bool set_attribute(NodeCall& call) {
         call.memory().rebind(old->index, tensor);
         return changed(call);
       }
-      throw Refusal{str_cat("the buffer '", name, "' changes its type from ",
-                            call.memory().type(state), " to ", call.memory().type(tensor)),
-                    ""};
+      // Where every run sets it before it reads it, no run sees what the one before left.
+      if (is_read)
+        throw Refusal{str_cat("the buffer '", name, "' changes its type from ",
+                              call.memory().type(state), " to ", call.memory().type(tensor)),
+                      "give the buffer the shape that a run gives it"};
     }
     if (!(*object)->path.empty() || (*object)->type.find("torch") != std::string::npos)
       call.note(str_cat("the attribute '", name, "' that a run sets is not kept for the next run"));
@@ -137,6 +141,20 @@ bool set_attribute(NodeCall& call) {
   }
   attributes.emplace_back(call.node().attribute, value);
   return changed(call);
+}
+
+bool enum_value(NodeCall& call) {
+  const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
+  if (object == nullptr || (*object)->member.empty()) return false;
+  call.give((*object)->attributes.at(0).second);
+  return true;
+}
+
+bool enum_name(NodeCall& call) {
+  const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
+  if (object == nullptr || (*object)->member.empty()) return false;
+  call.give(Item((*object)->member));
+  return true;
 }
 
 bool create_object(NodeCall& call) {
@@ -167,8 +185,10 @@ bool uninitialized(NodeCall& call) {
 constexpr Row kRows[] = {
     {.op = "prim::Constant", .script = {constant}},
     {.op = "prim::GetAttr", .script = {get_attribute}},
-    {.op = "prim::SetAttr", .script = {set_attribute}},
+    {.op = "prim::SetAttr", .script = {set_attribute}, .passes_grown = true},
     {.op = "prim::CreateObject", .script = {create_object}},
+    {.op = "prim::EnumValue", .script = {enum_value}},
+    {.op = "prim::EnumName", .script = {enum_name}},
     {.op = "prim::isinstance", .script = {isinstance_of}},
     {.op = "prim::Uninitialized", .script = {uninitialized}},
 };

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose result rank depends on a size, such as squeeze, and branches on sizes that give results
-// of other ranks. The nodes from there to the point where both cases have one rank again become an
-// `if` on that size. If there is no such point, one case is taken under a guard.
+// Ops whose result rank depends on a size, such as squeeze, branches on sizes that give results of
+// other ranks, and loops whose first round changes types. The nodes from there to the point where
+// both cases have one rank again become an `if` on that size. If there is no such point, one case is
+// taken under a guard.
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "converter/interpret/attempt.h"
+#include "converter/interpret/columns.h"
 #include "converter/interpret/item_tree.h"
 #include "lib/graph/access.h"
 #include "lib/graph/condition.h"

@@ -77,17 +77,30 @@ bool get_item(NodeCall& call);
 
 namespace grown {  // grown_lists.cpp
 bool append(NodeCall& call);
+bool insert(NodeCall& call);
 bool extend(NodeCall& call);
 bool join(NodeCall& call);
+bool repeat(NodeCall& call);
 bool length(NodeCall& call);
 bool get_item(NodeCall& call);
+bool set_item(NodeCall& call);
+bool pop(NodeCall& call);
+bool remove(NodeCall& call);  // also del list[i]
+bool clear(NodeCall& call);
+bool find(NodeCall& call);  // index, count, x in list
+bool sort(NodeCall& call);  // also sorted()
+bool reverse(NodeCall& call);
+bool total(NodeCall& call);  // sum, min, max
+bool equals(NodeCall& call);
+bool is_none(NodeCall& call);
 bool stack(NodeCall& call);
 bool cat(NodeCall& call);
 bool to_tensor(NodeCall& call);
 bool copy(NodeCall& call);
 bool slice(NodeCall& call);
 bool unpack(NodeCall& call);
-bool pass(NodeCall& call);
+// An op on a list of known length, where data decides which of its elements is meant.
+bool by_data(NodeCall& call);
 // unbind() along a symbolic size, which gives such a list; false when the size is known.
 bool unbind(NodeCall& call);
 }  // namespace grown

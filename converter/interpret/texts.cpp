@@ -194,7 +194,7 @@ std::string describe(const Item& item) {
   }
   if (const auto* s = std::get_if<std::string>(&item.value)) return *s;
   if (const auto* l = std::get_if<std::shared_ptr<List>>(&item.value))
-    return all((*l)->items, '[', ']');
+    return (*l)->grown ? "a list of open length" : all((*l)->items, '[', ']');
   if (const auto* t = std::get_if<std::shared_ptr<Tuple>>(&item.value))
     return all((*t)->items, '(', ')');
   if (const auto* d = std::get_if<std::shared_ptr<Dict>>(&item.value)) {
@@ -207,7 +207,8 @@ std::string describe(const Item& item) {
     return out + "}";
   }
   if (const auto* o = std::get_if<std::shared_ptr<Object>>(&item.value))
-    return str_cat("a ", (*o)->type);
+    return (*o)->member.empty() ? str_cat("a ", (*o)->type)
+                                : str_cat((*o)->type, ".", (*o)->member);
   return "a tensor";
 }
 

@@ -307,9 +307,14 @@ class ProgramReader {
     if (value.isDouble()) return value.toDouble();
     if (value.isString()) return value.toStringRef();
     if (value.isDevice()) return value.toDevice().str();
-    // Members of an enum are only compared: their full names are equal where they are.
-    if (value.isEnum())
-      return str_cat(value.toEnumHolder()->qualifiedClassName(), ".", value.toEnumHolder()->name());
+    if (value.isEnum()) {
+      const auto& holder = value.toEnumHolder();
+      auto member = std::make_shared<Object>();
+      member->type = holder->qualifiedClassName();
+      member->member = holder->name();
+      member->attributes.emplace_back("value", item(holder->value(), path));
+      return member;
+    }
     if (value.isList()) {
       auto list = std::make_shared<List>();
       for (const c10::IValue& element : value.toListRef())

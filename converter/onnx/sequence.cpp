@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences and optionals. Those whose lengths are known at import leave no trace in the graph. The
 // slices of a tensor along an axis whose size is open stay one tensor, [length, ...].
+#include "converter/interpret/columns.h"
 #include "converter/onnx/contrib.h"
 
 namespace hg::convert::onnx {
@@ -15,7 +16,8 @@ Item sequence(std::vector<Item> items) {
 // The tensor that such slices are; none of other sequences.
 Value slices_of(Node& n, int input) {
   const auto* list = std::get_if<std::shared_ptr<List>>(&n.item(input).value);
-  return list != nullptr && (*list)->grown ? n.call().read((*list)->grown) : Value();
+  if (list == nullptr || !(*list)->grown) return Value();
+  return n.call().read(std::get<TensorRef>((*list)->grown->columns.at(0).all.value));
 }
 // Axis `from` of x becomes axis `to`.
 Value moved(const Value& x, int from, int to) {
@@ -107,9 +109,7 @@ void split_to_sequence(Node& n) {
       shape.insert(shape.begin() + axis + 1, Dim(1));
       all = reshape(all, std::move(shape));
     }
-    auto list = std::make_shared<List>();
-    list->grown = n.call().make_tensor(all);
-    return n.give_item(Item(std::move(list)));
+    return n.give_item(list_of_parts(n.call().memory(), n.call().make_tensor(all)));
   }
   if (is_equal) {
     if (!x.dim(axis).is_constant() || each < 1) n.refuse("the length of the sequence is open");

@@ -465,7 +465,8 @@ constexpr Row kRows[] = {
      .complex = OnComplex::parts,
      .script = {containers::copy},
      .grown_list = grown::copy,
-     .script_takes_complex = true},
+     .script_takes_complex = true,
+     .passes_grown = true},
     {"aten::fill", fill, OnComplex::parts},
     {"aten::zero", zero, OnComplex::parts},
 };

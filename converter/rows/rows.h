@@ -203,6 +203,7 @@ struct Row {
   bool takes_parts = false;           // `script` takes lists of parts whose number sizes decide
   bool takes_nested = false;          // `script` takes nested tensors, which others refuse
   bool reshapes_in_place = false;     // `op_` changes the shape of its tensor, and no element
+  bool passes_grown = false;          // `script` takes containers with such lists inside
 };
 
 // What the rows of a table share, where they say nothing else.

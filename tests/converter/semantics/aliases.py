@@ -205,7 +205,7 @@ class UnpacksTooFew(nn.Module):
         return a + b + c
 
 
-@case("f32[n,4]=-1..1", exit=3, words="whether it is the same as another")
+@case("f32[n,4]=-1..1", exit=3, words="under another name")
 class ListsThatDataChooses(nn.Module):
     def forward(self, x: T):
         first = [x, x * 2]
@@ -217,7 +217,7 @@ class ListsThatDataChooses(nn.Module):
         return torch.stack(first), torch.stack(second)
 
 
-@case("f32[n,4]=-1..1", exit=3, words="whether it is the same as another")
+@case("f32[n,4]=-1..1", exit=3, words="under another name")
 class ListsThatALoopChooses(nn.Module):
     def forward(self, x: T):
         first = [x, x * 2]

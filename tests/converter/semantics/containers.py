@@ -297,8 +297,8 @@ class KeysOfDataAreNotLookedUp(nn.Module):
         return x
 
 
-@case("f32[n,4]", "i64[]=0..3", exit=3, words="the place of a value in a list")
-class ValuesOfDataAreNotRemoved(nn.Module):
+@case("f32[n,4]", "i64[]=0..3")
+class ValuesOfDataAreRemoved(nn.Module):
     def forward(self, x: T, k: T):
         places = [1, 2, int(k), 3]
         places.remove(3)

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists that loops of open length fill, change and replace, and loops whose first round changes types."""
+import enum
+from typing import List, Optional, Tuple
+
+import torch
+from torch import nn
+
+from semantics.case import T, case
+
+
+@case()
+class PastThatStartsEmpty(nn.Module):
+    def forward(self, x: T):
+        past: List[T] = []
+        for i in range(x.size(0)):
+            past = [torch.cat([past[0], x[i : i + 1]])] if len(past) > 0 else [x[i : i + 1]]
+        return past[0] if len(past) > 0 else x, len(past)
+
+
+@case()
+class PairsInAList(nn.Module):
+    def forward(self, x: T):
+        found: List[Tuple[float, T]] = []
+        for i in range(x.size(0)):
+            found.append((float(x[i].sum()), x[i] * 2))
+        best, total = -1e9, torch.zeros(4)
+        for score, row in found:
+            if score > best:
+                best = score
+            total = total + row * score
+        rows: List[T] = []
+        for k in range(len(found)):
+            score, row = found[len(found) - 1 - k]
+            rows.append(row + score)
+        return torch.stack(rows), best, total
+
+
+@case()
+class ElementsOfSeveralSizes(nn.Module):
+    def forward(self, x: T):
+        out: List[T] = []
+        for i in range(x.size(0)):
+            out.append(x[i][x[i] > 0])
+        total = torch.zeros(())
+        for part in out:
+            total = total + part.sum() * part.numel()
+        last = out[-1]
+        out.append(x[:, 0])
+        return torch.cat(out), len(out), last, total
+
+
+@case()
+class RowsOfSeveralSizes(nn.Module):
+    def forward(self, x: T):
+        out: List[T] = []
+        for i in range(x.size(0)):
+            out.append(x[: i + 1])
+        out.reverse()
+        out.insert(0, x * 2)
+        y = out.pop()
+        return torch.cat(out), y, len(out), out[0], torch.cat(out[1:] + [y])
+
+
+@case()
+class ChangesOfANumberList(nn.Module):
+    def forward(self, x: T):
+        a: List[int] = []
+        for i in range(x.size(0)):
+            a.append(int(x[i].argmax()) * 3 + i)
+        a.append(7)
+        a.sort()
+        last = a.pop()
+        a.insert(1, 100)
+        a.insert(-1, 101)
+        a.reverse()
+        a.extend([5, 6, 7])
+        at, count = a.index(7), a.count(7)
+        a.remove(7)
+        has = 100 in a
+        parts = torch.tensor(a[1:3] + a[::-1] + a[:-1] + a[::2] + sorted(a))
+        a[0] = 55
+        a[-2] += 1
+        del a[1]
+        numbers = torch.tensor(a)
+        total, least, most = sum(a), min(a), max(a)
+        a.clear()
+        return numbers, parts, last, at, count, has, total, least, most, len(a)
+
+
+@case()
+class NumbersThatALoopPopsAndSorts(nn.Module):
+    def forward(self, x: T):
+        heap: List[int] = []
+        taken = 0
+        for i in range(x.size(0)):
+            heap.append(int(x[i].argmax()) + i)
+            heap.append(int(x[i].argmin()))
+            heap.sort(reverse=True)
+            taken = taken * 2 + heap.pop()
+            if len(heap) > 3:
+                heap.pop(0)
+        return torch.tensor(heap), taken
+
+
+@case()
+class ListOfNumberLists(nn.Module):
+    def forward(self, x: T):
+        words: List[List[int]] = []
+        word: List[int] = []
+        ids = x.argmax(1)
+        for i in range(x.size(0)):
+            token = int(ids[i])
+            if token == 0:
+                if len(word) > 0:
+                    words.append(word)
+                word = []
+            else:
+                word.append(token)
+        if len(word) > 0:
+            words.append(word)
+        sizes: List[int] = []
+        flat: List[int] = []
+        for w in words:
+            sizes.append(len(w))
+            for token in w:
+                flat.append(token)
+        return torch.tensor(sizes), torch.tensor(flat)
+
+
+@case()
+class ChoiceFromAListByData(nn.Module):
+    def forward(self, x: T):
+        rows = [x[0], x[-1] * 2, x.sum(0)]
+        numbers = [3, 1, int(x.argmax())]
+        at = int(x[0].argmax()) % 3
+        numbers[at] = 9
+        numbers.sort()
+        return rows[at], numbers[at], torch.tensor(numbers)
+
+
+@case(exit=3, words="element of a list")
+class ElementThatIsChangedLater(nn.Module):
+    def forward(self, x: T):
+        words: List[List[int]] = []
+        for i in range(x.size(0)):
+            word = [i]
+            words.append(word)
+            word.append(int(x[i].argmax()))
+        return len(words)
+
+
+@case(exit=3, words="another name")
+class ListThatALoopChangesUnderTwoNames(nn.Module):
+    def forward(self, x: T):
+        first: List[int] = [1]
+        word = first
+        for i in range(x.size(0)):
+            if bool(x[i].sum() > 0):
+                word = [0]
+            word.append(i)
+        return torch.tensor(word), len(first)
+
+
+@case()
+class DtypeOfTheFirstRound(nn.Module):
+    def forward(self, x: T):
+        total = torch.zeros(4, dtype=torch.int64)
+        for i in range(x.size(0)):
+            total = total + x[i]
+        return total * 1.5
+
+
+@case()
+class NoneBeforeTheFirstRound(nn.Module):
+    def forward(self, x: T):
+        h: Optional[T] = None
+        for i in range(x.size(0)):
+            h = x[i] if h is None else h * 0.5 + x[i]
+        if h is None:
+            return x.sum(0)
+        return h + 1
+
+
+@case()
+class RankOfTheFirstRound(nn.Module):
+    def forward(self, x: T):
+        total = torch.zeros(())
+        for i in range(x.size(0)):
+            total = total + x[i]
+        return total.sum()
+
+
+@case()
+class BufferOfAnotherShape(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("m", torch.zeros(1))
+
+    def forward(self, x: T):
+        self.m = x.mean(1, keepdim=True)
+        return x - self.m
+
+
+@case(exit=3, words="changes its type")
+class BufferOfAnotherShapeThatIsRead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("m", torch.zeros(1))
+
+    def forward(self, x: T):
+        y = x + self.m
+        self.m = x.mean(1, keepdim=True)
+        return y - self.m
+
+
+class Mode(enum.Enum):
+    SHIFT = 3
+    SCALE = 5
+
+
+@case()
+class ValuesOfAnEnum(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mode = Mode.SCALE
+
+    def forward(self, x: T):
+        if self.mode == Mode.SHIFT:
+            return x + self.mode.value
+        return x * self.mode.value + len(self.mode.name) + len("text") + Mode.SHIFT.value
