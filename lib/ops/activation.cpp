@@ -9,14 +9,15 @@
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 #include "lib/graph/element.h"
+#include "lib/graph/real.h"
 #include "lib/ops/pointwise.h"
 #include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
 
-Value above_limit(const Value& x, double limit) { return gt(x, number_like(x, limit)); }
-Value below_limit(const Value& x, double limit) { return lt(x, number_like(x, limit)); }
+Value above_limit(const Value& x, const Real& limit) { return gt(x, limit.like(x)); }
+Value below_limit(const Value& x, const Real& limit) { return lt(x, limit.like(x)); }
 
 // dx = dy, but 0 where y <= 0: NaN is neither
 Status relu_grad(GradContext& c) {
@@ -39,11 +40,16 @@ Status elu_grad(GradContext& c) {
   c.set_grad(0, where(above_limit(x, 0), dy * scale, dy * negative));
   return {};
 }
+Status leaky_relu_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  c.set_out(0, where(above_limit(x, 0), x, x * real(c, "negative_slope")));
+  return {};
+}
 Status elu_expand(ExpandContext& c) {
   const Value x = c.in(0);
-  const double alpha = c.attrs().real("alpha"), scale = c.attrs().real("scale");
-  const Value negative = expm1(x * c.attrs().real("input_scale")) * (alpha * scale);
-  c.set_out(0, where(above_limit(x, 0), x * scale, negative));
+  const Real alpha = real(c, "alpha"), scale = real(c, "scale");
+  const Value negative = expm1(x * real(c, "input_scale")) * (alpha * scale);
+  c.set_out(0, where(below_limit(x, 0), negative, x * scale));
   return {};
 }
 
@@ -110,10 +116,10 @@ Status softplus_grad(GradContext& c) {
   return {};
 }
 Status softplus_expand(ExpandContext& c) {
-  const double beta = c.attrs().real("beta");
+  const Real beta = real(c, "beta");
   const Value scaled = c.in(0) * beta;
-  c.set_out(0, where(above_limit(scaled, c.attrs().real("threshold")), c.in(0),
-                     log1p(exp(scaled)) / beta));
+  c.set_out(0,
+            where(above_limit(scaled, real(c, "threshold")), c.in(0), log1p(exp(scaled)) / beta));
   return {};
 }
 // dx = dy sigmoid(-x)
@@ -146,8 +152,7 @@ Status hardtanh_infer(InferContext& c) {
 }
 Status hardtanh_expand(ExpandContext& c) {
   const Value x = c.in(0);
-  c.set_out(0, clamp(x, number_like(x, c.attrs().real("min_val")),
-                     number_like(x, c.attrs().real("max_val"))));
+  c.set_out(0, clamp(x, real(c, "min_val").like(x), real(c, "max_val").like(x)));
   return {};
 }
 // y = clamp(x + 3, 0, 6) / 6: dx = dy / 6 where -3 < x < 3
@@ -184,15 +189,15 @@ Status shrink_grad(GradContext& c) {
 }
 Status hardshrink_expand(ExpandContext& c) {
   const Value x = c.in(0);
-  const double limit = c.attrs().real("lambd");
-  const Value inside = logical_and(ge(x, number_like(x, -limit)), le(x, number_like(x, limit)));
+  const Real limit = real(c, "lambd");
+  const Value inside = logical_and(ge(x, (0 - limit).like(x)), le(x, limit.like(x)));
   c.set_out(0, where(inside, zeros(x), x));
   return {};
 }
 Status softshrink_expand(ExpandContext& c) {
   const Value x = c.in(0);
-  const double limit = c.attrs().real("lambd");
-  const Value low = where(below_limit(x, -limit), x + limit, x * 0.0);
+  const Real limit = real(c, "lambd");
+  const Value low = where(below_limit(x, 0 - limit), x + limit, x * 0.0);
   c.set_out(0, where(above_limit(x, limit), x - limit, low));
   return {};
 }
@@ -214,8 +219,8 @@ Status threshold_infer(InferContext& c) {
 }
 Status threshold_expand(ExpandContext& c) {
   const Value x = c.in(0);
-  const Value cut = le(x, number_like(x, c.attrs().real("threshold")));
-  c.set_out(0, where(cut, number_like(x, c.attrs().real("value")), x));
+  const Value cut = le(x, real(c, "threshold").like(x));
+  c.set_out(0, where(cut, real(c, "value").like(x), x));
   return {};
 }
 // dx = dy / (x (1 - x)); with eps 0 outside [eps, 1 - eps], without NaN outside [0, 1]
@@ -231,8 +236,9 @@ Status logit_grad(GradContext& c) {
 Status logit_expand(ExpandContext& c) {
   Value x = c.in(0);
   if (c.attrs().has("eps")) {
-    const double eps = c.attrs().real("eps");
-    x = clamp(x, number_like(x, eps), number_like(x, 1 - eps));
+    const Real eps = real(c, "eps");
+    const Value low = eps.like(x), high = 1.0 - low;  // low goes first where it is above high
+    x = where(lt(x, low), low, where(gt(x, high), high, x));
   }
   c.set_out(0, log(x / (1.0 - x)));
   return {};
@@ -253,7 +259,7 @@ constexpr OpDef pointwise_row(std::string_view name, std::string_view signature,
 constexpr OpDef kOps[] = {
     pointwise_row("relu", "relu(x) -> y", infer_number_unary, relu_grad, nullptr),
     pointwise_row("leaky_relu", "leaky_relu(x, negative_slope: float = 0.01) -> y",
-                  infer_float_unary, leaky_relu_grad, nullptr),
+                  infer_float_unary, leaky_relu_grad, leaky_relu_expand),
     pointwise_row("elu",
                   "elu(x, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> y",
                   infer_float_unary, elu_grad, elu_expand),

@@ -4,6 +4,7 @@
 
 #include "hg/op.h"
 #include "lib/graph/internal_op.h"
+#include "lib/graph/real.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 
@@ -73,7 +74,7 @@ Value repeat_heads(const Value& x, const Dim& heads) {
 
 struct Weights {
   Value q, k, v, p;  // in the dtype that is computed with, k and v with as many heads as q
-  double scale = 1;
+  Real scale = 1;
 };
 
 // p = softmax(q k^T scale + mask). Where a bool mask is false, or causal and key > time, the score
@@ -85,10 +86,10 @@ Weights weights_of(ExpandContext& c) {
   const Dim heads = q.rank() > 2 ? q.dim(-3) : Dim(1);
   const Value k = w.k = repeat_heads(widened(c.in(1)), heads);
   w.v = repeat_heads(widened(c.in(2)), heads);
-  w.scale = c.attrs().has("scale") ? c.attrs().real("scale")
-                                   : 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
+  w.scale = c.attrs().has("scale") ? real(c, "scale")
+                                   : Real(1) / std::sqrt(static_cast<double>(q.dim(-1).constant()));
   const Value lowest = number(q, -HUGE_VAL), zero = number(q, 0);
-  Value scores = mul(op("matmul", q, transpose_last(k)), w.scale);
+  Value scores = op("matmul", q, transpose_last(k)) * w.scale;
   const bool causal = c.attrs().flag("causal");
   if (causal) {
     auto count_up = [&](const Dim& end) {
@@ -151,7 +152,7 @@ Status attention_grad_expand(ExpandContext& c) {
   const Weights w = weights_of(c);
   const Value dy = widened(c.in(4));
   const Value dp = op("matmul", dy, transpose_last(w.v));
-  const Value ds = mul(mul(w.p, sub(dp, sum(mul(w.p, dp), {-1}, true))), w.scale);
+  const Value ds = mul(w.p, sub(dp, sum(mul(w.p, dp), {-1}, true))) * w.scale;
   const Value d[] = {op("matmul", ds, w.k),
                      sum_heads(op("matmul", transpose_last(ds), w.q), c.in(1)),
                      sum_heads(op("matmul", transpose_last(w.p), dy), c.in(2))};

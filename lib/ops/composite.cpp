@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "hg/op.h"
+#include "lib/graph/real.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 
@@ -47,12 +48,12 @@ Status cosine_similarity(ExpandContext& c) {
                             " do not broadcast");
   const Value a = term::expand(c.in(0), *shape), b = term::expand(c.in(1), *shape);
   HG_TRY_ASSIGN(const int axis, c.axis("dim", a.rank()));
-  const double eps = c.attrs().real("eps");
+  const Real eps = real(c, "eps");
   const Dims over = a.rank() == 0 ? Dims{} : Dims{axis};
   // The square root of the larger square has the gradient 0 at 0.
   auto unit = [&](const Value& x) {
     const Value square = hg::sum(x * x, over, true);
-    return x / sqrt(maximum(square, term::number(square, eps * eps)));
+    return x / sqrt(maximum(square, (eps * eps).like(square)));
   };
   c.set_out(0, hg::sum(unit(a) * unit(b), over));
   return {};
@@ -60,22 +61,24 @@ Status cosine_similarity(ExpandContext& c) {
 
 // |x1 - x2 + eps|_p over the last dim
 Status pairwise_distance(ExpandContext& c) {
-  const Value d = c.in(0) - c.in(1) + c.attrs().real("eps");
-  const double p = c.attrs().real("p");
+  const Value d = c.in(0) - c.in(1) + real(c, "eps");
   const bool keepdim = c.attrs().flag("keepdim");
   const Dims over = d.rank() == 0 ? Dims{} : Dims{-1};
+  const Real p = real(c, "p");
   Value y;
-  if (p == 0) {
+  if (p.is(0)) {
     y = hg::sum(cast(ne(d, term::number(d, 0)), d.dtype()), over, keepdim);
-  } else if (p == 1) {
+  } else if (p.is(1)) {
     y = hg::sum(abs(d), over, keepdim);
-  } else if (p == 2) {
+  } else if (p.is(2)) {
     y = sqrt(hg::sum(d * d, over, keepdim));
-  } else if (std::isinf(p)) {
-    y = p > 0 ? amax(abs(d), over, keepdim) : amin(abs(d), over, keepdim);
+  } else if (!p.is_known()) {
+    y = call_with(c.graph(), "norm", {d}, {{"ord", p}}, {{"dim", over}, {"keepdim", keepdim}});
+  } else if (std::isinf(p.known())) {
+    y = p.known() > 0 ? amax(abs(d), over, keepdim) : amin(abs(d), over, keepdim);
   } else {
-    const Value total = hg::sum(pow(abs(d), term::number(d, p)), over, keepdim);
-    y = pow(total, term::number(total, 1 / p));
+    const Value total = hg::sum(pow(abs(d), p.like(d)), over, keepdim);
+    y = pow(total, (1 / p).like(total));
   }
   c.set_out(0, y);
   return {};

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "hg/op.h"
+#include "hg/ops/control.h"
+#include "lib/graph/real.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 
@@ -23,6 +25,19 @@ Status finish(ExpandContext& c, const Value& loss) {
   return {};
 }
 
+// Checks number `op` bound, when the graph runs if the number is only known then.
+Status expect(ExpandContext& c, const Real& number, std::string_view op, double bound,
+              std::string_view otherwise) {
+  const std::string text = str_cat(c.attrs().op().name(), ": ", otherwise);
+  if (!number.is_known()) {
+    assert_true(term::op(op, number.as(c.graph(), f64), c.graph().scalar(bound, f64)), text);
+    return {};
+  }
+  const double n = number.known();
+  if (op == "ge" ? n >= bound : op == "gt" ? n > bound : n <= bound) return {};
+  return invalid_argument(text, ", it is ", n);
+}
+
 // (x - target)^2
 Status mse(ExpandContext& c) {
   const Value d = c.in(0) - c.in(1);
@@ -34,20 +49,19 @@ Status l1(ExpandContext& c) { return finish(c, abs(c.in(0) - c.in(1))); }
 
 // d^2 / (2 beta) where |d| < beta, else |d| - beta / 2
 Status smooth_l1(ExpandContext& c) {
-  const double beta = c.attrs().real("beta");
-  if (!(beta >= 0)) return invalid_argument("smooth_l1_loss: beta is ", beta, ", it is negative");
+  const Real beta = real(c, "beta");
+  HG_TRY(expect(c, beta, "ge", 0, "beta is negative"));
   const Value d = c.in(0) - c.in(1), size = abs(d);
-  if (beta == 0) return finish(c, size);
-  return finish(c, where(lt(size, term::number(d, beta)), d * d * (0.5 / beta), size - 0.5 * beta));
+  if (beta.is(0)) return finish(c, size);
+  return finish(c, where(lt(size, beta.like(d)), d * d * (0.5 / beta), size - 0.5 * beta));
 }
 
 // d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2)
 Status huber(ExpandContext& c) {
-  const double delta = c.attrs().real("delta");
-  if (!(delta > 0)) return invalid_argument("huber_loss: delta is ", delta, ", not positive");
+  const Real delta = real(c, "delta");
+  HG_TRY(expect(c, delta, "gt", 0, "delta is not positive"));
   const Value d = c.in(0) - c.in(1), size = abs(d);
-  return finish(c,
-                where(le(size, term::number(d, delta)), d * d * 0.5, (size - 0.5 * delta) * delta));
+  return finish(c, where(le(size, delta.like(d)), d * d * 0.5, (size - 0.5 * delta) * delta));
 }
 
 // -weight (target log x + (1 - target) log(1 - x)), both logarithms at least -100
@@ -148,7 +162,7 @@ Status nll(ExpandContext& c) {
 }
 
 // Class probabilities as targets: -sum over classes of weight target log softmax(x).
-Status soft_cross_entropy(ExpandContext& c, double smoothing) {
+Status soft_cross_entropy(ExpandContext& c, const Real& smoothing) {
   const Value x = c.in(0);
   Value target = c.in(1);
   const int axis = x.rank() == 1 ? 0 : 1;
@@ -157,7 +171,7 @@ Status soft_cross_entropy(ExpandContext& c, double smoothing) {
   if (!x.dim(axis).is_constant())
     return unsupported("cross_entropy: the number of classes, ", x.dim(axis), ", must be known");
   const double classes = static_cast<double>(x.dim(axis).constant());
-  if (smoothing > 0) target = target * (1 - smoothing) + smoothing / classes;
+  if (!smoothing.is(0)) target = target * (1 - smoothing) + smoothing / classes;
   Value terms = c.graph().call("log_softmax", {x}, {{"dim", axis}}) * target;
   if (given(c, 2)) {
     Shape shape(x.rank(), Dim(1));
@@ -178,16 +192,20 @@ Status soft_cross_entropy(ExpandContext& c, double smoothing) {
 
 // nll_loss of log_softmax(x); with label smoothing s: (1 - s) nll + s / classes * sum over classes.
 Status cross_entropy(ExpandContext& c) {
-  const double smoothing = c.attrs().real("label_smoothing");
-  if (!(smoothing >= 0 && smoothing <= 1))
-    return invalid_argument("cross_entropy: label_smoothing is ", smoothing, ", not in [0, 1]");
+  Real smoothing = real(c, "label_smoothing");
+  if (smoothing.is_known())
+    HG_TRY(expect(c, smoothing, "ge", 0, "label_smoothing is negative"));
+  else  // torch takes what is not above 0, NaN too, for 0
+    smoothing = Real(where(gt(smoothing.value(), term::number(smoothing.value(), 0)),
+                           smoothing.value(), term::number(smoothing.value(), 0)));
+  HG_TRY(expect(c, smoothing, "le", 1, "label_smoothing is above 1"));
   if (is_float(c.in(1).dtype())) return soft_cross_entropy(c, smoothing);
   Targets t;
   HG_TRY(read_targets(c, "cross_entropy", t));
   const Value log_p = c.graph().call("log_softmax", {t.x}, {{"dim", 1}});
   const Value weight = input_or_none(c, 2);
   Nll n = nll_of(log_p, t, weight);
-  if (smoothing > 0) {
+  if (!smoothing.is(0)) {
     if (!t.x.dim(1).is_constant())
       return unsupported("cross_entropy: the number of classes, ", t.x.dim(1), ", must be known");
     Value all = log_p;
@@ -211,8 +229,7 @@ Status cross_entropy(ExpandContext& c) {
 // x where target is 1, max(0, margin - x) where it is -1
 Status hinge_embedding(ExpandContext& c) {
   const Value x = c.in(0), target = c.in(1), zero = term::number(x, 0);
-  const Value far =
-      where(ne(target, term::number(target, 1)), relu(c.attrs().real("margin") - x), zero);
+  const Value far = where(ne(target, term::number(target, 1)), relu(real(c, "margin") - x), zero);
   // No truth value is -1.
   const bool truths = target.dtype() == boolean;
   return finish(c, far + (truths ? x : where(ne(target, term::number(target, -1)), x, zero)));
@@ -220,7 +237,7 @@ Status hinge_embedding(ExpandContext& c) {
 
 // max(0, -target (x1 - x2) + margin)
 Status margin_ranking(ExpandContext& c) {
-  return finish(c, relu(-c.in(2) * (c.in(0) - c.in(1)) + c.attrs().real("margin")));
+  return finish(c, relu(-c.in(2) * (c.in(0) - c.in(1)) + real(c, "margin")));
 }
 
 // log(1 + exp(-target x))
@@ -236,7 +253,7 @@ Status cosine_embedding(ExpandContext& c) {
   const Value cosine = product / sqrt(norms), zero = term::number(a, 0);
   const Value near = where(eq(target, term::number(target, 1)), 1 - cosine, zero);
   const Value far =
-      where(eq(target, term::number(target, -1)), relu(cosine - c.attrs().real("margin")), zero);
+      where(eq(target, term::number(target, -1)), relu(cosine - real(c, "margin")), zero);
   return finish(c, near + far);
 }
 
@@ -244,8 +261,8 @@ Status cosine_embedding(ExpandContext& c) {
 // of log target!, where target is above 1
 Status poisson_nll(ExpandContext& c) {
   const Value x = c.in(0), target = c.in(1);
-  Value loss = c.attrs().flag("log_input") ? exp(x) - target * x
-                                           : x - target * log(x + c.attrs().real("eps"));
+  Value loss =
+      c.attrs().flag("log_input") ? exp(x) - target * x : x - target * log(x + real(c, "eps"));
   if (c.attrs().flag("full")) {
     const Value safe = maximum(target, term::number(target, 1));
     const Value stirling = safe * log(safe) - safe + 0.5 * log(safe * 6.283185307179586);
@@ -256,14 +273,14 @@ Status poisson_nll(ExpandContext& c) {
 
 // max(0, |a - p| - |a - n| + margin), norms over the last dim; with swap n may be compared with p
 Status triplet_margin(ExpandContext& c) {
-  const NamedAttrs norm = {{"p", c.attrs().real("p")}, {"eps", c.attrs().real("eps")}};
+  const std::vector<NamedReal> norm = {{"p", real(c, "p")}, {"eps", real(c, "eps")}};
   auto distance = [&](const Value& a, const Value& b) {
-    return c.graph().call("pairwise_distance", {a, b}, norm);
+    return call_with(c.graph(), "pairwise_distance", {a, b}, norm);
   };
   const Value near = distance(c.in(0), c.in(1));
   Value far = distance(c.in(0), c.in(2));
   if (c.attrs().flag("swap")) far = minimum(far, distance(c.in(1), c.in(2)));
-  return finish(c, relu(near - far + c.attrs().real("margin")));
+  return finish(c, relu(near - far + real(c, "margin")));
 }
 
 // sum over j != target of max(0, margin - x[target] + x[j])^p * weight[target] / classes
@@ -280,7 +297,9 @@ Status multi_margin(ExpandContext& c) {
   target = term::reshape(target, {x.dim(0)});
   const Value column = term::reshape(target, {x.dim(0), Dim(1)});
   const Value own = g.call("gather", {x, column}, {{"dim", 1}});
-  Value over = relu(x - own + c.attrs().real("margin"));
+  const Value zero = term::number(x, 0);
+  Value over = x - own + real(c, "margin");
+  over = where(gt(over, zero), over, zero);  // NaN counts for nothing
   if (p == 2) over = over * over;
   if (given(c, 2)) {
     const Value w = g.call("index_select", {c.in(2), target}, {{"dim", 0}});
@@ -288,8 +307,12 @@ Status multi_margin(ExpandContext& c) {
   }
   const Value each =
       g.call("arange", {}, {{"start", Dim(0)}, {"end", classes}, {"step", Dim(1)}, {"dtype", i64}});
-  over = where(ne(each, column), over, term::number(x, 0));
+  over = where(ne(each, column), over, zero);
   const Value loss = hg::sum(over, {1}) / static_cast<double>(classes.constant());
+  if (c.attrs().string("reduction") == "mean" && x.dim(0).lower_bound() < 1) {  // 0 of no rows
+    c.set_out(0, hg::sum(loss, {}) / cast(term::integer(g, max(x.dim(0), 1)), x.dtype()));
+    return {};
+  }
   return finish(c, single ? term::reshape(loss, {}) : loss);
 }
 

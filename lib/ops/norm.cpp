@@ -2,6 +2,7 @@
 // Softmax and normalizations. The norms are composites with fused kernels: their gradient is that
 // of the expansion, or an op of norm_grad.cpp.
 #include "hg/op.h"
+#include "lib/graph/real.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 
@@ -91,14 +92,14 @@ Dims trailing_dims(const ExpandContext& c) {
 }
 
 // (x - mean) / sqrt(mean((x - mean)^2) + eps) over `dims`
-Value standardized(const Value& x, const Dims& dims, double eps) {
+Value standardized(const Value& x, const Dims& dims, const Real& eps) {
   const Value centred = sub(x, mean(x, dims, true));
-  return mul(centred, op("rsqrt", add(mean(mul(centred, centred), dims, true), number(x, eps))));
+  return mul(centred, op("rsqrt", add(mean(mul(centred, centred), dims, true), eps.like(x))));
 }
 
 // y = (x - mean) / sqrt(var + eps) * weight + bias
 Status layer_norm_expand(ExpandContext& c) {
-  Value y = standardized(widened(c.in(0)), trailing_dims(c), c.attrs().real("eps"));
+  Value y = standardized(widened(c.in(0)), trailing_dims(c), real(c, "eps"));
   if (given(c, 1)) y = mul(y, widened(c.in(1)));
   if (given(c, 2)) y = add(y, widened(c.in(2)));
   c.set_out(0, cast(y, c.in(0).dtype()));
@@ -109,7 +110,7 @@ Status layer_norm_expand(ExpandContext& c) {
 Status rms_norm_expand(ExpandContext& c) {
   const Value x = widened(c.in(0));
   const Value square = mean(mul(x, x), trailing_dims(c), true);
-  Value y = mul(x, op("rsqrt", add(square, number(x, c.attrs().real("eps")))));
+  Value y = mul(x, op("rsqrt", add(square, real(c, "eps").like(x))));
   if (given(c, 1)) y = mul(y, widened(c.in(1)));
   c.set_out(0, cast(y, c.in(0).dtype()));
   return {};
@@ -141,7 +142,7 @@ Status group_norm_expand(ExpandContext& c) {
   const Dim groups = c.attrs().integer("groups");
   Dim each = floordiv(x.dim(1), groups);
   for (int i = 2; i < x.rank(); ++i) each = each * x.dim(i);
-  Value y = standardized(reshape(x, {x.dim(0), groups, each}), {2}, c.attrs().real("eps"));
+  Value y = standardized(reshape(x, {x.dim(0), groups, each}), {2}, real(c, "eps"));
   y = reshape(y, x.shape());
   if (given(c, 1)) y = mul(y, per_channel(widened(c.in(1)), x.rank()));
   if (given(c, 2)) y = add(y, per_channel(widened(c.in(2)), x.rank()));
@@ -182,12 +183,12 @@ Value has_elements(const Value& x, int except) {
 Status batch_norm_expand(ExpandContext& c) {
   const Value x = widened(c.in(0));
   const int rank = x.rank();
-  const double eps = c.attrs().real("eps");
+  const Value eps = real(c, "eps").like(x);
   const Value weight = widened(input_or_none(c, 1)), bias = widened(input_or_none(c, 2));
   const Value old_mean = widened(input_or_none(c, 3)), old_var = widened(input_or_none(c, 4));
   const DType dtype = c.in(0).dtype();
   if (!c.attrs().flag("training")) {
-    Value scale = op("rsqrt", add(old_var, number(x, eps)));
+    Value scale = op("rsqrt", add(old_var, eps));
     if (weight) scale = mul(scale, weight);
     Value y = mul(sub(x, per_channel(old_mean, rank)), per_channel(scale, rank));
     if (bias) y = add(y, per_channel(bias, rank));
@@ -201,18 +202,18 @@ Status batch_norm_expand(ExpandContext& c) {
   const Value m = mean(x, dims, true);
   const Value centred = sub(x, m);
   const Value v = mean(mul(centred, centred), dims, true);
-  Value y = mul(centred, op("rsqrt", add(v, number(x, eps))));
+  Value y = mul(centred, op("rsqrt", add(v, eps)));
   if (weight) y = mul(y, per_channel(weight, rank));
   if (bias) y = add(y, per_channel(bias, rank));
   c.set_out(0, cast(y, dtype));
-  const double momentum = given(c, 3) ? c.attrs().real("momentum") : 1;
+  const Real momentum = real(c, "momentum");
   Value new_mean = reshape(m, {x.dim(1)});
   Value new_var =
       c.graph().call("var", {x}, {{"dim", dims}, {"correction", 1.0}, {"keepdim", false}});
   if (given(c, 3)) {
     const Value some = has_elements(x, 1);
     const auto moved = [&](const Value& old, const Value& own) {
-      const Value sum = add(mul(own, momentum), mul(old, 1 - momentum));
+      const Value sum = own * momentum + old * (1 - momentum);
       return some ? where(some, sum, old) : sum;
     };
     new_mean = moved(old_mean, new_mean);

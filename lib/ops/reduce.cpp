@@ -9,6 +9,7 @@
 #include "hg/ops/compare.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
+#include "lib/graph/real.h"
 #include "lib/ops/reduce.h"
 #include "lib/ops/row.h"
 #include "lib/table/rows.h"
@@ -204,6 +205,32 @@ Status std_expand(ExpandContext& c) {
   c.set_out(0, cast(sqrt(y), dtype));
   return {};
 }
+// (sum |x|^p)^(1 / p); p = 0: how many are not 0; infinite p: amax or amin of |x|
+Status norm_expand(ExpandContext& c) {
+  const DType dtype = c.in(0).dtype();
+  const Value x = cast(c.in(0), dtype == f64 ? f64 : f32), size = abs(x);
+  const std::span<const Dim> given = c.attrs().integers("dim");
+  const std::vector<Dim> dims(given.begin(), given.end());
+  const bool keepdim = c.attrs().flag("keepdim");
+  const Real ord = real(c, "ord");
+  const Value p = ord.like(x);
+  const auto some = [&] { return sum(cast(ne(x, number_like(x, 0)), x.dtype()), dims, keepdim); };
+  const auto most = [&] { return amax(size, dims, keepdim); };
+  const auto least = [&] { return amin(size, dims, keepdim); };
+  const auto usual = [&] { return pow(sum(pow(size, p), dims, keepdim), reciprocal(p)); };
+  const auto if_order = [&](double order, const Value& yes, const Value& no) {
+    return where(eq(p, number_like(p, order)), yes, no);
+  };
+  const Value y =
+      ord.is(0)           ? some()
+      : ord.is(HUGE_VAL)  ? most()
+      : ord.is(-HUGE_VAL) ? least()
+      : ord.is_known()
+          ? usual()
+          : if_order(0, some(), if_order(HUGE_VAL, most(), if_order(-HUGE_VAL, least(), usual())));
+  c.set_out(0, cast(y, dtype));
+  return {};
+}
 // p = 2: dx = dy x / y; p = 1: dy sign x; p = 0: 0; infinite p: as amax of |x|;
 // else dy x |x|^(p - 2) / y^(p - 1); 0 where y is 0
 Status norm_grad(GradContext& c) {
@@ -284,9 +311,12 @@ constexpr OpDef kOps[] = {
     row<kReduction>("var",
                     "var(x, dim: int[] = [], correction: float = 1.0, keepdim: bool = false) -> y",
                     infer_floats, var_grad),
-    row<kReduction>("norm",
-                    "norm(x, ord: float = 2.0, dim: int[] = [], keepdim: bool = false) -> y",
-                    infer_floats, norm_grad),
+    {.name = "norm",
+     .signature = "norm(x, ord: float = 2.0, dim: int[] = [], keepdim: bool = false) -> y",
+     .infer = infer_floats,
+     .grad = norm_grad,
+     .expand = norm_expand,
+     .traits = kReduction},
     {.name = "std",
      .signature = "std(x, dim: int[] = [], correction: float = 1.0, keepdim: bool = false) -> y",
      .infer = infer_floats,
