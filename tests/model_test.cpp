@@ -332,6 +332,20 @@ TEST(ModelFile, NamesOfSizesAreChecked) {
   }
 }
 
+TEST(ModelFile, TextIsUtf8) {
+  for (const auto& [from, to, shown] :
+       {std::tuple{"chosen", "ch\xffsen", "ch\\xffsen"},
+        std::tuple{"flat", "fl\xc0\x80", "fl\\xc0\\x80"},        // two bytes where one does
+        std::tuple{"head.weight", "head\xed\xa0\x80ight", "\\xed"},  // half of a pair
+        std::tuple{"model.py:12", "model.py:1\xc3", "\\xc3"}}) {
+    const Result<Model> model = Model::read(replaced(bytes_of(sample()), from, to));
+    EXPECT_EQ(model.status().code(), Code::corrupt_model) << shown;
+    EXPECT_NE(model.status().message().find(shown), std::string_view::npos)
+        << model.status().message();
+  }
+  EXPECT_TRUE(Model::read(replaced(bytes_of(sample()), "chosen", "ch\xc3\xb6se")).ok());
+}
+
 // Each sum is one summand longer than the one before it.
 TEST(ModelFile, NamedSizesDoNotMultiply) {
   flatbuffers::FlatBufferBuilder fbb;

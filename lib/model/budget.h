@@ -7,6 +7,7 @@
 
 #include "flatbuffers/flatbuffers.h"
 #include "hg/status.h"
+#include "lib/graph/utf8.h"
 
 namespace hg {
 
@@ -33,7 +34,11 @@ class Budget {
   Result<std::string_view> read(const flatbuffers::String* text) {
     if (text == nullptr) return std::string_view();
     HG_TRY(take(text->size()));
-    return std::string_view(text->c_str(), text->size());
+    const std::string_view view(text->c_str(), text->size());
+    if (!is_utf8(view))
+      return corrupt_model("the text '", escaped_utf8(view.substr(0, kMostShown)),
+                           "' is not UTF-8");
+    return view;
   }
   template <class T>
   Result<std::vector<T>> read(const flatbuffers::Vector<T>* vector) {
@@ -45,6 +50,7 @@ class Budget {
   }
 
  private:
+  static constexpr size_t kMostShown = 64;
   uint64_t left_;
 };
 

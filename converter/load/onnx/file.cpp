@@ -15,6 +15,7 @@
 #include <filesystem>
 
 #include "converter/script/failure.h"
+#include "lib/graph/utf8.h"
 
 namespace hg::convert {
 
@@ -120,6 +121,44 @@ int64_t unpacked(const char* packed, int64_t i, const SmallInteger& type) {
   return static_cast<int64_t>(number) - (is_negative ? int64_t{1} << type.bits : 0);
 }
 
+// Names become those of the .hgm file, whose text is UTF-8, and so do parts of sizes.
+class NameCheck {
+ public:
+  explicit NameCheck(const std::string& label) : label_(label) {}
+
+  void graph(const file::GraphProto& graph) const {
+    for (const auto* values : {&graph.input(), &graph.output(), &graph.value_info()})
+      for (const file::ValueInfoProto& value : *values) {
+        name(value.name());
+        for (const auto& dim : value.type().tensor_type().shape().dim()) name(dim.dim_param());
+      }
+    for (const file::TensorProto& tensor : graph.initializer()) name(tensor.name());
+    for (const file::NodeProto& each : graph.node()) node(each);
+  }
+  void node(const file::NodeProto& node) const {
+    name(node.name());
+    name(node.domain());
+    name(node.op_type());
+    for (const std::string& input : node.input()) name(input);
+    for (const std::string& output : node.output()) name(output);
+    for (const file::AttributeProto& attribute : node.attribute()) {
+      name(attribute.name());
+      if (attribute.has_g()) graph(attribute.g());
+      for (const file::GraphProto& inner : attribute.graphs()) graph(inner);
+    }
+  }
+
+ private:
+  void name(const std::string& text) const {
+    if (!is_utf8(text))
+      throw Failure{Exit::unreadable,
+                    str_cat(label_, ": the name '", escaped_utf8(text),
+                            "' is not UTF-8; rename it and save the model again")};
+  }
+
+  const std::string& label_;
+};
+
 }  // namespace
 
 std::shared_ptr<file::ModelProto> read_model(const std::string& path, const std::string& label) {
@@ -138,6 +177,10 @@ std::shared_ptr<file::ModelProto> read_model(const std::string& path, const std:
                       "copy or export it again"};
   if (!model->has_graph())
     throw Failure{Exit::unreadable, label + " is an ONNX file without a graph; export it again"};
+  const NameCheck check(label);
+  check.graph(model->graph());
+  for (const auto& function : model->functions())
+    for (const file::NodeProto& node : function.node()) check.node(node);
   return model;
 }
 
