@@ -300,6 +300,12 @@ class ProgramRunner {
       for (const ScriptId id : node.inputs) list.push_back(get(id));
       return set(node.outputs.at(0), list);
     }
+    if (node.kind == "prim::DictConstruct") {
+      c10::impl::GenericDict dict(c10::StringType::get(), c10::AnyType::get());
+      for (size_t i = 0; i + 1 < node.inputs.size(); i += 2)
+        dict.insert(get(node.inputs[i]), get(node.inputs[i + 1]));
+      return set(node.outputs.at(0), dict);
+    }
     if (node.kind == "prim::ListUnpack") {
       const c10::List<IValue> list = get(node.inputs.at(0)).toList();
       if (list.size() != node.outputs.size())

@@ -84,6 +84,44 @@ std::string model_name(const Archive& archive) {
                                           "); save one of them as a file of its own")};
 }
 
+// The names of the tensors that forward returns in dicts, in the order of the outputs, as
+// TorchScript's dicts give them; empty for others.
+void name_leaves(const Json& spec, const std::string& name, std::vector<std::string>& names) {
+  if (spec.at("type").is_null()) {
+    names.push_back(name);
+    return;
+  }
+  const Json& children = spec.at("children_spec");
+  const std::string type = spec.at("type").get<std::string>();
+  Json keys;
+  if (type == "builtins.dict" || type == "collections.OrderedDict" ||
+      type == "collections.defaultdict") {
+    keys = Json::parse(spec.at("context").get<std::string>());
+    if (keys.is_object()) keys = keys.at("dict_context");
+  }
+  for (size_t k = 0; k < children.size(); ++k) {
+    const std::string prefix = name.empty() ? "" : name + "_";
+    if (k < keys.size())
+      name_leaves(children[k],
+                  prefix + (keys[k].is_string() ? keys[k].get<std::string>() : keys[k].dump()),
+                  names);
+    else
+      name_leaves(children[k], name.empty() ? "" : prefix + str_cat(static_cast<int64_t>(k)),
+                  names);
+  }
+}
+std::vector<std::string> output_names(const Json& graph_module) {
+  std::vector<std::string> names;
+  for (const Json& call : graph_module.value("module_call_graph", Json::array())) {
+    if (call.value("fqn", "-") != "" || !call.contains("signature")) continue;
+    const Json& signature = call.at("signature");
+    if (!signature.is_object() || !signature.contains("out_spec")) continue;
+    const Json spec = Json::parse(signature.at("out_spec").get<std::string>());
+    if (spec.is_array() && spec.size() == 2) name_leaves(spec[1], "", names);
+  }
+  return names;
+}
+
 class ProgramReader {
  public:
   ProgramReader(const Archive& archive, const std::string& model, ScriptProgram& program)
@@ -403,7 +441,17 @@ class ProgramReader {
       else
         results.push_back(output);
     }
-    for (const Value& result : results) program_.body.outputs.push_back(result.id);
+    const std::vector<std::string> names = output_names(all_.at("graph_module"));
+    for (size_t k = 0; k < results.size(); ++k)
+      program_.body.outputs.push_back(names.size() != results.size() || names[k].empty()
+                                          ? results[k].id
+                                          : named(names[k], results[k]).id);
+  }
+
+  Value named(const std::string& name, const Value& value) {
+    const Value key = graph_.constant(name, "str", program_.body);
+    return graph_.emit({"prim::DictConstruct", "", {}, {key, value}, {"Dict[str, Tensor]"}},
+                       program_.body)[0];
   }
 
   void write_back(const std::string& name, const Value& value) {

@@ -56,6 +56,22 @@ def flat(value):
     return [each for leaf in leaves if leaf is not None for each in flat(leaf)]
 
 
+def names_of(value):
+    """The names of those outputs: keys of dicts, and places in what they hold."""
+    names = []
+    for path, leaf in torch.utils._pytree.tree_flatten_with_path(value)[0]:
+        if leaf is None:
+            continue
+        name = ""
+        for key in path:
+            if isinstance(key, torch.utils._pytree.MappingKey):
+                name = f"{name}_{key.key}" if name else str(key.key)
+            elif name and isinstance(key, torch.utils._pytree.SequenceKey):
+                name = f"{name}_{key.idx}"
+        names.append(name or f"output_{len(names)}")
+    return names
+
+
 def difference(got, want):
     if got.shape != tuple(want.shape) or got.dtype != want.numpy().dtype:
         return f"is {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
@@ -121,20 +137,21 @@ def check(case):
         if case.random and not (answers(fresh, args, kwargs) and answers(program.module(), args, kwargs)):
             continue
         fresh.load_state_dict(module_state[case.name])
-        want = flat(fresh(*torch.utils._pytree.tree_map(clone, args), **torch.utils._pytree.tree_map(clone, kwargs)))
+        result = fresh(*torch.utils._pytree.tree_map(clone, args), **torch.utils._pytree.tree_map(clone, kwargs))
+        want, names = flat(result), names_of(result)
         trouble = run(model, (args, kwargs), taken, folder / f"run_{k}")
         if case.random and "the model was converted for" in trouble:
             narrow[trouble.partition("because of")[2][:80]] += 1  # sizes that the graph, but not PyTorch, excludes
             continue
         if trouble:
             return f"run {k}: hg-run says {trouble}"
-        for i, tensor in enumerate(want):
-            path = folder / f"run_{k}" / f"output_{i}.npy"
+        for name, tensor in zip(names, want, strict=True):
+            path = folder / f"run_{k}" / f"{name}.npy"
             if not path.exists():
-                return f"run {k}: there is no output_{i}"
+                return f"run {k}: there is no {name}"
             wrong = (case.difference or difference)(numpy.load(path), tensor)
             if wrong:
-                return f"run {k}: output_{i} {wrong}"
+                return f"run {k}: {name} {wrong}"
     for args in case.refused:
         said = run(model, (args, {}), taken, folder / "refused")
         if "the model was converted for" not in said:
