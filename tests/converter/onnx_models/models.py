@@ -234,6 +234,25 @@ def named_sizes(given):
     return bad
 
 
+def names_as_text(given):
+    """Names are UTF-8, in the graph and in the subgraphs of its nodes."""
+    folder, bad = given.work / "names", 0
+    folder.mkdir(parents=True)
+    then = helper.make_graph([helper.make_node("Neg", ["x"], ["inner"])], "then", [], [helper.make_empty_tensor_value_info("inner")])
+    graph = helper.make_graph([helper.make_node("If", ["c"], ["result"], then_branch=then, else_branch=then)], "names",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3]), helper.make_tensor_value_info("c", TensorProto.BOOL, [])],
+                              [helper.make_empty_tensor_value_info("result")])
+    file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    for old, new, words in ((b"result", b"r\xc3\xa9sul", ""), (b"result", b"re\xffult", "'re\\xffult' is not UTF-8"),
+                            (b"inner", b"in\xc0\x80r", "'in\\xc0\\x80r' is not UTF-8")):
+        (folder / "model.onnx").write_bytes(file.replace(old, new))
+        done = subprocess.run([given.bin / "hg-convert", folder / "model.onnx", "-o", folder / "model.hgm"], capture_output=True, text=True)
+        if done.returncode != (2 if words else 0) or words not in done.stderr:
+            bad = 1
+            print(f"the name {new}: exit code {done.returncode}, {done.stderr}")
+    return bad
+
+
 def parted_sizes(given):
     """Parts of a shape stay sizes: [n, m, 3] split after the first turns to [m, 3, n]."""
     folder = given.work / "parted"
@@ -285,4 +304,4 @@ def open_resizes(given):
     return bad
 
 
-CHECKS = [refusals, turned_pads, quotients, floats_of_sizes, named_sizes, far_steps, endless_loops, just_below, parted_sizes, open_resizes]
+CHECKS = [refusals, turned_pads, quotients, floats_of_sizes, named_sizes, names_as_text, far_steps, endless_loops, just_below, parted_sizes, open_resizes]
