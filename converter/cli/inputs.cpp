@@ -123,7 +123,15 @@ class Guess {
 };
 
 std::string option_text(const Leaf& leaf, const std::optional<TensorType>& type) {
-  if (!type && takes_constant(leaf.type)) return str_cat("--constant ", leaf.name, "=...");
+  if (!type && takes_constant(leaf.type)) {
+    const std::string_view dtype = leaf.type == "float"  ? "f64"
+                                   : leaf.type == "int"  ? "i64"
+                                   : leaf.type == "bool" ? "bool"
+                                                         : "";
+    const std::string constant = str_cat("--constant ", leaf.name, "=...");
+    return dtype.empty() ? constant
+                         : str_cat(constant, " or --input '", leaf.name, ":", dtype, "[]'");
+  }
   return str_cat("--input '", leaf.name, ":", type ? str_cat(*type) : std::string("f32[...]"), "'");
 }
 

@@ -5,7 +5,9 @@
 #include <cmath>
 
 #include "converter/rows/pointwise.h"
+#include "converter/rows/scalar.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/control.h"
 #include "hg/ops/pointwise.h"
 #include "lib/graph/element.h"
 
@@ -26,17 +28,26 @@ Value number_self(Call& call) {
 void plain(Call& call) { call.returns(call.graph().call(op_name(call), {float_self(call)})); }
 void relu(Call& call) { call.returns(hg::relu(number_self(call))); }
 void relu6(Call& call) { call.returns(hardtanh(number_self(call), 0, 6)); }
+// The op of the same name with numbers that data may decide.
+void with_numbers(Call& call, const std::vector<NamedReal>& numbers) {
+  call.returns(call_with(call.graph(), op_name(call), {float_self(call)}, numbers));
+}
 void leaky_relu(Call& call) {
-  call.returns(hg::leaky_relu(float_self(call), call.real("negative_slope", 0.01)));
+  with_numbers(call, {{"negative_slope", scalar(call, "negative_slope", 0.01)}});
 }
 void elu(Call& call) {
-  call.returns(hg::elu(float_self(call), call.real("alpha", 1), call.real("scale", 1),
-                       call.real("input_scale", 1)));
+  with_numbers(call, {{"alpha", scalar(call, "alpha", 1)},
+                      {"scale", scalar(call, "scale", 1)},
+                      {"input_scale", scalar(call, "input_scale", 1)}});
 }
 void celu(Call& call) {
-  const double alpha = call.real("alpha", 1);
-  if (alpha == 0) call.refuse("alpha", "must not be 0");
-  call.returns(hg::elu(float_self(call), alpha, 1, 1 / alpha));
+  const Real alpha = scalar(call, "alpha", 1);
+  if (alpha.is(0)) call.refuse("alpha", "must not be 0");
+  if (!alpha.is_known())
+    assert_true(ne(alpha.as(call.graph(), f64), call.graph().scalar(0.0, f64)),
+                str_cat(call.kind(), ": 'alpha' is 0"));
+  call.returns(call_with(call.graph(), "elu", {float_self(call)},
+                         {{"alpha", alpha}, {"scale", 1}, {"input_scale", 1 / alpha}}));
 }
 void selu(Call& call) {  // Klambauer et al., Self-normalizing neural networks, 2017
   call.returns(hg::elu(float_self(call), 1.6732632423543772848170429916717,
@@ -49,11 +60,15 @@ void gelu(Call& call) {
   call.returns(hg::gelu(float_self(call), how));
 }
 void softplus(Call& call) {
-  call.returns(hg::softplus(float_self(call), call.real("beta", 1), call.real("threshold", 20)));
+  with_numbers(call,
+               {{"beta", scalar(call, "beta", 1)}, {"threshold", scalar(call, "threshold", 20)}});
 }
 // For integers the bounds are also integers: torch truncates them.
 void hardtanh_of(Call& call) {
   const Value x = number_self(call);
+  if (is_float(x.dtype()))
+    return with_numbers(
+        call, {{"min_val", scalar(call, "min_val", -1)}, {"max_val", scalar(call, "max_val", 1)}});
   if (x.dtype() == u8 && call.real("min_val", -1) < 0)
     call.refuse("min_val", "must not be negative for u8");
   const auto bound = [&](std::string_view name, int64_t fallback) {
@@ -65,26 +80,25 @@ void hardtanh_of(Call& call) {
       call.refuse(name, str_cat("does not fit a tensor of ", x.dtype()));
     return x.graph()->scalar(static_cast<int64_t>(whole), x.dtype());
   };
-  call.returns(is_integer(x.dtype())
-                   ? clamp(x, bound("min_val", -1), bound("max_val", 1))
-                   : hardtanh(x, call.real("min_val", -1), call.real("max_val", 1)));
+  call.returns(clamp(x, bound("min_val", -1), bound("max_val", 1)));
 }
-void hardshrink(Call& call) {
-  call.returns(hg::hardshrink(float_self(call), call.real("lambd", 0.5)));
-}
-void softshrink(Call& call) {
-  call.returns(hg::softshrink(float_self(call), call.real("lambd", 0.5)));
-}
+void hardshrink(Call& call) { with_numbers(call, {{"lambd", scalar(call, "lambd", 0.5)}}); }
+void softshrink(Call& call) { with_numbers(call, {{"lambd", scalar(call, "lambd", 0.5)}}); }
 void threshold(Call& call) {
   const Value x = number_self(call);
   if (!is_integer(x.dtype()))
-    return call.returns(hg::threshold(x, call.real("threshold"), call.real("value")));
+    return with_numbers(
+        call, {{"threshold", scalar(call, "threshold")}, {"value", scalar(call, "value")}});
   const Value limit = number_as(call, "threshold", x.dtype());
   call.returns(where(gt(x, limit), x, number_as(call, "value", x.dtype())));
 }
 void logit(Call& call) {
   const Value x = call.promoted({"self"}, true)[0];
-  call.returns(call.has("eps") ? hg::logit(x, call.real("eps")) : hg::logit(x));
+  if (!call.has("eps")) return call.returns(hg::logit(x));
+  Real eps = scalar(call, "eps");
+  if (eps.is_known() && eps.known() > 0.5)  // the kernel takes the bounds in the other order
+    eps = Real(call.graph().scalar(eps.known(), f64));
+  call.returns(call_with(call.graph(), "logit", {x}, {{"eps", eps}}));
 }
 
 constexpr SharedTraits kShared = {.layout = ResultLayout::elementwise};

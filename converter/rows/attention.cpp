@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "converter/interpret/script_ops.h"
+#include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "hg/op.h"
 #include "hg/ops/matmul.h"
@@ -51,10 +52,18 @@ void same_batch(Call& call, Value& q, Value& k, Value& v, bool grouped) {
   }
 }
 
-NamedAttrs attention_attrs(Call& call, bool causal) {
-  NamedAttrs attrs = {{"causal", causal}};
-  if (call.has("scale")) attrs.push_back({"scale", call.real("scale")});
-  return attrs;
+Value attention_of(Call& call, const Values& inputs) {
+  std::vector<NamedReal> scale;
+  if (call.has("scale")) scale.push_back({"scale", scalar(call, "scale")});
+  return call_with(call.graph(), "attention", inputs, scale,
+                   {{"causal", call.flag("is_causal", false)}});
+}
+
+// 1 / sqrt(size of the heads) unless given
+Real scale_of(Call& call, const Value& q) {
+  if (call.has("scale")) return scalar(call, "scale");
+  if (!q.dim(-1).is_constant()) call.refuse("query", "the size of its last dim must be known");
+  return 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
 }
 
 void check_dropout(Call& call) {
@@ -63,13 +72,12 @@ void check_dropout(Call& call) {
 }
 
 // softmax(q k^T scale + mask), for the callers that want the weights too.
-Value attention_weights(Graph& g, const Value& q, const Value& k, const Value& mask, double scale,
-                        bool causal) {
+Value attention_weights(Graph& g, const Value& q, const Value& k, const Value& mask,
+                        const Real& scale, bool causal) {
   Dims swap;
   for (int i = 0; i < k.rank(); ++i) swap.emplace_back(i);
   std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
-  Value scores =
-      g.call("mul", {g.call("matmul", {q, permute(k, swap)}), g.scalar(scale, q.dtype())});
+  Value scores = g.call("matmul", {q, permute(k, swap)}) * scale;
   const Value lowest = g.scalar(-HUGE_VAL, q.dtype());
   if (causal) {
     auto count_up = [&](const Dim& end) {
@@ -94,18 +102,15 @@ void scaled_dot_product_attention(Call& call) {
   if (mask && mask.dtype() != boolean) mask = convert::cast(mask, q.dtype());
   const double p = call.real("dropout_p", 0.0);
   if (p != 0) {  // the weights must be there to be dropped
-    if (p < 0 || p >= 1 || call.flag("enable_gqa", false) || !q.dim(-1).is_constant())
+    if (p < 0 || p >= 1 || call.flag("enable_gqa", false))
       call.refuse("dropout_p", "is supported in [0, 1), without enable_gqa");
     call.note("dropout inside attention runs in training mode, as traced");
-    const double scale = call.has("scale")
-                             ? call.real("scale")
-                             : 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
-    const Value weights = attention_weights(g, q, k, mask, scale, call.flag("is_causal", false));
+    const Value weights =
+        attention_weights(g, q, k, mask, scale_of(call, q), call.flag("is_causal", false));
     const Value kept = g.call("dropout", {weights}, {{"p", p}, {"training", true}});
     return call.returns(g.call("matmul", {kept, v}));
   }
-  const NamedAttrs attrs = attention_attrs(call, call.flag("is_causal", false));
-  call.returns(g.call("attention", {q, k, v, mask}, attrs));
+  call.returns(attention_of(call, {q, k, v, mask}));
 }
 
 // _scaled_dot_product_attention_math -> (y, weights)
@@ -115,11 +120,7 @@ void attention_math(Call& call) {
   Value q = call.tensor("query"), k = call.tensor("key"), v = call.tensor("value");
   if (call.flag("enable_gqa", false)) call.refuse("enable_gqa", "is not supported here");
   same_batch(call, q, k, v, false);
-  if (!q.dim(-1).is_constant() && !call.has("scale"))
-    call.refuse("query", "the size of its last dim must be known");
-  const double scale = call.has("scale") ? call.real("scale")
-                                         : 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
-  const Value p = attention_weights(g, q, k, call.tensor_or_none("attn_mask"), scale,
+  const Value p = attention_weights(g, q, k, call.tensor_or_none("attn_mask"), scale_of(call, q),
                                     call.flag("is_causal", false));
   call.returns(Values{g.call("matmul", {p, v}), p});
 }
@@ -132,12 +133,8 @@ void flash_attention_for_cpu(Call& call) {
   Value mask = call.tensor_or_none("attn_mask");
   if (mask && mask.dtype() != boolean) mask = convert::cast(mask, q.dtype());
   const bool causal = call.flag("is_causal", false);
-  const Value y = g.call("attention", {q, k, v, mask}, attention_attrs(call, causal));
-  if (!q.dim(-1).is_constant()) call.refuse("query", "the size of its last dim must be known");
-  const double scale = call.has("scale") ? call.real("scale")
-                                         : 1 / std::sqrt(static_cast<double>(q.dim(-1).constant()));
-  Value scores =
-      g.call("mul", {g.call("matmul", {q, permute(k, {0, 1, 3, 2})}), g.scalar(scale, q.dtype())});
+  const Value y = attention_of(call, {q, k, v, mask});
+  Value scores = g.call("matmul", {q, permute(k, {0, 1, 3, 2})}) * scale_of(call, q);
   const Value lowest = g.scalar(-HUGE_VAL, q.dtype());
   if (causal) {
     const Value ones =
@@ -233,12 +230,12 @@ void transformer_encoder_layer(Call& call) {
   Graph& g = call.graph();
   const Value src = call.tensor("src");
   const Dim heads = call.size("num_heads");
-  const double eps = call.real("eps");
+  const Real eps = scalar(call, "eps");
   const bool norm_first = call.flag("norm_first");
   const Value mask = fast_path_mask(call, call.tensor_or_none("mask"));
   auto norm = [&](const Value& x, std::string_view weight, std::string_view bias) {
-    return g.call("layer_norm", {x, call.tensor(weight), call.tensor(bias)},
-                  {{"normalized_shape", Dims{call.size("embed_dim")}}, {"eps", eps}});
+    return call_with(g, "layer_norm", {x, call.tensor(weight), call.tensor(bias)}, {{"eps", eps}},
+                     {{"normalized_shape", Dims{call.size("embed_dim")}}});
   };
   auto attend = [&](const Value& x) {
     const Projections p = project(call, x, x, x, heads);

@@ -6,12 +6,15 @@
 #include <numbers>
 #include <optional>
 
+#include "converter/interpret/alias.h"
 #include "converter/interpret/fold.h"
 #include "converter/interpret/script_ops.h"
 #include "converter/rows/complex.h"
 #include "converter/rows/pointwise.h"
+#include "converter/rows/scalar.h"
 #include "hg/op.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/control.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 #include "lib/graph/element.h"
@@ -23,7 +26,7 @@ using Values = std::vector<Value>;
 
 // x * alpha, where alpha is 1 unless given
 Value scaled(Call& call, const Value& x) {
-  if (!call.has("alpha") || call.real("alpha") == 1) return x;
+  if (!call.has("alpha") || scalar(call, "alpha").is(1)) return x;
   return hg::mul(x, number_as(call, "alpha", x.dtype()));
 }
 void add(Call& call) {
@@ -128,6 +131,21 @@ std::optional<double> exponent_number(const Call& call) {
   return {};
 }
 
+// The simpler operations where they differ: for -inf and -0.
+Value power_of_data(Call& call, const Value& x, const Value& exponent) {
+  const Value y = pow(x, exponent);
+  const Item& item = *call.find("exponent");
+  const auto* number = std::get_if<TensorRef>(&item.value);
+  if (number == nullptr || !(*number)->is_number()) return y;
+  if (!is_float(x.dtype())) {
+    assert_true(ge(exponent, number_like(exponent, 0)),
+                str_cat(call.kind(), ": 'exponent' is negative for integer tensors"));
+    return y;
+  }
+  const auto is = [&](double value) { return eq(exponent, number_like(exponent, value)); };
+  return hg::where(is(0.5), sqrt(x), hg::where(is(-0.5), rsqrt(x), y));
+}
+
 // torch writes the powers 0.5, 2, 3, -0.5, -1, -2 of floats in simpler operations, and so do we.
 void power(Call& call) {
   const Values v = call.promoted({"self", "exponent"});
@@ -145,7 +163,7 @@ void power(Call& call) {
     if (*exponent == -1) return call.returns(reciprocal(x));
     if (*exponent == -2) return call.returns(reciprocal(x * x));
   }
-  call.returns(pow(x, v[1]));
+  call.returns(power_of_data(call, x, v[1]));
 }
 void float_power(Call& call) {  // always in f64
   const auto wide = [&](std::string_view name) {

@@ -67,6 +67,9 @@ Dim term_of_item(const Call& call, std::string_view argument, const Item& item, 
 
 double real_of(const Call& call, std::string_view argument, const Item& item) {
   const auto scalar = scalar_of(item);
+  if (const auto* number = std::get_if<TensorRef>(&item.value);
+      !scalar && number && (*number)->is_number() && !(*number)->is_poisoned())
+    call.refuse(argument, "depends on data, but must be a constant");
   if (!scalar) refuse_kind(call, argument, item, "a number");
   if (!scalar->is_constant())
     call.refuse(argument, str_cat("depends on the size ", scalar->top, ", but must be a constant"));

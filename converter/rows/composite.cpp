@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Composites of several families: gates, similarities and distances.
 #include "converter/rows/rows.h"
+#include "converter/rows/scalar.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -24,17 +25,15 @@ void prelu_kernel(Call& call) {
 void cosine_similarity(Call& call) {
   const std::vector<Value> x = call.promoted({"x1", "x2"});
   if (!is_float(x[0].dtype())) call.refuse("x1", "must be a float tensor");
-  call.returns(
-      call.graph().call("cosine_similarity", {x[0], x[1]},
-                        {{"dim", call.integer("dim", 1)}, {"eps", call.real("eps", 1e-8)}}));
+  call.returns(call_with(call.graph(), "cosine_similarity", {x[0], x[1]},
+                         {{"eps", scalar(call, "eps", 1e-8)}}, {{"dim", call.integer("dim", 1)}}));
 }
 
 void pairwise_distance(Call& call) {
   const std::vector<Value> x = call.promoted({"x1", "x2"}, true);
-  call.returns(call.graph().call("pairwise_distance", {x[0], x[1]},
-                                 {{"p", call.real("p", 2.0)},
-                                  {"eps", call.real("eps", 1e-6)},
-                                  {"keepdim", call.flag("keepdim", false)}}));
+  call.returns(call_with(call.graph(), "pairwise_distance", {x[0], x[1]},
+                         {{"p", scalar(call, "p", 2.0)}, {"eps", scalar(call, "eps", 1e-6)}},
+                         {{"keepdim", call.flag("keepdim", false)}}));
 }
 
 constexpr Row kRows[] = {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "converter/interpret/interpreter.h"
+#include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 
 namespace hg::convert::rows {
@@ -10,7 +11,7 @@ namespace {
 
 // `pads` as torch gives them: [begin, end] of the last dim, then of the one before, and so on.
 void padded(Call& call, const Value& x, const Dims& pads, std::string_view argument,
-            const std::string& mode, double value) {
+            const std::string& mode, const Real& value) {
   const auto rank = static_cast<size_t>(x.rank());
   if (pads.size() % 2 != 0 || pads.size() > 2 * rank)
     call.refuse(argument,
@@ -27,18 +28,25 @@ void padded(Call& call, const Value& x, const Dims& pads, std::string_view argum
       if (pad.is_constant()) cut += std::max<int64_t>(-pad.constant(), 0);
     if (cut > 0) call.graph().guard(cut, Relation::le, x.shape()[d], "a negative pad");
   }
-  call.returns(call.graph().call("pad", {x}, {{"pads", all}, {"mode", mode}, {"value", value}}));
+  const auto pad = [&](const Value& v, double number) {
+    return call.graph().call("pad", {v}, {{"pads", all}, {"mode", mode}, {"value", number}});
+  };
+  if (value.is_known()) return call.returns(pad(x, value.known()));
+  const Value inside = pad(expanded(call.graph().scalar(int64_t{1}, boolean), x.shape()), 0);
+  call.returns(call.graph().call("where", {inside, pad(x, 0), value.like(x)}));
 }
 
 void constant_pad(Call& call) {
-  padded(call, call.tensor("self"), call.integers("pad"), "pad", "constant", call.real("value", 0));
+  padded(call, call.tensor("self"), call.integers("pad"), "pad", "constant",
+         scalar(call, "value", 0));
 }
 
 void pad(Call& call) {
   const std::string mode = call.string("mode", "constant");
-  if (mode != "constant" && call.real("value", 0) != 0)
+  const Real value = scalar(call, "value", 0);
+  if (mode != "constant" && !value.is(0))
     call.refuse("value", str_cat("is given for the mode '", mode, "'"));
-  padded(call, call.tensor("self"), call.integers("pad"), "pad", mode, call.real("value", 0));
+  padded(call, call.tensor("self"), call.integers("pad"), "pad", mode, value);
 }
 
 void pad_enum(Call& call) {
@@ -46,7 +54,7 @@ void pad_enum(Call& call) {
   const int64_t mode = call.number("mode");
   if (mode < 0 || mode > 3) call.refuse("mode", str_cat("is ", mode));
   padded(call, call.tensor("self"), call.integers("pad"), "pad", kModes[mode],
-         call.real("value", 0));
+         mode == 0 ? scalar(call, "value", 0) : Real(call.real("value", 0)));
 }
 
 void pad_circular(Call& call) {

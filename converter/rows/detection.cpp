@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops of torchvision's detection models.
 #include "converter/rows/rows.h"
+#include "converter/rows/scalar.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -11,8 +12,12 @@ using Dims = std::vector<Dim>;
 DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
 
 void nms(Call& call) {
-  call.returns(call.graph().call("nms", {call.tensor("dets"), call.tensor("scores")},
-                                 {{"iou_threshold", call.real("iou_threshold")}}));
+  const Value boxes = call.tensor("dets"), scores = call.tensor("scores");
+  const Real threshold = scalar(call, "iou_threshold");
+  if (threshold.is_known())
+    return call.returns(
+        call.graph().call("nms", {boxes, scores}, {{"iou_threshold", threshold.known()}}));
+  call.returns(call.graph().call("nms", {boxes, scores, threshold.like(boxes)}));
 }
 
 void roi_align(Call& call) {

@@ -8,6 +8,7 @@
 #include "converter/rows/complex.h"
 #include "converter/rows/linspace.h"
 #include "converter/rows/rows.h"
+#include "converter/rows/scalar.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -127,8 +128,31 @@ Value arange_of_integers(Call& call, const Scalar& start, const Scalar& end, con
                             {"dtype", dtype}});
 }
 
+// Where data decides a float: size = ceil((end - start) / step), elements start + i * step in
+// double, rounded once.
+Value arange_of_data(Call& call) {
+  const DType fallback = call.has("out") ? call.tensor("out").dtype() : f32;
+  const DType dtype = call.dtype("dtype", fallback);
+  if (!is_float(dtype)) call.refuse("dtype", "is not a float type, but data decides a float");
+  Graph& g = call.graph();
+  const Real start = scalar(call, "start", 0), step = scalar(call, "step", 1);
+  const Value size = g.call("ceil", {((scalar(call, "end") - start) / step).as(g, f64)});
+  const Dim count = call.size_of(g.call("to_integer", {size}));
+  const Value i = convert::cast(g.call("arange", {}, {{"end", count}}), f64);
+  return convert::cast(i * step + start, dtype);
+}
+
+bool is_float_of_data(const Call& call, std::string_view argument) {
+  const Item* item = call.find(argument);
+  const auto* number = item ? std::get_if<TensorRef>(&item->value) : nullptr;
+  return number && (*number)->is_number() && is_float((*number)->number_dtype()) &&
+         !scalar_of(*item);
+}
+
 void arange(Call& call) {
   check_layout(call);
+  for (const std::string_view name : {"start", "end", "step"})
+    if (is_float_of_data(call, name)) return call.returns(arange_of_data(call));
   auto start = known_scalar(call, "start", 0), step = known_scalar(call, "step", 1);
   const auto is = [](const Scalar& x, int64_t value) {
     return x.is_integral() && x.top == Dim(value);
@@ -174,29 +198,36 @@ void arange(Call& call) {
   call.returns(convert::cast(y, dtype));
 }
 
+// A number, or a tensor of one.
+Real end_of(Call& call, std::string_view name) {
+  const Item* item = call.find(name);
+  const auto* tensor = item ? std::get_if<TensorRef>(&item->value) : nullptr;
+  if (tensor == nullptr || (*tensor)->is_number() || scalar_of(*item)) return scalar(call, name);
+  const Value x = call.tensor(name);
+  if (x.rank() != 0) call.refuse(name, str_cat("has the shape ", x.shape(), ", not one number"));
+  return Real(x);
+}
+
 // Integers drop fractions.
-Value linspace_of_tensors(Call& call, DType dtype, DType result) {
-  Graph& g = call.graph();
-  const Dim steps = call.size("steps", 100);
+Value linspace_of_data(Call& call, const Real& start, const Real& end, DType dtype, DType result) {
   const DType wide = is_float(dtype) ? (dtype == f64 ? f64 : f32) : f64;
-  const auto side = [&](std::string_view name) {
-    Value x = call.find(name)->is_tensor() ? call.tensor(name) : g.scalar(call.real(name), f64);
-    if (x.rank() != 0) call.refuse(name, str_cat("has the shape ", x.shape(), ", not one number"));
-    if (!is_float(dtype)) x = convert::cast(x, dtype);
-    return convert::cast(x, wide);
+  const auto side = [&](const Real& number) {
+    const DType first = is_float(dtype) ? wide : dtype;
+    return convert::cast(number.as(call.graph(), first), wide);
   };
-  return convert::cast(linspace_between(side("start"), side("end"), steps), result);
+  const Dim steps = call.size("steps", 100);
+  return convert::cast(linspace_between(side(start), side(end), steps), result);
 }
 
 void linspace(Call& call) {
   check_layout(call);
   const DType dtype = call.dtype("dtype", call.has("out") ? call.tensor("out").dtype() : f32);
-  for (std::string_view name : {"start", "end"})
-    if (call.find(name)->is_tensor() && !scalar_of(*call.find(name)))
-      return call.returns(linspace_of_tensors(call, dtype, dtype));
+  const Real start = end_of(call, "start"), end = end_of(call, "end");
+  if (!start.is_known() || !end.is_known())
+    return call.returns(linspace_of_data(call, start, end, dtype, dtype));
   call.returns(call.graph().call("linspace", {},
-                                 {{"start", call.real("start")},
-                                  {"end", call.real("end")},
+                                 {{"start", start.known()},
+                                  {"end", end.known()},
                                   {"steps", call.size("steps", 100)},
                                   {"dtype", dtype}}));
 }
@@ -204,25 +235,23 @@ void linspace(Call& call) {
 void logspace(Call& call) {
   check_layout(call);
   const DType dtype = call.dtype("dtype", call.has("out") ? call.tensor("out").dtype() : f32);
-  const double base = call.real("base", 10);
+  const Real base = scalar(call, "base", 10);
   Graph& g = call.graph();
-  const auto is_data = [&](std::string_view name) {
-    return call.find(name)->is_tensor() && !scalar_of(*call.find(name));
-  };
+  const Real start = end_of(call, "start"), end = end_of(call, "end");
   Value exponents;
-  if (is_data("start") || is_data("end")) {
-    exponents = convert::cast(linspace_of_tensors(call, dtype, f64), f64);
+  if (!start.is_known() || !end.is_known()) {
+    exponents = linspace_of_data(call, start, end, dtype, f64);
   } else {
-    const auto side = [&](std::string_view name) {  // integers drop fractions
-      return is_float(dtype) ? call.real(name) : std::trunc(call.real(name));
+    const auto side = [&](const Real& number) {  // integers drop fractions
+      return is_float(dtype) ? number.known() : std::trunc(number.known());
     };
     exponents = g.call("linspace", {},
-                       {{"start", side("start")},
-                        {"end", side("end")},
+                       {{"start", side(start)},
+                        {"end", side(end)},
                         {"steps", call.size("steps", 100)},
                         {"dtype", f64}});
   }
-  Value y = g.call("pow", {g.scalar(base, f64), exponents});
+  Value y = g.call("pow", {base.as(g, f64), exponents});
   call.returns(convert::cast(y, dtype));
 }
 

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "converter/interpret/complex.h"
+#include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/unary.h"
@@ -213,7 +214,7 @@ void frequencies(Call& call) {
     k = g.call("concat", {range(0, floordiv(n - 1, 2) + 1), range(-floordiv(n, 2), 0)},
                {{"dim", 0}});
   const Value size = g.call("dims", {}, {{"values", Dims{n}}});
-  const Value step = g.scalar(call.real("d", 1.0), f64);
+  const Value step = scalar(call, "d", 1.0).as(g, f64);
   call.returns(convert::cast(convert::cast(k, f64) / (convert::cast(size, f64) * step), dtype));
 }
 
@@ -241,16 +242,16 @@ void fft_window(Call& call) {
     const Value x = k * real(2) / size - real(1);
     w = real(1) - (curve == Curve::bartlett ? g.call("abs", {x}) : x * x);
     if (curve == Curve::kaiser) {
-      const Value beta = real(call.real("beta", 12));
+      const Value beta = scalar(call, "beta", 12).as(g, f64);
       const Value root = g.call("sqrt", {g.call("maximum", {w, real(0)})});
       w = g.call("bessel_i0", {beta * root}) / g.call("bessel_i0", {beta});
     }
   } else {
     const bool black = curve == Curve::blackman, ham = curve == Curve::hamming;
-    const double a = black ? 0.42 : ham ? call.real("alpha", 0.54) : 0.5;
-    const double b = ham ? call.real("beta", 0.46) : 0.5;
+    const Real a = black ? 0.42 : ham ? scalar(call, "alpha", 0.54) : 0.5;
+    const Real b = ham ? scalar(call, "beta", 0.46) : 0.5;
     const Value t = k * real(2 * std::numbers::pi) / size;
-    w = real(a) - real(b) * g.call("cos", {t});
+    w = a - b.as(g, f64) * g.call("cos", {t});
     if (black) w = w + real(0.08) * g.call("cos", {t + t});
   }
   w = convert::cast(w, dtype);

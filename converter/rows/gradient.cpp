@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch.gradient: derivatives along dims from differences of neighbors.
 #include "converter/rows/rows.h"
+#include "converter/rows/scalar.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/movement.h"
@@ -13,11 +14,11 @@ using Values = std::vector<Value>;
 // Along one dim, of places `h` apart, or at the places `at` along that dim.
 class Derivative {
  public:
-  Derivative(Call& call, Value y, int dim, const Value& at, double h)
+  Derivative(Call& call, Value y, int dim, const Value& at, Real h)
       : y_(std::move(y)),
         dim_(dim),
         size_(y_.dim(dim)),
-        h_(h),
+        h_(std::move(h)),
         order_(call.number("edge_order", 1)) {
     if (order_ != 1 && order_ != 2)
       call.refuse("edge_order", str_cat("is ", order_, ", not 1 or 2"));
@@ -55,7 +56,7 @@ class Derivative {
     };
     const double sign = first ? 1 : -1;
     const Value a = at(0), b = at(1);
-    if (order_ == 1) return (b - a) * sign / (steps_ ? apart(0) : hg::number_like(y_, h_));
+    if (order_ == 1) return (b - a) * sign / (steps_ ? apart(0) : h_.like(y_));
     const Value c = at(2);
     if (!steps_) return (a * -1.5 + b * 2.0 - c * 0.5) * (sign / h_);
     const Value p = apart(0), q = apart(1);
@@ -67,7 +68,7 @@ class Derivative {
   Value y_, steps_;
   int dim_;
   Dim size_;
-  double h_;
+  Real h_;
   int64_t order_;
 };
 
@@ -85,11 +86,11 @@ void gradient_of(Call& call) {
     for (int d = 0; d < y.rank(); ++d) dims.push_back(d);
   }
   Values places;
-  std::vector<double> spacing = {1};
+  std::vector<Real> spacing = {1};
   if (call.overload().starts_with("tensorarray"))
     places = call.tensors("spacing");
   else if (call.has("spacing"))
-    spacing = call.reals("spacing");
+    spacing = scalars(call, "spacing");
   if (spacing.size() == 1) spacing.resize(dims.size(), spacing[0]);
   if ((places.empty() ? spacing.size() : places.size()) != dims.size())
     call.refuse("spacing", str_cat("has not one entry for each of ",

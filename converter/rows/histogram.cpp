@@ -4,8 +4,10 @@
 
 #include "converter/rows/linspace.h"
 #include "converter/rows/rows.h"
+#include "converter/rows/scalar.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/control.h"
 #include "hg/ops/movement.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/reduce.h"
@@ -24,21 +26,30 @@ Value even_edges(Call& call, const Value& x) {
   const Dim bins = call.size("bins", 100);
   if (bins.is_constant() && bins.constant() < 1) call.refuse("bins", str_cat("is ", bins));
   Value low, high;
-  const std::vector<double> range = call.reals("range");
+  const std::vector<Real> range = scalars(call, "range");
+  const auto widen = [&](const Value& least, const Value& most) {  // one place gets a width
+    const Value half = convert::cast(eq(least, most), x.dtype()) * 0.5;
+    low = least - half;
+    high = most + half;
+  };
   if (!range.empty()) {
-    if (range.size() != 2 || !(range[0] <= range[1]))
-      call.refuse("range", "is not a smaller and a larger number");
-    const double half = range[0] == range[1] ? 0.5 : 0;  // one place gets a width
-    low = g.scalar(range[0] - half, x.dtype());
-    high = g.scalar(range[1] + half, x.dtype());
+    if (range.size() != 2) call.refuse("range", "is not a smaller and a larger number");
+    if (range[0].is_known() && range[1].is_known()) {
+      const double from = range[0].known(), to = range[1].known();
+      if (!(from <= to)) call.refuse("range", "is not a smaller and a larger number");
+      const double half = from == to ? 0.5 : 0;
+      low = g.scalar(from - half, x.dtype());
+      high = g.scalar(to + half, x.dtype());
+    } else {
+      assert_true(le(range[0].as(g, f64), range[1].as(g, f64)),
+                  "histogram: 'range' is not a smaller and a larger number");
+      widen(range[0].like(x), range[1].like(x));
+    }
   } else if (count(x.shape()) == Dim(0)) {
     low = g.scalar(0.0, x.dtype());
     high = g.scalar(1.0, x.dtype());
   } else {
-    const Value least = amin(x), most = amax(x);
-    const Value half = convert::cast(eq(least, most), x.dtype()) * 0.5;
-    low = least - half;
-    high = most + half;
+    widen(amin(x), amax(x));
   }
   return linspace_between(low, high, bins + 1);
 }

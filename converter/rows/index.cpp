@@ -7,6 +7,7 @@
 #include "converter/interpret/script_ops.h"
 #include "converter/rows/indexing.h"
 #include "converter/rows/pointwise.h"
+#include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "hg/ops/binary.h"
 
@@ -187,14 +188,16 @@ void embedding_renorm(Call& call) {
   Graph& g = call.graph();
   const Value weight = call.tensor("self");
   const Value at = flat(wide_index(call, "indices"));
-  const double most = call.real("max_norm");
+  const Value most = scalar(call, "max_norm").as(g, f64);
   const Value rows = g.call("embedding", {weight, at});
-  const NamedAttrs of_row = {{"ord", call.real("norm_type")}, {"dim", Dims{1}}, {"keepdim", true}};
-  const Value norm = convert::cast(g.call("norm", {rows}, of_row), f64);
+  const Value norm =
+      convert::cast(call_with(g, "norm", {rows}, {{"ord", scalar(call, "norm_type")}},
+                              {{"dim", Dims{1}}, {"keepdim", true}}),
+                    f64);
   const DType wide = weight.dtype() == f64 ? f64 : f32;
-  const Value scale = convert::cast(g.scalar(most, f64) / (norm + g.scalar(1e-7, f64)), wide);
+  const Value scale = convert::cast(most / (norm + g.scalar(1e-7, f64)), wide);
   const Value scaled = convert::cast(convert::cast(rows, wide) * scale, weight.dtype());
-  const Value changed = g.call("where", {g.call("gt", {norm, g.scalar(most, f64)}), scaled, rows});
+  const Value changed = g.call("where", {g.call("gt", {norm, most}), scaled, rows});
   call.returns(g.call("index_put", {weight, changed, at}));
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "converter/rows/matrices.h"
+#include "converter/rows/scalar.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
@@ -229,7 +230,7 @@ Value bound_of(Call& call, const Value& x, const Value& s) {
   const auto limit = [&](std::string_view name) {
     const Item* item = call.find(name);
     if (item == nullptr || item->is_none()) return Value();
-    if (!item->is_tensor()) return number_like(s, call.real(name));
+    if (!item->is_tensor()) return scalar(call, name).like(s);
     const Value v = convert::cast(call.tensor(name), s.dtype());
     return v.rank() == 0 ? v : widened(v, 0);
   };
@@ -285,11 +286,11 @@ void lstsq(Call& call) {
                                   "', which has residuals of a batch only where data gives all its "
                                   "matrices full rank: take gelsy"));
   const double epsilon = a.dtype() == f64 ? 0x1p-52 : 0x1p-23;
-  const double relative = call.has("rcond")
-                              ? call.real("rcond")
-                              : epsilon * static_cast<double>(std::max(m.constant(), n.constant()));
+  const Real relative = call.has("rcond")
+                            ? scalar(call, "rcond")
+                            : epsilon * static_cast<double>(std::max(m.constant(), n.constant()));
   const Value s = svd(a)[1];
-  const Value bound = number_like(a, relative) * hg::amax(s, {-1}, true);
+  const Value bound = relative.like(a) * hg::amax(s, {-1}, true);
   const Value x = matmul(a.graph()->call("pinv", {a, bound}), b);
   Value residuals = nothing, rank = convert::cast(nothing, i64);
   if (driver != "gels") rank = hg::sum(convert::cast(gt(s, bound), i64), {-1});

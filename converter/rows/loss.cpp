@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses.
 #include "converter/rows/rows.h"
+#include "converter/rows/scalar.h"
 #include "hg/promotion.h"
 
 namespace hg::convert::rows {
@@ -21,11 +22,11 @@ NamedAttrs reduced(Call& call, NamedAttrs attrs = {}) {
 }
 
 // Losses of two tensors, "mse_loss" for aten::mse_loss.
-void of_two(Call& call, NamedAttrs attrs = {}, bool float_result = false) {
-  const Values v = call.promoted({"self", "target"}, float_result);
+void of_two(Call& call, const std::vector<NamedReal>& numbers = {}, NamedAttrs attrs = {}) {
+  const Values v = call.promoted({"self", "target"});
   std::string_view op = call.kind();
   op.remove_prefix(op.find("::") + 2);
-  call.returns(call.graph().call(op, {v[0], v[1]}, reduced(call, std::move(attrs))));
+  call.returns(call_with(call.graph(), op, {v[0], v[1]}, numbers, reduced(call, std::move(attrs))));
 }
 
 // Torch rounds what it computes in the promoted dtype to that of one of its tensors.
@@ -75,9 +76,9 @@ void expect_floats(Call& call, std::initializer_list<std::string_view> names) {
 }
 
 // PyTorch has no kernel of integers.
-void of_two_with_a_float(Call& call, NamedAttrs attrs = {}) {
+void of_two_with_a_float(Call& call, const std::vector<NamedReal>& numbers = {}) {
   if (!is_float(call.tensor("target").dtype())) expect_floats(call, {"self"});
-  of_two(call, std::move(attrs));
+  of_two(call, numbers);
 }
 
 void mse(Call& call) { of_two_with_a_float(call); }
@@ -86,20 +87,21 @@ void l1(Call& call) {
   if (is_float(v[0].dtype())) return of_two(call);
   returns_reduced(call, call.graph().call("abs", {call.graph().call("sub", v)}));
 }
-void smooth_l1(Call& call) { of_two_with_a_float(call, {{"beta", call.real("beta", 1.0)}}); }
+void smooth_l1(Call& call) { of_two_with_a_float(call, {{"beta", scalar(call, "beta", 1.0)}}); }
 void huber(Call& call) {
   expect_floats(call, {"self"});
-  const NamedAttrs delta = {{"delta", call.real("delta", 1.0)}};
+  const std::vector<NamedReal> delta = {{"delta", scalar(call, "delta", 1.0)}};
   if (have_one_dtype(call, {"self", "target"})) return of_two(call, delta);
   const Values v = call.promoted({"self", "target"});
-  const Value loss =
-      call.graph().call("huber_loss", {v[0], v[1]}, {delta[0], {"reduction", std::string("none")}});
+  const Value loss = call_with(call.graph(), "huber_loss", {v[0], v[1]}, delta,
+                               {{"reduction", std::string("none")}});
   call.returns(reduced_as(call, loss, call.tensor("self").dtype()));
 }
 void kl_div(Call& call) {
   expect_floats(call, {"self", "target"});
   const bool log_target = call.flag("log_target", false);
-  if (have_one_dtype(call, {"self", "target"})) return of_two(call, {{"log_target", log_target}});
+  if (have_one_dtype(call, {"self", "target"}))
+    return of_two(call, {}, {{"log_target", log_target}});
   Graph& g = call.graph();
   const Value x = call.tensor("self"), target = call.tensor("target");
   returns_reduced(
@@ -117,10 +119,10 @@ Value compared(std::string_view op, const Value& target, int64_t number) {
 void hinge_embedding(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("self"), target = call.tensor("target");
-  const double margin = call.real("margin", 1.0);
+  const Real margin = scalar(call, "margin", 1.0);
   if (is_float(x.dtype()) && x.dtype() == target.dtype()) return of_two(call, {{"margin", margin}});
   const Value zero = g.scalar(int64_t{0}, x.dtype());
-  const Value limit = convert::cast(g.scalar(margin, f64), x.dtype());
+  const Value limit = convert::cast(margin.as(g, f64), x.dtype());
   const auto where_not = [&](int64_t sign, const Value& term) {
     return g.call("where", {compared("ne", target, sign), term, zero});
   };
@@ -168,17 +170,17 @@ void bce_with_logits(Call& call) {
 
 void margin_ranking(Call& call) {
   const Values v = call.promoted({"input1", "input2", "target"}, true);
-  call.returns(call.graph().call("margin_ranking_loss", v,
-                                 reduced(call, {{"margin", call.real("margin", 0.0)}})));
+  call.returns(call_with(call.graph(), "margin_ranking_loss", v,
+                         {{"margin", scalar(call, "margin", 0.0)}}, reduced(call)));
 }
 
 void cosine_embedding(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("input1"), y = call.tensor("input2"), target = call.tensor("target");
-  const double margin = call.real("margin", 0.0);
+  const Real margin = scalar(call, "margin", 0.0);
   if (is_float(x.dtype()) && have_one_dtype(call, {"input1", "input2", "target"}))
     return call.returns(
-        g.call("cosine_embedding_loss", {x, y, target}, reduced(call, {{"margin", margin}})));
+        call_with(g, "cosine_embedding_loss", {x, y, target}, {{"margin", margin}}, reduced(call)));
   const auto summed = [&](const Value& a, const Value& b) {
     const Value product = apply("mul", a, b);
     const DType wide = is_float(product.dtype()) ? product.dtype() : i64;
@@ -199,32 +201,33 @@ void cosine_embedding(Call& call) {
     return g.call("where", {compared("eq", target, sign), term, number(0)});
   };
   const Value near = g.call("sub", {number(1), cosine});
-  const Value far = g.call("maximum", {g.call("sub", {cosine, number(margin)}), number(0)});
+  const Value far = g.call("maximum", {cosine - margin, number(0)});
   returns_reduced(call, g.call("add", {where_is(1, near), where_is(-1, far)}));
 }
 
 void poisson_nll(Call& call) {
   const Values v = call.promoted({"input", "target"}, true);
-  call.returns(call.graph().call("poisson_nll_loss", v,
-                                 reduced(call, {{"log_input", call.flag("log_input", true)},
-                                                {"full", call.flag("full", false)},
-                                                {"eps", call.real("eps", 1e-8)}})));
+  const bool log_input = call.flag("log_input", true);  // which does not use eps
+  call.returns(
+      call_with(call.graph(), "poisson_nll_loss", v,
+                {{"eps", log_input ? Real(1e-8) : scalar(call, "eps", 1e-8)}},
+                reduced(call, {{"log_input", log_input}, {"full", call.flag("full", false)}})));
 }
 
 void triplet_margin(Call& call) {
   const Values v = call.promoted({"anchor", "positive", "negative"}, true);
-  call.returns(call.graph().call("triplet_margin_loss", v,
-                                 reduced(call, {{"margin", call.real("margin", 1.0)},
-                                                {"p", call.real("p", 2.0)},
-                                                {"eps", call.real("eps", 1e-6)},
-                                                {"swap", call.flag("swap", false)}})));
+  call.returns(call_with(call.graph(), "triplet_margin_loss", v,
+                         {{"margin", scalar(call, "margin", 1.0)},
+                          {"p", scalar(call, "p", 2.0)},
+                          {"eps", scalar(call, "eps", 1e-6)}},
+                         reduced(call, {{"swap", call.flag("swap", false)}})));
 }
 
 void multi_margin(Call& call) {
-  call.returns(call.graph().call(
-      "multi_margin_loss",
+  call.returns(call_with(
+      call.graph(), "multi_margin_loss",
       {call.tensor("self"), call.tensor("target"), call.tensor_or_none("weight")},
-      reduced(call, {{"p", call.real("p", 1.0)}, {"margin", call.real("margin", 1.0)}})));
+      {{"margin", scalar(call, "margin", 1.0)}}, reduced(call, {{"p", call.real("p", 1.0)}})));
 }
 
 Values multilabel_margin_of(Call& call) {
@@ -250,10 +253,9 @@ void cross_entropy(Call& call) {
   const Value x = call.tensor("self");
   Value target = call.tensor("target");
   if (is_float(target.dtype())) target = convert::cast(target, x.dtype());
-  call.returns(
-      call.graph().call("cross_entropy", {x, target, call.tensor_or_none("weight")},
-                        reduced(call, {{"ignore_index", call.integer("ignore_index", -100)},
-                                       {"label_smoothing", call.real("label_smoothing", 0.0)}})));
+  call.returns(call_with(call.graph(), "cross_entropy", {x, target, call.tensor_or_none("weight")},
+                         {{"label_smoothing", scalar(call, "label_smoothing", 0.0)}},
+                         reduced(call, {{"ignore_index", call.integer("ignore_index", -100)}})));
 }
 
 // Lengths as an i64 tensor, from one or from a list of numbers.

@@ -6,35 +6,39 @@
 #include <cmath>
 
 #include "converter/rows/complex.h"
+#include "converter/rows/distance.h"
+#include "converter/rows/pointwise.h"
+#include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "hg/op.h"
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
 
 namespace hg::convert::rows {
 namespace {
 
-Value scalar(const Value& like, double value) {
-  Graph& g = *like.graph();
-  return is_float(like.dtype()) ? g.scalar(value, like.dtype())
-                                : g.scalar(static_cast<int64_t>(value), like.dtype());
-}
-
 // alpha and beta in the tensor's dtype: an integer tensor takes the integer part.
-double factor(Call& call, const Value& x, std::string_view argument) {
-  const double value = call.real(argument, 1);
-  return is_float(x.dtype()) ? value : std::trunc(value);
-}
-
-Value scaled(Call& call, const Value& x, std::string_view argument) {
-  const double by = factor(call, x, argument);
-  return by == 1 ? x : call.graph().call("mul", {x, scalar(x, by)});
+Real factor(Call& call, const Value& x, std::string_view argument) {
+  const Real value = scalar(call, argument, 1);
+  return value.is_known() && !is_float(x.dtype()) ? Real(std::trunc(value.known())) : value;
 }
 
 // beta self + alpha product; with beta = 0, self counts for nothing, not even NaN. The result has
-// the product's shape, to which self broadcasts.
+// the product's shape, to which self broadcasts. `inner` is the dtype in which they are added.
+Value blend(Call& call, const Value& self, const Value& product, DType inner) {
+  const Real alpha = factor(call, product, "alpha"), beta = factor(call, product, "beta");
+  if (beta.is(0)) return product * alpha;
+  const DType dtype = product.dtype();
+  if (alpha.is(1) && beta.is(1)) inner = dtype;
+  const Value y = convert::cast(product, inner) * alpha;
+  const Value sum = y + convert::cast(self, inner) * beta;
+  if (beta.is_known()) return convert::cast(sum, dtype);
+  const Value none = eq(beta.like(y), convert::cast(call.graph().scalar(0.0, f32), inner));
+  return convert::cast(where(none, y, sum), dtype);
+}
 Value blend(Call& call, const Value& product) {
-  const Value y = scaled(call, product, "alpha");
-  if (factor(call, product, "beta") == 0) return y;
-  return call.graph().call("add", {y, scaled(call, call.tensor("self"), "beta")});
+  return blend(call, call.tensor("self"), product, math_dtype(product.dtype()));
 }
 
 void two(Call& call, std::string_view a, std::string_view b) {
@@ -108,9 +112,7 @@ void addr(Call& call) {
     call.returns(call.real("beta", 1) != 0 ? g.call("logical_or", {y, all[0]}) : y);
     return;
   }
-  const Value y = scaled(call, product, "alpha");
-  if (factor(call, product, "beta") == 0) return call.returns(y);
-  call.returns(call.graph().call("add", {y, scaled(call, all[0], "beta")}));
+  call.returns(blend(call, all[0], product, product.dtype()));
 }
 
 // Sums over the last dims of both.
@@ -215,8 +217,16 @@ void bilinear(Call& call) {
 }
 
 void cdist(Call& call) {
-  call.returns(call.graph().call("cdist", {call.tensor("x1"), call.tensor("x2")},
-                                 {{"p", call.real("p", 2)}}));
+  const Real p = scalar(call, "p", 2);
+  const Value a = call.tensor("x1"), b = call.tensor("x2");
+  if (p.is_known()) return call.returns(call.graph().call("cdist", {a, b}, {{"p", p.known()}}));
+  if (a.rank() < 2 || b.rank() < 2) call.refuse("x1", "must have two dims or more");
+  const auto apart = [](const Value& x, int from_end) {
+    Shape shape = x.shape();
+    shape.insert(shape.end() - from_end, Dim(1));
+    return reshaped(x, shape);
+  };
+  call.returns(distance_of(apart(a, 1) - apart(b, 2), p, true));
 }
 
 void vecdot(Call& call) {

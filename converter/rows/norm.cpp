@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"
@@ -89,9 +90,9 @@ Norm norm_arguments(Call& call) {
 
 void layer_norm(Call& call) {
   const Norm n = norm_arguments(call);
-  const Value y = call.graph().call(
-      "layer_norm", {n.x, n.weight, n.bias},
-      {{"normalized_shape", call.sizes("normalized_shape")}, {"eps", call.real("eps", 1e-5)}});
+  const Value y = call_with(call.graph(), "layer_norm", {n.x, n.weight, n.bias},
+                            {{"eps", scalar(call, "eps", 1e-5)}},
+                            {{"normalized_shape", call.sizes("normalized_shape")}});
   call.returns(convert::cast(y, n.dtype));
 }
 
@@ -99,21 +100,21 @@ void layer_norm(Call& call) {
 struct Moments {
   Value mean, rstd;
 };
-Moments moments(const Value& x, const std::vector<Dim>& dims, double eps) {
+Moments moments(const Value& x, const std::vector<Dim>& dims, const Real& eps) {
   Graph& g = *x.graph();
   const NamedAttrs over = {{"dim", dims}, {"keepdim", true}};
   const Value mean = g.call("mean", {x}, over);
   const Value centred = g.call("sub", {x, mean});
   const Value var = g.call("mean", {g.call("mul", {centred, centred})}, over);
-  return {mean, g.call("rsqrt", {g.call("add", {var, g.scalar(eps, x.dtype())})})};
+  return {mean, g.call("rsqrt", {var + eps})};
 }
 
 void native_layer_norm(Call& call) {
   const Norm n = norm_arguments(call);
   const std::vector<Dim> shape = call.sizes("normalized_shape");
-  const double eps = call.real("eps");
-  const Value y = call.graph().call("layer_norm", {n.x, n.weight, n.bias},
-                                    {{"normalized_shape", shape}, {"eps", eps}});
+  const Real eps = scalar(call, "eps");
+  const Value y = call_with(call.graph(), "layer_norm", {n.x, n.weight, n.bias}, {{"eps", eps}},
+                            {{"normalized_shape", shape}});
   std::vector<Dim> dims;
   for (int i = n.x.rank() - static_cast<int>(shape.size()); i < n.x.rank(); ++i)
     dims.emplace_back(i);
@@ -129,9 +130,9 @@ double epsilon(DType dtype) {
 
 void rms_norm(Call& call) {
   const Norm n = norm_arguments(call);
-  const Value y = call.graph().call("rms_norm", {n.x, n.weight},
-                                    {{"normalized_shape", call.sizes("normalized_shape")},
-                                     {"eps", call.real("eps", epsilon(n.dtype))}});
+  const Value y = call_with(call.graph(), "rms_norm", {n.x, n.weight},
+                            {{"eps", scalar(call, "eps", epsilon(n.dtype))}},
+                            {{"normalized_shape", call.sizes("normalized_shape")}});
   call.returns(convert::cast(y, n.dtype));
 }
 
@@ -139,22 +140,23 @@ void fused_rms_norm(Call& call) {
   const Norm n = norm_arguments(call);
   Graph& g = call.graph();
   const std::vector<Dim> shape = call.sizes("normalized_shape");
-  const double eps = call.real("eps", epsilon(n.dtype));
-  const Value y = g.call("rms_norm", {n.x, n.weight}, {{"normalized_shape", shape}, {"eps", eps}});
+  const Real eps = scalar(call, "eps", epsilon(n.dtype));
+  const Value y =
+      call_with(g, "rms_norm", {n.x, n.weight}, {{"eps", eps}}, {{"normalized_shape", shape}});
   std::vector<Dim> dims;
   for (int i = n.x.rank() - static_cast<int>(shape.size()); i < n.x.rank(); ++i)
     dims.emplace_back(i);
   const Value square =
       g.call("mean", {g.call("mul", {n.x, n.x})}, {{"dim", dims}, {"keepdim", true}});
-  const Value rstd = g.call("rsqrt", {g.call("add", {square, g.scalar(eps, n.x.dtype())})});
+  const Value rstd = g.call("rsqrt", {square + eps});
   call.returns(Values{convert::cast(y, n.dtype), rstd});
 }
 
 void group_norm(Call& call) {
   const Norm n = norm_arguments(call);
   const Value y =
-      call.graph().call("group_norm", {n.x, n.weight, n.bias},
-                        {{"groups", call.size("num_groups")}, {"eps", call.real("eps", 1e-5)}});
+      call_with(call.graph(), "group_norm", {n.x, n.weight, n.bias},
+                {{"eps", scalar(call, "eps", 1e-5)}}, {{"groups", call.size("num_groups")}});
   call.returns(convert::cast(y, n.dtype));
 }
 
@@ -162,9 +164,9 @@ void group_norm(Call& call) {
 void native_group_norm(Call& call) {
   const Norm n = norm_arguments(call);
   const Dim batch = call.size("N"), groups = call.size("group");
-  const double eps = call.real("eps");
-  const Value y =
-      call.graph().call("group_norm", {n.x, n.weight, n.bias}, {{"groups", groups}, {"eps", eps}});
+  const Real eps = scalar(call, "eps");
+  const Value y = call_with(call.graph(), "group_norm", {n.x, n.weight, n.bias}, {{"eps", eps}},
+                            {{"groups", groups}});
   const Dim each = floordiv(call.size("C"), groups) * call.size("HxW");
   const Moments m = moments(reshaped(n.x, {batch, groups, each}), {2}, eps);
   call.returns(Values{convert::cast(y, n.dtype), reshaped(m.mean, {batch, groups}),
@@ -176,7 +178,7 @@ struct BatchNorm {
   Norm n;
   Value y, running_mean, running_var;
 };
-BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
+BatchNorm batch_norm_of(Call& call, bool training, const Real& momentum, const Real& eps,
                         bool with_running = true) {
   BatchNorm b;
   b.n = norm_arguments(call);
@@ -194,11 +196,11 @@ BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
   DType wide = b.n.x.dtype();
   if (b.running_mean) wide = promote(wide, b.running_mean.dtype());
   auto widen = [&](const Value& v) { return v ? convert::cast(v, wide) : v; };
-  const Values out =
-      call.graph().calls("batch_norm",
-                         {widen(b.n.x), widen(b.n.weight), widen(b.n.bias), widen(b.running_mean),
-                          widen(b.running_var)},
-                         {{"training", training}, {"momentum", momentum}, {"eps", eps}});
+  const Values out = calls_with(call.graph(), "batch_norm",
+                                {widen(b.n.x), widen(b.n.weight), widen(b.n.bias),
+                                 widen(b.running_mean), widen(b.running_var)},
+                                {{"momentum", training ? momentum : Real(0.1)}, {"eps", eps}},
+                                {{"training", training}});
   if (out.size() != 3) {
     b.y = Value(&call.graph(), kNoValue);
     return b;
@@ -214,7 +216,7 @@ BatchNorm batch_norm_of(Call& call, bool training, double momentum, double eps,
 }
 
 // The same; running statistics that training moves are written back to their buffers.
-BatchNorm batch_norm_with_buffers(Call& call, bool training, double momentum, double eps,
+BatchNorm batch_norm_with_buffers(Call& call, bool training, const Real& momentum, const Real& eps,
                                   bool with_running = true) {
   BatchNorm b = batch_norm_of(call, training, momentum, eps, with_running);
   if (training && b.running_mean && b.y) {
@@ -228,9 +230,9 @@ void batch_norm(Call& call) {
   const bool training = call.flag("training");
   const Value x = call.tensor("input");
   if (x.rank() == 1 && x.dim(0) == Dim(0)) return call.returns(x);  // nothing to normalize
-  call.returns(
-      batch_norm_with_buffers(call, training, call.real("momentum", 0.1), call.real("eps", 1e-5))
-          .y);
+  call.returns(batch_norm_with_buffers(call, training, scalar(call, "momentum", 0.1),
+                                       scalar(call, "eps", 1e-5))
+                   .y);
 }
 
 std::vector<Dim> all_but_channels(const Value& x) {
@@ -246,29 +248,29 @@ Value empty_tensor(Graph& g, DType dtype) {
 }
 
 // y, mean, 1 / sqrt(var + eps); both empty outside of training.
-Values with_moments(Call& call, const BatchNorm& b, bool training, double eps) {
+Values with_moments(Call& call, const BatchNorm& b, bool training, const Real& eps) {
   Graph& g = call.graph();
   if (!training) return {b.y, empty_tensor(g, b.n.x.dtype()), empty_tensor(g, b.n.x.dtype())};
   const Moments m = moments(b.n.x, all_but_channels(b.n.x), eps);
   const Shape channels = {b.n.x.dim(1)};
   return {b.y, reshaped(m.mean, channels), reshaped(m.rstd, channels)};
 }
-Values native_batch_norm_of(Call& call, bool training, double momentum, double eps,
+Values native_batch_norm_of(Call& call, bool training, const Real& momentum, const Real& eps,
                             bool with_running = true) {
   return with_moments(call, batch_norm_with_buffers(call, training, momentum, eps, with_running),
                       training, eps);
 }
 
 void native_batch_norm(Call& call) {
-  call.returns(
-      native_batch_norm_of(call, call.flag("training"), call.real("momentum"), call.real("eps")));
+  call.returns(native_batch_norm_of(call, call.flag("training"), scalar(call, "momentum"),
+                                    scalar(call, "eps")));
 }
 void native_batch_norm_no_stats(Call& call) {
-  call.returns(native_batch_norm_of(call, call.flag("training"), call.real("momentum"),
-                                    call.real("eps"), false));
+  call.returns(native_batch_norm_of(call, call.flag("training"), scalar(call, "momentum"),
+                                    scalar(call, "eps"), false));
 }
 void native_batch_norm_no_training(Call& call) {
-  call.returns(native_batch_norm_of(call, false, call.real("momentum"), call.real("eps")));
+  call.returns(native_batch_norm_of(call, false, scalar(call, "momentum"), scalar(call, "eps")));
 }
 // A fourth result, reserve, is for other devices and empty on the CPU.
 Values with_reserve(Call& call, Values values) {
@@ -277,34 +279,34 @@ Values with_reserve(Call& call, Values values) {
 }
 void batch_norm_with_update(Call& call) {
   call.returns(with_reserve(
-      call, native_batch_norm_of(call, true, call.real("momentum"), call.real("eps"))));
+      call, native_batch_norm_of(call, true, scalar(call, "momentum"), scalar(call, "eps"))));
 }
 // The statistics are results: (y, mean, rstd, running_mean, running_var)
 void native_batch_norm_functional(Call& call) {
   const bool training = call.flag("training");
-  const double eps = call.real("eps");
-  const BatchNorm b = batch_norm_of(call, training, call.real("momentum"), eps);
+  const Real eps = scalar(call, "eps");
+  const BatchNorm b = batch_norm_of(call, training, scalar(call, "momentum"), eps);
   Values values = with_moments(call, b, training, eps);
   values.insert(values.end(), {b.running_mean, b.running_var});
   call.returns(std::move(values));
 }
 // (y, mean, rstd, reserve, running_mean, running_var)
 void batch_norm_with_update_functional(Call& call) {
-  const double eps = call.real("eps");
-  const BatchNorm b = batch_norm_of(call, true, call.real("momentum"), eps);
+  const Real eps = scalar(call, "eps");
+  const BatchNorm b = batch_norm_of(call, true, scalar(call, "momentum"), eps);
   Values values = with_reserve(call, with_moments(call, b, true, eps));
   values.insert(values.end(), {b.running_mean, b.running_var});
   call.returns(std::move(values));
 }
 void batch_norm_no_update(Call& call) {
   call.returns(with_reserve(
-      call, native_batch_norm_of(call, false, call.real("momentum"), call.real("eps"))));
+      call, native_batch_norm_of(call, false, scalar(call, "momentum"), scalar(call, "eps"))));
 }
 // (y, mean, rstd, reserve, which implementation)
 void batch_norm_impl_index(Call& call) {
-  const Values values = with_reserve(
-      call,
-      native_batch_norm_of(call, call.flag("training"), call.real("momentum"), call.real("eps")));
+  const Values values =
+      with_reserve(call, native_batch_norm_of(call, call.flag("training"), scalar(call, "momentum"),
+                                              scalar(call, "eps")));
   std::vector<Item> items;
   for (const Value& value : values) items.push_back(Item(call.make_tensor(value)));
   items.push_back(Item(0));
@@ -312,7 +314,7 @@ void batch_norm_impl_index(Call& call) {
 }
 
 // With the running statistics. Not batch_norm, which training would give those of the batch.
-void instance_norm_by_running(Call& call, double eps) {
+void instance_norm_by_running(Call& call, const Real& eps) {
   Graph& g = call.graph();
   const Norm n = norm_arguments(call);
   const DType wide = promote(n.x.dtype(), call.tensor("running_mean").dtype());
@@ -322,7 +324,7 @@ void instance_norm_by_running(Call& call, double eps) {
     return reshaped(convert::cast(v, wide), shape);
   };
   const Value var = channels(call.tensor("running_var"));
-  Value scale = g.call("rsqrt", {g.call("add", {var, g.scalar(eps, wide)})});
+  Value scale = g.call("rsqrt", {var + eps});
   if (n.weight) scale = g.call("mul", {scale, channels(n.weight)});
   Value y = g.call("sub", {convert::cast(n.x, wide), channels(call.tensor("running_mean"))});
   y = g.call("mul", {y, scale});
@@ -337,13 +339,13 @@ void instance_norm_by_running(Call& call, double eps) {
 // are moved by the mean over the batch of those of the samples.
 void instance_norm(Call& call) {
   Graph& g = call.graph();
-  const double eps = call.real("eps", 1e-5);
+  const Real eps = scalar(call, "eps", 1e-5);
   if (!call.flag("use_input_stats")) return instance_norm_by_running(call, eps);
   const Norm n = norm_arguments(call);
   const Value y =
-      g.call("group_norm", {n.x, n.weight, n.bias}, {{"groups", n.x.dim(1)}, {"eps", eps}});
+      call_with(g, "group_norm", {n.x, n.weight, n.bias}, {{"eps", eps}}, {{"groups", n.x.dim(1)}});
   if (call.has("running_mean") && call.has("running_var")) {
-    const double momentum = call.real("momentum", 0.1);
+    const Real momentum = scalar(call, "momentum", 0.1);
     std::vector<Dim> dims;
     for (int i = 2; i < n.x.rank(); ++i) dims.emplace_back(i);
     const Value mean = g.call("mean", {n.x}, {{"dim", dims}, {"keepdim", false}});
@@ -354,9 +356,7 @@ void instance_norm(Call& call) {
       const Value now = convert::cast(
           g.call("mean", {detach(samples)}, {{"dim", std::vector<Dim>{0}}, {"keepdim", false}}),
           old.dtype());
-      call.write(call.ref(name),
-                 g.call("add", {g.call("mul", {now, g.scalar(momentum, old.dtype())}),
-                                g.call("mul", {old, g.scalar(1 - momentum, old.dtype())})}));
+      call.write(call.ref(name), now * momentum + old * (1 - momentum));
     };
     call.note("instance_norm moves its running statistics, as traced");
     move("running_mean", mean);

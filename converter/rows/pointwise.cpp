@@ -5,8 +5,10 @@
 #include <cmath>
 
 #include "converter/rows/complex.h"
+#include "converter/rows/scalar.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/control.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 #include "lib/graph/element.h"
@@ -22,8 +24,18 @@ std::string_view op_name(const Call& call) {
 }
 
 Value number_as(Call& call, std::string_view argument, DType dtype) {
-  const double value = call.real(argument);
-  if (is_float(dtype)) return call.graph().scalar(value, dtype);
+  const Real number = scalar(call, argument);
+  if (is_float(dtype)) return number.as(call.graph(), dtype);
+  if (!number.is_known()) {
+    if (is_float(number.value().dtype()))
+      call.refuse(argument, "is a float, but must be an integer for integer tensors");
+    const Value value = number.as(call.graph(), dtype);
+    if (dtype != boolean)
+      assert_true(eq(convert::cast(value, i64), number.as(call.graph(), i64)),
+                  str_cat(call.kind(), ": '", argument, "' does not fit a tensor of ", dtype));
+    return value;
+  }
+  const double value = number.known();
   if (value != std::trunc(value))
     call.refuse(argument, "must be a whole number for integer tensors");
   if (!holds(dtype, value)) call.refuse(argument, str_cat("does not fit a tensor of ", dtype));
@@ -55,35 +67,36 @@ void clamp_max_tensor(Call& call) {
 
 void lerp(Call& call) {
   const std::vector<Value> v = call.promoted({"self", "end"});
-  call.returns(hg::lerp(v[0], v[1], call.tensor_or_number("weight", v[0].dtype())));
+  // A half may not have the number.
+  const DType dtype = v[0].dtype();
+  const DType inner = call.tensor_or_number("weight").rank() == 0 ? math_dtype(dtype) : dtype;
+  call.returns(convert::cast(hg::lerp(convert::cast(v[0], inner), convert::cast(v[1], inner),
+                                      call.tensor_or_number("weight", inner)),
+                             dtype));
 }
 
-// self + value * tensor1 * tensor2, from the left: another order would overflow elsewhere
-void addcmul(Call& call) {
-  const std::vector<Value> v = call.promoted({"self", "tensor1", "tensor2"});
-  const bool plain = !call.has("value") || call.real("value") == 1;
-  const Value first = plain ? v[1] : v[1] * number_as(call, "value", v[1].dtype());
-  call.returns(v[0] + hg::mul(first, v[2]));
+// self + value * tensor1 op tensor2, from the left: another order would overflow elsewhere
+void add_combined(Call& call, std::string_view op) {
+  std::vector<Value> v = call.promoted({"self", "tensor1", "tensor2"});
+  const DType dtype = v[0].dtype();
+  if (op == "div" && !is_float(dtype)) call.refuse("self", "must be a float tensor");
+  for (Value& each : v) each = convert::cast(each, math_dtype(dtype));
+  if (call.has("value") && !scalar(call, "value").is(1))
+    v[1] = v[1] * number_as(call, "value", v[1].dtype());
+  call.returns(convert::cast(v[0] + call.graph().call(op, {v[1], v[2]}), dtype));
 }
-
-// self + value * tensor1 / tensor2
-void addcdiv(Call& call) {
-  const std::vector<Value> v = call.promoted({"self", "tensor1", "tensor2"});
-  if (!is_float(v[0].dtype())) call.refuse("self", "must be a float tensor");
-  const bool plain = !call.has("value") || call.real("value") == 1;
-  const Value top = plain ? v[1] : v[1] * number_as(call, "value", v[0].dtype());
-  call.returns(v[0] + top / v[2]);
-}
+void addcmul(Call& call) { add_combined(call, "mul"); }
+void addcdiv(Call& call) { add_combined(call, "div"); }
 
 // self == other or |self - other| <= atol + rtol |other|, the difference being finite
 void isclose(Call& call) {
   const Value a = call.tensor("self"), b = call.tensor("other");
   if (a.dtype() != b.dtype()) call.refuse("other", "must have the dtype of self");
-  const double rtol = call.real("rtol", 1e-5), atol = call.real("atol", 1e-8);
+  const Real rtol = scalar(call, "rtol", 1e-5), atol = scalar(call, "atol", 1e-8);
   Value close = eq(a, b);
   if (call.flag("equal_nan", false) && is_float(a.dtype()))
     close = logical_or(close, logical_and(isnan(a), isnan(b)));
-  if (rtol == 0 && atol == 0) return call.returns(close);
+  if (rtol.is(0) && atol.is(0)) return call.returns(close);
   const DType dtype = is_float(a.dtype()) ? a.dtype() : f32;
   const Value x = convert::cast(a, dtype), y = convert::cast(b, dtype);
   const Value allowed = abs(y * rtol) + atol;

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "converter/rows/pointwise.h"
+#include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
@@ -324,7 +325,7 @@ void choose_qparams(Call& call) {
   if (is_symmetric) high = maximum(-low, high);
   Value scale =
       is_symmetric ? to_dtype(high / (steps / 2)) : to_dtype(to_dtype(high - low) / steps);
-  scale = maximum(scale, g.scalar(call.real("eps")));
+  scale = maximum(scale, scalar(call, "eps").as(g, f32));
   Value zero_point = g.scalar(levels.dtype == u8 ? int64_t{128} : int64_t{0}, i64);
   if (!is_symmetric) {
     const Value below = convert::cast(round(low / scale), i32);

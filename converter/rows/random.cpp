@@ -2,6 +2,7 @@
 // Random numbers and dropout. The numbers are not torch's; the distributions are.
 #include <cmath>
 
+#include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "hg/ops/binary.h"
 
@@ -13,7 +14,10 @@ void dropout_of(Call& call, bool channels) {
   const Value x = call.tensor(call.find("input") != nullptr ? "input" : "self");
   if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
   const bool training = call.flag("train", true);
-  const double p = call.real("p");
+  const Real number = scalar(call, "p");
+  if (training && !number.is_known()) call.real("p");  // refuses it
+  if (!number.is_known()) call.note("dropout whose p data decides is left out of training");
+  const double p = number.is_known() ? number.known() : 0;
   const NamedAttrs attrs = {{"p", p}, {"training", training}, {"channels", channels}};
   const auto drop = [attrs](Value value) { return value.graph()->call("dropout", {value}, attrs); };
   if (training && p > 0) {
@@ -34,8 +38,9 @@ void feature_dropout(Call& call) { dropout_of(call, true); }
 void alpha_dropout_of(Call& call, bool features) {
   Graph& g = call.graph();
   const Value x = call.tensor("input");
-  const double p = call.real("p");
-  if (!call.flag("train", true) || p == 0)  // its argument itself
+  const bool training = call.flag("train", true);
+  const double p = training ? call.real("p") : 0;
+  if (p == 0)  // its argument itself
     return call.returns(std::vector<Item>{Item(call.ref("input"))});
   if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
   call.note("dropout runs in training mode, as traced");
@@ -52,7 +57,7 @@ void alpha_dropout(Call& call) { alpha_dropout_of(call, false); }
 void feature_alpha_dropout(Call& call) { alpha_dropout_of(call, true); }
 
 // The slopes by which rrelu multiplies in training: random ones where x is not positive.
-Value random_slopes(Call& call, const Value& x, double lower, double upper) {
+Value random_slopes(Call& call, const Value& x, const Real& lower, const Real& upper) {
   Graph& g = call.graph();
   call.note("rrelu runs in training mode, as traced");
   const Value u = g.call("rand", {}, {{"shape", x.shape()}, {"dtype", x.dtype()}});
@@ -63,9 +68,10 @@ Value random_slopes(Call& call, const Value& x, double lower, double upper) {
 // (y, slopes); outside of training the slope is the mean, and what the slopes were stays.
 std::pair<Value, Value> rrelu_of(Call& call, const Value& noise) {
   const Value x = call.tensor("self");
-  const double lower = call.real("lower", 0.125), upper = call.real("upper", 1.0 / 3);
+  const Real lower = scalar(call, "lower", 0.125), upper = scalar(call, "upper", 1.0 / 3);
   if (!call.flag("training", false))
-    return {call.graph().call("leaky_relu", {x}, {{"negative_slope", (lower + upper) / 2}}), noise};
+    return {call_with(call.graph(), "leaky_relu", {x}, {{"negative_slope", (lower + upper) / 2}}),
+            noise};
   const Value slopes = random_slopes(call, x, lower, upper);
   return {x * slopes, slopes};
 }
@@ -79,8 +85,8 @@ void rrelu_with_noise(Call& call) {
 void native_dropout(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("input");
-  const double p = call.real("p");
-  if (!call.flag("train", true) || p == 0) {
+  const double p = call.flag("train", true) ? call.real("p") : 0;
+  if (p == 0) {
     const Value ones =
         g.call("full", {}, {{"shape", x.shape()}, {"value", 1.0}, {"dtype", boolean}});
     call.returns({x, ones});
@@ -98,7 +104,7 @@ void native_dropout(Call& call) {
 void native_dropout_backward(Call& call) {
   const Value dy = call.tensor("grad_output");
   const DType dtype = is_float(dy.dtype()) ? dy.dtype() : f32;
-  const Value scale = call.graph().scalar(call.real("scale"), dtype);
+  const Value scale = scalar(call, "scale").as(call.graph(), dtype);
   call.returns(convert::cast(dy, dtype) *
                (convert::cast(convert::cast(call.tensor("mask"), dy.dtype()), dtype) * scale));
 }
@@ -121,31 +127,27 @@ void rand_like(Call& call) { like(call, "rand"); }
 void randn_like(Call& call) { like(call, "randn"); }
 
 // a + (b - a) * u
-Value scaled(Call& call, const Value& u, double a, double b) {
-  Graph& g = call.graph();
-  const Value spread = g.call("mul", {u, g.scalar(b - a, u.dtype())});
-  return g.call("add", {spread, g.scalar(a, u.dtype())});
-}
+Value scaled(const Value& u, const Real& a, const Real& b) { return u * (b - a).like(u) + a; }
 
 void uniform(Call& call) {
   const Value x = call.tensor("self");
-  call.returns(scaled(call, drawn(call, "rand", x.shape(), x.dtype()), call.real("from", 0),
-                      call.real("to", 1)));
+  call.returns(scaled(drawn(call, "rand", x.shape(), x.dtype()), scalar(call, "from", 0),
+                      scalar(call, "to", 1)));
 }
 
 // normal_(x, mean, std) and normal(mean, std) of tensors and numbers.
 void normal_in_place(Call& call) {
   const Value x = call.tensor("self");
-  const double mean = call.real("mean", 0);
+  const Real mean = scalar(call, "mean", 0);
   call.returns(
-      scaled(call, drawn(call, "randn", x.shape(), x.dtype()), mean, mean + call.real("std", 1)));
+      scaled(drawn(call, "randn", x.shape(), x.dtype()), mean, mean + scalar(call, "std", 1)));
 }
 void normal(Call& call) {
   Graph& g = call.graph();
   if (call.has("size")) {
-    const double mean = call.real("mean");
-    call.returns(scaled(call, drawn(call, "randn", call.sizes("size"), call.dtype("dtype", f32)),
-                        mean, mean + call.real("std")));
+    const Real mean = scalar(call, "mean");
+    call.returns(scaled(drawn(call, "randn", call.sizes("size"), call.dtype("dtype", f32)), mean,
+                        mean + scalar(call, "std")));
     return;
   }
   const std::vector<Value> values = call.promoted({"mean", "std"}, true);
@@ -161,7 +163,7 @@ Value integers_in(Call& call, const Shape& shape, const Dim& low, const Dim& hig
   Graph& g = call.graph();
   const Value u = drawn(call, "rand", shape, f64);
   const Value real =
-      scaled(call, u, static_cast<double>(low.constant()), static_cast<double>(high.constant()));
+      scaled(u, static_cast<double>(low.constant()), static_cast<double>(high.constant()));
   return convert::cast(g.call("floor", {real}), dtype);
 }
 void randint(Call& call) {
@@ -185,7 +187,7 @@ void bernoulli(Call& call) {
   else if (call.find("p")->is_tensor())
     p = convert::cast(call.tensor("p"), f64);
   else
-    p = g.scalar(call.real("p"), f64);
+    p = scalar(call, "p").as(g, f64);
   call.returns(convert::cast(g.call("lt", {noise, p}), x.dtype()));
 }
 
@@ -195,14 +197,14 @@ void exponential(Call& call) {
   const Value x = call.tensor("self");
   const Value u = drawn(call, "rand", x.shape(), x.dtype());
   const Value log = g.call("log1p", {g.call("neg", {u})});
-  call.returns(g.call("mul", {log, g.scalar(-1 / call.real("lambd", 1), x.dtype())}));
+  call.returns(log * (-1 / scalar(call, "lambd", 1)));
 }
 
 void log_normal(Call& call) {
   const Value x = call.tensor("self");
-  const double mean = call.real("mean", 1);
-  call.returns(call.graph().call("exp", {scaled(call, drawn(call, "randn", x.shape(), x.dtype()),
-                                                mean, mean + call.real("std", 2))}));
+  const Real mean = scalar(call, "mean", 1);
+  call.returns(call.graph().call("exp", {scaled(drawn(call, "randn", x.shape(), x.dtype()), mean,
+                                                mean + scalar(call, "std", 2))}));
 }
 
 // median + sigma tan(pi (u - 1/2))
@@ -210,9 +212,9 @@ void cauchy(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("self");
   constexpr double kPi = 3.141592653589793;
-  const Value angle = scaled(call, drawn(call, "rand", x.shape(), x.dtype()), -kPi / 2, kPi / 2);
-  const double median = call.real("median", 0);
-  call.returns(scaled(call, g.call("tan", {angle}), median, median + call.real("sigma", 1)));
+  const Value angle = scaled(drawn(call, "rand", x.shape(), x.dtype()), -kPi / 2, kPi / 2);
+  const Real median = scalar(call, "median", 0);
+  call.returns(scaled(g.call("tan", {angle}), median, median + scalar(call, "sigma", 1)));
 }
 
 // ceil(log(1 - u) / log(1 - p)), at least 1

@@ -7,6 +7,7 @@
 #include "converter/interpret/fold.h"
 #include "converter/interpret/script_ops.h"
 #include "converter/rows/rows.h"
+#include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"
@@ -115,16 +116,32 @@ void test(Call& call, std::string_view op) {
 void all_of(Call& call) { test(call, "all"); }
 void any_of(Call& call) { test(call, "any"); }
 
-double correction(Call& call) {
+Real correction(Call& call) {
   if (call.has("unbiased")) return call.flag("unbiased") ? 1 : 0;
-  return call.real("correction", 1);
+  return scalar(call, "correction", 1);
+}
+// The mean of the squares times n / max(n - correction, 0)
+Value variance_by(const Value& x, const Dims& dims, const Real& correction, bool keepdim) {
+  const Value ones = expanded(number_like(x, 1), x.shape());
+  const Value n = hg::sum(ones, dims, keepdim);
+  const Value freedom = maximum(n - correction, number_like(x, 0));
+  const Value off = x - hg::mean(x, dims, true);
+  return hg::sum(off * off, dims, keepdim) / freedom;
 }
 void variance(Call& call, bool root, bool with_mean) {
   const Value x = call.tensor("self");
   if (!is_float(x.dtype())) call.refuse("self", "must be a float tensor");
-  const Value y = call.graph().call(
-      root ? "std" : "var", {x},
-      {{"dim", dims_of(call)}, {"correction", correction(call)}, {"keepdim", keepdim(call)}});
+  const Real less = correction(call);
+  Value y;
+  if (less.is_known()) {
+    y = call.graph().call(
+        root ? "std" : "var", {x},
+        {{"dim", dims_of(call)}, {"correction", less.known()}, {"keepdim", keepdim(call)}});
+  } else {
+    const DType inner = x.dtype() == f64 ? f64 : f32;
+    y = variance_by(convert::cast(x, inner), dims_of(call), less, keepdim(call));
+    y = convert::cast(root ? sqrt(y) : y, x.dtype());
+  }
   if (!with_mean) return call.returns(y);
   call.returns(std::vector<Value>{y, hg::mean(x, dims_of(call), keepdim(call))});
 }
@@ -144,7 +161,7 @@ void count_nonzero(Call& call) {
 }
 
 // The order of a norm as a number: also from text such as "inf".
-double order_of(Call& call, std::string_view argument, double fallback) {
+Real order_of(Call& call, std::string_view argument, double fallback) {
   const Item* item = call.find(argument);
   if (item != nullptr && item->is_string()) {
     const std::string text = call.string(argument);
@@ -152,18 +169,19 @@ double order_of(Call& call, std::string_view argument, double fallback) {
     if (text == "-inf") return -HUGE_VAL;
     call.refuse(argument, "must be a number here");
   }
-  return call.real(argument, fallback);
+  return scalar(call, argument, fallback);
 }
-void check_norm_dims(Call& call, const Value& x, double order) {
-  if (order >= 0 && !std::isinf(order)) return;
+void check_norm_dims(Call& call, const Value& x, const Real& order) {
+  if (order.is_known() && order.known() >= 0 && !std::isinf(order.known())) return;
   for (int d = 0; d < x.rank(); ++d)
     if (x.dim(d) == Dim(0)) call.refuse("self", "is empty, this norm of nothing is not defined");
   need_elements(call);
 }
-void vector_norm_of(Call& call, double order) {
+void vector_norm_of(Call& call, const Real& order) {
   const Value x = typed_float_self(call);
   check_norm_dims(call, x, order);
-  call.returns(hg::norm(x, order, dims_of(call), keepdim(call)));
+  call.returns(call_with(call.graph(), "norm", {x}, {{"ord", order}},
+                         {{"dim", dims_of(call)}, {"keepdim", keepdim(call)}}));
 }
 void norm_of(Call& call) { vector_norm_of(call, order_of(call, "p", 2)); }
 void vector_norm(Call& call) { vector_norm_of(call, order_of(call, "ord", 2)); }
@@ -229,9 +247,7 @@ void linalg_norm(Call& call) {
 }
 void dist(Call& call) {
   const std::vector<Value> v = call.promoted({"self", "other"}, true);
-  const double order = order_of(call, "p", 2);
-  const Value x = v[0] - v[1];
-  call.returns(hg::norm(x, order));
+  call.returns(call_with(call.graph(), "norm", {v[0] - v[1]}, {{"ord", order_of(call, "p", 2)}}));
 }
 
 // Dims that the size has as 1, or not at all, are summed.

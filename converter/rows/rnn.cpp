@@ -111,8 +111,8 @@ void recurrent(Call& call, Kind kind) {
   const bool has_biases = call.flag("has_biases"), batch_first = call.flag("batch_first", false);
   const int layers = static_cast<int>(call.number("num_layers"));
   const int directions = call.flag("bidirectional") ? 2 : 1;
-  const double dropout = call.real("dropout", 0.0);
-  const bool drops = call.flag("train") && dropout > 0 && layers > 1;
+  const double dropout = call.flag("train") ? call.real("dropout", 0.0) : 0;
+  const bool drops = dropout > 0 && layers > 1;
   auto [h0, c0] = first_states(call, kind);
   const size_t cells = static_cast<size_t>(layers * directions);
   const size_t each = cells == 0 ? 0 : params.size() / cells;

@@ -4,8 +4,10 @@
 
 #include "converter/interpret/script_ops.h"
 #include "converter/rows/rows.h"
+#include "converter/rows/scalar.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/control.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 
@@ -51,8 +53,13 @@ void quantile_of(Call& call, bool skip_nan) {
   Graph& g = call.graph();
   Value x = call.tensor("self");
   const Item* given = call.find("q");
-  Value q = given != nullptr && given->is_number() ? g.scalar(call.real("q"), x.dtype())
-                                                   : call.tensor("q");
+  const bool is_tensor = given != nullptr && given->is_tensor() && !call.ref("q")->is_number();
+  const Real number = is_tensor ? Real() : scalar(call, "q");
+  Value q = is_tensor ? call.tensor("q") : number.like(x);
+  if (!number.is_known()) {
+    const Value in_range = logical_and(ge(q, number_like(q, 0)), le(q, number_like(q, 1)));
+    assert_true(in_range, str_cat(call.kind(), ": 'q' is not in [0, 1]"));
+  }
   for (const Dim& size : x.shape()) g.guard(size, Relation::ne, 0, "a quantile of no elements");
   const std::string kind = call.string("interpolation", "linear");
   const bool flat = !call.has("dim");

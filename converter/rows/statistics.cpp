@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "converter/rows/complex.h"
+#include "converter/rows/distance.h"
 #include "converter/rows/rows.h"
+#include "converter/rows/scalar.h"
 #include "hg/op.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
@@ -29,7 +31,7 @@ Value trapezoids(Call& call, int& axis) {
   axis = dim_argument(call, y, -1);
   if (!is_float(y.dtype())) y = convert::cast(y, f32);
   const Value sums = slice(y, axis, 1, y.dim(axis)) + slice(y, axis, 0, y.dim(axis) - 1);
-  if (!spaced) return sums * (call.real("dx", 1) / 2);
+  if (!spaced) return sums * (scalar(call, "dx", 1) / 2);
   Value x = convert::cast(call.tensor("x"), y.dtype());
   if (x.rank() == 1) {
     Shape shape(y.rank(), 1);
@@ -147,15 +149,17 @@ void pdist(Call& call) {
   check_known(call, x, 2, false);
   if (x.rank() != 2 || !is_float(x.dtype())) call.refuse("self", "must be a float matrix");
   const int64_t n = x.dim(0).constant();
-  const double p = call.real("p", 2);
+  const Real p = scalar(call, "p", 2);
   const auto pairs = combinations_of(n, 2, false);
-  if (std::isinf(p)) {
+  if (!p.is_known() || std::isinf(p.known())) {
     const Value d = chosen(call, x, pairs[0]) - chosen(call, x, pairs[1]);
-    return call.returns(norm(d, p, {1}));
+    if (!p.is_known()) return call.returns(distance_of(d, p, false));
+    return call.returns(
+        call_with(call.graph(), "norm", {d}, {{"ord", p}}, {{"dim", std::vector<Dim>{1}}}));
   }
   std::vector<int64_t> above;
   for (size_t i = 0; i < pairs[0].size(); ++i) above.push_back(pairs[0][i] * n + pairs[1][i]);
-  const Value all = call.graph().call("cdist", {x, x}, {{"p", p}});
+  const Value all = call.graph().call("cdist", {x, x}, {{"p", p.known()}});
   call.returns(chosen(call, reshape(all, {n * n}), above));
 }
 
@@ -166,11 +170,11 @@ void renorm(Call& call) {
   std::vector<Dim> others;
   for (int d = 0; d < x.rank(); ++d)
     if (d != axis) others.emplace_back(d);
-  const double limit = call.real("maxnorm");
+  const Real limit = scalar(call, "maxnorm");
   if (others.empty()) call.refuse("self", "must have two dims or more");
-  const Value size = norm(x, call.real("p"), others, true);
-  call.returns(
-      x * where(gt(size, number_like(size, limit)), limit / (size + 1e-7), number_like(size, 1)));
+  const Value size = call_with(call.graph(), "norm", {x}, {{"ord", scalar(call, "p")}},
+                               {{"dim", others}, {"keepdim", true}});
+  call.returns(x * where(gt(size, limit.like(size)), limit / (size + 1e-7), number_like(size, 1)));
 }
 
 // 0, or pi for negative numbers; NaN stays.

@@ -9,8 +9,10 @@
 #include "converter/interpret/script_ops.h"
 #include "converter/rows/complex.h"
 #include "converter/rows/pointwise.h"
+#include "converter/rows/scalar.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -78,10 +80,22 @@ void square_of(Call& call) {
 void nan_to_number(Call& call) {
   const Value x = call.tensor("self");
   if (!is_float(x.dtype())) return call.returns(x);
-  NamedAttrs attrs = {{"nan", call.real("nan", 0)}};
-  for (std::string_view name : {"posinf", "neginf"})
-    if (call.has(name)) attrs.push_back({name, call.real(name)});
-  call.returns(call.graph().call("nan_to_num", {x}, attrs));
+  NamedAttrs attrs;
+  std::vector<std::pair<Value, Value>> by_data;  // where, and the number
+  const auto replace = [&](std::string_view name, const auto& where_found) {
+    if (!call.has(name)) return;
+    const Real number = scalar(call, name);
+    if (number.is_known())
+      attrs.push_back({name, number.known()});
+    else
+      by_data.emplace_back(where_found(), number.like(x));
+  };
+  replace("nan", [&] { return isnan(x); });
+  replace("posinf", [&] { return eq(x, number_like(x, HUGE_VAL)); });
+  replace("neginf", [&] { return eq(x, number_like(x, -HUGE_VAL)); });
+  Value y = call.graph().call("nan_to_num", {x}, attrs);
+  for (const auto& [found, number] : by_data) y = where(found, number, y);
+  call.returns(y);
 }
 
 void is_infinite_with(Call& call, double value) {

@@ -23,6 +23,7 @@ from semantics import (  # noqa: E402,F401
     control,
     decoding,
     edges,
+    floats,
     integers,
     lengths,
     losses,
