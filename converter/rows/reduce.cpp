@@ -64,8 +64,7 @@ void nanmean(Call& call) {
   call.returns(total / present);
 }
 
-// No elements have no extreme value: PyTorch raises, whether the result is read or not. logsumexp,
-// which uses the maximum, is also left to other sizes.
+// No elements have no extreme value: PyTorch raises, whether the result is read or not.
 void need_elements(Call& call) {
   const Value x = call.tensor("self");
   for (const int axis : axes_of(call, "dim", x.rank()))
@@ -151,8 +150,15 @@ void var_mean(Call& call) { variance(call, false, true); }
 void std_mean(Call& call) { variance(call, true, true); }
 
 void logsumexp_of(Call& call) {
-  need_elements(call);
-  call.returns(hg::logsumexp(call.promoted({"self"}, true)[0], dims_of(call), keepdim(call)));
+  Value x = call.promoted({"self"}, true)[0];
+  // One more element of -inf changes nothing, and is all that an empty dim has.
+  for (const int axis : axes_of(call, "dim", x.rank()))
+    if (x.rank() > 0 && !x.dim(axis).is_constant() && x.dim(axis).lower_bound() < 1) {
+      Dims pads(2 * static_cast<size_t>(x.rank()), Dim(0));
+      pads[2 * static_cast<size_t>(axis) + 1] = 1;
+      x = x.graph()->call("pad", {x}, {{"pads", pads}, {"value", -HUGE_VAL}});
+    }
+  call.returns(hg::logsumexp(x, dims_of(call), keepdim(call)));
 }
 void count_nonzero(Call& call) {
   const Value x = call.tensor("self");
@@ -173,8 +179,9 @@ Real order_of(Call& call, std::string_view argument, double fallback) {
 }
 void check_norm_dims(Call& call, const Value& x, const Real& order) {
   if (order.is_known() && order.known() >= 0 && !std::isinf(order.known())) return;
-  for (int d = 0; d < x.rank(); ++d)
-    if (x.dim(d) == Dim(0)) call.refuse("self", "is empty, this norm of nothing is not defined");
+  for (const int axis : axes_of(call, "dim", x.rank()))
+    if (x.rank() > 0 && x.dim(axis) == Dim(0))
+      call.refuse("self", "is empty, this norm of nothing is not defined");
   need_elements(call);
 }
 void vector_norm_of(Call& call, const Real& order) {

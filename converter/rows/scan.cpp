@@ -43,10 +43,9 @@ void diff(Call& call) {
     if (part.dtype() != x.dtype()) call.refuse("prepend", "and append must have the dtype of self");
   if (parts.size() > 1) x = g.call("concat", parts, {{"dim", axis}});
   for (int64_t n = call.number("n", 1); n > 0; --n) {
-    const Dim size = x.dim(axis);
-    if (size == Dim(0)) break;
-    const Value next = g.call("slice", {x}, {{"dim", axis}, {"start", 1}, {"end", size}});
-    const Value last = g.call("slice", {x}, {{"dim", axis}, {"start", 0}, {"end", size - 1}});
+    const Dim size = x.dim(axis), less = max(size - 1, 0);
+    const Value next = g.call("slice", {x}, {{"dim", axis}, {"start", size - less}, {"end", size}});
+    const Value last = g.call("slice", {x}, {{"dim", axis}, {"start", 0}, {"end", less}});
     x = x.dtype() == boolean ? ne(next, last) : next - last;
   }
   call.returns(x);

@@ -30,7 +30,12 @@ Value trapezoids(Call& call, int& axis) {
   Value y = call.tensor("y");
   axis = dim_argument(call, y, -1);
   if (!is_float(y.dtype())) y = convert::cast(y, f32);
-  const Value sums = slice(y, axis, 1, y.dim(axis)) + slice(y, axis, 0, y.dim(axis) - 1);
+  // What follows another place, and what comes before one; nothing of nothing.
+  const auto later = [&](const Value& v) {
+    return slice(v, axis, v.dim(axis) - max(v.dim(axis) - 1, 0), v.dim(axis));
+  };
+  const auto earlier = [&](const Value& v) { return slice(v, axis, 0, max(v.dim(axis) - 1, 0)); };
+  const Value sums = later(y) + earlier(y);
   if (!spaced) return sums * (scalar(call, "dx", 1) / 2);
   Value x = convert::cast(call.tensor("x"), y.dtype());
   if (x.rank() == 1) {
@@ -40,7 +45,7 @@ Value trapezoids(Call& call, int& axis) {
   } else if (x.rank() != y.rank()) {
     call.refuse("x", str_cat("has the shape ", x.shape(), ", y has ", y.shape()));
   }
-  return sums * (slice(x, axis, 1, x.dim(axis)) - slice(x, axis, 0, x.dim(axis) - 1)) * 0.5;
+  return sums * (later(x) - earlier(x)) * 0.5;
 }
 void trapezoid(Call& call) {
   int axis;

@@ -89,3 +89,15 @@ class SmallAndSaturated(Values):
     def forward(self, x: T):
         y = x.sum() * 0 + self.v
         return torch.exp(y) > 0, torch.tanh(y) > -1, torch.exp(y), x
+
+
+@case("f32[0,3]")
+class NothingToReduce(nn.Module):
+    def forward(self, x: T):
+        return x.logsumexp(0), x.logsumexp([0, 1]), x.logsumexp(0, True), x.diff(dim=0), x.diff(n=2, dim=0), x.diff()
+
+
+@case("f32[n,3]", sizes="0,1,3")
+class NothingAtRunTime(nn.Module):
+    def forward(self, x: T):
+        return x.logsumexp(0), x.logsumexp([0, 1]), x.logsumexp(0, True), x.diff(dim=0), x.diff(n=2, dim=0), x.diff()
