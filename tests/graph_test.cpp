@@ -238,6 +238,10 @@ TEST(Graph, GuardsSayWhatTheSizesMustBe) {
   EXPECT_EQ(check(lengthy.guards()[0], sizes).message(),
             "the model was converted for other sizes than depth=8, height=8, width=8, batch=1: "
             "8 is not below 8, because of a check");
+  lengthy.guard(term, Relation::ne, term * "batch", "a check");
+  EXPECT_EQ(check(lengthy.guards()[1], sizes).message(),
+            "the model was converted for other sizes than depth=8, height=8, width=8, batch=1: "
+            "two sizes that must differ are both 8, because of a check");
 
   Graph impossible(g);
   impossible.guard(Dim("n") + 1, Relation::lt, 1, "a test");

@@ -360,6 +360,8 @@ TEST_F(ConvertTest, TheCheckSaysWhatItDidNotTake) {
   expect("far.pt --input 'f32[n,4]=-5..5'", 0, {std::string("not exercised: ") + never});
   expect("endless.pt --input 'f32[n,4]'", 0,
          {"not exercised: a single round of a loop; more than one round of a loop at "});
+  expect("chunked.pt --input 'f32[n,4]' --check-size n=6,9", 0,
+         {"not exercised: [:100] with n >= 101 at "});
   expect("raises.pt --input 'f32[n,4]' --strict", 0, {"checked with n=3"});
   expect("net.pt --input 'f32[n,4]' --strict --no-check", 1, {"--strict needs the check"});
   expect("net.pt --input 'f32[n,4]' --check-size n=0", 0,
