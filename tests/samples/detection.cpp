@@ -45,7 +45,7 @@ std::vector<Sample> detection() {
   all.push_back({.op = "nms",
                  .inputs = {{.shape = {53, 4}, .values = boxes_of(53)},
                             {.shape = {53}, .values = scores},
-                            {.given = false},
+                            {.shape = {}, .given = false},
                             {.dtype = i64, .shape = {53}, .values = groups}},
                  .attrs = {{"iou_threshold", 0.3}},
                  .tolerance = 1e-3});
