@@ -15,6 +15,14 @@ Value Real::as(Graph& graph, DType dtype) const {
   return value_.dtype() == dtype ? value_ : cast(value_, dtype);
 }
 
+Value Real::like(const Value& x) const {
+  if (is_known()) return number_like(x, known_);
+  if (!is_float(x.dtype()))
+    return x.graph()->fail(
+        invalid_argument("a float that data decides does not fit a tensor of ", x.dtype()));
+  return as(*x.graph(), x.dtype());
+}
+
 namespace {
 
 Real computed(std::string_view op, const Real& a, const Real& b) {

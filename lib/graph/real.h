@@ -21,7 +21,9 @@ class Real {
   const Value& value() const { return value_; }  // if not
   // One number of rank 0, rounded to the dtype.
   Value as(Graph& graph, DType dtype) const;
-  Value like(const Value& x) const { return as(*x.graph(), x.dtype()); }
+  // In the dtype of x. The graph fails if that is an integer dtype, unless it is known to hold the
+  // number, as number_like() does.
+  Value like(const Value& x) const;
 
  private:
   double known_ = 0;
