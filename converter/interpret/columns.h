@@ -55,7 +55,7 @@ struct Growing {
   Pattern wanted;
   bool is_element = true;  // and not a list
 };
-// The pattern of the list that `growing` makes of its list; throws Refusal where there is none.
+// The pattern of the list that `growing` makes of its list. Throws Refusal if no list can hold both.
 Pattern grown_pattern(Memory& memory, const Growing& growing);
 // Turns a list into one that grows.
 void start_growing(Interpreter& interpreter, const Growing& growing);

@@ -208,7 +208,7 @@ void for_wide(DType dtype, const F& f) {
 }
 
 // The largest weighted corner of all samples of an output pixel, for each channel of y at `at`; 0
-// counts where a sample is outside, and where there is none.
+// counts for a sample outside, and if there are no samples.
 template <class T>
 void largest_sample(const Region<T>& region, int64_t i, int64_t k, const RoiPlan& plan, const T* x,
                     T* at) {

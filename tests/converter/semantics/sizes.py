@@ -243,7 +243,7 @@ class PadsAndCuts(nn.Module):
         return F.pad(x, [0, 0, 1, -1]), F.pad(x, [-1, -2, -1, 3])
 
 
-@case(sizes="0,3", exit=4, words="because of logsumexp at ")
+@case(sizes="0,3")
 class SumsOfNothing(nn.Module):
     def forward(self, x: T):
         return x.logsumexp(0)
