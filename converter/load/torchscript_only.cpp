@@ -21,7 +21,9 @@ Loaded load_exported(const std::string&, const std::string& label, const std::ve
   refuse(label, "an exported program");
 }
 
-Loaded load_onnx(const std::string&, const std::string& label) { refuse(label, "an ONNX model"); }
+Loaded load_onnx(const std::string&, const std::string& label, const std::set<std::string>&) {
+  refuse(label, "an ONNX model");
+}
 
 std::span<const std::span<const Builtin>> onnx_builtins() { return {}; }
 
