@@ -390,8 +390,10 @@ TEST(Lazy, TypesOfALongChainAreFoundOnce) {
     y = y + a;
     ASSERT_TRUE(y.type().ok());
   }
-  EXPECT_EQ(number(y), 200'003);
-  EXPECT_EQ(number(grad(y, a)), 100'000);
+  Var z = x;
+  for (int i = 0; i < 1'000; ++i) z = z + a;
+  EXPECT_EQ(number(z), 2'003);
+  EXPECT_EQ(number(grad(z, a)), 1'000);
 }
 
 }  // namespace
