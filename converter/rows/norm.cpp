@@ -196,11 +196,12 @@ BatchNorm batch_norm_of(Call& call, bool training, const Real& momentum, const R
   DType wide = b.n.x.dtype();
   if (b.running_mean) wide = promote(wide, b.running_mean.dtype());
   auto widen = [&](const Value& v) { return v ? convert::cast(v, wide) : v; };
+  // Without training only a trainer reads it, which needs a number.
+  const Real kept = training || momentum.is_known() ? momentum : Real(0.1);
   const Values out = calls_with(call.graph(), "batch_norm",
                                 {widen(b.n.x), widen(b.n.weight), widen(b.n.bias),
                                  widen(b.running_mean), widen(b.running_var)},
-                                {{"momentum", training ? momentum : Real(0.1)}, {"eps", eps}},
-                                {{"training", training}});
+                                {{"momentum", kept}, {"eps", eps}}, {{"training", training}});
   if (out.size() != 3) {
     b.y = Value(&call.graph(), kNoValue);
     return b;
