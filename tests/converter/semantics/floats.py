@@ -45,8 +45,13 @@ class FloatsOfProducts(nn.Module):
         s = float(t)
         return (torch.addmm(x, x, w, alpha=s, beta=s), torch.addmm(x, x, w, beta=s - s),
                 torch.addmv(x[:, 0], x, w[0], alpha=s), torch.addr(w, w[0], w[1], beta=s, alpha=s),
-                torch.baddbmm(x[None], x[None], w[None], beta=s), torch.addcdiv(x, x, x.exp(), value=s),
-                F.scaled_dot_product_attention(x[None], x[None], x[None], scale=s))
+                torch.baddbmm(x[None], x[None], w[None], beta=s), torch.addcdiv(x, x, x.exp(), value=s))
+
+
+@case("f32[n,4]", NUMBER)
+class FloatOfAttention(nn.Module):
+    def forward(self, x: T, t: T):
+        return F.scaled_dot_product_attention(x[None], x[None], x[None], scale=float(t))
 
 
 # With beta 0, self counts for nothing, not even NaN.
