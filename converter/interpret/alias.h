@@ -150,10 +150,10 @@ class Memory {
   std::optional<Dim> integer_of(const TensorRef& number);
   // What both give of numbers that are computed from what is never negative; none for others.
   std::optional<Dim> term_of(const TensorRef& number);
-  // `term` gives a number from those that it is computed from, in their terms.
+  // Sets how the number follows from its operands: `term` computes its term from theirs.
   using Term = std::function<std::optional<Dim>(TermOf)>;
   void set_term(const TensorRef& number, Term term);
-  // Every run in which the value is negative fails, or there is none.
+  // Records that the value is not negative in any run that succeeds.
   void set_nonnegative(const Value& value);
   bool is_nonnegative(const Value& value);
   // Likewise what a condition says of the numbers that it compares, where every run in which it is

@@ -44,10 +44,6 @@ Value numbers(Graph& g, const std::vector<Dim>& dims) {
   return g.call("dims", {}, {{"values", dims}});
 }
 
-Value stacked_rows(const std::vector<Value>& parts) {
-  return parts.size() == 1 ? parts[0] : parts[0].graph()->call("concat", parts, {{"dim", 0}});
-}
-
 Value select_rows(const Value& x, const Value& indices) {
   return x.graph()->call("index_select", {x, indices}, {{"dim", 0}});
 }
@@ -596,10 +592,9 @@ void Growths::grow(const Growing& growing) {
   known->grown = growing.list->grown;
 }
 
-void Growths::undo() {
+Growths::~Growths() {
   for (auto known = known_.rbegin(); known != known_.rend(); ++known)
     if (known->list->grown == known->grown) *known->list = known->before;
-  known_.clear();
 }
 
 Item list_of_parts(Memory& memory, const TensorRef& parts) {
@@ -717,9 +712,9 @@ Columns concatenated(const Grown& grown, const std::vector<Columns>& parts) {
   size_t at = 0;
   for (const Column& column : grown.columns)
     for (size_t k = 0; k < (column.open.empty() ? 1 : 2); ++k, ++at) {
-      std::vector<Value> rows;
-      for (const Columns& part : parts) rows.push_back(part[at]);
-      values.push_back(stacked_rows(rows));
+      std::vector<Value> parts_of_column;
+      for (const Columns& part : parts) parts_of_column.push_back(part[at]);
+      values.push_back(rows::joined(parts_of_column, 0));
     }
   return values;
 }

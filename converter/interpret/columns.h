@@ -14,8 +14,8 @@ namespace hg::convert {
 
 // One leaf of all elements: a tensor that only the list has.
 struct Column {
-  // [length, ...]. Where the elements differ in size: [total, ...], of which the first dim holds
-  // their open dims, and the others are those that all share.
+  // [length, ...]. If the elements differ in size: [total, ...]; the first dim joins their open
+  // dims, and the others are the shared dims.
   Item all;
   Item sizes;             // of elements that differ: i64[length, open dims]
   std::vector<int> open;  // the dims of an element that differ
@@ -55,7 +55,8 @@ struct Growing {
   Pattern wanted;
   bool is_element = true;  // and not a list
 };
-// The pattern of the list that `growing` makes of its list. Throws Refusal if no list can hold both.
+// The pattern of the list that `growing` makes of its list. Throws Refusal if no list can hold
+// both.
 Pattern grown_pattern(Memory& memory, const Growing& growing);
 // Turns a list into one that grows.
 void start_growing(Interpreter& interpreter, const Growing& growing);
@@ -64,8 +65,11 @@ void start_growing(Interpreter& interpreter, const Growing& growing);
 class Growths {
  public:
   explicit Growths(Interpreter& interpreter) : interpreter_(interpreter) {}
+  Growths(const Growths&) = delete;
+  Growths& operator=(const Growths&) = delete;
+  ~Growths();  // undoes them unless keep() was called
   void grow(const Growing& growing);
-  void undo();
+  void keep() { known_.clear(); }
 
  private:
   struct Known {

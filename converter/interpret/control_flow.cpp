@@ -330,7 +330,8 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Sca
   for (std::vector<Item> held;;) {
     try {
       BranchNode branch(*this, node, item, sizes, held);
-      return branch.build() ? branch.add_node() : poison_outputs(node);
+      branch.build() ? branch.add_node() : poison_outputs(node);
+      return grown.keep();
     } catch (const Changing& found) {
       check_change(found.container);
       for (const Item& other : held)
@@ -341,9 +342,6 @@ void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Sca
     } catch (const Growing& found) {
       if (is_outer(found.list.get())) throw;
       grown.grow(found);
-    } catch (...) {
-      grown.undo();
-      throw;
     }
   }
 }

@@ -270,6 +270,18 @@ bool set_item(NodeCall& call) {
   return true;
 }
 
+// What `to` holds of the list that is the argument, of which `from` is a copy that fits `to`.
+void share_columns(NodeCall& call, int argument, const Grown& from, const Grown& to) {
+  Memory& memory = call.memory();
+  const std::shared_ptr<List> list = grown_at(call, argument);
+  for (size_t k = 0; k < to.columns.size(); ++k) {
+    if (list && list->grown->views)
+      memory.may_share(cell(to.columns[k].all), cell(list->grown->columns.at(0).all));
+    else
+      memory.share_lists(cell(from.columns[k].all), cell(to.columns[k].all));
+  }
+}
+
 bool extend(NodeCall& call) {  // list.extend(list), list += list
   const std::shared_ptr<List> list = list_item(call, 0), other = list_item(call, 1);
   if (!list) return false;
@@ -308,14 +320,14 @@ bool extend(NodeCall& call) {  // list.extend(list), list += list
   set_elements(
       call, list,
       concatenated(*list->grown, {read_columns(memory, *list->grown), read_columns(memory, more)}));
-  for (size_t i = 0; i < more.columns.size(); ++i)
-    memory.share_lists(cell(more.columns[i].all), cell(list->grown->columns[i].all));
+  share_columns(call, 1, more, *list->grown);
   give_list(call);
   return true;
 }
 
 bool join(NodeCall& call) {  // list + list
   if (!list_item(call, 0) || !list_item(call, 1)) return false;
+  if (!grown_at(call, 0) && !grown_at(call, 1)) return false;  // lists of lists that grow
   Memory& memory = call.memory();
   const Pattern a = pattern_of(memory, call.at(0)), b = pattern_of(memory, call.at(1));
   auto both = joined(a, b, true);
@@ -332,14 +344,7 @@ bool join(NodeCall& call) {  // list + list
     if (const Items* items = elements_of(call.at(i)))
       for (const Item& item : *items) call.interpreter().store(item);
   auto result = list_like(memory, *lists[0]->grown, concatenated(*lists[0]->grown, parts));
-  for (size_t k = 0; k < result->grown->columns.size(); ++k) {
-    const TensorRef to = cell(result->grown->columns[k].all);
-    const Column& from = lists[1]->grown->columns[k];
-    if (lists[1]->grown->views)
-      memory.may_share(to, cell(from.all));
-    else
-      memory.share_lists(cell(from.all), to);
-  }
+  for (int i = 0; i < 2; ++i) share_columns(call, i, *lists[i]->grown, *result->grown);
   call.give(Item(std::move(result)));
   return true;
 }
@@ -368,13 +373,15 @@ bool get_item(NodeCall& call) {
 bool pop(NodeCall& call) {
   const std::shared_ptr<List> list = grown_at(call, 0);
   if (!list) return false;
+  Graph& g = call.graph();
   const Dim size = length_of(call, *list);
-  const Value index =
-      call.argument_count() > 1
-          ? checked_index_at(call, 1, size)
-          : call.graph().call("sub", {number(call, size), call.graph().scalar(int64_t{1}, i64)});
-  require(call, call.graph().call("ge", {index, call.graph().scalar(int64_t{0}, i64)}),
-          "pop from empty list");
+  Value index;
+  if (call.argument_count() > 1) {
+    index = checked_index_at(call, 1, size);
+  } else {
+    index = g.call("sub", {number(call, size), g.scalar(int64_t{1}, i64)});
+    require(call, g.call("ge", {index, g.scalar(int64_t{0}, i64)}), "pop from empty list");
+  }
   Item element = element_at(call.memory(), *list->grown, index);
   call.interpreter().store(element);
   erase(call, list, index);

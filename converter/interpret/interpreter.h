@@ -173,8 +173,8 @@ class Interpreter {
   // A container is about to be changed in place: one from outside of the present body becomes what
   // the loop or branch gives back, by Changing. Objects are refused.
   void check_change(const Item& container);
-  // Throws Refusal where another container may be this one, or a list holds a copy. Those that this
-  // one may be must not be used from now on.
+  // Throws Refusal if another container may be the same object, or if a list holds a copy. Containers
+  // that may be the same object must not be used from now on.
   void check_frozen(const Item& container);
   // The list or dict is from outside the present body.
   bool is_outer(const void* container) const { return depth_of(container) < memory_.depth(); }

@@ -31,7 +31,7 @@ void Interpreter::LoopNode::pair_lists(const Item& copy, const Item& known) {
   for (size_t i = 0; i < x.size(); ++i) pair_lists(x[i].second, y[i].second);
 }
 
-// What a round gives, with the lists of what it takes. Starts over where those must grow.
+// Fits the values of a round to the lists that the round starts with. Starts over if those must grow.
 Item Interpreter::LoopNode::fit_lists(const Item& known, const Item& last, const Pattern& pattern) {
   grow_lists(known, pattern);
   return in_.fit(last, pattern);

@@ -93,11 +93,11 @@ class Interpreter::LoopNode {
   std::set<std::pair<const void*, size_t>> growing_;  // leaves or tensors from outside, and a dim
   std::vector<TensorRef> touched_, invalidated_;  // tensors from outside: written, no longer known
   std::set<std::pair<size_t, const void*>> members_;  // leaves, and lists or tensors of lists
-  std::vector<TensorRef> left_;  // by leaf: what a round leaves behind, for lists
-  std::deque<Item> seeds_;       // what the body alone gives a value starts as zeros of its type
-  std::vector<bool> numeric_;    // of those
+  std::vector<TensorRef> left_;        // by leaf: what a round leaves behind, for lists
+  std::deque<Item> seeds_;             // values that only the body sets; they start as zeros
+  std::vector<bool> numeric_;          // of those
   std::vector<bool> may_be_negative_;  // by leaf; where it is no integer
-  std::vector<MemoryOrder> orders_;  // of leaves, after every round
+  std::vector<MemoryOrder> orders_;    // of leaves, after every round
   Carried places_;
   std::vector<std::pair<const void*, Item>> copies_;  // lists of a round, and before the loop
   std::vector<bool> rewritten_;  // by what is carried: lists that are both changed and replaced

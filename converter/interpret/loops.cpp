@@ -129,8 +129,8 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, const
   for (int starts = 0; starts < kMostStarts; ++starts) {
     LoopNode loop(*this, node, trips, done, condition, held);
     try {
-      if (!loop.find_changes()) return poison_outputs(node);
-      return loop.add_node();
+      loop.find_changes() ? loop.add_node() : poison_outputs(node);
+      return grown.keep();
     } catch (const LoopNode::Shaped&) {
     } catch (const Changing& found) {
       const Item container = loop.original(found.container);
@@ -154,13 +154,9 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, const
       found.list = std::get<std::shared_ptr<List>>(loop.original(Item(found.list)).value);
       if (is_outer(found.list.get())) throw;
       grown.grow(found);
-    } catch (...) {
-      grown.undo();
-      throw;
     }
     loop.start_over();
   }
-  grown.undo();
   throw Refusal{"which lists and dicts a loop whose end data decides changes is not found out", ""};
 }
 

@@ -14,8 +14,7 @@ void dropout_of(Call& call, bool channels) {
   const Value x = call.tensor(call.find("input") != nullptr ? "input" : "self");
   if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
   const bool training = call.flag("train", true);
-  const Real number = scalar(call, "p");
-  if (training && !number.is_known()) call.real("p");  // refuses it
+  const Real number = training ? Real(call.real("p")) : scalar(call, "p");
   if (!number.is_known()) call.note("dropout whose p data decides is left out of training");
   const double p = number.is_known() ? number.known() : 0;
   const NamedAttrs attrs = {{"p", p}, {"training", training}, {"channels", channels}};

@@ -229,3 +229,31 @@ class ValuesOfAnEnum(nn.Module):
         if self.mode == Mode.SHIFT:
             return x + self.mode.value
         return x * self.mode.value + len(self.mode.name) + len("text") + Mode.SHIFT.value
+
+
+# unbind() gives views, which a write to x changes.
+@case("f32[n,4]", "f32[4]", exit=3, words="decide whether the two share memory")
+class PartsInASumOfLists(nn.Module):
+    def forward(self, x: T, y: T):
+        parts = list(x.unbind(0)) + [y]
+        x.add_(1)
+        return torch.stack(parts)
+
+
+@case("f32[n,4]", "f32[4]", exit=3, words="decide whether the two share memory")
+class PartsThatExtendAList(nn.Module):
+    def forward(self, x: T, y: T):
+        parts: List[T] = [y]
+        parts.extend(x.unbind(0))
+        x.add_(1)
+        return torch.stack(parts)
+
+
+@case(exit=3, words="the op takes a list whose length only data or a symbolic size decides")
+class SumOfListsOfGrownLists(nn.Module):
+    def forward(self, x: T):
+        parts: List[T] = []
+        for i in range(x.size(0)):
+            parts.append(x[i])
+        both = [parts] + [parts]
+        return torch.stack(both[0]) + torch.stack(both[1])
