@@ -53,6 +53,7 @@ class Checker {
 
   // drawn.cpp: integers that the check chooses
   bool draws_integers(size_t input) const;
+  std::string range_option(size_t i, const std::pair<int64_t, int64_t>& limits) const;
   void note_drawn(const Inputs& inputs);
   void say_drawn();
   std::string other_numbers(const Inputs& inputs) const;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which integers the check drew where nobody gave a range, in words, and the option that gives one.
+// Describes the integers that the check drew for inputs without a range, and the option that sets a
+// range.
 #include <algorithm>
 #include <limits>
 
@@ -9,7 +10,7 @@
 namespace hg::convert {
 namespace {
 
-// The least and the largest integer; none where there is no element.
+// The smallest and the largest integer; nullopt without elements.
 std::optional<std::pair<int64_t, int64_t>> limits_of(const Tensor& integers) {
   if (integers.count() == 0) return std::nullopt;
   std::pair<int64_t, int64_t> limits{std::numeric_limits<int64_t>::max(),
@@ -26,16 +27,18 @@ std::string describe(const std::pair<int64_t, int64_t>& limits) {
   return str_cat("from ", limits.first, " to ", limits.second);
 }
 
-// --input 'n:i64[]=0..4'
-std::string range_option(const InputSpec& spec, const std::pair<int64_t, int64_t>& limits) {
-  std::string type = str_cat(spec.type);
-  std::erase(type, ' ');
-  return str_cat("--input '", spec.name, ":", type, "=", limits.first, "..", limits.second, "'");
-}
-
 }  // namespace
 
-// Whether the check chooses which integers the i-th input has.
+// --input 'n:i64[]=0..4', or --input 'n=input.1:i64[]=0..4' of an input that was renamed
+std::string Checker::range_option(size_t i, const std::pair<int64_t, int64_t>& limits) const {
+  const bool renamed = i < job_.inputs.size() && !job_.inputs[i].new_name.empty();
+  std::string type = str_cat(specs_[i].type);
+  std::erase(type, ' ');
+  return str_cat("--input '", specs_[i].name, renamed ? "=" + job_.inputs[i].spec.name : "", ":",
+                 type, "=", limits.first, "..", limits.second, "'");
+}
+
+// Whether the check chooses the integers of the i-th input.
 bool Checker::draws_integers(size_t i) const {
   return is_integer_input(specs_[i]) && !(i < job_.inputs.size() && job_.inputs[i].range);
 }
@@ -51,7 +54,7 @@ void Checker::note_drawn(const Inputs& inputs) {
   }
 }
 
-// Which integers were drawn, where nobody gave a range.
+// Reports the integers of inputs without a range.
 void Checker::say_drawn() {
   for (size_t i = 0; i < drawn_.size(); ++i) {
     if (!drawn_[i]) continue;
@@ -61,11 +64,11 @@ void Checker::say_drawn() {
     const bool narrowed = !refused_numbers_.empty() && drawn_[i]->first >= 0;
     result_.drawn.back() +=
         "; give a range as in " +
-        range_option(specs_[i], narrowed ? *drawn_[i] : std::pair(int64_t{0}, int64_t{4}));
+        range_option(i, narrowed ? *drawn_[i] : std::pair(int64_t{0}, int64_t{4}));
   }
 }
 
-// What to do where the model is for other integers than those that were drawn.
+// Names the integers that were drawn, and the options that give other ones.
 std::string Checker::other_numbers(const Inputs& inputs) const {
   std::string text, options;
   for (size_t i = 0; i < specs_.size(); ++i) {
@@ -73,7 +76,7 @@ std::string Checker::other_numbers(const Inputs& inputs) const {
     if (!drawn) continue;
     const std::pair<int64_t, int64_t> others{drawn->first < 0 ? 0 : 1, 4};
     text += str_cat(text.empty() ? "; '" : ", '", specs_[i].name, "' was ", describe(*drawn));
-    options += " " + range_option(specs_[i], others);
+    options += " " + range_option(i, others);
   }
   return text.empty() ? "" : text + "; for other numbers give ranges, as in" + options;
 }

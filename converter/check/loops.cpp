@@ -239,10 +239,11 @@ class LoopCheck {
            str_cat("the converted model cannot be run: ", session.status().message()));
     std::optional<Binding> earlier;
     for (const Binding& asked : smallest_first(check_sizes(specs_, job_))) {
+      if (result_.exit != Exit::ok) break;
       const Binding sizes = admitted(asked, earlier);
       if (earlier == sizes) continue;
       progress(sizes.empty() ? "checking" : "checking with " + describe_sizes(sizes));
-      if (result_.exit == Exit::ok) check(sizes);
+      check(sizes);
       earlier = sizes;
     }
     const bool beside = runtime_ != nullptr && !result_.cases.empty() && !is_random_;
@@ -257,7 +258,7 @@ class LoopCheck {
   }
 
  private:
-  // What one binding of the sizes gives.
+  // Inputs and expected outputs at one binding of the sizes.
   struct Case {
     Inputs inputs;
     std::vector<TensorData> expected;  // ONNX Runtime's
@@ -310,7 +311,7 @@ class LoopCheck {
     return kept_->run();
   }
 
-  // Sizes that the guards admit, in the place of those that they do not.
+  // Returns `asked` if the guards admit it, otherwise similar sizes that they admit, if any.
   Binding admitted(const Binding& asked, const std::optional<Binding>& earlier) const {
     if (!is_guarded(graph_, asked)) return asked;
     for (const bool may_repeat_batches : {false, true}) {

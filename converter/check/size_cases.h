@@ -15,10 +15,10 @@ struct SizeCase {  // left < right
 };
 using Admits = std::function<bool(const Bindings&)>;
 
-// "n < 3", "n = 0 or h < w", "n divisible by 4": the sizes for which any of the cases holds, of
-// those that are admitted. Sizes are tried: a pattern may have exceptions among large ones. Empty
-// where no case holds for any size that was tried: all small ones, and those around the numbers in
-// a case.
+// Describes the admitted sizes for which any of the cases holds: "n < 3", "n = 0 or h < w",
+// "n divisible by 4". Tries all small sizes and those around the numbers in a case, so a pattern
+// may have exceptions among large sizes. Returns an empty string if no case holds for a size that
+// was tried.
 std::string describe_cases(std::span<const SizeCase> cases, const Admits& admits);
 
 }  // namespace hg::convert
