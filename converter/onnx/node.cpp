@@ -330,7 +330,6 @@ void Node::give_small_integers(int64_t type, const Value& numbers) const {
 bool Node::move_small_integers() {
   const Object* const first = small_object(0);
   if (first == nullptr) return false;
-  moved_type_ = small_type(0);
   for (int i = 0; i < input_count(); ++i)
     if (const Object* const object = small_object(i); object && object->type == first->type)
       moved_.emplace(i, numbers_item(*object));
@@ -342,13 +341,13 @@ void Node::give(const Values& values) const {
   for (const Value& value : values) {
     if (!value && items.size() >= static_cast<size_t>(output_count())) break;
     items.push_back(Item(call_.make_tensor(value)));
-    if (!moved_.empty()) items.back() = small_integers(moved_type_, std::move(items.back()));
+    if (!moved_.empty()) items.back() = small_integers(small_type(0), std::move(items.back()));
   }
   call_.returns(std::move(items));
 }
 
 void Node::give_item(Item item) const {
-  call_.give(moved_.empty() ? std::move(item) : small_integers(moved_type_, std::move(item)));
+  call_.give(moved_.empty() ? std::move(item) : small_integers(small_type(0), std::move(item)));
 }
 
 void Node::give(Known known) const {

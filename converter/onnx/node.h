@@ -120,7 +120,6 @@ class Node {
   Item numbers_item(const Object& object) const;
   NodeCall& call_;
   const Dict* attributes_ = nullptr;
-  int64_t moved_type_ = 0;
   std::map<int, Item> moved_;  // by input
   int64_t opset_ = 1;
 };

@@ -252,7 +252,7 @@ std::optional<TensorData> Weights::read_small_integers(const file::TensorProto& 
   if (!type) return std::nullopt;
   const Sizes shape = shape_of(tensor, size_of(type->dtype));
   const int64_t count = shape.count();
-  // In the files 4 and 2 bits are packed into bytes: also those that a field of numbers holds.
+  // Elements of 4 and 2 bits are packed into bytes, also in a field of numbers.
   const int64_t packed = (count * type->bits + 7) / 8;
   std::string copy;
   auto bytes = bytes_of(tensor, packed, str_cat(describe_onnx_dtype(tensor.data_type()), shape));

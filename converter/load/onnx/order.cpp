@@ -6,6 +6,7 @@
 #include <queue>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "converter/script/failure.h"
@@ -27,9 +28,10 @@ std::unordered_set<std::string> given_names(const file::GraphProto& graph) {
   return names;
 }
 
-// What a body reads of the graphs around it; `reads` has the names that each of its nodes reads.
-Names outer_names(const file::GraphProto& body, const std::vector<Names>& reads) {
-  std::unordered_set<std::string> own = given_names(body);
+// What a body reads of the graphs around it. `own` are its given_names(); `reads` has the names
+// that each of its nodes reads.
+Names outer_names(const file::GraphProto& body, std::unordered_set<std::string> own,
+                  const std::vector<Names>& reads) {
   for (const file::NodeProto& node : body.node())
     own.insert(node.output().begin(), node.output().end());
   Names outer;
@@ -194,8 +196,8 @@ Names sort_graph(file::GraphProto& graph) {
   const std::vector<Names> reads = sort_bodies(*graph.mutable_node());
   std::vector<std::string> results;
   for (const file::ValueInfoProto& output : graph.output()) results.push_back(output.name());
-  Names outer = outer_names(graph, reads);
   const std::unordered_set<std::string> given = given_names(graph);
+  Names outer = outer_names(graph, given, reads);
   Sorter(*graph.mutable_node(), given, reads).run(results);
   return outer;
 }
@@ -209,7 +211,7 @@ std::set<std::string> names_read(const file::NodeProto& node) {
     if (!attribute.has_g()) continue;
     std::vector<Names> reads;
     for (const file::NodeProto& inner : attribute.g().node()) reads.push_back(names_read(inner));
-    names.merge(outer_names(attribute.g(), reads));
+    names.merge(outer_names(attribute.g(), given_names(attribute.g()), reads));
   }
   return names;
 }
