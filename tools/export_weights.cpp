@@ -2,12 +2,11 @@
 // The safetensors format: https://github.com/huggingface/safetensors#format.
 #include "tools/export_weights.h"
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "hg/named_arrays.h"
-#include "tools/process.h"
+#include "lib/graph/training_state.h"
+#include "lib/model/destination.h"
 #ifdef HG_HAS_IO
 #include "hg/npz.h"
 #endif
@@ -27,8 +26,7 @@ bool is_npz(const std::string& path) { return path.ends_with(".npz"); }
 NamedArrays weights_of(const Model& model) {
   NamedArrays weights;
   for (const State& state : model.graph().states()) {
-    // The state of an optimizer is named "train/...".
-    if (state.kind == State::Kind::constant || state.name.starts_with("train/")) continue;
+    if (state.kind == State::Kind::constant || is_training_state(state)) continue;
     weights.emplace_back(state.name, Array(state.data));
     for (const std::string& alias : state.aliases) weights.emplace_back(alias, Array(state.data));
   }
@@ -43,6 +41,18 @@ const char* safetensors_name(DType dtype) {
   for (const auto& [known, name] : kNames)
     if (known == dtype) return name;
   return nullptr;
+}
+
+Status write_file(const std::string& path, const std::string& header, const NamedArrays& weights) {
+  HG_TRY_ASSIGN(Destination file, Destination::open(path));
+  uint8_t length[8];
+  for (int i = 0; i < 8; ++i) length[i] = static_cast<uint8_t>(uint64_t{header.size()} >> (8 * i));
+  HG_TRY(file.write(length, sizeof length));
+  HG_TRY(file.write(header.data(), header.size()));
+  for (const auto& [name, array] : weights)
+    if (array.bytes() > 0)
+      HG_TRY(file.write(array.tensor().data, static_cast<uint64_t>(array.bytes())));
+  return file.finish({});
 }
 
 Outcome write_safetensors(const std::string& path, const NamedArrays& weights) {
@@ -61,21 +71,9 @@ Outcome write_safetensors(const std::string& path, const NamedArrays& weights) {
   }
   std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  const std::string temporary = str_cat(path, ".", process_id(), ".part");
-  std::ofstream file(path_of(temporary), std::ios::binary);
-  for (uint64_t length = text.size(), i = 0; i < 8; ++i)
-    file.put(static_cast<char>(length >> (8 * i) & 0xff));
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  for (const auto& [name, array] : weights)
-    if (array.bytes() > 0)
-      file.write(static_cast<const char*>(array.tensor().data),
-                 static_cast<std::streamsize>(array.bytes()));
-  file.close();
-  std::error_code error;
-  if (file.good()) std::filesystem::rename(path_of(temporary), path_of(path), error);
-  if (file.good() && !error) return {};
-  std::filesystem::remove(path_of(temporary), error);
-  return {Exit::unreadable, str_cat(path, ": cannot be written")};
+  const Status written = write_file(path, text, weights);
+  if (!written.ok()) return {Exit::unreadable, std::string(written.message())};
+  return {};
 }
 
 }  // namespace

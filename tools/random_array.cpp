@@ -2,7 +2,6 @@
 #include "tools/random_array.h"
 
 #include <cmath>
-#include <type_traits>
 
 #include "lib/graph/element.h"
 
@@ -27,18 +26,6 @@ class Random {
  private:
   uint64_t state_;
 };
-
-template <class T>
-void fill(const Tensor& tensor, Random& random) {
-  T* data = tensor.as<T>();
-  for (int64_t i = 0, n = tensor.count(); i < n; ++i) {
-    if constexpr (std::is_integral_v<T>) {
-      data[i] = static_cast<T>(random.bit());
-    } else {
-      data[i] = static_cast<T>(static_cast<float>(random.real()));
-    }
-  }
-}
 
 // The whole numbers that a dtype holds; f64 holds them exactly up to 2^53.
 std::pair<double, double> limits(DType dtype) {
@@ -70,47 +57,13 @@ Status fill_range(const Tensor& tensor, const std::pair<double, double>& range, 
 Result<Array> random_array(DType dtype, const Sizes& shape, const Range& range, uint64_t seed) {
   HG_TRY_ASSIGN(TensorData data, TensorData::allocate(dtype, shape));
   Random random(seed + 1);
+  const Tensor parts = is_complex(dtype) ? view_as_real(data.tensor) : data.tensor;
   if (range) {
-    HG_TRY(fill_range(is_complex(dtype) ? view_as_real(data.tensor) : data.tensor, *range, random));
-    return Array(std::move(data));
-  }
-  switch (dtype) {
-    case DType::f32:
-      fill<float>(data.tensor, random);
-      break;
-    case DType::f64:
-      fill<double>(data.tensor, random);
-      break;
-    case DType::f16:
-      fill<Half>(data.tensor, random);
-      break;
-    case DType::bf16:
-      fill<BFloat16>(data.tensor, random);
-      break;
-    case DType::i64:
-      fill<int64_t>(data.tensor, random);
-      break;
-    case DType::i32:
-      fill<int32_t>(data.tensor, random);
-      break;
-    case DType::i16:
-      fill<int16_t>(data.tensor, random);
-      break;
-    case DType::i8:
-      fill<int8_t>(data.tensor, random);
-      break;
-    case DType::u8:
-      fill<uint8_t>(data.tensor, random);
-      break;
-    case DType::bool_:
-      fill<bool>(data.tensor, random);
-      break;
-    case DType::c64:
-      fill<float>(view_as_real(data.tensor), random);
-      break;
-    case DType::c128:
-      fill<double>(view_as_real(data.tensor), random);
-      break;
+    HG_TRY(fill_range(parts, *range, random));
+  } else {
+    const bool whole = !is_float(parts.dtype);
+    for (int64_t i = 0, n = parts.count(); i < n; ++i)
+      set_element(parts, i, whole ? random.bit() : static_cast<float>(random.real()));
   }
   return Array(std::move(data));
 }

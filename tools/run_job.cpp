@@ -37,6 +37,14 @@ Outcome read_string(const json& entry, const char* key, bool required, std::stri
   return {};
 }
 
+template <class T>
+Outcome read_count(const json& entry, const char* key, T& out) {
+  if (!entry.contains(key)) return {};
+  if (!entry[key].is_number_unsigned()) return usage("the job's \"", key, "\" is no count");
+  out = entry[key].get<T>();
+  return {};
+}
+
 Outcome read_job(const json& entry, RunJob& job) {
   if (!entry.is_object()) return usage("the job is no JSON object");
   Outcome result = read_string(entry, "model", true, job.model);
@@ -45,14 +53,8 @@ Outcome read_job(const json& entry, RunJob& job) {
   if (result.ok()) result = read_string(entry, "device", false, job.device);
   if (result.ok()) result = read_strings(entry, "inputs", job.inputs);
   if (result.ok()) result = read_strings(entry, "grad_outputs", job.grad_outputs);
-  if (result.ok() && entry.contains("seed")) {
-    if (!entry["seed"].is_number_unsigned()) return usage("the job's \"seed\" is no count");
-    job.seed = entry["seed"].get<uint64_t>();
-  }
-  if (result.ok() && entry.contains("threads")) {
-    if (!entry["threads"].is_number_unsigned()) return usage("the job's \"threads\" is no count");
-    job.threads = entry["threads"].get<int>();
-  }
+  if (result.ok()) result = read_count(entry, "seed", job.seed);
+  if (result.ok()) result = read_count(entry, "threads", job.threads);
   return result;
 }
 

@@ -176,12 +176,10 @@ struct Words {  // what needs translation once all is parsed
 
 void add_files(CommandLine& line, TrainJob& job) {
   line.add("MODEL", job.model, "the model, an .hgm file");
-  const auto files = [&](const std::string& name, std::vector<std::string>& to,
-                         const std::string& about) { line.add(name, to, about); };
-  files("--input,-i", job.inputs, "[NAME=]FILE.npy, once per input");
-  files("--target,-t", job.targets, "FILE.npy, once per loss");
-  files("--validation-input", job.validation_inputs, "like --input, for validation");
-  files("--validation-target", job.validation_targets, "like --target, for validation");
+  line.add("--input,-i", job.inputs, "[NAME=]FILE.npy, once per input");
+  line.add("--target,-t", job.targets, "FILE.npy, once per loss");
+  line.add("--validation-input", job.validation_inputs, "like --input, for validation");
+  line.add("--validation-target", job.validation_targets, "like --target, for validation");
   line.add("--validation-split", job.validation_split,
            "validate on this last part of the samples, such as 0.1")
       .is_between(0.0, 1.0);
