@@ -346,9 +346,8 @@ void run_gemv(const RunContext& c) noexcept {
         g.loops->dots(s.m, columns, s.k, ai, s.a_row, bj, s.b_col, y + offset, s.n);
       else
         g.loops->combine(s.m, columns, s.k, ai, s.a_row, s.a_col, bj, s.b_row, y + offset, s.n);
-      if (g.swaps && bias)
-        for (int64_t k = 0; k < columns; ++k) y[offset + k] += *bias;
       const Epilogue e = {.activation = s.activation,
+                          .row_bias = g.swaps ? bias : nullptr,
                           .column_bias = bias && !g.swaps ? bias + j : nullptr,
                           .residual = residual ? residual + offset : nullptr};
       if (!e.empty()) g.table->finish(s.m, columns, e, y + offset, s.n);

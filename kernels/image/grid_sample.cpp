@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "hg/kernel.h"
 #include "kernels/ceil_div.h"
@@ -25,6 +26,7 @@ struct GridState {
   Mode mode = Mode::bilinear;
   Padding padding = Padding::zeros;
   bool align_corners = false;
+  std::optional<GridPlane> plane = {};  // samples of f32 in two dims, bilinear or nearest
   int64_t in_count() const { return in[0] * in[1] * in[2]; }
 };
 
@@ -163,7 +165,14 @@ GridState read_grid(const KernelAttrs& attrs, const Tensor& x, const Tensor& gri
 }
 
 Status sample_prepare(PrepareContext& c) {
-  c.make_state(read_grid(c.attrs(), c.in(0), c.in(1)));
+  GridState s = read_grid(c.attrs(), c.in(0), c.in(1));
+  if (c.out(0).dtype == f32 && s.dims == 2 && s.mode != Mode::bicubic &&
+      s.padding != Padding::reflection && s.in_count() > 0 &&
+      s.in_count() <= std::numeric_limits<int32_t>::max() &&
+      std::max(s.in[1], s.in[2]) <= GridPlane::kLargest)
+    s.plane = {static_cast<int32_t>(s.in[1]), static_cast<int32_t>(s.in[2]),
+               s.mode == Mode::nearest, s.padding == Padding::border, s.align_corners};
+  c.make_state(s);
   return {};
 }
 Status sample_grad_prepare(PrepareContext& c) {
@@ -209,19 +218,9 @@ struct PointTaps {
   }
 };
 
-// Bilinear and nearest samples of planes of f32.
-bool has_plane(const GridState& s, DType dtype) {
-  return dtype == f32 && s.dims == 2 && s.mode != Mode::bicubic &&
-         s.padding != Padding::reflection && s.in_count() > 0 &&
-         s.in_count() <= std::numeric_limits<int32_t>::max() &&
-         std::max(s.in[1], s.in[2]) <= GridPlane::kLargest;
-}
-
 void sample_planes(const RunContext& c, const GridState& s) {
   constexpr int64_t kPoints = PlaneTaps::kPoints;
   const GridSampleTable& table = grid_sample_table();
-  const GridPlane plane{static_cast<int32_t>(s.in[1]), static_cast<int32_t>(s.in[2]),
-                        s.mode == Mode::nearest, s.padding == Padding::border, s.align_corners};
   const int64_t blocks = ceil_div(s.points, kPoints);
   c.parallel_for(
       s.batch * blocks, grain_of((s.channels + 4) * 8 * kPoints), [&](int64_t begin, int64_t end) {
@@ -229,7 +228,7 @@ void sample_planes(const RunContext& c, const GridState& s) {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t n = i / blocks, point = i % blocks * kPoints;
           const int64_t count = std::min(kPoints, s.points - point);
-          table.taps(plane, c.in(1).as<float>() + (n * s.points + point) * 2, count, taps);
+          table.taps(*s.plane, c.in(1).as<float>() + (n * s.points + point) * 2, count, taps);
           for (int64_t k = n * s.channels; k < (n + 1) * s.channels; ++k)
             table.sample(taps, c.in(0).as<float>() + k * s.in_count(),
                          c.out(0).as<float>() + k * s.points + point, count);
@@ -239,7 +238,7 @@ void sample_planes(const RunContext& c, const GridState& s) {
 
 void sample_run(const RunContext& c) noexcept {
   const GridState& s = c.state<GridState>();
-  if (has_plane(s, c.out(0).dtype)) return sample_planes(c, s);
+  if (s.plane) return sample_planes(c, s);
   for_float(c.out(0).dtype, [&]<class T>() {
     constexpr int64_t kPoints = PointTaps<T>::kPoints;
     const int64_t blocks = ceil_div(s.points, kPoints);

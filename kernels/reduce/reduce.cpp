@@ -257,10 +257,14 @@ const Steps& steps_for(DType dtype) {
   }
 }
 
+// An element as the reducers see it.
+template <class T>
+using Converted = std::conditional_t<std::is_integral_v<T>, int64_t, Wide<T>>;
+
 // n elements as the reducers see them.
 template <class T>
 void convert(const T* from, int64_t stride, int64_t n, void* to) {
-  using X = std::conditional_t<std::is_integral_v<T>, int64_t, Wide<T>>;
+  using X = Converted<T>;
   X* out = static_cast<X*>(to);
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     if (stride == 1) return half_table().widen(n, from, out);
@@ -304,9 +308,9 @@ class StoredElements {
     const int64_t count = std::min(n, kBlock / width);
     for_type(x_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      const int64_t bytes = std::is_integral_v<T> ? sizeof(int64_t) : sizeof(Wide<T>);
+      auto* const room = reinterpret_cast<Converted<T>*>(room_);
       for (int64_t r = 0; r < count; ++r)
-        convert(x_.as<const T>() + offset + r * step, 1, width, room_ + r * width * bytes);
+        convert(x_.as<const T>() + offset + r * step, 1, width, room + r * width);
     });
     return {room_, count, width};
   }

@@ -79,8 +79,8 @@ void conv_run(const Call& c) {
       }
   const Activation activation = *activation_named(c.attrs.string("activation"));
   for (int64_t at = 0; at < y.count(); ++at) {
-    if (c.in.size() > 2 && c.in[2].given) y.at(at) += c.in[2].at(at / y_size.count() % y.shape[1]);
-    if (c.in.size() > 3 && c.in[3].given) y.at(at) += c.in[3].at(at);
+    if (given(c, 2)) y.at(at) += c.in[2].at(at / y_size.count() % y.shape[1]);
+    if (given(c, 3)) y.at(at) += c.in[3].at(at);
     y.at(at) = kernels::activate(activation, y.at(at));
   }
 }

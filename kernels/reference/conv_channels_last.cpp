@@ -11,16 +11,11 @@ template <class Element>
 void convolve(const Call& c, int64_t rows, int64_t columns, const Element& element) {
   const Array& weight = c.in[1];
   Array& y = c.out[0];
-  const auto number = [&](std::string_view name, int i) {
-    const Sizes given = c.attrs.integers(name);
-    return given[given.rank() == 1 ? 0 : i];
-  };
-  const int64_t stride[2] = {number("stride", 0), number("stride", 1)},
-                padding[2] = {number("padding", 0), number("padding", 1)},
-                dilation[2] = {number("dilation", 0), number("dilation", 1)};
+  const Sizes stride = listed(c.attrs, "stride", 2), padding = listed(c.attrs, "padding", 2),
+              dilation = listed(c.attrs, "dilation", 2);
   const Activation activation = *activation_named(c.attrs.string("activation"));
   for_positions(y.shape, [&](int64_t at, const Sizes& p) {
-    double sum = c.in.size() > 2 && c.in[2].given ? c.in[2].at(p[3]) : 0;
+    double sum = given(c, 2) ? c.in[2].at(p[3]) : 0;
     for (int64_t channel = 0; channel < weight.shape[1]; ++channel)
       for (int64_t ky = 0; ky < weight.shape[2]; ++ky)
         for (int64_t kx = 0; kx < weight.shape[3]; ++kx) {
@@ -29,7 +24,7 @@ void convolve(const Call& c, int64_t rows, int64_t columns, const Element& eleme
           if (i < 0 || i >= rows || j < 0 || j >= columns) continue;
           sum += element(p, channel, i, j) * weight.at(flat(weight.shape, {p[3], channel, ky, kx}));
         }
-    if (c.in.size() > 3 && c.in[3].given) sum += c.in[3].at(at);
+    if (given(c, 3)) sum += c.in[3].at(at);
     y.at(at) = kernels::activate(activation, sum);
   });
 }

@@ -17,9 +17,7 @@ void nms_run(const Call& c) {
   const int64_t n = boxes.shape[0];
   std::vector<int64_t> order, kept;
   for (int64_t i = 0; i < n; ++i) order.push_back(i);
-  const auto group = [&](int64_t i) {
-    return c.in.size() > 3 && c.in[3].given ? c.in[3].at(i) : 0;
-  };
+  const auto group = [&, grouped = given(c, 3)](int64_t i) { return grouped ? c.in[3].at(i) : 0; };
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return group(a) != group(b) ? group(a) < group(b) : c.in[1].at(a) > c.in[1].at(b);
   });
@@ -30,8 +28,7 @@ void nms_run(const Call& c) {
   const auto overlap = [&](int64_t a, int64_t b) { return common(a, b, 0) * common(a, b, 1); };
   std::vector<double> areas;
   for (int64_t i = 0; i < n; ++i) areas.push_back(overlap(i, i));
-  const double threshold =
-      c.in.size() > 2 && c.in[2].given ? c.in[2].at(0) : c.attrs.real("iou_threshold");
+  const double threshold = given(c, 2) ? c.in[2].at(0) : c.attrs.real("iou_threshold");
   size_t first = 0;  // of those kept in the group
   for (int64_t i : order) {
     if (!kept.empty() && group(kept.back()) != group(i)) first = kept.size();
@@ -187,11 +184,8 @@ void roi_pool_run(const Call& c) {
 template <class F>
 void for_columns(const KernelAttrs& attrs, const Sizes& kernel, const Array& x, const Array& offset,
                  const F& f) {
-  const auto pair = [&](std::string_view name) {
-    const Sizes list = attrs.integers(name);
-    return list.rank() == 1 ? Sizes(2, list[0]) : list;
-  };
-  const Sizes stride = pair("stride"), padding = pair("padding"), dilation = pair("dilation");
+  const Sizes stride = listed(attrs, "stride", 2), padding = listed(attrs, "padding", 2),
+              dilation = listed(attrs, "dilation", 2);
   const int64_t kw = kernel.back(), area = kernel[0] * kw;
   const int64_t rows = offset.shape[2], columns = offset.shape[3], points = rows * columns;
   const int64_t channels = x.shape[1], groups = offset.shape[1] / (2 * area);

@@ -105,12 +105,8 @@ void interpolate_grad_run(const Call& c) { resize(c, c.in[0], c.out[0], false); 
 // For every element of a block the pixel it lies on: f(index in columns, index in the image).
 template <class F>
 void for_blocks(const Call& c, const Sizes& image, const F& f) {
-  const auto list = [&](std::string_view name) {
-    const Sizes all = c.attrs.integers(name);
-    return all.rank() == 1 ? Sizes(2, all[0]) : all;
-  };
-  const Sizes kernel = list("kernel_size"), stride = list("stride"), padding = list("padding"),
-              dilation = list("dilation");
+  const Sizes kernel = listed(c.attrs, "kernel_size", 2), stride = listed(c.attrs, "stride", 2),
+              padding = listed(c.attrs, "padding", 2), dilation = listed(c.attrs, "dilation", 2);
   const auto blocks = [&](int i) {
     return (image[i + 2] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1;
   };

@@ -9,20 +9,18 @@
 namespace hg::reference::rows {
 namespace {
 
-bool is_given(const Call& c, size_t i) { return i < c.in.size() && c.in[i].given; }
-
 // Input i at one of its places, or the one number that it is; 0 where it is not given.
 double at(const Call& c, size_t i, int64_t place) {
-  if (!is_given(c, i)) return 0;
+  if (!given(c, i)) return 0;
   return c.in[i].count() == 1 ? c.in[i].at(0) : c.in[i].at(place);
 }
 
 // The result of a sum at the channel or column `place`.
 double finished(const Call& c, double sum, int64_t place) {
   sum += at(c, 4, place);
-  if (!is_given(c, 5)) return sum;
+  if (!given(c, 5)) return sum;
   const double scaled = static_cast<float>(sum) * static_cast<float>(at(c, 5, place));
-  if (!is_given(c, 6)) return scaled;
+  if (!given(c, 6)) return scaled;
   const double low = c.in[6].dtype == i8 ? -128 : 0;
   return std::clamp(std::nearbyint(scaled) + at(c, 6, 0), low, low + 255);
 }
@@ -42,8 +40,8 @@ void matmul_integer_run(const Call& c) {
   for_positions(shape, [&](int64_t i, const Sizes& position) {
     const int64_t row = position[rank - 2], column = position[rank - 1];
     const int64_t in_a = matrix(a, position), in_b = matrix(b, position);
-    const bool own_a = is_given(c, 2) && c.in[2].shape.rank() > 1,
-               own_b = is_given(c, 3) && c.in[3].shape.rank() > 1;
+    const bool own_a = given(c, 2) && c.in[2].shape.rank() > 1,
+               own_b = given(c, 3) && c.in[3].shape.rank() > 1;
     const double a_zero = at(c, 2, own_a ? in_a * m + row : row),
                  b_zero = at(c, 3, own_b ? in_b * n + column : column);
     double sum = 0;
@@ -58,11 +56,8 @@ void conv_integer_run(const Call& c) {
   const Array &x = c.in[0], &weight = c.in[1];
   const Sizes& shape = c.out[0].shape;
   const int dims = shape.rank() - 2;
-  const auto list = [&](std::string_view name) {
-    const Sizes given = c.attrs.integers(name);
-    return given.rank() == 1 ? Sizes(dims, given[0]) : given;
-  };
-  const Sizes stride = list("stride"), padding = list("padding"), dilation = list("dilation");
+  const Sizes stride = listed(c.attrs, "stride", dims), padding = listed(c.attrs, "padding", dims),
+              dilation = listed(c.attrs, "dilation", dims);
   const int64_t group_c = weight.shape[1], group_o = weight.shape[0] / c.attrs.integer("groups");
   const int64_t depth = weight.count() / std::max<int64_t>(1, weight.shape[0]);
   const double x_zero = at(c, 2, 0);

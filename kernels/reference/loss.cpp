@@ -66,9 +66,10 @@ double poisson_nll(double x, double target, const KernelAttrs& attrs) {
 void binary_cross_entropy(const Call& c) {
   const Sizes shape =
       common_shape({c.in[0].shape, c.in[1].shape, c.in[2].given ? c.in[2].shape : Sizes()});
+  const Broadcast xs(c.in[0], shape), targets(c.in[1], shape), weights(c.in[2], shape);
   reduced(c, shape.count(), [&](int64_t i) {
-    const double x = Broadcast(c.in[0], shape).at(i), target = Broadcast(c.in[1], shape).at(i);
-    const double weight = c.in[2].given ? Broadcast(c.in[2], shape).at(i) : 1;
+    const double x = xs.at(i), target = targets.at(i);
+    const double weight = c.in[2].given ? weights.at(i) : 1;
     return -weight * (target * std::fmax(std::log(x), -100) +
                       (1 - target) * std::fmax(std::log(1 - x), -100));
   });
@@ -78,10 +79,12 @@ void binary_cross_entropy_with_logits(const Call& c) {
   const Sizes shape =
       common_shape({c.in[0].shape, c.in[1].shape, c.in[2].given ? c.in[2].shape : Sizes(),
                     c.in[3].given ? c.in[3].shape : Sizes()});
+  const Broadcast xs(c.in[0], shape), targets(c.in[1], shape), weights(c.in[2], shape),
+      positives(c.in[3], shape);
   reduced(c, shape.count(), [&](int64_t i) {
-    const double x = Broadcast(c.in[0], shape).at(i), target = Broadcast(c.in[1], shape).at(i);
-    const double weight = c.in[2].given ? Broadcast(c.in[2], shape).at(i) : 1;
-    const double positive = c.in[3].given ? Broadcast(c.in[3], shape).at(i) : 1;
+    const double x = xs.at(i), target = targets.at(i);
+    const double weight = c.in[2].given ? weights.at(i) : 1;
+    const double positive = c.in[3].given ? positives.at(i) : 1;
     return -weight *
            (positive * target * std::log(sigmoid(x)) + (1 - target) * std::log(1 - sigmoid(x)));
   });
@@ -89,10 +92,10 @@ void binary_cross_entropy_with_logits(const Call& c) {
 
 void margin_ranking(const Call& c) {
   const Sizes shape = common_shape({c.in[0].shape, c.in[1].shape, c.in[2].shape});
-  reduced(c, shape.count(), [&](int64_t i) {
-    const double difference = Broadcast(c.in[0], shape).at(i) - Broadcast(c.in[1], shape).at(i);
-    return std::fmax(0, -Broadcast(c.in[2], shape).at(i) * difference + c.attrs.real("margin"));
-  });
+  const Broadcast a(c.in[0], shape), b(c.in[1], shape), target(c.in[2], shape);
+  const double margin = c.attrs.real("margin");
+  reduced(c, shape.count(),
+          [&](int64_t i) { return std::fmax(0, -target.at(i) * (a.at(i) - b.at(i)) + margin); });
 }
 
 // Rows of [n, length], or one row.

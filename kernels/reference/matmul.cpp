@@ -57,8 +57,8 @@ void linear_run(const Call& c) {
     double sum = 0;
     for (int64_t p = 0; p < k; ++p)
       sum += c.in[0].at(at / out * k + p) * c.in[1].at(at % out * k + p);
-    if (c.in.size() > 2 && c.in[2].given) sum += c.in[2].at(at % out);
-    if (c.in.size() > 3 && c.in[3].given) sum += c.in[3].at(at);
+    if (given(c, 2)) sum += c.in[2].at(at % out);
+    if (given(c, 3)) sum += c.in[3].at(at);
     c.out[0].at(at) = kernels::activate(activation, sum);
   }
 }

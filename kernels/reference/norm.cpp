@@ -34,8 +34,6 @@ void softmax_of(const Call& c, bool log) {
 void softmax_run(const Call& c) { softmax_of(c, false); }
 void log_softmax_run(const Call& c) { softmax_of(c, true); }
 
-bool given(const Call& c, size_t i) { return i < c.in.size() && c.in[i].given; }
-
 struct Moments {
   double mean = 0, var = 0;
 };

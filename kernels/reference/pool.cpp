@@ -21,12 +21,6 @@ int64_t plane_count(const Sizes& shape) {
   for (int i = 2; i < shape.rank(); ++i) count *= shape[i];
   return count;
 }
-// One number for each dim of a plane; one that is given is for all.
-Sizes listed(const KernelAttrs& attrs, std::string_view name, int dims) {
-  const Sizes all = attrs.integers(name);
-  return all.rank() == 1 ? Sizes(dims, all[0]) : all;
-}
-
 enum class Kind { max, avg, adaptive };
 
 struct Windows {

@@ -76,6 +76,14 @@ struct Call {
   const KernelAttrs& attrs;
 };
 
+inline bool given(const Call& c, size_t i) { return i < c.in.size() && c.in[i].given; }
+
+// A list attribute with one integer per spatial dim. A list of one integer applies to all dims.
+inline Sizes listed(const KernelAttrs& attrs, std::string_view name, int dims) {
+  const Sizes all = attrs.integers(name);
+  return all.rank() == 1 ? Sizes(dims, all[0]) : all;
+}
+
 struct Row {
   std::string_view op;
   void (*run)(const Call&);

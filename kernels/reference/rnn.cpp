@@ -12,7 +12,7 @@ void scan(const Call& c, int gates, size_t weight, size_t bias) {
   const int64_t time = c.in[0].shape[0], batch = c.in[0].shape[1], width = c.in[0].shape[2];
   const int64_t hidden = width / gates, out = c.in[1].shape[1];
   const Array& w = c.in[weight];
-  const bool projects = gates == 4 && c.in.size() > 5 && c.in[5].given;
+  const bool projects = gates == 4 && given(c, 5);
   std::vector<double> h = c.in[1].values, cell;
   if (gates == 4) cell = c.in[2].values;
   for (int64_t k = 0; k < time; ++k) {

@@ -13,9 +13,8 @@ void scan_grad(const Call& c, int gates, size_t weight, size_t dy, size_t dh0) {
   const int64_t time = c.in[0].shape[0], batch = c.in[0].shape[1], width = c.in[0].shape[2];
   const int64_t hidden = width / gates, states = batch * hidden;
   const bool reverse = c.attrs.flag("reverse");
-  const auto given = [&](size_t i) { return i < c.in.size() && c.in[i].given; };
   const auto start = [&](size_t i) {
-    return given(i) ? c.in[i].values : std::vector<double>(states, 0.0);
+    return given(c, i) ? c.in[i].values : std::vector<double>(states, 0.0);
   };
   std::vector<double> dh = start(dy + 1), dc = gates == 4 ? start(dy + 2) : dh;
   std::vector<std::vector<double>> cells = {gates == 4 ? c.in[1].values : dh};
@@ -38,7 +37,7 @@ void scan_grad(const Call& c, int gates, size_t weight, size_t dy, size_t dh0) {
       for (int64_t j = 0; j < hidden; ++j) {
         const size_t at = static_cast<size_t>(i * hidden + j);
         const int64_t each = t * states + i * hidden + j, row = (t * batch + i) * width + j;
-        const double d = dh[at] + (given(dy) ? c.in[dy].at(each) : 0);
+        const double d = dh[at] + (given(c, dy) ? c.in[dy].at(each) : 0);
         double da[4], du[4];  // of the gates, and of the recurrent products
         if (gates == 4) {
           const double in = sigmoid(gate(t, i, 0, j)), forget = sigmoid(gate(t, i, 1, j));
