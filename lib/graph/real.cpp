@@ -45,8 +45,8 @@ Real operator/(const Real& a, const Real& b) {
   return a.is_known() && b.is_known() ? Real(a.known() / b.known()) : computed("div", a, b);
 }
 
-// Behind the attributes of the signature, a node that is expanded has those that the graph
-// computes: the place of the attribute, and the value.
+// expanded_with() appends one attribute {index of the attribute, value id} for each attribute that
+// the graph computes.
 Real real(const ExpandContext& c, std::string_view attr) {
   const AttrReader& attrs = c.attrs();
   const Signature& signature = attrs.op().signature;
@@ -76,7 +76,7 @@ Result<std::vector<Value>> expanded_with(Graph& g, std::string_view name,
   HG_TRY(g.status());
   if (node.op->def.infer != nullptr)
     HG_TRY(GraphAccess::infer(GraphAccess::infer_call(g, node)).status());
-  std::vector<Value> values;  // one for each attribute, so that its uses show
+  std::vector<Value> values;  // one value per attribute, to detect unused ones
   for (const NamedReal& real : reals) {
     if (real.value.is_known()) continue;
     values.push_back(g.call("reshape", {real.value.value()}, {{"shape", Shape()}}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A real number that is known, or that the graph computes when it runs. Expansions read the float
-// attributes of their ops as Reals, so that one formula serves both.
+// A real number: known when the graph is built, or computed at run time. Expansions read float
+// attributes as Reals, so one formula serves both.
 #pragma once
 
 #include <string_view>

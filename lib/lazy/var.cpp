@@ -116,7 +116,7 @@ LazyNode::~LazyNode() {
 
 namespace {
 
-// Those of the nodes that are `wanted`, and of what these depend on.
+// Returns the wanted nodes that the vars depend on. Does not look behind unwanted nodes.
 template <class Wanted>
 std::vector<LazyNode*> walk(std::span<const Var> vars, const Wanted& wanted) {
   std::vector<LazyNode*> nodes;

@@ -35,9 +35,8 @@ class Budget {
     if (text == nullptr) return std::string_view();
     HG_TRY(take(text->size()));
     const std::string_view view(text->c_str(), text->size());
-    if (!is_utf8(view))
-      return corrupt_model("the text '", escaped_utf8(view.substr(0, kMostShown)),
-                           "' is not UTF-8");
+    if (const size_t bad = utf8_end(view); bad < view.size())
+      return corrupt_model("the text '", escaped_utf8(around(view, bad)), "' is not UTF-8");
     return view;
   }
   template <class T>
@@ -50,7 +49,18 @@ class Budget {
   }
 
  private:
-  static constexpr size_t kMostShown = 64;
+  // Some text on both sides of a byte, without half a character at its ends.
+  static std::string_view around(std::string_view text, size_t at) {
+    constexpr size_t kShown = 32;  // bytes on each side
+    const auto continues = [&](size_t i) {
+      return i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
+    };
+    size_t first = at - std::min(at, kShown), end = std::min(text.size(), at + 1 + kShown);
+    while (first < at && continues(first)) ++first;
+    while (end > at + 1 && continues(end)) --end;
+    return text.substr(first, end - first);
+  }
+
   uint64_t left_;
 };
 

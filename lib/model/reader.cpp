@@ -316,7 +316,7 @@ class Reader {
     Node node;
     node.op = registry_.find(op);
     HG_TRY_ASSIGN(node.inputs, read_ids(source.inputs(), body, where));
-    // Optional inputs that the op has only had since the file was written are not given.
+    // Older files lack optional inputs that the op gained later; they are not given.
     const auto& slots = node.op->signature.inputs;
     while (node.inputs.size() < slots.size() && slots[node.inputs.size()].optional)
       node.inputs.push_back(kNoValue);

@@ -55,7 +55,7 @@ class Team {
     won_ += static_cast<int64_t>(std::min(alone, 1e15)) - account.total;
     spent_ += account.total;
     if (spent_ < kWindowUs * ticks_per_us()) return;
-    // Pieces are slower side by side than alone, so a small gain is none.
+    // Pieces run slower in parallel than alone, so small measured gains do not count.
     if (won_ < spent_ / 8) {
       alone_us_ = std::min(2 * alone_us_, kMostAloneUs);
       alone_since_ = ticks();

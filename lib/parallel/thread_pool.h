@@ -64,7 +64,7 @@ class ThreadPool {
 
   std::atomic<uint32_t> free_{~0u};            // regions that nobody uses
   alignas(64) std::atomic<uint32_t> open_{0};  // regions with pieces that nobody has begun
-  // Changes when workers are woken: one that wakes too late for its region looks for the next one.
+  // Changes when workers are woken. A worker that wakes after its region ended looks for the next.
   alignas(64) std::atomic<uint32_t> wakeups_{0};
   std::atomic<int32_t> sleepers_{0};
   std::atomic<bool> is_ending_{false};

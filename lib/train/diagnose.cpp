@@ -50,7 +50,7 @@ Result<TensorData> labels_of(const ConstTensor& target) {
   return labels;
 }
 
-// A mean over labels that do not count is 0 / 0.
+// The mean is 0 / 0 if every label is ignored or has class weight 0.
 Status check_counted(const ClassTarget& target, const ConstTensor& given, std::string_view what) {
   HG_TRY_ASSIGN(const TensorData labels, labels_of(given));
   bool is_ignored = true, has_weight = false;
