@@ -23,14 +23,9 @@ DType common_dtype(DType a, DType b) {
 
 // What stands for a value that the other side alone has.
 Value filler(Memory& memory, const TensorType& type) {
-  const std::set<std::string> known = memory.symbols_outside();
   Shape shape = type.shape;
-  for (Dim& dim : shape) {
-    std::vector<std::string> symbols;
-    dim.collect_symbols(symbols);
-    for (const std::string& symbol : symbols)
-      if (!known.contains(symbol)) dim = 0;
-  }
+  for (Dim& dim : shape)
+    if (!is_known(memory.symbols_outside(), dim)) dim = 0;
   return rows::zeros(memory.graph(), type.dtype, shape);
 }
 

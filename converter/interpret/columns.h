@@ -5,12 +5,14 @@
 
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "converter/interpret/interpreter.h"
+#include "converter/interpret/patterns.h"
 
 namespace hg::convert {
+
+inline TensorRef cell_of(const Item& item) { return std::get<TensorRef>(item.value); }
 
 // One leaf of all elements: a tensor that only the list has.
 struct Column {
@@ -21,18 +23,6 @@ struct Column {
   std::vector<int> open;  // the dims of an element that differ
 };
 
-// What control flow and lists must know of an item before they can hold it and others like it: its
-// containers, and the types of its leaves.
-struct Pattern {
-  enum class Kind : uint8_t { leaf, list, grown, tuple, dict, other };
-  Kind kind = Kind::other;
-  TensorType type;  // of a leaf
-  bool is_number = false, is_column = false, is_complex = false;
-  std::vector<int> open;       // of a leaf of a list's elements: the dims that differ
-  std::vector<Pattern> parts;  // of a grown list: what all elements have in common
-  Item item;                   // a tuple or dict for its names and keys, or something else
-};
-
 struct Grown {
   Pattern pattern;              // of an element
   Item element;                 // the containers of an element, and leaves without values
@@ -40,12 +30,6 @@ struct Grown {
   bool views = false;  // as unbind() gives them: the elements are parts of the column, not copies
 };
 
-Pattern pattern_of(Memory& memory, const Item& item);
-// An empty list in the pattern is one of numbers where its type in the script says so.
-void note_types(Pattern& pattern, std::string_view type);
-// What both fit; none where nothing is. `in_list`: they are elements of one list, so that sizes in
-// which they differ become open.
-std::optional<Pattern> joined(const Pattern& a, const Pattern& b, bool in_list);
 // The item with the containers of the pattern; the same one where it has them.
 Item fitted(Memory& memory, const Item& item, const Pattern& pattern);
 

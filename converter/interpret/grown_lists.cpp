@@ -24,24 +24,22 @@ std::shared_ptr<List> grown_at(NodeCall& call, int index) {
   return list && list->grown ? list : nullptr;
 }
 
-TensorRef cell(const Item& item) { return std::get<TensorRef>(item.value); }
-
 // A list of numbers, or of tensors of one size.
 bool is_plain(const List& list) {
   return list.grown->element.is_tensor() && list.grown->columns[0].open.empty();
 }
 bool is_of_numbers(const List& list) {
-  return is_plain(list) && cell(list.grown->element)->is_number();
+  return is_plain(list) && cell_of(list.grown->element)->is_number();
 }
 bool is_of_tensors(const List& list) {
-  return list.grown->element.is_tensor() && !cell(list.grown->element)->is_number();
+  return list.grown->element.is_tensor() && !cell_of(list.grown->element)->is_number();
 }
 
 Value all_of(NodeCall& call, const List& list) {
-  return call.read(cell(list.grown->columns[0].all));
+  return call.read(cell_of(list.grown->columns[0].all));
 }
 Value sizes_of(NodeCall& call, const List& list) {
-  return call.read(cell(list.grown->columns[0].sizes));
+  return call.read(cell_of(list.grown->columns[0].sizes));
 }
 
 Dim length_of(NodeCall& call, const List& list) { return length_of(call.memory(), *list.grown); }
@@ -91,9 +89,15 @@ void set_elements(NodeCall& call, const std::shared_ptr<List>& list, const Colum
   }
   size_t next = 0;
   for (const Column& column : list->grown->columns) {
-    call.memory().write(cell(column.all), columns[next++]);
-    if (!column.open.empty()) call.memory().write(cell(column.sizes), columns[next++]);
+    call.memory().write(cell_of(column.all), columns[next++]);
+    if (!column.open.empty()) call.memory().write(cell_of(column.sizes), columns[next++]);
   }
+}
+
+// A list from outside the present body grows there: the loop or branch starts over.
+void grow(NodeCall& call, const Growing& growing) {
+  if (call.interpreter().is_outer(growing.list.get())) throw growing;
+  start_growing(call.interpreter(), growing);
 }
 
 // The element as columns; the list is made to hold such ones where it cannot.
@@ -108,9 +112,7 @@ Columns row_of(NodeCall& call, const std::shared_ptr<List>& list, const Item& el
     return as_columns(memory, *list->grown, fitted(memory, element, list->grown->pattern));
   };
   if (auto row = as_it_is()) return *std::move(row);
-  const Growing growing{list, pattern_of(memory, element)};
-  if (call.interpreter().is_outer(list.get())) throw growing;
-  start_growing(call.interpreter(), growing);
+  grow(call, {list, pattern_of(memory, element)});
   if (auto row = as_it_is()) return *std::move(row);
   throw Refusal{str_cat("a list whose length data or sizes decide holds ", describe(element),
                         " and elements that differ from it"),
@@ -276,9 +278,9 @@ void share_columns(NodeCall& call, int argument, const Grown& from, const Grown&
   const std::shared_ptr<List> list = grown_at(call, argument);
   for (size_t k = 0; k < to.columns.size(); ++k) {
     if (list && list->grown->views)
-      memory.may_share(cell(to.columns[k].all), cell(list->grown->columns.at(0).all));
+      memory.may_share(cell_of(to.columns[k].all), cell_of(list->grown->columns.at(0).all));
     else
-      memory.share_lists(cell(from.columns[k].all), cell(to.columns[k].all));
+      memory.share_lists(cell_of(from.columns[k].all), cell_of(to.columns[k].all));
   }
 }
 
@@ -288,10 +290,8 @@ bool extend(NodeCall& call) {  // list.extend(list), list += list
   Memory& memory = call.memory();
   if (!list->grown) {
     if (!other || !other->grown) return false;
-    const Growing growing{list, pattern_of(memory, call.at(1)), false};
     call.interpreter().check_frozen(call.at(0));
-    if (call.interpreter().is_outer(list.get())) throw growing;
-    start_growing(call.interpreter(), growing);
+    grow(call, {list, pattern_of(memory, call.at(1)), false});
   }
   if (!other || !other->grown) {
     const Items* more = elements_of(call.at(1));
@@ -310,11 +310,8 @@ bool extend(NodeCall& call) {  // list.extend(list), list += list
   if (!both)
     throw Refusal{"a list is extended by another whose elements differ in type",
                   "append elements of one dtype, rank and structure"};
-  if (!same_structure(call.at(0), fitted(memory, call.at(0), *both))) {
-    const Growing growing{list, *both, false};
-    if (call.interpreter().is_outer(list.get())) throw growing;
-    start_growing(call.interpreter(), growing);
-  }
+  if (!same_structure(call.at(0), fitted(memory, call.at(0), *both)))
+    grow(call, {list, *both, false});
   const Item from = fitted(memory, call.at(1), *both);
   const Grown& more = *std::get<std::shared_ptr<List>>(from.value)->grown;
   set_elements(
@@ -360,7 +357,7 @@ bool get_item(NodeCall& call) {
   const std::shared_ptr<List> list = grown_at(call, 0);
   if (!list) return false;
   if (list->grown->views) {
-    call.give(Item(part(call, cell(list->grown->columns[0].all))));
+    call.give(Item(part(call, cell_of(list->grown->columns[0].all))));
     return true;
   }
   Item element =
@@ -594,7 +591,7 @@ bool slice(NodeCall& call) {  // list[start:end], list[::-1]
       Grown part = *list->grown;
       const rows::View view = rows::slice_view(0, start, end, step);
       part.columns[0].all = Item(
-          call.make_view(cell(part.columns[0].all), view.forward, view.inverse, view.relayout));
+          call.make_view(cell_of(part.columns[0].all), view.forward, view.inverse, view.relayout));
       other->grown = std::make_shared<const Grown>(std::move(part));
       call.give(Item(std::move(other)));
       return true;
@@ -692,10 +689,8 @@ bool by_data(NodeCall& call) {
                        call.kind() != "aten::count" && call.kind() != "aten::sorted" &&
                        call.kind() != "aten::slice";
   if (changes) {
-    const Growing growing{list, wanted, false};
     call.interpreter().check_frozen(call.at(0));
-    if (call.interpreter().is_outer(list.get())) throw growing;
-    start_growing(call.interpreter(), growing);
+    grow(call, {list, wanted, false});
     return row->grown_list(call);
   }
   auto copy = std::make_shared<List>(*list);
