@@ -132,14 +132,14 @@ Command parse_command(int argc, const char* const* argv) {
   Command command;
   CommandLine line(
       "hg-convert",
-      "Converts a TorchScript file, an exported program (.pt2) or an ONNX model to a .hgm file and "
-      "checks its outputs against the original.",
+      "Converts a TorchScript file, an exported program (.pt2), an ONNX model or a GGUF "
+      "decoder to a .hgm file and checks its outputs against the original.",
       kExamples, version_with_libtorch);
   Job& job = command.job;
   std::string& json = command.json;
   std::vector<std::string> inputs, constants, check_sizes, dims, custom;
   bool no_check = false;
-  line.add("model", job.model, "the TorchScript, .pt2 or ONNX file, or - for standard input");
+  line.add("model", job.model, "the TorchScript, .pt2, ONNX or GGUF file, or - for standard input");
   line.add("-o,--output", job.output,
            "the .hgm file, or - for standard output; default: the "
            "model's name with .hgm");

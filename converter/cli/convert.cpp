@@ -17,6 +17,7 @@
 #include "converter/cli/known_types.h"
 #include "converter/cli/standard_input.h"
 #include "converter/load/exported/exported.h"
+#include "converter/load/gguf/decoder.h"
 #include "converter/load/onnx/onnx.h"
 #include "converter/load/recognise.h"
 #include "converter/load/sha256.h"
@@ -141,17 +142,25 @@ class Conversion {
     return names;
   }
 
-  // The file, whatever its format is.
-  Loaded read(Format& format) {
+  struct Source {
+    std::string path, label;
+    Format format;
+  };
+  Source recognized() {
     stage("load");
     std::string path = job().model;
     if (path == "-") {
       standard_input_ = std::make_unique<StandardInput>();
       path = standard_input_->path();
     }
-    report_.libtorch = libtorch_version();
     const std::string label = job().model == "-" ? "standard input" : path;
-    format = recognise(path, label);
+    return {path, label, recognise(path, label)};
+  }
+
+  // The program of the file, whatever its format is.
+  Loaded read(const Source& source) {
+    const auto& [path, label, format] = source;
+    report_.libtorch = libtorch_version();
     if (job().onnxruntime) {
       if (format != Format::onnx)
         throw Failure{Exit::usage, label + ": --onnxruntime checks ONNX models; this is none"};
@@ -173,7 +182,12 @@ class Conversion {
     if (format == Format::onnx) {
       stage("check");
       const auto runtime = onnx_reference(loaded, graph, trace);
-      report_.check = check_by_loops(graph, written.read_back(), job(), runtime.get(), progress_);
+      report_.check = check_by_loops(
+          graph, written.read_back(), job(), runtime.get(),
+          str_cat("the import, which only the runtime of the file's own format could tell: compare "
+                  "some answers",
+                  job().onnxruntime ? "" : ", or let --onnxruntime do it"),
+          progress_);
       for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
     } else if (report_.libtorch.empty()) {
       report_.check.not_exercised = {"anything: hg-convert is built without libtorch"};
@@ -190,8 +204,10 @@ class Conversion {
   }
 
   void steps() {
-    Format format;
-    Loaded loaded = read(format);
+    const Source source = recognized();
+    const Format format = source.format;
+    if (format == Format::gguf) return steps_of_gguf(source);
+    Loaded loaded = read(source);
     note_custom(loaded);
     apply_constants(loaded.program, job().constants, format == Format::onnx);
     std::future<std::string> bad_weights =
@@ -227,32 +243,91 @@ class Conversion {
       return explain_unsupported(loaded, specs, calls);
     }
 
-    stage("verify");
-    Status status = imported.graph.status();
-    if (status.ok()) status = imported.graph.verify();
-    if (!status.ok())
-      return fail(Exit::unsupported,
-                  str_cat(job().model, ": the imported graph is not valid: ", status.message()));
-    rename_inputs(imported.graph);
-    Result<Model> model = Model::from_graph(std::move(imported.graph));
+    Result<Model> model = verified(std::move(imported.graph));
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
-    describe(model->graph());
-
     check_sizes(input_specs(model->graph()), job());  // names of --check-size
-    const auto info = [this]() -> Model::Info {
-      Model::Info made{str_cat("hg-convert ", HG_VERSION),
-                       report_.libtorch.empty() ? "" : "libtorch " + report_.libtorch, hash_.get()};
-      if (!job().check) made.not_exercised = {"anything: it was converted without the check"};
-      return made;
-    };
-    WrittenModel written(*model, {job().output, job().result}, custom_.registry(), info);
+    WrittenModel written(*model, {job().output, job().result}, custom_.registry(),
+                         [this] { return info(); });
     if (job().check) check(format, loaded, model->graph(), imported.trace, written);
     if (std::string warning = bad_weights.get(); !warning.empty())
       report_.warnings.push_back(std::move(warning));
+    write(written);
+  }
+
+  // A GGUF file has no program: its architecture's name and settings decide the graph.
+  void steps_of_gguf(const Source& source) {
+    refuse_options_of_programs(source.label);
+    hash_ = std::async(std::launch::async, sha256_of_file, source.path);
+    const gguf::File file = gguf::File::open(source.path, source.label);
+    stage("import");
+    gguf::Decoder decoder = gguf::build_decoder(file);
+    Result<Model> model = verified(std::move(decoder.graph));
+    if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
+    report_.job.inputs = inputs_of_decoder(model->graph(), decoder);
+    check_sizes(input_specs(model->graph()), job());  // names of --check-size
+    WrittenModel written(*model, {job().output, job().result}, custom_.registry(),
+                         [this] { return info(); });
+    if (job().check) {
+      stage("check");
+      report_.check = check_by_loops(
+          model->graph(), written.read_back(), job(), nullptr,
+          "the import, since a GGUF file has no program to compare with: compare some answers",
+          progress_);
+      for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
+    }
+    write(written);
+  }
+
+  void refuse_options_of_programs(const std::string& label) const {
+    const char* option = !job().inputs.empty()      ? "--input"
+                         : !job().constants.empty() ? "--constant"
+                         : !job().custom.empty()    ? "--custom"
+                         : !job().dims.empty()      ? "--dim"
+                         : job().onnxruntime        ? "--onnxruntime"
+                                                    : nullptr;
+    if (option != nullptr)
+      throw Failure{Exit::usage, str_cat(label, ": ", option, " does not apply to GGUF files")};
+  }
+
+  // With the values that the check may give them.
+  static std::vector<InputOption> inputs_of_decoder(const Graph& graph,
+                                                    const gguf::Decoder& decoder) {
+    std::vector<InputOption> options;
+    for (const InputSpec& spec : input_specs(graph)) {
+      InputOption option{.spec = spec, .range = std::nullopt};
+      if (spec.name == "input_ids") option.range = {0, static_cast<double>(decoder.vocabulary - 1)};
+      if (spec.name == "attention_mask") option.range = {1, 1};
+      if (spec.name == "position_ids")
+        option.range = {0, static_cast<double>(std::max<int64_t>(decoder.context, 1) - 1)};
+      options.push_back(std::move(option));
+    }
+    return options;
+  }
+
+  // The graph as a model, which the report then describes.
+  Result<Model> verified(Graph graph) {
+    stage("verify");
+    Status status = graph.status();
+    if (status.ok()) status = graph.verify();
+    if (!status.ok())
+      return unsupported(job().model, ": the imported graph is not valid: ", status.message());
+    rename_inputs(graph);
+    HG_TRY_ASSIGN(Model model, Model::from_graph(std::move(graph)));
+    describe(model.graph());
+    return model;
+  }
+
+  Model::Info info() const {
+    Model::Info made{str_cat("hg-convert ", HG_VERSION),
+                     report_.libtorch.empty() ? "" : "libtorch " + report_.libtorch, hash_.get()};
+    if (!job().check) made.not_exercised = {"anything: it was converted without the check"};
+    return made;
+  }
+
+  void write(WrittenModel& written) {
     if (report_.check.exit != Exit::ok)
       return fail(report_.check.exit, str_cat(job().model, ": ", report_.check.message));
     if (job().strict && !report_.check.not_exercised.empty()) return refuse_gaps();
-
     stage("write");
     written.keep(report_.check.not_exercised);
   }

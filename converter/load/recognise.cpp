@@ -191,8 +191,10 @@ std::string describe(File& file, std::optional<Format>& format) {
   if (head.starts_with("\x93NUMPY"))
     return std::string("is a NumPy array, which has no program; ") + kSave;
   if (head.starts_with("\x89HDF")) return std::string("is an HDF5 file (Keras); ") + kSave;
-  if (head.starts_with("GGUF"))
-    return std::string("is a GGUF file, which has no program; ") + kSave;
+  if (head.starts_with("GGUF")) {
+    format = Format::gguf;
+    return "";
+  }
   if (head.size() >= 8 && head.compare(4, 4, "TFL3") == 0)
     return std::string("is a TensorFlow Lite model; ") + kSave;
   uint64_t json = little(head, 0, 8);

@@ -6,7 +6,7 @@
 
 namespace hg::convert {
 
-enum class Format { torchscript, exported, onnx };
+enum class Format { torchscript, exported, onnx, gguf };
 
 // Of a file that looks like a model that can be converted. Throws Failure (unreadable) otherwise,
 // one sentence saying what the file is and what to do next. `label` stands for the path in

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces onnx/, load/onnx/, load/exported/ and the checks of ONNX files in a build with
-// HG_TORCHSCRIPT_ONLY.
+// Replaces onnx/, load/onnx/, load/exported/, load/gguf/ and the checks of ONNX and GGUF files in a
+// build with HG_TORCHSCRIPT_ONLY.
 #include "converter/check/loops.h"
 #include "converter/interpret/interpreter.h"
 #include "converter/load/exported/exported.h"
+#include "converter/load/gguf/decoder.h"
 #include "converter/load/onnx/onnx.h"
 
 namespace hg::convert {
@@ -25,6 +26,11 @@ Loaded load_onnx(const std::string&, const std::string& label, const std::set<st
   refuse(label, "an ONNX model");
 }
 
+gguf::File gguf::File::open(const std::string&, const std::string& label) {
+  refuse(label, "a GGUF file");
+}
+gguf::Decoder gguf::build_decoder(const File& file) { refuse(file.label(), "a GGUF file"); }
+
 std::span<const std::span<const Builtin>> onnx_builtins() { return {}; }
 
 // No ONNX model gets as far as what follows.
@@ -39,7 +45,7 @@ OnnxReference::OnnxReference(const OnnxRuntime&, const Loaded&, const Graph&,
 OnnxReference::~OnnxReference() = default;
 
 CheckResult check_by_loops(const Graph&, const Model&, const Job&, const OnnxReference*,
-                           const std::function<void(const std::string&)>&) {
+                           const std::string&, const std::function<void(const std::string&)>&) {
   return {};
 }
 

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Random GGUF decoders of every architecture and block type against f64 in numpy, and files that must be rejected.
+
+usage: gguf BIN WORK [--count N] [--seed S]
+A prompt with padding on the left and then single tokens run with the cache; the answers have none. Each architecture comes up once in
+every 12 cases. Exits with 77 if Python has no numpy.
+"""
+import argparse, pathlib, shutil, subprocess, sys
+
+try:
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import container
+from decoder import KINDS, VOCABULARY, Decoder
+
+TOLERANCE = 2e-4  # of the largest logit: f32 through three layers
+
+
+def run(*command):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, errors="replace")
+
+
+def convert(bin, work, data, *options):
+    path, out = work / "model.gguf", work / "model.hgm"
+    path.write_bytes(data)
+    out.unlink(missing_ok=True)
+    return run(bin / "hg-convert", path, "-o", out, *options)
+
+
+def outputs(bin, work, feeds):
+    out = work / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    command = [bin / "hg-run", work / "model.hgm", "--output-dir", out]
+    for name, array in feeds.items():
+        np.save(work / f"{name}.npy", array)
+        command += ["--input", f"{name}={work / name}.npy"]
+    done = run(*command)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip())
+    return {path.stem: np.load(path) for path in out.glob("*.npy") if not path.stem.startswith("output_")}
+
+
+def compared(bin, work, rng, architecture):
+    """'' if the converted decoder gives the logits of numpy, otherwise what is wrong."""
+    decoder = Decoder(rng, architecture)
+    version = int(rng.choice([2, 3]))
+    done = convert(bin, work, container.container(decoder.metadata(), decoder.tensors, version))
+    if done.returncode:
+        return f"exit code {done.returncode}: {done.stderr.strip()}"
+    batch, prompt, steps = int(rng.integers(1, 4)), int(rng.choice([1, 2, 7, 19])), 3
+    ids = rng.integers(0, VOCABULARY, (batch, prompt + steps))
+    seen = np.ones(ids.shape, np.int64)
+    for row in seen[1:]:
+        row[: rng.integers(0, prompt)] = 0
+    positions = np.maximum(seen.cumsum(1) - 1, 0)
+    want = decoder.logits(ids, seen, positions)
+    got, past = [], {}
+    for i in range(decoder.layers):
+        for part in ("key", "value"):
+            past[f"past_key_values.{i}.{part}"] = np.zeros((batch, decoder.kv_heads, 0, decoder.dim), np.float32)
+    ends = [prompt + i for i in range(steps + 1)]
+    for begin, end in zip([0] + ends, ends):
+        feeds = {"input_ids": ids[:, begin:end], "attention_mask": seen[:, :end], "position_ids": positions[:, begin:end]}
+        answer = outputs(bin, work, feeds | past)
+        got.append(answer["logits"])
+        past = {"past_key_values" + name[len("present") :]: array for name, array in answer.items() if name != "logits"}
+    got = np.concatenate(got, 1)
+    if got.shape != want.shape:
+        return f"logits of shape {got.shape}, expected {want.shape}"
+    # A choice between experts that rounding decides proves nothing.
+    if decoder.close:
+        return ""
+    worst = np.abs(got - want)[seen != 0].max()
+    limit = TOLERANCE * max(1, np.abs(want).max())
+    return "" if worst <= limit else f"a logit differs by {worst:.3g}, more than {limit:.3g}"
+
+
+def small(architecture="llama"):
+    """Metadata and tensors of a decoder that is alike every time."""
+    decoder = Decoder(np.random.default_rng(7), architecture)
+    return decoder.metadata(), decoder.tensors
+
+
+def rejected():
+    """(what, bytes, exit code, phrase of the message, options)"""
+    metadata, tensors = small()
+    plain = container.container(metadata, tensors)
+    name = "blk.0.attn_output.weight"
+    kind, shape, content = tensors[name]
+    without = {k: v for k, v in tensors.items() if k != name}
+    flat = container.tensor(np.random.default_rng(0), 0, shape, 1.0)[0]
+    yield "no tensors", b"GGUF" + bytes(20), 3, "GGUF version 0", []
+    yield "version 1", container.container(metadata, tensors, 1), 3, "GGUF version 1", []
+    mamba = metadata | {"general.architecture": "mamba"}
+    yield "architecture", container.container(mamba, tensors), 3, "the architecture 'mamba' is not supported", []
+    yield "no architecture", container.container({"general.name": "x"}, tensors), 2, "does not state its architecture", []
+    yield "setting", container.container(metadata | {"llama.new": 1}, tensors), 3, "the setting 'llama.new' is not supported", []
+    yield "scaling", container.container(metadata | {"llama.rope.scaling.type": "yarn"}, tensors), 3, "'yarn'", []
+    yield "kind of a setting", container.container(metadata | {"llama.block_count": "two"}, tensors), 2, "'llama.block_count' is not an integer", []
+    yield "layers", container.container(metadata | {"llama.block_count": 9}, tensors), 3, "has no tensor 'blk.", []
+    yield "type", container.container(metadata, tensors | {name: (20, shape, bytes(1 << 20))}), 3, "IQ4_NL", []
+    yield "unknown type", container.container(metadata, tensors | {name: (99, shape, content)}), 3, "type 99 (unknown)", []
+    yield "missing tensor", container.container(metadata, without), 3, f"the file has no tensor '{name}'", []
+    yield "extra tensor", container.container(metadata, tensors | {"blk.0.new.weight": flat}), 3, "has no tensor 'blk.0.new.weight'", []
+    yield "shape", container.container(metadata, tensors | {name: (0, shape[::-1] + (1,), flat[2])}), 3, f"the tensor '{name}' is", []
+    yield "alignment", container.container(metadata | {"general.alignment": 31}, tensors), 2, "not a power of 2", []
+    yield "an input", plain, 1, "--input does not apply to GGUF files", ["--input", "x:f32[1]"]
+    yield "a constant", plain, 1, "--constant does not apply to GGUF files", ["--constant", "x=1"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("bin", type=pathlib.Path)
+    parser.add_argument("work", type=pathlib.Path)
+    parser.add_argument("--count", type=int, default=24)
+    parser.add_argument("--seed", type=int, default=1)
+    job = parser.parse_args()
+    job.work.mkdir(parents=True, exist_ok=True)
+    wrong = 0
+
+    def report(what, reason):
+        nonlocal wrong
+        wrong += bool(reason)
+        if reason:
+            print(f"{what}: {reason}", flush=True)
+
+    names = list(KINDS)
+    for i in range(job.seed, job.seed + job.count):
+        name = names[i % len(names)]
+        try:
+            reason = compared(job.bin, job.work, np.random.default_rng(i), name)
+        except RuntimeError as error:
+            reason = str(error)
+        report(f"{name} (--seed {i} --count 1)", reason)
+
+    for what, data, code, phrase, options in rejected():
+        done = convert(job.bin, job.work, data, *options)
+        if done.returncode != code or phrase not in done.stderr or (job.work / "model.hgm").exists():
+            report(what, f"exit code {done.returncode}, expected {code} and '{phrase}': {done.stderr.strip()}")
+
+    # Damage: cut off, and bytes changed in the header and tensor infos.
+    rng = np.random.default_rng(job.seed)
+    metadata, tensors = small(names[job.seed % len(names)])
+    data = container.container(metadata, tensors)
+    head = len(data) - sum(len(content) + -len(content) % 32 for _, _, content in tensors.values())
+    for i in range(2 * job.count):
+        broken = bytearray(data)
+        if i % 2:
+            del broken[int(rng.integers(0, len(data) if i % 4 == 1 else head)) :]
+        for at in rng.integers(4, head, int(rng.integers(1, 4))) if i % 2 == 0 else []:
+            broken[at] = int(rng.choice([0, 1, 127, 128, 255, rng.integers(0, 256)]))
+        done = convert(job.bin, job.work, bytes(broken), "--no-check")
+        wanted = (2, 3) if i % 2 else (0, 2, 3)
+        if done.returncode not in wanted or (job.work / "model.hgm").exists() != (done.returncode == 0):
+            (job.work / f"damaged_{i}.gguf").write_bytes(broken)
+            report(f"damaged_{i}.gguf", f"exit code {done.returncode}: {done.stderr.strip()[:300]}")
+    print(f"{job.count} decoders, {wrong} wrong")
+    return wrong != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
