@@ -25,6 +25,7 @@ set(HG_STEMS
   matmul
   grouped_mm
   integer
+  low_bits
   linalg
   eig
   fft

@@ -47,9 +47,9 @@ const std::map<std::string, std::set<std::string>> kBelow = {
 };
 // Rooms of kernels/ besides these may include kernels/, kernels/simd, lib/platform, lib/parallel,
 // lib/table and rooms that stand before them.
-const std::vector<std::string> kRooms = {"pointwise", "reduce",    "program", "gemm",      "norm",
-                                         "conv",      "integer",   "pool",    "attention", "index",
-                                         "fill",      "recurrent", "image",   "linalg",    "train"};
+const std::vector<std::string> kRooms = {
+    "pointwise", "reduce",    "program", "gemm", "norm",      "conv",  "integer", "low_bits",
+    "pool",      "attention", "index",   "fill", "recurrent", "image", "linalg",  "train"};
 
 // What a room may include.
 std::set<std::string> below(const std::string& folder) {

@@ -14,6 +14,7 @@ constexpr Pass kAllPasses[] = {
     {"expand", expand_composites, true},
     {"dead", remove_dead},
     {"cse", merge_common},
+    {.name = "low_bits", .run = read_low_bits, .makes = "quantized_linear"},
     {"fold", fold_constants},
     {.name = "captures", .run = capture_constants, .makes = "if", .or_makes = "while"},
     {"linear", form_linear},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets conv and linear add a residual and apply an activation while they store their result.
+// Lets conv, linear and quantized_linear add a residual and apply an activation while they store
+// their result.
 #include <unordered_map>
 
 #include "lib/compile/passes.h"
@@ -28,16 +29,24 @@ class EpilogueFuser {
     return static_cast<size_t>(id) < uses_.size() ? uses_[id] : 0;
   }
 
+  // Ops whose signature says that they add a residual and then apply an activation.
+  static bool has_epilogue(const Op& op) {
+    return op.signature.find_input("residual") >= 0 &&
+           op.signature.find_attribute("activation") >= 0;
+  }
+  static size_t residual_of(const Node& node) {
+    return static_cast<size_t>(node.op->signature.find_input("residual"));
+  }
   static size_t index_of(const Node& node, std::string_view attr) {
     return static_cast<size_t>(node.op->signature.find_attribute(attr));
   }
 
-  // The conv or linear that computes `id` for one reader and has no activation so far, or null.
+  // The product that computes `id` for one reader and has no activation so far, or null.
   const Node* producer(ValueId id) const {
     const int32_t index = graph_.value_info(id).node;
     if (index < 0 || uses(id) != 1) return nullptr;
     const Node& node = graph_.nodes()[index];
-    if (node.op->name() != "conv" && node.op->name() != "linear") return nullptr;
+    if (!has_epilogue(*node.op)) return nullptr;
     if (!is_float(graph_.value_info(id).type.dtype)) return nullptr;
     return node.attrs[index_of(node, "activation")] == Attr("none") ? &node : nullptr;
   }
@@ -46,7 +55,7 @@ class EpilogueFuser {
     std::vector<Value> inputs;
     for (const ValueId id : from.inputs)
       inputs.push_back(id == kNoValue ? Value() : graph_.value(id));
-    inputs[3] = residual == kNoValue ? Value() : graph_.value(residual);
+    inputs[residual_of(from)] = residual == kNoValue ? Value() : graph_.value(residual);
     NamedAttrs attrs = named_attrs(from);
     attrs[index_of(from, "activation")].value = Attr(std::string(name_of(activation)));
     graph_.set_origin(from.origin);
@@ -60,7 +69,8 @@ class EpilogueFuser {
     for (const size_t i : {size_t{0}, size_t{1}}) {
       const ValueId product = add.inputs[i], other = add.inputs[1 - i];
       const Node* node = producer(product);
-      if (node == nullptr || node->inputs[3] != kNoValue || product == other) continue;
+      if (node == nullptr || node->inputs[residual_of(*node)] != kNoValue || product == other)
+        continue;
       if (!(graph_.value_info(product).type == graph_.value_info(other).type)) continue;
       if (best != nullptr &&
           graph_.value_info(product).node < graph_.value_info(best->outputs[0]).node)
@@ -79,7 +89,7 @@ class EpilogueFuser {
     const Node* found = producer(node.inputs[0]);
     if (found == nullptr) return Value();
     const Node from = *found;
-    return emit(from, from.inputs[3], activation);
+    return emit(from, from.inputs[residual_of(from)], activation);
   }
 
   Graph& graph_;

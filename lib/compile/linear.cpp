@@ -50,10 +50,22 @@ Value add_channels(const Match& m) {
   return m.graph().call("conv", {m.value("x"), m.value("w"), b}, named_attrs(m.node("c")));
 }
 
+// quantized_linear(x, levels, scales) + b
+Value add_bias_to_levels(const Match& m) {
+  const AttrReader attrs = m.attrs("l");
+  if (attrs.string("activation") != "none") return Value();
+  const Value b = per_channel(m.value("b"), m.root(), m.root().rank() - 1);
+  if (!b) return Value();
+  return m.graph().call("quantized_linear",
+                        {m.value("x"), m.value("levels"), m.value("scales"), Value(), b},
+                        named_attrs(m.node("l")));
+}
+
 constexpr Rule kRules[] = {
     {"y: matmul(x, permute[p](w))", linear_of_turned},
     {"y: matmul(x, w)", linear_of_matmul},
     {"y: add(linear[l](x, w), b)", add_bias},
+    {"y: add(quantized_linear[l](x, levels, scales), b)", add_bias_to_levels},
     {"y: add(conv[c](x, w), b)", add_channels},
 };
 

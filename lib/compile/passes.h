@@ -39,6 +39,7 @@ Status fold_for_device(Graph& graph, const CompileContext& context);
 Status remove_dead(Graph& graph, const CompileContext& context);
 Status fold_constants(Graph& graph, const CompileContext& context);
 Status capture_constants(Graph& graph, const CompileContext& context);
+Status read_low_bits(Graph& graph, const CompileContext& context);
 Status merge_common(Graph& graph, const CompileContext& context);
 Status fold_batch_norm(Graph& graph, const CompileContext& context);
 Status form_linear(Graph& graph, const CompileContext& context);

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/low_bits/levels.h"
+
+#include <algorithm>
+
+namespace hg::kernels {
+
+std::vector<Segment> Levels::segments() const {
+  std::vector<Segment> all;
+  const int64_t count = low();
+  const auto group_at = [&](int64_t column) { return std::min(column, k - 1) / group; };
+  for (int64_t i = 0, end; i < count; i = end) {
+    const int64_t low_group = group_at(low_column(i)), high_group = group_at(high_column(i));
+    end = count;
+    // The first byte of which a level is in another group.
+    const auto cut = [&](int64_t first, int64_t step, int64_t of) {
+      const int64_t next = (of + 1) * group;  // a column
+      if (next < k) end = std::min(end, (next - first + step - 1) / step);
+    };
+    const int64_t step = packing == Packing::pairs ? 2 : 1;
+    cut(low_column(0), step, low_group);
+    if (has_two()) cut(high_column(0), step, high_group);
+    all.push_back({static_cast<int32_t>(i), static_cast<int32_t>(end - i),
+                   static_cast<int32_t>(low_group), static_cast<int32_t>(high_group)});
+  }
+  return all;
+}
+
+std::vector<int32_t> Levels::columns_of(const std::vector<Segment>& segments) const {
+  std::vector<int32_t> columns;
+  const auto add = [&](const Segment& s, int64_t chunk, bool high) {
+    const size_t at = columns.size();
+    columns.resize(at + kChunkBytes, -1);
+    for (int64_t i = 0; i < kChunkBytes && chunk + i < s.bytes; ++i) {
+      const int64_t place = s.begin + chunk + i;
+      const int64_t column = high ? high_column(place) : low_column(place);
+      const int64_t to = packing != Packing::bytes ? i % 4 * 4 + i / 4 : i;
+      if (column < k) columns[at + static_cast<size_t>(to)] = static_cast<int32_t>(column);
+    }
+  };
+  for (const Segment& s : segments)
+    for (int64_t chunk = 0; chunk < s.bytes; chunk += kChunkBytes) {
+      add(s, chunk, false);
+      if (has_two()) add(s, chunk, true);
+    }
+  return columns;
+}
+
+void Levels::widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int64_t begin,
+                   int64_t end, float* to) const {
+  const bool is_high_row = packing == Packing::rows && r >= byte_rows;
+  const int8_t* const row = w.levels + (is_high_row ? r - byte_rows : r) * w.row_bytes;
+  for (int64_t p = begin, next; p < end; to += next - p, p = next) {
+    const int64_t at = r * groups + p / group;
+    const float scale = w.scales[at], zero = w.zeros ? static_cast<float>(w.zeros[at]) : 0.0f;
+    next = std::min(end, (p / group + 1) * group);
+    switch (packing) {
+      case Packing::bytes:
+        table.widen(Stream::bytes, next - p, row + p, scale, zero, to);
+        break;
+      case Packing::rows:
+        table.widen(is_high_row ? Stream::high : Stream::low, next - p, row + p, scale, zero, to);
+        break;
+      case Packing::halves:
+        if (p < low()) next = std::min(next, low());
+        table.widen(p < low() ? Stream::low : Stream::high, next - p,
+                    row + (p < low() ? p : p - low()), scale, zero, to);
+        break;
+      case Packing::pairs:
+        if (p % 2 != 0 || next - p == 1) {
+          next = p + 1;
+          table.widen(p % 2 != 0 ? Stream::high : Stream::low, 1, row + p / 2, scale, zero, to);
+        } else {
+          next -= (next - p) % 2;
+          table.widen(Stream::pairs, (next - p) / 2, row + p / 2, scale, zero, to);
+        }
+    }
+  }
+}
+
+}  // namespace hg::kernels

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// A quantized weight as kernels see it: its packing, and which levels of a row share a scale.
+#pragma once
+
+#include <vector>
+
+#include "hg/kernel.h"
+#include "kernels/low_bits/low_bits_simd.h"
+#include "lib/table/packing.h"
+
+namespace hg::kernels {
+
+struct Levels {
+  Packing packing = Packing::bytes;
+  int64_t n = 0, k = 0, group = 1, groups = 0;
+  int64_t byte_rows = 0, row_bytes = 0;  // of levels that are contiguous along k
+
+  bool has_two() const { return packing == Packing::halves || packing == Packing::pairs; }
+  int64_t half_rows() const { return packing == Packing::rows ? byte_rows : 0; }
+  // Elements of the low stream.
+  int64_t low() const { return has_two() ? (k + 1) / 2 : k; }
+  // Column i of a stream.
+  int64_t low_column(int64_t i) const { return packing == Packing::pairs ? 2 * i : i; }
+  int64_t high_column(int64_t i) const {
+    return packing == Packing::pairs ? 2 * i + 1 : packing == Packing::halves ? low() + i : i;
+  }
+  // The bytes of a row.
+  std::vector<Segment> segments() const;
+  // For each place of x as the loops read it: the column of x, or -1 for a zero.
+  std::vector<int32_t> columns_of(const std::vector<Segment>& segments) const;
+  // (level - zero) * scale of row r, columns from `begin` to `end`.
+  void widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,
+             float* to) const;
+};
+
+}  // namespace hg::kernels

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// quantized_linear. A few rows of x meet the levels in registers.
+// For more rows, a tile of the weight is widened to f32 panels, which stay in the cache.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/blocking.h"
+#include "kernels/ceil_div.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/tiles.h"
+#include "kernels/low_bits/levels.h"
+#include "lib/table/rows.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kFewRows = 8;
+constexpr int64_t kTaskBytes = 1 << 16;  // of levels that one task reads, about
+constexpr int64_t kTileM = 240, kTileN = 128;
+constexpr int64_t kMostColumns = int64_t{1} << 30;  // of segments, which count in 32 bits
+
+// Inputs of the op.
+enum : int { kX, kLevels, kScales, kZeros, kBias, kResidual };
+
+// Contiguous copies of what is not: made once, or where that is not possible in each run.
+struct Copy {
+  const void* packed = nullptr;
+  int64_t at = -1, bytes = 0;  // in the workspace
+};
+
+struct QuantizedLinear {
+  Levels levels;
+  int64_t m = 0;
+  Activation activation = Activation::none;
+  const LowBitsTable* loops = nullptr;
+  const GemmTable* table = nullptr;
+  std::vector<Segment> segments;
+  std::vector<int32_t> columns;  // of x, for each place
+  Copy copies[3];                // of levels, scales and zeros
+  int64_t x_at = 0;              // in the workspace
+  int64_t width = 1;             // byte rows of a task
+  int64_t tile_m = 1, lanes = 1, slot_bytes = 0;
+
+  int64_t tiles_m() const { return ceil_div(m, tile_m); }
+  int64_t tiles_n() const { return ceil_div(levels.n, kTileN); }
+  int64_t places() const { return static_cast<int64_t>(columns.size()); }
+};
+
+bool is_contiguous_along_k(const Tensor& t) { return t.strides[1] == 1 || t.shape[1] <= 1; }
+
+void copy_matrix(const Tensor& from, void* to) {
+  const int64_t size = size_of(from.dtype);
+  const char* const bytes = from.as<const char>();
+  char* at = static_cast<char*>(to);
+  for (int64_t i = 0; i < from.shape[0]; ++i)
+    for (int64_t j = 0; j < from.shape[1]; ++j, at += size)
+      std::memcpy(at, bytes + (i * from.strides[0] + j * from.strides[1]) * size,
+                  static_cast<size_t>(size));
+}
+
+// Reserves workspace from `at` on where a copy has to be made in each run.
+Copy copy_of(const PrepareContext& c, int input, int64_t& at) {
+  const Tensor& t = c.in(input);
+  Copy copy;
+  // The loops read rows of scales that follow each other; levels may have gaps between rows.
+  const bool is_ready = is_contiguous_along_k(t) &&
+                        (input == kLevels ? t.strides[0] >= 0 : t.strides[0] == t.shape[1]);
+  if (t.count() == 0 || is_ready) return copy;
+  copy.bytes = t.count() * size_of(t.dtype);
+  copy.packed = c.pack(
+      input,
+      str_cat("low_bits.rows/", t.shape[0], ",", t.shape[1], ",", t.strides[0], ",", t.strides[1]),
+      copy.bytes, [t](void* to) { copy_matrix(t, to); });
+  if (copy.packed != nullptr) return copy;
+  copy.at = at;
+  at += slot_step(copy.bytes);
+  return copy;
+}
+
+QuantizedLinear described(PrepareContext& c, int64_t& at) {
+  QuantizedLinear g;
+  const Tensor &x = c.in(kX), &levels = c.in(kLevels), &scales = c.in(kScales);
+  g.levels.packing = *packing_named(c.attrs().string("packing"));
+  g.levels.n = scales.shape[0];
+  g.levels.k = x.shape[x.rank() - 1];
+  g.levels.group = c.attrs().integer("group");
+  g.levels.groups = scales.shape[1];
+  g.levels.byte_rows = levels.shape[0];
+  g.m = 1;
+  for (int i = 0; i + 1 < x.rank(); ++i) g.m *= x.shape[i];
+  g.activation = *activation_named(c.attrs().string("activation"));
+  g.loops = &low_bits_table();
+  g.table = &gemm_table();
+  for (int i = 0; i < 3; ++i)
+    if (c.has(kLevels + i)) g.copies[i] = copy_of(c, kLevels + i, at);
+  g.levels.row_bytes = g.copies[0].bytes > 0 ? levels.shape[1] : levels.strides[0];
+  return g;
+}
+
+int64_t rows_of(const PrepareContext& c) {
+  int64_t m = 1;
+  for (int i = 0; i + 1 < c.in(kX).rank(); ++i) m *= c.in(kX).shape[i];
+  return m;
+}
+
+bool has_sizes(const PrepareContext& c) {
+  return c.in(kX).shape[c.in(kX).rank() - 1] <= kMostColumns;
+}
+bool is_few(const PrepareContext& c) { return rows_of(c) <= kFewRows && has_sizes(c); }
+
+// Of a run: what the loops read.
+LevelRows level_rows(const RunContext& c, const QuantizedLinear& g) {
+  const auto data = [&](int i) -> const void* {
+    const Copy& copy = g.copies[i];
+    const Tensor& t = c.in(kLevels + i);
+    if (copy.packed != nullptr) return copy.packed;
+    if (copy.at < 0) return t.data;
+    void* const to = c.workspace<char>() + copy.at;
+    copy_matrix(t, to);
+    return to;
+  };
+  LevelRows w;
+  w.levels = static_cast<const int8_t*>(data(0));
+  w.scales = static_cast<const float*>(data(1));
+  if (c.has(kZeros)) w.zeros = static_cast<const int8_t*>(data(2));
+  w.row_bytes = g.levels.row_bytes;
+  w.groups = g.levels.groups;
+  w.n = g.levels.n;
+  w.half = g.levels.half_rows();
+  w.segments = g.segments.data();
+  w.segment_count = static_cast<int64_t>(g.segments.size());
+  return w;
+}
+
+// ---- Levels in registers ----
+
+Status prepare_rows(PrepareContext& c) {
+  int64_t at = 0;
+  QuantizedLinear g = described(c, at);
+  g.segments = g.levels.segments();
+  g.columns = g.levels.columns_of(g.segments);
+  const int64_t row = g.places();
+  g.x_at = at;
+  at += slot_step(g.m * row * 4);
+  g.width =
+      std::max<int64_t>(4, ceil_div(kTaskBytes, 4 * std::max<int64_t>(1, g.levels.low())) * 4);
+  c.set_workspace(at);
+  c.make_state(std::move(g));
+  return {};
+}
+
+// One row of x as the loops read it.
+void lay_out(const QuantizedLinear& g, const float* x, float* to) {
+  for (const int32_t column : g.columns) *to++ = column < 0 ? 0 : x[column];
+}
+void run_rows(const RunContext& c) noexcept {
+  const auto& g = c.state<QuantizedLinear>();
+  const Levels& levels = g.levels;
+  if (c.out(0).count() == 0) return;
+  const float* const x = c.in(kX).as<float>();
+  float* const y = c.out(0).as<float>();
+  const int64_t row = g.places();
+  auto* const laid_out = reinterpret_cast<float*>(c.workspace<char>() + g.x_at);
+  c.parallel_for(g.m, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, levels.k)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i)
+                     lay_out(g, x + i * levels.k, laid_out + i * row);
+                 });
+  const float* const bias = c.has(kBias) ? c.in(kBias).as<float>() : nullptr;
+  const float* const residual = c.has(kResidual) ? c.in(kResidual).as<float>() : nullptr;
+  LowBitsProduct product;
+  product.w = level_rows(c, g);
+  product.rows = g.m;
+  product.x = laid_out;
+  product.x_row = row;
+  product.y = y;
+  product.y_row = levels.n;
+  const auto loop = levels.packing == Packing::bytes ? g.loops->bytes : g.loops->nibbles;
+  const auto finish = [&](int64_t first, int64_t last) {
+    const Epilogue e = {.activation = g.activation,
+                        .column_bias = bias ? bias + first : nullptr,
+                        .residual = residual ? residual + first : nullptr};
+    if (!e.empty() && first < last) g.table->finish(g.m, last - first, e, y + first, levels.n);
+  };
+  c.parallel_for(levels.byte_rows, g.width, [&](int64_t begin, int64_t end) {
+    LowBitsProduct part = product;
+    part.first = begin;
+    part.last = end;
+    loop(part);
+    finish(begin, end);
+    if (const int64_t half = part.w.half; half > 0)
+      finish(begin + half, std::min(end + half, levels.n));
+  });
+}
+
+// ---- Widened tiles ----
+
+// Parts of a slot.
+struct Slot {
+  float *panels, *rows;
+  explicit Slot(float* at) : panels(at), rows(panels + kTileN * kDepthPiece) {}
+  static constexpr int64_t kFloats = 2 * kTileN * kDepthPiece;
+};
+
+Status prepare_tiles(PrepareContext& c) {
+  int64_t at = 0;
+  QuantizedLinear g = described(c, at);
+  g.tile_m = std::clamp<int64_t>(g.m, 1, kTileM);
+  g.lanes = tile_lanes(c, g.tiles_m() * g.tiles_n());
+  g.slot_bytes = Slot::kFloats * 4;
+  // for_tiles begins at the start of the workspace.
+  const int64_t tiles = slot_step(tile_workspace(g.lanes, g.slot_bytes));
+  for (Copy& copy : g.copies)
+    if (copy.at >= 0) copy.at += tiles;
+  c.set_workspace(tiles + at);
+  c.make_state(std::move(g));
+  return {};
+}
+
+void run_tiles(const RunContext& c) noexcept {
+  const auto& g = c.state<QuantizedLinear>();
+  const Levels& levels = g.levels;
+  if (c.out(0).count() == 0) return;
+  const float* const x = c.in(kX).as<float>();
+  const float* const bias = c.has(kBias) ? c.in(kBias).as<float>() : nullptr;
+  const float* const residual = c.has(kResidual) ? c.in(kResidual).as<float>() : nullptr;
+  float* const y = c.out(0).as<float>();
+  const LevelRows w = level_rows(c, g);
+  const int64_t nr = g.table->nr, tiles_m = g.tiles_m(), k = levels.k;
+  for_tiles(c, tiles_m * g.tiles_n(), g.lanes, g.slot_bytes, [&](int64_t index, float* memory) {
+    const Slot slot(memory);
+    const int64_t i0 = index % tiles_m * g.tile_m, j0 = index / tiles_m * kTileN;
+    const int64_t rows = std::min(g.tile_m, g.m - i0), columns = std::min(kTileN, levels.n - j0);
+    const int64_t offset = i0 * levels.n + j0;
+    const Epilogue e = {.activation = g.activation,
+                        .column_bias = bias ? bias + j0 : nullptr,
+                        .residual = residual ? residual + offset : nullptr};
+    for (int64_t k0 = 0; k0 == 0 || k0 < k; k0 += kDepthPiece) {
+      const int64_t piece = std::min(kDepthPiece, k - k0);
+      for (int64_t j = 0; j < columns; ++j)
+        levels.widen(*g.loops, w, j0 + j, k0, k0 + piece, slot.rows + j * piece);
+      g.table->pack(piece, columns, slot.rows, 1, piece, slot.panels, piece * nr);
+      g.table->sweep({.rows = rows,
+                      .columns = columns,
+                      .k = piece,
+                      .left = rows,
+                      .a = x + i0 * k + k0,
+                      .a_row = k,
+                      .a_col = 1,
+                      .panels = slot.panels,
+                      .panel_step = piece * nr,
+                      .y = y + offset,
+                      .y_row = levels.n,
+                      .add = k0 > 0,
+                      .epilogue = k0 + kDepthPiece >= k && !e.empty() ? &e : nullptr});
+    }
+  });
+}
+
+constexpr uint32_t kStrided = 1u << kLevels | 1u << kScales | 1u << kZeros;
+constexpr KernelDef kKernels[] = {
+    {.op = "quantized_linear",
+     .name = "gemv",
+     .accepts = is_few,
+     .prepare = prepare_rows,
+     .run = run_rows,
+     .strided = kStrided},
+    {.op = "quantized_linear",
+     .name = "gemm",
+     .prepare = prepare_tiles,
+     .run = run_tiles,
+     .strided = kStrided},
+};
+
+}  // namespace
+
+std::span<const KernelDef> low_bits() { return chosen_rows<kKernels>(); }
+
+}  // namespace hg::kernels

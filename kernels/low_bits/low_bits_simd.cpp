@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of low_bits_simd.h. Some rows of bytes and some rows of x at once share what they load;
+// each segment ends with one multiplication by the scale.
+#include "kernels/low_bits/low_bits_simd.h"
+
+#include <algorithm>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/low_bits/low_bits_simd.cpp"
+// clang-format off
+#include "kernels/simd/simd.h"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace hg::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using DI = hn::RebindToSigned<D>;
+using V = hn::Vec<D>;
+using VI = hn::Vec<DI>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+
+// A Decoder unpacks a chunk of levels and adds the products with x to a Sum; scaled() multiplies
+// the sum of a segment.
+
+#if HWY_TARGET == HWY_SCALAR
+
+HWY_INLINE int level_of(int8_t byte, bool nibbles, int stream) {
+  if (!nibbles) return byte;
+  return stream == 0 ? static_cast<int8_t>(static_cast<uint8_t>(byte) << 4) >> 4 : byte >> 4;
+}
+// Where byte i of a chunk meets x: exact loops of 4 bits have it turned.
+HWY_INLINE int turned(int i) { return i % 4 * 4 + i / 4; }
+
+template <bool kNibbles>
+struct Decoder {
+  using Sum = float;
+  using Zero = int;
+  static constexpr bool kHigh = kNibbles;
+  static Sum none() { return 0; }
+  static Zero zero(int z) { return z; }
+  using Bytes = const int8_t*;
+  static Bytes load(const int8_t* at) { return at; }
+  template <int kStream, bool kZeros>
+  static void add(const Bytes bytes, Zero zero, const float* x, Sum& sum) {
+    for (int i = 0; i < kChunkBytes; ++i) {
+      const int level = level_of(bytes[i], kNibbles, kStream) - (kZeros ? zero : 0);
+      sum += x[kNibbles ? turned(i) : i] * static_cast<float>(level);
+    }
+  }
+  static V scaled(const Sum& sum, float scale, V total) {
+    return hn::MulAdd(hn::Set(D(), sum), hn::Set(D(), scale), total);
+  }
+};
+
+#else
+
+template <bool kNibbles>
+struct Decoder;
+
+// Vectors of i32 hold a chunk's bytes as they are, the same 16 in each part of 128 bits. A shift of
+// its own for each part leaves 4 bits of each i32: byte b of word w stands at 4 b + w.
+template <>
+struct Decoder<true> {
+  struct Sum {
+    V part[2];
+  };
+  using Zero = VI;
+  static constexpr bool kHigh = true;
+  static HWY_INLINE Sum none() { return {{hn::Zero(D()), hn::Zero(D())}}; }
+  static HWY_INLINE Zero zero(int z) { return hn::Set(DI(), z); }
+  using Bytes = VI;
+  static HWY_INLINE Bytes load(const int8_t* at) {
+    return hn::LoadDup128(DI(), reinterpret_cast<const int32_t*>(at));
+  }
+  template <int kStream, bool kZeros>
+  static HWY_INLINE void add(const Bytes bytes, const Zero zero, const float* HWY_RESTRICT x,
+                             Sum& sum) {
+    HWY_ALIGN static constexpr int32_t kShift[2][16] = {
+        {28, 28, 28, 28, 20, 20, 20, 20, 12, 12, 12, 12, 4, 4, 4, 4},
+        {24, 24, 24, 24, 16, 16, 16, 16, 8, 8, 8, 8, 0, 0, 0, 0}};
+    const D d;
+    const DI di;
+#pragma GCC unroll 4
+    for (int t = 0; t < 16; t += kLanes) {
+      VI level = hn::ShiftRight<28>(hn::Shl(bytes, hn::Load(di, kShift[kStream] + t)));
+      if constexpr (kZeros) level = hn::Sub(level, zero);
+      V& part = sum.part[t / kLanes % 2];
+      part = hn::MulAdd(hn::LoadU(d, x + t), hn::ConvertTo(d, level), part);
+    }
+  }
+  static HWY_INLINE V scaled(const Sum& sum, float scale, V total) {
+    return hn::MulAdd(hn::Add(sum.part[0], sum.part[1]), hn::Set(D(), scale), total);
+  }
+};
+
+template <>
+struct Decoder<false> {
+  struct Sum {
+    V part[2];
+  };
+  using Zero = VI;
+  static constexpr bool kHigh = false;
+  static HWY_INLINE Sum none() { return {{hn::Zero(D()), hn::Zero(D())}}; }
+  static HWY_INLINE Zero zero(int z) { return hn::Set(DI(), z); }
+  using Bytes = const int8_t*;
+  static HWY_INLINE Bytes load(const int8_t* at) { return at; }
+  template <int kStream, bool kZeros>
+  static HWY_INLINE void add(const Bytes bytes, const Zero zero, const float* HWY_RESTRICT x,
+                             Sum& sum) {
+    const D d;
+    const hn::Rebind<int8_t, D> narrow;
+#pragma GCC unroll 4
+    for (int t = 0; t < 16; t += kLanes) {
+      VI level = hn::PromoteTo(DI(), hn::LoadU(narrow, bytes + t));
+      if constexpr (kZeros) level = hn::Sub(level, zero);
+      V& part = sum.part[t / kLanes % 2];
+      part = hn::MulAdd(hn::LoadU(d, x + t), hn::ConvertTo(d, level), part);
+    }
+  }
+  static HWY_INLINE V scaled(const Sum& sum, float scale, V total) {
+    return hn::MulAdd(hn::Add(sum.part[0], sum.part[1]), hn::Set(D(), scale), total);
+  }
+};
+
+#endif
+
+// The products of kRows rows of x and kColumns rows of bytes.
+template <class Decode, int kRows, int kColumns, bool kZeros>
+HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column, float* y) {
+  using Sum = typename Decode::Sum;
+  const LevelRows& w = p.w;
+  const bool shares = Decode::kHigh && w.half > 0;
+  const int64_t chunk_step = Decode::kHigh && !shares ? 2 * kChunkBytes : kChunkBytes;
+  [[maybe_unused]] const int64_t high_at = shares ? 0 : kChunkBytes;
+  const D d;
+  V total[2][kRows][kColumns];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int j = 0; j < kColumns; ++j) total[0][i][j] = total[1][i][j] = hn::Zero(d);
+  int64_t low_row[kColumns], high_row[kColumns];  // in scales
+  for (int j = 0; j < kColumns; ++j) {
+    low_row[j] = (column + j) * w.groups;
+    high_row[j] = (shares ? std::min(column + j + w.half, w.n - 1) : column + j) * w.groups;
+  }
+  for (int64_t s = 0; s < w.segment_count; ++s) {
+    const Segment segment = w.segments[s];
+    const int8_t* from = w.levels + column * w.row_bytes + segment.begin;
+    typename Decode::Zero low_zero[kColumns], high_zero[kColumns];
+#pragma GCC unroll 4
+    for (int j = 0; j < kColumns; ++j) {
+      low_zero[j] = Decode::zero(kZeros ? w.zeros[low_row[j] + segment.low_group] : 0);
+      high_zero[j] = Decode::kHigh && kZeros
+                         ? Decode::zero(w.zeros[high_row[j] + segment.high_group])
+                         : low_zero[j];
+    }
+    Sum low[kRows][kColumns], high[kRows][kColumns];
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+      for (int j = 0; j < kColumns; ++j) {
+        low[i][j] = Decode::none();
+        if constexpr (Decode::kHigh) high[i][j] = Decode::none();
+      }
+    const auto chunk = [&](const int8_t* bytes, int64_t step) HWY_ATTR {
+#pragma GCC unroll 4
+      for (int j = 0; j < kColumns; ++j) {
+        const auto loaded = Decode::load(bytes + j * step);
+#pragma GCC unroll 4
+        for (int i = 0; i < kRows; ++i) {
+          Decode::template add<0, kZeros>(loaded, low_zero[j], x + i * p.x_row, low[i][j]);
+          if constexpr (Decode::kHigh)
+            Decode::template add<1, kZeros>(loaded, high_zero[j], x + i * p.x_row + high_at,
+                                            high[i][j]);
+        }
+      }
+      x += chunk_step;
+    };
+    int64_t left = segment.bytes;
+    for (; left >= kChunkBytes; left -= kChunkBytes, from += kChunkBytes) chunk(from, w.row_bytes);
+    if (left > 0) {
+      alignas(16) int8_t part[kColumns][kChunkBytes] = {};
+      for (int j = 0; j < kColumns; ++j)
+        std::memcpy(part[j], from + j * w.row_bytes, static_cast<size_t>(left));
+      chunk(part[0], kChunkBytes);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kColumns; ++j) {
+        const float low_scale = w.scales[low_row[j] + segment.low_group];
+        total[0][i][j] = Decode::scaled(low[i][j], low_scale, total[0][i][j]);
+        if constexpr (Decode::kHigh) {
+          const float high_scale = w.scales[high_row[j] + segment.high_group];
+          total[1][i][j] = Decode::scaled(high[i][j], high_scale, total[1][i][j]);
+        }
+      }
+    }
+  }
+  for (int i = 0; i < kRows; ++i)
+    for (int j = 0; j < kColumns; ++j) {
+      float* const to = y + i * p.y_row + column + j;
+      if (!shares) {
+        *to = hn::GetLane(hn::SumOfLanes(d, hn::Add(total[0][i][j], total[1][i][j])));
+        continue;
+      }
+      *to = hn::GetLane(hn::SumOfLanes(d, total[0][i][j]));
+      if (column + j + w.half < w.n) to[w.half] = hn::GetLane(hn::SumOfLanes(d, total[1][i][j]));
+    }
+}
+
+template <class Decode, int kRows, bool kZeros>
+void rows_of(const LowBitsProduct& p, const float* x, float* y) {
+  constexpr int kColumns = kRows == 1 ? 4 : 2;
+  int64_t j = p.first;
+  for (; j + kColumns <= p.last; j += kColumns) block<Decode, kRows, kColumns, kZeros>(p, x, j, y);
+  for (; j < p.last; ++j) block<Decode, kRows, 1, kZeros>(p, x, j, y);
+}
+
+template <class Decode, bool kZeros>
+void all_rows(const LowBitsProduct& p) {
+  const float* x = p.x;
+  float* y = p.y;
+  int64_t left = p.rows;
+  const auto go_on = [&](int64_t rows) {
+    left -= rows;
+    x += rows * p.x_row;
+    y += rows * p.y_row;
+  };
+  for (; left >= 4; go_on(4)) rows_of<Decode, 4, kZeros>(p, x, y);
+  for (; left >= 2; go_on(2)) rows_of<Decode, 2, kZeros>(p, x, y);
+  if (left > 0) rows_of<Decode, 1, kZeros>(p, x, y);
+}
+
+template <bool kNibbles>
+void product(const LowBitsProduct& p) {
+  p.w.zeros != nullptr ? all_rows<Decoder<kNibbles>, true>(p)
+                       : all_rows<Decoder<kNibbles>, false>(p);
+}
+
+float widened(int level, float scale, float zero) {
+  return (static_cast<float>(level) - zero) * scale;
+}
+
+void widen(Stream stream, int64_t count, const int8_t* from, float scale, float zero, float* to) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const D d;
+  const DI di;
+  const hn::Rebind<int8_t, D> narrow;
+  const V times = hn::Set(d, scale), less = hn::Set(d, zero);
+  const auto number = [&](VI level) HWY_ATTR {
+    return hn::Mul(hn::Sub(hn::ConvertTo(d, level), less), times);
+  };
+  for (; i + kLanes <= count; i += kLanes) {
+    const VI bytes = hn::PromoteTo(di, hn::LoadU(narrow, from + i));
+    const VI low = hn::ShiftRight<28>(hn::ShiftLeft<28>(bytes)), high = hn::ShiftRight<4>(bytes);
+    if (stream == Stream::pairs)
+      hn::StoreInterleaved2(number(low), number(high), d, to + 2 * i);
+    else
+      hn::StoreU(number(stream == Stream::bytes ? bytes
+                        : stream == Stream::low ? low
+                                                : high),
+                 d, to + i);
+  }
+#endif
+  for (; i < count; ++i) {
+    const int low = static_cast<int8_t>(static_cast<uint8_t>(from[i]) << 4) >> 4,
+              high = from[i] >> 4;
+    if (stream == Stream::pairs) {
+      to[2 * i] = widened(low, scale, zero);
+      to[2 * i + 1] = widened(high, scale, zero);
+    } else {
+      to[i] = widened(stream == Stream::bytes ? from[i]
+                      : stream == Stream::low ? low
+                                              : high,
+                      scale, zero);
+    }
+  }
+}
+
+}  // namespace
+
+constexpr LowBitsTable kTable = {product<false>, product<true>, widen};
+
+}  // namespace hg::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hg::kernels {
+
+const LowBitsTable& low_bits_table() { return *HG_SIMD_CHOOSE(kTable); }
+
+}  // namespace hg::kernels
+#endif

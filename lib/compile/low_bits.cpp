@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with a quantized weight read its levels. The nodes that hg::quantize writes to widen
+// them (lib/quantize/rounding.h) go, if products are all that reads the widened weight.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "lib/compile/passes.h"
+#include "lib/table/packing.h"
+
+namespace hg {
+namespace {
+
+// A matrix of levels whose dim `along` is summed over, and its scales, which have the blocks of
+// that dim along the same dim.
+struct Quantized {
+  ValueId levels = kNoValue, scales = kNoValue;
+  int packed = -1;  // the dim of which each byte holds two halves; -1: levels have 8 bits
+  int split = -1;   // the dim of which `group` neighbors share a scale; -1: none
+  int64_t group = 1;
+  Sizes shape;         // of the weight
+  Sizes scales_shape;  // a number for each block, or 1 where all of a dim share one
+};
+
+class Reader {
+ public:
+  Reader(Graph& graph, const CompileContext& context)
+      : graph_(graph), context_(context), users_(static_cast<size_t>(graph.value_count())) {
+    const std::vector<Node>& nodes = graph.nodes();
+    for (size_t n = 0; n < nodes.size(); ++n)
+      for (size_t i = 0; i < nodes[n].inputs.size(); ++i)
+        if (nodes[n].inputs[i] != kNoValue)
+          users_[static_cast<size_t>(nodes[n].inputs[i])].push_back({n, i});
+    for (const auto& [name, id] : graph.outputs()) kept_.insert(id);
+    for (const auto& [target, source] : graph.assignments()) kept_.insert(source);
+  }
+
+  Status run() {
+    for (const Node& node : graph_.nodes()) {
+      if (node.op->name() != "mul" && node.op->name() != "reshape") continue;
+      const std::optional<Quantized> found = quantized(node.outputs[0]);
+      std::map<size_t, bool> readers;  // nodes, and whether the weight is turned there
+      if (found && collect(*found, node.outputs[0], false, readers))
+        for (const auto& [n, turned] : readers)
+          products_[graph_.nodes()[n].outputs[0]] = {*found, turned};
+    }
+    if (products_.empty()) return {};
+    HG_TRY(rewrite(graph_, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
+      const auto product = products_.find(node.outputs[0]);
+      if (product == products_.end()) return std::optional<std::vector<Value>>();
+      return std::optional(
+          std::vector<Value>{replaced(Node(node), product->second.first, product->second.second)});
+    }));
+    HG_TRY(graph_.status());
+    remove_dead_nodes(graph_);
+    return {};
+  }
+
+ private:
+  const Node* producer(ValueId id) const {
+    const int32_t at = id == kNoValue ? -1 : graph_.value_info(id).node;
+    return at < 0 ? nullptr : &graph_.nodes()[static_cast<size_t>(at)];
+  }
+  const Node* producer(ValueId id, std::string_view op) const {
+    const Node* node = producer(id);
+    return node != nullptr && node->op->name() == op ? node : nullptr;
+  }
+  const Tensor* constant(ValueId id) const {
+    const TensorData* data = fixed_data(graph_, context_, id);
+    return data == nullptr ? nullptr : &data->tensor;
+  }
+  std::optional<Sizes> sizes(ValueId id) const {
+    const TensorType& type = graph_.value_info(id).type;
+    if (!is_constant(type.shape)) return {};
+    Sizes out;
+    for (const Dim& dim : type.shape) out.push_back(dim.constant());
+    return out;
+  }
+  // Whether the value depends on constants alone, by ops that scales are computed with.
+  bool is_fixed(ValueId id) const {
+    if (id == kNoValue || constant(id) != nullptr) return id != kNoValue;
+    const Node* node = producer(id);
+    constexpr std::string_view kOps[] = {"cast", "reshape", "mul"};
+    return node != nullptr && std::ranges::find(kOps, node->op->name()) != std::end(kOps) &&
+           std::ranges::all_of(node->inputs, [this](ValueId input) { return is_fixed(input); });
+  }
+  // The shape of f32 scales, which `fold` computes if they are no state.
+  std::optional<Sizes> scales_of(ValueId id) const {
+    if (graph_.value_info(id).type.dtype != f32 || !is_fixed(id)) return {};
+    return sizes(id);
+  }
+  int64_t integer(const Node& node, std::string_view name) const {
+    const Dim value = AttrReader(node.op, node.attrs).integer(name);
+    return value.is_constant() ? value.constant() : -1;
+  }
+
+  bool is_four(ValueId id) const {
+    const Tensor* four = constant(id);
+    return four != nullptr && four->dtype == i8 && four->count() == 1 &&
+           *four->as<const int8_t>() == 4;
+  }
+
+  // cast(levels), or of 4 bits cast([slice](concat({(x << 4) >> 4, x >> 4}))), f32[shape]
+  bool levels_of(ValueId id, const Sizes& shape, Quantized& q) const {
+    const Node* cast = producer(id, "cast");
+    if (cast == nullptr || graph_.value_info(id).type.dtype != f32) return false;
+    ValueId from = cast->inputs[0];
+    if (const Tensor* levels = constant(from)) {
+      q.levels = from;
+      return levels->dtype == i8 && levels->shape == shape;
+    }
+    const Node* slice = producer(from, "slice");
+    if (slice != nullptr) from = slice->inputs[0];
+    const Node* concat = producer(from, "concat");
+    if (concat == nullptr || concat->inputs.size() != 2) return false;
+    const int64_t dim = integer(*concat, "dim");
+    const Node *low = producer(concat->inputs[0], "bitwise_right_shift"),
+               *high = producer(concat->inputs[1], "bitwise_right_shift");
+    if (low == nullptr || high == nullptr || dim < 0 || dim > 1) return false;
+    const Node* moved = producer(low->inputs[0], "bitwise_left_shift");
+    if (moved == nullptr || !is_four(moved->inputs[1]) || !is_four(low->inputs[1]) ||
+        !is_four(high->inputs[1]) || moved->inputs[0] != high->inputs[0])
+      return false;
+    const Tensor* bytes = constant(high->inputs[0]);
+    if (bytes == nullptr || bytes->dtype != i8 || bytes->shape.rank() != 2) return false;
+    Sizes packed = shape;
+    const int d = static_cast<int>(dim);
+    packed[d] = (packed[d] + 1) / 2;
+    if (bytes->shape != packed) return false;
+    if (slice != nullptr && (integer(*slice, "dim") != dim || integer(*slice, "start") != 0 ||
+                             integer(*slice, "step") != 1 || integer(*slice, "end") != shape[d]))
+      return false;
+    if ((slice != nullptr) != (shape[d] % 2 != 0)) return false;
+    q.levels = high->inputs[0];
+    q.packed = d;
+    return true;
+  }
+
+  // levels * scales: a scale for each row, column or matrix, or for each of the blocks of a dim.
+  std::optional<Quantized> quantized(ValueId id) const {
+    const std::optional<Sizes> shape = sizes(id);
+    if (!shape || shape->rank() != 2 || graph_.value_info(id).type.dtype != f32) return {};
+    Quantized q;
+    if (const Node* reshape = producer(id, "reshape")) {  // [.., blocks, group, ..] of whole blocks
+      const Node* mul = producer(reshape->inputs[0], "mul");
+      if (mul == nullptr) return {};
+      const Node* apart = producer(mul->inputs[0], "reshape");
+      const std::optional<Sizes> scales = scales_of(mul->inputs[1]), cut = sizes(mul->outputs[0]);
+      if (apart == nullptr || !scales || !cut || cut->rank() != 3 || scales->rank() != 3 ||
+          sizes(apart->outputs[0]) != cut)
+        return {};
+      const int at = (*cut)[0] == (*shape)[0] && (*scales)[2] == 1 ? 1 : 0;
+      q.split = at;
+      q.group = (*cut)[at + 1];
+      q.scales = mul->inputs[1];
+      if (q.group < 1 || (*cut)[at] * q.group != (*shape)[at] || (*scales)[at] != (*cut)[at] ||
+          (*scales)[at + 1] != 1 || (*cut)[at == 0 ? 2 : 0] != (*shape)[1 - at] ||
+          !spans((*scales)[at == 0 ? 2 : 0], (*shape)[1 - at]) ||
+          !levels_of(apart->inputs[0], *shape, q))
+        return {};
+      q.shape = *shape;
+      q.scales_shape = *scales;
+      q.scales_shape.erase(at + 1);
+      return q;
+    }
+    const Node* mul = producer(id, "mul");
+    if (mul == nullptr || !levels_of(mul->inputs[0], *shape, q)) return {};
+    if (const std::optional<Sizes> scales = scales_of(mul->inputs[1])) {
+      q.scales = mul->inputs[1];
+      if (scales->rank() != 2) return {};
+      for (int d = 0; d < 2; ++d)
+        if (!spans((*scales)[d], (*shape)[d])) return {};
+      q.shape = *shape;
+      q.scales_shape = *scales;
+      return q;
+    }
+    // slice(reshape(expand(scales, [.., blocks, group, ..])))
+    const Node* slice = producer(mul->inputs[1], "slice");
+    const Node* whole = slice ? producer(slice->inputs[0], "reshape") : nullptr;
+    const Node* expand = whole ? producer(whole->inputs[0], "expand") : nullptr;
+    const std::optional<Sizes> scales = expand ? scales_of(expand->inputs[0]) : std::nullopt;
+    if (!scales || scales->rank() != 3) return {};
+    const int64_t dim = integer(*slice, "dim");
+    if (dim < 0 || dim > 1 || integer(*slice, "start") != 0 || integer(*slice, "step") != 1)
+      return {};
+    const int at = static_cast<int>(dim);
+    const std::optional<Sizes> wide = sizes(expand->outputs[0]), all = sizes(whole->outputs[0]),
+                               cut = sizes(slice->outputs[0]);
+    if (!wide || !all || !cut || wide->rank() != 3 || all->rank() != 2 || cut->rank() != 2)
+      return {};
+    q.split = at;
+    q.group = (*wide)[at + 1];
+    q.scales = expand->inputs[0];
+    const int other = at == 0 ? 2 : 0;
+    const bool fits = q.group >= 1 && (*scales)[at + 1] == 1 && (*scales)[at] == (*wide)[at] &&
+                      (*scales)[other] == (*wide)[other] && (*all)[at] == (*wide)[at] * q.group &&
+                      (*all)[1 - at] == (*wide)[other] && (*cut)[at] == (*shape)[at] &&
+                      spans((*cut)[1 - at], (*shape)[1 - at]) &&
+                      (*wide)[at] == ((*shape)[at] + q.group - 1) / q.group;
+    q.shape = *shape;
+    q.scales_shape = *scales;
+    q.scales_shape.erase(at + 1);
+    return fits ? std::optional(q) : std::nullopt;
+  }
+  // One for each place of a dim, or one for all.
+  static bool spans(int64_t scales, int64_t size) { return scales == size || scales == 1; }
+
+  // The products that read a widened weight; false if something else does too.
+  bool collect(const Quantized& q, ValueId id, bool turned, std::map<size_t, bool>& readers) const {
+    if (kept_.contains(id)) return false;
+    for (const auto& [n, i] : users_[static_cast<size_t>(id)]) {
+      const Node& node = graph_.nodes()[n];
+      const TensorType& x = graph_.value_info(node.inputs[0]).type;
+      if (node.op->name() == "permute") {
+        const std::span<const Dim> dims = AttrReader(node.op, node.attrs).integers("dims");
+        const bool turns = dims[0] == Dim(1) || dims[0] == Dim(-1);
+        if (!collect(q, node.outputs[0], turned != turns, readers)) return false;
+        continue;
+      }
+      const bool is_linear = node.op->name() == "linear";
+      if (i != 1 || node.inputs[0] == id || x.rank() < 1 || x.dtype != f32 ||
+          (!is_linear && node.op->name() != "matmul"))
+        return false;
+      // linear sums over the last dim of its weight, matmul over the first.
+      readers[n] = is_linear ? turned : !turned;
+      if (!fits(q, readers[n] ? 0 : 1)) return false;
+    }
+    return true;
+  }
+  // Scales that differ along the dim that is summed over are those of its groups.
+  static bool fits(const Quantized& q, int along) {
+    return q.shape[0] > 0 && q.shape[1] > 0 && (q.split < 0 || q.split == along) &&
+           (q.split == along || q.scales_shape[along] == 1);
+  }
+
+  // `turned`: dim 0 of the levels is summed over.
+  Value replaced(const Node& node, const Quantized& q, bool turned) {
+    const int along = turned ? 0 : 1;
+    graph_.set_origin(node.origin);
+    const int64_t n = q.shape[1 - along], k = q.shape[along];
+    Value levels = graph_.value(q.levels), scales = graph_.value(q.scales);
+    if (scales.rank() == 3)
+      scales = graph_.call("reshape", {scales}, {{"shape", to_shape(q.scales_shape)}});
+    if (turned) {
+      levels = graph_.call("permute", {levels}, {{"dims", {1, 0}}});
+      scales = graph_.call("permute", {scales}, {{"dims", {1, 0}}});
+    }
+    const int64_t group = q.split == along ? q.group : k;
+    if (!(scales.dim(0) == Dim(n)))
+      scales = graph_.call("expand", {scales}, {{"shape", {Dim(n), scales.dim(1)}}});
+    const Packing packing = q.packed < 0        ? Packing::bytes
+                            : q.packed == along ? Packing::halves
+                                                : Packing::rows;
+    NamedAttrs attrs = {{"packing", std::string(name_of(packing))}, {"group", group}};
+    const bool is_linear = node.op->name() == "linear";
+    const auto input = [&](size_t i) {
+      return is_linear && i < node.inputs.size() && node.inputs[i] != kNoValue
+                 ? graph_.value(node.inputs[i])
+                 : Value();
+    };
+    if (is_linear)
+      attrs.push_back({"activation", AttrReader(node.op, node.attrs).string("activation")});
+    return graph_.call("quantized_linear",
+                       {graph_.value(node.inputs[0]), levels, scales, Value(), input(2), input(3)},
+                       attrs);
+  }
+
+  Graph& graph_;
+  const CompileContext& context_;
+  std::vector<std::vector<std::pair<size_t, size_t>>> users_;
+  std::set<ValueId> kept_;
+  std::map<ValueId, std::pair<Quantized, bool>> products_;
+};
+
+}  // namespace
+
+Status read_low_bits(Graph& graph, const CompileContext& context) {
+  return context.options->device == Device::cpu ? Reader(graph, context).run() : Status();
+}
+
+}  // namespace hg

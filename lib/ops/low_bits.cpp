@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with weights of 8 or 4 bits. A weight is (level - zero point) * scale. Levels are
+// signed; neighbors along k, `group` of them, share a scale and a zero point.
+#include "hg/op.h"
+#include "lib/graph/internal_op.h"
+#include "lib/ops/fused.h"
+#include "lib/ops/terms.h"
+#include "lib/table/packing.h"
+#include "lib/table/rows.h"
+
+namespace hg::ops {
+namespace {
+
+// x: [..., k], levels: i8, scales: [n, ceil(k / group)], zeros: likewise, bias: [n],
+// residual: [..., n]
+Status quantized_linear_infer(InferContext& c) {
+  HG_TRY(check_activation(c));
+  const TensorType &x = c.in(0), &levels = c.in(1), &scales = c.in(2);
+  const std::optional<Packing> packing = packing_named(c.attrs().string("packing"));
+  const Dim group = c.attrs().integer("group");
+  if (!packing) return c.fail("packing is '", c.attrs().string("packing"), "'");
+  if (x.dtype != f32 || levels.dtype != i8 || scales.dtype != f32)
+    return c.fail("x and scales must be f32 and levels i8, they are ", x.dtype, ", ", scales.dtype,
+                  " and ", levels.dtype);
+  if (x.rank() < 1 || levels.rank() != 2 || scales.rank() != 2)
+    return c.fail("x must be [..., k], levels and scales must have 2 dims: x is ", x.shape,
+                  ", levels are ", levels.shape, ", scales ", scales.shape);
+  if (!group.is_constant() || group.constant() < 1) return c.fail("group is ", group);
+  const Dim &k = x.shape.back(), &n = scales.shape[0];
+  if (differ(scales.shape[1], ceildiv(k, group)))
+    return c.fail("scales ", scales.shape, " do not fit ", k, " inputs in groups of ", group);
+  const bool halves_n = *packing == Packing::rows;
+  const bool halves_k = *packing == Packing::halves || *packing == Packing::pairs;
+  if (differ(levels.shape[0], halves_n ? ceildiv(n, 2) : n) ||
+      differ(levels.shape[1], halves_k ? ceildiv(k, 2) : k))
+    return c.fail("levels ", levels.shape, " with packing '", c.attrs().string("packing"),
+                  "' do not fit ", k, " inputs and ", n, " outputs");
+  if (given(c, 3) && (c.in(3).dtype != i8 || !may_equal({i8, c.in(3).shape}, {i8, scales.shape})))
+    return c.fail("zeros must be i8", scales.shape, ", they are ", c.in(3));
+  if (given(c, 4) && (c.in(4).dtype != f32 || c.in(4).rank() != 1 || differ(c.in(4).shape[0], n)))
+    return c.fail("bias must be f32[", n, "], it is ", c.in(4));
+  Shape shape = x.shape;
+  shape.back() = n;
+  if (given(c, 5) && (c.in(5).rank() != x.rank() || !may_equal(c.in(5), {f32, shape})))
+    return c.fail("residual must be f32", shape, ", it is ", c.in(5));
+  c.out(0) = {f32, std::move(shape)};
+  return {};
+}
+
+// One number for each group of the columns: [n, groups] -> [n, k]
+Value for_columns(const Value& x, const Dim& group, const Dim& k) {
+  const Dim n = x.dim(0), groups = x.dim(1);
+  const Value wide = x.graph()->call("expand", {term::reshape(x, {n, groups, 1})},
+                                     {{"shape", std::vector<Dim>{n, groups, group}}});
+  return x.graph()->call("slice", {term::reshape(wide, {n, groups * group})},
+                         {{"dim", 1}, {"start", 0}, {"end", k}});
+}
+
+Status quantized_linear_expand(ExpandContext& c) {
+  Graph& g = c.graph();
+  const Packing packing = *packing_named(c.attrs().string("packing"));
+  const Value x = c.in(0), scales = c.in(2);
+  const Dim n = scales.dim(0), k = x.dim(-1), group = c.attrs().integer("group");
+  Value levels = c.in(1);
+  if (packing != Packing::bytes) {
+    // Shifts of i8 keep the sign.
+    const Value four = g.scalar(int64_t{4}, i8);
+    const Value low =
+        term::op("bitwise_right_shift", term::op("bitwise_left_shift", levels, four), four);
+    const Value high = term::op("bitwise_right_shift", levels, four);
+    const Dim rows = levels.dim(0), bytes = levels.dim(1);
+    if (packing == Packing::pairs) {
+      const Shape column = {rows, bytes, 1};
+      levels =
+          g.call("concat", {term::reshape(low, column), term::reshape(high, column)}, {{"dim", 2}});
+      levels = term::reshape(levels, {rows, bytes * Dim(2)});
+    } else {
+      levels = g.call("concat", {low, high}, {{"dim", packing == Packing::rows ? 0 : 1}});
+    }
+    const bool by_row = packing == Packing::rows;
+    levels =
+        g.call("slice", {levels}, {{"dim", by_row ? 0 : 1}, {"start", 0}, {"end", by_row ? n : k}});
+  }
+  Value weight = g.call("cast", {levels}, {{"dtype", f32}});
+  if (given(c, 3))
+    weight = weight - for_columns(g.call("cast", {c.in(3)}, {{"dtype", f32}}), group, k);
+  weight = weight * for_columns(scales, group, k);
+  c.set_out(0, g.call("linear", {x, weight, input_or_none(c, 4), input_or_none(c, 5)},
+                      {{"activation", c.attrs().string("activation")}}));
+  return {};
+}
+
+double quantized_linear_flops(std::span<const Sizes> in, std::span<const Sizes> out,
+                              const AttrReader&) {
+  return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0].back());
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "quantized_linear",
+     .signature = "quantized_linear(x, levels, scales, zeros?, bias?, residual?, packing: str, "
+                  "group: int, activation: str = \"none\") -> y",
+     .infer = quantized_linear_infer,
+     .expand = quantized_linear_expand,
+     .traits = kInternal,
+     .flops = quantized_linear_flops},
+};
+
+}  // namespace
+
+std::span<const OpDef> low_bits() { return chosen_rows<kOps>(); }
+
+}  // namespace hg::ops

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the levels of a quantized weight [n, k] are in its bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace hg {
+
+enum class Packing : uint8_t {
+  bytes,   // [n, k], 8 bits each
+  rows,    // [ceil(n / 2), k]: row i in the low 4 bits, row i + ceil(n / 2) in the high ones
+  halves,  // [n, ceil(k / 2)]: column i in the low 4 bits, i + ceil(k / 2) in the high ones
+  pairs,   // [n, ceil(k / 2)]: column 2 i in the low 4 bits, 2 i + 1 in the high ones
+};
+inline constexpr std::string_view kPackingNames[] = {"bytes", "rows", "halves", "pairs"};
+
+inline std::optional<Packing> packing_named(std::string_view name) {
+  for (int i = 0; i < 4; ++i)
+    if (kPackingNames[i] == name) return static_cast<Packing>(i);
+  return {};
+}
+inline std::string_view name_of(Packing packing) {
+  return kPackingNames[static_cast<int>(packing)];
+}
+
+}  // namespace hg

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples of lib/ops/low_bits.cpp.
+#include <algorithm>
+#include <string>
+
+#include "lib/table/packing.h"
+#include "tests/samples.h"
+
+namespace hg::test::samples {
+
+std::vector<Sample> low_bits() {
+  std::vector<Sample> all;
+  // Of m rows, k inputs and n outputs; `given`: bits for zeros, bias and residual.
+  const auto add = [&](Packing packing, int64_t m, int64_t k, int64_t n, int64_t group, int given,
+                       std::string activation = "none") {
+    const bool halves_n = packing == Packing::rows;
+    const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
+    const int64_t groups = (k + group - 1) / group, most = packing == Packing::bytes ? 128 : 8;
+    const double bound = 1.0 / static_cast<double>(most) / std::max<double>(1, 0.1 * double(k));
+    Sample s = {.op = "quantized_linear",
+                .inputs = {{.shape = {m, k}},
+                           {.dtype = i8,
+                            .shape = {halves_n ? (n + 1) / 2 : n, halves_k ? (k + 1) / 2 : k},
+                            .low = -128,
+                            .high = 127,
+                            .constant = n % 2 == 0},
+                           {.shape = {n, groups}, .low = -bound, .high = bound},
+                           {.dtype = i8,
+                            .shape = {n, groups},
+                            .low = -double(most),
+                            .high = double(most) - 1,
+                            .given = (given & 1) != 0},
+                           {.shape = {n}, .given = (given & 2) != 0},
+                           {.shape = {m, n}, .given = (given & 4) != 0}},
+                .attrs = {{"packing", std::string(name_of(packing))},
+                          {"group", group},
+                          {"activation", std::move(activation)}},
+                .gradient = m * k * n <= 200,
+                .floats = {f32}};
+    while (!s.inputs.back().given) s.inputs.pop_back();
+    for (SampleInput& input : s.inputs)
+      if (!input.given) input.shape = {};
+    all.push_back(std::move(s));
+  };
+  for (const Packing packing : {Packing::bytes, Packing::rows, Packing::halves, Packing::pairs}) {
+    add(packing, 1, 1, 1, 1, 0);
+    add(packing, 1, 2, 3, 2, 1);
+    add(packing, 3, 7, 5, 3, 7, "relu");
+    add(packing, 1, 64, 8, 32, 0);
+    add(packing, 2, 67, 6, 67, 2);
+    add(packing, 3, 131, 9, 32, 1);
+    add(packing, 1, 301, 67, 20, 3, "silu");
+    add(packing, 4, 128, 34, 128, 7);
+    add(packing, 7, 96, 13, 64, 1);
+    add(packing, 9, 33, 17, 8, 0);
+    add(packing, 30, 301, 67, 64, 7, "gelu");
+    add(packing, 13, 520, 131, 5, 1);
+    add(packing, 250, 35, 140, 16, 2);
+    add(packing, 0, 5, 4, 2, 2);
+    add(packing, 3, 0, 4, 1, 3);
+    add(packing, 3, 5, 0, 2, 0);
+    add(packing, 11, 0, 4, 1, 2);
+  }
+  return all;
+}
+
+}  // namespace hg::test::samples
