@@ -16,7 +16,7 @@ Only numpy is required.
 
 import importlib
 
-from . import named, ops
+from . import _methods, named, ops  # noqa: F401 - adds methods
 from ._core import (
     Graph,
     Memory,

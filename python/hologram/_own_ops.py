@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import _core, ops
+from . import _core, _rows, ops
 
 
 class TensorType(NamedTuple):
@@ -96,12 +96,12 @@ class _Inside:
     """While a kernel runs, ``hg.ops`` uses a separate executor."""
 
     def __enter__(self):
-        self.token = ops._current.set(None)
-        ops._local.depth = getattr(ops._local, "depth", 0) + 1
+        self.token = _rows._current.set(None)
+        _rows._local.depth = getattr(_rows._local, "depth", 0) + 1
 
     def __exit__(self, *unused):
-        ops._local.depth -= 1
-        ops._current.reset(self.token)
+        _rows._local.depth -= 1
+        _rows._current.reset(self.token)
 
 
 def _store(what, results, places):

@@ -53,7 +53,7 @@ def images(rng):
     y = hg.ops.matmul(hg.ops.softmax(hg.ops.matmul(y, hg.ops.permute(y, [0, 2, 1])), -1), y)
     y = hg.ops.mean(y, [2])
     table = g.parameter("table", rng.standard_normal((5, 9)).astype(np.float32))
-    y = y + hg.ops.embedding(table, kind)
+    y = y + hg.ops.embedding(kind, table)
     g.output("y", hg.ops.linear(y, g.parameter("head", rng.standard_normal((7, 9)).astype(np.float32))))
     g.output("most", hg.ops.argmax(y, -1))
     return g.model()

@@ -19,7 +19,7 @@ def test_ops_have_names_signatures_and_help():
     for name in dir(hg.ops):
         function = getattr(hg.ops, name)
         assert function.__doc__.startswith(name + "(")
-    assert list(inspect.signature(hg.ops.softmax).parameters)[:2] == ["x", "dim"]
+    assert list(inspect.signature(hg.ops.softmax).parameters)[:2] == ["input", "dim"]
     with pytest.raises(AttributeError, match="softmax"):
         hg.ops.sofmax
 
@@ -409,4 +409,4 @@ def test_numbers_of_a_graph_fit_or_are_refused():
     with pytest.raises(ValueError, match="300 does not fit a tensor of u8"):
         graph.input("u", (2,), "uint8") + 300
     with pytest.raises(ValueError, match="0.5 does not fit a tensor of i64"):
-        hg.ops.gather(x, 0.5, dim=0)
+        hg.ops.gather(x, 0, 0.5)

@@ -15,7 +15,7 @@ from torch.nn import (
     UninitializedBuffer, UninitializedParameter,
 )  # fmt: skip
 
-from .. import ops
+from .. import _rows as ops
 from ._activations import (
     CELU, ELU, GELU, GLU, Hardshrink, Hardsigmoid, Hardswish, Hardtanh, LeakyReLU, LogSigmoid, LogSoftmax, Mish, PReLU, ReLU, ReLU6,
     RReLU, SELU, Sigmoid, SiLU, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,

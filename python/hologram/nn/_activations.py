@@ -3,7 +3,7 @@
 
 import torch
 
-from .. import ops
+from .. import _rows as ops
 from ._common import autocast, elementwise, require_floats, require_held
 
 

@@ -4,7 +4,7 @@
 import torch
 from torch.nn.modules.adaptive import _ASMoutput
 
-from .. import ops
+from .. import _rows as ops
 from ._products import Linear
 
 

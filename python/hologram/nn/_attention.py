@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from .. import ops
+from .. import _rows as ops
 from .._errors import UnsupportedError
 from ._common import autocast
 from ._dropout import Dropout

@@ -3,7 +3,7 @@
 
 import torch
 
-from .. import ops
+from .. import _rows as ops
 
 
 def autocast(dtype, *tensors):

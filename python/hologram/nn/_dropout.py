@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from .. import ops
+from .. import _rows as ops
 from ._common import elementwise
 
 

@@ -4,7 +4,7 @@
 import torch
 from torch.nn import LinearCrossEntropyLoss as _Base
 
-from .. import ops
+from .. import _rows as ops
 from .._errors import UnsupportedError
 from ._common import autocast
 from ._products import Linear

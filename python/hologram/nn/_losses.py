@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from .. import ops
+from .. import _rows as ops
 from ._common import autocast, reduced, require_floats
 from ._shapes import PairwiseDistance
 

@@ -6,7 +6,7 @@ import math
 import torch
 from torch.nn.functional import _unpool_output_size
 
-from .. import ops
+from .. import _rows as ops
 from ._common import autocast, batched, listed, require_floats
 
 

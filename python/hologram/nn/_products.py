@@ -3,7 +3,7 @@
 
 import torch
 
-from .. import ops
+from .. import _rows as ops
 from .._errors import UnsupportedError
 from ._common import autocast, batched, padded
 

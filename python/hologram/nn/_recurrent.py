@@ -4,7 +4,7 @@
 import torch
 from torch.nn.utils.rnn import PackedSequence
 
-from .. import ops
+from .. import _rows as ops
 from .._errors import UnsupportedError
 from ._common import autocast
 

@@ -4,7 +4,7 @@
 import torch
 
 from .. import _core
-from ..ops import _executor
+from .._rows import _executor
 from ._functions import Program, followed, kept
 
 

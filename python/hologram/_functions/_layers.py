@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers of torch.nn.functional."""
+
+import math
+
+import numpy as np
+
+from .. import _core, _rows
+from ._shapes import to_shape, unsqueeze
+from ._sizes import cast_to, dtype_of, product, shape_of
+from ._table import torch_function
+
+_EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+def listed(value, count, name):
+    """One number for all dims, or one per dim, as a list."""
+    if isinstance(value, (tuple, list)):
+        if len(value) == 1:
+            return list(value) * count
+        if len(value) != count:
+            raise ValueError(f"{name} has {len(value)} numbers for {count} dims")
+        return list(value)
+    return [value] * count
+
+
+def _batched(name, input, dims, function):
+    """Applies ``function`` to [n, c, spatial...], also if the input lacks n."""
+    rank = len(shape_of(input))
+    if rank not in (dims + 1, dims + 2):
+        raise ValueError(f"{name}: expected {dims + 1} or {dims + 2} dims, the input is {list(shape_of(input))}")
+    if rank == dims + 2:
+        return function(input)
+    made = function(unsqueeze(input, 0))
+    results = made if isinstance(made, tuple) else (made,)
+    results = tuple(to_shape(each, shape_of(each)[1:]) for each in results)
+    return results if isinstance(made, tuple) else results[0]
+
+
+def _implicit_dim(x, dim):
+    if dim is not None:
+        return dim
+    return 0 if len(shape_of(x)) in (0, 1, 3) else 1
+
+
+@torch_function()
+def softmax(input, dim=None, dtype=None):
+    """exp(x) / sum exp(x) along a dim. Without ``dim``, as in torch: dim 0 of 0, 1 or 3 dims, otherwise dim 1."""
+    return _rows.softmax(cast_to(input, dtype), _implicit_dim(input, dim))
+
+
+@torch_function()
+def log_softmax(input, dim=None, dtype=None):
+    """log softmax along a dim. Without ``dim``, as softmax."""
+    return _rows.log_softmax(cast_to(input, dtype), _implicit_dim(input, dim))
+
+
+@torch_function()
+def softmin(input, dim=None, dtype=None):
+    """softmax of -input."""
+    return _rows.softmax(_rows.neg(cast_to(input, dtype)), _implicit_dim(input, dim))
+
+
+@torch_function()
+def relu6(input, inplace=False):
+    """Between 0 and 6."""
+    return _rows.hardtanh(input, 0.0, 6.0)
+
+
+@torch_function()
+def selu(input, inplace=False):
+    """Klambauer et al. 2017."""
+    return _rows.elu(input, alpha=1.6732632423543772, scale=1.0507009873554805)
+
+
+@torch_function()
+def celu(input, alpha=1.0, inplace=False):
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
+    return _rows.elu(input, alpha=alpha, input_scale=1 / alpha)
+
+
+@torch_function()
+def tanhshrink(input):
+    """x - tanh(x)."""
+    return _rows.sub(input, _rows.tanh(input))
+
+
+@torch_function()
+def softsign(input):
+    """x / (1 + abs(x))."""
+    return _rows.div(input, _rows.add(_rows.abs(input), 1))
+
+
+@torch_function()
+def dropout(input, p=0.5, training=True, inplace=False):
+    """Zeros elements at random, and scales the rest; the input itself without ``training``."""
+    return _rows.dropout(input, p=p, training=training)
+
+
+@torch_function()
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Normalizes the last dims."""
+    return _rows.layer_norm(input, weight=weight, bias=bias, normalized_shape=normalized_shape, eps=eps)
+
+
+@torch_function()
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Divides by the root mean square of the last dims; eps is that of the dtype by default."""
+    return _rows.rms_norm(input, weight=weight, normalized_shape=normalized_shape, eps=_EPSILON.get(dtype_of(input), 0.0) if eps is None else eps)
+
+
+@torch_function()
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    """Normalizes groups of channels."""
+    return _rows.group_norm(input, weight=weight, bias=bias, groups=num_groups, eps=eps)
+
+
+@torch_function()
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-5):
+    """Normalizes each channel of each sample. Running statistics are not updated."""
+    if not use_input_stats:
+        return _rows.batch_norm(input, weight, bias, running_mean, running_var, training=False, eps=eps)[0]
+    if running_mean is not None or running_var is not None:
+        raise ValueError("instance_norm: running statistics are updated by hg.nn.InstanceNorm only")
+    return _rows.group_norm(input, weight=weight, bias=bias, groups=shape_of(input)[1], eps=eps)
+
+
+@torch_function()
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    """Normalizes channels over the batch. In training, running statistics that are arrays or tensors are updated in place."""
+    if not training and (running_mean is None or running_var is None):
+        raise ValueError("batch_norm: running_mean and running_var are needed without training=True")
+    running = [running_mean, running_var]
+    updates = training and running_mean is not None and running_var is not None
+    if updates and any(isinstance(each, (_core.Var, _core.Value)) for each in (input, *running)):
+        raise ValueError("batch_norm: training updates running statistics in place, which expressions cannot; pass None for them")
+    y, *new = _rows.batch_norm(input, weight, bias, *running, training=training, momentum=momentum, eps=eps)
+    if updates:
+        for place, value in zip(running, new):
+            _rows.contiguous(value.detach() if hasattr(value, "detach") else value, out=place)
+    return y
+
+
+def _convolution(dims):
+    def conv(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        step, spread = listed(stride, dims, "stride"), listed(dilation, dims, "dilation")
+        kernel = shape_of(weight)[2:]
+        if padding == "valid":
+            padding = 0
+        if padding == "same":
+            if any(n != 1 for n in step):
+                raise ValueError(f"conv{dims}d: padding='same' needs stride 1, it is {step}")
+            totals = [d * (k - 1) for d, k in zip(spread, kernel)]
+            low = [n // 2 for n in totals]
+            more = [n - 2 * m for n, m in zip(totals, low)]
+            lead = len(shape_of(input)) - dims
+            if any(more):
+                input = _rows.pad(input, [0] * (2 * lead) + [p for n in more for p in (0, n)])
+            padding = low
+        elif isinstance(padding, str):
+            raise ValueError(f"conv{dims}d: padding is {padding!r}, expected numbers, 'valid' or 'same'")
+        pads = listed(padding, dims, "padding")
+        return _batched(f"conv{dims}d", input, dims, lambda x: _rows.conv(
+            x, weight, bias, stride=step, padding=pads, dilation=spread, groups=groups))  # fmt: skip
+
+    def conv_transpose(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+        lists = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
+        lists = {key: listed(value, dims, key) for key, value in lists.items()}
+        return _batched(f"conv_transpose{dims}d", input, dims, lambda x: _rows.conv(
+            x, weight, bias, transposed=True, groups=groups, **lists))  # fmt: skip
+
+    conv.__name__, conv.__doc__ = f"conv{dims}d", f"Convolution over {dims} dims."
+    conv_transpose.__name__, conv_transpose.__doc__ = f"conv_transpose{dims}d", f"Transposed convolution over {dims} dims."
+    torch_function()(conv)
+    torch_function()(conv_transpose)
+
+
+def _pools(dims):
+    def max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+        row = _rows.max_pool_with_indices if return_indices else _rows.max_pool
+        lists = _window(kernel_size, stride, padding)
+        return _batched(f"max_pool{dims}d", input, dims, lambda x: row(
+            x, **lists, dilation=listed(dilation, dims, "dilation"), ceil_mode=ceil_mode))  # fmt: skip
+
+    def average(input, lists, ceil_mode, count_include_pad, divisor_override):
+        return _batched(f"avg_pool{dims}d", input, dims, lambda x: _rows.avg_pool(
+            x, **lists, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override))  # fmt: skip
+
+    if dims == 1:
+
+        def avg_pool(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+            return average(input, _window(kernel_size, stride, padding), ceil_mode, count_include_pad, None)
+    else:
+
+        def avg_pool(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+            return average(input, _window(kernel_size, stride, padding), ceil_mode, count_include_pad, divisor_override)
+
+    def _window(kernel_size, stride, padding):
+        kernel = listed(kernel_size, dims, "kernel_size")
+        step = kernel if stride is None or stride in ((), []) else listed(stride, dims, "stride")
+        return {"kernel_size": kernel, "stride": step, "padding": listed(padding, dims, "padding")}
+
+    def _sizes(input, output_size):
+        wanted = listed(output_size, dims, "output_size")
+        return [n if want is None else want for want, n in zip(wanted, shape_of(input)[-dims:])]
+
+    def adaptive_avg(input, output_size):
+        sizes = _sizes(input, output_size)
+        return _batched(f"adaptive_avg_pool{dims}d", input, dims, lambda x: _rows.adaptive_avg_pool(x, sizes))
+
+    def adaptive_max(input, output_size, return_indices=False):
+        sizes = _sizes(input, output_size)
+        made = _batched(f"adaptive_max_pool{dims}d", input, dims, lambda x: _rows.adaptive_max_pool(x, sizes))
+        return made if return_indices else made[0]
+
+    words = {"max_pool": max_pool, "avg_pool": avg_pool, "adaptive_avg_pool": adaptive_avg, "adaptive_max_pool": adaptive_max}
+    for word, function in words.items():
+        function.__name__, function.__doc__ = f"{word}{dims}d", f"The row {word} over {dims} dims."
+        torch_function()(function)
+
+
+for _count in (1, 2, 3):
+    _convolution(_count)
+    _pools(_count)
+
+
+@torch_function()
+def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
+    """The products of groups of rows, which end at ``offs``, with one matrix each."""
+    if offs is None:
+        return _rows.matmul(mat_a, mat_b)
+    if bias is not None:
+        raise ValueError("grouped_mm: bias must be None, as in PyTorch")
+    result = _rows.grouped_mm(mat_a, mat_b, offs)
+    return result if out_dtype is None else _rows.cast(result, out_dtype)
+
+
+@torch_function()
+def pad(input, pad, mode="constant", value=None):
+    """Pads dims, from the last one: begin and end of the last dim, then of the one before it. Negative pads cut."""
+    pads, shape = list(pad), shape_of(input)
+    if len(pads) % 2 or len(pads) > 2 * len(shape):
+        raise ValueError(f"pad: {len(pads)} numbers are given for {len(shape)} dims, expected two per dim")
+    if mode != "constant" and value:
+        raise ValueError(f"pad: mode {mode!r} has no value")
+    words = {"constant": "constant", "reflect": "reflect", "replicate": "replicate", "circular": "circular"}
+    if mode not in words:
+        raise ValueError(f"pad: mode is {mode!r}, expected one of {', '.join(words)}")
+    order = [0] * (2 * len(shape) - len(pads))
+    for i in reversed(range(0, len(pads), 2)):
+        order += pads[i : i + 2]
+    return _rows.pad(input, order, mode=mode, value=value or 0.0)
+
+
+@torch_function()
+def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
+    """Windows of an image as columns; windows along one dim are ``Var.unfold(dim, size, step)``."""
+    lists = {"kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
+    lists = {key: listed(value, 2, key) for key, value in lists.items()}
+    if len(shape_of(input)) == 3:
+        made = _rows.im2col(unsqueeze(input, 0), **lists)
+        return to_shape(made, shape_of(made)[1:])
+    return _rows.im2col(input, **lists)
+
+
+@torch_function()
+def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    """Sums columns back to an image, the transpose of unfold."""
+    lists = {"output_size": output_size, "kernel_size": kernel_size, "dilation": dilation, "padding": padding, "stride": stride}
+    lists = {key: listed(value, 2, key) for key, value in lists.items()}
+    if len(shape_of(input)) == 2:
+        made = _rows.col2im(unsqueeze(input, 0), **lists)
+        return to_shape(made, shape_of(made)[1:])
+    return _rows.col2im(input, **lists)
+
+
+@torch_function()
+def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
+    """Resizes spatial dims."""
+    spatial = shape_of(input)[2:]
+    if (size is None) == (scale_factor is None):
+        raise ValueError("interpolate: either size or scale_factor is given")
+    scales = []
+    if size is None:
+        factors = [float(each) for each in listed(scale_factor, len(spatial), "scale_factor")]
+        sizes = [math.floor(float(n) * f) for n, f in zip(spatial, factors)]
+        scales = [] if recompute_scale_factor or align_corners else factors
+    else:
+        sizes = listed(size, len(spatial), "size")
+    return _rows.interpolate(input, sizes, mode=mode, align_corners=bool(align_corners), antialias=antialias, scales=scales)
+
+
+@torch_function()
+def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    """Values of an image at points of [-1, 1]."""
+    return _rows.grid_sample(input, grid, mode=mode, padding_mode=padding_mode, align_corners=bool(align_corners))
+
+
+@torch_function()
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """softmax(q k^T * scale) v; attn_mask is added, or bool and True where attention is allowed."""
+    if attn_mask is not None and is_causal:
+        raise ValueError("scaled_dot_product_attention: attn_mask and is_causal=True are not given together")
+    shape = shape_of(query)
+    if enable_gqa:
+        times = shape[-3] // shape_of(key)[-3]
+        if times * shape_of(key)[-3] != shape[-3]:
+            raise ValueError(f"scaled_dot_product_attention: {shape[-3]} heads of queries, {shape_of(key)[-3]} of keys")
+        key, value = (_heads(each, times) for each in (key, value))
+    if dropout_p == 0.0 and len(shape) >= 2 and attn_mask is None:
+        if len(shape) < 4:
+            lifted = [to_shape(each, [1] * (4 - len(shape)) + list(shape_of(each))) for each in (query, key, value)]
+            made = _rows.attention(*lifted, scale=scale, causal=is_causal)
+            return to_shape(made, [*shape[:-1], shape_of(value)[-1]])
+        return _rows.attention(query, key, value, scale=scale, causal=is_causal)
+    rank = len(shape_of(key))
+    scale = 1 / math.sqrt(shape[-1]) if scale is None else scale
+    scores = _rows.mul(_rows.matmul(query, _rows.permute(key, [*range(rank - 2), rank - 1, rank - 2])), scale)
+    if is_causal:
+        attn_mask = np.tril(np.ones((shape[-2], shape_of(key)[-2]), bool))
+    if attn_mask is not None and dtype_of(attn_mask) == "bool":
+        scores = _rows.where(attn_mask, scores, float("-inf"))
+    elif attn_mask is not None:
+        scores = _rows.add(scores, attn_mask)
+    weights = _rows.softmax(scores, -1)
+    if attn_mask is not None and dtype_of(attn_mask) == "bool":  # rows that attend to nothing are zeros
+        weights = _rows.where(_rows.any(attn_mask, [-1], True), weights, 0.0)
+    if dropout_p > 0:
+        weights = _rows.dropout(weights, p=dropout_p, training=True)
+    return _rows.matmul(weights, value)
+
+
+def _heads(x, times):
+    shape = shape_of(x)
+    wide = _rows.expand(unsqueeze(x, -3), [*shape[:-2], times, *shape[-2:]])
+    return to_shape(wide, [*shape[:-3], product([shape[-3], times]), *shape[-2:]])

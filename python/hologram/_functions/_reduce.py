@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions, sums along dims, sorting, and arithmetic that takes more than one op."""
+
+import functools
+
+from .. import _rows
+from ._sizes import cast_to, dims_of, is_float, shape_of
+from ._shapes import ravel, sizes_or_tensors, to_shape
+from ._table import torch_function
+
+
+def _dims(x, dim):
+    """The row's dims: none means all."""
+    return [] if dim is None else dims_of(dim, len(shape_of(x)))
+
+
+def _reduced(row, x, dim, keepdim):
+    if dim is None and not keepdim:  # the usual call, without arguments to look at
+        return row(x)
+    return row(x, _dims(x, dim), keepdim)
+
+
+@torch_function()
+def sum(input, dim=None, keepdim=False, *, dtype=None):
+    """The sum along dims, of all elements without ``dim``."""
+    return _reduced(_rows.sum, cast_to(input, dtype), dim, keepdim)
+
+
+@torch_function()
+def mean(input, dim=None, keepdim=False, *, dtype=None):
+    """The mean along dims, of all elements without ``dim``."""
+    return _reduced(_rows.mean, cast_to(input, dtype), dim, keepdim)
+
+
+@torch_function()
+def prod(input, dim=None, keepdim=False, *, dtype=None):
+    """The product along a dim, of all elements without ``dim``."""
+    return _reduced(_rows.prod, cast_to(input, dtype), dim, keepdim)
+
+
+@torch_function()
+def all(input, dim=None, keepdim=False):
+    """Whether all elements along dims are true."""
+    return _reduced(_rows.all, input, dim, keepdim)
+
+
+@torch_function()
+def any(input, dim=None, keepdim=False):
+    """Whether any element along dims is true."""
+    return _reduced(_rows.any, input, dim, keepdim)
+
+
+@torch_function()
+def amax(input, dim=(), keepdim=False):
+    """The largest element along dims."""
+    return _reduced(_rows.amax, input, dim, keepdim)
+
+
+@torch_function()
+def amin(input, dim=(), keepdim=False):
+    """The smallest element along dims."""
+    return _reduced(_rows.amin, input, dim, keepdim)
+
+
+@torch_function()
+def count_nonzero(input, dim=None):
+    """The number of elements that are not zero."""
+    return _rows.sum(_rows.ne(input, 0), _dims(input, dim))
+
+
+@torch_function()
+def argmax(input, dim=None, keepdim=False):
+    """The index of the largest element along a dim, of all elements without ``dim``."""
+    return _arg(_rows.argmax, input, dim, keepdim)
+
+
+@torch_function()
+def argmin(input, dim=None, keepdim=False):
+    """The index of the smallest element along a dim, of all elements without ``dim``."""
+    return _arg(_rows.argmin, input, dim, keepdim)
+
+
+def _arg(row, x, dim, keepdim):
+    if dim is not None:
+        return row(x, dim=dim, keepdim=keepdim)
+    found = row(ravel(x), dim=0)
+    return to_shape(found, [1] * len(shape_of(x))) if keepdim else found
+
+
+def _extreme(row, pair, input, dim, keepdim):
+    if dim is None:
+        return row(input, dim=None)[0]
+    if isinstance(dim, int) and not isinstance(dim, bool):
+        return row(input, dim=dim, keepdim=keepdim)
+    return pair(input, dim)
+
+
+@torch_function()
+def max(input, dim=None, keepdim=False):
+    """The largest element; along a dim, values and indices; with a tensor in place of ``dim``, as maximum."""
+    return _extreme(_rows.max, _rows.maximum, input, dim, keepdim)
+
+
+@torch_function()
+def min(input, dim=None, keepdim=False):
+    """The smallest element; along a dim, values and indices; with a tensor in place of ``dim``, as minimum."""
+    return _extreme(_rows.min, _rows.minimum, input, dim, keepdim)
+
+
+@torch_function()
+def median(input, dim=None, keepdim=False):
+    """The median; along a dim, values and indices."""
+    return _rows.median(input, dim=None)[0] if dim is None else _rows.median(input, dim=dim, keepdim=keepdim)
+
+
+@torch_function()
+def nanmedian(input, dim=None, keepdim=False):
+    """The median without NaNs; along a dim, values and indices."""
+    return _rows.nanmedian(input, dim=None)[0] if dim is None else _rows.nanmedian(input, dim=dim, keepdim=keepdim)
+
+
+def _spread(row, x, dim, unbiased, keepdim, correction):
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError("unbiased= and correction= are not given together")
+    correction = correction if correction is not None else 1 if unbiased is None or unbiased else 0
+    return row(x, _dims(x, dim), float(correction), keepdim)
+
+
+@torch_function()
+def std(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """The standard deviation along dims; divides by n - correction, which is 1 by default."""
+    return _spread(_rows.std, input, dim, unbiased, keepdim, correction)
+
+
+@torch_function()
+def var(input, dim=None, unbiased=None, keepdim=False, *, correction=None):
+    """The variance along dims; divides by n - correction, which is 1 by default."""
+    return _spread(_rows.var, input, dim, unbiased, keepdim, correction)
+
+
+@torch_function()
+def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
+    """The p-norm of the elements along dims."""
+    if isinstance(p, str) and p != "fro":
+        raise ValueError(f"norm: p is {p!r}, expected a number or 'fro'")
+    return _rows.norm(cast_to(input, dtype), 2.0 if p == "fro" else float(p), _dims(input, dim), keepdim)
+
+
+@torch_function()
+def logsumexp(input, dim, keepdim=False):
+    """log sum exp along dims."""
+    return _rows.logsumexp(input, _dims(input, dim), keepdim)
+
+
+@torch_function()
+def cumsum(input, dim, *, dtype=None):
+    """Sums from the first element up to each one."""
+    return _rows.cumsum(cast_to(input, dtype), dim)
+
+
+@torch_function()
+def cumprod(input, dim, *, dtype=None):
+    """Products from the first element up to each one."""
+    return _rows.cumprod(cast_to(input, dtype), dim)
+
+
+@torch_function()
+def sort(input, dim=-1, descending=False, stable=False):
+    """Sorted values and their indices; equal elements keep their order."""
+    return _rows.sort(input, dim, descending)
+
+
+@torch_function()
+def argsort(input, dim=-1, descending=False, stable=False):
+    """The indices of sort()."""
+    return _rows.sort(input, dim, descending)[1]
+
+
+@torch_function()
+def msort(input):
+    """The values sorted along dim 0."""
+    return _rows.sort(input, 0, False)[0]
+
+
+@torch_function()
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The distinct elements, or slices along dim, in order."""
+    made = _rows.unique(input, dim=dim)
+    return _chosen(made, return_inverse, return_counts)
+
+
+@torch_function()
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The elements without equal neighbours."""
+    return _chosen(_rows.unique(input, dim=dim, consecutive=True), return_inverse, return_counts)
+
+
+def _chosen(made, return_inverse, return_counts):
+    out = [made[0]] + [made[1]] * return_inverse + [made[2]] * return_counts
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+def _scaled(x, alpha):
+    return x if alpha == 1 else _rows.mul(x, alpha)
+
+
+@torch_function()
+def add(input, other, *, alpha=1):
+    """input + alpha * other."""
+    return _rows.add(input, _scaled(other, alpha))
+
+
+@torch_function("subtract")
+def sub(input, other, *, alpha=1):
+    """input - alpha * other."""
+    return _rows.sub(input, _scaled(other, alpha))
+
+
+@torch_function()
+def rsub(input, other, *, alpha=1):
+    """other - alpha * input."""
+    return _rows.sub(other, _scaled(input, alpha))
+
+
+@torch_function("divide")
+def div(input, other, *, rounding_mode=None):
+    """input / other; rounding_mode is None, "floor" or "trunc"."""
+    rows = {None: _rows.div, "floor": _rows.floor_divide, "trunc": _rows.trunc_divide}
+    if rounding_mode not in rows:
+        raise ValueError(f"div: rounding_mode is {rounding_mode!r}, expected None, 'floor' or 'trunc'")
+    return rows[rounding_mode](input, other)
+
+
+@torch_function()
+def true_divide(input, other):
+    """input / other."""
+    return _rows.div(input, other)
+
+
+@torch_function()
+def round(input, *, decimals=0):
+    """Rounds to the nearest even number, with ``decimals`` digits behind the point."""
+    return _rows.round(input, decimals)
+
+
+@torch_function()
+def lerp(input, end, weight):
+    """input + weight * (end - input)."""
+    return _rows.lerp(input, end, weight)
+
+
+@torch_function()
+def addcmul(input, tensor1, tensor2, *, value=1):
+    """input + value * tensor1 * tensor2."""
+    return _rows.add(input, _rows.mul(_scaled(tensor1, value), tensor2))
+
+
+@torch_function()
+def addcdiv(input, tensor1, tensor2, *, value=1):
+    """input + value * tensor1 / tensor2."""
+    return _rows.add(input, _rows.div(_scaled(tensor1, value), tensor2))
+
+
+@torch_function()
+def clamp_min(input, min):
+    """At least ``min``."""
+    return _rows.clamp(input, min, None)
+
+
+@torch_function()
+def clamp_max(input, max):
+    """At most ``max``."""
+    return _rows.clamp(input, None, max)
+
+
+@torch_function()
+def broadcast_tensors(*tensors):
+    """The tensors in their common shape, as a tuple."""
+    import numpy as np
+
+    tensors = sizes_or_tensors(tensors)
+    shape = list(np.broadcast_shapes(*map(shape_of, tensors)))
+    return tuple(_rows.expand(each, shape) for each in tensors)
+
+
+@torch_function()
+def numel(input):
+    """The number of elements."""
+    return functools.reduce(lambda a, b: a * b, shape_of(input), 1)
+
+
+@torch_function()
+def is_floating_point(input):
+    """Whether the elements are floats."""
+    return is_float(input)
+
+
+@torch_function()
+def normalize(input, p=2.0, dim=1, eps=1e-12):
+    """input / max(norm along dim, eps)."""
+    return _rows.div(input, _rows.clamp(_rows.norm(input, float(p), _dims(input, dim), True), eps, None))
+

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Methods, indexing and operators of hologram's own tensors: Var, Value and VulkanTensor. Each method is the function of hg.ops
+of the same name with the tensor as ``input``, as torch.Tensor has it."""
+
+from . import _core, _rows
+from ._functions import functions
+from ._functions._index import item_of
+from ._functions._sizes import at_rank, shape_of
+
+# Methods of torch.Tensor that mean something else than the function of that name.
+_NOT_METHODS = {"unfold", "where", "embedding", "one_hot", "pad", "fold", "linear", "searchsorted", "isin", "cdist"}
+
+
+def _size(self, dim=None):
+    """The sizes, or that of one dim."""
+    shape = shape_of(self)
+    return shape if dim is None else shape[at_rank(dim, len(shape))]
+
+
+def _dim(self):
+    """The number of dims."""
+    return len(shape_of(self))
+
+
+def _unfold(self, dim, size, step):
+    """Windows of ``size`` elements along a dim, ``step`` apart, as a new last dim."""
+    return _rows.unfold(self, dim, size, step)
+
+
+def _to(self, dtype):
+    """The elements as another dtype."""
+    return _rows.cast(self, dtype)
+
+
+def _cast(dtype):
+    def cast(self):
+        return _rows.cast(self, dtype)
+
+    cast.__doc__ = f"The elements as {dtype}."
+    return cast
+
+
+def _turned(self):
+    """All dims in reverse order."""
+    rank = len(shape_of(self))
+    return _rows.permute(self, list(range(rank))[::-1])
+
+
+def _matrix_turned(self):
+    """The last two dims exchanged."""
+    rank = len(shape_of(self))
+    if rank < 2:
+        raise ValueError(f"mT: the tensor has {rank} dims, expected at least 2")
+    return _rows.permute(self, [*range(rank - 2), rank - 1, rank - 2])
+
+
+def _operator(row, reverse=False):
+    if reverse:
+        return lambda self, other: _rows.function_of(row)(other, self)
+    return lambda self, other: _rows.function_of(row)(self, other)
+
+
+_OPERATORS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "pow": "pow", "matmul": "matmul", "floordiv": "floor_divide",
+    "mod": "remainder", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+}  # fmt: skip
+_COMPARISONS = ("lt", "le", "gt", "ge")
+
+
+def _install(kind):
+    """Adds what the class does not have."""
+    for name, function in functions.items():
+        first = next(iter(function.__signature__.parameters), "")
+        if name == "detach" and kind is _core.VulkanTensor:
+            continue  # it has no gradient, and whoever looks for torch tensors asks for this method
+        if first in ("input", "tensor") and name not in _NOT_METHODS and not hasattr(kind, name):
+            setattr(kind, name, function)
+    named = {"size": _size, "dim": _dim, "unfold": _unfold, "to": _to, "type": _to, "T": property(_turned), "mT": property(_matrix_turned)}
+    for name, dtype in {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "bool": "bool"}.items():
+        named[name] = _cast(dtype)
+    for name, value in named.items():
+        if name not in vars(kind):
+            setattr(kind, name, value)
+    for name, row in _OPERATORS.items():
+        for word, reverse in ((f"__{name}__", False), (f"__r{name}__", True)):
+            if word not in vars(kind):
+                setattr(kind, word, _operator(row, reverse))
+    for name in _COMPARISONS:
+        if f"__{name}__" not in vars(kind):
+            setattr(kind, f"__{name}__", _operator(name))
+    for word, row in (("__neg__", "neg"), ("__abs__", "abs"), ("__invert__", "bitwise_not")):
+        if word not in vars(kind):
+            setattr(kind, word, _unary(row))
+    kind.__getitem__ = item_of
+    kind.__iter__ = _iterate
+    if kind is _core.VulkanTensor:
+        kind.__array_priority__ = 1000
+        kind.__array_ufunc__ = None
+
+
+def _unary(row):
+    return lambda self: _rows.function_of(row)(self)
+
+
+def _iterate(self):
+    """Slices along the first dim."""
+    return iter(functions["unbind"](self))
+
+
+for _kind in (_core.Var, _core.Value, _core.VulkanTensor):
+    _install(_kind)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of hg.ops that have torch's names: signatures and random calls beside torch, methods and indexing of Var."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import hologram as hg
+
+try:
+    import torch
+    import torch_names
+except ImportError:
+    torch = None
+
+needs_torch = pytest.mark.skipif(torch is None, reason="needs torch")
+
+# Rows whose meaning torch gave up (they raise in torch) or has under the same name for something else.
+OTHERS = {"eig", "solve", "fft", "lu", "geqrf", "align_tensors"}
+# Of torch's processes, devices and memory.
+UNUSED = {"layout", "device", "pin_memory", "requires_grad", "generator", "memory_format", "out", "names", "_stacklevel", "compute_mode",
+          "sorter", "self_is_result", "memory_format_hint"}  # fmt: skip
+
+
+def _described(function, name):
+    """[(positional names with defaults, keyword names)] of torch's overloads."""
+    try:
+        shown = inspect.signature(function)
+        if not any(each.kind is each.VAR_POSITIONAL for each in shown.parameters.values()):
+            rows = [each for each in shown.parameters.values() if each.name not in UNUSED]
+            return [[(each.name, each.default is not each.empty, each.default, each.kind is each.KEYWORD_ONLY) for each in rows]]
+    except (ValueError, TypeError):
+        pass
+    found = []
+    for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):
+        rows = [each for each in schema.arguments if each.name not in UNUSED]
+        if any(each.is_out for each in schema.arguments) or not rows:
+            continue
+        found.append([(each.name, each.has_default_value(), each.default_value, each.kwarg_only) for each in rows])
+    return found
+
+
+def _fits(ours, theirs):
+    """Whether a call in the order of ``theirs`` means the same of ``ours``."""
+    places = [each for each in ours if each.kind is each.POSITIONAL_OR_KEYWORD]
+    is_open = any(each.kind is each.VAR_POSITIONAL for each in ours)
+    at = 0
+    for name, has_default, default, keyword_only in theirs:
+        if name == "self":
+            name = "input" if any(each.name == "input" for each in ours) else ours[0].name
+        if isinstance(default, list):  # one number for all dims, or what is left out
+            default = default[0] if len(set(default)) == 1 else None
+        if keyword_only:
+            mine = next((each for each in ours if each.name == name), None)
+        elif at < len(places):
+            mine, at = places[at], at + 1
+        else:
+            return is_open
+        if mine is None:
+            return False
+        if mine.name != name:
+            return False
+        if has_default:
+            if mine.default is mine.empty:
+                return False
+            value = mine.default
+            if default is None or value is None or value == () or name == "reduction" and isinstance(default, int):
+                continue
+            if value != default and not (isinstance(default, float) and abs(value - default) < 1e-12):
+                return False
+    return True
+
+
+@needs_torch
+def test_signatures_are_torchs():
+    wrong, count = [], 0
+    for name in hg.ops.__all__:
+        function = torch_names.torch_of(name)
+        if function is None or not callable(function) or name in OTHERS or inspect.ismodule(function):
+            continue
+        theirs = _described(function, name)
+        if not theirs:
+            continue
+        count += 1
+        ours = [each for each in inspect.signature(getattr(hg.ops, name)).parameters.values() if each.name != "out"]
+        if not any(_fits(ours, each) for each in theirs):
+            wrong.append(f"{name}{inspect.signature(getattr(hg.ops, name))}: {theirs[:3]}")
+    assert not wrong, "\n".join(wrong)
+    assert count > 220
+
+
+@needs_torch
+def test_random_calls_are_torchs():
+    for seed in range(1000):
+        name, outcome, where, why = torch_names.check(seed)
+        assert outcome in ("equal", "both refuse"), f"{outcome}: {where}: {why}"
+
+
+def test_the_values_that_were_wrong():
+    np.testing.assert_array_equal(hg.ops.arange(10, 2, -1), np.arange(10, 2, -1))
+    np.testing.assert_array_equal(hg.ops.arange(2, 10), np.arange(2, 10))
+    with pytest.raises(ValueError, match="step is 1"):
+        hg.ops.arange(10, 2)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(hg.ops.reshape(x, -1), x.ravel())
+    np.testing.assert_array_equal(hg.ops.reshape(x, 3, -1), x.reshape(3, 2))
+    np.testing.assert_array_equal(hg.ops.pad(x, [1, 0]), np.pad(x, [(0, 0), (1, 0)]))
+    assert (hg.ops.dropout(np.ones(1000, np.float32), 0.5) == 0).sum() > 300
+    norm = hg.ops.layer_norm(x, (3,), np.ones(3, np.float32))
+    np.testing.assert_allclose(norm.mean(-1), 0, atol=1e-6)
+    out = np.empty((2, 3), np.float32)
+    assert hg.ops.softmax(x, 0, out=out) is out
+    np.testing.assert_allclose(out.sum(0), 1, rtol=1e-6)
+    np.testing.assert_array_equal(hg.ops.sum(x, axis=0, keepdims=True), x.sum(0, keepdims=True))
+    y = x - 2
+    assert hg.ops.relu(y, inplace=True) is y and y.min() == 0
+
+
+def test_hints_name_the_right_function():
+    with pytest.raises(AttributeError, match="'flatten'"):
+        hg.ops.flaten
+    with pytest.raises(AttributeError, match="'transpose'"):
+        hg.ops.transpos
+
+
+def test_methods_of_expressions():
+    x_ = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    x = hg.Var(x_)
+    np.testing.assert_array_equal(x.reshape(-1).numpy(), x_.ravel())
+    np.testing.assert_array_equal(x.reshape(6, -1).numpy(), x_.reshape(6, 4))
+    np.testing.assert_array_equal(x.transpose(0, 2).numpy(), x_.transpose(2, 1, 0))
+    np.testing.assert_array_equal(x.permute(2, 0, 1).numpy(), x_.transpose(2, 0, 1))
+    np.testing.assert_array_equal(x.sum(1).numpy(), x_.sum(1))
+    np.testing.assert_array_equal((x // 5).numpy(), x_ // 5)
+    np.testing.assert_array_equal((x % 5).numpy(), x_ % 5)
+    np.testing.assert_array_equal((100 // (x + 1)).numpy(), 100 // (x_ + 1))
+    np.testing.assert_array_equal(x.max(2)[0].numpy(), x_.max(2))
+    assert x.dim() == 3 and x.size(-1) == 4 and x.numel() == 24 and x.T.shape == (4, 3, 2) and x.double().dtype == np.float64
+    assert [each.shape for each in x] == [(3, 4), (3, 4)]
+    g = x[:, 1, ::2].sum().grad(x).numpy()
+    want = np.zeros_like(x_)
+    want[:, 1, ::2] = 1
+    np.testing.assert_array_equal(g, want)
+    graph = hg.Graph()
+    v = graph.input("x", ("n", 3, 4))
+    graph.output("y", v.flatten(1)[:, 1:] % 3)
+    model = graph.model()
+    np.testing.assert_array_equal(model(x_), x_.reshape(2, 12)[:, 1:] % 3)
+
+
+def _key(rng, shape):
+    keys, used = [], 0
+    for n in shape[: int(rng.integers(0, len(shape) + 1))]:
+        kind = rng.integers(6)
+        if kind == 0 and n:
+            keys.append(int(rng.integers(-n, n)))
+        elif kind == 1 and n:
+            keys.append(rng.integers(-n, n, 2))
+        elif kind == 2:
+            keys.append(rng.integers(0, 2, n).astype(bool))
+        else:
+            start, stop = (None if rng.integers(2) else int(rng.integers(-n - 1, n + 2)) for _ in range(2))
+            keys.append(slice(start, stop, int(rng.integers(1, 3))))
+        used += 1
+    arrays = [k for k in keys if isinstance(k, np.ndarray)]
+    if len(arrays) > 1:  # they would broadcast; one is enough beside slices
+        first = [i for i, k in enumerate(keys) if isinstance(k, np.ndarray)][0]
+        keys = [k if not isinstance(k, np.ndarray) or i == first else slice(None) for i, k in enumerate(keys)]
+    if any(isinstance(k, np.ndarray) for k in keys):  # numpy moves the dims of an array beside an integer
+        keys = [slice(None) if isinstance(k, int) else k for k in keys]
+    if rng.integers(3) == 0:
+        keys.insert(int(rng.integers(0, len(keys) + 1)), None)
+    if rng.integers(3) == 0:
+        keys.append(Ellipsis)
+    return tuple(keys)
+
+
+@pytest.mark.parametrize("kind", ["Var", "VulkanTensor"])
+def test_random_indices_equal_numpy(kind):
+    rng = np.random.default_rng(5)
+    for number in range(300):
+        shape = tuple(int(n) for n in rng.choice([0, 1, 2, 3, 5], rng.integers(1, 4)))
+        x = rng.standard_normal(shape).astype(np.float32)
+        key = _key(rng, shape)
+        ours = hg.Var(x) if kind == "Var" else hg.from_numpy(x)
+        got = ours[key]
+        np.testing.assert_array_equal(got.numpy(), x[key], err_msg=f"{number}: {shape}[{key}]")
+        assert type(got) is type(ours)
