@@ -91,7 +91,7 @@ class Builder {
       const double factor = factors.empty() ? 1 : factors[static_cast<size_t>(i)];
       data->tensor.as<float>()[i] = static_cast<float>(frequency / factor / scale);
     }
-    const Value at = reshape(cast(positions_, f32), {b_, 1, t_, 1});
+    const Value at = reshape(hg::cast(positions_, f32), {b_, 1, t_, 1});
     const Value turn = at * graph_.constant(*std::move(data));
     const Value both = concat({turn, turn}, -1);
     return {cos(both), sin(both)};

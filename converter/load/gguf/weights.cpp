@@ -116,9 +116,9 @@ Value scale_of(Graph& graph, const std::string& name, TensorData d, TensorData i
                std::string_view kind, const Shape& scales) {
   const bool has_inner = !inner.empty();
   Value value =
-      cast(graph.buffer(str_cat(name, "_", has_inner ? "block_" : "", kind), std::move(d)), f32);
+      hg::cast(graph.buffer(str_cat(name, "_", has_inner ? "block_" : "", kind), std::move(d)), f32);
   if (!has_inner) return reshape(value, scales);
-  const Value factors = cast(graph.buffer(str_cat(name, "_", kind), std::move(inner)), f32);
+  const Value factors = hg::cast(graph.buffer(str_cat(name, "_", kind), std::move(inner)), f32);
   Shape apart = factors.shape();
   apart.back() = value.dim(-1);
   Shape one = apart;
@@ -153,7 +153,7 @@ Value of_blocks(Graph& graph, const std::string& name, const BlockFormat& format
   }
   Shape apart = scales;
   apart.back() = format.group;
-  return reshape(reshape(cast(x, f32), apart) * scale - min, to_shape(shape));
+  return reshape(reshape(hg::cast(x, f32), apart) * scale - min, to_shape(shape));
 }
 
 }  // namespace
@@ -197,7 +197,7 @@ Value Weights::take(std::string_view name, const Sizes& shape, int64_t head, int
     std::memcpy(data.tensor.as<uint8_t>() + i * rows.bytes(), rows.row(i),
                 static_cast<size_t>(rows.bytes()));
   const Value value = graph_.parameter(text, std::move(data));
-  return format->dtype == f32 ? value : cast(value, f32);
+  return format->dtype == f32 ? value : hg::cast(value, f32);
 }
 
 std::vector<double> Weights::numbers(std::string_view name, int64_t count) {
