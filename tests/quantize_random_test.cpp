@@ -119,6 +119,7 @@ class Case : test::Chance {
     check_outputs(must(quantize(build(weights), options_)).model, build(numbers));
   }
   int64_t products() const { return products_; }
+  int64_t embeddings() const { return embeddings_; }
 
  private:
   int64_t size(int64_t most) { return chance(3) ? 0 : chance(15) ? 1 : 1 + below(most); }
@@ -211,7 +212,9 @@ class Case : test::Chance {
         layer.weight = numbers(dtype, {1 + n, k});
         layer.block = of_rows;
         layer.apply = [=, this](Graph& g, const Value& w) {
-          return embedding(w, g.input("i" + std::to_string(g.inputs().size()), i64, {rows}));
+          const std::string name = "i" + std::to_string(g.inputs().size());
+          most_[name] = static_cast<int>(n);
+          return embedding(w, g.input(name, i64, {rows}));
         };
         break;
       case 6:
@@ -301,7 +304,7 @@ class Case : test::Chance {
       TensorData data = must(TensorData::allocate(type.dtype, shape));
       for (int64_t i = 0; i < shape.count(); ++i)
         set_element(data.tensor, i,
-                    type.dtype == i64       ? 0
+                    type.dtype == i64       ? random.below(most_.at(g.value_info(id).name) + 1)
                     : type.dtype == boolean ? static_cast<double>(random.below(2))
                                             : static_cast<double>(random.below(65) - 32) / 16);
       inputs.push_back(std::move(data));
@@ -310,7 +313,10 @@ class Case : test::Chance {
     }
     const Status status = session.run();
     EXPECT_TRUE(status.ok()) << status.message();
-    for (const ProfileRow& row : session.profile()) products_ += row.op == "quantized_linear";
+    for (const ProfileRow& row : session.profile()) {
+      products_ += row.op == "quantized_linear";
+      embeddings_ += row.op == "quantized_embedding";
+    }
     std::map<std::string, TensorData> outputs;
     for (const auto& [name, id] : g.outputs())
       outputs[name] = must(TensorData::copy_of(must(session.output(name))));
@@ -380,18 +386,21 @@ class Case : test::Chance {
   QuantizeOptions options_;
   std::vector<Layer> layers_;
   bool shows_weights_ = true;
-  int64_t products_ = 0;  // that read levels, of all runs with a profile
+  int64_t products_ = 0, embeddings_ = 0;  // that read levels, of all runs with a profile
+  std::map<std::string, int> most_;        // of the indices of an input
 };
 
 TEST(Quantize, RandomLayersAreThoseOfRoundedWeights) {
-  int64_t products = 0, cases = 0;
+  int64_t products = 0, embeddings = 0, cases = 0;
   test::for_cases(150, [&](uint64_t i) {
     Case each(i);
     each.run();
     products += each.products();
+    embeddings += each.embeddings();
     ++cases;
   });
   EXPECT_GT(products, cases / 20);
+  EXPECT_GT(embeddings, cases / 40);
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantized_linear. A few rows of x meet the levels in registers.
-// For more rows, a tile of the weight is widened to f32 panels, which stay in the cache.
+// quantized_linear: a few rows of x meet the levels in registers. For more rows, a tile of the
+// weight is widened to f32 panels, which stay in the cache. quantized_embedding widens rows.
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
+#include "kernels/element.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/low_bits/levels.h"
@@ -258,6 +259,40 @@ void run_tiles(const RunContext& c) noexcept {
   });
 }
 
+// ---- Widened rows ----
+
+enum : int { kTableLevels, kTableScales, kIndices };
+
+Status prepare_embedding(PrepareContext& c) {
+  const Tensor &levels = c.in(kTableLevels), &scales = c.in(kTableScales);
+  c.make_state(Levels{.packing = *packing_named(c.attrs().string("packing")),
+                      .n = scales.shape[0],
+                      .k = c.attrs().integer("width"),
+                      .group = c.attrs().integer("group"),
+                      .groups = scales.shape[1],
+                      .byte_rows = levels.shape[0],
+                      .row_bytes = levels.shape[1]});
+  return {};
+}
+
+void run_embedding(const RunContext& c) noexcept {
+  const auto& levels = c.state<Levels>();
+  LevelRows w;
+  w.levels = c.in(kTableLevels).as<const int8_t>();
+  w.scales = c.in(kTableScales).as<const float>();
+  w.row_bytes = levels.row_bytes;
+  const int64_t* const indices = c.in(kIndices).as<const int64_t>();
+  const int64_t count = c.in(kIndices).count();
+  for (int64_t i = 0; i < count; ++i)
+    if (indices[i] < 0 || indices[i] >= levels.n) return c.fail("an index is out of range");
+  const LowBitsTable& table = low_bits_table();
+  float* const y = c.out(0).as<float>();
+  c.parallel_for(count, grain_of(levels.k), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      levels.widen(table, w, indices[i], 0, levels.k, y + i * levels.k);
+  });
+}
+
 constexpr uint32_t kStrided = 1u << kLevels | 1u << kScales | 1u << kZeros;
 constexpr KernelDef kKernels[] = {
     {.op = "quantized_linear",
@@ -271,6 +306,10 @@ constexpr KernelDef kKernels[] = {
      .prepare = prepare_tiles,
      .run = run_tiles,
      .strided = kStrided},
+    {.op = "quantized_embedding",
+     .name = "rows",
+     .prepare = prepare_embedding,
+     .run = run_embedding},
 };
 
 }  // namespace

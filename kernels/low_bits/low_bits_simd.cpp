@@ -11,6 +11,7 @@
 // clang-format off
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 // clang-format on
 
@@ -25,6 +26,9 @@ using DI = hn::RebindToSigned<D>;
 using V = hn::Vec<D>;
 using VI = hn::Vec<DI>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+
+constexpr int64_t kLine = 64, kLongSegment = 128;  // bytes
+constexpr int64_t kAhead = 1;                      // blocks of rows that are fetched ahead
 
 // A Decoder unpacks a chunk of levels and adds the products with x to a Sum; scaled() multiplies
 // the sum of a segment.
@@ -153,6 +157,11 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
   for (int64_t s = 0; s < w.segment_count; ++s) {
     const Segment segment = w.segments[s];
     const int8_t* from = w.levels + column * w.row_bytes + segment.begin;
+    // Rows are too short for the processor to foresee the next ones.
+    if (segment.bytes <= kLongSegment)
+      for (int j = 0; j < kColumns; ++j)
+        for (int64_t i = 0; i < segment.bytes; i += kLine)
+          hwy::Prefetch(from + (j + kAhead * kColumns) * w.row_bytes + i);
     typename Decode::Zero low_zero[kColumns], high_zero[kColumns];
 #pragma GCC unroll 4
     for (int j = 0; j < kColumns; ++j) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights of 8 or 4 bits: each level is looked up in its byte.
+// Weights of 8 or 4 bits: each level is looked up in its byte.
 #include <string_view>
 
 #include "kernels/pointwise/activation.h"
@@ -15,25 +15,27 @@ double half_of(double byte, bool high) {
   return level < 8 ? level : level - 16;
 }
 
+// The level in row o and column p of k.
+double level_at(const Call& c, const Array& levels, int64_t k, int64_t o, int64_t p) {
+  const std::string_view packing = c.attrs.string("packing");
+  const int64_t rows = levels.shape[0], bytes = levels.shape[1];
+  if (packing == "rows") return half_of(levels.at(o % rows * k + p), o >= rows);
+  if (packing == "halves") return half_of(levels.at(o * bytes + p % bytes), p >= bytes);
+  if (packing == "pairs") return half_of(levels.at(o * bytes + p / 2), p % 2 == 1);
+  return levels.at(o * k + p);
+}
+
 void quantized_linear_run(const Call& c) {
   const Array &x = c.in[0], &levels = c.in[1], &scales = c.in[2];
-  const std::string_view packing = c.attrs.string("packing");
   const Activation activation = *activation_named(c.attrs.string("activation"));
   const int64_t n = scales.shape[0], k = x.shape.back(), group = c.attrs.integer("group");
-  const int64_t rows = levels.shape[0], bytes = levels.shape[1];
-  const auto level_at = [&](int64_t o, int64_t p) {
-    if (packing == "rows") return half_of(levels.at(o % rows * k + p), o >= rows);
-    if (packing == "halves") return half_of(levels.at(o * bytes + p % bytes), p >= bytes);
-    if (packing == "pairs") return half_of(levels.at(o * bytes + p / 2), p % 2 == 1);
-    return levels.at(o * k + p);
-  };
   for (int64_t at = 0; at < c.out[0].count(); ++at) {
     const int64_t o = at % n;
     double sum = 0;
     for (int64_t p = 0; p < k; ++p) {
       const int64_t block = o * scales.shape[1] + p / group;
       const double zero = given(c, 3) ? c.in[3].at(block) : 0;
-      sum += x.at(at / n * k + p) * (level_at(o, p) - zero) * scales.at(block);
+      sum += x.at(at / n * k + p) * (level_at(c, levels, k, o, p) - zero) * scales.at(block);
     }
     if (given(c, 4)) sum += c.in[4].at(o);
     if (given(c, 5)) sum += c.in[5].at(at);
@@ -41,7 +43,17 @@ void quantized_linear_run(const Call& c) {
   }
 }
 
-constexpr Row kRows[] = {{"quantized_linear", quantized_linear_run}};
+void quantized_embedding_run(const Call& c) {
+  const Array &levels = c.in[0], &scales = c.in[1];
+  const int64_t k = c.out[0].shape.back(), group = c.attrs.integer("group");
+  for (int64_t at = 0; at < c.out[0].count(); ++at) {
+    const int64_t o = static_cast<int64_t>(c.in[2].at(at / k)), p = at % k;
+    c.out[0].at(at) = level_at(c, levels, k, o, p) * scales.at(o * scales.shape[1] + p / group);
+  }
+}
+
+constexpr Row kRows[] = {{"quantized_linear", quantized_linear_run},
+                         {"quantized_embedding", quantized_embedding_run}};
 
 }  // namespace
 

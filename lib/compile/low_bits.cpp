@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with a quantized weight read its levels. The nodes that hg::quantize writes to widen
-// them (lib/quantize/rounding.h) go, if products are all that reads the widened weight.
+// Products with a quantized weight, and embeddings of one, read its levels. The nodes that
+// hg::quantize writes to widen them (lib/quantize/rounding.h) go, if nothing else reads the widened
+// weight.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -206,7 +207,7 @@ class Reader {
   // One for each place of a dim, or one for all.
   static bool spans(int64_t scales, int64_t size) { return scales == size || scales == 1; }
 
-  // The products that read a widened weight; false if something else does too.
+  // The products and embeddings that read a widened weight; false if something else does too.
   bool collect(const Quantized& q, ValueId id, bool turned, std::map<size_t, bool>& readers) const {
     if (kept_.contains(id)) return false;
     for (const auto& [n, i] : users_[static_cast<size_t>(id)]) {
@@ -218,6 +219,11 @@ class Reader {
         if (!collect(q, node.outputs[0], turned != turns, readers)) return false;
         continue;
       }
+      if (rows_of(node) && i == 0) {
+        if (turned || !fits(q, 1)) return false;
+        readers[n] = false;
+        continue;
+      }
       const bool is_linear = node.op->name() == "linear";
       if (i != 1 || node.inputs[0] == id || x.rank() < 1 || x.dtype != f32 ||
           (!is_linear && node.op->name() != "matmul"))
@@ -227,6 +233,11 @@ class Reader {
       if (!fits(q, readers[n] ? 0 : 1)) return false;
     }
     return true;
+  }
+  // Whether the node selects rows of its first input.
+  bool rows_of(const Node& node) const {
+    return node.op->name() == "embedding" ||
+           (node.op->name() == "index_select" && integer(node, "dim") == 0);
   }
   // Scales that differ along the dim that is summed over are those of its groups.
   static bool fits(const Quantized& q, int along) {
@@ -253,6 +264,11 @@ class Reader {
                             : q.packed == along ? Packing::halves
                                                 : Packing::rows;
     NamedAttrs attrs = {{"packing", std::string(name_of(packing))}, {"group", group}};
+    if (rows_of(node)) {
+      attrs.push_back({"width", k});
+      return graph_.call("quantized_embedding", {levels, scales, graph_.value(node.inputs[1])},
+                         attrs);
+    }
     const bool is_linear = node.op->name() == "linear";
     const auto input = [&](size_t i) {
       return is_linear && i < node.inputs.size() && node.inputs[i] != kNoValue

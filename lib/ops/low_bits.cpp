@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights of 8 or 4 bits. A weight is (level - zero point) * scale. Levels are
-// signed; neighbors along k, `group` of them, share a scale and a zero point.
+// Products with weights of 8 or 4 bits, and rows of them. A weight is (level - zero point) * scale.
+// Levels are signed; neighbors along k, `group` of them, share a scale and a zero point.
 #include "hg/op.h"
 #include "lib/graph/internal_op.h"
 #include "lib/ops/fused.h"
@@ -11,30 +11,38 @@
 namespace hg::ops {
 namespace {
 
-// x: [..., k], levels: i8, scales: [n, ceil(k / group)], zeros: likewise, bias: [n],
-// residual: [..., n]
-Status quantized_linear_infer(InferContext& c) {
-  HG_TRY(check_activation(c));
-  const TensorType &x = c.in(0), &levels = c.in(1), &scales = c.in(2);
+// A weight [n, k]: levels: i8, scales: [n, ceil(k / group)]
+Status check_weight(InferContext& c, const TensorType& levels, const TensorType& scales,
+                    const Dim& k) {
   const std::optional<Packing> packing = packing_named(c.attrs().string("packing"));
   const Dim group = c.attrs().integer("group");
   if (!packing) return c.fail("packing is '", c.attrs().string("packing"), "'");
-  if (x.dtype != f32 || levels.dtype != i8 || scales.dtype != f32)
-    return c.fail("x and scales must be f32 and levels i8, they are ", x.dtype, ", ", scales.dtype,
-                  " and ", levels.dtype);
-  if (x.rank() < 1 || levels.rank() != 2 || scales.rank() != 2)
-    return c.fail("x must be [..., k], levels and scales must have 2 dims: x is ", x.shape,
-                  ", levels are ", levels.shape, ", scales ", scales.shape);
+  if (levels.dtype != i8 || scales.dtype != f32)
+    return c.fail("levels must be i8 and scales f32, they are ", levels.dtype, " and ",
+                  scales.dtype);
+  if (levels.rank() != 2 || scales.rank() != 2)
+    return c.fail("levels and scales must have 2 dims: levels are ", levels.shape, ", scales ",
+                  scales.shape);
   if (!group.is_constant() || group.constant() < 1) return c.fail("group is ", group);
-  const Dim &k = x.shape.back(), &n = scales.shape[0];
+  const Dim& n = scales.shape[0];
   if (differ(scales.shape[1], ceildiv(k, group)))
-    return c.fail("scales ", scales.shape, " do not fit ", k, " inputs in groups of ", group);
+    return c.fail("scales ", scales.shape, " do not fit ", k, " columns in groups of ", group);
   const bool halves_n = *packing == Packing::rows;
   const bool halves_k = *packing == Packing::halves || *packing == Packing::pairs;
   if (differ(levels.shape[0], halves_n ? ceildiv(n, 2) : n) ||
       differ(levels.shape[1], halves_k ? ceildiv(k, 2) : k))
     return c.fail("levels ", levels.shape, " with packing '", c.attrs().string("packing"),
-                  "' do not fit ", k, " inputs and ", n, " outputs");
+                  "' do not fit ", n, " rows and ", k, " columns");
+  return {};
+}
+
+// x: [..., k], a weight [n, k], zeros: as scales, bias: [n], residual: [..., n]
+Status quantized_linear_infer(InferContext& c) {
+  HG_TRY(check_activation(c));
+  const TensorType &x = c.in(0), &scales = c.in(2);
+  if (x.dtype != f32 || x.rank() < 1) return c.fail("x must be f32[..., k], it is ", x);
+  HG_TRY(check_weight(c, c.in(1), scales, x.shape.back()));
+  const Dim& n = scales.shape[0];
   if (given(c, 3) && (c.in(3).dtype != i8 || !may_equal({i8, c.in(3).shape}, {i8, scales.shape})))
     return c.fail("zeros must be i8", scales.shape, ", they are ", c.in(3));
   if (given(c, 4) && (c.in(4).dtype != f32 || c.in(4).rank() != 1 || differ(c.in(4).shape[0], n)))
@@ -56,12 +64,12 @@ Value for_columns(const Value& x, const Dim& group, const Dim& k) {
                          {{"dim", 1}, {"start", 0}, {"end", k}});
 }
 
-Status quantized_linear_expand(ExpandContext& c) {
+// The weight [n, k] in f32; `zeros` may be none.
+Value widened(ExpandContext& c, Value levels, const Value& scales, const Value& zeros,
+              const Dim& k) {
   Graph& g = c.graph();
   const Packing packing = *packing_named(c.attrs().string("packing"));
-  const Value x = c.in(0), scales = c.in(2);
-  const Dim n = scales.dim(0), k = x.dim(-1), group = c.attrs().integer("group");
-  Value levels = c.in(1);
+  const Dim n = scales.dim(0), group = c.attrs().integer("group");
   if (packing != Packing::bytes) {
     // Shifts of i8 keep the sign.
     const Value four = g.scalar(int64_t{4}, i8);
@@ -82,17 +90,37 @@ Status quantized_linear_expand(ExpandContext& c) {
         g.call("slice", {levels}, {{"dim", by_row ? 0 : 1}, {"start", 0}, {"end", by_row ? n : k}});
   }
   Value weight = g.call("cast", {levels}, {{"dtype", f32}});
-  if (given(c, 3))
-    weight = weight - for_columns(g.call("cast", {c.in(3)}, {{"dtype", f32}}), group, k);
-  weight = weight * for_columns(scales, group, k);
-  c.set_out(0, g.call("linear", {x, weight, input_or_none(c, 4), input_or_none(c, 5)},
-                      {{"activation", c.attrs().string("activation")}}));
+  if (zeros) weight = weight - for_columns(g.call("cast", {zeros}, {{"dtype", f32}}), group, k);
+  return weight * for_columns(scales, group, k);
+}
+
+Status quantized_linear_expand(ExpandContext& c) {
+  const Value x = c.in(0);
+  const Value weight = widened(c, c.in(1), c.in(2), input_or_none(c, 3), x.dim(-1));
+  c.set_out(0, c.graph().call("linear", {x, weight, input_or_none(c, 4), input_or_none(c, 5)},
+                              {{"activation", c.attrs().string("activation")}}));
   return {};
 }
 
 double quantized_linear_flops(std::span<const Sizes> in, std::span<const Sizes> out,
                               const AttrReader&) {
   return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0].back());
+}
+
+// A weight [n, width], indices: i64 of any shape; y: [indices..., width]
+Status quantized_embedding_infer(InferContext& c) {
+  const Dim width = c.attrs().integer("width");
+  HG_TRY(check_weight(c, c.in(0), c.in(1), width));
+  if (c.in(2).dtype != i64) return c.fail("indices must be i64, they are ", c.in(2).dtype);
+  c.out(0) = {f32, c.in(2).shape};
+  c.out(0).shape.push_back(width);
+  return {};
+}
+
+Status quantized_embedding_expand(ExpandContext& c) {
+  const Value weight = widened(c, c.in(0), c.in(1), Value(), c.attrs().integer("width"));
+  c.set_out(0, c.graph().call("embedding", {weight, c.in(2)}));
+  return {};
 }
 
 constexpr OpDef kOps[] = {
@@ -103,6 +131,12 @@ constexpr OpDef kOps[] = {
      .expand = quantized_linear_expand,
      .traits = kInternal,
      .flops = quantized_linear_flops},
+    {.name = "quantized_embedding",
+     .signature = "quantized_embedding(levels, scales, indices, packing: str, group: int, "
+                  "width: int) -> y",
+     .infer = quantized_embedding_infer,
+     .expand = quantized_embedding_expand,
+     .traits = kInternal},
 };
 
 }  // namespace

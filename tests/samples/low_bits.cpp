@@ -60,6 +60,31 @@ std::vector<Sample> low_bits() {
     add(packing, 3, 0, 4, 1, 3);
     add(packing, 3, 5, 0, 2, 0);
     add(packing, 11, 0, 4, 1, 2);
+    const auto rows = [&](Sizes indices, int64_t n, int64_t width, int64_t group) {
+      const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
+      all.push_back(
+          {.op = "quantized_embedding",
+           .inputs =
+               {{.dtype = i8,
+                 .shape = {packing == Packing::rows ? (n + 1) / 2 : n,
+                           halves_k ? (width + 1) / 2 : width},
+                 .low = -128,
+                 .high = 127},
+                {.shape = {n, (width + group - 1) / group}},
+                {.dtype = i64, .shape = indices, .low = 0, .high = static_cast<double>(n - 1)}},
+           .attrs = {{"packing", std::string(name_of(packing))},
+                     {"group", group},
+                     {"width", width}},
+           .gradient = false,
+           .floats = {f32}});
+    };
+    rows({}, 1, 1, 1);
+    rows({5}, 3, 7, 7);
+    rows({3, 2}, 9, 33, 8);
+    rows({40}, 31, 301, 32);
+    rows({130}, 20, 128, 5);
+    rows({0}, 4, 6, 2);
+    rows({3}, 4, 0, 1);
   }
   return all;
 }
