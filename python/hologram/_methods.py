@@ -2,6 +2,8 @@
 """Methods, indexing and operators of hologram's own tensors: Var, Value and VulkanTensor. Each method is the function of hg.ops
 of the same name with the tensor as ``input``, as torch.Tensor has it."""
 
+import types
+
 from . import _core, _rows
 from ._functions import functions
 from ._functions._index import item_of
@@ -67,32 +69,48 @@ _OPERATORS = {
 _COMPARISONS = ("lt", "le", "gt", "ge")
 
 
+def _method(kind, name, function):
+    """The function as a method of the class: type stubs show what belongs to their module."""
+    method = types.FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+    method.__kwdefaults__, method.__doc__ = function.__kwdefaults__, function.__doc__
+    method.__dict__.update(function.__dict__)
+    method.__module__, method.__qualname__ = kind.__module__, f"{kind.__qualname__}.{name}"
+    return method
+
+
 def _install(kind):
     """Adds what the class does not have."""
+
+    def install(name, function):
+        setattr(kind, name, _method(kind, name, function))
+
     for name, function in functions.items():
         first = next(iter(function.__signature__.parameters), "")
         if name == "detach" and kind is _core.VulkanTensor:
             continue  # it has no gradient, and whoever looks for torch tensors asks for this method
         if first in ("input", "tensor") and name not in _NOT_METHODS and not hasattr(kind, name):
-            setattr(kind, name, function)
-    named = {"size": _size, "dim": _dim, "unfold": _unfold, "to": _to, "type": _to, "T": property(_turned), "mT": property(_matrix_turned)}
+            install(name, function)
+    named = {"size": _size, "dim": _dim, "unfold": _unfold, "to": _to, "type": _to}
     for name, dtype in {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "bool": "bool"}.items():
         named[name] = _cast(dtype)
     for name, value in named.items():
         if name not in vars(kind):
-            setattr(kind, name, value)
+            install(name, value)
+    for name, function in (("T", _turned), ("mT", _matrix_turned)):
+        if name not in vars(kind):
+            setattr(kind, name, property(_method(kind, name, function)))
     for name, row in _OPERATORS.items():
         for word, reverse in ((f"__{name}__", False), (f"__r{name}__", True)):
             if word not in vars(kind):
-                setattr(kind, word, _operator(row, reverse))
+                install(word, _operator(row, reverse))
     for name in _COMPARISONS:
         if f"__{name}__" not in vars(kind):
-            setattr(kind, f"__{name}__", _operator(name))
+            install(f"__{name}__", _operator(name))
     for word, row in (("__neg__", "neg"), ("__abs__", "abs"), ("__invert__", "bitwise_not")):
         if word not in vars(kind):
-            setattr(kind, word, _unary(row))
-    kind.__getitem__ = item_of
-    kind.__iter__ = _iterate
+            install(word, _unary(row))
+    install("__getitem__", item_of)
+    install("__iter__", _iterate)
     if kind is _core.VulkanTensor:
         kind.__array_priority__ = 1000
         kind.__array_ufunc__ = None
