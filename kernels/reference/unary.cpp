@@ -23,9 +23,20 @@ double digamma(double x) {
   for (; x < 1e4; x += 1) sum -= 1 / x;
   return sum + std::log(x) - 0.5 / x - 1 / (12 * x * x);
 }
-double round_to(double x, const KernelAttrs& attrs) {
-  const double scale = std::pow(10.0, static_cast<double>(attrs.integer("decimals")));
-  return std::nearbyint(x * scale) / scale;
+// As in torch, 10^decimals and the products are f32 where x is not f64: they may overflow.
+template <class T>
+double round_to(T x, int64_t decimals) {
+  const T ten = static_cast<T>(std::pow(10.0, std::abs(static_cast<double>(decimals))));
+  if (decimals == 0) return std::nearbyint(x);
+  return decimals > 0 ? std::nearbyint(x * ten) / ten : std::nearbyint(x / ten) * ten;
+}
+void round(const Call& c) {
+  const int64_t decimals = c.attrs.integer("decimals");
+  for (int64_t i = 0; i < c.out[0].count(); ++i) {
+    const double x = c.in[0].at(i);
+    c.out[0].at(i) =
+        c.in[0].dtype == f64 ? round_to(x, decimals) : round_to(static_cast<float>(x), decimals);
+  }
 }
 double nan_to_num(double x, const KernelAttrs& attrs) {
   if (std::isnan(x)) return attrs.real("nan");
@@ -86,7 +97,7 @@ constexpr Row kRows[] = {
     {"floor", unary_loop<[](double x) { return std::floor(x); }>},
     {"ceil", unary_loop<[](double x) { return std::ceil(x); }>},
     {"trunc", unary_loop<[](double x) { return std::trunc(x); }>},
-    {"round", unary_loop_with_attrs<round_to>},
+    {"round", round},
     {"nan_to_num", unary_loop_with_attrs<nan_to_num>},
     {"isnan", unary_loop<[](double x) { return double(std::isnan(x)); }>},
     {"isinf", unary_loop<[](double x) { return double(std::isinf(x)); }>},

@@ -38,6 +38,8 @@ Status optimizer_infer(InferContext& c) {
       return c.fail("the rows from ", first, " to ", first + given_rows,
                     " of the gradient are none of x, which is ", part);
     if (!(first == Dim(0)) || given_rows.is_constant()) part.shape[0] = given_rows;
+  } else if (!(first == Dim(0))) {
+    return c.fail("first is ", first, ", but x is ", part, " and the gradient ", c.in(at.gradient));
   }
   HG_TRY(check(at.gradient, part));
   HG_TRY(check(at.step, {i64, {}}));
