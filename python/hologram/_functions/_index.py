@@ -203,7 +203,7 @@ def item_of(x, key):
     tensors = [_positive(each, shape_of(x)[i]) if each is not None else None for i, each in enumerate(tensors)]
     if len(given) == len(tensors):
         return _rows.index(x, tensors)
-    # The indexed dims go first; numpy and torch put them in place of neighbours.
+    # The indexed dims go first; numpy and torch put them in place of neighbors.
     rank = len(shape_of(x))
     rest = [i for i in range(rank) if i not in given]
     made = _rows.index(_rows.permute(x, given + rest), [tensors[i] for i in given])

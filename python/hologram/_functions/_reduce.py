@@ -193,7 +193,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 @torch_function()
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """The elements without equal neighbours."""
+    """The elements without equal neighbors."""
     return _chosen(_rows.unique(input, dim=dim, consecutive=True), return_inverse, return_counts)
 
 
