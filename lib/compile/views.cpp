@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fewer and simpler views: chains become one, a permute that only moves dims of size 1 is a
-// reshape, what keeps the shape goes, and so do stacks of which only the extremes are read.
+// reshape, what keeps the type goes, and so do stacks of which only the extremes are read.
 #include "lib/compile/pattern.h"
 
 namespace hg {
@@ -13,10 +13,11 @@ Value reshape(const Value& x, const Shape& shape) {
 
 Value to_shape_of_root(const Match& m) { return reshape(m.value("x"), m.root().shape()); }
 
-Value keep_shape(const Match& m) {
+Value keep_type(const Match& m) {
   const Value x = m.value("x");
   const bool is_computed = m.graph().value_info(x.id()).node >= 0;
-  return is_computed && x.shape() == m.root().shape() ? x : Value();
+  const Value y = m.root();
+  return is_computed && x.shape() == y.shape() && x.dtype() == y.dtype() ? x : Value();
 }
 
 std::vector<int> order_of(const Match& m, std::string_view node) {
@@ -99,7 +100,7 @@ constexpr Rule kRules[] = {
     {"y: reshape(reshape(x))", to_shape_of_root},
     {"y: permute[outer](permute[inner](x))", merge_permutes},
     {"y: permute[p](x)", permute_of_ones},
-    {"y: reshape(x) | expand(x) | detach(x)", keep_shape},
+    {"y: reshape(x) | expand(x) | detach(x) | cast(x)", keep_type},
     {"flat: reshape[r](x)\n"
      "y: reshape(linear[l](flat, w, b)) | reshape(linear[l](flat, w))",
      linear_of_reshape},
