@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -23,7 +24,7 @@ namespace {
 uint64_t first_graph = 0, graph_count = 200;
 bool prints_graphs = false;
 std::string vulkan_device;
-int compared = 0;
+int compared = 0, in_ranges = 0;
 
 // A random graph built again with other sizes.
 struct Built {
@@ -150,6 +151,104 @@ std::string differ(const Tensor& got, const Tensor& right, double tolerance) {
   return "";
 }
 
+// Empty if the tensors have the same bits.
+std::string differ_in_bits(const Tensor& got, const Tensor& right) {
+  if (got.dtype != right.dtype || !(got.shape == right.shape))
+    return str_cat("is ", got.dtype, got.shape, ", not ", right.dtype, right.shape);
+  const TensorData a = *TensorData::copy_of(got), b = *TensorData::copy_of(right);
+  const auto bytes = static_cast<size_t>(a.tensor.bytes());
+  return bytes == 0 || std::memcmp(a.tensor.data, b.tensor.data, bytes) == 0 ? ""
+                                                                             : "has other bits";
+}
+
+// One session at many sizes in turn, each beside a new session at that size.
+std::string check_sequence(uint64_t seed, SessionOptions options) {
+  std::mt19937_64 random(seed);
+  const RandomGraph made = random_graph(seed);
+  std::set<int64_t> sizes;
+  for (const RandomInput& input : made.inputs)
+    sizes.insert(input.data.tensor.shape.begin(), input.data.tensor.shape.end());
+  if (sizes.empty()) return "";
+  const int64_t usual = *std::next(sizes.begin(), static_cast<int64_t>(random() % sizes.size()));
+  const Built open = build(made.graph, made.inputs, usual, "n", nullptr);
+  if (open.steady.empty()) return "";
+  const bool has_n = open.graph.symbols() == std::vector<std::string>{"n"};
+  if (random() % 3 == 0 && has_n)
+    options.ranges = {{"n", int64_t(random() % 3), 4 + int64_t(random() % 30)}};
+  options.keep_all_values = random() % 4 == 0;
+  options.profile = random() % 4 == 0;
+  const Model model = *Model::from_graph(open.graph);
+  Result<Session> session = Session::create(model, options);
+  // A range of which the highest size does not suit the model.
+  if (!session.ok() && !options.ranges.empty()) return "";
+  if (!session.ok()) return std::string(session.status().message());
+  std::vector<TensorData> data, old, bound;
+  for (int turn = 0; turn < 12; ++turn) {
+    const int64_t n = random() % 4 == 0 ? usual : static_cast<int64_t>(random() % 33);
+    Result<Session> fresh = Session::create(*Model::from_graph(open.graph),
+                                            {.device = options.device,
+                                             .threads = options.threads,
+                                             .profile = options.profile,
+                                             .keep_all_values = options.keep_all_values});
+    if (!fresh.ok()) return std::string(fresh.status().message());
+    Bindings bindings;
+    if (!bindings.bind("n", n).ok()) return "n";
+    old = std::exchange(data, {});  // set until the new ones are
+    for (size_t i = 0; i < open.inputs.size(); ++i) {
+      data.push_back(data_for(open.data[i], *evaluate(open.inputs[i].shape(), bindings), random));
+      const std::string& name = open.inputs[i].name();
+      if (const Status set = session->set_input(name, data.back().tensor); !set.ok())
+        return std::string(set.message());
+      if (const Status set = fresh->set_input(name, data.back().tensor); !set.ok())
+        return std::string(set.message());
+    }
+    const Status right_status = fresh->run();
+    Status status;
+    bound.clear();
+    if (right_status.ok() && random() % 4 == 0)
+      for (int i = 0; i < session->output_count(); ++i) {
+        const Tensor right = *fresh->output(i);
+        bound.push_back(*TensorData::allocate(right.dtype, right.shape));
+        if (const Status set = session->set_output(i, bound.back().tensor); !set.ok())
+          return std::string(set.message());
+      }
+    if (random() % 4 == 0) {
+      for (bool more = true; more && status.ok();) {
+        const Result<std::optional<StepRow>> row = session->step();
+        if (!row.ok()) status = Status(row.status().code(), std::string(row.status().message()));
+        more = row.ok() && row->has_value();
+      }
+    } else {
+      status = session->run();
+    }
+    if (status.ok() != right_status.ok() || status.message() != right_status.message())
+      return str_cat("with n=", n, " it says '", status.message(), "', not '",
+                     right_status.message(), "'");
+    if (!status.ok()) continue;
+    ++compared;
+    in_ranges += session->report().find("planned for ") != std::string::npos;
+    for (int i = 0; i < session->output_count(); ++i) {
+      const std::string bad = differ_in_bits(*session->output(i), *fresh->output(i));
+      if (!bad.empty())
+        return str_cat("with n=", n, " in turn ", turn, ", ", session->output_name(i), " ", bad);
+    }
+    for (int i = 0; i < session->output_count() && !bound.empty(); ++i)
+      (void)session->set_output(i, Tensor{nullptr, session->output_type(i).dtype, {}, {}});
+    for (const ProfileRow& row : fresh->profile()) {
+      const std::vector<ProfileRow> rows = session->profile();
+      if (std::none_of(rows.begin(), rows.end(),
+                       [&](const ProfileRow& other) {
+                         return other.node == row.node && other.op == row.op &&
+                                other.kernel == row.kernel && other.flops == row.flops &&
+                                other.bytes == row.bytes;
+                       }) &&
+          row.op != "concat" && row.op != "contiguous")
+        return str_cat("with n=", n, ", '", row.node, "' has no step by ", row.kernel);
+    }
+  }
+  return "";
+}
+
 std::string check_graph(uint64_t seed, const SessionOptions& options) {
   std::mt19937_64 random(seed);
   const RandomGraph made = random_graph(seed);
@@ -210,6 +309,16 @@ TEST(OpenSizesRandom, GiveWhatFixedSizesGive) {
   if (graph_count >= 100) {
     EXPECT_GT(compared, static_cast<int>(graph_count));
   }
+}
+
+TEST(OpenSizesRandom, GiveTheBitsOfANewSessionAtEachSizeOfASequence) {
+  compared = in_ranges = 0;
+  for (uint64_t seed = first_graph; seed < first_graph + graph_count; ++seed)
+    EXPECT_EQ(check_sequence(seed, {.threads = 1 + static_cast<int>(seed % 3)}), "")
+        << "repeat with: open_sizes_random_test --graphs=1 --first=" << seed;
+  std::printf("%d sizes of %d graphs compared, %d of them in ranges\n", compared,
+              static_cast<int>(graph_count), in_ranges);
+  EXPECT_GT(in_ranges, compared / 4);
 }
 
 }  // namespace

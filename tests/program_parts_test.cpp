@@ -276,12 +276,12 @@ TEST(PlansBySize, FindsByBindingsInputsAndWhatWasMeasured) {
   };
   Bindings three;
   ASSERT_TRUE(three.bind("n", 3).ok());
-  EXPECT_EQ(cache.find(0, three), nullptr);
+  EXPECT_EQ(cache.find(0, three, nullptr), nullptr);
   EXPECT_EQ(first({3, 4}), nullptr);
   cache.add(0, planned_for(2));
   ReadyPlan* const made = cache.add(0, planned_for(3));
-  EXPECT_EQ(cache.find(0, three), made);
-  EXPECT_EQ(cache.find(1, three), nullptr);
+  EXPECT_EQ(cache.find(0, three, nullptr), made);
+  EXPECT_EQ(cache.find(1, three, nullptr), nullptr);
   EXPECT_EQ(first({3, 4}), made);
   EXPECT_EQ(first({3}), nullptr);
   EXPECT_EQ(first({3, 4}, three), nullptr) << "inside of another graph";
@@ -298,20 +298,65 @@ TEST(PlansBySize, FindsByBindingsInputsAndWhatWasMeasured) {
   EXPECT_EQ(cache.find_next(1, *next, seven), nullptr);
 }
 
-TEST(PlansBySize, DropsAPartThatIsFullWithThoseBehindIt) {
+TEST(PlansBySize, FindsNoPlanOfAPartThatWasFilledAgain) {
   PlansBySize cache;
+  ReadyPlan* const first = cache.add(0, planned_for(3));
+  auto later = planned_for(3);
+  later->continue_from(first);
+  later->given_sizes = {7};
+  const Bindings bindings = later->plan.bindings;
+  ReadyPlan* const next = cache.add(1, std::move(later));
+  const int64_t seven[] = {7};
+  EXPECT_EQ(cache.find_next(1, *first, seven), next);
+  EXPECT_EQ(cache.find(1, bindings, first), next);
+  ++first->fill;
+  EXPECT_EQ(cache.find_next(1, *first, seven), nullptr);
+  EXPECT_EQ(cache.find(1, bindings, first), nullptr);
+  next->continue_from(first);
+  EXPECT_EQ(cache.find_next(1, *first, seven), next);
+  next->is_stale = true;
+  EXPECT_EQ(cache.find_next(1, *first, seven), nullptr);
+  EXPECT_EQ(cache.find(1, bindings, first), nullptr);
+}
+
+TEST(PlansBySize, FindsPlansThatCanBeFilledForSizesInTheirRange) {
+  PlansBySize cache;
+  auto made = planned_for(8);
+  const Bindings eight = made->plan.bindings, three = planned_for(3)->plan.bindings,
+                 nine = planned_for(9)->plan.bindings;
+  made->ranges = {{4, 8}};
+  ReadyPlan* const ready = cache.add(0, std::move(made));
+  EXPECT_EQ(cache.find_range(0, eight, nullptr), nullptr) << "it cannot be refilled";
+  ready->plan.can_refill = true;
+  EXPECT_EQ(cache.find_range(0, eight, nullptr), ready);
+  EXPECT_EQ(cache.find_range(0, three, nullptr), nullptr);
+  EXPECT_EQ(cache.find_range(0, nine, nullptr), nullptr);
+  EXPECT_EQ(cache.find_range(0, {}, nullptr), nullptr);
+  EXPECT_EQ(cache.find_range(1, eight, nullptr), nullptr);
+  EXPECT_EQ(cache.find_range(0, eight, ready), nullptr);
+}
+
+TEST(PlansBySize, EvictsThePlanThatWasNotUsedForLongest) {
+  PlansBySize cache;
+  std::vector<ReadyPlan*> first;
   for (int64_t n = 0; n < static_cast<int64_t>(PlansBySize::kMostOfAPart); ++n) {
-    cache.add(0, planned_for(n));
-    cache.add(1, planned_for(n));
+    first.push_back(cache.add(0, planned_for(n)));
+    auto later = planned_for(n);
+    later->continue_from(first.back());
+    cache.add(1, std::move(later));
   }
-  EXPECT_EQ(cache.of_part(0).size(), PlansBySize::kMostOfAPart);
-  cache.add(1, planned_for(100));
+  EXPECT_EQ(cache.find(0, Bindings(first[0]->plan.bindings), nullptr), first[0]);
+  auto later = planned_for(100);
+  later->continue_from(first[0]);
+  cache.add(1, std::move(later));
   EXPECT_EQ(cache.of_part(0).size(), PlansBySize::kMostOfAPart) << "earlier parts stay";
-  EXPECT_EQ(cache.of_part(1).size(), 1u);
+  EXPECT_EQ(cache.of_part(1).size(), PlansBySize::kMostOfAPart);
+  const Bindings second = first[1]->plan.bindings;
   ReadyPlan* const last = cache.add(0, planned_for(200));
-  ASSERT_EQ(cache.of_part(0).size(), 1u);
-  EXPECT_EQ(cache.of_part(0)[0].get(), last);
-  EXPECT_TRUE(cache.of_part(1).empty());
+  EXPECT_EQ(cache.of_part(0).size(), PlansBySize::kMostOfAPart);
+  EXPECT_EQ(cache.of_part(0).back().get(), last);
+  EXPECT_EQ(cache.find(0, second, nullptr), nullptr);
+  EXPECT_EQ(cache.of_part(1).size(), PlansBySize::kMostOfAPart - 1) << "what continued it is gone";
 }
 
 // -- A plan with addresses ----------------------------------------------------------------------

@@ -108,6 +108,7 @@ class Case {
     if (!model_.model) return "";
     if (prints) std::printf("%s", model_.model->graph().text().c_str());
     const SessionOptions same = options_of_both();
+    same_ = same;
     Result<Session> plain = Session::create(*model_.model, same);
     if (!plain.ok()) {
       ++counts[str_cat("no session: ", plain.status().message().substr(0, 60))];
@@ -164,6 +165,13 @@ class Case {
     if (chance(0.2)) options.checkpoint = Checkpoint::sqrt, say("sqrt");
     if (chance(0.2)) options.profile = true, say("profile");
     if (chance(0.2)) options.most_rounds = 1000;
+    if (chance(0.3)) {
+      for (const std::string& symbol : model_.model->graph().symbols())
+        if (chance(0.7)) options.ranges.push_back({symbol, below(3), 5 + below(30)});
+      say("ranges");
+      // The highest sizes may not suit the model.
+      if (!Session::create(*model_.model, options).ok()) options.ranges.clear();
+    }
     if (chance(0.4)) {
       const Result<std::vector<TensorData>> inputs = model_.inputs(random_());
       Result<Session> probe = Session::create(*model_.model, options);
@@ -195,6 +203,7 @@ class Case {
       Result<std::vector<TensorData>> inputs = model_.inputs(random_());
       if (!inputs.ok()) return wrong("inputs", inputs.status());
       inputs_ = *std::move(inputs);
+      if (const std::string bad = renew_plain(); !bad.empty()) return bad;
       if (const std::string bad = set_plainly(*plain_, inputs_); !bad.empty()) return bad;
       set_ = false;
     }
@@ -210,6 +219,7 @@ class Case {
     }
     if (chance(0.15)) spoil();
     const Status expected = plain_->run();
+    ++same_.first_run;
     if (const std::string bad = bind_outputs(expected.ok()); !bad.empty()) return bad;
     memory_.restore_inputs();
     Status got = run_somehow();
@@ -224,6 +234,17 @@ class Case {
     ++counts[got.ok() ? "runs" : "runs that fail alike"];
     if (!got.ok()) return "";
     return compare();
+  }
+
+  // The plain session has plans for its own sizes alone.
+  std::string renew_plain() {
+    Result<Session> plain = Session::create(*model_.model, same_);
+    if (!plain.ok()) return wrong("plain", plain.status());
+    plain_.emplace(*std::move(plain));
+    for (const auto& [name, data] : states_before_)
+      if (const Status set = plain_->set_value(name, data.tensor); !set.ok())
+        return wrong("plain", set);
+    return "";
   }
 
   std::string give_inputs() {
@@ -371,6 +392,7 @@ class Case {
   SessionMemory memory_;
   uint64_t seed_;
   SessionModel model_;
+  SessionOptions same_;
   HostPool pool_;
   HostMemory host_;
   std::optional<Session> plain_, odd_;

@@ -24,6 +24,16 @@ Result<Dims> read_dims(const hg_dim_size* dims, size_t count) {
   return all;
 }
 
+Result<std::vector<SizeRange>> read_ranges(const hg_size_range* ranges, size_t count) {
+  HG_CHECK(ranges != nullptr || count == 0, "ranges is null and has ", uint64_t{count}, " entries");
+  std::vector<SizeRange> all;
+  for (size_t i = 0; i < count; ++i) {
+    HG_CHECK(ranges[i].name != nullptr, "the name of ranges[", uint64_t{i}, "] is null");
+    all.push_back({ranges[i].name, ranges[i].lowest, ranges[i].highest});
+  }
+  return all;
+}
+
 Result<Device> read_device(int32_t device) {
   HG_CHECK(device >= HG_DEVICE_CPU && device <= HG_DEVICE_AUTOMATIC,
            "hg_session_options.device is ", device, ", which names no device");
@@ -68,6 +78,7 @@ Result<SessionOptions> read_session_options(const hg_session_options* given,
   o.seed = all.seed;
   o.first_run = all.first_run;
   HG_TRY_ASSIGN(o.dims, read_dims(all.dims, all.dim_count));
+  HG_TRY_ASSIGN(o.ranges, read_ranges(all.ranges, all.range_count));
   if (all.gpu != nullptr) o.gpu = all.gpu->gpu;
   if (all.gpu_name != nullptr) o.gpu_name = all.gpu_name;
   const auto* tuning = static_cast<const std::byte*>(all.tuning);

@@ -253,6 +253,8 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
 }
 
 std::vector<Dim> GraphAccess::fresh_symbols(const Graph& graph, const Node& node) {
+  const OpDef& def = node.op->def;
+  if (def.infer != nullptr && (def.traits & (kDataDependent | kControl)) == 0) return {};
   std::vector<std::string> known, all;
   for (const ValueId id : node.inputs)
     if (id != kNoValue)

@@ -2,7 +2,6 @@
 // What a size is for given symbols. Each atom is computed once, after its operands.
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "lib/graph/atom.h"
 #include "lib/graph/border.h"
@@ -11,7 +10,33 @@ namespace hg {
 namespace {
 
 using Kind = Atom::Kind;
-using Values = std::unordered_map<const Atom*, int64_t>;
+
+// Most sizes have one or two atoms, which are found faster without an index.
+template <typename T>
+class PerAtom {
+ public:
+  const T* find(const Atom* atom) const {
+    if (!index_.empty()) {
+      const auto found = index_.find(atom);
+      return found == index_.end() ? nullptr : &entries_[found->second].second;
+    }
+    for (const auto& [known, value] : entries_)
+      if (known == atom) return &value;
+    return nullptr;
+  }
+  // The atom must be new.
+  void add(const Atom* atom, T value) {
+    entries_.emplace_back(atom, std::move(value));
+    if (entries_.size() < kIndexed) return;
+    for (size_t i = index_.size(); i < entries_.size(); ++i) index_.emplace(entries_[i].first, i);
+  }
+
+ private:
+  static constexpr size_t kIndexed = 16;
+  std::vector<std::pair<const Atom*, T>> entries_;
+  std::unordered_map<const Atom*, size_t> index_;
+};
+using Values = PerAtom<int64_t>;
 
 constexpr int kShallow = 64;  // atoms in atoms that may be freed by recursion
 
@@ -21,11 +46,18 @@ Result<Wide> sum_of_values(const Dim& dim, const Values& values) {
   for (const Summand& summand : DimAlgebra::sum(dim)) {
     Wide product = summand.coefficient;
     for (const AtomPtr& atom : summand.product)
-      HG_CHECK(!mul_overflows(product, Wide{values.find(atom.get())->second}, &product),
-               "the size ", dim, " overflows");
+      HG_CHECK(!mul_overflows(product, Wide{*values.find(atom.get())}, &product), "the size ", dim,
+               " overflows");
     HG_CHECK(!add_overflows(total, product, &total), "the size ", dim, " overflows");
   }
   return total;
+}
+
+bool has_only_symbols(const Dim& dim) {
+  for (const Summand& summand : DimAlgebra::sum(dim))
+    for (const AtomPtr& atom : summand.product)
+      if (atom->kind != Kind::symbol) return false;
+  return true;
 }
 
 Result<int64_t> narrow(Wide value, const Dim& dim) {
@@ -85,23 +117,24 @@ Atom::~Atom() {
 }
 
 std::vector<const Atom*> post_order(const Dim& dim) {
+  struct Done {};
   std::vector<const Atom*> order, open;
-  std::unordered_set<const Atom*> done;
+  PerAtom<Done> done;
   const auto push = [&](const Dim& operand) {
     const auto sum = DimAlgebra::sum(operand);
     for (auto summand = sum.rbegin(); summand != sum.rend(); ++summand)
       for (auto atom = summand->product.rbegin(); atom != summand->product.rend(); ++atom)
-        if (!done.contains(atom->get())) open.push_back(atom->get());
+        if (done.find(atom->get()) == nullptr) open.push_back(atom->get());
   };
   push(dim);
   while (!open.empty()) {
     const Atom* atom = open.back();
     const size_t before = open.size();
-    if (!done.contains(atom)) {
+    if (done.find(atom) == nullptr) {
       push(atom->b);
       push(atom->a);
       if (open.size() > before) continue;
-      done.insert(atom);
+      done.add(atom, {});
       order.push_back(atom);
     }
     open.pop_back();
@@ -135,18 +168,28 @@ Result<int64_t> Dim::evaluate(const Bindings& bindings) const {
   return or_no_memory([&]() -> Result<int64_t> {
     if (is_constant()) return constant_;
     Values values;
+    const auto take_symbol = [&](const Atom* atom) -> Status {
+      const auto value = bindings.find(atom->key);
+      if (!value) return invalid_argument("the size '", atom->key, "' is not known");
+      if (values.find(atom) == nullptr) values.add(atom, *value);
+      return {};
+    };
+    if (has_only_symbols(*this)) {
+      for (const Summand& summand : DimAlgebra::sum(*this))
+        for (const AtomPtr& atom : summand.product) HG_TRY(take_symbol(atom.get()));
+      HG_TRY_ASSIGN(const Wide total, sum_of_values(*this, values));
+      return narrow(total, *this);
+    }
     for (const Atom* atom : post_order(*this)) {
       if (atom->kind == Kind::symbol) {
-        const auto value = bindings.find(atom->key);
-        if (!value) return invalid_argument("the size '", atom->key, "' is not known");
-        values.emplace(atom, *value);
+        HG_TRY(take_symbol(atom));
         continue;
       }
       HG_TRY_ASSIGN(const Wide value, value_of(*atom, values));
       const auto number = static_cast<int64_t>(value);
       HG_CHECK(number == value, "the size ", name_of(atom->kind), "(", atom->a, ", ", atom->b,
                ") overflows");
-      values.emplace(atom, number);
+      values.add(atom, number);
     }
     HG_TRY_ASSIGN(const Wide total, sum_of_values(*this, values));
     return narrow(total, *this);
@@ -156,20 +199,19 @@ Result<int64_t> Dim::evaluate(const Bindings& bindings) const {
 Dim Dim::substitute(const Bindings& bindings) const {
   if (is_constant()) return *this;
   if (const Result<int64_t> value = evaluate(bindings); value.ok()) return *value;
-  std::unordered_map<const Atom*, Dim> values;
+  PerAtom<Dim> values;
   const auto substituted = [&](const Dim& dim) {
     Dim total = DimAlgebra::constant(dim);
     for (const Summand& summand : DimAlgebra::sum(dim)) {
       Dim product = summand.coefficient;
-      for (const AtomPtr& atom : summand.product)
-        product = product * values.find(atom.get())->second;
+      for (const AtomPtr& atom : summand.product) product = product * *values.find(atom.get());
       total = total + product;
     }
     return total;
   };
   for (const Atom* atom : post_order(*this)) {
     const Dim a = substituted(atom->a), b = substituted(atom->b);
-    Dim& value = values[atom];
+    Dim value;
     switch (atom->kind) {
       case Kind::symbol: {
         const auto number = bindings.find(atom->key);
@@ -192,6 +234,7 @@ Dim Dim::substitute(const Bindings& bindings) const {
         value = a;
         break;
     }
+    values.add(atom, std::move(value));
   }
   return substituted(*this);
 }

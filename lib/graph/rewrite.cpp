@@ -101,7 +101,7 @@ int remove_dead_nodes(Graph& graph, bool keep_assertions) {
     const Node& node = body.nodes[i];
     bool used = keep_assertions && is_assertion(node);
     for (const ValueId id : node.outputs) used |= uses[id] > 0;
-    if (!sizes.empty() && (node.op->def.traits & (kDataDependent | kControl)))
+    if (!sizes.empty())
       for (const Dim& dim : GraphAccess::fresh_symbols(graph, node))
         used |= std::find(sizes.begin(), sizes.end(), dim.symbol()) != sizes.end();
     if (used) {

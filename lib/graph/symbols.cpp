@@ -32,7 +32,6 @@ std::vector<std::string> outer_symbols(const Graph& graph) {
   std::vector<std::string> named = guarded_symbols(graph), own = graph.symbols();
   for (const Node& node : graph.nodes()) {
     collect_symbols(node, named);
-    if ((node.op->def.traits & (kDataDependent | kControl)) == 0) continue;
     for (const Dim& dim : GraphAccess::fresh_symbols(graph, node)) own.emplace_back(dim.symbol());
   }
   std::sort(named.begin(), named.end());

@@ -52,11 +52,19 @@ bool Planner::plan_joined(const Node& node, const PreparedNode& concrete) {
   if (joins_.wholes.count(node.outputs[0]) == 0) return false;
   const TensorType& type = concrete.output_types[0];
   record(node.outputs[0], {unplaced(type.dtype, sizes_of(type)), joined_place(node.outputs[0])});
+  note_action({.kind = PlanAction::Kind::joined, .node = graph_.value_info(node.outputs[0]).node});
   return true;
 }
 
-Place Planner::memory_of_input(const Node& node, const Step& step, size_t output,
-                               const Tensor& out) const {
+bool Planner::fits_on_input(const Node& node, const Step& step, size_t input, const Tensor& out) {
+  const bool in_place = node.op->def.traits & kInPlace;
+  return may_lie_on(out, step.inputs[input]) &&
+         !is_read_beside(step, input, in_place ? 0 : node.op->def.alias);
+}
+
+Place Planner::memory_of_input(const Node& node, const Step& step, size_t output, const Tensor& out,
+                               int32_t* input) const {
+  *input = PlanAction::kNone;
   if (request_.options->keep_all_values) return {};
   const bool in_place = node.op->def.traits & kInPlace;
   if (output > 0 && !in_place) return {};
@@ -65,8 +73,8 @@ Place Planner::memory_of_input(const Node& node, const Step& step, size_t output
     if (node.inputs[i] == kNoValue) continue;
     if (in_place ? given++ != output : !((node.op->def.alias >> i) & 1u)) continue;
     const PlacedTensor& in = step.inputs[i];
-    if (!may_lie_on(out, in) || is_read_beside(step, i, in_place ? 0 : node.op->def.alias))
-      continue;
+    if (!fits_on_input(node, step, i, out)) continue;
+    *input = static_cast<int32_t>(i);
     if (in.place.kind == Place::Kind::state) {
       const auto state = static_cast<size_t>(in.place.index);
       if (updated_[node.outputs[output]] == body_.states[state].value &&
@@ -78,6 +86,7 @@ Place Planner::memory_of_input(const Node& node, const Step& step, size_t output
     if (block.lifetime.bytes == out.bytes() && blocks_.last_reader(in.place.block) <= position_)
       return in.place;
   }
+  *input = PlanAction::kNone;
   return {};
 }
 
@@ -96,6 +105,7 @@ void place_blocks(Plan& plan) {
     for (size_t i = 0; i < plan.blocks.size(); ++i) {
       if (plan.blocks[i].side != side) continue;
       lifetimes.push_back(plan.blocks[i].lifetime);
+      lifetimes.back().bytes = std::max(lifetimes.back().bytes, plan.blocks[i].room);
       blocks.push_back(i);
     }
     if (blocks.empty()) continue;

@@ -341,11 +341,53 @@ Result<Plan> with_branches(PlanRequest request, const Plan& plan, std::vector<Br
         lifetime.first = std::min(lifetime.first, branches.begin);
     }
   beside.branches = std::move(found);
+  beside.alone = std::move(alone);
   place_blocks(beside);
   return beside;
 }
 
+// A tensor of a step: its inputs, then its outputs.
+const PlacedTensor& tensor_of(const Step& step, int32_t index) {
+  const auto i = static_cast<size_t>(index);
+  return i < step.inputs.size() ? step.inputs[i] : step.outputs[i - step.inputs.size()];
+}
+
 }  // namespace
+
+void note_apart(Plan& plan) {
+  struct Touch {
+    int32_t lane, step, tensor;
+    bool writes;
+  };
+  plan.apart.clear();
+  for (const Branches& branches : plan.branches) {
+    std::map<std::pair<Place::Kind, int32_t>, std::vector<Touch>> known;  // by block or state
+    for (size_t lane = 0; lane < branches.lanes.size(); ++lane)
+      for (const int32_t index : branches.lanes[lane]) {
+        const Step& step = plan.steps[index];
+        const size_t reads = step.inputs.size(), all = reads + step.outputs.size();
+        for (size_t i = 0; i < all; ++i) {
+          const Place& place = tensor_of(step, static_cast<int32_t>(i)).place;
+          const bool is_block = place.kind == Place::Kind::arena && place.index == plan.part;
+          if (!is_block && place.kind != Place::Kind::state) continue;
+          const Touch here{static_cast<int32_t>(lane), index, static_cast<int32_t>(i), i >= reads};
+          auto& touches = known[{place.kind, is_block ? place.block : place.index}];
+          for (const Touch& other : touches)
+            if (other.lane != here.lane && (other.writes || here.writes))
+              plan.apart.push_back({other.step, other.tensor, here.step, here.tensor});
+          touches.push_back(here);
+        }
+      }
+  }
+}
+
+bool is_still_apart(const Plan& plan) {
+  return std::none_of(plan.apart.begin(), plan.apart.end(), [&](const ApartPair& pair) {
+    const Access a = access(0, tensor_of(plan.steps[pair.step_a], pair.tensor_a), false);
+    const Access b = access(0, tensor_of(plan.steps[pair.step_b], pair.tensor_b), false);
+    return a.begin < b.end && b.begin < a.end;
+  });
+}
 
 Result<Plan> run_side_by_side(const PlanRequest& request, Plan plan) {
   const SessionOptions& options = *request.options;

@@ -12,4 +12,8 @@ namespace hg {
 // Kernels in branches are prepared for one thread.
 Result<Plan> run_side_by_side(const PlanRequest& request, Plan plan);
 
+// Sets Plan::apart: accesses of the lanes that must stay disjoint when sizes change.
+void note_apart(Plan& plan);
+bool is_still_apart(const Plan& plan);
+
 }  // namespace hg

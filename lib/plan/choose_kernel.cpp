@@ -9,10 +9,6 @@
 namespace hg {
 namespace {
 
-bool wants_any_strides(const KernelDef& kernel, size_t input) {
-  return (kernel.strided >> std::min<size_t>(input, 31)) & 1u;
-}
-
 std::string label_of_types(const std::vector<TensorType>& all) {
   std::string types;
   for (const TensorType& type : all) types += str_cat(types.empty() ? "" : ", ", type);
@@ -106,6 +102,7 @@ Result<Step> Planner::choose_kernel(int32_t index, const Node& node, PreparedNod
     }
     if (!wants_any_strides(*step.kernel, i) && !in.tensor.is_contiguous()) {
       HG_TRY_ASSIGN(in, contiguous(in, node.inputs[i]));
+      if (request_.ranged) copies_read_[i] = copy_steps_[node.inputs[i]];
     }
     step.inputs.push_back(in);
   }

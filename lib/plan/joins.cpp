@@ -14,11 +14,13 @@ constexpr int kMostNodesBetween = 24;  // between the first producer and the con
 
 class JoinFinder {
  public:
-  JoinFinder(const Graph& graph, const Bindings& bindings, std::span<const int> position_of)
+  JoinFinder(const Graph& graph, const Bindings& bindings, std::span<const int> position_of,
+             bool ranged)
       : graph_(graph),
         body_(GraphAccess::body(graph)),
         bindings_(bindings),
-        position_of_(position_of) {}
+        position_of_(position_of),
+        ranged_(ranged) {}
 
   void add(const Node& node) {
     const ValueInfo& whole = graph_.value_info(node.outputs[0]);
@@ -28,16 +30,20 @@ class JoinFinder {
     const auto axis =
         static_cast<int>(dim.constant() < 0 ? dim.constant() + sizes->rank() : dim.constant());
     for (int d = 0; d < axis; ++d)
-      if ((*sizes)[d] != 1) return;
+      if ((*sizes)[d] != 1 || (ranged_ && !whole.type.shape[d].is_constant())) return;
     const int at = position_of_[whole.node];
     std::vector<std::pair<ValueId, Joins::Part>> parts;
     int64_t offset = 0;
+    bool is_fixed = true;  // the offset, for all sizes
     for (const ValueId id : node.inputs) {
       const ValueInfo& info = graph_.value_info(id);
       const Result<Sizes> part = evaluate(info.type.shape, bindings_);
       const bool is_twice = std::any_of(parts.begin(), parts.end(),
                                         [id](const auto& other) { return other.first == id; });
-      if (!part.ok() || offset % kLineBytes != 0 || is_twice || !may_be_part(id, at)) return;
+      if (!part.ok() || offset % kLineBytes != 0 || is_twice || !may_be_part(id, at) ||
+          (ranged_ && !is_fixed))
+        return;
+      is_fixed = is_fixed && is_constant(info.type.shape);
       parts.push_back({id, {node.outputs[0], offset}});
       offset += part->count() * size_of(info.type.dtype);
     }
@@ -65,12 +71,14 @@ class JoinFinder {
   const GraphBody& body_;
   const Bindings& bindings_;
   std::span<const int> position_of_;
+  bool ranged_;
   Joins joins_;
 };
 
 }  // namespace
 
-Joins find_joins(const Graph& graph, const NodeOrder& schedule, const Bindings& bindings) {
+Joins find_joins(const Graph& graph, const NodeOrder& schedule, const Bindings& bindings,
+                 bool ranged) {
   const std::vector<Node>& nodes = graph.nodes();
   std::vector<int> position_of(nodes.size(), -1);
   for (size_t i = 0; i < schedule.size(); ++i) {
@@ -78,7 +86,7 @@ Joins find_joins(const Graph& graph, const NodeOrder& schedule, const Bindings& 
     if (position >= 0) return {};  // what is computed again would be written twice
     position = static_cast<int>(i);
   }
-  JoinFinder finder(graph, bindings, position_of);
+  JoinFinder finder(graph, bindings, position_of, ranged);
   for (const int32_t index : schedule)
     if (nodes[index].op->def.traits & kConcatenation) finder.add(nodes[index]);
   return finder.take();

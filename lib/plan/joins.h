@@ -19,7 +19,9 @@ struct Joins {
   std::unordered_map<ValueId, int64_t> wholes;  // in bytes
 };
 
-// Finds the joins of a schedule. A schedule that recomputes values has none.
-Joins find_joins(const Graph& graph, const NodeOrder& schedule, const Bindings& bindings);
+// Finds the joins of a schedule. A schedule that recomputes values has none. If `ranged`, finds
+// only those whose parts have the same offsets at all sizes.
+Joins find_joins(const Graph& graph, const NodeOrder& schedule, const Bindings& bindings,
+                 bool ranged = false);
 
 }  // namespace hg

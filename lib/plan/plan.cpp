@@ -45,7 +45,8 @@ Result<Plan> Planner::make() {
   updated_ = updated_states(graph_);
   find_last_uses();
   if (request_.join && request_.device == nullptr && !request_.options->keep_all_values)
-    joins_ = find_joins(graph_, plan_.schedule, plan_.bindings);
+    joins_ = find_joins(graph_, plan_.schedule, plan_.bindings, request_.ranged);
+  if (request_.ranged) note_inputs_and_states();
   plan_.joined = static_cast<int>(joins_.wholes.size());
   plan_.next_node = body_.nodes.size();
   for (position_ = 0; position_ < static_cast<int>(plan_.schedule.size()); ++position_) {
@@ -59,6 +60,7 @@ Result<Plan> Planner::make() {
   if (plan_.part == 0) HG_TRY(check_later_nodes());
   HG_TRY(separate_assignments());
   count_repeated();
+  if (request_.ranged) finish_actions();
   blocks_.close(static_cast<int>(plan_.schedule.size()));
   place_blocks(plan_);
   return std::move(plan_);
@@ -120,6 +122,7 @@ Status Planner::plan_node(int32_t index, bool& known) {
     HG_TRY(status);
   }
   known = prepared.known;
+  copies_read_.assign(node.inputs.size(), PlanAction::kNone);
   if (!known) return plan_measure(index, node, prepared);
   begin_results(node);
   if (node.op->def.view != nullptr) return plan_view(node, prepared);
@@ -136,10 +139,12 @@ Status Planner::plan_view(const Node& node, const PreparedNode& concrete) {
   if (!out) {
     HG_TRY_ASSIGN(const PlacedTensor copy, contiguous(in, node.inputs[0]));
     out = viewed(node, copy, shape, dtype);
+    if (request_.ranged) copies_read_[0] = copy_steps_[node.inputs[0]];
   }
   if (!out)
     return internal_error(label(graph_, node), ": no view of a contiguous ", in.tensor.shape);
   record(node.outputs[0], *out);
+  note_action({.kind = PlanAction::Kind::view, .node = graph_.value_info(node.outputs[0]).node});
   // Where the input lies on both sides, so does the view.
   if (const PlacedTensor* twin = plan_.find(node.inputs[0], other(out->place.side))) {
     const std::optional<PlacedTensor> view = viewed(node, *twin, shape, dtype);
@@ -159,6 +164,7 @@ Status Planner::plan_measure(int32_t index, const Node& node, PreparedNode& conc
     HG_TRY_ASSIGN(plan_.measure, control_step(index, node));
   }
   for (const PlacedTensor& in : plan_.measure->inputs) blocks_.extend(in, step_count());
+  note_action({.node = index, .step = step_count(), .workspace = plan_.measure->workspace.block});
   return {};
 }
 
@@ -177,13 +183,16 @@ Result<Step> Planner::control_step(int32_t index, const Node& node) {
 
 Status Planner::add_outputs(const Node& node, const PreparedNode& concrete, Step step) {
   const int at = step_count();
+  PlanAction action{.node = step.node, .step = at, .workspace = step.workspace.block};
   for (const PlacedTensor& in : step.inputs) blocks_.extend(in, at);
   if (step.workspace.block >= 0) blocks_.extend(step.workspace.block, at);
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const TensorType& type = concrete.output_types[i];
     PlacedTensor out{unplaced(type.dtype, sizes_of(type)), {}};
     out.place = joined_place(node.outputs[i]);
-    if (out.place.kind == Place::Kind::none) out.place = memory_of_input(node, step, i, out.tensor);
+    action.overwrites.push_back(PlanAction::kJoined);
+    if (out.place.kind == Place::Kind::none)
+      out.place = memory_of_input(node, step, i, out.tensor, &action.overwrites.back());
     if (out.place.kind == Place::Kind::none)
       out.place = blocks_.add(graph_.value_info(node.outputs[i]).name, out.tensor.bytes(),
                               step.on_device() ? Side::device : Side::host);
@@ -192,6 +201,7 @@ Status Planner::add_outputs(const Node& node, const PreparedNode& concrete, Step
     step.outputs.push_back(out);
   }
   plan_.steps.push_back(std::move(step));
+  note_action(std::move(action));
   return {};
 }
 

@@ -84,6 +84,7 @@ struct Block {
   Side side = Side::host;
   Lifetime lifetime;
   int64_t offset = 0;
+  int64_t room = 0;  // bytes that the layout holds for it; 0: those of `lifetime`
 };
 
 // Consecutive steps of a plan, split into lanes that run concurrently, each on one thread. No lane
@@ -97,6 +98,27 @@ struct Branches {
 // several times: its later results are recomputed, bit-identical, and the memory of the earlier
 // ones is free after their last reader.
 using NodeOrder = std::vector<int32_t>;
+
+// How a plan came to a view, a step, or a copy: refill_plan() repeats it for other sizes.
+struct PlanAction {
+  enum class Kind : uint8_t { view, joined, step, copy };
+  static constexpr int32_t kNone = -1, kJoined = -2;
+  Kind kind = Kind::step;
+  int32_t node = -1;
+  int32_t step = -1;                 // the number of steps for the measuring step
+  ValueId value = kNoValue;          // of a copy
+  int32_t workspace = kNone;         // block
+  std::vector<int32_t> copies = {};  // per input: the step that copies it for this node, or kNone
+  // Per output: the input that it overwrites, kNone if it has a block of its own, or kJoined.
+  std::vector<int32_t> overwrites = {};
+  uint64_t symbols = 0;  // bit i: depends on the i-th symbol of Plan::bindings
+};
+
+// Two accesses of one block or state in different lanes, at least one of which writes. `tensor_a`
+// and `tensor_b` count the inputs and then the outputs of a step.
+struct ApartPair {
+  int32_t step_a = 0, tensor_a = 0, step_b = 0, tensor_b = 0;
+};
 
 struct Plan {
   Bindings bindings;
@@ -114,6 +136,13 @@ struct Plan {
   int64_t device_arena_bytes = 0;
   int joined = 0;                    // concatenations without a copy
   std::vector<std::string> remarks;  // reasons why nodes are not on the device
+  std::vector<char> alone;           // per node: see PlanRequest::alone; empty: none
+  // If planned with PlanRequest::ranged and possible: how to refill it (refill.h).
+  bool can_refill = false;
+  std::vector<PlanAction> actions;
+  std::vector<uint64_t> symbols_of;  // per value: symbols that its shape or place depends on
+  std::vector<ValueId> separated;    // assigned or output by a copy, which is where they are
+  std::vector<ApartPair> apart;      // must stay disjoint
 
   int64_t all_arena_bytes() const { return arena_bytes + device_arena_bytes; }
   // Returns the value on this side, or null.
@@ -159,6 +188,7 @@ struct PlanRequest {
   const NodeKernels* preferred = nullptr;  // CPU kernels; null: none
   // per node: whether it runs on one thread; null: none does
   const std::vector<char>* alone = nullptr;
+  bool ranged = false;  // whether the plan will be refilled for other sizes
 };
 
 // Fails with the first node that cannot be planned. If no kernel accepts a node that has an

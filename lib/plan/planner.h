@@ -7,6 +7,7 @@
 // block_list.h are independent parts.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -18,6 +19,7 @@
 #include "lib/plan/joins.h"
 #include "lib/plan/last_uses.h"
 #include "lib/plan/plan.h"
+#include "lib/plan/refill.h"
 
 namespace hg {
 
@@ -27,6 +29,10 @@ Attr with_numbers(const Attr& attr, const Bindings& bindings);
 // A contiguous tensor without memory.
 inline Tensor unplaced(DType dtype, const Sizes& shape) {
   return view(static_cast<void*>(nullptr), dtype, shape);
+}
+
+inline bool wants_any_strides(const KernelDef& kernel, size_t input) {
+  return (kernel.strided >> std::min<size_t>(input, 31)) & 1u;
 }
 
 inline Sizes sizes_of(const TensorType& type) {
@@ -40,6 +46,8 @@ class Planner {
   Planner(const PlanRequest& request, int32_t* expand_node);
 
   Result<Plan> make();
+  // See refill_plan().
+  Status refill(Plan& plan, uint64_t changed, RefillResult& result);
 
  private:
   using Types = std::vector<TensorType>;
@@ -135,8 +143,30 @@ class Planner {
   // Assigns `out` to a value, and keeps its block alive while the value is used.
   void record(ValueId id, const PlacedTensor& out);
   // Returns the memory of an input whose last use this is, if the output may overwrite it.
-  Place memory_of_input(const Node& node, const Step& step, size_t output, const Tensor& out) const;
+  // `*input` is set to that input, or to PlanAction::kNone.
+  Place memory_of_input(const Node& node, const Step& step, size_t output, const Tensor& out,
+                        int32_t* input) const;
+  // Whether sizes and strides let the output overwrite this input. Blocks must be at offset 0.
+  static bool fits_on_input(const Node& node, const Step& step, size_t input, const Tensor& out);
   void count_repeated();
+
+  // -- Ranges -------------------------------------------------------------------------------------
+
+  uint64_t symbols_in(const Dim& dim) const;
+  uint64_t symbols_in(const Attr& attr) const;
+  uint64_t symbols_of_shape(ValueId id) const;
+  // Symbols of the attributes, of the inputs, and of the outputs' shapes.
+  uint64_t symbols_of_node(const Node& node) const;
+  void note_action(PlanAction action);
+  void note_inputs_and_states();
+  // Decides whether the finished plan can be refilled.
+  void finish_actions();
+  Status refill_action(PlanAction& action, RefillResult& result);
+  Status refill_step(PlanAction& action, RefillResult& result);
+  Status refill_inputs(const PlanAction& action, const Node& node, Step& step);
+  // Gives the block this many bytes.
+  void refill_block(int32_t block, int64_t bytes, RefillResult& result);
+  void refill_workspace(PlanAction& action, int64_t bytes, Step& step, RefillResult& result);
 
   const PlanRequest& request_;
   const Graph& graph_;
@@ -152,6 +182,9 @@ class Planner {
   Joins joins_;
   std::unordered_map<ValueId, Place> wholes_;            // of joins_, once they have a block
   std::unordered_map<ValueId, PlacedTensor> copies_[2];  // contiguous copies, per Side
+  // Only if `ranged`: steps that make them, and copies that the current node reads.
+  std::unordered_map<ValueId, int32_t> copy_steps_;
+  std::vector<int32_t> copies_read_;
 };
 
 }  // namespace hg

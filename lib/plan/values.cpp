@@ -174,6 +174,10 @@ Result<PlacedTensor> Planner::contiguous(const PlacedTensor& in, ValueId id) {
   blocks_.extend(out, step_count());
   plan_.steps.push_back(std::move(step));
   copies[id] = out;
+  if (request_.ranged) {
+    copy_steps_[id] = step_count() - 1;
+    note_action({.kind = PlanAction::Kind::copy, .step = step_count() - 1, .value = id});
+  }
   return out;
 }
 
@@ -210,6 +214,7 @@ Status Planner::separate_assignments() {
     HG_TRY_ASSIGN(const PlacedTensor value, at(id, side));
     const bool overwritten =
         value.place.kind == Place::Kind::state && (*request_.mutable_states)[value.place.index];
+    if (needs_contiguous || overwritten) plan_.separated.push_back(id);
     if (!overwritten && !(needs_contiguous && !value.tensor.is_contiguous())) return {};
     HG_TRY_ASSIGN(values(side)[id], contiguous(value, id));
     return {};

@@ -17,7 +17,7 @@ int threads_of(const SessionOptions& options) {
 // option does not compile here before it has its place.
 bool compile_alike(const SessionOptions& a, const SessionOptions& b) {
   const auto& [device, threads, parallel_for, allocator, arena_observer, lazy_allocation,
-               memory_limit, checkpoint, low_memory, precision, autotune, tuning, dims,
+               memory_limit, checkpoint, low_memory, precision, autotune, tuning, dims, ranges,
                disabled_passes, kernels, seed, first_run, gpu, gpu_name, device_outputs, profile,
                most_rounds, keep_all_values, registry, log] = a;
   const bool same_gpu = gpu ? b.gpu && &gpu.info() == &b.gpu.info() : !b.gpu;
@@ -25,9 +25,9 @@ bool compile_alike(const SessionOptions& a, const SessionOptions& b) {
          allocator.allocate == b.allocator.allocate && allocator.free == b.allocator.free &&
          allocator.host == b.allocator.host && memory_limit == b.memory_limit &&
          checkpoint == b.checkpoint && low_memory == b.low_memory && precision == b.precision &&
-         autotune == b.autotune && tuning == b.tuning && disabled_passes == b.disabled_passes &&
-         kernels == b.kernels && same_gpu && gpu_name == b.gpu_name &&
-         device_outputs == b.device_outputs && profile == b.profile &&
+         autotune == b.autotune && ranges == b.ranges && tuning == b.tuning &&
+         disabled_passes == b.disabled_passes && kernels == b.kernels && same_gpu &&
+         gpu_name == b.gpu_name && device_outputs == b.device_outputs && profile == b.profile &&
          most_rounds == b.most_rounds && keep_all_values == b.keep_all_values &&
          registry == b.registry;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cache of a program's plans by size. A part is found by the sizes of all symbols; the first part
-// also by the input shapes, a later part also by the part it continues.
+// Cache of a program's plans by size. A part is found by the sizes of all symbols and the part that
+// it continues; the first part also by the input shapes.
 #pragma once
 
 #include <memory>
@@ -16,13 +16,15 @@ class PlansBySize {
   static constexpr size_t kMostOfAPart = 16;
 
   // Null if not cached.
-  ReadyPlan* find(size_t part, const Bindings& bindings) const;
+  ReadyPlan* find(size_t part, const Bindings& bindings, const ReadyPlan* previous) const;
   ReadyPlan* find_first(std::span<const Tensor> inputs, const Bindings& outer_sizes) const;
   ReadyPlan* find_next(size_t part, const ReadyPlan& previous,
                        std::span<const int64_t> sizes) const;
+  // Returns a plan that can be refilled for these sizes, or null.
+  ReadyPlan* find_range(size_t part, const Bindings& bindings, const ReadyPlan* previous) const;
 
-  // If the part is at its limit, drops all its plans and those of later parts, which depend on
-  // them.
+  // If the part is at its limit, evicts its least recently used plan, and plans of later parts that
+  // continue it.
   ReadyPlan* add(size_t part, std::unique_ptr<ReadyPlan> plan);
   void clear() { parts_.clear(); }
   bool empty() const { return parts_.empty(); }
@@ -33,7 +35,11 @@ class PlansBySize {
   }
 
  private:
+  ReadyPlan* use(ReadyPlan& ready) const;
+  void drop_continuations(size_t part, const ReadyPlan& previous);
+
   std::vector<std::vector<std::unique_ptr<ReadyPlan>>> parts_;
+  mutable int64_t uses_ = 0;
 };
 
 }  // namespace hg

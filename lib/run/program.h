@@ -121,7 +121,17 @@ class Program {
   // Returns the plan for the sizes of the inputs; makes it if needed.
   Status plan_for_inputs();
   // Returns a part for these sizes; makes it if needed.
-  Result<ReadyPlan*> part(size_t index, const Bindings& bindings, const Plan* previous);
+  Result<ReadyPlan*> part(size_t index, const Bindings& bindings, const ReadyPlan* previous);
+  // A new plan for these sizes alone.
+  Result<ReadyPlan*> exact_part(size_t index, const Bindings& bindings, const ReadyPlan* previous);
+  // A new plan for a range of sizes, filled for these; null if there is none.
+  Result<ReadyPlan*> ranged_part(size_t index, const Bindings& bindings, const ReadyPlan* previous);
+  // The ranges to plan for, per symbol; empty if a plan for these sizes alone is better.
+  std::vector<SizeInterval> ranges_for(size_t index, const Bindings& bindings,
+                                       const ReadyPlan* previous) const;
+  // Fills a plan for other sizes. Returns whether it fits; if not, it is stale.
+  Result<bool> refill(ReadyPlan& ready, const Bindings& bindings);
+  PlanRequest request_for(const Bindings& bindings, const ReadyPlan* previous, PackCache& packs);
   // Returns the next part, for the sizes that its measuring step produced.
   Result<ReadyPlan*> next_part(ReadyPlan& ready);
   Result<Plan> make_plan_of_part(const PlanRequest& request, PreparedNodes& prepared,
@@ -194,6 +204,7 @@ class Program {
   std::vector<ReadyPlan*> parts_;  // of the last plan or run, in order
   Arenas arenas_;
   bool is_as_compiled_ = true;                         // no node was expanded since
+  int range_failures_ = 0;                             // in a row
   std::optional<Stepping> stepping_;                   // a run in single steps
   int64_t generation_ = 0;                             // counts changes of addresses
   std::vector<std::unique_ptr<Control>> controls_;     // per node

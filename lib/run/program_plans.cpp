@@ -5,36 +5,12 @@
 #include "lib/graph/rewrite.h"
 #include "lib/plan/branches.h"
 #include "lib/plan/fit.h"
+#include "lib/run/plan_packs.h"
 #include "lib/run/program.h"
 #include "lib/run/self_test.h"
 
 namespace hg {
 namespace {
-
-// The state that a value is, or looks at; null where it is neither.
-const State* root_state(const Graph& graph, ValueId id) {
-  for (;;) {
-    const ValueInfo& info = graph.value_info(id);
-    if (info.state >= 0) return &graph.states()[info.state];
-    if (info.node < 0) return nullptr;
-    const Node& node = graph.nodes()[info.node];
-    if (node.op->def.view == nullptr) return nullptr;
-    id = node.inputs[0];
-  }
-}
-
-// How a value looks at its state, and how that lies in memory: views with their attributes.
-std::string look_of(const Graph& graph, ValueId id) {
-  std::string look;
-  for (;;) {
-    const ValueInfo& info = graph.value_info(id);
-    if (info.state >= 0) return look + str_cat(" ", info.type);
-    const Node& node = graph.nodes()[info.node];
-    look += str_cat(" ", node.op->name());
-    for (const Attr& attr : node.attrs) look += str_cat(",", attr);
-    id = node.inputs[0];
-  }
-}
 
 // "; n is dim 0 of 'x'", for each symbol of the guard that is a size of an input.
 std::string places_of(const Guard& guard, const Graph& graph) {
@@ -53,30 +29,6 @@ std::string places_of(const Guard& guard, const Graph& graph) {
   }
   return out;
 }
-
-// What kernels ask of a program's packed weights while one plan of it is made.
-class PlanPacks final : public PackCache {
- public:
-  PlanPacks(SharedPacks& packs, const Graph& graph) : packs_(packs), graph_(graph) {}
-  void* pack(std::string_view kernel, ValueId value, int64_t bytes,
-             std::function<void(void* to)> fill, bool at_once) override {
-    const State* const state = root_state(graph_, value);
-    if (state == nullptr || state->data.empty()) return nullptr;
-    bool is_new = false;
-    void* const to = packs_.pack(
-        {str_cat(kernel, look_of(graph_, value)), state->data.tensor.data, state->data.owner},
-        value, bytes, std::move(fill), at_once, is_new);
-    if (to != nullptr && !is_new && !at_once) found_.push_back(value);
-    return to;
-  }
-  // Values of which other programs had what was asked for.
-  const std::vector<ValueId>& found() const { return found_; }
-
- private:
-  SharedPacks& packs_;
-  const Graph& graph_;
-  std::vector<ValueId> found_;
-};
 
 }  // namespace
 
@@ -113,14 +65,14 @@ Result<ReadyPlan*> Program::next_part(ReadyPlan& ready) {
   Bindings bindings = ready.plan.bindings;
   for (size_t i = 0; i < ready.symbols.size(); ++i)
     HG_TRY(bindings.bind(ready.symbols[i], ready.measured[i]));
-  HG_TRY_ASSIGN(ReadyPlan* const next, part(index, bindings, &ready.plan));
-  next->previous = &ready;
+  HG_TRY_ASSIGN(ReadyPlan* const next, part(index, bindings, &ready));
   next->given_sizes = ready.measured;
   return next;
 }
 
-Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings, const Plan* previous) {
-  if (ReadyPlan* const known = plans_.find(index, bindings)) return known;
+Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings,
+                                 const ReadyPlan* previous) {
+  if (ReadyPlan* const known = plans_.find(index, bindings, previous)) return known;
   for (const Guard& guard : graph_.guards())
     if (const Status broken = check(guard, bindings); !broken.ok()) {
       const bool is_body = limits_ != &own_limits_;  // whose inputs have no names of the user's
@@ -128,20 +80,24 @@ Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings, const P
                     str_cat(broken.message(), is_body ? "" : places_of(guard, graph_)));
     }
   const std::lock_guard<std::mutex> planning(compiled_->lock);
-  const std::shared_ptr<const Plan> known = index > 0 ? nullptr : plan_of_others(bindings);
-  if (known != nullptr) {
-    auto ready = std::make_unique<ReadyPlan>();
-    ready->plan = *known;
-    HG_TRY(make_ready(*ready));
-    return plans_.add(0, std::move(ready));
+  if (ReadyPlan* const ranged = plans_.find_range(index, bindings, previous)) {
+    HG_TRY_ASSIGN(const bool fits, refill(*ranged, bindings));
+    if (fits) return ranged;
+  } else {
+    HG_TRY_ASSIGN(ReadyPlan* const made, ranged_part(index, bindings, previous));
+    if (made != nullptr) return made;
   }
-  PlanPacks packs(compiled_->packs, graph_);
+  return exact_part(index, bindings, previous);
+}
+
+PlanRequest Program::request_for(const Bindings& bindings, const ReadyPlan* previous,
+                                 PackCache& packs) {
   PlanRequest request;
   request.graph = &graph_;
   request.registry = registry_;
   request.options = &options_;
   request.bindings = bindings;
-  request.previous = previous;
+  request.previous = previous != nullptr ? &previous->plan : nullptr;
   request.mutable_states = &states_.changing();
   request.packs = &packs;
   request.threads = parallel_.threads;
@@ -149,16 +105,28 @@ Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings, const P
     request.device = &options_.gpu.info();
     request.distrusted = &distrusted_;
   }
-  PreparedNodes prepared;
-  NodeKernels preferred;
-  request.prepared = &prepared;
-  request.preferred = &preferred;
+  return request;
+}
+
+Result<ReadyPlan*> Program::exact_part(size_t index, const Bindings& bindings,
+                                       const ReadyPlan* previous) {
   auto ready = std::make_unique<ReadyPlan>();
-  HG_TRY_ASSIGN(ready->plan, make_plan_of_part(request, prepared, preferred, index == 0));
-  HG_TRY(fit_limit(request, ready->plan));
-  HG_TRY_ASSIGN(ready->plan, run_side_by_side(request, std::move(ready->plan)));
-  HG_TRY(fill_packed(ready->plan, packs.found()));
-  if (index == 0) share_plan(ready->plan);
+  if (const auto known = index > 0 ? nullptr : plan_of_others(bindings)) {
+    ready->plan = *known;
+  } else {
+    PlanPacks packs(compiled_->packs, graph_);
+    PlanRequest request = request_for(bindings, previous, packs);
+    PreparedNodes prepared;
+    NodeKernels preferred;
+    request.prepared = &prepared;
+    request.preferred = &preferred;
+    HG_TRY_ASSIGN(ready->plan, make_plan_of_part(request, prepared, preferred, index == 0));
+    HG_TRY(fit_limit(request, ready->plan));
+    HG_TRY_ASSIGN(ready->plan, run_side_by_side(request, std::move(ready->plan)));
+    HG_TRY(fill_packed(ready->plan, packs.found()));
+    if (index == 0) share_plan(ready->plan);
+  }
+  ready->continue_from(previous);
   HG_TRY(make_ready(*ready));
   return plans_.add(index, std::move(ready));
 }

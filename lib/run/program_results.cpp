@@ -7,6 +7,19 @@
 #include "lib/run/program.h"
 
 namespace hg {
+namespace {
+
+// "planned for n from 33 to 64", for each symbol that has a range; empty if none has.
+std::string ranges_of(const ReadyPlan& ready) {
+  std::string out;
+  for (size_t i = 0; i < ready.ranges.size(); ++i)
+    if (const SizeInterval& range = ready.ranges[i]; range.lowest < range.highest)
+      out += str_cat(out.empty() ? "planned for " : ", ", ready.plan.bindings.all()[i].first,
+                     " from ", range.lowest, " to ", range.highest);
+  return out.empty() ? out : out + "\n";
+}
+
+}  // namespace
 
 const Bindings& Program::bindings() const { return parts_.front()->plan.bindings; }
 
@@ -208,6 +221,7 @@ std::string Program::report() const {
     if (m.extra_flops > 0)
       out +=
           str_cat(m.extra_flops, " of ", flops(), " FLOPs compute values again to save memory\n");
+    for (const ReadyPlan* ready : parts_) out += ranges_of(*ready);
   }
   const std::vector<ProfileRow> rows = profile();
   size_t row = 0;

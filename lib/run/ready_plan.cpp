@@ -33,13 +33,42 @@ void ReadyPlan::lay_out(const Graph& graph, const RunShared& shared, bool profil
   if (profile) ms.resize(plan.steps.size(), 0);
   homes.resize(plan.blocks.size(), nullptr);
   first_commit = first_write_to_a_state(plan);
+  describe_outputs(graph);
+  if (plan.measure) describe_measuring(graph);
+}
+
+void ReadyPlan::describe_outputs(const Graph& graph) {
+  output_shapes.clear();
   if (plan.part == 0)
     for (const auto& [name, id] : graph.outputs()) {
       const Result<Sizes> sizes = evaluate(graph.value_info(id).type.shape, plan.bindings);
       output_shapes.push_back(sizes.ok() ? std::optional(*sizes) : std::nullopt);
     }
   output_blocks = blocks_of_outputs(graph, plan);
-  if (plan.measure) describe_measuring(graph);
+}
+
+void ReadyPlan::refresh(const Graph& graph, std::span<const int32_t> steps) {
+  for (const int32_t index : steps) {
+    const auto i = static_cast<size_t>(index);
+    const Step& step = i < plan.steps.size() ? plan.steps[i] : *plan.measure;
+    size_t at = first_tensor[i];
+    auto patch = std::lower_bound(
+        patches.begin(), patches.end(), at,
+        [](const InputPatch& other, size_t tensor) { return other.tensor < tensor; });
+    for (const PlacedTensor& in : step.inputs) {
+      if (patch != patches.end() && patch->tensor == at) (patch++)->offset = in.place.offset;
+      tensors[at++] = in.tensor;
+    }
+    for (const PlacedTensor& out : step.outputs) tensors[at++] = out.tensor;
+    contexts[i].prepared = step.state.get();
+  }
+  homes.assign(plan.blocks.size(), nullptr);
+  output_patches.clear();
+  describe_outputs(graph);
+  input_shapes.clear();
+  generation = -1;
+  is_stale = false;
+  ++fill;
 }
 
 void ReadyPlan::make_contexts(const RunShared& shared) {
@@ -49,6 +78,7 @@ void ReadyPlan::make_contexts(const RunShared& shared) {
   size_t at = 0;
   each_step(plan, [&](const Step& step) {
     RunContext context;
+    first_tensor.push_back(at);
     context.inputs = {tensors.data() + at, step.inputs.size()};
     for (const PlacedTensor& in : step.inputs) {
       if (in.place.kind == Place::Kind::input && in.place.side == Side::host) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plan ready to run: tensors with addresses, and recordings on the device. After lay_out(), it
-// allocates nothing.
+// A plan ready to run: tensors with addresses, and recordings on the device. After lay_out() and
+// refresh(), it allocates nothing.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +24,22 @@ struct RunShared {
   const RandomState* random = nullptr;
 };
 
+// Sizes of a symbol, both inclusive.
+struct SizeInterval {
+  int64_t lowest = 0, highest = 0;
+  bool holds(int64_t size) const { return lowest <= size && size <= highest; }
+};
+
 struct ReadyPlan {
   Plan plan;
+  // The sizes that it can be refilled for, per symbol of Plan::bindings; empty: only its own.
+  std::vector<SizeInterval> ranges;
+  bool is_stale = false;  // a refill failed: not usable until the next one
+  int64_t fill = 0;       // counts refills
+  int64_t layout = 0;     // counts changes of offsets
+  int64_t last_use = 0;
   std::vector<Tensor> tensors;       // of all steps, then of the measuring step
+  std::vector<size_t> first_tensor;  // per step, then of the measuring step
   std::vector<RunContext> contexts;  // one per step, then for the measuring step
   struct InputPatch {
     size_t tensor;
@@ -52,8 +66,9 @@ struct ReadyPlan {
   std::vector<Sizes> input_shapes;
   Bindings outer_sizes;
   std::vector<std::optional<Sizes>> output_shapes;
-  // Later parts: the part it continues, and the sizes from its data.
+  // Later parts: the part it continues, its state then, and the sizes from its data.
   const ReadyPlan* previous = nullptr;
+  int64_t previous_fill = 0, previous_layout = 0;
   std::vector<int64_t> given_sizes;
   // How the measuring step determines the sizes of the next part: the symbols, where a control flow
   // node shows them (output, dim), their last values, and their statistics.
@@ -77,6 +92,16 @@ struct ReadyPlan {
 
   // Makes all of the above from `plan`, except the cache keys and the device's part.
   void lay_out(const Graph& graph, const RunShared& shared, bool profile);
+  // Takes over what refill_plan() has changed of these steps of `plan`.
+  void refresh(const Graph& graph, std::span<const int32_t> steps);
+
+  // Notes the part that it continues; null: it is the first one.
+  void continue_from(const ReadyPlan* part) {
+    previous = part;
+    if (part == nullptr) return;
+    previous_fill = part->fill;
+    previous_layout = part->layout;
+  }
 
   // Sets the address of each tensor to address_of(place), if addresses have changed.
   template <class AddressOf>
@@ -95,6 +120,7 @@ struct ReadyPlan {
   }
 
  private:
+  void describe_outputs(const Graph& graph);
   void make_contexts(const RunShared& shared);
   void make_lanes();
   void describe_measuring(const Graph& graph);

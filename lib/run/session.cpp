@@ -32,6 +32,27 @@ Status check_kernel(std::string_view choice, const Registry& registry) {
   return invalid_argument("'", choice, "' chooses no kernel: ", op, " has ", known_names(names));
 }
 
+// Symbols with a range are planned for its highest size if nothing else determines them.
+Status take_ranges(const Graph& graph, SessionOptions& options) {
+  const std::vector<std::string> symbols = graph.symbols();
+  std::vector<std::string_view> names(symbols.begin(), symbols.end());
+  for (const SizeRange& range : options.ranges) {
+    HG_CHECK(std::find(names.begin(), names.end(), range.symbol) != names.end(),
+             "there is a range for the size '", range.symbol, "', but ",
+             names.empty() ? "all sizes are fixed" : "the sizes are ", known_names(names));
+    HG_CHECK(0 <= range.lowest && range.lowest <= range.highest, "the range of the size '",
+             range.symbol, "' is from ", range.lowest, " to ", range.highest);
+    HG_CHECK(
+        std::count_if(options.ranges.begin(), options.ranges.end(),
+                      [&](const SizeRange& other) { return other.symbol == range.symbol; }) == 1,
+        "the size '", range.symbol, "' has two ranges");
+    const bool is_given = std::any_of(options.dims.begin(), options.dims.end(),
+                                      [&](const auto& dim) { return dim.first == range.symbol; });
+    if (!is_given) options.dims.emplace_back(range.symbol, range.highest);
+  }
+  return {};
+}
+
 // With what other sessions of the graph have.
 Result<std::unique_ptr<Program>> program_of(const Graph& graph, const SessionOptions& options,
                                             const Registry& registry) {
@@ -131,6 +152,7 @@ Result<Session> Session::create(const Model& model, SessionOptions options) {
       body->output_types.push_back(graph.value_info(id).type);
     const Registry& registry = options.registry != nullptr ? *options.registry : graph.registry();
     for (const std::string& choice : options.kernels) HG_TRY(check_kernel(choice, registry));
+    HG_TRY(take_ranges(graph, options));
     if (options.device == Device::automatic) {
       if (options.gpu)
         body->undecided.reset(new Body::Undecided{graph, options, &registry});

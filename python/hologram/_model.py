@@ -123,9 +123,9 @@ class Model(_core.CallableModel):
 
         Options: ``device`` ("cpu", "vulkan", "auto"), ``threads`` (0: OpenMP's number), ``memory_limit`` (bytes, or
         "512M"), ``precision`` ("float32", or "bfloat16" for weights), ``low_memory``, ``autotune``, ``tuning``,
-        ``profile``, ``dims`` (sizes to plan at once), ``seed``, ``checkpoint``, ``first_run`` (the run number with which
-        random ops start), ``gpu_name``, ``most_rounds`` (of loops), ``lazy_allocation``, ``keep_all_values``, ``kernels``,
-        ``disabled_passes``.
+        ``profile``, ``dims`` (sizes to plan at once), ``ranges`` (sizes that share one plan, as ``{"n": (1, 512)}``),
+        ``seed``, ``checkpoint``, ``first_run`` (the run number with which random ops start), ``gpu_name``,
+        ``most_rounds`` (of loops), ``lazy_allocation``, ``keep_all_values``, ``kernels``, ``disabled_passes``.
         """
         made = self.session_(options)
         if self._tree is not None:

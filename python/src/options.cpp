@@ -219,6 +219,21 @@ std::vector<std::pair<std::string, int64_t>> dims_from(const nb::dict& dims) {
   return out;
 }
 
+namespace {
+
+std::vector<SizeRange> ranges_from(const nb::dict& ranges) {
+  std::vector<SizeRange> out;
+  for (const auto& [name, range] : ranges) {
+    if (!nb::isinstance<nb::sequence>(range) || nb::len(range) != 2)
+      raise(PyExc_ValueError, "the range of the size '" + words(name) +
+                                  "' is not (lowest, highest), such as (1, 64)");
+    out.push_back({words(name), whole(range[nb::int_(0)]), whole(range[nb::int_(1)])});
+  }
+  return out;
+}
+
+}  // namespace
+
 SessionOptions session_options(const nb::dict& given) {
   SessionOptions o;
   Fields fields(given, "a session");
@@ -235,6 +250,8 @@ SessionOptions session_options(const nb::dict& given) {
       });
   fields.get<std::vector<std::pair<std::string, int64_t>>>(
       "dims", o.dims, [](nb::handle value) { return dims_from(nb::cast<nb::dict>(value)); });
+  fields.get<std::vector<SizeRange>>(
+      "ranges", o.ranges, [](nb::handle value) { return ranges_from(nb::cast<nb::dict>(value)); });
   fields.get("disabled_passes", o.disabled_passes).get("kernels", o.kernels).get("seed", o.seed);
   fields.get("lazy_allocation", o.lazy_allocation);
   fields.get("first_run", o.first_run).get("gpu_name", o.gpu_name).get("profile", o.profile);

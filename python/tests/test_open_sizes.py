@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open sizes of converted modules: how to specify them, their names, and what is rejected. Skipped without the converter."""
 
+import numpy as np
 import pytest
 
 import hologram as hg
@@ -183,3 +184,19 @@ def test_the_check_takes_sizes_that_the_module_takes():
     module = Places()
     model = hg.convert(module, torch.randn(4, 4), dynamic={"x": {0: torch.export.Dim("n", max=8)}})
     torch.testing.assert_close(model(x), module(x).detach())
+
+
+def test_a_range_of_sizes_shares_one_plan():
+    graph = hg.Graph()
+    x = graph.input("x", ["n", 3], "float32")
+    graph.output("y", hg.ops.relu(x))
+    model = graph.model()
+    session = model.session(ranges={"n": (0, 64)})
+    for n in (1, 64, 0, 33):
+        given = np.linspace(-1, 1, n * 3, dtype=np.float32).reshape(n, 3)
+        np.testing.assert_array_equal(session(given), np.maximum(given, 0))
+    with pytest.raises(ValueError, match="'m'"):
+        model.session(ranges={"m": (0, 64)})
+    for wrong in ((1,), 3, (1, 2, 3)):
+        with pytest.raises(ValueError, match="lowest, highest"):
+            model.session(ranges={"n": wrong})

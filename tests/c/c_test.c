@@ -245,7 +245,9 @@ static void test_running(void) {
   hg_memory memory;
   hg_cancel* cancel = NULL;
   hg_dim_size dim = {"n", 4};
+  hg_size_range range = {"n", 3, 5};
   char* text = NULL;
+  int64_t range_bytes = 0;
   memset(&out, 0, sizeof out);
   memset(&memory, 0, sizeof memory);
   out.struct_size = sizeof out;
@@ -261,12 +263,21 @@ static void test_running(void) {
   options.log = log_line;
   options.log_host = &g_lines;
   options.profile = 1;
+  options.range_count = 1;
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "ranges is null",
+               hg_session_create(model, &options, &session));
+  options.ranges = &range;
+  range.name = "m";
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "'m'", hg_session_create(model, &options, &session));
+  range.name = "n";
   EXPECT_OK(hg_session_create(model, &options, &session));
   hg_model_free(model); /* a session keeps what it needs */
-  EXPECT_FAILS(HG_INVALID_ARGUMENT, "", hg_session_memory(session, &memory));
+  EXPECT_OK(hg_session_memory(session, &memory)); /* the range is planned */
+  range_bytes = memory.arena_bytes;
+  EXPECT(range_bytes > 0);
   EXPECT_OK(hg_session_plan(session, &dim, 1));
   EXPECT_OK(hg_session_memory(session, &memory));
-  EXPECT(memory.peak_bytes > 0);
+  EXPECT(memory.arena_bytes == range_bytes);
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "", hg_session_run(session, NULL)); /* no input */
   for (int i = 0; i < 15; ++i) x[i] = (float)(i % 7) - 2.5f;
   for (int n = 5; n >= 1; n -= 2) {

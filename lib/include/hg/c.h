@@ -245,6 +245,11 @@ typedef struct hg_dim_size {
   int64_t size;
 } hg_dim_size;
 
+typedef struct hg_size_range { /* from `lowest` to `highest`, both inclusive */
+  const char* name;            /* of a symbol */
+  int64_t lowest, highest;
+} hg_size_range;
+
 enum { HG_DEVICE_CPU = 0, HG_DEVICE_VULKAN = 1, HG_DEVICE_AUTOMATIC = 2 };
 enum { HG_PRECISION_F32 = 0, HG_PRECISION_BF16 = 1 };
 enum { HG_CHECKPOINT_NONE = 0, HG_CHECKPOINT_SQRT = 1 };
@@ -283,6 +288,8 @@ typedef struct hg_session_options {
   size_t tuning_size;
   int32_t low_memory, autotune, device_outputs, profile, keep_all_values;
   int32_t reserved;
+  const hg_size_range* ranges; /* to plan memory for, with one plan each */
+  size_t range_count;
 } hg_session_options;
 HG_C_API void hg_session_options_init(hg_session_options* options, size_t struct_size);
 

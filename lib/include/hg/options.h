@@ -48,6 +48,13 @@ struct Log {
   void* host = nullptr;
 };
 
+// Sizes of a symbol from `lowest` to `highest`, both inclusive.
+struct SizeRange {
+  std::string symbol;
+  int64_t lowest = 0, highest = 0;
+  friend bool operator==(const SizeRange&, const SizeRange&) = default;
+};
+
 struct SessionOptions {
   // Device::automatic times the model with zeros on the CPU and the GPU once its sizes are known,
   // and uses the faster one; report() shows the times. Without a GPU it uses the CPU.
@@ -71,6 +78,11 @@ struct SessionOptions {
   bool autotune = false;
   std::vector<std::byte> tuning = {};  // earlier result of Session::tuning(), from any process
   std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes of symbols, to plan at creation
+  // Ranges to plan memory for, with one plan each: a new size in a range needs no plan. A symbol
+  // that is not determined otherwise has the highest size. Other sizes remain valid. A symbol
+  // without a range gets one when its size changes: up to the next power of two. CPU only; unused
+  // with `autotune` or `tuning`.
+  std::vector<SizeRange> ranges = {};
   // Names of passes to skip, for debugging. "*" skips all optional passes.
   std::vector<std::string> disabled_passes = {};
   std::vector<std::string> kernels = {};  // for debugging: "conv=gemm" allows only this kernel

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans for ranges of sizes: which range, and filling a plan for a size in it.
+#include <algorithm>
+#include <bit>
+
+#include "lib/plan/branches.h"
+#include "lib/plan/refill.h"
+#include "lib/run/plan_packs.h"
+#include "lib/run/program.h"
+
+namespace hg {
+namespace {
+
+constexpr int64_t kLeastBucket = 3;                   // smaller sizes have plans of their own
+constexpr int64_t kLargestBucket = int64_t{1} << 30;  // so have larger ones
+constexpr int kMostFailures = 2;                      // in a row, until ranges are no longer tried
+
+// The sizes up to the next power of two.
+SizeInterval bucket_of(int64_t size) {
+  if (size < kLeastBucket || size > kLargestBucket) return {size, size};
+  const auto highest = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(size)));
+  return {highest / 2 + 1, highest};
+}
+
+Result<Bindings> highest_of(const Bindings& bindings, std::span<const SizeInterval> ranges) {
+  Bindings highest;
+  for (size_t i = 0; i < ranges.size(); ++i)
+    HG_TRY(highest.bind(bindings.all()[i].first, ranges[i].highest));
+  return highest;
+}
+
+}  // namespace
+
+// A size that is seen first has a plan of its own. A symbol has a bucket once it has had two
+// values.
+std::vector<SizeInterval> Program::ranges_for(size_t index, const Bindings& bindings,
+                                              const ReadyPlan* previous) const {
+  if (device_ != nullptr || only_plan_ != nullptr || options_.autotune ||
+      !options_.tuning.empty() || range_failures_ >= kMostFailures)
+    return {};
+  std::vector<SizeInterval> ranges;
+  bool any = false;
+  const size_t inherited = previous != nullptr ? previous->plan.bindings.all().size() : 0;
+  for (size_t i = 0; i < bindings.all().size(); ++i) {
+    const auto& [symbol, size] = bindings.all()[i];
+    SizeInterval range{size, size};
+    if (i < inherited) {  // the memory of earlier parts is planned already
+      if (!previous->ranges.empty()) range = previous->ranges[i];
+      ranges.push_back(range);
+      any |= range.lowest < range.highest;
+      continue;
+    }
+    for (const auto& other : plans_.of_part(index)) {
+      const std::optional<int64_t> seen = other->plan.bindings.find(symbol);
+      if (seen && *seen != size) range = bucket_of(size);
+    }
+    for (const SizeRange& wanted : options_.ranges)
+      if (wanted.symbol == symbol && wanted.lowest <= size && size <= wanted.highest)
+        range = {wanted.lowest, wanted.highest};
+    ranges.push_back(range);
+    any |= range.lowest < range.highest;
+  }
+  return any ? ranges : std::vector<SizeInterval>();
+}
+
+Result<ReadyPlan*> Program::ranged_part(size_t index, const Bindings& bindings,
+                                        const ReadyPlan* previous) {
+  std::vector<SizeInterval> ranges = ranges_for(index, bindings, previous);
+  if (ranges.empty()) return static_cast<ReadyPlan*>(nullptr);
+  // Earlier parts are filled for their sizes of now.
+  std::vector<SizeInterval> planned = ranges;
+  if (previous != nullptr)
+    for (size_t i = 0; i < previous->plan.bindings.all().size(); ++i)
+      planned[i].lowest = planned[i].highest = bindings.all()[i].second;
+  PlanPacks packs(compiled_->packs, graph_);
+  HG_TRY_ASSIGN(const Bindings highest, highest_of(bindings, planned));
+  PlanRequest request = request_for(highest, previous, packs);
+  request.ranged = true;
+  PreparedNodes prepared;
+  NodeKernels preferred;
+  request.prepared = &prepared;
+  request.preferred = &preferred;
+  auto ready = std::make_unique<ReadyPlan>();
+  const Status made = [&]() -> Status {
+    // Nodes that no kernel takes at the highest sizes may have one at these: none is expanded.
+    HG_TRY_ASSIGN(ready->plan, make_plan_of_part(request, prepared, preferred, false));
+    HG_TRY(fit_limit(request, ready->plan));
+    HG_TRY_ASSIGN(ready->plan, run_side_by_side(request, std::move(ready->plan)));
+    return {};
+  }();
+  bool fits = made.ok() && ready->plan.can_refill;
+  if (fits) {
+    note_apart(ready->plan);
+    ready->ranges = std::move(ranges);
+    RefillResult result;
+    PlanRequest own = request_for(bindings, previous, packs);
+    HG_TRY(refill_plan(own, ready->plan, false, result));
+    fits = result.fits && !(result.has_grown && options_.memory_limit > 0);
+  }
+  range_failures_ = fits ? 0 : range_failures_ + 1;
+  if (!fits) return static_cast<ReadyPlan*>(nullptr);
+  HG_TRY(fill_packed(ready->plan, packs.found()));
+  ready->continue_from(previous);
+  HG_TRY(make_ready(*ready));
+  return plans_.add(index, std::move(ready));
+}
+
+Result<bool> Program::refill(ReadyPlan& ready, const Bindings& bindings) {
+  PlanPacks packs(compiled_->packs, graph_);
+  RefillResult result;
+  const bool was_stale = std::exchange(ready.is_stale, true);
+  HG_TRY(refill_plan(request_for(bindings, ready.previous, packs), ready.plan, was_stale, result));
+  if (result.has_grown) ++ready.layout;
+  if (!result.fits || (result.has_grown && options_.memory_limit > 0)) return false;
+  if (packs.has_new()) HG_TRY(fill_packed(ready.plan, packs.found()));
+  if (!options_.lazy_allocation) HG_TRY(hold_arena(ready.plan));
+  ready.refresh(graph_, result.steps);
+  ready.continue_from(ready.previous);
+  return true;
+}
+
+}  // namespace hg
