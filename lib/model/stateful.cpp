@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replaces inputs that are carried from run to run by buffers.
+#include "hg/stateful.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "lib/graph/border.h"
+#include "lib/graph/rewrite.h"
+
+namespace hg {
+namespace {
+
+void fix_sizes(Attr& attr, const Bindings& sizes) {
+  if (Dim* const dim = std::get_if<Dim>(&attr.value)) *dim = dim->substitute(sizes);
+  if (auto* const dims = std::get_if<std::vector<Dim>>(&attr.value))
+    for (Dim& dim : *dims) dim = dim.substitute(sizes);
+}
+
+// In a graph and its bodies. Node::subgraphs are shared with the original: they are copied.
+void fix_sizes(Graph& graph, const Bindings& sizes) {
+  GraphBody& body = GraphAccess::body(graph);
+  for (ValueInfo& info : body.values)
+    for (Dim& dim : info.type.shape) dim = dim.substitute(sizes);
+  for (Guard& guard : body.guards)
+    for (Dim* const side : {&guard.left, &guard.right}) *side = side->substitute(sizes);
+  for (Node& node : body.nodes) {
+    for (Attr& attr : node.attrs) fix_sizes(attr, sizes);
+    for (std::shared_ptr<Graph>& subgraph : node.subgraphs) {
+      subgraph = std::make_shared<Graph>(*subgraph);
+      fix_sizes(*subgraph, sizes);
+    }
+  }
+}
+
+struct Carried {
+  std::string name;  // of the input
+  ValueId input = kNoValue, output = kNoValue;
+  int grows = -1;  // the dim; -1: none
+  Dim past, all;   // sizes of it before and after a run
+  ValueId state = kNoValue;
+};
+
+class Stateful {
+ public:
+  Stateful(Graph& graph, const StatefulOptions& options) : graph_(graph), options_(options) {}
+
+  Status run() {
+    HG_TRY(fix());
+    const std::vector<CarriedValue> pairs =
+        options_.carried.empty() ? carried_values(graph_) : options_.carried;
+    HG_CHECK(!pairs.empty(),
+             "the model carries nothing: no output is named 'present...' with an input "
+             "'past...' or 'past_key_values...'");
+    for (const CarriedValue& pair : pairs) HG_TRY(find(pair));
+    HG_TRY(make_states());
+    HG_TRY(append());
+    for (const Carried& each : all_)
+      if (each.grows < 0) HG_TRY(assign(each.state, each.output));
+    remove_dead_nodes(graph_);
+    return check_sizes();
+  }
+
+ private:
+  Status fix() {
+    const std::vector<std::string> symbols = graph_.symbols();
+    Bindings sizes;
+    for (const auto& [symbol, size] : options_.dims) {
+      HG_CHECK(std::find(symbols.begin(), symbols.end(), symbol) != symbols.end(),
+               "there is no size '", symbol, "'");
+      HG_CHECK(size >= 0, "the size '", symbol, "' is ", size);
+      HG_TRY(sizes.bind(symbol, size));
+    }
+    fix_sizes(graph_, sizes);
+    return {};
+  }
+
+  Status find(const CarriedValue& pair) {
+    Carried each{.name = pair.input};
+    for (const ValueId id : graph_.inputs())
+      if (graph_.value_info(id).name == pair.input) each.input = id;
+    HG_CHECK(each.input != kNoValue, "there is no input '", pair.input, "'");
+    for (const auto& [name, id] : graph_.outputs())
+      if (name == pair.output) each.output = id;
+    HG_CHECK(each.output != kNoValue, "there is no output '", pair.output, "'");
+    for (const Carried& other : all_)
+      HG_CHECK(other.input != each.input, "the input '", pair.input, "' is carried twice");
+    const TensorType in = graph_.value_info(each.input).type,
+                     out = graph_.value_info(each.output).type;
+    const auto fits_not = [&] {
+      return invalid_argument("the output '", pair.output, "' is ", out, ", the input '",
+                              pair.input, "' is ", in);
+    };
+    if (in.dtype != out.dtype || in.rank() != out.rank()) return fits_not();
+    for (int d = 0; d < in.rank(); ++d) {
+      const Dim &before = in.shape[static_cast<size_t>(d)],
+                &after = out.shape[static_cast<size_t>(d)];
+      if (before == after) {
+        HG_CHECK(before.is_constant(), "dim ", d, " of '", pair.input, "' is ", before,
+                 ": give the size of '", before, "' in StatefulOptions::dims");
+        continue;
+      }
+      if (each.grows >= 0) return fits_not();
+      each.grows = d;
+      each.past = before;
+      each.all = after;
+    }
+    if (each.grows >= 0 && appending(each) == nullptr)
+      return unsupported("the output '", pair.output, "' is not the input '", pair.input,
+                         "' with something appended along dim ", each.grows);
+    all_.push_back(std::move(each));
+    carried_outputs_.push_back(pair.output);
+    return {};
+  }
+
+  // The node that appends to the value.
+  const Node* appending(const Carried& each) const {
+    const int32_t index = graph_.value_info(each.output).node;
+    if (index < 0) return nullptr;
+    const Node& node = graph_.nodes()[static_cast<size_t>(index)];
+    const Result<int> dim = axis_of(node);
+    return dim.ok() && *dim == each.grows && node.inputs[0] == each.input &&
+                   std::count(node.inputs.begin(), node.inputs.end(), each.input) == 1
+               ? &node
+               : nullptr;
+  }
+  Result<int> axis_of(const Node& node) const {
+    if (node.op->name() != "concat" || node.inputs.size() < 2) return unsupported("not a concat");
+    const Dim dim = AttrReader(node.op, node.attrs).integer("dim");
+    if (!dim.is_constant()) return unsupported("a dim that is no number");
+    return normalize_axis(dim.constant(), graph_.value_info(node.outputs[0]).type.rank());
+  }
+
+  // Buffers, and what is read of them in place of the inputs.
+  Status make_states() {
+    std::map<ValueId, ValueId> views;
+    const size_t nodes = graph_.nodes().size();
+    for (Carried& each : all_) {
+      const TensorType type = graph_.value_info(each.input).type;
+      Sizes shape;
+      for (int d = 0; d < type.rank(); ++d)
+        shape.push_back(d == each.grows ? options_.capacity
+                                        : type.shape[static_cast<size_t>(d)].constant());
+      HG_TRY_ASSIGN(TensorData zeros, TensorData::allocate(type.dtype, shape));
+      GraphAccess::rename(graph_, each.input, str_cat(each.name, "_given"));
+      const Value state = graph_.buffer(each.name, std::move(zeros));
+      HG_TRY(graph_.status());
+      each.state = state.id();
+      views[each.input] = each.grows < 0 ? state.id() : slice(state, each, each.past).id();
+      HG_TRY(graph_.status());
+      if (each.grows >= 0)
+        graph_.guard(each.all, Relation::le, options_.capacity,
+                     str_cat("the capacity of '", each.name, "'"));
+    }
+    replace(views, nodes);
+    return graph_.status();
+  }
+  Value slice(const Value& state, const Carried& each, const Dim& end) {
+    return graph_.call("slice", {state}, {{"dim", each.grows}, {"start", 0}, {"end", end}});
+  }
+
+  // Removes the carried inputs and outputs. The views, made last, come first.
+  void replace(const std::map<ValueId, ValueId>& views, size_t nodes) {
+    GraphBody& body = GraphAccess::body(graph_);
+    std::rotate(body.nodes.begin(), body.nodes.begin() + static_cast<std::ptrdiff_t>(nodes),
+                body.nodes.end());
+    const auto replaced = [&](ValueId& id) {
+      if (const auto view = views.find(id); view != views.end()) id = view->second;
+    };
+    for (size_t n = 0; n < body.nodes.size(); ++n) {
+      for (ValueId& id : body.nodes[n].inputs) replaced(id);
+      for (const ValueId id : body.nodes[n].outputs)
+        body.values[static_cast<size_t>(id)].node = static_cast<int32_t>(n);
+    }
+    std::erase_if(body.outputs, [&](const auto& output) {
+      return std::find(carried_outputs_.begin(), carried_outputs_.end(), output.first) !=
+             carried_outputs_.end();
+    });
+    for (auto& [name, id] : body.outputs) replaced(id);
+    for (auto& [target, source] : body.assignments) replaced(source);
+    std::erase_if(body.inputs, [&](ValueId id) { return views.contains(id); });
+    for (Carried& each : all_) replaced(each.output);
+  }
+
+  // concat({past, new...}) becomes: write `new` behind the past; see both.
+  Status append() {
+    std::map<ValueId, const Carried*> growing;
+    for (const Carried& each : all_)
+      if (each.grows >= 0) growing[each.output] = &each;
+    std::vector<std::pair<ValueId, ValueId>> updates;
+    HG_TRY(rewrite(graph_, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
+      const auto found = growing.find(node.outputs[0]);
+      if (found == growing.end()) return std::optional<std::vector<Value>>();
+      const Carried& each = *found->second;
+      std::vector<Value> added;
+      for (size_t i = 1; i < node.inputs.size(); ++i) added.push_back(graph_.value(node.inputs[i]));
+      const Value one =
+          added.size() == 1 ? added[0] : graph_.call("concat", added, {{"dim", each.grows}});
+      const Value whole =
+          graph_.call("slice_scatter", {graph_.value(each.state), one},
+                      {{"dim", each.grows}, {"start", each.past}, {"end", each.all}});
+      updates.emplace_back(each.state, whole.id());
+      return std::optional(std::vector<Value>{slice(whole, each, each.all)});
+    }));
+    for (const auto& [state, whole] : updates) HG_TRY(assign(state, whole));
+    return {};
+  }
+
+  Status assign(ValueId state, ValueId value) {
+    if (state != value) graph_.assign(graph_.value(state), graph_.value(value));
+    return graph_.status();
+  }
+
+  // Sizes of carried inputs that nothing else determines would be unknown in each run.
+  Status check_sizes() const {
+    const std::vector<std::string> known = graph_.symbols();
+    for (const Carried& each : all_) {
+      std::vector<std::string> names;
+      each.past.collect_symbols(names);
+      for (const std::string& symbol : names)
+        HG_CHECK(std::find(known.begin(), known.end(), symbol) != known.end(),
+                 "no other input "
+                 "has the size '",
+                 symbol, "' of '", each.name, "'");
+    }
+    return {};
+  }
+
+  Graph& graph_;
+  const StatefulOptions& options_;
+  std::vector<Carried> all_;
+  std::vector<std::string> carried_outputs_;
+};
+
+}  // namespace
+
+std::vector<CarriedValue> carried_values(const Graph& graph) {
+  std::vector<CarriedValue> found;
+  constexpr std::string_view kPresent = "present";
+  for (const auto& [output, id] : graph.outputs()) {
+    if (!output.starts_with(kPresent) || output.size() == kPresent.size()) continue;
+    const std::string rest = output.substr(kPresent.size());
+    for (const std::string& input : {"past_key_values" + rest, "past" + rest})
+      if (std::any_of(graph.inputs().begin(), graph.inputs().end(),
+                      [&](ValueId in) { return graph.value_info(in).name == input; })) {
+        found.push_back({output, input});
+        break;
+      }
+  }
+  return found;
+}
+
+Result<Model> make_stateful(const Model& model, const StatefulOptions& options) {
+  return or_no_memory([&]() -> Result<Model> {
+    HG_TRY(model.graph().status());
+    HG_CHECK(options.capacity > 0, "a capacity of ", options.capacity, " holds nothing");
+    Graph graph(model.graph());
+    HG_TRY(Stateful(graph, options).run());
+    HG_TRY(graph.verify());
+    HG_TRY_ASSIGN(Model stateful, Model::from_graph(std::move(graph)));
+    stateful.set_info(model.info());
+    return stateful;
+  });
+}
+
+}  // namespace hg
