@@ -54,7 +54,7 @@ PARTS = {
     "library": (["hologram"], ("lib/",)),
     "converter": (["hg-convert"], ("converter/", "kernels/reference/", "bin/hg-convert")),
     "samples": (["digits"], ("samples/", "bin/digits")),
-    "tools": (["hg-run", "hg-info", "hg-bench", "hg-train", "hg-embed", "hg-diff", "hg-quantize"], ("tools/", "bin/hg-")),
+    "tools": (["hg-run", "hg-info", "hg-bench", "hg-train", "hg-embed", "hg-diff", "hg-quantize", "hg-generate"], ("tools/", "bin/hg-")),
     "python": ([], ("python/",)),
     "tests": (["all"], ("",)),
 }

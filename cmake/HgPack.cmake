@@ -28,7 +28,7 @@ set(CPACK_DEBIAN_HOLOGRAM_PACKAGE_RECOMMENDS "g++, cmake | pkg-config")
 set(CPACK_COMPONENT_HOLOGRAM_DESCRIPTION "The library, its headers, and files for CMake and pkg-config")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME hologram-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
-set(CPACK_COMPONENT_TOOLS_DESCRIPTION "hg-run, hg-info, hg-bench, hg-train, hg-embed, hg-diff and hg-quantize")
+set(CPACK_COMPONENT_TOOLS_DESCRIPTION "hg-run, hg-info, hg-bench, hg-train, hg-embed, hg-diff, hg-quantize and hg-generate")
 set(CPACK_DEBIAN_CONVERTER_PACKAGE_NAME hologram-converter)
 set(CPACK_DEBIAN_CONVERTER_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_CONVERTER_PACKAGE_SHLIBDEPS OFF)  # libtorch may be pip's, which no package has

@@ -33,6 +33,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/c", {"lib/graph"}},
     {"lib/array", {"lib/graph", "lib/platform", "lib/device"}},
     {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},
+    {"lib/generate", {"lib/graph", "kernels/fill"}},
     {"lib/io", {"lib/graph"}},
     {"lib/quantize", {"lib/graph", "lib/compile"}},
     {"lib/nn", {"lib/graph", "lib/train"}},

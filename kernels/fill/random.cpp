@@ -1,30 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counter-based random numbers: Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as
-// easy as 1, 2, 3"). The counter is (index, stream, run), the key is the seed.
-#include <array>
+// rand and randn. The counter of Philox is (index, stream, run), the key is the seed.
 #include <cmath>
 
 #include "hg/kernel.h"
 #include "kernels/element.h"
+#include "kernels/fill/philox.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
 namespace {
-
-using Counter = std::array<uint32_t, 4>;
-
-Counter philox(Counter counter, uint64_t seed) {
-  auto key0 = static_cast<uint32_t>(seed), key1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t a = uint64_t{0xD2511F53u} * counter[0];
-    const uint64_t b = uint64_t{0xCD9E8D57u} * counter[2];
-    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(b),
-               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(a)};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return counter;
-}
 
 // Two doubles in [0, 1) for each block.
 struct Pair {
@@ -32,13 +16,11 @@ struct Pair {
 };
 
 Pair uniform_pair(int64_t block, uint32_t stream, const RandomState& state) {
-  const Counter bits = philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                               stream, static_cast<uint32_t>(state.run)},
-                              state.seed ^ (state.run >> 32 << 32));
-  const auto unit = [](uint32_t high, uint32_t low) {
-    return static_cast<double>(((uint64_t{high} << 32) | low) >> 11) * 0x1p-53;
-  };
-  return {unit(bits[0], bits[1]), unit(bits[2], bits[3])};
+  const PhiloxCounter bits =
+      philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), stream,
+              static_cast<uint32_t>(state.run)},
+             state.seed ^ (state.run >> 32 << 32));
+  return {philox_unit(bits[0], bits[1]), philox_unit(bits[2], bits[3])};
 }
 
 // Rounds towards zero, so that 1 stays excluded in every dtype.

@@ -262,7 +262,7 @@ def opening_time(browser, large):
 
 
 def check_pages(pages):
-    for name in ("hg-run", "hg-info", "hg-bench", "hg-train", "hg-embed", "hg-diff", "hg-quantize"):
+    for name in ("hg-run", "hg-info", "hg-bench", "hg-train", "hg-embed", "hg-diff", "hg-quantize", "hg-generate"):
         help_text = run(BIN / name, "--help")
         options = set(re.findall(r"^  (?:-\w,)?(--[\w-]+)", help_text, re.M))
         assert "--version" in options

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-run, hg-info, hg-bench and hg-embed as programs: what they print and write, and the exit code
-// and error message for each bad input.
+// hg-run, hg-info, hg-bench, hg-generate and hg-embed as programs: what they print and write, and
+// the exit code and error message for each bad input.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -570,8 +570,67 @@ TEST_F(Programs, QuantizeRefusals) {
   EXPECT_FALSE(fs::exists(folder_ / "x.hgm"));
 }
 
+// A model of five words: after the word i, the word i + 1 is the most likely.
+Graph counting_words() {
+  Graph g;
+  TensorData table = *TensorData::allocate(f32, {5, 5});
+  for (int i = 0; i < 5; ++i) table.tensor.as<float>()[i * 5 + (i + 1) % 5] = 2;
+  g.output("logits", embedding(g.parameter("w", table), g.input("input_ids", i64, {"b", "t"})));
+  return g;
+}
+
+TEST_F(Programs, GenerateContinuesPrompts) {
+  save(counting_words(), "words.hgm");
+  EXPECT_EQ(run("hg-generate words.hgm --ids 4,1 --max-tokens 4").out, "2,3,4,0\n");
+  EXPECT_EQ(run("hg-generate words.hgm --ids 1 --ids 3 --max-tokens 2").out, "2,3\n4,0\n");
+  EXPECT_EQ(run("hg-generate words.hgm --ids 1 --max-tokens 0").out, "\n");
+  const json one = json::parse(
+      run("hg-generate words.hgm --ids 4,1 --stop-id 4 --stop-id 9 --json --log-probabilities")
+          .out);
+  EXPECT_EQ(one["ids"], json({2, 3}));
+  EXPECT_EQ(one["finish"], "stop");
+  EXPECT_EQ(one["prompt_tokens"], 2);
+  EXPECT_EQ(one["tokens"], 2);
+  EXPECT_GT(one["prompt_ms"], 0);
+  EXPECT_GT(one["decode_ms"], 0);
+  ASSERT_EQ(one["log_probabilities"].size(), 2u);
+  EXPECT_NEAR(one["log_probabilities"][0], 2 - std::log(std::exp(2.0) + 4), 1e-6);
+  const std::string sampled =
+      "hg-generate words.hgm --ids 1 --ids 1 --temperature 2 --top-k 3 --top-p 0.9 --min-p 0.01 "
+      "--repetition-penalty 1.1 --max-tokens 50 --json --seed ";
+  const json first = json::parse(run(sampled + "1").out);
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_EQ(first[0]["finish"], "length");
+  EXPECT_EQ(first[0]["tokens"], 50);
+  EXPECT_FALSE(first[0].contains("log_probabilities"));
+  EXPECT_NE(first[0]["ids"], first[1]["ids"]);
+  EXPECT_EQ(json::parse(run(sampled + "1 --threads 1").out)[1]["ids"], first[1]["ids"]);
+  EXPECT_NE(json::parse(run(sampled + "2").out)[1]["ids"], first[1]["ids"]);
+}
+
+TEST_F(Programs, GenerateRefusals) {
+  save(counting_words(), "words.hgm");
+  expect_refusal("hg-generate", 1, "no MODEL is given; see hg-generate --help");
+  expect_refusal("hg-generate words.hgm", 1, "no prompt is given: use --ids");
+  expect_refusal("hg-generate words.hgm --ids 1,x", 1, "--ids: 'x' is not a token id");
+  expect_refusal("hg-generate words.hgm --ids 1,-1", 1, "'-1' is not a token id");
+  expect_refusal("hg-generate words.hgm --ids 1,", 1, "--ids: '' is not a token id");
+  expect_refusal("hg-generate words.hgm --ids 2147483648", 1, "'2147483648' is not a token id");
+  expect_refusal("hg-generate words.hgm --ids 1 --stop-id a", 1, "--stop-id: 'a'");
+  expect_refusal("hg-generate words.hgm --ids 1 --max-tokens -1", 1, "--max-tokens");
+  expect_refusal("hg-generate words.hgm --ids 1 --top-p 2", 1, "top_p is 2");
+  expect_refusal("hg-generate words.hgm --ids 1 --top-k -1", 1, "top_k is -1");
+  expect_refusal("hg-generate words.hgm --ids 1 --device tpu", 1, "tpu");
+  expect_refusal("hg-generate words.hgm --ids 1 --log-probabilities", 1, "--json");
+  expect_refusal("hg-generate none.hgm --ids 1", 2, "none.hgm");
+  expect_refusal("hg-generate text.hgm --ids 1", 2, "text.hgm");
+  expect_refusal("hg-generate wide.hgm --ids 1", 3, "the input 'image' is f32[n, 4]");
+  expect_refusal("hg-generate words.hgm --ids 5", 4, "the id 5, but the vocabulary has 5 tokens");
+  expect_refusal("hg-generate words.hgm --ids 1 --ids 2,3", 4, "prompts have 1 to 2 ids");
+}
+
 TEST_F(Programs, HelpAndVersion) {
-  for (const char* tool : {"hg-run", "hg-info", "hg-bench", "hg-quantize"}) {
+  for (const char* tool : {"hg-run", "hg-info", "hg-bench", "hg-quantize", "hg-generate"}) {
     const Ran help = run(std::string(tool) + " --help");
     EXPECT_EQ(help.exit, 0);
     EXPECT_NE(help.out.find("Examples:"), std::string::npos);

@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generates with small decoders of random weights, and compares with runs of the whole text without
+// a past; compares the sampler with its definition in plain loops.
+#include "hg/generator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "hg/hg.h"
+#include "hg/words.h"
+#include "tests/must.h"
+
+namespace hg {
+namespace {
+
+constexpr int64_t kWords = 61, kPositions = 200, kWidth = 32, kHeads = 4, kHeadDim = 8;
+using Ids = std::vector<int32_t>;
+using Prompts = std::vector<Ids>;
+
+struct Form {
+  bool past = true, mask = true, positions = true;
+  DType integers = i64;
+  DType floats = f32;  // of the logits
+  bool last_only = false;
+  std::string past_name = "past_key_values.", present_name = "present.";
+  std::string ids_name = "input_ids", logits_name = "logits";
+  Dim batch = Dim("b");
+};
+
+// Heads of x [b, t, width]: [b, heads, t, dim].
+Value heads_of(const Value& x, const Dim& batch) {
+  return permute(reshape(x, {batch, Dim("t"), kHeads, kHeadDim}), {0, 2, 1, 3});
+}
+
+Model decoder(const Form& form = {}) {
+  Graph g;
+  const Dim b = form.batch, t("t"), p = form.past ? Dim("p") : Dim(0);
+  uint64_t seed = 0;
+  const auto weight = [&](const char* name, int64_t rows, int64_t columns, double scale) {
+    ++seed;
+    return g.parameter(str_cat(name, seed), f32, {rows, columns}, init::normal(0, scale, seed));
+  };
+  const auto integers = [&](const std::string& name, const Shape& shape) {
+    const Value value = g.input(name, form.integers, shape);
+    return form.integers == i64 ? value : cast(value, i64);
+  };
+  const Value ids = integers(form.ids_name, {b, t});
+  Value visible = le(arange(g, p + t), reshape(arange(g, p, p + t), {t, 1}));
+  if (form.mask) {
+    const Value is_shown = ne(integers("attention_mask", {b, p + t}), g.scalar(int64_t{0}, i64));
+    visible = logical_and(visible, reshape(is_shown, {b, 1, 1, p + t}));
+  }
+  const Value positions = form.positions ? integers("position_ids", {b, t}) : arange(g, p, p + t);
+  Value x = add(embedding(weight("words", kWords, kWidth, 1), ids),
+                embedding(weight("positions", kPositions, kWidth, 1), positions));
+  std::vector<std::pair<std::string, Value>> presents;
+  for (int layer = 0; layer < 2; ++layer) {
+    const Value normed = rms_norm(x, {kWidth});
+    const auto part = [&](const char* name) {
+      return heads_of(linear(normed, weight(name, kWidth, kWidth, 0.2)), b);
+    };
+    const Value q = part("q");
+    Value k = part("k"), v = part("v");
+    for (auto& [name, value] : {std::pair{"key", &k}, std::pair{"value", &v}}) {
+      if (!form.past) continue;
+      const std::string suffix = str_cat(layer, ".", name);
+      const Value past = g.input(form.past_name + suffix, f32, {b, kHeads, p, kHeadDim});
+      *value = concat({past, *value}, 2);
+      presents.emplace_back(form.present_name + suffix, *value);
+    }
+    const Value mixed = permute(attention(q, k, v, visible), {0, 2, 1, 3});
+    x = add(x, linear(reshape(mixed, {b, t, kWidth}), weight("o", kWidth, kWidth, 0.2)));
+    x = add(x, linear(silu(linear(rms_norm(x, {kWidth}), weight("up", 64, kWidth, 0.2))),
+                      weight("down", kWidth, 64, 0.2)));
+  }
+  Value logits = linear(rms_norm(x, {kWidth}), weight("head", kWords, kWidth, 0.5));
+  if (form.last_only)
+    logits = g.call("slice", {logits}, {{"dim", 1}, {"start", t - 1}, {"end", t}});
+  if (form.floats != f32) logits = g.call("cast", {logits}, {{"dtype", form.floats}});
+  g.output(form.logits_name, logits);
+  for (const auto& [name, value] : presents) g.output(name, value);
+  return must(Model::from_graph(std::move(g)));
+}
+
+Generator generator_of(const Form& form = {}, int threads = 2) {
+  SessionOptions options;
+  options.threads = threads;
+  return must(Generator::create(decoder(form), options));
+}
+
+// Logits after the last id, from a run on the whole text.
+class Whole {
+ public:
+  Whole()
+      : session_(must(Session::create(decoder({.past = false, .mask = false, .positions = false}),
+                                      {.threads = 1}))) {}
+  std::vector<float> logits(const Ids& ids) {
+    const std::vector<int64_t> wide(ids.begin(), ids.end());
+    const auto time = static_cast<int64_t>(ids.size());
+    EXPECT_TRUE(session_.set_input(0, view(wide, {1, time})).ok());
+    EXPECT_TRUE(session_.run().ok());
+    const Tensor all = must(session_.output(0));
+    const float* const row = all.as<float>() + (time - 1) * kWords;
+    return {row, row + kWords};
+  }
+  // New ids after `ids`, each with the largest logit.
+  Ids greedy(Ids ids, int64_t count) {
+    const size_t begin = ids.size();
+    while (count-- > 0) {
+      const std::vector<float> row = logits(ids);
+      ids.push_back(static_cast<int32_t>(std::max_element(row.begin(), row.end()) - row.begin()));
+    }
+    return {ids.begin() + static_cast<std::ptrdiff_t>(begin), ids.end()};
+  }
+
+ private:
+  Session session_;
+};
+
+Ids random_ids(size_t count, uint32_t seed) {
+  std::mt19937 random(seed);
+  Ids ids(count);
+  for (int32_t& id : ids) id = static_cast<int32_t>(random() % kWords);
+  return ids;
+}
+
+void expect_refusal(const Status& status, Code code, std::string_view part) {
+  EXPECT_EQ(status.code(), code) << status.message();
+  EXPECT_NE(status.message().find(part), std::string_view::npos) << status.message();
+}
+
+TEST(Generator, EqualsRunsOfTheWholeText) {
+  Whole whole;
+  for (const int threads : {1, 2, 4}) {
+    Generator generator = generator_of({}, threads);
+    for (const Prompts& prompts :
+         {Prompts{random_ids(1, 1)}, Prompts{random_ids(7, 2)}, Prompts{random_ids(40, 3)},
+          Prompts{random_ids(7, 4), random_ids(1, 5), random_ids(40, 6)}}) {
+      const Generation answer = must(generator.generate(prompts, {.max_tokens = 70}));
+      ASSERT_EQ(answer.sequences.size(), prompts.size());
+      for (size_t i = 0; i < prompts.size(); ++i) {
+        EXPECT_EQ(answer.sequences[i].ids, whole.greedy(prompts[i], 70)) << "prompt " << i;
+        EXPECT_EQ(answer.sequences[i].finish, Finish::length);
+      }
+      EXPECT_GT(answer.prompt_ms, 0);
+      EXPECT_GT(answer.decode_ms, 0);
+    }
+  }
+}
+
+TEST(Generator, TakesFormsOfDecoders) {
+  Whole whole;
+  const Ids prompt = random_ids(5, 9), longer = random_ids(9, 10);
+  const Ids wanted = whole.greedy(prompt, 8), wanted_longer = whole.greedy(longer, 8);
+  const std::vector<Form> forms = {
+      {.past = false},
+      {.past = false, .mask = false, .positions = false},
+      {.mask = false},
+      {.positions = false},
+      {.mask = false, .positions = false},
+      {.integers = i32},
+      {.last_only = true},
+      {.past = false, .last_only = true},
+      {.present_name = "present_key_values."},
+      {.past_name = "past_", .present_name = "present_"},
+      {.ids_name = "tokens", .logits_name = "scores"},
+      {.batch = 1},
+  };
+  for (size_t i = 0; i < forms.size(); ++i) {
+    const Form& form = forms[i];
+    Generator generator = generator_of(form);
+    EXPECT_EQ(generator.vocabulary(), kWords);
+    EXPECT_EQ(generator.position_limit(), form.positions ? kPositions : 0);
+    EXPECT_EQ(must(generator.generate({prompt}, {.max_tokens = 8})).sequences[0].ids, wanted)
+        << "form " << i;
+    if (form.batch.is_constant()) {
+      expect_refusal(generator.generate({prompt, prompt}).status(), Code::invalid_argument,
+                     "the model takes 1 prompt at a time, got 2");
+      continue;
+    }
+    const Result<Generation> both = generator.generate({prompt, longer}, {.max_tokens = 8});
+    if (!form.mask || !form.positions) {
+      expect_refusal(both.status(), Code::invalid_argument,
+                     "prompts have 5 to 9 ids; different lengths need the inputs attention_mask");
+      continue;
+    }
+    ASSERT_TRUE(both.ok()) << both.status().message();
+    EXPECT_EQ(both->sequences[0].ids, wanted) << "form " << i;
+    EXPECT_EQ(both->sequences[1].ids, wanted_longer) << "form " << i;
+  }
+  for (const DType halves : {f16, bf16})
+    EXPECT_EQ(must(generator_of({.floats = halves}).generate({prompt}, {.max_tokens = 1}))
+                  .sequences[0]
+                  .ids[0],
+              wanted[0]);
+}
+
+TEST(Generator, StopsAtIdsAndCallbacks) {
+  Whole whole;
+  const Prompts prompts = {random_ids(4, 21), random_ids(6, 22)};
+  const Ids first = whole.greedy(prompts[0], 20), second = whole.greedy(prompts[1], 20);
+  Generator generator = generator_of();
+  const Generation one =
+      must(generator.generate(prompts, {.max_tokens = 20, .stop_ids = {first[5], -7}}));
+  const auto stopped = [&](const Ids& ids) {
+    return Ids(ids.begin(), std::find(ids.begin(), ids.end(), first[5]));
+  };
+  EXPECT_EQ(one.sequences[0].ids, stopped(first));
+  EXPECT_EQ(one.sequences[0].finish, Finish::stop);
+  EXPECT_EQ(one.sequences[1].ids, stopped(second));
+
+  std::vector<Ids> seen(2);
+  GenerateOptions options = {.max_tokens = 20};
+  options.on_token = [&](const Token& token) {
+    Ids& ids = seen[static_cast<size_t>(token.prompt)];
+    ids.push_back(token.id);
+    return token.prompt == 1 || ids.size() < 3;
+  };
+  const Generation two = must(generator.generate(prompts, options));
+  EXPECT_EQ(two.sequences[0].ids, Ids(first.begin(), first.begin() + 3));
+  EXPECT_EQ(two.sequences[0].finish, Finish::stop);
+  EXPECT_EQ(name_of(two.sequences[0].finish), "stop");
+  EXPECT_EQ(two.sequences[1].ids, second);
+  EXPECT_EQ(name_of(two.sequences[1].finish), "length");
+  EXPECT_EQ(seen[0], two.sequences[0].ids);
+  EXPECT_EQ(seen[1], second);
+
+  const Generation none = must(generator.generate(prompts, {.max_tokens = 0}));
+  ASSERT_EQ(none.sequences.size(), 2u);
+  EXPECT_TRUE(none.sequences[0].ids.empty());
+  EXPECT_EQ(none.prompt_ms, 0);
+
+  std::stop_source source;
+  source.request_stop();
+  EXPECT_EQ(generator.generate(prompts, {}, source.get_token()).status().code(), Code::cancelled);
+  EXPECT_EQ(must(generator.generate(prompts, {.max_tokens = 20})).sequences[1].ids, second);
+}
+
+TEST(Generator, StepsGiveTheSameTokens) {
+  Whole whole;
+  const Prompts prompts = {random_ids(4, 31), random_ids(6, 32)};
+  Generator generator = generator_of();
+  expect_refusal(generator.step().status(), Code::invalid_argument, "begin()");
+  ASSERT_TRUE(generator.begin(prompts, {.max_tokens = 9}).ok());
+  std::vector<Ids> seen(2);
+  for (;;) {
+    const std::span<const Token> tokens = must(generator.step());
+    if (tokens.empty()) break;
+    for (const Token& token : tokens) seen[static_cast<size_t>(token.prompt)].push_back(token.id);
+  }
+  EXPECT_TRUE(must(generator.step()).empty());
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(seen[i], whole.greedy(prompts[i], 9));
+    EXPECT_EQ(generator.generation().sequences[i].ids, seen[i]);
+  }
+  ASSERT_TRUE(generator.begin(prompts).ok());
+  std::stop_source source;
+  source.request_stop();
+  EXPECT_EQ(generator.step(source.get_token()).status().code(), Code::cancelled);
+  expect_refusal(generator.step().status(), Code::invalid_argument, "begin()");
+}
+
+TEST(Generator, SamplesTheSameForEveryThreadCount) {
+  const Prompts prompts = {random_ids(4, 41), random_ids(4, 41), random_ids(11, 42)};
+  GenerateOptions options = {.max_tokens = 40, .log_probabilities = true};
+  options.sampler = {.temperature = 0.9f, .top_k = 20, .top_p = 0.95f, .seed = 5};
+  const Generation one = must(generator_of({}, 1).generate(prompts, options));
+  for (const int threads : {2, 3, 4}) {
+    const Generation more = must(generator_of({}, threads).generate(prompts, options));
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(one.sequences[i].ids, more.sequences[i].ids);
+      EXPECT_EQ(one.sequences[i].log_probabilities, more.sequences[i].log_probabilities);
+    }
+  }
+  EXPECT_NE(one.sequences[0].ids, one.sequences[1].ids);  // equal prompts have draws of their own
+  options.sampler.seed = 6;
+  EXPECT_NE(must(generator_of().generate(prompts, options)).sequences[0].ids, one.sequences[0].ids);
+  // The probabilities are of the model's logits.
+  Whole whole;
+  Ids text = prompts[2];
+  for (size_t i = 0; i < 40; ++i) {
+    const std::vector<float> logits = whole.logits(text);
+    double sum = 0;
+    for (const float logit : logits) sum += std::exp(double{logit});
+    const int32_t id = one.sequences[2].ids[i];
+    EXPECT_NEAR(one.sequences[2].log_probabilities[i],
+                logits[static_cast<size_t>(id)] - std::log(sum), 1e-4);
+    text.push_back(id);
+  }
+}
+
+TEST(Generator, LogitsMayBeChanged) {
+  const Prompts prompts = {random_ids(4, 51)};
+  Generator generator = generator_of();
+  GenerateOptions options = {.max_tokens = 5};
+  options.on_logits = [&](int64_t prompt, std::span<const int32_t> history,
+                          std::span<float> logits) -> Status {
+    EXPECT_EQ(prompt, 0);
+    EXPECT_EQ(logits.size(), size_t{kWords});
+    const auto only = history.size() % kWords;
+    for (size_t i = 0; i < logits.size(); ++i)
+      if (i != only) logits[i] = -std::numeric_limits<float>::infinity();
+    return {};
+  };
+  EXPECT_EQ(must(generator.generate(prompts, options)).sequences[0].ids, (Ids{4, 5, 6, 7, 8}));
+  options.on_logits = [](int64_t, std::span<const int32_t>, std::span<float> logits) -> Status {
+    logits[3] = NAN;
+    return {};
+  };
+  expect_refusal(generator.generate(prompts, options).status(), Code::invalid_argument,
+                 "the logit of token 3 of 61 is nan");
+  options.on_logits = [](int64_t, std::span<const int32_t>, std::span<float>) {
+    return not_found("no grammar");
+  };
+  expect_refusal(generator.generate(prompts, options).status(), Code::not_found, "no grammar");
+}
+
+TEST(Generator, RefusesBeforeAnyRun) {
+  Generator generator = generator_of();
+  const auto refuses = [&](const Prompts& prompts, const GenerateOptions& options,
+                           std::string_view part) {
+    expect_refusal(generator.generate(prompts, options).status(), Code::invalid_argument, part);
+  };
+  refuses({}, {}, "there are no prompts");
+  refuses({{1}, {}}, {}, "prompt 1 is empty");
+  refuses({{1, kWords}}, {}, "prompt 0 has the id 61, but the vocabulary has 61 tokens");
+  refuses({{-1}}, {}, "the id -1");
+  refuses({{1}}, {.max_tokens = -1}, "max_tokens is -1");
+  refuses({{1, 2}}, {.max_tokens = 200},
+          "prompt 0 of length 2 and max_tokens 200 exceed the model's 200 positions");
+  refuses({{1}}, {.max_tokens = std::numeric_limits<int64_t>::max()}, "200 positions");
+  refuses({Ids(201, 1)}, {.max_tokens = 0}, "200 positions");
+  refuses({{1}}, {.sampler = {.temperature = -1}}, "temperature is -1");
+  refuses({{1}}, {.sampler = {.top_k = -1}}, "top_k is -1");
+  refuses({{1}}, {.sampler = {.top_p = 0}}, "top_p is 0");
+  refuses({{1}}, {.sampler = {.min_p = 1.5f}}, "min_p is 1.5");
+  refuses({{1}}, {.sampler = {.repetition_penalty = 0}}, "repetition_penalty is 0");
+  EXPECT_EQ(must(generator.generate({{1, 2}}, {.max_tokens = 199})).sequences[0].ids.size(), 199u);
+}
+
+TEST(Generator, RefusesOtherModels) {
+  const auto refuses = [](Graph g, std::string_view part) {
+    ASSERT_TRUE(g.status().ok()) << g.status().message();
+    expect_refusal(Generator::create(must(Model::from_graph(std::move(g)))).status(),
+                   Code::unsupported, part);
+  };
+  const auto with = [](auto change) {
+    Graph g;
+    const Value ids = g.input("input_ids", i64, {"b", "t"});
+    g.output("logits", embedding(g.parameter("w", f32, {5, 7}), ids));
+    change(g);
+    return g;
+  };
+  {
+    Graph g;
+    g.output("y", relu(g.input("x", f32, {"n", 3})));
+    refuses(std::move(g), "the input 'x' is f32[n, 3], expected i64[batch, time]");
+  }
+  {
+    Graph g;
+    const Value ids = g.input("ids", i64, {"b", 4});
+    g.output("logits", embedding(g.parameter("w", f32, {5, 7}), ids));
+    refuses(std::move(g), "where time is a symbol");
+  }
+  {
+    Graph g;
+    const Value past = g.input("past_0", f32, {"b", 2, "p", 3});
+    g.output("present_0", past);
+    refuses(std::move(g), "no input of ids");
+  }
+  refuses(with([](Graph& g) {
+            g.output("y", g.input("segments", i64, {"b", "t"}));
+          }),
+          "the inputs 'input_ids' and 'segments' could both be the ids");
+  refuses(with([](Graph& g) {
+            g.output("y", g.input("past_0", f32, {"b", 2, "p", 3}));
+          }),
+          "the input 'past_0' has no output 'present_0'");
+  refuses(with([](Graph& g) {
+            g.output("present_0", g.input("past_0", f32, {"b", 2, 4, 3}));
+          }),
+          "the input 'past_0' is f32[b, 2, 4, 3], expected floats [batch, heads, past, dim]");
+  {
+    Graph g;
+    const Value ids = g.input("ids", i64, {"b", "t"});
+    const Value x = embedding(g.parameter("w", f32, {5, 7}), ids);
+    g.output("a", x);
+    g.output("c", x);
+    refuses(std::move(g), "the outputs 'a' and 'c' could both be the logits");
+  }
+  {
+    Graph g;
+    g.output("logits", g.input("ids", i64, {"b", "t"}));
+    refuses(std::move(g),
+            "the output 'logits' is i64[b, t], expected f32[batch, time, vocabulary]");
+  }
+}
+
+// The steps of the sampler as transformers defines them, with a sorted list.
+std::vector<bool> kept_by_definition(std::vector<float> logits, const Ids& history,
+                                     const SamplerOptions& o, double& margin) {
+  const std::vector<float> before = logits;
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (std::find(history.begin(), history.end(), static_cast<int32_t>(i)) != history.end())
+      logits[i] =
+          before[i] < 0 ? before[i] * o.repetition_penalty : before[i] / o.repetition_penalty;
+  for (float& logit : logits) logit /= o.temperature;
+  std::vector<size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  std::vector<bool> kept(logits.size(), true);
+  if (o.top_k > 0)
+    for (size_t i = 0; i < logits.size(); ++i)
+      kept[i] =
+          logits[i] >= logits[order[std::min(static_cast<size_t>(o.top_k), order.size()) - 1]];
+  const auto sum = [&] {
+    double all = 0;
+    for (size_t i = 0; i < logits.size(); ++i)
+      if (kept[i]) all += std::exp(double{logits[i]});
+    return all;
+  };
+  margin = 1;
+  if (o.top_p < 1) {
+    const double all = sum();
+    double below = 0;
+    std::vector<bool> next = kept;
+    for (size_t i = order.size(); i-- > 1;) {
+      if (!kept[order[i]]) continue;
+      below += std::exp(double{logits[order[i]]}) / all;
+      margin = std::min(margin, std::abs(below - (1 - double{o.top_p})));
+      if (below <= 1 - double{o.top_p}) next[order[i]] = false;
+    }
+    kept = next;
+  }
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const double part = std::exp(double{logits[i]} - logits[order[0]]);
+    if (o.min_p > 0) margin = std::min(margin, std::abs(part - o.min_p));
+    if (part < o.min_p) kept[i] = false;
+  }
+  return kept;
+}
+
+TEST(Sampler, KeepsWhatItsDefinitionKeeps) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> unit(0, 1);
+  int compared = 0;
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<float> logits(1 + random() % 50);
+    std::normal_distribution<float> normal(0, 0.1f + 4 * unit(random));
+    for (float& logit : logits) logit = normal(random);
+    if (round % 5 == 0)
+      for (float& logit : logits) logit = std::round(logit);  // ties
+    const Ids history = random_ids(random() % 6, random());   // some ids without a logit
+    SamplerOptions o;
+    o.temperature = 0.2f + 2 * unit(random);
+    if (random() % 2) o.top_k = static_cast<int32_t>(1 + random() % 60);
+    if (random() % 2) o.top_p = std::max(0.01f, unit(random));
+    if (random() % 2) o.min_p = unit(random);
+    if (random() % 2) o.repetition_penalty = 0.5f + unit(random);
+    double margin = 0;
+    const std::vector<bool> wanted = kept_by_definition(logits, history, o, margin);
+    if (margin < 1e-6) continue;  // rounding decides
+    ++compared;
+    const std::vector<float> got = must(must(Sampler::create(o)).filter(logits, history));
+    for (size_t i = 0; i < logits.size(); ++i)
+      ASSERT_EQ(std::isfinite(got[i]), wanted[i]) << "round " << round << ", token " << i;
+    const int32_t id = must(must(Sampler::create(o)).choose(logits, history, 0));
+    ASSERT_TRUE(wanted[static_cast<size_t>(id)]);
+  }
+  EXPECT_GT(compared, 1900);
+}
+
+TEST(Sampler, DrawsByProbability) {
+  const std::vector<float> logits = {0, 1, 2, -1, -20};
+  constexpr int kDraws = 20000;
+  for (const float temperature : {0.7f, 1.0f, 3.0f}) {
+    const Sampler sampler =
+        must(Sampler::create({.temperature = temperature, .seed = uint64_t{1} << 40}));
+    std::vector<int> counts(logits.size());
+    for (uint64_t i = 0; i < kDraws; ++i)
+      ++counts[static_cast<size_t>(must(sampler.choose(logits, {}, i, 3)))];
+    for (size_t i = 0; i < logits.size(); ++i) {
+      double sum = 0;
+      for (const float logit : logits) sum += std::exp(logit / double{temperature});
+      const double part = std::exp(logits[i] / double{temperature}) / sum;
+      EXPECT_NEAR(counts[i], kDraws * part, 5 * std::sqrt(kDraws * part * (1 - part)) + 1);
+    }
+  }
+}
+
+TEST(Sampler, Limits) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Sampler greedy = must(Sampler::create({}));
+  EXPECT_EQ(must(greedy.choose(std::vector<float>{1, 3, 3, 2}, {}, 0)), 1);
+  EXPECT_EQ(must(greedy.choose(std::vector<float>{-infinity, -5}, {}, 0)), 1);
+  const Sampler penalty = must(Sampler::create({.repetition_penalty = 2}));
+  EXPECT_EQ(must(penalty.choose(std::vector<float>{3, 2}, Ids{0, 0}, 0)), 1);
+  EXPECT_EQ(must(penalty.choose(std::vector<float>{-1, -1.5f}, Ids{0}, 0)), 1);
+  const Sampler hot = must(Sampler::create({.temperature = 1e-30f}));
+  expect_refusal(greedy.choose({}, {}, 0).status(), Code::invalid_argument, "no logits");
+  expect_refusal(greedy.choose(std::vector<float>{0, infinity}, {}, 0).status(),
+                 Code::invalid_argument, "the logit of token 1 of 2 is inf");
+  expect_refusal(greedy.choose(std::vector<float>{-infinity, -infinity}, {}, 0).status(),
+                 Code::invalid_argument, "all 2 logits are -infinity");
+  expect_refusal(hot.choose(std::vector<float>{0, 1e10f}, {}, 0).status(), Code::invalid_argument,
+                 "is inf");
+  EXPECT_FLOAT_EQ(must(log_probability(std::vector<float>{0, 0, -infinity, 0}, 1)),
+                  -std::log(3.0f));
+  EXPECT_EQ(must(log_probability(std::vector<float>{7}, 0)), 0);
+  expect_refusal(log_probability(std::vector<float>{7}, 1).status(), Code::invalid_argument,
+                 "the id 1 is outside the vocabulary of 1 tokens");
+}
+
+}  // namespace
+}  // namespace hg

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-generate: continues prompts of token ids with a language model.
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "hg/generator.h"
+#include "tools/command_line.h"
+#include "tools/gpu.h"
+#include "tools/process.h"
+#include "tools/words.h"
+
+namespace hg::tools {
+namespace {
+
+constexpr char kExamples[] = R"(Examples:
+  hg-generate smollm.hgm --ids 504,3575,282 --max-tokens 64 --stop-id 0
+  hg-generate smollm.hgm --ids 504,3575 --ids 19556 --temperature 0.8 --top-p 0.95 --seed 7
+  hg-generate smollm.hgm --ids 504,3575,282 --json
+
+Prints the new ids of each prompt as a line; stop ids do not belong to them. Prompts run together.
+The sampler has the order and the definitions of transformers: repetition penalty, temperature,
+top k, top p, min p. Without a temperature, the token with the largest logit is chosen.
+
+--json prints an object, or a list of objects if --ids is given several times: ids, finish (length
+or stop), prompt_tokens, tokens; prompt_ms and decode_ms, which are the time of the first run and of
+all later runs, for all prompts together; with --log-probabilities, log_probabilities.
+
+Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 prompts and model do not fit.)";
+
+struct GenerateJob {
+  std::string model, device = "cpu";
+  int threads = 0;
+  std::vector<std::string> ids, stop_ids;  // as given
+  std::vector<std::vector<int32_t>> prompts;
+  GenerateOptions options;
+  bool as_json = false;
+};
+
+// Adds the ids of "5,17,3".
+Outcome parse_ids(std::string_view option, const std::string& text, std::vector<int32_t>& ids) {
+  for (const std::string_view word : split(text)) {
+    int32_t& id = ids.emplace_back();
+    const char* const end = word.data() + word.size();
+    const auto [stop, error] = std::from_chars(word.data(), end, id);
+    if (error != std::errc() || stop != end || id < 0)
+      return usage(option, ": '", word, "' is not a token id, which is from 0 to 2147483647");
+  }
+  return {};
+}
+
+std::string ids_text(const std::vector<int32_t>& ids) {
+  std::string out;
+  for (const int32_t id : ids) out += str_cat(out.empty() ? "" : ",", id);
+  return out;
+}
+
+nlohmann::ordered_json json_of(const GenerateJob& job, const Generation& answer, size_t prompt) {
+  const GeneratedSequence& sequence = answer.sequences[prompt];
+  nlohmann::ordered_json row = {{"ids", sequence.ids},
+                                {"finish", name_of(sequence.finish)},
+                                {"prompt_tokens", job.prompts[prompt].size()},
+                                {"tokens", sequence.ids.size()},
+                                {"prompt_ms", answer.prompt_ms},
+                                {"decode_ms", answer.decode_ms}};
+  if (job.options.log_probabilities) row["log_probabilities"] = sequence.log_probabilities;
+  return row;
+}
+
+std::string text_of(const GenerateJob& job, const Generation& answer) {
+  if (job.as_json) {
+    if (job.prompts.size() == 1) return json_of(job, answer, 0).dump() + "\n";
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < job.prompts.size(); ++i) list.push_back(json_of(job, answer, i));
+    return list.dump() + "\n";
+  }
+  std::string out;
+  for (const GeneratedSequence& sequence : answer.sequences) out += ids_text(sequence.ids) + "\n";
+  return out;
+}
+
+// Checks everything that needs no model.
+Outcome read(GenerateJob& job) {
+  if (job.model.empty()) return usage("no MODEL is given; see hg-generate --help");
+  if (job.ids.empty()) return usage("no prompt is given: use --ids; see hg-generate --help");
+  for (const std::string& text : job.ids)
+    if (Outcome o = parse_ids("--ids", text, job.prompts.emplace_back()); !o.ok()) return o;
+  for (const std::string& text : job.stop_ids)
+    if (Outcome o = parse_ids("--stop-id", text, job.options.stop_ids); !o.ok()) return o;
+  if (const auto made = Sampler::create(job.options.sampler); !made.ok())
+    return usage(made.status().message());
+  return {};
+}
+
+Outcome run(GenerateJob& job) {
+  if (Outcome o = read(job); !o.ok()) return o;
+  SessionOptions options;
+  const Result<Device> device = parse_device(job.device);
+  if (!device.ok()) return usage(device.status().message());
+  options.device = *device;
+  options.threads = job.threads;
+  const Result<Model> model = Model::load(job.model);
+  if (!model.ok()) return outcome(model.status());
+  GpuOfTool gpu;
+  if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
+  Result<Generator> generator = Generator::create(*model, options);
+  if (!generator.ok()) return outcome(generator.status());
+  const Result<Generation> answer = generator->generate(job.prompts, job.options);
+  if (!answer.ok()) return outcome(answer.status());
+  std::fputs(text_of(job, *answer).c_str(), stdout);
+  return {};
+}
+
+}  // namespace
+}  // namespace hg::tools
+
+int main(int argc, char** argv) {
+  using namespace hg::tools;
+  use_utf8(argc, argv);
+  CommandLine line("hg-generate", "Continues prompts of token ids with a language model.",
+                   kExamples);
+  GenerateJob job;
+  hg::SamplerOptions& sampler = job.options.sampler;
+  line.add("MODEL", job.model, "the model, an .hgm file, such as hg-convert makes of a GGUF file");
+  line.add("--ids", job.ids, "a prompt: token ids with commas between them; once per prompt");
+  line.add("--max-tokens", job.options.max_tokens, "new tokens per prompt")
+      .is_at_least(0)
+      .shows_default();
+  line.add("--stop-id", job.stop_ids, "a token id that ends a sequence; once per id");
+  line.add("--temperature", sampler.temperature, "divides logits; 0: the largest logit")
+      .shows_default();
+  line.add("--top-k", sampler.top_k, "keep the k most likely tokens; 0: all").shows_default();
+  line.add("--top-p", sampler.top_p, "keep the most likely tokens until their sum is top-p")
+      .shows_default();
+  line.add("--min-p", sampler.min_p, "drop tokens less likely than min-p times the most likely")
+      .shows_default();
+  line.add("--repetition-penalty", sampler.repetition_penalty,
+           "above 1: tokens that have occurred become less likely")
+      .shows_default();
+  line.add("--seed", sampler.seed, "seed of the draws").shows_default();
+  line.add_flag("--log-probabilities", job.options.log_probabilities,
+                "with --json: the logarithm of each token's probability")
+      .needs(line.add_flag("--json", job.as_json, "print JSON"));
+  line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
+  line.add("--threads", job.threads, "number of threads; 0: all").is_at_least(0).shows_default();
+  if (const std::optional<int> code = line.parse(argc, argv)) return *code;
+  return finish("hg-generate", run(job));
+}
