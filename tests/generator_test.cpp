@@ -137,16 +137,24 @@ void expect_refusal(const Status& status, Code code, std::string_view part) {
 }
 
 TEST(Generator, EqualsRunsOfTheWholeText) {
+  const std::vector<Prompts> all = {
+      {random_ids(1, 1)},
+      {random_ids(7, 2)},
+      {random_ids(40, 3)},
+      {random_ids(7, 4), random_ids(1, 5), random_ids(40, 6)},
+  };
   Whole whole;
+  std::vector<std::vector<Ids>> wanted;  // per call and prompt
+  for (const Prompts& prompts : all)
+    for (wanted.emplace_back(); const Ids& prompt : prompts)
+      wanted.back().push_back(whole.greedy(prompt, 70));
   for (const int threads : {1, 2, 4}) {
     Generator generator = generator_of({}, threads);
-    for (const Prompts& prompts :
-         {Prompts{random_ids(1, 1)}, Prompts{random_ids(7, 2)}, Prompts{random_ids(40, 3)},
-          Prompts{random_ids(7, 4), random_ids(1, 5), random_ids(40, 6)}}) {
-      const Generation answer = must(generator.generate(prompts, {.max_tokens = 70}));
-      ASSERT_EQ(answer.sequences.size(), prompts.size());
-      for (size_t i = 0; i < prompts.size(); ++i) {
-        EXPECT_EQ(answer.sequences[i].ids, whole.greedy(prompts[i], 70)) << "prompt " << i;
+    for (size_t call = 0; call < all.size(); ++call) {
+      const Generation answer = must(generator.generate(all[call], {.max_tokens = 70}));
+      ASSERT_EQ(answer.sequences.size(), all[call].size());
+      for (size_t i = 0; i < all[call].size(); ++i) {
+        EXPECT_EQ(answer.sequences[i].ids, wanted[call][i]) << "call " << call << ", prompt " << i;
         EXPECT_EQ(answer.sequences[i].finish, Finish::length);
       }
       EXPECT_GT(answer.prompt_ms, 0);
@@ -218,7 +226,7 @@ TEST(Generator, StopsAtIdsAndCallbacks) {
 
   std::vector<Ids> seen(2);
   GenerateOptions options = {.max_tokens = 20};
-  options.on_token = [&](const Token& token) {
+  options.on_token = [&](const GeneratedToken& token) {
     Ids& ids = seen[static_cast<size_t>(token.prompt)];
     ids.push_back(token.id);
     return token.prompt == 1 || ids.size() < 3;
@@ -251,9 +259,10 @@ TEST(Generator, StepsGiveTheSameTokens) {
   ASSERT_TRUE(generator.begin(prompts, {.max_tokens = 9}).ok());
   std::vector<Ids> seen(2);
   for (;;) {
-    const std::span<const Token> tokens = must(generator.step());
+    const std::span<const GeneratedToken> tokens = must(generator.step());
     if (tokens.empty()) break;
-    for (const Token& token : tokens) seen[static_cast<size_t>(token.prompt)].push_back(token.id);
+    for (const GeneratedToken& token : tokens)
+      seen[static_cast<size_t>(token.prompt)].push_back(token.id);
   }
   EXPECT_TRUE(must(generator.step()).empty());
   for (size_t i = 0; i < 2; ++i) {

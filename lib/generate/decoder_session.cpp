@@ -66,6 +66,7 @@ void copy_row(const Tensor& tensor, int64_t at, int64_t stride, std::vector<floa
 }  // namespace
 
 Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions options) {
+  options.device_outputs = false;
   HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
   DecoderSession decoder(std::move(session));
   for (int i = 0; i < decoder.session_.input_count(); ++i) HG_TRY(decoder.find_input(i));

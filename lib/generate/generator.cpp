@@ -60,7 +60,7 @@ struct Generator::Body {
   std::vector<std::vector<int32_t>> history;  // prompts and new tokens
   std::vector<bool> is_done;
   std::vector<float> logits;
-  std::vector<Token> tokens;  // of the last step
+  std::vector<GeneratedToken> tokens;  // of the last step
   Generation result;
   bool has_run = false;
 };
@@ -107,7 +107,7 @@ Status Generator::Body::choose(size_t row, const Sampler& with) {
     is_done[row] = true;
     return {};
   }
-  Token token{prompt, id, 0};
+  GeneratedToken token{prompt, id, 0};
   if (options.log_probabilities) {
     HG_TRY_ASSIGN(token.log_probability, log_probability(original.empty() ? logits : original, id));
     sequence.log_probabilities.push_back(token.log_probability);
@@ -160,10 +160,10 @@ Status Generator::begin(std::span<const std::vector<int32_t>> prompts, GenerateO
   return or_no_memory([&] { return body_->begin(prompts, std::move(options)); });
 }
 
-Result<std::span<const Token>> Generator::step(std::stop_token stop) {
-  return or_no_memory([&]() -> Result<std::span<const Token>> {
+Result<std::span<const GeneratedToken>> Generator::step(std::stop_token stop) {
+  return or_no_memory([&]() -> Result<std::span<const GeneratedToken>> {
     HG_TRY(body_->step(std::move(stop)));
-    return std::span<const Token>(body_->tokens);
+    return std::span<const GeneratedToken>(body_->tokens);
   });
 }
 

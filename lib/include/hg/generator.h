@@ -22,7 +22,7 @@
 
 namespace hg {
 
-struct Token {
+struct GeneratedToken {
   int64_t prompt = 0;         // index of the prompt that it continues
   int32_t id = 0;             // index into the vocabulary
   float log_probability = 0;  // see GenerateOptions::log_probabilities
@@ -41,7 +41,7 @@ struct GenerateOptions {
   std::function<Status(int64_t prompt, std::span<const int32_t> history, std::span<float> logits)>
       on_logits = {};
   // Called with each token, except stop ids. If it returns false, the sequence ends after it.
-  std::function<bool(const Token& token)> on_token = {};
+  std::function<bool(const GeneratedToken& token)> on_token = {};
 };
 
 enum class Finish : uint8_t {
@@ -80,8 +80,9 @@ struct Generation {
 // concurrently, and share the weights as sessions do.
 class Generator {
  public:
-  // Compiles `model` (see Session::create()). The model may be destroyed afterwards. Fails with
-  // unsupported, naming the input or output, if the model does not have the form above.
+  // Compiles `model` (see Session::create()). The model may be destroyed afterwards. Ignores
+  // SessionOptions::device_outputs. Fails with unsupported, naming the input or output, if the
+  // model does not have the form above.
   static Result<Generator> create(const Model& model, SessionOptions options = {});
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
@@ -107,7 +108,7 @@ class Generator {
   Status begin(std::span<const std::vector<int32_t>> prompts, GenerateOptions options = {});
   // Runs the model once and returns the new tokens, in order of prompts, at most one per prompt. No
   // tokens: all sequences have ended. After a failure, call begin(). Valid until the next call.
-  Result<std::span<const Token>> step(std::stop_token stop = {});
+  Result<std::span<const GeneratedToken>> step(std::stop_token stop = {});
   // Returns the result so far. Valid until the next begin() or generate().
   const Generation& generation() const;
 

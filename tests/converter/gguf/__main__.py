@@ -3,8 +3,8 @@
 """Random GGUF decoders of every architecture and block type against f64 in numpy, and files that must be rejected.
 
 usage: gguf BIN WORK [--count N] [--seed S]
-A prompt with padding on the left and then single tokens run with the cache; the answers have none. Each architecture comes up once in
-every 12 cases. Exits with 77 if Python has no numpy.
+A prompt with padding on the left and then single tokens run with the cache; the answers have none. hg-generate continues prompts of
+several lengths. Each architecture comes up once in every 12 cases. Exits with 77 if Python has no numpy.
 """
 import argparse, pathlib, shutil, subprocess, sys
 
@@ -45,7 +45,7 @@ def outputs(bin, work, feeds):
 
 
 def compared(bin, work, rng, architecture):
-    """'' if the converted decoder gives the logits of numpy, otherwise what is wrong."""
+    """'' if the converted decoder gives the logits and the tokens of numpy, otherwise what is wrong."""
     decoder = Decoder(rng, architecture)
     version = int(rng.choice([2, 3]))
     done = convert(bin, work, container.container(decoder.metadata(), decoder.tensors, version))
@@ -71,12 +71,39 @@ def compared(bin, work, rng, architecture):
     got = np.concatenate(got, 1)
     if got.shape != want.shape:
         return f"logits of shape {got.shape}, expected {want.shape}"
-    # A choice between experts that rounding decides proves nothing.
-    if decoder.close:
-        return ""
     worst = np.abs(got - want)[seen != 0].max()
     limit = TOLERANCE * max(1, np.abs(want).max())
-    return "" if worst <= limit else f"a logit differs by {worst:.3g}, more than {limit:.3g}"
+    # A choice between experts that rounding decides proves nothing.
+    if not decoder.close and worst > limit:
+        return f"a logit differs by {worst:.3g}, more than {limit:.3g}"
+    return continued(bin, work, rng, decoder)
+
+
+def continued(bin, work, rng, decoder):
+    """'' if hg-generate continues prompts of several lengths by the tokens with the largest logits of numpy."""
+    lengths = rng.choice([1, 2, 7, 19], rng.integers(1, 4))
+    prompts = [rng.integers(0, VOCABULARY, length).tolist() for length in lengths]
+    options = [word for prompt in prompts for word in ("--ids", ",".join(map(str, prompt)))]
+    done = run(bin / "hg-generate", work / "model.hgm", "--max-tokens", 8, *options)
+    if done.returncode:
+        return f"hg-generate: exit code {done.returncode}: {done.stderr.strip()}"
+    lines = done.stdout.splitlines()
+    if len(lines) != len(prompts):
+        return f"hg-generate: {len(lines)} lines for {len(prompts)} prompts"
+    for prompt, line in zip(prompts, lines):
+        new = [int(word) for word in line.split(",")]
+        if len(new) != 8:
+            return f"hg-generate: {len(new)} tokens instead of 8"
+        ids = np.array([prompt + new])
+        decoder.close = False
+        logits = decoder.logits(ids, np.ones(ids.shape, np.int64), np.arange(ids.shape[1])[None])[0]
+        if decoder.close:
+            continue
+        limit = TOLERANCE * max(1, np.abs(logits).max())
+        for at, token in enumerate(new, len(prompt) - 1):
+            if logits[at].max() - logits[at][token] > limit:
+                return f"hg-generate: prompt {prompt}: {line}: another token than {token} has the largest logit"
+    return ""
 
 
 def small(architecture="llama"):
