@@ -269,6 +269,16 @@ TEST(Generator, StepsGiveTheSameTokens) {
     EXPECT_EQ(seen[i], whole.greedy(prompts[i], 9));
     EXPECT_EQ(generator.generation().sequences[i].ids, seen[i]);
   }
+  ASSERT_TRUE(generator.begin(prompts, {.max_tokens = 9}).ok());
+  EXPECT_EQ(must(generator.step()).size(), 2u);
+  ASSERT_TRUE(generator.end(0).ok());
+  const std::span<const GeneratedToken> tokens = must(generator.step());
+  ASSERT_EQ(tokens.size(), 1u);
+  EXPECT_EQ(tokens[0].prompt, 1);
+  EXPECT_EQ(generator.generation().sequences[0].finish, Finish::stop);
+  EXPECT_EQ(generator.generation().sequences[0].ids.size(), 1u);
+  expect_refusal(generator.end(2), Code::invalid_argument, "there is no prompt 2 among 2");
+
   ASSERT_TRUE(generator.begin(prompts).ok());
   std::stop_source source;
   source.request_stop();

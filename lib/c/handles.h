@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hg/c.h"
+#include "hg/generator.h"
 #include "hg/gpu.h"
 #include "hg/model.h"
 #include "hg/session.h"
@@ -54,6 +55,11 @@ struct CLog {
 struct hg_session {
   std::unique_ptr<hg::c::CLog> log;  // outlives the session
   hg::Session session;
+};
+struct hg_generator {
+  std::unique_ptr<hg::c::CLog> log;
+  hg::Generator generator;
+  std::vector<hg::GeneratedToken> tokens = {};  // of the last step
 };
 struct hg_trainer {
   std::unique_ptr<hg::c::CLog> log;

@@ -167,6 +167,18 @@ Result<std::span<const GeneratedToken>> Generator::step(std::stop_token stop) {
   });
 }
 
+Status Generator::end(int64_t prompt) {
+  return or_no_memory([&]() -> Status {
+    const auto count = static_cast<int64_t>(body_->result.sequences.size());
+    HG_CHECK(prompt >= 0 && prompt < count, "generate: there is no prompt ", prompt, " among ",
+             count);
+    const auto row = static_cast<size_t>(prompt);
+    body_->result.sequences[row].finish = Finish::stop;
+    body_->is_done[row] = true;
+    return {};
+  });
+}
+
 Result<Generation> Generator::generate(std::span<const std::vector<int32_t>> prompts,
                                        const GenerateOptions& options, std::stop_token stop) {
   return or_no_memory([&]() -> Result<Generation> {

@@ -549,6 +549,87 @@ static void test_devices(void) {
   hg_model_free(model);
 }
 
+static void test_generation(void) {
+  static unsigned char bytes[1 << 16];
+  const size_t size = hg_test_words_model(bytes, sizeof bytes);
+  EXPECT(size > 0);
+  hg_model *model = NULL, *other = read_model();
+  EXPECT_OK(hg_model_read(bytes, size, NULL, &model));
+  hg_generator* generator = NULL;
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "model is null", hg_generator_create(NULL, NULL, &generator));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "generator is null", hg_generator_create(model, NULL, NULL));
+  EXPECT_FAILS(HG_UNSUPPORTED, "the input 'x'", hg_generator_create(other, NULL, &generator));
+  EXPECT(generator == NULL);
+  EXPECT_OK(hg_generator_create(model, NULL, &generator));
+  hg_model_free(other);
+  hg_model_free(model); /* the generator has what it needs */
+
+  hg_generate_options options;
+  hg_generate_options_init(&options, sizeof options);
+  EXPECT(options.max_tokens == 128 && options.top_p == 1 && options.repetition_penalty == 1);
+  const int32_t first[1] = {1}, second[1] = {3}, stop[1] = {0};
+  const hg_token_ids prompts[2] = {{first, 1}, {second, 1}};
+  size_t count = 9;
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "begin()", hg_generator_step(generator, NULL, &count));
+  EXPECT(count == 0);
+  options.max_tokens = 4;
+  options.stop_ids = stop;
+  options.stop_id_count = 1;
+  options.log_probabilities = 1;
+  EXPECT_OK(hg_generator_begin(generator, prompts, 2, &options));
+  hg_generated_token token;
+  memset(&token, 0, sizeof token);
+  token.struct_size = sizeof token;
+  EXPECT_OK(hg_generator_step(generator, NULL, &count));
+  EXPECT(count == 2);
+  EXPECT_OK(hg_generator_token(generator, 1, &token));
+  EXPECT(token.prompt == 1 && token.id == 4);
+  EXPECT(fabs(token.log_probability - (2 - log(exp(2.0) + 4))) < 1e-6);
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "no token 2 among 2", hg_generator_token(generator, 2, &token));
+  EXPECT_OK(hg_generator_step(generator, NULL, &count)); /* 3, and the stop id */
+  EXPECT(count == 1);
+  EXPECT_OK(hg_generator_end(generator, 0));
+  EXPECT_OK(hg_generator_step(generator, NULL, &count));
+  EXPECT(count == 0);
+  const int32_t* ids = NULL;
+  int32_t finish = HG_FINISH_LENGTH;
+  EXPECT_OK(hg_generator_sequence(generator, 0, &ids, &count, &finish));
+  EXPECT(count == 2 && ids[0] == 2 && ids[1] == 3 && finish == HG_FINISH_STOP);
+  EXPECT_OK(hg_generator_sequence(generator, 1, &ids, &count, NULL));
+  EXPECT(count == 1 && ids[0] == 4);
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "no prompt 2 among 2",
+               hg_generator_sequence(generator, 2, &ids, &count, NULL));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "no prompt -1 among 2", hg_generator_end(generator, -1));
+
+  EXPECT_OK(hg_generator_begin(generator, prompts, 1, NULL)); /* the defaults */
+  EXPECT_OK(hg_generator_step(generator, NULL, &count));
+  EXPECT_OK(hg_generator_sequence(generator, 0, &ids, &count, &finish));
+  EXPECT(count == 1 && ids[0] == 2 && finish == HG_FINISH_LENGTH);
+  hg_cancel* cancel = NULL;
+  EXPECT_OK(hg_cancel_create(&cancel));
+  hg_cancel_request(cancel);
+  EXPECT_FAILS(HG_CANCELLED, "", hg_generator_step(generator, cancel, &count));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "begin()", hg_generator_step(generator, NULL, &count));
+  hg_cancel_free(cancel);
+
+  const hg_token_ids empty = {NULL, 0}, wrong = {NULL, 2};
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "no prompts", hg_generator_begin(generator, NULL, 0, NULL));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "prompts is null and has 1 entries",
+               hg_generator_begin(generator, NULL, 1, NULL));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "prompt 0 is empty",
+               hg_generator_begin(generator, &empty, 1, NULL));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "prompts[0].ids is null and has 2 entries",
+               hg_generator_begin(generator, &wrong, 1, NULL));
+  options.temperature = -1;
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "temperature is -1",
+               hg_generator_begin(generator, prompts, 1, &options));
+  options.stop_ids = NULL;
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "hg_generate_options.stop_ids is null",
+               hg_generator_begin(generator, prompts, 1, &options));
+  hg_generator_free(generator);
+  hg_generator_free(NULL);
+}
+
 int main(int argc, char** argv) {
   const char* folder = argc > 1 ? argv[1] : ".";
   g_file = g_room + (64 - (uintptr_t)g_room % 64) % 64;
@@ -561,6 +642,7 @@ int main(int argc, char** argv) {
   test_inspecting();
   test_running();
   test_random_ops();
+  test_generation();
   test_training(folder);
   test_devices();
   printf(failures == 0 ? "all of hg/c.h holds\n" : "%d failures\n", failures);

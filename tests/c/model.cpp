@@ -31,6 +31,17 @@ hg::Result<std::vector<std::byte>> random_model_bytes() {
   return model.serialize();
 }
 
+hg::Result<std::vector<std::byte>> words_model_bytes() {
+  hg::Graph graph;
+  std::vector<float> logits(25);
+  for (size_t i = 0; i < 5; ++i) logits[i * 5 + (i + 1) % 5] = 2;
+  HG_TRY_ASSIGN(hg::TensorData w, hg::TensorData::copy_of(hg::view(logits, {5, 5})));
+  graph.output("logits", hg::embedding(graph.parameter("w", w),
+                                       graph.input("input_ids", hg::i64, {"b", "t"})));
+  HG_TRY_ASSIGN(const hg::Model model, hg::Model::from_graph(std::move(graph)));
+  return model.serialize();
+}
+
 #ifdef HG_TEST_MAIN
 hg::Result<std::vector<std::byte>> truth_bytes() {
   hg::Graph graph;
@@ -52,6 +63,9 @@ size_t write(const hg::Result<std::vector<std::byte>>& bytes, void* to, size_t c
 size_t hg_test_model(void* to, size_t capacity) { return write(model_bytes(), to, capacity); }
 size_t hg_test_random_model(void* to, size_t capacity) {
   return write(random_model_bytes(), to, capacity);
+}
+size_t hg_test_words_model(void* to, size_t capacity) {
+  return write(words_model_bytes(), to, capacity);
 }
 
 #ifdef HG_TEST_MAIN

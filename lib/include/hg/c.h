@@ -16,8 +16,8 @@
  * working. If a struct from a newer header sets fields that this library does not have, the call
  * fails with unsupported. Output structs are filled as far as the library knows their fields.
  *
- * Threads: an hg_model may be used by several threads at once, an hg_session or hg_trainer by one
- * at a time, and an hg_cancel by any. */
+ * Threads: an hg_model may be used by several threads at once, an hg_session, hg_generator or
+ * hg_trainer by one at a time, and an hg_cancel by any. */
 #ifndef HG_C_H
 #define HG_C_H
 
@@ -352,6 +352,66 @@ HG_C_API hg_status* hg_session_profile(const hg_session* session, char** text) H
  * to query the size. */
 HG_C_API hg_status* hg_session_tuning(const hg_session* session, void* tuning, size_t capacity,
                                       size_t* size) HG_C_CHECKED;
+
+/* -- Generation -------------------------------------------------------------------------------- */
+
+/* Continues prompts of token ids with a language model. See hg/generator.h for the models. */
+typedef struct hg_generator hg_generator;
+
+HG_C_API hg_status* hg_generator_create(const hg_model* model, const hg_session_options* options,
+                                        hg_generator** generator) HG_C_CHECKED;
+HG_C_API void hg_generator_free(hg_generator* generator);
+
+/* See hg::GenerateOptions and hg::SamplerOptions. */
+typedef struct hg_generate_options {
+  uint32_t struct_size;
+  int32_t top_k;           /* 0: all */
+  int64_t max_tokens;      /* 128; new tokens per prompt */
+  uint64_t seed;           /* of draws */
+  const int32_t* stop_ids; /* end a sequence, and do not belong to it */
+  size_t stop_id_count;
+  float temperature; /* 0: the token with the largest logit */
+  float top_p;       /* 1 */
+  float min_p;
+  float repetition_penalty; /* 1 */
+  int32_t log_probabilities;
+  int32_t reserved;
+} hg_generate_options;
+HG_C_API void hg_generate_options_init(hg_generate_options* options, size_t struct_size);
+
+typedef struct hg_token_ids {
+  const int32_t* ids;
+  size_t count;
+} hg_token_ids;
+
+/* Begins to continue the prompts, and forgets earlier ones. Copies everything it needs. */
+HG_C_API hg_status* hg_generator_begin(hg_generator* generator, const hg_token_ids* prompts,
+                                       size_t prompt_count,
+                                       const hg_generate_options* options) HG_C_CHECKED;
+/* Runs the model once and sets *count to the number of new tokens, at most one per prompt. 0: all
+ * sequences have ended. `cancel` may be null. After a failure, call hg_generator_begin(). */
+HG_C_API hg_status* hg_generator_step(hg_generator* generator, const hg_cancel* cancel,
+                                      size_t* count) HG_C_CHECKED;
+
+typedef struct hg_generated_token {
+  uint32_t struct_size;
+  int32_t id;
+  int64_t prompt;        /* index of the prompt that it continues */
+  float log_probability; /* 0 unless hg_generate_options.log_probabilities */
+  int32_t reserved;
+} hg_generated_token;
+/* A new token of the last step, in order of prompts. struct_size must be set. */
+HG_C_API hg_status* hg_generator_token(const hg_generator* generator, size_t index,
+                                       hg_generated_token* token) HG_C_CHECKED;
+/* Ends the sequence of a prompt, between steps. */
+HG_C_API hg_status* hg_generator_end(hg_generator* generator, int64_t prompt) HG_C_CHECKED;
+
+enum { HG_FINISH_LENGTH = 0, HG_FINISH_STOP = 1 };
+/* All new ids of a prompt so far, valid until the next call with the generator, and why the
+ * sequence ended; `finish` may be null. */
+HG_C_API hg_status* hg_generator_sequence(const hg_generator* generator, int64_t prompt,
+                                          const int32_t** ids, size_t* count,
+                                          int32_t* finish) HG_C_CHECKED;
 
 /* -- Training ---------------------------------------------------------------------------------- */
 

@@ -46,7 +46,7 @@ struct GenerateOptions {
 
 enum class Finish : uint8_t {
   length,  // max_tokens
-  stop,    // a stop id, or on_token returned false
+  stop,    // a stop id, on_token returned false, or end()
 };
 std::string_view name_of(Finish finish);  // "length", "stop"
 
@@ -109,6 +109,9 @@ class Generator {
   // Runs the model once and returns the new tokens, in order of prompts, at most one per prompt. No
   // tokens: all sequences have ended. After a failure, call begin(). Valid until the next call.
   Result<std::span<const GeneratedToken>> step(std::stop_token stop = {});
+  // Ends the sequence of a prompt with Finish::stop. Call it between steps. Fails if begin() had no
+  // such prompt.
+  Status end(int64_t prompt);
   // Returns the result so far. Valid until the next begin() or generate().
   const Generation& generation() const;
 
