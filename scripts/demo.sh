@@ -17,7 +17,7 @@ simd_targets() {
     *" sse4_1 "*) echo sse4 ;;
   esac
 }
-options=("-DHG_SIMD_TARGETS=$(simd_targets)" -DHG_EXTRAS=OFF -DHG_TORCHSCRIPT_ONLY=ON -DHG_SMALL=ON -DHG_COLD_FLAGS=-O0 -DHG_VULKAN=OFF -DHG_IO=OFF
+options=("-DHG_SIMD_TARGETS=$(simd_targets)" -DHG_EXTRAS=OFF -DHG_TORCHSCRIPT_ONLY=ON -DHG_SMALL=ON -DHG_COLD_FLAGS=-O0 -DHG_VULKAN=OFF -DHG_IO=OFF -DHG_TEXT=OFF
          -DHG_SHARED=OFF -DHG_TOOLS=OFF -DHG_TESTS=OFF -DHG_BENCH=OFF -DHG_SAMPLES=ON)
 if [ "${1:-}" = --options ]; then
   printf '%s\n' "${options[@]}"

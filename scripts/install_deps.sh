@@ -3,7 +3,7 @@
 # Installs the missing packages of the named groups on Debian 12 or a derivative; quick if nothing is missing.
 # With --missing it only lists them.
 #
-#   scripts/install_deps.sh [--missing] [build] [blas] [vulkan] [converter] [tools] [tests]     (default: these)
+#   scripts/install_deps.sh [--missing] [build] [blas] [vulkan] [converter] [tools] [text] [tests]   (default: these)
 #                           [python] [engines] [pictures] [arm] [arm32] [windows] [musl] [wasm] [avx512] [openmp] [fuzz]
 set -euo pipefail
 
@@ -13,6 +13,7 @@ declare -A packages=(
   [vulkan]="libvulkan-dev spirv-headers glslang-tools"
   [converter]="libtorch-dev libseccomp-dev libzip-dev libssl-dev libprotobuf-dev protobuf-compiler nlohmann-json3-dev"
   [tools]="libcli11-dev nlohmann-json3-dev"
+  [text]="libicu-dev libonig-dev nlohmann-json3-dev"
   [tests]="libgtest-dev libcpp-httplib-dev doxygen dpkg-dev file pkg-config python3 python3-numpy python3-torch mesa-vulkan-drivers vulkan-validationlayers spirv-tools"
   [python]="python3 python3-dev python3-venv python3-numpy libzip-dev libssl-dev libprotobuf-dev protobuf-compiler nlohmann-json3-dev libcli11-dev"
   [engines]="default-jre-headless"
@@ -59,7 +60,7 @@ if [ "${1:-}" = --missing ]; then
   shift
 fi
 missing=()
-for group in "${@:-build blas vulkan converter tools tests}"; do
+for group in "${@:-build blas vulkan converter tools text tests}"; do
   for name in $group; do
     [ -n "${packages[$name]:-}" ] || { echo "$0: there is no group '$name'" >&2; exit 1; }
     for package in ${packages[$name]}; do

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
 
-scripts/install_deps.sh build blas vulkan converter tools tests python
+scripts/install_deps.sh build blas vulkan converter tools text tests python
 options=(-DHG_VULKAN=ON -DHG_TOOLS=ON -DHG_TESTS=ON -DHG_CONVERTER=ON -DHG_SAMPLES=ON -DHG_BENCH=ON)
 if python=$(scripts/python_environment.sh build/venv docs || scripts/python_environment.sh build/venv); then
   options+=(-DHG_PYTHON=ON -DPython_EXECUTABLE="$python")

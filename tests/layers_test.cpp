@@ -35,6 +35,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},
     {"lib/generate", {"lib/graph", "kernels/fill"}},
     {"lib/io", {"lib/graph"}},
+    {"lib/text", {"lib/graph", "kernels/fill"}},
     {"lib/quantize", {"lib/graph", "lib/compile"}},
     {"lib/nn", {"lib/graph", "lib/train"}},
     {"lib/train", {"lib/graph", "lib/table"}},

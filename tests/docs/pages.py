@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles and runs every code block in README.md and docs/*.md: C++ and C, CMake, and commands.
 
-usage: pages.py BUILD WORK [--cxx c++] [--cc cc] [--link=LIBRARY,FLAG...] [--converter] [--vulkan]
+usage: pages.py BUILD WORK [--cxx c++] [--cc cc] [--link=LIBRARY,FLAG...] [--converter] [--vulkan] [--text]
 A block is fenced, with its language, or indented by four spaces; an indented block that starts with a command is run. C++ and C
 blocks are whole files, and run if they have a main(). pytest runs Python blocks (python/tests/test_docs.py).
 """
@@ -109,6 +109,7 @@ def main():
     parser.add_argument("--link", default="", help="what programs are linked with, between commas")
     parser.add_argument("--converter", action="store_true", help="the build has tools and converter: run the commands")
     parser.add_argument("--vulkan", action="store_true", help="there is a Vulkan device")
+    parser.add_argument("--text", action="store_true", help="the build has libhologram_text")
     given = parser.parse_args()
     work = Work(given)
     if given.converter:
@@ -120,6 +121,8 @@ def main():
             if language in ("cpp", "c"):
                 if not text.startswith("#include"):
                     sys.exit(f"{where}: this is no whole file: it begins without an #include")
+                if "hg/text/" in text and not given.text:
+                    continue
                 work.compile(where, language, text)
             elif language == "cmake":
                 work.cmake(where, text)

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The `pre_tokenizer` of a tokenizer.json: splits a normalized text into the parts that the model
+// encodes one by one. Pieces with an id are added tokens and stay as they are.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "lib/text/normalizer.h"
+
+namespace hg {
+
+using Pieces = std::vector<Piece>;
+using PreTokenizer = std::function<Status(Pieces&)>;
+
+// The pre-tokenizer of a JSON value; null leaves the pieces as they are.
+Result<PreTokenizer> pre_tokenizer_from(const JsonAt& json, int depth = 0);
+
+}  // namespace hg
