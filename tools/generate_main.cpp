@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-generate: continues prompts of token ids with a language model.
+// hg-generate: continues prompts, texts or token ids, with a language model.
 #include <charconv>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -7,6 +7,7 @@
 
 #include "hg/generator.h"
 #include "tools/command_line.h"
+#include "tools/generated_text.h"
 #include "tools/gpu.h"
 #include "tools/process.h"
 #include "tools/words.h"
@@ -15,24 +16,28 @@ namespace hg::tools {
 namespace {
 
 constexpr char kExamples[] = R"(Examples:
+  hg-generate smollm.hgm --tokenizer tokenizer.json --prompt "The moon is" --stop "<|im_end|>"
   hg-generate smollm.hgm --ids 504,3575,282 --max-tokens 64 --stop-id 0
   hg-generate smollm.hgm --ids 504,3575 --ids 19556 --temperature 0.8 --top-p 0.95 --seed 7
   hg-generate smollm.hgm --ids 504,3575,282 --json
 
-Prints the new ids of each prompt as a line; stop ids do not belong to them. Prompts run together.
+With --tokenizer, prints the text of the answer, for a single prompt as it is generated; otherwise
+the new ids of each prompt as a line. Stop ids and stop texts do not belong to the answer. Prompts
+run together.
 The sampler has the order and the definitions of transformers: repetition penalty, temperature,
 top k, top p, min p. Without a temperature, the token with the largest logit is chosen.
 
---json prints an object, or a list of objects if --ids is given several times: ids, finish (length
-or stop), prompt_tokens, tokens; prompt_ms and decode_ms, which are the time of the first run and of
-all later runs, for all prompts together; with --log-probabilities, log_probabilities.
+--json prints an object, or a list of objects if there are several prompts: ids, finish (length or
+stop), prompt_tokens, tokens; prompt_ms and decode_ms, which are the time of the first run and of
+all later runs, for all prompts together; with --tokenizer, text; with --log-probabilities,
+log_probabilities.
 
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 prompts and model do not fit.)";
 
 struct GenerateJob {
-  std::string model, device = "cpu";
+  std::string model, tokenizer, device = "cpu";
   int threads = 0;
-  std::vector<std::string> ids, stop_ids;  // as given
+  std::vector<std::string> ids, stop_ids, texts, stops;  // as given
   std::vector<std::vector<int32_t>> prompts;
   GenerateOptions options;
   bool as_json = false;
@@ -56,7 +61,8 @@ std::string ids_text(const std::vector<int32_t>& ids) {
   return out;
 }
 
-nlohmann::ordered_json json_of(const GenerateJob& job, const Generation& answer, size_t prompt) {
+nlohmann::ordered_json json_of(const GenerateJob& job, const Generation& answer,
+                               const std::vector<std::string>& texts, size_t prompt) {
   const GeneratedSequence& sequence = answer.sequences[prompt];
   nlohmann::ordered_json row = {{"ids", sequence.ids},
                                 {"finish", name_of(sequence.finish)},
@@ -64,18 +70,23 @@ nlohmann::ordered_json json_of(const GenerateJob& job, const Generation& answer,
                                 {"tokens", sequence.ids.size()},
                                 {"prompt_ms", answer.prompt_ms},
                                 {"decode_ms", answer.decode_ms}};
+  if (!texts.empty()) row["text"] = texts[prompt];
   if (job.options.log_probabilities) row["log_probabilities"] = sequence.log_probabilities;
   return row;
 }
 
-std::string text_of(const GenerateJob& job, const Generation& answer) {
+// `texts`: the answer of each prompt, or none.
+std::string text_of(const GenerateJob& job, const Generation& answer,
+                    const std::vector<std::string>& texts) {
   if (job.as_json) {
-    if (job.prompts.size() == 1) return json_of(job, answer, 0).dump() + "\n";
+    if (job.prompts.size() == 1) return json_of(job, answer, texts, 0).dump() + "\n";
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (size_t i = 0; i < job.prompts.size(); ++i) list.push_back(json_of(job, answer, i));
+    for (size_t i = 0; i < job.prompts.size(); ++i) list.push_back(json_of(job, answer, texts, i));
     return list.dump() + "\n";
   }
   std::string out;
+  for (const std::string& text : texts) out += text + "\n";
+  if (!texts.empty()) return out;
   for (const GeneratedSequence& sequence : answer.sequences) out += ids_text(sequence.ids) + "\n";
   return out;
 }
@@ -83,7 +94,9 @@ std::string text_of(const GenerateJob& job, const Generation& answer) {
 // Checks everything that needs no model.
 Outcome read(GenerateJob& job) {
   if (job.model.empty()) return usage("no MODEL is given; see hg-generate --help");
-  if (job.ids.empty()) return usage("no prompt is given: use --ids; see hg-generate --help");
+  if (job.ids.empty() && job.texts.empty())
+    return usage("no prompt is given: use --ids or --prompt; see hg-generate --help");
+  if (!job.ids.empty() && !job.texts.empty()) return usage("use either --ids or --prompt");
   for (const std::string& text : job.ids)
     if (Outcome o = parse_ids("--ids", text, job.prompts.emplace_back()); !o.ok()) return o;
   for (const std::string& text : job.stop_ids)
@@ -93,8 +106,53 @@ Outcome read(GenerateJob& job) {
   return {};
 }
 
+Outcome outcome_of(const Result<std::string>& text) { return outcome(text.status()); }
+
+// Generates with a tokenizer. A single text is printed as it arrives, unless it is for JSON.
+Outcome generate_text(GenerateJob& job, Generator& generator, GeneratedText& text) {
+  const bool streams = job.prompts.size() == 1 && !job.as_json;
+  std::vector<std::string> texts(job.prompts.size());
+  const auto take = [&](size_t prompt, const Result<std::string>& piece) {
+    if (!piece.ok()) return false;
+    texts[prompt] += *piece;
+    if (streams) {
+      std::fputs(piece->c_str(), stdout);
+      std::fflush(stdout);
+    }
+    return true;
+  };
+  Outcome failed;
+  text.begin(job.prompts.size());
+  job.options.on_token = [&](const GeneratedToken& token) {
+    const auto prompt = static_cast<size_t>(token.prompt);
+    const Result<std::string> piece = text.push(prompt, token.id);
+    if (!take(prompt, piece)) failed = outcome_of(piece);
+    return failed.ok() && !text.has_ended(prompt);
+  };
+  const Result<Generation> answer = generator.generate(job.prompts, job.options);
+  if (!failed.ok()) return failed;
+  if (!answer.ok()) return outcome(answer.status());
+  for (size_t i = 0; i < texts.size(); ++i)
+    if (const Result<std::string> rest = text.finish(i); !take(i, rest)) return outcome_of(rest);
+  std::fputs(streams ? "\n" : text_of(job, *answer, texts).c_str(), stdout);
+  return {};
+}
+
 Outcome run(GenerateJob& job) {
   if (Outcome o = read(job); !o.ok()) return o;
+  std::optional<GeneratedText> text;
+  if (!job.tokenizer.empty()) {
+    Result<GeneratedText> opened = GeneratedText::open(job.tokenizer, job.stops);
+    if (!opened.ok()) return outcome(opened.status());
+    text.emplace(*std::move(opened));
+    for (const std::string& prompt : job.texts) {
+      Result<std::vector<int32_t>> ids = text->encode(prompt);
+      if (!ids.ok()) return outcome(ids.status());
+      job.prompts.push_back(*std::move(ids));
+    }
+    job.options.stop_ids.insert(job.options.stop_ids.end(), text->stop_ids().begin(),
+                                text->stop_ids().end());
+  }
   SessionOptions options;
   const Result<Device> device = parse_device(job.device);
   if (!device.ok()) return usage(device.status().message());
@@ -106,9 +164,10 @@ Outcome run(GenerateJob& job) {
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   Result<Generator> generator = Generator::create(*model, options);
   if (!generator.ok()) return outcome(generator.status());
+  if (text) return generate_text(job, *generator, *text);
   const Result<Generation> answer = generator->generate(job.prompts, job.options);
   if (!answer.ok()) return outcome(answer.status());
-  std::fputs(text_of(job, *answer).c_str(), stdout);
+  std::fputs(text_of(job, *answer, {}).c_str(), stdout);
   return {};
 }
 
@@ -118,11 +177,15 @@ Outcome run(GenerateJob& job) {
 int main(int argc, char** argv) {
   using namespace hg::tools;
   use_utf8(argc, argv);
-  CommandLine line("hg-generate", "Continues prompts of token ids with a language model.",
-                   kExamples);
+  CommandLine line("hg-generate", "Continues prompts with a language model.", kExamples);
   GenerateJob job;
   hg::SamplerOptions& sampler = job.options.sampler;
   line.add("MODEL", job.model, "the model, an .hgm file, such as hg-convert makes of a GGUF file");
+  const auto tokenizer =
+      line.add("--tokenizer", job.tokenizer, "the tokenizer.json of the model, for texts");
+  line.add("--prompt", job.texts, "a prompt; once per prompt").needs(tokenizer);
+  line.add("--stop", job.stops, "a text or special token that ends a sequence; once per text")
+      .needs(tokenizer);
   line.add("--ids", job.ids, "a prompt: token ids with commas between them; once per prompt");
   line.add("--max-tokens", job.options.max_tokens, "new tokens per prompt")
       .is_at_least(0)

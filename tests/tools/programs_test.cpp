@@ -608,10 +608,42 @@ TEST_F(Programs, GenerateContinuesPrompts) {
   EXPECT_NE(json::parse(run(sampled + "2").out)[1]["ids"], first[1]["ids"]);
 }
 
+TEST_F(Programs, GenerateContinuesTexts) {
+  save(counting_words(), "words.hgm");
+  std::ofstream(folder_ / "words.json")
+      << R"({"added_tokens": [{"id": 4, "content": "e", "single_word": false, "lstrip": false,
+             "rstrip": false, "normalized": false, "special": true}], "normalizer": null,
+             "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null, "decoder": null,
+             "model": {"type": "WordLevel", "unk_token": "a",
+                       "vocab": {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4}}})";
+  const std::string generate = "hg-generate words.hgm --tokenizer words.json ";
+  const Ran first = run(generate + "--prompt b --max-tokens 2");
+  if (first.exit == 3) {
+    EXPECT_NE(first.err.find("HG_TEXT"), std::string::npos) << first.err;
+    GTEST_SKIP() << "without tokenizers";
+  }
+  EXPECT_EQ(first.out, "c d\n") << first.err;
+  EXPECT_EQ(run(generate + "--ids 1 --max-tokens 2").out, "c d\n");
+  EXPECT_EQ(run(generate + "--prompt b --max-tokens 4 --stop d").out, "c \n");
+  EXPECT_EQ(run(generate + "--prompt b --max-tokens 4 --stop e").out, "c d\n");
+  EXPECT_EQ(run(generate + "--prompt b --prompt d --max-tokens 3").out, "c d\na b\n");
+  const json list =
+      json::parse(run(generate + "--prompt b --prompt c --max-tokens 4 --stop d --json").out);
+  EXPECT_EQ(list[0]["text"], "c ");
+  EXPECT_EQ(list[0]["finish"], "stop");
+  EXPECT_EQ(list[0]["ids"], json({2, 3}));
+  EXPECT_EQ(list[1]["text"], "");
+  expect_refusal("hg-generate words.hgm --tokenizer none.json --prompt b", 2, "none.json");
+  expect_refusal("hg-generate words.hgm --tokenizer words.hgm --prompt b", 2, "words.hgm");
+  expect_refusal("hg-generate words.hgm --prompt b", 1, "--tokenizer");
+  expect_refusal("hg-generate words.hgm --ids 1 --stop b", 1, "--tokenizer");
+  expect_refusal(generate + "--prompt b --ids 1", 1, "use either --ids or --prompt");
+}
+
 TEST_F(Programs, GenerateRefusals) {
   save(counting_words(), "words.hgm");
   expect_refusal("hg-generate", 1, "no MODEL is given; see hg-generate --help");
-  expect_refusal("hg-generate words.hgm", 1, "no prompt is given: use --ids");
+  expect_refusal("hg-generate words.hgm", 1, "no prompt is given: use --ids or --prompt");
   expect_refusal("hg-generate words.hgm --ids 1,x", 1, "--ids: 'x' is not a token id");
   expect_refusal("hg-generate words.hgm --ids 1,-1", 1, "'-1' is not a token id");
   expect_refusal("hg-generate words.hgm --ids 1,", 1, "--ids: '' is not a token id");
