@@ -20,13 +20,17 @@ constexpr float kDropped = -kInfinity;
 Result<size_t> largest(std::span<const float> logits) {
   HG_CHECK(!logits.empty(), "sampler: there are no logits");
   size_t best = 0;
+  float top = kDropped;
   for (size_t i = 0; i < logits.size(); ++i) {
-    HG_CHECK(!std::isnan(logits[i]) && logits[i] != kInfinity, "sampler: the logit of token ",
-             uint64_t{i}, " of ", uint64_t{logits.size()}, " is ", double{logits[i]});
-    if (logits[i] > logits[best]) best = i;
+    const float logit = logits[i];
+    HG_CHECK(logit < kInfinity, "sampler: the logit of token ", uint64_t{i}, " of ",
+             uint64_t{logits.size()}, " is ", double{logit});  // also fails for NaN
+    if (logit > top) {
+      top = logit;
+      best = i;
+    }
   }
-  HG_CHECK(logits[best] != kDropped, "sampler: all ", uint64_t{logits.size()},
-           " logits are -infinity");
+  HG_CHECK(top != kDropped, "sampler: all ", uint64_t{logits.size()}, " logits are -infinity");
   return best;
 }
 
@@ -58,10 +62,17 @@ double sum_of_weights(std::span<const float> logits, float top) {
 
 // Keeps a token if the tokens before it, from the most likely one on, have less than top_p.
 void keep_top_p(std::vector<float>& logits, float top, double top_p) {
-  const double enough = top_p * sum_of_weights(logits, top);
+  const double all = sum_of_weights(logits, top), enough = top_p * all;
+  // Tokens below this logit have less than 1 - top_p together, so they need no order.
+  const double low =
+      top + std::log(0.999999 * (1 - top_p) * all / static_cast<double>(logits.size()));
   std::vector<size_t> heap;
-  for (size_t i = 0; i < logits.size(); ++i)
-    if (logits[i] != kDropped) heap.push_back(i);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] >= low)
+      heap.push_back(i);
+    else
+      logits[i] = kDropped;
+  }
   const auto is_less = [&](size_t a, size_t b) {
     return logits[a] != logits[b] ? logits[a] < logits[b] : a > b;
   };
