@@ -60,6 +60,14 @@ namespace {
 UChar32 code(char32_t c) { return static_cast<UChar32>(c); }
 uint32_t category(char32_t c) { return U_GET_GC_MASK(code(c)); }
 
+// The package `tokenizers` 0.23 has properties of Unicode 8 and 9 in some parts. Characters that
+// are newer have none there, and the few whose category changed since are named below.
+bool is_of_version(char32_t c, int version) {
+  UVersionInfo age;
+  u_charAge(code(c), age);
+  return age[0] < version || (age[0] == version && age[1] == 0);
+}
+
 }  // namespace
 
 bool is_white_space(char32_t c) { return u_isUWhiteSpace(code(c)); }
@@ -71,17 +79,26 @@ bool is_word(char32_t c) {
 }
 bool is_punctuation(char32_t c) {
   if (c < 0x80) return c > 0x20 && c < 0x7f && !u_isalnum(code(c));
-  return (category(c) & U_GC_P_MASK) != 0;
+  if (c == 0x166d || c == 0x111c9) return true;
+  return is_of_version(c, 8) && (category(c) & U_GC_P_MASK) != 0;
 }
-bool is_mark(char32_t c) { return (category(c) & U_GC_M_MASK) != 0; }
-bool is_nonspacing_mark(char32_t c) { return (category(c) & U_GC_MN_MASK) != 0; }
+bool is_mark(char32_t c) {
+  if (c == 0x1cf2 || c == 0x1cf3) return true;
+  return is_of_version(c, 9) && (category(c) & U_GC_M_MASK) != 0 && c != 0x111c9;
+}
+bool is_nonspacing_mark(char32_t c) {
+  if (c == 0x1734) return true;
+  return is_of_version(c, 8) && (category(c) & U_GC_MN_MASK) != 0 && c != 0x1885 && c != 0x1886 &&
+         c != 0xa9bd && c != 0x111c9;
+}
 bool is_other(char32_t c) {
-  return (category(c) & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK | U_GC_CS_MASK)) != 0;
+  constexpr uint32_t kMask = U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK | U_GC_CS_MASK;
+  return is_of_version(c, 8) && (category(c) & kMask) != 0;
 }
 
 int script_of(char32_t c) {
   constexpr char32_t kProlongedSound = 0x30fc;
-  if (c == ' ') return kAnyScript;
+  if (c == ' ' || !is_of_version(c, 9)) return kAnyScript;
   if (c == kProlongedSound) return USCRIPT_HAN;
   UErrorCode error = U_ZERO_ERROR;
   const UScriptCode script = uscript_getScript(code(c), &error);

@@ -28,14 +28,14 @@ size_t count_chars(std::string_view text);
 bool is_white_space(char32_t c);
 bool is_number(char32_t c);           // general category N
 bool is_word(char32_t c);             // \w of Unicode regular expressions
-bool is_punctuation(char32_t c);      // ASCII symbols and general category P
-bool is_mark(char32_t c);             // general category M
-bool is_nonspacing_mark(char32_t c);  // general category Mn
-bool is_other(char32_t c);            // categories Cc, Cf, Co and Cs, not Cn
+bool is_punctuation(char32_t c);      // ASCII symbols and general category P, of Unicode 8
+bool is_mark(char32_t c);             // general category M, of Unicode 9
+bool is_nonspacing_mark(char32_t c);  // general category Mn, of Unicode 8
+bool is_other(char32_t c);            // categories Cc, Cf, Co and Cs, not Cn, of Unicode 8
 // Equal for characters of one script. Hiragana and Katakana are Han, as in the package
-// `tokenizers`.
+// `tokenizers`. Spaces and characters that Unicode 9 lacks join any script.
 int script_of(char32_t c);
-inline constexpr int kAnyScript = -1;  // spaces and unassigned characters, which join any script
+inline constexpr int kAnyScript = -1;
 
 enum class NormalForm : uint8_t { nfc, nfd, nfkc, nfkd };
 Status normalize(NormalForm form, std::string& text);
