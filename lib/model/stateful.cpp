@@ -37,8 +37,8 @@ void fix_sizes(Graph& graph, const Bindings& sizes) {
 struct Carried {
   std::string name;  // of the input
   ValueId input = kNoValue, output = kNoValue;
-  int grows = -1;  // the dim; -1: none
-  Dim past, all;   // sizes of it before and after a run
+  int grows = -1;           // the dim; -1: none
+  Dim past = {}, all = {};  // sizes of it before and after a run
   ValueId state = kNoValue;
 };
 
