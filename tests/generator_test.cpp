@@ -364,6 +364,19 @@ TEST(Generator, RefusesBeforeAnyRun) {
   EXPECT_EQ(must(generator.generate({{1, 2}}, {.max_tokens = 199})).sequences[0].ids.size(), 199u);
 }
 
+TEST(Generator, TakesAnEntryOfAModel) {
+  const Model alone = decoder();
+  Model model;
+  ASSERT_TRUE(model.add_entry("decode", alone.graph()).ok());
+  ASSERT_TRUE(model.add_entry("other", alone.graph()).ok());
+  Generator generator = must(Generator::create(model, {.entry = "decode"}));
+  EXPECT_EQ(generator.position_limit(), kPositions);
+  const Prompts prompts = {{1, 2, 3}};
+  EXPECT_EQ(must(generator.generate(prompts, {.max_tokens = 8})).sequences[0].ids,
+            must(generator_of().generate(prompts, {.max_tokens = 8})).sequences[0].ids);
+  expect_refusal(Generator::create(model).status(), Code::unsupported, "entries decode, other");
+}
+
 TEST(Generator, RefusesOtherModels) {
   const auto refuses = [](Graph g, std::string_view part) {
     ASSERT_TRUE(g.status().ok()) << g.status().message();

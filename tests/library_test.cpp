@@ -47,18 +47,18 @@ TEST(Library, FunctionsAreCalledByName) {
     EXPECT_NEAR(run(*one.function("triple"), {1, 2, 3})[2], 10, 1e-4);
     const Result<Model> none = one.function("half");
     EXPECT_EQ(none.status().code(), Code::not_found);
-    EXPECT_EQ(none.status().message(), "there is no function 'half'; there are double, triple");
+    EXPECT_EQ(none.status().message(), "there is no entry 'half'; there are double, triple");
   }
   EXPECT_EQ(*Library::read(bytes)->serialize(), bytes);
   Library two = library();
-  EXPECT_EQ(two.add("double", Graph()).message(), "there are two functions 'double'");
-  EXPECT_EQ(two.add("", Graph()).message(), "a function has no name");
+  EXPECT_EQ(two.add("double", Graph()).message(), "there are two entries 'double'");
+  EXPECT_EQ(two.add("", Graph()).message(), "an entry has no name");
 }
 
-TEST(Library, IsNoModelAndAModelNoLibrary) {
-  const std::vector<std::byte> bytes = *library().serialize();
-  EXPECT_EQ(Model::read(bytes).status().message(),
-            "the file is a library of the functions double, triple, which hg::Library reads");
+TEST(Library, IsAModelWithEntriesAndAModelWithoutIsNoLibrary) {
+  const Result<Model> entries = Model::read(*library().serialize());
+  ASSERT_TRUE(entries.ok()) << entries.status().message();
+  EXPECT_EQ(entries->entries(), (std::vector<std::string>{"double", "triple"}));
   Graph graph;
   graph.output("y", relu(graph.input("x", f32, {"n"})));
   const std::vector<std::byte> model = *Model::from_graph(std::move(graph))->serialize();
@@ -74,8 +74,7 @@ TEST(Library, IsSavedAndLoaded) {
       Library::load(path, Registry::built_in(), {.verify_weights = true});
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_NEAR(run(*loaded->function("triple"), {2})[0], 7, 1e-4);
-  const Result<Model> model = Model::load(path);
-  EXPECT_EQ(model.status().code(), Code::unsupported);
+  EXPECT_TRUE(Model::load(path).ok());
 }
 
 TEST(Library, OfUnknownOpsAndOfCutFilesAreRefused) {
@@ -90,7 +89,7 @@ TEST(Library, OfUnknownOpsAndOfCutFilesAreRefused) {
   std::transform(name.begin(), name.end(), found, [](char) { return std::byte(0); });
   const std::string triple = "triple";
   std::transform(triple.begin(), triple.end(), found, [](char c) { return std::byte(c); });
-  EXPECT_EQ(Library::read(damaged).status().message(), "there are two functions 'triple'");
+  EXPECT_EQ(Library::read(damaged).status().message(), "there are two entries 'triple'");
 
   Registry registry;
   const OpDef alias = {.name = "acme.alias",

@@ -13,6 +13,7 @@
 #include "hg/model.h"
 #include "hg/session.h"
 #include "tools/command_line.h"
+#include "tools/entry.h"
 #include "tools/gpu.h"
 #include "tools/inputs.h"
 #include "tools/process.h"
@@ -42,7 +43,7 @@ Open a trace in https://ui.perfetto.dev; it shows the nodes end to end.
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 inputs and model do not fit.)";
 
 struct BenchJob {
-  std::string model;
+  std::string model, entry;
   std::vector<std::string> inputs;
   std::vector<std::string> dims;
   std::string device = "cpu";
@@ -139,7 +140,7 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   if (!dims.ok()) return usage(dims.status().message());
 
   const Clock::time_point start = Clock::now();
-  Result<Model> model = Model::load(job.model);
+  Result<Model> model = load_model(job.model, job.entry);
   if (!model.ok()) return outcome(model.status());
   result.load_ms = ms_since(start);
 
@@ -288,6 +289,7 @@ int main(int argc, char** argv) {
   BenchJob job;
   bool as_json = false;
   line.add("MODEL", job.model, "the model, an .hgm file").is_required();
+  line.add("--entry", job.entry, "the entry to time, if the file has several");
   line.add("--input,-i", job.inputs,
            "[NAME=]FILE.npy, or random numbers: 'ids:i64[1,128]=0..49151'");
   line.add("--dim", job.dims, "n=4: the size of a symbol that no --input determines");

@@ -62,19 +62,19 @@ nlohmann::ordered_json type_json(std::string_view name, const TensorType& type) 
 }
 
 // "area(w: f32[n], h: f32[n]) -> a: f32[n]"
-std::string function_text(const Model& function, const std::string& name) {
-  const Graph& graph = function.graph();
+std::string entry_text(const Model& entry, const std::string& name) {
+  const Graph& graph = entry.graph();
   std::string in, out;
   for (const ValueId id : graph.inputs())
     in +=
         str_cat(in.empty() ? "" : ", ", graph.value_info(id).name, ": ", graph.value_info(id).type);
   for (const auto& [result, id] : graph.outputs())
     out += str_cat(out.empty() ? "" : ", ", result, ": ", graph.value_info(id).type);
-  return str_cat("  function    ", name, "(", in, ") -> ", out, "\n");
+  return str_cat("  entry       ", name, "(", in, ")", out.empty() ? "" : " -> ", out, "\n");
 }
 
-nlohmann::ordered_json function_json(const Model& function, const std::string& name) {
-  const Graph& graph = function.graph();
+nlohmann::ordered_json entry_json(const Model& entry, const std::string& name) {
+  const Graph& graph = entry.graph();
   nlohmann::ordered_json out = {{"name", name},
                                 {"inputs", nlohmann::ordered_json::array()},
                                 {"outputs", nlohmann::ordered_json::array()}};
@@ -190,21 +190,19 @@ std::string description_json(const Model& model, const Description& d) {
   return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string library_text(const Library& library, const std::string& file) {
+std::string entries_text(const Model& model, const std::string& file) {
   std::string out = str_cat(file, "\n");
-  if (!library.info().producer.empty())
-    out += str_cat("  made by     ", library.info().producer, "\n");
-  for (const std::string& name : library.functions())
-    out += function_text(*library.function(name), name);
+  if (!model.info().producer.empty()) out += str_cat("  made by     ", model.info().producer, "\n");
+  for (const std::string& name : model.entries()) out += entry_text(*model.entry(name), name);
   return out;
 }
 
-std::string library_json(const Library& library, const std::string& file) {
+std::string entries_json(const Model& model, const std::string& file) {
   nlohmann::ordered_json out = {{"file", file},
-                                {"producer", library.info().producer},
-                                {"functions", nlohmann::ordered_json::array()}};
-  for (const std::string& name : library.functions())
-    out["functions"].push_back(function_json(*library.function(name), name));
+                                {"producer", model.info().producer},
+                                {"entries", nlohmann::ordered_json::array()}};
+  for (const std::string& name : model.entries())
+    out["entries"].push_back(entry_json(*model.entry(name), name));
   return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

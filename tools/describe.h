@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "hg/library.h"
 #include "hg/model.h"
 #include "hg/op.h"
 #include "hg/session.h"
@@ -37,9 +36,9 @@ Description describe(const Model& model, const std::string& file);
 std::string description_text(const Model& model, const Description& description);
 std::string description_json(const Model& model, const Description& description);
 
-// What a library holds: a line for each function.
-std::string library_text(const Library& library, const std::string& file);
-std::string library_json(const Library& library, const std::string& file);
+// The entries of a file: a line for each.
+std::string entries_text(const Model& model, const std::string& file);
+std::string entries_json(const Model& model, const std::string& file);
 
 // All ops of a registry as a Markdown table.
 std::string ops_text(const Registry& registry);

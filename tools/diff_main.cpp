@@ -7,6 +7,7 @@
 
 #include "tools/command_line.h"
 #include "tools/diff.h"
+#include "tools/entry.h"
 #include "tools/process.h"
 
 namespace hg::tools {
@@ -57,7 +58,7 @@ struct DiffJob {
 };
 
 Outcome diff(const DiffJob& job) {
-  const Result<Model> a = Model::load(job.a), b = Model::load(job.b);
+  const Result<Model> a = load_model(job.a, ""), b = load_model(job.b, "");
   if (!a.ok()) return outcome(a.status());
   if (!b.ok()) return outcome(b.status());
   const ModelDiff found = diff_models(*a, *b);

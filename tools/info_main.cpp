@@ -14,7 +14,7 @@
 #include "tools/draw/dot.h"
 #include "tools/draw/draw_graph.h"
 #include "tools/draw/draw_memory.h"
-#include "tools/function.h"
+#include "tools/entry.h"
 #include "tools/gpu.h"
 #include "tools/html_page.h"
 #include "tools/process.h"
@@ -29,7 +29,7 @@ constexpr char kExamples[] = R"(Examples:
   hg-info resnet18.hgm --dot - | dot -Tpdf -o graph.pdf
   hg-info resnet18.hgm --dim n=1 --html resnet18.html
   hg-info resnet18.hgm --compiled --text
-  hg-info filters.hgm --function blur
+  hg-info filters.hgm --entry blur
   hg-info --ops
   hg-info --needs digits.hgm > digits.needs
 
@@ -42,7 +42,7 @@ Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 sizes and model d
 constexpr const char* kVerified = "the weights are as they were written: all checksums fit";
 
 struct InfoJob {
-  std::string model, function;
+  std::string model, entry;
   std::vector<std::string> dims;
   std::string device = "cpu";
   bool as_json = false, as_text = false, compiled = false, ops = false, verify = false,
@@ -121,13 +121,13 @@ Outcome check_symbols(const Graph& graph, const SymbolSizes& dims) {
   return {};
 }
 
-Outcome show(const Library& library, const InfoJob& job) {
+Outcome show_entries(const Model& model, const InfoJob& job) {
   if (job.verify) {
     std::puts(kVerified);
     return {};
   }
   const std::string shown =
-      job.as_json ? library_json(library, job.model) + "\n" : library_text(library, job.model);
+      job.as_json ? entries_json(model, job.model) + "\n" : entries_text(model, job.model);
   std::fputs(shown.c_str(), stdout);
   return {};
 }
@@ -154,13 +154,11 @@ Outcome show(const InfoJob& job) {
   if (!device.ok()) return usage(device.status().message());
   Result<SymbolSizes> dims = parse_dims(job.dims);
   if (!dims.ok()) return usage(dims.status().message());
-  Result<Model> model =
-      load_model(job.model, job.function, Registry::built_in(), {.verify_weights = job.verify});
-  if (job.function.empty() && model.status().code() == Code::unsupported) {
-    const Result<Library> library =
-        Library::load(job.model, Registry::built_in(), {.verify_weights = job.verify});
-    if (library.ok()) return show(*library, job);
-  }
+  const Result<Model> file =
+      Model::load(job.model, Registry::built_in(), {.verify_weights = job.verify});
+  if (!file.ok()) return outcome(file.status());
+  if (job.entry.empty() && !file->entries().empty()) return show_entries(*file, job);
+  Result<Model> model = entry_of(*file, job.model, job.entry);
   if (!model.ok()) return outcome(model.status());
   if (job.verify) {
     std::puts(kVerified);
@@ -228,7 +226,7 @@ int main(int argc, char** argv) {
   CommandLine line("hg-info", "Describes and draws a Hologram model.", kExamples);
   InfoJob job;
   line.add("MODEL", job.model, "the model, an .hgm file");
-  line.add("--function", job.function, "the function to use, if the file is a library");
+  line.add("--entry,--function", job.entry, "the entry to describe, if the file has several");
   line.add("--dim", job.dims, "n=1: the size of a symbol");
   line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
   line.add_flag("--text", job.as_text, "print the whole graph, one node per line");

@@ -139,7 +139,8 @@ Result<Quantized> quantized_model(const QuantizeJob& job, const Model& model,
 // What was quantized, once the file is written.
 Outcome quantize(const QuantizeJob& job, Done& done) {
   const Result<Model> model = Model::load(job.model);
-  if (model.ok()) {
+  if (!model.ok()) return outcome(model.status());
+  if (model->entries().empty()) {
     Samples samples;
     if (!job.inputs.empty())
       if (Outcome o = open_samples(model->graph(), job.inputs, job.batch, samples); !o.ok())
@@ -150,7 +151,7 @@ Outcome quantize(const QuantizeJob& job, Done& done) {
     return written(quantized->model.save(job.out));
   }
   const Result<Library> library = Library::load(job.model);
-  if (!library.ok()) return outcome(model.status());
+  if (!library.ok()) return outcome(library.status());
   if (!job.inputs.empty())
     return usage("--input: the file holds functions, whose weights alone can be quantized");
   Result<QuantizedLibrary> quantized = hg::quantize(*library, job.options);

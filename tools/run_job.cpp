@@ -10,7 +10,7 @@
 
 #include "hg/session.h"
 #include "hg/train.h"
-#include "tools/function.h"
+#include "tools/entry.h"
 #include "tools/inputs.h"
 #include "tools/plugin.h"
 #include "tools/process.h"
@@ -48,7 +48,8 @@ Outcome read_count(const json& entry, const char* key, T& out) {
 Outcome read_job(const json& entry, RunJob& job) {
   if (!entry.is_object()) return usage("the job is no JSON object");
   Outcome result = read_string(entry, "model", true, job.model);
-  if (result.ok()) result = read_string(entry, "function", false, job.function);
+  if (result.ok()) result = read_string(entry, "function", false, job.entry);  // as in 0.2
+  if (result.ok()) result = read_string(entry, "entry", false, job.entry);
   if (result.ok()) result = read_string(entry, "output_dir", true, job.output_dir);
   if (result.ok()) result = read_string(entry, "device", false, job.device);
   if (result.ok()) result = read_strings(entry, "inputs", job.inputs);
@@ -120,7 +121,7 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   Registry registry = Registry::built_in();
   if (const Status loaded = load_plugins(job.plugins, registry); !loaded.ok())
     return outcome(loaded);
-  Result<Model> model = load_model(job.model, job.function, registry);
+  Result<Model> model = load_model(job.model, job.entry, registry);
   if (!model.ok()) return outcome(model.status());
   InputArrays arrays;
   const RandomInputs random{.seed = job.seed};

@@ -13,7 +13,7 @@ namespace hg::tools {
 
 struct RunJob {
   std::string model;
-  std::string function;  // of a library; empty: the file is a model
+  std::string entry;  // of a file with several; empty: the only one
   std::string device = "cpu";
   int threads = 0;  // 0: as many as OpenMP would take
   std::vector<std::string> inputs;

@@ -14,7 +14,7 @@ constexpr char kExamples[] = R"(Examples:
   hg-run resnet18.hgm --input image.npy --output-dir out
   hg-run bert.hgm --input ids=ids.npy --input mask=mask.npy --output-dir out --threads 2
   hg-run own_ops.hgm --plugin libacme.so --input x.npy --output-dir out
-  hg-run filters.hgm --function blur --input image.npy --output-dir out
+  hg-run filters.hgm --entry blur --input image.npy --output-dir out
   hg-run bert.hgm --input 'ids:i64[1,128]=0..30521' --input mask=mask.npy --output-dir out --seed 7
   hg-run --batch jobs.json
 
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   std::string batch;
   bool as_json = false;
   line.add("MODEL", job.model, "the model, an .hgm file");
-  line.add("--function", job.function, "the function to use, if the file is a library");
+  line.add("--entry,--function", job.entry, "the entry to run, if the file has several");
   line.add("--input,-i", job.inputs,
            "[NAME=]FILE.npy, or random numbers: 'ids:i64[1,128]=0..49151', once per input");
   line.add("--output-dir,-o", job.output_dir, "folder for the outputs; created if missing");

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "lib/platform/memory.h"
+#include "tools/entry.h"
 #include "tools/export_weights.h"
 #include "tools/inputs.h"
 #include "tools/process.h"
@@ -78,7 +79,7 @@ class Job {
       if (Outcome o = check_place(*path); !o.ok()) return o;
     if (!job_.weights.empty())
       if (Outcome o = check_weights_path(job_.weights); !o.ok()) return o;
-    Result<Model> model = Model::load(job_.model);
+    Result<Model> model = load_model(job_.model, "");
     if (!model.ok()) return outcome(model.status());
     if (Outcome o = open_data(*model); !o.ok()) return o;
     if (Outcome o = parse_rules(); !o.ok()) return o;

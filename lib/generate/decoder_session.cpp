@@ -66,6 +66,11 @@ void copy_row(const Tensor& tensor, int64_t at, int64_t stride, std::vector<floa
 }  // namespace
 
 Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions options) {
+  if (!options.entry.empty()) {
+    HG_TRY_ASSIGN(const Model entry, model.entry(options.entry));
+    options.entry.clear();
+    return create(entry, std::move(options));
+  }
   options.device_outputs = false;
   HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
   DecoderSession decoder(std::move(session));

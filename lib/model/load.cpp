@@ -2,6 +2,7 @@
 // Models and libraries from files, from bytes, and from memory that the host keeps.
 #include "hg/library.h"
 #include "lib/graph/border.h"
+#include "lib/model/entries.h"
 #include "lib/model/header.h"
 #include "lib/model/mapping.h"
 #include "lib/model/reader.h"
@@ -28,41 +29,44 @@ Status in_file(const std::string& path, const Status& status) {
   return Status(status.code(), str_cat("'", path, "': ", status.message()));
 }
 
-// A model would lose the functions when it is saved.
-Status check_is_model(const Contents& contents) {
-  if (contents.functions.empty()) return {};
-  std::string names;
-  for (const auto& [name, graph] : contents.functions)
-    names += str_cat(names.empty() ? "" : ", ", name);
-  return unsupported("the file is a library of the functions ", names, ", which hg::Library reads");
-}
-
-Status check_is_library(const Contents& contents) {
-  if (!contents.functions.empty() && contents.graph.nodes().empty()) return {};
+Status check_is_library(const Model& model) {
+  if (!model.entries().empty()) return {};
   return unsupported("the file is a model, which hg::Model reads, not a library of functions");
 }
 
 }  // namespace
+
+Result<Model> Model::from_contents(Contents contents) {
+  Model model(std::move(contents.graph), std::move(contents.info));
+  if (contents.functions.empty()) return model;
+  const Graph& unnamed = model.graph_;
+  if (!unnamed.nodes().empty() || unnamed.value_count() > 0)
+    return unsupported("the file has ", uint64_t{contents.functions.size()},
+                       " entries beside a graph without a name");
+  model.entries_ = std::move(contents.functions);
+  link_states(model.entries_);
+  if (model.entries_.size() > 1) model.graph_ = no_single_graph(model.entries_);
+  return model;
+}
 
 Result<Model> Model::load(const std::string& path, const Registry& registry,
                           const LoadOptions& options) {
   return or_no_memory([&]() -> Result<Model> {
     Result<Contents> read = read_path(path, registry, options);
     if (!read.ok()) return in_file(path, read.status());
-    if (const Status status = check_is_model(*read); !status.ok()) return in_file(path, status);
-    return Model(std::move(read->graph), std::move(read->info));
+    Result<Model> model = from_contents(*std::move(read));
+    if (!model.ok()) return in_file(path, model.status());
+    return model;
   });
 }
 
 Result<Library> Library::load(const std::string& path, const Registry& registry,
                               const LoadOptions& options) {
   return or_no_memory([&]() -> Result<Library> {
-    Result<Contents> read = read_path(path, registry, options);
-    if (!read.ok()) return in_file(path, read.status());
-    if (const Status status = check_is_library(*read); !status.ok()) return in_file(path, status);
     Library library;
-    library.functions_ = std::move(read->functions);
-    library.info_ = std::move(read->info);
+    HG_TRY_ASSIGN(library.model_, Model::load(path, registry, options));
+    if (const Status status = check_is_library(library.model_); !status.ok())
+      return in_file(path, status);
     return library;
   });
 }
@@ -70,12 +74,9 @@ Result<Library> Library::load(const std::string& path, const Registry& registry,
 Result<Library> Library::read(std::span<const std::byte> bytes, const Registry& registry,
                               const LoadOptions& options) {
   return or_no_memory([&]() -> Result<Library> {
-    HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
-    HG_TRY_ASSIGN(Contents read, read_bytes(mapping, registry, options));
-    HG_TRY(check_is_library(read));
     Library library;
-    library.functions_ = std::move(read.functions);
-    library.info_ = std::move(read.info);
+    HG_TRY_ASSIGN(library.model_, Model::read(bytes, registry, options));
+    HG_TRY(check_is_library(library.model_));
     return library;
   });
 }
@@ -85,8 +86,7 @@ Result<Model> Model::read(std::span<const std::byte> bytes, const Registry& regi
   return or_no_memory([&]() -> Result<Model> {
     HG_TRY_ASSIGN(const Mapping mapping, copy_bytes(bytes));
     HG_TRY_ASSIGN(Contents read, read_bytes(mapping, registry, options));
-    HG_TRY(check_is_model(read));
-    return Model(std::move(read.graph), std::move(read.info));
+    return from_contents(std::move(read));
   });
 }
 
@@ -101,8 +101,7 @@ Result<Model> Model::borrow(std::span<const std::byte> bytes, const Registry& re
     void* const lent = const_cast<std::byte*>(bytes.data());
     const Mapping mapping{bytes, std::shared_ptr<void>(lent, [](void*) {})};
     HG_TRY_ASSIGN(Contents read, read_bytes(mapping, registry, options));
-    HG_TRY(check_is_model(read));
-    return Model(std::move(read.graph), std::move(read.info));
+    return from_contents(std::move(read));
   });
 }
 

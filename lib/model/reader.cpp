@@ -102,12 +102,12 @@ class Reader {
                        std::vector<std::pair<std::string, Graph>>& functions) {
     HG_TRY_ASSIGN(const std::string_view name, budget_.read(source.name()));
     for (const auto& [taken, graph] : functions)
-      if (taken == name) return corrupt_model("there are two functions '", name, "'");
-    if (name.empty()) return corrupt_model("a function has no name");
+      if (taken == name) return corrupt_model("there are two entries '", name, "'");
+    if (name.empty()) return corrupt_model("an entry has no name");
     Graph graph(registry_);
     HG_TRY(read_graph(*source.graph(), graph));
     if (const Status status = graph.verify(); !status.ok())
-      return corrupt(status, "the function '", name, "' is not valid: ");
+      return corrupt(status, "the entry '", name, "' is not valid: ");
     functions.emplace_back(name, std::move(graph));
     return {};
   }

@@ -205,7 +205,7 @@ Status write_file(const Graph& graph, std::span<const std::pair<std::string, Gra
   std::vector<const Graph*> graphs = {&graph};
   for (const auto& [name, function] : functions) {
     if (const Status status = function.verify(); !status.ok())
-      return Status(status.code(), str_cat("function '", name, "': ", status.message()));
+      return Status(status.code(), str_cat("entry '", name, "': ", status.message()));
     graphs.push_back(&function);
   }
   GraphWriter writer(graphs);
@@ -270,61 +270,26 @@ Status save_file(const std::string& path, const Graph& graph,
 }  // namespace
 
 Result<std::vector<std::byte>> Model::serialize() const {
-  return or_no_memory(
-      [&]() -> Result<std::vector<std::byte>> { return bytes_of(graph_, {}, info_); });
+  return or_no_memory([&]() -> Result<std::vector<std::byte>> {
+    return bytes_of(entries_.empty() ? graph_ : Graph(), entries_, info_);
+  });
 }
 
 Status Model::save(const std::string& path,
                    const std::function<bool(const std::string& temporary)>& keep) const {
-  return or_no_memory([&]() -> Status { return save_file(path, graph_, {}, info_, keep); });
-}
-
-Status Library::add(std::string name, Graph function) {
   return or_no_memory([&]() -> Status {
-    HG_TRY(function.status());
-    HG_CHECK(!name.empty(), "a function has no name");
-    for (const auto& [taken, known] : functions_)
-      HG_CHECK(taken != name, "there are two functions '", name, "'");
-    functions_.emplace_back(std::move(name), std::move(function));
-    return {};
-  });
-}
-
-std::vector<std::string> Library::functions() const {
-  std::vector<std::string> names;
-  for (const auto& [name, graph] : functions_) names.push_back(name);
-  return names;
-}
-
-Result<Model> Library::function(std::string_view name) const {
-  return or_no_memory([&]() -> Result<Model> {
-    std::string names;
-    for (const auto& [known, graph] : functions_) {
-      if (known != name) {
-        names += str_cat(names.empty() ? "" : ", ", known);
-        continue;
-      }
-      HG_TRY_ASSIGN(Model model, Model::from_graph(graph));
-      model.set_info(info_);
-      return model;
-    }
-    return Status(Code::not_found, str_cat("there is no function '", name, "'; there are ",
-                                           names.empty() ? "none" : names));
+    return save_file(path, entries_.empty() ? graph_ : Graph(), entries_, info_, keep);
   });
 }
 
 Result<std::vector<std::byte>> Library::serialize() const {
-  return or_no_memory([&]() -> Result<std::vector<std::byte>> {
-    HG_CHECK(!functions_.empty(), "a library has no functions to write");
-    return bytes_of(Graph(), functions_, info_);
-  });
+  HG_CHECK(!model_.entries().empty(), "a library has no functions to write");
+  return model_.serialize();
 }
 
 Status Library::save(const std::string& path) const {
-  return or_no_memory([&]() -> Status {
-    HG_CHECK(!functions_.empty(), "a library has no functions to write");
-    return save_file(path, Graph(), functions_, info_, {});
-  });
+  HG_CHECK(!model_.entries().empty(), "a library has no functions to write");
+  return model_.save(path);
 }
 
 }  // namespace hg

@@ -16,10 +16,10 @@ int threads_of(const SessionOptions& options) {
 // session's own runs or arenas decides that, and of the host's pool how many threads it has. A new
 // option does not compile here before it has its place.
 bool compile_alike(const SessionOptions& a, const SessionOptions& b) {
-  const auto& [device, threads, parallel_for, allocator, arena_observer, lazy_allocation,
-               memory_limit, checkpoint, low_memory, precision, autotune, tuning, dims, ranges,
-               disabled_passes, kernels, seed, first_run, gpu, gpu_name, device_outputs, profile,
-               most_rounds, keep_all_values, registry, log] = a;
+  const auto& [entry, states, device, threads, parallel_for, allocator, arena_observer,
+               lazy_allocation, memory_limit, checkpoint, low_memory, precision, autotune, tuning,
+               dims, ranges, disabled_passes, kernels, seed, first_run, gpu, gpu_name,
+               device_outputs, profile, most_rounds, keep_all_values, registry, log] = a;
   const bool same_gpu = gpu ? b.gpu && &gpu.info() == &b.gpu.info() : !b.gpu;
   return device == b.device && threads_of(a) == threads_of(b) &&
          allocator.allocate == b.allocator.allocate && allocator.free == b.allocator.free &&

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "hg/kernel.h"
-#include "hg/library.h"
 #include "hg/session.h"
 #include "lib/compile/passes.h"
 #include "lib/graph/access.h"
@@ -122,17 +121,15 @@ Result<Needs> needs_of(const std::string& path, const SymbolSizes& dims) {
     const Registry& all = Registry::built_in();  // made before names are noted
     RegistryWatch watch;
     const Result<Model> model = Model::load(path);
-    const Result<Library> library =
-        model.status().code() == Code::unsupported ? Library::load(path) : model.status();
-    if (!model.ok() && !library.ok()) return model.status();
-    bool late = model.ok() && plans_late(model->graph());
-    if (model.ok()) HG_TRY(add_needs(*model, dims, watch, needs));
-    if (library.ok())
-      for (const std::string& name : library->functions()) {
-        HG_TRY_ASSIGN(const Model function, library->function(name));
-        HG_TRY(add_needs(function, dims, watch, needs));
-        late |= plans_late(function.graph());
-      }
+    HG_TRY(model.status());
+    std::vector<std::string> entries = model->entries();
+    if (entries.empty()) entries.emplace_back();
+    bool late = false;
+    for (const std::string& name : entries) {
+      HG_TRY_ASSIGN(const Model entry, model->entry(name));
+      HG_TRY(add_needs(entry, dims, watch, needs));
+      late |= plans_late(entry.graph());
+    }
     for (const std::string& name : watch.ops())
       if (all.find(name) != nullptr) needs.ops.insert(name);
     needs.ops.insert("contiguous");  // of inputs that a caller gives with strides

@@ -157,6 +157,13 @@ Result<Pool> Pool::create(const Model& model, Options options) {
              "; it must be 1 or more");
     HG_CHECK(options.longest_wait.count() >= 0, "longest_wait is negative");
     HG_CHECK(!options.session.device_outputs, "the outputs of a pool are on the host");
+    HG_CHECK(options.session.states == nullptr,
+             "the sessions of a pool run at once; they cannot share states");
+    if (!options.session.entry.empty()) {
+      HG_TRY_ASSIGN(const Model entry, model.entry(options.session.entry));
+      options.session.entry.clear();
+      return create(entry, std::move(options));
+    }
     const Graph& graph = model.graph();
     HG_TRY(graph.status());
     if (!graph.assignments().empty())

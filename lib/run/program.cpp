@@ -102,7 +102,7 @@ void Program::take_states(const Graph& source) {
 }
 
 Status Program::prepare_states(Graph& graph) {
-  HG_TRY(states_.prepare(graph, options_.allocator));
+  HG_TRY(states_.prepare(graph, options_.allocator, options_.states.get()));
   if (device_ != nullptr) device_->set_states(states_.tensors(graph));
   return {};
 }

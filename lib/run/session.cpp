@@ -3,6 +3,8 @@
 #include "hg/session.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "lib/graph/border.h"
 #include "lib/run/compiled.h"
@@ -133,6 +135,8 @@ Session::~Session() = default;
 
 Result<Session> Session::create(const Model& model, SessionOptions options) {
   return or_no_memory([&]() -> Result<Session> {
+    HG_CHECK(options.states == nullptr || options.device == Device::cpu,
+             "sessions share states on the CPU only; set SessionOptions::device to cpu");
     Status no_gpu;
     if (options.device == Device::cpu) {
       options.gpu = {};
@@ -145,7 +149,11 @@ Result<Session> Session::create(const Model& model, SessionOptions options) {
     }
     if (options.device == Device::vulkan) HG_TRY(no_gpu);
     HG_CHECK(options.threads >= 0, "threads is ", options.threads, "; it must not be negative");
-    const Graph& graph = model.graph();
+    std::optional<Model> entry;
+    if (!options.entry.empty()) {
+      HG_TRY_ASSIGN(entry, model.entry(options.entry));
+    }
+    const Graph& graph = std::as_const(entry ? *entry : model).graph();
     auto body = std::make_unique<Body>();
     body->log = options.log;
     for (const auto& [name, id] : graph.outputs())

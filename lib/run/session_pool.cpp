@@ -27,6 +27,8 @@ Result<SessionPool> SessionPool::create(const Model& model, const SessionOptions
   return or_no_memory([&]() -> Result<SessionPool> {
     HG_CHECK(sessions >= 1 && sessions <= kMostSessions, "a pool has 1 to ", kMostSessions,
              " sessions, not ", sessions);
+    HG_CHECK(options.states == nullptr,
+             "the sessions of a pool run at once; they cannot share states");
     auto body = std::make_unique<Body>();
     for (int i = 0; i < sessions; ++i) {
       HG_TRY_ASSIGN(Session next, Session::create(model, options));

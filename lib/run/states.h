@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hg/graph.h"
+#include "hg/shared_states.h"
 #include "lib/run/memory.h"
 
 namespace hg {
@@ -15,7 +16,8 @@ class States {
  public:
   // Call again after passes added states; values that runs changed are kept. The graph's data of
   // states that change becomes the program's memory.
-  Status prepare(Graph& graph, const Allocator& allocator);
+  // States of `shared`, which may be null, use its memory.
+  Status prepare(Graph& graph, const Allocator& allocator, const SharedStates* shared);
 
   bool changes(size_t index) const { return changes_[index]; }
   const std::vector<bool>& changing() const { return changes_; }
@@ -34,6 +36,7 @@ class States {
  private:
   std::vector<bool> changes_;
   std::vector<void*> data_;
+  std::vector<bool> is_shared_;
   std::vector<Memory64> own_;
 };
 

@@ -61,6 +61,8 @@ Trainer::~Trainer() = default;
 
 Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
   return or_no_memory([&]() -> Result<Trainer> {
+    HG_CHECK(options.session.entry.empty() && options.session.states == nullptr,
+             "a trainer takes a model of one entry, Model::entry(), and has states of its own");
     HG_TRY(model.graph().status());
     auto body = std::make_unique<Body>();
     body->base = model;

@@ -244,6 +244,10 @@ class Library:
             self._models[name] = Model._of(self._base.function_(name))
         return self._models[name]
 
+    def session(self, entry, **options):
+        """A session of one function, with the options of ``Model.session``."""
+        return self.function(entry).session(**options)
+
     def add(self, name, model):
         """Adds the model under a new name."""
         self._base.add_(name, model)
@@ -307,28 +311,10 @@ def load(source, *, verify_weights=False):
             raise TypeError("load reads binary files; open this one with mode 'rb'")
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
-        try:
-            return Model._of(_core.ModelBase.read(data))
-        except (_core_errors()) as error:
-            return _library_or(error, lambda: _core.LibraryBase.read(data))
+        base = _core.ModelBase.read(data)
+        return Library(_core.LibraryBase.read(data)) if base.entries_() else Model._of(base)
     path = path_of(source)
     if not os.path.exists(path):
         raise NotFoundError(f"{path}: there is no such file")
-    try:
-        return Model._of(_core.ModelBase.load_file(path, verify_weights))
-    except _core_errors() as error:
-        return _library_or(error, lambda: _core.LibraryBase.load_file(path))
-
-
-def _core_errors():
-    from ._errors import HologramError
-
-    return (HologramError, ValueError)
-
-
-def _library_or(error, read):
-    """The library, if the file is one; otherwise the error of reading it as a model."""
-    try:
-        return Library(read())
-    except Exception:
-        raise error from None
+    base = _core.ModelBase.load_file(path, verify_weights)
+    return Library(_core.LibraryBase.load_file(path)) if base.entries_() else Model._of(base)

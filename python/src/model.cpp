@@ -131,6 +131,7 @@ void bind_model(nb::module_& m) {
                     return take(*std::move(made));
                   })
       .def_static("read", model_of)
+      .def("entries_", &Model::entries)
       .def_prop_ro("inputs_", inputs_of)
       .def_prop_ro("outputs_", outputs_of)
       .def_prop_ro("graph_", [](const Model& model) { return Graph(model.graph()); })

@@ -195,6 +195,12 @@ def test_library(tmp_path, rng):
     np.testing.assert_array_equal(library.square(a), a * a)
     np.testing.assert_array_equal(library["pair"](a, a), np.maximum(a + a, 0) * a)
     assert library.functions() == ["square", "pair"]
+    np.testing.assert_array_equal(library.session("square", threads=1)(a), a * a)
+    read = hg.load((tmp_path / "f.hgm").read_bytes())
+    assert read.functions() == ["square", "pair"]
+    np.testing.assert_array_equal(hg.load(tmp_path / "f.hgm", verify_weights=True).square(a), a * a)
+    with pytest.raises(hg.NotFoundError, match="there are square, pair"):
+        library.session("cube")
     with pytest.raises(AttributeError, match="square"):
         library.cube
     with pytest.raises((KeyError, LookupError)):

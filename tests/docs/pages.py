@@ -27,6 +27,26 @@ torch.jit.trace(Rows(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 10)).eval(), to
 np.save("images.npy", torch.randn(60, 16).numpy())
 np.save("labels.npy", torch.randint(10, (60,)).numpy())
 for name in ("image.npy", "x.npy"): np.save(name, example.numpy())
+open("codec.py", "w").write('''
+import torch
+class Codec(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("last", torch.zeros(8))
+    @torch.jit.export
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        z = x[:, :8] * 2
+        self.last.copy_(z[0])
+        return z
+    @torch.jit.export
+    def decode(self, z: torch.Tensor) -> torch.Tensor:
+        return z + self.last
+    @torch.jit.export
+    def reset(self) -> None:
+        self.last.zero_()
+''')
+from codec import Codec
+torch.jit.script(Codec()).save("codec.pt")
 """
 
 

@@ -370,7 +370,7 @@ TEST_F(Programs, InfoDescribes) {
   EXPECT_NE(whole.out.find("relu"), std::string::npos);
 }
 
-TEST_F(Programs, InfoListsTheFunctionsOfALibrary) {
+TEST_F(Programs, InfoListsTheEntriesOfAFile) {
   Library library;
   for (const char* name : {"half", "double"}) {
     Graph graph;
@@ -383,12 +383,17 @@ TEST_F(Programs, InfoListsTheFunctionsOfALibrary) {
   EXPECT_EQ(text.exit, 0) << text.err;
   EXPECT_NE(text.out.find("half(x: f32[n]) -> y: f32[n]\n"), std::string::npos) << text.out;
   const json answer = json::parse(run("hg-info library.hgm --json").out);
-  EXPECT_EQ(answer["functions"][1]["name"], "double");
-  EXPECT_EQ(answer["functions"][1]["outputs"][0]["shape"], json::array({"n"}));
+  EXPECT_EQ(answer["entries"][1]["name"], "double");
+  EXPECT_EQ(answer["entries"][1]["outputs"][0]["shape"], json::array({"n"}));
   EXPECT_NE(run("hg-info library.hgm --verify").out.find("all checksums fit"), std::string::npos);
-  expect_refusal("hg-run library.hgm -i four.npy -o out", 3, "functions half, double");
+  expect_refusal("hg-run library.hgm -i four.npy -o out", 3, "entries half, double");
+  expect_refusal("hg-bench library.hgm", 3, "entries half, double");
+  EXPECT_EQ(run("hg-bench library.hgm --entry half --dim n=3 --repeat 1").exit, 0);
+  const Ran entry = run("hg-run library.hgm --entry double -i rank1.npy -o entry");
+  EXPECT_EQ(entry.exit, 0) << entry.err;
 
-  const json one = json::parse(run("hg-info library.hgm --function double --json").out);
+  expect_refusal("hg-diff library.hgm library.hgm", 3, "entries half, double");
+  const json one = json::parse(run("hg-info library.hgm --entry double --json").out);
   EXPECT_EQ(one["inputs"][0]["name"], "x");
   for (const auto& [name, factor] : {std::pair("half", 0.5f), std::pair("double", 2.0f)}) {
     const Ran ran =
@@ -405,7 +410,7 @@ TEST_F(Programs, InfoListsTheFunctionsOfALibrary) {
   EXPECT_NE(batch.out.find("\"ok\""), std::string::npos) << batch.out;
   EXPECT_NE(batch.out.find("\\\"function\\\" is no string"), std::string::npos) << batch.out;
   expect_refusal("hg-run library.hgm --function third -i rank1.npy -o out", 2, "half, double");
-  expect_refusal("hg-run both.hgm --function half -i rank1.npy -o out", 3, "both.hgm");
+  expect_refusal("hg-run both.hgm --function half -i rank1.npy -o out", 2, "both.hgm");
 }
 
 TEST_F(Programs, InfoVerifiesTheWeights) {

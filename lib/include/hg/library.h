@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several named graphs in one .hgm file: a library of functions that share weights.
+// The functions of a library file: the entries of a Model (hg/model.h), by their name of 0.2.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,7 @@ namespace hg {
 
 class Library {
  public:
-  // Load a file, as Model::load() and Model::read() do. Both reject files that hold a single model,
-  // as those functions reject libraries.
+  // Load a file, as Model::load() and Model::read() do. Both reject files without entries.
   static Result<Library> load(const std::string& path,
                               const Registry& registry = Registry::built_in(),
                               const LoadOptions& options = {});
@@ -24,24 +23,22 @@ class Library {
                               const Registry& registry = Registry::built_in(),
                               const LoadOptions& options = {});
 
-  // Adds a function. The graph's status() must be ok; the name must be new and not empty.
-  Status add(std::string name, Graph function);
-  // Returns the names, in the order of add().
-  std::vector<std::string> functions() const;
-  // Returns the function as a model that shares the weights. Fails with not_found, listing the
-  // functions.
+  // As Model::add_entry(), Model::entries() and Model::entry().
+  Status add(std::string name, Graph function) {
+    return model_.add_entry(std::move(name), std::move(function));
+  }
+  std::vector<std::string> functions() const { return model_.entries(); }
   Result<Model> function(std::string_view name) const;
 
-  // As Model::save() and Model::serialize(). Weights that functions share are stored once.
+  // As Model::save() and Model::serialize(). Fail for a library without functions.
   Status save(const std::string& path) const;
   Result<std::vector<std::byte>> serialize() const;
 
-  const Model::Info& info() const { return info_; }
-  void set_info(Model::Info info) { info_ = std::move(info); }
+  const Model::Info& info() const { return model_.info(); }
+  void set_info(Model::Info info) { model_.set_info(std::move(info)); }
 
  private:
-  std::vector<std::pair<std::string, Graph>> functions_;
-  Model::Info info_;
+  Model model_;
 };
 
 }  // namespace hg

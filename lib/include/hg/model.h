@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph with its weights and their origin. Reads and writes .hgm files (docs/format.md).
+// A graph with its weights and their origin, or several named graphs that share weights. Reads and
+// writes .hgm files (docs/format.md).
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hg/graph.h"
@@ -27,6 +30,8 @@ struct LoadOptions {
   int64_t max_bytes = 0;  // of the file
   int max_dims = 0;       // of one tensor, at most kMaxRank
 };
+
+struct Contents;  // lib/model/reader.h
 
 class Model {
  public:
@@ -58,8 +63,21 @@ class Model {
               const std::function<bool(const std::string& temporary)>& keep = {}) const;
   Result<std::vector<std::byte>> serialize() const;
 
-  const Graph& graph() const { return graph_; }
-  Graph& graph() { return graph_; }
+  // The model's graph. A model with several entries has an empty one, whose status() lists them.
+  const Graph& graph() const { return entries_.size() == 1 ? entries_[0].second : graph_; }
+  Graph& graph() { return entries_.size() == 1 ? entries_[0].second : graph_; }
+
+  // Entries are named graphs in one file, such as the methods `encode` and `decode` of a module.
+  // Returns their names, in the order of add_entry(); nothing if the graph has no name.
+  std::vector<std::string> entries() const;
+  // Returns the entry as a model that shares the weights. An empty name is the graph() of a model
+  // with at most one entry. Fails with not_found, listing the entries.
+  Result<Model> entry(std::string_view name) const;
+  // Adds an entry to a model without an unnamed graph. The graph's status() must be ok; the name
+  // must be new and not empty. Entries share the memory of states with equal names and bits. A
+  // state that one entry assigns becomes one that runs may change in the others, if dtype and shape
+  // are equal (hg/shared_states.h).
+  Status add_entry(std::string name, Graph graph);
 
   // A state quantized by quantize() (hg/quantize.h), and its error.
   struct QuantizedState {
@@ -78,8 +96,10 @@ class Model {
   void set_info(Info info) { info_ = std::move(info); }
 
  private:
+  static Result<Model> from_contents(Contents contents);
   Model(Graph graph, Info info) : graph_(std::move(graph)), info_(std::move(info)) {}
   Graph graph_;
+  std::vector<std::pair<std::string, Graph>> entries_;
   Info info_;
 };
 

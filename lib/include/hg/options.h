@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,8 @@
 #include "hg/kernel.h"
 
 namespace hg {
+
+class SharedStates;  // hg/shared_states.h
 
 // Which values between a loss and its gradients are recomputed in the backward pass instead of
 // kept. A memory_limit may require more recomputation.
@@ -56,6 +59,11 @@ struct SizeRange {
 };
 
 struct SessionOptions {
+  // The entry of a model with several (Model::entries()). Empty: the only one.
+  std::string entry = {};
+  // The states that the session has in common with those of other entries; null: its own. Needs
+  // Device::cpu, and a model that the states were created for, or an unchanged copy of it.
+  std::shared_ptr<SharedStates> states = {};
   // Device::automatic times the model with zeros on the CPU and the GPU once its sizes are known,
   // and uses the faster one; report() shows the times. Without a GPU it uses the CPU.
   Device device = Device::cpu;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// States that several entries of a model have in common, by their names.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hg/graph.h"
+
+namespace hg {
+
+using Entries = std::vector<std::pair<std::string, Graph>>;
+
+// All names of a state, its own first.
+std::vector<std::string_view> names_of(const State& state);
+// States, by entry, that another entry assigns and that their own entry does not.
+std::vector<std::pair<size_t, ValueId>> unlinked_states(const Entries& entries);
+// Assigns these states to themselves: runs keep them, and no pass takes them for constant.
+void link_states(Entries& entries);
+// An empty graph that says that there are several.
+Graph no_single_graph(const Entries& entries);
+
+}  // namespace hg
