@@ -14,6 +14,7 @@
 #include "hg/gpu.h"
 #include "hg/model.h"
 #include "hg/session.h"
+#include "hg/shared_states.h"
 #include "hg/train.h"
 
 struct hg_status {
@@ -30,6 +31,12 @@ struct hg_model {
   };
   std::vector<Described> inputs, outputs;
   std::vector<std::string> symbols, ops;  // ops: of each node
+  std::vector<std::string> entries;
+};
+
+struct hg_states {
+  std::shared_ptr<hg::SharedStates> states;
+  std::vector<std::string> names;
 };
 
 struct hg_gpu {

@@ -73,6 +73,7 @@ int32_t size_of_list(const List& list) {
 Status give_model(hg_model** handle, Model model) {
   auto made = std::make_unique<hg_model>();
   made->model = std::move(model);
+  made->entries = made->model.entries();
   const Graph& graph = made->model.graph();
   for (const ValueId id : graph.inputs())
     made->inputs.push_back(describe(graph.value_info(id).name, graph.value_info(id).type));
@@ -220,6 +221,62 @@ hg_status* hg_model_text(const hg_model* model, char** text) {
     HG_C_NEEDS(model);
     return hg::c::write_text(text, model->model.graph().text());
   });
+}
+
+int32_t hg_model_entry_count(const hg_model* model) {
+  return model == nullptr ? 0 : hg::c::size_of_list(model->entries);
+}
+const char* hg_model_entry_name(const hg_model* model, int32_t index) {
+  if (index < 0 || index >= hg_model_entry_count(model)) return nullptr;
+  return model->entries[index].c_str();
+}
+hg_status* hg_model_entry(const hg_model* model, const char* name, hg_model** entry) {
+  return border([&]() -> hg::Status {
+    HG_C_NEEDS(entry);
+    *entry = nullptr;
+    HG_C_NEEDS(model);
+    HG_C_NEEDS(name);
+    HG_TRY_ASSIGN(hg::Model made, model->model.entry(name));
+    return hg::c::give_model(entry, std::move(made));
+  });
+}
+
+hg_status* hg_states_create(const hg_model* model, hg_states** states) {
+  return border([&]() -> hg::Status {
+    HG_C_NEEDS(states);
+    *states = nullptr;
+    HG_C_NEEDS(model);
+    HG_TRY_ASSIGN(auto made, hg::SharedStates::create(model->model));
+    std::vector<std::string> names = made->names();
+    return hg::c::give(states, std::move(made), std::move(names));
+  });
+}
+void hg_states_free(hg_states* states) { delete states; }
+int32_t hg_states_count(const hg_states* states) {
+  return states == nullptr ? 0 : hg::c::size_of_list(states->names);
+}
+const char* hg_states_name(const hg_states* states, int32_t index) {
+  if (index < 0 || index >= hg_states_count(states)) return nullptr;
+  return states->names[index].c_str();
+}
+hg_status* hg_states_value(const hg_states* states, const char* name, hg_tensor* value) {
+  return border([&]() -> hg::Status {
+    HG_C_NEEDS(states);
+    HG_C_NEEDS(name);
+    HG_TRY_ASSIGN(const hg::Tensor now, states->states->value(name));
+    return hg::c::write_tensor(value, now);
+  });
+}
+hg_status* hg_states_set_value(hg_states* states, const char* name, const hg_tensor* value) {
+  return border([&]() -> hg::Status {
+    HG_C_NEEDS(states);
+    HG_C_NEEDS(name);
+    HG_TRY_ASSIGN(const hg::Tensor from, hg::c::read_tensor(value));
+    return states->states->set_value(name, from);
+  });
+}
+void hg_states_reset(hg_states* states) {
+  if (states != nullptr) states->states->reset();
 }
 
 }  // extern "C"

@@ -88,6 +88,8 @@ Result<SessionOptions> read_session_options(const hg_session_options* given,
   o.device_outputs = all.device_outputs != 0;
   o.profile = all.profile != 0;
   o.keep_all_values = all.keep_all_values != 0;
+  if (all.entry != nullptr) o.entry = all.entry;
+  if (all.states != nullptr) o.states = all.states->states;
   return o;
 }
 

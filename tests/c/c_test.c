@@ -211,6 +211,64 @@ static void test_inspecting(void) {
   hg_model_free(model);
 }
 
+static void test_entries(void) {
+  unsigned char file[1 << 14];
+  float x[2] = {1.5f, -2}, seven[2] = {7, 7};
+  const int64_t shape[1] = {2};
+  const float twice[2] = {3, -4};
+  hg_model *model = NULL, *entry = NULL;
+  hg_states* states = NULL;
+  hg_session *add = NULL, *read = NULL;
+  hg_session_options options;
+  hg_tensor in, out;
+  memset(&in, 0, sizeof in);
+  memset(&out, 0, sizeof out);
+  out.struct_size = sizeof out;
+  EXPECT_OK(hg_tensor_view(&in, sizeof in, x, HG_F32, 1, shape));
+  EXPECT_OK(hg_model_read(file, hg_test_entries(file, sizeof file), NULL, &model));
+  EXPECT(hg_model_entry_count(model) == 2 && hg_model_entry_count(NULL) == 0);
+  EXPECT(strcmp(hg_model_entry_name(model, 1), "read") == 0);
+  EXPECT(hg_model_entry_name(model, 2) == NULL && hg_model_entry_name(model, -1) == NULL);
+  EXPECT_FAILS(HG_NOT_FOUND, "there are add, read", hg_model_entry(model, "sub", &entry));
+  EXPECT(entry == NULL);
+  EXPECT_OK(hg_model_entry(model, "add", &entry));
+  EXPECT(hg_model_input_count(entry) == 1 && hg_model_entry_count(entry) == 0);
+  hg_model_free(entry);
+  hg_session_options_init(&options, sizeof options);
+  EXPECT_FAILS(HG_UNSUPPORTED, "choose one by its name",
+               hg_session_create(model, &options, &add));
+
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "model is null", hg_states_create(NULL, &states));
+  EXPECT_OK(hg_states_create(model, &states));
+  EXPECT(hg_states_count(states) == 1 && strcmp(hg_states_name(states, 0), "total") == 0);
+  EXPECT(hg_states_name(states, 1) == NULL && hg_states_count(NULL) == 0);
+  options.states = states;
+  options.entry = "add";
+  EXPECT_OK(hg_session_create(model, &options, &add));
+  options.entry = "read";
+  EXPECT_OK(hg_session_create(model, &options, &read));
+  EXPECT_OK(hg_session_set_input(add, "x", &in));
+  EXPECT_OK(hg_session_run(add, NULL));
+  EXPECT_OK(hg_session_run(add, NULL));
+  EXPECT_OK(hg_session_run(read, NULL));
+  EXPECT_OK(hg_session_output(read, "y", &out));
+  EXPECT(memcmp(out.data, twice, sizeof twice) == 0);
+  in.data = seven;
+  EXPECT_OK(hg_states_set_value(states, "total", &in));
+  EXPECT_OK(hg_states_value(states, "total", &out));
+  EXPECT(memcmp(out.data, seven, sizeof seven) == 0);
+  EXPECT_FAILS(HG_NOT_FOUND, "no shared state 'sum'", hg_states_value(states, "sum", &out));
+  hg_states_reset(states);
+  EXPECT_OK(hg_states_value(states, "total", &out));
+  EXPECT(((float*)out.data)[0] == 0);
+  hg_states_free(states);
+  hg_states_free(NULL);
+  EXPECT_OK(hg_session_run(read, NULL)); /* the sessions keep the states */
+  hg_session_free(add);
+  hg_session_free(read);
+  hg_model_free(model);
+}
+
 static int64_t g_live, g_blocks, g_tasks, g_lines;
 static void* allocate(void* host, size_t bytes) {
   EXPECT(host == &g_live);
@@ -638,6 +696,7 @@ int main(int argc, char** argv) {
   test_words();
   test_tensors();
   test_loading(folder);
+  test_entries();
   test_sized_structs();
   test_inspecting();
   test_running();

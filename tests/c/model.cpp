@@ -42,6 +42,20 @@ hg::Result<std::vector<std::byte>> words_model_bytes() {
   return model.serialize();
 }
 
+hg::Result<std::vector<std::byte>> entries_bytes() {
+  hg::Model model;
+  for (const bool adds : {true, false}) {
+    hg::Graph graph;
+    HG_TRY_ASSIGN(hg::TensorData zeros, hg::TensorData::allocate(hg::f32, {2}));
+    std::memset(zeros.tensor.data, 0, static_cast<size_t>(zeros.tensor.bytes()));
+    const hg::Value total = graph.buffer("total", zeros);
+    graph.output("y", total + 0.0);
+    if (adds) graph.assign(total, total + graph.input("x", hg::f32, {2}));
+    HG_TRY(model.add_entry(adds ? "add" : "read", std::move(graph)));
+  }
+  return model.serialize();
+}
+
 #ifdef HG_TEST_MAIN
 hg::Result<std::vector<std::byte>> truth_bytes() {
   hg::Graph graph;
@@ -67,6 +81,8 @@ size_t hg_test_random_model(void* to, size_t capacity) {
 size_t hg_test_words_model(void* to, size_t capacity) {
   return write(words_model_bytes(), to, capacity);
 }
+
+size_t hg_test_entries(void* to, size_t capacity) { return write(entries_bytes(), to, capacity); }
 
 #ifdef HG_TEST_MAIN
 int main(int argc, char** argv) {

@@ -14,6 +14,9 @@ size_t hg_test_model(void* to, size_t capacity);
 size_t hg_test_words_model(void* to, size_t capacity);
 /* No input; it draws an output "y" of f32[8]. */
 size_t hg_test_random_model(void* to, size_t capacity);
+/* Entries "add", which adds x of f32[2] to the buffer "total", and "read"; both have an output "y",
+ * the total before the run. */
+size_t hg_test_entries(void* to, size_t capacity);
 
 #ifdef __cplusplus
 }

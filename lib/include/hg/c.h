@@ -187,6 +187,30 @@ HG_C_API const char* hg_model_producer(const hg_model* model);
 HG_C_API const char* hg_model_source(const hg_model* model);
 HG_C_API hg_status* hg_model_text(const hg_model* model, char** text) HG_C_CHECKED;
 
+/* Entries are named graphs in one file. A model with several has no inputs, outputs or nodes of its
+ * own: get an entry as a model, or create a session with hg_session_options.entry. */
+HG_C_API int32_t hg_model_entry_count(const hg_model* model); /* 0: one graph without a name */
+HG_C_API const char* hg_model_entry_name(const hg_model* model,
+                                         int32_t index); /* null if out of range */
+/* Makes a model of an entry; it shares the weights. Fails with not_found, listing the entries. */
+HG_C_API hg_status* hg_model_entry(const hg_model* model, const char* name,
+                                   hg_model** entry) HG_C_CHECKED;
+
+/* Buffers that the sessions of several entries share: see hg/shared_states.h. Use the object and
+ * its sessions from one thread at a time. */
+typedef struct hg_states hg_states;
+HG_C_API hg_status* hg_states_create(const hg_model* model, hg_states** states) HG_C_CHECKED;
+HG_C_API void hg_states_free(hg_states* states); /* sessions keep the states */
+HG_C_API int32_t hg_states_count(const hg_states* states);
+HG_C_API const char* hg_states_name(const hg_states* states,
+                                    int32_t index); /* null if out of range */
+/* Fills a view of the current value, which runs change. Valid while the states exist. */
+HG_C_API hg_status* hg_states_value(const hg_states* states, const char* name,
+                                    hg_tensor* value) HG_C_CHECKED;
+HG_C_API hg_status* hg_states_set_value(hg_states* states, const char* name,
+                                        const hg_tensor* value) HG_C_CHECKED;
+HG_C_API void hg_states_reset(hg_states* states); /* to the values of the model */
+
 /* -- Devices ----------------------------------------------------------------------------------- */
 
 typedef struct hg_gpu hg_gpu;                     /* an open device, which sessions may share */
@@ -290,6 +314,8 @@ typedef struct hg_session_options {
   int32_t reserved;
   const hg_size_range* ranges; /* to plan memory for, with one plan each */
   size_t range_count;
+  const char* entry;       /* of a model with several; null: the only graph */
+  const hg_states* states; /* null: states of its own */
 } hg_session_options;
 HG_C_API void hg_session_options_init(hg_session_options* options, size_t struct_size);
 
