@@ -254,6 +254,7 @@ void Checker::check_second_run(Session& session, const Inputs& inputs, CheckedCa
 
 // A check that compares nothing proves nothing.
 void Checker::expect_elements() {
+  if (graph_.outputs().empty()) return;  // the states that it changes are compared
   for (const CheckedCase& checked : result_.cases)
     for (const CheckedOutput& output : checked.outputs)
       if (output.reason != CheckedOutput::kNoElement) return;

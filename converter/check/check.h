@@ -31,6 +31,7 @@ struct CheckedCase {
   std::string values;  // "all values 100"; empty: the usual ones
   std::vector<CheckedOutput> outputs;
   std::string_view beside = "libtorch's";  // whose outputs they were compared with
+  std::string entry = {};                  // empty: the only one
 };
 
 struct CheckResult {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <list>
 #include <map>
 #include <set>
 
@@ -160,7 +161,7 @@ bool any_node(const jit::Block* block, const std::function<bool(const jit::Node&
 
 std::vector<IValue> arguments_of(const Loaded& loaded, std::span<const ReferenceInput> inputs) {
   const TorchModule& torch = *loaded.module;
-  const auto& schema = torch.module.get_method("forward").function().getSchema();
+  const auto& schema = torch.module.get_method(torch.method).function().getSchema();
   try {
     return reference_arguments(*torch.graph, schema.arguments(), inputs, loaded.program.inputs);
   } catch (const std::exception& error) {
@@ -197,11 +198,11 @@ std::optional<std::vector<TensorData>> interpreted(const Loaded& loaded,
   std::vector<TensorData> outputs;
   try {
     jit::GraphOptimizerEnabledGuard plain(false);
-    jit::Method forward = loaded.module->module.get_method("forward");
-    const c10::TypePtr type = forward.function().getSchema().returns().at(0).type();
+    jit::Method method = loaded.module->module.get_method(loaded.module->method);
+    const c10::TypePtr type = method.function().getSchema().returns().at(0).type();
     for (int run = 0; run < runs; ++run) {
       outputs.clear();
-      const IValue result = forward(arguments_of(loaded, inputs));
+      const IValue result = method(arguments_of(loaded, inputs));
       if (is_lost(result, *type)) return std::nullopt;
       flatten(result, outputs);
     }
@@ -295,6 +296,65 @@ std::vector<TensorData> run_reference_moved(const Loaded& loaded,
   }
   return run_reference(loaded, moved, seed);
 }
+
+class ReferenceSequence::Body {
+ public:
+  explicit Body(std::span<const Loaded* const> methods) : methods_(methods.begin(), methods.end()) {
+    for (const Loaded* method : methods_) restores_.emplace_back(*method);
+  }
+
+  std::vector<TensorData> run(size_t k, std::span<const ReferenceInput> inputs, uint64_t seed) {
+    at::NoGradGuard no_grad;
+    Silence silence;
+    at::manual_seed(seed);
+    const Loaded& loaded = *methods_.at(k);
+    std::vector<TensorData> outputs;
+    try {
+      jit::GraphOptimizerEnabledGuard plain(false);
+      jit::Method method = loaded.module->module.get_method(loaded.module->method);
+      const IValue result = method(arguments_of(loaded, inputs));
+      if (is_lost(result, *method.function().getSchema().returns().at(0).type()))
+        throw ReferenceFailure{"", {}, "libtorch's interpreter loses a value"};
+      flatten(result, outputs);
+    } catch (const ReferenceFailure&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw ReferenceFailure{"", {}, one_line(error.what())};
+    }
+    return outputs;
+  }
+
+  TensorData state(const std::string& name) const {
+    IValue value = methods_.at(0)->module->module._ivalue();
+    for (size_t begin = 0; begin <= name.size();) {
+      const size_t end = std::min(name.find('.', begin), name.size());
+      const std::string part = name.substr(begin, end - begin);
+      if (!value.isObject() || !value.toObject()->type()->findAttributeSlot(part)) return {};
+      value = value.toObject()->getAttr(part);
+      begin = end + 1;
+    }
+    if (!value.isTensor() || !value.toTensor().defined()) return {};
+    const at::Tensor tensor = value.toTensor().detach();
+    return to_ours(is_pairs(tensor) ? at::view_as_real(tensor.resolve_conj()).clone()
+                                    : tensor.clone());
+  }
+
+ private:
+  std::vector<const Loaded*> methods_;
+  std::list<Restore> restores_;
+};
+
+ReferenceSequence::ReferenceSequence(std::span<const Loaded* const> methods)
+    : body_(std::make_unique<Body>(methods)) {}
+ReferenceSequence::~ReferenceSequence() = default;
+
+std::vector<TensorData> ReferenceSequence::run(size_t method,
+                                               std::span<const ReferenceInput> inputs,
+                                               uint64_t seed) {
+  return body_->run(method, inputs, seed);
+}
+
+TensorData ReferenceSequence::state(const std::string& name) const { return body_->state(name); }
 
 bool may_vary(const Loaded& loaded) {
   if (!loaded.module) return exported_varies(loaded.program.body);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -85,6 +86,26 @@ std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
 std::vector<TensorData> run_reference_moved(const Loaded& loaded,
                                             std::span<const ReferenceInput> inputs, uint64_t seed,
                                             double ulps, uint64_t noise);
+
+// Methods of one module in turn: each run starts from what the one before left in the module, which
+// is put back at the end. The methods must outlive this.
+class ReferenceSequence {
+ public:
+  explicit ReferenceSequence(std::span<const Loaded* const> methods);
+  ~ReferenceSequence();
+  ReferenceSequence(const ReferenceSequence&) = delete;
+  ReferenceSequence& operator=(const ReferenceSequence&) = delete;
+
+  // As run_reference.
+  std::vector<TensorData> run(size_t method, std::span<const ReferenceInput> inputs, uint64_t seed);
+  // A copy of the tensor that has the name in the module now, complex numbers as pairs; empty where
+  // the name is no tensor's.
+  TensorData state(const std::string& name) const;
+
+ private:
+  class Body;
+  std::unique_ptr<Body> body_;
+};
 
 // Some op of the program draws random numbers or returns memory as it was, so that two seeds may
 // give two results.

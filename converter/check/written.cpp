@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +18,16 @@ void require(const Status& status) {
   if (status.ok()) return;
   throw Failure{status.code() == Code::unsupported ? Exit::unsupported : Exit::unreadable,
                 std::string(status.message())};
+}
+
+bool is_same_graph(const Graph& a, const Graph& b) {
+  if (a.text() != b.text()) return false;
+  return std::equal(a.states().begin(), a.states().end(), b.states().begin(), b.states().end(),
+                    [](const State& x, const State& y) {
+                      const Tensor &one = x.data.tensor, &other = y.data.tensor;
+                      return one.bytes() == other.bytes() &&
+                             std::memcmp(one.data, other.data, one.bytes()) == 0;
+                    });
 }
 
 bool is_stream(const std::string& output) {
@@ -106,16 +117,15 @@ void WrittenModel::rewrite(const std::vector<std::string>& not_exercised) {
                 "process writing there?"};
 }
 
-// The graph and the weights that were checked.
+// The graphs and the weights that were checked.
 bool WrittenModel::is_same(const Result<Model>& again) const {
-  bool same = again.ok() && again->graph().text() == back_.graph().text() &&
-              again->graph().states().size() == back_.graph().states().size();
-  for (size_t i = 0; same && i < back_.graph().states().size(); ++i) {
-    const Tensor& a = again->graph().states()[i].data.tensor;
-    const Tensor& b = back_.graph().states()[i].data.tensor;
-    same = a.bytes() == b.bytes() && std::memcmp(a.data, b.data, a.bytes()) == 0;
-  }
-  return same;
+  if (!again.ok() || again->entries() != back_.entries()) return false;
+  std::vector<std::string> entries = back_.entries();
+  if (entries.empty()) entries.emplace_back();
+  return std::all_of(entries.begin(), entries.end(), [&](const std::string& name) {
+    const Result<Model> a = again->entry(name), b = back_.entry(name);
+    return a.ok() && b.ok() && is_same_graph(a->graph(), b->graph());
+  });
 }
 
 void WrittenModel::send(const std::vector<std::byte>& bytes) const {

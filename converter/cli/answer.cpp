@@ -40,8 +40,11 @@ std::string case_line(const CheckedCase& checked) {
     if (output.verdict == Verdict::equal) error = std::max(error, output.largest_error);
   }
   const int all = static_cast<int>(checked.outputs.size());
-  std::string line = str_cat("  checked with ", describe_sizes(checked.sizes),
-                             checked.values.empty() ? "" : " and ", checked.values, ": ");
+  const std::string sizes = describe_sizes(checked.sizes);
+  std::string line =
+      str_cat("  checked ", checked.entry, checked.entry.empty() ? "with " : " with ", sizes,
+              checked.values.empty() ? "" : " and ", checked.values, ": ");
+  if (all == 0) return line + str_cat("it has no outputs, as ", checked.beside, "\n");
   if (empty == all)
     return line + str_cat("the ", all == 1 ? "output has" : "outputs have", " no elements, as ",
                           checked.beside, "\n");

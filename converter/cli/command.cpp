@@ -25,7 +25,8 @@ constexpr const char* kExamples = R"(
 Write inputs as NAME:DTYPE[SIZES]=LOW..HIGH. NAME is optional: the n-th option without one is for
 the n-th input that no option names. A size given as a name stays open in the file. The optional
 range limits the values used for checking. NEW=NAME:DTYPE[SIZES] and NEW=DTYPE[SIZES] give the input
-a new name in the file.
+a new name in the file. With several methods METHOD/NAME is an input of one; NAME alone is for each
+method that has such an input.
 
 Examples:
   hg-convert resnet18.pt --input 'x:f32[n,3,224,224]'
@@ -34,6 +35,7 @@ Examples:
   hg-convert unet.pt -o unet_512.hgm --input 'f32[1,3,h,w]' --dim h=512 --dim w=512
   hg-convert net.pt --input 'f32[n,16]' --custom 'acme.wave(x, gain: float = 1) -> like x'
   hg-convert voice.pt --input 'x:f32[n,t]' --constant sr=16000 --constant mode=mean
+  hg-convert codec.pt --method encode --method decode --input 'x:f32[n,64]' --input 'z:f32[n,8]'
   hg-convert exported.pt2
   hg-convert model.onnx --dim batch=1 --constant shape=shape.npy
   hg-convert model.onnx --onnxruntime
@@ -144,6 +146,9 @@ Command parse_command(int argc, const char* const* argv) {
            "the .hgm file, or - for standard output; default: the "
            "model's name with .hgm");
   line.add("--input", inputs, "an input of the model, such as 'x:f32[n,3,224,224]'");
+  line.add("--method", job.methods,
+           "a method of a TorchScript module to convert; several become entries of the file; "
+           "default: forward");
   line.add("--constant", constants, "a constant non-tensor argument of forward, such as sr=16000");
   line.add("--check-size", check_sizes, "sizes of a symbol to check, such as n=1,4");
   line.add("--dim", dims, "replace a symbol by a number, such as n=2");

@@ -3,94 +3,31 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <future>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "converter/check/check_inputs.h"
+#include "converter/check/in_turn.h"
 #include "converter/check/loops.h"
 #include "converter/check/precision.h"
 #include "converter/check/written.h"
+#include "converter/cli/entries.h"
 #include "converter/cli/inputs.h"
 #include "converter/cli/known_types.h"
 #include "converter/cli/standard_input.h"
+#include "converter/cli/unsupported.h"
+#include "converter/cli/weights.h"
 #include "converter/load/exported/exported.h"
 #include "converter/load/gguf/decoder.h"
 #include "converter/load/onnx/onnx.h"
 #include "converter/load/recognise.h"
 #include "converter/load/sha256.h"
 #include "hg/version.h"
-#include "lib/graph/access.h"
 
 namespace hg::convert {
 namespace {
-
-// Each op once: how often, where first, and why.
-std::string list_unsupported(const std::vector<Unsupported>& all) {
-  std::map<std::pair<std::string, std::string>, int64_t> counts;
-  for (const Unsupported& each : all) counts[{each.op, each.reason}] += each.count;
-  std::string out;
-  for (const Unsupported& each : all) {
-    auto entry = counts.find({each.op, each.reason});
-    if (entry == counts.end()) continue;
-    out += str_cat(out.empty() ? "" : "; ", each.op);
-    if (entry->second > 1) out += str_cat(" (", entry->second, "x), first");
-    out += str_cat(describe_origin(each.origin), ": ", each.reason);
-    if (!each.suggestion.empty()) out += str_cat(" (", each.suggestion, ")");
-    counts.erase(entry);
-  }
-  return out;
-}
-
-// The op exists here, so it is this call that does not fit.
-bool is_call(const Unsupported& each) {
-  const std::string& op = each.op;
-  const size_t dot = op.find('.');
-  return !each.suggestion.empty() ||
-         find_row(op.substr(0, dot), dot == std::string::npos ? "" : op.substr(dot + 1)) != nullptr;
-}
-
-void suggest(std::vector<Unsupported>& all, const std::vector<std::string>& unknown_ops) {
-  for (Unsupported& each : all) {
-    if (is_call(each)) continue;
-    bool custom = std::find(unknown_ops.begin(), unknown_ops.end(), each.op) != unknown_ops.end();
-    each.suggestion = custom
-                          ? str_cat("a custom op: declare it with --custom '",
-                                    each.op.substr(0, each.op.find("::")), ".",
-                                    each.op.substr(each.op.find("::") + 2),
-                                    "(x, ...) -> like x' and let the application register it, or "
-                                    "write it with PyTorch's own ops")
-                          : "compute it outside of the model, or from ops that "
-                            "hg-convert --list-ops names";
-  }
-}
-
-// The tensors of the program that are parameters and that its graph writes to.
-std::vector<ScriptTensor*> written_parameters(const Graph& graph, ScriptProgram& program) {
-  std::vector<ScriptTensor*> written;
-  for (ScriptTensor& tensor : program.tensors)
-    if (tensor.kind == State::Kind::parameter &&
-        std::any_of(graph.assignments().begin(), graph.assignments().end(), [&](const auto& each) {
-          return graph.value_info(each.first).name == tensor.names.at(0);
-        }))
-      written.push_back(&tensor);
-  return written;
-}
-
-// Makes parameters that forward writes to buffers with memory of their own; their names.
-std::string keep_as_buffers(const Graph& graph, ScriptProgram& program) {
-  std::string names;
-  for (ScriptTensor* tensor : written_parameters(graph, program)) {
-    Result<TensorData> copy = TensorData::copy_of(tensor->data.tensor);
-    if (!copy.ok()) throw Refusal{std::string(copy.status().message()), ""};
-    tensor->data = *std::move(copy);
-    tensor->kind = State::Kind::buffer;
-    names += str_cat(names.empty() ? "'" : ", '", tensor->names.at(0), "'");
-  }
-  return names;
-}
 
 class Conversion {
  public:
@@ -157,8 +94,17 @@ class Conversion {
     return {path, label, recognise(path, label)};
   }
 
-  // The program of the file, whatever its format is.
-  Loaded read(const Source& source) {
+  // A program of the file, whatever its format is: the only one, or a method of several.
+  struct Part {
+    std::string entry;  // empty: the only one
+    Job job;
+    Loaded loaded;
+    std::vector<InputSpec> specs;
+    Imported imported;
+    Model model;
+    CheckResult check;
+  };
+  std::vector<Part> read(const Source& source) {
     const auto& [path, label, format] = source;
     report_.libtorch = libtorch_version();
     if (job().onnxruntime) {
@@ -167,91 +113,219 @@ class Conversion {
       runtime_ = std::make_unique<OnnxRuntime>(*job().onnxruntime);
       report_.onnxruntime = runtime_->version();
     }
+    const bool is_script = format != Format::onnx && format != Format::exported;
+    if (!job().methods.empty() && !is_script)
+      throw Failure{Exit::usage,
+                    label + ": --method chooses a method of a TorchScript module; this is none"};
     hash_ = std::async(std::launch::async, sha256_of_file, path);  // beside the reading
-    Loaded loaded = format == Format::exported ? load_exported(path, label, job().custom)
-                    : format == Format::onnx   ? load_onnx(path, label, named_inputs())
-                                               : load_script(path, job().custom);
+    std::vector<Loaded> all;
+    if (format == Format::exported) all.push_back(load_exported(path, label, job().custom));
+    if (format == Format::onnx) all.push_back(load_onnx(path, label, named_inputs()));
+    if (is_script)
+      all =
+          load_script(path, job().custom,
+                      job().methods.empty() ? std::vector<std::string>{"forward"} : job().methods);
     if (format == Format::onnx) report_.libtorch.clear();  // it has no part in this
-    for (const std::string& line : loaded.program.notes) report_.notes.push_back(line);
-    return loaded;
+    std::vector<Job> jobs = {job()};
+    if (all.size() > 1) jobs = jobs_of_methods(job(), all);
+    std::vector<Part> parts;
+    for (size_t k = 0; k < all.size(); ++k) {
+      for (const std::string& line : all[k].program.notes) report_.notes.push_back(line);
+      parts.push_back({.entry = all.size() > 1 ? job().methods[k] : "",
+                       .job = std::move(jobs[k]),
+                       .loaded = std::move(all[k]),
+                       .specs = {},
+                       .imported = {},
+                       .model = {},
+                       .check = {}});
+    }
+    return parts;
   }
 
-  // Runs the model as it will be written beside what it was read from.
-  void check(Format format, const Loaded& loaded, const Graph& graph,
-             std::span<const Executed> trace, WrittenModel& written) {
+  // Runs the part of the model as it will be written beside what it was read from.
+  CheckResult check(Format format, const Part& part, const std::function<const Model&()>& written) {
+    const Graph& graph = part.model.graph();
     if (format == Format::onnx) {
-      stage("check");
-      const auto runtime = onnx_reference(loaded, graph, trace);
-      report_.check = check_by_loops(
-          graph, written.read_back(), job(), runtime.get(),
+      const auto runtime = onnx_reference(part.loaded, graph, part.imported.trace);
+      return check_by_loops(
+          graph, written(), job(), runtime.get(),
           str_cat("the import, which only the runtime of the file's own format could tell: compare "
                   "some answers",
                   job().onnxruntime ? "" : ", or let --onnxruntime do it"),
           progress_);
-      for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
-    } else if (report_.libtorch.empty()) {
-      report_.check.not_exercised = {"anything: hg-convert is built without libtorch"};
-      report_.warnings.push_back(
-          "nothing is checked: this hg-convert is built without libtorch; compare the file's "
-          "answers with the model's");
-    } else {
-      stage("check");
-      report_.check = check_model(
-          loaded, graph, [&]() -> const Model& { return written.read_back(); }, trace, job(),
-          progress_);
-      for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
     }
+    if (report_.libtorch.empty()) {
+      CheckResult none;
+      none.not_exercised = {"anything: hg-convert is built without libtorch"};
+      none.warnings = {
+          "nothing is checked: this hg-convert is built without libtorch; compare the file's "
+          "answers with the model's"};
+      return none;
+    }
+    return check_model(part.loaded, graph, written, part.imported.trace, job(), progress_);
+  }
+
+  void check_all(Format format, std::vector<Part>& parts, WrittenModel& written) {
+    if (format == Format::onnx || !report_.libtorch.empty()) stage("check");
+    for (Part& part : parts) {
+      report_.job = part.job;
+      Model entry;
+      part.check = check(format, part, [&]() -> const Model& {
+        if (part.entry.empty()) return written.read_back();
+        Result<Model> back = written.read_back().entry(part.entry);
+        if (!back.ok()) throw Failure{Exit::unreadable, std::string(back.status().message())};
+        return entry = *std::move(back);
+      });
+      if (part.entry.empty())
+        report_.check = part.check;
+      else
+        add_check_of_entry(part.entry, part.check, report_.check);
+      if (report_.check.exit != Exit::ok) break;
+    }
+    const bool is_silent = parts[0].model.graph().outputs().empty();
+    const bool has_module = parts[0].loaded.module != nullptr && !report_.libtorch.empty();
+    if (report_.check.exit == Exit::ok && has_module && (parts.size() > 1 || is_silent)) {
+      std::vector<EntryInTurn> entries;
+      for (const Part& part : parts)
+        entries.push_back({part.entry, &part.loaded, &part.model.graph(), &part.job, &part.check});
+      check_in_turn(entries, written.read_back(), job().seed, report_.check);
+    }
+    for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
+  }
+
+  // Fails as the method's failure.
+  void in_entry(const Part& part, const std::function<void()>& step) {
+    report_.job = part.job;
+    try {
+      step();
+    } catch (Failure& failure) {
+      if (!part.entry.empty()) failure.message = str_cat("`", part.entry, "`: ", failure.message);
+      throw;
+    }
+  }
+
+  void import(Part& part, Format format) {
+    ScriptProgram& program = part.loaded.program;
+    apply_constants(program, job().constants, format == Format::onnx);
+    std::string note;
+    report_.job.inputs = fit_inputs(program, report_.job.inputs, note);
+    if (!note.empty()) report_.notes.push_back(note);
+    if (!part.entry.empty()) keep_own_symbols(report_.job);
+    apply_dims();
+    program.asked_sizes = asked_sizes();
+    for (const SymbolRange& range : program.ranges)
+      if (range.example > 0) report_.job.examples.push_back({range.symbol, {range.example}});
+    for (const InputOption& option : job().inputs) part.specs.push_back(option.spec);
+    part.imported = import_program(program, part.specs, custom_.registry());
+    part.job = job();
+  }
+
+  // Parameters that a method writes to are buffers in all methods.
+  void keep_written_parameters(std::vector<Part>& parts, std::future<std::string>& bad_weights) {
+    std::set<std::string> written;
+    std::string writer, names;
+    for (const Part& part : parts) {
+      if (!part.imported.unsupported.empty()) return;
+      const auto own = written_parameters(part.imported.graph, part.loaded.program);
+      if (!own.empty() && writer.empty())
+        writer = part.entry.empty() ? method_name() : str_cat("`", part.entry, "`");
+      written.insert(own.begin(), own.end());
+    }
+    if (written.empty()) return;
+    bad_weights.wait();  // it reads the program
+    for (const std::string& name : written)
+      names += str_cat(names.empty() ? "'" : ", '", name, "'");
+    report_.notes.push_back(str_cat(writer, " writes to ", names,
+                                    ", which the file keeps as buffers instead of parameters: a "
+                                    "trainer leaves them as they are"));
+    for (Part& part : parts) {
+      keep_as_buffers(written, part.loaded.program);
+      part.imported = import_program(part.loaded.program, part.specs, custom_.registry());
+    }
+  }
+  std::string method_name() const {
+    return job().methods.empty() ? "forward" : str_cat("`", job().methods[0], "`");
+  }
+
+  // Whether all ops are supported; else the report says what is not.
+  bool report_import(Part& part) {
+    for (std::string& line : part.imported.notes) report_.notes.push_back(std::move(line));
+    for (std::string& line : part.imported.warnings) report_.warnings.push_back(std::move(line));
+    if (part.imported.unsupported.empty()) return true;
+    report_.unsupported = std::move(part.imported.unsupported);
+    const bool calls = std::all_of(report_.unsupported.begin(), report_.unsupported.end(),
+                                   [](const Unsupported& each) { return is_call(each); });
+    suggest(report_.unsupported, part.loaded.unknown_ops);
+    explain_unsupported(part.loaded, part.specs, calls);
+    if (!part.entry.empty()) report_.message = str_cat("`", part.entry, "`: ", report_.message);
+    return false;
+  }
+
+  void refuse_changes_between(const std::vector<Part>& parts) const {
+    std::vector<ImportedEntry> entries;
+    for (const Part& part : parts)
+      entries.push_back({part.entry, part.loaded.program, part.imported});
+    if (entries.size() > 1) refuse_changing_attributes(job().model, entries);
+  }
+
+  // The parts as one model, whose entries are those with names.
+  Result<Model> joined(std::vector<Part>& parts) {
+    Model whole;
+    for (Part& part : parts) {
+      report_.job = part.job;
+      HG_TRY_ASSIGN(part.model, verified(std::move(part.imported.graph), part.entry));
+      part.job = job();
+      check_sizes(input_specs(part.model.graph()), job());  // names of --check-size
+      if (!part.entry.empty()) HG_TRY(whole.add_entry(part.entry, std::move(part.model.graph())));
+    }
+    if (parts[0].entry.empty()) return Model(parts[0].model);
+    for (Part& part : parts) {
+      HG_TRY_ASSIGN(part.model, whole.entry(part.entry));
+    }
+    return whole;
   }
 
   void steps() {
     const Source source = recognized();
     const Format format = source.format;
     if (format == Format::gguf) return steps_of_gguf(source);
-    Loaded loaded = read(source);
-    note_custom(loaded);
-    apply_constants(loaded.program, job().constants, format == Format::onnx);
+    refuse_repeated_methods();
+    const Job whole_job = job();
+    std::vector<Part> parts = read(source);
+    note_custom(parts[0].loaded);
     std::future<std::string> bad_weights =
-        std::async(std::launch::async, warning_of_weights, std::cref(loaded.program));
+        std::async(std::launch::async, warning_of_weights, std::cref(parts[0].loaded.program));
 
     stage("import");
-    std::string note;
-    report_.job.inputs = fit_inputs(loaded.program, report_.job.inputs, note);
-    if (!note.empty()) report_.notes.push_back(note);
-    apply_dims();
-    loaded.program.asked_sizes = asked_sizes();
-    for (const SymbolRange& range : loaded.program.ranges)
-      if (range.example > 0) report_.job.examples.push_back({range.symbol, {range.example}});
-    std::vector<InputSpec> specs;
-    for (const InputOption& option : job().inputs) specs.push_back(option.spec);
-    Imported imported = import_program(loaded.program, specs, custom_.registry());
-    if (imported.unsupported.empty() &&
-        !written_parameters(imported.graph, loaded.program).empty()) {
-      bad_weights.wait();  // it reads the program
-      const std::string names = keep_as_buffers(imported.graph, loaded.program);
-      report_.notes.push_back(str_cat("forward writes to ", names,
-                                      ", which the file keeps as buffers instead of parameters: a "
-                                      "trainer leaves them as they are"));
-      imported = import_program(loaded.program, specs, custom_.registry());
+    for (Part& part : parts) in_entry(part, [&] { import(part, format); });
+    if (parts.size() > 1) {
+      std::vector<Job> jobs;
+      for (const Part& part : parts) jobs.push_back(part.job);
+      refuse_unknown_symbols(whole_job, jobs);
     }
-    for (std::string& line : imported.notes) report_.notes.push_back(std::move(line));
-    for (std::string& line : imported.warnings) report_.warnings.push_back(std::move(line));
-    if (!imported.unsupported.empty()) {
-      report_.unsupported = std::move(imported.unsupported);
-      const bool calls = std::all_of(report_.unsupported.begin(), report_.unsupported.end(),
-                                     [](const Unsupported& each) { return is_call(each); });
-      suggest(report_.unsupported, loaded.unknown_ops);
-      return explain_unsupported(loaded, specs, calls);
+    keep_written_parameters(parts, bad_weights);
+    for (Part& part : parts) {
+      report_.job = part.job;
+      if (!report_import(part)) return;
     }
+    refuse_changes_between(parts);
 
-    Result<Model> model = verified(std::move(imported.graph));
+    Result<Model> model = joined(parts);
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
-    check_sizes(input_specs(model->graph()), job());  // names of --check-size
     WrittenModel written(*model, {job().output, job().result}, custom_.registry(),
-                         [this] { return info(); });
-    if (job().check) check(format, loaded, model->graph(), imported.trace, written);
+                         [this, checked = job().check] { return info(checked); });
+    if (job().check) check_all(format, parts, written);
+    if (parts.size() > 1) report_.job = whole_job;
     if (std::string warning = bad_weights.get(); !warning.empty())
       report_.warnings.push_back(std::move(warning));
     write(written);
+  }
+
+  void refuse_repeated_methods() const {
+    const std::vector<std::string>& all = job().methods;
+    for (const std::string& method : all)
+      if (std::count(all.begin(), all.end(), method) > 1)
+        throw Failure{Exit::usage, str_cat("--method ", method, " is given twice")};
   }
 
   // A GGUF file has no program: its architecture's name and settings decide the graph.
@@ -261,12 +335,12 @@ class Conversion {
     const gguf::File file = gguf::File::open(source.path, source.label);
     stage("import");
     gguf::Decoder decoder = gguf::build_decoder(file);
-    Result<Model> model = verified(std::move(decoder.graph));
+    Result<Model> model = verified(std::move(decoder.graph), "");
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
     report_.job.inputs = inputs_of_decoder(model->graph(), decoder);
     check_sizes(input_specs(model->graph()), job());  // names of --check-size
     WrittenModel written(*model, {job().output, job().result}, custom_.registry(),
-                         [this] { return info(); });
+                         [this, checked = job().check] { return info(checked); });
     if (job().check) {
       stage("check");
       report_.check = check_by_loops(
@@ -284,6 +358,7 @@ class Conversion {
                          : !job().custom.empty()    ? "--custom"
                          : !job().dims.empty()      ? "--dim"
                          : job().onnxruntime        ? "--onnxruntime"
+                         : !job().methods.empty()   ? "--method"
                                                     : nullptr;
     if (option != nullptr)
       throw Failure{Exit::usage, str_cat(label, ": ", option, " does not apply to GGUF files")};
@@ -305,22 +380,22 @@ class Conversion {
   }
 
   // The graph as a model, which the report then describes.
-  Result<Model> verified(Graph graph) {
+  Result<Model> verified(Graph graph, const std::string& entry) {
     stage("verify");
     Status status = graph.status();
     if (status.ok()) status = graph.verify();
     if (!status.ok())
       return unsupported(job().model, ": the imported graph is not valid: ", status.message());
-    rename_inputs(graph);
+    rename_inputs(graph, report_.job.inputs);
     HG_TRY_ASSIGN(Model model, Model::from_graph(std::move(graph)));
-    describe(model.graph());
+    describe(model.graph(), entry.empty() ? "" : entry + "/");
     return model;
   }
 
-  Model::Info info() const {
+  Model::Info info(bool is_checked) const {
     Model::Info made{str_cat("hg-convert ", HG_VERSION),
                      report_.libtorch.empty() ? "" : "libtorch " + report_.libtorch, hash_.get()};
-    if (!job().check) made.not_exercised = {"anything: it was converted without the check"};
+    if (!is_checked) made.not_exercised = {"anything: it was converted without the check"};
     return made;
   }
 
@@ -390,26 +465,6 @@ class Conversion {
     return asked;
   }
 
-  // --input NEW=NAME:...; the program keeps its own names, which the options then hold.
-  void rename_inputs(Graph& graph) {
-    std::vector<std::pair<ValueId, std::string>> renamed;
-    for (size_t i = 0; i < report_.job.inputs.size(); ++i) {
-      InputOption& option = report_.job.inputs[i];
-      if (option.new_name.empty()) continue;
-      const ValueId id = graph.inputs()[i];
-      option.spec.name = graph.value_info(id).name;
-      GraphAccess::rename(graph, id, "renamed");  // two inputs may exchange their names
-      renamed.emplace_back(id, option.new_name);
-    }
-    for (const auto& [id, name] : renamed) {
-      GraphAccess::rename(graph, id, name);
-      if (graph.value_info(id).name != name)
-        throw Failure{
-            Exit::usage,
-            str_cat("--input '", name, "=...': the model has a value named '", name, "' already")};
-    }
-  }
-
   // What is not proven here, since only the application has the op.
   void note_custom(const Loaded& loaded) {
     const std::vector<std::string>& unknown = loaded.unknown_ops;
@@ -429,40 +484,6 @@ class Conversion {
         report_.warnings.push_back(
             str_cat(op.name, ": checked with a stand-in that gives back ", like,
                     "; what the op itself computes is up to the application"));
-    }
-  }
-
-  static std::string warning_of_weights(const ScriptProgram& program) {
-    std::string bad;
-    int64_t count = 0;
-    for (const ScriptTensor& tensor : program.tensors) {
-      if (tensor.names.empty() || !has_nan(tensor.data.tensor)) continue;
-      if (count++ < 5) bad += str_cat(bad.empty() ? "'" : ", '", tensor.names[0], "'");
-    }
-    if (count == 0) return "";
-    return str_cat("weights that hold NaN: ", bad,
-                   count > 5 ? str_cat(" and ", count - 5, " more") : "",
-                   "; the model was probably saved from a failed training");
-  }
-
-  template <class T>
-  static bool any_nan(const Tensor& tensor) {
-    for (int64_t i = 0; i < tensor.count(); ++i)
-      if (std::isnan(static_cast<float>(tensor.as<const T>()[i]))) return true;
-    return false;
-  }
-  static bool has_nan(const Tensor& tensor) {
-    switch (tensor.dtype) {
-      case f32:
-        return any_nan<float>(tensor);
-      case f64:
-        return any_nan<double>(tensor);
-      case f16:
-        return any_nan<Half>(tensor);
-      case bf16:
-        return any_nan<BFloat16>(tensor);
-      default:
-        return false;
     }
   }
 
@@ -515,16 +536,22 @@ class Conversion {
     return "";
   }
 
-  void describe(const Graph& graph) {
+  // Adds the graph, whose inputs and outputs get a prefix, to what the report says.
+  void describe(const Graph& graph, const std::string& prefix) {
     for (ValueId id : graph.inputs())
-      report_.inputs.push_back(str_cat(graph.value_info(id).name, ": ", graph.value_info(id).type));
+      report_.inputs.push_back(
+          str_cat(prefix, graph.value_info(id).name, ": ", graph.value_info(id).type));
     for (const auto& [name, id] : graph.outputs())
-      report_.outputs.push_back(str_cat(name, ": ", graph.value_info(id).type));
-    report_.computed_in = precisions_of_outputs(graph);
-    std::map<std::string, int> counts;
+      report_.outputs.push_back(str_cat(prefix, name, ": ", graph.value_info(id).type));
+    const std::vector<DType> precisions = precisions_of_outputs(graph);
+    report_.computed_in.insert(report_.computed_in.end(), precisions.begin(), precisions.end());
+    std::map<std::string, int> counts(report_.ops.begin(), report_.ops.end());
     for (const Node& node : graph.nodes()) ++counts[std::string(node.op->name())];
     report_.ops.assign(counts.begin(), counts.end());
     for (const State& state : graph.states()) {
+      if (!prefix.empty() && state.kind != State::Kind::constant &&
+          !described_.insert(state.name).second)
+        continue;
       report_.weight_bytes += state.data.tensor.bytes();
       if (state.kind == State::Kind::parameter) report_.parameters += state.data.tensor.count();
     }
@@ -536,6 +563,7 @@ class Conversion {
   std::unique_ptr<OnnxRuntime> runtime_;
   std::shared_future<std::string> hash_;  // reads the file
   Report report_;
+  std::set<std::string> described_;  // states of entries
   std::string stage_;
   std::chrono::steady_clock::time_point stage_start_;
 };

@@ -7,6 +7,7 @@
 
 #include "converter/cli/known_types.h"
 #include "converter/script/type_names.h"
+#include "lib/graph/access.h"
 
 namespace hg::convert {
 namespace {
@@ -266,6 +267,24 @@ std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<In
     }
   }
   return result;
+}
+
+void rename_inputs(Graph& graph, std::vector<InputOption>& options) {
+  std::vector<std::pair<ValueId, std::string>> renamed;
+  for (size_t i = 0; i < options.size(); ++i) {
+    InputOption& option = options[i];
+    if (option.new_name.empty()) continue;
+    const ValueId id = graph.inputs()[i];
+    option.spec.name = graph.value_info(id).name;
+    GraphAccess::rename(graph, id, "renamed");  // two inputs may exchange their names
+    renamed.emplace_back(id, option.new_name);
+  }
+  for (const auto& [id, name] : renamed) {
+    GraphAccess::rename(graph, id, name);
+    if (graph.value_info(id).name != name)
+      throw Failure{Exit::usage, str_cat("--input '", name, "=...': the model has a value named '",
+                                         name, "' already")};
+  }
 }
 
 }  // namespace hg::convert

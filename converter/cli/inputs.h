@@ -16,6 +16,10 @@ namespace hg::convert {
 std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<InputOption> options,
                                     std::string& note);
 
+// --input NEW=NAME:...: the graph's inputs get their new names, and the options the names that the
+// inputs have in the program. Throws Failure (usage) where a name is taken.
+void rename_inputs(Graph& graph, std::vector<InputOption>& options);
+
 // "--input 'x:f32[n, 4]'" for the inputs whose first layer tells their shape; may be empty.
 std::string suggested_inputs(const ScriptProgram& program);
 

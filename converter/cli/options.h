@@ -34,7 +34,9 @@ SizeOption parse_size(std::string_view option, std::string_view text);  // throw
 
 // One conversion.
 struct Job {
-  std::string model;   // "-" reads standard input
+  std::string model;  // "-" reads standard input
+  // Of a TorchScript module: several become entries of the file. Empty: forward.
+  std::vector<std::string> methods;
   std::string output;  // "-" writes standard output
   int result = -1;     // descriptor of an empty file that replaces `output`
   std::vector<InputOption> inputs;

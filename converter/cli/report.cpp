@@ -30,7 +30,9 @@ Json case_json(const CheckedCase& checked) {
                        {"largest_error", output.largest_error},
                        {"allowed", output.allowed},
                        {"reason", output.reason}});
-  return {{"sizes", sizes}, {"values", checked.values}, {"outputs", outputs}};
+  Json json = {{"sizes", sizes}, {"values", checked.values}, {"outputs", outputs}};
+  if (!checked.entry.empty()) json["entry"] = checked.entry;
+  return json;
 }
 
 // Text in another encoding than UTF-8 is shown with replacement characters, not refused.
@@ -59,6 +61,7 @@ BatchJob read_job(const Json& entry) {
       job.constants.push_back({name, value.is_string() ? value.get<std::string>()
                                      : value.is_null() ? "None"
                                                        : value.dump()});
+    job.methods = entry.value("methods", job.methods);
     job.check = entry.value("check", true);
     job.strict = entry.value("strict", false);
     if (const Json runtime = entry.value("onnxruntime", Json(false)); runtime.is_string())
@@ -107,6 +110,7 @@ std::string report_json(const Report& report) {
                {"libtorch", report.libtorch},
                {"onnxruntime", report.onnxruntime},
                {"source_sha256", report.source_hash},
+               {"methods", report.job.methods},
                {"inputs", report.inputs},
                {"constants", constants},
                {"outputs", report.outputs},

@@ -165,6 +165,7 @@ void Interpreter::bind_inputs() {
   for (const ScriptInput& input : program_.inputs) fixed += needs(input);
   std::map<const void*, Item> known;
   set(program_.body.inputs.at(0), copy_of(Item(program_.root), known));
+  attributes_.emplace(known);
   for (size_t i = 0; i < program_.inputs.size(); ++i) {
     const ScriptInput& input = program_.inputs[i];
     fixed -= needs(input);

@@ -179,9 +179,10 @@ void Interpreter::run() {
       const Item& result = get(id);
       add_output("", result);
     }
-    if (top_.outputs().empty() && result_.unsupported.empty())
-      throw Refusal{"the model returns no tensor", ""};
+    attributes_->finish(memory_, program_, result_);
     memory_.finish();
+    if (top_.outputs().empty() && top_.assignments().empty() && result_.unsupported.empty())
+      throw Refusal{"the model returns no tensor and changes no buffer", ""};
     guard_unused(top_);
     if (Status status = top_.take_status(); !status.ok())
       throw Refusal{std::string(status.message()), ""};

@@ -36,6 +36,12 @@ struct Unsupported {
   std::string suggestion;
 };
 
+// A read of an attribute that still has the value of the file.
+struct AttributeRead {
+  std::string path;     // "encoder.scale"
+  ScriptId value = -1;  // what the node gives
+};
+
 // Two ways of the program that give results of other ranks, as sizes decide. One is imported, under
 // a guard.
 struct Fork {
@@ -56,6 +62,9 @@ struct Imported {
   std::vector<Fork> forks;
   std::vector<std::string> notes;  // "dropout runs in training mode, as traced"
   std::vector<std::string> warnings;
+  // See attributes.h. Changes of tensors with names are not listed: the graph assigns these states.
+  std::vector<AttributeRead> attribute_reads;
+  std::vector<std::string> changed_attributes;  // "encoder.scale"
 };
 
 // Of forks that the program does not tell, the way is taken that can be imported. The registry and

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "converter/interpret/alias.h"
+#include "converter/interpret/attributes.h"
 #include "converter/interpret/interpret.h"
 
 namespace hg::convert {
@@ -151,6 +153,7 @@ class Interpreter {
   void run();
 
   Memory& memory() { return memory_; }
+  Attributes& attributes() { return *attributes_; }
   const ScriptProgram& program() const { return program_; }
   // An op that the program does not have itself, as one of its nodes would run; its results.
   std::vector<Item> run_op(std::string_view kind,
@@ -173,8 +176,8 @@ class Interpreter {
   // A container is about to be changed in place: one from outside of the present body becomes what
   // the loop or branch gives back, by Changing. Objects are refused.
   void check_change(const Item& container);
-  // Throws Refusal if another container may be the same object, or if a list holds a copy. Containers
-  // that may be the same object must not be used from now on.
+  // Throws Refusal if another container may be the same object, or if a list holds a copy.
+  // Containers that may be the same object must not be used from now on.
   void check_frozen(const Item& container);
   // The list or dict is from outside the present body.
   bool is_outer(const void* container) const { return depth_of(container) < memory_.depth(); }
@@ -269,6 +272,7 @@ class Interpreter {
   Graph& top_;
   Imported& result_;
   Memory memory_;
+  std::optional<Attributes> attributes_;
   std::vector<Item> values_;
   std::map<std::string, std::string, std::less<>> row_kinds_;
   std::map<const void*, int> container_depth_;

@@ -96,6 +96,7 @@ bool get_attribute(NodeCall& call) {
   }
   for (const auto& [name, item] : (*object)->attributes) {
     if (name != call.node().attribute) continue;
+    call.interpreter().attributes().note_read(**object, name, item, call.node().outputs.at(0));
     give_resolved(call, item);
     return true;
   }

@@ -424,44 +424,65 @@ std::string libtorch_file() {
   return dladdr(symbol, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
 }
 
-Loaded load_script(const std::string& path, const std::vector<CustomOp>& custom) {
+namespace {
+
+// Why the module has no such method, and what to type instead.
+Failure no_method(const std::string& path, const jit::Module& module, const std::string& method) {
+  std::string names, options;
+  for (const jit::Method& each : module.get_methods()) {
+    names += (names.empty() ? "" : ", ") + each.name();
+    options += (options.empty() ? "" : " or ") + ("--method " + each.name());
+  }
+  const std::string what = path + ": the module has no method `" + method + "`";
+  if (names.empty())
+    return {Exit::unsupported, what + "; trace or script a module whose forward does the work"};
+  if (method == "forward")
+    return {Exit::unsupported, what + ", only " + names + "; give " + options};
+  return {Exit::usage, what + "; it has " + names};
+}
+
+Loaded load_method(const std::string& path, const jit::Module& module, const std::string& method) {
   Loaded loaded;
-  try {
-    loaded.unknown_ops = declare_missing_ops(path, custom);
-  } catch (const std::exception& error) {
-    throw load_failure(path, error.what(), libtorch_version());
-  }
-  auto torch = std::make_shared<TorchModule>();
-  torch->module = load_module(path);
-  jit::Module& module = torch->module;
-  try {
-    auto forward = module.find_method("forward");
-    if (!forward) {
-      std::string methods;
-      for (const jit::Method& method : module.get_methods())
-        methods += (methods.empty() ? "" : ", ") + method.name();
-      throw Failure{Exit::unsupported,
-                    path + ": the module has no method `forward`" +
-                        (methods.empty() ? "" : ", only " + methods) +
-                        "; trace or script a module whose forward does the work"};
-    }
-    torch->graph = inlined_graph(module, forward->function());
-    loaded.program.libtorch_version = libtorch_version();
-    loaded.program.traced_in_training_mode = module.hasattr("training") &&
-                                             module.attr("training").isBool() &&
-                                             module.attr("training").toBool();
-    const auto& arguments = forward->function().getSchema().arguments();
-    ProgramReader reader(loaded.program, *torch);
-    reader.read();
-    for (size_t i = 1; i < arguments.size(); ++i)
-      loaded.program.inputs.push_back(reader.input(arguments[i]));
-  } catch (const c10::Error& error) {
-    throw load_failure(path, error.what(), libtorch_version());
-  } catch (const std::exception& error) {
-    throw load_failure(path, error.what(), libtorch_version());
-  }
-  loaded.module = std::move(torch);
+  loaded.module = std::make_shared<TorchModule>();
+  TorchModule& torch = *loaded.module;
+  const auto found = module.find_method(method);
+  if (!found) throw no_method(path, module, method);
+  torch.module = module;
+  torch.method = method;
+  torch.graph = inlined_graph(module, found->function());
+  loaded.program.libtorch_version = libtorch_version();
+  loaded.program.traced_in_training_mode = module.hasattr("training") &&
+                                           module.attr("training").isBool() &&
+                                           module.attr("training").toBool();
+  const auto& arguments = found->function().getSchema().arguments();
+  ProgramReader reader(loaded.program, torch);
+  reader.read();
+  for (size_t i = 1; i < arguments.size(); ++i)
+    loaded.program.inputs.push_back(reader.input(arguments[i]));
   return loaded;
+}
+
+}  // namespace
+
+std::vector<Loaded> load_script(const std::string& path, const std::vector<CustomOp>& custom,
+                                const std::vector<std::string>& methods) {
+  std::vector<std::string> unknown_ops;
+  try {
+    unknown_ops = declare_missing_ops(path, custom);
+  } catch (const std::exception& error) {
+    throw load_failure(path, error.what(), libtorch_version());
+  }
+  const jit::Module module = load_module(path);
+  std::vector<Loaded> all;
+  try {
+    for (const std::string& method : methods) {
+      all.push_back(load_method(path, module, method));
+      all.back().unknown_ops = unknown_ops;
+    }
+  } catch (const std::exception& error) {
+    throw load_failure(path, error.what(), libtorch_version());
+  }
+  return all;
 }
 
 }  // namespace hg::convert

@@ -27,8 +27,11 @@ struct Loaded {
 };
 
 // Throws Failure. `path` names a file that starts like a TorchScript archive (see recognise.h).
-// libtorch runs the custom ops by their stand-ins.
-Loaded load_script(const std::string& path, const std::vector<CustomOp>& custom);
+// libtorch runs the custom ops by their stand-ins. Returns the methods as programs of one module in
+// libtorch, whose memory they share. A name that the module does not have is a usage error that
+// lists its methods.
+std::vector<Loaded> load_script(const std::string& path, const std::vector<CustomOp>& custom,
+                                const std::vector<std::string>& methods);
 
 // "1.13.1": of the libtorch that this program runs with; empty where it is built without one, and
 // then nothing can be checked.

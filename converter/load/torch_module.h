@@ -21,7 +21,8 @@ inline bool is_pairs(const at::Tensor& tensor) {
 
 struct TorchModule {
   torch::jit::Module module;
-  std::shared_ptr<torch::jit::Graph> graph;                    // of forward, all calls inlined
+  std::string method = "forward";                              // that is converted
+  std::shared_ptr<torch::jit::Graph> graph;                    // of the method, all calls inlined
   std::unordered_map<const torch::jit::Value*, ScriptId> ids;  // the program's number of each value
   ScriptId id_count = 0;
   std::vector<at::Tensor> tensors;  // as ScriptProgram::tensors, sharing memory with it

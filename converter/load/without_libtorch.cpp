@@ -11,7 +11,8 @@ constexpr char kReason[] = "this hg-convert is built without libtorch";
 
 }  // namespace
 
-Loaded load_script(const std::string& path, const std::vector<CustomOp>&) {
+std::vector<Loaded> load_script(const std::string& path, const std::vector<CustomOp>&,
+                                const std::vector<std::string>&) {
   throw Failure{Exit::unsupported,
                 path + " is a TorchScript file, which needs libtorch, and " + kReason +
                     "; build it with one, or save the model as an exported program: "
@@ -35,6 +36,14 @@ std::vector<TensorData> run_reference_moved(const Loaded&, std::span<const Refer
                                             uint64_t, double, uint64_t) {
   throw ReferenceFailure{"", {}, kReason};
 }
+
+class ReferenceSequence::Body {};
+ReferenceSequence::ReferenceSequence(std::span<const Loaded* const>) {}
+ReferenceSequence::~ReferenceSequence() = default;
+std::vector<TensorData> ReferenceSequence::run(size_t, std::span<const ReferenceInput>, uint64_t) {
+  throw ReferenceFailure{"", {}, kReason};
+}
+TensorData ReferenceSequence::state(const std::string&) const { return {}; }
 
 bool may_vary(const Loaded&) { return false; }
 bool has_uninitialised(const Loaded&) { return false; }

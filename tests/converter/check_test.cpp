@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "converter/check/in_turn.h"
 #include "converter/cli/inputs.h"
 #include "lib/graph/access.h"
 
@@ -21,7 +22,7 @@ using Tamper = std::function<void(Graph&)>;
 using Types = std::vector<std::string>;
 
 CheckResult check(const std::string& name, const Types& inputs, const Tamper& tamper = {}) {
-  const Loaded loaded = load_script((kModels / (name + ".pt")).string(), {});
+  const Loaded loaded = load_script((kModels / (name + ".pt")).string(), {}, {"forward"}).at(0);
   Job job;
   std::string note;
   std::vector<InputOption> given;
@@ -194,6 +195,40 @@ TEST(Check, NamesARangeWhereNoIntegerFits) {
   EXPECT_NE(odd.message.find("give ranges, as in --input 'n:i64[]=1..4'"), std::string::npos)
       << odd.message;
   EXPECT_EQ(check("odd", Types{"f32[5,4]", "i64[]=20..20"}).exit, Exit::ok);
+}
+
+// The entries of totals.pt, of which `add` is tampered with.
+CheckResult check_totals(const Tamper& tamper) {
+  const std::vector<std::string> methods = {"add", "read"};
+  const std::vector<Loaded> loaded = load_script((kModels / "totals.pt").string(), {}, methods);
+  Job job;
+  Model model;
+  for (size_t k = 0; k < methods.size(); ++k) {
+    std::vector<InputSpec> specs;
+    if (k == 0) specs.push_back(parse_input("x:f32[3]").spec);
+    Imported imported = import_program(loaded[k].program, specs, Registry::built_in());
+    EXPECT_TRUE(imported.unsupported.empty());
+    if (k == 0 && tamper) tamper(imported.graph);
+    EXPECT_TRUE(model.add_entry(methods[k], std::move(imported.graph)).ok());
+  }
+  const Model add = *model.entry("add"), read = *model.entry("read");
+  const CheckResult alone;
+  CheckResult result;
+  check_in_turn({{"add", &loaded[0], &add.graph(), &job, &alone},
+                 {"read", &loaded[1], &read.graph(), &job, &alone}},
+                model, 1, result);
+  return result;
+}
+
+TEST(Check, FindsAStateThatOnlyAnotherEntryReturns) {
+  SKIP_WITHOUT_MODELS();
+  const CheckResult right = check_totals({});
+  EXPECT_EQ(right.exit, Exit::ok) << right.message;
+  EXPECT_TRUE(right.warnings.empty()) << right.warnings[0];
+  const CheckResult wrong = check_totals(instead("add", "sub"));
+  EXPECT_EQ(wrong.exit, Exit::mismatch);
+  EXPECT_EQ(wrong.message.find("the state 'total' is wrong after a run of `add`: "), 0u)
+      << wrong.message;
 }
 
 }  // namespace

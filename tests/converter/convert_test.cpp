@@ -125,6 +125,54 @@ TEST_F(ConvertTest, TorchvisionIsNotNeeded) {
          {"output_0: f32[n, 2, 2, 2]", "1 of 1 outputs equal"});
 }
 
+TEST_F(ConvertTest, MethodsBecomeEntriesOfOneFile) {
+  if (!has_models()) GTEST_SKIP();
+  const std::string methods = "codec.pt --method encode --method decode --method reset ";
+  const std::string options =
+      "--input 'x:f32[n,64]' --input 'code=decode/z:f32[n,64]' --constant scale=0.5 --check-size "
+      "n=1,3 ";
+  const std::string file = (folder_ / "codec.hgm").string();
+  const Outcome made =
+      run_shell("cd '" + kModels.string() + "' && " + tool() + methods + options + "-o " + file);
+  ASSERT_EQ(made.exit, 0) << made.text;
+  for (const char* line : {"input encode/x: f32[n, 64]", "input decode/code: f32[n, 64]",
+                           "4096 parameters", "checked encode with n=3", "checked reset with"})
+    EXPECT_NE(made.text.find(line), std::string::npos) << line << "\n" << made.text;
+  const hg::Result<hg::Model> model = hg::Model::load(file);
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ(model->entries(), (std::vector<std::string>{"encode", "decode", "reset"}));
+  EXPECT_LT(fs::file_size(file), 64u * 64 * 4 + 9000) << "the weights of both are written once";
+  fs::remove(file);
+  expect("codec.pt --method decode --input 'z:f32[n,64]'", 0, {"input z: f32[n, 64]"});
+  expect("codec.pt --method reset", 0, {"it has no outputs"});
+  expect(methods + options + "--sandbox", 0, {"input decode/code"});
+  expect(methods + options + "--dim n=2", 1, {"--check-size n: no --input has a size n"});
+  expect(methods + "--input 'x:f32[n,64]' --input 'z:f32[m,64]' --constant scale=1 --dim m=2", 0,
+         {"input encode/x: f32[n, 64]", "input decode/z: f32[2, 64]"});
+  expect(methods + options + "--dim q=2", 1, {"--dim q: no --input has a size q"});
+  expect(methods + "--input 'f32[n,64]'", 1, {"with several methods an input needs a name"});
+  expect(methods + "--input 'q:f32[n,64]'", 1,
+         {"no method has an input 'q'; `encode` takes (x: Tensor, scale: float); `decode` takes"});
+  expect(methods + "--input 'encode/x:f32[n,64]' --constant scale=1", 0, {"decode/z: f32[n, 64]"});
+  expect("codec.pt --method encode --method encode", 1, {"--method encode is given twice"});
+  expect("codec.pt --method encode --method fly", 1, {"no method `fly`; it has "});
+}
+
+TEST_F(ConvertTest, MethodsDoNotFreezeWhatOthersSet) {
+  if (!has_models()) GTEST_SKIP();
+  const std::string input = " --input 'x:f32[2]'";
+  expect("frozen.pt --method add --method scaled" + input, 0, {"checked add with"});
+  const std::vector<std::vector<std::string>> kPairs = {{"add", "read_calls", "calls"},
+                                                        {"set_scale", "scaled", "scale"},
+                                                        {"note_shape", "read_shapes", "shapes"},
+                                                        {"keep", "read_cache", "cache"},
+                                                        {"write_list", "read_list", "tensors"}};
+  for (const std::vector<std::string>& pair : kPairs)
+    expect(
+        "frozen.pt --method " + pair[0] + " --method " + pair[1] + input, 3,
+        {"`" + pair[1] + "` reads the attribute '" + pair[2] + "', which `" + pair[0] + "` sets"});
+}
+
 TEST_F(ConvertTest, CommandLine) {
   EXPECT_EQ(run_shell(tool() + "--help").exit, 0);
   EXPECT_NE(run_shell(tool() + "--help").text.find("Examples:"), std::string::npos);

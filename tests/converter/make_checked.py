@@ -110,6 +110,23 @@ class Odd(nn.Module):
         return x.view(int(n))
 
 
+class Totals(nn.Module):
+    """A method that changes what only another one returns."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.ones(3))
+
+    @torch.jit.export
+    def add(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x)
+        return x * 2
+
+    @torch.jit.export
+    def read(self) -> torch.Tensor:
+        return self.total * 1
+
+
 class Packed(nn.Module):
     def __init__(self):
         super().__init__()
@@ -121,7 +138,7 @@ class Packed(nn.Module):
 
 
 torch.manual_seed(0)
-for module in (Sides, Rounds, Slice, Zeros, Odd):
+for module in (Sides, Rounds, Slice, Zeros, Odd, Totals):
     torch.jit.script(module()).save(str(folder / (module.__name__.lower() + ".pt")))
 for module, example in ((Masked, (2, 40)), (Small, (2, 40)), (Phase, (2, 16)), (Unsorted, (2, 40)), (Ties, (2, 40)),
                         (Threshold, (2, 256)), (Counted, (2, 256))):

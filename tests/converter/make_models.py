@@ -8,6 +8,7 @@ import sys
 import warnings
 import zipfile
 from pathlib import Path
+from typing import List, Optional
 
 folder = Path(sys.argv[1])
 folder.mkdir(parents=True, exist_ok=True)
@@ -107,6 +108,102 @@ class Detached(nn.Module):  # its gradient is x^2 + 4 x + 2
         return square * x + x.data * x + double + triple * x
 
 
+class Codec(nn.Module):
+    """Methods over shared weights and a buffer; reset has no output."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Linear(64, 64, bias=False)
+        self.register_buffer("last", torch.zeros(64))
+
+    @torch.jit.export
+    def encode(self, x: torch.Tensor, scale: float) -> torch.Tensor:
+        code = self.table(x) * scale
+        self.last.copy_(code[0])
+        return code
+
+    @torch.jit.export
+    def decode(self, z: torch.Tensor) -> torch.Tensor:
+        return self.table(z) + self.last
+
+    @torch.jit.export
+    def reset(self):
+        self.last.zero_()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.table(x)
+
+
+class Frozen(nn.Module):
+    """Attributes that are no tensors, and that methods set."""
+
+    scale: float
+    calls: int
+    shapes: List[int]
+    cache: Optional[torch.Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.scale = 1.5
+        self.calls = 0
+        self.shapes = [1, 2]
+        self.cache = None
+        self.tensors = [torch.zeros(2), torch.ones(2)]
+        self.register_buffer("total", torch.zeros(2))
+
+    @torch.jit.export
+    def add(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        self.total.add_(x)
+        return self.total * 1
+
+    @torch.jit.export
+    def read_calls(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.calls
+
+    @torch.jit.export
+    def set_scale(self, x: torch.Tensor) -> torch.Tensor:
+        self.scale = 2.5
+        return x * self.scale
+
+    @torch.jit.export
+    def scaled(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+
+    @torch.jit.export
+    def note_shape(self, x: torch.Tensor) -> torch.Tensor:
+        self.shapes.append(x.size(0))
+        return x * 2
+
+    @torch.jit.export
+    def read_shapes(self, x: torch.Tensor) -> torch.Tensor:
+        return x + len(self.shapes)
+
+    @torch.jit.export
+    def keep(self, x: torch.Tensor) -> torch.Tensor:
+        self.cache = x * 2
+        return x
+
+    @torch.jit.export
+    def read_cache(self, x: torch.Tensor) -> torch.Tensor:
+        cache = self.cache
+        if cache is not None:
+            x = x + cache
+        return x + 1
+
+    @torch.jit.export
+    def write_list(self, x: torch.Tensor) -> torch.Tensor:
+        self.tensors[0].add_(x)
+        return x * 3
+
+    @torch.jit.export
+    def read_list(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.tensors[0]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+
 class Noisy(nn.Module):
     def forward(self, x):
         return x + torch.rand(3), x * 2
@@ -201,7 +298,7 @@ torch.jit.script(Halved(nn.MaxPool2d(128), nn.ConvTranspose2d(3, 3, 128, 128))).
     str(folder / "image.pt")
 )
 torch.jit.script(Detached()).save(str(folder / "detached.pt"))
-for module in (Far, Never, Endless, Raises, Head):
+for module in (Far, Never, Endless, Raises, Head, Codec, Frozen):
     torch.jit.script(module()).save(str(folder / (module.__name__.lower() + ".pt")))
 tuned = Net()
 tuned.first.requires_grad_(False)

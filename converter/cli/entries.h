@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several methods of one module as entries of one file.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "converter/check/check.h"
+#include "converter/cli/options.h"
+#include "converter/interpret/interpret.h"
+#include "converter/load/load.h"
+
+namespace hg::convert {
+
+// The job of each method: `decode/z:f32[n,64]` is for an input of `decode`, a name without a method
+// for all methods that have the input; constants likewise. Throws Failure (usage) for an option
+// that is for no method.
+std::vector<Job> jobs_of_methods(const Job& job, std::span<const Loaded> methods);
+
+// Leaves the options of --dim and --check-size whose symbol an input of the method has.
+void keep_own_symbols(Job& job);
+// Throws Failure (usage) for a symbol that no job has.
+void refuse_unknown_symbols(const Job& job, std::span<const Job> methods);
+
+// Adds the check of an entry to that of the file.
+void add_check_of_entry(const std::string& entry, const CheckResult& one, CheckResult& all);
+
+struct ImportedEntry {
+  std::string name;
+  const ScriptProgram& program;
+  const Imported& imported;
+};
+// Throws Failure where a method reads an attribute that is no tensor and that a method sets: a file
+// has the attribute's value at conversion.
+void refuse_changing_attributes(const std::string& model, std::span<const ImportedEntry> entries);
+
+}  // namespace hg::convert
