@@ -243,7 +243,7 @@ TEST(States, ThatChangeHaveMemoryOfTheirOwn) {
   const void* const at_first = g.states()[1].data.tensor.data;
   const float first = *g.states()[1].data.tensor.as<float>();
   States states;
-  ASSERT_TRUE(states.prepare(g, {}).ok());
+  ASSERT_TRUE(states.prepare(g, {}, nullptr).ok());
   EXPECT_EQ(states.data(0), g.states()[0].data.tensor.data);
   EXPECT_NE(states.data(1), at_first);
   EXPECT_EQ(*static_cast<const float*>(states.data(1)), first);
@@ -251,7 +251,7 @@ TEST(States, ThatChangeHaveMemoryOfTheirOwn) {
   std::vector<float> next = {5, 6, 7};
   states.assign(1, view(next, {3}));
   void* const own = states.data(1);
-  ASSERT_TRUE(states.prepare(g, {}).ok()) << "as after passes";
+  ASSERT_TRUE(states.prepare(g, {}, nullptr).ok()) << "as after passes";
   EXPECT_EQ(states.data(1), own);
   EXPECT_EQ(*states.tensors(g)[1].as<float>(), 5);
   states.drop(g, 0);
