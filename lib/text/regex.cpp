@@ -4,7 +4,6 @@
 #include <oniguruma.h>
 
 #include <mutex>
-#include <new>
 
 #include "lib/text/unicode.h"
 
@@ -45,7 +44,7 @@ Result<Regex> Regex::compile(std::string_view pattern) {
                             bytes_of(pattern.data() + pattern.size()), ONIG_OPTION_NONE,
                             ONIG_ENCODING_UTF8, ONIG_SYNTAX_RUBY, &info);
   if (code != ONIG_NORMAL) {
-    if (code == ONIGERR_MEMORY) throw std::bad_alloc();
+    if (code == ONIGERR_MEMORY) return Status::no_memory();
     return corrupt_model("the regular expression '", pattern,
                          "' is invalid: ", error_text(code, &info));
   }
@@ -72,7 +71,7 @@ Result<std::vector<Span>> Regex::find(std::string_view text) const {
            " bytes for a regular expression, at most ", uint64_t{kMostTextBytes}, " are possible");
   if (text.empty()) return std::vector<Span>{{0, 0, false}};
   const std::unique_ptr<OnigRegion, FreeRegion> region(onig_region_new());
-  if (region == nullptr) throw std::bad_alloc();
+  if (region == nullptr) return Status::no_memory();
   const OnigUChar* const begin = bytes_of(text.data());
   const OnigUChar* const end = begin + text.size();
   size_t from = 0, covered = 0;
@@ -83,7 +82,7 @@ Result<std::vector<Span>> Regex::find(std::string_view text) const {
                                ONIG_OPTION_NONE);
     if (at == ONIG_MISMATCH) break;
     if (at < 0) {
-      if (at == ONIGERR_MEMORY) throw std::bad_alloc();
+      if (at == ONIGERR_MEMORY) return Status::no_memory();
       return invalid_argument("a regular expression of the tokenizer fails on a text of ",
                               uint64_t{text.size()}, " bytes: ", error_text(at, nullptr));
     }
