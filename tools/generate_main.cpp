@@ -106,8 +106,6 @@ Outcome read(GenerateJob& job) {
   return {};
 }
 
-Outcome outcome_of(const Result<std::string>& text) { return outcome(text.status()); }
-
 // Generates with a tokenizer. A single text is printed as it arrives, unless it is for JSON.
 Outcome generate_text(GenerateJob& job, Generator& generator, GeneratedText& text) {
   const bool streams = job.prompts.size() == 1 && !job.as_json;
@@ -126,25 +124,26 @@ Outcome generate_text(GenerateJob& job, Generator& generator, GeneratedText& tex
   job.options.on_token = [&](const GeneratedToken& token) {
     const auto prompt = static_cast<size_t>(token.prompt);
     const Result<std::string> piece = text.push(prompt, token.id);
-    if (!take(prompt, piece)) failed = outcome_of(piece);
+    if (!take(prompt, piece)) failed = outcome(piece.status());
     return failed.ok() && !text.has_ended(prompt);
   };
   const Result<Generation> answer = generator.generate(job.prompts, job.options);
   if (!failed.ok()) return failed;
   if (!answer.ok()) return outcome(answer.status());
   for (size_t i = 0; i < texts.size(); ++i)
-    if (const Result<std::string> rest = text.finish(i); !take(i, rest)) return outcome_of(rest);
+    if (const Result<std::string> rest = text.finish(i); !take(i, rest))
+      return outcome(rest.status());
   std::fputs(streams ? "\n" : text_of(job, *answer, texts).c_str(), stdout);
   return {};
 }
 
 Outcome run(GenerateJob& job) {
   if (Outcome o = read(job); !o.ok()) return o;
-  std::optional<GeneratedText> text;
+  std::unique_ptr<GeneratedText> text;
   if (!job.tokenizer.empty()) {
-    Result<GeneratedText> opened = GeneratedText::open(job.tokenizer, job.stops);
+    Result<std::unique_ptr<GeneratedText>> opened = GeneratedText::open(job.tokenizer, job.stops);
     if (!opened.ok()) return outcome(opened.status());
-    text.emplace(*std::move(opened));
+    text = *std::move(opened);
     for (const std::string& prompt : job.texts) {
       Result<std::vector<int32_t>> ids = text->encode(prompt);
       if (!ids.ok()) return outcome(ids.status());

@@ -14,23 +14,18 @@ class GeneratedText {
  public:
   // Reads a tokenizer.json. Special tokens among `stops` become stop ids, other stops end the text.
   // Fails with unsupported in a build without HG_TEXT.
-  static Result<GeneratedText> open(const std::string& path, const std::vector<std::string>& stops);
-  GeneratedText(GeneratedText&&) noexcept;
-  ~GeneratedText();
+  static Result<std::unique_ptr<GeneratedText>> open(const std::string& path,
+                                                     const std::vector<std::string>& stops);
+  virtual ~GeneratedText() = default;
 
-  Result<std::vector<int32_t>> encode(const std::string& text) const;
-  const std::vector<int32_t>& stop_ids() const;
+  virtual Result<std::vector<int32_t>> encode(const std::string& text) const = 0;
+  virtual const std::vector<int32_t>& stop_ids() const = 0;
 
-  void begin(size_t prompts);
+  virtual void begin(size_t prompts) = 0;
   // Returns the text that the token adds to the answer of a prompt.
-  Result<std::string> push(size_t prompt, int32_t id);
-  Result<std::string> finish(size_t prompt);
-  bool has_ended(size_t prompt) const;  // at a stop
-
- private:
-  struct Body;
-  explicit GeneratedText(std::unique_ptr<Body> body);
-  std::unique_ptr<Body> body_;
+  virtual Result<std::string> push(size_t prompt, int32_t id) = 0;
+  virtual Result<std::string> finish(size_t prompt) = 0;
+  virtual bool has_ended(size_t prompt) const = 0;  // at a stop
 };
 
 }  // namespace hg::tools
