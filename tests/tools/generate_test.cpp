@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// hg-generate as a program.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "hg/ops.h"
+#include "tests/tools/programs.h"
+
+namespace hg::tools {
+namespace {
+
+using nlohmann::json;
+
+// A model of five words: after the word i, the word i + 1 is the most likely.
+Graph counting_words() {
+  Graph g;
+  TensorData table = *TensorData::allocate(f32, {5, 5});
+  for (int i = 0; i < 5; ++i) table.tensor.as<float>()[i * 5 + (i + 1) % 5] = 2;
+  g.output("logits", embedding(g.parameter("w", table), g.input("input_ids", i64, {"b", "t"})));
+  return g;
+}
+
+TEST_F(Programs, GenerateContinuesPrompts) {
+  save(counting_words(), "words.hgm");
+  EXPECT_EQ(run("hg-generate words.hgm --ids 4,1 --max-tokens 4").out, "2,3,4,0\n");
+  EXPECT_EQ(run("hg-generate words.hgm --ids 1 --ids 3 --max-tokens 2").out, "2,3\n4,0\n");
+  EXPECT_EQ(run("hg-generate words.hgm --ids 1 --max-tokens 0").out, "\n");
+  const json one = json::parse(
+      run("hg-generate words.hgm --ids 4,1 --stop-id 4 --stop-id 9 --json --log-probabilities")
+          .out);
+  EXPECT_EQ(one["ids"], json({2, 3}));
+  EXPECT_EQ(one["finish"], "stop");
+  EXPECT_EQ(one["prompt_tokens"], 2);
+  EXPECT_EQ(one["tokens"], 2);
+  EXPECT_GT(one["prompt_ms"], 0);
+  EXPECT_GT(one["decode_ms"], 0);
+  ASSERT_EQ(one["log_probabilities"].size(), 2u);
+  EXPECT_NEAR(one["log_probabilities"][0], 2 - std::log(std::exp(2.0) + 4), 1e-6);
+  const std::string sampled =
+      "hg-generate words.hgm --ids 1 --ids 1 --temperature 2 --top-k 3 --top-p 0.9 --min-p 0.01 "
+      "--repetition-penalty 1.1 --max-tokens 50 --json --seed ";
+  const json first = json::parse(run(sampled + "1").out);
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_EQ(first[0]["finish"], "length");
+  EXPECT_EQ(first[0]["tokens"], 50);
+  EXPECT_FALSE(first[0].contains("log_probabilities"));
+  EXPECT_NE(first[0]["ids"], first[1]["ids"]);
+  EXPECT_EQ(json::parse(run(sampled + "1 --threads 1").out)[1]["ids"], first[1]["ids"]);
+  EXPECT_NE(json::parse(run(sampled + "2").out)[1]["ids"], first[1]["ids"]);
+}
+
+TEST_F(Programs, GenerateContinuesTexts) {
+  save(counting_words(), "words.hgm");
+  std::ofstream(folder_ / "words.json")
+      << R"({"added_tokens": [{"id": 4, "content": "e", "single_word": false, "lstrip": false,
+             "rstrip": false, "normalized": false, "special": true}], "normalizer": null,
+             "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null, "decoder": null,
+             "model": {"type": "WordLevel", "unk_token": "a",
+                       "vocab": {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4}}})";
+  const std::string generate = "hg-generate words.hgm --tokenizer words.json ";
+  const Ran first = run(generate + "--prompt b --max-tokens 2");
+  if (first.exit == 3) {
+    EXPECT_NE(first.err.find("HG_TEXT"), std::string::npos) << first.err;
+    GTEST_SKIP() << "without tokenizers";
+  }
+  EXPECT_EQ(first.out, "c d\n") << first.err;
+  EXPECT_EQ(run(generate + "--ids 1 --max-tokens 2").out, "c d\n");
+  EXPECT_EQ(run(generate + "--prompt b --max-tokens 4 --stop d").out, "c \n");
+  EXPECT_EQ(run(generate + "--prompt b --max-tokens 4 --stop e").out, "c d\n");
+  EXPECT_EQ(run(generate + "--prompt b --prompt d --max-tokens 3").out, "c d\na b\n");
+  const json list =
+      json::parse(run(generate + "--prompt b --prompt c --max-tokens 4 --stop d --json").out);
+  EXPECT_EQ(list[0]["text"], "c ");
+  EXPECT_EQ(list[0]["finish"], "stop");
+  EXPECT_EQ(list[0]["ids"], json({2, 3}));
+  EXPECT_EQ(list[1]["text"], "");
+  expect_refusal("hg-generate words.hgm --tokenizer none.json --prompt b", 2, "none.json");
+  expect_refusal("hg-generate words.hgm --tokenizer words.hgm --prompt b", 2, "words.hgm");
+  expect_refusal("hg-generate words.hgm --prompt b", 1, "--tokenizer");
+  expect_refusal("hg-generate words.hgm --ids 1 --stop b", 1, "--tokenizer");
+  expect_refusal(generate + "--prompt b --ids 1", 1, "use either --ids or --prompt");
+}
+
+TEST_F(Programs, GenerateRefusals) {
+  save(counting_words(), "words.hgm");
+  expect_refusal("hg-generate", 1, "no MODEL is given; see hg-generate --help");
+  expect_refusal("hg-generate words.hgm", 1, "no prompt is given: use --ids or --prompt");
+  expect_refusal("hg-generate words.hgm --ids 1,x", 1, "--ids: 'x' is not a token id");
+  expect_refusal("hg-generate words.hgm --ids 1,-1", 1, "'-1' is not a token id");
+  expect_refusal("hg-generate words.hgm --ids 1,", 1, "--ids: '' is not a token id");
+  expect_refusal("hg-generate words.hgm --ids 2147483648", 1, "'2147483648' is not a token id");
+  expect_refusal("hg-generate words.hgm --ids 1 --stop-id a", 1, "--stop-id: 'a'");
+  expect_refusal("hg-generate words.hgm --ids 1 --max-tokens -1", 1, "--max-tokens");
+  expect_refusal("hg-generate words.hgm --ids 1 --top-p 2", 1, "top_p is 2");
+  expect_refusal("hg-generate words.hgm --ids 1 --top-k -1", 1, "top_k is -1");
+  expect_refusal("hg-generate words.hgm --ids 1 --device tpu", 1, "tpu");
+  expect_refusal("hg-generate words.hgm --ids 1 --log-probabilities", 1, "--json");
+  expect_refusal("hg-generate none.hgm --ids 1", 2, "none.hgm");
+  expect_refusal("hg-generate text.hgm --ids 1", 2, "text.hgm");
+  expect_refusal("hg-generate wide.hgm --ids 1", 3, "the input 'image' is f32[n, 4]");
+  expect_refusal("hg-generate words.hgm --ids 5", 4, "the id 5, but the vocabulary has 5 tokens");
+  expect_refusal("hg-generate words.hgm --ids 1 --ids 2,3", 4, "prompts have 1 to 2 ids");
+}
+
+}  // namespace
+}  // namespace hg::tools
