@@ -2,34 +2,14 @@
 #include "lib/generate/decoder_session.h"
 
 #include <algorithm>
-#include <initializer_list>
-#include <optional>
 #include <string_view>
 
 #include "hg/graph.h"
 #include "hg/op.h"
+#include "lib/graph/past_names.h"
 
 namespace hg {
 namespace {
-
-// The name after the first prefix that it has: ".0.key" of "past_key_values.0.key".
-std::optional<std::string_view> suffix_of(std::string_view name,
-                                          std::initializer_list<std::string_view> prefixes) {
-  for (const std::string_view prefix : prefixes)
-    if (name.starts_with(prefix)) {
-      const std::string_view rest = name.substr(prefix.size());
-      if (rest.starts_with('.') || rest.starts_with('_')) return rest;
-    }
-  return std::nullopt;
-}
-
-std::optional<std::string_view> past_suffix(std::string_view name) {
-  return suffix_of(name, {"past_key_values", "past"});
-}
-
-std::optional<std::string_view> present_suffix(std::string_view name) {
-  return suffix_of(name, {"present_key_values", "present"});
-}
 
 // Rows of the smallest table that the input's values index, also after a cast; 0 if they index
 // none.

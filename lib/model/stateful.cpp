@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "lib/graph/border.h"
+#include "lib/graph/past_names.h"
 #include "lib/graph/rewrite.h"
 
 namespace hg {
@@ -237,16 +238,15 @@ class Stateful {
 
 std::vector<CarriedValue> carried_values(const Graph& graph) {
   std::vector<CarriedValue> found;
-  constexpr std::string_view kPresent = "present";
   for (const auto& [output, id] : graph.outputs()) {
-    if (!output.starts_with(kPresent) || output.size() == kPresent.size()) continue;
-    const std::string rest = output.substr(kPresent.size());
-    for (const std::string& input : {"past_key_values" + rest, "past" + rest})
-      if (std::any_of(graph.inputs().begin(), graph.inputs().end(),
-                      [&](ValueId in) { return graph.value_info(in).name == input; })) {
-        found.push_back({output, input});
-        break;
-      }
+    const auto suffix = present_suffix(output);
+    if (!suffix) continue;
+    for (const ValueId in : graph.inputs()) {
+      const std::string& input = graph.value_info(in).name;
+      if (past_suffix(input) != suffix) continue;
+      found.push_back({output, input});
+      break;
+    }
   }
   return found;
 }

@@ -23,13 +23,14 @@ struct StatefulOptions {
   // The size of buffers along the dim that grows from run to run: for a decoder, the most
   // positions.
   int64_t capacity = 2048;
-  // Sizes of symbols, which become numbers in the whole model. Buffers have fixed sizes, so the
-  // symbols of carried values, such as the batch, must be here; those that grow may not.
+  // Sizes of symbols, which become numbers in the whole model. Buffers have fixed sizes, so
+  // give the symbols of carried values, such as the batch, but not those that grow.
   std::vector<std::pair<std::string, int64_t>> dims = {};
 };
 
 // Returns the values that a model carries by the names that exporters of decoders give them: an
-// output "present" + x and an input "past_key_values" + x or "past" + x, where x is not empty.
+// output "present" + x or "present_key_values" + x and an input "past_key_values" + x or "past" +
+// x, where x begins with a dot or an underscore.
 std::vector<CarriedValue> carried_values(const Graph& graph);
 
 // Returns a copy of the model without these inputs and outputs. It has a buffer with the name of
