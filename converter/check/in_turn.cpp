@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "converter/check/in_turn.h"
 
-#include <algorithm>
 #include <random>
 
 #include "converter/check/check_inputs.h"
@@ -9,16 +8,12 @@
 #include "converter/check/precision.h"
 #include "hg/session.h"
 #include "hg/shared_states.h"
+#include "lib/graph/state_names.h"
 
 namespace hg::convert {
 namespace {
 
 using Verdict = CheckedOutput::Verdict;
-
-bool has_name(const State& state, const std::string& name) {
-  return state.name == name ||
-         std::find(state.aliases.begin(), state.aliases.end(), name) != state.aliases.end();
-}
 
 // In which a run computes the state's next value.
 DType precision_of(const Graph& graph, const std::string& name) {

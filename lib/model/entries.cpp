@@ -11,6 +11,7 @@
 #include "hg/library.h"
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
+#include "lib/graph/state_names.h"
 
 namespace hg {
 namespace {
@@ -54,12 +55,6 @@ std::string names_of(const Entries& entries) {
 }
 
 }  // namespace
-
-std::vector<std::string_view> names_of(const State& state) {
-  std::vector<std::string_view> names = {state.name};
-  names.insert(names.end(), state.aliases.begin(), state.aliases.end());
-  return names;
-}
 
 std::vector<std::pair<size_t, ValueId>> unlinked_states(const Entries& entries) {
   std::multimap<std::string_view, const State*> changed;

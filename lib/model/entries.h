@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,8 +12,6 @@ namespace hg {
 
 using Entries = std::vector<std::pair<std::string, Graph>>;
 
-// All names of a state, its own first.
-std::vector<std::string_view> names_of(const State& state);
 // States, by entry, that another entry assigns and that their own entry does not.
 std::vector<std::pair<size_t, ValueId>> unlinked_states(const Entries& entries);
 // Assigns these states to themselves: runs keep them, and no pass takes them for constant.

@@ -9,6 +9,7 @@
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
 #include "lib/graph/split_mix.h"
+#include "lib/graph/state_names.h"
 
 namespace hg::nn {
 namespace {
@@ -93,10 +94,7 @@ Result<NamedArrays> states_of(Body& body, bool parameters) {
 // The state of the graph with this name, or null; aliases count.
 const State* find_state(const Graph& graph, std::string_view name) {
   for (const State& state : graph.states())
-    if (state.kind != State::Kind::constant &&
-        (state.name == name ||
-         std::find(state.aliases.begin(), state.aliases.end(), name) != state.aliases.end()))
-      return &state;
+    if (state.kind != State::Kind::constant && has_name(state, name)) return &state;
   return nullptr;
 }
 

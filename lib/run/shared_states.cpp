@@ -6,6 +6,7 @@
 
 #include "lib/graph/border.h"
 #include "lib/graph/rewrite.h"
+#include "lib/graph/state_names.h"
 
 namespace hg {
 namespace {
@@ -15,14 +16,10 @@ struct Changing {
   std::string entry;
   const State* state;
 
-  bool has(std::string_view name) const {
-    return state->name == name ||
-           std::find(state->aliases.begin(), state->aliases.end(), name) != state->aliases.end();
-  }
   bool shares_name(const Changing& other) const {
-    return has(other.state->name) ||
-           std::any_of(other.state->aliases.begin(), other.state->aliases.end(),
-                       [&](const std::string& alias) { return has(alias); });
+    const std::vector<std::string_view> names = names_of(*other.state);
+    return std::any_of(names.begin(), names.end(),
+                       [&](std::string_view name) { return has_name(*state, name); });
   }
   std::string text() const {
     const Tensor& tensor = state->data.tensor;
@@ -82,9 +79,8 @@ Result<std::shared_ptr<SharedStates>> SharedStates::create(const Model& model) {
         }
       Shared shared;
       for (const size_t member : group) {
-        const State& state = *all[member].state;
-        shared.names.push_back(state.name);
-        shared.names.insert(shared.names.end(), state.aliases.begin(), state.aliases.end());
+        const std::vector<std::string_view> names = names_of(*all[member].state);
+        shared.names.insert(shared.names.end(), names.begin(), names.end());
       }
       std::sort(shared.names.begin(), shared.names.end());
       shared.names.erase(std::unique(shared.names.begin(), shared.names.end()), shared.names.end());
