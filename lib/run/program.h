@@ -122,9 +122,9 @@ class Program {
   Status plan_for_inputs();
   // Returns a part for these sizes; makes it if needed.
   Result<ReadyPlan*> part(size_t index, const Bindings& bindings, const ReadyPlan* previous);
-  // A new plan for these sizes alone.
+  // Makes a plan for these sizes alone.
   Result<ReadyPlan*> exact_part(size_t index, const Bindings& bindings, const ReadyPlan* previous);
-  // A new plan for a range of sizes, filled for these; null if there is none.
+  // Makes a plan for a range of sizes and fills it for these; returns null if no range fits.
   Result<ReadyPlan*> ranged_part(size_t index, const Bindings& bindings, const ReadyPlan* previous);
   // The ranges to plan for, per symbol; empty if a plan for these sizes alone is better.
   std::vector<SizeInterval> ranges_for(size_t index, const Bindings& bindings,
@@ -134,8 +134,8 @@ class Program {
   PlanRequest request_for(const Bindings& bindings, const ReadyPlan* previous, PackCache& packs);
   // Returns the next part, for the sizes that its measuring step produced.
   Result<ReadyPlan*> next_part(ReadyPlan& ready);
-  Result<Plan> make_plan_of_part(const PlanRequest& request, PreparedNodes& prepared,
-                                 NodeKernels& preferred, bool is_first);
+  // Makes a plan within the memory limit, with branches side by side.
+  Result<Plan> make_plan_of_part(PlanRequest request, bool may_expand);
   Status expand_node(int32_t index);
   Status fit_limit(const PlanRequest& request, Plan& plan) const;
   Status fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before);

@@ -115,14 +115,8 @@ Result<ReadyPlan*> Program::exact_part(size_t index, const Bindings& bindings,
     ready->plan = *known;
   } else {
     PlanPacks packs(compiled_->packs, graph_);
-    PlanRequest request = request_for(bindings, previous, packs);
-    PreparedNodes prepared;
-    NodeKernels preferred;
-    request.prepared = &prepared;
-    request.preferred = &preferred;
-    HG_TRY_ASSIGN(ready->plan, make_plan_of_part(request, prepared, preferred, index == 0));
-    HG_TRY(fit_limit(request, ready->plan));
-    HG_TRY_ASSIGN(ready->plan, run_side_by_side(request, std::move(ready->plan)));
+    HG_TRY_ASSIGN(ready->plan,
+                  make_plan_of_part(request_for(bindings, previous, packs), index == 0));
     HG_TRY(fill_packed(ready->plan, packs.found()));
     if (index == 0) share_plan(ready->plan);
   }
@@ -131,10 +125,13 @@ Result<ReadyPlan*> Program::exact_part(size_t index, const Bindings& bindings,
   return plans_.add(index, std::move(ready));
 }
 
-// Nodes that no kernel takes are expanded, until there are none. Only the first part may still
-// change the graph: later ones continue plans that refer to it.
-Result<Plan> Program::make_plan_of_part(const PlanRequest& request, PreparedNodes& prepared,
-                                        NodeKernels& preferred, bool is_first) {
+// Nodes that no kernel takes are expanded, until all have one. Only the first part may still change
+// the graph: later ones continue plans that refer to it.
+Result<Plan> Program::make_plan_of_part(PlanRequest request, bool may_expand) {
+  PreparedNodes prepared;
+  NodeKernels preferred;
+  request.prepared = &prepared;
+  request.preferred = &preferred;
   for (;;) {
     if (device_ != nullptr) {
       HG_TRY_ASSIGN(distrusted_, distrusted_kernels(graph_, options_, *registry_));
@@ -143,7 +140,11 @@ Result<Plan> Program::make_plan_of_part(const PlanRequest& request, PreparedNode
     }
     int32_t without_kernel = -1;
     Result<Plan> plan = make_plan(request, &without_kernel);
-    if (plan.ok() || without_kernel < 0 || !is_first) return plan;
+    if (plan.ok()) {
+      HG_TRY(fit_limit(request, *plan));
+      return run_side_by_side(request, *std::move(plan));
+    }
+    if (without_kernel < 0 || !may_expand) return plan;
     prepared.clear();
     HG_TRY(expand_node(without_kernel));
   }

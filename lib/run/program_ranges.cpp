@@ -76,20 +76,12 @@ Result<ReadyPlan*> Program::ranged_part(size_t index, const Bindings& bindings,
   HG_TRY_ASSIGN(const Bindings highest, highest_of(bindings, planned));
   PlanRequest request = request_for(highest, previous, packs);
   request.ranged = true;
-  PreparedNodes prepared;
-  NodeKernels preferred;
-  request.prepared = &prepared;
-  request.preferred = &preferred;
+  // Nodes that no kernel takes at the highest sizes may have one at these: none is expanded.
+  Result<Plan> made = make_plan_of_part(std::move(request), false);
   auto ready = std::make_unique<ReadyPlan>();
-  const Status made = [&]() -> Status {
-    // Nodes that no kernel takes at the highest sizes may have one at these: none is expanded.
-    HG_TRY_ASSIGN(ready->plan, make_plan_of_part(request, prepared, preferred, false));
-    HG_TRY(fit_limit(request, ready->plan));
-    HG_TRY_ASSIGN(ready->plan, run_side_by_side(request, std::move(ready->plan)));
-    return {};
-  }();
-  bool fits = made.ok() && ready->plan.can_refill;
+  bool fits = made.ok() && made->can_refill;
   if (fits) {
+    ready->plan = *std::move(made);
     note_apart(ready->plan);
     ready->ranges = std::move(ranges);
     RefillResult result;
