@@ -79,7 +79,9 @@ TEST(SizeRanges, OfTheHostArePlannedAtCreationForTheirHighestSize) {
     const Tensor y = *session.output("y");
     EXPECT_EQ(y.shape, (Sizes{n, 8}));
     if (n == 100) at = y.data;
-    if (n > 0) EXPECT_EQ(y.data, at) << "the arena moves";
+    if (n > 0) {
+      EXPECT_EQ(y.data, at) << "the arena moves";
+    }
   }
   EXPECT_EQ(run_at(session, 101), fresh_at(model, 101)) << "sizes beyond a range remain valid";
 }

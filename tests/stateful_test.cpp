@@ -129,8 +129,9 @@ TEST(Stateful, RandomSequencesGiveTheBitsOfAHostThatPassesValuesOn) {
       if (random() % 5 == 0) {  // another session goes on
         Session other = must(Session::create(stateful, how));
         for (const State& state : stateful.graph().states())
-          if (state.kind == State::Kind::buffer)
+          if (state.kind == State::Kind::buffer) {
             EXPECT_TRUE(other.set_value(state.name, must(session->value(state.name))).ok());
+          }
         session = std::move(other);
       }
       Floats& x = given.emplace_back(static_cast<size_t>(batch * t * 8));
@@ -160,7 +161,9 @@ TEST(Stateful, AppendsWithoutACopy) {
   EXPECT_EQ(report.find("contiguous"), std::string::npos) << report;
   EXPECT_EQ(report.find("concat"), std::string::npos) << report;
   for (const ArenaBlock& block : session.arena_blocks())
-    if (block.value != "workspace") EXPECT_LT(block.bytes, 1000) << block.value << report;
+    if (block.value != "workspace") {
+      EXPECT_LT(block.bytes, 1000) << block.value << report;
+    }
 }
 
 TEST(Stateful, ARunBeyondTheCapacityFailsAndChangesNothing) {

@@ -39,7 +39,7 @@ struct Unsupported {
 // A read of an attribute that still has the value of the file.
 struct AttributeRead {
   std::string path;     // "encoder.scale"
-  ScriptId value = -1;  // what the node gives
+  ScriptId value = -1;  // result of the node
 };
 
 // Two ways of the program that give results of other ranks, as sizes decide. One is imported, under
