@@ -46,6 +46,7 @@ class Samples : private Chance {
   Sample rounded();
   Sample repeated();
   Sample moments();
+  Sample attention();
 };
 
 Sample Samples::distances() {
@@ -143,8 +144,54 @@ Sample Samples::moments() {
   return sample;
 }
 
+// Mostly few queries: heads that share keys, keys of several blocks and parts, masks that
+// broadcast.
+Sample Samples::attention() {
+  const int64_t shared = 1 + below(4), key_heads = 1 + below(3), batch = 1 + below(2);
+  const int64_t times = chance(80) ? size(9) : size(130),
+                keys = chance(30) ? size(1500) : size(300);
+  const int64_t dim = chance(3) ? 0 : 1 + below(chance(20) ? 300 : 40);
+  const int64_t value_dim = chance(50) ? dim : size(70);
+  const int rank = static_cast<int>(2 + below(3));
+  const Sizes lead = {batch, key_heads * shared}, key_lead = {batch, key_heads};
+  const auto shape = [&](const Sizes& leading, int64_t rows, int64_t columns) {
+    Sizes all;
+    for (int i = 4 - rank; i < 2; ++i) all.push_back(leading[i]);
+    all.push_back(rows);
+    all.push_back(columns);
+    return all;
+  };
+  Sample sample{.op = "attention",
+                .inputs = {{.shape = shape(lead, times, dim)},
+                           {.shape = shape(key_lead, keys, dim)},
+                           {.shape = shape(key_lead, keys, value_dim)}}};
+  if (rank > 2 && chance(30)) sample.attrs.push_back({"scale", 0.25});
+  if (chance(30)) sample.attrs.push_back({"causal", true});
+  if (chance(60)) {
+    Sizes mask = shape(lead, times, keys);
+    for (int i = 0; i < rank; ++i)
+      if (chance(i == rank - 1 ? 10 : 40)) mask[i] = 1;
+    while (mask.rank() > 1 && mask[0] == 1 && chance(50)) mask.erase(0);
+    SampleInput input{.shape = mask};
+    if (chance(50)) {
+      input.dtype = boolean;
+      for (int64_t i = 0; i < mask.count(); ++i) input.values.push_back(chance(70) ? 1 : 0);
+    } else {
+      for (int64_t i = 0; i < mask.count(); ++i)
+        input.values.push_back(chance(20) ? -HUGE_VAL : static_cast<double>(below(9)) / 2 - 2);
+    }
+    sample.inputs.push_back(std::move(input));
+  }
+  if (chance(25)) {
+    sample.op = "attention_grad";
+    if (sample.inputs.size() == 3) sample.inputs.push_back({.shape = {}, .given = false});
+    sample.inputs.push_back({.shape = shape(lead, times, value_dim)});
+  }
+  return sample;
+}
+
 Sample Samples::next() {
-  switch (below(6)) {
+  switch (below(7)) {
     case 0:
       return distances();
     case 1:
@@ -155,6 +202,8 @@ Sample Samples::next() {
       return rounded();
     case 4:
       return repeated();
+    case 5:
+      return attention();
     default:
       return moments();
   }

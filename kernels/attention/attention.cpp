@@ -88,25 +88,25 @@ constexpr AttentionTable kTable = {weigh};
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/attention/attention_shape.h"
+#include "kernels/attention/attention_rows.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/tiles.h"
-#include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
+
+const AttentionTable& attention_table() { return *HG_SIMD_CHOOSE(kTable); }
+
 namespace {
 
 struct AttentionState : AttentionShape {
   // Of "blocks" alone.
-  const AttentionTable* attend = HG_SIMD_CHOOSE(kTable);
+  const AttentionTable* attend = &attention_table();
   const GemmTable* gemm = &gemm_table();
   int64_t query_block = 1, query_blocks = 0;
   int64_t lanes = 1, slot_bytes = 0;
 
-  int64_t padded_value_dim() const {
-    return (value_dim + kColumnStep - 1) / kColumnStep * kColumnStep;
-  }
+  int64_t padded_value_dim() const { return padded_columns(value_dim); }
 };
 
 Status attention_prepare(PrepareContext& c) {
@@ -183,56 +183,6 @@ struct Slot {
   }
 };
 
-// A matrix in f32: where it lies, or a copy.
-struct Matrix {
-  const float* data;
-  int64_t row, column;
-};
-template <class T>
-Matrix as_floats(const T* from, int64_t rows, int64_t columns, int64_t row, int64_t column,
-                 float* copy) {
-  if constexpr (std::is_same_v<T, float>) {
-    return {from, row, column};
-  } else {
-    for (int64_t i = 0; i < rows; ++i) {
-      if (column == 1)
-        half_table().widen(columns, from + i * row, copy + i * columns);
-      else
-        for (int64_t j = 0; j < columns; ++j)
-          copy[i * columns + j] = load(from + i * row + j * column);
-    }
-    return {copy, columns, 1};
-  }
-}
-
-// What the mask adds to the scores of queries from `first` and keys from `key` on.
-template <class T>
-void find_added(const AttentionMask<T>& mask, int64_t first, int64_t key, float* buffer,
-                AttentionScores& w) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (mask.adds && !mask.causal && mask.key == 1) {
-      w.added = mask.adds + first * mask.time + key;
-      w.added_row = mask.time;
-      return;
-    }
-  }
-  const bool same_rows = !mask.causal && mask.time == 0;
-  for (int64_t i = 0; i < (same_rows ? 1 : w.queries); ++i) {
-    const int64_t t = first + i;
-    float* row = buffer + i * kKeyBlock;
-    if (mask.hides && mask.key == 1) {
-      const bool* shows = mask.hides + t * mask.time + key;
-      for (int64_t j = 0; j < w.keys; ++j) row[j] = shows[j] ? 0.0f : -HUGE_VALF;
-    } else {
-      for (int64_t j = 0; j < w.keys; ++j) row[j] = static_cast<float>(mask(0, t, key + j));
-    }
-    if (mask.causal)
-      for (int64_t j = std::max<int64_t>(0, t + 1 - key); j < w.keys; ++j) row[j] = -HUGE_VALF;
-  }
-  w.added = buffer;
-  w.added_row = same_rows ? 0 : kKeyBlock;
-}
-
 template <class T>
 void attend_block(const RunContext& c, const AttentionState& s, int64_t head, int64_t first,
                   float* memory) {
@@ -259,6 +209,7 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
     w.keys = std::min(kKeyBlock, last_key - key);
     const Matrix k = as_floats(c.in(1).as<T>() + o.k + key * s.k_time, w.keys, s.dim, s.k_time,
                                s.k_dim, memory + slot.wide);
+    if (s.dim == 0) std::fill_n(w.scores, w.queries * kKeyBlock, 0.0f);  // no product writes
     s.gemm->pack(s.dim, w.keys, k.data, k.column, k.row, memory + slot.keys, s.dim * nr);
     s.gemm->sweep({.rows = w.queries,
                    .columns = w.keys,

@@ -7,8 +7,11 @@
 
 namespace hg::kernels {
 
-inline constexpr int64_t kQueryBlock = 112, kKeyBlock = 128, kMaxHeadDim = 128;
+inline constexpr int64_t kQueryBlock = 112, kKeyBlock = 128, kMaxHeadDim = 1024;
 inline constexpr int64_t kColumnStep = 16;  // a multiple of every target's lanes
+inline int64_t padded_columns(int64_t columns) {
+  return (columns + kColumnStep - 1) / kColumnStep * kColumnStep;
+}
 
 // Scores become weights exp(scale score + added - top); where a larger top is found, what was
 // gathered under the old one shrinks.
@@ -27,5 +30,6 @@ struct AttentionScores {
 struct AttentionTable {
   void (*weigh)(const AttentionScores& scores) = nullptr;
 };
+const AttentionTable& attention_table();
 
 }  // namespace hg::kernels

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scaled dot product attention, one query at a time.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -26,7 +27,8 @@ Weights weights_of(const Call& c, int64_t row) {
   Weights w;
   w.p.resize(keys);
   w.source = batch * key_heads + head / (heads / key_heads);
-  w.scale = c.attrs.has("scale") ? c.attrs.real("scale") : 1 / std::sqrt(static_cast<double>(dim));
+  w.scale = c.attrs.has("scale") ? c.attrs.real("scale")
+                                 : 1 / std::sqrt(std::max<double>(1, static_cast<double>(dim)));
   double top = -HUGE_VAL, sum = 0;
   for (int64_t j = 0; j < keys; ++j) {
     double score = 0;
@@ -61,8 +63,9 @@ Weights weights_of(const Call& c, int64_t row) {
 }
 
 int64_t query_rows(const Array& q) {
-  const int64_t dim = q.shape.back();
-  return q.count() / (dim == 0 ? 1 : dim);
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < q.shape.rank(); ++i) rows *= q.shape[i];
+  return rows;
 }
 
 void attention_run(const Call& c) {

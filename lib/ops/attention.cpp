@@ -86,8 +86,8 @@ Weights weights_of(ExpandContext& c) {
   const Dim heads = q.rank() > 2 ? q.dim(-3) : Dim(1);
   const Value k = w.k = repeat_heads(widened(c.in(1)), heads);
   w.v = repeat_heads(widened(c.in(2)), heads);
-  w.scale = c.attrs().has("scale") ? real(c, "scale")
-                                   : Real(1) / std::sqrt(static_cast<double>(q.dim(-1).constant()));
+  const auto dim = [&] { return static_cast<double>(q.dim(-1).constant()); };
+  w.scale = c.attrs().has("scale") ? real(c, "scale") : Real(1) / std::sqrt(std::max(1.0, dim()));
   const Value lowest = number(q, -HUGE_VAL), zero = number(q, 0);
   Value scores = op("matmul", q, transpose_last(k)) * w.scale;
   const bool causal = c.attrs().flag("causal");
@@ -174,7 +174,7 @@ double attention_grad_flops(std::span<const Sizes> in, std::span<const Sizes> ou
 constexpr OpDef kOps[] = {
     // mask: bool (false hides a key) or added to the scores; it broadcasts to [batch..., heads,
     // time,
-    // keys]. scale: 1 / sqrt(dim) when none.
+    // keys]. scale: 1 / sqrt(dim) when none, 1 if dim is 0.
     {.name = "attention",
      .signature = "attention(q, k, v, mask?, scale: float? = none, causal: bool = false) -> y",
      .infer = attention_infer,

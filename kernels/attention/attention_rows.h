@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels of attention read for one block of keys: rows in f32, and what the mask adds.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "kernels/attention/attention_block.h"
+#include "kernels/attention/attention_shape.h"
+#include "kernels/simd/half_simd.h"
+
+namespace hg::kernels {
+
+// A matrix in f32: where it lies, or a copy.
+struct Matrix {
+  const float* data;
+  int64_t row, column;
+};
+template <class T>
+Matrix as_floats(const T* from, int64_t rows, int64_t columns, int64_t row, int64_t column,
+                 float* copy) {
+  if constexpr (std::is_same_v<T, float>) {
+    return {from, row, column};
+  } else {
+    for (int64_t i = 0; i < rows; ++i) {
+      if (column == 1)
+        half_table().widen(columns, from + i * row, copy + i * columns);
+      else
+        for (int64_t j = 0; j < columns; ++j)
+          copy[i * columns + j] = load(from + i * row + j * column);
+    }
+    return {copy, columns, 1};
+  }
+}
+
+// What the mask adds to the scores of queries from `first` and keys from `key` on.
+template <class T>
+void find_added(const AttentionMask<T>& mask, int64_t first, int64_t key, float* buffer,
+                AttentionScores& w) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (mask.adds && !mask.causal && mask.key == 1) {
+      w.added = mask.adds + first * mask.time + key;
+      w.added_row = mask.time;
+      return;
+    }
+  }
+  const bool same_rows = !mask.causal && mask.time == 0;
+  for (int64_t i = 0; i < (same_rows ? 1 : w.queries); ++i) {
+    const int64_t t = first + i;
+    float* row = buffer + i * kKeyBlock;
+    if (mask.hides && mask.key == 1) {
+      const bool* shows = mask.hides + t * mask.time + key;
+      for (int64_t j = 0; j < w.keys; ++j) row[j] = shows[j] ? 0.0f : -HUGE_VALF;
+    } else {
+      for (int64_t j = 0; j < w.keys; ++j) row[j] = static_cast<float>(mask(0, t, key + j));
+    }
+    if (mask.causal)
+      for (int64_t j = std::max<int64_t>(0, t + 1 - key); j < w.keys; ++j) row[j] = -HUGE_VALF;
+  }
+  w.added = buffer;
+  w.added_row = same_rows ? 0 : kKeyBlock;
+}
+
+}  // namespace hg::kernels
