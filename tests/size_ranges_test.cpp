@@ -64,6 +64,14 @@ TEST(SizeRanges, BeginWithTheSecondSizeOfASymbol) {
   EXPECT_EQ(run_at(session, 40), fresh_at(model, 40));
 }
 
+TEST(SizeRanges, EndWhereTheGraphAllowsNoLargerSize) {
+  Model model = two_layers();
+  model.graph().guard(Dim("n") + 3, Relation::le, 50, "the test");
+  Session session = *Session::create(model, {.threads = 1});
+  for (const int64_t n : {40, 41, 47, 33}) EXPECT_EQ(run_at(session, n), fresh_at(model, n));
+  EXPECT_TRUE(contains(session.report(), "planned for n from 33 to 47\n")) << session.report();
+}
+
 TEST(SizeRanges, OfTheHostArePlannedAtCreationForTheirHighestSize) {
   const Model model = two_layers();
   Session session = *Session::create(model, {.threads = 1, .ranges = {{"n", 0, 100}}});

@@ -29,6 +29,34 @@ Result<Bindings> highest_of(const Bindings& bindings, std::span<const SizeInterv
   return highest;
 }
 
+bool allow(const Graph& graph, const Bindings& sizes) {
+  return std::all_of(graph.guards().begin(), graph.guards().end(),
+                     [&](const Guard& guard) { return check(guard, sizes).ok(); });
+}
+
+// Lowers the ends of ranges, one after another, to where the graph's guards hold at the highest
+// sizes: a bucket may end beyond what the graph allows. Guards are taken to hold up to some size.
+void end_where_allowed(const Graph& graph, const Bindings& bindings,
+                       std::vector<SizeInterval>& ranges) {
+  std::vector<SizeInterval> limited = ranges;
+  const auto holds = [&] {
+    const Result<Bindings> highest = highest_of(bindings, limited);
+    return highest.ok() && allow(graph, *highest);
+  };
+  if (holds()) return;
+  for (size_t i = 0; i < limited.size(); ++i) limited[i].highest = bindings.all()[i].second;
+  for (size_t i = 0; i < limited.size(); ++i) {
+    int64_t good = limited[i].highest, bad = ranges[i].highest + 1;
+    while (bad - good > 1) {
+      const int64_t middle = good + (bad - good) / 2;
+      limited[i].highest = middle;
+      (holds() ? good : bad) = middle;
+    }
+    limited[i].highest = good;
+  }
+  ranges = std::move(limited);
+}
+
 }  // namespace
 
 // A size that is seen first has a plan of its own. A symbol has a bucket once it has had two
@@ -67,6 +95,7 @@ Result<ReadyPlan*> Program::ranged_part(size_t index, const Bindings& bindings,
                                         const ReadyPlan* previous) {
   std::vector<SizeInterval> ranges = ranges_for(index, bindings, previous);
   if (ranges.empty()) return static_cast<ReadyPlan*>(nullptr);
+  end_where_allowed(graph_, bindings, ranges);
   // Earlier parts are filled for their sizes of now.
   std::vector<SizeInterval> planned = ranges;
   if (previous != nullptr)
