@@ -24,8 +24,11 @@ class GraphCompanion {
   virtual ~GraphCompanion() = default;
 };
 struct GraphCompanions {
-  std::mutex mutex;                                // guards `all`
+  std::mutex mutex;                                // guards `all` and `made`
   std::vector<std::weak_ptr<GraphCompanion>> all;  // those of sessions: lib/run/compiled.h
+  // Of graphs that were made of this one, each with a text that says how: the same text makes equal
+  // graphs.
+  std::vector<std::pair<std::string, std::weak_ptr<GraphCompanions>>> made;
   bool is_used = false;
 };
 
@@ -62,6 +65,9 @@ struct GraphAccess {
     graph.body_->changes();
     return *graph.body_;
   }
+  // Lets `graph`, made of `original` in a way that `how` describes, share the companions of others
+  // that were made like it.
+  static void share_companions(const Graph& original, const std::string& how, Graph& graph);
   // A graph in the moved-from state.
   static Graph without_body() { return Graph(std::unique_ptr<GraphBody>()); }
 

@@ -42,6 +42,21 @@ const GraphBody& GraphAccess::body(const Graph& graph) {
   return graph.body_ == nullptr ? kNone : *graph.body_;
 }
 
+void GraphAccess::share_companions(const Graph& original, const std::string& how, Graph& graph) {
+  GraphCompanions& companions = *body(original).companions;
+  GraphBody& made = body(graph);
+  const std::lock_guard<std::mutex> looking(companions.mutex);
+  std::erase_if(companions.made, [](const auto& other) { return other.second.expired(); });
+  for (const auto& [text, others] : companions.made)
+    if (text == how)
+      if (auto found = others.lock()) {
+        made.companions = std::move(found);
+        return;
+      }
+  companions.made.emplace_back(how, made.companions);
+  companions.is_used = true;
+}
+
 ValueId GraphAccess::add_value(Graph& graph, TensorType type, std::string_view name) {
   GraphBody& b = body(graph);
   const auto id = static_cast<ValueId>(b.values.size());

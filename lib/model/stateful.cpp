@@ -234,6 +234,14 @@ class Stateful {
   std::vector<std::string> carried_outputs_;
 };
 
+std::string description(const StatefulOptions& options) {
+  std::string text = str_cat("stateful ", options.capacity);
+  for (const auto& [symbol, size] : options.dims) text += str_cat("\n", symbol, "=", size);
+  for (const CarriedValue& each : options.carried)
+    text += str_cat("\n", each.output, "\n", each.input);
+  return text;
+}
+
 }  // namespace
 
 std::vector<CarriedValue> carried_values(const Graph& graph) {
@@ -260,6 +268,7 @@ Result<Model> make_stateful(const Model& model, const StatefulOptions& options) 
     HG_TRY(graph.verify());
     HG_TRY_ASSIGN(Model stateful, Model::from_graph(std::move(graph)));
     stateful.set_info(model.info());
+    GraphAccess::share_companions(model.graph(), description(options), stateful.graph());
     return stateful;
   });
 }

@@ -35,7 +35,8 @@ std::vector<CarriedValue> carried_values(const Graph& graph);
 
 // Returns a copy of the model without these inputs and outputs. It has a buffer with the name of
 // each input, zero at first; Session::value() and set_value() read and write it. The model shares
-// the weights of the original.
+// the weights of the original. Sessions of models that equal options make of one model share what
+// they compile, as sessions of one model do.
 //
 // A carried value is one of two kinds:
 // - The output has the fixed shape of the input: it is assigned at the end of each run.
