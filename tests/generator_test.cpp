@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Generates with small decoders of random weights, and compares with runs of the whole text without
-// a past; compares the sampler with its definition in plain loops.
+// a past.
 #include "hg/generator.h"
 
 #include <gtest/gtest.h>
@@ -377,6 +377,73 @@ TEST(Generator, TakesAnEntryOfAModel) {
   expect_refusal(Generator::create(model).status(), Code::unsupported, "entries decode, other");
 }
 
+// Adds up the embeddings of all tokens. All numbers are small integers, so that sums are exact.
+struct Sums {
+  static constexpr int64_t kCount = 13, kSize = 5;
+  std::vector<float> words, head;
+  Sums() {
+    std::mt19937 random(5);
+    for (std::vector<float>* const all : {&words, &head})
+      for (int64_t i = 0; i < kCount * kSize; ++i)
+        all->push_back(static_cast<float>(static_cast<int>(random() % 7) - 3));
+  }
+  // Passes on all embeddings, or their sum.
+  Model model(bool grows) const {
+    Graph g;
+    const Dim b("b"), t("t"), p("p");
+    const auto table = [&](const char* name, const std::vector<float>& values) {
+      return g.parameter(name, must(TensorData::copy_of(view(values, {kCount, kSize}))));
+    };
+    const Value x = embedding(table("words", words), g.input("input_ids", i64, {b, t}));
+    Value sums;
+    if (grows) {
+      const Value shown = cast(g.input("attention_mask", i64, {b, p + t}), f32);
+      const Value all =
+          concat({g.input("past.x", f32, {b, 1, p, kSize}), reshape(x, {b, 1, t, kSize})}, 2);
+      g.output("present.x", all);
+      sums = sum(all * reshape(shown, {b, 1, p + t, 1}), {2});
+    } else {
+      sums = g.input("past.x", f32, {b, 1, kSize}) + sum(x, {1}, true);
+      g.output("present.x", sums);
+    }
+    g.output("logits", linear(sums, table("head", head)));
+    return must(Model::from_graph(std::move(g)));
+  }
+  Ids greedy(Ids ids, int64_t count) const {
+    std::vector<float> sums(kSize);
+    size_t read = 0;
+    const size_t begin = ids.size();
+    while (count-- > 0) {
+      for (; read < ids.size(); ++read)
+        for (int64_t e = 0; e < kSize; ++e) sums[e] += words[ids[read] * kSize + e];
+      std::vector<float> logits(kCount);
+      for (int64_t i = 0; i < kCount; ++i)
+        for (int64_t e = 0; e < kSize; ++e) logits[i] += head[i * kSize + e] * sums[e];
+      ids.push_back(
+          static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin()));
+    }
+    return {ids.begin() + static_cast<std::ptrdiff_t>(begin), ids.end()};
+  }
+};
+
+TEST(Generator, KeepsValuesOfAFixedShape) {
+  const Sums sums;
+  Generator generator = must(Generator::create(sums.model(false), {.threads = 1}));
+  for (const Prompts& prompts : {Prompts{{1}}, Prompts{{1, 2, 3}, {4, 5, 6}}, Prompts{{7, 0}}}) {
+    const Generation answer = must(generator.generate(prompts, {.max_tokens = 30}));
+    for (size_t i = 0; i < prompts.size(); ++i)
+      EXPECT_EQ(answer.sequences[i].ids, sums.greedy(prompts[i], 30));
+  }
+}
+
+TEST(Generator, MakesRoomForMorePositionsThanItBeganWith) {
+  const Sums sums;
+  Generator generator = must(Generator::create(sums.model(true), {.threads = 1}));
+  const Generation answer = must(generator.generate({{3, 1}, {2, 0}}, {.max_tokens = 8300}));
+  EXPECT_EQ(answer.sequences[0].ids, sums.greedy({3, 1}, 8300));
+  EXPECT_EQ(answer.sequences[1].ids, sums.greedy({2, 0}, 8300));
+}
+
 TEST(Generator, RefusesOtherModels) {
   const auto refuses = [](Graph g, std::string_view part) {
     ASSERT_TRUE(g.status().ok()) << g.status().message();
@@ -416,9 +483,9 @@ TEST(Generator, RefusesOtherModels) {
           }),
           "the input 'past_0' has no output 'present_0'");
   refuses(with([](Graph& g) {
-            g.output("present_0", g.input("past_0", f32, {"b", 2, 4, 3}));
+            g.output("present_0", g.input("past_0", i64, {"b", 2, "p", 3}));
           }),
-          "the input 'past_0' is f32[b, 2, 4, 3], expected floats [batch, heads, past, dim]");
+          "the input 'past_0' is i64[b, 2, p, 3], expected floats [batch, heads, past, dim]");
   {
     Graph g;
     const Value ids = g.input("ids", i64, {"b", "t"});
@@ -433,122 +500,6 @@ TEST(Generator, RefusesOtherModels) {
     refuses(std::move(g),
             "the output 'logits' is i64[b, t], expected f32[batch, time, vocabulary]");
   }
-}
-
-// The steps of the sampler as transformers defines them, with a sorted list.
-std::vector<bool> kept_by_definition(std::vector<float> logits, const Ids& history,
-                                     const SamplerOptions& o, double& margin) {
-  const std::vector<float> before = logits;
-  for (size_t i = 0; i < logits.size(); ++i)
-    if (std::find(history.begin(), history.end(), static_cast<int32_t>(i)) != history.end())
-      logits[i] =
-          before[i] < 0 ? before[i] * o.repetition_penalty : before[i] / o.repetition_penalty;
-  for (float& logit : logits) logit /= o.temperature;
-  std::vector<size_t> order(logits.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return logits[a] > logits[b]; });
-  std::vector<bool> kept(logits.size(), true);
-  if (o.top_k > 0)
-    for (size_t i = 0; i < logits.size(); ++i)
-      kept[i] =
-          logits[i] >= logits[order[std::min(static_cast<size_t>(o.top_k), order.size()) - 1]];
-  const auto sum = [&] {
-    double all = 0;
-    for (size_t i = 0; i < logits.size(); ++i)
-      if (kept[i]) all += std::exp(double{logits[i]});
-    return all;
-  };
-  margin = 1;
-  if (o.top_p < 1) {
-    const double all = sum();
-    double below = 0;
-    std::vector<bool> next = kept;
-    for (size_t i = order.size(); i-- > 1;) {
-      if (!kept[order[i]]) continue;
-      below += std::exp(double{logits[order[i]]}) / all;
-      margin = std::min(margin, std::abs(below - (1 - double{o.top_p})));
-      if (below <= 1 - double{o.top_p}) next[order[i]] = false;
-    }
-    kept = next;
-  }
-  for (size_t i = 0; i < logits.size(); ++i) {
-    const double part = std::exp(double{logits[i]} - logits[order[0]]);
-    if (o.min_p > 0) margin = std::min(margin, std::abs(part - o.min_p));
-    if (part < o.min_p) kept[i] = false;
-  }
-  return kept;
-}
-
-TEST(Sampler, KeepsWhatItsDefinitionKeeps) {
-  std::mt19937 random(3);
-  std::uniform_real_distribution<float> unit(0, 1);
-  int compared = 0;
-  for (int round = 0; round < 2000; ++round) {
-    std::vector<float> logits(1 + random() % 50);
-    std::normal_distribution<float> normal(0, 0.1f + 4 * unit(random));
-    for (float& logit : logits) logit = normal(random);
-    if (round % 5 == 0)
-      for (float& logit : logits) logit = std::round(logit);  // ties
-    const Ids history = random_ids(random() % 6, random());   // some ids without a logit
-    SamplerOptions o;
-    o.temperature = 0.2f + 2 * unit(random);
-    if (random() % 2) o.top_k = static_cast<int32_t>(1 + random() % 60);
-    if (random() % 2) o.top_p = std::max(0.01f, unit(random));
-    if (random() % 2) o.min_p = unit(random);
-    if (random() % 2) o.repetition_penalty = 0.5f + unit(random);
-    double margin = 0;
-    const std::vector<bool> wanted = kept_by_definition(logits, history, o, margin);
-    if (margin < 1e-6) continue;  // rounding decides
-    ++compared;
-    const std::vector<float> got = must(must(Sampler::create(o)).filter(logits, history));
-    for (size_t i = 0; i < logits.size(); ++i)
-      ASSERT_EQ(std::isfinite(got[i]), wanted[i]) << "round " << round << ", token " << i;
-    const int32_t id = must(must(Sampler::create(o)).choose(logits, history, 0));
-    ASSERT_TRUE(wanted[static_cast<size_t>(id)]);
-  }
-  EXPECT_GT(compared, 1900);
-}
-
-TEST(Sampler, DrawsByProbability) {
-  const std::vector<float> logits = {0, 1, 2, -1, -20};
-  constexpr int kDraws = 20000;
-  for (const float temperature : {0.7f, 1.0f, 3.0f}) {
-    const Sampler sampler =
-        must(Sampler::create({.temperature = temperature, .seed = uint64_t{1} << 40}));
-    std::vector<int> counts(logits.size());
-    for (uint64_t i = 0; i < kDraws; ++i)
-      ++counts[static_cast<size_t>(must(sampler.choose(logits, {}, i, 3)))];
-    for (size_t i = 0; i < logits.size(); ++i) {
-      double sum = 0;
-      for (const float logit : logits) sum += std::exp(logit / double{temperature});
-      const double part = std::exp(logits[i] / double{temperature}) / sum;
-      EXPECT_NEAR(counts[i], kDraws * part, 5 * std::sqrt(kDraws * part * (1 - part)) + 1);
-    }
-  }
-}
-
-TEST(Sampler, Limits) {
-  const float infinity = std::numeric_limits<float>::infinity();
-  const Sampler greedy = must(Sampler::create({}));
-  EXPECT_EQ(must(greedy.choose(std::vector<float>{1, 3, 3, 2}, {}, 0)), 1);
-  EXPECT_EQ(must(greedy.choose(std::vector<float>{-infinity, -5}, {}, 0)), 1);
-  const Sampler penalty = must(Sampler::create({.repetition_penalty = 2}));
-  EXPECT_EQ(must(penalty.choose(std::vector<float>{3, 2}, Ids{0, 0}, 0)), 1);
-  EXPECT_EQ(must(penalty.choose(std::vector<float>{-1, -1.5f}, Ids{0}, 0)), 1);
-  const Sampler hot = must(Sampler::create({.temperature = 1e-30f}));
-  expect_refusal(greedy.choose({}, {}, 0).status(), Code::invalid_argument, "no logits");
-  expect_refusal(greedy.choose(std::vector<float>{0, infinity}, {}, 0).status(),
-                 Code::invalid_argument, "the logit of token 1 of 2 is inf");
-  expect_refusal(greedy.choose(std::vector<float>{-infinity, -infinity}, {}, 0).status(),
-                 Code::invalid_argument, "all 2 logits are -infinity");
-  expect_refusal(hot.choose(std::vector<float>{0, 1e10f}, {}, 0).status(), Code::invalid_argument,
-                 "is inf");
-  EXPECT_FLOAT_EQ(must(log_probability(std::vector<float>{0, 0, -infinity, 0}, 1)),
-                  -std::log(3.0f));
-  EXPECT_EQ(must(log_probability(std::vector<float>{7}, 0)), 0);
-  expect_refusal(log_probability(std::vector<float>{7}, 1).status(), Code::invalid_argument,
-                 "the id 1 is outside the vocabulary of 1 tokens");
 }
 
 }  // namespace

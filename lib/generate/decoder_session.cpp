@@ -2,14 +2,18 @@
 #include "lib/generate/decoder_session.h"
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
 
 #include "hg/graph.h"
 #include "hg/op.h"
+#include "hg/stateful.h"
 #include "lib/graph/past_names.h"
 
 namespace hg {
 namespace {
+
+constexpr int64_t kFirstCapacity = 1024;  // positions for which create() makes room
 
 // Rows of the smallest table that the input's values index, also after a cast; 0 if they index
 // none.
@@ -43,6 +47,22 @@ void copy_row(const Tensor& tensor, int64_t at, int64_t stride, std::vector<floa
     out[i] = static_cast<float>(from[static_cast<int64_t>(i) * stride]);
 }
 
+const TensorType& type_of_input(const Graph& graph, std::string_view name) {
+  const auto found = std::find_if(graph.inputs().begin(), graph.inputs().end(),
+                                  [&](ValueId id) { return graph.value_info(id).name == name; });
+  return graph.value_info(*found).type;
+}
+const TensorType& type_of_output(const Graph& graph, std::string_view name) {
+  const auto found = std::find_if(graph.outputs().begin(), graph.outputs().end(),
+                                  [&](const auto& output) { return output.first == name; });
+  return graph.value_info(found->second).type;
+}
+
+int64_t capacity_for(int64_t positions) {
+  return std::max(kFirstCapacity,
+                  static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(positions))));
+}
+
 }  // namespace
 
 Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions options) {
@@ -51,105 +71,128 @@ Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions
     options.entry.clear();
     return create(entry, std::move(options));
   }
+  HG_TRY(model.graph().status());
   options.device_outputs = false;
-  HG_TRY_ASSIGN(Session session, Session::create(model, std::move(options)));
-  DecoderSession decoder(std::move(session));
-  for (int i = 0; i < decoder.session_.input_count(); ++i) HG_TRY(decoder.find_input(i));
-  for (int i = 0; i < decoder.session_.output_count(); ++i) HG_TRY(decoder.find_output(i));
+  DecoderSession decoder(model, std::move(options));
+  const Graph& graph = decoder.model_.graph();
+  for (const ValueId id : graph.inputs()) HG_TRY(decoder.find_input(id));
+  for (const auto& [name, id] : graph.outputs()) HG_TRY(decoder.find_output(name, id));
   HG_TRY(decoder.check_parts());
-  decoder.find_limits(model.graph());
+  HG_TRY(decoder.find_carried());
+  decoder.find_limits();
+  HG_TRY(decoder.open_first());
   return decoder;
 }
 
-Status DecoderSession::find_past(int index, std::string_view suffix) {
-  const std::string_view name = session_.input_name(index);
-  const TensorType& type = session_.input_type(index);
-  if (!is_float(type.dtype) || type.rank() != 4 || !type.shape[1].is_constant() ||
-      type.shape[2].is_constant() || !type.shape[3].is_constant())
-    return unsupported("generate: the input '", name, "' is ", type,
-                       ", expected floats [batch, heads, past, dim], where past is a symbol");
-  for (const Cache& other : caches_)
-    if (past_suffix(session_.input_name(other.input)) == suffix)
-      return unsupported("generate: the inputs '", session_.input_name(other.input), "' and '",
-                         name, "' have the same past");
-  Cache cache;
-  cache.input = index;
-  cache.dtype = type.dtype;
-  cache.heads = type.shape[1].constant();
-  cache.dim = type.shape[3].constant();
-  caches_.push_back(std::move(cache));
-  return {};
-}
-
-Status DecoderSession::find_input(int index) {
-  const std::string_view name = session_.input_name(index);
-  if (const auto suffix = past_suffix(name)) return find_past(index, *suffix);
-  const TensorType& type = session_.input_type(index);
+Status DecoderSession::find_input(ValueId id) {
+  const std::string& name = model_.graph().value_info(id).name;
+  const TensorType& type = model_.graph().value_info(id).type;
+  if (past_suffix(name)) return {};
   const bool is_mask = name == "attention_mask";
   if ((type.dtype != i64 && type.dtype != i32 && !(is_mask && type.dtype == boolean)) ||
       type.rank() != 2 || type.shape[1].is_constant())
     return unsupported("generate: the input '", name, "' is ", type, ", expected i64[batch, ",
                        is_mask ? "past + time]" : "time]", ", where time is a symbol");
   Integers& input = is_mask ? mask_ : name == "position_ids" ? positions_ : ids_;
-  if (input.index >= 0)
-    return unsupported("generate: the inputs '", session_.input_name(input.index), "' and '", name,
+  if (input.value != kNoValue)
+    return unsupported("generate: the inputs '", input.name, "' and '", name,
                        "' could both be the ids");
-  input.index = index;
-  input.dtype = type.dtype;
+  input.name = name;
+  input.type = type;
+  input.value = id;
   return {};
 }
 
-Status DecoderSession::find_output(int index) {
-  const std::string_view name = session_.output_name(index);
-  if (const auto suffix = present_suffix(name)) {
-    for (Cache& cache : caches_)
-      if (past_suffix(session_.input_name(cache.input)) == suffix) cache.output = index;
-    return {};
-  }
-  if (logits_ >= 0 && name != "logits" && session_.output_name(logits_) != "logits")
-    return unsupported("generate: the outputs '", session_.output_name(logits_), "' and '", name,
+Status DecoderSession::find_output(const std::string& name, ValueId id) {
+  if (present_suffix(name)) return {};
+  if (!logits_.empty() && name != "logits" && logits_ != "logits")
+    return unsupported("generate: the outputs '", logits_, "' and '", name,
                        "' could both be the logits");
-  if (logits_ < 0 || name == "logits") logits_ = index;
+  if (!logits_.empty() && name != "logits") return {};
+  logits_ = name;
+  logits_type_ = model_.graph().value_info(id).type;
   return {};
 }
 
 Status DecoderSession::check_parts() const {
-  if (ids_.index < 0)
+  if (ids_.value == kNoValue)
     return unsupported("generate: the model has no input of ids, expected i64[batch, time]");
-  if (logits_ < 0)
+  if (logits_.empty())
     return unsupported(
         "generate: the model has no output of logits, expected f32[batch, time, vocabulary]");
-  const TensorType& type = session_.output_type(logits_);
-  if (!is_float(type.dtype) || type.dtype == f64 || type.rank() != 3)
-    return unsupported("generate: the output '", session_.output_name(logits_), "' is ", type,
+  if (!is_float(logits_type_.dtype) || logits_type_.dtype == f64 || logits_type_.rank() != 3)
+    return unsupported("generate: the output '", logits_, "' is ", logits_type_,
                        ", expected f32[batch, time, vocabulary]");
-  for (const Cache& cache : caches_) {
-    const std::string_view name = session_.input_name(cache.input);
-    if (cache.output < 0)
-      return unsupported("generate: the input '", name, "' has no output 'present",
-                         *past_suffix(name), "'");
-    const TensorType& present = session_.output_type(cache.output);
-    if (present.dtype != cache.dtype || present.rank() != 4)
-      return unsupported("generate: the output '", session_.output_name(cache.output), "' is ",
-                         present, ", but the input '", name, "' is ",
-                         session_.input_type(cache.input));
+  return {};
+}
+
+Status DecoderSession::find_carried() {
+  const Graph& graph = model_.graph();
+  const std::vector<CarriedValue> values = carried_values(graph);
+  for (const ValueId id : graph.inputs()) {
+    const std::string& name = graph.value_info(id).name;
+    const auto suffix = past_suffix(name);
+    if (!suffix) continue;
+    const auto found = std::find_if(values.begin(), values.end(), [&](const CarriedValue& each) {
+      return past_suffix(each.input) == suffix;
+    });
+    if (found == values.end())
+      return unsupported("generate: the input '", name, "' has no output 'present", *suffix, "'");
+    if (found->input != name)
+      return unsupported("generate: the inputs '", found->input, "' and '", name,
+                         "' have the same past");
+    carried_.push_back(*found);
   }
   return {};
 }
 
-void DecoderSession::find_limits(const Graph& graph) {
+void DecoderSession::find_limits() {
   const auto rows = [&](const Integers& input) {
-    return input.index < 0 ? 0
-                           : rows_of_table(graph, graph.inputs()[static_cast<size_t>(input.index)]);
+    return input.value == kNoValue ? 0 : rows_of_table(model_.graph(), input.value);
   };
   vocabulary_ = rows(ids_);
   position_limit_ = rows(positions_);
-  const Dim& logits = session_.output_type(logits_).shape[2];
+  const Dim& logits = logits_type_.shape[2];
   if (vocabulary_ == 0 && logits.is_constant()) vocabulary_ = logits.constant();
 }
 
-Status DecoderSession::start(int64_t batch) {
-  const Dim& size = session_.input_type(ids_.index).shape[0];
+// ---- Sessions ----
+
+Status DecoderSession::open_first() {
+  const Dim& size = ids_.type.shape[0];
+  const int64_t batch = size.is_constant() ? size.constant() : 1;
+  if (!carried_.empty()) {
+    if (make_stateful(model_, stateful_options(batch, kFirstCapacity)).ok())
+      return open(batch, kFirstCapacity);
+    HG_TRY_ASSIGN(buffers_, PastBuffers::create(model_.graph(), carried_));
+  }
+  HG_TRY_ASSIGN(session_, Session::create(model_, options_));
+  return {};
+}
+
+StatefulOptions DecoderSession::stateful_options(int64_t batch, int64_t capacity) const {
+  StatefulOptions options = {.carried = carried_, .capacity = capacity};
+  if (const std::string symbol(ids_.type.shape[0].symbol()); !symbol.empty())
+    options.dims = {{symbol, batch}};
+  return options;
+}
+
+// Makes a session whose states are zeros.
+Status DecoderSession::open(int64_t batch, int64_t capacity) {
+  session_.reset();  // its memory comes back before the next one takes some
+  HG_TRY_ASSIGN(stateful_, make_stateful(model_, stateful_options(batch, capacity)));
+  SessionOptions options = options_;
+  const std::string_view symbol = ids_.type.shape[0].symbol();
+  std::erase_if(options.dims, [&](const auto& dim) { return dim.first == symbol; });
+  std::erase_if(options.ranges, [&](const SizeRange& range) { return range.symbol == symbol; });
+  HG_TRY_ASSIGN(session_, Session::create(stateful_, std::move(options)));
+  capacity_ = capacity;
+  session_batch_ = batch;
+  return {};
+}
+
+Status DecoderSession::start(int64_t batch, int64_t positions) {
+  const Dim& size = ids_.type.shape[0];
   HG_CHECK(!size.is_constant() || size.constant() == batch, "generate: the model takes ",
            size.constant(), size.constant() == 1 ? " prompt" : " prompts", " at a time, got ",
            batch);
@@ -157,8 +200,55 @@ Status DecoderSession::start(int64_t batch) {
   past_ = 0;
   for (Integers* input : {&ids_, &mask_, &positions_})
     input->rows.assign(static_cast<size_t>(batch), {});
+  if (buffers_) buffers_->start(batch);
+  if (!keeps_past()) return {};
+  if (!session_ || batch != session_batch_ || positions > capacity_)
+    return open(batch, capacity_for(positions));
+  return clear_states();
+}
+
+// What grows starts with a past of 0; what does not starts with zeros.
+Status DecoderSession::clear_states() {
+  for (const CarriedValue& each : carried_) {
+    if (growing_dim(each) >= 0) continue;
+    HG_TRY_ASSIGN(const Tensor state, session_->value(each.input));
+    HG_TRY_ASSIGN(const TensorData zeros, TensorData::allocate(state.dtype, state.shape));
+    HG_TRY(session_->set_value(each.input, zeros.tensor));
+  }
   return {};
 }
+
+// Makes room for more positions, and keeps what the model carries.
+Status DecoderSession::grow(int64_t positions) {
+  const int64_t capacity = capacity_for(positions);
+  std::vector<TensorData> kept;
+  for (const CarriedValue& each : carried_) {
+    HG_TRY_ASSIGN(Tensor from, session_->value(each.input));
+    const int grows = growing_dim(each);
+    Sizes shape = from.shape;
+    if (grows >= 0) shape[grows] = capacity;
+    HG_TRY_ASSIGN(TensorData larger, TensorData::allocate(from.dtype, shape));
+    Tensor to = larger.tensor;
+    if (grows >= 0) from.shape[grows] = to.shape[grows] = past_;
+    copy_elements(from, to);
+    kept.push_back(std::move(larger));
+  }
+  HG_TRY(open(batch_, capacity));
+  for (size_t i = 0; i < kept.size(); ++i)
+    HG_TRY(session_->set_value(carried_[i].input, kept[i].tensor));
+  return {};
+}
+
+// The dim of a carried value that a run makes longer; -1: none.
+int DecoderSession::growing_dim(const CarriedValue& carried) const {
+  const TensorType before = type_of_input(model_.graph(), carried.input),
+                   after = type_of_output(model_.graph(), carried.output);
+  for (int d = 0; d < before.rank(); ++d)
+    if (before.shape[static_cast<size_t>(d)] != after.shape[static_cast<size_t>(d)]) return d;
+  return -1;
+}
+
+// ---- Tokens ----
 
 void DecoderSession::push(size_t row, int64_t id, int64_t position, bool is_hidden) {
   ids_.rows[row].push_back(id);
@@ -166,75 +256,41 @@ void DecoderSession::push(size_t row, int64_t id, int64_t position, bool is_hidd
   positions_.rows[row].push_back(position);
 }
 
-// Makes room for the past and the present, and keeps the past.
-Status DecoderSession::reserve(int64_t positions) {
-  if (batch_ == capacity_batch_ && positions <= capacity_) return {};
-  constexpr int64_t kLeast = 64;
-  const int64_t grown =
-      std::max({positions, kLeast, batch_ == capacity_batch_ ? 2 * capacity_ : 0});
-  capacity_ = capacity_batch_ = 0;  // until all buffers are made
-  for (Cache& cache : caches_) {
-    const Sizes held = {batch_, cache.heads, past_, cache.dim};
-    // One buffer at a time: the peak is that of the new buffers and the old past.
-    cache.buffers[1 - now_] = {};
-    for (int i : {1 - now_, now_}) {
-      HG_TRY_ASSIGN(TensorData larger,
-                    TensorData::allocate(cache.dtype, {batch_, cache.heads, grown, cache.dim}));
-      if (i == now_ && past_ > 0)
-        copy_elements(view(cache.buffers[now_].tensor.data, cache.dtype, held),
-                      view(larger.tensor.data, cache.dtype, held));
-      cache.buffers[i] = std::move(larger);
-    }
-  }
-  capacity_ = grown;
-  capacity_batch_ = batch_;
-  return {};
-}
-
 // Sets the values from a position on as [batch, time].
 Status DecoderSession::set_integers(Integers& input, int64_t from) {
-  if (input.index < 0) return {};
+  if (input.value == kNoValue) return {};
   const int64_t time = static_cast<int64_t>(input.rows[0].size()) - from;
-  HG_TRY_ASSIGN(input.data, TensorData::allocate(input.dtype, {batch_, time}));
+  HG_TRY_ASSIGN(input.data, TensorData::allocate(input.type.dtype, {batch_, time}));
   const Tensor& tensor = input.data.tensor;
-  if (input.dtype == i64)
+  if (tensor.dtype == i64)
     copy_tails(input.rows, from, tensor.as<int64_t>());
-  else if (input.dtype == i32)
+  else if (tensor.dtype == i32)
     copy_tails(input.rows, from, tensor.as<int32_t>());
   else
     copy_tails(input.rows, from, tensor.as<bool>());
-  return session_.set_input(input.index, tensor);
-}
-
-Status DecoderSession::set_caches(int64_t time) {
-  HG_TRY(reserve(past_ + time));
-  for (const Cache& cache : caches_)
-    HG_TRY(session_.set_input(cache.input, view(cache.buffers[now_].tensor.data, cache.dtype,
-                                                {batch_, cache.heads, past_, cache.dim})));
-  for (const Cache& cache : caches_)
-    HG_TRY(session_.set_output(cache.output, view(cache.buffers[1 - now_].tensor.data, cache.dtype,
-                                                  {batch_, cache.heads, past_ + time, cache.dim})));
-  return {};
+  return session_->set_input(input.name, tensor);
 }
 
 Status DecoderSession::run(std::stop_token stop) {
   const auto all = static_cast<int64_t>(ids_.rows[0].size());
-  session_.forget_tensors();
+  const int64_t time = all - past_;
+  if (keeps_past() && all > capacity_) HG_TRY(grow(all));
+  session_->forget_tensors();
   HG_TRY(set_integers(ids_, past_));
   HG_TRY(set_integers(mask_, 0));
   HG_TRY(set_integers(positions_, past_));
-  HG_TRY(set_caches(all - past_));
-  HG_TRY(session_.run(std::move(stop)));
-  if (caches_.empty()) return {};
-  now_ = 1 - now_;
+  if (buffers_) HG_TRY(buffers_->set(*session_, time));
+  HG_TRY(session_->run(std::move(stop)));
+  if (carried_.empty()) return {};
+  if (buffers_) buffers_->ran(time);
   past_ = all;
   return {};
 }
 
 Status DecoderSession::logits(size_t row, std::vector<float>& out) const {
-  HG_TRY_ASSIGN(const Tensor all, session_.output(logits_));
-  HG_CHECK(all.shape[0] == batch_ && all.shape[1] > 0, "generate: the output '",
-           session_.output_name(logits_), "' is ", all.shape, " for ", batch_, " prompts");
+  HG_TRY_ASSIGN(const Tensor all, session_->output(logits_));
+  HG_CHECK(all.shape[0] == batch_ && all.shape[1] > 0, "generate: the output '", logits_, "' is ",
+           all.shape, " for ", batch_, " prompts");
   const int64_t at =
       static_cast<int64_t>(row) * all.strides[0] + (all.shape[1] - 1) * all.strides[1];
   out.resize(static_cast<size_t>(all.shape[2]));

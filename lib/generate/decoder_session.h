@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // A language model that reads tokens and predicts the next ones. It finds the model's inputs and
-// outputs by name and passes keys and values from run to run.
+// outputs by name.
 //
-// Each run reads the past from one buffer and writes the present to another; then they change
-// places. Buffers double when they are full.
+// The values that the model carries from run to run stay in buffers of its session
+// (hg/stateful.h), which is made again for another number of sequences and for more positions. For
+// a model that cannot keep them, PastBuffers passes them on.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "hg/session.h"
+#include "lib/generate/past_buffers.h"
 
 namespace hg {
 
@@ -18,8 +22,8 @@ class DecoderSession {
  public:
   static Result<DecoderSession> create(const Model& model, SessionOptions options);
 
-  // Forgets all tokens.
-  Status start(int64_t batch);
+  // Forgets all tokens. Makes room for so many positions; later runs make more.
+  Status start(int64_t batch, int64_t positions);
   // Adds a token to sequence `row`. All rows must have equally many before run(). Hidden tokens are
   // padding.
   void push(size_t row, int64_t id, int64_t position, bool is_hidden);
@@ -28,44 +32,51 @@ class DecoderSession {
   // Copies the logits after the last token of a row.
   Status logits(size_t row, std::vector<float>& out) const;
 
-  bool can_pad() const { return mask_.index >= 0 && positions_.index >= 0; }
+  bool can_pad() const { return !mask_.name.empty() && !positions_.name.empty(); }
   int64_t vocabulary() const { return vocabulary_; }  // of ids; 0: unknown
   int64_t position_limit() const { return position_limit_; }
 
  private:
-  // An input of integers. `rows` holds a value per token since start().
+  // An input of integers; without a name the model has none. `rows` holds a value per token since
+  // start().
   struct Integers {
-    int index = -1;
-    DType dtype = i64;
+    std::string name;
+    TensorType type = {};
+    ValueId value = kNoValue;  // of the model
     std::vector<std::vector<int64_t>> rows = {};
     TensorData data = {};  // of the last run
   };
-  struct Cache {
-    int input = -1, output = -1;
-    DType dtype = f32;
-    int64_t heads = 0, dim = 0;
-    TensorData buffers[2] = {};  // batch * heads * capacity * dim elements
-  };
 
-  explicit DecoderSession(Session session) : session_(std::move(session)) {}
-  Status find_input(int index);
-  Status find_past(int index, std::string_view suffix);
-  Status find_output(int index);
+  DecoderSession(const Model& model, SessionOptions options)
+      : model_(model), options_(std::move(options)) {}
+  Status find_input(ValueId id);
+  Status find_output(const std::string& name, ValueId id);
   Status check_parts() const;
-  void find_limits(const Graph& graph);
-  Status reserve(int64_t positions);
+  Status find_carried();
+  void find_limits();
+  bool keeps_past() const { return !carried_.empty() && !buffers_; }
+  StatefulOptions stateful_options(int64_t batch, int64_t capacity) const;
+  Status open_first();
+  Status open(int64_t batch, int64_t capacity);
+  Status clear_states();
+  Status grow(int64_t positions);
+  int growing_dim(const CarriedValue& carried) const;
   Status set_integers(Integers& input, int64_t from);
-  Status set_caches(int64_t time);
 
-  Session session_;
+  Model model_;
+  SessionOptions options_;
   Integers ids_, mask_, positions_;
-  int logits_ = -1;
-  std::vector<Cache> caches_;
+  std::string logits_;
+  TensorType logits_type_;
+  std::vector<CarriedValue> carried_;
   int64_t vocabulary_ = 0, position_limit_ = 0;
 
+  std::optional<PastBuffers> buffers_;  // none: the session keeps what the model carries
+  Model stateful_;
+  std::optional<Session> session_;
+  int64_t capacity_ = 0, session_batch_ = 0;  // of stateful_
+
   int64_t batch_ = 0, past_ = 0;
-  int64_t capacity_ = 0, capacity_batch_ = 0;
-  int now_ = 0;  // the buffers that hold the past
 };
 
 }  // namespace hg

@@ -14,6 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int64_t kMostReserved = 4096;  // new tokens for which a call makes room at once
+
 Status check(const DecoderSession& decoder, std::span<const std::vector<int32_t>> prompts,
              const GenerateOptions& options) {
   HG_CHECK(!prompts.empty(), "generate: there are no prompts");
@@ -71,9 +73,11 @@ Status Generator::Body::begin(std::span<const std::vector<int32_t>> prompts, Gen
   tokens.clear();
   HG_TRY(check(decoder, prompts, with));
   HG_TRY_ASSIGN(const Sampler made, Sampler::create(with.sampler));
-  HG_TRY(decoder.start(static_cast<int64_t>(prompts.size())));
   size_t longest = 0;
   for (const std::vector<int32_t>& prompt : prompts) longest = std::max(longest, prompt.size());
+  const auto first = static_cast<int64_t>(longest);
+  HG_TRY(decoder.start(static_cast<int64_t>(prompts.size()),
+                       first + std::min(with.max_tokens, kMostReserved)));
   for (size_t row = 0; row < prompts.size(); ++row) {
     const std::vector<int32_t>& prompt = prompts[row];
     for (size_t i = prompt.size(); i < longest; ++i) decoder.push(row, prompt[0], 0, true);

@@ -74,7 +74,8 @@ struct Generation {
 // | logits, or any other name | floats [batch, time or 1, vocabulary] | output |
 //
 // The integers may also be i32, the mask bool. past, and time, must be symbols. The first run has a
-// past of 0. A model without a past runs on all tokens at each step.
+// past of 0. A past may also have another shape that make_stateful() takes (hg/stateful.h), such as
+// a fixed one, which starts with zeros. A model without a past runs on all tokens at each step.
 //
 // Use a generator from one thread at a time. Different generators of one model may run
 // concurrently, and share the weights as sessions do.

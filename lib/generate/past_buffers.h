@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The past of a decoder outside of its session, for models that make_stateful() does not take: each
+// run reads it from one buffer and writes the present to another; then they change places.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hg/session.h"
+#include "hg/stateful.h"
+
+namespace hg {
+
+class PastBuffers {
+ public:
+  // Fails if an input is not floats [batch, heads, past, dim], or an output not of its dtype.
+  static Result<PastBuffers> create(const Graph& graph, const std::vector<CarriedValue>& carried);
+
+  void start(int64_t batch);
+  // Sets the carried inputs and outputs of a run that adds `time` positions.
+  Status set(Session& session, int64_t time);
+  void ran(int64_t time);
+
+ private:
+  struct Cache {
+    CarriedValue names;
+    DType dtype = f32;
+    int64_t heads = 0, dim = 0;
+    TensorData buffers[2] = {};  // batch * heads * capacity * dim elements
+  };
+  Status reserve(int64_t positions);
+
+  std::vector<Cache> caches_;
+  int64_t batch_ = 0, past_ = 0;
+  int64_t capacity_ = 0, capacity_batch_ = 0;
+  int now_ = 0;  // the buffers that hold the past
+};
+
+}  // namespace hg
