@@ -36,6 +36,7 @@ NB_MODULE(_core, m) {
   hp::bind_graph(m);
   hp::bind_model(m);
   hp::bind_quantize(m);
+  hp::bind_generator(m);
   hp::bind_devices(m);
   hp::bind_eager(m);
   hp::bind_kernels(m);

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 
@@ -279,6 +280,33 @@ Optimizer optimizer_from(const nb::dict& given) {
   fields.get("alpha", o.alpha).get("centered", o.centered).get("eps", o.eps);
   fields.get("maximize", o.maximize).end();
   return o;
+}
+
+GenerateOptions generate_options(const nb::dict& given) {
+  GenerateOptions o;
+  SamplerOptions& s = o.sampler;
+  Fields fields(given, "generate");
+  const std::function<std::vector<int32_t>(nb::handle)> ids = ids_from;
+  const std::function<float(nb::handle)> real = [](nb::handle value) {
+    return static_cast<float>(nb::cast<double>(nb::float_(nb::borrow(value))));
+  };
+  fields.get("max_tokens", o.max_tokens).get("stop_ids", o.stop_ids, ids);
+  fields.get("log_probabilities", o.log_probabilities);
+  fields.get("temperature", s.temperature, real).get("top_k", s.top_k).get("top_p", s.top_p, real);
+  fields.get("min_p", s.min_p, real).get("repetition_penalty", s.repetition_penalty, real);
+  fields.get("seed", s.seed).end();
+  return o;
+}
+
+std::vector<int32_t> ids_from(nb::handle ids) {
+  std::vector<int32_t> out;
+  for (const nb::handle each : ids) {
+    const int64_t id = whole(each);
+    if (id < 0 || id > std::numeric_limits<int32_t>::max())
+      raise(PyExc_ValueError, str_cat(id, " is not a token id, which is from 0 to 2147483647"));
+    out.push_back(static_cast<int32_t>(id));
+  }
+  return out;
 }
 
 // An object with `size`, `begin(name, array)`, `wait()` and perhaps `bucket_bytes`.

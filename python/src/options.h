@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "hg/generator.h"
 #include "hg/options.h"
 #include "hg/train.h"
 #include "python/src/errors.h"
@@ -19,6 +20,11 @@ namespace hg::python {
 SessionOptions session_options(const nb::dict& given);
 TrainOptions train_options(const nb::dict& given);
 Optimizer optimizer_from(const nb::dict& given);
+// Without the callbacks.
+GenerateOptions generate_options(const nb::dict& given);
+
+// Token ids, any sequence of integers.
+std::vector<int32_t> ids_from(nb::handle ids);
 
 // Bytes, or text such as "512M".
 int64_t bytes_from(nb::handle object);

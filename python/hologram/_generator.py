@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generates tokens with language models."""
+
+from typing import NamedTuple
+
+from . import _core
+from ._model import Model, load
+
+
+class Token(NamedTuple):
+    """A generated token. ``prompt`` is the index of the prompt that it continues."""
+
+    prompt: int
+    id: int
+    log_probability: float
+
+
+class Generated(NamedTuple):
+    """The answer to a prompt: the new ids, without the stop id.
+
+    ``finish`` is "length" after ``max_tokens``, otherwise "stop". ``log_probabilities`` is empty unless they were
+    requested.
+    """
+
+    ids: list
+    finish: str
+    log_probabilities: list
+
+
+def _is_one(prompts):
+    """Whether the prompts are one prompt: a sequence of integers."""
+    return len(prompts) > 0 and not hasattr(prompts[0], "__len__")
+
+
+class Generator:
+    """Continues prompts of token ids with a language model.
+
+    ``model`` is a Model, or the path of a ``.hgm`` file. The options are those of ``Model.session``. A prompt is a
+    sequence of integers. Prompts of one call run together; several prompts are a list of sequences.
+
+        generator = hg.Generator("model.hgm")
+        answer = generator.generate([5, 17, 3], max_tokens=64, temperature=0.8, seed=7)
+        for token in generator.stream([5, 17, 3]):
+            print(token.id)
+
+    Threads take turns at a generator.
+    """
+
+    def __init__(self, model, **options):
+        if not isinstance(model, Model):
+            model = load(model)
+        if not isinstance(model, Model):
+            raise TypeError("the file has several entries; pass one of them, such as hg.load(path).decode")
+        self._base = _core.GeneratorBase.create(model, options)
+        self._call = 0
+
+    def stream(self, prompts, *, on_logits=None, **options):
+        """Yields each Token as soon as it is known.
+
+        Options: ``max_tokens`` (128), ``stop_ids`` (end a sequence), ``temperature`` (0: the largest logit),
+        ``top_k``, ``top_p``, ``min_p``, ``repetition_penalty``, ``seed``, ``log_probabilities``. ``on_logits(prompt,
+        ids, logits)`` may change the array of logits before each choice; ``ids`` are those of the prompt and the
+        answer so far. Another call of the generator ends an unfinished iteration with an error.
+        """
+        self._begin(prompts, on_logits, options)
+        return self._tokens(self._call)
+
+    def generate(self, prompts, *, on_logits=None, **options):
+        """Returns the answer: a Generated, or a list of them if several prompts are given. Options as ``stream``."""
+        is_one = self._begin(prompts, on_logits, options)
+        while self._base.step_():
+            pass
+        answers = self.answers
+        return answers[0] if is_one else answers
+
+    def end(self, prompt=0):
+        """Ends the sequence of a prompt, between two tokens of ``stream``."""
+        self._base.end_(prompt)
+
+    @property
+    def answers(self):
+        """A Generated for each prompt of the last call, as far as it has come."""
+        return [Generated(*each) for each in self._base.result_()[0]]
+
+    @property
+    def prompt_ms(self):
+        """Milliseconds of the first run of the last call, which reads the prompts."""
+        return self._base.result_()[1]
+
+    @property
+    def decode_ms(self):
+        """Milliseconds of all later runs of the last call."""
+        return self._base.result_()[2]
+
+    @property
+    def vocabulary(self):
+        """The number of tokens; 0 if the model does not fix it."""
+        return self._base.vocabulary_
+
+    @property
+    def position_limit(self):
+        """The number of positions that the model has; 0 if it states no limit."""
+        return self._base.position_limit_
+
+    def _begin(self, prompts, on_logits, options):
+        is_one = _is_one(prompts)
+        self._call += 1
+        self._base.begin_([prompts] if is_one else prompts, options, on_logits)
+        return is_one
+
+    def _tokens(self, call):
+        while True:
+            if call != self._call:
+                raise RuntimeError("another call of the generator has begun")
+            tokens = self._base.step_()
+            if not tokens:
+                return
+            yield from (Token(*token) for token in tokens)
