@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures latency while other programs keep processors busy, beside ONNX Runtime, OpenVINO and ncnn.
 
-  bench/neighbors.py --hg-bin build/bin MODEL.hgm...
+  PYTHONPATH=build/python bench/neighbors.py --hg-bin build/bin MODEL.hgm... [training] [eager]
 
 MODEL.onnx beside MODEL.hgm adds ONNX Runtime and OpenVINO, MODEL.ncnn.param with MODEL.ncnn.bin adds ncnn, each if its
 package is installed (pip install onnxruntime openvino ncnn). Symbolic sizes are set with --dim n=1.
 
 For each number of busy loops all systems run in turn, A B C A B C, with one thread and with all threads. The table has the
-median, p90 and p99 of all calls in ms. A busy loop is a process that computes without pause and may run on any processor.
+median, p90 and p99 of all calls in ms. `training` is a step of SGD on a small network, `eager` a call of hg.ops.matmul, both from
+Python and without peers. A busy loop is a process that computes without pause and may run on any processor.
 --sessions K times K sessions at once in one process, --processes K in K processes.
 """
 import argparse
@@ -93,12 +94,45 @@ def load_ncnn(stem, threads, dims):
     return call
 
 
+def load_training(_, threads, __):
+    """64 images of 1 x 28 x 28 through two convolutions and two linear layers."""
+    import hologram as hg
+    import numpy as np
+    random, g = np.random.default_rng(0), hg.Graph()
+
+    def weight(name, *shape):
+        return g.parameter(name, (random.standard_normal(shape) / math.sqrt(math.prod(shape[1:]))).astype(np.float32))
+
+    x = g.input("x", (64, 1, 28, 28))
+    for i, (inputs, outputs) in enumerate(((1, 16), (16, 32))):
+        x = hg.ops.relu(hg.ops.conv2d(x, weight(f"conv{i}", outputs, inputs, 3, 3), stride=2, padding=1))
+    x = hg.ops.relu(hg.ops.linear(hg.ops.reshape(x, (64, 32 * 7 * 7)), weight("linear", 128, 32 * 7 * 7)))
+    g.output("y", hg.ops.linear(x, weight("head", 10, 128)))
+    trainer = hg.Trainer(g.model(), loss="cross_entropy", optimizer=hg.SGD(lr=0.01), threads=threads)
+    images = random.standard_normal((64, 1, 28, 28)).astype(np.float32)
+    labels = random.integers(0, 10, 64)
+    return lambda: trainer.step(images, labels)
+
+
+def load_eager(_, threads, __):
+    import hologram as hg
+    import numpy as np
+    a, b = (np.random.default_rng(i).standard_normal((256, 256)).astype(np.float32) for i in range(2))
+    executor = hg.Executor("cpu", threads=threads)
+
+    def call():
+        with executor:
+            hg.ops.matmul(a, b)
+    return call
+
+
 LOADERS = {"ONNX Runtime": load_onnxruntime, "OpenVINO": load_openvino, "ncnn": load_ncnn}
+FROM_PYTHON = {"training": load_training, "eager": load_eager}
 FILES = {"ONNX Runtime": ".onnx", "OpenVINO": ".onnx", "ncnn": ".ncnn.param"}
 
 
 def work(name, stem, threads, dims):
-    call = LOADERS[name](stem, threads, dims)
+    call = (LOADERS | FROM_PYTHON)[name](stem, threads, dims)
     for _ in range(3):
         call()
     print("ready", flush=True)
@@ -151,6 +185,8 @@ class Hologram:
 
 
 def systems(arguments, stem, threads):
+    if stem in FROM_PYTHON:
+        return {"Hologram": Peer(stem, stem, threads, {})}
     made = {"Hologram": Hologram(arguments.hg_bin / "hg-bench", stem, threads, arguments.dim, arguments.sessions, arguments.processes)}
     others = arguments.sessions == arguments.processes == 1
     if others and any(size != 1 for size in arguments.dim.values()):
