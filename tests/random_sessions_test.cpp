@@ -138,6 +138,7 @@ class Case {
   SessionOptions options_of_both() {
     SessionOptions options{.threads = 1};
     if (chance(0.15)) options.precision = Precision::bf16, say("bf16");
+    if (chance(0.1)) options.precision = Precision::i8, say("i8");
     if (chance(0.1)) options.low_memory = true, say("low_memory");
     if (chance(0.15)) options.keep_all_values = true, say("keep_all");
     static constexpr const char* kPasses[] = {"*",         "fold",  "cse",     "views",

@@ -158,7 +158,7 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   options.disabled_passes = job.disabled_passes;
   options.kernels = job.kernels;
   options.low_memory = job.low_memory;
-  options.precision = job.precision == "bf16" ? Precision::bf16 : Precision::f32;
+  options.precision = *parse_precision(job.precision);
   options.autotune = job.autotune;
   if (!job.tuning.empty()) options.tuning = bytes_of(job.tuning);
   GpuOfTool gpu;
@@ -310,8 +310,10 @@ int main(int argc, char** argv) {
   line.add("--disable-pass", job.disabled_passes, "a compiler pass to disable");
   line.add("--kernel", job.kernels, "conv=gemm: use only this kernel for this op");
   line.add_flag("--low-memory", job.low_memory, "use weights in place, without packed copies");
-  line.add("--precision", job.precision, "bf16: keep constant weights of products in 16 bits")
-      .is_one_of({"f32", "bf16"})
+  line.add("--precision", job.precision,
+           "bf16: keep constant weights of products in 16 bits; i8: round what meets weights of 8 "
+           "and 4 bits to 8 bits")
+      .is_one_of({"f32", "bf16", "i8"})
       .shows_default();
   line.add_flag("--autotune", job.autotune, "measure which kernels are fastest");
   line.add("--tuning", job.tuning, "a file for the measurements of --autotune");

@@ -65,6 +65,13 @@ Result<Device> parse_device(std::string_view word) {
   return invalid_argument("--device '", word, "' is not one of cpu, vulkan and auto");
 }
 
+Result<Precision> parse_precision(std::string_view word) {
+  if (word == "f32") return Precision::f32;
+  if (word == "bf16") return Precision::bf16;
+  if (word == "i8") return Precision::i8;
+  return invalid_argument("--precision '", word, "' is not one of f32, bf16 and i8");
+}
+
 Result<SymbolSizes> parse_dims(std::span<const std::string> words) {
   SymbolSizes dims;
   for (const std::string& word : words) {

@@ -41,7 +41,8 @@ int finish(std::string_view tool, const Outcome& outcome);
 
 std::string version_text(std::string_view tool);  // "hg-run 0.2.0"
 
-Result<Device> parse_device(std::string_view word);  // cpu, vulkan, auto
+Result<Device> parse_device(std::string_view word);        // cpu, vulkan, auto
+Result<Precision> parse_precision(std::string_view word);  // f32, bf16, i8
 // "n=1" and "n=1,h=224" as sizes of symbols.
 using SymbolSizes = std::vector<std::pair<std::string, int64_t>>;
 Result<SymbolSizes> parse_dims(std::span<const std::string> words);

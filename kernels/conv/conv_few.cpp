@@ -33,7 +33,7 @@ struct ConvFew {
 
 bool accepts(const PrepareContext& c) {
   if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || !c.is_constant(1) ||
-      c.low_memory() || c.precision() != Precision::f32)
+      c.low_memory() || c.precision() == Precision::bf16)
     return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   return s.n == 1 && s.groups == 1 && s.c > 0 && s.o >= gemm_table().nr && s.kernel_size() > 1 &&

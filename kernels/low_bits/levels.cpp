@@ -5,41 +5,48 @@
 
 namespace hg::kernels {
 
-std::vector<Segment> Levels::segments() const {
+std::vector<Segment> Levels::segments(int64_t block) const {
   std::vector<Segment> all;
   const int64_t count = low();
   const auto group_at = [&](int64_t column) { return std::min(column, k - 1) / group; };
   for (int64_t i = 0, end; i < count; i = end) {
     const int64_t low_group = group_at(low_column(i)), high_group = group_at(high_column(i));
     end = count;
-    // The first byte of which a level is in another group.
-    const auto cut = [&](int64_t first, int64_t step, int64_t of) {
-      const int64_t next = (of + 1) * group;  // a column
+    // The first byte of which a level is in another group or block.
+    const int64_t step = packing == Packing::pairs ? 2 : 1;
+    const auto cut = [&](int64_t first, int64_t column, int64_t size) {
+      const int64_t next = (std::min(column, k - 1) / size + 1) * size;  // a column
       if (next < k) end = std::min(end, (next - first + step - 1) / step);
     };
-    const int64_t step = packing == Packing::pairs ? 2 : 1;
-    cut(low_column(0), step, low_group);
-    if (has_two()) cut(high_column(0), step, high_group);
+    for (const int64_t size : {group, block}) {
+      if (size == 0) continue;
+      cut(low_column(0), low_column(i), size);
+      if (has_two()) cut(high_column(0), high_column(i), size);
+    }
     all.push_back({static_cast<int32_t>(i), static_cast<int32_t>(end - i),
                    static_cast<int32_t>(low_group), static_cast<int32_t>(high_group)});
   }
   return all;
 }
 
-std::vector<int32_t> Levels::columns_of(const std::vector<Segment>& segments) const {
+std::vector<int32_t> Levels::columns_of(const std::vector<Segment>& segments, bool rounded) const {
   std::vector<int32_t> columns;
+  const int64_t most = rounded ? kRoundedBytes : kChunkBytes;
+  const auto place_of = [&](int64_t byte) {
+    if (rounded) return byte % 2 * (kRoundedBytes / 2) + byte / 2;
+    return packing != Packing::bytes ? byte % 4 * 4 + byte / 4 : byte;
+  };
   const auto add = [&](const Segment& s, int64_t chunk, bool high) {
     const size_t at = columns.size();
-    columns.resize(at + kChunkBytes, -1);
-    for (int64_t i = 0; i < kChunkBytes && chunk + i < s.bytes; ++i) {
+    columns.resize(at + static_cast<size_t>(most), -1);
+    for (int64_t i = 0; i < most && chunk + i < s.bytes; ++i) {
       const int64_t place = s.begin + chunk + i;
       const int64_t column = high ? high_column(place) : low_column(place);
-      const int64_t to = packing != Packing::bytes ? i % 4 * 4 + i / 4 : i;
-      if (column < k) columns[at + static_cast<size_t>(to)] = static_cast<int32_t>(column);
+      if (column < k) columns[at + static_cast<size_t>(place_of(i))] = static_cast<int32_t>(column);
     }
   };
   for (const Segment& s : segments)
-    for (int64_t chunk = 0; chunk < s.bytes; chunk += kChunkBytes) {
+    for (int64_t chunk = 0; chunk < s.bytes; chunk += most) {
       add(s, chunk, false);
       if (has_two()) add(s, chunk, true);
     }

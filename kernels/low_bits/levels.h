@@ -24,10 +24,11 @@ struct Levels {
   int64_t high_column(int64_t i) const {
     return packing == Packing::pairs ? 2 * i + 1 : packing == Packing::halves ? low() + i : i;
   }
-  // The bytes of a row.
-  std::vector<Segment> segments() const;
-  // For each place of x as the loops read it: the column of x, or -1 for a zero.
-  std::vector<int32_t> columns_of(const std::vector<Segment>& segments) const;
+  // The bytes of a row. `block` > 0: cut where a block of that many columns of a stream ends, too.
+  std::vector<Segment> segments(int64_t block = 0) const;
+  // For each place of x as the loops read it: the column of x, or -1 for a zero. Rounded products
+  // have their own order.
+  std::vector<int32_t> columns_of(const std::vector<Segment>& segments, bool rounded = false) const;
   // (level - zero) * scale of row r, columns from `begin` to `end`.
   void widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,
              float* to) const;

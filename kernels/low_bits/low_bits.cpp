@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantized_linear: a few rows of x meet the levels in registers. For more rows, a tile of the
-// weight is widened to f32 panels, which stay in the cache. quantized_embedding widens rows.
+// weight is widened to f32 panels, which stay in the cache. With Precision::i8, x is rounded first:
+// a few rows are multiplied as integers. quantized_embedding widens rows.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "kernels/blocking.h"
@@ -37,10 +40,11 @@ struct QuantizedLinear {
   const LowBitsTable* loops = nullptr;
   const GemmTable* table = nullptr;
   std::vector<Segment> segments;
-  std::vector<int32_t> columns;  // of x, for each place
-  Copy copies[3];                // of levels, scales and zeros
-  int64_t x_at = 0;              // in the workspace
-  int64_t width = 1;             // byte rows of a task
+  std::vector<int32_t> columns;                     // of x, for each place
+  Copy copies[3];                                   // of levels, scales and zeros
+  bool rounds = false;                              // x, to 8 bits
+  int64_t x_at = 0, rounded_at = 0, scales_at = 0;  // in the workspace
+  int64_t width = 1;                                // byte rows of a task
   int64_t tile_m = 1, lanes = 1, slot_bytes = 0;
 
   int64_t tiles_m() const { return ceil_div(m, tile_m); }
@@ -96,6 +100,7 @@ QuantizedLinear described(PrepareContext& c, int64_t& at) {
   for (int i = 0; i < 3; ++i)
     if (c.has(kLevels + i)) g.copies[i] = copy_of(c, kLevels + i, at);
   g.levels.row_bytes = g.copies[0].bytes > 0 ? levels.shape[1] : levels.strides[0];
+  g.rounds = c.precision() == Precision::i8;
   return g;
 }
 
@@ -134,16 +139,72 @@ LevelRows level_rows(const RunContext& c, const QuantizedLinear& g) {
   return w;
 }
 
+// ---- x of 8 bits ----
+
+// Rounds a block of x to the nearest of scale * integer, from -127 to 127, and returns the scale.
+float round_block(const float* x, int64_t count, int16_t* to) {
+  constexpr float kLeast = 0x1p-100f;    // smaller numbers count as 0
+  constexpr float kNearest = 0x1.8p23f;  // added and taken away, rounds to even
+  float largest = 0, broken = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    largest = std::max(largest, std::abs(x[i]));
+    broken += x[i] * 0.0f;
+  }
+  const bool is_number = broken == 0, is_zero = !is_number || largest < kLeast;
+  const float times = is_zero ? 0 : 127 / largest;
+  for (int64_t i = 0; i < count; ++i)
+    to[i] = is_zero ? int16_t{0}
+                    : static_cast<int16_t>(static_cast<int>((x[i] * times + kNearest) - kNearest));
+  if (!is_number) return std::numeric_limits<float>::quiet_NaN();
+  return is_zero ? 0 : largest / 127;
+}
+
+// Rounds a row of x to integers and a scale for each block.
+void round_row(const float* x, int64_t k, int16_t* to, float* scales) {
+  for (int64_t i = 0; i < k; i += kRoundedBytes)
+    *scales++ = round_block(x + i, std::min<int64_t>(kRoundedBytes, k - i), to + i);
+}
+// Memory for one row's integers and, behind them, scales.
+int64_t rounded_bytes(const QuantizedLinear& g) {
+  return slot_step((g.levels.k + 1) / 2 * 4 + ceil_div(g.levels.k, kRoundedBytes) * 4);
+}
+
+// One row of x as the loops of rounded products read it. `rounded` has room for k integers, and
+// behind them for the scales of blocks.
+void lay_out_rounded(const QuantizedLinear& g, const float* x, int16_t* rounded, int16_t* to,
+                     RoundedSegment* scales) {
+  const int64_t k = g.levels.k;
+  auto* const of_blocks = reinterpret_cast<float*>(rounded + (k + 1) / 2 * 2);
+  round_row(x, k, rounded, of_blocks);
+  for (int64_t i = 0; i < g.places(); ++i)
+    to[i] = g.columns[static_cast<size_t>(i)] < 0 ? int16_t{0}
+                                                  : rounded[g.columns[static_cast<size_t>(i)]];
+  for (const Segment& s : g.segments) {
+    const auto scale_at = [&](int64_t column) {
+      return of_blocks[std::min(column, k - 1) / kRoundedBytes];
+    };
+    *scales++ = {scale_at(g.levels.low_column(s.begin)),
+                 scale_at(g.levels.has_two() ? g.levels.high_column(s.begin)
+                                             : g.levels.low_column(s.begin))};
+  }
+}
+
 // ---- Levels in registers ----
 
 Status prepare_rows(PrepareContext& c) {
   int64_t at = 0;
   QuantizedLinear g = described(c, at);
-  g.segments = g.levels.segments();
-  g.columns = g.levels.columns_of(g.segments);
+  g.segments = g.levels.segments(g.rounds ? kRoundedBytes : 0);
+  g.columns = g.levels.columns_of(g.segments, g.rounds);
   const int64_t row = g.places();
   g.x_at = at;
-  at += slot_step(g.m * row * 4);
+  at += slot_step(g.m * row * (g.rounds ? 2 : 4));
+  if (g.rounds) {
+    g.rounded_at = at;
+    at += g.m * rounded_bytes(g);
+    g.scales_at = at;
+    at += slot_step(g.m * static_cast<int64_t>(g.segments.size() * sizeof(RoundedSegment)));
+  }
   g.width =
       std::max<int64_t>(4, ceil_div(kTaskBytes, 4 * std::max<int64_t>(1, g.levels.low())) * 4);
   c.set_workspace(at);
@@ -155,29 +216,13 @@ Status prepare_rows(PrepareContext& c) {
 void lay_out(const QuantizedLinear& g, const float* x, float* to) {
   for (const int32_t column : g.columns) *to++ = column < 0 ? 0 : x[column];
 }
-void run_rows(const RunContext& c) noexcept {
-  const auto& g = c.state<QuantizedLinear>();
+// Calls loop(first, last) for parts of the byte rows, and finishes their results.
+template <class Loop>
+void for_byte_rows(const RunContext& c, const QuantizedLinear& g, const Loop& loop) {
   const Levels& levels = g.levels;
-  if (c.out(0).count() == 0) return;
-  const float* const x = c.in(kX).as<float>();
   float* const y = c.out(0).as<float>();
-  const int64_t row = g.places();
-  auto* const laid_out = reinterpret_cast<float*>(c.workspace<char>() + g.x_at);
-  c.parallel_for(g.m, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, levels.k)),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i)
-                     lay_out(g, x + i * levels.k, laid_out + i * row);
-                 });
   const float* const bias = c.has(kBias) ? c.in(kBias).as<float>() : nullptr;
   const float* const residual = c.has(kResidual) ? c.in(kResidual).as<float>() : nullptr;
-  LowBitsProduct product;
-  product.w = level_rows(c, g);
-  product.rows = g.m;
-  product.x = laid_out;
-  product.x_row = row;
-  product.y = y;
-  product.y_row = levels.n;
-  const auto loop = levels.packing == Packing::bytes ? g.loops->bytes : g.loops->nibbles;
   const auto finish = [&](int64_t first, int64_t last) {
     const Epilogue e = {.activation = g.activation,
                         .column_bias = bias ? bias + first : nullptr,
@@ -185,13 +230,76 @@ void run_rows(const RunContext& c) noexcept {
     if (!e.empty() && first < last) g.table->finish(g.m, last - first, e, y + first, levels.n);
   };
   c.parallel_for(levels.byte_rows, g.width, [&](int64_t begin, int64_t end) {
-    LowBitsProduct part = product;
-    part.first = begin;
-    part.last = end;
-    loop(part);
+    loop(begin, end);
     finish(begin, end);
-    if (const int64_t half = part.w.half; half > 0)
+    if (const int64_t half = levels.half_rows(); half > 0)
       finish(begin + half, std::min(end + half, levels.n));
+  });
+}
+
+// Calls row(i) for each row of x.
+template <class Row>
+void for_rows_of_x(const RunContext& c, const QuantizedLinear& g, const Row& row) {
+  c.parallel_for(g.m, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, g.levels.k)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) row(i);
+                 });
+}
+
+void run_rounded(const RunContext& c, const QuantizedLinear& g) {
+  const Levels& levels = g.levels;
+  const float* const x = c.in(kX).as<float>();
+  char* const memory = c.workspace<char>();
+  auto* const laid_out = reinterpret_cast<int16_t*>(memory + g.x_at);
+  auto* const scales = reinterpret_cast<RoundedSegment*>(memory + g.scales_at);
+  const auto segments = static_cast<int64_t>(g.segments.size());
+  for_rows_of_x(c, g, [&](int64_t i) {
+    lay_out_rounded(g, x + i * levels.k,
+                    reinterpret_cast<int16_t*>(memory + g.rounded_at + i * rounded_bytes(g)),
+                    laid_out + i * g.places(), scales + i * segments);
+  });
+  RoundedProduct product;
+  product.w = level_rows(c, g);
+  product.byte_rows = levels.byte_rows;
+  product.width = levels.low();
+  product.rows = g.m;
+  product.x = laid_out;
+  product.x_row = g.places();
+  product.scales = scales;
+  product.y = c.out(0).as<float>();
+  product.y_row = levels.n;
+  const auto loop =
+      levels.packing == Packing::bytes ? g.loops->rounded_bytes : g.loops->rounded_nibbles;
+  for_byte_rows(c, g, [&](int64_t first, int64_t last) {
+    RoundedProduct part = product;
+    part.first = first;
+    part.last = last;
+    loop(part);
+  });
+}
+
+void run_rows(const RunContext& c) noexcept {
+  const auto& g = c.state<QuantizedLinear>();
+  if (c.out(0).count() == 0) return;
+  if (g.rounds) return run_rounded(c, g);
+  const Levels& levels = g.levels;
+  const float* const x = c.in(kX).as<float>();
+  const int64_t row = g.places();
+  auto* const laid_out = reinterpret_cast<float*>(c.workspace<char>() + g.x_at);
+  for_rows_of_x(c, g, [&](int64_t i) { lay_out(g, x + i * levels.k, laid_out + i * row); });
+  LowBitsProduct product;
+  product.w = level_rows(c, g);
+  product.rows = g.m;
+  product.x = laid_out;
+  product.x_row = row;
+  product.y = c.out(0).as<float>();
+  product.y_row = levels.n;
+  const auto loop = levels.packing == Packing::bytes ? g.loops->bytes : g.loops->nibbles;
+  for_byte_rows(c, g, [&](int64_t first, int64_t last) {
+    LowBitsProduct part = product;
+    part.first = first;
+    part.last = last;
+    loop(part);
   });
 }
 
@@ -214,16 +322,37 @@ Status prepare_tiles(PrepareContext& c) {
   const int64_t tiles = slot_step(tile_workspace(g.lanes, g.slot_bytes));
   for (Copy& copy : g.copies)
     if (copy.at >= 0) copy.at += tiles;
+  if (g.rounds) {
+    g.x_at = tiles + at;
+    at += slot_step(g.m * g.levels.k * 4);
+    g.rounded_at = tiles + at;
+    at += g.m * rounded_bytes(g);
+  }
   c.set_workspace(tiles + at);
   c.make_state(std::move(g));
   return {};
+}
+
+// x as the numbers that its rounding stands for.
+const float* rounded_x(const RunContext& c, const QuantizedLinear& g) {
+  const int64_t k = g.levels.k;
+  char* const memory = c.workspace<char>();
+  auto* const numbers = reinterpret_cast<float*>(memory + g.x_at);
+  for_rows_of_x(c, g, [&](int64_t i) {
+    auto* const integers = reinterpret_cast<int16_t*>(memory + g.rounded_at + i * rounded_bytes(g));
+    auto* const scales = reinterpret_cast<float*>(integers + (k + 1) / 2 * 2);
+    round_row(c.in(kX).as<float>() + i * k, k, integers, scales);
+    for (int64_t j = 0; j < k; ++j)
+      numbers[i * k + j] = scales[j / kRoundedBytes] * static_cast<float>(integers[j]);
+  });
+  return numbers;
 }
 
 void run_tiles(const RunContext& c) noexcept {
   const auto& g = c.state<QuantizedLinear>();
   const Levels& levels = g.levels;
   if (c.out(0).count() == 0) return;
-  const float* const x = c.in(kX).as<float>();
+  const float* const x = g.rounds ? rounded_x(c, g) : c.in(kX).as<float>();
   const float* const bias = c.has(kBias) ? c.in(kBias).as<float>() : nullptr;
   const float* const residual = c.has(kResidual) ? c.in(kResidual).as<float>() : nullptr;
   float* const y = c.out(0).as<float>();

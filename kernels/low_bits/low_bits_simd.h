@@ -39,6 +39,29 @@ struct LowBitsProduct {
   int64_t y_row = 0;
 };
 
+// So many bytes at most a segment of a rounded product has, and so many neighbors of x share a
+// scale.
+inline constexpr int kRoundedBytes = 32;
+
+// What the integers of x in one segment stand for, in each stream: x = scale * integer.
+struct RoundedSegment {
+  float low_scale = 0, high_scale = 0;
+};
+
+// The same product with x rounded to integers of 8 bits. x has for each segment 32 integers, or
+// those of the low stream and then of the high one: first those that meet even bytes, then odd
+// ones; zeros stand beyond the segment.
+struct RoundedProduct {
+  LevelRows w;
+  int64_t rows = 0, first = 0, last = 0;
+  int64_t byte_rows = 0, width = 0;  // of all levels, in bytes
+  const int16_t* x = nullptr;
+  int64_t x_row = 0;
+  const RoundedSegment* scales = nullptr;  // [rows, segments]
+  float* y = nullptr;
+  int64_t y_row = 0;
+};
+
 enum class Stream : uint8_t { bytes, low, high, pairs };
 
 struct LowBitsTable {
@@ -46,6 +69,8 @@ struct LowBitsTable {
   // the low stream and then of the high one, each turned as 4 x 4; zeros stand beyond the segment.
   void (*bytes)(const LowBitsProduct& p) = nullptr;
   void (*nibbles)(const LowBitsProduct& p) = nullptr;
+  void (*rounded_bytes)(const RoundedProduct& p) = nullptr;
+  void (*rounded_nibbles)(const RoundedProduct& p) = nullptr;
   // to[i] = (level - zero) * scale of `count` bytes; of pairs two for each byte.
   void (*widen)(Stream stream, int64_t count, const int8_t* from, float scale, float zero,
                 float* to) = nullptr;

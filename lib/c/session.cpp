@@ -55,7 +55,7 @@ Result<SessionOptions> read_session_options(const hg_session_options* given,
                 read_struct(given, hg_session_options(), "hg_session_options"));
   SessionOptions o;
   HG_TRY_ASSIGN(o.device, read_device(all.device));
-  HG_CHECK(all.precision == HG_PRECISION_F32 || all.precision == HG_PRECISION_BF16,
+  HG_CHECK(all.precision >= HG_PRECISION_F32 && all.precision <= HG_PRECISION_I8,
            "hg_session_options.precision is ", all.precision, ", which names none");
   HG_CHECK(all.checkpoint == HG_CHECKPOINT_NONE || all.checkpoint == HG_CHECKPOINT_SQRT,
            "hg_session_options.checkpoint is ", all.checkpoint, ", which names none");

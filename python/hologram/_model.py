@@ -122,7 +122,8 @@ class Model(_core.CallableModel):
         """Creates a session with its own options; call it like the model.
 
         Options: ``device`` ("cpu", "vulkan", "auto"), ``threads`` (0: OpenMP's number), ``memory_limit`` (bytes, or
-        "512M"), ``precision`` ("float32", or "bfloat16" for weights), ``low_memory``, ``autotune``, ``tuning``,
+        "512M"), ``precision`` ("float32"; "bfloat16" rounds weights; "int8" rounds what meets weights of 8 and 4 bits),
+        ``low_memory``, ``autotune``, ``tuning``,
         ``profile``, ``dims`` (sizes to plan at once), ``ranges`` (sizes that share one plan, as ``{"n": (1, 512)}``),
         ``seed``, ``checkpoint``, ``first_run`` (the run number with which random ops start), ``gpu_name``,
         ``most_rounds`` (of loops), ``lazy_allocation``, ``keep_all_values``, ``kernels``, ``disabled_passes``.

@@ -92,8 +92,9 @@ Precision precision_from(nb::handle value) {
   const DType dtype = dtype_from(value);
   if (dtype == f32) return Precision::f32;
   if (dtype == bf16) return Precision::bf16;
+  if (dtype == i8) return Precision::i8;
   raise(PyExc_ValueError,
-        std::string("precision is float32 or bfloat16, not ") + python_name(dtype));
+        std::string("precision is float32, bfloat16 or int8, not ") + python_name(dtype));
 }
 
 Checkpoint checkpoint_from(nb::handle value) {

@@ -275,7 +275,7 @@ typedef struct hg_size_range { /* from `lowest` to `highest`, both inclusive */
 } hg_size_range;
 
 enum { HG_DEVICE_CPU = 0, HG_DEVICE_VULKAN = 1, HG_DEVICE_AUTOMATIC = 2 };
-enum { HG_PRECISION_F32 = 0, HG_PRECISION_BF16 = 1 };
+enum { HG_PRECISION_F32 = 0, HG_PRECISION_BF16 = 1, HG_PRECISION_I8 = 2 };
 enum { HG_CHECKPOINT_NONE = 0, HG_CHECKPOINT_SQRT = 1 };
 enum { HG_LOG_INFO = 0, HG_LOG_WARNING = 1 };
 

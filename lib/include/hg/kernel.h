@@ -35,6 +35,11 @@ enum class Precision : uint8_t {
   // rounds constant f32 weights of matrix products, and of convolutions that are products, to bf16;
   // relative error at most 2^-9, sums are f32
   bf16,
+  // Dynamic quantization: products with a weight of 8 or 4 bits (hg/quantize.h) round their other
+  // input to 8 bits. 32 neighbors along the summed dim share a scale, their largest magnitude
+  // divided by 127; the error of each is at most half a scale. Sums of levels are exact. A block
+  // that holds a NaN or an infinity makes its sums NaN.
+  i8,
 };
 
 // The state that random ops draw from. Equal states draw equal numbers.
