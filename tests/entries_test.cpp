@@ -173,6 +173,14 @@ TEST(Entries, AreChosenByName) {
             "model");
 }
 
+TEST(Entries, KeepTheAttachments) {
+  Model model = two(counter(1), counter(0));
+  model.set_info({.attachments = {{"tokenizer.json", "{}"}}});
+  const Model back = must(Model::read(must(model.serialize())));
+  ASSERT_NE(must(back.entry("b")).attachment("tokenizer.json"), nullptr);
+  EXPECT_EQ(must(back.entry("b")).attachment("tokenizer.json")->content, "{}");
+}
+
 TEST(Entries, HaveStatesOfTheirOwnUnlessTheyShare) {
   const Model model = two(counter(1), counter(0));
   const auto shared = must(SharedStates::create(model));

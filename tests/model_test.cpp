@@ -21,6 +21,7 @@
 #include "flatbuffers/flatbuffers.h"
 #include "lib/model/header.h"
 #include "model_generated.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -335,7 +336,7 @@ TEST(ModelFile, NamesOfSizesAreChecked) {
 TEST(ModelFile, TextIsUtf8) {
   for (const auto& [from, to, shown] :
        {std::tuple{"chosen", "ch\xffsen", "ch\\xffsen"},
-        std::tuple{"flat", "fl\xc0\x80", "fl\\xc0\\x80"},        // two bytes where one does
+        std::tuple{"flat", "fl\xc0\x80", "fl\\xc0\\x80"},            // two bytes where one does
         std::tuple{"head.weight", "head\xed\xa0\x80ight", "\\xed"},  // half of a pair
         std::tuple{"model.py:12", "model.py:1\xc3", "\\xc3"}}) {
     const Result<Model> model = Model::read(replaced(bytes_of(sample()), from, to));
@@ -424,6 +425,86 @@ TEST(ModelFile, ErrorsOfQuantisedStatesAreNumbers) {
     info.quantized = {{"w", bad}};
     written.set_info(info);
     EXPECT_EQ(written.serialize().status().code(), Code::invalid_argument);
+  }
+}
+
+TEST(ModelFile, AttachmentsComeBack) {
+  Model model = sample();
+  const std::vector<std::byte> without = bytes_of(model);
+  Model::Info info = model.info();
+  const std::string bytes("\0\xff{\n", 4);
+  info.attachments = {{"tokenizer.json", "{}"}, {"\xc3\xa9", ""}, {"a/b", bytes}, {"c", "{}"}};
+  model.set_info(info);
+  const Model back = must(Model::read(bytes_of(model)));
+  ASSERT_EQ(back.info().attachments.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(back.info().attachments[i].name, info.attachments[i].name);
+    EXPECT_EQ(back.info().attachments[i].content, info.attachments[i].content);
+  }
+  ASSERT_NE(back.attachment("a/b"), nullptr);
+  EXPECT_EQ(back.attachment("a/b")->content, bytes);
+  EXPECT_EQ(back.attachment("a"), nullptr);
+  EXPECT_EQ(bytes_of(back), bytes_of(model));
+  EXPECT_EQ(must(back.entry("")).info().attachments.size(), 4u);
+  info.attachments.clear();
+  model.set_info(info);
+  EXPECT_EQ(bytes_of(model), without);
+}
+
+TEST(ModelFile, NamesOfAttachmentsAreUniqueTexts) {
+  const std::pair<std::vector<Model::Attachment>, const char*> cases[] = {
+      {{{"a", "1"}, {"b", "2"}, {"a", "3"}}, "there are two attachments 'a'"},
+      {{{"", "1"}}, "an attachment has no name"},
+      {{{"\xff", "1"}}, "the name of the attachment '\\xff' is not UTF-8"},
+  };
+  for (const auto& [attachments, message] : cases) {
+    Model model = sample();
+    model.set_info({.attachments = attachments});
+    const Status status = model.serialize().status();
+    EXPECT_EQ(status.code(), Code::invalid_argument);
+    EXPECT_EQ(status.message(), message);
+  }
+}
+
+// Names and checksums in the graph, bytes in the data: each that differs is refused.
+TEST(ModelFile, DamagedAttachmentsAreRefused) {
+  Model model = sample();
+  model.set_info({.attachments = {{"first.json", "0123456789"}, {"other.json", "abc"}}});
+  const std::vector<std::byte> whole = bytes_of(model);
+  const auto place = [&](std::string_view text) {
+    const auto* first = reinterpret_cast<const std::byte*>(text.data());
+    const auto at = std::search(whole.begin(), whole.end(), first, first + text.size());
+    EXPECT_NE(at, whole.end());
+    return static_cast<size_t>(at - whole.begin());
+  };
+  const auto read = [&](const std::vector<std::byte>& bytes) {
+    const Status status = Model::read(bytes).status();
+    EXPECT_EQ(status.code(), Code::corrupt_model);
+    return std::string(status.message());
+  };
+  std::vector<std::byte> bytes = whole;
+  bytes[place("0123456789") + 4] = std::byte{'x'};
+  EXPECT_EQ(
+      read(bytes).find("the attachment 'first.json' is damaged: the checksum of its 10 bytes"), 0u);
+  bytes = whole;
+  std::memcpy(&bytes[place("first.json")], "other.json", 10);
+  EXPECT_EQ(read(bytes), "there are two attachments 'other.json'");
+  bytes = whole;
+  bytes[place("first.json")] = std::byte{0xff};
+  EXPECT_NE(read(bytes).find("is not UTF-8"), std::string::npos);
+  // Its offset, 64-bit, is a multiple of 64 that is found only once in the graph.
+  const uint64_t offset = place("0123456789") - [&] {
+    uint64_t data = 0;
+    std::memcpy(&data, whole.data() + 32, sizeof data);
+    return data;
+  }();
+  const auto* pattern = reinterpret_cast<const char*>(&offset);
+  const size_t at = place({pattern, sizeof offset});
+  for (const uint64_t bad : {offset + 1, uint64_t{1} << 40, ~uint64_t{0} - 63}) {
+    bytes = whole;
+    std::memcpy(&bytes[at], &bad, sizeof bad);
+    EXPECT_EQ(
+        read(bytes).find(str_cat("the attachment 'first.json' has 10 bytes at ", bad, " of ")), 0u);
   }
 }
 

@@ -166,6 +166,14 @@ TEST(Stateful, AppendsWithoutACopy) {
     }
 }
 
+TEST(Stateful, KeepsTheAttachments) {
+  Model plain = must(Model::from_graph(decoder(1, false)));
+  plain.set_info({.attachments = {{"tokenizer.json", "{}"}}});
+  const Model stateful = must(make_stateful(plain, options_for(plain.graph(), 1, 4)));
+  ASSERT_NE(stateful.attachment("tokenizer.json"), nullptr);
+  EXPECT_EQ(stateful.attachment("tokenizer.json")->content, "{}");
+}
+
 TEST(Stateful, ARunBeyondTheCapacityFailsAndChangesNothing) {
   const Model plain = must(Model::from_graph(decoder(1, false)));
   Session session =

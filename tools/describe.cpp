@@ -85,6 +85,20 @@ nlohmann::ordered_json entry_json(const Model& entry, const std::string& name) {
   return out;
 }
 
+// Names and sizes of attachments.
+std::string attachments_text(const Model& model) {
+  std::string out;
+  for (const Model::Attachment& each : model.info().attachments)
+    out += str_cat("  attached    ", each.name, ", ",
+                   bytes_text(static_cast<int64_t>(each.content.size())), "\n");
+  return out;
+}
+
+void add_attachments(const Model& model, nlohmann::ordered_json& out) {
+  for (const Model::Attachment& each : model.info().attachments)
+    out["attachments"].push_back({{"name", each.name}, {"bytes", each.content.size()}});
+}
+
 }  // namespace
 
 Description describe(const Model& model, const std::string& file) {
@@ -127,6 +141,7 @@ std::string description_text(const Model& model, const Description& d) {
                    states.size() == 1 ? " tensor" : " tensors", ", off by ",
                    percent_text(worst->error), " at most ('", worst->name, "')\n");
   }
+  out += attachments_text(model);
   if (d.plan) {
     for (const auto& [symbol, size] : d.dims)
       out += str_cat("  with        ", symbol, " = ", size, "\n");
@@ -174,6 +189,7 @@ std::string description_json(const Model& model, const Description& d) {
   }
   for (const Model::QuantizedState& state : model.info().quantized)
     out["quantized"].push_back({{"name", state.name}, {"error", state.error}});
+  add_attachments(model, out);
   for (const auto& [op, count] : d.ops) out["ops"][op] = count;
   for (const auto& [symbol, size] : d.dims) out["dims"][symbol] = size;
   if (d.plan) {
@@ -194,7 +210,7 @@ std::string entries_text(const Model& model, const std::string& file) {
   std::string out = str_cat(file, "\n");
   if (!model.info().producer.empty()) out += str_cat("  made by     ", model.info().producer, "\n");
   for (const std::string& name : model.entries()) out += entry_text(*model.entry(name), name);
-  return out;
+  return out + attachments_text(model);
 }
 
 std::string entries_json(const Model& model, const std::string& file) {
@@ -203,6 +219,7 @@ std::string entries_json(const Model& model, const std::string& file) {
                                 {"entries", nlohmann::ordered_json::array()}};
   for (const std::string& name : model.entries())
     out["entries"].push_back(entry_json(*model.entry(name), name));
+  add_attachments(model, out);
   return out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

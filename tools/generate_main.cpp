@@ -10,27 +10,31 @@
 #include "tools/generated_text.h"
 #include "tools/gpu.h"
 #include "tools/process.h"
+#include "tools/stop_ids.h"
 #include "tools/words.h"
 
 namespace hg::tools {
 namespace {
 
 constexpr char kExamples[] = R"(Examples:
+  hg-generate smollm.hgm --prompt "The moon is"
   hg-generate smollm.hgm --tokenizer tokenizer.json --prompt "The moon is" --stop "<|im_end|>"
   hg-generate smollm.hgm --ids 504,3575,282 --max-tokens 64 --stop-id 0
   hg-generate smollm.hgm --ids 504,3575 --ids 19556 --temperature 0.8 --top-p 0.95 --seed 7
   hg-generate smollm.hgm --ids 504,3575,282 --json
 
-With --tokenizer, prints the text of the answer, for a single prompt as it is generated; otherwise
-the new ids of each prompt as a line. Stop ids and stop texts do not belong to the answer. Prompts
-run together.
+With --prompt, --stop or --tokenizer, prints the text of the answer, for a single prompt as it is
+generated; otherwise the new ids of each prompt as a line. Stop ids and stop texts do not belong to
+the answer. Prompts run together.
+The tokenizer and the stop ids are those in the model file (hg-info lists attached files):
+tokenizer.json, and eos_token_id of generation_config.json. --stop-id adds further stop ids.
 The sampler has the order and the definitions of transformers: repetition penalty, temperature,
 top k, top p, min p. Without a temperature, the token with the largest logit is chosen.
 
 --json prints an object, or a list of objects if there are several prompts: ids, finish (length or
 stop), prompt_tokens, tokens; prompt_ms and decode_ms, which are the time of the first run and of
-all later runs, for all prompts together; with --tokenizer, text; with --log-probabilities,
-log_probabilities.
+all later runs, for all prompts together; text, unless only ids are printed; with
+--log-probabilities, log_probabilities.
 
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 prompts and model do not fit.)";
 
@@ -139,9 +143,15 @@ Outcome generate_text(GenerateJob& job, Generator& generator, GeneratedText& tex
 
 Outcome run(GenerateJob& job) {
   if (Outcome o = read(job); !o.ok()) return o;
+  const Result<Model> model = Model::load(job.model);
+  if (!model.ok()) return outcome(model.status());
+  const Result<std::vector<int32_t>> stop_ids = stop_ids_of(*model);
+  if (!stop_ids.ok()) return outcome(stop_ids.status());
+  job.options.stop_ids.insert(job.options.stop_ids.end(), stop_ids->begin(), stop_ids->end());
   std::unique_ptr<GeneratedText> text;
-  if (!job.tokenizer.empty()) {
-    Result<std::unique_ptr<GeneratedText>> opened = GeneratedText::open(job.tokenizer, job.stops);
+  if (!job.tokenizer.empty() || !job.texts.empty() || !job.stops.empty()) {
+    Result<std::unique_ptr<GeneratedText>> opened =
+        GeneratedText::open(*model, job.tokenizer, job.stops);
     if (!opened.ok()) return outcome(opened.status());
     text = *std::move(opened);
     for (const std::string& prompt : job.texts) {
@@ -157,8 +167,6 @@ Outcome run(GenerateJob& job) {
   if (!device.ok()) return usage(device.status().message());
   options.device = *device;
   options.threads = job.threads;
-  const Result<Model> model = Model::load(job.model);
-  if (!model.ok()) return outcome(model.status());
   GpuOfTool gpu;
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   Result<Generator> generator = Generator::create(*model, options);
@@ -180,11 +188,9 @@ int main(int argc, char** argv) {
   GenerateJob job;
   hg::SamplerOptions& sampler = job.options.sampler;
   line.add("MODEL", job.model, "the model, an .hgm file, such as hg-convert makes of a GGUF file");
-  const auto tokenizer =
-      line.add("--tokenizer", job.tokenizer, "the tokenizer.json of the model, for texts");
-  line.add("--prompt", job.texts, "a prompt; once per prompt").needs(tokenizer);
-  line.add("--stop", job.stops, "a text or special token that ends a sequence; once per text")
-      .needs(tokenizer);
+  line.add("--tokenizer", job.tokenizer, "a tokenizer.json for texts, instead of the model's own");
+  line.add("--prompt", job.texts, "a prompt; once per prompt");
+  line.add("--stop", job.stops, "a text or special token that ends a sequence; once per text");
   line.add("--ids", job.ids, "a prompt: token ids with commas between them; once per prompt");
   line.add("--max-tokens", job.options.max_tokens, "new tokens per prompt")
       .is_at_least(0)

@@ -56,9 +56,18 @@ class TokenizerText final : public GeneratedText {
 
 }  // namespace
 
-Result<std::unique_ptr<GeneratedText>> GeneratedText::open(const std::string& path,
+Result<std::unique_ptr<GeneratedText>> GeneratedText::open(const Model& model,
+                                                           const std::string& path,
                                                            const std::vector<std::string>& stops) {
-  HG_TRY_ASSIGN(Tokenizer tokenizer, Tokenizer::load(path));
+  if (!path.empty()) {
+    HG_TRY_ASSIGN(Tokenizer tokenizer, Tokenizer::load(path));
+    return std::unique_ptr<GeneratedText>(new TokenizerText(std::move(tokenizer), stops));
+  }
+  const Model::Attachment* attached = model.attachment("tokenizer.json");
+  if (attached == nullptr)
+    return invalid_argument(
+        "the model has no attachment tokenizer.json: use --tokenizer FILE, or --ids");
+  HG_TRY_ASSIGN(Tokenizer tokenizer, Tokenizer::from_json(attached->content, attached->name));
   return std::unique_ptr<GeneratedText>(new TokenizerText(std::move(tokenizer), stops));
 }
 

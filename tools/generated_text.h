@@ -6,15 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "hg/status.h"
+#include "hg/model.h"
 
 namespace hg::tools {
 
 class GeneratedText {
  public:
-  // Reads a tokenizer.json. Special tokens among `stops` become stop ids, other stops end the text.
-  // Fails with unsupported in a build without HG_TEXT.
-  static Result<std::unique_ptr<GeneratedText>> open(const std::string& path,
+  // Reads the tokenizer.json at `path`, or that of the model if `path` is empty. Special tokens
+  // among `stops` become stop ids, other stops end the text. Fails with invalid_argument if the
+  // model has no tokenizer, and with unsupported in a build without HG_TEXT.
+  static Result<std::unique_ptr<GeneratedText>> open(const Model& model, const std::string& path,
                                                      const std::vector<std::string>& stops);
   virtual ~GeneratedText() = default;
 

@@ -4,7 +4,7 @@
 
 namespace hg::tools {
 
-Result<std::unique_ptr<GeneratedText>> GeneratedText::open(const std::string&,
+Result<std::unique_ptr<GeneratedText>> GeneratedText::open(const Model&, const std::string&,
                                                            const std::vector<std::string>&) {
   return unsupported("this build reads no tokenizers: build with HG_TEXT, or use --ids");
 }

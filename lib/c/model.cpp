@@ -214,6 +214,23 @@ const char* hg_model_source(const hg_model* model) {
   return model == nullptr ? "" : model->model.info().source.c_str();
 }
 
+hg_status* hg_model_attachment(const hg_model* model, const char* name, const void** bytes,
+                               size_t* size) {
+  return border([&]() -> hg::Status {
+    HG_C_NEEDS(bytes);
+    HG_C_NEEDS(size);
+    *bytes = nullptr;
+    *size = 0;
+    HG_C_NEEDS(model);
+    HG_C_NEEDS(name);
+    const hg::Model::Attachment* found = model->model.attachment(name);
+    if (found == nullptr) return hg::not_found("the model has no attachment '", name, "'");
+    *bytes = found->content.data();
+    *size = found->content.size();
+    return {};
+  });
+}
+
 hg_status* hg_model_text(const hg_model* model, char** text) {
   return border([&]() -> hg::Status {
     HG_C_NEEDS(text);

@@ -23,6 +23,22 @@ Result<Tensor> Blobs::read(std::string_view name, const file::State& state, DTyp
   return tensor;
 }
 
+Result<std::string> Blobs::read(std::string_view name, const file::Attachment& attachment) {
+  const uint64_t bytes = attachment.bytes();
+  if (attachment.offset() % kBlobAlignment != 0 ||
+      !in_range(attachment.offset(), bytes, section_.size()))
+    return corrupt_model("the attachment '", name, "' has ", bytes, " bytes at ",
+                         attachment.offset(), " of ", uint64_t{section_.size()});
+  HG_TRY(uncopied_.take(bytes));
+  const std::byte* first = section_.data() + attachment.offset();
+  const uint32_t sum = crc32c(first, static_cast<size_t>(bytes));
+  if (sum != attachment.crc32c())
+    return corrupt_model("the attachment '", name, "' is damaged: the checksum of its ", bytes,
+                         " bytes is ", int64_t{sum}, ", the file says ",
+                         int64_t{attachment.crc32c()});
+  return std::string(reinterpret_cast<const char*>(first), static_cast<size_t>(bytes));
+}
+
 Status Blobs::check_sum(std::string_view name, const Tensor& tensor, const file::State& source) {
   if (!source.crc32c().has_value())
     return unsupported("state '", name, "' has no checksum: the file was written before 0.2");

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -20,12 +21,18 @@ class Blobs {
  public:
   // `verify`: checksums are compared with the bytes.
   explicit Blobs(std::span<const std::byte> section = {}, bool verify = false)
-      : section_(section), verify_(verify), unscanned_(section.size()), unsummed_(section.size()) {}
+      : section_(section),
+        verify_(verify),
+        unscanned_(section.size()),
+        unsummed_(section.size()),
+        uncopied_(section.size()) {}
 
   // The state's values in place. They are as many bytes as dtype and shape need, and bools are 0
   // or 1.
   Result<Tensor> read(std::string_view name, const file::State& state, DType dtype,
                       const Sizes& shape);
+  // A copy of the attachment's bytes, which always equal their checksum.
+  Result<std::string> read(std::string_view name, const file::Attachment& attachment);
 
  private:
   Status check_sum(std::string_view name, const Tensor& tensor, const file::State& source);
@@ -37,6 +44,7 @@ class Blobs {
   std::set<std::pair<const void*, int64_t>> scanned_;
   Budget unsummed_;
   std::map<std::pair<const void*, int64_t>, uint32_t> sums_;
+  Budget uncopied_;
 };
 
 }  // namespace hg

@@ -12,6 +12,7 @@
 #include "lib/graph/access.h"
 #include "lib/graph/dim_text.h"
 #include "lib/graph/lacks.h"
+#include "lib/model/attachments.h"
 #include "lib/model/blobs.h"
 #include "lib/model/header.h"
 
@@ -68,6 +69,11 @@ class Reader {
     for (size_t i = 0; i < size_of_vector(model.quantized()); ++i)
       HG_TRY(read_quantized(*model.quantized()->Get(static_cast<flatbuffers::uoffset_t>(i)),
                             contents.info));
+    for (size_t i = 0; i < size_of_vector(model.attachments()); ++i)
+      HG_TRY(read_attachment(*model.attachments()->Get(static_cast<flatbuffers::uoffset_t>(i)),
+                             contents.info));
+    if (const Status status = check_attachments(contents.info.attachments); !status.ok())
+      return corrupt(status);
     return contents;
   }
 
@@ -117,6 +123,13 @@ class Reader {
     if (!(source.error() >= 0))
       return corrupt_model("the quantized state '", name, "' has the error ", source.error());
     info.quantized.push_back({std::string(name), source.error()});
+    return {};
+  }
+
+  Status read_attachment(const file::Attachment& source, Model::Info& info) {
+    HG_TRY_ASSIGN(const std::string_view name, budget_.read(source.name()));
+    HG_TRY_ASSIGN(std::string content, blobs_.read(name, source));
+    info.attachments.push_back({std::string(name), std::move(content)});
     return {};
   }
 

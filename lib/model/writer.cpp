@@ -9,6 +9,7 @@
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
 #include "lib/graph/dim_text.h"
+#include "lib/model/attachments.h"
 #include "lib/model/crc32c.h"
 #include "lib/model/destination.h"
 #include "lib/model/header.h"
@@ -78,17 +79,21 @@ class GraphWriter {
   void finish(flatbuffers::Offset<file::Graph> graph, const Offsets<file::Function>& functions,
               const Model::Info& info) {
     const auto not_exercised = texts(info.not_exercised), sizes = texts(sizes_.definitions());
-    // A model without functions or quantized weights has the format of before they existed.
+    // A model without functions, quantized weights or attachments has the format of before they
+    // existed.
     const auto listed = functions.empty() ? 0 : fbb_.CreateVector(functions);
     Offsets<file::QuantizedState> states;
     for (const Model::QuantizedState& state : info.quantized)
       states.push_back(
           file::CreateQuantizedState(fbb_, fbb_.CreateString(state.name), state.error));
     const auto quantized = states.empty() ? 0 : fbb_.CreateVector(states);
+    Offsets<file::Attachment> files;
+    for (const Model::Attachment& each : info.attachments) files.push_back(write(each));
+    const auto attachments = files.empty() ? 0 : fbb_.CreateVector(files);
     file::FinishModelBuffer(
         fbb_, file::CreateModel(fbb_, graph, fbb_.CreateString(info.producer),
                                 fbb_.CreateString(info.source), fbb_.CreateString(info.source_hash),
-                                not_exercised, sizes, listed, quantized));
+                                not_exercised, sizes, listed, quantized, attachments));
   }
 
   const Status& status() const { return status_; }
@@ -102,6 +107,14 @@ class GraphWriter {
     for (const std::string& entry : list)
       offsets.push_back(file::CreateText(fbb_, fbb_.CreateString(entry)));
     return fbb_.CreateVector(offsets);
+  }
+
+  flatbuffers::Offset<file::Attachment> write(const Model::Attachment& attachment) {
+    const std::string& content = attachment.content;
+    const Tensor bytes =
+        view(const_cast<char*>(content.data()), u8, Sizes{static_cast<int64_t>(content.size())});
+    return file::CreateAttachment(fbb_, fbb_.CreateString(attachment.name), add_blob(bytes),
+                                  content.size(), crc32c(content.data(), content.size()));
   }
 
   flatbuffers::Offset<file::Dim> write(const Dim& dim) {
@@ -202,6 +215,7 @@ Status write_file(const Graph& graph, std::span<const std::pair<std::string, Gra
   for (const Model::QuantizedState& state : info.quantized)
     HG_CHECK(state.error >= 0, "the quantized state '", state.name, "' has the error ",
              state.error);
+  HG_TRY(check_attachments(info.attachments));
   std::vector<const Graph*> graphs = {&graph};
   for (const auto& [name, function] : functions) {
     if (const Status status = function.verify(); !status.ok())

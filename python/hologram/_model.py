@@ -3,6 +3,7 @@
 
 import html
 import os
+import types
 from typing import NamedTuple
 
 from . import _core
@@ -186,6 +187,20 @@ class Model(_core.CallableModel):
     def memory_svg(self, **dims):
         """Draws the arena over the steps of a run as an SVG file."""
         return _core.draw_memory(self._default, dims)
+
+    @property
+    def attachments(self):
+        """Files that belong to the model, such as ``tokenizer.json``: names and bytes. Assign a dict to replace all."""
+        return types.MappingProxyType(self.attachments_)
+
+    @attachments.setter
+    def attachments(self, files):
+        for name, content in files.items():
+            if not isinstance(name, str) or not name:
+                raise ValueError(f"an attachment has the name {name!r}, expected a text that is not empty")
+            if not isinstance(content, (bytes, bytearray, memoryview)):
+                raise TypeError(f"the attachment {name!r} is a {type(content).__name__}, expected bytes")
+        self.attachments_ = [(name, bytes(content)) for name, content in files.items()]
 
     def save(self, path):
         """Writes a .hgm file; an existing file is replaced only when the new one is complete."""

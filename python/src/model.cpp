@@ -9,6 +9,9 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "hg/library.h"
 #include "python/src/attributes.h"
@@ -117,6 +120,22 @@ nb::dict info_of(const Model::Info& info) {
   return out;
 }
 
+nb::dict attachments_of(const Model& model) {
+  nb::dict out;
+  for (const Model::Attachment& each : model.info().attachments)
+    out[nb::str(each.name.data(), each.name.size())] =
+        nb::bytes(each.content.data(), each.content.size());
+  return out;
+}
+
+void set_attachments(Model& model, const std::vector<std::pair<std::string, nb::bytes>>& files) {
+  Model::Info info = model.info();
+  info.attachments.clear();
+  for (const auto& [name, content] : files)
+    info.attachments.push_back({name, std::string(content.c_str(), content.size())});
+  model.set_info(std::move(info));
+}
+
 }  // namespace
 
 void bind_model(nb::module_& m) {
@@ -141,6 +160,7 @@ void bind_model(nb::module_& m) {
           "not exercise, and the error of each quantized weight by name")
       .def("parameters_", [](nb::handle self) { return states_of(self, State::Kind::parameter); })
       .def("buffers_", [](nb::handle self) { return states_of(self, State::Kind::buffer); })
+      .def_prop_rw("attachments_", attachments_of, set_attachments)
       .def("save_", save<Model>)
       .def("serialize", bytes_of<Model>, "The bytes of the .hgm file.")
       .def("session_", [](const Model& model, const nb::dict& options) {

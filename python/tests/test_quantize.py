@@ -89,3 +89,22 @@ def test_samples_that_do_not_fit():
         hg.quantize(model, [])
     with pytest.raises(ValueError):
         hg.quantize(model, [np.ones((1, 63), np.float32)])
+
+
+def test_attachments_stay_with_the_model(tmp_path):
+    model = model_of(np.ones((96, 64), np.float32))
+    assert model.attachments == {}
+    files = {"tokenizer.json": b"{}", "a/\u00e9": bytes(range(256)), "none": b""}
+    model.attachments = files
+    model.save(tmp_path / "model.hgm")
+    for each in (model, hg.quantize(model), hg.load(tmp_path / "model.hgm"), pickle.loads(pickle.dumps(model))):
+        assert each.attachments == files and list(each.attachments) == list(files)
+    with pytest.raises(TypeError):
+        model.attachments["more"] = b""
+    with pytest.raises(TypeError, match="'a' is a str, expected bytes"):
+        model.attachments = {"a": "text"}
+    with pytest.raises(ValueError, match="not empty"):
+        model.attachments = {"": b""}
+    assert model.attachments == files
+    model.attachments = {}
+    assert model.attachments == {}

@@ -172,6 +172,8 @@ static void test_inspecting(void) {
   hg_state_info state;
   hg_node_info node;
   char* text = NULL;
+  const void* bytes = NULL;
+  size_t size = 0;
   int found = 0;
   memset(&value, 0, sizeof value);
   memset(&state, 0, sizeof state);
@@ -203,6 +205,11 @@ static void test_inspecting(void) {
   EXPECT(strcmp(node.module, "head") == 0 && strcmp(node.source, "model.py:7") == 0);
   EXPECT_FAILS(HG_NOT_FOUND, "no node", hg_model_node(model, 1000, &node));
   EXPECT(hg_model_producer(model) != NULL && hg_model_source(model) != NULL);
+  EXPECT_OK(hg_model_attachment(model, "tokenizer.json", &bytes, &size));
+  EXPECT(size == 3 && memcmp(bytes, "{\0}", 3) == 0);
+  EXPECT_FAILS(HG_NOT_FOUND, "no attachment 'x'", hg_model_attachment(model, "x", &bytes, &size));
+  EXPECT(bytes == NULL && size == 0);
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "name is null", hg_model_attachment(model, NULL, &bytes, &size));
   EXPECT_OK(hg_model_text(model, &text));
   EXPECT(text != NULL && strstr(text, "linear") != NULL);
   hg_text_free(text);

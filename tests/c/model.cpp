@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "hg/hg.h"
@@ -20,7 +21,8 @@ hg::Result<std::vector<std::byte>> model_bytes() {
   graph.set_origin({"head", "model.py:7"});
   const hg::Value y = hg::linear(x, graph.parameter("w", w), graph.parameter("b", b));
   graph.output("y", y);
-  HG_TRY_ASSIGN(const hg::Model model, hg::Model::from_graph(std::move(graph)));
+  HG_TRY_ASSIGN(hg::Model model, hg::Model::from_graph(std::move(graph)));
+  model.set_info({.attachments = {{"tokenizer.json", std::string("{\0}", 3)}}});
   return model.serialize();
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hg/ops.h"
+#include "tests/must.h"
 #include "tests/tools/programs.h"
 
 namespace hg::tools {
@@ -49,14 +50,16 @@ TEST_F(Programs, GenerateContinuesPrompts) {
   EXPECT_NE(json::parse(run(sampled + "2").out)[1]["ids"], first[1]["ids"]);
 }
 
+constexpr char kWords[] =
+    R"({"added_tokens": [{"id": 4, "content": "e", "single_word": false, "lstrip": false,
+        "rstrip": false, "normalized": false, "special": true}], "normalizer": null,
+        "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null, "decoder": null,
+        "model": {"type": "WordLevel", "unk_token": "a",
+                  "vocab": {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4}}})";
+
 TEST_F(Programs, GenerateContinuesTexts) {
   save(counting_words(), "words.hgm");
-  std::ofstream(folder_ / "words.json")
-      << R"({"added_tokens": [{"id": 4, "content": "e", "single_word": false, "lstrip": false,
-             "rstrip": false, "normalized": false, "special": true}], "normalizer": null,
-             "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": null, "decoder": null,
-             "model": {"type": "WordLevel", "unk_token": "a",
-                       "vocab": {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4}}})";
+  std::ofstream(folder_ / "words.json") << kWords;
   const std::string generate = "hg-generate words.hgm --tokenizer words.json ";
   const Ran first = run(generate + "--prompt b --max-tokens 2");
   if (first.exit == 3) {
@@ -76,9 +79,68 @@ TEST_F(Programs, GenerateContinuesTexts) {
   EXPECT_EQ(list[1]["text"], "");
   expect_refusal("hg-generate words.hgm --tokenizer none.json --prompt b", 2, "none.json");
   expect_refusal("hg-generate words.hgm --tokenizer words.hgm --prompt b", 2, "words.hgm");
-  expect_refusal("hg-generate words.hgm --prompt b", 1, "--tokenizer");
-  expect_refusal("hg-generate words.hgm --ids 1 --stop b", 1, "--tokenizer");
+  const char* none = "the model has no attachment tokenizer.json: use --tokenizer FILE, or --ids";
+  expect_refusal("hg-generate words.hgm --prompt b", 4, none);
+  expect_refusal("hg-generate words.hgm --ids 1 --stop b", 4, none);
   expect_refusal(generate + "--prompt b --ids 1", 1, "use either --ids or --prompt");
+}
+
+TEST_F(Programs, GenerateReadsTheFilesOfTheModel) {
+  const auto save_with = [&](const char* config, std::string tokenizer = kWords) {
+    save(counting_words(), "words.hgm",
+         {{"tokenizer.json", std::move(tokenizer)}, {"generation_config.json", config}});
+  };
+  save_with(R"({"eos_token_id": 4, "top_k": 50})");
+  EXPECT_EQ(run("hg-generate words.hgm --ids 1").out, "2,3\n");
+  EXPECT_EQ(run("hg-generate words.hgm --ids 1 --stop-id 3").out, "2\n");
+  const Ran text = run("hg-generate words.hgm --prompt b");
+  if (text.exit != 3) {
+    EXPECT_EQ(text.out, "c d\n") << text.err;
+    EXPECT_EQ(run("hg-generate words.hgm --ids 1 --stop d").out, "c \n");
+    std::string other = kWords;  // in which b has the id 0
+    other.replace(other.find("\"a\": 0, \"b\": 1"), 14, "\"b\": 0, \"a\": 1");
+    std::ofstream(folder_ / "other.json") << other;
+    EXPECT_EQ(run("hg-generate words.hgm --tokenizer other.json --prompt b").out, "a c d\n");
+    save_with("{}", "{");
+    expect_refusal("hg-generate words.hgm --prompt b", 2, "tokenizer.json");
+  }
+  save_with(R"({"eos_token_id": [3, 4]})");
+  EXPECT_EQ(run("hg-generate words.hgm --ids 1").out, "2\n");
+  for (const char* config : {"{}", R"({"eos_token_id": null})", R"({"eos_token_id": []})"}) {
+    save_with(config);
+    EXPECT_EQ(run("hg-generate words.hgm --ids 1 --max-tokens 4").out, "2,3,4,0\n") << config;
+  }
+  save_with("[]");
+  expect_refusal("hg-generate words.hgm --ids 1", 2,
+                 "the attachment generation_config.json is not a JSON object");
+  for (const char* id : {"-1", "\"4\"", "2147483648", "1.5", "[4, null]", "{}"}) {
+    save_with(("{\"eos_token_id\": " + std::string(id) + "}").c_str());
+    expect_refusal("hg-generate words.hgm --ids 1", 2,
+                   "expected a token id or a list of token ids");
+  }
+}
+
+TEST_F(Programs, AttachmentsStayWithTheModel) {
+  Graph g;
+  g.output("y", linear(g.input("x", f32, {"n", 4}),
+                       g.parameter("w", f32, {32, 4}, init::uniform(-1, 1, 1))));
+  save(std::move(g), "net.hgm", {{"a.json", "{}"}, {"b", std::string(2000, 'b')}});
+  const std::vector<float> zeros(32);
+  put("y.npy", view(zeros, {1, 32}));
+  EXPECT_EQ(run("hg-quantize net.hgm -o small.hgm --least 1").exit, 0);
+  EXPECT_EQ(run("hg-train net.hgm --input four.npy --target y.npy --epochs 1 --batch 1 --lr 0.1 "
+                "--out trained.hgm")
+                .exit,
+            0);
+  for (const char* name : {"net.hgm", "small.hgm", "trained.hgm"}) {
+    const std::string info = str_cat("hg-info ", name);
+    EXPECT_NE(run(info).out.find("attached    a.json, 2 B\n  attached    b, 2.0 KiB\n"),
+              std::string::npos)
+        << run(info).out;
+    EXPECT_EQ(json::parse(run(info + " --json").out)["attachments"],
+              json::parse(R"([{"name": "a.json", "bytes": 2}, {"name": "b", "bytes": 2000}])"));
+    EXPECT_EQ(must(Model::load(folder_ / name)).attachment("b")->content, std::string(2000, 'b'));
+  }
 }
 
 TEST_F(Programs, GenerateRefusals) {

@@ -73,9 +73,10 @@ class Programs : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  void save(Graph graph, const char* name) {
+  void save(Graph graph, const char* name, std::vector<Model::Attachment> attachments = {}) {
     Result<Model> model = Model::from_graph(std::move(graph));
     ASSERT_TRUE(model.ok()) << model.status().message();
+    model->set_info({.attachments = std::move(attachments)});
     const Status saved = model->save(folder_ / name);
     ASSERT_TRUE(saved.ok()) << saved.message();
   }

@@ -185,6 +185,10 @@ HG_C_API const char* hg_model_symbol(const hg_model* model,
                                      int32_t index); /* null if out of range */
 HG_C_API const char* hg_model_producer(const hg_model* model);
 HG_C_API const char* hg_model_source(const hg_model* model);
+/* Sets *bytes and *size to the attachment of this name, such as "tokenizer.json". Valid as long as
+ * the model. Fails with not_found. */
+HG_C_API hg_status* hg_model_attachment(const hg_model* model, const char* name, const void** bytes,
+                                        size_t* size) HG_C_CHECKED;
 HG_C_API hg_status* hg_model_text(const hg_model* model, char** text) HG_C_CHECKED;
 
 /* Entries are named graphs in one file. A model with several has no inputs, outputs or nodes of its

@@ -84,6 +84,11 @@ class Model {
     std::string name;
     double error = 0;
   };
+  // A file that belongs to the model and that programs read by name, such as `tokenizer.json`.
+  struct Attachment {
+    std::string name;     // UTF-8, not empty; each name once
+    std::string content;  // any bytes
+  };
   struct Info {
     std::string producer;     // "hg-convert 0.2.0"
     std::string source;       // "libtorch 2.13.0"
@@ -91,9 +96,13 @@ class Model {
     // Paths that the converter's check did not run: "the else of `if` at model.py:12".
     std::vector<std::string> not_exercised = {};
     std::vector<QuantizedState> quantized = {};
+    std::vector<Attachment> attachments = {};
   };
   const Info& info() const { return info_; }
+  // save() and serialize() check the names of attachments and the errors of quantized states.
   void set_info(Info info) { info_ = std::move(info); }
+  // Returns the attachment, or null if there is none of this name. Valid until set_info().
+  const Attachment* attachment(std::string_view name) const;
 
  private:
   static Result<Model> from_contents(Contents contents);
