@@ -7,6 +7,7 @@
     y = m(x)                                  # numpy arrays or torch tensors, without copies
 
 - ``hg.load`` reads a model; ``hg.convert`` converts a PyTorch module; ``hg.Trainer`` trains.
+- ``hg.llm.convert`` converts a language model of ``transformers``.
 - ``hg.ops`` runs single ops; ``hg.Var`` is a lazy expression.
 - ``hg.kernel`` makes a function from a formula; ``hg.register_op`` adds a custom op.
 - ``hg.nn`` provides PyTorch layers, ``hg.torch`` connects both libraries, ``hg.named`` builds models of named blocks.
@@ -62,6 +63,7 @@ from .named import compile
 _LAZY = {
     "convert": ("._convert", "convert"),
     "Report": ("._convert", "Report"),
+    "llm": (".llm", None),
     "nn": (".nn", None),
     "torch": (".torch", None),
     "distributed": (".distributed", None),

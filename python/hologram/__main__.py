@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``hologram convert|run|info|bench|train``: the package on the command line.
+"""``hologram convert|llm|run|info|bench|train``: the package on the command line.
 
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 inputs and model do not fit, 130 stopped by Ctrl-C.
 """
@@ -57,6 +57,15 @@ def _convert(options):
         return subprocess.run([program, *words, *options.rest]).returncode
     sys.stdout.flush()
     return _core.convert_command([*words, *options.rest])
+
+
+def _llm(options):
+    from . import llm
+
+    model = llm.convert(options.model, options.out or os.path.basename(os.path.abspath(options.model)) + ".hgm", bits=options.bits,
+                        group=options.group, max_context=options.max_context, check=not options.no_check)  # fmt: skip
+    for warning in model.report.warnings:
+        _say(f"hologram: {warning}")
 
 
 def _run(options):
@@ -231,6 +240,12 @@ def _parser():
     c = add("convert", _convert, "converts a model to a .hgm file; further options are passed to hg-convert", runs=False)
     c.add_argument("-o", "--out")
     c.add_argument("--input", action="append", help="'x:f32[n,3,224,224]'")
+    c = add("llm", _llm, "converts the folder of a language model of transformers to a .hgm file that generates text", runs=False)
+    c.add_argument("-o", "--out", help="default: the name of the folder with .hgm")
+    c.add_argument("--bits", type=int, choices=[8, 4], help="quantize the weights")
+    c.add_argument("--group", type=int, default=32, help="weights that share a scale, with --bits")
+    c.add_argument("--max-context", type=int, help="limit of prompt and answer together, in tokens")
+    c.add_argument("--no-check", action="store_true", help="do not compare the file with the model")
     c = add("run", _run, "runs a model on .npy files")
     c.add_argument("--input", action="append", help="[NAME=]FILE.npy")
     c.add_argument("--output-dir", required=True)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Language models of Hugging Face's transformers: a folder becomes one file that generates text.
+
+    hologram.llm.convert("SmolLM2-135M", "smollm.hgm", bits=4)
+
+The file holds one graph for prompts and steps, the weights, and the tokenizer's files as attachments.
+"""
+
+import json
+import os
+import tempfile
+
+from ._convert import Report, _run
+from ._decoder import decoder_of, export
+from ._decoder_check import check_decoder
+from ._errors import NotFoundError, UnsupportedError
+from ._model import load, path_of
+from ._quantize import quantize
+
+#: The files of a folder that a model keeps.
+FILES = (
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+    "chat_template.jinja",
+)  # fmt: skip
+
+
+def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_context=None, check=True):
+    """Converts a folder with config, safetensors and tokenizer, or a model in memory, and writes ``path``.
+
+    ``bits`` (8 or 4) quantizes the weights, with a scale per ``group`` of inputs. ``max_context`` limits prompt and answer
+    together. ``tokenizer`` belongs to a model in memory. Returns the Model; ``model.report`` tells how it was checked.
+
+    Before the file is written, logits and 64 greedy tokens are compared with the module, in float32; a difference raises
+    MismatchError. A model whose cache does not only grow recomputes all tokens at each step; ``report.warnings`` says so.
+    Models and tokenizers are read from the disk only; code in the folder is not run.
+    """
+    torch, transformers = _imported()
+    if bits not in (None, 8, 4):
+        raise ValueError(f"bits is {bits}; weights have 8 or 4")
+    folder = path_of(folder_or_model) if isinstance(folder_or_model, (str, os.PathLike)) else None
+    if folder is not None and tokenizer is not None:
+        raise TypeError("a folder has its own tokenizer; pass tokenizer with a model in memory")
+    if max_context is not None and max_context < 1:
+        raise ValueError(f"max_context is {max_context}, expected at least 1")
+    module = _loaded(torch, transformers, folder) if folder is not None else folder_or_model
+    if not isinstance(module, transformers.PreTrainedModel):
+        raise TypeError(f"convert takes a folder or a model of transformers, not a {type(module).__name__}")
+    files = _files_of(transformers, folder, module, tokenizer)
+    limit = _positions(module, max_context)
+    was_training = module.training
+    try:
+        model = _converted(torch, module.eval(), path_of(path), max_context, limit, check)
+    finally:
+        module.train(was_training)
+    report = model.report
+    if folder is not None:
+        del module
+    if bits is not None:
+        model = quantize(model, bits=bits, group=group)
+    model.attachments = files
+    model.save(path)
+    model = load(path)
+    model.report = report
+    if "tokenizer.json" not in files:
+        report.warnings.append("there is no tokenizer: the file generates token ids")
+    return model
+
+
+def _imported():
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise UnsupportedError(f"hologram.llm needs the packages torch and transformers: pip install {error.name}") from None
+    return torch, transformers
+
+
+def _loaded(torch, transformers, folder):
+    if not os.path.isdir(folder):
+        raise NotFoundError(f"{folder}: there is no such folder")
+    if not os.path.exists(os.path.join(folder, "config.json")):
+        raise NotFoundError(f"{folder}: the folder has no config.json")
+    try:
+        return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise UnsupportedError(f"{folder}: transformers cannot load the model: {error}") from error
+
+
+def _positions(module, max_context):
+    """The number of positions that the model has, or None."""
+    config = module.config.get_text_config(decoder=True)
+    most = getattr(config, "max_position_embeddings", None)
+    if max_context is not None:
+        if most is not None and max_context > most:
+            raise ValueError(f"max_context is {max_context}, but the model has {most} positions")
+        return max_context
+    return most
+
+
+# -- The files of the folder -----------------------------------------------------------------------
+
+
+def _files_of(transformers, folder, module, tokenizer):
+    files = {}
+    if folder is not None:
+        files = _read_files(folder)
+        if "tokenizer.json" not in files:  # transformers makes one of older formats, such as tokenizer.model
+            try:
+                tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            except Exception:  # a folder without a tokenizer fails in many ways
+                tokenizer = None
+    if tokenizer is not None:
+        with tempfile.TemporaryDirectory() as made:
+            tokenizer.save_pretrained(made)
+            files = {**_read_files(made), **files}
+    files.setdefault("config.json", module.config.to_json_string(use_diff=False).encode())
+    config = getattr(module, "generation_config", None)
+    if config is not None:
+        files.setdefault("generation_config.json", config.to_json_string().encode())
+    _take_chat_template(files)
+    return {name: files[name] for name in FILES if name in files}
+
+
+def _read_files(folder):
+    files = {}
+    for name in FILES:
+        if os.path.isfile(os.path.join(folder, name)):
+            with open(os.path.join(folder, name), "rb") as file:
+                files[name] = file.read()
+    return files
+
+
+def _take_chat_template(files):
+    """Older folders have the template in tokenizer_config.json."""
+    if "chat_template.jinja" in files or "tokenizer_config.json" not in files:
+        return
+    try:
+        template = json.loads(files["tokenizer_config.json"]).get("chat_template")
+    except (ValueError, AttributeError):
+        return
+    if isinstance(template, list):
+        template = next((each.get("template") for each in template if each.get("name") == "default"), None)
+    if isinstance(template, str):
+        files["chat_template.jinja"] = template.encode()
+
+
+# -- The graph -------------------------------------------------------------------------------------
+
+
+def _converted(torch, module, path, max_context, limit, check):
+    decoder = decoder_of(torch, module)
+    program, words, pairs = export(torch, decoder, max_context)
+    beside = os.path.dirname(os.path.abspath(path))
+    with tempfile.TemporaryDirectory(dir=beside, prefix=".hologram-") as folder:
+        source, target = os.path.join(folder, "model.pt2"), os.path.join(folder, "model.hgm")
+        torch.export.save(program, source)
+        del program
+        details = _run(source, target, ["--no-check", *words])
+        os.remove(source)
+        model = load(target)  # stays mapped after the folder is gone
+        model.report = Report(details, unchecked="" if check else "check=False")
+        if decoder.without_past:
+            model.report.warnings.append(f"each step recomputes all tokens, since {decoder.without_past}")
+        if check:
+            model.report.logits_error = check_decoder(torch, module, model, decoder, pairs, limit)
+    return model

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hologram.llm: a folder of transformers becomes a file whose greedy tokens are those of generate()."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import hologram as hg  # noqa: E402
+from hologram.__main__ import main  # noqa: E402
+from hologram._decoder_check import Runner  # noqa: E402
+
+WORDS = 97
+
+
+def small(**changes):
+    given = {
+        "vocab_size": WORDS, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "max_position_embeddings": 128, "initializer_range": 0.3, "sliding_window": 8,
+        "use_sliding_window": True, "layer_types": ["sliding_attention", "full_attention"], "tie_word_embeddings": True,
+        "eos_token_id": [5, 2], "bos_token_id": 1, "pad_token_id": 0,
+    }  # fmt: skip
+    torch.manual_seed(0)
+    return transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**{**given, **changes})).eval()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    path = tmp_path_factory.mktemp("llm") / "small"
+    small().save_pretrained(path)
+    words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(WORDS)}, unk_token="w3"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made = transformers.PreTrainedTokenizerFast(tokenizer_object=words, eos_token="w2", chat_template="{{ messages[0]['content'] }}")
+    made.save_pretrained(path)
+    return path
+
+
+def greedy(model, prompts, steps):
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[0] * (longest - len(each)) + each for each in prompts])
+    mask = torch.tensor([[0] * (longest - len(each)) + [1] * len(each) for each in prompts])
+    config = transformers.GenerationConfig(do_sample=False, max_new_tokens=steps, eos_token_id=None, pad_token_id=0)
+    with torch.no_grad():
+        return model.generate(ids, attention_mask=mask, generation_config=config)[:, longest:].tolist()
+
+
+def test_a_folder_becomes_a_file_that_generates(folder, tmp_path, capsys):
+    assert main(["llm", str(folder), "-o", f"{tmp_path}/small.hgm"]) == 0
+    assert capsys.readouterr().err == ""
+    model = hg.load(tmp_path / "small.hgm")
+    assert {"tokenizer.json", "generation_config.json", "config.json", "chat_template.jinja"} <= set(model.attachments)
+    assert model.attachments["tokenizer.json"] == (folder / "tokenizer.json").read_bytes()
+    assert json.loads(model.attachments["generation_config.json"])["eos_token_id"] == [5, 2]
+    assert [spec.name for spec in model.inputs][:4] == ["input_ids", "attention_mask", "position_ids", "past_key_values.0.key"]
+    assert model.inputs[1].shape == ("batch", "past + time") and model.outputs[0].shape == ("batch", 1, WORDS)
+    prompts = [[7], [9, 8, 7, 6, 5], np.random.default_rng(0).integers(0, WORDS, 30).tolist()]
+    runner = Runner(model)
+    longest = max(map(len, prompts))
+    ids = np.array([[prompt[0]] * (longest - len(prompt)) + prompt for prompt in prompts])
+    mask = np.array([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    runner.start(3)
+    got = []
+    for _ in range(24):
+        ids = runner.run(ids, mask).argmax(1)[:, None]
+        mask = np.ones_like(ids)
+        got.append(ids[:, 0])
+    assert np.array(got).T.tolist() == greedy(small(), prompts, 24)
+
+
+def test_the_program_generates_from_the_file(folder, tmp_path):
+    program = os.path.join(os.path.dirname(os.environ.get("HOLOGRAM_CONVERT", "")), "hg-generate")
+    if not os.access(program, os.X_OK):
+        pytest.skip("hg-generate is not built")
+    model = small()
+    model.generation_config.eos_token_id = None
+    hg.llm.convert(model, tmp_path / "small.hgm")
+    words = [program, f"{tmp_path}/small.hgm", "--max-tokens", "16"]
+    for prompts in ([[7]], [[3, 4, 5], [9] * 12]):
+        ids = [word for prompt in prompts for word in ("--ids", ",".join(map(str, prompt)))]
+        done = subprocess.run([*words, *ids], capture_output=True, text=True, check=True)
+        assert [list(map(int, line.split(","))) for line in done.stdout.split()] == greedy(model, prompts, 16)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_weights_are_quantized(folder, tmp_path, bits):
+    plain = hg.llm.convert(folder, tmp_path / "plain.hgm", check=False)
+    made = hg.llm.convert(folder, tmp_path / "small.hgm", bits=bits)
+    assert made.report.logits_error < 1e-4 and len(made.info["quantized"]) == 15
+    assert made.attachments == plain.attachments
+    assert os.path.getsize(tmp_path / "small.hgm") < os.path.getsize(tmp_path / "plain.hgm")
+    runner = Runner(made)
+    runner.start(1)
+    assert np.isfinite(runner.run(np.array([[1, 2, 3]]), np.ones((1, 3), np.int64))).all()
+
+
+def test_the_context_is_limited(tmp_path):
+    model = hg.llm.convert(small(), tmp_path / "small.hgm", max_context=9)
+    runner = Runner(model)
+    runner.start(1)
+    runner.run(np.ones((1, 8), np.int64), np.ones((1, 8), np.int64))
+    runner.run(np.ones((1, 1), np.int64), np.ones((1, 1), np.int64))
+    with pytest.raises(ValueError, match="past \\+ time <= 9"):
+        runner.run(np.ones((1, 1), np.int64), np.ones((1, 1), np.int64))
+
+
+def test_a_difference_leaves_no_file(tmp_path):
+    model = small()
+    forward = type(model).forward
+
+    def other(self, input_ids=None, **given):  # what is exported has a past; the check's module has none
+        result = forward(self, input_ids=input_ids, **given)
+        if given.get("past_key_values") is not None:
+            result.logits = result.logits * 1.01
+        return result
+
+    other.__signature__ = __import__("inspect").signature(forward)
+    model.__class__ = type("Other", (type(model),), {"forward": other})
+    with pytest.raises(hg.MismatchError, match="the logits differ from the module's by .*, allowed are"):
+        hg.llm.convert(model, tmp_path / "small.hgm")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_refusals(folder, tmp_path, capsys):
+    with pytest.raises(ValueError, match="bits is 5; weights have 8 or 4"):
+        hg.llm.convert(folder, tmp_path / "x.hgm", bits=5)
+    with pytest.raises(ValueError, match="max_context is 500, but the model has 128 positions"):
+        hg.llm.convert(folder, tmp_path / "x.hgm", max_context=500)
+    with pytest.raises(TypeError, match="not a Linear"):
+        hg.llm.convert(torch.nn.Linear(2, 2), tmp_path / "x.hgm")
+    assert main(["llm", f"{tmp_path}/none", "-o", f"{tmp_path}/x.hgm"]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
+    assert main(["llm", str(tmp_path), "-o", f"{tmp_path}/x.hgm"]) == 2
+    assert "has no config.json" in capsys.readouterr().err
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "no such type"}))
+    assert main(["llm", str(tmp_path), "-o", f"{tmp_path}/x.hgm"]) == 3
+    assert not (tmp_path / "x.hgm").exists()

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders of transformers with small random weights: hg-generate on the converted file gives the greedy tokens of generate().
+
+For each architecture, 64 tokens are compared for prompts of 1, 7 and 40 tokens, alone and three together with padding on
+the left. The architectures are those of CASES, the model types given as arguments, or with --all every causal model that
+this version of transformers has. Prints a row per architecture; fails if one of CASES fails."""
+
+import argparse
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+LENGTHS, STEPS, WORDS = (1, 7, 40), 64, 211
+
+# Sizes of every configuration that has them.
+SMALL = {
+    "vocab_size": WORDS, "hidden_size": 32, "n_embd": 32, "d_model": 32, "num_hidden_layers": 3, "n_layer": 3, "n_layers": 3,
+    "num_layers": 3, "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
+    "ffn_dim": 48, "ffn_hidden_size": 48, "n_inner": 48, "head_dim": 8, "max_position_embeddings": 160, "n_positions": 160,
+    "n_ctx": 160, "max_seq_len": 160, "sliding_window": 16, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+    "shared_expert_intermediate_size": 24, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
+    "q_lora_rank": 16, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8,
+    "word_embed_proj_dim": 32, "lm_head_num_layers": 1, "initializer_range": 0.3, "init_std": 0.3,
+}  # fmt: skip
+
+# Model types with what their configurations need besides.
+CASES = {
+    "llama": {}, "qwen2": {}, "qwen3": {}, "mistral": {}, "gemma": {}, "gemma2": {}, "gemma3_text": {}, "phi": {}, "phi3": {},
+    "gpt2": {}, "gpt_neo": {"attention_types": [[["global", "local"], 1]], "num_layers": 2, "window_size": 16, "hidden_size": 32, "num_heads": 4},
+    "gpt_neox": {}, "gptj": {"rotary_dim": 4}, "opt": {}, "falcon": {"new_decoder_architecture": False}, "bloom": {}, "mpt": {},
+    "starcoder2": {}, "olmo": {}, "olmo2": {}, "smollm3": {}, "mixtral": {}, "qwen2_moe": {}, "qwen3_moe": {}, "deepseek_v2": {},
+    "deepseek_v3": {}, "granite": {}, "granitemoe": {}, "cohere": {}, "cohere2": {}, "stablelm": {}, "glm": {}, "glm4": {}, "codegen": {"rotary_dim": 4},
+    "gpt_bigcode": {}, "persimmon": {}, "xglm": {"attention_heads": 4, "num_layers": 2}, "biogpt": {}, "nemotron": {}, "exaone4": {}, "ernie4_5": {}, "helium": {},
+    "olmoe": {}, "gpt_oss": {}, "arcee": {}, "seed_oss": {}, "hunyuan_v1_dense": {}, "dots1": {}, "phimoe": {}, "minimax": {},
+}  # fmt: skip
+
+
+def model_of(name, seed=0):
+    import torch
+    import transformers
+
+    base = transformers.AutoConfig.for_model(name)
+    text = base.get_text_config(decoder=True)
+    names = set(vars(text)) | set(getattr(type(text), "attribute_map", {}))
+    given = {key: value for key, value in SMALL.items() if key in names and getattr(text, key, None) is not None}
+    for own in ("layer_types",):
+        if getattr(text, own, None):
+            kinds = list(dict.fromkeys(getattr(text, own)))
+            count = max(3, len(kinds))
+            given[own] = (kinds * count)[:count]
+            given["num_hidden_layers"] = count
+    given.update(CASES.get(name, {}))
+    config = type(text)(**given)
+    torch.manual_seed(seed)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    with torch.no_grad():  # so that tokens differ from each other
+        for parameter in model.parameters():
+            if parameter.dim() > 1 and float(parameter.std()) < 0.1:
+                parameter.normal_(0, 0.15)
+    return model
+
+
+def wanted_of(model, prompts):
+    import torch
+    from transformers import GenerationConfig
+
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[0] * (longest - len(each)) + each for each in prompts])
+    mask = torch.tensor([[0] * (longest - len(each)) + [1] * len(each) for each in prompts])
+    config = GenerationConfig(do_sample=False, max_new_tokens=STEPS, eos_token_id=None, pad_token_id=0)
+    with torch.no_grad():
+        return model.generate(ids, attention_mask=mask, generation_config=config)[:, longest:].tolist()
+
+
+def got_of(generate, path, prompts):
+    words = [word for each in prompts for word in ("--ids", ",".join(map(str, each)))]
+    done = subprocess.run([generate, path, *words, "--max-tokens", str(STEPS), "--json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip())
+    made = json.loads(done.stdout)
+    return [each["ids"] for each in (made if isinstance(made, list) else [made])]
+
+
+def check(name, generate, folder):
+    """What happened with an architecture."""
+    import numpy as np
+
+    import hologram.llm
+
+    model = model_of(name)
+    path = os.path.join(folder, "model.hgm")
+    model.generation_config.eos_token_id = None
+    made = hologram.llm.convert(model, path)
+    draws = np.random.default_rng(1)
+    prompts = [draws.integers(3, WORDS, length).tolist() for length in LENGTHS]
+    for group in [[each] for each in prompts] + [prompts]:
+        wanted, got = wanted_of(model, group), got_of(generate, path, group)
+        for i, (a, b) in enumerate(zip(wanted, got)):
+            if a != b:
+                at = next((k for k, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+                raise RuntimeError(f"prompt {i} of {len(group)}: token {at + 1} of {STEPS} differs")
+    kinds = len({token for each in wanted for token in each})
+    return f"{kinds} different tokens, logits to {made.report.logits_error:.1e}" + "".join(f"; {w}" for w in made.report.warnings if "tokenizer" not in w)
+
+
+def run_alone(name, generate, queue):
+    """In a process of its own, which may also crash."""
+    import torch
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            queue.put((True, check(name, generate, folder)))
+        except Exception as error:
+            queue.put((False, f"{type(error).__name__}: {error}"))
+
+
+def results_of(names, generate, jobs, timeout):
+    """(name, whether it is equal, text) of each, as they end."""
+    context = multiprocessing.get_context("fork")  # with the packages, which take seconds to import
+    waiting, running = list(names), []
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            queue = context.SimpleQueue()
+            process = context.Process(target=run_alone, args=(waiting[0], generate, queue))
+            process.start()
+            running.append((waiting.pop(0), process, queue, time.monotonic() + timeout))
+        time.sleep(0.1)
+        for each in list(running):
+            name, process, queue, end = each
+            if process.is_alive() and not queue.empty():
+                process.join()
+            if process.is_alive() and time.monotonic() < end:
+                continue
+            running.remove(each)
+            if process.is_alive():
+                process.kill()
+                yield name, False, f"took more than {timeout} s"
+            elif queue.empty():
+                yield name, False, f"ended with {process.exitcode}"
+            else:
+                yield name, *queue.get()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("types", nargs="*")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--generate", default="build/bin/hg-generate")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--timeout", type=int, default=300, help="seconds for an architecture")
+    args = parser.parse_args()
+    try:
+        import torch  # noqa: F401
+        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    except ImportError:
+        print("no Python with torch and transformers: the decoders are left out")
+        return 77
+    import hologram.llm  # noqa: F401
+
+    names = args.types or list(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES if args.all else CASES)
+    failed = []
+    for name, ok, text in results_of(names, args.generate, args.jobs, args.timeout):
+        print(f"| {name} | {'equal' if ok else 'FAILED'} | {' '.join(text.split())[:400]} |", flush=True)
+        failed += [] if ok else [name]
+    print(f"{len(names) - len(failed)} of {len(names)} architectures equal" + (f"; failed: {', '.join(failed)}" if failed else ""))
+    return 1 if any(name in CASES for name in failed) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
