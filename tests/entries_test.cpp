@@ -175,7 +175,9 @@ TEST(Entries, AreChosenByName) {
 
 TEST(Entries, KeepTheAttachments) {
   Model model = two(counter(1), counter(0));
-  model.set_info({.attachments = {{"tokenizer.json", "{}"}}});
+  Model::Info info;
+  info.attachments = {{"tokenizer.json", "{}"}};
+  model.set_info(std::move(info));
   const Model back = must(Model::read(must(model.serialize())));
   ASSERT_NE(must(back.entry("b")).attachment("tokenizer.json"), nullptr);
   EXPECT_EQ(must(back.entry("b")).attachment("tokenizer.json")->content, "{}");

@@ -459,7 +459,9 @@ TEST(ModelFile, NamesOfAttachmentsAreUniqueTexts) {
   };
   for (const auto& [attachments, message] : cases) {
     Model model = sample();
-    model.set_info({.attachments = attachments});
+    Model::Info info;
+    info.attachments = attachments;
+    model.set_info(std::move(info));
     const Status status = model.serialize().status();
     EXPECT_EQ(status.code(), Code::invalid_argument);
     EXPECT_EQ(status.message(), message);
@@ -469,7 +471,9 @@ TEST(ModelFile, NamesOfAttachmentsAreUniqueTexts) {
 // Names and checksums in the graph, bytes in the data: each that differs is refused.
 TEST(ModelFile, DamagedAttachmentsAreRefused) {
   Model model = sample();
-  model.set_info({.attachments = {{"first.json", "0123456789"}, {"other.json", "abc"}}});
+  Model::Info info;
+  info.attachments = {{"first.json", "0123456789"}, {"other.json", "abc"}};
+  model.set_info(std::move(info));
   const std::vector<std::byte> whole = bytes_of(model);
   const auto place = [&](std::string_view text) {
     const auto* first = reinterpret_cast<const std::byte*>(text.data());

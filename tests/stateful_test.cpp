@@ -168,7 +168,9 @@ TEST(Stateful, AppendsWithoutACopy) {
 
 TEST(Stateful, KeepsTheAttachments) {
   Model plain = must(Model::from_graph(decoder(1, false)));
-  plain.set_info({.attachments = {{"tokenizer.json", "{}"}}});
+  Model::Info info;
+  info.attachments = {{"tokenizer.json", "{}"}};
+  plain.set_info(std::move(info));
   const Model stateful = must(make_stateful(plain, options_for(plain.graph(), 1, 4)));
   ASSERT_NE(stateful.attachment("tokenizer.json"), nullptr);
   EXPECT_EQ(stateful.attachment("tokenizer.json")->content, "{}");

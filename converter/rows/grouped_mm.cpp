@@ -27,8 +27,16 @@ void grouped_mm(Call& call) {
   call.returns(convert::cast(y, call.dtype("out_dtype", y.dtype())));
 }
 
+// The op of experts in programs that transformers exports in f32: rows in groups.
+void grouped_mm_fallback(Call& call) {
+  const Value ends = convert::cast(call.tensor("offs"), i64);
+  call.returns(
+      call.graph().call("grouped_mm", {call.tensor("input"), call.tensor("weight"), ends}));
+}
+
 constexpr Row kRows[] = {
     {"aten::_grouped_mm", grouped_mm},
+    {"transformers::grouped_mm_fallback", grouped_mm_fallback},
 };
 
 }  // namespace

@@ -172,7 +172,8 @@ def export(torch, decoder, max_context=None):
             decoder, args, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True
         )
     except Exception as error:
-        raise UnsupportedError(f"torch.export cannot capture the model: {error}") from error
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise UnsupportedError(f"torch.export cannot capture the model: {' '.join(lines[:3])}") from error
     unequal = _drop_inequalities(torch, program)
     program._example_inputs = None
     words, names = _input_words(torch, program, decoder)

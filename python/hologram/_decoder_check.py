@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks a converted decoder against the module of transformers: logits with and without a past, and greedy tokens."""
 
+import inspect
+from typing import NamedTuple
+
 import numpy as np
 
+from . import _core
 from ._check import _compare
 from ._errors import MismatchError
 
@@ -35,7 +39,7 @@ class Runner:
         given = {
             "input_ids": self.ids[:, begin:],
             "attention_mask": self.mask,
-            "position_ids": np.maximum(self.mask.cumsum(1) - 1, 0)[:, begin:],
+            "position_ids": positions_of(self.mask)[:, begin:],
             **self.past,
         }
         result = self.session(**{name: np.ascontiguousarray(array) for name, array in given.items() if name in self.names})
@@ -45,57 +49,81 @@ class Runner:
         return np.array(result["logits"])[:, -1]
 
 
-class Reference:
-    """The same for the module."""
+class Expected(NamedTuple):
+    """What the module answers to runs that follow each other."""
 
-    def __init__(self, torch, model):
-        self.torch, self.model = torch, model
-
-    def start(self, batch):
-        self.ids = np.zeros((batch, 0), np.int64)
-        self.mask = np.zeros((batch, 0), np.int64)
-
-    def run(self, ids, mask):
-        """Reads all tokens, so that it does not depend on any cache."""
-        import inspect
-
-        self.ids, self.mask = np.concatenate([self.ids, ids], 1), np.concatenate([self.mask, mask], 1)
-        given = {
-            "input_ids": self.ids,
-            "attention_mask": self.mask,
-            "position_ids": np.maximum(self.mask.cumsum(1) - 1, 0),
-        }
-        accepted = inspect.signature(self.model.forward).parameters
-        given = {name: self.torch.from_numpy(array.copy()) for name, array in given.items() if name in accepted}
-        with self.torch.no_grad():
-            return self.model(**given, use_cache=False, return_dict=True).logits[:, -1].float().numpy()
+    ids: list  # of each run, [batch, time]
+    masks: list
+    logits: list  # of the last position
+    greedy: bool  # whether each run's ids are the most likely token of the run before
 
 
-def check_decoder(torch, module, model, decoder, pairs, limit):
-    """Raises MismatchError. Returns the largest error of the logits, relative to the largest logit. ``limit``: positions of
-    the model, or None. ``pairs``: sizes that torch.export took for different."""
-    words = _vocabulary(module)
-    ours, theirs = Runner(model), Reference(torch, module)
+def expected_of(torch, module, decoder, pairs, limit):
+    """``limit``: positions of the model, or None. ``pairs``: sizes that torch.export took for different."""
+    words = int(module.get_input_embeddings().num_embeddings)
     draws = np.random.default_rng(0)
-    worst = 0.0
+    accepted = inspect.signature(module.forward).parameters
+    all_expected = []
     for batch, parts in _cases(decoder, pairs, limit):
-        hidden = draws.integers(0, parts[0], batch) if decoder.is_masked and batch > 1 else np.zeros(batch, np.int64)
-        if batch > 1:
-            hidden[0] = 0
-        ours.start(batch)
-        theirs.start(batch)
-        for i, time in enumerate(parts):
-            ids = draws.integers(0, words, (batch, time))
-            mask = (np.arange(time) >= hidden[:, None]).astype(np.int64) if i == 0 else np.ones((batch, time), np.int64)
-            wanted, got = theirs.run(ids, mask), ours.run(ids, mask)
-            found = _compare(torch, "logits", torch.from_numpy(wanted.copy()), torch.from_numpy(got), "f32")
+        hidden = draws.integers(0, parts[0], batch) if decoder.is_masked else np.zeros(batch, np.int64)
+        hidden[0] = 0
+        ids = [draws.integers(0, words, (batch, time)) for time in parts]
+        masks = [np.ones((batch, time), np.int64) for time in parts]
+        masks[0] = (np.arange(parts[0]) >= hidden[:, None]).astype(np.int64)
+        logits = []
+        for end in range(1, len(parts) + 1):  # all tokens each time, so that no cache takes part
+            mask = np.concatenate(masks[:end], 1)
+            given = {"input_ids": np.concatenate(ids[:end], 1), "attention_mask": mask, "position_ids": positions_of(mask)}
+            given = {name: torch.from_numpy(array) for name, array in given.items() if name in accepted}
+            with torch.no_grad():
+                result = module(**given, use_cache=False, return_dict=True)
+            logits.append(result.logits[:, -1].float().numpy().copy())
+        all_expected.append(Expected(ids, masks, logits, False))
+    return all_expected + _greedy(torch, module, words, limit, draws)
+
+
+def positions_of(mask):
+    return np.maximum(mask.cumsum(1) - 1, 0)
+
+
+def _greedy(torch, module, words, limit, draws):
+    """64 tokens of the module's own generate()."""
+    from transformers import GenerationConfig
+
+    prompt = draws.integers(0, words, (1, 7))
+    steps = GREEDY_STEPS if limit is None else min(GREEDY_STEPS, limit - prompt.shape[1])
+    if steps < 1:
+        return []
+    config = GenerationConfig(do_sample=False, max_new_tokens=steps, eos_token_id=None, pad_token_id=0, output_logits=True,
+                              return_dict_in_generate=True)  # fmt: skip
+    ids = torch.from_numpy(prompt)
+    with torch.no_grad():
+        result = module.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)
+    tokens = result.sequences[0, prompt.shape[1] :].tolist()
+    given = [prompt, *(np.array([[token]]) for token in tokens[:-1])]
+    return [Expected(given, [np.ones_like(each) for each in given], [each.float().numpy() for each in result.logits], True)]
+
+
+def compare_decoder(torch, model, all_expected):
+    """Raises MismatchError. Returns the largest error of logits, relative to the largest logit of its run."""
+    runner, worst = Runner(model), 0.0
+    for expected in all_expected:
+        runner.start(len(expected.ids[0]))
+        for run, (ids, mask, wanted) in enumerate(zip(expected.ids, expected.masks, expected.logits)):
+            got = runner.run(ids, mask)
+            found = _compare(torch, "logits", torch.from_numpy(wanted), torch.from_numpy(got), "f32")
             if not found["largest_error"] <= found["allowed"]:
+                after = f"{run} greedy tokens" if expected.greedy else f"runs on {', '.join(str(each.shape[1]) for each in expected.ids[: run + 1])} tokens"
                 raise MismatchError(
                     f"the logits differ from the module's by {found['largest_error']:.3g}, allowed are {found['allowed']:.3g}, "
-                    f"for {batch} {'prompt' if batch == 1 else 'prompts'} after runs on {', '.join(map(str, parts[: i + 1]))} tokens"
+                    f"for {len(ids)} {'prompt' if len(ids) == 1 else 'prompts'} after {after}",
+                    model.report,
                 )
             worst = max(worst, found["largest_error"] / max(float(np.abs(wanted).max()), 1e-3))
-    _check_greedy(torch, module, ours, words, limit, draws)
+            if expected.greedy and got.argmax() != wanted.argmax():
+                gap = float(wanted.max() - wanted[0, got.argmax()])
+                if gap > found["allowed"]:  # else both tokens are equally likely up to rounding
+                    raise MismatchError(f"greedy token {run + 1} is {got.argmax()}, the module's is {wanted.argmax()}", model.report)
     return worst
 
 
@@ -118,41 +146,7 @@ def _cases(decoder, pairs, limit):
 
 
 def _value(text, sizes):
-    from . import _core
-
     try:
         return _core.size_of(text, sizes)
     except (ValueError, ZeroDivisionError):
         return None
-
-
-def _vocabulary(module):
-    return int(module.get_input_embeddings().num_embeddings)
-
-
-def _check_greedy(torch, module, ours, words, limit, draws):
-    """Tokens of 64 steps beside the module's own generate()."""
-    prompt = draws.integers(0, words, (1, 7))
-    steps = GREEDY_STEPS if limit is None else min(GREEDY_STEPS, limit - prompt.shape[1])
-    if steps < 1:
-        return
-    from transformers import GenerationConfig
-
-    config = GenerationConfig(do_sample=False, max_new_tokens=steps, min_new_tokens=None, eos_token_id=None, pad_token_id=0, output_logits=True,
-                              return_dict_in_generate=True)  # fmt: skip
-    ids = torch.from_numpy(prompt)
-    with torch.no_grad():
-        result = module.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)
-    wanted = result.sequences[0, prompt.shape[1] :].tolist()
-    ours.start(1)
-    given, mask = prompt, np.ones_like(prompt)
-    for step, token in enumerate(wanted):
-        logits = ours.run(given, mask)[0]
-        theirs = result.logits[step][0].float().numpy()
-        token_here = int(logits.argmax())
-        if token_here != token:
-            gap = float(theirs[token] - theirs[token_here])
-            if gap <= 2e-4 * max(float(np.abs(theirs).max()), 1e-3):
-                return  # two tokens are equally likely up to rounding: what follows differs
-            raise MismatchError(f"greedy token {step + 1} after a prompt of {prompt.shape[1]} is {token_here}, the module's is {token}")
-        given, mask = np.array([[token]]), np.ones((1, 1), np.int64)

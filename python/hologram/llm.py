@@ -6,13 +6,15 @@
 The file holds one graph for prompts and steps, the weights, and the tokenizer's files as attachments.
 """
 
+import gc
 import json
 import os
 import tempfile
+from typing import NamedTuple
 
 from ._convert import Report, _run
 from ._decoder import decoder_of, export
-from ._decoder_check import check_decoder
+from ._decoder_check import compare_decoder, expected_of
 from ._errors import NotFoundError, UnsupportedError
 from ._model import load, path_of
 from ._quantize import quantize
@@ -37,32 +39,28 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     torch, transformers = _imported()
     if bits not in (None, 8, 4):
         raise ValueError(f"bits is {bits}; weights have 8 or 4")
-    folder = path_of(folder_or_model) if isinstance(folder_or_model, (str, os.PathLike)) else None
-    if folder is not None and tokenizer is not None:
-        raise TypeError("a folder has its own tokenizer; pass tokenizer with a model in memory")
     if max_context is not None and max_context < 1:
         raise ValueError(f"max_context is {max_context}, expected at least 1")
-    module = _loaded(torch, transformers, folder) if folder is not None else folder_or_model
-    if not isinstance(module, transformers.PreTrainedModel):
-        raise TypeError(f"convert takes a folder or a model of transformers, not a {type(module).__name__}")
-    files = _files_of(transformers, folder, module, tokenizer)
-    limit = _positions(module, max_context)
-    was_training = module.training
-    try:
-        model = _converted(torch, module.eval(), path_of(path), max_context, limit, check)
-    finally:
-        module.train(was_training)
-    report = model.report
-    if folder is not None:
-        del module
-    if bits is not None:
-        model = quantize(model, bits=bits, group=group)
-    model.attachments = files
-    model.save(path)
+    path = path_of(path)
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path)), prefix=".hologram-") as work:
+        source, target = os.path.join(work, "model.pt2"), os.path.join(work, "model.hgm")
+        captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, check, source)
+        gc.collect()  # the module of a folder, before the converter needs memory
+        details = _run(source, target, ["--no-check", *captured.words])
+        os.remove(source)
+        model = load(target)
+        model.report = Report(details, unchecked="" if check else "check=False")
+        model.report.warnings += captured.warnings
+        if check:
+            model.report.logits_error = compare_decoder(torch, model, captured.expected)
+        if bits is not None:
+            report, model = model.report, quantize(model, bits=bits, group=group)
+            model.report = report
+        model.attachments = captured.files
+        model.save(path)
+        report = model.report
     model = load(path)
     model.report = report
-    if "tokenizer.json" not in files:
-        report.warnings.append("there is no tokenizer: the file generates token ids")
     return model
 
 
@@ -144,23 +142,36 @@ def _take_chat_template(files):
         files["chat_template.jinja"] = template.encode()
 
 
-# -- The graph -------------------------------------------------------------------------------------
+# -- The module ------------------------------------------------------------------------------------
 
 
-def _converted(torch, module, path, max_context, limit, check):
-    decoder = decoder_of(torch, module)
-    program, words, pairs = export(torch, decoder, max_context)
-    beside = os.path.dirname(os.path.abspath(path))
-    with tempfile.TemporaryDirectory(dir=beside, prefix=".hologram-") as folder:
-        source, target = os.path.join(folder, "model.pt2"), os.path.join(folder, "model.hgm")
-        torch.export.save(program, source)
-        del program
-        details = _run(source, target, ["--no-check", *words])
-        os.remove(source)
-        model = load(target)  # stays mapped after the folder is gone
-        model.report = Report(details, unchecked="" if check else "check=False")
+class _Captured(NamedTuple):
+    """What remains of a module once its program is written."""
+
+    words: list  # options of hg-convert
+    files: dict
+    warnings: list
+    expected: list
+
+
+def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check, source):
+    folder = path_of(folder_or_model) if isinstance(folder_or_model, (str, os.PathLike)) else None
+    if folder is not None and tokenizer is not None:
+        raise TypeError("a folder has its own tokenizer; pass tokenizer with a model in memory")
+    module = _loaded(torch, transformers, folder) if folder is not None else folder_or_model
+    if not isinstance(module, transformers.PreTrainedModel):
+        raise TypeError(f"convert takes a folder or a model of transformers, not a {type(module).__name__}")
+    limit = _positions(module, max_context)
+    files = _files_of(transformers, folder, module, tokenizer)
+    warnings = [] if "tokenizer.json" in files else ["there is no tokenizer: the file generates token ids"]
+    was_training = module.training
+    try:
+        decoder = decoder_of(torch, module.eval())
         if decoder.without_past:
-            model.report.warnings.append(f"each step recomputes all tokens, since {decoder.without_past}")
-        if check:
-            model.report.logits_error = check_decoder(torch, module, model, decoder, pairs, limit)
-    return model
+            warnings.append(f"each step recomputes all tokens, since {decoder.without_past}")
+        program, words, pairs = export(torch, decoder, max_context)
+        torch.export.save(program, source)
+        expected = expected_of(torch, module, decoder, pairs, limit) if check else []
+    finally:
+        module.train(was_training)
+    return _Captured(words, files, warnings, expected)

@@ -22,7 +22,9 @@ hg::Result<std::vector<std::byte>> model_bytes() {
   const hg::Value y = hg::linear(x, graph.parameter("w", w), graph.parameter("b", b));
   graph.output("y", y);
   HG_TRY_ASSIGN(hg::Model model, hg::Model::from_graph(std::move(graph)));
-  model.set_info({.attachments = {{"tokenizer.json", std::string("{\0}", 3)}}});
+  hg::Model::Info info;
+  info.attachments = {{"tokenizer.json", std::string("{\0}", 3)}};
+  model.set_info(std::move(info));
   return model.serialize();
 }
 

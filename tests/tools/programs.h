@@ -76,7 +76,9 @@ class Programs : public testing::Test {
   void save(Graph graph, const char* name, std::vector<Model::Attachment> attachments = {}) {
     Result<Model> model = Model::from_graph(std::move(graph));
     ASSERT_TRUE(model.ok()) << model.status().message();
-    model->set_info({.attachments = std::move(attachments)});
+    Model::Info info;
+    info.attachments = std::move(attachments);
+    model->set_info(std::move(info));
     const Status saved = model->save(folder_ / name);
     ASSERT_TRUE(saved.ok()) << saved.message();
   }
