@@ -6,6 +6,7 @@ No architecture has a name here: what a cache holds is found by running the modu
 
 import copy
 import inspect
+import re
 from typing import NamedTuple
 
 from ._errors import UnsupportedError
@@ -179,7 +180,8 @@ def export(torch, decoder, max_context=None):
     words, names = _input_words(torch, program, decoder)
     ranges = program._range_constraints
     for symbol in list(ranges):
-        ranges[symbol] = type(ranges[symbol])(0, max_context if names.get(symbol) == "past + time" and max_context else ranges[symbol].upper)
+        is_all = max_context is not None and names.get(symbol) == ("past + time" if decoder.pasts else "time")
+        ranges[symbol] = type(ranges[symbol])(0, max_context if is_all else ranges[symbol].upper)
     pairs = [(_text(torch, a, names), _text(torch, b, names)) for a, b in unequal]
     return program, words, pairs
 
@@ -190,7 +192,8 @@ def _example(torch, decoder):
     ids = torch.ones(_BATCH, _TIME, dtype=torch.long)
     args, shapes = [ids], [{0: auto, 1: auto}]
     if decoder.is_masked:
-        args += [torch.ones(_BATCH, past + _TIME, dtype=torch.long), torch.arange(past, past + _TIME).expand(_BATCH, _TIME).clone()]
+        args.append(torch.ones(_BATCH, past + _TIME, dtype=torch.long))
+        args.append(torch.arange(past, past + _TIME).expand(_BATCH, _TIME).clone())
         shapes += [{0: auto, 1: torch.export.Dim.AUTO}, {0: auto, 1: auto}]
     if decoder.pasts:
         args.append({each.key.replace(".", "_"): torch.zeros(_BATCH, each.heads, past, each.dim) for each in decoder.pasts})
@@ -254,13 +257,13 @@ def _input_words(torch, program, decoder):
 
 
 def _text(torch, size, names):
+    """A size with the names of an export's symbols."""
     expression = size.node.expr if isinstance(size, torch.SymInt) else size
     if isinstance(expression, int):
         return str(expression)
-    made = {symbol: "(" + names[symbol] + ")" if " " in names[symbol] else names[symbol] for symbol in expression.free_symbols if symbol in names}
-    if expression.is_Symbol and expression in names:
+    if expression in names:
         return names[expression]
     text = str(expression)
-    for symbol, name in made.items():
-        text = text.replace(str(symbol), name)
+    for symbol in expression.free_symbols & set(names):
+        text = re.sub(rf"\b{symbol}\b", f"({names[symbol]})", text)
     return text

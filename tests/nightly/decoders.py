@@ -36,7 +36,7 @@ CASES = {
     "gpt_neox": {}, "gptj": {"rotary_dim": 4}, "opt": {}, "falcon": {"new_decoder_architecture": False}, "bloom": {}, "mpt": {},
     "starcoder2": {}, "olmo": {}, "olmo2": {}, "smollm3": {}, "mixtral": {}, "qwen2_moe": {}, "qwen3_moe": {}, "deepseek_v2": {"head_dim": 4, "num_key_value_heads": 4},
     "deepseek_v3": {"head_dim": 4, "num_key_value_heads": 4}, "granite": {}, "granitemoe": {}, "cohere": {}, "cohere2": {}, "stablelm": {}, "glm": {}, "glm4": {}, "codegen": {"rotary_dim": 4},
-    "gpt_bigcode": {}, "persimmon": {}, "xglm": {"attention_heads": 4, "num_layers": 2}, "biogpt": {}, "nemotron": {}, "exaone4": {}, "ernie4_5": {}, "helium": {},
+    "gpt_bigcode": {}, "persimmon": {}, "xglm": {"attention_heads": 4, "num_layers": 2}, "biogpt": {}, "nemotron": {"num_key_value_heads": 2}, "exaone4": {}, "ernie4_5": {}, "helium": {},
     "olmoe": {}, "gpt_oss": {}, "arcee": {}, "seed_oss": {}, "hunyuan_v1_dense": {}, "dots1": {}, "phimoe": {}, "minimax": {},
 }  # fmt: skip
 
@@ -73,7 +73,7 @@ def wanted_of(model, prompts):
     longest = max(map(len, prompts))
     ids = torch.tensor([[0] * (longest - len(each)) + each for each in prompts])
     mask = torch.tensor([[0] * (longest - len(each)) + [1] * len(each) for each in prompts])
-    config = GenerationConfig(do_sample=False, max_new_tokens=STEPS, eos_token_id=None, pad_token_id=0)
+    config = GenerationConfig(do_sample=False, max_new_tokens=STEPS, pad_token_id=0)
     with torch.no_grad():
         return model.generate(ids, attention_mask=mask, generation_config=config)[:, longest:].tolist()
 
@@ -92,10 +92,11 @@ def check(name, generate, folder):
     import numpy as np
 
     import hologram.llm
+    from transformers import GenerationConfig
 
     model = model_of(name)
     path = os.path.join(folder, "model.hgm")
-    model.generation_config.eos_token_id = None
+    model.generation_config = GenerationConfig()  # no stop ids
     made = hologram.llm.convert(model, path)
     draws = np.random.default_rng(1)
     prompts = [draws.integers(3, WORDS, length).tolist() for length in LENGTHS]
