@@ -6,9 +6,11 @@
 The file holds one graph for prompts and steps, the weights, and the tokenizer's files as attachments.
 """
 
+import ctypes
 import gc
 import json
 import os
+import sys
 import tempfile
 from typing import NamedTuple
 
@@ -19,8 +21,8 @@ from ._errors import NotFoundError, UnsupportedError
 from ._model import load, path_of
 from ._quantize import quantize
 
-#: The files of a folder that a model keeps.
-FILES = (
+# The files of a folder that a model keeps.
+_FILES = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
     "chat_template.jinja",
 )  # fmt: skip
@@ -45,8 +47,9 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path)), prefix=".hologram-") as work:
         source, target = os.path.join(work, "model.pt2"), os.path.join(work, "model.hgm")
         captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, check, source)
-        gc.collect()  # the module of a folder, before the converter needs memory
+        _release_memory()  # of a folder's module
         details = _run(source, target, ["--no-check", *captured.words])
+        _release_memory()
         os.remove(source)
         model = load(target)
         model.report = Report(details, unchecked="" if check else "check=False")
@@ -62,6 +65,15 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     model = load(path)
     model.report = report
     return model
+
+
+def _release_memory():
+    """Returns what is free to the system. glibc keeps as much as all weights after a conversion."""
+    gc.collect()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def _imported():
@@ -116,12 +128,12 @@ def _files_of(transformers, folder, module, tokenizer):
     if config is not None:
         files.setdefault("generation_config.json", config.to_json_string().encode())
     _take_chat_template(files)
-    return {name: files[name] for name in FILES if name in files}
+    return {name: files[name] for name in _FILES if name in files}
 
 
 def _read_files(folder):
     files = {}
-    for name in FILES:
+    for name in _FILES:
         if os.path.isfile(os.path.join(folder, name)):
             with open(os.path.join(folder, name), "rb") as file:
                 files[name] = file.read()

@@ -34,10 +34,11 @@ CASES = {
     "llama": {}, "qwen2": {}, "qwen3": {}, "mistral": {}, "gemma": {}, "gemma2": {}, "gemma3_text": {}, "phi": {}, "phi3": {},
     "gpt2": {}, "gpt_neo": {"attention_types": [[["global", "local", "global"], 1]], "window_size": 16, "num_heads": 4},
     "gpt_neox": {}, "gptj": {"rotary_dim": 4}, "opt": {}, "falcon": {"new_decoder_architecture": False}, "bloom": {}, "mpt": {},
-    "starcoder2": {}, "olmo": {}, "olmo2": {}, "smollm3": {}, "mixtral": {}, "qwen2_moe": {}, "qwen3_moe": {}, "deepseek_v2": {"head_dim": 4, "num_key_value_heads": 4},
+    "starcoder2": {}, "olmo": {}, "olmo2": {}, "smollm3": {}, "mixtral": {}, "qwen2_moe": {}, "qwen3_moe": {}, "deepseek_v2": {"head_dim": 4, "num_key_value_heads": 4, "num_experts_per_tok": 2},
     "deepseek_v3": {"head_dim": 4, "num_key_value_heads": 4}, "granite": {}, "granitemoe": {}, "cohere": {}, "cohere2": {}, "stablelm": {}, "glm": {}, "glm4": {}, "codegen": {"rotary_dim": 4},
     "gpt_bigcode": {}, "persimmon": {}, "xglm": {"attention_heads": 4, "num_layers": 2}, "biogpt": {}, "nemotron": {"num_key_value_heads": 2}, "exaone4": {}, "ernie4_5": {}, "helium": {},
-    "olmoe": {}, "gpt_oss": {}, "arcee": {}, "seed_oss": {}, "hunyuan_v1_dense": {}, "dots1": {}, "phimoe": {}, "minimax": {},
+    "olmoe": {}, "gpt_oss": {}, "arcee": {}, "seed_oss": {}, "hunyuan_v1_dense": {"head_dim": 8},
+    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2}, "phimoe": {}, "minimax": {"head_dim": 8},
 }  # fmt: skip
 
 
