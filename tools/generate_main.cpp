@@ -39,7 +39,7 @@ all later runs, for all prompts together; text, unless only ids are printed; wit
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 prompts and model do not fit.)";
 
 struct GenerateJob {
-  std::string model, tokenizer, device = "cpu";
+  std::string model, tokenizer, device = "cpu", precision = "f32";
   int threads = 0;
   std::vector<std::string> ids, stop_ids, texts, stops;  // as given
   std::vector<std::vector<int32_t>> prompts;
@@ -167,6 +167,7 @@ Outcome run(GenerateJob& job) {
   if (!device.ok()) return usage(device.status().message());
   options.device = *device;
   options.threads = job.threads;
+  options.precision = *parse_precision(job.precision);
   GpuOfTool gpu;
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   Result<Generator> generator = Generator::create(*model, options);
@@ -211,6 +212,12 @@ int main(int argc, char** argv) {
                 "with --json: the logarithm of each token's probability")
       .needs(line.add_flag("--json", job.as_json, "print JSON"));
   line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
+  line.add(
+          "--precision", job.precision,
+          "i8: round what meets weights of 8 and 4 bits to 8 bits; bf16: round constant weights of "
+          "products to 16 bits")
+      .is_one_of({"f32", "bf16", "i8"})
+      .shows_default();
   line.add("--threads", job.threads, "number of threads; 0: all").is_at_least(0).shows_default();
   if (const std::optional<int> code = line.parse(argc, argv)) return *code;
   return finish("hg-generate", run(job));

@@ -52,6 +52,7 @@ Outcome read_job(const json& entry, RunJob& job) {
   if (result.ok()) result = read_string(entry, "entry", false, job.entry);
   if (result.ok()) result = read_string(entry, "output_dir", true, job.output_dir);
   if (result.ok()) result = read_string(entry, "device", false, job.device);
+  if (result.ok()) result = read_string(entry, "precision", false, job.precision);
   if (result.ok()) result = read_strings(entry, "inputs", job.inputs);
   if (result.ok()) result = read_strings(entry, "grad_outputs", job.grad_outputs);
   if (result.ok()) result = read_count(entry, "seed", job.seed);
@@ -135,6 +136,9 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   SessionOptions options;
   options.device = *device;
   options.threads = job.threads;
+  const Result<Precision> precision = parse_precision(job.precision);
+  if (!precision.ok()) return usage(precision.status().message());
+  options.precision = *precision;
   options.seed = job.seed;
   options.kernels = job.kernels;
   options.disabled_passes = job.disabled_passes;

@@ -14,8 +14,8 @@ namespace hg::tools {
 struct RunJob {
   std::string model;
   std::string entry;  // of a file with several; empty: the only one
-  std::string device = "cpu";
-  int threads = 0;  // 0: as many as OpenMP would take
+  std::string device = "cpu", precision = "f32";
+  int threads = 0;  // 0: all
   std::vector<std::string> inputs;
   std::vector<std::string> grad_outputs;  // one file for each float output, or none
   std::string output_dir;

@@ -21,8 +21,8 @@ constexpr char kExamples[] = R"(Examples:
 Inputs without a name are used in the model's order; hg-info MODEL.hgm lists them. Each output is
 written to DIR/NAME.npy. Files of bf16 are those that numpy.save writes of ml_dtypes.bfloat16
 arrays; f32 files may feed bf16 and f16 inputs. --batch runs the jobs of a JSON array and prints one
-JSON line per job. Job keys: model, inputs, output_dir; optional: function, device, threads, seed,
-grad_outputs.
+JSON line per job. Job keys: model, inputs, output_dir; optional: function, device, precision,
+threads, seed, grad_outputs.
 
 Exit codes: 0 ok, 1 usage (or a job of --batch failed), 2 unreadable file, 3 unsupported,
 4 inputs and model do not fit.)";
@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
   line.add_flag("--as-f32", job.as_f32, "write f16 and bf16 outputs as f32, for numpy");
   line.add("--seed", job.seed, "seed of random inputs and random ops").shows_default();
   line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
+  line.add("--precision", job.precision, "f32, bf16 or i8: see hg-bench --help").shows_default();
   line.add("--threads", job.threads, "number of threads; 0: all").is_at_least(0).shows_default();
   line.add("--grad-output", job.grad_outputs,
            "FILE.npy, once per float output: also write grad_input_0.npy ...");
