@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hg/text/tokenizer.h"
 
-#include <fstream>
 #include <limits>
 
 #include "lib/graph/border.h"
+#include "lib/text/text_file.h"
 #include "lib/text/tokenizer_model.h"
 #include "lib/text/unicode.h"
 
@@ -82,21 +82,6 @@ class PipelineModel : public Tokenizer::Model {
   int32_t size_ = 0;
 };
 
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return not_found(path, ": cannot be opened");
-  std::string bytes;
-  constexpr size_t kPiece = 1 << 20;
-  while (file) {
-    const size_t had = bytes.size();
-    bytes.resize(had + kPiece);
-    file.read(bytes.data() + had, kPiece);
-    bytes.resize(had + static_cast<size_t>(file.gcount()));
-  }
-  if (file.bad()) return not_found(path, ": cannot be read");
-  return bytes;
-}
-
 Status check_size(std::string_view text) {
   HG_CHECK(text.size() <= kMostTextBytes, "a text has ", uint64_t{text.size()}, " bytes, at most ",
            uint64_t{kMostTextBytes}, " are possible");
@@ -111,7 +96,7 @@ std::shared_ptr<const Tokenizer::Model> tokenizer_model(Pipeline pipeline) {
 
 Result<Tokenizer> Tokenizer::load(const std::string& path) {
   return or_no_memory([&]() -> Result<Tokenizer> {
-    HG_TRY_ASSIGN(const std::string bytes, read_file(path));
+    HG_TRY_ASSIGN(const std::string bytes, read_text_file(path));
     return from_json(bytes, path);
   });
 }

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the expressions of a template by descent, in the order of jinja2's precedence.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/text/jinja/lexer.h"
+#include "lib/text/jinja/syntax.h"
+
+namespace hg::jinja {
+
+class ExpressionReader {
+ protected:
+  ExpressionReader(std::vector<Word> words, std::string_view name)
+      : words_(std::move(words)), name_(name) {}
+
+  // Words. The last one, `end`, is never passed.
+  const Word& word() const { return words_[at_]; }
+  const Word& after() const { return words_[at_ + 1 < words_.size() ? at_ + 1 : at_]; }
+  void skip() {
+    if (at_ + 1 < words_.size()) ++at_;
+  }
+  bool is_sign(std::string_view sign) const {
+    return word().kind == Word::Kind::sign && word().text == sign;
+  }
+  bool is_name(std::string_view name) const {
+    return word().kind == Word::Kind::name && word().text == name;
+  }
+  bool take_sign(std::string_view sign) {
+    const bool is_here = is_sign(sign);
+    if (is_here) skip();
+    return is_here;
+  }
+  bool take_name(std::string_view name) {
+    const bool is_here = is_name(name);
+    if (is_here) skip();
+    return is_here;
+  }
+  template <class... Parts>
+  Status fail(int line, const Parts&... parts) const {
+    return syntax_error(name_, line, parts...);
+  }
+  std::string shown() const;  // the word, for messages
+  Status expect_sign(std::string_view sign);
+  Status expect_name(std::string_view name);
+  Result<std::string> any_name();
+
+  // One expression.
+  Result<Expr> read_expression(bool conditional = true);
+  // One expression, or several with commas between them. `end`: a name behind a last comma.
+  Result<Expr> read_tuple(bool conditional, bool in_brackets, std::string_view end = "");
+  // The filters of a tag, behind the first bar or without one.
+  Result<Expr> read_filter(Expr of);
+  Result<Expr> read_filters(Expr first);
+  Result<Expr> read_primary();
+
+  // The stack of this reader and that of a run are bounded by both.
+  class Deeper {
+   public:
+    explicit Deeper(int& depth) : depth_(++depth) {}
+    ~Deeper() { --depth_; }
+    Deeper(const Deeper&) = delete;
+    Deeper& operator=(const Deeper&) = delete;
+
+   private:
+    int& depth_;
+  };
+  Status check_depth() const;
+  int depth_ = 0;
+  int levels_ = 0;  // operators of the outermost expression
+
+  std::vector<std::string> used_;  // variables, in order
+
+ private:
+  using Read = Result<Expr> (ExpressionReader::*)();
+  Status add_level(const Expression& made);
+  Result<Expr> read_or();
+  Result<Expr> read_and();
+  Result<Expr> read_not();
+  Result<Expr> read_compare();
+  Result<Expr> read_sum();
+  Result<Expr> read_join();
+  Result<Expr> read_product();
+  Result<Expr> read_power();
+  Result<Expr> read_filtered();
+  Result<Expr> read_unary();
+  Result<Expr> read_postfix(Expr made);
+  Result<Expr> read_attribute(Expr of);
+  Result<Expr> read_subscript(Expr of);
+  Result<Expr> read_call(Expr of);
+  Result<Expr> read_test(Expr of);
+  Result<Arguments> read_arguments();
+  Result<Expr> read_logic(std::string_view name, Expression::Kind kind, Read read);
+  Result<Expr> read_chain(std::initializer_list<std::string_view> signs, Read read);
+  template <class F>
+  Status read_items(std::string_view end, const F& read);
+
+  std::vector<Word> words_;
+  std::string_view name_;
+  size_t at_ = 0;
+};
+
+}  // namespace hg::jinja

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions that every template can call.
+#pragma once
+
+#include <string_view>
+
+#include "lib/text/jinja/call.h"
+
+namespace hg::jinja {
+
+// Undefined if there is no function with this name. Fails for those that jinja2 has and this
+// library lacks.
+Result<Value> find_function(std::string_view name);
+
+}  // namespace hg::jinja
