@@ -21,6 +21,7 @@
 #include "converter/cli/weights.h"
 #include "converter/load/exported/exported.h"
 #include "converter/load/gguf/decoder.h"
+#include "converter/load/gguf/tokenizer.h"
 #include "converter/load/onnx/onnx.h"
 #include "converter/load/recognise.h"
 #include "converter/load/sha256.h"
@@ -335,6 +336,10 @@ class Conversion {
     const gguf::File file = gguf::File::open(source.path, source.label);
     stage("import");
     gguf::Decoder decoder = gguf::build_decoder(file);
+    gguf::TextFiles texts = gguf::text_files(file, decoder.vocabulary);
+    attachments_ = std::move(texts.files);
+    if (!texts.note.empty())
+      report_.warnings.push_back(str_cat("texts need `hg-generate --tokenizer`: ", texts.note));
     Result<Model> model = verified(std::move(decoder.graph), "");
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
     report_.job.inputs = inputs_of_decoder(model->graph(), decoder);
@@ -396,6 +401,7 @@ class Conversion {
     Model::Info made{str_cat("hg-convert ", HG_VERSION),
                      report_.libtorch.empty() ? "" : "libtorch " + report_.libtorch, hash_.get()};
     if (!is_checked) made.not_exercised = {"anything: it was converted without the check"};
+    made.attachments = attachments_;
     return made;
   }
 
@@ -561,7 +567,8 @@ class Conversion {
   CustomRegistry custom_;
   std::unique_ptr<StandardInput> standard_input_;
   std::unique_ptr<OnnxRuntime> runtime_;
-  std::shared_future<std::string> hash_;  // reads the file
+  std::shared_future<std::string> hash_;        // reads the file
+  std::vector<Model::Attachment> attachments_;  // of a GGUF file
   Report report_;
   std::set<std::string> described_;  // states of entries
   std::string stage_;

@@ -5,6 +5,7 @@
 #include "converter/interpret/interpreter.h"
 #include "converter/load/exported/exported.h"
 #include "converter/load/gguf/decoder.h"
+#include "converter/load/gguf/tokenizer.h"
 #include "converter/load/onnx/onnx.h"
 
 namespace hg::convert {
@@ -30,6 +31,7 @@ gguf::File gguf::File::open(const std::string&, const std::string& label) {
   refuse(label, "a GGUF file");
 }
 gguf::Decoder gguf::build_decoder(const File& file) { refuse(file.label(), "a GGUF file"); }
+gguf::TextFiles gguf::text_files(const File& file, int64_t) { refuse(file.label(), "a GGUF file"); }
 
 std::span<const std::span<const Builtin>> onnx_builtins() { return {}; }
 

@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 
-U32, F32, BOOL, TEXT, ARRAY = 4, 6, 7, 8, 9
+U32, I32, F32, BOOL, TEXT, ARRAY = 4, 5, 6, 7, 8, 9
 
 
 def text(value):
@@ -22,6 +22,9 @@ def value(item):
         return struct.pack("<If", F32, item)
     if isinstance(item, str):
         return struct.pack("<I", TEXT) + text(item)
+    if item and isinstance(item[0], (int, float)):
+        kind, letter = (I32, "i") if isinstance(item[0], int) else (F32, "f")
+        return struct.pack(f"<IIQ{len(item)}{letter}", ARRAY, kind, len(item), *item)
     return struct.pack("<IIQ", ARRAY, TEXT, len(item)) + b"".join(map(text, item))
 
 
