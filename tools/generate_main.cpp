@@ -2,10 +2,12 @@
 // hg-generate: continues prompts, texts or token ids, with a language model.
 #include <charconv>
 #include <cstdio>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "hg/generator.h"
+#include "tools/chat_prompts.h"
 #include "tools/command_line.h"
 #include "tools/generated_text.h"
 #include "tools/gpu.h"
@@ -18,6 +20,8 @@ namespace {
 
 constexpr char kExamples[] = R"(Examples:
   hg-generate smollm.hgm --prompt "The moon is"
+  hg-generate smollm.hgm --chat --system "Answer in one sentence." --prompt "What is a star?"
+  hg-generate smollm.hgm --chat
   hg-generate smollm.hgm --tokenizer tokenizer.json --prompt "The moon is" --stop "<|im_end|>"
   hg-generate smollm.hgm --ids 504,3575,282 --max-tokens 64 --stop-id 0
   hg-generate smollm.hgm --ids 504,3575 --ids 19556 --temperature 0.8 --top-p 0.95 --seed 7
@@ -28,6 +32,9 @@ generated; otherwise the new ids of each prompt as a line. Stop ids and stop tex
 the answer. Prompts run together.
 The tokenizer and the stop ids are those in the model file (hg-info lists attached files):
 tokenizer.json, and eos_token_id of generation_config.json. --stop-id adds further stop ids.
+With --chat, each prompt is a message of a user, and the model's chat template makes the prompt:
+chat_template.jinja in the model file. Without a prompt, each line of standard input is a message,
+and the model sees the whole conversation.
 The sampler has the order and the definitions of transformers: repetition penalty, temperature,
 top k, top p, min p. Without a temperature, the token with the largest logit is chosen.
 
@@ -39,12 +46,12 @@ all later runs, for all prompts together; text, unless only ids are printed; wit
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 prompts and model do not fit.)";
 
 struct GenerateJob {
-  std::string model, tokenizer, device = "cpu", precision = "f32";
+  std::string model, tokenizer, chat_template, system, device = "cpu", precision = "f32";
   int threads = 0;
   std::vector<std::string> ids, stop_ids, texts, stops;  // as given
   std::vector<std::vector<int32_t>> prompts;
   GenerateOptions options;
-  bool as_json = false;
+  bool as_json = false, chats = false;
 };
 
 // Adds the ids of "5,17,3".
@@ -98,7 +105,10 @@ std::string text_of(const GenerateJob& job, const Generation& answer,
 // Checks everything that needs no model.
 Outcome read(GenerateJob& job) {
   if (job.model.empty()) return usage("no MODEL is given; see hg-generate --help");
-  if (job.ids.empty() && job.texts.empty())
+  if (job.chats && !job.ids.empty()) return usage("--chat continues texts, not --ids");
+  if (job.chats && job.texts.empty() && job.as_json)
+    return usage("--chat --json needs --prompt; see hg-generate --help");
+  if (job.ids.empty() && job.texts.empty() && !job.chats)
     return usage("no prompt is given: use --ids or --prompt; see hg-generate --help");
   if (!job.ids.empty() && !job.texts.empty()) return usage("use either --ids or --prompt");
   for (const std::string& text : job.ids)
@@ -111,9 +121,11 @@ Outcome read(GenerateJob& job) {
 }
 
 // Generates with a tokenizer. A single text is printed as it arrives, unless it is for JSON.
-Outcome generate_text(GenerateJob& job, Generator& generator, GeneratedText& text) {
+// `texts`: the answers.
+Outcome generate_text(GenerateJob& job, Generator& generator, GeneratedText& text,
+                      std::vector<std::string>& texts) {
   const bool streams = job.prompts.size() == 1 && !job.as_json;
-  std::vector<std::string> texts(job.prompts.size());
+  texts.assign(job.prompts.size(), "");
   const auto take = [&](size_t prompt, const Result<std::string>& piece) {
     if (!piece.ok()) return false;
     texts[prompt] += *piece;
@@ -141,6 +153,36 @@ Outcome generate_text(GenerateJob& job, Generator& generator, GeneratedText& tex
   return {};
 }
 
+// The template writes the special tokens of a prompt itself.
+Result<std::vector<int32_t>> chat_ids(const ChatPrompts& chat, const GeneratedText& text,
+                                      const std::vector<ChatTurn>& turns) {
+  HG_TRY_ASSIGN(const std::string prompt, chat.render(turns));
+  return text.encode(prompt, false);
+}
+
+std::vector<ChatTurn> first_turns(const GenerateJob& job) {
+  if (job.system.empty()) return {};
+  return {{"system", job.system}};
+}
+
+// Each line of standard input is a message. The whole conversation is read again each time.
+Outcome converse(GenerateJob& job, Generator& generator, GeneratedText& text,
+                 const ChatPrompts& chat) {
+  std::vector<ChatTurn> turns = first_turns(job);
+  for (std::string line; std::getline(std::cin, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.empty()) continue;
+    turns.push_back({"user", line});
+    Result<std::vector<int32_t>> ids = chat_ids(chat, text, turns);
+    if (!ids.ok()) return outcome(ids.status());
+    job.prompts = {*std::move(ids)};
+    std::vector<std::string> answers;
+    if (Outcome o = generate_text(job, generator, text, answers); !o.ok()) return o;
+    turns.push_back({"assistant", answers[0]});
+  }
+  return {};
+}
+
 Outcome run(GenerateJob& job) {
   if (Outcome o = read(job); !o.ok()) return o;
   const Result<Model> model = Model::load(job.model);
@@ -149,13 +191,22 @@ Outcome run(GenerateJob& job) {
   if (!stop_ids.ok()) return outcome(stop_ids.status());
   job.options.stop_ids.insert(job.options.stop_ids.end(), stop_ids->begin(), stop_ids->end());
   std::unique_ptr<GeneratedText> text;
-  if (!job.tokenizer.empty() || !job.texts.empty() || !job.stops.empty()) {
+  std::unique_ptr<ChatPrompts> chat;
+  if (job.chats) {
+    Result<std::unique_ptr<ChatPrompts>> opened = ChatPrompts::open(*model, job.chat_template);
+    if (!opened.ok()) return outcome(opened.status());
+    chat = *std::move(opened);
+  }
+  if (!job.tokenizer.empty() || !job.texts.empty() || !job.stops.empty() || chat) {
     Result<std::unique_ptr<GeneratedText>> opened =
         GeneratedText::open(*model, job.tokenizer, job.stops);
     if (!opened.ok()) return outcome(opened.status());
     text = *std::move(opened);
     for (const std::string& prompt : job.texts) {
-      Result<std::vector<int32_t>> ids = text->encode(prompt);
+      std::vector<ChatTurn> turns = first_turns(job);
+      turns.push_back({"user", prompt});
+      Result<std::vector<int32_t>> ids =
+          chat ? chat_ids(*chat, *text, turns) : text->encode(prompt, true);
       if (!ids.ok()) return outcome(ids.status());
       job.prompts.push_back(*std::move(ids));
     }
@@ -172,7 +223,9 @@ Outcome run(GenerateJob& job) {
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   Result<Generator> generator = Generator::create(*model, options);
   if (!generator.ok()) return outcome(generator.status());
-  if (text) return generate_text(job, *generator, *text);
+  if (chat && job.texts.empty()) return converse(job, *generator, *text, *chat);
+  std::vector<std::string> answers;
+  if (text) return generate_text(job, *generator, *text, answers);
   const Result<Generation> answer = generator->generate(job.prompts, job.options);
   if (!answer.ok()) return outcome(answer.status());
   std::fputs(text_of(job, *answer, {}).c_str(), stdout);
@@ -191,6 +244,12 @@ int main(int argc, char** argv) {
   line.add("MODEL", job.model, "the model, an .hgm file, such as hg-convert makes of a GGUF file");
   line.add("--tokenizer", job.tokenizer, "a tokenizer.json for texts, instead of the model's own");
   line.add("--prompt", job.texts, "a prompt; once per prompt");
+  const auto chat = line.add_flag(
+      "--chat", job.chats, "prompts are messages; without --prompt, those of standard input");
+  line.add("--system", job.system, "the system message before the messages").needs(chat);
+  line.add("--chat-template", job.chat_template,
+           "a file with a chat template, instead of the model's own")
+      .needs(chat);
   line.add("--stop", job.stops, "a text or special token that ends a sequence; once per text");
   line.add("--ids", job.ids, "a prompt: token ids with commas between them; once per prompt");
   line.add("--max-tokens", job.options.max_tokens, "new tokens per prompt")

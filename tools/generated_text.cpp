@@ -20,8 +20,8 @@ class TokenizerText final : public GeneratedText {
     }
   }
 
-  Result<std::vector<int32_t>> encode(const std::string& text) const override {
-    return tokenizer_.encode(text);
+  Result<std::vector<int32_t>> encode(const std::string& text, bool add_special) const override {
+    return tokenizer_.encode(text, add_special);
   }
   const std::vector<int32_t>& stop_ids() const override { return stop_ids_; }
 

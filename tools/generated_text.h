@@ -19,7 +19,8 @@ class GeneratedText {
                                                      const std::vector<std::string>& stops);
   virtual ~GeneratedText() = default;
 
-  virtual Result<std::vector<int32_t>> encode(const std::string& text) const = 0;
+  // With `add_special`, the tokens that the tokenizer adds, such as that of the beginning.
+  virtual Result<std::vector<int32_t>> encode(const std::string& text, bool add_special) const = 0;
   virtual const std::vector<int32_t>& stop_ids() const = 0;
 
   virtual void begin(size_t prompts) = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tools built without tokenizers.
+#include "tools/chat_prompts.h"
 #include "tools/generated_text.h"
 
 namespace hg::tools {
@@ -7,6 +8,10 @@ namespace hg::tools {
 Result<std::unique_ptr<GeneratedText>> GeneratedText::open(const Model&, const std::string&,
                                                            const std::vector<std::string>&) {
   return unsupported("this build reads no tokenizers: build with HG_TEXT, or use --ids");
+}
+
+Result<std::unique_ptr<ChatPrompts>> ChatPrompts::open(const Model&, const std::string&) {
+  return unsupported("this build reads no chat templates: build with HG_TEXT");
 }
 
 }  // namespace hg::tools

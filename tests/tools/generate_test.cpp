@@ -120,6 +120,52 @@ TEST_F(Programs, GenerateReadsTheFilesOfTheModel) {
   }
 }
 
+TEST_F(Programs, GenerateChats) {
+  const std::string chat =
+      "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif "
+      "%}{{ m.content }} {% endfor %}{% if not messages %}a{% endif %}";
+  save(counting_words(), "words.hgm",
+       {{"tokenizer.json", kWords},
+        {"chat_template.jinja", chat},
+        {"tokenizer_config.json", R"({"bos_token": {"content": "c"}, "eos_token": "e"})"}});
+  const Ran first = run("hg-generate words.hgm --chat --prompt b --max-tokens 2");
+  if (first.exit == 3) {
+    EXPECT_NE(first.err.find("HG_TEXT"), std::string::npos) << first.err;
+    GTEST_SKIP() << "without chat templates";
+  }
+  EXPECT_EQ(first.out, "c d\n") << first.err;
+  const std::string json_of =
+      run("hg-generate words.hgm --chat --system a --prompt b --max-tokens 2 --json").out;
+  EXPECT_EQ(json::parse(json_of)["prompt_tokens"], 2) << json_of;
+  EXPECT_EQ(run("hg-generate words.hgm --chat --prompt b --prompt c --max-tokens 1 --json").exit,
+            0);
+  // The answer to the first message is part of the second prompt: "b c d b".
+  std::ofstream(folder_ / "lines.txt") << "b\n\nb\r\n";
+  EXPECT_EQ(run("hg-generate words.hgm --chat --max-tokens 2 < lines.txt > out.txt; cat out.txt").out, "c d\nc d\n");
+  std::ofstream(folder_ / "last.jinja")
+      << "{{ bos_token }} {{ messages | length }} {{ messages[0].content }}";
+  EXPECT_EQ(run("hg-generate words.hgm --chat --chat-template last.jinja --prompt b --max-tokens 1")
+                .out,
+            "c\n");
+  std::ofstream(folder_ / "no.jinja") << "{{ raise_exception('no ' ~ messages[0].role) }}";
+  expect_refusal("hg-generate words.hgm --chat --chat-template no.jinja --prompt b", 4,
+                 "no.jinja: line 1: the template rejects the messages: no user");
+  expect_refusal("hg-generate words.hgm --chat --chat-template none.jinja --prompt b", 2,
+                 "none.jinja");
+  expect_refusal("hg-generate words.hgm --chat --ids 1", 1, "--chat continues texts, not --ids");
+  expect_refusal("hg-generate words.hgm --chat --json", 1, "--chat --json needs --prompt");
+  expect_refusal("hg-generate words.hgm --system a --prompt b", 1, "--chat");
+  save(counting_words(), "words.hgm", {{"tokenizer.json", kWords}});
+  expect_refusal("hg-generate words.hgm --chat --prompt b", 4,
+                 "the model has no chat template: use --chat-template FILE");
+  save(counting_words(), "words.hgm",
+       {{"tokenizer.json", kWords}, {"tokenizer_config.json", R"({"chat_template": "b"})"}});
+  EXPECT_EQ(run("hg-generate words.hgm --chat --prompt d --max-tokens 1").out, "c\n");
+  save(counting_words(), "words.hgm",
+       {{"tokenizer.json", kWords}, {"tokenizer_config.json", R"({"chat_template": ["b"]})"}});
+  expect_refusal("hg-generate words.hgm --chat --prompt b", 2, "chat_template is not a text");
+}
+
 TEST_F(Programs, AttachmentsStayWithTheModel) {
   Graph g;
   g.output("y", linear(g.input("x", f32, {"n", 4}),
