@@ -26,7 +26,8 @@ SMALL = {
     "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
     "shared_expert_intermediate_size": 24, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
     "q_lora_rank": 16, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 8, "v_head_dim": 8,
-    "word_embed_proj_dim": 32, "lm_head_num_layers": 1, "initializer_range": 0.3, "init_std": 0.3,
+    "num_kv_shared_layers": 1, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": WORDS, "laurel_rank": 8,
+    "global_head_dim": 8, "num_global_key_value_heads": 2, "word_embed_proj_dim": 32, "lm_head_num_layers": 1, "initializer_range": 0.3, "init_std": 0.3,
 }  # fmt: skip
 
 # Model types with what their configurations need besides.
@@ -38,7 +39,8 @@ CASES = {
     "deepseek_v3": {"head_dim": 4, "num_key_value_heads": 4}, "granite": {}, "granitemoe": {}, "cohere": {}, "cohere2": {}, "stablelm": {}, "glm": {}, "glm4": {}, "codegen": {"rotary_dim": 4},
     "gpt_bigcode": {}, "persimmon": {}, "xglm": {"attention_heads": 4, "num_layers": 2}, "biogpt": {}, "nemotron": {"num_key_value_heads": 2}, "exaone4": {}, "ernie4_5": {}, "helium": {},
     "olmoe": {}, "gpt_oss": {}, "arcee": {}, "seed_oss": {}, "hunyuan_v1_dense": {"head_dim": 8},
-    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2}, "phimoe": {}, "minimax": {"head_dim": 8},
+    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2}, "phimoe": {}, "minimax": {"head_dim": 8}, "gemma3n_text": {"activation_sparsity_pattern": [0.5, 0.0, 0.0]},
+    "lfm2": {"layer_types": ["conv", "full_attention", "conv"]},
 }  # fmt: skip
 
 
@@ -48,14 +50,12 @@ def model_of(name, seed=0):
 
     base = transformers.AutoConfig.for_model(name)
     text = base.get_text_config(decoder=True)
-    names = set(vars(text)) | set(getattr(type(text), "attribute_map", {}))
-    given = {key: value for key, value in SMALL.items() if key in names and getattr(text, key, None) is not None}
-    for own in ("layer_types",):
-        if getattr(text, own, None):
-            kinds = list(dict.fromkeys(getattr(text, own)))
-            count = max(3, len(kinds))
-            given[own] = (kinds * count)[:count]
-            given["num_hidden_layers"] = count
+    aliases = getattr(type(text), "attribute_map", {})
+    given = {key: value for key, value in SMALL.items() if vars(text).get(aliases.get(key, key)) is not None}
+    if vars(text).get("layer_types"):
+        kinds = list(dict.fromkeys(text.layer_types))
+        count = max(3, len(kinds))
+        given |= {"layer_types": (kinds * count)[:count], "num_hidden_layers": count}
     given.update(CASES.get(name, {}))
     config = type(text)(**given)
     torch.manual_seed(seed)
