@@ -24,7 +24,7 @@ struct Levels {
   int64_t high_column(int64_t i) const {
     return packing == Packing::pairs ? 2 * i + 1 : packing == Packing::halves ? low() + i : i;
   }
-  // The bytes of a row. `block` > 0: cut where a block of that many columns of a stream ends, too.
+  // The bytes of a row. `block` > 0: cut also where a block of that many columns of a stream ends.
   std::vector<Segment> segments(int64_t block = 0) const;
   // For each place of x as the loops read it: the column of x, or -1 for a zero. Rounded products
   // have their own order.

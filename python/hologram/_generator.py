@@ -36,7 +36,7 @@ class Generator:
     """Continues prompts of token ids with a language model.
 
     ``model`` is a Model, or the path of a ``.hgm`` file. The options are those of ``Model.session``. A prompt is a
-    sequence of integers. Prompts of one call run together; several prompts are a list of sequences.
+    sequence of integers. Prompts of one call run together; several prompts are a list of sequences::
 
         generator = hg.Generator("model.hgm")
         answer = generator.generate([5, 17, 3], max_tokens=64, temperature=0.8, seed=7)
