@@ -35,7 +35,7 @@ def decoder_of(torch, model):
     keeps = {name: 1 for name in ("logits_to_keep", "num_logits_to_keep") if name in accepted}
 
     def call(input_ids, attention_mask, position_ids, past=None):
-        given = {"input_ids": input_ids, "use_cache": past is not None}
+        given = {"input_ids": input_ids, **(without_cache(model) if past is None else {"use_cache": True})}
         if masked:
             given["attention_mask"] = attention_mask
         if placed:
@@ -71,6 +71,13 @@ def decoder_of(torch, model):
     made.is_masked = masked
     made.without_past = "" if made.pasts else reason or "its forward takes no attention_mask"
     return made.eval()
+
+
+def without_cache(model):
+    """Arguments of a forward that keeps no cache."""
+    parameters = inspect.signature(model.forward).parameters
+    accepts = "use_cache" in parameters or any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return {"use_cache": False} if accepts else {}
 
 
 # -- The past --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 
 from . import _core
 from ._check import _compare
+from ._decoder import without_cache
 from ._errors import MismatchError
 
 GREEDY_STEPS = 64
@@ -70,15 +71,17 @@ def expected_of(torch, module, decoder, pairs, limit):
         ids = [draws.integers(0, words, (batch, time)) for time in parts]
         masks = [np.ones((batch, time), np.int64) for time in parts]
         masks[0] = (np.arange(parts[0]) >= hidden[:, None]).astype(np.int64)
+        # Tokens that the mask hides may be any others.
+        given_to_ours = [np.where(masks[0] == 0, (ids[0] + 1) % words, ids[0]), *ids[1:]]
         logits = []
         for end in range(1, len(parts) + 1):  # all tokens each time, so that no cache takes part
             mask = np.concatenate(masks[:end], 1)
             given = {"input_ids": np.concatenate(ids[:end], 1), "attention_mask": mask, "position_ids": positions_of(mask)}
             given = {name: torch.from_numpy(array) for name, array in given.items() if name in accepted}
             with torch.no_grad():
-                result = module(**given, use_cache=False, return_dict=True)
+                result = module(**given, **without_cache(module), return_dict=True)
             logits.append(result.logits[:, -1].float().numpy().copy())
-        all_expected.append(Expected(ids, masks, logits, False))
+        all_expected.append(Expected(given_to_ours, masks, logits, False))
     return all_expected + _greedy(torch, module, words, limit, draws)
 
 
