@@ -40,7 +40,7 @@ CASES = {
     "gpt_bigcode": {}, "persimmon": {}, "xglm": {"attention_heads": 4, "num_layers": 2}, "biogpt": {}, "nemotron": {"num_key_value_heads": 2}, "exaone4": {}, "ernie4_5": {}, "helium": {},
     "olmoe": {}, "gpt_oss": {}, "arcee": {}, "seed_oss": {}, "hunyuan_v1_dense": {"head_dim": 8},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2}, "phimoe": {}, "minimax": {"head_dim": 8}, "gemma3n_text": {"activation_sparsity_pattern": [0.5, 0.0, 0.0]},
-    "lfm2": {"layer_types": ["conv", "full_attention", "conv"]},
+    "llama4_text": {}, "apertus": {}, "bitnet": {}, "lfm2": {"layer_types": ["conv", "full_attention", "conv"]},
 }  # fmt: skip
 
 
