@@ -8,6 +8,7 @@
 #include "hg/graph.h"
 #include "hg/op.h"
 #include "hg/stateful.h"
+#include "lib/graph/ends.h"
 #include "lib/graph/past_names.h"
 
 namespace hg {
@@ -47,17 +48,6 @@ void copy_row(const Tensor& tensor, int64_t at, int64_t stride, std::vector<floa
     out[i] = static_cast<float>(from[static_cast<int64_t>(i) * stride]);
 }
 
-const TensorType& type_of_input(const Graph& graph, std::string_view name) {
-  const auto found = std::find_if(graph.inputs().begin(), graph.inputs().end(),
-                                  [&](ValueId id) { return graph.value_info(id).name == name; });
-  return graph.value_info(*found).type;
-}
-const TensorType& type_of_output(const Graph& graph, std::string_view name) {
-  const auto found = std::find_if(graph.outputs().begin(), graph.outputs().end(),
-                                  [&](const auto& output) { return output.first == name; });
-  return graph.value_info(found->second).type;
-}
-
 int64_t capacity_for(int64_t positions) {
   return std::max(kFirstCapacity,
                   static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(positions))));
@@ -95,10 +85,8 @@ Status DecoderSession::find_input(ValueId id) {
                        is_mask ? "past + time]" : "time]", ", where time is a symbol");
   Integers& input = is_mask ? mask_ : name == "position_ids" ? positions_ : ids_;
   if (input.value != kNoValue)
-    return unsupported("generate: the inputs '", input.name, "' and '", name,
-                       "' could both be the ids");
-  input.name = name;
-  input.type = type;
+    return unsupported("generate: the inputs '", model_.graph().value_info(input.value).name,
+                       "' and '", name, "' could both be the ids");
   input.value = id;
   return {};
 }
@@ -159,20 +147,23 @@ void DecoderSession::find_limits() {
 // ---- Sessions ----
 
 Status DecoderSession::open_first() {
-  const Dim& size = ids_.type.shape[0];
-  const int64_t batch = size.is_constant() ? size.constant() : 1;
   if (!carried_.empty()) {
-    if (make_stateful(model_, stateful_options(batch, kFirstCapacity)).ok())
-      return open(batch, kFirstCapacity);
+    const int64_t batch = batch_size().is_constant() ? batch_size().constant() : 1;
+    Result<Model> stateful = make_stateful(model_, stateful_options(batch, kFirstCapacity));
+    if (stateful.ok()) return open(*std::move(stateful), batch, kFirstCapacity);
     HG_TRY_ASSIGN(buffers_, PastBuffers::create(model_.graph(), carried_));
   }
   HG_TRY_ASSIGN(session_, Session::create(model_, options_));
   return {};
 }
 
+const Dim& DecoderSession::batch_size() const {
+  return model_.graph().value_info(ids_.value).type.shape[0];
+}
+
 StatefulOptions DecoderSession::stateful_options(int64_t batch, int64_t capacity) const {
   StatefulOptions options = {.carried = carried_, .capacity = capacity};
-  if (const std::string symbol(ids_.type.shape[0].symbol()); !symbol.empty())
+  if (const std::string symbol(batch_size().symbol()); !symbol.empty())
     options.dims = {{symbol, batch}};
   return options;
 }
@@ -180,9 +171,13 @@ StatefulOptions DecoderSession::stateful_options(int64_t batch, int64_t capacity
 // Makes a session whose states are zeros.
 Status DecoderSession::open(int64_t batch, int64_t capacity) {
   session_.reset();  // its memory comes back before the next one takes some
-  HG_TRY_ASSIGN(stateful_, make_stateful(model_, stateful_options(batch, capacity)));
+  HG_TRY_ASSIGN(Model stateful, make_stateful(model_, stateful_options(batch, capacity)));
+  return open(std::move(stateful), batch, capacity);
+}
+Status DecoderSession::open(Model stateful, int64_t batch, int64_t capacity) {
+  stateful_ = std::move(stateful);
   SessionOptions options = options_;
-  const std::string_view symbol = ids_.type.shape[0].symbol();
+  const std::string_view symbol = batch_size().symbol();
   std::erase_if(options.dims, [&](const auto& dim) { return dim.first == symbol; });
   std::erase_if(options.ranges, [&](const SizeRange& range) { return range.symbol == symbol; });
   HG_TRY_ASSIGN(session_, Session::create(stateful_, std::move(options)));
@@ -192,7 +187,7 @@ Status DecoderSession::open(int64_t batch, int64_t capacity) {
 }
 
 Status DecoderSession::start(int64_t batch, int64_t positions) {
-  const Dim& size = ids_.type.shape[0];
+  const Dim& size = batch_size();
   HG_CHECK(!size.is_constant() || size.constant() == batch, "generate: the model takes ",
            size.constant(), size.constant() == 1 ? " prompt" : " prompts", " at a time, got ",
            batch);
@@ -241,8 +236,9 @@ Status DecoderSession::grow(int64_t positions) {
 
 // The dim of a carried value that a run makes longer; -1: none.
 int DecoderSession::growing_dim(const CarriedValue& carried) const {
-  const TensorType before = type_of_input(model_.graph(), carried.input),
-                   after = type_of_output(model_.graph(), carried.output);
+  const Graph& graph = model_.graph();
+  const TensorType& before = graph.value_info(input_named(graph, carried.input)).type;
+  const TensorType& after = graph.value_info(output_named(graph, carried.output)).type;
   for (int d = 0; d < before.rank(); ++d)
     if (before.shape[static_cast<size_t>(d)] != after.shape[static_cast<size_t>(d)]) return d;
   return -1;
@@ -260,7 +256,8 @@ void DecoderSession::push(size_t row, int64_t id, int64_t position, bool is_hidd
 Status DecoderSession::set_integers(Integers& input, int64_t from) {
   if (input.value == kNoValue) return {};
   const int64_t time = static_cast<int64_t>(input.rows[0].size()) - from;
-  HG_TRY_ASSIGN(input.data, TensorData::allocate(input.type.dtype, {batch_, time}));
+  const ValueInfo& info = model_.graph().value_info(input.value);
+  HG_TRY_ASSIGN(input.data, TensorData::allocate(info.type.dtype, {batch_, time}));
   const Tensor& tensor = input.data.tensor;
   if (tensor.dtype == i64)
     copy_tails(input.rows, from, tensor.as<int64_t>());
@@ -268,7 +265,7 @@ Status DecoderSession::set_integers(Integers& input, int64_t from) {
     copy_tails(input.rows, from, tensor.as<int32_t>());
   else
     copy_tails(input.rows, from, tensor.as<bool>());
-  return session_->set_input(input.name, tensor);
+  return session_->set_input(info.name, tensor);
 }
 
 Status DecoderSession::run(std::stop_token stop) {

@@ -32,16 +32,13 @@ class DecoderSession {
   // Copies the logits after the last token of a row.
   Status logits(size_t row, std::vector<float>& out) const;
 
-  bool can_pad() const { return !mask_.name.empty() && !positions_.name.empty(); }
+  bool can_pad() const { return mask_.value != kNoValue && positions_.value != kNoValue; }
   int64_t vocabulary() const { return vocabulary_; }  // of ids; 0: unknown
   int64_t position_limit() const { return position_limit_; }
 
  private:
-  // An input of integers; without a name the model has none. `rows` holds a value per token since
-  // start().
+  // An input of integers, which the model may lack. `rows` holds a value per token since start().
   struct Integers {
-    std::string name;
-    TensorType type = {};
     ValueId value = kNoValue;  // of the model
     std::vector<std::vector<int64_t>> rows = {};
     TensorData data = {};  // of the last run
@@ -55,9 +52,11 @@ class DecoderSession {
   Status find_carried();
   void find_limits();
   bool keeps_past() const { return !carried_.empty() && !buffers_; }
+  const Dim& batch_size() const;  // of the model's ids
   StatefulOptions stateful_options(int64_t batch, int64_t capacity) const;
   Status open_first();
   Status open(int64_t batch, int64_t capacity);
+  Status open(Model stateful, int64_t batch, int64_t capacity);
   Status clear_states();
   Status grow(int64_t positions);
   int growing_dim(const CarriedValue& carried) const;
@@ -72,7 +71,7 @@ class DecoderSession {
   int64_t vocabulary_ = 0, position_limit_ = 0;
 
   std::optional<PastBuffers> buffers_;  // none: the session keeps what the model carries
-  Model stateful_;
+  Model stateful_;                      // its life lets models made alike share what they compile
   std::optional<Session> session_;
   int64_t capacity_ = 0, session_batch_ = 0;  // of stateful_
 

@@ -3,17 +3,16 @@
 
 #include <algorithm>
 
+#include "lib/graph/ends.h"
+
 namespace hg {
 
 Result<PastBuffers> PastBuffers::create(const Graph& graph,
                                         const std::vector<CarriedValue>& carried) {
   PastBuffers made;
   for (const CarriedValue& names : carried) {
-    TensorType in, out;
-    for (const ValueId id : graph.inputs())
-      if (graph.value_info(id).name == names.input) in = graph.value_info(id).type;
-    for (const auto& [name, id] : graph.outputs())
-      if (name == names.output) out = graph.value_info(id).type;
+    const TensorType& in = graph.value_info(input_named(graph, names.input)).type;
+    const TensorType& out = graph.value_info(output_named(graph, names.output)).type;
     if (!is_float(in.dtype) || in.rank() != 4 || !in.shape[1].is_constant() ||
         in.shape[2].is_constant() || !in.shape[3].is_constant())
       return unsupported("generate: the input '", names.input, "' is ", in,

@@ -14,7 +14,8 @@ namespace hg {
 
 class PastBuffers {
  public:
-  // Fails if an input is not floats [batch, heads, past, dim], or an output not of its dtype.
+  // The values must exist. Fails if an input is not floats [batch, heads, past, dim], or an output
+  // not of its dtype.
   static Result<PastBuffers> create(const Graph& graph, const std::vector<CarriedValue>& carried);
 
   void start(int64_t batch);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "lib/graph/border.h"
+#include "lib/graph/ends.h"
 #include "lib/graph/past_names.h"
 #include "lib/graph/rewrite.h"
 
@@ -79,11 +80,9 @@ class Stateful {
 
   Status find(const CarriedValue& pair) {
     Carried each{.name = pair.input};
-    for (const ValueId id : graph_.inputs())
-      if (graph_.value_info(id).name == pair.input) each.input = id;
+    each.input = input_named(graph_, pair.input);
     HG_CHECK(each.input != kNoValue, "there is no input '", pair.input, "'");
-    for (const auto& [name, id] : graph_.outputs())
-      if (name == pair.output) each.output = id;
+    each.output = output_named(graph_, pair.output);
     HG_CHECK(each.output != kNoValue, "there is no output '", pair.output, "'");
     for (const Carried& other : all_)
       HG_CHECK(other.input != each.input, "the input '", pair.input, "' is carried twice");

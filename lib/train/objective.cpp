@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "hg/ops.h"
+#include "lib/graph/ends.h"
 #include "lib/train/mode.h"
 
 namespace hg {
@@ -71,11 +72,10 @@ class ObjectiveBuilder {
   }
 
   Value find_target(const std::string& name) {
-    for (const std::string& known : result_.targets)
-      if (known == name)
-        for (const ValueId id : graph_.inputs())
-          if (graph_.value_info(id).name == name) return graph_.value(id);
-    return {};
+    const std::vector<std::string>& known = result_.targets;
+    if (std::find(known.begin(), known.end(), name) == known.end()) return {};
+    const ValueId id = input_named(graph_, name);
+    return id == kNoValue ? Value() : graph_.value(id);
   }
 
   // The output's dim of classes beside class indices.
