@@ -261,7 +261,7 @@ Status blocks_prepare(PrepareContext& c) {
   if (s.times > 0) s.query_block = (s.times + s.query_blocks - 1) / s.query_blocks;
   const int64_t tiles = s.lead.count() * s.query_blocks;
   const int64_t each = s.query_block * s.keys * (s.dim + s.value_dim);
-  s.lanes = tile_lanes(c, tiles * each > 1 << 18 ? tiles : 1);
+  s.lanes = tile_lanes(c, tiles * each > kLeastForThreads ? tiles : 1);
   s.slot_bytes = Slot(s, c.out(0).dtype != f32).end * 4;
   c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
   c.make_state(std::move(s));

@@ -8,6 +8,8 @@
 namespace hg::kernels {
 
 inline constexpr int64_t kQueryBlock = 112, kKeyBlock = 128, kMaxHeadDim = 1024;
+// Multiplications, of scores and of results, below which one thread takes all.
+inline constexpr int64_t kLeastForThreads = 1 << 18;
 inline constexpr int64_t kColumnStep = 16;  // a multiple of every target's lanes
 inline int64_t padded_columns(int64_t columns) {
   return (columns + kColumnStep - 1) / kColumnStep * kColumnStep;

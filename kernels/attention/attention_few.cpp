@@ -14,9 +14,8 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kFewQueries = 8;             // of all heads that share keys
-constexpr int64_t kPartKeys = 4 * kKeyBlock;   // of one task
-constexpr int64_t kLeastForThreads = 1 << 18;  // multiplications
+constexpr int64_t kFewQueries = 8;            // of all heads that share keys
+constexpr int64_t kPartKeys = 4 * kKeyBlock;  // of one task
 
 struct FewQueries : AttentionShape {
   const AttentionTable* attend = &attention_table();

@@ -159,33 +159,39 @@ float round_block(const float* x, int64_t count, int16_t* to) {
   return is_zero ? 0 : largest / 127;
 }
 
-// Rounds a row of x to integers and a scale for each block.
-void round_row(const float* x, int64_t k, int16_t* to, float* scales) {
-  for (int64_t i = 0; i < k; i += kRoundedBytes)
-    *scales++ = round_block(x + i, std::min<int64_t>(kRoundedBytes, k - i), to + i);
-}
-// Memory for one row's integers and, behind them, scales.
-int64_t rounded_bytes(const QuantizedLinear& g) {
-  return slot_step((g.levels.k + 1) / 2 * 4 + ceil_div(g.levels.k, kRoundedBytes) * 4);
+// A row of x: integers, and a scale for each block of kRoundedBytes.
+struct RoundedRow {
+  int16_t* integers;
+  float* scales;
+};
+int64_t padded_integers(int64_t k) { return (k + 1) / 2 * 2; }  // so that floats may follow
+int64_t rounded_bytes(int64_t k) {
+  return slot_step(padded_integers(k) * 2 + ceil_div(k, kRoundedBytes) * 4);
 }
 
-// One row of x as the loops of rounded products read it. `rounded` has room for k integers, and
-// behind them for the scales of blocks.
-void lay_out_rounded(const QuantizedLinear& g, const float* x, int16_t* rounded, int16_t* to,
-                     RoundedSegment* scales) {
+// Rounds row i of x, in the row's part of the workspace.
+RoundedRow rounded_row(const RunContext& c, const QuantizedLinear& g, int64_t i) {
   const int64_t k = g.levels.k;
-  auto* const of_blocks = reinterpret_cast<float*>(rounded + (k + 1) / 2 * 2);
-  round_row(x, k, rounded, of_blocks);
-  for (int64_t i = 0; i < g.places(); ++i)
-    to[i] = g.columns[static_cast<size_t>(i)] < 0 ? int16_t{0}
-                                                  : rounded[g.columns[static_cast<size_t>(i)]];
+  const float* const x = c.in(kX).as<float>() + i * k;
+  auto* const integers =
+      reinterpret_cast<int16_t*>(c.workspace<char>() + g.rounded_at + i * rounded_bytes(k));
+  const RoundedRow row = {integers, reinterpret_cast<float*>(integers + padded_integers(k))};
+  for (int64_t begin = 0; begin < k; begin += kRoundedBytes)
+    row.scales[begin / kRoundedBytes] =
+        round_block(x + begin, std::min<int64_t>(kRoundedBytes, k - begin), row.integers + begin);
+  return row;
+}
+
+// The row as the loops of rounded products read it.
+void lay_out_rounded(const QuantizedLinear& g, const RoundedRow& row, int16_t* to,
+                     RoundedSegment* scales) {
+  for (const int32_t column : g.columns) *to++ = column < 0 ? int16_t{0} : row.integers[column];
+  const auto scale_at = [&](int64_t column) {
+    return row.scales[std::min(column, g.levels.k - 1) / kRoundedBytes];
+  };
   for (const Segment& s : g.segments) {
-    const auto scale_at = [&](int64_t column) {
-      return of_blocks[std::min(column, k - 1) / kRoundedBytes];
-    };
-    *scales++ = {scale_at(g.levels.low_column(s.begin)),
-                 scale_at(g.levels.has_two() ? g.levels.high_column(s.begin)
-                                             : g.levels.low_column(s.begin))};
+    const float low = scale_at(g.levels.low_column(s.begin));
+    *scales++ = {low, g.levels.has_two() ? scale_at(g.levels.high_column(s.begin)) : low};
   }
 }
 
@@ -201,7 +207,7 @@ Status prepare_rows(PrepareContext& c) {
   at += slot_step(g.m * row * (g.rounds ? 2 : 4));
   if (g.rounds) {
     g.rounded_at = at;
-    at += g.m * rounded_bytes(g);
+    at += g.m * rounded_bytes(g.levels.k);
     g.scales_at = at;
     at += slot_step(g.m * static_cast<int64_t>(g.segments.size() * sizeof(RoundedSegment)));
   }
@@ -216,6 +222,7 @@ Status prepare_rows(PrepareContext& c) {
 void lay_out(const QuantizedLinear& g, const float* x, float* to) {
   for (const int32_t column : g.columns) *to++ = column < 0 ? 0 : x[column];
 }
+
 // Calls loop(first, last) for parts of the byte rows, and finishes their results.
 template <class Loop>
 void for_byte_rows(const RunContext& c, const QuantizedLinear& g, const Loop& loop) {
@@ -248,15 +255,12 @@ void for_rows_of_x(const RunContext& c, const QuantizedLinear& g, const Row& row
 
 void run_rounded(const RunContext& c, const QuantizedLinear& g) {
   const Levels& levels = g.levels;
-  const float* const x = c.in(kX).as<float>();
   char* const memory = c.workspace<char>();
   auto* const laid_out = reinterpret_cast<int16_t*>(memory + g.x_at);
   auto* const scales = reinterpret_cast<RoundedSegment*>(memory + g.scales_at);
   const auto segments = static_cast<int64_t>(g.segments.size());
   for_rows_of_x(c, g, [&](int64_t i) {
-    lay_out_rounded(g, x + i * levels.k,
-                    reinterpret_cast<int16_t*>(memory + g.rounded_at + i * rounded_bytes(g)),
-                    laid_out + i * g.places(), scales + i * segments);
+    lay_out_rounded(g, rounded_row(c, g, i), laid_out + i * g.places(), scales + i * segments);
   });
   RoundedProduct product;
   product.w = level_rows(c, g);
@@ -326,7 +330,7 @@ Status prepare_tiles(PrepareContext& c) {
     g.x_at = tiles + at;
     at += slot_step(g.m * g.levels.k * 4);
     g.rounded_at = tiles + at;
-    at += g.m * rounded_bytes(g);
+    at += g.m * rounded_bytes(g.levels.k);
   }
   c.set_workspace(tiles + at);
   c.make_state(std::move(g));
@@ -336,14 +340,11 @@ Status prepare_tiles(PrepareContext& c) {
 // x as the numbers that its rounding stands for.
 const float* rounded_x(const RunContext& c, const QuantizedLinear& g) {
   const int64_t k = g.levels.k;
-  char* const memory = c.workspace<char>();
-  auto* const numbers = reinterpret_cast<float*>(memory + g.x_at);
+  auto* const numbers = reinterpret_cast<float*>(c.workspace<char>() + g.x_at);
   for_rows_of_x(c, g, [&](int64_t i) {
-    auto* const integers = reinterpret_cast<int16_t*>(memory + g.rounded_at + i * rounded_bytes(g));
-    auto* const scales = reinterpret_cast<float*>(integers + (k + 1) / 2 * 2);
-    round_row(c.in(kX).as<float>() + i * k, k, integers, scales);
+    const RoundedRow row = rounded_row(c, g, i);
     for (int64_t j = 0; j < k; ++j)
-      numbers[i * k + j] = scales[j / kRoundedBytes] * static_cast<float>(integers[j]);
+      numbers[i * k + j] = row.scales[j / kRoundedBytes] * static_cast<float>(row.integers[j]);
   });
   return numbers;
 }

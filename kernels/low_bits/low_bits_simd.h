@@ -39,7 +39,7 @@ struct LowBitsProduct {
   int64_t y_row = 0;
 };
 
-// So many bytes at most a segment of a rounded product has, and so many neighbors of x share a
+// A segment of a rounded product has at most this many bytes, and this many neighbors of x share a
 // scale.
 inline constexpr int kRoundedBytes = 32;
 
@@ -48,9 +48,9 @@ struct RoundedSegment {
   float low_scale = 0, high_scale = 0;
 };
 
-// The same product with x rounded to integers of 8 bits. x has for each segment 32 integers, or
-// those of the low stream and then of the high one: first those that meet even bytes, then odd
-// ones; zeros stand beyond the segment.
+// The same product with x rounded to integers of 8 bits. x has 32 integers for each segment, with
+// two streams 32 for the low one and then 32 for the high one. The first 16 meet the even bytes,
+// the others the odd bytes. Zeros meet the bytes beyond the segment.
 struct RoundedProduct {
   LevelRows w;
   int64_t rows = 0, first = 0, last = 0;
