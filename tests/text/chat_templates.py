@@ -54,7 +54,7 @@ def environment():
 
 
 def expected(env, job):
-    """The text, or None and why there is none."""
+    """The text and "", or None and the error."""
     variables = {"messages": job["messages"], "tools": job.get("tools"), "documents": None,
                  "add_generation_prompt": job.get("add_generation_prompt", True),
                  "bos_token": job.get("bos_token", ""), "eos_token": job.get("eos_token", "")}

@@ -101,7 +101,7 @@ class Model {
   const Info& info() const { return info_; }
   // save() and serialize() check the names of attachments and the errors of quantized states.
   void set_info(Info info) { info_ = std::move(info); }
-  // Returns the attachment, or null if there is none of this name. Valid until set_info().
+  // Returns the attachment with this name, or null. Valid until set_info().
   const Attachment* attachment(std::string_view name) const;
 
  private:

@@ -5,6 +5,8 @@
 #include <unicode/uchar.h>
 #include <unicode/unistr.h>
 
+#include <nlohmann/json.hpp>
+
 #include "lib/text/unicode.h"
 
 namespace hg::jinja {
@@ -231,40 +233,8 @@ std::string quoted(std::string_view text) {
 }
 
 std::string json_quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\f':
-        out += "\\f";
-        break;
-      case '\b':
-        out += "\\b";
-        break;
-      default:
-        if (static_cast<uint8_t>(c) < 0x20) {
-          out += "\\u";
-          append_hex(out, static_cast<uint8_t>(c), 4);
-        } else {
-          out += c;
-        }
-    }
-  }
-  return out + '"';
+  using Json = nlohmann::json;
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace hg::jinja

@@ -8,7 +8,7 @@
 
 namespace hg::jinja {
 
-// Undefined if there is no function with this name. Fails for those that jinja2 has and this
+// Undefined for an unknown name. Fails for those that jinja2 has and this
 // library lacks.
 Result<Value> find_function(std::string_view name);
 

@@ -19,7 +19,7 @@ Result<bool> compare(Meter& meter, std::string_view sign, const Value& a, const 
 
 // value[key]; undefined if there is no such item.
 Result<Value> subscript(RunState& state, const Value& of, const Value& key);
-// value.name; undefined if there is none. Methods of Python's types are bound functions.
+// value.name, or undefined. Methods of Python's types are bound functions.
 Result<Value> attribute(RunState& state, const Value& of, std::string_view name);
 // value[begin:end:step], of which null parts are absent.
 Result<Value> slice(Meter& meter, const Value& of, const Value* begin, const Value* end,
