@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kWindowUs = 2000;      // of regions that are judged together
 constexpr int64_t kLeastAloneUs = 4000;  // that the caller works alone after a window of losses
-constexpr int64_t kMostAloneUs = 128000;
+constexpr int64_t kMostAloneUs = 256000;
 
 class Team {
  public:
@@ -57,11 +57,11 @@ class Team {
     if (spent_ < kWindowUs * ticks_per_us()) return;
     // Pieces run slower in parallel than alone, so small measured gains do not count.
     if (won_ < spent_ / 8) {
-      alone_us_ = std::min(2 * alone_us_, kMostAloneUs);
       alone_since_ = ticks();
-      alone_for_ = alone_us_ * ticks_per_us();
+      alone_for_ = next_alone_us_ * ticks_per_us();
+      next_alone_us_ = std::min(4 * next_alone_us_, kMostAloneUs);
     } else if (won_ > spent_ / 4) {
-      alone_us_ = kLeastAloneUs / 2;
+      next_alone_us_ = std::max(next_alone_us_ / 2, kLeastAloneUs);  // one gain may be luck
     }
     won_ = spent_ = 0;
   }
@@ -70,7 +70,7 @@ class Team {
   ThreadPool* pool_ = nullptr;
   std::atomic<bool> is_judging_{false};
   int64_t won_ = 0, spent_ = 0;              // ticks of the window
-  int64_t alone_us_ = kLeastAloneUs / 2;     // of the last time
+  int64_t next_alone_us_ = kLeastAloneUs;    // how long the next loss lasts
   int64_t alone_since_ = 0, alone_for_ = 0;  // ticks; 0: with the workers
 };
 
