@@ -165,17 +165,17 @@ def test_ten_thousand_calls_of_a_kernel_of_ones_own_leak_nothing():
     assert later_references == references and later_objects <= objects + 20 and after - before < 8 << 20
 
 
-def test_ctrl_c_inside_of_a_kernel():
+def test_ctrl_c_in_a_kernel():
     import time
 
-    function = hg.register_op("sleeper(x) -> y", lambda x: time.sleep(5) or x * 1)
-    begin = time.monotonic()
+    ended = []
+    function = hg.register_op("sleeper(x) -> y", lambda x: time.sleep(60) or ended.append(True) or x * 1)
     timer = threading.Timer(0.2, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         function(np.ones(3, "float32"))
     timer.join()
-    assert time.monotonic() - begin < 4
+    assert not ended
     np.testing.assert_array_equal(hg.ops.relu(np.ones(3, "float32")), 1)
 
 

@@ -35,17 +35,20 @@ def train_command(out, epochs):
 
 
 def kill_at_random(name, command, out, old, times, rng):
-    """Each time the program is killed somewhere between its start and a little after its end."""
+    """Kills the program at its start, after its end and `times` times between them. How long it takes may change, so only the first
+    and the last round have a known result."""
     begin = time.monotonic()
     subprocess.run(command, check=True, capture_output=True)
     whole = time.monotonic() - begin
     kept = new = 0
-    for _ in range(times):
+    for round_ in range(times + 2):
         shutil.copy(old, out)
         before = out.read_bytes()
         process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        # Most moments lie near the end, where the file is written.
-        time.sleep(whole * (1.2 * rng.random() if rng.random() < 0.3 else 0.8 + 0.4 * rng.random()))
+        if round_ == times + 1:
+            process.wait()
+        elif round_ > 0:  # most moments lie near the end, where the file is written
+            time.sleep(whole * (1.2 * rng.random() if rng.random() < 0.3 else 0.8 + 0.4 * rng.random()))
         process.send_signal(signal.SIGKILL)
         process.wait()
         if out.read_bytes() == before:
@@ -55,8 +58,8 @@ def kill_at_random(name, command, out, old, times, rng):
             assert is_whole(out), f"{name} left a file that is neither the old nor the new one"
     for partial in out.parent.glob(out.name + ".partial*"):
         partial.unlink()
-    print(f"{name} killed {times} times: the old file {kept}, the new one {new}")
-    return new
+    print(f"{name} killed {times + 2} times: the old file {kept}, the new one {new}")
+    assert new > 0, f"{name} ended and left the old file"
 
 
 def limited_files(bytes_each):
@@ -125,9 +128,8 @@ def main():
     subprocess.run([args.make_model, model], check=True)
     write_npy(WORK / "x.npy", [rng.uniform(-1, 1) for _ in range(240)], (80, 3))
     write_npy(WORK / "t.npy", [rng.uniform(-1, 1) for _ in range(160)], (80, 2))
-    new = kill_at_random("hg-train", train_command(WORK / "out.hgm", 20), WORK / "out.hgm", model, args.times, rng)
-    assert new > 0 or args.times < 10
-    out = WORK / "quantised.hgm"  # in the place of the model that it reads
+    kill_at_random("hg-train", train_command(WORK / "out.hgm", 20), WORK / "out.hgm", model, args.times, rng)
+    out = WORK / "quantized.hgm"  # in the place of the model that it reads
     shutil.copy(model, out)
     kill_at_random("hg-quantize", [BIN / "hg-quantize", out, "-o", out, "--least", "0"], out, model, args.times, rng)
     if args.convert:
