@@ -24,6 +24,7 @@ constexpr Pass kAllPasses[] = {
     {"causal", pad_causal},
     {"conv_to_matmul", conv_to_matmul},
     {"views", simplify_views},
+    {.name = "rows", .run = compute_read_rows, .makes = "linear", .or_makes = "quantized_linear"},
     {"activations", find_activations},
     {.name = "norms", .run = find_norms, .makes = "layer_norm", .or_makes = "rms_norm"},
     {.name = "rope", .run = find_rope, .makes = "rope"},

@@ -46,6 +46,7 @@ Status form_linear(Graph& graph, const CompileContext& context);
 Status pad_causal(Graph& graph, const CompileContext& context);
 Status conv_to_matmul(Graph& graph, const CompileContext& context);
 Status simplify_views(Graph& graph, const CompileContext& context);
+Status compute_read_rows(Graph& graph, const CompileContext& context);
 Status find_activations(Graph& graph, const CompileContext& context);
 Status find_norms(Graph& graph, const CompileContext& context);
 Status find_rope(Graph& graph, const CompileContext& context);

@@ -8,6 +8,7 @@
 #include "hg/graph.h"
 #include "hg/op.h"
 #include "hg/stateful.h"
+#include "lib/graph/access.h"
 #include "lib/graph/ends.h"
 #include "lib/graph/past_names.h"
 
@@ -68,6 +69,7 @@ Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions
   for (const ValueId id : graph.inputs()) HG_TRY(decoder.find_input(id));
   for (const auto& [name, id] : graph.outputs()) HG_TRY(decoder.find_output(name, id));
   HG_TRY(decoder.check_parts());
+  HG_TRY(decoder.keep_last_logits());
   HG_TRY(decoder.find_carried());
   decoder.find_limits();
   HG_TRY(decoder.open_first());
@@ -111,6 +113,25 @@ Status DecoderSession::check_parts() const {
   if (!is_float(logits_type_.dtype) || logits_type_.dtype == f64 || logits_type_.rank() != 3)
     return unsupported("generate: the output '", logits_, "' is ", logits_type_,
                        ", expected f32[batch, time, vocabulary]");
+  return {};
+}
+
+// Passes of the compiler then leave out what computes the other logits.
+Status DecoderSession::keep_last_logits() {
+  const Dim time = logits_type_.shape[1];
+  if (time == Dim(1)) return {};
+  Graph graph(model_.graph());
+  const ValueId all = output_named(graph, logits_);
+  const Value last = graph.call("slice", {graph.value(all)},
+                                {{"dim", 1}, {"start", time - Dim(1)}, {"end", time}});
+  HG_TRY(graph.status());
+  for (auto& [name, id] : GraphAccess::body(graph).outputs)
+    if (name == logits_) id = last.id();
+  HG_TRY(graph.verify());
+  HG_TRY_ASSIGN(Model changed, Model::from_graph(std::move(graph)));
+  changed.set_info(model_.info());
+  GraphAccess::share_companions(model_.graph(), "last logits", changed.graph());
+  model_ = std::move(changed);
   return {};
 }
 

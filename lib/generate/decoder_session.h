@@ -49,6 +49,7 @@ class DecoderSession {
   Status find_input(ValueId id);
   Status find_output(const std::string& name, ValueId id);
   Status check_parts() const;
+  Status keep_last_logits();
   Status find_carried();
   void find_limits();
   bool keeps_past() const { return !carried_.empty() && !buffers_; }
