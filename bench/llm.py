@@ -26,7 +26,7 @@ import measurements  # noqa: E402
 
 # architecture, layers, width, heads, heads of keys, dim of heads, width of feed-forward, vocabulary
 SHAPES = {"135M": ("llama", 30, 576, 9, 3, 64, 1536, 49152), "0.5B": ("qwen2", 24, 896, 14, 2, 64, 4864, 151936)}
-TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8}
+TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 8}
 PROMPT, NEW = 512, 32
 
 

@@ -14,6 +14,7 @@
 #include "hg/hg.h"
 #include "hg/quantize.h"
 #include "lib/graph/element.h"
+#include "lib/quantize/rounding.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 
@@ -401,6 +402,100 @@ TEST(Quantize, RandomLayersAreThoseOfRoundedWeights) {
   });
   EXPECT_GT(products, cases / 20);
   EXPECT_GT(embeddings, cases / 40);
+}
+
+// Weights of files with zero points or minimums: random levels, scales and offsets, which a linear,
+// a matmul or an embedding reads.
+class WithOffsets : test::Chance {
+ public:
+  explicit WithOffsets(uint64_t seed) : Chance(seed) {}
+
+  void run() {
+    kind_ = static_cast<int>(below(3));
+    const int64_t n = 1 + below(40), k = 1 + below(80);
+    constexpr int64_t kGroups[] = {1, 16, 32};
+    const int64_t group = chance(60) ? kGroups[below(3)] : chance(50) ? k : 1 + below(k);
+    bits_ = chance(60) ? 4 : 8;
+    blocks_ = {kind_ == 1 ? Sizes{k, n} : Sizes{n, k},
+               kind_ == 1 ? Sizes{std::min(group, k), 1} : Sizes{1, std::min(group, k)}};
+    const Model model = build(n, k);
+    const std::vector<float> exact = answer(model, {.threads = 1, .disabled_passes = {"low_bits"}});
+    const std::vector<float> got = answer(model, {.threads = 1, .profile = true});
+    const std::vector<float> threads = answer(model, {.threads = 3});
+    ASSERT_EQ(got.size(), exact.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(got[i], threads[i]);
+      ASSERT_NEAR(got[i], exact[i], 1e-5 * static_cast<double>(k)) << model.graph().text();
+    }
+  }
+  bool reads_levels() const { return reads_levels_; }
+
+ private:
+  Model build(int64_t n, int64_t k) {
+    Graph g;
+    TensorData levels = must(TensorData::allocate(i8, blocks_.levels(bits_)));
+    const LevelWriter writer(blocks_, bits_, levels.tensor);
+    const int most = bits_ == 8 ? 128 : 8;
+    for (int64_t i = 0; i < blocks_.shape.count(); ++i)
+      writer.put(i, static_cast<int>(below(2 * most)) - most);
+    const auto numbers = [&](double size) {
+      TensorData data = must(TensorData::allocate(f32, blocks_.scales()));
+      for (int64_t i = 0; i < data.tensor.count(); ++i)
+        data.tensor.as<float>()[i] =
+            static_cast<float>(static_cast<double>(below(2001) - 1000) / 1000 * size);
+      return data;
+    };
+    const Value four = bits_ == 4 ? g.scalar(int64_t{4}, i8) : Value();
+    const Value scales = g.buffer("scales", numbers(1.0 / most));
+    const Value offsets = chance(80) ? g.buffer("offsets", numbers(1)) : Value();
+    const Value w =
+        widened(g.buffer("levels", std::move(levels)), scales,
+                offsets && chance(30) ? neg(offsets) : offsets, four, blocks_, bits_, f32);
+    rows_ = 1 + below(chance(70) ? 4 : 14);
+    if (kind_ == 2) {
+      indices_ = n;
+      g.output("y", embedding(w, g.input("x", i64, {rows_})));
+    } else {
+      const Value x = g.input("x", f32, {rows_, k});
+      g.output("y", kind_ == 0 ? linear(x, w) : matmul(x, w));
+    }
+    EXPECT_TRUE(g.status().ok()) << g.status().message();
+    width_ = k;
+    return must(Model::from_graph(std::move(g)));
+  }
+  std::vector<float> answer(const Model& model, const SessionOptions& how) {
+    Session session = must(Session::create(model, how));
+    Chance random(5);
+    TensorData x = must(TensorData::allocate(kind_ == 2 ? i64 : f32,
+                                             kind_ == 2 ? Sizes{rows_} : Sizes{rows_, width_}));
+    for (int64_t i = 0; i < x.tensor.count(); ++i)
+      set_element(x.tensor, i,
+                  kind_ == 2 ? static_cast<double>(random.below(indices_))
+                             : static_cast<double>(random.below(65) - 32) / 32);
+    EXPECT_TRUE(session.set_input(0, x.tensor).ok());
+    const Status status = session.run();
+    EXPECT_TRUE(status.ok()) << status.message();
+    for (const ProfileRow& row : session.profile())
+      reads_levels_ |= row.op == "quantized_linear" || row.op == "quantized_embedding";
+    const Tensor y = must(session.output(0));
+    return {y.as<float>(), y.as<float>() + y.count()};
+  }
+
+  int kind_ = 0, bits_ = 8;  // 0: linear, 1: matmul, 2: embedding
+  Blocks blocks_;
+  int64_t rows_ = 1, width_ = 1, indices_ = 1;
+  bool reads_levels_ = false;
+};
+
+TEST(Quantize, WeightsWithOffsetsAreReadAsLevels) {
+  int64_t read = 0, cases = 0;
+  test::for_cases(500, [&](uint64_t i) {
+    WithOffsets each(i);
+    each.run();
+    read += each.reads_levels();
+    ++cases;
+  });
+  EXPECT_GT(read, cases / 3);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ class Product : test::Chance {
     constexpr int64_t kGroups[] = {32, 64, 128};
     group_ = chance(40) ? kGroups[below(3)] : chance(30) ? std::max<int64_t>(1, k_) : 1 + below(70);
     groups_ = (k_ + group_ - 1) / group_;
-    has_zeros_ = chance(40);
+    has_offsets_ = chance(40);
     fill();
     const std::vector<float> got = answer(1, Precision::i8);
     EXPECT_EQ(bits(got), bits(answer(1 + static_cast<int>(below(3)), Precision::i8)));
@@ -75,14 +75,13 @@ class Product : test::Chance {
     return packing_ == Packing::halves || packing_ == Packing::pairs ? (k_ + 1) / 2 : k_;
   }
   void fill() {
-    const int most = packing_ == Packing::bytes ? 128 : 8;
     levels_.resize(static_cast<size_t>(rows() * bytes()));
     for (int8_t& level : levels_)
       level = static_cast<int8_t>(chance(10) ? (chance(50) ? -128 : 127) : below(256) - 128);
     scales_.resize(static_cast<size_t>(n_ * groups_));
     for (float& scale : scales_) scale = static_cast<float>(below(1000) - 500) / 1000;
-    zeros_.resize(scales_.size());
-    for (int8_t& zero : zeros_) zero = static_cast<int8_t>(below(2 * most) - most);
+    offsets_.resize(scales_.size());
+    for (float& offset : offsets_) offset = static_cast<float>(below(2001) - 1000) / 100;
     x_.resize(static_cast<size_t>(m_ * k_));
     const float size = chance(10) ? 1e-38f : chance(10) ? 1e30f : 1;
     for (float& x : x_) {
@@ -124,8 +123,8 @@ class Product : test::Chance {
     const Value x = g.input("x", f32, {m_, k_});
     const Value levels = constant(g, "levels", levels_, rows(), bytes()),
                 scales = constant(g, "scales", scales_, n_, groups_);
-    const Value zeros = has_zeros_ ? constant(g, "zeros", zeros_, n_, groups_) : Value();
-    g.output("y", g.call("quantized_linear", {x, levels, scales, zeros},
+    const Value offsets = has_offsets_ ? constant(g, "offsets", offsets_, n_, groups_) : Value();
+    g.output("y", g.call("quantized_linear", {x, levels, scales, offsets},
                          {{"packing", std::string(name_of(packing_))}, {"group", group_}}));
     EXPECT_TRUE(g.status().ok()) << g.status().message();
     Session session = must(Session::create(must(Model::from_graph(std::move(g))),
@@ -152,11 +151,12 @@ class Product : test::Chance {
         double sum = 0, size = 0, exact = 0, half_levels = 0;
         for (int64_t j = 0; j < k_; ++j) {
           const auto at = static_cast<size_t>(i * groups_ + j / group_);
-          const double weight =
-              (level(i, j) - (has_zeros_ ? zeros_[at] : 0)) * static_cast<double>(scales_[at]);
+          const double scaled = level(i, j) * static_cast<double>(scales_[at]),
+                       offset = has_offsets_ ? static_cast<double>(offsets_[at]) : 0,
+                       weight = scaled + offset;
           const auto number = static_cast<size_t>(j);
           sum += weight * r.numbers[number];
-          size += std::abs(weight) * 127 * r.scales[number];
+          size += (std::abs(scaled) + std::abs(offset)) * 127 * r.scales[number];
           exact += weight * x[j];
           half_levels += std::abs(weight) * r.scales[number] / 2;
         }
@@ -173,9 +173,9 @@ class Product : test::Chance {
 
   Packing packing_ = Packing::bytes;
   int64_t m_ = 0, n_ = 0, k_ = 0, group_ = 1, groups_ = 0;
-  bool has_zeros_ = false, is_turned_ = false;
-  std::vector<int8_t> levels_, zeros_;
-  std::vector<float> scales_, x_;
+  bool has_offsets_ = false, is_turned_ = false;
+  std::vector<int8_t> levels_;
+  std::vector<float> scales_, offsets_, x_;
 };
 
 TEST(RoundedProducts, AreThoseOfTheRoundedInput) {

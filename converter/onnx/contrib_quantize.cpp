@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // ONNX Runtime's quantized ops, computed with the numbers that their integers represent, and
 // weights packed in 2 to 8 bits.
+#include <algorithm>
 #include <cmath>
 
 #include "converter/onnx/contrib.h"
 #include "converter/onnx/integers.h"
+#include "lib/quantize/rounding.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -227,9 +229,9 @@ Value zero_points(Node& n, int i, const Shape& blocks, int64_t bits, DType dtype
   return cast(slice(unpacked(n, reshape(given, packed), bits), last, 0, blocks.back()), dtype);
 }
 
-// The numbers that constant weights stand for, f32[rows, columns]; none where an input is no
-// constant or no f32.
-Value unpacked_weight(Node& n, int64_t rows, int64_t columns, int64_t block, int64_t bits) {
+// Constant weights f32[rows, columns] in the library's form of few bits, which products compute
+// with; none if an input is no constant or no f32.
+Value weight_of_few_bits(Node& n, int64_t rows, int64_t columns, int64_t block, int64_t bits) {
   const Value values[] = {n.in(1), n.in(2), n.in_or_none(3)};
   // Where they lie until the graph gets another constant, as it does when an input is first read.
   const auto constant = [&](int i) { return n.graph().constant_of(values[i].id()); };
@@ -237,34 +239,52 @@ Value unpacked_weight(Node& n, int64_t rows, int64_t columns, int64_t block, int
                    *zeros = n.has(3) ? constant(2) : nullptr;
   if (packed == nullptr || scales == nullptr || (n.has(3) && zeros == nullptr)) return {};
   if (scales->tensor.dtype != f32 || n.type(0).dtype != f32) return {};
-  const int64_t blocks = (columns + block - 1) / block, each = 8 / bits;
-  const int64_t row_bytes = (blocks * bits + 7) / 8, block_bytes = block * bits / 8;
+  const int64_t count = (columns + block - 1) / block, each = 8 / bits;
+  const int64_t row_bytes = (count * bits + 7) / 8, block_bytes = block * bits / 8;
   const bool floats = zeros != nullptr && zeros->tensor.dtype == f32;
   if (zeros != nullptr && !floats && zeros->tensor.dtype != u8) return {};
-  if (packed->tensor.dtype != u8 || packed->tensor.count() != rows * blocks * block_bytes ||
-      scales->tensor.count() != rows * blocks ||
-      (zeros != nullptr && zeros->tensor.count() != rows * (floats ? blocks : row_bytes)))
+  if (rows == 0 || columns == 0 || packed->tensor.dtype != u8 ||
+      packed->tensor.count() != rows * count * block_bytes ||
+      scales->tensor.count() != rows * count ||
+      (zeros != nullptr && zeros->tensor.count() != rows * (floats ? count : row_bytes)))
     return {};
   const auto number = [&](const uint8_t* from, int64_t i) {
-    return static_cast<float>(from[i / each] >> (i % each * bits) & ((1 << bits) - 1));
+    return from[i / each] >> (i % each * bits) & ((1 << bits) - 1);
   };
-  Result<TensorData> made = TensorData::allocate(f32, {rows, columns});
-  if (!made.ok()) n.refuse(std::string(made.status().message()));
-  auto* w = made->tensor.as<float>();
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) {
-      const int64_t b = c / block, at = r * blocks + b;
-      float zero = static_cast<float>(1 << (bits - 1));
-      if (floats) zero = zeros->tensor.as<float>()[at];
-      if (zeros != nullptr && !floats)
-        zero = number(zeros->tensor.as<const uint8_t>() + r * row_bytes, b);
-      const float q = number(packed->tensor.as<const uint8_t>() + at * block_bytes, c % block);
-      *w++ = (q - zero) * scales->tensor.as<float>()[at];
-    }
-  n.call().note(str_cat("weights of ", bits,
-                        " bits become f32, as runs without them need: the file is larger"));
-  return n.graph().constant(std::move(*made),
-                            str_cat(n.graph().value_info(n.in(1).id()).name, "_f32"));
+  // Levels are signed; those of 2 bits take 4.
+  const int stored = bits == 8 ? 8 : 4, usual_zero = 1 << (bits - 1);
+  const int center = bits == 2 ? 0 : usual_zero;
+  const Blocks blocks{{rows, columns}, {1, std::min(block, columns)}};
+  const auto allocated = [&](DType dtype, const Sizes& shape) {
+    Result<TensorData> data = TensorData::allocate(dtype, shape);
+    if (!data.ok()) n.refuse(std::string(data.status().message()));
+    return *std::move(data);
+  };
+  TensorData levels = allocated(i8, blocks.levels(stored)),
+             factors = allocated(f32, blocks.scales()), offsets = allocated(f32, blocks.scales());
+  const LevelWriter writer(blocks, stored, levels.tensor);
+  bool has_offsets = false;
+  for (int64_t at = 0; at < rows * count; ++at) {
+    const int64_t row = at / count, b = at % count;
+    const float scale = scales->tensor.as<float>()[at];
+    auto zero = static_cast<float>(usual_zero);
+    if (floats) zero = zeros->tensor.as<float>()[at];
+    if (zeros != nullptr && !floats)
+      zero = static_cast<float>(number(zeros->tensor.as<const uint8_t>() + row * row_bytes, b));
+    factors.tensor.as<float>()[at] = scale;
+    offsets.tensor.as<float>()[at] = (static_cast<float>(center) - zero) * scale;
+    has_offsets |= zero != static_cast<float>(center);
+    const uint8_t* const from = packed->tensor.as<const uint8_t>() + at * block_bytes;
+    for (int64_t i = 0; i < block && b * block + i < columns; ++i)
+      writer.put(row * columns + b * block + i, number(from, i) - center);
+  }
+  Graph& g = n.graph();
+  const std::string name = g.value_info(values[0].id()).name;
+  const Value four = stored == 4 ? g.scalar(int64_t{4}, i8) : Value();
+  return widened(g.constant(std::move(levels), name + "_levels"),
+                 g.constant(std::move(factors), name + "_scales"),
+                 has_offsets ? g.constant(std::move(offsets), name + "_offsets") : Value(), four,
+                 blocks, stored, f32);
 }
 
 void product_of_few_bits(Node& n) {
@@ -274,7 +294,7 @@ void product_of_few_bits(Node& n) {
   if (n.has(4)) n.refuse("input g_idx, the order of groups, is given");
   const Dim blocks = ceildiv(columns, block);
   const Value a = n.in(0);
-  if (const Value w = unpacked_weight(n, rows, columns, block, bits))
+  if (const Value w = weight_of_few_bits(n, rows, columns, block, bits))
     return n.give(linear(a, w, n.in_or_none(5)));
   const DType dtype = n.type(2).dtype;
   const Value zero = zero_points(n, 3, {rows, blocks}, bits, dtype);

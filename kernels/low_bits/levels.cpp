@@ -59,27 +59,28 @@ void Levels::widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int
   const int8_t* const row = w.levels + (is_high_row ? r - byte_rows : r) * w.row_bytes;
   for (int64_t p = begin, next; p < end; to += next - p, p = next) {
     const int64_t at = r * groups + p / group;
-    const float scale = w.scales[at], zero = w.zeros ? static_cast<float>(w.zeros[at]) : 0.0f;
+    const float scale = w.scales[at];
+    const float* const offset = w.offsets != nullptr ? w.offsets + at : nullptr;
     next = std::min(end, (p / group + 1) * group);
     switch (packing) {
       case Packing::bytes:
-        table.widen(Stream::bytes, next - p, row + p, scale, zero, to);
+        table.widen(Stream::bytes, next - p, row + p, scale, offset, to);
         break;
       case Packing::rows:
-        table.widen(is_high_row ? Stream::high : Stream::low, next - p, row + p, scale, zero, to);
+        table.widen(is_high_row ? Stream::high : Stream::low, next - p, row + p, scale, offset, to);
         break;
       case Packing::halves:
         if (p < low()) next = std::min(next, low());
         table.widen(p < low() ? Stream::low : Stream::high, next - p,
-                    row + (p < low() ? p : p - low()), scale, zero, to);
+                    row + (p < low() ? p : p - low()), scale, offset, to);
         break;
       case Packing::pairs:
         if (p % 2 != 0 || next - p == 1) {
           next = p + 1;
-          table.widen(p % 2 != 0 ? Stream::high : Stream::low, 1, row + p / 2, scale, zero, to);
+          table.widen(p % 2 != 0 ? Stream::high : Stream::low, 1, row + p / 2, scale, offset, to);
         } else {
           next -= (next - p) % 2;
-          table.widen(Stream::pairs, (next - p) / 2, row + p / 2, scale, zero, to);
+          table.widen(Stream::pairs, (next - p) / 2, row + p / 2, scale, offset, to);
         }
     }
   }

@@ -29,7 +29,7 @@ struct Levels {
   // For each place of x as the loops read it: the column of x, or -1 for a zero. Rounded products
   // have their own order.
   std::vector<int32_t> columns_of(const std::vector<Segment>& segments, bool rounded = false) const;
-  // (level - zero) * scale of row r, columns from `begin` to `end`.
+  // level * scale + offset of row r, columns from `begin` to `end`.
   void widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,
              float* to) const;
 };

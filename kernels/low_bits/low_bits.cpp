@@ -25,7 +25,7 @@ constexpr int64_t kTileM = 240, kTileN = 128;
 constexpr int64_t kMostColumns = int64_t{1} << 30;  // of segments, which count in 32 bits
 
 // Inputs of the op.
-enum : int { kX, kLevels, kScales, kZeros, kBias, kResidual };
+enum : int { kX, kLevels, kScales, kOffsets, kBias, kResidual };
 
 // Contiguous copies of what is not: made once, or where that is not possible in each run.
 struct Copy {
@@ -41,9 +41,10 @@ struct QuantizedLinear {
   const GemmTable* table = nullptr;
   std::vector<Segment> segments;
   std::vector<int32_t> columns;                     // of x, for each place
-  Copy copies[3];                                   // of levels, scales and zeros
+  Copy copies[3];                                   // of levels, scales and offsets
   bool rounds = false;                              // x, to 8 bits
   int64_t x_at = 0, rounded_at = 0, scales_at = 0;  // in the workspace
+  int64_t sums_at = -1;                             // likewise; -1: there are no offsets
   int64_t width = 1;                                // byte rows of a task
   int64_t tile_m = 1, lanes = 1, slot_bytes = 0;
 
@@ -129,7 +130,7 @@ LevelRows level_rows(const RunContext& c, const QuantizedLinear& g) {
   LevelRows w;
   w.levels = static_cast<const int8_t*>(data(0));
   w.scales = static_cast<const float*>(data(1));
-  if (c.has(kZeros)) w.zeros = static_cast<const int8_t*>(data(2));
+  if (c.has(kOffsets)) w.offsets = static_cast<const float*>(data(2));
   w.row_bytes = g.levels.row_bytes;
   w.groups = g.levels.groups;
   w.n = g.levels.n;
@@ -163,6 +164,10 @@ float round_block(const float* x, int64_t count, int16_t* to) {
 struct RoundedRow {
   int16_t* integers;
   float* scales;
+
+  float number(int64_t i) const {
+    return scales[i / kRoundedBytes] * static_cast<float>(integers[i]);
+  }
 };
 int64_t padded_integers(int64_t k) { return (k + 1) / 2 * 2; }  // so that floats may follow
 int64_t rounded_bytes(int64_t k) {
@@ -205,6 +210,10 @@ Status prepare_rows(PrepareContext& c) {
   const int64_t row = g.places();
   g.x_at = at;
   at += slot_step(g.m * row * (g.rounds ? 2 : 4));
+  if (c.has(kOffsets)) {
+    g.sums_at = at;
+    at += slot_step(g.m * g.levels.groups * 4);
+  }
   if (g.rounds) {
     g.rounded_at = at;
     at += g.m * rounded_bytes(g.levels.k);
@@ -223,14 +232,38 @@ void lay_out(const QuantizedLinear& g, const float* x, float* to) {
   for (const int32_t column : g.columns) *to++ = column < 0 ? 0 : x[column];
 }
 
+// Of a row of x, what its offsets are multiplied by. number(i): element i.
+template <class Number>
+void sum_groups(const RunContext& c, const QuantizedLinear& g, int64_t row, const Number& number) {
+  if (g.sums_at < 0) return;
+  const Levels& levels = g.levels;
+  float* const sums =
+      reinterpret_cast<float*>(c.workspace<char>() + g.sums_at) + row * levels.groups;
+  for (int64_t group = 0, i = 0; group < levels.groups; ++group) {
+    float sum = 0;
+    for (const int64_t end = std::min(levels.k, i + levels.group); i < end; ++i) sum += number(i);
+    sums[group] = sum;
+  }
+}
+
 // Calls loop(first, last) for parts of the byte rows, and finishes their results.
 template <class Loop>
-void for_byte_rows(const RunContext& c, const QuantizedLinear& g, const Loop& loop) {
+void for_byte_rows(const RunContext& c, const QuantizedLinear& g, const LevelRows& w,
+                   const Loop& loop) {
   const Levels& levels = g.levels;
   float* const y = c.out(0).as<float>();
   const float* const bias = c.has(kBias) ? c.in(kBias).as<float>() : nullptr;
   const float* const residual = c.has(kResidual) ? c.in(kResidual).as<float>() : nullptr;
   const auto finish = [&](int64_t first, int64_t last) {
+    if (w.offsets != nullptr)
+      g.loops->add_offsets({.offsets = w.offsets,
+                            .sums = reinterpret_cast<const float*>(c.workspace<char>() + g.sums_at),
+                            .rows = g.m,
+                            .first = first,
+                            .last = last,
+                            .groups = levels.groups,
+                            .y = y,
+                            .y_row = levels.n});
     const Epilogue e = {.activation = g.activation,
                         .column_bias = bias ? bias + first : nullptr,
                         .residual = residual ? residual + first : nullptr};
@@ -260,7 +293,9 @@ void run_rounded(const RunContext& c, const QuantizedLinear& g) {
   auto* const scales = reinterpret_cast<RoundedSegment*>(memory + g.scales_at);
   const auto segments = static_cast<int64_t>(g.segments.size());
   for_rows_of_x(c, g, [&](int64_t i) {
-    lay_out_rounded(g, rounded_row(c, g, i), laid_out + i * g.places(), scales + i * segments);
+    const RoundedRow row = rounded_row(c, g, i);
+    lay_out_rounded(g, row, laid_out + i * g.places(), scales + i * segments);
+    sum_groups(c, g, i, [&](int64_t k) { return row.number(k); });
   });
   RoundedProduct product;
   product.w = level_rows(c, g);
@@ -274,7 +309,7 @@ void run_rounded(const RunContext& c, const QuantizedLinear& g) {
   product.y_row = levels.n;
   const auto loop =
       levels.packing == Packing::bytes ? g.loops->rounded_bytes : g.loops->rounded_nibbles;
-  for_byte_rows(c, g, [&](int64_t first, int64_t last) {
+  for_byte_rows(c, g, product.w, [&](int64_t first, int64_t last) {
     RoundedProduct part = product;
     part.first = first;
     part.last = last;
@@ -290,7 +325,11 @@ void run_rows(const RunContext& c) noexcept {
   const float* const x = c.in(kX).as<float>();
   const int64_t row = g.places();
   auto* const laid_out = reinterpret_cast<float*>(c.workspace<char>() + g.x_at);
-  for_rows_of_x(c, g, [&](int64_t i) { lay_out(g, x + i * levels.k, laid_out + i * row); });
+  for_rows_of_x(c, g, [&](int64_t i) {
+    const float* const from = x + i * levels.k;
+    lay_out(g, from, laid_out + i * row);
+    sum_groups(c, g, i, [&](int64_t k) { return from[k]; });
+  });
   LowBitsProduct product;
   product.w = level_rows(c, g);
   product.rows = g.m;
@@ -299,7 +338,7 @@ void run_rows(const RunContext& c) noexcept {
   product.y = c.out(0).as<float>();
   product.y_row = levels.n;
   const auto loop = levels.packing == Packing::bytes ? g.loops->bytes : g.loops->nibbles;
-  for_byte_rows(c, g, [&](int64_t first, int64_t last) {
+  for_byte_rows(c, g, product.w, [&](int64_t first, int64_t last) {
     LowBitsProduct part = product;
     part.first = first;
     part.last = last;
@@ -343,8 +382,7 @@ const float* rounded_x(const RunContext& c, const QuantizedLinear& g) {
   auto* const numbers = reinterpret_cast<float*>(c.workspace<char>() + g.x_at);
   for_rows_of_x(c, g, [&](int64_t i) {
     const RoundedRow row = rounded_row(c, g, i);
-    for (int64_t j = 0; j < k; ++j)
-      numbers[i * k + j] = row.scales[j / kRoundedBytes] * static_cast<float>(row.integers[j]);
+    for (int64_t j = 0; j < k; ++j) numbers[i * k + j] = row.number(j);
   });
   return numbers;
 }
@@ -391,7 +429,7 @@ void run_tiles(const RunContext& c) noexcept {
 
 // ---- Widened rows ----
 
-enum : int { kTableLevels, kTableScales, kIndices };
+enum : int { kTableLevels, kTableScales, kIndices, kTableOffsets };
 
 Status prepare_embedding(PrepareContext& c) {
   const Tensor &levels = c.in(kTableLevels), &scales = c.in(kTableScales);
@@ -410,6 +448,7 @@ void run_embedding(const RunContext& c) noexcept {
   LevelRows w;
   w.levels = c.in(kTableLevels).as<const int8_t>();
   w.scales = c.in(kTableScales).as<const float>();
+  if (c.has(kTableOffsets)) w.offsets = c.in(kTableOffsets).as<const float>();
   w.row_bytes = levels.row_bytes;
   const int64_t* const indices = c.in(kIndices).as<const int64_t>();
   const int64_t count = c.in(kIndices).count();
@@ -423,7 +462,7 @@ void run_embedding(const RunContext& c) noexcept {
   });
 }
 
-constexpr uint32_t kStrided = 1u << kLevels | 1u << kScales | 1u << kZeros;
+constexpr uint32_t kStrided = 1u << kLevels | 1u << kScales | 1u << kOffsets;
 constexpr KernelDef kKernels[] = {
     {.op = "quantized_linear",
      .name = "gemv",

@@ -45,18 +45,15 @@ HWY_INLINE int turned(int i) { return i % 4 * 4 + i / 4; }
 template <bool kNibbles>
 struct Decoder {
   using Sum = float;
-  using Zero = int;
   static constexpr bool kHigh = kNibbles;
   static Sum none() { return 0; }
-  static Zero zero(int z) { return z; }
   using Bytes = const int8_t*;
   static Bytes load(const int8_t* at) { return at; }
-  template <int kStream, bool kZeros>
-  static void add(const Bytes bytes, Zero zero, const float* x, Sum& sum) {
-    for (int i = 0; i < kChunkBytes; ++i) {
-      const int level = level_of(bytes[i], kNibbles, kStream) - (kZeros ? zero : 0);
-      sum += x[kNibbles ? turned(i) : i] * static_cast<float>(level);
-    }
+  template <int kStream>
+  static void add(const Bytes bytes, const float* x, Sum& sum) {
+    for (int i = 0; i < kChunkBytes; ++i)
+      sum +=
+          x[kNibbles ? turned(i) : i] * static_cast<float>(level_of(bytes[i], kNibbles, kStream));
   }
   static V scaled(const Sum& sum, float scale, V total) {
     return hn::MulAdd(hn::Set(D(), sum), hn::Set(D(), scale), total);
@@ -75,17 +72,14 @@ struct Decoder<true> {
   struct Sum {
     V part[2];
   };
-  using Zero = VI;
   static constexpr bool kHigh = true;
   static HWY_INLINE Sum none() { return {{hn::Zero(D()), hn::Zero(D())}}; }
-  static HWY_INLINE Zero zero(int z) { return hn::Set(DI(), z); }
   using Bytes = VI;
   static HWY_INLINE Bytes load(const int8_t* at) {
     return hn::LoadDup128(DI(), reinterpret_cast<const int32_t*>(at));
   }
-  template <int kStream, bool kZeros>
-  static HWY_INLINE void add(const Bytes bytes, const Zero zero, const float* HWY_RESTRICT x,
-                             Sum& sum) {
+  template <int kStream>
+  static HWY_INLINE void add(const Bytes bytes, const float* HWY_RESTRICT x, Sum& sum) {
     HWY_ALIGN static constexpr int32_t kShift[2][16] = {
         {28, 28, 28, 28, 20, 20, 20, 20, 12, 12, 12, 12, 4, 4, 4, 4},
         {24, 24, 24, 24, 16, 16, 16, 16, 8, 8, 8, 8, 0, 0, 0, 0}};
@@ -93,8 +87,7 @@ struct Decoder<true> {
     const DI di;
 #pragma GCC unroll 4
     for (int t = 0; t < 16; t += kLanes) {
-      VI level = hn::ShiftRight<28>(hn::Shl(bytes, hn::Load(di, kShift[kStream] + t)));
-      if constexpr (kZeros) level = hn::Sub(level, zero);
+      const VI level = hn::ShiftRight<28>(hn::Shl(bytes, hn::Load(di, kShift[kStream] + t)));
       V& part = sum.part[t / kLanes % 2];
       part = hn::MulAdd(hn::LoadU(d, x + t), hn::ConvertTo(d, level), part);
     }
@@ -109,21 +102,17 @@ struct Decoder<false> {
   struct Sum {
     V part[2];
   };
-  using Zero = VI;
   static constexpr bool kHigh = false;
   static HWY_INLINE Sum none() { return {{hn::Zero(D()), hn::Zero(D())}}; }
-  static HWY_INLINE Zero zero(int z) { return hn::Set(DI(), z); }
   using Bytes = const int8_t*;
   static HWY_INLINE Bytes load(const int8_t* at) { return at; }
-  template <int kStream, bool kZeros>
-  static HWY_INLINE void add(const Bytes bytes, const Zero zero, const float* HWY_RESTRICT x,
-                             Sum& sum) {
+  template <int kStream>
+  static HWY_INLINE void add(const Bytes bytes, const float* HWY_RESTRICT x, Sum& sum) {
     const D d;
     const hn::Rebind<int8_t, D> narrow;
 #pragma GCC unroll 4
     for (int t = 0; t < 16; t += kLanes) {
-      VI level = hn::PromoteTo(DI(), hn::LoadU(narrow, bytes + t));
-      if constexpr (kZeros) level = hn::Sub(level, zero);
+      const VI level = hn::PromoteTo(DI(), hn::LoadU(narrow, bytes + t));
       V& part = sum.part[t / kLanes % 2];
       part = hn::MulAdd(hn::LoadU(d, x + t), hn::ConvertTo(d, level), part);
     }
@@ -136,7 +125,7 @@ struct Decoder<false> {
 #endif
 
 // The products of kRows rows of x and kColumns rows of bytes.
-template <class Decode, int kRows, int kColumns, bool kZeros>
+template <class Decode, int kRows, int kColumns>
 HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column, float* y) {
   using Sum = typename Decode::Sum;
   const LevelRows& w = p.w;
@@ -162,14 +151,6 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
       for (int j = 0; j < kColumns; ++j)
         for (int64_t i = 0; i < segment.bytes; i += kLine)
           hwy::Prefetch(from + (j + kAhead * kColumns) * w.row_bytes + i);
-    typename Decode::Zero low_zero[kColumns], high_zero[kColumns];
-#pragma GCC unroll 4
-    for (int j = 0; j < kColumns; ++j) {
-      low_zero[j] = Decode::zero(kZeros ? w.zeros[low_row[j] + segment.low_group] : 0);
-      high_zero[j] = Decode::kHigh && kZeros
-                         ? Decode::zero(w.zeros[high_row[j] + segment.high_group])
-                         : low_zero[j];
-    }
     Sum low[kRows][kColumns], high[kRows][kColumns];
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i)
@@ -184,10 +165,9 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
         const auto loaded = Decode::load(bytes + j * step);
 #pragma GCC unroll 4
         for (int i = 0; i < kRows; ++i) {
-          Decode::template add<0, kZeros>(loaded, low_zero[j], x + i * p.x_row, low[i][j]);
+          Decode::template add<0>(loaded, x + i * p.x_row, low[i][j]);
           if constexpr (Decode::kHigh)
-            Decode::template add<1, kZeros>(loaded, high_zero[j], x + i * p.x_row + high_at,
-                                            high[i][j]);
+            Decode::template add<1>(loaded, x + i * p.x_row + high_at, high[i][j]);
         }
       }
       x += chunk_step;
@@ -225,16 +205,16 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
     }
 }
 
-template <class Decode, int kRows, bool kZeros>
+template <class Decode, int kRows>
 void rows_of(const LowBitsProduct& p, const float* x, float* y) {
   constexpr int kColumns = kRows == 1 ? 4 : 2;
   int64_t j = p.first;
-  for (; j + kColumns <= p.last; j += kColumns) block<Decode, kRows, kColumns, kZeros>(p, x, j, y);
-  for (; j < p.last; ++j) block<Decode, kRows, 1, kZeros>(p, x, j, y);
+  for (; j + kColumns <= p.last; j += kColumns) block<Decode, kRows, kColumns>(p, x, j, y);
+  for (; j < p.last; ++j) block<Decode, kRows, 1>(p, x, j, y);
 }
 
-template <class Decode, bool kZeros>
-void all_rows(const LowBitsProduct& p) {
+template <bool kNibbles>
+void product(const LowBitsProduct& p) {
   const float* x = p.x;
   float* y = p.y;
   int64_t left = p.rows;
@@ -243,15 +223,10 @@ void all_rows(const LowBitsProduct& p) {
     x += rows * p.x_row;
     y += rows * p.y_row;
   };
-  for (; left >= 4; go_on(4)) rows_of<Decode, 4, kZeros>(p, x, y);
-  for (; left >= 2; go_on(2)) rows_of<Decode, 2, kZeros>(p, x, y);
-  if (left > 0) rows_of<Decode, 1, kZeros>(p, x, y);
-}
-
-template <bool kNibbles>
-void product(const LowBitsProduct& p) {
-  p.w.zeros != nullptr ? all_rows<Decoder<kNibbles>, true>(p)
-                       : all_rows<Decoder<kNibbles>, false>(p);
+  using Decode = Decoder<kNibbles>;
+  for (; left >= 4; go_on(4)) rows_of<Decode, 4>(p, x, y);
+  for (; left >= 2; go_on(2)) rows_of<Decode, 2>(p, x, y);
+  if (left > 0) rows_of<Decode, 1>(p, x, y);
 }
 
 // ---- x of 8 bits ----
@@ -259,7 +234,7 @@ void product(const LowBitsProduct& p) {
 #if HWY_TARGET == HWY_SCALAR
 
 // One row of x and one of bytes.
-template <bool kNibbles, int kRows, int kColumns, bool kZeros>
+template <bool kNibbles, int kRows, int kColumns>
 void rounded_block(const RoundedProduct& p, int64_t row, int64_t column, float* y) {
   static_assert(kRows == 1 && kColumns == 1);
   const LevelRows& w = p.w;
@@ -274,11 +249,9 @@ void rounded_block(const RoundedProduct& p, int64_t row, int64_t column, float* 
     for (int stream = 0; stream < (kNibbles ? 2 : 1); ++stream) {
       const int64_t at = stream == 0 ? column * w.groups + segment.low_group
                                      : high_row * w.groups + segment.high_group;
-      const int zero = kZeros ? w.zeros[at] : 0;
       int32_t sum = 0;
       for (int i = 0; i < segment.bytes; ++i)
-        sum +=
-            x[i % 2 * (kRoundedBytes / 2) + i / 2] * (level_of(from[i], kNibbles, stream) - zero);
+        sum += x[i % 2 * (kRoundedBytes / 2) + i / 2] * level_of(from[i], kNibbles, stream);
       total[stream] += w.scales[at] * (stream == 0 ? scales->low_scale : scales->high_scale) *
                        static_cast<float>(sum);
       if (stream == 1 || !kNibbles || !shares) x += kRoundedBytes;
@@ -309,7 +282,7 @@ HWY_INLINE hn::Vec<D16> levels_of(hn::Vec<D16> bytes) {
 
 // The products of kRows rows of x and kColumns rows of bytes. Levels times x, and the sum of two,
 // fit 16 bits times 16; the sums of a segment fit 32 exactly.
-template <bool kNibbles, int kRows, int kColumns, bool kZeros>
+template <bool kNibbles, int kRows, int kColumns>
 HWY_NOINLINE void rounded_block(const RoundedProduct& p, int64_t row, int64_t column, float* y) {
   const D16 d16;
   const D32 d32;
@@ -329,12 +302,10 @@ HWY_NOINLINE void rounded_block(const RoundedProduct& p, int64_t row, int64_t co
 #pragma GCC unroll 4
       for (int j = 0; j < kColumns; ++j) total[t][i][j] = hn::Zero(d);
   const float* scale_rows[kStreams][kColumns];
-  const int8_t* zero_rows[kStreams][kColumns] = {};
   for (int t = 0; t < kStreams; ++t)
     for (int j = 0; j < kColumns; ++j) {
       const int64_t at = t == 1 && shares ? std::min(column + j + w.half, w.n - 1) : column + j;
       scale_rows[t][j] = w.scales + at * w.groups;
-      if constexpr (kZeros) zero_rows[t][j] = w.zeros + at * w.groups;
     }
   // Loads are whole: what lies beyond a segment meets zeros, but must be memory of the weight.
   const int8_t* const rows = w.levels + column * w.row_bytes;
@@ -356,11 +327,6 @@ HWY_NOINLINE void rounded_block(const RoundedProduct& p, int64_t row, int64_t co
 #pragma GCC unroll 4
     for (int j = 0; j < kColumns; ++j) {
       hn::Vec<D32> sums[kStreams][kRows], more[kStreams][kRows];
-      [[maybe_unused]] hn::Vec<D16> zero[kStreams];
-      if constexpr (kZeros) {
-        zero[0] = hn::Set(d16, zero_rows[0][j][segment.low_group]);
-        if constexpr (kNibbles) zero[1] = hn::Set(d16, zero_rows[1][j][segment.high_group]);
-      }
 #pragma GCC unroll 2
       for (int t = 0; t < kStreams; ++t)
 #pragma GCC unroll 4
@@ -369,14 +335,10 @@ HWY_NOINLINE void rounded_block(const RoundedProduct& p, int64_t row, int64_t co
       for (int at = 0; at < kRoundedBytes / 2; at += kWords) {
         const auto bytes =
             hn::LoadU(d16, reinterpret_cast<const int16_t*>(from + j * row_bytes + 2 * at));
-        const auto level = [&](auto levels, int stream) HWY_ATTR {
-          if constexpr (kZeros) return hn::Sub(levels, zero[stream]);
-          return levels;
-        };
-        const auto low_even = level(levels_of<kNibbles, 0>(bytes), 0),
-                   low_odd = level(levels_of<kNibbles, 1>(bytes), 0),
-                   high_even = level(levels_of<kNibbles, 2>(bytes), kStreams - 1),
-                   high_odd = level(levels_of<kNibbles, 3>(bytes), kStreams - 1);
+        const auto low_even = levels_of<kNibbles, 0>(bytes),
+                   low_odd = levels_of<kNibbles, 1>(bytes),
+                   high_even = levels_of<kNibbles, 2>(bytes),
+                   high_odd = levels_of<kNibbles, 3>(bytes);
 #pragma GCC unroll 4
         for (int i = 0; i < kRows; ++i) {
           const int16_t* even = x + i * p.x_row + at;
@@ -420,47 +382,66 @@ HWY_NOINLINE void rounded_block(const RoundedProduct& p, int64_t row, int64_t co
 
 #endif
 
-template <bool kNibbles, int kRows, bool kZeros>
+template <bool kNibbles, int kRows>
 void rounded_rows(const RoundedProduct& p, int64_t row) {
 #if HWY_TARGET != HWY_SCALAR
   constexpr int kColumns = kRows == 1 ? 4 : 2;
   int64_t j = p.first;
   for (; j + kColumns <= p.last; j += kColumns)
-    rounded_block<kNibbles, kRows, kColumns, kZeros>(p, row, j, p.y);
+    rounded_block<kNibbles, kRows, kColumns>(p, row, j, p.y);
 #else
   int64_t j = p.first;
 #endif
-  for (; j < p.last; ++j) rounded_block<kNibbles, kRows, 1, kZeros>(p, row, j, p.y);
-}
-
-template <bool kNibbles, bool kZeros>
-void all_rounded_rows(const RoundedProduct& p) {
-  int64_t row = 0;
-#if HWY_TARGET != HWY_SCALAR
-  for (; row + 4 <= p.rows; row += 4) rounded_rows<kNibbles, 4, kZeros>(p, row);
-  for (; row + 2 <= p.rows; row += 2) rounded_rows<kNibbles, 2, kZeros>(p, row);
-#endif
-  for (; row < p.rows; ++row) rounded_rows<kNibbles, 1, kZeros>(p, row);
+  for (; j < p.last; ++j) rounded_block<kNibbles, kRows, 1>(p, row, j, p.y);
 }
 
 template <bool kNibbles>
 void rounded_product(const RoundedProduct& p) {
-  p.w.zeros != nullptr ? all_rounded_rows<kNibbles, true>(p) : all_rounded_rows<kNibbles, false>(p);
+  int64_t row = 0;
+#if HWY_TARGET != HWY_SCALAR
+  for (; row + 4 <= p.rows; row += 4) rounded_rows<kNibbles, 4>(p, row);
+  for (; row + 2 <= p.rows; row += 2) rounded_rows<kNibbles, 2>(p, row);
+#endif
+  for (; row < p.rows; ++row) rounded_rows<kNibbles, 1>(p, row);
 }
 
-float widened(int level, float scale, float zero) {
-  return (static_cast<float>(level) - zero) * scale;
+// ---- Offsets ----
+
+float dot(const float* a, const float* b, int64_t count) {
+  const D d;
+  V sum = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
+  float total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < count; ++i) total += a[i] * b[i];
+  return total;
 }
 
-void widen(Stream stream, int64_t count, const int8_t* from, float scale, float zero, float* to) {
+void add_offsets(const OffsetProduct& p) {
+  for (int64_t row = p.first; row < p.last; ++row)
+    for (int64_t i = 0; i < p.rows; ++i)
+      p.y[i * p.y_row + row] += dot(p.offsets + row * p.groups, p.sums + i * p.groups, p.groups);
+}
+
+// ---- Widened levels ----
+
+float widened(int level, float scale, const float* offset) {
+  const float product = static_cast<float>(level) * scale;
+  return offset == nullptr ? product : product + *offset;
+}
+
+void widen(Stream stream, int64_t count, const int8_t* from, float scale, const float* offset,
+           float* to) {
   int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   const D d;
   const DI di;
   const hn::Rebind<int8_t, D> narrow;
-  const V times = hn::Set(d, scale), less = hn::Set(d, zero);
+  const V times = hn::Set(d, scale), more = hn::Set(d, offset == nullptr ? 0 : *offset);
   const auto number = [&](VI level) HWY_ATTR {
-    return hn::Mul(hn::Sub(hn::ConvertTo(d, level), less), times);
+    const V product = hn::Mul(hn::ConvertTo(d, level), times);
+    return offset == nullptr ? product : hn::Add(product, more);
   };
   for (; i + kLanes <= count; i += kLanes) {
     const VI bytes = hn::PromoteTo(di, hn::LoadU(narrow, from + i));
@@ -478,21 +459,21 @@ void widen(Stream stream, int64_t count, const int8_t* from, float scale, float 
     const int low = static_cast<int8_t>(static_cast<uint8_t>(from[i]) << 4) >> 4,
               high = from[i] >> 4;
     if (stream == Stream::pairs) {
-      to[2 * i] = widened(low, scale, zero);
-      to[2 * i + 1] = widened(high, scale, zero);
+      to[2 * i] = widened(low, scale, offset);
+      to[2 * i + 1] = widened(high, scale, offset);
     } else {
       to[i] = widened(stream == Stream::bytes ? from[i]
                       : stream == Stream::low ? low
                                               : high,
-                      scale, zero);
+                      scale, offset);
     }
   }
 }
 
 }  // namespace
 
-constexpr LowBitsTable kTable = {product<false>, product<true>, rounded_product<false>,
-                                 rounded_product<true>, widen};
+constexpr LowBitsTable kTable = {product<false>,        product<true>, rounded_product<false>,
+                                 rounded_product<true>, add_offsets,   widen};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

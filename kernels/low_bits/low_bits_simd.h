@@ -21,9 +21,9 @@ struct Segment {
 // row of the weight, `half` behind; then x has the chunks of one stream, which serve both.
 struct LevelRows {
   const int8_t* levels = nullptr;
-  int64_t row_bytes = 0;          // from one row to the next
-  const float* scales = nullptr;  // [n, groups]
-  const int8_t* zeros = nullptr;  // likewise, or null
+  int64_t row_bytes = 0;           // from one row to the next
+  const float* scales = nullptr;   // [n, groups]
+  const float* offsets = nullptr;  // likewise, or null
   int64_t groups = 0, n = 0, half = 0;
   const Segment* segments = nullptr;
   int64_t segment_count = 0;
@@ -62,6 +62,16 @@ struct RoundedProduct {
   int64_t y_row = 0;
 };
 
+// y[rows, of the rows of the weight from `first` to `last`] += the products of the offsets with the
+// sums of x.
+struct OffsetProduct {
+  const float* offsets = nullptr;  // [n, groups]
+  const float* sums = nullptr;     // [rows, groups]: of x in each group
+  int64_t rows = 0, first = 0, last = 0, groups = 0;
+  float* y = nullptr;
+  int64_t y_row = 0;
+};
+
 enum class Stream : uint8_t { bytes, low, high, pairs };
 
 struct LowBitsTable {
@@ -71,8 +81,9 @@ struct LowBitsTable {
   void (*nibbles)(const LowBitsProduct& p) = nullptr;
   void (*rounded_bytes)(const RoundedProduct& p) = nullptr;
   void (*rounded_nibbles)(const RoundedProduct& p) = nullptr;
-  // to[i] = (level - zero) * scale of `count` bytes; of pairs two for each byte.
-  void (*widen)(Stream stream, int64_t count, const int8_t* from, float scale, float zero,
+  void (*add_offsets)(const OffsetProduct& p) = nullptr;
+  // to[i] = level * scale + offset of `count` bytes; of pairs two for each byte. No offset: null.
+  void (*widen)(Stream stream, int64_t count, const int8_t* from, float scale, const float* offset,
                 float* to) = nullptr;
 };
 

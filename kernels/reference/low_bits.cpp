@@ -34,8 +34,8 @@ void quantized_linear_run(const Call& c) {
     double sum = 0;
     for (int64_t p = 0; p < k; ++p) {
       const int64_t block = o * scales.shape[1] + p / group;
-      const double zero = given(c, 3) ? c.in[3].at(block) : 0;
-      sum += x.at(at / n * k + p) * (level_at(c, levels, k, o, p) - zero) * scales.at(block);
+      const double offset = given(c, 3) ? c.in[3].at(block) : 0;
+      sum += x.at(at / n * k + p) * (level_at(c, levels, k, o, p) * scales.at(block) + offset);
     }
     if (given(c, 4)) sum += c.in[4].at(o);
     if (given(c, 5)) sum += c.in[5].at(at);
@@ -48,7 +48,9 @@ void quantized_embedding_run(const Call& c) {
   const int64_t k = c.out[0].shape.back(), group = c.attrs.integer("group");
   for (int64_t at = 0; at < c.out[0].count(); ++at) {
     const int64_t o = static_cast<int64_t>(c.in[2].at(at / k)), p = at % k;
-    c.out[0].at(at) = level_at(c, levels, k, o, p) * scales.at(o * scales.shape[1] + p / group);
+    const int64_t block = o * scales.shape[1] + p / group;
+    c.out[0].at(at) =
+        level_at(c, levels, k, o, p) * scales.at(block) + (given(c, 3) ? c.in[3].at(block) : 0);
   }
 }
 

@@ -57,7 +57,7 @@ Value add_bias_to_levels(const Match& m) {
   const Value b = per_channel(m.value("b"), m.root(), m.root().rank() - 1);
   if (!b) return Value();
   return m.graph().call("quantized_linear",
-                        {m.value("x"), m.value("levels"), m.value("scales"), Value(), b},
+                        {m.value("x"), m.value("levels"), m.value("scales"), m.value("offsets"), b},
                         named_attrs(m.node("l")));
 }
 
@@ -65,7 +65,9 @@ constexpr Rule kRules[] = {
     {"y: matmul(x, permute[p](w))", linear_of_turned},
     {"y: matmul(x, w)", linear_of_matmul},
     {"y: add(linear[l](x, w), b)", add_bias},
-    {"y: add(quantized_linear[l](x, levels, scales), b)", add_bias_to_levels},
+    {"q: quantized_linear[l](x, levels, scales) | quantized_linear[l](x, levels, scales, offsets)\n"
+     "y: add(q, b)",
+     add_bias_to_levels},
     {"y: add(conv[c](x, w), b)", add_channels},
 };
 

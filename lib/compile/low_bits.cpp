@@ -13,10 +13,10 @@
 namespace hg {
 namespace {
 
-// A matrix of levels whose dim `along` is summed over, and its scales, which have the blocks of
-// that dim along the same dim.
+// A matrix of levels * scales + offsets. Scales and offsets have the blocks of the dim `split`
+// along the same dim.
 struct Quantized {
-  ValueId levels = kNoValue, scales = kNoValue;
+  ValueId levels = kNoValue, scales = kNoValue, offsets = kNoValue;
   int packed = -1;  // the dim of which each byte holds two halves; -1: levels have 8 bits
   int split = -1;   // the dim of which `group` neighbors share a scale; -1: none
   int64_t group = 1;
@@ -39,7 +39,8 @@ class Reader {
 
   Status run() {
     for (const Node& node : graph_.nodes()) {
-      if (node.op->name() != "mul" && node.op->name() != "reshape") continue;
+      constexpr std::string_view kLast[] = {"mul", "add", "reshape"};
+      if (std::ranges::find(kLast, node.op->name()) == std::end(kLast)) continue;
       const std::optional<Quantized> found = quantized(node.outputs[0]);
       std::map<size_t, bool> readers;  // nodes, and whether the weight is turned there
       if (found && collect(*found, node.outputs[0], false, readers))
@@ -82,7 +83,7 @@ class Reader {
   bool is_fixed(ValueId id) const {
     if (id == kNoValue || constant(id) != nullptr) return id != kNoValue;
     const Node* node = producer(id);
-    constexpr std::string_view kOps[] = {"cast", "reshape", "mul"};
+    constexpr std::string_view kOps[] = {"cast", "reshape", "mul", "add", "sub", "neg"};
     return node != nullptr && std::ranges::find(kOps, node->op->name()) != std::end(kOps) &&
            std::ranges::all_of(node->inputs, [this](ValueId input) { return is_fixed(input); });
   }
@@ -138,13 +139,26 @@ class Reader {
     return true;
   }
 
-  // levels * scales: a scale for each row, column or matrix, or for each of the blocks of a dim.
+  // The product in product + offsets, where the offsets are fixed and have the shape of the
+  // product's scales; or in the product alone.
+  const Node* product_of(ValueId id, Quantized& q) const {
+    if (const Node* add = producer(id, "add")) {
+      const Node* mul = producer(add->inputs[0], "mul");
+      if (mul == nullptr || scales_of(mul->inputs[1]) != scales_of(add->inputs[1])) return nullptr;
+      q.offsets = add->inputs[1];
+      return mul;
+    }
+    return producer(id, "mul");
+  }
+
+  // levels * scales + offsets: a scale for each row, column or matrix, or for each of the blocks of
+  // a dim.
   std::optional<Quantized> quantized(ValueId id) const {
     const std::optional<Sizes> shape = sizes(id);
     if (!shape || shape->rank() != 2 || graph_.value_info(id).type.dtype != f32) return {};
     Quantized q;
     if (const Node* reshape = producer(id, "reshape")) {  // [.., blocks, group, ..] of whole blocks
-      const Node* mul = producer(reshape->inputs[0], "mul");
+      const Node* mul = product_of(reshape->inputs[0], q);
       if (mul == nullptr) return {};
       const Node* apart = producer(mul->inputs[0], "reshape");
       const std::optional<Sizes> scales = scales_of(mul->inputs[1]), cut = sizes(mul->outputs[0]);
@@ -165,7 +179,7 @@ class Reader {
       q.scales_shape.erase(at + 1);
       return q;
     }
-    const Node* mul = producer(id, "mul");
+    const Node* mul = product_of(id, q);
     if (mul == nullptr || !levels_of(mul->inputs[0], *shape, q)) return {};
     if (const std::optional<Sizes> scales = scales_of(mul->inputs[1])) {
       q.scales = mul->inputs[1];
@@ -176,6 +190,7 @@ class Reader {
       q.scales_shape = *scales;
       return q;
     }
+    if (q.offsets != kNoValue) return {};
     // slice(reshape(expand(scales, [.., blocks, group, ..])))
     const Node* slice = producer(mul->inputs[1], "slice");
     const Node* whole = slice ? producer(slice->inputs[0], "reshape") : nullptr;
@@ -250,24 +265,31 @@ class Reader {
     const int along = turned ? 0 : 1;
     graph_.set_origin(node.origin);
     const int64_t n = q.shape[1 - along], k = q.shape[along];
-    Value levels = graph_.value(q.levels), scales = graph_.value(q.scales);
-    if (scales.rank() == 3)
-      scales = graph_.call("reshape", {scales}, {{"shape", to_shape(q.scales_shape)}});
-    if (turned) {
-      levels = graph_.call("permute", {levels}, {{"dims", {1, 0}}});
-      scales = graph_.call("permute", {scales}, {{"dims", {1, 0}}});
-    }
+    const auto turn = [&](const Value& matrix) {
+      return turned ? graph_.call("permute", {matrix}, {{"dims", {1, 0}}}) : matrix;
+    };
+    // [n, groups]
+    const auto of_groups = [&](ValueId id) {
+      if (id == kNoValue) return Value();
+      Value value = graph_.value(id);
+      if (value.rank() == 3)
+        value = graph_.call("reshape", {value}, {{"shape", to_shape(q.scales_shape)}});
+      value = turn(value);
+      return value.dim(0) == Dim(n)
+                 ? value
+                 : graph_.call("expand", {value}, {{"shape", {Dim(n), value.dim(1)}}});
+    };
+    const Value levels = turn(graph_.value(q.levels));
+    const Value scales = of_groups(q.scales), offsets = of_groups(q.offsets);
     const int64_t group = q.split == along ? q.group : k;
-    if (!(scales.dim(0) == Dim(n)))
-      scales = graph_.call("expand", {scales}, {{"shape", {Dim(n), scales.dim(1)}}});
     const Packing packing = q.packed < 0        ? Packing::bytes
                             : q.packed == along ? Packing::halves
                                                 : Packing::rows;
     NamedAttrs attrs = {{"packing", std::string(name_of(packing))}, {"group", group}};
     if (rows_of(node)) {
       attrs.push_back({"width", k});
-      return graph_.call("quantized_embedding", {levels, scales, graph_.value(node.inputs[1])},
-                         attrs);
+      return graph_.call("quantized_embedding",
+                         {levels, scales, graph_.value(node.inputs[1]), offsets}, attrs);
     }
     const bool is_linear = node.op->name() == "linear";
     const auto input = [&](size_t i) {
@@ -278,7 +300,7 @@ class Reader {
     if (is_linear)
       attrs.push_back({"activation", AttrReader(node.op, node.attrs).string("activation")});
     return graph_.call("quantized_linear",
-                       {graph_.value(node.inputs[0]), levels, scales, Value(), input(2), input(3)},
+                       {graph_.value(node.inputs[0]), levels, scales, offsets, input(2), input(3)},
                        attrs);
   }
 

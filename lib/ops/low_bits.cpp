@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights of 8 or 4 bits, and rows of them. A weight is (level - zero point) * scale.
-// Levels are signed; neighbors along k, `group` of them, share a scale and a zero point.
+// Products with weights of 8 or 4 bits, and rows of them. A weight is level * scale + offset.
+// Levels are signed; neighbors along k, `group` of them, share a scale and an offset. The offset of
+// a weight with a zero point is -zero_point * scale.
 #include "hg/op.h"
 #include "lib/graph/internal_op.h"
 #include "lib/ops/fused.h"
@@ -36,15 +37,21 @@ Status check_weight(InferContext& c, const TensorType& levels, const TensorType&
   return {};
 }
 
-// x: [..., k], a weight [n, k], zeros: as scales, bias: [n], residual: [..., n]
+// f32, as scales, or none.
+Status check_offsets(InferContext& c, int input, const TensorType& scales) {
+  if (given(c, input) && !may_equal(c.in(input), {f32, scales.shape}))
+    return c.fail("offsets must be f32", scales.shape, ", they are ", c.in(input));
+  return {};
+}
+
+// x: [..., k], a weight [n, k], offsets: as scales, bias: [n], residual: [..., n]
 Status quantized_linear_infer(InferContext& c) {
   HG_TRY(check_activation(c));
   const TensorType &x = c.in(0), &scales = c.in(2);
   if (x.dtype != f32 || x.rank() < 1) return c.fail("x must be f32[..., k], it is ", x);
   HG_TRY(check_weight(c, c.in(1), scales, x.shape.back()));
   const Dim& n = scales.shape[0];
-  if (given(c, 3) && (c.in(3).dtype != i8 || !may_equal({i8, c.in(3).shape}, {i8, scales.shape})))
-    return c.fail("zeros must be i8", scales.shape, ", they are ", c.in(3));
+  HG_TRY(check_offsets(c, 3, scales));
   if (given(c, 4) && (c.in(4).dtype != f32 || c.in(4).rank() != 1 || differ(c.in(4).shape[0], n)))
     return c.fail("bias must be f32[", n, "], it is ", c.in(4));
   Shape shape = x.shape;
@@ -64,8 +71,8 @@ Value for_columns(const Value& x, const Dim& group, const Dim& k) {
                          {{"dim", 1}, {"start", 0}, {"end", k}});
 }
 
-// The weight [n, k] in f32; `zeros` may be none.
-Value widened(ExpandContext& c, Value levels, const Value& scales, const Value& zeros,
+// The weight [n, k] in f32; `offsets` may be none.
+Value widened(ExpandContext& c, Value levels, const Value& scales, const Value& offsets,
               const Dim& k) {
   Graph& g = c.graph();
   const Packing packing = *packing_named(c.attrs().string("packing"));
@@ -89,9 +96,8 @@ Value widened(ExpandContext& c, Value levels, const Value& scales, const Value& 
     levels =
         g.call("slice", {levels}, {{"dim", by_row ? 0 : 1}, {"start", 0}, {"end", by_row ? n : k}});
   }
-  Value weight = g.call("cast", {levels}, {{"dtype", f32}});
-  if (zeros) weight = weight - for_columns(g.call("cast", {zeros}, {{"dtype", f32}}), group, k);
-  return weight * for_columns(scales, group, k);
+  const Value weight = g.call("cast", {levels}, {{"dtype", f32}}) * for_columns(scales, group, k);
+  return offsets ? weight + for_columns(offsets, group, k) : weight;
 }
 
 Status quantized_linear_expand(ExpandContext& c) {
@@ -107,10 +113,11 @@ double quantized_linear_flops(std::span<const Sizes> in, std::span<const Sizes> 
   return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0].back());
 }
 
-// A weight [n, width], indices: i64 of any shape; y: [indices..., width]
+// A weight [n, width], indices: i64 of any shape, offsets: as scales; y: [indices..., width]
 Status quantized_embedding_infer(InferContext& c) {
   const Dim width = c.attrs().integer("width");
   HG_TRY(check_weight(c, c.in(0), c.in(1), width));
+  HG_TRY(check_offsets(c, 3, c.in(1)));
   if (c.in(2).dtype != i64) return c.fail("indices must be i64, they are ", c.in(2).dtype);
   c.out(0) = {f32, c.in(2).shape};
   c.out(0).shape.push_back(width);
@@ -118,22 +125,23 @@ Status quantized_embedding_infer(InferContext& c) {
 }
 
 Status quantized_embedding_expand(ExpandContext& c) {
-  const Value weight = widened(c, c.in(0), c.in(1), Value(), c.attrs().integer("width"));
+  const Value weight =
+      widened(c, c.in(0), c.in(1), input_or_none(c, 3), c.attrs().integer("width"));
   c.set_out(0, c.graph().call("embedding", {weight, c.in(2)}));
   return {};
 }
 
 constexpr OpDef kOps[] = {
     {.name = "quantized_linear",
-     .signature = "quantized_linear(x, levels, scales, zeros?, bias?, residual?, packing: str, "
+     .signature = "quantized_linear(x, levels, scales, offsets?, bias?, residual?, packing: str, "
                   "group: int, activation: str = \"none\") -> y",
      .infer = quantized_linear_infer,
      .expand = quantized_linear_expand,
      .traits = kInternal,
      .flops = quantized_linear_flops},
     {.name = "quantized_embedding",
-     .signature = "quantized_embedding(levels, scales, indices, packing: str, group: int, "
-                  "width: int) -> y",
+     .signature = "quantized_embedding(levels, scales, indices, offsets?, packing: str, "
+                  "group: int, width: int) -> y",
      .infer = quantized_embedding_infer,
      .expand = quantized_embedding_expand,
      .traits = kInternal},

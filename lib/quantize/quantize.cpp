@@ -71,7 +71,7 @@ Status widen_states(Graph& graph, const Replacements& replacements, int bits) {
     const auto [entry, is_new] = numbers.try_emplace(id, kNoValue);
     if (is_new) {
       const Replacement& made = found->second;
-      entry->second = widened(graph.value(made.levels), graph.value(made.scales), four,
+      entry->second = widened(graph.value(made.levels), graph.value(made.scales), Value(), four,
                               *made.blocks, bits, made.dtype)
                           .id();
     }

@@ -101,28 +101,6 @@ double stands_for(double level, Scale scale) {
     return static_cast<double>(product);
 }
 
-// Where the level of each element goes, of 4 bits.
-class Nibbles {
- public:
-  Nibbles(const Blocks& blocks, const Tensor& levels)
-      : bytes_(levels.as<uint8_t>()),
-        inner_(contiguous_strides(blocks.shape)[blocks.packed()]),
-        size_(blocks.shape[blocks.packed()]),
-        half_(levels.shape[blocks.packed()]) {}
-
-  void put(int64_t element, int level) const {
-    const int64_t row = element / inner_, i = row % size_;
-    const bool is_low = i < half_;
-    const int64_t to = row / size_ * half_ + (is_low ? i : i - half_);
-    uint8_t& byte = bytes_[to * inner_ + element % inner_];
-    byte = static_cast<uint8_t>(byte | (level & 15) << (is_low ? 0 : 4));
-  }
-
- private:
-  uint8_t* bytes_;
-  int64_t inner_, size_, half_;
-};
-
 // The scale with which `most` levels reach the largest element.
 template <class Scale>
 Scale scale_for(double largest, double most) {
@@ -155,8 +133,7 @@ Status round_elements(std::string_view name, const Tensor& weight, const Blocks&
   Scale* const scales = out.scales.tensor.as<Scale>();
   for (size_t block = 0; block < largest.size(); ++block)
     scales[block] = scale_for<Scale>(largest[block], most);
-  auto* const bytes = out.levels.tensor.as<int8_t>();
-  const Nibbles nibbles(blocks, out.levels.tensor);
+  const LevelWriter levels(blocks, bits, out.levels.tensor);
   // As parts of the largest, whose squares do not overflow.
   double wrong = 0, all = 0;
   if (unit == 0) unit = 1;
@@ -168,16 +145,20 @@ Status round_elements(std::string_view name, const Tensor& weight, const Blocks&
     const double off = (stands_for<T>(level, scale) - x) / unit;
     wrong += off * off;
     all += x / unit * (x / unit);
-    if (bits == 8)
-      bytes[i] = static_cast<int8_t>(level);
-    else
-      nibbles.put(i, static_cast<int>(level));
+    levels.put(i, static_cast<int>(level));
   });
   out.error = all == 0 ? 0 : std::sqrt(wrong / all);
   return {};
 }
 
 }  // namespace
+
+LevelWriter::LevelWriter(const Blocks& blocks, int bits, const Tensor& levels)
+    : bytes_(levels.as<uint8_t>()),
+      bits_(bits),
+      inner_(contiguous_strides(blocks.shape)[blocks.packed()]),
+      size_(blocks.shape[blocks.packed()]),
+      half_(levels.shape[blocks.packed()]) {}
 
 Result<Rounded> round_to_levels(std::string_view name, const Tensor& weight, const Blocks& blocks,
                                 int bits) {
@@ -206,8 +187,8 @@ Value as(const Value& x, DType dtype) { return x.dtype() == dtype ? x : cast(x, 
 
 }  // namespace
 
-Value widened(const Value& levels, const Value& scales, const Value& four, const Blocks& blocks,
-              int bits, DType dtype) {
+Value widened(const Value& levels, const Value& scales, const Value& offsets, const Value& four,
+              const Blocks& blocks, int bits, DType dtype) {
   const Shape shape = to_shape(blocks.shape);
   Value x = levels;
   if (bits == 4) {
@@ -218,8 +199,13 @@ Value widened(const Value& levels, const Value& scales, const Value& four, const
     if (blocks.shape[dim] % 2 != 0) x = slice(x, dim, 0, blocks.shape[dim]);
   }
   x = cast(x, scales.dtype());
+  const auto combined = [&](const Value& numbers, const auto& spread) {
+    const Value product = numbers * spread(scales);
+    return offsets ? product + spread(offsets) : product;
+  };
+  const auto as_they_are = [](const Value& v) { return v; };
   const int at = blocks.split();
-  if (at < 0) return as(x * scales, dtype);
+  if (at < 0) return as(combined(x, as_they_are), dtype);
   // scales: [..., blocks, 1, ...]
   const int64_t count = blocks.along(at), size = blocks.sizes[at];
   Shape apart;
@@ -228,13 +214,15 @@ Value widened(const Value& levels, const Value& scales, const Value& four, const
     if (d == at) apart.emplace_back(size);
   }
   if (count * size == blocks.shape[at])
-    return as(reshape(reshape(x, apart) * scales, shape), dtype);
+    return as(reshape(combined(reshape(x, apart), as_they_are), shape), dtype);
   Shape wide = scales.shape(), whole;
   wide[static_cast<size_t>(at) + 1] = size;
   for (int d = 0; d < blocks.shape.rank(); ++d)
     whole.emplace_back(d == at ? count * size : blocks.along(d));
-  const Value each = reshape(expand(scales, wide), whole);
-  return as(x * slice(each, at, 0, blocks.shape[at]), dtype);
+  const auto repeated = [&](const Value& v) {
+    return slice(reshape(expand(v, wide), whole), at, 0, blocks.shape[at]);
+  };
+  return as(combined(x, repeated), dtype);
 }
 
 }  // namespace hg

@@ -26,6 +26,29 @@ struct Blocks {
   int packed() const;  // the first dim of an even size, or else the largest one
 };
 
+// Writes levels of 8 or 4 bits, element by element, to a tensor of the shape Blocks::levels() that
+// holds zeros.
+class LevelWriter {
+ public:
+  LevelWriter(const Blocks& blocks, int bits, const Tensor& levels);
+  void put(int64_t element, int level) const {
+    if (bits_ == 8) {
+      bytes_[element] = static_cast<uint8_t>(level);
+      return;
+    }
+    const int64_t row = element / inner_, i = row % size_;
+    const bool is_low = i < half_;
+    const int64_t to = row / size_ * half_ + (is_low ? i : i - half_);
+    uint8_t& byte = bytes_[to * inner_ + element % inner_];
+    byte = static_cast<uint8_t>(byte | (level & 15) << (is_low ? 0 : 4));
+  }
+
+ private:
+  uint8_t* bytes_;
+  int bits_;
+  int64_t inner_, size_, half_;  // of the dim of which a byte holds two
+};
+
 struct Rounded {
   TensorData levels;  // i8
   TensorData scales;  // f32; f64 for weights of f64
@@ -36,9 +59,9 @@ struct Rounded {
 Result<Rounded> round_to_levels(std::string_view name, const Tensor& weight, const Blocks& blocks,
                                 int bits);
 
-// The numbers that the levels stand for, of the weight's dtype and shape. `four` is that number as
-// i8, where levels have 4 bits.
-Value widened(const Value& levels, const Value& scales, const Value& four, const Blocks& blocks,
-              int bits, DType dtype);
+// level * scale + offset of each element, of the weight's dtype and shape. `offsets` has the shape
+// of the scales, or is empty. `four` is that number as i8, if levels have 4 bits.
+Value widened(const Value& levels, const Value& scales, const Value& offsets, const Value& four,
+              const Blocks& blocks, int bits, DType dtype);
 
 }  // namespace hg

@@ -10,7 +10,7 @@ namespace hg::test::samples {
 
 std::vector<Sample> low_bits() {
   std::vector<Sample> all;
-  // Of m rows, k inputs and n outputs; `given`: bits for zeros, bias and residual.
+  // Of m rows, k inputs and n outputs; `given`: bits for offsets, bias and residual.
   const auto add = [&](Packing packing, int64_t m, int64_t k, int64_t n, int64_t group, int given,
                        std::string activation = "none") {
     const bool halves_n = packing == Packing::rows;
@@ -25,10 +25,9 @@ std::vector<Sample> low_bits() {
                             .high = 127,
                             .constant = n % 2 == 0},
                            {.shape = {n, groups}, .low = -bound, .high = bound},
-                           {.dtype = i8,
-                            .shape = {n, groups},
-                            .low = -double(most),
-                            .high = double(most) - 1,
+                           {.shape = {n, groups},
+                            .low = -bound * double(most),
+                            .high = bound * double(most),
                             .given = (given & 1) != 0},
                            {.shape = {n}, .given = (given & 2) != 0},
                            {.shape = {m, n}, .given = (given & 4) != 0}},
@@ -60,7 +59,7 @@ std::vector<Sample> low_bits() {
     add(packing, 3, 0, 4, 1, 3);
     add(packing, 3, 5, 0, 2, 0);
     add(packing, 11, 0, 4, 1, 2);
-    const auto rows = [&](Sizes indices, int64_t n, int64_t width, int64_t group) {
+    const auto rows = [&](Sizes indices, int64_t n, int64_t width, int64_t group, bool offsets) {
       const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
       all.push_back(
           {.op = "quantized_embedding",
@@ -77,14 +76,15 @@ std::vector<Sample> low_bits() {
                      {"width", width}},
            .gradient = false,
            .floats = {f32}});
+      if (offsets) all.back().inputs.push_back({.shape = {n, (width + group - 1) / group}});
     };
-    rows({}, 1, 1, 1);
-    rows({5}, 3, 7, 7);
-    rows({3, 2}, 9, 33, 8);
-    rows({40}, 31, 301, 32);
-    rows({130}, 20, 128, 5);
-    rows({0}, 4, 6, 2);
-    rows({3}, 4, 0, 1);
+    rows({}, 1, 1, 1, false);
+    rows({5}, 3, 7, 7, true);
+    rows({3, 2}, 9, 33, 8, false);
+    rows({40}, 31, 301, 32, true);
+    rows({130}, 20, 128, 5, false);
+    rows({0}, 4, 6, 2, true);
+    rows({3}, 4, 0, 1, false);
   }
   return all;
 }

@@ -54,7 +54,7 @@ class TokenizerReader {
   TextFiles run() {
     TextFiles out;
     const auto model = text("model");
-    if (!model) {
+    if (!model || *model == "none" || *model == "no_vocab") {  // as llama.cpp names it
       out.note = "the file has no tokenizer";
     } else {
       read_tokens();

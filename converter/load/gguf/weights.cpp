@@ -50,56 +50,34 @@ struct Parts {
   TensorData levels, d, dmin, scales, mins;
 };
 
-// Puts levels of 4 bits in pairs along a dim: the first half in the low bits.
-class Levels {
- public:
-  Levels(const Blocks& blocks, int bits, uint8_t* bytes)
-      : bytes_(bytes),
-        bits_(bits),
-        inner_(contiguous_strides(blocks.shape)[blocks.packed()]),
-        size_(blocks.shape[blocks.packed()]) {}
-  void put(int64_t element, int level) const {
-    if (bits_ == 8) {
-      bytes_[element] = static_cast<uint8_t>(level);
-      return;
-    }
-    const int64_t half = size_ / 2, row = element / inner_, i = row % size_;
-    const int64_t to = row / size_ * half + i % half;
-    uint8_t& byte = bytes_[to * inner_ + element % inner_];
-    byte = static_cast<uint8_t>(byte | (level & 15) << (i < half ? 0 : 4));
-  }
-
- private:
-  uint8_t* bytes_;
-  int bits_;
-  int64_t inner_, size_;
-};
-
 Sizes with_last(Sizes shape, int64_t last) {
   shape[shape.rank() - 1] = last;
   return shape;
 }
+
+// What is taken from unsigned levels of 4 bits, so that they are signed.
+int center(const BlockFormat& format) { return !format.is_signed && format.bits == 4 ? 8 : 0; }
 
 Parts unpack(const BlockFormat& format, const Rows& rows, const Blocks& blocks) {
   const Sizes& shape = blocks.shape;
   const int64_t in_row = shape.back() / format.elements;
   const int64_t groups = format.elements / format.group;
   Parts parts;
-  parts.levels = allocated(format.is_signed ? i8 : u8, blocks.levels(format.bits));
+  parts.levels = allocated(i8, blocks.levels(format.bits));
   parts.d = allocated(f16, with_last(shape, in_row));
   if (!format.is_signed) parts.dmin = allocated(f16, with_last(shape, in_row));
   if (format.inner) {
     parts.scales = allocated(i8, with_last(shape, in_row * groups));
     if (!format.is_signed) parts.mins = allocated(i8, with_last(shape, in_row * groups));
   }
-  const Levels levels(blocks, format.bits, parts.levels.tensor.as<uint8_t>());
+  const LevelWriter levels(blocks, format.bits, parts.levels.tensor);
   for (int64_t r = 0; r < rows.count(); ++r)
     for (int64_t b = 0; b < in_row; ++b) {
       Block block;
       format.unpack(rows.row(r) + b * format.bytes, block);
       const int64_t at = r * in_row + b;
       for (int64_t i = 0; i < format.elements; ++i)
-        levels.put(at * format.elements + i, block.levels[i]);
+        levels.put(at * format.elements + i, block.levels[i] - center(format));
       parts.d.tensor.as<Half>()[at].bits = block.d;
       if (!format.is_signed) parts.dmin.tensor.as<Half>()[at].bits = block.dmin;
       if (!format.inner) continue;
@@ -115,8 +93,8 @@ Parts unpack(const BlockFormat& format, const Rows& rows, const Blocks& blocks) 
 Value scale_of(Graph& graph, const std::string& name, TensorData d, TensorData inner,
                std::string_view kind, const Shape& scales) {
   const bool has_inner = !inner.empty();
-  Value value =
-      hg::cast(graph.buffer(str_cat(name, "_", has_inner ? "block_" : "", kind), std::move(d)), f32);
+  Value value = hg::cast(
+      graph.buffer(str_cat(name, "_", has_inner ? "block_" : "", kind), std::move(d)), f32);
   if (!has_inner) return reshape(value, scales);
   const Value factors = hg::cast(graph.buffer(str_cat(name, "_", kind), std::move(inner)), f32);
   Shape apart = factors.shape();
@@ -132,28 +110,21 @@ Value of_blocks(Graph& graph, const std::string& name, const BlockFormat& format
   Blocks blocks{shape, with_last(Sizes(shape.rank(), 1), format.group)};
   Parts parts = unpack(format, rows, blocks);
   const Value levels = graph.buffer(name, std::move(parts.levels));
-  const Value four = format.bits == 4 ? graph.scalar(int64_t{4}, levels.dtype()) : Value();
+  const Value four = format.bits == 4 ? graph.scalar(int64_t{4}, i8) : Value();
   Sizes groups = with_last(shape, shape.back() / format.group);
   groups.push_back(1);
-  const Shape scales = to_shape(groups);
+  // A single group has no dim of its own in the library's form.
+  const Shape scales = to_shape(blocks.split() < 0 ? with_last(shape, 1) : groups);
   const Value scale =
       scale_of(graph, name, std::move(parts.d), std::move(parts.scales), "scale", scales);
-  if (format.is_signed) {
-    // A single group has no dim of its own in the library's form.
-    const Value fitting =
-        blocks.split() < 0 ? reshape(scale, to_shape(with_last(shape, 1))) : scale;
-    return widened(levels, fitting, four, blocks, format.bits, f32);
+  Value offset;
+  if (!format.is_signed) {
+    offset = scale_of(graph, name, std::move(parts.dmin), std::move(parts.mins), "min", scales);
+    if (format.inner) offset = neg(offset);  // the older formats add it
+    if (const int less = center(format); less > 0)
+      offset = scale * static_cast<double>(less) + offset;
   }
-  Value min = scale_of(graph, name, std::move(parts.dmin), std::move(parts.mins), "min", scales);
-  if (!format.inner) min = neg(min);  // the older formats add it
-  Value x = levels;
-  if (four) {
-    const Value low = bitwise_and(x, graph.scalar(int64_t{15}, u8));
-    x = concat({low, bitwise_right_shift(x, four)}, blocks.packed());
-  }
-  Shape apart = scales;
-  apart.back() = format.group;
-  return reshape(reshape(hg::cast(x, f32), apart) * scale - min, to_shape(shape));
+  return widened(levels, scale, offset, four, blocks, format.bits, f32);
 }
 
 }  // namespace

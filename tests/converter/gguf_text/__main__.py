@@ -212,6 +212,8 @@ def rejected(draw):
     yield "no pre", {k: v for k, v in plain.items() if not k.endswith("pre")}, 0, "it does not name its pre-tokenizer"
     yield "model", plain | {key + "model": "t5"}, 0, "its tokenizer 't5' is not supported"
     yield "nothing", {}, 0, "the file has no tokenizer"
+    for name in "none", "no_vocab":
+        yield name, {key + "model": name}, 0, "the file has no tokenizer"
     scores = Scores(draw).file()
     yield "no scores", {k: v for k, v in scores.items() if not k.endswith("scores")}, 0, "it has no scores"
     yield "few scores", scores | {key + "scores": [0.0]}, 2, "'tokenizer.ggml.scores' has 1 values"
