@@ -163,7 +163,7 @@ TensorType type_of(const PythonVar& v) {
   return take(v.var.type());
 }
 
-Sizes shape_of(const PythonVar& v) {
+Sizes shape_of_var(const PythonVar& v) {
   const Turn::Held held(turn());
   check(v.var.type().status());
   return v.var.shape();
@@ -220,7 +220,7 @@ void bind_leaves(VarClass& cls) {
 
 void bind_values(VarClass& cls) {
   cls.def_prop_ro(
-      "shape", [](const PythonVar& v) { return to_tuple(shape_of(v)); },
+      "shape", [](const PythonVar& v) { return to_tuple(shape_of_var(v)); },
       "the shape of the value; runs nothing");
   cls.def_prop_ro("dtype", [](const PythonVar& v) { return numpy_dtype(type_of(v).dtype); });
   cls.def_prop_ro("ndim", [](const PythonVar& v) { return type_of(v).rank(); });
@@ -260,7 +260,7 @@ void bind_values(VarClass& cls) {
   for (const char* name : {"__bool__", "__int__", "__float__"})
     cls.def(name, [name](const PythonVar& v) { return value_of(v, Kind::numpy).attr(name)(); });
   cls.def("__len__", [](const PythonVar& v) {
-    const Sizes shape = shape_of(v);
+    const Sizes shape = shape_of_var(v);
     if (shape.empty()) raise(PyExc_TypeError, "a Var of rank 0 has no length");
     return shape[0];
   });

@@ -10,7 +10,7 @@ namespace {
 
 using Dims = std::vector<Dim>;
 
-struct Case {
+struct ConvCase {
   Sizes x, weight;
   Dims stride = {1}, padding = {0}, dilation = {1};
   int groups = 1;
@@ -18,7 +18,8 @@ struct Case {
   Dims output_padding = {0};
 };
 
-Sample sample(const Case& c, bool bias, bool constant, Activation activation = Activation::none) {
+Sample sample(const ConvCase& c, bool bias, bool constant,
+              Activation activation = Activation::none) {
   // Sums that stay near 1, whatever their length is.
   const int64_t length = c.weight.count() / std::max<int64_t>(1, c.weight[0]);
   const double bound = length > 4 ? 2 / std::sqrt(static_cast<double>(length)) : 1;
@@ -38,7 +39,7 @@ Sample sample(const Case& c, bool bias, bool constant, Activation activation = A
 }
 
 // The residual of a convolution with stride 1 that keeps the size.
-Sample with_residual(const Case& c, Activation activation) {
+Sample with_residual(const ConvCase& c, Activation activation) {
   Sample s = sample(c, true, true, activation);
   Sizes y = c.x;
   y[1] = c.weight[0];
@@ -50,7 +51,7 @@ Sample with_residual(const Case& c, Activation activation) {
 }  // namespace
 
 std::vector<Sample> conv() {
-  const Case cases[] = {
+  const ConvCase cases[] = {
       {{1, 1, 1}, {1, 1, 1}},
       {{2, 3, 9}, {4, 3, 3}},
       {{2, 4, 17}, {6, 2, 5}, {2}, {2}, {1}, 2},
@@ -119,38 +120,38 @@ std::vector<Sample> conv() {
       {{1, 2, 3, 4, 3}, {2, 3, 2, 3, 2}, {2, 1, 2}, {0, 1, 0}, {1}, 1, true, {1, 0, 1}},
   };
   std::vector<Sample> all;
-  for (const Case& c : cases)
+  for (const ConvCase& c : cases)
     for (bool bias : {false, true}) all.push_back(sample(c, bias, bias));
-  const Case large = {{1, 24, 40, 52}, {70, 24, 3, 3}, {1}, {1}};
-  const Case deep = {{2, 300, 7, 7}, {33, 300, 3, 3}, {1}, {1}};
-  const Case wide = {{1, 40, 61, 67}, {21, 40, 1, 1}};
-  const Case few_pixels = {{1, 96, 13, 13}, {48, 96, 1, 1}};
-  const Case strided = {{1, 19, 57, 51}, {34, 19, 3, 3}, {2}, {1}};
-  const Case long_row = {{2, 3, 1501}, {8, 3, 5}, {1}, {2}};
-  const Case long_strided = {{1, 2, 1501}, {5, 2, 7}, {3}, {1}, {2}};
-  const Case many_channels = {{1, 64, 24, 23}, {300, 64, 3, 3}, {2}, {1}};
-  const Case volume = {{1, 21, 5, 9, 17}, {13, 21, 3, 3, 3}, {2, 1, 2}, {1}, {1, 2, 1}};
-  const Case solid = {{1, 24, 5, 20, 22}, {40, 24, 3, 3, 3}, {1}, {1}};
-  for (const Case& c : {large, deep, wide, few_pixels, solid, strided, long_row, long_strided,
-                        many_channels, volume}) {
+  const ConvCase large = {{1, 24, 40, 52}, {70, 24, 3, 3}, {1}, {1}};
+  const ConvCase deep = {{2, 300, 7, 7}, {33, 300, 3, 3}, {1}, {1}};
+  const ConvCase wide = {{1, 40, 61, 67}, {21, 40, 1, 1}};
+  const ConvCase few_pixels = {{1, 96, 13, 13}, {48, 96, 1, 1}};
+  const ConvCase strided = {{1, 19, 57, 51}, {34, 19, 3, 3}, {2}, {1}};
+  const ConvCase long_row = {{2, 3, 1501}, {8, 3, 5}, {1}, {2}};
+  const ConvCase long_strided = {{1, 2, 1501}, {5, 2, 7}, {3}, {1}, {2}};
+  const ConvCase many_channels = {{1, 64, 24, 23}, {300, 64, 3, 3}, {2}, {1}};
+  const ConvCase volume = {{1, 21, 5, 9, 17}, {13, 21, 3, 3, 3}, {2, 1, 2}, {1}, {1, 2, 1}};
+  const ConvCase solid = {{1, 24, 5, 20, 22}, {40, 24, 3, 3, 3}, {1}, {1}};
+  for (const ConvCase& c : {large, deep, wide, few_pixels, solid, strided, long_row, long_strided,
+                            many_channels, volume}) {
     all.push_back(sample(c, true, true));
     // F(4x4, 3x3) adds up numbers several times larger than their sum.
     if (c.weight.rank() >= 4 && c.weight[2] == 3 && c.stride[0] == 1) all.back().tolerance = 6e-6;
     all.back().gradient = false;
   }
   // Weights that are packed a piece at a time, and products of some rows and some channels.
-  const Case up = {{1, 270, 19, 17}, {270, 45, 4, 4}, {2}, {1}, {1}, 1, true};
-  const Case deep_back = {{3, 300, 2, 2}, {300, 110, 3, 3}, {1}, {1}, {1}, 1, true};
-  const Case deep_back_steps = {{2, 300, 2, 3}, {300, 110, 3, 3}, {2}, {1}, {1}, 1, true, {1}};
-  for (const Case& c : {deep_back, deep_back_steps, up}) {
+  const ConvCase up = {{1, 270, 19, 17}, {270, 45, 4, 4}, {2}, {1}, {1}, 1, true};
+  const ConvCase deep_back = {{3, 300, 2, 2}, {300, 110, 3, 3}, {1}, {1}, {1}, 1, true};
+  const ConvCase deep_back_steps = {{2, 300, 2, 3}, {300, 110, 3, 3}, {2}, {1}, {1}, 1, true, {1}};
+  for (const ConvCase& c : {deep_back, deep_back_steps, up}) {
     all.push_back(sample(c, true, false));
     all.back().gradient = false;
   }
-  const Case keep_3x3 = {{2, 9, 10, 13}, {7, 9, 3, 3}, {1}, {1}};
-  const Case keep_1x1 = {{2, 9, 5, 7}, {7, 9, 1, 1}};
-  const Case keep_depthwise = {{1, 8, 9, 21}, {8, 1, 3, 3}, {1}, {1}, {1}, 8};
-  const Case keep_few = {{1, 37, 4, 5}, {37, 37, 3, 3}, {1}, {1}};
-  for (const Case& c : {keep_3x3, keep_1x1, keep_depthwise, keep_few})
+  const ConvCase keep_3x3 = {{2, 9, 10, 13}, {7, 9, 3, 3}, {1}, {1}};
+  const ConvCase keep_1x1 = {{2, 9, 5, 7}, {7, 9, 1, 1}};
+  const ConvCase keep_depthwise = {{1, 8, 9, 21}, {8, 1, 3, 3}, {1}, {1}, {1}, 8};
+  const ConvCase keep_few = {{1, 37, 4, 5}, {37, 37, 3, 3}, {1}, {1}};
+  for (const ConvCase& c : {keep_3x3, keep_1x1, keep_depthwise, keep_few})
     for (int i = 0; i < kActivationCount; ++i)
       all.push_back(with_residual(c, static_cast<Activation>(i)));
   for (DType dtype : {i64, i32, u8}) {

@@ -8,12 +8,12 @@ namespace {
 
 using Dims = std::vector<Dim>;
 
-struct Case {
+struct ChannelsLastCase {
   Sizes x, kernel;
   Dims stride = {1}, padding = {0}, dilation = {1};
 };
 
-Sample sample(const Case& c, bool bias, Activation activation = Activation::none) {
+Sample sample(const ChannelsLastCase& c, bool bias, Activation activation = Activation::none) {
   const Sizes weight = {c.x[3], 1, c.kernel[0], c.kernel[1]};
   Sample s{.op = "conv_channels_last",
            .inputs = {{.shape = c.x},
@@ -27,7 +27,7 @@ Sample sample(const Case& c, bool bias, Activation activation = Activation::none
 }
 
 // x: [n, c, h, w].
-Sample entry(const Case& c, int64_t channels, bool is_constant,
+Sample entry(const ChannelsLastCase& c, int64_t channels, bool is_constant,
              Activation activation = Activation::none) {
   Sample s = sample(c, is_constant, activation);
   s.op = "conv_to_channels_last";
@@ -39,7 +39,7 @@ Sample entry(const Case& c, int64_t channels, bool is_constant,
 }  // namespace
 
 std::vector<Sample> conv_channels_last() {
-  const Case cases[] = {
+  const ChannelsLastCase cases[] = {
       {{1, 1, 1, 1}, {1, 1}},
       {{1, 7, 7, 5}, {3, 3}, {1}, {1}},
       {{2, 5, 4, 8}, {3, 3}, {1}, {1}},
@@ -53,19 +53,19 @@ std::vector<Sample> conv_channels_last() {
       {{0, 5, 5, 4}, {3, 3}, {1}, {1}},
   };
   std::vector<Sample> all;
-  for (const Case& c : cases)
+  for (const ChannelsLastCase& c : cases)
     for (const bool bias : {false, true}) all.push_back(sample(c, bias));
-  const Case large[] = {
+  const ChannelsLastCase large[] = {
       {{2, 14, 14, 100}, {3, 3}, {1}, {1}},   {{1, 29, 30, 72}, {3, 3}, {2}, {1}},
       {{1, 28, 28, 40}, {5, 5}, {1}, {2}},    {{1, 15, 14, 67}, {5, 5}, {2}, {2}},
       {{1, 56, 57, 24}, {7, 7}, {1}, {3}},    {{1, 21, 300, 9}, {3, 3}, {1}, {1}},
       {{1, 31, 16, 33}, {4, 2}, {2}, {1, 0}},
   };
-  for (const Case& c : large) {
+  for (const ChannelsLastCase& c : large) {
     all.push_back(sample(c, true));
     all.back().gradient = false;
   }
-  const Case keep = {{2, 6, 8, 11}, {3, 3}, {1}, {1}};
+  const ChannelsLastCase keep = {{2, 6, 8, 11}, {3, 3}, {1}, {1}};
   for (int i = 0; i < kActivationCount; ++i) {
     const auto activation = static_cast<Activation>(i);
     Sample s = sample(keep, true, activation);
@@ -84,7 +84,7 @@ std::vector<Sample> conv_channels_last() {
     all.push_back(s);
   }
   // Blocks of pixels that are whole, shifted and missing, steps of 1, 2 and more.
-  const Case entries[] = {
+  const ChannelsLastCase entries[] = {
       {{1, 1, 1, 1}, {1, 1}},
       {{2, 3, 9, 13}, {3, 3}, {2}, {1}},
       {{1, 2, 6, 7}, {3, 2}, {1}, {1, 0}},
@@ -93,7 +93,7 @@ std::vector<Sample> conv_channels_last() {
       {{2, 3, 40, 66}, {3, 3}, {2}, {1}},
       {{0, 3, 5, 5}, {3, 3}, {1}, {1}},
   };
-  for (const Case& c : entries)
+  for (const ChannelsLastCase& c : entries)
     for (const int64_t channels : {5, 16, 35})
       for (const bool is_constant : {false, true}) {
         all.push_back(entry(c, channels, is_constant));

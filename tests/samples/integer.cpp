@@ -24,13 +24,13 @@ void add_result(Sample& s, int count, int64_t channels, bool each_scale, DType r
   s.floats = {f32};
 }
 
-struct Case {
+struct IntegerCase {
   Sizes x, weight;
   Dims stride = {1}, padding = {0}, dilation = {1};
   int groups = 1;
 };
 
-Sample conv(const Case& c, DType x, DType weight, bool constant) {
+Sample conv(const IntegerCase& c, DType x, DType weight, bool constant) {
   return {.op = "conv_integer",
           .inputs = {bytes(x, c.x), bytes(weight, c.weight, constant), bytes(x, {}),
                      bytes(weight, constant ? Sizes{c.weight[0]} : Sizes{}, constant)},
@@ -68,7 +68,7 @@ std::vector<Sample> integer() {
   add_result(no_bias, 3, 6, false, i8);
   no_bias.inputs[4] = missing(i32);
 
-  const Case cases[] = {
+  const IntegerCase cases[] = {
       {{1, 1, 1}, {1, 1, 1}},
       {{2, 3, 9}, {4, 3, 3}, {2}, {1, 2}},
       {{1, 2, 5, 7}, {3, 2, 1, 1}},
@@ -87,7 +87,7 @@ std::vector<Sample> integer() {
       {{0, 16, 40, 40}, {32, 16, 3, 3}},  // threads would share images of this size
       {{1, 0, 4, 4}, {3, 0, 3, 3}},
   };
-  for (const Case& c : cases) {
+  for (const IntegerCase& c : cases) {
     const int64_t channels = c.weight[0];
     all.push_back(conv(c, u8, i8, true));
     for (const bool constant : {false, true}) {

@@ -8,7 +8,7 @@
 namespace hg::test::samples {
 namespace {
 
-struct Shapes {
+struct MatmulShapes {
   Sizes a, b;
 };
 
@@ -22,7 +22,7 @@ SampleInput weight(const Sizes& shape, int64_t k, bool constant) {
 
 std::vector<Sample> matmul() {
   std::vector<Sample> all;
-  const Shapes pairs[] = {
+  const MatmulShapes pairs[] = {
       {{1}, {1}},
       {{7}, {7}},
       {{0}, {0}},
@@ -52,7 +52,7 @@ std::vector<Sample> matmul() {
       {{67, 97}, {97, 101}},
       {{3, 17, 40}, {3, 40, 17}},
   };
-  for (const Shapes& s : pairs) {
+  for (const MatmulShapes& s : pairs) {
     for (bool constant : {false, true})
       all.push_back(
           {.op = "matmul", .inputs = {{.shape = s.a}, weight(s.b, s.a.back(), constant)}});

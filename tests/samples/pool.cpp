@@ -9,7 +9,7 @@ namespace {
 
 using Dims = std::vector<Dim>;
 
-struct Case {
+struct PoolCase {
   Sizes shape;
   Dims kernel, stride = {}, padding = {0}, dilation = {1};
   bool ceil = false;
@@ -20,7 +20,7 @@ struct Case {
 
 std::vector<Sample> pool() {
   std::vector<Sample> all;
-  const Case cases[] = {
+  const PoolCase cases[] = {
       {.shape = {1, 1, 1}, .kernel = {1}, .pooled = {1, 1, 1}},
       {.shape = {2, 3, 17}, .kernel = {3}, .stride = {2}, .padding = {1}, .pooled = {2, 3, 9}},
       {.shape = {2, 3, 18},
@@ -58,7 +58,7 @@ std::vector<Sample> pool() {
       {.shape = {1, 3, 28, 34}, .kernel = {2}, .pooled = {1, 3, 14, 17}},
       {.shape = {1, 1, 2, 514}, .kernel = {2}, .pooled = {1, 1, 1, 257}},
   };
-  for (const Case& c : cases) {
+  for (const PoolCase& c : cases) {
     const NamedAttrs attrs = {{"kernel_size", c.kernel},
                               {"stride", c.stride},
                               {"padding", c.padding},

@@ -10,7 +10,7 @@ namespace {
 
 // A string of DOT: a backslash would begin an escape, and "\\l" ends a line that stands on the
 // left.
-std::string quoted(std::string_view from, bool is_line = false) {
+std::string dot_text(std::string_view from, bool is_line = false) {
   std::string to;
   for (const char c : from) {
     if (c == '"' || c == '\\') to += '\\';
@@ -32,13 +32,13 @@ struct Module {
 
 std::string box_text(const Box& box, int index) {
   const BoxStyle& style = style_of(box.kind);
-  std::string label = quoted(box.side.empty() ? box.title : box.title + "  " + box.side, true);
-  for (const std::string& line : box.lines) label += quoted(line, true);
+  std::string label = dot_text(box.side.empty() ? box.title : box.title + "  " + box.side, true);
+  for (const std::string& line : box.lines) label += dot_text(line, true);
   const bool is_end = box.kind == BoxKind::input || box.kind == BoxKind::output;
   return str_cat("n", index, " [label=\"", label,
                  "\" style=", is_end ? "\"filled,rounded\"" : "filled",
-                 " fillcolor=", quoted(style.fill), " color=", quoted(style.stroke),
-                 " tooltip=", quoted(box.tooltip), "];\n");
+                 " fillcolor=", dot_text(style.fill), " color=", dot_text(style.stroke),
+                 " tooltip=", dot_text(box.tooltip), "];\n");
 }
 
 void write(const GraphBoxes& graph, const Module& module, int& clusters, std::string& out) {
@@ -46,7 +46,7 @@ void write(const GraphBoxes& graph, const Module& module, int& clusters, std::st
   for (const auto& [name, inner] : module.inside) {
     const bool is_cluster = inner.count() > 1;
     if (is_cluster)
-      out += str_cat("subgraph cluster", clusters++, " {\nlabel=", quoted(name), ";\n");
+      out += str_cat("subgraph cluster", clusters++, " {\nlabel=", dot_text(name), ";\n");
     write(graph, inner, clusters, out);
     if (is_cluster) out += "}\n";
   }
@@ -63,7 +63,7 @@ std::string graph_as_dot(const Graph& graph, const std::string& title) {
       at = &at->inside[module];
     at->boxes.push_back(static_cast<int>(i));
   }
-  std::string out = str_cat("digraph ", quoted(title), " {\nlabel=", quoted(title),
+  std::string out = str_cat("digraph ", dot_text(title), " {\nlabel=", dot_text(title),
                             ";\nlabelloc=t;\nfontname=\"sans-serif\";\ncolor=\"#d5dce3\";\n"
                             "node [shape=box fontname=\"sans-serif\" fontsize=11];\n"
                             "edge [color=\"#7b8794\"];\n");

@@ -10,7 +10,7 @@
 namespace hg::tools {
 namespace {
 
-constexpr double kWidth = 720, kHeight = 360;
+constexpr double kCurveWidth = 720, kCurveHeight = 360;
 constexpr size_t kMostPoints = 600;
 constexpr std::string_view kColours[] = {"#9fb3c8", "#0b69a3", "#c2255c", "#3f9142"};
 
@@ -63,26 +63,27 @@ std::string draw_curves(std::span<const Curve> curves, const std::string& title,
   double bottom = scaled(low.y), top = scaled(high.y);
   if (bottom == top) bottom -= 0.5, top += 0.5;
   const auto at = [&](const Point& p) {
-    return Point{(p.x - low.x) / (high.x - low.x) * kWidth,
-                 kHeight - (scaled(p.y) - bottom) / (top - bottom) * kHeight};
+    return Point{(p.x - low.x) / (high.x - low.x) * kCurveWidth,
+                 kCurveHeight - (scaled(p.y) - bottom) / (top - bottom) * kCurveHeight};
   };
 
   Svg svg;
   svg.text({0, -34, 16, "#1f2933", "start", true}, title);
-  svg.rect({0, 0, kWidth, kHeight, 0, "#fbfcfd", "#9aa5b1", 1, ""});
+  svg.rect({0, 0, kCurveWidth, kCurveHeight, 0, "#fbfcfd", "#9aa5b1", 1, ""});
   const double y_step = is_log ? 1 : round_step(top - bottom, 5);
   for (double y = std::ceil(bottom / y_step) * y_step; y <= top + 1e-9 * y_step; y += y_step) {
     const double value = is_log ? std::pow(10, y) : std::fabs(y) < y_step / 2 ? 0 : y;
     const double line = at({low.x, value}).y;
     if (!is_log || value > 0) {
-      svg.line({-5, line}, {kWidth, line}, "#e4e7eb", 1);
+      svg.line({-5, line}, {kCurveWidth, line}, "#e4e7eb", 1);
       svg.text({-9, line + 4, 10, "#52606d", "end", false}, number_text(value));
     }
   }
   const double x_step = std::max(1.0, round_step(high.x - low.x, 8));
   for (double x = std::ceil(low.x / x_step) * x_step; x <= high.x; x += x_step)
-    svg.text({at({x, high.y}).x, kHeight + 16, 10, "#52606d", "middle", false}, number_text(x));
-  svg.text({kWidth / 2, kHeight + 34, 11, "#52606d", "middle", false}, x_name);
+    svg.text({at({x, high.y}).x, kCurveHeight + 16, 10, "#52606d", "middle", false},
+             number_text(x));
+  svg.text({kCurveWidth / 2, kCurveHeight + 34, 11, "#52606d", "middle", false}, x_name);
   double legend = 0;
   svg.text({legend, -14, 11, "#52606d", "start", false}, y_name + " of");
   legend += Svg::text_width(y_name + " of", 11) + 14;
@@ -100,7 +101,7 @@ std::string draw_curves(std::span<const Curve> curves, const std::string& title,
     svg.text({legend + 24, -14, 11, "#52606d", "start", false}, drawn[i].name);
     legend += Svg::text_width(drawn[i].name, 11) + 44;
   }
-  return svg.finish(kWidth, kHeight + 20, 70);
+  return svg.finish(kCurveWidth, kCurveHeight + 20, 70);
 }
 
 }  // namespace hg::tools

@@ -11,7 +11,7 @@
 namespace hg::tools {
 namespace {
 
-constexpr double kHeight = 560, kLeast = 640, kMost = 2400, kStepWidth = 36;
+constexpr double kMemoryHeight = 560, kLeast = 640, kMost = 2400, kStepWidth = 36;
 constexpr std::string_view kFills[] = {"#bae3ff", "#c1eac5", "#ffe3a3", "#ffc9d6",
                                        "#d9c9f5", "#b5ece5", "#f7d9c0", "#d3dbe5"};
 constexpr std::string_view kStrokes[] = {"#2680c2", "#3f9142", "#b8860b", "#c2255c",
@@ -36,9 +36,9 @@ std::string draw_memory(std::span<const ArenaBlock> blocks, const Memory& memory
   }
   whole = std::max(whole, memory.arena_lower_bound);
   const double width = std::clamp(steps * kStepWidth, kLeast, kMost);
-  const double per_step = width / steps, per_byte = kHeight / static_cast<double>(whole);
+  const double per_step = width / steps, per_byte = kMemoryHeight / static_cast<double>(whole);
   const auto y_of = [&](int64_t offset) {
-    return kHeight - static_cast<double>(offset) * per_byte;
+    return kMemoryHeight - static_cast<double>(offset) * per_byte;
   };
 
   Svg svg;
@@ -47,7 +47,7 @@ std::string draw_memory(std::span<const ArenaBlock> blocks, const Memory& memory
            str_cat("arena ", bytes_text(memory.arena_bytes), ", lower bound ",
                    bytes_text(memory.arena_lower_bound), ", ", uint64_t{blocks.size()}, " blocks, ",
                    steps, " steps; the black line is what is alive"));
-  svg.rect({0, 0, width, kHeight, 0, "#fbfcfd", "#9aa5b1", 1, ""});
+  svg.rect({0, 0, width, kMemoryHeight, 0, "#fbfcfd", "#9aa5b1", 1, ""});
   const int64_t tick = tick_bytes(whole);
   for (int64_t at = 0; at <= whole; at += tick) {
     svg.line({-5, y_of(at)}, {width, y_of(at)}, "#e4e7eb", 1);
@@ -56,9 +56,9 @@ std::string draw_memory(std::span<const ArenaBlock> blocks, const Memory& memory
   const int step_tick = std::max(1, steps / 10);
   for (int step = 0; step < steps; step += step_tick) {
     const double x = (step + 0.5) * per_step;
-    svg.text({x, kHeight + 16, 10, "#52606d", "middle", false}, str_cat(step));
+    svg.text({x, kMemoryHeight + 16, 10, "#52606d", "middle", false}, str_cat(step));
   }
-  svg.text({width / 2, kHeight + 34, 11, "#52606d", "middle", false}, "step");
+  svg.text({width / 2, kMemoryHeight + 34, 11, "#52606d", "middle", false}, "step");
 
   for (size_t i = 0; i < blocks.size(); ++i) {
     const ArenaBlock& block = blocks[i];
@@ -83,7 +83,7 @@ std::string draw_memory(std::span<const ArenaBlock> blocks, const Memory& memory
     change[block.last_step + 1] -= block.bytes;
   }
   int64_t alive = 0;
-  Point last{0, kHeight};
+  Point last{0, kMemoryHeight};
   for (int step = 0; step < steps; ++step) {
     alive += change[step];
     const Point corner{step * per_step, y_of(alive)};
@@ -94,7 +94,7 @@ std::string draw_memory(std::span<const ArenaBlock> blocks, const Memory& memory
   const double bound = y_of(memory.arena_lower_bound);
   svg.line({0, bound}, {width, bound}, "#ba2525", 1.2, true);
   svg.text({width + 6, bound + 4, 10, "#ba2525", "start", false}, "lower bound");
-  return svg.finish(width, kHeight + 20, 80);
+  return svg.finish(width, kMemoryHeight + 20, 80);
 }
 
 }  // namespace hg::tools

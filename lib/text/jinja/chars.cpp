@@ -205,7 +205,7 @@ bool is_printable(char32_t c) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string repr_of(std::string_view text) {
   const char mark =
       text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos ? '"'
                                                                                             : '\'';

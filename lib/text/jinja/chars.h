@@ -36,7 +36,7 @@ bool has_case(std::string_view text, bool is_upper);  // str.isupper or str.islo
 Result<std::string> replaced(Meter& meter, std::string_view text, std::string_view from,
                              std::string_view to, int64_t most);
 
-std::string quoted(std::string_view text);       // repr
+std::string repr_of(std::string_view text);      // repr
 std::string json_quoted(std::string_view text);  // json.dumps(ensure_ascii=False)
 
 }  // namespace hg::jinja

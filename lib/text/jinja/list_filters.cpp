@@ -11,10 +11,10 @@
 namespace hg::jinja {
 namespace {
 
-using Kind = Sequence::Kind;
+using Form = Sequence::Kind;
 
 Result<Value> generator(Call& call, std::vector<Value> items) {
-  return make_sequence(call.meter(), std::move(items), Kind::generator);
+  return make_sequence(call.meter(), std::move(items), Form::generator);
 }
 
 // The item behind a path such as "function.name"; parts that are digits are indices.
@@ -93,7 +93,7 @@ Result<Value> dict_sort(Call& call) {
   }
   std::vector<std::pair<Value, Value>> items;
   for (const auto& [key, value] : dict->items) {
-    HG_TRY_ASSIGN(Value pair, make_sequence(call.meter(), {key, value}, Kind::tuple));
+    HG_TRY_ASSIGN(Value pair, make_sequence(call.meter(), {key, value}, Form::tuple));
     HG_TRY_ASSIGN(Value by, sort_key(call, by_value ? value : key, nullptr, flag_of(given[1])));
     items.emplace_back(std::move(by), std::move(pair));
   }
@@ -168,7 +168,7 @@ Result<Value> length(Call& call) {
   }
   if (const Dict* dict = value.as_dict()) return whole(dict->items.size());
   const Sequence* list = value.as_sequence();
-  if (list == nullptr || list->kind == Kind::generator)
+  if (list == nullptr || list->kind == Form::generator)
     return invalid_argument(type_name(value), " has no length");
   return whole(list->items.size());
 }
@@ -185,7 +185,7 @@ Result<Value> first(Call& call) {
 Result<Value> last(Call& call) {
   HG_TRY(call.take({"seq"}, 1).status());
   const Sequence* sequence = call.in_order[0].as_sequence();
-  if (sequence != nullptr && sequence->kind == Kind::generator)
+  if (sequence != nullptr && sequence->kind == Form::generator)
     return invalid_argument("a generator has no last item");
   HG_TRY_ASSIGN(const std::vector<Value> items, items_of(call.meter(), call.in_order[0]));
   return items.empty() ? Value::undefined("an empty list has no last item") : items.back();
@@ -202,9 +202,9 @@ Result<Value> reverse(Call& call) {
     for (const Value& item : items) text += *item.as_text();
     return Value::text(std::move(text));
   }
-  const bool was_generator = sequence != nullptr && sequence->kind == Kind::generator;
+  const bool was_generator = sequence != nullptr && sequence->kind == Form::generator;
   return make_sequence(call.meter(), std::move(items),
-                       was_generator ? Kind::list : Kind::generator);
+                       was_generator ? Form::list : Form::generator);
 }
 
 Result<Value> join(Call& call) {
@@ -241,7 +241,7 @@ Result<Value> items(Call& call) {
     const Dict* dict = value.as_dict();
     if (dict == nullptr) return invalid_argument("it needs a dict, got ", type_name(value));
     for (const auto& [key, item] : dict->items) {
-      HG_TRY_ASSIGN(Value pair, make_sequence(call.meter(), {key, item}, Kind::tuple));
+      HG_TRY_ASSIGN(Value pair, make_sequence(call.meter(), {key, item}, Form::tuple));
       pairs.push_back(std::move(pair));
     }
   }
@@ -315,7 +315,7 @@ Result<Value> choose(Call& call, bool by_attribute, bool wanted) {
   return generator(call, std::move(out));
 }
 
-constexpr Filter kFilters[] = {
+constexpr Filter kListFilters[] = {
     {"count", length},
     {"dictsort", dict_sort},
     {"first", first},
@@ -339,6 +339,6 @@ constexpr Filter kFilters[] = {
 
 }  // namespace
 
-std::span<const Filter> list_filters() { return kFilters; }
+std::span<const Filter> list_filters() { return kListFilters; }
 
 }  // namespace hg::jinja

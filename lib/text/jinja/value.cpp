@@ -246,7 +246,7 @@ Status append_items(Meter& meter, std::string& out, const Sequence& sequence) {
 Status append_repr(Meter& meter, std::string& out, const Value& value) {
   HG_TRY(meter.spend(1));
   if (value.is_safe()) return unsupported("a result of the filter 'safe' can only be printed");
-  if (const std::string* text = value.as_text()) return append(meter, out, quoted(*text));
+  if (const std::string* text = value.as_text()) return append(meter, out, repr_of(*text));
   // As Python writes jinja2's type of undefined values.
   if (value.is_undefined()) return append(meter, out, "Undefined");
   if (value.is_none()) return append(meter, out, "None");
