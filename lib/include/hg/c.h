@@ -16,8 +16,8 @@
  * working. If a struct from a newer header sets fields that this library does not have, the call
  * fails with unsupported. Output structs are filled as far as the library knows their fields.
  *
- * Threads: an hg_model may be used by several threads at once, an hg_session, hg_generator or
- * hg_trainer by one at a time, and an hg_cancel by any. */
+ * Threads: several threads may use an hg_model at once. Use an hg_session, hg_generator or
+ * hg_trainer from one thread at a time. Any thread may use an hg_cancel. */
 #ifndef HG_C_H
 #define HG_C_H
 
@@ -398,7 +398,7 @@ typedef struct hg_generate_options {
   int32_t top_k;           /* 0: all */
   int64_t max_tokens;      /* 128; new tokens per prompt */
   uint64_t seed;           /* of draws */
-  const int32_t* stop_ids; /* end a sequence, and do not belong to it */
+  const int32_t* stop_ids; /* end a sequence; not part of it */
   size_t stop_id_count;
   float temperature; /* 0: the token with the largest logit */
   float top_p;       /* 1 */
@@ -414,7 +414,7 @@ typedef struct hg_token_ids {
   size_t count;
 } hg_token_ids;
 
-/* Begins to continue the prompts, and forgets earlier ones. Copies everything it needs. */
+/* Starts to continue the prompts and discards earlier ones. Copies everything it needs. */
 HG_C_API hg_status* hg_generator_begin(hg_generator* generator, const hg_token_ids* prompts,
                                        size_t prompt_count,
                                        const hg_generate_options* options) HG_C_CHECKED;

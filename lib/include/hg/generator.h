@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generates tokens with a language model: hg-convert makes such models of GGUF files and of
-// exported decoders.
+// Generates tokens with a language model. hg-convert makes such models from GGUF files and exported
+// decoders.
 //
 //     HG_TRY_ASSIGN(hg::Generator generator, hg::Generator::create(model));
 //     HG_TRY_ASSIGN(hg::Generation answer, generator.generate({{5, 17, 3}}, {.max_tokens = 64}));
@@ -31,7 +31,7 @@ struct GeneratedToken {
 struct GenerateOptions {
   int64_t max_tokens = 128;            // new tokens per prompt; 0: none
   std::vector<int32_t> stop_ids = {};  // end a sequence, and do not belong to it
-  SamplerOptions sampler = {};         // prompt i draws from the sequence i of the seed
+  SamplerOptions sampler = {};         // prompt i draws from sequence i of the seed
   // Also computes the natural logarithm of the probability of each token: log_softmax of the
   // model's logits, without the steps of the sampler.
   bool log_probabilities = false;
@@ -73,12 +73,12 @@ struct Generation {
 // | present.X, or present_key_values.X | floats [batch, heads, past + time, dim] | per past |
 // | logits, or any other name | floats [batch, time or 1, vocabulary] | output |
 //
-// The integers may also be i32, the mask bool. past, and time, must be symbols. The first run has a
-// past of 0. A past may also have another shape that make_stateful() takes (hg/stateful.h), such as
-// a fixed one, which starts with zeros. A model without a past runs on all tokens at each step.
+// The integers may also be i32, and the mask bool. `past` and `time` must be symbols. The first run
+// has a past of 0. A past may have any shape that make_stateful() supports (hg/stateful.h); one of
+// fixed shape starts with zeros. A model without a past runs on all tokens at each step.
 //
 // Use a generator from one thread at a time. Different generators of one model may run
-// concurrently, and share the weights as sessions do.
+// concurrently. They share the weights, as sessions do.
 class Generator {
  public:
   // Compiles `model` (see Session::create()). The model may be destroyed afterwards. Ignores
@@ -103,9 +103,9 @@ class Generator {
     return generate(std::span(prompts.begin(), prompts.size()), options, std::move(stop));
   }
 
-  // The same step by step: begin(), then step() until it returns no tokens. begin() forgets an
-  // earlier call, and fails as generate() does before any run. The callbacks of `options` must live
-  // until the last step.
+  // Generates step by step: call begin(), then step() until it returns no tokens. begin() discards
+  // an earlier generation, and fails as generate() does before any run. The callbacks of `options`
+  // must live until the last step.
   Status begin(std::span<const std::vector<int32_t>> prompts, GenerateOptions options = {});
   // Runs the model once and returns the new tokens, in order of prompts, at most one per prompt. No
   // tokens: all sequences have ended. After a failure, call begin(). Valid until the next call.

@@ -29,7 +29,7 @@ struct ParallelFor {
   int threads = 1;       // that may run tasks
 };
 
-// Rounding that a session may add to that of the model.
+// Rounding that a session may add to the model's own rounding.
 enum class Precision : uint8_t {
   f32,  // none
   // rounds constant f32 weights of matrix products, and of convolutions that are products, to bf16;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of a library file: the entries of a Model (hg/model.h), by their name of 0.2.
+// Functions of a library file. New code should use the entries of a Model (hg/model.h), which this
+// class wraps.
 #pragma once
 
 #include <cstddef>

@@ -68,7 +68,7 @@ class Model {
   Graph& graph() { return entries_.size() == 1 ? entries_[0].second : graph_; }
 
   // Entries are named graphs in one file, such as the methods `encode` and `decode` of a module.
-  // Returns their names, in the order of add_entry(); nothing if the graph has no name.
+  // Returns their names, in the order of add_entry(); empty if the graph has no name.
   std::vector<std::string> entries() const;
   // Returns the entry as a model that shares the weights. An empty name is the graph() of a model
   // with at most one entry. Fails with not_found, listing the entries.

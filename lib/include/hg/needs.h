@@ -23,8 +23,8 @@ struct Needs {
 };
 
 // Returns the needs of a model, or of all functions of a library. It is compiled for the CPU with
-// default options and planned for `dims`. Symbols without a size are set to 1, 2, 8 and 32, all to
-// the same one. Fails with invalid_argument if no such size fits.
+// default options and planned for `dims`. All symbols without a size are set to 1, then to 2, 8 and
+// 32. Fails with invalid_argument if no such size fits.
 //
 // Not thread-safe: limits the instruction set of sessions that other threads create during the
 // call.

@@ -59,10 +59,10 @@ struct SizeRange {
 };
 
 struct SessionOptions {
-  // The entry of a model with several (Model::entries()). Empty: the only one.
+  // The entry to run, one of Model::entries(). Empty: the only one.
   std::string entry = {};
-  // The states that the session has in common with those of other entries; null: its own. Needs
-  // Device::cpu, and a model that the states were created for, or an unchanged copy of it.
+  // States shared with the sessions of other entries; null: the session has its own. Requires
+  // Device::cpu, and the model that the states were created for or an unchanged copy of it.
   std::shared_ptr<SharedStates> states = {};
   // Device::automatic times the model with zeros on the CPU and the GPU once its sizes are known,
   // and uses the faster one; report() shows the times. Without a GPU it uses the CPU.
@@ -86,10 +86,10 @@ struct SessionOptions {
   bool autotune = false;
   std::vector<std::byte> tuning = {};  // earlier result of Session::tuning(), from any process
   std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes of symbols, to plan at creation
-  // Ranges to plan memory for, with one plan each: a new size in a range needs no plan. A symbol
-  // that is not determined otherwise has the highest size. Other sizes remain valid. A symbol
-  // without a range gets one when its size changes: up to the next power of two. CPU only; unused
-  // with `autotune` or `tuning`.
+  // Ranges to plan memory for, with one plan each: a new size in a range needs no new plan. The
+  // plan at creation uses the highest size of each range, unless `dims` sets another. Sizes outside
+  // the ranges remain valid. A symbol without a range gets one when its size changes: up to the
+  // next power of two. CPU only; ignored with `autotune` or `tuning`.
   std::vector<SizeRange> ranges = {};
   // Names of passes to skip, for debugging. "*" skips all optional passes.
   std::vector<std::string> disabled_passes = {};

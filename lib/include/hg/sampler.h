@@ -31,11 +31,12 @@ class Sampler {
   // 0 <= min_p <= 1, repetition_penalty > 0.
   static Result<Sampler> create(const SamplerOptions& options);
 
-  // Chooses a token. `history` holds the ids of the prompt and the tokens so far, for the penalty;
-  // ids without a logit are ignored.
-  // Draws are a function of the seed, `step` and `sequence`, whatever the threads and devices:
-  // count steps of a sequence, and number the sequences. Of equal largest logits, the smallest id
-  // wins.
+  // Chooses a token. `history` holds the ids of the prompt and of the tokens so far, for the
+  // penalty; ids without a logit are ignored.
+  //
+  // A draw depends only on the seed, `step` and `sequence`, not on threads or devices. `step`
+  // counts the tokens of a sequence, and `sequence` numbers the sequences. If several logits are
+  // the largest, the smallest id wins.
   Result<int32_t> choose(std::span<const float> logits, std::span<const int32_t> history,
                          uint64_t step, uint32_t sequence = 0) const;
 

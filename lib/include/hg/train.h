@@ -332,9 +332,9 @@ class Trainer {
   // if available). fit() calls it itself.
   void end_epoch(double loss);
 
-  // Sets the optimizer's rate, which schedules then start from. Rates of rules keep their ratio to
-  // it, unless it was 0. The rate is saved: a trainer resumes with it if its options have the rate
-  // that this trainer's options had; otherwise it uses its own.
+  // Sets the optimizer's rate, from which schedules then start. Rates of rules keep their ratio to
+  // it, unless it was 0. The rate is saved. A trainer that resumes uses the saved rate if its
+  // options have the same rate as the options of this trainer; otherwise it uses its own.
   void set_lr(double lr);
   double lr() const;        // of the last update, or of the next if there was none
   int64_t updates() const;  // since training began, including resumed training

@@ -118,8 +118,8 @@ class Var {
     call(op, inputs, attrs, outputs);
     return outputs;
   }
-  // Returns all outputs of the op. Returns one if the inputs determine their number and type()
-  // fails.
+  // Returns all outputs of the op. If the inputs determine the number of outputs and type() fails,
+  // returns one.
   static std::vector<Var> any(std::string_view op, std::span<const Var> inputs,
                               std::span<const Argument> attrs);
 
@@ -137,9 +137,9 @@ class Var {
 class Vars {
  public:
   Vars(std::initializer_list<Var> values) : values_(values) {}
-  // The elements of `first`, followed by these.
   Vars(std::vector<Var> values) : values_(std::move(values)) {}
   std::span<const Var> values() const { return values_; }
+  // The elements of `first`, followed by these.
   std::vector<Var> after(std::initializer_list<Var> first) const {
     std::vector<Var> all(first);
     all.insert(all.end(), values_.begin(), values_.end());

@@ -24,32 +24,32 @@ struct ChatOptions {
   bool add_generation_prompt = true;
   std::string bos_token, eos_token;  // texts of the model's special tokens
   // JSON texts. Empty: none.
-  std::string tools;      // a list of functions as transformers takes them
+  std::string tools;      // a list of functions, as in transformers
   std::string variables;  // an object: more variables of the template
-  // The local time, for templates that tell the model the date. These fail without it.
+  // The local time, for templates that state the date. Such templates fail without it.
   std::optional<std::tm> now;
 };
 
-// Turns a conversation into the prompt of a model, by a template in Jinja's language, with the
-// settings that transformers has. Immutable and thread-safe; copies share the template.
+// Turns a conversation into the prompt of a model. Renders a template in Jinja's language with the
+// settings of transformers. Immutable and thread-safe; copies share the template.
 //
-// Templates are not trusted: the time, the memory and the size of a prompt are bounded, and nothing
-// outside the messages can be read. What this library lacks of the language fails with its name and
-// line.
+// Templates are not trusted: the time, the memory and the size of a prompt are limited, and a
+// template can read only the messages and options. An unsupported part of the language fails with
+// its name and line.
 class ChatTemplate {
  public:
   // Loads a chat_template.jinja. Fails with not_found, invalid_argument or unsupported.
   static Result<ChatTemplate> load(const std::string& path);
-  // Reads the text of a template. `name` begins error messages.
+  // Parses the text of a template. Error messages begin with `name`.
   static Result<ChatTemplate> parse(std::string_view text,
                                     std::string_view name = "chat_template.jinja");
 
-  // The prompt. It holds the special tokens, such as bos_token: encode it without adding more
-  // (Tokenizer::encode(prompt, false)). Fails with invalid_argument if the template rejects the
-  // messages, for example two of one role in a row.
+  // Returns the prompt. It already contains the special tokens, such as bos_token, so encode it
+  // without adding them: Tokenizer::encode(prompt, false). Fails with invalid_argument if the
+  // template rejects the messages, for example two of one role in a row.
   Result<std::string> render(std::span<const ChatMessage> messages,
                              const ChatOptions& options = {}) const;
-  // As render(), of a JSON list of objects, which may have more than a role and a content.
+  // As render(), for messages as a JSON list of objects, which may have further members.
   Result<std::string> render_json(std::string_view messages, const ChatOptions& options = {}) const;
 
   struct Parsed;  // internal

@@ -33,21 +33,21 @@ class Tokenizer {
   // Loads a tokenizer.json. Fails with not_found, corrupt_model, or `unsupported` if it names a
   // component that this library does not have.
   static Result<Tokenizer> load(const std::string& path);
-  // Reads the text of a tokenizer.json. `name` begins error messages.
+  // Parses the text of a tokenizer.json. Error messages begin with `name`.
   static Result<Tokenizer> from_json(std::string_view json,
                                      std::string_view name = "tokenizer.json");
 
-  // Ids of the text. With `add_special`, the tokens that the post-processor adds, such as [CLS].
-  // Special tokens in the text are recognized; see encode_plain(). BPE without
-  // an unknown token drops characters that the vocabulary lacks; other models fail. A text of more
+  // Returns the ids of the text; with `add_special`, including the tokens that the post-processor
+  // adds, such as [CLS]. Recognizes special tokens in the text; see encode_plain(). BPE without an
+  // unknown token drops characters that the vocabulary lacks; other models fail. A text of more
   // than 682 MiB fails.
   Result<std::vector<int32_t>> encode(std::string_view text, bool add_special = true) const;
   // As encode() without added special tokens, but special tokens in the text are split like any
   // other text. For text that a user supplies.
   Result<std::vector<int32_t>> encode_plain(std::string_view text) const;
 
-  // Text of the ids, valid UTF-8. Ids outside the vocabulary fail with invalid_argument; ids
-  // inside it without a token, which padded vocabularies have, have no text.
+  // Returns the text of the ids, valid UTF-8. Fails with invalid_argument if an id is outside the
+  // vocabulary. An id inside it without a token, as in padded vocabularies, has no text.
   Result<std::string> decode(std::span<const int32_t> ids, bool skip_special = true) const;
 
   // Id of a token by its spelling in the vocabulary, such as "<|endoftext|>".
@@ -69,18 +69,18 @@ class Tokenizer {
   std::shared_ptr<const Model> model_;
 };
 
-// Text of ids that arrive one by one. The pieces concatenate to decode() of all ids, and each piece
-// is valid UTF-8. A tokenizer whose decoder looks at the whole text, such as Replace behind Fuse,
-// returns everything in finish(). Not thread-safe.
+// Decodes ids that arrive one by one. The pieces concatenate to decode() of all ids, and each piece
+// is valid UTF-8. With a decoder that needs the whole text, such as Replace after Fuse, finish()
+// returns everything. Not thread-safe.
 class StreamDecoder {
  public:
   explicit StreamDecoder(Tokenizer tokenizer, bool skip_special = true);
 
-  // Text that became known, often empty: bytes of a character wait for the rest of it. Fails as
-  // decode() does; then the id does not count. Fails with `unsupported` if the decoder changes text
-  // that was returned.
+  // Returns the text that the id completes, which may be empty: bytes of an incomplete character
+  // are held back. Fails as decode() does; the id is then ignored. Fails with `unsupported` if the
+  // decoder would change text that was already returned.
   Result<std::string> push(int32_t id);
-  // The rest, with U+FFFD for an incomplete character. The decoder can be used again.
+  // Returns the rest, with U+FFFD for an incomplete character. The decoder can be used again.
   Result<std::string> finish();
 
  private:
@@ -88,8 +88,8 @@ class StreamDecoder {
 
   Tokenizer tokenizer_;
   bool skip_special_;
-  std::vector<int32_t> ids_;  // those since the start, or the context of the next one
-  std::string shown_;         // the part of their text that was returned
+  std::vector<int32_t> ids_;  // since the start, or the context of the next id
+  std::string shown_;         // the part of the text of ids_ that was returned
   bool in_bytes_ = false;
 };
 
