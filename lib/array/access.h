@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory behind arrays, for what moves them.
+// Access to the memory behind arrays, for code that moves it.
 #pragma once
 
 #include <memory>

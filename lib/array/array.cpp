@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of arrays: made, wrapped, shared, freed.
+// Memory of arrays: allocates, wraps, shares and frees it.
 #include "hg/array.h"
 
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace hg {
 namespace {
 
-// The bytes that a tensor's elements lie in.
+// The range of bytes that holds a tensor's elements.
 std::pair<std::byte*, int64_t> extent_of(const Tensor& tensor) {
   if (tensor.data == nullptr || tensor.count() == 0) return {tensor.as<std::byte>(), 0};
   int64_t first = 0, last = 0;

@@ -32,7 +32,7 @@ Result<DType> dtype_of(const DataType& type) {
                      " bits and ", int{type.lanes}, " lanes has no dtype here");
 }
 
-// An array on its way out: the struct that goes, and what keeps it.
+// An exported array: the struct that the consumer gets, and the array that keeps the memory alive.
 template <class Managed>
 struct Lent {
   Managed managed{};

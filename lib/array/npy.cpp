@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads and writes .npy files. The format: https://numpy.org/doc/stable/reference/generated/
-// numpy.lib.format.html. The header is a Python dict literal, of which only the three keys count.
+// numpy.lib.format.html. The header is a Python dict literal; only its three keys are read.
 #include "hg/npy.h"
 
 #include <algorithm>
@@ -19,14 +19,14 @@ namespace {
 
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr size_t kMagicBytes = 6;
-constexpr uint32_t kLongestHeader = 1 << 20;  // a real one has about a hundred bytes
+constexpr uint32_t kLongestHeader = 1 << 20;  // a typical header has about a hundred bytes
 
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-// Where the bytes come from: a file, or memory.
+// Source of the bytes: a file or memory.
 class Source {
  public:
   explicit Source(std::FILE* file) : file_(file) {}
@@ -39,7 +39,7 @@ class Source {
     bytes_ = bytes_.subspan(got);
     return got;
   }
-  // Bytes from here to the end; -1 where the file cannot tell, as a pipe.
+  // Bytes from here to the end; -1 if unknown, as for a pipe.
   int64_t left() const {
     if (file_ == nullptr) return static_cast<int64_t>(bytes_.size());
     return bytes_left(file_);
@@ -56,7 +56,7 @@ struct Header {
   std::optional<Sizes> shape;
 };
 
-// Walks over the dict literal.
+// Parses the dict literal.
 class HeaderParser {
  public:
   explicit HeaderParser(std::string_view text) : text_(text) {}
@@ -105,7 +105,7 @@ class HeaderParser {
     at_ = end + 1;
     return true;
   }
-  // A list here means a record of several fields; it is kept as a name that no dtype has.
+  // A list here means a record of several fields. It is returned as a name that no dtype has.
   bool descr(std::string& out) {
     if (peek() != '[') return string(out);
     const size_t end = text_.find(']', at_);
@@ -134,7 +134,7 @@ class HeaderParser {
         if (value > (std::numeric_limits<int64_t>::max() - digit) / 10) return false;
         value = value * 10 + digit;
       }
-      take('L');  // a long integer of Python 2
+      take('L');  // suffix of long integers in Python 2
       out.push_back(value);
       if (!take(',') && peek() != ')') return false;
     }
@@ -147,7 +147,7 @@ class HeaderParser {
 
 struct DTypeCode {
   DType dtype;
-  std::string_view code;  // without the byte order
+  std::string_view code;  // without byte order
 };
 constexpr DTypeCode kCodes[] = {{f32, "f4"}, {f64, "f8"},     {f16, "f2"}, {bf16, "V2"},
                                 {i64, "i8"}, {i32, "i4"},     {i16, "i2"}, {i8, "i1"},
@@ -174,7 +174,7 @@ Result<DType> parse_descr(const std::string& path, const std::string& descr) {
                      "bf16 as ml_dtypes.bfloat16, or as float32");
 }
 
-// Bytes of the elements, or nothing when they cannot be counted in 63 bits.
+// Bytes of the elements; nullopt if they do not fit in 63 bits.
 std::optional<int64_t> checked_bytes(const Sizes& shape, DType dtype) {
   for (int64_t size : shape) {
     if (size == 0) return 0;

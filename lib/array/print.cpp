@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays as text, by PyTorch's rules (torch/_tensor_str.py): all numbers in one format and width,
-// lines of 80 characters, and of more than 1000 elements only the first and last three of each dim.
+// Prints arrays by PyTorch's rules (torch/_tensor_str.py): all numbers in one format and width,
+// lines of 80 characters. Of more than 1000 elements it prints only the first and last three of
+// each dim.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -21,10 +22,10 @@ std::string number(double value, std::chars_format format, int precision) {
   return std::string(text, problem == std::errc() ? end : text);
 }
 
-// The elements that are shown along a dim: all, or those at the edges.
+// The indices to print along a dim: all, or those at both ends.
 bool leaves_out(int64_t size, bool summarize) { return summarize && size > 2 * kEdge; }
 
-// How numbers are shown, from all that will be.
+// The number format, chosen from all numbers that will be printed.
 class Format {
  public:
   void add(double value) {
@@ -99,7 +100,7 @@ class Printer {
     if (!is_float(tensor.dtype) && !is_complex(tensor.dtype))
       width_ = std::max(width_, exact(tensor).size());
   }
-  // Of integers and bool.
+  // For integers and bool.
   static std::string exact(const Tensor& tensor) {
     if (tensor.dtype == boolean) return element(tensor, 0) != 0 ? "True" : "False";
     if (tensor.dtype == i64) return str_cat(*tensor.as<int64_t>());
@@ -179,7 +180,7 @@ void append_text(std::string& out, const Array& array) {
   }
   if (!is_usual) suffixes.push_back(str_cat("dtype=", dtype));
   const size_t line = text.rfind('\n');
-  // One more than there are, as PyTorch counts.
+  // PyTorch counts one character more than there are.
   size_t length = line == std::string::npos ? text.size() + 2 : text.size() - line + 1;
   for (const std::string& suffix : suffixes) {
     const bool fits = length + suffix.size() + 2 <= kLine;

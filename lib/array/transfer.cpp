@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays between the host and a device: a side is brought up to date only where it is not.
+// Moves arrays between the host and a device. Transfers only if the destination is out of date.
 #include <algorithm>
 
 #include "lib/array/access.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views of arrays, by the shape and view rules of the ops that look at memory in another way.
+// Views of arrays, made with the shape and view rules of the view ops.
 #include <algorithm>
 
 #include "hg/op.h"
@@ -10,13 +10,13 @@
 namespace hg {
 namespace {
 
-// What the op makes of the array, sharing its memory; nothing where that takes a copy.
+// Applies the op to the array without copying. Returns nothing if the op needs a copy.
 Result<std::optional<Array>> viewed(const Array& x, std::string_view name,
                                     const NamedAttrs& given) {
   HG_CHECK(x, name, ": an array that is empty or freed has no elements");
   const Op* const op = Registry::built_in().find(name);
   HG_TRY_ASSIGN(const std::vector<Attr> attrs, GraphAccess::normalize_attrs(*op, given));
-  const TensorType type{f32, to_shape(x.shape())};  // views look at every dtype alike
+  const TensorType type{f32, to_shape(x.shape())};  // view rules do not depend on the dtype
   GraphAccess::InferCall call;
   call.op = op;
   call.attrs = attrs;
@@ -34,7 +34,7 @@ Result<std::optional<Array>> viewed(const Array& x, std::string_view name,
   return std::optional(ArrayAccess::make(tensor, ArrayAccess::memory(x)));
 }
 
-// Of an op that always is a view.
+// For ops that never need a copy.
 Result<Array> view_of(const Array& x, std::string_view name, const NamedAttrs& attrs) {
   HG_TRY_ASSIGN(std::optional<Array> made, viewed(x, name, attrs));
   if (!made) return internal_error(name, " of ", x.shape(), " is no view");

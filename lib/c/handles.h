@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands behind the handles of hg/c.h, and the border that nothing is thrown over.
+// The types behind the handles of hg/c.h, and the border that exceptions do not cross.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ struct hg_status {
 
 struct hg_model {
   hg::Model model;
-  // Texts that info structs point to.
+  // Strings that info structs point to.
   struct Described {
     std::string name, type;
     hg::TensorType full;
@@ -51,7 +51,7 @@ struct hg_cancel {
 
 namespace hg::c {
 
-// What a Log's host leads to: LogLevel is no int32_t.
+// Host pointer of the C++ Log. It adapts LogLevel, which is not an int32_t.
 struct CLog {
   void (*write)(void* host, int32_t level, const char* message) = nullptr;
   void* host = nullptr;
@@ -76,10 +76,10 @@ struct hg_trainer {
 
 namespace hg::c {
 
-hg_status* no_memory() noexcept;  // says so without taking any
+hg_status* no_memory() noexcept;  // returns the status without allocating
 hg_status* to_c(Status status) noexcept;
 
-// What stands behind a function of hg/c.h.
+// Runs the body of a function of hg/c.h.
 template <class Call>
 hg_status* border(Call&& call) noexcept {
   try {
@@ -91,7 +91,7 @@ hg_status* border(Call&& call) noexcept {
   }
 }
 
-// Hands a value to the caller as a handle.
+// Passes a value to the caller as a handle.
 template <class Handle, class... Parts>
 Status give(Handle** handle, Parts&&... parts) {
   *handle = new Handle{std::forward<Parts>(parts)...};
@@ -100,11 +100,11 @@ Status give(Handle** handle, Parts&&... parts) {
 
 // model.cpp
 Status give_model(hg_model** handle, Model model);
-// tensor.cpp; `needs_data`: where the elements are read or written, not only their type.
+// tensor.cpp; `needs_data`: the elements are read or written, not only the type.
 Result<Tensor> read_tensor(const hg_tensor* given, bool needs_data = true);
 Status write_tensor(hg_tensor* to, const Tensor& from);
 // session.cpp
-// `log` gets what the options lead to.
+// `log` stores the callback that the options refer to.
 Result<SessionOptions> read_session_options(const hg_session_options* given,
                                             std::unique_ptr<CLog>& log);
 Status write_memory(hg_memory* to, const Memory& from);
@@ -118,5 +118,5 @@ Result<TrainOptions> read_train_options(const hg_train_options* given, std::uniq
 
 }  // namespace hg::c
 
-// Fails where a handle, or what a result goes to, is null.
+// Fails if a handle or a result pointer is null.
 #define HG_C_NEEDS(pointer) HG_CHECK((pointer) != nullptr, #pointer " is null")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of hg/c.h: loading, saving, and what is in them.
+// Models of hg/c.h: loading, saving and inspection.
 #include "hg/model.h"
 
 #include <cstdlib>

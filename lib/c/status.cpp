@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors and words of hg/c.h.
+// Errors and names of hg/c.h.
 #include "hg/status.h"
 
 #include <cstdlib>
@@ -9,7 +9,7 @@
 
 namespace {
 
-// Stands for the status "out of memory", which could not be allocated; never read.
+// Represents "out of memory" when no status could be allocated. Its contents are never read.
 constexpr char kNoMemory = 0;
 bool is_no_memory(const hg_status* status) {
   return reinterpret_cast<const char*>(status) == &kNoMemory;

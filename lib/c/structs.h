@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sized structs: what a program was compiled with may be older or newer than this library.
+// Sized structs. A program may have been compiled with an older or newer header than this library.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace hg::c {
 
-// What no header gave a struct: too short for its first fields, or not whole in a list of them.
+// Rejects sizes that no header has: too short for the first fields, or not aligned for a list.
 template <class T>
 Status check_size(size_t size, std::string_view name, size_t least = 2 * sizeof(uint32_t)) {
   HG_CHECK(size >= least && size % alignof(T) == 0, name, ".struct_size is ", uint64_t{size},
@@ -19,7 +19,7 @@ Status check_size(size_t size, std::string_view name, size_t least = 2 * sizeof(
   return {};
 }
 
-// What init functions give: as much of `defaults` as the caller's struct has room for.
+// Implements init functions: copies as much of `defaults` as fits into the caller's struct.
 template <class T>
 void write_defaults(T* to, size_t size, T defaults) {
   if (to == nullptr || size < sizeof defaults.struct_size) return;
@@ -28,7 +28,8 @@ void write_defaults(T* to, size_t size, T defaults) {
   std::memcpy(static_cast<void*>(to), &defaults, std::min(size, sizeof defaults));
 }
 
-// The struct as this library knows it: what an older header lacks keeps its default.
+// Returns the struct as this library knows it. Fields that an older header lacks have their
+// default.
 template <class T>
 Result<T> read_struct(const T* given, const T& defaults, std::string_view name) {
   T all = defaults;
@@ -45,7 +46,7 @@ Result<T> read_struct(const T* given, const T& defaults, std::string_view name) 
   return all;
 }
 
-// Fills what the caller's struct has room for; its struct_size stays.
+// Fills the fields that the caller's struct has, except struct_size.
 template <class T>
 Status write_struct(T* to, const T& from, std::string_view name) {
   HG_CHECK(to != nullptr, "the ", name, " to fill is null");
@@ -56,7 +57,7 @@ Status write_struct(T* to, const T& from, std::string_view name) {
   return {};
 }
 
-// The k-th of a list, whose elements have the struct_size of the first.
+// The k-th element of a list, whose elements have the struct_size of the first.
 template <class T>
 const T* element(const T* first, size_t k) {
   return reinterpret_cast<const T*>(reinterpret_cast<const char*>(first) + k * first->struct_size);

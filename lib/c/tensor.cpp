@@ -10,13 +10,13 @@ namespace {
 
 bool is_dtype(hg_dtype dtype) { return dtype >= 0 && dtype < kDTypeCount; }
 
-// A shorter one is of no header, and would be another tensor.
+// A smaller struct belongs to no header and would be misread.
 Status check_tensor_size(size_t size) {
   return check_size<hg_tensor>(size, "hg_tensor",
                                offsetof(hg_tensor, strides) + sizeof(hg_tensor::strides));
 }
 
-// Whether the elements and their bytes can be counted.
+// Whether the numbers of elements and bytes do not overflow.
 bool can_be_counted(const Sizes& shape, DType dtype) {
   int64_t bytes = size_of(dtype);
   for (const int64_t size : shape)

@@ -168,7 +168,7 @@ Result<Metric> read_metric(const hg_metric* given) {
                 .target = text_or(all.target, "target")};
 }
 
-// Each of a list of structs, read by `read`.
+// Reads each struct of a list with `read`.
 template <class From, class To>
 Status read_list(const From* from, size_t count, Result<To> (*read)(const From*),
                  std::string_view name, std::vector<To>& to) {

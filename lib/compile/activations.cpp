@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations that a model writes out as arithmetic.
+// Recognizes activations that a model computes with arithmetic ops.
 #include "lib/compile/pattern.h"
 
 namespace hg {
@@ -20,7 +20,8 @@ Value hardswish(const Match& m) {
 Value hardsigmoid(const Match& m) {
   return limits_to(m, 6) ? m.graph().call("hardsigmoid", {m.value("x")}) : Value();
 }
-// ONNX's hardsigmoid is a line between 0 and 1. Its slope is an f32, which f64 tells from 1/6.
+// ONNX's hardsigmoid is a line clamped to [0, 1]. Its slope is an f32 close to 1/6, which differs
+// from 1/6 in f64.
 Value hardsigmoid_of_line(const Match& m) {
   if (m.value("x").dtype() == f64 || !limits_to(m, 1)) return {};
   return m.graph().call("hardsigmoid", {m.value("x")});

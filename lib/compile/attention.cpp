@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention that a model writes as products around a softmax, with its scale and its mask; and
-// scales, repeated heads and repeated masks beside the attention op.
+// Recognizes attention written as products around a softmax, with scale and mask. Also merges
+// scales, repeated heads and repeated masks into the attention op.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -10,10 +10,10 @@
 namespace hg {
 namespace {
 
-constexpr double kHides = -1e30;  // beside which no score counts
+constexpr double kHides = -1e30;  // scores this low have no weight
 
-// Whether no element can be -inf: a query that such a mask hides from all keys would give NaN as
-// written, but 0 in the attention op.
+// Whether no element can be -inf. If such a mask hides all keys from a query, the original computes
+// NaN, but the attention op computes 0.
 bool is_finite(const Graph& graph, const CompileContext& context, ValueId id, int depth) {
   if (depth == 0) return false;
   if (!is_float(graph.value_info(id).type.dtype)) return true;
@@ -32,7 +32,7 @@ bool is_finite(const Graph& graph, const CompileContext& context, ValueId id, in
   });
 }
 
-// The condition of a mask that is 0 where it holds and -inf elsewhere; else the mask.
+// Returns the condition if the mask is 0 where it holds and -inf elsewhere; otherwise the mask.
 Value condition_of(const Match& m, const Value& mask) {
   const int32_t index = m.graph().value_info(mask.id()).node;
   if (index < 0) return mask;
@@ -54,7 +54,7 @@ Value attention(const Match& m) {
   if (rank < 2 || k.rank() != rank || v.rank() != rank) return Value();
   const Dim axis = m.attrs("softmax").integer("dim");
   if (!(axis == Dim(-1) || axis == Dim(rank - 1))) return Value();
-  // k^T is a permute of k, not always of the last two dims alone.
+  // k^T is a permute of k, which may move more than the last two dims.
   std::vector<Dim> dims;
   bool is_permuted = false;
   for (const Dim& dim : m.attrs("perm").integers("dims"))
@@ -74,7 +74,8 @@ Value attention(const Match& m) {
     mask = m.value("keep");
     if (std::isfinite(hidden)) mask = g.call("where", {mask, g.scalar(0.0), g.scalar(hidden)});
   } else if (mask && m.has("guarded")) {
-    // NaN, which a query gives that all keys are hidden from, is made 0 as the attention op does.
+    // A query from which all keys are hidden yields NaN, which the model replaces by 0, as the
+    // attention op does.
     mask = condition_of(m, mask);
   } else if (mask && !is_finite(g, m.context(), mask.id(), 12)) {
     return Value();
@@ -82,7 +83,7 @@ Value attention(const Match& m) {
   return g.call("attention", {q, k, v, mask}, {{"scale", scale}});
 }
 
-// The last two dims change places while the others are one: they may stay apart.
+// The last two dims are swapped while the other dims are merged into one. They may stay separate.
 Value swap_last(const Match& m) {
   const Value flat = m.value("r1"), y = m.root();
   const int rank = y.rank();
@@ -108,7 +109,7 @@ NamedAttrs attrs_with_scale(const Match& m, double factor) {
   return {{"scale", scale * factor}, {"causal", attrs.flag("causal")}};
 }
 
-// Scaled queries or keys: the scale of the scores.
+// Moves a scale of queries or keys into the scale of the scores.
 Value scale_scores(const Match& m) {
   if (!m.value("q").dim(-1).is_constant()) return Value();
   const double factor =
@@ -118,7 +119,7 @@ Value scale_scores(const Match& m) {
                         attrs_with_scale(m, factor));
 }
 
-// Whether `wide` holds each head of x several times in a row, as the op does by itself.
+// Whether `wide` repeats each head of x consecutively, as the op does itself.
 bool repeats_heads(const Value& x, const Value& split, const Value& spread, const Value& wide) {
   const int rank = x.rank();
   if (rank < 3 || split.rank() != rank + 1 || spread.rank() != rank + 1 || wide.rank() != rank)
@@ -139,7 +140,7 @@ Value group_heads(const Match& m) {
   return m.graph().call("attention", {m.value("q"), k, v, m.value("mask")}, attrs_with_scale(m, 1));
 }
 
-// Whether each dim of the mask is 1 or that of the scores, so that no run has to check it.
+// Whether each dim of the mask is 1 or equals that of the scores, so that no run has to check it.
 bool surely_spreads(const Value& mask, const Value& q, const Value& k) {
   const int rank = q.rank();
   for (int d = 1; d <= mask.rank(); ++d) {
@@ -149,7 +150,7 @@ bool surely_spreads(const Value& mask, const Value& q, const Value& k) {
   return true;
 }
 
-// Whether a mask that no run changes hides no key and adds nothing.
+// Whether the mask never changes, hides no key and adds nothing.
 bool changes_nothing(const Match& m, const Value& mask) {
   const TensorData* data = fixed_data(m.graph(), m.context(), mask.id());
   if (data == nullptr || !data->tensor.is_contiguous()) return false;
@@ -162,7 +163,7 @@ bool changes_nothing(const Match& m, const Value& mask) {
   return tensor.dtype == f32 && all(0.0f);
 }
 
-// A mask is read as it is, without being repeated, and not at all where it hides nothing.
+// Reads the mask without its repetition, and drops a mask without effect.
 Value plain_mask(const Match& m) {
   Graph& g = m.graph();
   const Value q = m.value("q"), k = m.value("k"), mask = m.value("mask");

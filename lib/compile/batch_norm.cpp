@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds the batch_norm of inference into the convolution or linear layer before it:
+// Folds inference batch_norm into the preceding convolution or linear layer:
 //   scale = gamma / sqrt(var + eps);  weight' = weight * scale;  bias' = (bias - mean) * scale +
 //   beta
 #include <cmath>
@@ -14,7 +14,7 @@ const Attr& attr(const Node& node, std::string_view name) {
   return node.attrs[node.op->signature.find_attribute(name)];
 }
 
-// Which dimension of the weight counts output channels; -1 where they are not one dimension.
+// The dim of the weight that counts output channels; -1 if no single dim does.
 int channel_dim(const Node& producer) {
   if (producer.op->name() == "linear") return 0;
   if (attr(producer, "transposed") == Attr(false)) return 0;
@@ -103,7 +103,7 @@ class BatchNormFolder {
         {graph_.value(producer.inputs[0]), graph_.constant(std::move(new_weight), name + "_folded"),
          graph_.constant(std::move(new_bias), name + "_folded_bias"), Value()},
         attrs);
-    // The statistics are not used; any value of the right type stands for them.
+    // The statistics are unused, so any value of the right type can replace them.
     return Replacement({y, graph_.value(norm.inputs[3]), graph_.value(norm.inputs[4])});
   }
 

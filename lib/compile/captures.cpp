@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a body of control flow takes from outside, and no run changes, becomes a constant of its
-// own: the body folds and packs it once, instead of reading it as any tensor in every round.
+// Turns outer values that control-flow bodies read and no run changes into constants of the body.
+// The body then folds and packs them once instead of in every iteration.
 #include <algorithm>
 
 #include "lib/compile/passes.h"
@@ -9,7 +9,7 @@
 namespace hg {
 namespace {
 
-// The elements of a value, where they lie: of a constant, or a view of one; empty for all others.
+// The elements of a constant or of a view of one; empty for other values.
 TensorData constant_elements(const Graph& graph, const CompileContext& context, ValueId id) {
   if (id == kNoValue) return {};
   if (const TensorData* data = fixed_data(graph, context, id)) return *data;
@@ -47,7 +47,7 @@ Status capture_constants(Graph& graph, const CompileContext& context) {
   if (saves_memory(*context.options)) return {};
   for (Node& node : GraphAccess::body(graph).nodes) {
     if ((node.op->def.traits & kControl) == 0) continue;
-    // The condition, and of a loop what each round gives anew.
+    // The condition and, for a loop, the values that each iteration replaces.
     const bool is_loop = (node.op->def.traits & kLoop) != 0;
     const size_t first = is_loop ? node.subgraphs.front()->outputs().size() : 1;
     std::vector<std::shared_ptr<Graph>> bodies;

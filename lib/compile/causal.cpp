@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal convolutions: where as many outputs are cut off at the end as there are zeros behind x, x
-// gets its zeros in front alone, and those outputs are not computed.
+// Causal convolutions: if a model pads x on both sides and cuts off as many outputs at the end as
+// zeros were added there, x is padded only in front and those outputs are not computed.
 #include "lib/compile/pattern.h"
 
 namespace hg {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions of depthwise and 1x1 convolutions, and of what is elementwise between them, run with the
-// channels as the last dim: 1x1 convolutions are then linear layers, and depthwise ones work on
-// vectors of channels. Images are permuted at the edges of a region, if that is worth it: the
-// depthwise convolutions make more elements than cross the edges. Convolutions of few channels, as
-// models begin with, write their result so at once.
+// Runs regions of depthwise and 1x1 convolutions, and the elementwise ops between them, with
+// channels as the last dim. 1x1 convolutions are then linear layers, and depthwise convolutions use
+// vectors of channels. Images are permuted at the edges of a region. A region is converted only if
+// its depthwise convolutions compute more elements than cross its edges. Convolutions with few
+// input channels, such as the first one of a model, write their result in this layout.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -18,7 +18,7 @@ namespace {
 using Dims = std::vector<Dim>;
 using Replacement = std::optional<std::vector<Value>>;
 
-// As permute takes them.
+// As the attribute of permute.
 Dims nhwc_dims() { return {0, 2, 3, 1}; }
 Dims nchw_dims() { return {0, 3, 1, 2}; }
 
@@ -46,16 +46,16 @@ class ChannelsLast {
     return std::all_of(dims.begin(), dims.end(), [&](const Dim& d) { return d == Dim(value); });
   }
 
-  // [n, c, h, w] of f32, of which all but n is known.
+  // f32 [n, c, h, w] of known size, except n.
   bool is_image(ValueId id) const {
     const TensorType& t = type(id);
     return t.dtype == f32 && t.rank() == 4 &&
            std::all_of(t.shape.begin() + 1, t.shape.end(),
                        [](const Dim& d) { return d.is_constant(); });
   }
-  // The same elements in the same order when the channels are last.
+  // The number of elements stays the same, in the same order, with the channels last.
   bool is_pixel(ValueId id) const { return all(std::span(type(id).shape).subspan(2), 1); }
-  // Of one image.
+  // Per image.
   int64_t elements(ValueId id) const {
     int64_t count = 1;
     for (int i = 1; i < 4; ++i) count *= type(id).shape[i].constant();
@@ -88,7 +88,7 @@ class ChannelsLast {
     return groups == x[1] && weight[0] == x[1] ? Kind::depthwise : Kind::other;
   }
 
-  // The mean of each channel.
+  // The mean over each channel.
   bool is_mean(const Node& node) const {
     if (node.op->name() == "adaptive_avg_pool")
       return all(attrs_of(node).integers("output_size"), 1);
@@ -99,7 +99,7 @@ class ChannelsLast {
            std::max(dims[0].constant(), dims[1].constant()) == 3;
   }
 
-  // What broadcasts to the images does so with the channels last too.
+  // Operands that broadcast to the images also broadcast with the channels last.
   bool suits(const Node& node) const {
     bool has_image = false;
     for (const ValueId id : node.inputs) {
@@ -121,7 +121,7 @@ class ChannelsLast {
     return std::equal(given.begin(), given.end(), dims.begin(), dims.end());
   }
 
-  // The nodes of each region that is worth its edges.
+  // The nodes of each region that is worth converting.
   void choose() {
     const std::vector<Node>& nodes = graph_.nodes();
     std::vector<Kind> kinds;
@@ -164,10 +164,10 @@ class ChannelsLast {
         chosen_.emplace(nodes[i].outputs[0], kinds[i]);
   }
 
-  // Whether a node of this kind reads its images with the channels last.
+  // Whether nodes of this kind read their images with the channels last.
   static bool reads_nhwc(Kind kind) { return kind != Kind::other && kind != Kind::entry; }
 
-  // The inputs that are permuted. Of convolutions: x and the residual.
+  // The inputs that are permuted: for convolutions, x and the residual.
   std::vector<ValueId> images_of(const Node& node) const {
     std::vector<ValueId> images;
     if (!reads_nhwc(kind_of(node))) return images;
@@ -183,7 +183,7 @@ class ChannelsLast {
     return graph_.call("reshape", {x}, {{"shape", std::move(shape)}});
   }
 
-  // The weight [o, c, 1, 1] as [o, c]: a constant where it is one, in the same memory.
+  // The weight [o, c, 1, 1] as [o, c]; if it is constant, a constant that shares its memory.
   Value matrix(ValueId weight) {
     const Value w = graph_.value(weight);
     const TensorData* const data = fixed_data(graph_, context_, weight);
@@ -193,7 +193,7 @@ class ChannelsLast {
     return graph_.constant(std::move(flat), graph_.value_info(weight).name + "_matrix");
   }
 
-  // The value with its channels last.
+  // The value with the channels last.
   Value to_nhwc(ValueId id) {
     if (id == kNoValue) return Value();
     if (const auto known = last_.find(id); known != last_.end()) return graph_.value(known->second);
@@ -208,7 +208,7 @@ class ChannelsLast {
     last_[id] = y.id();
     return y;
   }
-  // And with its channels in front again, for readers that are not in a region.
+  // The value with the channels in front again, for readers outside the region.
   Value to_nchw(const Value& y) {
     const bool is_pixel = y.dim(1) == Dim(1) && y.dim(2) == Dim(1);
     const Value x = is_pixel ? reshaped(y, {y.dim(0), y.dim(3), Dim(1), Dim(1)})
@@ -224,7 +224,7 @@ class ChannelsLast {
         return Replacement({graph_.value(known->second)});
     const auto found = chosen_.find(visited.outputs[0]);
     if (found == chosen_.end()) return Replacement();
-    const Node node = visited;  // adding nodes moves it
+    const Node node = visited;  // a copy: adding nodes moves the original
     graph_.set_origin(node.origin);
     if (found->second == Kind::mean) {
       const bool keeps = node.op->name() != "mean" || attrs_of(node).flag("keepdim");
@@ -258,7 +258,7 @@ class ChannelsLast {
   Graph& graph_;
   const CompileContext& context_;
   std::unordered_map<ValueId, Kind> chosen_;   // by output
-  std::unordered_map<ValueId, ValueId> last_;  // the same value with its channels last
+  std::unordered_map<ValueId, ValueId> last_;  // the value with its channels last
 };
 
 }  // namespace

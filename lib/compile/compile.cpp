@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of passes, and the ones that are needed to run at all.
+// The list of passes, and the passes that every session needs.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -45,7 +45,7 @@ constexpr Pass kAllPasses[] = {
      .makes = "pointwise_program",
      .or_makes = "pointwise_reduction"},
     {.name = "updates", .run = update_early, .held = kHoldsGradients},
-    {"branches", nullptr},  // the planner's: see lib/plan/branches.h
+    {"branches", nullptr},  // done by the planner: see lib/plan/branches.h
 };
 
 constexpr bool is_held(const Pass& pass) {
@@ -69,7 +69,7 @@ bool has_kernel(const Op& op, const CompileContext& context, Device device) {
          !context.registry->kernels(op.name(), device).empty();
 }
 
-// Expands what `stays` does not hold back. Expansions may hold composites again.
+// Expands all composites that `stays` does not exclude. Expansions may contain composites.
 template <class Stays>
 Status expand_all(Graph& graph, const Stays& stays) {
   for (bool changed = true; changed;) {
@@ -85,7 +85,7 @@ Status expand_all(Graph& graph, const Stays& stays) {
   return {};
 }
 
-// Kernels of a build that holds few dtypes would leave the others out without a word.
+// Kernels of a reduced build would ignore nodes of missing dtypes without an error.
 Status check_dtypes(const Graph& graph, const SessionOptions& options) {
   if constexpr (kHoldsAll) return {};
   if (options.precision == Precision::bf16 && !holds(DType::bf16))
@@ -127,7 +127,7 @@ Status expand_composites(Graph& graph, const CompileContext& context) {
 
 Status expand_for_device(Graph& graph, const CompileContext& context) {
   if (context.options->device != Device::vulkan) return {};
-  // A scan goes step by step: the CPU's kernel is done before a device has begun all the
+  // A scan runs step by step. The CPU's kernel finishes before a device could start all the
   // dispatches.
   const auto is_scan = [&](const Op& op) {
     return (op.def.traits & kScan) && has_kernel(op, context, Device::cpu);

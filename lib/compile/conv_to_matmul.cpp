@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions whose kernel covers the whole image, transposed ones of a single pixel and weight
-// gradients of either are matrix products, in which every element of the weight is used once for
-// each sample. With single pixels a 1x1 kernel does that already.
+// Turns three kinds of convolutions into matrix products: those whose kernel covers the whole
+// image, transposed ones of a single pixel, and their weight gradients. Each uses every weight
+// element once per sample. For single pixels, the 1x1 kernel is already as fast.
 #include <algorithm>
 
 #include "lib/compile/passes.h"
@@ -15,7 +15,7 @@ bool all(std::span<const Dim> dims, int64_t number) {
   return std::all_of(dims.begin(), dims.end(), [&](const Dim& d) { return d == Dim(number); });
 }
 
-// The product of the dims from the third on.
+// The product of all dims from the third.
 Dim pixels(const Shape& shape) {
   Dim count = 1;
   for (size_t i = 2; i < shape.size(); ++i) count = count * shape[i];
@@ -30,7 +30,7 @@ bool same_image(const Shape& a, const Shape& b) {
 
 bool is_one_pixel(const Shape& shape) { return all(std::span<const Dim>(shape).subspan(2), 1); }
 
-// [rows, whatever is left]
+// [rows, remaining elements]
 Value as_matrix(const Value& x) {
   Dim rest = 1;
   for (int i = 1; i < x.rank(); ++i) rest = rest * x.dim(i);
@@ -72,7 +72,7 @@ Value product_of(Graph& g, const Node& node, const AttrReader& attrs, const Shap
 Status conv_to_matmul(Graph& graph, const CompileContext&) {
   return rewrite(graph, [&](const Node& found) -> Result<Replacement> {
     if (found.op->name() != "conv" && found.op->name() != "conv_weight_grad") return Replacement();
-    const Node node = found;  // adding nodes moves it
+    const Node node = found;  // a copy: adding nodes moves the original
     const Shape shape = graph.value_info(node.outputs[0]).type.shape;
     graph.set_origin(node.origin);
     const Value y = product_of(graph, node, AttrReader(node.op, node.attrs), shape);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes equal nodes once, after making equal small constants one.
+// Computes equal nodes once. Merges equal small constants first.
 #include <unordered_map>
 
 #include "lib/compile/passes.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets conv, linear and quantized_linear add a residual and apply an activation while they store
-// their result.
+// Fuses residual additions and activations into conv, linear and quantized_linear, which apply them
+// when they store their result.
 #include <unordered_map>
 
 #include "lib/compile/passes.h"
@@ -29,7 +29,7 @@ class EpilogueFuser {
     return static_cast<size_t>(id) < uses_.size() ? uses_[id] : 0;
   }
 
-  // Ops whose signature says that they add a residual and then apply an activation.
+  // Ops whose signature has a residual and an activation, applied in this order.
   static bool has_epilogue(const Op& op) {
     return op.signature.find_input("residual") >= 0 &&
            op.signature.find_attribute("activation") >= 0;
@@ -41,7 +41,7 @@ class EpilogueFuser {
     return static_cast<size_t>(node.op->signature.find_attribute(attr));
   }
 
-  // The product that computes `id` for one reader and has no activation so far, or null.
+  // The product that computes `id` for a single reader and has no activation yet, or null.
   const Node* producer(ValueId id) const {
     const int32_t index = graph_.value_info(id).node;
     if (index < 0 || uses(id) != 1) return nullptr;
@@ -63,7 +63,7 @@ class EpilogueFuser {
   }
 
   Value fuse_residual(const Node& add) {
-    // The later product takes the other operand in, since that is known when it runs.
+    // Fuses into the later of two products, because the other operand is known when it runs.
     const Node* best = nullptr;
     ValueId residual = kNoValue;
     for (const size_t i : {size_t{0}, size_t{1}}) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms of real numbers, which converters and hands write as pairs with zeros.
+// Fourier transforms of real numbers that a model writes as complex pairs with zero imaginary
+// parts.
 #include "lib/compile/pattern.h"
 
 namespace hg {
 namespace {
 
-// Whether all elements are 0: of a constant, or of what repeats or reshapes one.
+// Whether all elements of a constant, or of one that is repeated or reshaped, are 0.
 bool are_zeros(const Match& m, const Value& x) {
   const Graph& graph = m.graph();
   ValueId id = x.id();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes once what depends on constants alone. Views of constants cost nothing and stay.
+// Computes nodes that depend only on constants. Views of constants need no memory and stay.
 #include <algorithm>
 #include <limits>
 
@@ -47,7 +47,7 @@ class Folder {
       std::vector<Value> values;
       for (const ValueId id : node.outputs)
         if (replacement[id]) values.push_back(replacement[id]);
-      // Nodes of which only some outputs are used keep the others, which are dead.
+      // A node of which only some outputs are used keeps the unused ones, which are then dead.
       if (values.size() != node.outputs.size()) return std::optional<std::vector<Value>>();
       return std::optional(std::move(values));
     }));
@@ -76,7 +76,7 @@ class Folder {
     return node.op->def.view != nullptr || out <= std::max(in, kMaxGrowth) || widens_bytes(node);
   }
 
-  // Weights in 8 bits, or unpacked to such, which kernels read, and pack, as floats.
+  // 8-bit weights, or those unpacked to 8 bits, that kernels read and pack as floats.
   bool widens_bytes(const Node& node) const {
     if (node.op->name() != "cast" || saves_memory(*context_.options)) return false;
     const TensorType& type = graph_.value_info(node.inputs[0]).type;
@@ -84,7 +84,7 @@ class Folder {
            bytes_of(type) <= bytes_of(graph_.value_info(seen_by(node.inputs[0])).type);
   }
 
-  // The value whose memory a view looks at.
+  // The value whose memory the view shares.
   ValueId seen_by(ValueId id) const {
     for (int32_t i = graph_.value_info(id).node;
          i >= 0 && graph_.nodes()[static_cast<size_t>(i)].op->def.view != nullptr;
@@ -93,7 +93,7 @@ class Folder {
     return id;
   }
 
-  // What the rest of the graph reads, through views where there are some.
+  // The values that other nodes read, directly or through views.
   void find_roots() {
     std::vector<bool> wanted(foldable_.size(), false);
     const auto want = [&](ValueId id) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions in f16 and bf16 run in f32, between casts, where all the fast kernels are; the
-// result is rounded once, after the epilogue. Constant weights are widened now, and go once they
-// are packed.
+// Runs f16 and bf16 convolutions in f32, between casts, because the fast kernels are f32 kernels.
+// The result is rounded once, after the epilogue. Constant weights are widened at compile time and
+// freed once they are packed.
 #include "lib/compile/passes.h"
 #include "lib/graph/element.h"
 
@@ -28,7 +28,7 @@ Status widen_convs(Graph& graph, const CompileContext& context) {
   return rewrite(graph, [&](const Node& node) -> Result<Replacement> {
     const DType dtype = graph.value_info(node.outputs[0]).type.dtype;
     if (node.op->name() != "conv" || (dtype != f16 && dtype != bf16)) return Replacement();
-    const Node conv = node;  // adding nodes moves it
+    const Node conv = node;  // a copy: adding nodes moves the original
     std::vector<Value> inputs;
     for (const ValueId id : conv.inputs) {
       HG_TRY_ASSIGN(const Value wide, widened(graph, context, id));

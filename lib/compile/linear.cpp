@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with one matrix become linear, and linear and conv take in what is added to their
-// channels.
+// Turns products with one matrix into linear, and additions to the channels of linear and conv into
+// their bias.
 #include "lib/compile/pattern.h"
 
 namespace hg {
@@ -15,7 +15,7 @@ Value linear_of_matmul(const Match& m) {
   return m.graph().call("linear", {x, columns});
 }
 
-// x [..., k] times a weight [n, k] that is turned, as a shared one is
+// x [..., k] times a transposed weight [n, k], as models with tied weights have.
 Value linear_of_turned(const Match& m) {
   const Value x = m.value("x"), w = m.value("w");
   if (w.rank() != 2 || x.rank() < 2) return Value();
@@ -25,8 +25,8 @@ Value linear_of_turned(const Match& m) {
   return m.graph().call("linear", {x, w});
 }
 
-// b, which is broadcast to y, as one number for each element of y's dim; empty where it is not
-// that.
+// b, which broadcasts to y, as one number per element of y's dim; empty if it varies along other
+// dims.
 Value per_channel(const Value& b, const Value& y, int dim) {
   const int at = dim - (y.rank() - b.rank());
   if (at < 0 || !(b.dim(at) == y.dim(dim))) return Value();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with a quantized weight, and embeddings of one, read its levels. The nodes that
-// hg::quantize writes to widen them (lib/quantize/rounding.h) go, if nothing else reads the widened
+// Lets products and embeddings read the levels of a quantized weight. Removes the nodes that
+// hg::quantize writes to widen it (lib/quantize/rounding.h), if no other node reads the widened
 // weight.
 #include <algorithm>
 #include <map>
@@ -17,11 +17,11 @@ namespace {
 // along the same dim.
 struct Quantized {
   ValueId levels = kNoValue, scales = kNoValue, offsets = kNoValue;
-  int packed = -1;  // the dim of which each byte holds two halves; -1: levels have 8 bits
-  int split = -1;   // the dim of which `group` neighbors share a scale; -1: none
+  int packed = -1;  // the dim along which each byte holds two halves; -1: 8-bit levels
+  int split = -1;   // the dim along which `group` neighbors share a scale; -1: none
   int64_t group = 1;
   Sizes shape;         // of the weight
-  Sizes scales_shape;  // a number for each block, or 1 where all of a dim share one
+  Sizes scales_shape;  // one number per block, or 1 if all of a dim share one
 };
 
 class Reader {
@@ -42,7 +42,7 @@ class Reader {
       constexpr std::string_view kLast[] = {"mul", "add", "reshape"};
       if (std::ranges::find(kLast, node.op->name()) == std::end(kLast)) continue;
       const std::optional<Quantized> found = quantized(node.outputs[0]);
-      std::map<size_t, bool> readers;  // nodes, and whether the weight is turned there
+      std::map<size_t, bool> readers;  // nodes, and whether each reads the weight transposed
       if (found && collect(*found, node.outputs[0], false, readers))
         for (const auto& [n, turned] : readers)
           products_[graph_.nodes()[n].outputs[0]] = {*found, turned};
@@ -79,7 +79,7 @@ class Reader {
     for (const Dim& dim : type.shape) out.push_back(dim.constant());
     return out;
   }
-  // Whether the value depends on constants alone, by ops that scales are computed with.
+  // Whether the value depends only on constants, through ops that compute scales.
   bool is_fixed(ValueId id) const {
     if (id == kNoValue || constant(id) != nullptr) return id != kNoValue;
     const Node* node = producer(id);
@@ -87,7 +87,7 @@ class Reader {
     return node != nullptr && std::ranges::find(kOps, node->op->name()) != std::end(kOps) &&
            std::ranges::all_of(node->inputs, [this](ValueId input) { return is_fixed(input); });
   }
-  // The shape of f32 scales, which `fold` computes if they are no state.
+  // The shape of f32 scales, which `fold` computes unless they are a state.
   std::optional<Sizes> scales_of(ValueId id) const {
     if (graph_.value_info(id).type.dtype != f32 || !is_fixed(id)) return {};
     return sizes(id);
@@ -103,7 +103,7 @@ class Reader {
            *four->as<const int8_t>() == 4;
   }
 
-  // cast(levels), or of 4 bits cast([slice](concat({(x << 4) >> 4, x >> 4}))), f32[shape]
+  // cast(levels), or for 4 bits cast([slice](concat({(x << 4) >> 4, x >> 4}))), f32[shape]
   bool levels_of(ValueId id, const Sizes& shape, Quantized& q) const {
     const Node* cast = producer(id, "cast");
     if (cast == nullptr || graph_.value_info(id).type.dtype != f32) return false;
@@ -151,8 +151,7 @@ class Reader {
     return producer(id, "mul");
   }
 
-  // levels * scales + offsets: a scale for each row, column or matrix, or for each of the blocks of
-  // a dim.
+  // levels * scales + offsets: a scale per row, column or matrix, or per block of a dim.
   std::optional<Quantized> quantized(ValueId id) const {
     const std::optional<Sizes> shape = sizes(id);
     if (!shape || shape->rank() != 2 || graph_.value_info(id).type.dtype != f32) return {};
@@ -219,10 +218,10 @@ class Reader {
     q.scales_shape.erase(at + 1);
     return fits ? std::optional(q) : std::nullopt;
   }
-  // One for each place of a dim, or one for all.
+  // One per element of a dim, or one for all.
   static bool spans(int64_t scales, int64_t size) { return scales == size || scales == 1; }
 
-  // The products and embeddings that read a widened weight; false if something else does too.
+  // The products and embeddings that read a widened weight; false if another node reads it.
   bool collect(const Quantized& q, ValueId id, bool turned, std::map<size_t, bool>& readers) const {
     if (kept_.contains(id)) return false;
     for (const auto& [n, i] : users_[static_cast<size_t>(id)]) {
@@ -254,13 +253,13 @@ class Reader {
     return node.op->name() == "embedding" ||
            (node.op->name() == "index_select" && integer(node, "dim") == 0);
   }
-  // Scales that differ along the dim that is summed over are those of its groups.
+  // Scales that vary along the summed dim belong to its groups.
   static bool fits(const Quantized& q, int along) {
     return q.shape[0] > 0 && q.shape[1] > 0 && (q.split < 0 || q.split == along) &&
            (q.split == along || q.scales_shape[along] == 1);
   }
 
-  // `turned`: dim 0 of the levels is summed over.
+  // `turned`: the summed dim is dim 0 of the levels.
   Value replaced(const Node& node, const Quantized& q, bool turned) {
     const int along = turned ? 0 : 1;
     graph_.set_origin(node.origin);

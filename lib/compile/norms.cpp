@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// layer_norm and rms_norm that a model writes out as arithmetic over the last dim, and group_norm
-// as exporters write it: an instance norm of groups, whose factors are 1, with factors behind it.
+// Recognizes layer_norm and rms_norm written as arithmetic over the last dim, and group_norm as
+// exporters write it: an instance norm of groups with factors of 1, followed by the real factors.
 #include <optional>
 
 #include "lib/compile/pattern.h"
@@ -8,7 +8,7 @@
 namespace hg {
 namespace {
 
-// Whether the reduction is over the last dim alone, of a known size, and keeps it.
+// Whether the reduction runs only over the last dim, whose size is known, and keeps it.
 bool is_over_last(const Match& m, std::string_view node, const Value& x) {
   const AttrReader attrs = m.attrs(node);
   const std::span<const Dim> dims = attrs.integers("dim");
@@ -34,7 +34,7 @@ Value layer_norm(const Match& m) {
   return m.graph().call("layer_norm", {x}, norm_attrs(x, m.number("eps")));
 }
 
-bool fits(const Match& m, const Value& x) {  // a factor or a summand of each element
+bool fits(const Match& m, const Value& x) {  // a factor or summand per element
   return x.rank() == 1 && x.dim(0) == m.root().dim(-1) &&
          m.attrs("n").integers("normalized_shape").size() == 1;
 }
@@ -55,7 +55,7 @@ Value with_bias(const Match& m) {
 
 // ---- group_norm ----
 
-// A value for each channel of x, in the shape that broadcasts so; as a list, else nothing.
+// One value per channel of x, in a shape that broadcasts to x, as a list; empty otherwise.
 Value channels_of(const Value& v, const Value& x) {
   const int rank = v.rank(), channel = rank - x.rank() + 1;
   if (channel < 0 || channel > 1 || !(v.dim(channel) == x.dim(1))) return Value();
@@ -74,7 +74,7 @@ Value group_norm_alone(const Match& m) {
   return m.graph().call("group_norm", {m.value("x")}, group_attrs(m));
 }
 
-// The groups as channels of their own, and back.
+// Reshapes groups to channels, and back.
 Value group_norm_of_groups(const Match& m) {
   const Value x = m.value("x");
   const std::span<const Dim> shape = m.attrs("s").integers("shape");
@@ -99,7 +99,7 @@ Value group_norm_with_bias(const Match& m) {
 }
 
 constexpr Rule kRules[] = {
-    // Before rms_norm, which the second half of it is.
+    // Must run before rms_norm, whose pattern is the second half of layer_norm.
     {"centred: sub(x, mean[mean](x))\n"
      "square: mul(centred, centred) | pow(centred, 2) | square(centred)\n"
      "variance: mean[var](square) | var[var](x)\n"

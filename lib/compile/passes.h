@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph-to-graph passes. Each keeps the meaning of the graph and can be switched off by name.
+// Graph-to-graph passes. Each preserves the meaning of the graph and can be disabled by name.
 #pragma once
 
 #include <span>
@@ -13,27 +13,26 @@ namespace hg {
 struct CompileContext {
   const Registry* registry = nullptr;
   const SessionOptions* options = nullptr;
-  // States that a run changes; all others are constants to the passes.
+  // States that a run changes. Passes treat all other states as constants.
   std::vector<bool> mutable_states;
-  // Runs a graph without inputs and returns its outputs: the passes know no kernels.
+  // Runs a graph without inputs and returns its outputs. Passes do not know kernels.
   Result<std::vector<TensorData>> (*evaluate)(Graph graph, const CompileContext& context) = nullptr;
 };
 
 struct Pass {
   std::string_view name;
   Status (*run)(Graph& graph, const CompileContext& context);  // null: no change to the graph
-  bool required = false;                                       // for running at all
-  // The ops that it is for, if it is for few: a build that holds none of them (HG_OPS) leaves it
-  // out.
+  bool required = false;                                       // every session needs it
+  // The ops that the pass creates, if they are few. A build without them (HG_OPS) omits the pass.
   std::string_view makes = {}, or_makes = {};
-  bool held = true;  // false: of no use to this build
+  bool held = true;  // false: useless in this build
 };
 
 // In the order in which they run.
 std::span<const Pass> all_passes();
 
 Status expand_composites(Graph& graph, const CompileContext& context);
-// What the fusions left of composites that only the CPU has a kernel for.
+// Composites that the fusions left and that only the CPU has a kernel for.
 Status expand_for_device(Graph& graph, const CompileContext& context);
 Status fold_for_device(Graph& graph, const CompileContext& context);
 Status remove_dead(Graph& graph, const CompileContext& context);
@@ -58,13 +57,13 @@ Status lay_channels_last(Graph& graph, const CompileContext& context);
 Status form_programs(Graph& graph, const CompileContext& context);
 Status update_early(Graph& graph, const CompileContext& context);
 
-// The data of a value that no run changes: a constant, or a state that nothing assigns. Else null.
+// The data of a constant, or of a state that no run assigns; otherwise null.
 const TensorData* fixed_data(const Graph& graph, const CompileContext& context, ValueId id);
 
 // Whether the library's own elementwise kernels compute the node on the CPU.
 bool is_elementwise(const Node& node, const CompileContext& context);
 
-// Runs all passes that are not disabled, and tells of ops that nothing can run: all of them.
+// Runs all enabled passes. Fails with all ops that no kernel supports.
 Status compile(Graph& graph, const CompileContext& context);
 
 }  // namespace hg

@@ -162,7 +162,7 @@ class PatternParser {
 
 }  // namespace
 
-// Matches one pattern by trying everything: the goals are what is still to be matched.
+// Matches one pattern by backtracking. The goals are the terms that remain to be matched.
 class Matcher {
  public:
   Matcher(Graph& graph, const CompileContext& context, const std::vector<Definition>& definitions)
@@ -171,7 +171,7 @@ class Matcher {
     match_.context_ = &context;
   }
 
-  // `uses` tells how often a value is read. The op of the root must be one of the alternatives'.
+  // `uses`: how often each value is read. The root's op must be one of the alternatives.
   template <class Uses>
   std::optional<Match> match(ValueId root, const Uses& uses) {
     match_.root_ = root;
@@ -267,7 +267,7 @@ class Matcher {
     return solve(next);
   }
 
-  // Whether all readers of the values inside are inside too.
+  // Whether all readers of the inner values are part of the match.
   template <class Uses>
   bool is_closed(const Uses& uses) {
     std::vector<ValueId> nodes = match_.inside_;
@@ -295,7 +295,7 @@ class Matcher {
 
 namespace {
 
-// The ops that a root may be.
+// The ops that a root may have.
 void root_ops(const std::vector<Definition>& definitions, const Term& term,
               std::vector<std::string_view>& ops) {
   if (term.kind == Term::Kind::op) ops.push_back(term.name);
@@ -318,7 +318,7 @@ Status apply_rules(Graph& graph, const CompileContext& context, std::span<const 
     for (const std::string_view op : ops)
       if (by_op[op].empty() || by_op[op].back() != i) by_op[op].push_back(i);
   }
-  constexpr int kMostRounds = 8;  // each shortens the graph; a chain rarely needs more than two
+  constexpr int kMostRounds = 8;  // each shortens the graph; chains rarely need more than two
   for (int round = 0; round < kMostRounds; ++round) {
     bool changed = false;
     const std::vector<int> counts = use_counts(graph);
@@ -335,7 +335,7 @@ Status apply_rules(Graph& graph, const CompileContext& context, std::span<const 
       const ValueId root = node.outputs[0];
       const TensorType type = graph.value_info(root).type;
       if (!any_dtype && type.dtype != f32) return none;
-      // The matcher finds nodes through their outputs; the root is not pushed yet.
+      // The matcher finds nodes by their outputs, but the root is not in the graph yet.
       GraphBody& body = GraphAccess::body(graph);
       body.nodes.push_back(node);
       body.values[root].node = static_cast<int32_t>(body.nodes.size()) - 1;
@@ -351,7 +351,7 @@ Status apply_rules(Graph& graph, const CompileContext& context, std::span<const 
         if (!failed && built && graph.value_info(built.id()).type == type) break;
         built = Value();
       }
-      // Takes the root out again; nodes that a builder added stand behind it.
+      // Removes the root again. Nodes that a builder added come after it.
       const auto at = static_cast<size_t>(body.values[root].node);
       body.nodes.erase(body.nodes.begin() + static_cast<std::ptrdiff_t>(at));
       for (size_t k = at; k < body.nodes.size(); ++k)

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Patterns of nodes, written as text, and the rules that replace what they match.
+// Patterns of nodes, written as text, and rules that replace matches.
 //
-// A pattern is a list of definitions, one a line; the last one is the root, the node that a rule
-// replaces. Alternatives are tried in order, and all combinations of them are:
+// A pattern is a list of definitions, one per line. The last one is the root, the node that a rule
+// replaces. A definition may have alternatives. All combinations are tried, in order:
 //   cube: mul(mul(x, x), x) | pow(x, 3)
 //   y: add(x, mul(cube, 0.044715))
 // A term is
-//   cube          the definition of that name above
-//   x             else a variable: any value, the same one wherever the name stands again
-//   $eps          a constant of one element, whose number gets that name
+//   cube          a definition of that name above
+//   x             otherwise a variable: any value, but the same one at each occurrence
+//   $eps          a constant of one element; captures its number under that name
 //   3, 0.044715   a constant of one element with this number, to the precision of f32
 //   op(t, ...)    a node of that op with exactly these inputs; add, mul, maximum and minimum match
 //                 in both orders
-//   op[n](t, ..)  the same, and the node is called n so that the rule can read its attributes
-// Nodes inside a match have no readers outside of it.
+//   op[n](t, ..)  the same; the rule can read the attributes of the node by the name n
+// Nodes inside a match have no readers outside it.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@
 
 namespace hg {
 
-// What the names of a pattern stand for. Builders add nodes with the graph's builder.
+// The match of each name in a pattern. Builders of rules add nodes with the graph's builders.
 class Match {
  public:
   Graph& graph() const { return *graph_; }
@@ -35,7 +35,7 @@ class Match {
   bool has(std::string_view name) const;
   Value value(std::string_view name) const;
   double number(std::string_view name, double fallback = 0) const;  // of $name
-  // The attributes of a named node; only for nodes that has() says are there.
+  // The attributes of a named node. Call it only if has() is true.
   AttrReader attrs(std::string_view name) const;
   const Node& node(std::string_view name) const;
 
@@ -56,19 +56,19 @@ class Match {
 
 struct Rule {
   std::string_view pattern;
-  // The value that replaces the root, or an empty Value to leave all as it is. A value of another
-  // type than the root's, or a call that fails, leaves all as it is too.
+  // Returns the value that replaces the root. An empty Value, a value of another type or a failed
+  // call leaves the graph unchanged.
   Value (*build)(const Match& match);
 };
 
-// Replaces until no rule fits any more. Roots are f32 unless `any_dtype`.
+// Replaces until no rule matches. Roots must be f32 unless `any_dtype`.
 Status apply_rules(Graph& graph, const CompileContext& context, std::span<const Rule> rules,
                    bool any_dtype = false);
 
-// Whether a value is a constant of floats that are all this number.
+// Whether the value is a constant of floats that all equal this number.
 bool is_filled(const Match& m, ValueId id, double with);
 
-// The one number of a constant of one element.
+// The number of a constant of one element.
 std::optional<double> constant_number(const Graph& graph, const CompileContext& context,
                                       ValueId id);
 

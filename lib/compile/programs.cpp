@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins elementwise nodes of one shape, and the reduction that reads them, to pointwise programs,
-// so that what lies between them is not stored. A node joins its reader when nobody else reads it;
-// results are the same bits.
+// Joins elementwise nodes of one shape, and a reduction that reads them, into pointwise programs,
+// so that intermediate values are not stored. A node joins its reader if it has no other reader.
+// Results are bit-identical.
 #include <algorithm>
 
 #include "hg/pointwise_program.h"
@@ -10,10 +10,9 @@
 namespace hg {
 namespace {
 
-constexpr size_t kMostOnDevice = 16;  // steps, whose results are registers there
+constexpr size_t kMostOnDevice = 16;  // steps, whose results are in registers there
 
-// Whether each kernel that could serve the op on the CPU is, under whatever name, one that programs
-// know how to call.
+// Whether programs can call every kernel that could run the op on the CPU.
 bool runs_in_programs(const Node& node, const CompileContext& context) {
   const auto kernels = context.registry->kernels(node.op->name(), Device::cpu);
   const auto own = Registry::built_in().kernels(node.op->name(), Device::cpu);
@@ -90,7 +89,7 @@ class ProgramBuilder {
            std::all_of(node.attrs.begin(), node.attrs.end(), PointwiseProgram::can_hold);
   }
 
-  // A program is on one side: only nodes that every device can compute join there.
+  // A program runs on one side. With a device, only ops that every device can compute join.
   bool joins_on_device(const Node& node) const {
     const auto suits = [&](ValueId id) {
       const DType dtype = id == kNoValue ? f32 : graph_.value_info(id).type.dtype;
@@ -102,7 +101,7 @@ class ProgramBuilder {
            std::all_of(node.outputs.begin(), node.outputs.end(), suits);
   }
 
-  // Whether the results lie side by side, but only a few: each element would be gathered alone.
+  // Whether the results are adjacent, but so few that each element would be gathered separately.
   bool has_few_columns(const Node& node) const {
     const Attr& attr = AttrReader(node.op, node.attrs).raw("dim");
     std::vector<Dim> dims;
@@ -122,7 +121,7 @@ class ProgramBuilder {
     return columns > 1 && columns < 8;
   }
 
-  // The elementwise node that only this reduction reads; -1: there is none.
+  // The elementwise node that only this reduction reads; -1: none.
   int32_t reduced_node(const Node& node) const {
     if (context_.options->device == Device::vulkan || node.inputs.empty() ||
         !joins_as(kReduction, node, context_) || has_few_columns(node) ||
@@ -151,7 +150,7 @@ class ProgramBuilder {
     }
   }
 
-  // How often the nodes of the program read the value.
+  // How many nodes of the program read the value.
   int reads(const Program& program, ValueId id) const {
     int count = 0;
     for (const int32_t index : program.nodes)

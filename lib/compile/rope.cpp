@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embeddings that a model writes out: x cos + [-b, a] sin, where [a, b] = x.
+// Recognizes rotary position embeddings: x cos + [-b, a] sin, where [a, b] = x.
 #include <algorithm>
 
 #include "lib/compile/pattern.h"
@@ -15,7 +15,7 @@ bool is_half(const Match& m, std::string_view node, const Value& x, bool second)
   if (!size.is_constant() || size.constant() % 2 != 0) return false;
   const Dim start = attrs.integer("start"), end = attrs.integer("end");
   if (!start.is_constant() || !end.is_constant()) return false;
-  const auto place = [&](const Dim& at) {  // as slices count: from the end, and cut off there
+  const auto place = [&](const Dim& at) {  // negative counts from the end; then clamped
     const int64_t i = at.constant() < 0 ? at.constant() + size.constant() : at.constant();
     return std::clamp<int64_t>(i, 0, size.constant());
   };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of training changes its states in place, which must wait for all that reads them as they
-// were. Each update runs as soon as that is done, and what is computed for it alone right before
-// it: of all gradients of weights only one is there at a time.
+// A training step updates states in place, after all readers of the old contents. This pass runs
+// each update as early as possible, and right before it the nodes that only the update needs. Only
+// one weight gradient is then alive at a time.
 #include <algorithm>
 
 #include "lib/compile/passes.h"
@@ -39,7 +39,7 @@ class Order {
     }
     for (size_t i = 0; i < nodes_.size(); ++i)
       if (!lone_[i] && !is_update(nodes_[i])) emit_when_ready(i);
-    // Where states wait for each other, the order that the graph had.
+    // If states wait for each other, keeps the order of the graph.
     for (size_t i = 0; i < nodes_.size(); ++i)
       if (!lone_[i] && !done_[i]) emit_when_ready(i, true);
   }
@@ -55,7 +55,7 @@ class Order {
       if (const ValueId root = root_of(id); root != kNoValue) left_[index(root)] += by;
   }
 
-  // Nodes of which one other node alone reads one result, and that is an update or another such.
+  // Nodes with a single reader, which is an update or another such node.
   void find_lone() {
     constexpr size_t kNobody = ~size_t{0};
     std::vector<int> uses(root_.size(), 0);
@@ -84,7 +84,7 @@ class Order {
     }
   }
 
-  // What is computed for the node alone, in order; itself last.
+  // The nodes that only this node needs, in order, ending with the node itself.
   std::vector<size_t> chain(size_t i) const {
     std::vector<size_t> all = {i};
     for (size_t k = 0; k < all.size(); ++k)
@@ -110,7 +110,7 @@ class Order {
     return !is_read;
   }
 
-  // The node with its chain, and then the updates that waited for what they make or read.
+  // Adds the node with its chain, then the updates that waited for the values it makes or reads.
   void emit_when_ready(size_t first, bool at_once = false) {
     std::vector<size_t> next = {first};
     for (size_t at = 0; at < next.size(); ++at) {
@@ -135,9 +135,9 @@ class Order {
 
   Graph& graph_;
   std::vector<Node> nodes_;
-  std::vector<ValueId> root_;  // the state that a value is, or is a view of
+  std::vector<ValueId> root_;  // the state that a value is or views
   std::vector<bool> ready_;
-  std::vector<int> left_;          // readers of a state that are still to come, without updates
+  std::vector<int> left_;          // remaining readers of a state, excluding updates
   std::vector<bool> lone_, done_;  // by node
   std::vector<size_t> maker_;      // by value
   std::vector<std::vector<size_t>> waiting_;  // by value or state: updates that wait for it

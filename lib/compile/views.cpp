@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fewer and simpler views: chains become one, a permute that only moves dims of size 1 is a
-// reshape, what keeps the type goes, and so do stacks of which only the extremes are read.
+// Simplifies views: merges chains, turns a permute that only moves dims of size 1 into a reshape,
+// removes casts to the same type, and reduces stacks of which only the extremes are read.
 #include "lib/compile/pattern.h"
 
 namespace hg {
@@ -48,7 +48,7 @@ Value merge_permutes(const Match& m) {
   return m.graph().call("permute", {m.value("x")}, {{"dims", dims}});
 }
 
-// linear works on the last dim: the others may have any form.
+// linear works on the last dim, so the other dims may have any shape.
 Value linear_of_reshape(const Match& m) {
   const Value x = m.value("x"), flat = m.value("r"), y = m.root();
   if (x.rank() == 0 || x.rank() != y.rank() || flat.rank() == 0) return Value();
@@ -59,7 +59,8 @@ Value linear_of_reshape(const Match& m) {
   return m.graph().call("linear", {x, m.value("w"), m.value("b")});
 }
 
-// Sums and functions of a reshaped product are computed in its form, where they join its epilogue.
+// Computes sums and functions of a reshaped product in the product's shape, so that they can join
+// its epilogue.
 Value add_before_reshape(const Match& m) {
   const Value product = m.value("product"), r = m.value("r");
   const Shape& shape = m.root().shape();
@@ -68,7 +69,7 @@ Value add_before_reshape(const Match& m) {
   return reshape(sum, m.root().shape());
 }
 
-// The extreme of a few stacked tensors, from themselves.
+// The extreme of a few stacked tensors, computed from the tensors.
 Value extreme_of_stack(const Match& m) {
   constexpr size_t kMostParts = 8;  // that one program reads
   Graph& g = m.graph();
@@ -76,7 +77,7 @@ Value extreme_of_stack(const Match& m) {
   const int32_t producer = g.value_info(x.id()).node;
   if (producer < 0 || g.nodes()[producer].op->name() != "concat" || x.dtype() == boolean)
     return Value();
-  const Node stack = g.nodes()[producer];  // adding nodes moves it
+  const Node stack = g.nodes()[producer];  // a copy: adding nodes moves the original
   const std::span<const Dim> dims = m.attrs("r").integers("dim");
   const auto from_front = [&](const Dim& d) {
     return d.constant() + (d.constant() < 0) * x.rank();

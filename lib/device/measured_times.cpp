@@ -14,7 +14,7 @@ struct Row {
   uint64_t key;
   DeviceTimes times;
 };
-// Behind the rows, at the very end of the blob.
+// Follows the rows, at the end of the blob.
 struct Trailer {
   uint64_t rows = 0, checksum = 0;
   char magic[8] = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast models ran on the CPU and on a device, for Device::automatic; and kernels of the device
-// on their self-tests.
+// Stored run times of models on the CPU and on a device, for Device::automatic, and self-test
+// results of device kernels.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,19 @@
 
 namespace hg {
 
-// Times of a run in milliseconds; infinite where the device's answers are wrong.
+// Run times in milliseconds; infinite if the device's results are wrong.
 struct DeviceTimes {
   double cpu_ms = 0, gpu_ms = 0;
 };
 
-// What was measured beside one device, by a checksum of graph, sizes and threads, or of a kernel.
-// Any thread.
+// Measurements of one device, by a checksum of graph, sizes and threads, or by kernel. Thread-safe.
 class MeasuredTimes {
  public:
   std::optional<DeviceTimes> find(uint64_t key) const;
   void note(uint64_t key, const DeviceTimes& times);
   void add(const MeasuredTimes& others);
 
-  // Behind the bytes of a cache blob; take_from() cuts it off there and ignores what is damaged.
+  // Appended to the bytes of a cache blob. take_from() removes it and ignores damaged data.
   void append_to(std::vector<std::byte>& blob) const;
   std::span<const std::byte> take_from(std::span<const std::byte> blob);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a build without Vulkan says.
+// Errors of builds without Vulkan.
 #include "hg/shader.h"
 #include "lib/device/backend.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays from nothing: calls of the ops that make them.
+// Creates arrays by calling ops without inputs.
 #include "hg/create.h"
 
 #include <cmath>

@@ -95,7 +95,7 @@ Result<std::vector<Array>> ExecutorBase::calls(std::string_view op, std::span<co
   return call_named(op, inputs, attrs, {});
 }
 
-// Results of their own without `outs`.
+// Without `outs`, results have memory of their own.
 Result<std::vector<Array>> ExecutorBase::call_named(std::string_view op,
                                                     std::span<const Operand> inputs,
                                                     const NamedAttrs& attrs,

@@ -11,8 +11,8 @@ void CallKey::add_more(uint64_t word) {
   more_.push_back(word);
 }
 
-// The kind of a value stands before it, and the length before a list, so that no two keys are equal
-// by chance.
+// Writes the kind before a value and the length before a list, so that different calls have
+// different keys.
 void CallKey::add(const Argument::Value& value) {
   add(static_cast<uint64_t>(value.index()));
   if (const auto* flag = std::get_if<bool>(&value)) {

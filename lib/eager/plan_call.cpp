@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a call is planned by, and its plan.
+// Computes the key of a call and plans it.
 #include <algorithm>
 #include <optional>
 
@@ -75,8 +75,8 @@ Result<PlannedCall*> ExecutorBase::Body::planned(std::string_view op,
   return &cache.add(key.words(), hash, std::move(call));
 }
 
-// An input with gaps is its memory as a line, looked at with its strides, so that kernels that take
-// strides read it where it lies; negative strides are copied.
+// Passes an input with gaps as its memory in one line, viewed with its strides. Kernels that
+// support strides read it in place. Inputs with negative strides are copied.
 Value ExecutorBase::Body::add_input(const Operand& input, const std::string& name, Graph& graph,
                                     PlannedCall& call) {
   call.extents.push_back(-1);
@@ -96,7 +96,8 @@ Value ExecutorBase::Body::add_input(const Operand& input, const std::string& nam
                      {"stride", std::vector<Dim>(strides.begin(), strides.end())}});
 }
 
-// The inputs of the op as those of a graph; numbers, whose dtype the others decide, come last.
+// The inputs of the op as graph inputs. Numbers come last, because the other inputs decide their
+// dtype.
 std::vector<Value> ExecutorBase::Body::add_inputs(const Op& op, std::span<const Operand> inputs,
                                                   std::span<const std::optional<DType>> numbers,
                                                   Graph& graph, PlannedCall& call) {
@@ -145,7 +146,7 @@ Result<PlannedCall> ExecutorBase::Body::plan(std::string_view op, std::span<cons
       if (output.is_known) output.shape.push_back(dim.constant());
   }
   if (session.device != Device::cpu && found->def.view != nullptr) {
-    // No kernel runs where the result is a view, whatever the device.
+    // If the result is a view, no kernel runs, on any device.
     HG_TRY_ASSIGN(call.program, Program::create(graph, {}, *registry));
     HG_TRY(call.program->plan({}));
     choose_way(call);

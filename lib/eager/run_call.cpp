@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of planned calls on the CPU. What stands between a call and its kernel is the cost of an
-// eager op, so execute() allocates nothing but results.
+// Runs planned calls on the CPU. The time before the kernel starts is the overhead of an eager op,
+// so execute() allocates nothing except results.
 #include <algorithm>
 
 #include "lib/eager/executor.h"
@@ -10,7 +10,7 @@
 namespace hg {
 namespace {
 
-// What kernels see in the place of an input without elements: has() asks for a pointer.
+// Kernels see this pointer for inputs without elements, because has() tests for a pointer.
 alignas(64) std::byte no_elements[64];
 
 }  // namespace
@@ -49,8 +49,9 @@ Status ExecutorBase::Body::check_out(std::string_view op, const PlannedCall::Out
   return {};
 }
 
-// Whether kernels may write to outs[i]: memory as they take it, which no other tensor of the call
-// shares, but an input that the op may overwrite and that lies exactly there.
+// Whether kernels may write to outs[i] directly: memory in the required form that no other tensor
+// of the call shares, except an input that the op may overwrite and that has exactly the same
+// memory.
 bool ExecutorBase::Body::may_write_to(const PlannedCall& call, std::span<const Operand> inputs,
                                       std::span<const Array> outs, size_t i) const {
   const Tensor& out = outs[i].tensor();
@@ -81,7 +82,7 @@ Status ExecutorBase::Body::execute(std::string_view op, PlannedCall& call,
   if (session.device != Device::cpu && call.way != PlannedCall::Way::view)
     return run_on_device(call, inputs, results, given);
   if (given) {
-    for (const Operand& input : inputs)  // of a view, which the CPU copies whatever the device
+    for (const Operand& input : inputs)  // of a view, which the CPU copies for any device
       if (input.array_ != nullptr) HG_TRY(input.array_->to_host());
     for (Array& result : results) HG_TRY(result.make_writable());
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of planned calls on a device: arrays stay there.
+// Runs planned calls on a device. Arrays stay there.
 #include <algorithm>
 
 #include "lib/device/backend.h"
@@ -14,7 +14,7 @@ Status ExecutorBase::Body::set_device_input(Program& program, const PlannedCall&
   if (call.extents[k] >= 0) tensor = view(tensor.data, tensor.dtype, {call.extents[k]});
   const auto index = static_cast<int>(k);
   if (input.array_ == nullptr || tensor.count() == 0) return program.set_input(index, tensor);
-  if (!tensor.is_contiguous()) {  // backwards: copied by the host
+  if (!tensor.is_contiguous()) {  // negative strides: copied by the host
     HG_TRY(input.array_->to_host());
     return program.set_input(index, tensor);
   }
@@ -25,7 +25,7 @@ Status ExecutorBase::Body::set_device_input(Program& program, const PlannedCall&
                                         static_cast<const std::byte*>(tensor.data) - memory.begin});
 }
 
-// Results stay on the device in memory of their own: the next run writes the program's again.
+// Copies results to device memory of their own, because the next run overwrites the program's.
 Status ExecutorBase::Body::take_from_device(Program& program, size_t i,
                                             const PlannedCall::Output& output, bool given,
                                             Array& result) const {
@@ -50,7 +50,7 @@ Status ExecutorBase::Body::take_from_device(Program& program, size_t i,
   if (memory.device == nullptr || &backend_of(memory.gpu) != &backend ||
       (!memory.device_is_current && result.bytes() < memory.bytes)) {
     if (result.bytes() < memory.bytes) {
-      HG_TRY(result.to_device(session.gpu));  // the rest of the memory stays as it is
+      HG_TRY(result.to_device(session.gpu));  // the rest of the memory must stay unchanged
     } else {
       HG_TRY_ASSIGN(memory.device, backend.allocate(std::max<int64_t>(memory.bytes, 4)));
       memory.gpu = session.gpu;

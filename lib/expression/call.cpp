@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of kernels on tensors: a graph of one kernel, with its gradients where they are asked for,
-// and a session for each kind of call.
+// Calls kernels on tensors. Builds a graph of one kernel, with gradients if requested, and caches a
+// session per kind of call.
 #include <algorithm>
 
 #include "hg/ops/binary.h"
@@ -11,11 +11,11 @@
 namespace hg {
 namespace {
 
-constexpr size_t kMostPlans = 64;  // the one that was not used longest goes
+constexpr size_t kMostPlans = 64;  // the least recently used one is evicted
 
 using Bound = std::span<const KernelArgument* const>;
 
-// A number as the tensor of rank 0 that a session reads. The variant holds its bytes.
+// A number as the tensor of rank 0 that a session reads. The variant stores its bytes.
 ConstTensor tensor_of(const KernelArgument& argument) {
   if (const auto* tensor = std::get_if<ConstTensor>(&argument.value)) return *tensor;
   if (const auto* real = std::get_if<double>(&argument.value)) return {real, f64, {}, {}};
@@ -27,7 +27,7 @@ bool is_number(const KernelArgument& argument) {
   return !std::holds_alternative<ConstTensor>(argument.value);
 }
 
-// Inputs beside the parameters, which have no blanks in their names.
+// Names of inputs that are not parameters. They contain blanks, which parameters cannot.
 std::string seed_name(size_t k) { return str_cat("gradient ", int64_t(k)); }
 std::string sum_name(size_t k) { return str_cat("sum ", int64_t(k)); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks ops what they are by calling them in a graph of their own.
+// Finds the properties of ops by calling them in a graph of their own.
 #include "lib/expression/functions.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int32_t kMostNodes = 256;  // of an expansion
 
-// The call with tensors of one dtype and shape; a condition is bool.
+// Calls the op with tensors of one dtype and shape. A condition is bool.
 Value try_call(Graph& graph, const Op& op, const NamedAttrs& attrs, DType dtype) {
   std::vector<Value> inputs;
   for (const Signature::Input& input : op.signature.inputs)
@@ -39,7 +39,7 @@ bool is_function_of_elements(const Registry& registry, const Op& op, const Named
     if (!takes(registry, op, attrs, dtype)) dtype = other;
   const Value y = try_call(graph, op, attrs, dtype);
   if (!graph.status().ok() || !(y.shape() == Shape{2, 3})) return false;
-  for (size_t i = 0; i < graph.nodes().size(); ++i) {  // which grow
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {  // the list grows
     const Node node = graph.nodes()[i];
     if (node.op->def.traits & kElementwise) continue;
     if (node.op->def.expand == nullptr || graph.nodes().size() > kMostNodes) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the names of functions in a kernel's text stand for: an elementwise op of the registry, or
-// one of the few that are made of several.
+// Functions in a kernel's text: elementwise ops of the registry, and a few that consist of several
+// ops.
 #pragma once
 
 #include <string_view>
@@ -9,14 +9,15 @@
 
 namespace hg {
 
-// The op under this name or its other one: min is minimum, max maximum, select where. Null: none.
+// Finds the op by its name or alias: min is minimum, max is maximum, select is where. Null if
+// unknown.
 const Op* function_op(const Registry& registry, std::string_view name);
 
-// Whether each element of the op's one result is made of the elements at its place, also where an
-// expansion into such ops says so. `attrs` are those of the call.
+// Whether the op has one result, computed element by element, possibly through its expansion.
+// `attrs` are those of the call.
 bool is_function_of_elements(const Registry& registry, const Op& op, const NamedAttrs& attrs);
 
-// Whether the op takes tensors of this dtype.
+// Whether the op accepts tensors of this dtype.
 bool takes(const Registry& registry, const Op& op, const NamedAttrs& attrs, DType dtype);
 
 }  // namespace hg

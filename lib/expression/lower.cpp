@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the parsed expressions in order, each after those that it uses, and adds their ops.
+// Visits the parsed expressions in order, each after its operands, and adds their ops.
 #include "lib/expression/lower.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class Lowering {
     return invalid_argument("kernel '", syntax_.kernel, "': '", parameter.name, "' ", what);
   }
 
-  // Checks the arguments, cuts vectors into components and finds the shape of the call.
+  // Checks the arguments, splits vectors into components and determines the shape of the call.
   Status take_inputs(std::span<const KernelInput> inputs) {
     shape_ = options_.shape;
     std::string first_name = "the call", strict_name;
@@ -104,7 +104,7 @@ class Lowering {
     return graph_.take_status();
   }
 
-  // In the shape of the call, components along a new last dim.
+  // Expands to the shape of the call; components form a new last dim.
   Value result(const Syntax::Output& output) {
     const Item& item = items_[output.expression];
     std::vector<Value> parts;
@@ -155,7 +155,7 @@ class Lowering {
 
   // -- Ops ----------------------------------------------------------------------------------------
 
-  // What the text gives for each input of the op, by expression, and its attributes.
+  // The expressions for each input of the op, and its attributes.
   struct Given {
     std::vector<int> inputs;  // -1: not given
     NamedAttrs attrs;
@@ -222,7 +222,7 @@ class Lowering {
     return apply(op, inputs, given.attrs);
   }
 
-  // As in torch, whose integers have no negative powers.
+  // As in torch, which rejects negative powers of integers.
   Status check_power(const Item& base, const Item& exponent) const {
     const TensorData* number =
         exponent.is_number ? graph_.constant_of(exponent.parts[0].id()) : nullptr;
@@ -244,9 +244,9 @@ class Lowering {
     return result;
   }
 
-  // The op on items in one dtype, component by component.
+  // Applies the op to items of one dtype, component by component.
   Result<Item> apply(const Op& op, std::span<const Item* const> inputs, const NamedAttrs& attrs) {
-    std::vector<const Item*> same;  // all but conditions
+    std::vector<const Item*> same;  // all inputs except conditions
     size_t components = 0;
     bool are_numbers = true;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -362,7 +362,7 @@ class Lowering {
 
   // -- Generators ---------------------------------------------------------------------------------
 
-  // Counts up along dim d of the call.
+  // Counts along dim d of the call.
   Value along(size_t d) {
     Shape shape(shape_.size(), Dim(1));
     shape[d] = shape_[d];
@@ -384,8 +384,8 @@ class Lowering {
     return Item{.parts = {along(static_cast<size_t>(*axis))}};
   }
 
-  // Uniform in [0, 1), f32, by the seed and the element's number k alone: the upper 24 bits of
-  // mix(mix(seed) + (k + 1) step), with the step and the mix of SplitMix64.
+  // Uniform in [0, 1), f32. Depends only on the seed and the element's number k: the upper 24 bits
+  // of mix(mix(seed) + (k + 1) step), with SplitMix64's step and mix.
   Result<Item> rand(const Expression& call) {
     HG_TRY(check_count(call, 1, 1));
     const Item& seed = argument(call, 0);
@@ -393,7 +393,7 @@ class Lowering {
     const auto number = [&](uint64_t bits) {
       return graph_.scalar(static_cast<int64_t>(bits), i64);
     };
-    const auto shift = [&](const Value& x, int bits) {  // without the sign
+    const auto shift = [&](const Value& x, int bits) {  // unsigned
       const Value moved = graph_.call("bitwise_right_shift", {x, number(uint64_t(bits))});
       return graph_.call("bitwise_and", {moved, number(~uint64_t{0} >> bits)});
     };
@@ -415,7 +415,7 @@ class Lowering {
   std::vector<Item> inputs_, items_;
 };
 
-// Functions that are not one op.
+// Functions that consist of several ops.
 Special Lowering::special(std::string_view name) {
   struct Row {
     std::string_view name;

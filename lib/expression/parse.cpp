@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a kernel's text by recursive descent, one function for each level of binding. The levels
-// are Python's; and, or, not and ?: are also spelled as in C.
+// Parses a kernel's text by recursive descent, one function per level of precedence. The levels are
+// those of Python; and, or, not and ?: may also be written as in C.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -17,7 +17,7 @@ using Kind = Syntax::Expression::Kind;
 
 constexpr int kMostNested = 200;
 constexpr size_t kMostExpressions = 1 << 16;
-constexpr int kNone = -1;  // no expression: there was an error
+constexpr int kNone = -1;  // no expression, because of an error
 
 struct Operator {
   std::string_view sign, function;
@@ -33,7 +33,7 @@ constexpr Operator kShift[] = {{"<<", "bitwise_left_shift"}, {">>", "bitwise_rig
 constexpr Operator kSum[] = {{"+", "add"}, {"-", "sub"}};
 constexpr Operator kProduct[] = {
     {"*", "mul"}, {"/", "div"}, {"//", "floor_divide"}, {"%", "remainder"}};
-// From the weakest on. `not` stands between the second and the third.
+// From the lowest precedence. `not` is between the second and the third level.
 constexpr std::span<const Operator> kLevels[] = {kOr,     kAnd,   kCompare, kBitOr,  kBitXor,
                                                  kBitAnd, kShift, kSum,     kProduct};
 constexpr size_t kCompareLevel = 2;
@@ -305,7 +305,7 @@ class Parser {
     return value;
   }
 
-  // Binds tighter than a sign before it, and from the right: -a ** b ** c is -(a ** (b ** c)).
+  // Binds tighter than a preceding sign, and to the right: -a ** b ** c is -(a ** (b ** c)).
   int power(int depth) {
     const int base = component(depth);
     if (base == kNone || !token().is("**")) return base;
@@ -384,7 +384,7 @@ class Parser {
   std::vector<Token> tokens_;
   TextError error_;
   size_t next_ = 0;
-  std::map<std::string, int> names_;  // parameters and what has a value, by expression
+  std::map<std::string, int> names_;  // parameters and named values, by expression
   bool are_declared_ = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parser makes of a kernel's text: a list in which every expression comes after those that
-// it uses, with names resolved and operators turned into calls.
+// The result of parsing a kernel: a list of expressions, each after its operands. Names are
+// resolved and operators are calls.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ struct Syntax {
     enum class Kind : uint8_t { integer, real, boolean, word, parameter, call };
     Kind kind = Kind::integer;
     size_t at = 0;          // offset in the text
-    std::string name = {};  // of the function; of a word: what stands between the quotes
-    int64_t integer = 0;    // also a boolean, and the index of a parameter
+    std::string name = {};  // of the function; of a word: the text between the quotes
+    int64_t integer = 0;    // also a boolean, or the index of a parameter
     double real = 0;
     std::vector<int> arguments = {};                      // earlier expressions
-    std::vector<std::pair<std::string, int>> named = {};  // arguments with a name
+    std::vector<std::pair<std::string, int>> named = {};  // named arguments
   };
   struct Parameter {
     std::string name = {};
-    std::optional<DType> dtype = {};  // what its argument must be
-    int components = 0;               // of a small vector, along the argument's last dim; 0: none
-    int fallback = -1;  // the expression, a number, that stands for a missing argument
+    std::optional<DType> dtype = {};  // required dtype of its argument
+    int components = 0;               // of a vector, along the argument's last dim; 0: none
+    int fallback = -1;  // index of the expression, a number, that replaces a missing argument
   };
   struct Output {
     std::string name = {};
@@ -42,16 +42,16 @@ struct Syntax {
   std::vector<Parameter> parameters;
   std::vector<Output> outputs;
 
-  // "kernel 'wave', line 1, column 5: " and what is wrong there.
+  // Returns "kernel 'wave', line 1, column 5: " followed by the problem.
   std::string place(size_t at) const;
 };
 
-// `parameters`, when given, are all that the text may use beside its own names.
+// If `parameters` is given, the text may use only these and its own names.
 Result<Syntax> parse_kernel(std::string_view name, std::string_view text,
                             const std::vector<Syntax::Parameter>* parameters = nullptr);
 
-// What the text of a gradient may use: the parameters, the outputs, and the gradient of each
-// output, whose name is the output's after a "d".
+// The names that a gradient text may use: the parameters, the outputs, and the gradient of each
+// output, named "d" followed by the output's name.
 std::vector<Syntax::Parameter> backward_parameters(const Syntax& syntax);
 
 }  // namespace hg

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parses kernels, gives arguments their parameters, and adds kernels to graphs.
+// Parses kernels, assigns arguments to parameters, and adds kernels to graphs.
 #include "lib/expression/text_kernel.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 using ArgumentList = std::span<const KernelArgument>;
 
-// Structs as their members, by name.
+// An argument and its full name. Structs are replaced by their members.
 struct Flat {
   std::string name;
   const KernelArgument* argument;
@@ -28,7 +28,7 @@ void flatten(ArgumentList arguments, const std::string& prefix, std::vector<Flat
   }
 }
 
-// What stands for a missing argument.
+// The default for a missing argument.
 Number number_of(const Syntax::Expression& given) {
   using Kind = Syntax::Expression::Kind;
   if (given.kind == Kind::real) return given.real;
@@ -36,8 +36,8 @@ Number number_of(const Syntax::Expression& given) {
   return given.integer != 0;
 }
 
-// The argument with its dims at those of the call that `dims` names, and 1 elsewhere. The last
-// `components` dims stay the last.
+// Reshapes the argument: its dims go to the dims of the call that `dims` names, all others are 1.
+// The last `components` dims stay last.
 Result<Value> place(const Value& value, std::span<const int> dims, int call_rank, int components) {
   const int rank = value.rank() - components;
   std::vector<Dim> order;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What copies of a TextKernel share: the parsed text, and the sessions of its calls.
+// The data that copies of a TextKernel share: the parsed text and the sessions of its calls.
 #pragma once
 
 #include <span>
@@ -16,33 +16,34 @@ struct TextKernel::Body {
   Syntax syntax;
   KernelOptions options;
 
-  // The arguments in the order of the parameters, structs by their members; null: the default.
+  // The arguments in the order of the parameters, with structs replaced by their members; null: the
+  // default.
   Result<std::vector<const KernelArgument*>> bind(std::span<const KernelArgument> arguments) const;
 
-  // Adds the kernel to the graph; `values` are the arguments', and empty where they are numbers of
-  // the text. Arguments that are mapped are moved to their dims.
+  // Adds the kernel to the graph. `values` are those of the arguments, empty for default numbers of
+  // the text. Mapped arguments are moved to their dims.
   Result<std::vector<Value>> add_to(Graph& graph, std::span<const KernelArgument* const> arguments,
                                     std::vector<KernelInput> inputs, const Shape& shape) const;
 
-  // A session for calls of one kind, by all that its graph depends on.
+  // A session for calls of one kind. The key is everything that its graph depends on.
   struct Plan {
     std::string key;
     Session session;
   };
-  std::vector<Plan> plans;  // the one that was used last at the end
+  std::vector<Plan> plans;  // the most recently used one is last
   int64_t sessions_made = 0;
 
-  // What a call wants: outputs, or gradients of the arguments of these parameters.
+  // The result of a call: outputs, or gradients with respect to the arguments of these parameters.
   struct Wanted {
     bool is_gradient = false;
-    std::vector<int> gradients;  // parameters
-    int seeds = 0;               // gradients of outputs that are given
+    std::vector<int> gradients;  // indices of parameters
+    int seeds = 0;               // number of output gradients that are given
     bool accumulate = false;
   };
   using Bound = std::span<const KernelArgument* const>;
   Result<Plan*> plan(Bound arguments, const Wanted& wanted, const CallOptions& call);
   Status build_call(Graph& graph, Bound arguments, const Wanted& wanted, const Shape& shape) const;
-  // Leaves results in memory of their own, or in `into` when `made` is null.
+  // Copies results into new memory, or into `into` if `made` is null.
   Status run(Bound arguments, const Wanted& wanted, const CallOptions& call,
              std::span<const ConstTensor> seeds, std::vector<TensorData>* made,
              std::span<const Tensor> into);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a kernel's text into words. White space and comments, from '#' to the end of a line,
-// separate.
+// Splits a kernel's text into tokens. White space and comments, from '#' to the end of a line,
+// separate tokens.
 #include "lib/expression/token.h"
 
 #include "lib/platform/chars.h"
@@ -11,7 +11,7 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// Longer ones first.
+// Longer operators first.
 constexpr std::string_view kSigns[] = {
     "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "->", "+", "-", "*", "/", "%",
     "<",  ">",  "=",  "!",  "&",  "|",  "^",  "~",  "?",  ":",  ";",  ",", "(", ")", "[", "]"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of a kernel's text.
+// Tokens of a kernel's text.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct Token {
   }
 };
 
-// A failure, and where in the text.
+// An error and its position in the text.
 struct TextError {
   size_t at = 0;
   std::string message;
 };
 
-// The words, the last one of Kind::end; or false and the first error.
+// Returns the tokens, the last of Kind::end; or false and the first error.
 bool split_into_tokens(std::string_view text, std::vector<Token>& tokens, TextError& error);
 
 }  // namespace hg

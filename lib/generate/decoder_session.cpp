@@ -15,10 +15,10 @@
 namespace hg {
 namespace {
 
-constexpr int64_t kFirstCapacity = 1024;  // positions for which create() makes room
+constexpr int64_t kFirstCapacity = 1024;  // positions that create() makes room for
 
-// Rows of the smallest table that the input's values index, also after a cast; 0 if they index
-// none.
+// Rows of the smallest table that the values of the input index, directly or after a cast; 0 if
+// they index no table.
 int64_t rows_of_table(const Graph& graph, ValueId indices) {
   std::vector<ValueId> same = {indices};
   int64_t rows = 0;
@@ -189,9 +189,9 @@ StatefulOptions DecoderSession::stateful_options(int64_t batch, int64_t capacity
   return options;
 }
 
-// Makes a session whose states are zeros.
+// Creates a session whose states are zeros.
 Status DecoderSession::open(int64_t batch, int64_t capacity) {
-  session_.reset();  // its memory comes back before the next one takes some
+  session_.reset();  // frees its memory before the next session allocates
   HG_TRY_ASSIGN(Model stateful, make_stateful(model_, stateful_options(batch, capacity)));
   return open(std::move(stateful), batch, capacity);
 }
@@ -223,7 +223,7 @@ Status DecoderSession::start(int64_t batch, int64_t positions) {
   return clear_states();
 }
 
-// What grows starts with a past of 0; what does not starts with zeros.
+// Values that grow start with a past of 0; other values start with zeros.
 Status DecoderSession::clear_states() {
   for (const CarriedValue& each : carried_) {
     if (growing_dim(each) >= 0) continue;
@@ -234,7 +234,7 @@ Status DecoderSession::clear_states() {
   return {};
 }
 
-// Makes room for more positions, and keeps what the model carries.
+// Makes room for more positions. Keeps the values that the model carries.
 Status DecoderSession::grow(int64_t positions) {
   const int64_t capacity = capacity_for(positions);
   std::vector<TensorData> kept;
@@ -255,7 +255,7 @@ Status DecoderSession::grow(int64_t positions) {
   return {};
 }
 
-// The dim of a carried value that a run makes longer; -1: none.
+// The dim of a carried value that grows in each run; -1: none.
 int DecoderSession::growing_dim(const CarriedValue& carried) const {
   const Graph& graph = model_.graph();
   const TensorType& before = graph.value_info(input_named(graph, carried.input)).type;
@@ -273,7 +273,7 @@ void DecoderSession::push(size_t row, int64_t id, int64_t position, bool is_hidd
   positions_.rows[row].push_back(position);
 }
 
-// Sets the values from a position on as [batch, time].
+// Sets the values from a position on, as [batch, time].
 Status DecoderSession::set_integers(Integers& input, int64_t from) {
   if (input.value == kNoValue) return {};
   const int64_t time = static_cast<int64_t>(input.rows[0].size()) - from;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A language model that reads tokens and predicts the next ones. It finds the model's inputs and
+// A language model that reads tokens and predicts the next ones. Finds the model's inputs and
 // outputs by name.
 //
-// The values that the model carries from run to run stay in buffers of its session
-// (hg/stateful.h), which is made again for another number of sequences and for more positions. For
-// a model that cannot keep them, PastBuffers passes them on.
+// The values that the model carries from run to run stay in buffers of its session (hg/stateful.h).
+// Another number of sequences or more positions need a new session. If a session cannot keep the
+// values of a model, PastBuffers passes them on.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ class DecoderSession {
  public:
   static Result<DecoderSession> create(const Model& model, SessionOptions options);
 
-  // Forgets all tokens. Makes room for so many positions; later runs make more.
+  // Forgets all tokens. Makes room for this many positions; later runs make more room if needed.
   Status start(int64_t batch, int64_t positions);
-  // Adds a token to sequence `row`. All rows must have equally many before run(). Hidden tokens are
-  // padding.
+  // Adds a token to sequence `row`. Before run(), all rows must have the same number of tokens.
+  // Hidden tokens are padding.
   void push(size_t row, int64_t id, int64_t position, bool is_hidden);
   // Reads the new tokens of all rows.
   Status run(std::stop_token stop);
@@ -37,7 +37,7 @@ class DecoderSession {
   int64_t position_limit() const { return position_limit_; }
 
  private:
-  // An input of integers, which the model may lack. `rows` holds a value per token since start().
+  // An input of integers, which the model may lack. `rows` holds one value per token since start().
   struct Integers {
     ValueId value = kNoValue;  // of the model
     std::vector<std::vector<int64_t>> rows = {};
@@ -53,7 +53,7 @@ class DecoderSession {
   Status find_carried();
   void find_limits();
   bool keeps_past() const { return !carried_.empty() && !buffers_; }
-  const Dim& batch_size() const;  // of the model's ids
+  const Dim& batch_size() const;  // the batch dim of the model's ids
   StatefulOptions stateful_options(int64_t batch, int64_t capacity) const;
   Status open_first();
   Status open(int64_t batch, int64_t capacity);
@@ -71,8 +71,8 @@ class DecoderSession {
   std::vector<CarriedValue> carried_;
   int64_t vocabulary_ = 0, position_limit_ = 0;
 
-  std::optional<PastBuffers> buffers_;  // none: the session keeps what the model carries
-  Model stateful_;                      // its life lets models made alike share what they compile
+  std::optional<PastBuffers> buffers_;  // nullopt: the session keeps the carried values
+  Model stateful_;                      // kept alive: models made alike share compiled graphs
   std::optional<Session> session_;
   int64_t capacity_ = 0, session_batch_ = 0;  // of stateful_
 

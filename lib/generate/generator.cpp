@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kMostReserved = 4096;  // new tokens for which a call makes room at once
+constexpr int64_t kMostReserved = 4096;  // new tokens that a call makes room for at once
 
 Status check(const DecoderSession& decoder, std::span<const std::vector<int32_t>> prompts,
              const GenerateOptions& options) {
@@ -33,7 +33,7 @@ Status check(const DecoderSession& decoder, std::span<const std::vector<int32_t>
     for (const int32_t id : prompt)
       HG_CHECK(id >= 0 && (words == 0 || id < words), "generate: prompt ", uint64_t{i},
                " has the id ", id, ", but the vocabulary has ", words, " tokens");
-    // The last token is not read.
+    // The last token is never an input.
     const auto size = static_cast<int64_t>(prompt.size());
     HG_CHECK(limit == 0 || (size <= limit && options.max_tokens <= limit - size + 1),
              "generate: prompt ", uint64_t{i}, " of length ", size, " and max_tokens ",
@@ -58,7 +58,7 @@ struct Generator::Body {
 
   DecoderSession decoder;
   GenerateOptions options;
-  std::optional<Sampler> sampler;             // none: no call has begun, or it failed
+  std::optional<Sampler> sampler;             // nullopt: no call has begun, or it failed
   std::vector<std::vector<int32_t>> history;  // prompts and new tokens
   std::vector<bool> is_done;
   std::vector<float> logits;
@@ -136,7 +136,7 @@ Status Generator::Body::step(std::stop_token stop) {
       // A sequence that has ended repeats its last token at its last position.
       decoder.push(row, history[row].back(), static_cast<int64_t>(history[row].size()) - 1, false);
   const Sampler now = *sampler;
-  sampler.reset();  // until the step has succeeded
+  sampler.reset();  // set again when the step succeeds
   const Clock::time_point start = Clock::now();
   HG_TRY(decoder.run(std::move(stop)));
   (has_run ? result.decode_ms : result.prompt_ms) +=

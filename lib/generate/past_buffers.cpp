@@ -34,16 +34,16 @@ void PastBuffers::start(int64_t batch) {
   past_ = 0;
 }
 
-// Makes room for the past and the present, and keeps the past.
+// Makes room for the past and the present. Keeps the past.
 Status PastBuffers::reserve(int64_t positions) {
   if (batch_ == capacity_batch_ && positions <= capacity_) return {};
   constexpr int64_t kLeast = 64;
   const int64_t grown =
       std::max({positions, kLeast, batch_ == capacity_batch_ ? 2 * capacity_ : 0});
-  capacity_ = capacity_batch_ = 0;  // until all buffers are made
+  capacity_ = capacity_batch_ = 0;  // until all buffers are allocated
   for (Cache& cache : caches_) {
     const Sizes held = {batch_, cache.heads, past_, cache.dim};
-    // One buffer at a time: the peak is that of the new buffers and the old past.
+    // Reallocates one buffer at a time: the peak is the new buffers plus the old past.
     cache.buffers[1 - now_] = {};
     for (int i : {1 - now_, now_}) {
       HG_TRY_ASSIGN(TensorData larger,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The past of a decoder outside of its session, for models that make_stateful() does not take: each
-// run reads it from one buffer and writes the present to another; then they change places.
+// Keeps a decoder's past outside its session, for models that make_stateful() does not support.
+// Each run reads it from one buffer and writes the present to another; then the buffers are
+// swapped.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace hg {
 
 class PastBuffers {
  public:
-  // The values must exist. Fails if an input is not floats [batch, heads, past, dim], or an output
-  // not of its dtype.
+  // The values must exist. Fails if an input is not floats [batch, heads, past, dim], or if an
+  // output has another dtype than its input.
   static Result<PastBuffers> create(const Graph& graph, const std::vector<CarriedValue>& carried);
 
   void start(int64_t batch);
@@ -35,7 +36,7 @@ class PastBuffers {
   std::vector<Cache> caches_;
   int64_t batch_ = 0, past_ = 0;
   int64_t capacity_ = 0, capacity_batch_ = 0;
-  int now_ = 0;  // the buffers that hold the past
+  int now_ = 0;  // index of the buffers that hold the past
 };
 
 }  // namespace hg

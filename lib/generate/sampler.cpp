@@ -60,10 +60,10 @@ double sum_of_weights(std::span<const float> logits, float top) {
   return sum;
 }
 
-// Keeps a token if the tokens before it, from the most likely one on, have less than top_p.
+// Keeps a token if the tokens that are more likely sum to less than top_p.
 void keep_top_p(std::vector<float>& logits, float top, double top_p) {
   const double all = sum_of_weights(logits, top), enough = top_p * all;
-  // Tokens below this logit have less than 1 - top_p together, so they need no order.
+  // Tokens below this logit sum to less than 1 - top_p, so they need no sorting.
   const double low =
       top + std::log(0.999999 * (1 - top_p) * all / static_cast<double>(logits.size()));
   std::vector<size_t> heap;
@@ -91,14 +91,14 @@ void keep_min_p(std::vector<float>& logits, float top, double min_p) {
     if (std::exp(double{logit} - top) < min_p) logit = kDropped;
 }
 
-// The token at which the running sum of weights passes `unit` of all.
+// The token at which the running sum of weights exceeds the fraction `unit` of the total.
 size_t draw(std::span<const float> logits, float top, double unit) {
   double rest = unit * sum_of_weights(logits, top);
   size_t chosen = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
     const double weight = logits[i] == kDropped ? 0 : std::exp(double{logits[i]} - top);
     if (weight == 0) continue;
-    chosen = i;  // the last one if rounding leaves a rest
+    chosen = i;  // the last one if rounding leaves a remainder
     if (rest < weight) break;
     rest -= weight;
   }

@@ -25,9 +25,8 @@ class GraphCompanion {
 };
 struct GraphCompanions {
   std::mutex mutex;                                // guards `all` and `made`
-  std::vector<std::weak_ptr<GraphCompanion>> all;  // those of sessions: lib/run/compiled.h
-  // Of graphs that were made of this one, each with a text that says how: the same text makes equal
-  // graphs.
+  std::vector<std::weak_ptr<GraphCompanion>> all;  // of sessions: lib/run/compiled.h
+  // Graphs made from this one, each with a text that describes how. Equal texts mean equal graphs.
   std::vector<std::pair<std::string, std::weak_ptr<GraphCompanions>>> made;
   bool is_used = false;
 };
@@ -50,7 +49,7 @@ struct GraphBody {
   int32_t fresh_count = 0;
   std::shared_ptr<GraphCompanions> companions = std::make_shared<GraphCompanions>();
 
-  // Called by every function that changes what sessions depend on.
+  // Called by every function that changes a part of the graph that sessions depend on.
   void changes() {
     if (companions.use_count() > 1 || companions->is_used)
       companions = std::make_shared<GraphCompanions>();
@@ -65,8 +64,8 @@ struct GraphAccess {
     graph.body_->changes();
     return *graph.body_;
   }
-  // Lets `graph`, made of `original` in a way that `how` describes, share the companions of others
-  // that were made like it.
+  // Lets `graph`, which was made from `original` as `how` describes, share the companions of other
+  // graphs made the same way.
   static void share_companions(const Graph& original, const std::string& how, Graph& graph);
   // A graph in the moved-from state.
   static Graph without_body() { return Graph(std::unique_ptr<GraphBody>()); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One list of each thread.
+// One list per thread.
 #include "lib/graph/assumptions.h"
 
 namespace hg {

@@ -51,7 +51,7 @@ bool has_type(const Attr& attr, AttrType type) {
   return false;
 }
 
-// What C++ literals mean: 1 for a float, 1 or {} for a list.
+// Converts C++ literals: 1 is also a float, and 1 or {} a list.
 Attr converted(Attr attr, AttrType type) {
   const Dim* dim = std::get_if<Dim>(&attr.value);
   const auto* dims = std::get_if<std::vector<Dim>>(&attr.value);
@@ -91,7 +91,7 @@ void append_quoted(std::string& out, std::string_view text) {
 
 }  // namespace
 
-// Here, once: std::variant's code is large, and most files hold attributes.
+// Defined only here: std::variant generates much code, and most files use attributes.
 Attr::Attr() = default;
 Attr::Attr(bool v) : value(v) {}
 Attr::Attr(int v) : value(Dim(v)) {}
@@ -111,7 +111,7 @@ Attr& Attr::operator=(const Attr&) = default;
 Attr& Attr::operator=(Attr&&) noexcept = default;
 Attr::~Attr() = default;
 
-bool operator==(const Attr& a, const Attr& b) {  // std::variant's own brings code that throws
+bool operator==(const Attr& a, const Attr& b) {  // std::variant's contains code that throws
   if (a.value.index() != b.value.index()) return false;
   bool equal = false;
   visit(a, [&](const auto& value) {
@@ -186,7 +186,7 @@ const Attr& AttrReader::raw(std::string_view name) const {
 
 namespace {
 
-// The attribute as T, or a default when it is none or of another type.
+// Returns the attribute as T, or a default if it is none or of another type.
 template <class T>
 const T& get_or_default(const Attr& attr) {
   static const T kDefault{};

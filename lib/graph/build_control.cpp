@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bodies of control flow, built by the functions of the host.
+// Builds bodies of control flow with the host's functions.
 #include <memory>
 
 #include "hg/op.h"
@@ -8,7 +8,7 @@
 namespace hg {
 namespace {
 
-// A body that takes tensors such as xs, and what `build` makes of them for its results.
+// Creates a body with inputs of the types of xs. Its outputs are the results of `build`.
 struct Body {
   std::shared_ptr<Graph> graph;
   std::vector<Value> inputs;
@@ -24,7 +24,7 @@ struct Body {
   }
 };
 
-// An op without results where something failed before.
+// An op without results, after an earlier failure.
 std::vector<Value> add_control(Graph& graph, std::string_view op, const std::vector<Value>& inputs,
                                std::vector<std::shared_ptr<Graph>> bodies) {
   for (const auto& body : bodies)
@@ -58,7 +58,8 @@ std::vector<Value> while_loop(std::span<const Value> values, std::span<const Val
   Graph& graph = *values.front().graph();
   std::vector<Value> xs(values.begin(), values.end());
   xs.insert(xs.end(), captures.begin(), captures.end());
-  // The answer of go_on, which is asked of the first values outside of the body, of others inside.
+  // The condition go_on. It is computed for the first values outside the body, and for later ones
+  // inside.
   const auto ask = [&](Graph& where, std::span<const Value> of) -> Value {
     const std::vector<Value> answer = go_on(where, of);
     if (answer.size() == 1) return answer.front();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs and attributes of one update, in the order of the ops.
+// Builders of optimizer ops: inputs and attributes of one update, in signature order.
 #include <utility>
 
 #include "hg/ops/optimizer.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's words for shapes, of ops that are there.
+// torch's shape functions, built from existing ops.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -13,7 +13,8 @@
 namespace hg {
 namespace {
 
-// `dim` of a tensor of `rank` dims, or -1 where it is none; then the graph of x has failed.
+// Returns `dim` of a tensor of `rank` dims. Returns -1 if it is invalid, after failing the graph of
+// x.
 int axis_of(const Value& x, std::string_view builder, int dim, int rank) {
   const Result<int> axis = normalize_axis(dim, rank);
   if (axis.ok()) return *axis;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// FNV-1a: detects damaged blobs and distinguishes graphs. No protection against forgery.
+// FNV-1a: detects damaged blobs and distinguishes graphs. Does not protect against forgery.
 #pragma once
 
 #include <cstdint>

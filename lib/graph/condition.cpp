@@ -15,7 +15,7 @@ using Kind = Atom::Kind;
 
 struct Words {
   std::string text;
-  bool is_or = false;  // needs parentheses in an `and`
+  bool is_or = false;  // an `or` needs parentheses inside an `and`
 };
 
 bool is_truth(const Dim& dim) { return dim.lower_bound() >= 0 && dim.upper_bound() <= 1; }
@@ -28,7 +28,7 @@ void collect_operands(Kind kind, const Dim& dim, std::vector<Dim>& operands) {
   collect_operands(kind, atom->b, operands);
 }
 
-// What an `and`, or an `or`, joins.
+// The operands of an `and` or an `or`.
 Words joined(std::span<const Words> parts, bool is_or) {
   if (parts.size() == 1) return parts[0];
   Words all{"", is_or};
@@ -41,7 +41,7 @@ Words joined(std::span<const Words> parts, bool is_or) {
 
 std::optional<Words> comparison_of_choice(const Dim& difference, std::string_view op);
 
-// left OP right, of which left - right is `difference`, without negative terms on either side.
+// Prints left OP right, where left - right is `difference`, without negative terms on either side.
 std::optional<Words> comparison(const Dim& difference, std::string_view op) {
   for (const Atom* atom : post_order(difference))
     if (atom->kind == Kind::min || atom->kind == Kind::max)
@@ -55,8 +55,8 @@ std::optional<Words> comparison(const Dim& difference, std::string_view op) {
   return Words{str_cat(left, " ", op, " ", right)};
 }
 
-// The same for max(a, b) + c, of which each operand is compared: max(n, m) < 4 is n < 4 and m < 4.
-// Whether it equals 0 is known where one operand does: max(n, m) == n is m <= n.
+// The same for max(a, b) + c, comparing each operand: max(n, m) < 4 is n < 4 and m < 4. Equality to
+// 0 can be printed if the result of one operand is known: max(n, m) == n is m <= n.
 std::optional<Words> comparison_of_choice(const Dim& difference, std::string_view op) {
   const auto sum = DimAlgebra::sum(difference);
   const auto found = std::find_if(sum.begin(), sum.end(), [](const auto& each) {
@@ -89,7 +89,7 @@ std::optional<Words> comparison_of_choice(const Dim& difference, std::string_vie
   return joined(parts, is_or);
 }
 
-// Whether the size, which is never negative, is above 0, or is 0 where `holds` is false.
+// Whether the size, which is never negative, is positive; whether it is 0 if `holds` is false.
 std::optional<Words> is_positive(const Dim& size, bool holds) {
   std::vector<Dim> operands;
   collect_operands(Kind::max, size, operands);
@@ -105,11 +105,11 @@ std::optional<Words> is_positive(const Dim& size, bool holds) {
 
 std::optional<Words> words_of(const Dim& term, bool holds);
 
-// The terms are 0 or 1; those of a min may also be larger, which counts as 1.
+// The terms are 0 or 1. Terms of a min may be larger, which counts as 1.
 std::optional<Words> words_of_all(std::span<const Dim> terms, bool holds, bool is_or) {
   std::vector<Words> parts;
   for (const Dim& term : terms) {
-    if (term == Dim(1)) continue;  // the end of a min
+    if (term == Dim(1)) continue;  // the upper limit of a min
     auto words = is_truth(term) ? words_of(term, holds) : is_positive(term, holds);
     if (!words) return std::nullopt;
     parts.push_back(*std::move(words));

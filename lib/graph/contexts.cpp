@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an op's functions see: running a shape rule, an expansion or a gradient rule on a node.
+// Contexts of op functions: run a shape rule, an expansion or a gradient rule on a node.
 #include <algorithm>
 
 #include "lib/graph/access.h"
@@ -8,7 +8,7 @@
 namespace hg {
 namespace {
 
-// The first complex type of the call's, or null.
+// The first complex type among those of the call, or null.
 template <class Types>
 const TensorType* complex_of(const Types& types) {
   for (const auto& each : types) {
@@ -51,7 +51,7 @@ Result<int> axis_of(const Dim& dim, std::string_view attr, int rank) {
   return normalize_axis(dim.constant(), rank);
 }
 
-// Whether y may be what x was repeated to, and may be x, as the sizes will be.
+// Whether y may be a repetition of x or x itself, depending on sizes.
 bool may_be_repeated(const Dim& x, const Dim& y) {
   if (x == y || x.is_constant()) return false;
   const Result<Shape> both = broadcast({x}, {y});
@@ -68,7 +68,7 @@ bool may_be_repeated(const Dim& x, const Dim& y) {
 
 Result<Shape> broadcast(const Shape& a, const Shape& b) {
   Shape out(std::max(a.size(), b.size()));
-  for (size_t k = 1; k <= out.size(); ++k) {  // from the last dimension
+  for (size_t k = 1; k <= out.size(); ++k) {  // from the last dim
     const Dim x = k <= a.size() ? a[a.size() - k] : Dim(1);
     const Dim y = k <= b.size() ? b[b.size() - k] : Dim(1);
     Dim& size = out[out.size() - k];
@@ -159,8 +159,8 @@ Value GradContext::dout(int i) {
 void GradContext::set_grad(int i, Value dx) {
   const Value x = in(i);
   if (!dx || !x) return;
-  // Sum over what broadcasting added or repeated. A size y that may have been repeated from x
-  // stands as [y / x, x]: one row where it was not.
+  // Sums over dims that broadcasting added or repeated. A size y that may be a repetition of x is
+  // reshaped to [y / x, x], which has one row if it was not repeated.
   std::vector<Dim> axes;
   Shape rows;
   const int added = dx.rank() - x.rank();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The normal form of symbolic sizes: sums and products are multiplied out, min and max hold no
-// operand that another decides.
+// The normal form of symbolic sizes: sums and products are multiplied out, and min and max have no
+// redundant operands.
 #include "hg/dim.h"
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace {
 
 using Kind = Atom::Kind;
 
-constexpr size_t kMaxMultipliedOut = 128;  // summands of a product of sums
+constexpr size_t kMaxMultipliedOut = 128;  // summands of an expanded product of sums
 constexpr size_t kMaxFactors = 32;         // atoms of one product
-constexpr size_t kMaxOperands = 16;        // of a min or max that was nested
+constexpr size_t kMaxOperands = 16;        // of a flattened min or max
 
 thread_local bool overflowed = false;
 
-// Numbers and coefficients wrap around on overflow, as those of scripts do.
+// Numbers and coefficients wrap around on overflow, as in scripts.
 int64_t wrapping_add(int64_t a, int64_t b) {
   int64_t sum;
   if (__builtin_add_overflow(a, b, &sum)) overflowed = true;
@@ -43,7 +43,7 @@ size_t most_factors(const Dim& dim) {
   return most;
 }
 
-// The operands of nested calls of this kind.
+// The operands of nested calls of this kind, flattened.
 void collect_operands(const Dim& dim, Kind kind, std::vector<Dim>& out) {
   const Atom* atom = single_atom(dim);
   if (!atom || atom->kind != kind || out.size() >= kMaxOperands) {
@@ -54,7 +54,7 @@ void collect_operands(const Dim& dim, Kind kind, std::vector<Dim>& out) {
   collect_operands(atom->b, kind, out);
 }
 
-// Whether a min or max that has x needs no y.
+// Whether y is redundant in a min or max with x.
 bool decides(Kind kind, const Dim& x, const Dim& y) {
   const Interval difference = bounds(added(x, y, -1));
   return kind == Kind::max ? difference.low >= 0 : difference.high <= 0;
@@ -123,7 +123,7 @@ Dim added(const Dim& a, const Dim& b, int64_t factor) {
                           wrapping_add(constant_of(a), wrapping_multiply(constant_of(b), factor)));
 }
 
-// In pairs, since adding to a long sum copies it.
+// Adds in pairs, because adding to a long sum copies it.
 Dim total_of(std::vector<Dim> parts) {
   if (parts.empty()) return 0;
   for (size_t step = 1; step < parts.size(); step *= 2)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between which numbers a size lies. Each atom's own bounds are known since it was made; a sum is
-// bounded closer by what its atoms have to do with each other: 8 floordiv(x, 8) is never above x.
+// Bounds of sizes. Each atom stores its own bounds. The bounds of a sum are tighter if its atoms
+// are related: 8 floordiv(x, 8) never exceeds x.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -12,7 +12,7 @@ namespace {
 
 using Kind = Atom::Kind;
 
-constexpr int kRounds = 5;  // of taking one summand apart; an extremum goes two ways
+constexpr int kRounds = 5;  // of decomposing one summand; a min or max branches in two
 constexpr int64_t kLow = std::numeric_limits<int64_t>::min();
 constexpr int64_t kHigh = std::numeric_limits<int64_t>::max();
 constexpr Interval kAll = {kLow, kHigh};
@@ -32,13 +32,13 @@ Interval minus(Interval x, Interval y) {
           x.high == kHigh || y.low == kLow ? kHigh : saturate(Wide{x.high} - y.low)};
 }
 
-// Whole numbers that times k > 0 lie in `range`.
+// The integers i for which k * i, with k > 0, lies in `range`.
 Interval divided(Interval range, int64_t k) {
   return {range.low == kLow ? kLow : -floor_divide(-range.low, k),
           range.high == kHigh ? kHigh : floor_divide(range.high, k)};
 }
 
-// Each summand for itself.
+// Bounds each summand separately.
 Interval plain_bounds(const Dim& dim) {
   Wide low = DimAlgebra::constant(dim), high = low;
   for (const Summand& summand : DimAlgebra::sum(dim)) {
@@ -52,7 +52,7 @@ Interval plain_bounds(const Dim& dim) {
 
 Interval close_bounds(const Dim& dim, int rounds);
 
-// rest + c min(a, b) is the smaller of rest + c a and rest + c b where c > 0, else the larger.
+// rest + c min(a, b) is the smaller of rest + c a and rest + c b if c > 0, else the larger.
 Interval with_extremum(const Dim& rest, const Atom& atom, int64_t c, int rounds) {
   const auto with_a = scaled_sum(atom.a, c, rest), with_b = scaled_sum(atom.b, c, rest);
   if (!with_a || !with_b) return kAll;
@@ -62,7 +62,7 @@ Interval with_extremum(const Dim& rest, const Atom& atom, int64_t c, int rounds)
   return {std::max(x.low, y.low), std::max(x.high, y.high)};
 }
 
-// c floor(x / k) is c / k (x - r) with 0 <= r < k, of which g divides c and k out.
+// c floor(x / k) is c / k (x - r) with 0 <= r < k, after dividing c and k by their common factor g.
 Interval with_quotient(const Dim& rest, const Atom& atom, int64_t c, int rounds) {
   const int64_t g = std::gcd(c, atom.b.constant()), k = atom.b.constant() / g;
   if (k > kSymbolLimit) return kAll;
@@ -73,7 +73,7 @@ Interval with_quotient(const Dim& rest, const Atom& atom, int64_t c, int rounds)
   return divided(minus(close_bounds(*sum, rounds), rests), k);
 }
 
-// The same for the product of c, the quotient x / m, and m itself.
+// The same for the product of c, the quotient x / m, and m.
 Interval with_product(const Dim& rest, const Summand& summand, int rounds) {
   for (const AtomPtr& atom : summand.product) {
     if (atom->kind != Kind::floordiv || atom->b.is_constant()) continue;
@@ -108,7 +108,7 @@ int depth_of(const Summand& summand) {
   return depth;
 }
 
-// The deepest summand is taken apart: it may hold the others.
+// Decomposes the deepest summand, which may contain the others.
 Interval close_bounds(const Dim& dim, int rounds) {
   const Interval range = plain_bounds(dim);
   const Summand* deepest = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quotients of sizes: what divides is taken out, and quotients of quotients are one quotient.
+// Division of sizes: cancels common factors, and merges nested quotients into one.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 
 using Kind = Atom::Kind;
 
-// What is left of `product` without the atoms of `divisor`, if it has all of them.
+// Returns `product` without the atoms of `divisor`, if it contains all of them.
 std::optional<Product> without(const Product& product, const Product& divisor) {
   Product left;
   size_t k = 0;
@@ -33,7 +33,7 @@ Product common_atoms(const Product& a, const Product& b) {
   return common;
 }
 
-// What all summands have in common: a number above 0, and atoms.
+// The common factor of all summands: a positive number and atoms.
 Summand content(const Dim& dim) {
   Summand common{{}, constant_of(dim)};
   const auto sum = sum_of(dim);
@@ -49,7 +49,7 @@ Summand content(const Dim& dim) {
   return common;
 }
 
-// dim / (coefficient * product), which divides every summand.
+// dim / (coefficient * product), which must divide every summand.
 Dim divided(const Dim& dim, const Summand& divisor) {
   std::vector<Dim> parts = {constant_of(dim) / divisor.coefficient};
   for (const Summand& summand : sum_of(dim))
@@ -62,7 +62,7 @@ bool is_one_summand(const Dim& dim) {
   return !dim.is_constant() && length(dim) == 1 && sum_of(dim)[0].coefficient != kLeastInteger;
 }
 
-// The quotient when b divides a exactly as polynomials.
+// The quotient if b divides a exactly as polynomials.
 std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
   if (a == b) return Dim(1);
   const auto divisor = sum_of(b);
@@ -84,7 +84,7 @@ std::optional<Dim> exact_quotient(const Dim& a, const Dim& b) {
     quotient = quotient + *factor;
     rest = rest - *factor * b;
   }
-  // A factor that was not multiplied out.
+  // A factor that is not multiplied out.
   if (length(b) < 2) return std::nullopt;
   return exact_quotient(a, kept_sum(b));
 }
@@ -94,15 +94,16 @@ bool has_symbols_only(const Product& product) {
                      [](const AtomPtr& atom) { return atom->kind == Kind::symbol; });
 }
 
-// floor(x / d) for a number d > 0, with `whole` + `sign` * that as the result.
+// floor(x / d) for a number d > 0; the result is `whole` + `sign` * this.
 struct Division {
   Dim x;
   int64_t d;
   Dim whole = 0;
   int64_t sign = 1;
 
-  // What d divides is whole. Of symbols more is, and d - 1 is -1 there, as mod(-n, d) is
-  // mod((d - 1) n, d); of calls that would make a longer sum layer by layer.
+  // Moves the multiples of d out of the quotient. Coefficients of symbols are reduced modulo d, and
+  // d - 1 becomes -1: mod((d - 1) n, d) is mod(-n, d). For calls, this would make sums longer layer
+  // by layer.
   void take_whole() {
     Sum quotients, rests;
     for (const auto& [product, coefficient] : sum_of(x)) {
@@ -177,7 +178,7 @@ struct Division {
   }
 };
 
-// What b, which is one summand, divides of a; the rest of a is left there.
+// Divides the summands of a that b, a single summand, divides. Leaves the others in a.
 Dim whole_part(Dim& a, const Summand& b) {
   Sum rests;
   std::vector<Dim> quotients;
@@ -196,7 +197,7 @@ Dim whole_part(Dim& a, const Summand& b) {
 
 }  // namespace
 
-// One summand: what all summands have in common, times the rest of the sum as an atom.
+// As one summand: the common factor of all summands, times the rest of the sum as an atom.
 Dim kept_sum(const Dim& dim) {
   if (length(dim) == 1) return dim;
   Summand common = content(dim);
@@ -230,7 +231,7 @@ Dim floordiv(const Dim& a, const Dim& b) {
   common.product = common_atoms(common.product, other.product);
   if (common.coefficient != 1 || !common.product.empty())
     return whole + floordiv(divided(top, common), divided(bottom, common));
-  // Floor of a floor.
+  // The floor of a floor.
   if (const Atom* atom = single_atom(top);
       atom && atom->kind == Kind::floordiv && bounds(atom->b).low > 0 && bounds(bottom).low >= 0)
     return whole + floordiv(atom->a, atom->b * bottom);

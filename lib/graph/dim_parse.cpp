@@ -63,7 +63,7 @@ class Parser {
       parts.push_back(plus ? std::move(next) : -next);
     }
   }
-  // In pairs, since adding to a long sum copies it.
+  // Adds in pairs, because adding to a long sum copies it.
   static Dim total(std::vector<Dim>& parts) {
     for (size_t step = 1; step < parts.size(); step *= 2)
       for (size_t i = 0; i + step < parts.size(); i += 2 * step)
@@ -76,7 +76,7 @@ class Parser {
       HG_TRY_ASSIGN(const Dim next, factor(depth));
       total = total * next;
     }
-    const auto sum = DimAlgebra::sum(total);  // sum(...) is one factor of several, or itself
+    const auto sum = DimAlgebra::sum(total);  // sum(...) is one of several factors, or the sum
     return sum.size() == 1 && DimAlgebra::constant(total) == 0
                ? of_product(sum[0].product, sum[0].coefficient)
                : total;

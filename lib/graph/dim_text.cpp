@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes as text. An atom whose key is a digest is named where sizes are printed.
+// Prints sizes. An atom whose key is a digest is printed by name.
 #include "lib/graph/dim_text.h"
 
 #include <bit>
@@ -19,7 +19,7 @@ uint64_t magnitude(int64_t value) {
   return value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
 }
 
-// append(out, atom) writes an atom.
+// append(out, atom) prints an atom.
 template <class Append>
 void append_sum(std::string& out, const Dim& dim, const Append& append) {
   bool first = true;
@@ -66,7 +66,7 @@ uint64_t mixed(uint64_t h) {  // the finalizer of MurmurHash3
   return h ^ (h >> 33);
 }
 
-// Two texts have one digest with a chance of 2^-128.
+// Two different texts have equal digests with a probability of 2^-128.
 std::string digest(std::string_view text) {
   uint64_t a = mixed(text.size()), b = ~a;
   for (size_t i = 0; i < text.size(); i += 8) {
@@ -162,7 +162,7 @@ void SizeNames::append_atom(std::string& out, const Atom& atom) const {
     append_text(out.append("@"), uint64_t{indices_.find(atom.key)->second});
   else if (atom.key.find('#') == atom.key.npos)
     out.append(atom.key);
-  else  // it holds a long one
+  else  // the size holds a long atom
     append_call(out, atom.kind, atom.a, atom.b, append_operand);
 }
 

@@ -19,13 +19,13 @@ class SizeNames {
   void add(const Dim& dim);
   void add(const Shape& dims);
   void add(const Attr& attr);
-  // Names those of the whole graph and its subgraphs.
+  // Names the long atoms of the whole graph and its subgraphs.
   void add(const Graph& graph);
 
   // Definitions of @0, @1, ...; each uses only earlier names.
   const std::vector<std::string>& definitions() const { return definitions_; }
 
-  // Text of a size that was added.
+  // Text of a size that was added before.
   void append(std::string& out, const Dim& dim) const;
   void append(std::string& out, const Shape& dims) const;
   void append(std::string& out, const TensorType& type) const;
@@ -41,7 +41,7 @@ class SizeNames {
   std::vector<std::string> definitions_;
 };
 
-// The definitions of @0, @1, ... when sizes are parsed. Each use counts against a budget, since its
+// Definitions of @0, @1, ... while sizes are parsed. Each use counts against a budget, because its
 // expansion could be as long as the definition.
 struct NamedSizes {
   std::vector<Dim> sizes;

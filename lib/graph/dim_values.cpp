@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a size is for given symbols. Each atom is computed once, after its operands.
+// Evaluates sizes for given symbols. Each atom is computed once, after its operands.
 #include <algorithm>
 #include <unordered_map>
 
@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Atom::Kind;
 
-// Most sizes have one or two atoms, which are found faster without an index.
+// Most sizes have one or two atoms. A linear search finds those faster than an index.
 template <typename T>
 class PerAtom {
  public:
@@ -38,9 +38,9 @@ class PerAtom {
 };
 using Values = PerAtom<int64_t>;
 
-constexpr int kShallow = 64;  // atoms in atoms that may be freed by recursion
+constexpr int kShallow = 64;  // nested atoms that may be freed by recursion
 
-// Sums on the way may be longer than 64 bits: floor((n + 2^20 h) / 2^30) need not overflow.
+// Intermediate sums may exceed 64 bits: floor((n + 2^20 h) / 2^30) need not overflow.
 Result<Wide> sum_of_values(const Dim& dim, const Values& values) {
   Wide total = DimAlgebra::constant(dim);
   for (const Summand& summand : DimAlgebra::sum(dim)) {
@@ -95,9 +95,9 @@ Atom::Atom(Kind kind, std::string key, Interval bounds, Dim a, Dim b)
       for (const AtomPtr& atom : summand.product) depth = std::max(depth, atom->depth + 1);
 }
 
-// The end of a long chain would be reached by recursion. What an operand's atoms refer to is held
-// until that operand is gone, so that only one of them goes at a time. Recursion is left where
-// there is no memory to hold it in.
+// Without the list, freeing a long chain would recurse to its end. The list holds the operands of
+// an atom until the atom is freed, so that atoms are freed one at a time. Falls back to recursion
+// if the list cannot be allocated.
 Atom::~Atom() {
   if (depth < kShallow) return;
   as_memory_allows([&] {
@@ -244,10 +244,10 @@ Result<Sizes> evaluate(const Shape& shape, const Bindings& bindings) {
     HG_CHECK(shape.size() <= kMaxRank, "a tensor of rank ", int64_t(shape.size()),
              " exceeds the limit of ", kMaxRank, " dimensions");
     Sizes sizes;
-    // What a process can address: sums and small multiples of such sizes do not overflow. The
+    // The limit of addressable memory. Sums and small multiples of such sizes do not overflow. The
     // largest element has 16 bytes.
     constexpr int64_t kMost = (int64_t{1} << 47) / 16;
-    // Beside a size of 0, since kernels walk along lines that are empty.
+    // Limits the other sizes of an empty tensor, because kernels iterate over empty lines.
     constexpr int64_t kMostLines = int64_t{1} << 33;
     int64_t elements = 1;
     for (const Dim& dim : shape) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Disjoint sets of the numbers from 0 on, joined in pairs (union-find with path halving: Tarjan and
+// Disjoint sets of the numbers 0, 1, ..., merged in pairs (union-find with path halving: Tarjan and
 // van Leeuwen 1984).
 #pragma once
 

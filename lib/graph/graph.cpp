@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building graphs: every call is checked and typed as it is added.
+// Builds graphs. Every call is checked and typed as it is added.
 #include "hg/graph.h"
 
 #include <algorithm>
@@ -84,7 +84,7 @@ void GraphAccess::push_node(Graph& graph, Node node) {
 
 namespace {
 
-// What `build` returns. Memory that runs out in the middle of it leaves a broken graph.
+// Runs `build`. If memory runs out during it, the graph is broken.
 template <class Build>
 std::invoke_result_t<Build> built(Graph& graph, Build&& build) {
   struct Broken {
@@ -235,7 +235,7 @@ Value Graph::call(std::string_view op, std::span<const Value> inputs, const Name
 
 namespace {
 
-// Of a random op to which none was given: above those that people choose.
+// The stream of a random op without one: above the numbers that users typically choose.
 void give_stream(Node& node, size_t place) {
   constexpr int64_t kFirst = 1 << 20;
   const int at = node.op->signature.find_attribute("stream");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Guards: what a graph takes for granted about its sizes, in words and in numbers.
+// Guards: assumptions of a graph about its sizes. Checks them and prints them as sentences.
 #include <algorithm>
 
 #include "hg/op.h"
@@ -9,8 +9,8 @@
 namespace hg {
 namespace {
 
-// What the side that is not a number must be: "other than 1", "below 8". `flipped`: the number
-// stands on the left.
+// The requirement on the side that is not a number: "other than 1", "below 8". `flipped`: the
+// number is on the left.
 std::string_view demand(Relation relation, bool flipped) {
   switch (relation) {
     case Relation::eq:
@@ -40,7 +40,7 @@ bool has_number(const Dim& dim, const Bindings& sizes) {
   return true;
 }
 
-constexpr size_t kMostLetters = 80;  // of both sides in a sentence, else their numbers stand alone
+constexpr size_t kMostLetters = 80;  // of both sides in a sentence; else prints their numbers
 
 // A guard on a term that is 0 or 1.
 std::optional<std::string> condition_of(const Guard& guard) {
@@ -50,7 +50,7 @@ std::optional<std::string> condition_of(const Guard& guard) {
   return condition_text(guard.left, value == 1);
 }
 
-// "n=1, m=2"; nothing without symbols.
+// "n=1, m=2"; empty without symbols.
 std::string given_sizes(const std::vector<std::string>& symbols, const Bindings& sizes) {
   std::string given;
   for (const std::string& symbol : symbols)
@@ -131,7 +131,7 @@ Status check(const Guard& guard, const Bindings& sizes) {
       append_reason(message, guard);
       return invalid_argument(message);
     }
-    if (subject.symbol().empty() && !symbols.empty())  // what the sizes themselves are
+    if (subject.symbol().empty() && !symbols.empty())  // the values of the symbols
       message = str_cat("with ", given_sizes(symbols, sizes), ": ");
     message += str_cat(subject, " is ", flipped ? right : left);
     if (!limit.is_constant()) message += str_cat(" and ", limit, " is ", flipped ? left : right);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that exporters of decoders give to keys and values: inputs "past_key_values.X" or
-// "past.X" and outputs "present.X" or "present_key_values.X", with any X, also behind "_".
+// Names of keys and values in exported decoders: inputs "past_key_values.X" or "past.X", outputs
+// "present.X" or "present_key_values.X". X is any text; "_" may replace the dot.
 #pragma once
 
 #include <initializer_list>
@@ -9,7 +9,7 @@
 
 namespace hg {
 
-// The name after the first prefix that it has: ".0.key" of "past_key_values.0.key".
+// The name after its first matching prefix: ".0.key" of "past_key_values.0.key".
 inline std::optional<std::string_view> suffix_of(std::string_view name,
                                                  std::initializer_list<std::string_view> prefixes) {
   for (const std::string_view prefix : prefixes)

@@ -11,7 +11,7 @@
 namespace hg {
 namespace {
 
-// The text up to the separator, which goes too.
+// Removes and returns the text up to the separator, which is also removed.
 std::string_view take(std::string_view& rest, std::string_view separator) {
   const size_t end = rest.find(separator);
   const std::string_view taken = rest.substr(0, end);

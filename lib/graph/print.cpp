@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph as text. Attributes that have their default are left out; long parts of sizes stand once,
-// below the inputs.
+// Prints a graph as text. Omits attributes that have their default. Prints long parts of sizes
+// once, below the inputs.
 #include "lib/graph/access.h"
 #include "lib/graph/dim_text.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dtypes of calls whose inputs have several.
+// The dtypes of calls whose inputs have different dtypes.
 #include "hg/promotion.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace hg {
 namespace {
 
-// The first of the inputs that have one dtype.
+// The first of the inputs that must have the same dtype.
 size_t first_alike(const Op& op) { return op.signature.find_input("condition") == 0 ? 1 : 0; }
 
 bool takes_one_dtype(const Op& op) {
@@ -17,8 +17,8 @@ bool takes_one_dtype(const Op& op) {
 
 constexpr std::string_view kKeepIntegers[] = {"floor", "ceil", "trunc", "round", "nan_to_num"};
 
-// Of 16 bits torch computes these in f32 by a number, or by a second operand without dims, that is
-// not rounded.
+// For 16-bit tensors and a number, or a second operand of rank 0, torch computes these in f32
+// without rounding the operand.
 constexpr std::string_view kScale[] = {"mul", "div", "floor_divide", "trunc_divide"};
 
 bool scales_in_f32(const Op& op, DType common) {
@@ -26,7 +26,7 @@ bool scales_in_f32(const Op& op, DType common) {
          std::find(std::begin(kScale), std::end(kScale), op.name()) != std::end(kScale);
 }
 
-// Tests of u8 are u8, as they were before torch had bool.
+// Tests of u8 return u8, as in torch before it had bool.
 bool keeps_bytes(std::string_view op) { return op == "all" || op == "any"; }
 
 bool is_complex_value(const Value& value) { return value && is_complex(value.dtype()); }
@@ -105,7 +105,7 @@ std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Va
     return {graph.call("contiguous", {inputs[0]})};
   }
   Status refused = retry(common == boolean ? i64 : f32);
-  // What takes numbers but no bool refuses bool, as in torch.
+  // Ops for numbers that do not support bool reject it, as in torch.
   const bool is_number_op = common == boolean && graph.status().ok();
   if (common == boolean && !is_number_op) (void)retry(f32);
   if (!graph.status().ok() || is_number_op) {

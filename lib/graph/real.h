@@ -21,8 +21,8 @@ class Real {
   const Value& value() const { return value_; }  // if not
   // One number of rank 0, rounded to the dtype.
   Value as(Graph& graph, DType dtype) const;
-  // In the dtype of x. The graph fails if that is an integer dtype, unless it is known to hold the
-  // number, as number_like() does.
+  // In the dtype of x. The graph fails if that dtype is an integer dtype, unless the number is
+  // known and fits, as in number_like().
   Value like(const Value& x) const;
 
  private:
@@ -43,15 +43,15 @@ inline Value operator*(const Value& a, const Real& b) { return b.is(1) ? a : a *
 inline Value operator/(const Value& a, const Real& b) { return a / b.like(a); }
 inline Value operator/(const Real& a, const Value& b) { return a.like(b) / b; }
 
-// A float attribute of the op that is expanded.
+// A float attribute of the op that is being expanded.
 Real real(const ExpandContext& c, std::string_view attr);
 
 struct NamedReal {
   std::string_view name;
   Real value;
 };
-// Graph::calls() with float attributes that the graph may compute. The op is then expanded, with
-// 16-bit floats in f32; the graph fails if the expansion must know such an attribute.
+// Graph::calls() with float attributes that may be computed at run time. The op is then expanded,
+// with 16-bit floats in f32. The graph fails if the expansion must know such an attribute.
 std::vector<Value> calls_with(Graph& graph, std::string_view op, const std::vector<Value>& inputs,
                               const std::vector<NamedReal>& reals, NamedAttrs attrs = {});
 // The same for ops with one output.

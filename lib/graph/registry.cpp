@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops and kernels by name. The rows of the built-in tables come from lists that CMake generates.
+// Ops and kernels by name. CMake generates the lists of built-in tables.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -48,13 +48,13 @@ std::string_view name_of(Device device) {
 
 using KernelList = std::vector<const KernelDef*>;
 
-// Ops are added while other threads read. The built-in body is complete before anybody sees it, and
-// is read without the lock. Readers exclude each other: many that share a lock can keep a writer
-// out for as long as they read.
+// Ops may be added while other threads read. The built-in body is complete before any thread sees
+// it and is read without the lock. Readers exclude each other, because many readers of a shared
+// lock could block a writer indefinitely.
 struct Registry::Body {
   std::map<std::string_view, std::shared_ptr<const Op>> ops;
   std::map<std::pair<std::string_view, Device>, KernelList> kernels;
-  std::vector<KernelList> former;  // lists that kernels() gave before one was added
+  std::vector<KernelList> former;  // lists that kernels() returned before a kernel was added
   bool is_fixed = false;
   mutable std::mutex mutex;
 
@@ -114,7 +114,7 @@ const Registry& Registry::built_in() {
   static const Registry kBuiltIn = [] {
     Registry registry(nullptr);
     registry.body_ = std::make_shared<Body>();
-    // A row whose signature does not parse is left out; the table test finds it by its absence.
+    // Skips a row whose signature does not parse; the table test then reports it as missing.
     const auto add_ops = [&](std::span<const OpDef> rows) {
       for (const OpDef& row : rows) (void)registry.add(row);
     };
@@ -169,7 +169,7 @@ Status Registry::add(const KernelDef& kernel) {
   KernelList& list = body_->kernels[{kernel.op, kernel.device}];
   KernelList longer = list;
   longer.insert(kernel.is_fallback ? first_fallback(longer) : longer.begin(), &kernel);
-  body_->former.emplace_back();  // may fail: before anything changes
+  body_->former.emplace_back();  // may fail, so do it before anything changes
   body_->former.back() = std::exchange(list, std::move(longer));
   return {};
 }

@@ -67,7 +67,7 @@ std::vector<ValueId> updated_states(const Graph& graph) {
       if (index < 0) break;
       const Node& node = graph.nodes()[index];
       if (!(node.op->def.traits & kInPlace)) break;
-      // Outputs stand in the order of the inputs that are given.
+      // Outputs are in the order of the inputs that are given.
       auto left = std::find(node.outputs.begin(), node.outputs.end(), id) - node.outputs.begin();
       for (const ValueId input : node.inputs)
         if (input != kNoValue && left-- == 0) id = input;
@@ -76,7 +76,7 @@ std::vector<ValueId> updated_states(const Graph& graph) {
   return states;
 }
 
-// What a body takes for granted is asked for even where nobody reads its results.
+// Guards of a body are checked even if nothing reads its results.
 static bool is_assertion(const Node& node) {
   return (node.op->def.traits & kAssertion) != 0 ||
          std::any_of(node.subgraphs.begin(), node.subgraphs.end(),
@@ -94,7 +94,7 @@ int remove_dead_nodes(Graph& graph, bool keep_assertions) {
   GraphBody& body = GraphAccess::body(graph);
   std::vector<int> uses = use_counts(graph);
   std::vector<bool> dead(body.nodes.size(), false);
-  // In the attributes of nodes that are used, and in guards.
+  // Symbols in the attributes of used nodes and in guards.
   std::vector<std::string> sizes = guarded_symbols(graph);
   int removed = 0;
   for (size_t i = body.nodes.size(); i-- > 0;) {

@@ -40,7 +40,7 @@ std::string_view name_of(Code code) {
 constinit const Status::Error Status::kNoMemory = {Code::out_of_memory, 39,
                                                    "the memory of the host does not suffice"};
 
-// The text lies behind the Error.
+// The text follows the Error in the same allocation.
 Status::Status(Code code, std::string_view message) noexcept {
   void* memory = ::operator new(sizeof(Error) + message.size() + 1, std::nothrow);
   if (memory == nullptr) {

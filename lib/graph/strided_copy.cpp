@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between tensors of any strides: dims that move alike are joined, and where one side is
-// transposed, tiles of it stay in the cache.
+// Copies between tensors with any strides. Merges dims that move alike. If one side is transposed,
+// copies tiles that stay in the cache.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace hg {
 namespace {
 
-// Of any alignment.
+// For elements of any alignment.
 template <class Word>
 struct [[gnu::packed]] Element {
   Word word;
@@ -22,7 +22,7 @@ struct Words {
 struct StridedCopy {
   Sizes shape, from, to;  // strides in elements
 
-  // Dims of one element are dropped, dims that are one run on both sides are joined.
+  // Drops dims of size 1, and merges dims that are one run on both sides.
   StridedCopy(const Sizes& of, const Sizes& from_strides, const Sizes& to_strides) {
     for (int d = 0; d < of.rank(); ++d) {
       if (of[d] == 1) continue;
@@ -45,7 +45,8 @@ struct StridedCopy {
   }
 };
 
-// Elements of any alignment are no vectors to a compiler: what is filled is copied behind itself.
+// Compilers do not vectorize elements of unknown alignment. A fill therefore copies its own start
+// repeatedly.
 template <class T>
 void fill_run(const T& element, T* to, int64_t count) {
   constexpr int64_t kFirst = 8, kMost = 2048;
@@ -70,7 +71,7 @@ void copy_run(const T* from, int64_t from_stride, T* to, int64_t to_stride, int6
     for (int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * from_stride];
 }
 
-// rows x columns with few columns: these go one by one, down rows that stay in the cache.
+// rows x columns with few columns: copies column by column, down rows that stay in the cache.
 template <class T>
 void copy_narrow(const T* from, int64_t from_row, int64_t from_column, T* to, int64_t to_row,
                  int64_t to_column, int64_t rows, int64_t columns) {
@@ -81,11 +82,11 @@ void copy_narrow(const T* from, int64_t from_row, int64_t from_column, T* to, in
                to_row, std::min(kTile, rows - r));
 }
 
-// rows x columns; the columns are one run in `to`, the rows one run in `from`.
+// rows x columns; columns are contiguous in `to`, rows in `from`.
 template <class T>
 void copy_transposed(const T* from, int64_t from_columns, T* to, int64_t to_rows, int64_t rows,
                      int64_t columns) {
-  constexpr int64_t kTile = 16;  // rows, whose lines of the cache stay while columns pass
+  constexpr int64_t kTile = 16;  // rows, whose cache lines stay cached while columns pass
   for (int64_t r = 0; r < rows; r += kTile) {
     const int64_t r_end = std::min(rows, r + kTile);
     int64_t c = 0;
@@ -103,7 +104,8 @@ void copy_transposed(const T* from, int64_t from_columns, T* to, int64_t to_rows
   }
 }
 
-// Dims before `dim`, outermost first; then runs of the last dim, or tiles of `row` and that.
+// Iterates over dims before `dim`, outermost first; then copies runs of the last dim, or tiles of
+// `row` and the last dim.
 template <class T>
 void copy_dims(const StridedCopy& s, int dim, int row, const T* from, T* to) {
   constexpr int64_t kFew = 8;
@@ -127,12 +129,12 @@ void copy_all(const ConstTensor& from, const Tensor& to) {
   using T = Element<Word>;
   const auto* const source = static_cast<const T*>(from.data);
   auto* const target = static_cast<T*>(to.data);
-  if (from.rank() == 2 && from.strides[0] == 1 && to.strides[1] == 1)  // a tile of another copy
+  if (from.rank() == 2 && from.strides[0] == 1 && to.strides[1] == 1)  // another copy of tiles
     return copy_transposed(source, from.strides[1], target, to.strides[0], from.shape[0],
                            from.shape[1]);
   const StridedCopy s(from.shape, from.strides, to.strides);
   const int last = s.shape.rank() - 1;
-  int row = -1;  // the dim that is one run in `from`
+  int row = -1;  // the dim that is contiguous in `from`
   if (s.to[last] == 1 && s.from[last] != 1 && s.from[last] != 0)
     for (int d = 0; d < last; ++d)
       if (s.from[d] == 1) row = d;

@@ -89,7 +89,7 @@ void append_text(std::string& out, const Sizes& sizes) {
 
 Sizes contiguous_strides(const Sizes& shape) {
   Sizes strides(shape.rank(), 1);
-  // Beside a size of 0 the others may be any; such strides are of no element, and may wrap.
+  // With a size of 0 the other sizes may be anything. Their strides are unused and may wrap.
   for (int i = shape.rank() - 2; i >= 0; --i)
     (void)__builtin_mul_overflow(strides[i + 1], shape[i + 1], &strides[i]);
   return strides;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that comes from files: readers reject what is not UTF-8, as hg/c.h promises.
+// Text from files. Readers reject text that is not UTF-8, as hg/c.h promises.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace hg {
 
-// The first byte that begins no character of UTF-8 (RFC 3629); text.size() if there is none.
+// Position of the first byte that starts no valid UTF-8 character (RFC 3629); text.size() if all
+// are valid.
 inline size_t utf8_end(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   for (size_t at = 0; at < text.size();) {
@@ -21,7 +22,7 @@ inline size_t utf8_end(std::string_view text) {
     if (more >= text.size() - at) return at;
     for (size_t i = 1; i <= more; ++i)
       if ((byte(at + i) & 0xc0) != 0x80) return at;
-    // Longer than it must be, half of a pair, or beyond the last character.
+    // Overlong, a surrogate, or beyond the last code point.
     const uint8_t second = more > 1 ? byte(at + 1) : 0;
     if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second >= 0xa0) ||
         (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second >= 0x90))
@@ -32,7 +33,7 @@ inline size_t utf8_end(std::string_view text) {
 }
 inline bool is_utf8(std::string_view text) { return utf8_end(text) == text.size(); }
 
-// The text with \xNN for each byte that is not UTF-8, for messages.
+// The text with \\xNN for each invalid byte, for messages.
 inline std::string escaped_utf8(std::string_view text) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string out;

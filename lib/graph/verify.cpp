@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks a graph that was not made by the builder: a file, or the result of a pass.
+// Checks a graph that was not made by the builder: from a file, or the result of a pass.
 #include <algorithm>
 #include <unordered_set>
 
@@ -12,9 +12,9 @@ namespace {
 
 constexpr int kMaxSubgraphDepth = 16;
 
-// Whether two sizes are one number wherever both are defined, tried at some numbers for their
-// symbols. An older file may have simplified a size in another way; the planner compares the
-// numbers of every run.
+// Whether two sizes are equal wherever both are defined, tested with some numbers for their
+// symbols. An older version may have simplified a size differently. The planner compares the
+// numbers in every run.
 bool agree(const Dim& a, const Dim& b) {
   if (a == b) return true;
   std::vector<std::string> symbols;
@@ -150,7 +150,7 @@ class Verifier {
     return {};
   }
 
-  // A guard of a body may name sizes of the graph around it.
+  // A guard of a body may use sizes of the enclosing graph.
   Status check_guards() {
     for (const Guard& guard : body_.guards)
       HG_CHECK(guard.relation <= Relation::le, "a guard has the invalid relation ",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 128-bit integers: the compiler's, or two words where it has none (32-bit machines). Overflow
-// wraps around, except in functions that report it.
+// 128-bit integers: the compiler's, or two words on compilers without them (32-bit machines).
+// Overflow wraps around, except in functions that report it.
 #pragma once
 
 #include <compare>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of ops.
+// Names of the enums in hg/words.h.
 #include "hg/words.h"
 
 #include "hg/ops/fft.h"

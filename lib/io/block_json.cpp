@@ -65,7 +65,7 @@ Json numbers_of(const Tensor& tensor) {
   return list;
 }
 
-// f(T()) for the element type.
+// Calls f(T()) for the element type.
 template <class F>
 auto with_type(DType dtype, const F& f) {
   switch (dtype) {
@@ -188,7 +188,7 @@ Result<double> real_at(const Json& json, const std::string& where) {
   return wrong(where, "a number is expected");
 }
 
-// {"dim": ...} and the like.
+// Objects such as {"dim": ...}.
 Result<Attr> marked_at(const Json& json, const std::string& where) {
   if (json.size() != 1) return wrong(where, "an object of one member is expected");
   const std::string& mark = json.begin().key();

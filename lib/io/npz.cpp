@@ -46,7 +46,7 @@ Result<Array> read_entry(const std::string& path, zip_t* archive, zip_uint64_t i
   const std::string label = str_cat(path, ": ", name);
   const std::unique_ptr<zip_file_t, CloseEntry> entry(zip_fopen_index(archive, index, 0));
   if (entry == nullptr) return corrupt_model(label, ": ", zip_strerror(archive));
-  // Read in pieces, so that a size that the archive only claims takes no memory.
+  // Reads in pieces, so that a false size in the archive allocates no memory.
   std::vector<std::byte> bytes;
   constexpr zip_uint64_t kPiece = 1 << 20;
   while (bytes.size() < stat.size) {
@@ -58,7 +58,7 @@ Result<Array> read_entry(const std::string& path, zip_t* archive, zip_uint64_t i
                            uint64_t{stat.size}, " bytes");
     bytes.resize(had + static_cast<size_t>(got));
   }
-  // The last read of nothing is where libzip compares the checksum.
+  // libzip verifies the checksum when a read reaches the end.
   std::byte end;
   if (zip_fread(entry.get(), &end, 1) != 0) return corrupt_model(label, ": its checksum is wrong");
   if (std::string_view(name).ends_with(kEnding)) name.resize(name.size() - kEnding.size());
@@ -92,7 +92,7 @@ Status write_npz(const std::string& path, const NamedArrays& arrays, bool compre
       HG_TRY(array.to_host());
     }
     HG_TRY_ASSIGN(Archive archive, open(path, ZIP_CREATE | ZIP_TRUNCATE));
-    std::vector<std::vector<std::byte>> files;  // libzip reads them when the archive is closed
+    std::vector<std::vector<std::byte>> files;  // libzip reads them when it closes the archive
     for (const auto& [name, array] : arrays) {
       std::vector<std::byte>& file = files.emplace_back(npy_header(array.dtype(), array.shape()));
       const size_t header = file.size();

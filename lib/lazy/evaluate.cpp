@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of expressions: the form of an expression is its key, the session of that form runs on the
-// arrays of its leaves.
+// Evaluates expressions. The form of an expression is the key of a session, which runs on the
+// arrays of the leaves.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -73,7 +73,7 @@ std::vector<uint64_t> numbers_of(std::span<LazyNode* const> nodes) {
   return bits;
 }
 
-// The graph of an expression: leaves are inputs, and so are the numbers that the plan reads.
+// The graph of an expression. Leaves are inputs, and so are the numbers that the plan reads.
 class Builder {
  public:
   Builder(Graph& graph, std::span<LazyNode* const> nodes, LazyContext::Plan& plan)
@@ -121,7 +121,7 @@ class Builder {
     });
   }
 
-  // A number alone is a tensor of f32.
+  // An expression that is only a number becomes an f32 tensor.
   Result<Value> value_of(const Var& var) {
     const LazyNode& node = LazyNode::of(var);
     if (node.kind == Kind::number) return number_of(node, f32);
@@ -149,7 +149,7 @@ class Builder {
   std::vector<std::pair<std::string, Value>> numbers_;
 };
 
-// Sizes that data decides are found by each run.
+// Sizes that depend on data are determined in each run.
 std::pair<DType, Sizes> known_output(const TensorType& type) {
   const Result<Sizes> sizes = evaluate(type.shape, Bindings());
   return {type.dtype, sizes.ok() ? *sizes : Sizes({-1})};
@@ -159,7 +159,7 @@ Result<LazyContext::Plan> make_plan(const LazyContext& context, std::span<const 
                                     std::span<LazyNode* const> nodes, std::vector<bool> is_read) {
   LazyContext::Plan plan;
   plan.is_read = std::move(is_read);
-  // An op that the built-in ones lack is known to all that is made of it.
+  // A registry with custom ops applies to all expressions built from them.
   const auto own = std::find_if(nodes.begin(), nodes.end(), [](const LazyNode* node) {
     return node->kind >= Kind::op && node->registry != nullptr;
   });
@@ -176,7 +176,7 @@ Result<LazyContext::Plan> make_plan(const LazyContext& context, std::span<const 
   return plan;
 }
 
-// Lets plans go that were not used for longest, but for those at work and `newest`.
+// Evicts the least recently used plans, except running ones and `newest`.
 void let_go(LazyContext& context, const LazyContext::Plan* newest) {
   while (context.plans.size() > context.most_plans || context.bytes > context.most_bytes) {
     auto oldest = context.plans.end();
@@ -209,7 +209,7 @@ Result<LazyContext::Plan*> plan_of(LazyContext& context, std::span<const Var> va
       if (plan.is_read[i] || plan.numbers[i] != numbers[i]) is_read[i] = true;
   }
   Result<LazyContext::Plan> made = make_plan(context, vars, nodes, is_read);
-  // An op may have to know a number before it runs.
+  // An op may need a number before it runs.
   if (!made.ok()) made = make_plan(context, vars, nodes, std::vector<bool>(numbers.size()));
   HG_TRY(made.status());
   made->key = std::move(key);
@@ -271,7 +271,7 @@ Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
   return results;
 }
 
-// The context of the first leaf that has one, which the others then have too.
+// The context of the first leaf that has one. The other leaves adopt it.
 std::shared_ptr<LazyContext> context_of(std::span<LazyNode* const> nodes) {
   std::shared_ptr<LazyContext> context;
   for (const LazyNode* node : nodes)

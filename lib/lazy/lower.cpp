@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes as nodes of a graph, and types found by adding single nodes to a graph of their own.
+// Lowers nodes to nodes of a graph. Infers types by adding single nodes to a scratch graph.
 #include <array>
 #include <optional>
 
@@ -69,7 +69,7 @@ Result<std::vector<Value>> lower_node(Graph& graph, const LazyNode& node,
 
 namespace {
 
-// Those of derivatives are those of what they are taken by.
+// Infers the output types of a derivative from the types of its inputs.
 Status find_derivative_types(LazyNode& node) {
   if (!node.error.empty()) return invalid_argument(node.error);
   const auto type = [&](int input) -> Result<TensorType> {
@@ -111,7 +111,7 @@ Status find_types(LazyNode& node) {
       const auto output = static_cast<size_t>(LazyNode::output(var));
       HG_CHECK(output < of.types.size(), "an op gives ", int64_t(of.types.size()), " results, not ",
                int64_t(output + 1));
-      // What an op reads to infer its result, such as the sizes of a repeat.
+      // Constants that an op reads to infer its result, such as the sizes of a repeat.
       if (of.kind == Kind::constant) {
         HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(of.array));
         value = graph.constant(std::move(data));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions as text: operators in parentheses, functions with their attributes.
+// Prints expressions: operators with parentheses, functions with attributes.
 #include <algorithm>
 
 #include "lib/lazy/node.h"
@@ -36,7 +36,7 @@ class Printer {
  private:
   static size_t place(const Var& var) { return static_cast<size_t>(LazyNode::of(var).place); }
 
-  // Without the parentheses around the whole.
+  // Omits the outermost parentheses.
   static std::string outer(const std::string& text) {
     if (!text.starts_with('(')) return text;
     int depth = 0;

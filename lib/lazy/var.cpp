@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How expressions come about: a node for each call, and nothing else.
+// Builds expressions: adds one node per call and does nothing else.
 #include "hg/var.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::shared_ptr<LazyNode> leaf(Kind kind, Array array, const Lazy& lazy) {
   return node;
 }
 
-// Those of the first input that has others than the built-in ones.
+// The registry of the first input that has its own; otherwise the built-in one.
 const Registry* registry_of(std::span<const Var> inputs) {
   for (const Var& input : inputs)
     if (input && LazyNode::of(input).registry != nullptr) return LazyNode::of(input).registry;
@@ -40,7 +40,7 @@ void add_words(std::vector<uint64_t>& words, std::string_view text) {
   }
 }
 
-// The kind of a value and its length stand before it, so that equal words are equal attributes.
+// Writes the kind of a value and its length first, so that equal words mean equal attributes.
 void add_words(std::vector<uint64_t>& words, const Argument::Value& value) {
   words.push_back(value.index());
   const auto numbers = [&](const auto& list) {

@@ -8,7 +8,7 @@
 
 namespace hg {
 
-// Fails if a name is empty, not UTF-8 or taken.
+// Fails if a name is empty, not UTF-8, or not unique.
 Status check_attachments(std::span<const Model::Attachment> attachments);
 
 }  // namespace hg

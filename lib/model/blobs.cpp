@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// States in place, after checks of their bytes.
+// Uses the bytes of states in place, after checking them.
 #include "lib/model/blobs.h"
 
 #include <algorithm>

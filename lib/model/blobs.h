@@ -16,10 +16,10 @@
 
 namespace hg {
 
-// Bytes that several states share are read once by each check.
+// Bytes that several states share are checked once.
 class Blobs {
  public:
-  // `verify`: checksums are compared with the bytes.
+  // `verify`: compares checksums with the bytes.
   explicit Blobs(std::span<const std::byte> section = {}, bool verify = false)
       : section_(section),
         verify_(verify),
@@ -27,11 +27,11 @@ class Blobs {
         unsummed_(section.size()),
         uncopied_(section.size()) {}
 
-  // The state's values in place. They are as many bytes as dtype and shape need, and bools are 0
-  // or 1.
+  // Returns the state's data in place. Checks that it has as many bytes as dtype and shape need,
+  // and that bools are 0 or 1.
   Result<Tensor> read(std::string_view name, const file::State& state, DType dtype,
                       const Sizes& shape);
-  // A copy of the attachment's bytes, which always equal their checksum.
+  // Returns a copy of the attachment's bytes. Always verifies their checksum.
   Result<std::string> read(std::string_view name, const file::Attachment& attachment);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reader takes out of bytes that nobody vouches for, within bounds.
+// Bounded reads from untrusted bytes.
 #pragma once
 
 #include <string_view>
@@ -21,7 +21,8 @@ size_t size_of_vector(const flatbuffers::Vector<T>* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
-// Bytes that may still be read out of the flatbuffer. Tables need none: the verifier counts them.
+// Number of bytes that may still be read from the flatbuffer. Tables are not counted: the verifier
+// counts them.
 class Budget {
  public:
   explicit Budget(uint64_t bytes) : left_(bytes) {}
@@ -42,14 +43,14 @@ class Budget {
   template <class T>
   Result<std::vector<T>> read(const flatbuffers::Vector<T>* vector) {
     HG_TRY(take(size_of_vector(vector) * sizeof(T)));
-    // flatbuffers' verifier looks at the length's alignment alone.
+    // flatbuffers' verifier checks only the alignment of the length.
     if (vector != nullptr && reinterpret_cast<uintptr_t>(vector->Data()) % alignof(T) != 0)
       return corrupt_model("a list of numbers does not lie at a multiple of their size");
     return vector == nullptr ? std::vector<T>() : std::vector<T>(vector->begin(), vector->end());
   }
 
  private:
-  // Some text on both sides of a byte, without half a character at its ends.
+  // Some text on both sides of an invalid byte, cut at character boundaries.
   static std::string_view around(std::string_view text, size_t at) {
     constexpr size_t kShown = 32;  // bytes on each side
     const auto continues = [&](size_t i) {

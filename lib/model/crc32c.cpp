@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CRC-32C (polynomial 0x1EDC6F41, reflected; RFC 3720, appendix B.4). Large data is cut into three
-// lanes, since the processor's instruction has a latency of three cycles; their sums are joined by
-// a product with x^(8 lane) modulo the polynomial, as zlib's crc32_combine does.
+// CRC-32C (polynomial 0x1EDC6F41, reflected; RFC 3720, appendix B.4). Splits large data into three
+// lanes, because the processor's instruction has a latency of three cycles. Joins their sums by a
+// product with x^(8 lane) modulo the polynomial, as zlib's crc32_combine does.
 #include "lib/model/crc32c.h"
 
 #include <array>
@@ -39,7 +39,7 @@ uint64_t load8(const uint8_t* p) {
   return word;
 }
 
-// Eight bytes at a time by tables (Kounavis and Berry 2005).
+// Processes eight bytes at a time with tables (Kounavis and Berry 2005).
 uint32_t by_tables(uint32_t crc, const uint8_t* p, size_t bytes) {
   for (; bytes >= 8; p += 8, bytes -= 8) {
     const uint64_t word = load8(p) ^ crc;

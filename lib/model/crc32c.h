@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checksum of weights: CRC-32C, which processors compute by an instruction.
+// The checksum of weights: CRC-32C, for which processors have an instruction.
 #pragma once
 
 #include <cstddef>

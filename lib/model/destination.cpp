@@ -46,7 +46,7 @@ Destination::~Destination() {
 Status Destination::failed(int error) const { return cannot_write(path_, error); }
 
 Status Destination::write(const void* data, uint64_t bytes) {
-  // Linux writes 64 MB at once several times slower than a MB at a time.
+  // Linux writes 64 MB in one call several times slower than in calls of 1 MB.
   constexpr uint64_t kMost = 1 << 20;
   const char* from = static_cast<const char*>(data);
   for (uint64_t count; bytes > 0; bytes -= count, from += count) {
@@ -58,7 +58,7 @@ Status Destination::write(const void* data, uint64_t bytes) {
 
 Status Destination::finish(const std::function<bool(const std::string& temporary)>& keep) {
   if (std::fflush(file_) != 0) return failed(errno);
-  // The disk works while `keep` waits; what it could not write is an error when it is waited for.
+  // Starts writing to disk while `keep` runs. Waiting for the disk later reports its errors.
   if (keep) begin_flush(file_);
   if (!temporary_.empty() && keep && !keep(temporary_)) return {};
   if (const int error = flush_to_disk(file_); error != 0) return failed(error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file being written: until it is whole, what was there before stays.
+// A file being written. The old file stays until the new one is complete.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@ namespace hg {
 
 class Destination {
  public:
-  // Writes to a new file beside `path`, which finish() renames; a link is followed. What is not a
-  // regular file, such as a pipe or /dev/null, is written to as it stands.
+  // Writes to a new file next to `path`, which finish() renames. Follows a link. Writes directly to
+  // anything that is not a regular file, such as a pipe or /dev/null.
   static Result<Destination> open(const std::string& path);
   Destination(Destination&& other) noexcept;
-  ~Destination();  // without finish(), nothing of the new file stays
+  ~Destination();  // without finish(), removes the new file
 
   Status write(const void* data, uint64_t bytes);
-  // On the disk when it returns; a new file takes its place unless `keep` is given and says no.
+  // Returns when the file is on disk. The new file replaces the old one unless `keep` is given and
+  // returns false.
   Status finish(const std::function<bool(const std::string& temporary)>& keep);
 
  private:
@@ -28,7 +29,7 @@ class Destination {
   Status failed(int error) const;
 
   std::FILE* file_ = nullptr;
-  std::string path_, temporary_;  // no temporary: written in place
+  std::string path_, temporary_;  // temporary_ is empty: written in place
 };
 
 }  // namespace hg

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entries of a model. States of several entries that have a name in common stand for one
-// tensor: entries share its memory where the bits are equal, and no entry takes a state for
-// constant that another one assigns.
+// The entries of a model. States of several entries that have a name in common represent one
+// tensor. Entries share its memory if the bits are equal. If one entry assigns a state, no other
+// entry treats it as constant.
 #include "lib/model/entries.h"
 
 #include <cstring>
@@ -21,7 +21,7 @@ bool has_one_type(const State& a, const State& b) {
   return x.dtype == y.dtype && x.shape == y.shape;
 }
 
-// Lets the graph use the bytes that the entries hold already.
+// Lets the graph use bytes that other entries already hold.
 void share_data(const Entries& entries, Graph& graph) {
   std::multimap<std::string_view, const State*> known;
   for (const auto& [name, entry] : entries)
@@ -76,7 +76,7 @@ std::vector<std::pair<size_t, ValueId>> unlinked_states(const Entries& entries) 
     return false;
   };
   std::vector<std::pair<size_t, ValueId>> unlinked;
-  // A state with several names hands the change on.
+  // A state with several names propagates the change to states with any of them.
   for (bool more = !changed.empty(); more;) {
     more = false;
     for (size_t k = 0; k < entries.size(); ++k)

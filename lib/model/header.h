@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first 64 bytes of a .hgm file, little-endian like all of it.
+// The first 64 bytes of a .hgm file, little-endian like the rest.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace hg {
 inline constexpr char kFileMagic[8] = {'H', 'G', 'M', 'O', 'D', 'E', 'L', '\n'};
 inline constexpr uint32_t kFileVersion = 1;  // of the layout around the flatbuffer
 inline constexpr int64_t kBlobAlignment = 64;
-inline constexpr int kMaxSubgraphs = 16;         // of graphs in graphs
+inline constexpr int kMaxSubgraphs = 16;         // nesting depth of graphs
 inline constexpr size_t kMaxExpression = 65536;  // characters of one size
 inline constexpr size_t kMaxNamedSizes = 65536;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models and libraries from files, from bytes, and from memory that the host keeps.
+// Loads models and libraries from files, from bytes, and from memory that the host keeps.
 #include "hg/library.h"
 #include "lib/graph/border.h"
 #include "lib/model/entries.h"
@@ -97,7 +97,7 @@ Result<Model> Model::borrow(std::span<const std::byte> bytes, const Registry& re
     HG_CHECK(address % kBlobAlignment == 0, "the model to borrow lies ",
              uint64_t{address % kBlobAlignment}, " bytes after a multiple of ",
              uint64_t{kBlobAlignment}, ", where it must begin");
-    // Nobody frees it; that it has an owner says that there is something.
+    // Never freed. The owner is set only to mark the data as present.
     void* const lent = const_cast<std::byte*>(bytes.data());
     const Mapping mapping{bytes, std::shared_ptr<void>(lent, [](void*) {})};
     HG_TRY_ASSIGN(Contents read, read_bytes(mapping, registry, options));

@@ -12,7 +12,7 @@ namespace hg {
 
 namespace {
 
-// Opens a regular file that is not empty, has no more than max_bytes and can be addressed.
+// Opens a regular file. Fails if it is empty, has more than max_bytes, or is too large to address.
 Result<size_t> open_file(ReadFile& file, const std::string& path, int64_t max_bytes) {
   if (const int error = file.open(path); error != 0)
     return not_found("cannot open '", path, "': ", std::strerror(error));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a file, mapped where the system can.
+// The bytes of a file, mapped if the system supports it.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace hg {
 struct Mapping {
   std::span<const std::byte> bytes;  // 64-byte aligned
   std::shared_ptr<void> owner;
-  bool is_file = false;  // else memory
+  bool is_file = false;  // otherwise memory
 };
 
-// Read only. Both fail with not_found, or corrupt_model for what is not a regular file, or has more
-// bytes than max_bytes; 0: any number.
+// Read-only. Fail with not_found, or with corrupt_model if the path is not a regular file or has
+// more than max_bytes bytes; 0: no limit.
 Result<Mapping> map_file(const std::string& path, int64_t max_bytes);
 Result<Mapping> read_file(const std::string& path, int64_t max_bytes);
 Result<Mapping> copy_bytes(std::span<const std::byte> bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a model from bytes that nobody vouches for: every index, size, offset and name is checked
-// before its first use. What is allocated is bounded by the size of the file: flatbuffers may share
-// strings and vectors, so that a small file could ask for the same bytes over and over; a budget of
-// the file's own size ends that.
+// Reads a model from untrusted bytes. Checks every index, size, offset and name before first use.
+// Allocations are bounded by the size of the file: flatbuffers may share strings and vectors, so
+// that a small file could request the same bytes repeatedly. A budget of the file's own size
+// prevents this.
 #include "lib/model/reader.h"
 
 #include <algorithm>
@@ -20,9 +20,10 @@ namespace hg {
 namespace {
 
 constexpr size_t kMaxNesting = 64;      // of tables in the flatbuffer
-constexpr size_t kLeastTableBytes = 8;  // a table and the offset that leads to it
+constexpr size_t kLeastTableBytes = 8;  // a table and the offset that refers to it
 
-// What a file has wrong, where a rule of the graph says it; memory that runs out is not the file's.
+// Turns an error of a graph rule into corrupt_model. Running out of memory is not an error of the
+// file.
 template <class... Parts>
 Status corrupt(const Status& why, const Parts&... where) {
   const bool is_memory = why.code() == Code::out_of_memory;
@@ -133,7 +134,7 @@ class Reader {
     return {};
   }
 
-  // All unknown ops at once, with how often each stands in the graphs.
+  // All unknown ops, with the number of their nodes.
   Status check_ops(const file::Model& model, Budget budget) {
     std::map<std::string, int64_t, std::less<>> unknown;
     HG_TRY(count_unknown_ops(*model.graph(), 0, budget, unknown));
@@ -329,7 +330,7 @@ class Reader {
     Node node;
     node.op = registry_.find(op);
     HG_TRY_ASSIGN(node.inputs, read_ids(source.inputs(), body, where));
-    // Older files lack optional inputs that the op gained later; they are not given.
+    // Older files lack optional inputs that the op gained later. These count as not given.
     const auto& slots = node.op->signature.inputs;
     while (node.inputs.size() < slots.size() && slots[node.inputs.size()].optional)
       node.inputs.push_back(kNoValue);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a model from bytes that nobody vouches for.
+// Reads a model from untrusted bytes.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct Contents {
   std::vector<std::pair<std::string, Graph>> functions;
 };
 
-// Fails with corrupt_model, and with unsupported for other versions and for ops that the registry
-// lacks. The graphs share the mapping's bytes.
+// Fails with corrupt_model, or with unsupported for other versions and for ops that are not in the
+// registry. The graphs share the mapping's bytes.
 Result<Contents> read_contents(const Mapping& mapping, const Registry& registry,
                                const LoadOptions& options);
 

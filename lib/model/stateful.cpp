@@ -20,7 +20,7 @@ void fix_sizes(Attr& attr, const Bindings& sizes) {
     for (Dim& dim : *dims) dim = dim.substitute(sizes);
 }
 
-// In a graph and its bodies. Node::subgraphs are shared with the original: they are copied.
+// Applies to a graph and its bodies. Copies Node::subgraphs, because the original shares them.
 void fix_sizes(Graph& graph, const Bindings& sizes) {
   GraphBody& body = GraphAccess::body(graph);
   for (ValueInfo& info : body.values)
@@ -40,7 +40,7 @@ struct Carried {
   std::string name;  // of the input
   ValueId input = kNoValue, output = kNoValue;
   int grows = -1;           // the dim; -1: none
-  Dim past = {}, all = {};  // sizes of it before and after a run
+  Dim past = {}, all = {};  // its sizes before and after a run
   ValueId state = kNoValue;
 };
 
@@ -132,7 +132,7 @@ class Stateful {
     return normalize_axis(dim.constant(), graph_.value_info(node.outputs[0]).type.rank());
   }
 
-  // Buffers, and what is read of them in place of the inputs.
+  // Adds the buffers, and the views of them that replace the inputs.
   Status make_states() {
     std::map<ValueId, ValueId> views;
     const size_t nodes = graph_.nodes().size();
@@ -160,7 +160,7 @@ class Stateful {
     return graph_.call("slice", {state}, {{"dim", each.grows}, {"start", 0}, {"end", end}});
   }
 
-  // Removes the carried inputs and outputs. The views, made last, come first.
+  // Removes the carried inputs and outputs. Moves the views, which were made last, to the front.
   void replace(const std::map<ValueId, ValueId>& views, size_t nodes) {
     GraphBody& body = GraphAccess::body(graph_);
     std::rotate(body.nodes.begin(), body.nodes.begin() + static_cast<std::ptrdiff_t>(nodes),
@@ -183,7 +183,7 @@ class Stateful {
     for (Carried& each : all_) replaced(each.output);
   }
 
-  // concat({past, new...}) becomes: write `new` behind the past; see both.
+  // Rewrites concat({past, new...}): write `new` after the past, then read both.
   Status append() {
     std::map<ValueId, const Carried*> growing;
     for (const Carried& each : all_)
@@ -212,7 +212,7 @@ class Stateful {
     return graph_.status();
   }
 
-  // Sizes of carried inputs that nothing else determines would be unknown in each run.
+  // A size of carried inputs that nothing else determines would be unknown in each run.
   Status check_sizes() const {
     const std::vector<std::string> known = graph_.symbols();
     for (const Carried& each : all_) {

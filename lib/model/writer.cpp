@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a model. The graph is built in memory; weights are streamed from where they are.
+// Writes a model. Builds the graph in memory and streams weights from where they are stored.
 #include <cstring>
 #include <map>
 
@@ -31,7 +31,7 @@ uint64_t align_blob(uint64_t bytes) {
 class GraphWriter {
  public:
   explicit GraphWriter(std::span<const Graph* const> graphs) {
-    // Without defaults -0.0, which equals the default 0, would come back without its sign.
+    // Without this, -0.0, which equals the default 0, would lose its sign.
     fbb_.ForceDefaults(true);
     for (const Graph* graph : graphs) sizes_.add(*graph);
     if (sizes_.definitions().size() > kMaxNamedSizes)
@@ -79,8 +79,8 @@ class GraphWriter {
   void finish(flatbuffers::Offset<file::Graph> graph, const Offsets<file::Function>& functions,
               const Model::Info& info) {
     const auto not_exercised = texts(info.not_exercised), sizes = texts(sizes_.definitions());
-    // A model without functions, quantized weights or attachments has the format of before they
-    // existed.
+    // A model without functions, quantized weights and attachments has the format of older
+    // versions.
     const auto listed = functions.empty() ? 0 : fbb_.CreateVector(functions);
     Offsets<file::QuantizedState> states;
     for (const Model::QuantizedState& state : info.quantized)
@@ -189,7 +189,7 @@ class GraphWriter {
                             parts.text, parts.dtype, parts.integers, parts.reals, parts.texts);
   }
 
-  // Tensors that share memory are written once.
+  // Writes tensors that share memory once.
   uint64_t add_blob(const Tensor& tensor) {
     const auto [entry, is_new] = offsets_.try_emplace({tensor.data, tensor.bytes()}, data_bytes_);
     if (is_new) {
@@ -207,7 +207,7 @@ class GraphWriter {
   uint64_t data_bytes_ = 0;
 };
 
-// Calls sink(data, bytes) for the pieces of the file in order, until one fails.
+// Calls sink(data, bytes) for the pieces of the file in order, until a call fails.
 template <class Sink>
 Status write_file(const Graph& graph, std::span<const std::pair<std::string, Graph>> functions,
                   const Model::Info& info, const Sink& sink) {

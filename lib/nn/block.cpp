@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of named models: made of layers, wired, compared.
+// Blocks of named models: creation from layers, wiring, comparison.
 #include <cstring>
 
 #include "hg/named.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all layers do: their parameters, their call in a graph and at once, their text.
+// Functions of all layers: parameters, calls in a graph, immediate calls, text.
 #include "lib/nn/layer.h"
 
 #include <algorithm>
@@ -27,12 +27,12 @@ Status fill(const Body& body, Body::State& own) {
     HG_TRY_ASSIGN(own.array, Array::copy_of(made.tensor));
     return {};
   }
-  copy_elements(made.tensor, own.array.tensor());  // whoever has the array sees it
+  copy_elements(made.tensor, own.array.tensor());  // all holders of the array see the new contents
   own.array.touch();
   return {};
 }
 
-// What is open keeps its seed for when it is complete.
+// An incomplete layer stores the seed until it is complete.
 Status initialise(Body& body, uint64_t& state) {
   for (const Layer& layer : body.layers) HG_TRY(initialise(LayerAccess::body(layer), state));
   for (Body::State& own : body.states) {
@@ -43,7 +43,7 @@ Status initialise(Body& body, uint64_t& state) {
   return {};
 }
 
-// Completes a layer by its first x.
+// Completes a layer from its first x.
 Status learn_from(Body& body, const TensorType& x) {
   if (body.open.empty()) return {};
   HG_TRY_ASSIGN(const Layer whole, complete(body, x));
@@ -64,7 +64,7 @@ Status need_states(Body& body) {
   return initialise(body, state);
 }
 
-// Visits the states with the names that they have in the whole layer.
+// Visits the states by the names that they have in the outermost layer.
 Status each_state(Body& body, const std::string& prefix,
                   const std::function<Status(const std::string&, Body::State&)>& visit) {
   for (size_t i = 0; i < body.layers.size(); ++i)
@@ -91,7 +91,7 @@ Result<NamedArrays> states_of(Body& body, bool parameters) {
   return found;
 }
 
-// The state of the graph with this name, or null; aliases count.
+// The state of the graph with this name or alias, or null.
 const State* find_state(const Graph& graph, std::string_view name) {
   for (const State& state : graph.states())
     if (state.kind != State::Kind::constant && has_name(state, name)) return &state;
@@ -163,7 +163,7 @@ Result<Array> run(ExecutorBase& ex, Body& body, const Operand& x, const Operand&
   HG_CHECK(body.takes_target == has_target, body.kind,
            body.takes_target ? " takes x and a target" : " takes x alone");
   if (!body.open.empty()) {
-    HG_TRY(ex.call("detach", {x}).status());  // what is wrong with x itself
+    HG_TRY(ex.call("detach", {x}).status());  // reports an error of x itself
     HG_CHECK(x.shape() != nullptr, body.kind, " learns ", body.open, " from x, which is a number");
     HG_TRY(learn_from(body, {f32, to_shape(*x.shape())}));
   }
@@ -203,7 +203,7 @@ void append(std::string& out, const Body& body, const std::string& indent) {
 
 Result<TensorData> first_contents(DType dtype, const Sizes& shape, const init::Rule& rule,
                                   int64_t zero_row) {
-  Graph graph;  // which fills parameters by their rule
+  Graph graph;  // used to fill parameters by their rule
   const Value value = graph.parameter("x", dtype, shape, rule);
   HG_TRY(graph.status());
   const auto index = static_cast<size_t>(graph.value_info(value.id()).state);
@@ -287,7 +287,7 @@ Status Layer::load(const Graph& graph, std::string_view prefix) {
     HG_TRY(need_states(*body_));
     std::string begin(prefix);
     if (!begin.empty() && !begin.ends_with('.')) begin += '.';
-    // All are looked at before one is changed.
+    // Checks all states before changing any.
     for (const bool copies : {false, true})
       HG_TRY(each_state(*body_, begin, [&](const std::string& name, Body::State& own) -> Status {
         const State* const found = find_state(graph, name);

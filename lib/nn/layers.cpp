@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layers: what each calls, with which parameters, started as PyTorch starts them, and how each
-// is printed.
+// The layers: the op, parameters, initialization and printed form of each, as in PyTorch.
 #include <array>
 #include <cmath>
 
@@ -22,7 +21,7 @@ std::shared_ptr<Body> layer_of(std::string arguments, std::string op,
   return body;
 }
 
-// As Python writes them.
+// Formats values as Python does.
 std::string_view word(bool flag) { return flag ? "True" : "False"; }
 std::string tuple(const Sizes& sizes) {
   std::string out = "(";
@@ -44,7 +43,7 @@ Pair pair_of(std::span<const Dim> dims) {
   return {dims.front().constant(), dims.back().constant()};
 }
 
-// A number that the first x tells, by its size in `dim`, where it is negative.
+// A setting that is taken from dim `dim` of the first x if it is negative.
 void learn(Body& body, std::string setting, int64_t size, int dim) {
   if (size >= 0) return;
   body.open = std::move(setting);
@@ -52,14 +51,14 @@ void learn(Body& body, std::string setting, int64_t size, int dim) {
 }
 std::string number_or_open(int64_t size) { return size < 0 ? "?" : str_cat(size); }
 
-// Kaiming's uniform rule with a = sqrt(5): U(-1/sqrt(fan in), 1/sqrt(fan in)), as biases start,
-// too.
+// Kaiming's uniform rule with a = sqrt(5): U(-1/sqrt(fan in), 1/sqrt(fan in)). Biases use the same
+// bounds.
 init::Rule by_fan_in(int64_t fan_in) {
   const double bound = fan_in > 0 ? 1 / std::sqrt(static_cast<double>(fan_in)) : 0;
   return init::uniform(-bound, bound, 0);
 }
 
-// Adds a state and gives its slot.
+// Adds a state and returns its slot.
 int add(Body& body, std::string name, const Sizes& shape, const init::Rule& rule,
         bool is_parameter = true) {
   Body::State state;
@@ -198,7 +197,7 @@ std::shared_ptr<Body> tanh(const AttrReader&) { return layer_of("", "tanh"); }
 
 struct Kind {
   std::string_view name;
-  std::string_view signature;  // of its settings, in the way of ops
+  std::string_view signature;  // of its settings, in the syntax of ops
   std::shared_ptr<Body> (*make)(const AttrReader& settings);
 };
 constexpr Kind kKinds[] = {
@@ -262,7 +261,7 @@ Result<std::shared_ptr<Body>> make_body(std::string_view name, const Settings& s
     for (const Kind& other : kKinds) known += str_cat(known.empty() ? "" : ", ", other.name);
     return not_found("there is no layer '", name, "'; the layers are ", known);
   }
-  Op op;  // which has the settings as its attributes
+  Op op;  // holds the settings as attributes
   op.def.name = kind->name;
   op.def.signature = kind->signature;
   HG_TRY_ASSIGN(op.signature, Signature::parse(kind->signature));
@@ -278,7 +277,7 @@ Result<std::shared_ptr<Body>> make_body(std::string_view name, const Settings& s
   return body;
 }
 
-// Of a constructor: its settings are of the right kinds.
+// For constructors, whose settings always have the right types.
 std::shared_ptr<Body> known_body(std::string_view name, const Settings& settings) {
   return *make_body(name, settings);
 }

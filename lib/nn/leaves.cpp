@@ -17,7 +17,7 @@ const Attr* setting(const Block& block, std::string_view name) {
   return nullptr;
 }
 
-// Settings of Input and Parameter, whose others are an error.
+// The settings of Input and Parameter. Any other setting is an error.
 class BlockSettings {
  public:
   BlockSettings(const Block& block, std::string path, std::initializer_list<std::string_view> known)
@@ -182,7 +182,7 @@ Result<std::vector<Value>> Leaves::add_layer(const Block& block, const std::stri
   row.layer = layer.text();
   const std::string prefix = block.shared.empty() ? path : block.shared;
   std::vector<Value> states;
-  std::vector<size_t> own;  // of lowered_.states
+  std::vector<size_t> own;  // indices into lowered_.states
   bool has_parameter = false, is_frozen = true;
   for (const Layer::Body::State& state : body.states) {
     NamedState named{join(prefix, state.name),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From blocks to a graph: names are looked up in the scope of their group and in those around it,
-// and a block comes when its wires are there.
+// Lowers blocks to a graph. Looks up names in the group and the enclosing groups. Adds a block once
+// its wires are available.
 #include "lib/nn/lower.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ struct Scope {
   const Block* group = nullptr;
   std::string path;
   std::vector<std::string> names;       // of the blocks, in their order
-  std::map<std::string, size_t> gives;  // names of the group's values: by which block
-  std::map<std::string, Source> given;  // what the group's inputs are called inside
+  std::map<std::string, size_t> gives;  // names of the group's values: the block that produces each
+  std::map<std::string, Source> given;  // inner names of the group's inputs
   std::optional<Source> first;          // its first input
   std::vector<bool> done;
   const Scope* around = nullptr;
@@ -83,7 +83,7 @@ class Lowerer {
     return {};
   }
 
-  // What the name stands for at this block; nothing where its block has not come yet.
+  // The source that the name refers to at this block; nullopt if its block has not been added yet.
   Result<std::optional<Source>> find(const Scope& scope, const std::string& name,
                                      const std::string& who) const {
     const std::string head = name.substr(0, name.find('.'));
@@ -128,7 +128,7 @@ class Lowerer {
     return {};
   }
 
-  // The block before this one that gives a value, else what the group is given.
+  // The value of the preceding block that has one; otherwise the group's input.
   Result<std::optional<Source>> before(const Scope& scope, size_t index, bool& is_there) const {
     is_there = true;
     for (size_t i = index; i-- > 0;) {
@@ -140,7 +140,7 @@ class Lowerer {
     return scope.first;
   }
 
-  // False: a wire is not there yet.
+  // False: a wire is not available yet.
   Result<bool> lower_block(Scope& scope, size_t index, std::vector<SummaryRow>& rows, int depth,
                            std::string& waits) {
     const Block& block = scope.group->blocks[index];
@@ -210,7 +210,7 @@ class Lowerer {
     return true;
   }
 
-  // By the names outside of the group.
+  // By the names outside the group.
   Result<std::vector<std::pair<std::string, Source>>> results_of(const Scope& scope) const {
     std::vector<std::pair<std::string, Source>> results;
     const Block& group = *scope.group;
@@ -220,7 +220,7 @@ class Lowerer {
       const bool is_own =
           scope.gives.contains(inside.substr(0, inside.find('.'))) || scope.given.contains(inside);
       if (!is_own && wire.inside.empty() && group.outputs.size() == 1 && !scope.path.empty())
-        break;  // a name for what the last block gives
+        break;  // a name for the result of the last block
       HG_TRY_ASSIGN(const std::optional<Source> source, find(scope, inside, who));
       HG_CHECK(source.has_value(), who, " gives '", inside, "', which is not there");
       results.emplace_back(wire.outside, *source);
@@ -241,7 +241,7 @@ class Lowerer {
     return results;
   }
 
-  // What the group's one result is called around it.
+  // The outer name of the group's only result.
   static std::string outer_name(const Scope& scope, const std::string& otherwise) {
     if (!scope.group->outputs.empty()) return scope.group->outputs[0].outside;
     const size_t dot = scope.path.rfind('.');

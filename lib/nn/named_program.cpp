@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of named models: sessions that are given arrays by name.
+// Programs of named models: sessions with arrays by name.
 #include "lib/nn/named_program.h"
 
 #include <algorithm>
@@ -115,7 +115,7 @@ Result<Running*> Program::Body::need(const VariantKey& key) {
     made->origins.push_back(origin);
     made->names.push_back(std::move(given));
   }
-  // Those of other hooks will not come again.
+  // Variants for other hooks will not be needed again.
   std::erase_if(running, [&](const auto& other) {
     if (other->variant->key.hooks == key.hooks) return false;
     if (other.get() == last) last = nullptr;
@@ -165,7 +165,7 @@ Result<NamedArrays> Program::initial_parameters(uint64_t seed) const {
     for (size_t i = 0; i < lowered.states.size(); ++i) {
       const NamedState& state = lowered.states[i];
       init::Rule rule = state.rule;
-      rule.seed = split_mix(seed);  // each state has its own, whether it is wanted or not
+      rule.seed = split_mix(seed);  // each state has its own seed, even if it is not requested
       if (std::find(wanted.begin(), wanted.end(), i) == wanted.end()) continue;
       HG_TRY_ASSIGN(const TensorData first,
                     first_contents(state.dtype, state.shape, rule, state.zero_row));
@@ -199,7 +199,7 @@ Status Program::set_state(std::string_view name, const ConstTensor& value) {
 
 namespace {
 
-// Leaves in each list exactly the names that the call gives, with the arrays that were there.
+// Leaves in each list exactly the names that the call returns, with the existing arrays.
 void name_results(NamedArrays& list, const std::vector<std::string>& names) {
   NamedArrays named;
   for (const std::string& name : names) named.emplace_back(name, list[std::string_view(name)]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of a program: arrays are bound by name, results go where they belong, and hooks look.
+// A call of a program: binds arrays by name, stores results, and calls hooks.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -52,7 +52,7 @@ Status Program::Body::bind(Running& run, const NamedArrays& parameters, const Na
 
 namespace {
 
-// What the shapes of what was bound say of symbols.
+// The symbols that follow from the shapes of the bound arrays.
 Bindings sizes_of(const Running& run, const std::vector<Array>& held) {
   Bindings sizes;
   for (size_t i = 0; i < held.size(); ++i) {
@@ -69,7 +69,7 @@ bool is_usable(const Array& array, DType dtype, const Sizes& shape) {
          array.is_contiguous() && array.is_on_host();
 }
 
-// Where output k of a session belongs: results follow one another.
+// Destination of output k of a session. Results follow one another.
 struct ResultSlot {
   NamedArrays* list;
   size_t index;

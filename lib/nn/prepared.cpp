@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Variants of a model's graph, and the cache of what was compiled.
+// Variants of a model's graph, and the cache of compiled models.
 #include "lib/nn/prepared.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ std::string seed_name(std::string_view output) { return str_cat("gradient of ", 
 
 namespace {
 
-// Inputs that nothing of the graph reads go.
+// Removes inputs that nothing reads.
 void drop_unused_inputs(Graph& graph) {
   const std::vector<int> uses = use_counts(graph);
   std::erase_if(GraphAccess::body(graph).inputs, [&](ValueId id) { return uses[id] == 0; });
@@ -144,13 +144,13 @@ struct PlanCache::Body {
     std::shared_ptr<Prepared> prepared;
   };
   std::mutex mutex;
-  std::vector<Entry> entries;  // the newest last
+  std::vector<Entry> entries;  // the newest is last
   Counters counters;
 };
 
 namespace {
 
-// What the cache compares with does not change with the caller's arrays.
+// Copies, so that keys do not change with the caller's arrays.
 Status copy_array(Array& array) {
   HG_TRY(array.to_host());
   HG_TRY_ASSIGN(array, Array::copy_of(array.tensor()));
