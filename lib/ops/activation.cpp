@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activation functions. Each has a kernel of its own; the expansions say what they are made of.
+// Activation functions. Each has a kernel of its own; the expansions define them by other ops.
 #include "hg/ops/activation.h"
 
 #include <numbers>
@@ -19,7 +19,7 @@ namespace {
 Value above_limit(const Value& x, const Real& limit) { return gt(x, limit.like(x)); }
 Value below_limit(const Value& x, const Real& limit) { return lt(x, limit.like(x)); }
 
-// dx = dy, but 0 where y <= 0: NaN is neither
+// dx = dy, but 0 where y <= 0; NaN satisfies neither
 Status relu_grad(GradContext& c) {
   const Value y = c.out(0);
   c.set_grad(0, where(le(y, zeros(y)), zeros(c.dout(0)), c.dout(0)));
@@ -63,8 +63,8 @@ Status gelu_infer(InferContext& c) {
   return infer_float_unary(c);
 }
 // none: dx = dy (cdf + x pdf)
-// tanh: t = tanh(k (x + c x^3)), dx = dy ((1 + t) / 2 + x (1 - t^2) k (1 + 3 c x^2) / 2), where
-// beyond 10 the second part is 0 and x^3 may overflow
+// tanh: t = tanh(k (x + c x^3)), dx = dy ((1 + t) / 2 + x (1 - t^2) k (1 + 3 c x^2) / 2). Where |x|
+// > 10 the second part is 0, because x^3 may overflow.
 Status gelu_grad(GradContext& c) {
   const Value given = c.in(0), dy = c.dout(0);
   if (c.attrs().string("approximate") == "none") {
@@ -237,7 +237,7 @@ Status logit_expand(ExpandContext& c) {
   Value x = c.in(0);
   if (c.attrs().has("eps")) {
     const Real eps = real(c, "eps");
-    const Value low = eps.like(x), high = 1.0 - low;  // low goes first where it is above high
+    const Value low = eps.like(x), high = 1.0 - low;  // low is applied first, if above high
     x = where(lt(x, low), low, where(gt(x, high), high, x));
   }
   c.set_out(0, log(x / (1.0 - x)));

@@ -14,7 +14,7 @@ namespace {
 using namespace term;
 
 // q: [batch..., heads, time, dim], k: [batch..., kv_heads, keys, dim], v: [batch..., kv_heads,
-// keys, value_dim], where batch and heads may be missing and heads is a multiple of kv_heads.
+// keys, value_dim]. batch and heads may be missing. heads is a multiple of kv_heads.
 Status attention_infer(InferContext& c) {
   const TensorType &q = c.in(0), &k = c.in(1), &v = c.in(2);
   if (!is_float(q.dtype)) return c.fail("q must be a float tensor, it is ", q.dtype);
@@ -59,7 +59,7 @@ Status attention_infer(InferContext& c) {
   return {};
 }
 
-// kv_heads repeated so that there are as many as heads: [.., h, ..] -> [.., h, heads / h, ..]
+// Repeats kv_heads to the number of heads: [.., h, ..] -> [.., h, heads / h, ..]
 Value repeat_heads(const Value& x, const Dim& heads) {
   const int rank = x.rank();
   if (rank < 3 || x.dim(-3) == heads) return x;
@@ -77,8 +77,8 @@ struct Weights {
   Real scale = 1;
 };
 
-// p = softmax(q k^T scale + mask). Where a bool mask is false, or causal and key > time, the score
-// is -inf; a query that sees no key has weights of 0.
+// p = softmax(q k^T scale + mask). The score is -inf where a bool mask is false, or where key >
+// time if causal. A query that sees no key has weights of 0.
 Weights weights_of(ExpandContext& c) {
   Graph& g = c.graph();
   Weights w;
@@ -120,7 +120,7 @@ Status attention_expand(ExpandContext& c) {
   return {};
 }
 
-// The gradient of a mask, such as a position bias, is that of the expansion.
+// The expansion supplies the gradient of a mask, such as a position bias.
 Status attention_grad(GradContext& c) {
   if (given(c, 3) && c.needs(3)) return {};
   const std::vector<Value> d =
@@ -137,7 +137,7 @@ Status attention_grad_infer(InferContext& c) {
   return {};
 }
 
-// The heads that shared one of k or v are summed: the reverse of repeat_heads.
+// Sums over the heads that share one head of k or v: the reverse of repeat_heads.
 Value sum_heads(const Value& d, const Value& like) {
   const int rank = d.rank();
   if (rank < 3 || like.dim(-3) == d.dim(-3)) return d;
@@ -165,7 +165,7 @@ double attention_flops(std::span<const Sizes> in, std::span<const Sizes>, const 
   const double rows = q.back() > 0 ? static_cast<double>(q.count() / q.back()) : 0;
   return 2 * rows * static_cast<double>(k[k.rank() - 2] * (q.back() + v.back()));
 }
-// Of five products the forward has two.
+// The forward pass has two of the five products.
 double attention_grad_flops(std::span<const Sizes> in, std::span<const Sizes> out,
                             const AttrReader& attrs) {
   return 2.5 * attention_flops(in, out, attrs);
@@ -173,8 +173,7 @@ double attention_grad_flops(std::span<const Sizes> in, std::span<const Sizes> ou
 
 constexpr OpDef kOps[] = {
     // mask: bool (false hides a key) or added to the scores; it broadcasts to [batch..., heads,
-    // time,
-    // keys]. scale: 1 / sqrt(dim) when none, 1 if dim is 0.
+    // time, keys]. scale: by default 1 / sqrt(dim), or 1 if dim is 0.
     {.name = "attention",
      .signature = "attention(q, k, v, mask?, scale: float? = none, causal: bool = false) -> y",
      .infer = attention_infer,

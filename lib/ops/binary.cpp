@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of two tensors of one dtype whose shapes broadcast.
+// Arithmetic on two tensors of one dtype. Shapes broadcast.
 #include "hg/ops/binary.h"
 
 #include "hg/ops/compare.h"
@@ -58,7 +58,7 @@ Status pow_grad(GradContext& c) {
   }
   return {};
 }
-// The larger one takes dy; equal ones share it.
+// The larger element receives dy; equal elements share it.
 Status maximum_grad(GradContext& c) {
   const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
   const Value shared = where(eq(a, b), dy * 0.5, dy);
@@ -73,7 +73,7 @@ Status minimum_grad(GradContext& c) {
   if (c.needs(1)) c.set_grad(1, where(lt(a, b), zeros(dy), shared));
   return {};
 }
-// The one that was taken takes dy; a at ties.
+// The selected element receives dy; at ties it is a.
 Status fmax_grad(GradContext& c) {
   const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
   const Value first = logical_or(ge(a, b), isnan(b));
@@ -103,8 +103,7 @@ Status hypot_grad(GradContext& c) {
   if (c.needs(1)) c.set_grad(1, scaled * c.in(1));
   return {};
 }
-// torch has none either.
-// y = |a| sign(b): da = dy y / a, 0 where a is 0; db = 0
+// y = |a| sign(b): da = dy y / a, 0 where a is 0; db = 0, as in torch
 Status copysign_grad(GradContext& c) {
   const Value a = c.in(0), dy = c.dout(0);
   if (c.needs(0)) c.set_grad(0, dy * where(eq(a, zeros(a)), zeros(a), c.out(0) / a));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons and logic: two tensors of one dtype -> bool.
+// Comparisons and logic on two tensors of one dtype; the result is bool.
 #include "lib/ops/pointwise.h"
 #include "lib/table/rows.h"
 

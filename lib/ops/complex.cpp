@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way into and out of complex tensors, which are pairs of reals in a graph. Gradients
-// are PyTorch's: that of z = a + bi is dL/da + i dL/db.
+// Conversion from and to complex tensors. Inside a graph a complex number is a pair of reals.
+// Gradients are PyTorch's: the gradient of z = a + bi is dL/da + i dL/db.
 #include "hg/op.h"
 #include "lib/table/rows.h"
 
@@ -45,7 +45,7 @@ Status complex_grad(GradContext& c) {
   return {};
 }
 
-// Pairs must lie together, at every second element.
+// The parts of a pair must be adjacent, and pairs must start at every second element.
 bool complex_view(ViewContext& c) {
   Sizes strides;
   const int last = c.in_shape().rank() - 1;

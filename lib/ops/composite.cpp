@@ -18,12 +18,12 @@ Status glu(ExpandContext& c) {
     return invalid_argument("glu: dim ", axis, " of ", x.shape(), " does not divide by 2");
   const Dim half = floordiv(x.dim(axis), 2);
   const Value a = term::slice(x, axis, 0, half), b = term::slice(x, axis, half, x.dim(axis));
-  // Halves of an odd size would broadcast where one is 1, or nothing.
+  // The halves of an odd size would differ, and could broadcast or be empty.
   c.set_out(0, a * sigmoid(term::reshape(b, a.shape())));
   return {};
 }
 
-// x where x > 0, else weight x; weight has one element, or one for each channel (dim 1)
+// x where x > 0, else weight x; weight has one element, or one per channel (dim 1)
 Status prelu(ExpandContext& c) {
   const Value x = c.in(0);
   Value weight = c.in(1);
@@ -50,7 +50,7 @@ Status cosine_similarity(ExpandContext& c) {
   HG_TRY_ASSIGN(const int axis, c.axis("dim", a.rank()));
   const Real eps = real(c, "eps");
   const Dims over = a.rank() == 0 ? Dims{} : Dims{axis};
-  // The square root of the larger square has the gradient 0 at 0.
+  // The square root of the larger square has gradient 0 at 0.
   auto unit = [&](const Value& x) {
     const Value square = hg::sum(x * x, over, true);
     return x / sqrt(maximum(square, (eps * eps).like(square)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control flow that data decides, and sizes as tensors.
+// Control flow that depends on data, and sizes as tensors.
 #include <algorithm>
 
 #include "hg/op.h"
@@ -8,7 +8,7 @@
 namespace hg::ops {
 namespace {
 
-// The numbers that the symbols of a subgraph have outside of it, but for those that change.
+// The outer values of a subgraph's symbols, except those that change.
 Status bind_inputs(InferContext& c, const Graph& body, int first, Bindings& bindings,
                    const std::vector<std::string>& changing = {}) {
   const int given = c.input_count() - first;
@@ -38,7 +38,7 @@ Status check_condition(InferContext& c, const TensorType& type) {
   return {};
 }
 
-// The symbols of a subgraph's inputs that mean the same outside, or have a number there.
+// The symbols of a subgraph's inputs that have the same meaning outside, or a number there.
 std::vector<std::string> outer_symbols(InferContext& c, const Graph& body, int first) {
   std::vector<std::string> symbols;
   for (size_t i = 0; i < body.inputs().size(); ++i) {
@@ -50,8 +50,9 @@ std::vector<std::string> outer_symbols(InferContext& c, const Graph& body, int f
   return symbols;
 }
 
-// Sizes that both sides and the outside know are the same outside; others are new there. Symbols
-// decide that, never their numbers: a graph whose sizes are numbers has the same new ones.
+// Sizes that both branches and the outer graph know stay the same outside; all others are new
+// symbols. Only symbols decide this, not their numbers, so that a graph with numeric sizes has the
+// same new symbols.
 Shape outer_shape(InferContext& c, const Shape& a, const Shape& b,
                   const std::vector<std::string>& known, const Bindings& bindings) {
   Shape shape;
@@ -73,7 +74,7 @@ TensorType output_type(const Graph& body, size_t i, const Bindings& bindings) {
   return type;
 }
 
-// Both subgraphs take (xs...) and give (ys...).
+// Both subgraphs have inputs (xs...) and outputs (ys...).
 Status infer_if(InferContext& c) {
   if (c.subgraphs().size() != 2)
     return c.fail("has ", static_cast<int64_t>(c.subgraphs().size()), " subgraphs, not 2");
@@ -99,8 +100,8 @@ Status infer_if(InferContext& c) {
   return {};
 }
 
-// The symbols of sizes of carried values that are others after a round: each stands alone for one
-// size of one of the body's inputs.
+// The symbols of carried sizes that an iteration changes. Each must be the only symbol of one size
+// of one input of the body.
 Result<std::vector<std::string>> changing_sizes(InferContext& c, const Graph& body) {
   std::vector<std::string> changing;
   const auto type_of = [&](ValueId id) -> const TensorType& { return body.value_info(id).type; };
@@ -128,8 +129,8 @@ Result<std::vector<std::string>> changing_sizes(InferContext& c, const Graph& bo
   return changing;
 }
 
-// The body takes (values..., captures...) and gives (cond, values...), all of the same types but
-// for sizes that change; the inputs are (cond, values..., captures...).
+// The body has inputs (values..., captures...) and outputs (cond, values...). Types are equal,
+// except for sizes that change. The node's inputs are (cond, values..., captures...).
 Status infer_while(InferContext& c) {
   if (c.subgraphs().size() != 1)
     return c.fail("has ", static_cast<int64_t>(c.subgraphs().size()), " subgraphs, not 1");
@@ -154,7 +155,7 @@ Status infer_while(InferContext& c) {
   return {};
 }
 
-// Sizes, and numbers computed from sizes, as a vector.
+// Sizes, or numbers computed from sizes, as a vector.
 Status infer_dims(InferContext& c) {
   const auto values = c.attrs().integers("values");
   if (values.size() > kMaxRank)
@@ -163,7 +164,7 @@ Status infer_dims(InferContext& c) {
   return {};
 }
 
-// A number that data decides becomes a size: that of an empty tensor.
+// Turns a number that depends on data into a size: the size of an empty tensor.
 Status infer_extent(InferContext& c) {
   if (!(c.in(0) == TensorType{i64, {}})) return c.fail("n is ", c.in(0), ", but must be i64[]");
   c.out(0) = {boolean, {c.fresh_dim(), 0}};
@@ -190,7 +191,7 @@ constexpr OpDef kOps[] = {
      .signature = "extent(n) -> y",
      .infer = infer_extent,
      .traits = kNoGradient | kDataDependent},
-    // Gives the condition; a run in which it is false fails with the message.
+    // Returns the condition. The run fails with the message if it is false.
     {.name = "assert_true",
      .signature = "assert_true(condition, message: str) -> y",
      .infer = infer_assert,

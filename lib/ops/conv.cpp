@@ -43,7 +43,7 @@ Result<Geometry> geometry(const AttrReader& attrs, int dims, bool with_output_pa
   return g;
 }
 
-// Kernels hold parts of images with what is around them: the whole of one must not be out of reach.
+// Kernels store parts of images with their padding. The total must be addressable.
 Status check_padded(const InferContext& c, const Dim& elements) {
   constexpr int64_t kMost = int64_t{1} << 44;
   if (elements.is_constant() && elements.constant() > kMost)
@@ -51,8 +51,8 @@ Status check_padded(const InferContext& c, const Dim& elements) {
   return {};
 }
 
-// x: [n, c, spatial...]; weight: [out, c / groups, kernel...], or [c, out / groups, kernel...] when
-// transposed. y: [n, out, spatial'...] with, for size s, kernel k, padding p, dilation d:
+// x: [n, c, spatial...]; weight: [out, c / groups, kernel...], or [c, out / groups, kernel...] if
+// transposed. y: [n, out, spatial'...]. For size s, kernel k, padding p, dilation d:
 //   s' = floor((s + 2 p - d (k - 1) - 1) / stride) + 1
 //   s' = (s - 1) stride - 2 p + d (k - 1) + output_padding + 1      (transposed)
 Status conv_infer(InferContext& c) {
@@ -125,7 +125,7 @@ Status conv_infer(InferContext& c) {
   return {};
 }
 
-// The first elements of each spatial dim, where rounding left more than the tensor had.
+// Keeps the first elements of each spatial dim, if rounding made the tensor larger.
 Value cropped(Graph& g, Value x, const Shape& shape) {
   for (int i = 2; i < x.rank(); ++i) {
     const Dim& want = shape[i];
@@ -149,12 +149,13 @@ struct ConvAttrs {
   NamedAttrs plain() const { return named(false, std::vector<Dim>(g.stride.size(), Dim(0))); }
 };
 
-// Images of at least so many pixels, whose convolution reads rows, pay for a flipped weight.
+// For images with at least this many pixels, flipping the weight pays off, because their
+// convolution reads whole rows.
 constexpr int64_t kFewPixels = 32;
 
-// With steps of one the transposed convolution is a convolution with the weight flipped, the
-// channels of each group exchanged. Empty where it is not, or where copying the weight would take
-// too long.
+// With stride 1, a transposed convolution is a convolution with the weight flipped and the channels
+// of each group exchanged. Returns an empty Value for other strides, or if copying the weight would
+// cost too much.
 Value conv_with_flipped_weight(Graph& g, const ConvAttrs& a, const Value& dy, const Value& weight) {
   const bool is_depthwise = weight.dim(0) == a.groups && weight.dim(1) == Dim(1);
   Dim pixels = 1;
@@ -187,8 +188,8 @@ Value conv_with_flipped_weight(Graph& g, const ConvAttrs& a, const Value& dy, co
   return g.call("conv", {dy, w}, conv.plain());
 }
 
-// What a convolution with `weight` sends back to an input of the shape `shape`: the transposed
-// convolution, with the output padding that the forward rounding lost.
+// The gradient of an input of the shape `shape`: the transposed convolution with `weight`, with an
+// output padding for the elements that the forward pass dropped by rounding.
 Value conv_to_input(Graph& g, const ConvAttrs& a, const Value& dy, const Value& weight,
                     const Shape& shape) {
   if (Value flipped = conv_with_flipped_weight(g, a, dy, weight);
@@ -213,9 +214,8 @@ Value weight_grad(Graph& g, const ConvAttrs& a, const Value& x, const Value& dy,
                  {"kernel", std::vector<Dim>(weight.begin() + 2, weight.end())}});
 }
 
-// dx is the convolution the other way round, dweight correlates x and dy (exchanged when
-// transposed), dbias sums dy over all but the channels. That through an activation is left to the
-// expansion.
+// dx is the reverse convolution. dweight correlates x and dy (exchanged if transposed). dbias sums
+// dy over all dims except channels. The expansion supplies the gradient of an activation.
 Status conv_grad(GradContext& c) {
   if (activation_attr(c.attrs()) != Activation::none) return {};
   Graph& g = c.graph();
@@ -261,8 +261,8 @@ Status conv_expand(ExpandContext& c) {
   return {};
 }
 
-// dw[o, i, k] = sum over n and s of dy[n, o, s] x[n, i, s stride - padding + k dilation], with i
-// running over the channels of o's group; x outside of its sizes counts as 0.
+// dw[o, i, k] = sum over n and s of dy[n, o, s] x[n, i, s stride - padding + k dilation], where i
+// runs over the channels of o's group. x is 0 outside its sizes.
 Status conv_weight_grad_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   const TensorType& dy = c.in(1);
@@ -290,7 +290,7 @@ Status conv_weight_grad_infer(InferContext& c) {
   for (size_t i = 0; i < kernel.size(); ++i) {
     if (below(kernel[i], 1)) return c.fail("kernel sizes must be positive, one is ", kernel[i]);
     shape.push_back(kernel[i]);
-    // A transposed convolution may have fewer.
+    // A transposed convolution may have fewer groups.
     const Dim around = x.shape[i + 2] + 2 * read->padding[i];
     padded = padded * around;
     const Dim room = around - read->dilation[i] * (kernel[i] - 1) - 1;
@@ -316,9 +316,10 @@ Status conv_weight_grad_grad(GradContext& c) {
   return {};
 }
 
-// Each element of y (of x when transposed) meets one element of each kernel of its group.
+// Each element of y (of x if transposed) is multiplied with one element of each kernel of its
+// group.
 double conv_flops(std::span<const Sizes> in, std::span<const Sizes> out, const AttrReader& attrs) {
-  double weights = 1;  // that one element meets
+  double weights = 1;  // weights per element
   for (int i = 1; i < in[1].rank(); ++i) weights *= static_cast<double>(in[1][i]);
   return 2 * weights * static_cast<double>((attrs.flag("transposed") ? in[0] : out[0]).count());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions of images whose channels are the last dim, as the pass channels_last
-// writes them: x and y are [n, h, w, c], the weight is [c, 1, kernel...] as that of conv. And
-// convolutions with which such images begin: x is [n, c, h, w].
+// Depthwise convolutions of images with the channels as last dim, created by the pass
+// channels_last: x and y are [n, h, w, c], the weight is [c, 1, kernel...] as in conv. Also
+// convolutions that produce such images from x: [n, c, h, w].
 #include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
@@ -30,7 +30,7 @@ Status conv_channels_last_expand(ExpandContext& c) {
   return {};
 }
 
-// The convolution, its channels made last.
+// The convolution, with its channels moved last.
 Status expand_entry(ExpandContext& c) {
   if (c.in(0).rank() != 4)
     return invalid_argument("conv_to_channels_last: x must be [n, c, h, w], it is ",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only move elements, into memory of their own.
+// Ops that only move elements to new memory.
 #include <algorithm>
 
 #include "hg/op.h"
@@ -50,7 +50,7 @@ Status concat_infer(InferContext& c) {
   return {};
 }
 
-// dx_i = the part of dy that x_i became
+// dx_i = the part of dy that comes from x_i
 Status concat_grad(GradContext& c) {
   HG_TRY_ASSIGN(const int dim, c.axis("dim", c.out(0).rank()));
   Dim start = 0;
@@ -62,7 +62,7 @@ Status concat_grad(GradContext& c) {
   return {};
 }
 
-// pads: [begin, end] of each dim; negative ones cut elements off.
+// pads: [begin, end] of each dim; negative numbers remove elements.
 Status pad_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   const std::span<const Dim> pads = c.attrs().integers("pads");
@@ -85,7 +85,7 @@ Status pad_infer(InferContext& c) {
       return c.fail("pads ", begin, " and ", end, " leave less than nothing of dim ", int64_t(d),
                     " of ", x.shape);
     if (mode == "constant" || (begin == Dim(0) && end == Dim(0))) continue;
-    const Dim most = max(begin, end);  // elements that the padding needs
+    const Dim most = max(begin, end);  // elements that the padding reads
     const Dim kept = x.shape[d] + min(begin, 0) + min(end, 0);
     const bool enough = mode == "reflect"    ? !below(x.shape[d] - 1 - most, 0)
                         : mode == "circular" ? !below(x.shape[d] - most, 0) && !below(kept, 1)
@@ -98,8 +98,8 @@ Status pad_infer(InferContext& c) {
   return {};
 }
 
-// constant: dx = dy with the padding cut off. Otherwise padded elements come from inside: a dim at
-// a time, dx[source] += dy.
+// constant: dx = dy without the padding. Otherwise padded elements come from inside. One dim at a
+// time: dx[source] += dy.
 Status pad_grad(GradContext& c) {
   Graph& g = c.graph();
   const std::span<const Dim> pads = c.attrs().integers("pads");
@@ -157,7 +157,7 @@ Status roll_grad(GradContext& c) {
   return {};
 }
 
-// y[i * n + j] = x[j], with n the size of x, for every dim; leading dims are added.
+// y[i * n + j] = x[j], where n is the size of x, for every dim; missing leading dims are added.
 Status repeat_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   const std::span<const Dim> repeats = c.attrs().integers("repeats");

@@ -8,7 +8,7 @@
 namespace hg::ops {
 namespace {
 
-// log_probs: [time, batch, classes], targets: [batch, length] or all in one row [sum of lengths],
+// log_probs: [time, batch, classes]; targets: [batch, length], or concatenated as [sum of lengths];
 // lengths: [batch]
 Status check(const InferContext& c, int first) {
   const TensorType &x = c.in(first), &targets = c.in(first + 1);
@@ -44,8 +44,8 @@ Status grad_infer(InferContext& c) {
   return {};
 }
 
-// d log_probs = dy (exp(log_probs) - the share of the paths through this class), which supposes, as
-// torch does, that log_probs comes from log_softmax.
+// d log_probs = dy (exp(log_probs) - the share of the paths through this class). This assumes, as
+// torch does, that log_probs is the result of log_softmax.
 Status ctc_loss_grad(GradContext& c) {
   const Value dy = c.dout(0);
   c.set_grad(0, c.graph().call("ctc_loss_grad", {dy, c.in(0), c.in(1), c.in(2), c.in(3)},
@@ -55,8 +55,8 @@ Status ctc_loss_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    // -log of the sum over all paths that read as the targets; with zero_infinity 0 where no path
-    // is long enough.
+    // -log of the sum over all paths that produce the targets; with zero_infinity, 0 if no path is
+    // long enough.
     {.name = "ctc_loss",
      .signature = "ctc_loss(log_probs, targets, input_lengths, target_lengths, blank: int = 0, "
                   "zero_infinity: bool = false) -> loss",

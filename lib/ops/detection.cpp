@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops of detection models, with torchvision's meaning: suppression of overlapping boxes, regions
-// cut out of feature maps, and convolutions that read at offsets which are inputs.
+// Ops of detection models, with torchvision's semantics: suppression of overlapping boxes, regions
+// of feature maps, and convolutions with offsets as inputs.
 #include <algorithm>
 
 #include "hg/op.h"
@@ -33,7 +33,7 @@ Status nms_infer(InferContext& c) {
   return {};
 }
 
-// x: [n, c, h, w], rois: [count, 5]. The size of the result in `h` and `w`.
+// x: [n, c, h, w], rois: [count, 5]. `h` and `w` are sizes of the result.
 Status check_rois(const InferContext& c, const TensorType& x, const TensorType& rois) {
   if (!is_wide(x.dtype)) return c.fail("x must be f32 or f64, it is ", x.dtype);
   if (rois.dtype != x.dtype) return c.fail("x is ", x.dtype, ", rois are ", rois.dtype);
@@ -50,7 +50,7 @@ Status check_pixels(const InferContext& c, const Dim& height, const Dim& width) 
     return c.fail("an image of ", height, " times ", width, " has no pixels");
   return {};
 }
-// 0 or less: as many as there are pixels.
+// 0 or less: one sample per pixel.
 Status check_sampling(const InferContext& c) {
   constexpr int64_t kMost = 1024;
   if (below(kMost - c.attrs().integer("sampling_ratio"), 0))
@@ -91,7 +91,8 @@ Status roi_align_grad_infer(InferContext& c) {
   return {};
 }
 
-// For each element of a region, sampling_ratio^2 places of four pixels; data decides where it is 0.
+// Each element of a region reads sampling_ratio^2 samples of four pixels. If the ratio is 0, data
+// decides their number.
 double roi_align_flops(const Sizes& regions, const AttrReader& attrs) {
   const Dim given = attrs.integer("sampling_ratio");
   const double ratio =
@@ -106,7 +107,7 @@ NamedAttrs roi_attrs(const AttrReader& given) {
   return attrs;
 }
 
-// Linear in x; each is the transposed map of the other. As in torchvision, rois get no gradient.
+// Linear in x. Each op is the transpose of the other. As in torchvision, rois have no gradient.
 Status roi_align_grad(GradContext& c) {
   if (c.attrs().string("mode") == "max")
     return unsupported("roi_align has no gradient of mode 'max'");
@@ -120,7 +121,8 @@ Status roi_align_grad_grad(GradContext& c) {
   return {};
 }
 
-// Each pixel of the result comes from the place that argmax names, counted in h w; -1: from none.
+// Each pixel of the result comes from the position that argmax stores, counted in h w; -1: from
+// none.
 Status roi_pool_grad(GradContext& c) {
   const Value x = c.in(0), rois = c.in(1), argmax = c.out(1);
   Graph& g = c.graph();
@@ -143,8 +145,8 @@ Status roi_pool_grad(GradContext& c) {
   return {};
 }
 
-// x: [n, c, h, w], offset: [n, 2 groups kernel, h', w'], mask: [n, groups kernel, h', w'], where
-// kernel is the area of the kernel.
+// x: [n, c, h, w], offset: [n, 2 groups kernel, h', w'], mask: [n, groups kernel, h', w']; kernel
+// is the area of the kernel.
 Status check_deform(const InferContext& c, const TensorType& x, const TensorType& offset,
                     const TensorType& mask) {
   if (!is_wide(x.dtype)) return c.fail("x must be f32 or f64, it is ", x.dtype);
@@ -234,7 +236,7 @@ Status deform_conv2d(ExpandContext& c) {
   for (std::string_view name : {"stride", "padding", "dilation"})
     attrs.push_back({name, c.attrs().raw(name)});
   const Value columns = c.graph().call("deform_im2col", {x, offset, mask}, attrs);
-  if (columns.rank() != 3) return {};  // refused; the graph keeps the reason
+  if (columns.rank() != 3) return {};  // an error, which the graph stores
   const Dim rows = floordiv(columns.dim(1), groups), each = floordiv(weight.dim(0), groups);
   const Value w = reshape(weight, {Dim(1), groups, each, rows});
   const Value y = c.graph().call(
@@ -246,9 +248,9 @@ Status deform_conv2d(ExpandContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    // Indices of the boxes (x1, y1, x2, y2) that overlap none of a higher score by more than the
-    // threshold, which is iou_threshold where none is given, best first. With groups, i64[count],
-    // boxes of different groups do not count as overlapping, and the groups follow each other.
+    // Indices of boxes (x1, y1, x2, y2), best first. A box is kept unless it overlaps one of a
+    // higher score by more than the threshold, which is iou_threshold if not given. With groups,
+    // i64[count], boxes of different groups do not overlap, and the groups follow each other.
     {.name = "nms",
      .signature = "nms(boxes, scores, threshold?, groups?, iou_threshold: float = 0.0) -> y",
      .infer = nms_infer,
@@ -257,8 +259,8 @@ constexpr OpDef kOps[] = {
          [](std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
            return static_cast<double>(in[1].count()) * static_cast<double>(in[1].count());
          }},
-    // rois: [count, 5]: the image, x1, y1, x2, y2. sampling_ratio 0: as many as pixels of x.
-    // Mode max: the largest of all weighted pixels of the samples, as ONNX defines it.
+    // rois: [count, 5]: image, x1, y1, x2, y2. sampling_ratio 0: one sample per pixel of x. Mode
+    // max: the largest of all weighted pixels of the samples, as ONNX defines it.
     {.name = "roi_align",
      .signature = "roi_align(x, rois, output_size: int[], spatial_scale: float = 1.0, "
                   "sampling_ratio: int = 0, aligned: bool = false, mode: str = \"avg\") -> y",
@@ -278,7 +280,7 @@ constexpr OpDef kOps[] = {
      .signature = "roi_pool(x, rois, output_size: int[], spatial_scale: float = 1.0) -> y, argmax",
      .infer = roi_infer,
      .grad = roi_pool_grad},
-    // As im2col, with each element read at its place plus offset (y, x), times mask.
+    // As im2col, with each element read at its position plus offset (y, x), times mask.
     {.name = "deform_im2col",
      .signature = "deform_im2col(x, offset, mask, kernel_size: int[], stride: int[] = [1], "
                   "padding: int[] = [0], dilation: int[] = [1]) -> y",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues and eigenvectors of general matrices, real or, with `complex`, pairs in one dim more.
-// Results are complex, which are pairs of reals.
+// Eigenvalues and eigenvectors of general matrices: real ones or, with `complex`, pairs along an
+// additional last dim. Results are complex, as pairs of reals.
 #include "hg/op.h"
 #include "lib/ops/matrices.h"
 #include "lib/ops/row.h"
@@ -11,7 +11,7 @@ namespace {
 
 using term::transpose_last, term::widen;
 
-// A complex value as its parts.
+// A complex value as its real and imaginary parts.
 struct Complex {
   Value re, im;
 };
@@ -32,7 +32,7 @@ Complex product(const Complex& a, const Complex& b) {
   using term::product;
   return {product(a.re, b.re) - product(a.im, b.im), product(a.re, b.im) + product(a.im, b.re)};
 }
-// y with a y = b: [re -im; im re] of a on the parts of y and b, one below the other
+// Solves a y = b for y, with [re -im; im re] of a and the parts of y and b stacked
 Complex solved(const Complex& a, const Complex& b) {
   Graph& g = *a.re.graph();
   const int rows = a.re.rank() - 2, columns = rows + 1;
@@ -73,7 +73,7 @@ Status eig_infer(InferContext& c) {
 
 // ---- gradients ----
 
-// x = v diag(w) v^-1: dx = v^-H middle v^H; of a real x the real part
+// x = v diag(w) v^-1: dx = v^-H middle v^H; for a real x, its real part
 Value gradient(const Complex& v, const Complex& middle, bool complex) {
   const Complex vh = adjoint(v), dx = solved(vh, product(middle, vh));
   return complex ? pairs_of(dx) : dx.re;
@@ -88,10 +88,10 @@ Status eigvals_grad(GradContext& c) {
   c.set_grad(0, gradient(parts_of(vectors), diagonal(parts_of(c.dout(0))), complex));
   return {};
 }
-// What a change of vectors gives is v f, f free of a diagonal, and a multiple of v that keeps its
-// length 1 and the imaginary part of its largest element, of place k, 0. So of dv counts, with s =
-// v^H dv for each vector, e = dv - re(s) v - i im(s) / v_k for element k, and
-// middle = diag(dw) + v^H e / conj(w_j - w_i). PyTorch wants im(s) = 0.
+// A change of the vectors is v f, where f has no diagonal, plus a multiple of v that keeps its
+// length 1 and the imaginary part of its largest element, at position k, 0. With s = v^H dv for
+// each vector, dv therefore contributes e = dv - re(s) v - i im(s) / v_k for element k, and middle
+// = diag(dw) + v^H e / conj(w_j - w_i). PyTorch requires im(s) = 0.
 Status eig_grad(GradContext& c) {
   const bool complex = c.attrs().flag("complex");
   const Complex w = parts_of(c.out(0)), v = parts_of(c.out(1));
@@ -120,10 +120,10 @@ Status eig_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    // In the order in which QR steps find them: of a real matrix a pair of conjugates stands
-    // together, the one with a positive imaginary part first.
+    // In the order in which QR steps find them. Conjugate eigenvalues of a real matrix are
+    // adjacent, the one with the positive imaginary part first.
     row("eigvals", "eigvals(x, complex: bool = false) -> values", eigvals_infer, eigvals_grad),
-    // Vectors are columns of length 1, whose largest element is real and positive.
+    // Vectors are columns of length 1; the largest element of each is real and positive.
     row("eig", "eig(x, complex: bool = false) -> values, vectors", eig_infer, eig_grad),
 };
 

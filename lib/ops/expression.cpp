@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel's text (hg/expression.h) as one node: what a text with a backward of its own becomes.
-// The pairs in `backward` are a parameter and the text of its gradient; `numbers` are the inputs
-// that adapt to the dtypes of others.
+// A kernel's text (hg/expression.h) as one node, for texts with their own backward text. `backward`
+// has pairs of a parameter and the text of its gradient. `numbers` are the inputs that adapt to the
+// dtypes of the others.
 #include <algorithm>
 
 #include "hg/op.h"
@@ -41,10 +41,10 @@ Status expression_expand(ExpandContext& c) {
   return {};
 }
 
-// The backward text on inputs, outputs and gradients of outputs.
+// Lowers the backward text, applied to inputs, outputs and output gradients.
 Status expression_grad(GradContext& c) {
   const std::string& backward = c.attrs().string("backward");
-  if (backward.empty()) return {};  // that of the expansion
+  if (backward.empty()) return {};  // uses the gradient of the expansion
   HG_TRY_ASSIGN(const Syntax syntax,
                 parse_kernel(c.attrs().string("name"), c.attrs().string("text")));
   const auto count = static_cast<int>(syntax.parameters.size());

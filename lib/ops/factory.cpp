@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors made from attributes alone.
+// Tensors computed from attributes alone.
 #include <algorithm>
 
 #include "hg/op.h"
@@ -28,7 +28,7 @@ Status arange_infer(InferContext& c) {
   const Dim step = c.attrs().integer("step");
   if (step == Dim(0)) return c.fail("step is 0");
   if (c.attrs().dtype("dtype") == boolean) return c.fail("dtype is bool");
-  // ceil((end - start) / step), for either sign of step
+  // ceil((end - start) / step), for positive and negative steps
   Dim size = Dim(0) - floordiv(start - end, step);
   if (below(size, 0)) return c.fail("start ", start, " and end ", end, " do not fit step ", step);
   c.out(0) = {c.attrs().dtype("dtype"), {std::move(size)}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The discrete Fourier transform. There is no complex dtype: a complex tensor is a real one whose
-// last dim holds the real and the imaginary part.
+// The discrete Fourier transform. A complex tensor is a real one whose last dim holds the real and
+// the imaginary part.
 #include "hg/ops/fft.h"
 
 #include "lib/graph/internal_op.h"
@@ -26,8 +26,8 @@ Status infer_fft(InferContext& c) {
   return {};
 }
 
-// y_k = s sum_j x_j e^(-+2 pi i jk/n), as a real matrix on pairs: its transpose is the transform
-// the other way round, with the same factor s.
+// y_k = s sum_j x_j e^(-+2 pi i jk/n). As a real matrix on pairs, its transpose is the inverse
+// transform with the same factor s.
 Status fft_grad(GradContext& c) {
   c.set_grad(0, c.graph().call("fft", {c.dout(0)},
                                {{"dim", c.attrs().integer("dim")},
@@ -39,7 +39,7 @@ Status fft_grad(GradContext& c) {
 constexpr OpDef kOps[] = {
     row("fft", "fft(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y", infer_fft<2>,
         fft_grad),
-    // Of real numbers: the same as that of their pairs with 0.
+    // For real numbers: the transform of their pairs with 0.
     row<kInternal>("fft_of_real",
                    "fft_of_real(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y",
                    infer_fft<1>),

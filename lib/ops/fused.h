@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What linear and conv share: y = activation(product + bias + residual).
+// Shared by linear and conv: y = activation(product + bias + residual).
 #pragma once
 
 #include "hg/op.h"
@@ -25,7 +25,7 @@ inline Status check_activation(const InferContext& c) {
   return {};
 }
 
-// Of a node whose activation infer has checked.
+// For a node whose activation infer has checked.
 inline Activation activation_attr(const AttrReader& attrs) {
   return *activation_named(attrs.string("activation"));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products in groups, as layers of experts have them: ends[e] is where group e of the rows
-// ends, and the next one begins. What lies behind the last end belongs to no group.
+// Matrix products in groups, as in mixture-of-experts layers. ends[e] is the end of group e in the
+// rows and the start of the next group. Rows after the last end belong to no group.
 #include "hg/op.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
@@ -8,8 +8,9 @@
 namespace hg::ops {
 namespace {
 
-// b of rank 3: a [rows, k], b [groups, k, n] -> y [rows, n], each row by the matrix of its group.
-// b of rank 2: a [m, rows], b [rows, n] -> y [groups, m, n], a sum over the rows of each group.
+// b of rank 3: a [rows, k], b [groups, k, n] -> y [rows, n], each row times the matrix of its
+// group. b of rank 2: a [m, rows], b [rows, n] -> y [groups, m, n], a sum over the rows of each
+// group.
 Status grouped_mm_infer(InferContext& c) {
   const TensorType &a = c.in(0), &b = c.in(1), &ends = c.in(2);
   if (a.dtype != b.dtype || !is_float(a.dtype))
@@ -28,8 +29,8 @@ Status grouped_mm_infer(InferContext& c) {
   return {};
 }
 
-// Rank 3: da = dy b^T in the groups, db[e] = a^T dy over the rows of e.
-// Rank 2: da^T = b dy^T in the groups, db = a^T dy in the groups.
+// Rank 3: da = dy b^T in each group, db[e] = a^T dy over the rows of e. Rank 2: da^T = b dy^T in
+// each group, db = a^T dy in each group.
 Status grouped_mm_grad(GradContext& c) {
   Graph& g = c.graph();
   const Value a = c.in(0), b = c.in(1), ends = c.in(2), dy = c.dout(0);
@@ -43,7 +44,7 @@ Status grouped_mm_grad(GradContext& c) {
   return {};
 }
 
-// Every row is in one group.
+// Each row belongs to at most one group.
 double grouped_mm_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
   return 2.0 * static_cast<double>(in[0].count()) * static_cast<double>(in[1].back());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resampling of images, and their sliding blocks as columns.
+// Resampling of images, and sliding blocks as columns.
 #include "hg/op.h"
 #include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
@@ -16,7 +16,8 @@ bool one_of(std::string_view text, std::initializer_list<std::string_view> known
   return false;
 }
 
-// x: [n, c, spatial...], or dy of the gradient. The sizes in `attribute` replace the spatial ones.
+// x: [n, c, spatial...], or dy for the gradient. The sizes in `attribute` replace the spatial
+// sizes.
 Status resized(InferContext& c, std::string_view attribute) {
   const TensorType& x = c.in(0);
   const int dims = x.rank() - 2;
@@ -52,7 +53,7 @@ Status interpolate_grad_infer(InferContext& c) {
   return resized(c, "input_size");
 }
 
-// Linear in x: dx = the transposed map applied to dy, and the other way round.
+// Linear in x. Each op applies the transpose of the other to dy.
 Status other_way(GradContext& c, std::string_view op, std::string_view size) {
   NamedAttrs attrs = {{size, Dims(c.in(0).shape().begin() + 2, c.in(0).shape().end())}};
   for (std::string_view name : {"mode", "align_corners", "antialias", "scales"})
@@ -83,7 +84,7 @@ Status check_grid(const InferContext& c, const TensorType& x, const TensorType& 
   return {};
 }
 
-// [n, c, h', w'], or the same with depth
+// [n, c, h', w'], or with a depth dim
 Shape sampled_shape(const TensorType& x, const TensorType& grid) {
   Shape shape = {x.shape[0], x.shape[1]};
   shape.insert(shape.end(), grid.shape.begin() + 1, grid.shape.end() - 1);
@@ -181,7 +182,7 @@ NamedAttrs block_attrs(const AttrReader& given) {
   return attrs;
 }
 
-// Each is the transposed map of the other.
+// Each op is the transpose of the other.
 Status im2col_grad(GradContext& c) {
   NamedAttrs attrs = block_attrs(c.attrs());
   attrs.push_back({"output_size", Dims{c.in(0).dim(2), c.in(0).dim(3)}});
@@ -194,8 +195,8 @@ Status col2im_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    // mode: nearest, nearest-exact, linear, bilinear, trilinear, bicubic. scales: what the caller
-    // asked for instead of size / input size, which then maps positions; 0 where it did not.
+    // mode: nearest, nearest-exact, linear, bilinear, trilinear, bicubic. scales: given factors,
+    // which then map positions instead of size / input size; 0 if not given.
     {.name = "interpolate",
      .signature = "interpolate(x, size: int[], mode: str = \"nearest\", align_corners: bool = "
                   "false, antialias: bool = false, scales: float[] = []) -> y",
@@ -208,7 +209,7 @@ constexpr OpDef kOps[] = {
      .infer = interpolate_grad_infer,
      .grad = interpolate_grad_grad,
      .traits = kInternal},
-    // grid holds, in [-1, 1], where in x each output pixel comes from: (x, y) or (x, y, z).
+    // grid holds the position in x of each output pixel, in [-1, 1]: (x, y) or (x, y, z).
     {.name = "grid_sample",
      .signature = "grid_sample(x, grid, mode: str = \"bilinear\", padding_mode: str = \"zeros\", "
                   "align_corners: bool = false) -> y",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that pick elements by index. Indices are i64; only `index` takes negative ones. One that is
+// Ops that select elements by index. Indices are i64; only `index` accepts negative ones. An index
 // out of range fails the run.
 #include <algorithm>
 
@@ -81,8 +81,8 @@ Status embedding_expand(ExpandContext& c) {
   return {};
 }
 
-// dweight[indices[i]] += dy[i], but for the row padding_idx; with scale_grad_by_freq divided by how
-// often the index comes
+// dweight[indices[i]] += dy[i], except for the row padding_idx; with scale_grad_by_freq, divided by
+// the number of occurrences of the index
 Status embedding_grad(GradContext& c) {
   Graph& g = c.graph();
   const Value weight = c.in(0);
@@ -107,8 +107,8 @@ Status embedding_grad(GradContext& c) {
   return {};
 }
 
-// y[p, ...] = x[indices_0[p], indices_1[p], ..., ...]: the first dims of x by index, all indices of
-// one shape; what is left of x comes last.
+// y[p, ...] = x[indices_0[p], indices_1[p], ..., ...]: selects along the first dims of x. All
+// indices have one shape. The remaining dims of x come last.
 Status check_index(const InferContext& c, int first) {
   const TensorType& x = c.in(0);
   const int used = c.input_count() - first;
@@ -161,7 +161,7 @@ Status index_put_infer(InferContext& c) {
   return {};
 }
 
-// dx = dy, but zero where values were put (unless they were added); dvalues[p] = dy[indices[p]]
+// dx = dy, but zero where values were written (unless accumulated); dvalues[p] = dy[indices[p]]
 Status index_put_grad(GradContext& c) {
   Graph& g = c.graph();
   std::vector<Value> picked = {c.dout(0)}, cleared = {c.dout(0), full_like(c.in(1), 0)};
@@ -190,14 +190,14 @@ Status one_hot_infer(InferContext& c) {
   return {};
 }
 
-// The positions of the elements that are not zero, one a row, in row-major order.
+// The positions of the nonzero elements, one per row, in row-major order.
 Status nonzero_infer(InferContext& c) {
   const Dim found = c.fresh_dim();
   c.out(0) = {i64, {found, Dim(c.in(0).rank())}};
   return {};
 }
 
-// repeats: [n]; y holds i repeats[i] times
+// repeats: [n]; y contains i repeats[i] times
 Status repeat_interleave_infer(InferContext& c) {
   HG_TRY(check_indices(c, 0));
   if (c.in(0).rank() != 1) return c.fail("repeats must have one dim, they are ", c.in(0).shape);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and convolutions of 8-bit integers, as quantized models have them: sums of i32, which
-// may be scaled and rounded to 8 bits again.
+// Products and convolutions of 8-bit integers in quantized models. The i32 sums may be scaled and
+// rounded to 8 bits.
 #include "hg/op.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
@@ -14,8 +14,9 @@ bool is_list_of(const TensorType& t, const Dim& size) {
   return t.rank() == 1 && !differ(t.shape[0], size);
 }
 
-// What is added to the sums, and what they become. The inputs from `bias` on are bias, scale and
-// zero point of the result; `size` is that of its dim that they may have one number for each of.
+// What is added to the sums and how they are rounded. The inputs from `bias` on are the bias, and
+// the scale and zero point of the result. Each may have one number per element of the dim of size
+// `size`.
 Status infer_result(InferContext& c, int bias, const Dim& size, Shape shape) {
   const int scale = bias + 1, zero = bias + 2;
   if (given(c, bias) && (c.in(bias).dtype != i32 || !is_list_of(c.in(bias), size)))
@@ -34,8 +35,8 @@ Status infer_result(InferContext& c, int bias, const Dim& size, Shape shape) {
   return {};
 }
 
-// The zero point of operand i is one number, or one for each place of its dim `dim`: a list, or a
-// tensor whose other one of the last two dims is 1.
+// The zero point of operand i is one number, or one per element of its dim `dim`: a list, or a
+// tensor in which the other of the last two dims is 1.
 bool fits_zero(const InferContext& c, int i, int dim) {
   const TensorType &x = c.in(i), &zero = c.in(i + 2);
   if (zero.dtype != x.dtype) return false;
@@ -72,8 +73,8 @@ Status matmul_integer_infer(InferContext& c) {
   return infer_result(c, 4, b.shape.back(), *std::move(shape));
 }
 
-// x: [n, c, spatial...], weight: [out, c / groups, kernel...]. Size s becomes, with kernel k, begin
-// b, end e and dilation d: floor((s + b + e - d (k - 1) - 1) / stride) + 1
+// x: [n, c, spatial...], weight: [out, c / groups, kernel...]. For size s, kernel k, begin b, end
+// e, dilation d, the new size is floor((s + b + e - d (k - 1) - 1) / stride) + 1.
 Status conv_integer_infer(InferContext& c) {
   const TensorType &x = c.in(0), &weight = c.in(1);
   const int dims = x.rank() - 2;
@@ -123,7 +124,7 @@ Status conv_integer_infer(InferContext& c) {
     elements = elements * whole;
     shape.push_back(floordiv(room, stride[i]) + 1);
   }
-  // Kernels hold images with what is around them.
+  // Kernels store images with their padding.
   constexpr int64_t kMost = int64_t{1} << 44;
   if (elements.is_constant() && elements.constant() > kMost)
     return c.fail("an image with what is around it has ", elements, " elements");
@@ -137,7 +138,7 @@ double matmul_integer_flops(std::span<const Sizes> in, std::span<const Sizes> ou
 
 double conv_integer_flops(std::span<const Sizes> in, std::span<const Sizes> out,
                           const AttrReader&) {
-  double weights = 1;  // that one element meets
+  double weights = 1;  // weights per element
   for (int i = 1; i < in[1].rank(); ++i) weights *= static_cast<double>(in[1][i]);
   return 2 * weights * static_cast<double>(out[0].count());
 }

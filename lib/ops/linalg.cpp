@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decompositions and systems of linear equations, for batches of matrices in the last two dims:
 // solve, solve_triangular, det, slogdet, cholesky, qr, geqrf, eigh, svd, lu, ldl, matrix_exp. All
-// of f32 or f64; kernels compute in f64. Gradients are those of the decompositions' differentials
-// (Giles 2008).
+// for f32 and f64; kernels compute in f64. Gradients follow from the differentials of the
+// decompositions (Giles 2008).
 #include "hg/op.h"
 #include "lib/ops/matrices.h"
 #include "lib/ops/row.h"
@@ -164,8 +164,8 @@ Status slogdet_grad(GradContext& c) {
   c.set_grad(0, widen(widen(c.dout(1), 0), 0) * inverse_transposed(c.in(0)));
   return {};
 }
-// a = l l^T: da = l^-T phi(l^T dl) l^-1, phi being the lower triangle with half the diagonal; both
-// triangles get the same.
+// a = l l^T: da = l^-T phi(l^T dl) l^-1. phi takes the lower triangle and halves the diagonal. Both
+// triangles receive the same gradient.
 Status cholesky_grad(GradContext& c) {
   const bool upper = c.attrs().flag("upper");
   const Value l = upper ? transpose_last(c.out(0)) : c.out(0);
@@ -177,8 +177,8 @@ Status cholesky_grad(GradContext& c) {
   c.set_grad(0, (da + transpose_last(da)) * 0.5);
   return {};
 }
-// x = q r with r square: dx = (dq + q sym(triu(dr r^T - q^T dq))) r^-T. Columns y beyond it are
-// q v, v = q^T y: dy = q dv, and q's gradient has y dv^T more.
+// x = q r with square r: dx = (dq + q sym(triu(dr r^T - q^T dq))) r^-T. Columns y beyond it are q v
+// with v = q^T y: dy = q dv, and dq gains y dv^T.
 Status qr_grad(GradContext& c) {
   Value q = c.out(0), r = c.out(1), dq = c.dout(0), dr = c.dout(1), beyond;
   const Dim m = r.dim(-2), n = r.dim(-1);
@@ -217,7 +217,7 @@ Status eigh_grad(GradContext& c) {
   return {};
 }
 // x = u diag(s) vh, with e the gaps of s^2: dx = u [skew(u^T du) / e s + s skew(vh dvh^T) / e +
-// diag(ds)] vh, and what du and dvh have outside of the spans of u and vh.
+// diag(ds)] vh, plus the parts of du and dvh outside the spans of u and vh.
 Status svd_grad(GradContext& c) {
   const Value u = c.out(0), s = c.out(1), vh = c.out(2);
   const Value one = identity(s, s.dim(-1)), row = widen(s, 1), column = widen(s, 0);
@@ -238,8 +238,8 @@ Status svd_grad(GradContext& c) {
   return {};
 }
 
-// y = v diag(1 / s) u^T, where singular values up to bound[..., 1] count as 0 and stay 0. Of a
-// hermitian x the lower triangle stands for both; its gradient is that of the x that is given.
+// y = v diag(1 / s) u^T, where singular values up to bound[..., 1] count as 0 and stay 0. For a
+// hermitian x the lower triangle represents both. Its gradient is that of the x that is given.
 Status pinv_expand(ExpandContext& c) {
   Value x = c.in(0);
   if ((x.dtype() != f32 && x.dtype() != f64) || x.rank() < 2)
@@ -271,9 +271,9 @@ Status pinv_grad(GradContext& c) {
   return {};
 }
 
-// p x = l u. With square l and u: p dx = l^-T (tril(l^T dl, -1) + triu(du u^T)) u^-T. Columns
-// beyond them are l u', which gives l^-T du' and takes du' u'^T from l^T dl; rows below are l' u,
-// which gives dl' u^-T and takes l'^T dl' from du u^T.
+// p x = l u. For square l and u: p dx = l^-T (tril(l^T dl, -1) + triu(du u^T)) u^-T. Columns beyond
+// them are l u', which adds l^-T du' and subtracts du' u'^T from l^T dl. Rows below are l' u, which
+// adds dl' u^-T and subtracts l'^T dl' from du u^T.
 Status lu_grad(GradContext& c) {
   const Value lu = c.out(0), d = c.dout(0);
   const Dim m = lu.dim(-2), n = lu.dim(-1);
@@ -319,8 +319,8 @@ Status lu_grad(GradContext& c) {
   c.set_grad(0, product(transpose_last(p), dx));
   return {};
 }
-// The adjoint of the derivative of exp at x in the direction dy is that of exp at x^T, which is the
-// upper right block of exp([x^T dy; 0 x^T]) (Mathias 1996).
+// The adjoint of the derivative of exp at x in the direction dy equals the derivative of exp at x^T
+// in the direction dy, which is the upper right block of exp([x^T dy; 0 x^T]) (Mathias 1996).
 Status matrix_exp_grad(GradContext& c) {
   Graph& g = c.graph();
   const Value x = transpose_last(c.in(0)), dy = c.dout(0);
@@ -343,23 +343,23 @@ constexpr OpDef kOps[] = {
         solve_infer, solve_triangular_grad),
     row("det", "det(x) -> y", det_infer, det_grad),
     row("slogdet", "slogdet(x) -> sign, logabsdet", det_infer, slogdet_grad),
-    // The other triangle of x is not looked at.
+    // The other triangle of x is ignored.
     row("cholesky", "cholesky(x, upper: bool = false) -> y", cholesky_infer, cholesky_grad),
     row("qr", "qr(x) -> q, r", qr_infer, qr_grad),
-    // The same as r, and below its diagonal the v_i with which q is the product of the reflections
-    // 1 - tau_i v_i v_i^T; their first element, a one, is left out.
+    // The same as r in the upper triangle. Below the diagonal are the vectors v_i without their
+    // first element, which is 1; q is the product of the reflections 1 - tau_i v_i v_i^T.
     row("geqrf", "geqrf(x) -> a, tau", geqrf_infer),
-    // Eigenvalues in ascending order. The other triangle of x is not looked at. The largest element
-    // of each vector is positive.
+    // Eigenvalues in ascending order. The other triangle of x is ignored. The largest element of
+    // each vector is positive.
     row("eigh", "eigh(x, upper: bool = false) -> values, vectors", eigh_infer, eigh_grad),
     // Singular values in descending order. The largest element of each column of u is positive.
     row("svd", "svd(x) -> u, s, vh", svd_infer, svd_grad),
-    // Both factors in one matrix, the diagonal of ones left out; pivots count from 1.
+    // Both factors in one matrix, without the unit diagonal of l. Pivots count from 1.
     row("lu", "lu(x) -> lu, pivots, rows", lu_infer, lu_grad),
-    // The exchanges of rows with those pivots, one after the other, as one order of n rows.
+    // Applies the row exchanges of the pivots in order; the result is a permutation of n rows.
     row("lu_rows", "lu_rows(pivots, n: int) -> rows", lu_rows_infer, nullptr),
-    // Both factors in one matrix, zeros above its diagonal; pivots count from 1, those of a block
-    // of two rows are negative. The other triangle of x is not looked at.
+    // Both factors in one matrix, zeros above its diagonal. Pivots count from 1; those of a block
+    // of two rows are negative. The other triangle of x is ignored.
     row("ldl_factor", "ldl_factor(x) -> ld, pivots", ldl_factor_infer),
     row("ldl_solve", "ldl_solve(ld, b, pivots) -> x", ldl_solve_infer),
     row("matrix_exp", "matrix_exp(x) -> y", cholesky_infer, matrix_exp_grad),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses, composites all. reduction is none, mean or sum; the mean is over all elements unless the
-// row says otherwise.
+// Losses; all are composites. reduction is none, mean or sum. The mean is over all elements unless
+// the row says otherwise.
 #include <cmath>
 
 #include "hg/op.h"
@@ -25,7 +25,7 @@ Status finish(ExpandContext& c, const Value& loss) {
   return {};
 }
 
-// Checks number `op` bound, when the graph runs if the number is only known then.
+// Checks a bound on a number: when the graph runs, if the number is only known then.
 Status expect(ExpandContext& c, const Real& number, std::string_view op, double bound,
               std::string_view otherwise) {
   const std::string text = str_cat(c.attrs().op().name(), ": ", otherwise);
@@ -89,7 +89,7 @@ Status kl_div(ExpandContext& c) {
   return finish(c, xlogy(target, target) - target * x);
 }
 
-// A class index for each row, as [n, 1, ...] beside x [n, classes, ...]; those to be ignored are 0.
+// One class index per row, as [n, 1, ...] for x [n, classes, ...]; ignored indices become 0.
 struct Targets {
   Value x, index, kept;  // kept: [n, ...], false where ignored
   bool single = false;   // x was [classes]
@@ -121,7 +121,7 @@ Status read_targets(ExpandContext& c, std::string_view op, Targets& t) {
 }
 
 Value picked(const Value& x, const Value& index) {  // x[n, index[n, ...], ...]
-  if (!index) return index;                         // of a graph that failed
+  if (!index) return index;                         // the graph has failed
   Shape column = index.shape();
   column.insert(column.begin() + 1, Dim(1));
   const Value taken = x.graph()->call("gather", {x, term::reshape(index, column)}, {{"dim", 1}});
@@ -195,7 +195,7 @@ Status cross_entropy(ExpandContext& c) {
   Real smoothing = real(c, "label_smoothing");
   if (smoothing.is_known())
     HG_TRY(expect(c, smoothing, "ge", 0, "label_smoothing is negative"));
-  else  // torch takes what is not above 0, NaN too, for 0
+  else  // torch treats numbers that are not positive, including NaN, as 0
     smoothing = Real(where(gt(smoothing.value(), term::number(smoothing.value(), 0)),
                            smoothing.value(), term::number(smoothing.value(), 0)));
   HG_TRY(expect(c, smoothing, "le", 1, "label_smoothing is above 1"));
@@ -230,7 +230,7 @@ Status cross_entropy(ExpandContext& c) {
 Status hinge_embedding(ExpandContext& c) {
   const Value x = c.in(0), target = c.in(1), zero = term::number(x, 0);
   const Value far = where(ne(target, term::number(target, 1)), relu(real(c, "margin") - x), zero);
-  // No truth value is -1.
+  // -1 is not a truth value.
   const bool truths = target.dtype() == boolean;
   return finish(c, far + (truths ? x : where(ne(target, term::number(target, -1)), x, zero)));
 }
@@ -243,7 +243,7 @@ Status margin_ranking(ExpandContext& c) {
 // log(1 + exp(-target x))
 Status soft_margin(ExpandContext& c) { return finish(c, log1p(exp(-c.in(1) * c.in(0)))); }
 
-// 1 - cos where target is 1, max(0, cos - margin) where it is -1; over the dim behind the batch
+// 1 - cos where target is 1, max(0, cos - margin) where it is -1; along the dim after the batch
 Status cosine_embedding(ExpandContext& c) {
   const Value target = c.in(2);
   const Dims over = {target.rank()};
@@ -257,8 +257,8 @@ Status cosine_embedding(ExpandContext& c) {
   return finish(c, near + far);
 }
 
-// e^x - target x with log_input, else x - target log(x + eps); full adds Stirling's approximation
-// of log target!, where target is above 1
+// e^x - target x with log_input, otherwise x - target log(x + eps); full adds Stirling's
+// approximation of log target! where target > 1
 Status poisson_nll(ExpandContext& c) {
   const Value x = c.in(0), target = c.in(1);
   Value loss =
@@ -271,7 +271,8 @@ Status poisson_nll(ExpandContext& c) {
   return finish(c, loss);
 }
 
-// max(0, |a - p| - |a - n| + margin), norms over the last dim; with swap n may be compared with p
+// max(0, |a - p| - |a - n| + margin), norms along the last dim; with swap, |p - n| replaces |a - n|
+// if smaller
 Status triplet_margin(ExpandContext& c) {
   const std::vector<NamedReal> norm = {{"p", real(c, "p")}, {"eps", real(c, "eps")}};
   auto distance = [&](const Value& a, const Value& b) {
@@ -299,7 +300,7 @@ Status multi_margin(ExpandContext& c) {
   const Value own = g.call("gather", {x, column}, {{"dim", 1}});
   const Value zero = term::number(x, 0);
   Value over = x - own + real(c, "margin");
-  over = where(gt(over, zero), over, zero);  // NaN counts for nothing
+  over = where(gt(over, zero), over, zero);  // NaN is ignored
   if (p == 2) over = over * over;
   if (given(c, 2)) {
     const Value w = g.call("index_select", {c.in(2), target}, {{"dim", 0}});
@@ -309,15 +310,15 @@ Status multi_margin(ExpandContext& c) {
       g.call("arange", {}, {{"start", Dim(0)}, {"end", classes}, {"step", Dim(1)}, {"dtype", i64}});
   over = where(ne(each, column), over, zero);
   const Value loss = hg::sum(over, {1}) / static_cast<double>(classes.constant());
-  if (c.attrs().string("reduction") == "mean" && x.dim(0).lower_bound() < 1) {  // 0 of no rows
+  if (c.attrs().string("reduction") == "mean" && x.dim(0).lower_bound() < 1) {  // no rows: 0
     c.set_out(0, hg::sum(loss, {}) / cast(term::integer(g, max(x.dim(0), 1)), x.dtype()));
     return {};
   }
   return finish(c, single ? term::reshape(loss, {}) : loss);
 }
 
-// sum over the targets j (up to the first -1) and the classes i that are no target of
-// max(0, 1 - x[j] + x[i]) / classes
+// Sum over the targets j (up to the first -1) and the classes i that are not targets of max(0, 1 -
+// x[j] + x[i]) / classes
 Status multilabel_margin(ExpandContext& c) {
   Graph& g = c.graph();
   Value x = c.in(0), target = cast(c.in(1), i64);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights of 8 or 4 bits, and rows of them. A weight is level * scale + offset.
-// Levels are signed; neighbors along k, `group` of them, share a scale and an offset. The offset of
-// a weight with a zero point is -zero_point * scale.
+// Products with 8- or 4-bit weights, and rows of such weights. A weight is level * scale + offset.
+// Levels are signed. `group` neighbors along k share a scale and an offset. The offset of a weight
+// with a zero point is -zero_point * scale.
 #include "hg/op.h"
 #include "lib/graph/internal_op.h"
 #include "lib/ops/fused.h"
@@ -62,7 +62,7 @@ Status quantized_linear_infer(InferContext& c) {
   return {};
 }
 
-// One number for each group of the columns: [n, groups] -> [n, k]
+// One number per group of columns, repeated: [n, groups] -> [n, k]
 Value for_columns(const Value& x, const Dim& group, const Dim& k) {
   const Dim n = x.dim(0), groups = x.dim(1);
   const Value wide = x.graph()->call("expand", {term::reshape(x, {n, groups, 1})},
@@ -78,7 +78,7 @@ Value widened(ExpandContext& c, Value levels, const Value& scales, const Value& 
   const Packing packing = *packing_named(c.attrs().string("packing"));
   const Dim n = scales.dim(0), group = c.attrs().integer("group");
   if (packing != Packing::bytes) {
-    // Shifts of i8 keep the sign.
+    // Shifts of i8 preserve the sign.
     const Value four = g.scalar(int64_t{4}, i8);
     const Value low =
         term::op("bitwise_right_shift", term::op("bitwise_left_shift", levels, four), four);

@@ -37,7 +37,7 @@ Status matmul_infer(InferContext& c) {
   return {};
 }
 
-// y = a b: da = dy b^T, db = a^T dy; a dim that broadcasting added is summed by set_grad.
+// y = a b: da = dy b^T, db = a^T dy; set_grad sums over dims that broadcasting added.
 Status matmul_grad(GradContext& c) {
   Graph& g = c.graph();
   const Value a = c.in(0), b = c.in(1), dy = c.dout(0);
@@ -107,8 +107,8 @@ Status linear_infer(InferContext& c) {
   return {};
 }
 
-// dx = dy weight, dweight = dy^T x, dbias = sum of dy over rows. That through an activation is left
-// to the expansion.
+// dx = dy weight, dweight = dy^T x, dbias = sum of dy over rows. The expansion supplies the
+// gradient of an activation.
 Status linear_grad(GradContext& c) {
   if (activation_attr(c.attrs()) != Activation::none) return {};
   Graph& g = c.graph();
@@ -138,7 +138,7 @@ Status linear_expand(ExpandContext& c) {
   return {};
 }
 
-// a: [..., p, m], b: [..., r, m] -> [..., p, r], the p-norms of all differences of rows
+// a: [..., p, m], b: [..., r, m] -> [..., p, r]: the p-norm of the difference of each pair of rows
 Status cdist_infer(InferContext& c) {
   const TensorType& a = c.in(0);
   const TensorType& b = c.in(1);
@@ -185,7 +185,7 @@ Status cdist_grad(GradContext& c) {
   } else if (p > 1e300) {
     slope = g.call("where", {g.call("eq", {g.call("abs", {d}), y}), g.call("sign", {d}), zero});
   } else {
-    // A difference of 0 has slope 0, also for p < 1, where the power alone would be infinite.
+    // A difference of 0 has slope 0, also for p < 1, where the power alone is infinite.
     const Value zero_d = g.call("eq", {d, zero});
     const Value ratio = g.call("div", {g.call("where", {zero_d, one, g.call("abs", {d})}), safe});
     const Value power = g.call("pow", {ratio, number_like(a, p - 1)});

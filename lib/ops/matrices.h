@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short spellings for formulas on matrices, which lie in the last two dims.
+// Short spellings for formulas on matrices in the last two dims.
 #pragma once
 
 #include <initializer_list>
@@ -11,10 +11,10 @@ namespace hg::ops::term {
 
 inline Value product(const Value& a, const Value& b) { return op("matmul", a, b); }
 inline Value solved(const Value& a, const Value& b) { return op("solve", a, b); }
-// A dim of size 1 more, before `dim` counted from the end.
+// Adds a dim of size 1 before `dim`, counted from the end.
 inline Value widen(const Value& x, int dim) {
   Shape shape = x.shape();
-  if (x.rank() < dim) return x;  // of a graph that is broken already
+  if (x.rank() < dim) return x;  // the graph has failed
   shape.insert(shape.end() - dim, Dim(1));
   return reshape(x, std::move(shape));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views: ops that look at the memory of x in another way. They have no kernels; the planner asks
-// `view` for strides, and copies x first if it has none.
+// Views: ops that read the memory of x with other strides. They have no kernels. The planner calls
+// `view` for the strides, and copies x first if no strides fit.
 #include <algorithm>
 
 #include "hg/op.h"
@@ -39,8 +39,8 @@ Status reshape_grad(GradContext& c) {
   return {};
 }
 
-// The dims of x are cut into the smallest groups that hold equally many elements as a group of the
-// new dims; within a group x must be one run with constant stride.
+// Splits the dims of x and the new dims into the smallest groups with equal numbers of elements.
+// Within a group, x must be one run with a constant stride.
 bool reshape_view(ViewContext& c) {
   const Sizes& shape = c.in_shape();
   const Sizes& to = c.out_shape();
@@ -49,10 +49,10 @@ bool reshape_view(ViewContext& c) {
     return true;
   }
   Sizes strides(to.rank(), 1);
-  int next = to.rank() - 1;  // of the new dims
-  int64_t elements = 1;      // of the present group of x
-  int64_t filled = 1;        // of those, already given to new dims
-  int64_t base = 1;          // the stride of the group's last dim
+  int next = to.rank() - 1;  // index of a new dim
+  int64_t elements = 1;      // of the current group of x
+  int64_t filled = 1;        // of these, already assigned to new dims
+  int64_t base = 1;          // stride of the group's last dim
   bool open = false;
   for (int d = shape.rank() - 1; d >= 0; --d) {
     if (shape[d] == 1) continue;
@@ -90,7 +90,7 @@ Status permute_infer(InferContext& c) {
   return {};
 }
 
-// dx = dy with the dims where they were
+// dx = dy with the dims in their original order
 Status permute_grad(GradContext& c) {
   const int rank = c.in(0).rank();
   Dims inverse(rank);
@@ -128,7 +128,7 @@ Status expand_infer(InferContext& c) {
   return {};
 }
 
-// dx = dy summed over what was repeated
+// dx = dy summed over the repeated dims
 Status expand_grad(GradContext& c) {
   c.set_grad(0, c.dout(0));
   return {};
@@ -158,7 +158,7 @@ Status slice_infer(InferContext& c) {
   return {};
 }
 
-// dx = zeros with dy written into the slice
+// dx = zeros with dy in the slice
 Status slice_grad(GradContext& c) {
   NamedAttrs attrs;
   for (std::string_view name : {"dim", "start", "end", "step"})
@@ -171,7 +171,7 @@ bool slice_view(ViewContext& c) {
   const int dim = c.axis("dim", c.in_shape().rank());
   Sizes strides = c.in_strides();
   const int64_t offset = c.integer("start") * strides[dim];
-  if (c.out_shape()[dim] > 1) strides[dim] *= c.integer("step");  // which may be any number
+  if (c.out_shape()[dim] > 1) strides[dim] *= c.integer("step");  // any number
   c.set(c.out_shape().count() == 0 ? 0 : offset, strides);
   return true;
 }
@@ -240,14 +240,14 @@ bool diagonal_view(ViewContext& c) {
   for (int d = 0; d < rank; ++d)
     if (d != dim1 && d != dim2) strides.push_back(c.in_strides()[d]);
   strides.push_back(c.in_strides()[dim1] + c.in_strides()[dim2]);
-  if (c.out_shape().count() == 0)  // offset may be any number
+  if (c.out_shape().count() == 0)  // the offset may be any number
     c.set(0, strides);
   else
     c.set(offset >= 0 ? offset * c.in_strides()[dim2] : -offset * c.in_strides()[dim1], strides);
   return true;
 }
 
-// Windows of `size` elements along dim, every `step`; the window is a new last dim.
+// Windows of `size` elements along dim, one per `step`. The window becomes the last dim.
 Status unfold_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
@@ -280,7 +280,7 @@ Status unfold_grad(GradContext& c) {
       g.call("arange", {},
              {{"end", windows * c.attrs().integer("step")}, {"step", c.attrs().integer("step")}});
   const Value at = add(reshape(step, {windows, 1}), count_up(size, {1, size}));
-  // dy: the window dim goes behind dim, and both become one.
+  // dy: moves the window dim after dim, and merges both.
   Dims order;
   for (int d = 0; d < x.rank(); ++d) {
     order.emplace_back(d);
@@ -302,14 +302,14 @@ bool unfold_view(ViewContext& c) {
   } else {
     const int dim = c.axis("dim", c.in_shape().rank());
     const int64_t stride = strides[dim];
-    if (c.out_shape()[dim] > 1) strides[dim] *= c.integer("step");  // which may be any number
+    if (c.out_shape()[dim] > 1) strides[dim] *= c.integer("step");  // any number
     strides.push_back(stride);
   }
   c.set(0, strides);
   return true;
 }
 
-// The elements of x in row-major order, seen with other sizes and strides.
+// The elements of x in row-major order, read with other sizes and strides.
 Status as_strided_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   Shape shape = listed_shape(c.attrs().integers("size"));
@@ -325,7 +325,7 @@ Status as_strided_infer(InferContext& c) {
     if (below(strides[i], 0)) return c.fail("stride ", strides[i], " is negative");
     if (shape[i] == Dim(0)) empty = true;
     const Dim steps = shape[i] - 1;
-    int64_t reach = 0;  // a sum that wrapped around would seem to lie in x
+    int64_t reach = 0;  // an overflowed sum could seem to be inside x
     if (steps.is_constant() && strides[i].is_constant() && last.is_constant() &&
         (__builtin_mul_overflow(steps.constant(), strides[i].constant(), &reach) ||
          __builtin_add_overflow(last.constant(), reach, &reach)))
@@ -338,7 +338,7 @@ Status as_strided_infer(InferContext& c) {
   return {};
 }
 
-// Where each element of y lies in x, counted in row-major order.
+// The position in x of each element of y, in row-major order.
 Value strided_positions(Graph& g, Shape shape, std::span<const Dim> strides, const Dim& offset) {
   const Shape ones(shape.size(), Dim(1));
   Value at = integer(g, offset, ones);
@@ -379,7 +379,7 @@ bool as_strided_view(ViewContext& c) {
   return true;
 }
 
-// The bits of x as another dtype of the same size. Not every byte is a bool.
+// The bits of x as another dtype of the same size. Not every byte is a valid bool.
 Status view_dtype_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   const DType to = c.attrs().dtype("dtype");
@@ -392,7 +392,7 @@ Status view_dtype_infer(InferContext& c) {
   return {};
 }
 
-// x, whose gradient ends here
+// x; its gradient ends here
 Status detach_infer(InferContext& c) {
   c.out(0) = c.in(0);
   return {};

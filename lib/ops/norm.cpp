@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and normalizations. The norms are composites with fused kernels: their gradient is that
+// Softmax and normalizations. The norms are composites with fused kernels. Their gradient is that
 // of the expansion, or an op of norm_grad.cpp.
 #include "hg/op.h"
 #include "lib/graph/real.h"
@@ -38,7 +38,7 @@ Status log_softmax_grad(GradContext& c) {
   return {};
 }
 
-// Weight and bias, where given, have x's dtype and the shape `want`.
+// If given, weight and bias must have x's dtype and the shape `want`.
 Status check_affine(const InferContext& c, int first, int last, const Shape& want) {
   const TensorType& x = c.in(0);
   if (!is_float(x.dtype)) return c.fail("x must be a float tensor, it is ", x.dtype);
@@ -53,7 +53,7 @@ Status check_affine(const InferContext& c, int first, int last, const Shape& wan
   return {};
 }
 
-// The norm runs over the trailing dims, which have the sizes `normalized_shape`.
+// The norm runs over the trailing dims, whose sizes are `normalized_shape`.
 Status trailing_infer(InferContext& c, int last_affine) {
   const std::span<const Dim> listed = c.attrs().integers("normalized_shape");
   const Shape want(listed.begin(), listed.end());
@@ -164,7 +164,7 @@ Status batch_norm_infer(InferContext& c) {
   return {};
 }
 
-// Whether no dim but `except` is 0, as a scalar; no value where that is known to be so.
+// Whether all dims except `except` are nonzero, as a scalar; an empty Value if this is known.
 Value has_elements(const Value& x, int except) {
   Dim open = 1;
   for (int i = 0; i < x.rank(); ++i) {
@@ -176,10 +176,9 @@ Value has_elements(const Value& x, int except) {
   return op("any", expand(x.graph()->scalar(1.0, boolean), {open}));
 }
 
-// y = (x - m) / sqrt(v + eps) * weight + bias, per channel, where m and v are the running
-// statistics or, in training, those of the batch. In training the running statistics move by
-// `momentum` towards those of the batch, of which the variance is the unbiased one; an empty batch
-// leaves them as they are.
+// y = (x - m) / sqrt(v + eps) * weight + bias, per channel. m and v are the running statistics or,
+// in training, those of the batch. Training moves the running statistics by `momentum` toward those
+// of the batch, with its unbiased variance. An empty batch leaves them unchanged.
 Status batch_norm_expand(ExpandContext& c) {
   const Value x = widened(c.in(0));
   const int rank = x.rank();
@@ -224,7 +223,7 @@ Status batch_norm_expand(ExpandContext& c) {
   return {};
 }
 
-// Outside of training, and for gradients of the statistics: that of the expansion.
+// Outside training, and for gradients of the statistics: the gradient of the expansion.
 Status batch_norm_grad(GradContext& c) {
   if (c.attrs().flag("training") && !c.has_dout(1) && !c.has_dout(2))
     fused_grad(c, "batch_norm_grad", {{"eps", c.attrs().real("eps")}});
@@ -260,8 +259,8 @@ constexpr OpDef kOps[] = {
      .infer = group_norm_infer,
      .expand = group_norm_expand,
      .alias = 1},
-    // new_mean and new_var are the running statistics after the call; outside of training they are
-    // the given ones.
+    // new_mean and new_var are the running statistics after the call; outside training, the given
+    // ones.
     {.name = "batch_norm",
      .signature = "batch_norm(x, weight?, bias?, running_mean?, running_var?, training: bool = "
                   "false, momentum: float = 0.1, eps: float = 1e-5) -> y, new_mean, new_var",

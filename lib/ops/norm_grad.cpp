@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of the norms as ops of their own, which read x twice and keep nothing. With
-// z = (x - mean) / sqrt(var + eps) and g = dy * weight: dx = (g - mean(g) - z mean(g z)) /
-// sqrt(var + eps), dweight = sum(dy z), dbias = sum(dy), where means run over what was normalized.
+// Gradients of the norms as ops of their own, which read x twice and keep nothing. With z = (x -
+// mean) / sqrt(var + eps) and g = dy * weight: dx = (g - mean(g) - z mean(g z)) / sqrt(var + eps),
+// dweight = sum(dy z), dbias = sum(dy). Means run over the normalized dims.
 #include "hg/op.h"
 #include "lib/graph/internal_op.h"
 #include "lib/ops/terms.h"
@@ -41,7 +41,8 @@ Status batch_norm_grad_infer(InferContext& c) {
   return infer_with(c, {c.in(0).shape[1]});
 }
 
-// The formulas above; `over` is what was normalized, `rest` what weight does not vary along.
+// The formulas above; `over` are the normalized dims, `rest` the dims along which weight is
+// constant.
 Status expand_with(ExpandContext& c, const Dims& over, const Dims& rest, const Shape& affine) {
   const DType dtype = c.in(0).dtype();
   const Value x = widened(c.in(0)), dy = widened(c.in(2));
@@ -53,7 +54,7 @@ Status expand_with(ExpandContext& c, const Dims& over, const Dims& rest, const S
   const Value inner = sub(sub(g, mean(g, over, true)), mul(z, mean(mul(g, z), over, true)));
   c.set_out(0, cast(mul(inner, rstd), dtype));
   const auto total = [&](const Value& v) {
-    return cast(rest.empty() ? v : sum(v, rest), dtype);  // no dims would mean all
+    return cast(rest.empty() ? v : sum(v, rest), dtype);  // an empty list would mean all dims
   };
   c.set_out(1, total(mul(dy, z)));
   c.set_out(2, total(dy));
@@ -85,7 +86,7 @@ constexpr OpDef kOps[] = {
      .expand = layer_norm_grad_expand,
      .alias = 0b101,
      .traits = kInternal},
-    // Of batch_norm in training.
+    // For batch_norm in training.
     {.name = "batch_norm_grad",
      .signature = "batch_norm_grad(x, weight?, dy, eps: float = 1e-5) -> dx, dweight, dbias",
      .infer = batch_norm_grad_infer,

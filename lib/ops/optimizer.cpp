@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // One update of one parameter by an optimizer, with torch.optim's formulas. The outputs are the new
-// contents of the inputs before `gradient`, of those that are given, and may take their memory.
+// contents of the given inputs before `gradient`, and may overwrite them.
 //
-// What all share: g = the gradient, plus what was accumulated; g *= scale; g is limited to
-// [-clip_value, clip_value]; g = -g when maximizing; g += weight_decay x, but for decoupled decay.
-// `lr` holds the rates of all groups, `step` counts updates, this one included. Without `go`
-// nothing changes but `accumulated`, which becomes the sum and is 0 after an update. A gradient
-// with fewer rows than x is that of the rows from `first` on, and the others stay as they are:
-// gradients of large parameters come and go in parts.
+// All optimizers first compute g: the gradient, plus the accumulated gradients; g *= scale; g is
+// clamped to [-clip_value, clip_value]; g = -g if maximizing; g += weight_decay x, unless the decay
+// is decoupled. `lr` holds the rates of all groups, `step` counts updates including this one.
+// Without `go` only `accumulated` changes: it becomes the sum, and is 0 after an update. A gradient
+// with fewer rows than x is the gradient of the rows from `first` on; other rows stay unchanged.
+// Gradients of large parameters are computed and applied in such parts.
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 
 namespace hg::ops {
 namespace {
 
-struct Slots {  // where the inputs that all have in common stand
+struct Slots {  // positions of the inputs that all optimizers have
   int gradient, lr, step, scale, go;
 };
 Slots slots_of(const Op& op) {
@@ -87,7 +87,7 @@ class Update {
   Value state(int i) const {
     return is_part() ? term::slice(c_.in(i), 0, first(), end()) : c_.in(i);
   }
-  // The new contents of input i, which is given.
+  // The new contents of input i, which must be given.
   void set(int i, const Value& value) {
     const bool gated = given(c_, at_.go);
     set_rows(i, gated ? where(c_.in(at_.go), value, state(i)) : value);
@@ -121,8 +121,8 @@ class Update {
   Value x, g, lr;
 };
 
-// buffer = momentum buffer + (1 - dampening) g, and g in the first step; x -= lr buffer, or with
-// nesterov lr (g + momentum buffer)
+// buffer = momentum buffer + (1 - dampening) g, or g in the first step; x -= lr buffer, or with
+// nesterov x -= lr (g + momentum buffer)
 Status sgd(ExpandContext& c) {
   Update u(c);
   u.decay();
@@ -142,8 +142,8 @@ Status sgd(ExpandContext& c) {
 }
 
 // mean += (1 - beta1) (g - mean); square = beta2 square + (1 - beta2) g^2;
-// x -= lr / (1 - beta1^t) mean / (sqrt(square / (1 - beta2^t)) + eps); with `largest`, its running
-// maximum stands for square. Decoupled decay: x *= 1 - lr weight_decay before.
+// x -= lr / (1 - beta1^t) mean / (sqrt(square / (1 - beta2^t)) + eps). With `largest`, its running
+// maximum replaces square. Decoupled decay first: x *= 1 - lr weight_decay.
 // Kingma and Ba 2015; Loshchilov and Hutter 2019; Reddi et al. 2018.
 Status adam(ExpandContext& c) {
   Update u(c);
@@ -167,7 +167,7 @@ Status adam(ExpandContext& c) {
 }
 
 // square = alpha square + (1 - alpha) g^2; d = g / (sqrt(square - mean^2) + eps), where mean is the
-// running one of g when given; x -= lr d, or lr buffer with buffer = momentum buffer + d
+// running mean of g, if given; x -= lr d, or lr buffer with buffer = momentum buffer + d
 Status rmsprop(ExpandContext& c) {
   Update u(c);
   const AttrReader& a = c.attrs();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops that choose, limit and convert; and the shape rules of all elementwise ops.
+// Elementwise ops that select, limit and convert; and the shape rules of all elementwise ops.
 #include "lib/ops/pointwise.h"
 
 #include "hg/ops/binary.h"
@@ -173,7 +173,7 @@ Status to_integer_infer(InferContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    // Cut towards zero, as cast; a number that i64 does not have, and NaN, fail the run.
+    // Truncates toward zero, as cast. NaN, and a number that i64 cannot hold, fail the run.
     {.name = "to_integer",
      .signature = "to_integer(x) -> y",
      .infer = to_integer_infer,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape rules that elementwise ops share.
+// Shape rules shared by elementwise ops.
 #pragma once
 
 #include "hg/op.h"
@@ -7,11 +7,11 @@
 
 namespace hg::ops {
 
-Status infer_number_unary(InferContext& c);    // any dtype but bool, kept
-Status infer_float_unary(InferContext& c);     // floats, kept
-Status infer_bit_unary(InferContext& c);       // integers and bool, kept
+Status infer_number_unary(InferContext& c);    // any dtype but bool, preserved
+Status infer_float_unary(InferContext& c);     // floats, preserved
+Status infer_bit_unary(InferContext& c);       // integers and bool, preserved
 Status infer_test_unary(InferContext& c);      // any dtype -> bool
-Status infer_any_binary(InferContext& c);      // two tensors of one dtype, kept
+Status infer_any_binary(InferContext& c);      // two tensors of one dtype, preserved
 Status infer_number_binary(InferContext& c);   // not bool
 Status infer_float_binary(InferContext& c);    // floats
 Status infer_bit_binary(InferContext& c);      // integers and bool
@@ -20,7 +20,7 @@ Status infer_test_binary(InferContext& c);     // one dtype -> bool
 
 inline Value zeros(const Value& like) { return number_like(like, 0); }
 
-// The broadcast shape of inputs [first, count); those that are not given are passed over.
+// The broadcast shape of inputs [first, count). Skips inputs that are not given.
 Result<Shape> broadcast_inputs(const InferContext& c, int first = 0);
 
 }  // namespace hg::ops

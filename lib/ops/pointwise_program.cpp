@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several elementwise ops in one node, and a reduction of their result (hg/pointwise_program.h):
-// made by the compile pass.
+// Several elementwise ops in one node, optionally with a reduction of their result
+// (hg/pointwise_program.h). Created by the pass `programs`.
 #include "hg/pointwise_program.h"
 
 #include <algorithm>
@@ -47,13 +47,13 @@ Status expand_reduction(ExpandContext& c) {
   return {};
 }
 
-// One for each step and element.
+// One per step and element.
 double reduction_flops(std::span<const Sizes> in, std::span<const Sizes>, const AttrReader& attrs) {
   const std::string_view program = attrs.string("program");
   double flops = 1 + static_cast<double>(std::count(program.begin(), program.end(), ';'));
   int rank = 0;
   for (const Sizes& shape : in) rank = std::max(rank, shape.rank());
-  for (int d = 1; d <= rank; ++d) {  // from the last on
+  for (int d = 1; d <= rank; ++d) {  // from the last dim
     int64_t size = 1;
     for (const Sizes& shape : in)
       if (d <= shape.rank() && shape[shape.rank() - d] != 1) size = shape[shape.rank() - d];

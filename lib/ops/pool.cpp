@@ -18,10 +18,10 @@ Status check_images(const InferContext& c) {
   return {};
 }
 
-// The pooled shape, for size s, kernel k, padding p, dilation d:
+// The pooled shape. For size s, kernel k, padding p, dilation d:
 //   s' = floor((s + 2 p - d (k - 1) - 1) / stride) + 1
-// With ceil_mode it is rounded up, and windows that would start behind the right padding are left
-// out: s' = min(ceil(...) + 1, ceil((s + p) / stride)).
+// With ceil_mode it is rounded up, without windows that would start in the right padding:
+// s' = min(ceil(...) + 1, ceil((s + p) / stride)).
 Status pooled_shape(const InferContext& c, const Shape& shape, bool dilated, Shape& out) {
   const int dims = static_cast<int>(shape.size()) - 2;
   const AttrReader& attrs = c.attrs();
@@ -34,7 +34,7 @@ Status pooled_shape(const InferContext& c, const Shape& shape, bool dilated, Sha
   Result<Dims> dilation = dilated ? per_dim(attrs, "dilation", dims) : Dims(dims, Dim(1));
   if (!dilation.ok()) return c.fail(dilation.status().message());
   out = {shape[0], shape[1]};
-  Dim window = 1;  // an overflow is refused
+  Dim window = 1;  // an overflow is rejected
   for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
     const Dim &k = (*kernel)[i], &s = (*stride)[i], &p = (*padding)[i], &d = (*dilation)[i];
     if (below(k, 1) || below(s, 1) || below(d, 1) || below(p, 0))
@@ -83,7 +83,7 @@ Value flat_positions(const Value& x) {
   return reshape(x, {x.dim(0), x.dim(1), positions});
 }
 
-// dx is zero but where a window found its largest element: dx[index] += dy
+// dx is zero, except at the largest element of each window: dx[index] += dy
 Value scattered(const Value& x, const Value& indices, const Value& dy) {
   const Value zeros = flat_positions(full_like(x, 0));
   const Value dx = x.graph()->call("scatter", {zeros, flat_positions(indices), flat_positions(dy)},
@@ -185,7 +185,7 @@ NamedAttrs avg_attrs(const AttrReader& given) {
 
 Dims spatial(const Value& x) { return Dims(x.shape().begin() + 2, x.shape().end()); }
 
-// Each element of dx collects dy / divisor of the windows that it is in.
+// Each element of dx sums dy / divisor over the windows that contain it.
 Status avg_pool_grad(GradContext& c) {
   NamedAttrs attrs = avg_attrs(c.attrs());
   attrs.push_back({"input_size", spatial(c.in(0))});
@@ -197,7 +197,7 @@ Status avg_pool_grad_grad(GradContext& c) {
   return {};
 }
 
-// Window o of an adaptive pooling runs from floor(o s / s') to ceil((o + 1) s / s').
+// Window o of an adaptive pooling covers floor(o s / s') to ceil((o + 1) s / s').
 Status adaptive_shape(const InferContext& c, Shape& shape) {
   const Shape& x = c.in(0).shape;
   const int dims = static_cast<int>(x.size()) - 2;
@@ -247,14 +247,15 @@ Status adaptive_avg_pool_grad_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    // The largest element of each window; NaN wins. An empty stride is kernel_size, here and below.
+    // The largest element of each window, or NaN if there is one. An empty stride means
+    // kernel_size, here and below.
     {.name = "max_pool",
      .signature = "max_pool(x, kernel_size: int[], stride: int[] = [], padding: int[] = [0], "
                   "dilation: int[] = [1], ceil_mode: bool = false) -> y",
      .infer = max_pool_infer,
      .grad = max_pool_grad,
      .expand = max_pool_with_indices_expand_to_values},
-    // dx is zero but where a window found its largest element, the first of equal ones: += dy.
+    // dx is zero, except at the largest element of each window, the first of equal ones: += dy.
     {.name = "max_pool_grad",
      .signature = "max_pool_grad(x, dy, kernel_size: int[], stride: int[] = [], padding: int[] = "
                   "[0], dilation: int[] = [1], ceil_mode: bool = false) -> dx",
@@ -262,14 +263,14 @@ constexpr OpDef kOps[] = {
      .expand = max_pool_grad_expand,
      .alias = 1,
      .traits = kInternal},
-    // indices count the spatial positions of one channel of x, row-major.
+    // indices are row-major spatial positions in one channel of x.
     {.name = "max_pool_with_indices",
      .signature = "max_pool_with_indices(x, kernel_size: int[], stride: int[] = [], padding: int[] "
                   "= [0], dilation: int[] = [1], ceil_mode: bool = false) -> y, indices",
      .infer = max_pool_with_indices_infer,
      .grad = indexed_grad},
-    // sum / divisor: divisor_override, else the window's size with padding (count_include_pad) or
-    // without.
+    // sum / divisor. The divisor is divisor_override if given, otherwise the size of the window
+    // with padding (count_include_pad) or without.
     {.name = "avg_pool",
      .signature = "avg_pool(x, kernel_size: int[], stride: int[] = [], padding: int[] = [0], "
                   "ceil_mode: bool = false, count_include_pad: bool = true, divisor_override: int? "

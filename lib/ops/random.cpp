@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers. They depend on the session's seed, the number of the run (in a loop, of the
-// round), the node's `stream` and the element's index alone: not on threads or device. A node to
-// which none is given, -1, has a stream of its own in its graph.
+// Random numbers. They depend only on the session's seed, the number of the run (in a loop, of the
+// iteration), the node's `stream` and the element's index, not on threads or device. A node without
+// a stream (-1) gets one that is unique in its graph.
 #include "hg/op.h"
 #include "lib/table/rows.h"
 
@@ -16,7 +16,7 @@ Status infer_random(InferContext& c) {
   return {};
 }
 
-// y = x when not training; else y = x * mask / (1 - p), and mask is 1 with probability 1 - p.
+// y = x outside training; otherwise y = x * mask / (1 - p), where mask is 1 with probability 1 - p.
 Status infer_dropout(InferContext& c) {
   const double p = c.attrs().real("p");
   if (!(p >= 0 && p <= 1)) return c.fail("p is ", p, ", not in [0, 1]");
@@ -37,7 +37,7 @@ Status expand_dropout(ExpandContext& c) {
     c.set_out(0, g.call("mul", {x, g.scalar(0.0, x.dtype())}));
     return {};
   }
-  // One draw for each element, or for each channel of each sample.
+  // One draw per element, or per channel of each sample.
   Shape drawn = x.shape();
   if (c.attrs().flag("channels"))
     for (size_t i = 2; i < drawn.size(); ++i) drawn[i] = 1;

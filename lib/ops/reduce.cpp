@@ -36,7 +36,7 @@ std::vector<int> all_axes(int rank) {
   return axes;
 }
 
-// y has one dim less where `axes` are; the same values with 1 there, so that it broadcasts with x.
+// y without the dims `axes`; returns the same values with size 1 there, which broadcast with x.
 Value with_kept_dims(const Value& y, const Shape& x, const std::vector<int>& axes) {
   const Shape kept = reduced_shape(x, axes, true);
   return y.shape() == kept ? y : y.graph()->call("reshape", {y}, {{"shape", kept}});
@@ -58,7 +58,7 @@ Value kept(const GradContext& c, const Value& y) {
 Value expanded(const Value& y, const Value& x) {
   return y.shape() == x.shape() ? y : y.graph()->call("expand", {y}, {{"shape", x.shape()}});
 }
-// How many elements make one result, less `correction` but not below 0, in x's dtype.
+// The number of elements per result minus `correction`, at least 0, in x's dtype.
 Value element_count(const GradContext& c, double correction = 0) {
   const Value x = c.in(0);
   Dim size(1);
@@ -125,8 +125,8 @@ Status mean_grad(GradContext& c) {
   c.set_grad(0, expanded(kept(c, c.dout(0)) / element_count(c), c.in(0)));
   return {};
 }
-// dx = dy times the product of the others: by division where nothing is 0; where exactly one
-// element is 0, that one alone has a gradient
+// dx = dy times the product of the other elements: by division if no element is 0. If exactly one
+// element is 0, only that element has a gradient.
 Status prod_grad(GradContext& c) {
   const Value x = c.in(0);
   const std::vector<int> axes = axes_of(c);
@@ -141,7 +141,7 @@ Status prod_grad(GradContext& c) {
   c.set_grad(0, kept(c, c.dout(0)) * where(is_zero, at_zero, elsewhere));
   return {};
 }
-// dy shared by the elements that equal the extreme value
+// Equal elements with the extreme value share dy.
 Status extreme_grad(GradContext& c) {
   const Value x = c.in(0);
   const std::vector<int> axes = axes_of(c);
@@ -150,7 +150,7 @@ Status extreme_grad(GradContext& c) {
   c.set_grad(0, kept(c, c.dout(0)) * (chosen / sum(chosen, dims, true)));
   return {};
 }
-// dy goes to the index alone
+// Only the element at the index receives dy.
 Status value_and_index_grad(GradContext& c) {
   Graph& g = c.graph();
   const Value x = c.in(0), dy = c.dout(0);
@@ -195,7 +195,7 @@ Status std_grad(GradContext& c) {
   c.set_grad(0, scale / element_count(c, c.attrs().real("correction")) * (x - mean(x, dims, true)));
   return {};
 }
-// The variance may be more than 16 bits hold.
+// The variance may exceed the range of 16-bit floats.
 Status std_expand(ExpandContext& c) {
   const std::span<const Dim> dims = c.attrs().integers("dim");
   const DType dtype = c.in(0).dtype();
@@ -205,7 +205,7 @@ Status std_expand(ExpandContext& c) {
   c.set_out(0, cast(sqrt(y), dtype));
   return {};
 }
-// (sum |x|^p)^(1 / p); p = 0: how many are not 0; infinite p: amax or amin of |x|
+// (sum |x|^p)^(1 / p); p = 0: the number of nonzero elements; infinite p: amax or amin of |x|
 Status norm_expand(ExpandContext& c) {
   const DType dtype = c.in(0).dtype();
   const Value x = cast(c.in(0), dtype == f64 ? f64 : f32), size = abs(x);
@@ -262,7 +262,7 @@ Status logsumexp_grad(GradContext& c) {
   c.set_grad(0, kept(c, c.dout(0)) * exp(c.in(0) - safe));
   return {};
 }
-// y = m + log sum e^(x - m), m the largest x where that is finite, else 0
+// y = m + log sum e^(x - m), where m is the largest x if that is finite, else 0
 Status logsumexp_expand(ExpandContext& c) {
   const Value x = c.in(0);
   const std::span<const Dim> given = c.attrs().integers("dim");

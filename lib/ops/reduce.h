@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shape rule that reductions share.
+// The shape rule shared by reductions.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace hg::ops {
 
-// `shape` without `axes`, or with 1 there when they are kept.
+// `shape` without `axes`, or with size 1 there if keepdim.
 Shape reduced_shape(const Shape& shape, const std::vector<int>& axes, bool keepdim);
 
 }  // namespace hg::ops

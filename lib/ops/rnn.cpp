@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recurrent part of one direction of one layer; what the inputs contribute, x W_ih^T + b_ih, is
-// a linear before it. Expansions are the loops unrolled; gradients are ops of rnn_grad.cpp.
+// The recurrent part of one direction of one layer. The input part, x W_ih^T + b_ih, is a preceding
+// linear. Expansions unroll the loop; gradients are the ops of rnn_grad.cpp.
 #include "lib/ops/rnn.h"
 
 #include "lib/table/rows.h"
@@ -75,7 +75,7 @@ Status rnn_infer(InferContext& c) {
   return {};
 }
 
-// step(gates of t, h) -> the next h, for every t in the order of the direction.
+// Calls step(gates of t, h), which returns the next h, for every t in the order of the direction.
 template <class Step>
 Status unroll(ExpandContext& c, const Step& step) {
   HG_TRY_ASSIGN(const int64_t time, steps_of(c));
@@ -140,7 +140,7 @@ Value dout_or_none(GradContext& c, int i) { return c.has_dout(i) ? c.dout(i) : V
 
 Value rows_of_steps(const Value& x) { return term::reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}); }
 
-// d: the gradient of W h + b of every step, with the h of `before`.
+// d: the gradient of W h + b at every step; `before` holds the h of each step.
 void set_weight_grads(GradContext& c, const Value& d, const Value& before, int weight, int bias) {
   if (c.needs(weight))
     c.set_grad(weight,
@@ -153,8 +153,9 @@ bool has_no_steps(const GradContext& c) {
   return c.in(0).dim(0).is_constant() && c.in(0).dim(0).constant() == 0;
 }
 
-// No steps at all are left to the expansion. A projection, h = W_hr u, is taken into the weight: u
-// reaches the gates of the next step by W_hh W_hr, and what arrives at h reaches u by W_hr.
+// The expansion handles sequences without steps. A projection, h = W_hr u, becomes part of the
+// weight: u reaches the gates of the next step by W_hh W_hr, and the gradient of h reaches u by
+// W_hr.
 Status lstm_grad(GradContext& c) {
   if (has_no_steps(c)) return {};
   const bool projects = given(c, 5), reverse = c.attrs().flag("reverse");
@@ -173,7 +174,7 @@ Status lstm_grad(GradContext& c) {
   c.set_grad(2, d[2]);
   set_weight_grads(c, d[0], before, 3, 4);
   if (!projects) return {};
-  // What arrives at h of each step: dy, and the gates of the next step by W_hh.
+  // The gradient of h at each step: dy plus the gates of the next step times W_hh.
   const Value back = term::op("matmul", d[0], weight);  // [time, batch, out]
   const Dim time = back.dim(0), first = reverse ? time - 1 : Dim(0);
   c.set_grad(1, term::reshape(term::slice(back, 0, first, first + 1), {back.dim(1), back.dim(2)}));
@@ -185,7 +186,7 @@ Status lstm_grad(GradContext& c) {
   const Value shifted =
       c.graph().call("concat", reverse ? std::vector{later[1], later[0]} : later, {{"dim", 0}});
   const Value at_h = dy ? dy + term::reshape(shifted, dy.shape()) : shifted;
-  // u again: a scan that has no weight and whose gates have all.
+  // u is recomputed by a scan without a weight, whose gates are complete.
   const Value none = term::full_like(at_u(weight), 0);
   const std::vector<Value> again = c.graph().calls(
       "lstm_scan", {gates, term::full_like(cell, 0), cell, none}, {{"reverse", reverse}});
@@ -229,8 +230,8 @@ double gru_or_rnn_flops(std::span<const Sizes> in, std::span<const Sizes>, const
 }
 
 constexpr OpDef kOps[] = {
-    // y: [time, batch, out], h and c: the state after the last step. With reverse the steps run
-    // from the last to the first. weight_hr: [out, hidden] projects h.
+    // y: [time, batch, out]; h and c: the state after the last step. With reverse, steps run from
+    // the last to the first. weight_hr: [out, hidden] projects h.
     {.name = "lstm_scan",
      .signature =
          "lstm_scan(gates, h0, c0, weight_hh, bias_hh?, weight_hr?, reverse: bool = false) "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the scans of recurrent layers and their gradients share when they are unrolled into steps.
+// Shared by the scans of recurrent layers and their gradients when they are unrolled into steps.
 #pragma once
 
 #include "hg/op.h"
@@ -19,13 +19,13 @@ inline Value at_time(const Value& x, int64_t t) {
   return term::reshape(term::slice(x, 0, t, t + 1), {x.dim(1), x.dim(2)});
 }
 
-// The recurrent weights times the state, or its gradient, for each step; in[0]: [time, batch,
+// The recurrent weights times the state, or its gradient, at each step; in[0]: [time, batch,
 // width].
 inline double scan_flops(std::span<const Sizes> in, size_t weight) {
   return 2 * static_cast<double>(in[0][0] * in[0][1]) * static_cast<double>(in[weight].count());
 }
 
-// One value for each time step, [batch, width] each; `like` has their type.
+// One value per time step, each [batch, width]; `like` supplies the type.
 inline Value stack(const std::vector<Value>& steps, const Value& like) {
   if (steps.empty()) return term::expand(term::number(like, 0), {Dim(0), like.dim(0), like.dim(1)});
   std::vector<Value> all;
@@ -33,7 +33,7 @@ inline Value stack(const std::vector<Value>& steps, const Value& like) {
   return all[0].graph()->call("concat", all, {{"dim", 0}});
 }
 
-// Time steps of the first input, which must be a number to unroll the loop.
+// Time steps of the first input. They must be a number to unroll the loop.
 inline Result<int64_t> steps_of(const ExpandContext& c) {
   if (!c.in(0).dim(0).is_constant())
     return unsupported(c.attrs().op().name(), ": the number of time steps, ", c.in(0).dim(0),
@@ -41,7 +41,7 @@ inline Result<int64_t> steps_of(const ExpandContext& c) {
   return c.in(0).dim(0).constant();
 }
 
-// step(t) in the order of the direction, or against it.
+// Calls step(t) in the order of the direction, or in reverse.
 template <class Step>
 void for_steps(const ExpandContext& c, int64_t time, bool back, const Step& step) {
   const bool falling = c.attrs().flag("reverse") != back;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of the scans of rnn.cpp: each walks back through the steps; its result for the gates
-// is all that the weights' gradients need. Expansions are the loops unrolled.
+// Gradients of the scans of rnn.cpp. Each walks back through the steps. Its gradient of the gates
+// suffices to compute the gradients of the weights. Expansions unroll the loop.
 #include "lib/graph/internal_op.h"
 #include "lib/ops/rnn.h"
 #include "lib/table/rows.h"
@@ -8,8 +8,8 @@
 namespace hg::ops {
 namespace {
 
-// x: [time, batch, count hidden], weight: [count hidden, hidden]; inputs from `states` on, where
-// they are given: dy [time, batch, hidden] and then states [batch, hidden].
+// x: [time, batch, count hidden], weight: [count hidden, hidden]. Inputs from `states` on, if
+// given: dy [time, batch, hidden], then states [batch, hidden].
 Status check_scan_grad(const InferContext& c, int count, int weight, int states, Dim& hidden) {
   const TensorType& x = c.in(0);
   if (!is_float(x.dtype) || x.rank() != 3 || c.in(weight).rank() != 2)
@@ -62,7 +62,7 @@ Value given_or_zero(const ExpandContext& c, int i, const Shape& shape) {
   return given(c, i) ? c.in(i) : term::expand(term::number(c.in(0), 0), shape);
 }
 
-// What arrives at the state after step t: from the later steps, and from y.
+// The gradient of the state after step t: from the later steps and from y.
 Value arriving(const ExpandContext& c, int dy, const Value& dh, int64_t t) {
   return given(c, dy) ? dh + at_time(c.in(dy), t) : dh;
 }
@@ -70,7 +70,7 @@ Value arriving(const ExpandContext& c, int dy, const Value& dh, int64_t t) {
 Value with_slope_of_sigmoid(const Value& d, const Value& s) { return d * (s - s * s); }
 Value with_slope_of_tanh(const Value& d, const Value& y) { return d - d * (y * y); }
 
-// The gradients of f16 and bf16 are those of f32, rounded once at the end; false of other types.
+// Computes f16 and bf16 gradients in f32, rounded once at the end; returns false for other dtypes.
 bool expand_widened(ExpandContext& c, std::initializer_list<std::string_view> names) {
   const DType dtype = c.in(0).dtype();
   if (dtype != f16 && dtype != bf16) return false;
@@ -83,8 +83,8 @@ bool expand_widened(ExpandContext& c, std::initializer_list<std::string_view> na
   return true;
 }
 
-// With a the gates: do = dh tanh(c), dc += dh o (1 - tanh(c)^2), di = dc g, df = dc c', dg = dc i,
-// each by the slope of its function; then dc' = dc f and dh' = da W, where ' is the step before.
+// With gates a: do = dh tanh(c), dc += dh o (1 - tanh(c)^2), di = dc g, df = dc c', dg = dc i, each
+// times the slope of its function; then dc' = dc f and dh' = da W. ' marks the preceding step.
 Status lstm_grad_expand(ExpandContext& c) {
   if (expand_widened(c, {"reverse"})) return {};
   HG_TRY_ASSIGN(const int64_t time, steps_of(c));
@@ -125,8 +125,8 @@ Status lstm_grad_expand(ExpandContext& c) {
   return {};
 }
 
-// With u = W h' + b: dz = dh (h' - n), dn = dh (1 - z), dr = dn u_n, each by the slope of its
-// function; du is da with dn r for its last part, and dh' = dh z + du W.
+// With u = W h' + b: dz = dh (h' - n), dn = dh (1 - z), dr = dn u_n, each times the slope of its
+// function. du is da with dn r as its last part, and dh' = dh z + du W.
 Status gru_grad_expand(ExpandContext& c) {
   if (expand_widened(c, {"reverse"})) return {};
   HG_TRY_ASSIGN(const int64_t time, steps_of(c));
@@ -156,7 +156,7 @@ Status gru_grad_expand(ExpandContext& c) {
   return {};
 }
 
-// da = dh (1 - y^2), or dh where y > 0 of relu; dh' = da W.
+// da = dh (1 - y^2), or for relu dh where y > 0; dh' = da W.
 Status rnn_grad_expand(ExpandContext& c) {
   if (expand_widened(c, {"reverse", "nonlinearity"})) return {};
   HG_TRY_ASSIGN(const int64_t time, steps_of(c));
@@ -186,9 +186,8 @@ double rnn_grad_flops(std::span<const Sizes> in, std::span<const Sizes>, const A
 }
 
 constexpr OpDef kOps[] = {
-    // Of a scan whose weight has its projection in it. gates: [time, batch, 4 hidden], those of
-    // the input with W h + b added; dy: [time, batch, hidden], dh and dc: [batch, hidden], zeros
-    // when not given.
+    // For a scan with the projection in its weight. gates: [time, batch, 4 hidden], of the input
+    // plus W h + b; dy: [time, batch, hidden]; dh and dc: [batch, hidden], zeros if not given.
     {.name = "lstm_scan_grad",
      .signature = "lstm_scan_grad(gates, c0, weight_hh, dy?, dh?, dc?, reverse: bool = false) -> "
                   "dgates, dh0, dc0",
@@ -197,7 +196,7 @@ constexpr OpDef kOps[] = {
      .alias = 0b1,
      .traits = kScan | kInternal,
      .flops = lstm_grad_flops},
-    // gates: those of the input; back: W h + b of each step; before: its h.
+    // gates: of the input; back: W h + b of each step; before: its h.
     {.name = "gru_scan_grad",
      .signature = "gru_scan_grad(gates, back, before, weight_hh, dy?, dh?, reverse: bool = false) "
                   "-> dgates, dback, dh0",

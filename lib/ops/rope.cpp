@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embeddings, Su et al., RoFormer, 2021, in the form that pairs the halves of a
-// head.
+// Rotary position embeddings (Su et al., RoFormer, 2021), in the form that pairs the two halves of
+// a head.
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
 

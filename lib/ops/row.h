@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The short forms of a table row: an op with a shape rule and a gradient.
+// Short forms of table rows: ops with a shape rule and a gradient.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@
 
 namespace hg::ops {
 
-// Without `grad` a gradient is refused by name.
+// An op without `grad` has no gradient; requesting one fails with the op's name.
 template <uint32_t traits = kNoTraits>
 constexpr OpDef row(std::string_view name, std::string_view signature,
                     Status (*infer)(InferContext&), Status (*grad)(GradContext&) = nullptr) {
   return {.name = name, .signature = signature, .infer = infer, .grad = grad, .traits = traits};
 }
-// Ops whose gradient is zero or no matter: the same with nullptr in its place.
+// Ops without a gradient (zero or undefined): nullptr in its place.
 template <uint32_t traits = kNoTraits>
 constexpr OpDef row(std::string_view name, std::string_view signature,
                     Status (*infer)(InferContext&), std::nullptr_t) {
   return {.name = name, .signature = signature, .infer = infer, .traits = traits | kNoGradient};
 }
 
-// Elementwise ops, whose result may take the memory of any input.
+// Elementwise ops, whose result may overwrite any input.
 template <uint32_t traits = kNoTraits, class Grad = Status (*)(GradContext&)>
 constexpr OpDef unary_row(std::string_view name, std::string_view signature,
                           Status (*infer)(InferContext&), Grad grad = nullptr) {

@@ -49,8 +49,8 @@ Status cumsum_grad(GradContext& c) {
   c.set_grad(0, reverse_cumsum(c.dout(0), c.attrs().integer("dim")));
   return {};
 }
-// Of one number: dx = dy. Before the first 0: dx_i = sum over k >= i of dy_k y_k / x_i; at the
-// first 0 the products leave it out; behind it all products are 0, of infinite x too.
+// Rank 0: dx = dy. Before the first 0: dx_i = sum over k >= i of dy_k y_k / x_i. At the first 0,
+// the products omit it. After it, all products are 0, also if x is infinite.
 Status cumprod_grad(GradContext& c) {
   const Value x = c.in(0), dy = c.dout(0);
   const Dim dim = c.attrs().integer("dim");
@@ -70,8 +70,8 @@ Status cumprod_grad(GradContext& c) {
   c.set_grad(0, where(eq(zeros, zero), before, where(first, at_first, zero)));
   return {};
 }
-// Of one number: dx = dy. dx_i = e^x_i sum over k >= i of dy_k e^-y_k, in logarithms, positive and
-// negative dy apart
+// Rank 0: dx = dy. dx_i = e^x_i sum over k >= i of dy_k e^-y_k, computed with logarithms,
+// separately for positive and negative dy
 Status logcumsumexp_grad(GradContext& c) {
   const Value x = c.in(0), y = c.out(0), dy = c.dout(0);
   const Dim dim = c.attrs().integer("dim");

@@ -18,7 +18,7 @@ Status check_reduce(const InferContext& c) {
   return c.fail("reduce is '", reduce, "', known are none add prod amax amin mean");
 }
 
-// y[index[i, j], j] = src[i, j] for dim 0, or reduced with what is there
+// y[index[i, j], j] = src[i, j] for dim 0, or reduced with the old element
 Status scatter_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   const TensorType& index = c.in(1);
@@ -42,7 +42,7 @@ Status scatter_infer(InferContext& c) {
   return {};
 }
 
-// The part of src that index reaches, and the reverse for its gradient.
+// The part of src that index covers, and the reverse for its gradient.
 Value reached(const Value& src, const Value& index) {
   Value part = src;
   for (int d = 0; d < src.rank(); ++d)
@@ -77,15 +77,15 @@ struct Gradients {
   Value dx, dsrc;
 };
 
-// How many values each element of y is the mean of, at least 1.
+// The number of values in the mean of each element of y, at least 1.
 Value mean_count(const Scatter& s, const Value& x, const Value& src) {
   const Value start = full_like(x, s.include_self ? 1 : 0);
   const Value n = s.put(start, full_like(src, 1), "add", true);
   return op("maximum", n, number(n, 1));
 }
 
-// dx = dy y' / x, where y' is the product without the zeros of x; dsrc likewise, but a src that is
-// the only zero among those of its element takes the product of the others.
+// dx = dy y' / x, where y' is the product without the zeros of x. dsrc likewise, but a src that is
+// the only zero of its element receives the product of the others.
 Gradients prod_grads(const Scatter& s, const Value& x, const Value& src, const Value& y,
                      const Value& dy) {
   auto no_zeros = [&](const Value& v) { return where(op("eq", v, number(v, 0)), number(v, 1), v); };
@@ -100,7 +100,8 @@ Gradients prod_grads(const Scatter& s, const Value& x, const Value& src, const V
   return grads;
 }
 
-// The gradient goes in equal parts to all that equal the largest (smallest), of NaN as NaN.
+// All elements that equal the largest (smallest) share the gradient. If the result is NaN, so is
+// the gradient.
 Gradients extreme_grads(const Scatter& s, const Value& x, const Value& src, const Value& y,
                         const Value& dy) {
   const Value from_x = cast(op("eq", x, y), x.dtype());
@@ -138,7 +139,7 @@ Status scatter_grad(GradContext& c) {
   return {};
 }
 
-// y[index[i], ...] = src[i, ...] for dim 0, or reduced with what is there
+// y[index[i], ...] = src[i, ...] for dim 0, or reduced with the old element
 Status index_reduce_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   const TensorType& index = c.in(1);
@@ -177,7 +178,7 @@ Status index_reduce_expand(ExpandContext& c) {
   return {};
 }
 
-// As scatter with the index repeated; sums need only dsrc[i] = dy[index[i]].
+// As scatter with the index repeated. Sums need only dsrc[i] = dy[index[i]].
 Status index_reduce_grad(GradContext& c) {
   const Value dy = c.dout(0);
   HG_TRY_ASSIGN(const int dim, c.axis("dim", c.in(0).rank()));
@@ -195,7 +196,7 @@ Status index_reduce_grad(GradContext& c) {
   return {};
 }
 
-// y = x, but the k-th element where mask is true is the k-th of src
+// y = x, but the k-th element where mask is true is the k-th element of src
 Status masked_scatter_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   if (c.in(1).dtype != boolean) return c.fail("mask must be bool, it is ", c.in(1).dtype);
@@ -207,7 +208,7 @@ Status masked_scatter_infer(InferContext& c) {
   return {};
 }
 
-// dx = 0 where mask, else dy; dsrc[k] += dy of the k-th true element of mask
+// dx = 0 where mask is true, else dy; dsrc[k] += dy of the k-th true element of mask
 Status masked_scatter_grad(GradContext& c) {
   Graph& g = c.graph();
   const Value mask = c.in(1), src = c.in(2), dy = c.dout(0);
@@ -217,7 +218,7 @@ Status masked_scatter_grad(GradContext& c) {
   const Value chosen = reshape(mask, flat);
   const Value order =
       op("sub", g.call("cumsum", {cast(chosen, i64)}, {{"dim", 0}}), g.scalar(int64_t{1}, i64));
-  // What the mask leaves out adds 0 to a place of its own behind src, which may be empty.
+  // Elements outside the mask add 0 to an extra position after src, which may be empty.
   const Dim length = count(src.shape());
   const Value at = where(chosen, order, integer(g, length));
   const Value zeros = expand(number(dy, 0), {length + 1});

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reverse of views: x with src written where the view of x with the same attributes looks.
+// The reverse of views: x with src written to the elements of the view of x with the same
+// attributes.
 #include "hg/op.h"
 #include "lib/ops/terms.h"
 #include "lib/table/rows.h"
@@ -27,7 +28,7 @@ NamedAttrs copied(const AttrReader& attrs, const Reverse& reverse) {
   return copies;
 }
 
-// The view's own rule gives the shape that src must have.
+// The rule of the view determines the shape of src.
 Status scatter_view_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   const TensorType& src = c.in(1);

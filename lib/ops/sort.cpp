@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that order the elements along one dim. NaN counts as larger than every number.
+// Ops that order the elements along one dim. NaN is larger than every number.
 #include "hg/ops/sort.h"
 
 #include "hg/ops/binary.h"
@@ -32,7 +32,7 @@ Status infer_sort(InferContext& c) {
   return {};
 }
 
-// The size of the line that dim names; 1 for rank 0
+// The size along dim; 1 for rank 0
 Dim line_size(const TensorType& x, int axis) { return x.rank() == 0 ? Dim(1) : x.shape[axis]; }
 
 Status infer_topk(InferContext& c) {
@@ -71,7 +71,7 @@ Status infer_kthvalue(InferContext& c) {
   return {};
 }
 
-// One element of each line; without dim, all that equal it share dy.
+// One element of each line. Without dim, all equal elements share dy.
 Status one_grad(GradContext& c) {
   Graph& g = c.graph();
   const Value x = c.in(0), dy = c.dout(0);

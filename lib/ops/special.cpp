@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Special functions elementwise: Bessel functions, zeta, incomplete gamma, orthogonal polynomials.
+// Elementwise special functions: Bessel functions, zeta, incomplete gamma, orthogonal polynomials.
 #include "hg/ops/special.h"
 
 #include <cmath>
@@ -72,7 +72,7 @@ Status polygamma_grad(GradContext& c) {
   return {};
 }
 
-// d igamma / dx = x^(a - 1) e^-x / gamma(a); not defined here for a
+// d igamma / dx = x^(a - 1) e^-x / gamma(a); the gradient of a is not supported
 Value gamma_density(const Value& a, const Value& x) {
   return exp((a - 1.0) * log(x) - x - lgamma(a));
 }
@@ -86,7 +86,7 @@ Status igammac_grad(GradContext& c) {
   if (c.needs(1)) c.set_grad(1, -c.dout(0) * gamma_density(c.in(0), c.in(1)));
   return {};
 }
-// d zeta / dq = -s zeta(s + 1, q); not defined here for s
+// d zeta / dq = -s zeta(s + 1, q); the gradient of s is not supported
 Status zeta_grad(GradContext& c) {
   if (c.needs(0)) return unsupported("for its first argument");
   const Value s = c.in(0);
@@ -94,7 +94,7 @@ Status zeta_grad(GradContext& c) {
   return {};
 }
 
-// torch differentiates neither the other Bessel functions nor the polynomials: they have no rule.
+// As in torch, the other Bessel functions and the polynomials have no gradient.
 
 Status polynomial_infer(InferContext& c) {
   const Result<PolynomialKind> kind = polynomial_kind_named(c.attrs().string("kind"));

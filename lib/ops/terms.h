@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short spellings of primitives, for expansions and gradients written as formulas, and what shape
-// rules of this folder ask about symbolic sizes.
+// Short spellings of primitives, for expansions and gradients written as formulas; and checks of
+// symbolic sizes for shape rules.
 #pragma once
 
 #include <algorithm>
@@ -24,33 +24,34 @@ using Dims = std::vector<Dim>;
 inline bool certainly_differ(const Dim& a, const Dim& b) {
   return a.is_constant() && b.is_constant() && a.constant() != b.constant();
 }
-// Of sizes that must be equal: where nobody can tell yet, it is taken for granted.
+// For sizes that must be equal. If this is not known yet, records it as an assumption.
 inline bool differ(const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return a.constant() != b.constant();
   Assumptions::take(a, Relation::eq, b);
   return false;
 }
-// One dtype, and no size that is certainly another: what data decides may be a number elsewhere.
+// Whether the dtypes are equal and no sizes are known to differ. A size that is symbolic here may
+// be a number elsewhere.
 inline bool may_equal(const TensorType& a, const TensorType& b) {
   return a.dtype == b.dtype &&
          std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end(),
                     [](const Dim& x, const Dim& y) { return !differ(x, y); });
 }
-// Likewise of one that must be `least` or more.
+// Likewise for a size that must be at least `least`.
 inline bool below(const Dim& value, int64_t least) {
   if (value.is_constant()) return value.constant() < least;
   Assumptions::take(least, Relation::le, value);
   return false;
 }
-// Of sizes that must be equal in an expansion: nobody runs it again when they are numbers, so that
-// the graph refuses others.
+// For sizes that must be equal in an expansion. The expansion does not run again with numbers, so
+// the graph gets a guard.
 inline bool always_equal(const ExpandContext& c, const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return a.constant() == b.constant();
   c.graph().guard(a, Relation::eq, b, std::string(c.attrs().op().name()));
   return true;
 }
 template <class Context>
-bool given(const Context& c, int i) {  // an optional input is there
+bool given(const Context& c, int i) {  // whether an optional input is given
   return i < c.input_count() && c.has(i);
 }
 template <class Context>
@@ -93,7 +94,7 @@ inline Value permute(const Value& x, Dims dims) {
   return x.graph()->call("permute", {x}, {{"dims", std::move(dims)}});
 }
 inline Value transpose_last(const Value& x) {  // the last two dims swapped
-  if (x.rank() < 2) return x;                  // of a graph that is broken already
+  if (x.rank() < 2) return x;                  // the graph has failed
   Dims dims;
   for (int i = 0; i < x.rank(); ++i) dims.emplace_back(i);
   std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
@@ -102,7 +103,7 @@ inline Value transpose_last(const Value& x) {  // the last two dims swapped
 inline Value slice(const Value& x, int dim, const Dim& start, const Dim& end) {
   return x.graph()->call("slice", {x}, {{"dim", dim}, {"start", start}, {"end", end}, {"step", 1}});
 }
-// 16-bit floats are computed with in f32 and rounded once at the end.
+// Computes 16-bit floats in f32 and rounds once at the end.
 inline Value widened(const Value& x) {
   return x && (x.dtype() == f16 || x.dtype() == bf16) ? hg::cast(x, f32) : x;
 }

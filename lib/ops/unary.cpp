@@ -14,7 +14,7 @@
 namespace hg::ops {
 namespace {
 
-// Gradients, with x the input, y the output and dy what arrives: each returns dx.
+// Gradients. x is the input, y the output, dy the gradient of y; each returns dx.
 using Formula = Value (*)(const Value& x, const Value& y, const Value& dy);
 
 template <Formula formula>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of the arena: outputs in the memory of inputs or of a concatenation, offsets.
+// Blocks of the arena: places outputs in the memory of inputs or of a concatenation, and assigns
+// offsets.
 #include <algorithm>
 #include <utility>
 
@@ -8,8 +9,8 @@
 namespace hg {
 namespace {
 
-// Whether another input of the step lies in the same memory. The same tensor once more is no harm
-// where the output may take the memory of either.
+// Whether another input of the step uses the same memory. The same tensor as two inputs is allowed
+// if the output may overwrite either.
 bool is_read_beside(const Step& step, size_t input, uint32_t alias) {
   const PlacedTensor& one = step.inputs[input];
   for (size_t i = 0; i < step.inputs.size(); ++i) {

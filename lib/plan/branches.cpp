@@ -11,28 +11,28 @@
 namespace hg {
 namespace {
 
-// Estimates in microseconds, of a machine of today: what matters is when kernels share their work.
-constexpr double kFlops = 80e3, kBytes = 40e3;  // of one thread
+// Estimates in microseconds for a typical current machine. They only need to rank the alternatives.
+constexpr double kFlops = 80e3, kBytes = 40e3;  // per microsecond of one thread
 constexpr double kStepUs = 0.1;                 // of any step
-constexpr double kRegion = 5;                   // to share work among threads and wait for all
-constexpr double kNextRegion = 1.5;             // the same right after another
-constexpr double kShared = 0.87;  // of n threads' time, what kernels that share make use of
-constexpr double kBeside = 0.95;  // the same of branches
-constexpr int64_t kMostRead = 4;  // bytes for each that is written
+constexpr double kRegion = 5;                   // to share work among threads and join them
+constexpr double kNextRegion = 1.5;             // the same directly after another region
+constexpr double kShared = 0.87;  // efficiency of n threads in kernels that share their work
+constexpr double kBeside = 0.95;  // efficiency of n threads in branches
+constexpr int64_t kMostRead = 4;  // bytes read per byte written
 constexpr double kLeastGain = 2;
 constexpr double kWorthwhileBeside = 0.85;  // of the time without branches
 
 constexpr int kMostSteps = 128;  // of a group
-constexpr int kMostLanes = 4;    // for each thread
+constexpr int kMostLanes = 4;    // per thread
 
-// By how much the arena may grow: always by kFreeBytes; else by a part of it and the weights that
-// is at most kGrowth of the part of the time that is saved, and at most kMostGrowth.
+// How much the arena may grow: always kFreeBytes; otherwise a fraction of the arena and weights of
+// at most kGrowth times the fraction of the time that is saved, and at most kMostGrowth.
 constexpr int64_t kFreeBytes = 64 << 10;
 constexpr double kGrowth = 0.5, kMostGrowth = 1.0 / 16;
 
-// -- Who needs whom -------------------------------------------------------------------------------
+// -- Dependencies ---------------------------------------------------------------------------------
 
-// Bytes of a block or of a state that a step reads or writes.
+// A block or a state that a step reads or writes, and which bytes of it.
 struct Access {
   int step = 0;
   int64_t begin = 0, end = 0;
@@ -52,8 +52,8 @@ Access access(int step, const PlacedTensor& placed, bool writes) {
   return a;
 }
 
-// For each step the earlier ones, not more than kMostSteps back, that it must come after: it reads
-// what they write, or writes what they read or write.
+// For each step the earlier ones, at most kMostSteps back, that must run before it: it reads what
+// they write, or writes what they read or write.
 std::vector<std::vector<int>> needs_of(const Plan& plan) {
   std::vector<std::vector<int>> needs(plan.steps.size());
   std::map<std::pair<Place::Kind, int32_t>, std::vector<Access>> known;  // by block or state
@@ -80,17 +80,17 @@ std::vector<std::vector<int>> needs_of(const Plan& plan) {
   return needs;
 }
 
-// A failing run must not leave states that another order of steps would not have changed, and
-// control flow has plans of its own.
+// If a run fails, a different order of steps must not have changed other states. Control flow has
+// plans of its own.
 bool may_be_beside(const Step& step) {
   return step.kind == StepKind::kernel && !step.on_device() &&
          std::none_of(step.outputs.begin(), step.outputs.end(),
                       [](const PlacedTensor& out) { return out.place.kind == Place::Kind::state; });
 }
 
-// -- What it takes --------------------------------------------------------------------------------
+// -- Costs ----------------------------------------------------------------------------------------
 
-// What a step takes on one thread, and shared by all where its kernel is thought to do that.
+// The time of a step on one thread, and on all threads if its kernel is expected to share work.
 struct Cost {
   double alone = 0, shared = 0;
 };
@@ -98,13 +98,13 @@ Cost cost_of(const Graph& graph, const Step& step, int threads) {
   const Op* const op = step.node < 0 ? nullptr : graph.nodes()[step.node].op;
   int64_t bytes = 0;
   for (const PlacedTensor& out : step.outputs) bytes += out.tensor.bytes();
-  // An op that does not say what it counts may look at a few rows of a large table.
+  // Without a FLOP count, an op may read only a few rows of a large table.
   const bool counts = op != nullptr && op->def.flops != nullptr;
   bytes = counts ? step.bytes : std::min(step.bytes, kMostRead * bytes);
   double us = std::max(step.flops / kFlops, static_cast<double>(bytes) / kBytes);
   double waiting = kRegion;
   if (counts && (op->def.traits & kScan)) {
-    // gates: [time, batch, width]. Each step of time reads the weights and waits for all threads.
+    // gates: [time, batch, width]. Each time step reads the weights and waits for all threads.
     const Sizes& gates = step.inputs[0].tensor.shape;
     us *= std::max(1.0, 2.0 / static_cast<double>(std::max<int64_t>(1, gates[1])));
     waiting = std::max(waiting, kNextRegion * static_cast<double>(gates[0]));
@@ -118,7 +118,7 @@ bool gains(double longest, double apart) {
   return beside_us(longest) <= std::min(kWorthwhileBeside * apart, apart - kLeastGain);
 }
 
-// Gives each of the costs, largest first, to the bin that has least; by cost, the bin.
+// Assigns the costs, largest first, to the bin with the smallest sum. Returns the bin of each cost.
 std::vector<int> fill_bins(std::span<const double> costs, int bins, double& fullest) {
   std::vector<int> bin_of(costs.size());
   std::vector<double> sums(bins, 0);
@@ -131,11 +131,11 @@ std::vector<int> fill_bins(std::span<const double> costs, int bins, double& full
   return bin_of;
 }
 
-// Steps from `begin` on, in one set where one needs the other: each is known by its root.
+// The steps from `begin` on, grouped into sets of dependent steps. A root represents each set.
 class StepSets {
  public:
   explicit StepSets(int begin) : begin_(begin) {}
-  // The next step; what it needs before `begin` does not count.
+  // Adds the next step. Dependencies before `begin` are ignored.
   void add(double us, std::span<const int> needs) {
     const size_t step = sets_.add();
     us_.push_back(us);
@@ -156,7 +156,7 @@ class StepSets {
   int count() const { return count_; }
   double total() const { return total_; }
   double longest() const { return longest_; }
-  // The roots, and what their sets take.
+  // The roots and the costs of their sets.
   void list(std::vector<int>& roots, std::vector<double>& us) const {
     roots.clear();
     us.clear();
@@ -192,7 +192,8 @@ Branches branches_of(int begin, int end, int threads, std::span<const double> us
     const int lane = lane_of[root - roots.begin()];
     branches.lanes[lane].push_back(i);
   }
-  // Pools give each thread neighboring lanes first: those that make the threads' shares equal.
+  // Orders the lanes so that each thread first gets neighboring lanes whose costs add up to equal
+  // shares.
   std::vector<double> sums;
   for (const auto& lane : branches.lanes) {
     sums.push_back(0);
@@ -207,8 +208,8 @@ Branches branches_of(int begin, int end, int threads, std::span<const double> us
   return branches;
 }
 
-// Bytes alive at each step; and those that begin to live there, of workspaces those of one thread
-// if they are divided among the threads.
+// Bytes alive at each step, and bytes that become alive there. Workspaces count for one thread if
+// they are divided among threads.
 struct Bytes {
   explicit Bytes(const Plan& plan, int threads)
       : alive(plan.steps.size(), 0), born(plan.steps.size(), 0) {
@@ -248,11 +249,11 @@ bool have_same_steps(const Plan& a, const Plan& b) {
                                                   });
 }
 
-// Groups of steps of the plan whose lanes may run side by side, none of which has more than `spare`
-// bytes alive beyond the most that the plan has alive anyhow. It is the way through the steps that
-// takes least: best[i] is the time of the first i steps, of which those from from[i] on are one
-// group, or one step. `divides`: whether workspaces are thought to be divided among the threads.
-// `saved` is the part of the time that is saved.
+// Groups of steps whose lanes may run concurrently. No group has more than `spare` bytes alive
+// beyond the plan's peak. Finds the sequence of groups and single steps with the least time:
+// best[i] is the time of the first i steps, and the last group or step of them starts at from[i].
+// `divides`: whether workspaces are expected to be divided among threads. `saved`: the fraction of
+// the time that is saved.
 std::vector<Branches> find_branches(const Graph& graph, const Plan& plan, int threads,
                                     int64_t spare, bool divides, double* saved) {
   const auto count = static_cast<int>(plan.steps.size());
@@ -277,7 +278,7 @@ std::vector<Branches> find_branches(const Graph& graph, const Plan& plan, int th
     };
     offer(begin + 1, best[at(begin)] + shared[at(begin)]);
     StepSets sets(begin);
-    double apart = 0;  // one after another
+    double apart = 0;  // sequential time
     int64_t alive = bytes.alive[at(begin)];
     for (int i = begin; i < std::min(count, begin + kMostSteps); ++i) {
       if (!may_be_beside(plan.steps[at(i)])) break;
@@ -309,7 +310,7 @@ int64_t weights_bytes(const Graph& graph) {
   return bytes;
 }
 
-// The plan again, with kernels in branches prepared for one thread, and memory that suits them.
+// Plans again, with kernels in branches prepared for one thread and memory laid out for the groups.
 Result<Plan> with_branches(PlanRequest request, const Plan& plan, std::vector<Branches> found) {
   std::vector<char> alone(request.graph->nodes().size(), 0);
   const auto prepare_again = [&] {
@@ -333,7 +334,7 @@ Result<Plan> with_branches(PlanRequest request, const Plan& plan, std::vector<Br
   if (!have_same_steps(plan, beside)) return plan;
   const std::vector<std::vector<int>> needs = needs_of(beside);
   std::erase_if(found, [&](const Branches& branches) { return !are_apart(branches, needs); });
-  // What lives anywhere in a group lives together at its begin.
+  // Values that live during any part of a group live during the whole group.
   for (const Branches& branches : found)
     for (Block& block : beside.blocks) {
       Lifetime& lifetime = block.lifetime;
@@ -401,7 +402,7 @@ Result<Plan> run_side_by_side(const PlanRequest& request, Plan plan) {
       is_short ? 0 : std::max(free, static_cast<int64_t>(kMostGrowth * double(all)));
   const std::pair<int64_t, bool> attempts[] = {{most, true}, {free, true}, {free, false}};
   for (const auto& [spare, divides] : attempts) {
-    double saved = 0;  // of the time
+    double saved = 0;  // fraction of the time
     std::vector<Branches> found =
         find_branches(*request.graph, plan, request.threads, spare, divides, &saved);
     if (found.empty()) return plan;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first kernel that takes a node, the device's before the CPU's, prepared once for these sizes.
+// Selects the first kernel that accepts a node, device kernels before the CPU's. Prepares it once
+// per set of sizes.
 #include <algorithm>
 
 #include "lib/graph/registry_watch.h"
@@ -61,7 +62,7 @@ PlacedTensor Planner::input_for(const KernelDef& kernel, const Node& node, size_
   if (data == nullptr || wants_any_strides(kernel, i) || value.tensor.is_contiguous()) return value;
   Tensor from = value.tensor;
   from.data = const_cast<void*>(data);
-  // A view of a constant may have other sizes in the next plan: each layout has its own copy.
+  // A view of a constant may have other sizes in the next plan, so each layout has its own copy.
   const void* packed = request_.packs->pack(
       str_cat("contiguous ", from.shape, from.strides, value.place.offset), node.inputs[i],
       from.bytes(), [&from](void* to) { copy_elements(from, view(to, from.dtype, from.shape)); },

@@ -10,11 +10,12 @@
 namespace hg {
 namespace {
 
-// An order that is not the graph's must save this much.
+// An order other than the graph's must save at least this much.
 constexpr double kWorthwhile = 0.99;
-// The part of a training step's cost that it may take longer for less memory without being asked.
+// How much longer a training step may take to save memory without a request, as a fraction of its
+// cost.
 constexpr double kAllButFree = 1.0 / 32;
-// How far the planner may stay below the estimate.
+// How far the actual plan may be below the estimate.
 constexpr double kEstimate = 0.8;
 
 bool is_training_step(const Graph& graph) {
@@ -35,7 +36,7 @@ Result<Plan> plan_of(PlanRequest& request, const Plan& base, NodeOrder schedule)
 
 Result<Plan> fit_plan(PlanRequest request, Plan base, int64_t arena_limit) {
   if (request.options->keep_all_values || base.schedule.size() < 3) return base;
-  if (base.joined > 0) {  // which brings memory to life earlier
+  if (base.joined > 0) {  // joined values are alive earlier
     request.join = false;
     HG_TRY_ASSIGN(Plan apart, plan_of(request, base, base.schedule));
     request.join = base.all_arena_bytes() <= apart.all_arena_bytes();
@@ -45,7 +46,7 @@ Result<Plan> fit_plan(PlanRequest request, Plan base, int64_t arena_limit) {
   const int64_t peak = liveness.profile(base.schedule).peak;
   std::optional<Plan> better;
   const auto best = [&]() -> Plan& { return better ? *better : base; };
-  // Keeps the plan where it takes less than this part of the best one's bytes.
+  // Keeps the plan if it needs less than this fraction of the best plan's bytes.
   const auto keep = [&](Result<Plan> other, double part) -> Status {
     HG_TRY(other.status());
     if (static_cast<double>(other->all_arena_bytes()) <
@@ -60,7 +61,7 @@ Result<Plan> fit_plan(PlanRequest request, Plan base, int64_t arena_limit) {
   if (request.options->checkpoint == Checkpoint::sqrt)
     HG_TRY(keep(plan_of(request, base, checkpoint_sqrt(liveness, best().schedule)), 1));
   if (arena_limit == 0 && request.device == nullptr && is_training_step(*request.graph)) {
-    // Normalizations and activations above all, which are cheap to compute again.
+    // Mainly normalizations and activations, which are cheap to recompute.
     double cost = 0;
     for (const int32_t node : base.schedule) cost += liveness.cost(node);
     const Rematerialized least = recompute(liveness, best().schedule, kAllButFree * cost).back();
@@ -71,7 +72,7 @@ Result<Plan> fit_plan(PlanRequest request, Plan base, int64_t arena_limit) {
   std::vector<Rematerialized> choices = recompute(liveness, best().schedule);
   if (base.schedule != best().schedule)
     for (Rematerialized& r : recompute(liveness, base.schedule)) choices.push_back(std::move(r));
-  // What the estimate puts far above the limit is tried only when all else is above it too.
+  // Tries schedules whose estimate is far above the limit only if all others exceed it too.
   for (const bool likely : {true, false}) {
     for (const Rematerialized& r : choices) {
       const bool is_near =

@@ -9,7 +9,7 @@
 namespace hg {
 namespace {
 
-constexpr int64_t kLineBytes = 64;     // where outputs may begin
+constexpr int64_t kLineBytes = 64;     // alignment of joined outputs
 constexpr int kMostNodesBetween = 24;  // between the first producer and the concatenation
 
 class JoinFinder {
@@ -34,7 +34,7 @@ class JoinFinder {
     const int at = position_of_[whole.node];
     std::vector<std::pair<ValueId, Joins::Part>> parts;
     int64_t offset = 0;
-    bool is_fixed = true;  // the offset, for all sizes
+    bool is_fixed = true;  // whether the offset is the same for all sizes
     for (const ValueId id : node.inputs) {
       const ValueInfo& info = graph_.value_info(id);
       const Result<Sizes> part = evaluate(info.type.shape, bindings_);
@@ -54,7 +54,7 @@ class JoinFinder {
   Joins take() { return std::move(joins_); }
 
  private:
-  // Whether a step that is not far before the concatenation writes the value for it alone.
+  // Whether a step shortly before the concatenation writes the value only for the concatenation.
   bool may_be_part(ValueId id, int at) const {
     const int32_t maker = graph_.value_info(id).node;
     if (maker < 0 || joins_.parts.count(id) > 0) return false;
@@ -83,7 +83,7 @@ Joins find_joins(const Graph& graph, const NodeOrder& schedule, const Bindings& 
   std::vector<int> position_of(nodes.size(), -1);
   for (size_t i = 0; i < schedule.size(); ++i) {
     int& position = position_of[schedule[i]];
-    if (position >= 0) return {};  // what is computed again would be written twice
+    if (position >= 0) return {};  // a recomputed value would be written twice
     position = static_cast<int>(i);
   }
   JoinFinder finder(graph, bindings, position_of, ranged);

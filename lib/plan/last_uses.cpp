@@ -13,7 +13,7 @@ LastUses::LastUses(const Graph& graph, const NodeOrder& schedule, bool keeps_all
   const auto keep = [&](ValueId id) { last_[id] = kForever; };
   for (const auto& [name, id] : body.outputs) keep(id);
   for (const auto& [target, source] : body.assignments) keep(source);
-  // A given order is that of one part: what the nodes of later parts read stays.
+  // A given order is that of one part. Values that nodes of later parts read stay alive.
   const auto end = std::max_element(schedule.begin(), schedule.end());
   for (size_t i = end == schedule.end() ? body.nodes.size() : static_cast<size_t>(*end) + 1;
        i < body.nodes.size(); ++i)

@@ -6,7 +6,7 @@
 namespace hg {
 namespace {
 
-constexpr double kByteCost = 4;  // operations that take as long as a byte from memory
+constexpr double kByteCost = 4;  // operations that take as long as reading a byte
 
 }  // namespace
 
@@ -32,7 +32,7 @@ Liveness::Liveness(const Graph& graph, const Plan& plan) : graph_(&graph), plan_
     const Node& node = graph.nodes()[index];
     if (node.op->def.view != nullptr) {
       const PlacedTensor *in = place_of(node.inputs[0]), *out = place_of(node.outputs[0]);
-      // The view may be one of a contiguous copy, which then is memory of its own.
+      // The view may be a view of a contiguous copy, which has memory of its own.
       if (out == nullptr || (in != nullptr && in->place.block == out->place.block)) {
         is_view_[index] = 1;
         const ValueId root = roots_[node.inputs[0]];
@@ -70,7 +70,7 @@ Liveness::Profile Liveness::profile(const NodeOrder& schedule) const {
   Profile p;
   const auto length = static_cast<int>(schedule.size());
   p.spans_of.resize(roots_.size());
-  std::vector<int> current(roots_.size(), -1);  // span, of values and views
+  std::vector<int> current(roots_.size(), -1);  // span of each value and view
   for (int at = 0; at < length; ++at) {
     const auto index = static_cast<size_t>(schedule[at]);
     const Node& node = graph_->nodes()[index];
@@ -115,7 +115,7 @@ Liveness::Profile Liveness::profile(const NodeOrder& schedule) const {
     live += change[a];
     p.across[a] = live - begun[a];
     int64_t here = live + workspace_[index];
-    // A result that takes the memory of an input that dies here.
+    // A result that overwrites an input that dies here.
     const Node& node = graph_->nodes()[index];
     if (node.op->def.alias != 0 && !is_view_[index] && !node.outputs.empty()) {
       const int64_t bytes = bytes_[node.outputs[0]];

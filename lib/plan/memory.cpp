@@ -24,14 +24,14 @@ int64_t live_bytes_bound(std::span<const Lifetime> blocks) {
 
 enum class Fit { first, best };
 
-// Blocks that are put into the last gap below `height`, at its end, if there is one.
+// Places a block at the end of the last gap below `height`, if one is large enough.
 struct FromTop {
   std::vector<bool> blocks;
   int64_t height = 0;
 };
 
-// Puts the blocks, in this order, into the first or the tightest gap between placed blocks that
-// live at the same time.
+// Places the blocks in this order, each in the first or the tightest gap between placed blocks that
+// are alive at the same time.
 Arena place(std::span<const Lifetime> blocks, std::span<const int> order, Fit fit,
             const FromTop* from_top = nullptr) {
   Arena arena;
@@ -43,7 +43,7 @@ Arena place(std::span<const Lifetime> blocks, std::span<const int> order, Fit fi
     const int64_t bytes = align_up(block.bytes);
     if (bytes == 0) continue;
     const bool at_top = from_top != nullptr && from_top->blocks[index];
-    int64_t end = 0;  // of what is placed below
+    int64_t end = 0;  // end of the blocks placed below
     int64_t found = -1, found_gap = std::numeric_limits<int64_t>::max();
     for (const int other : placed) {
       const Lifetime& neighbour = blocks[other];
@@ -71,9 +71,9 @@ Arena place(std::span<const Lifetime> blocks, std::span<const int> order, Fit fi
   return arena;
 }
 
-// Changes the placing step by step, as long as the arena is above the bound: of a block at the top
-// and those that live beside it, one is placed from the other end, or the one at the top goes
-// before another. The same steps for the same blocks.
+// Improves the layout step by step while the arena exceeds the bound. Of a block at the top and the
+// blocks alive at the same time, either one is placed from the other end, or the top block is
+// placed before another one. Deterministic.
 void improve(std::span<const Lifetime> blocks, std::vector<int> order, Arena& best) {
   constexpr int64_t kWork = 1'000'000;  // comparisons of blocks: a few milliseconds
   const auto count = static_cast<int64_t>(blocks.size());
@@ -88,7 +88,7 @@ void improve(std::span<const Lifetime> blocks, std::vector<int> order, Arena& be
     return static_cast<size_t>(random >> 8) % below;
   };
   for (int64_t work = 0; work < kWork && best.bytes > best.lower_bound; work += count * count) {
-    std::vector<size_t> top, beside;  // places in the order
+    std::vector<size_t> top, beside;  // positions in the order
     for (size_t k = 0; k < order.size(); ++k)
       if (offset(current, order[k]) + align_up(block(order[k]).bytes) == current.bytes)
         top.push_back(k);

@@ -8,9 +8,9 @@
 namespace hg {
 namespace {
 
-constexpr size_t kMostNodes = 20000;  // beyond, the greedy order takes too long
+constexpr size_t kMostNodes = 20000;  // beyond this, the greedy order takes too long
 
-// Who reads what among the nodes of one part. A reader of a view reads its memory.
+// Which nodes of a part read which results. A reader of a view reads the memory of its root.
 struct Links {
   explicit Links(const Liveness& liveness) : graph(liveness.graph()) {
     const NodeOrder& base = liveness.plan().schedule;
@@ -28,7 +28,8 @@ struct Links {
         feeds[from].push_back(index);
       }
     }
-    // What updates a state in place comes after all that read the state as it was, as in the base.
+    // An in-place update of a state runs after all readers of the old contents, as in the base
+    // order.
     std::vector<std::vector<int32_t>> readers(graph.states().size());
     std::vector<int32_t> state_of(graph.value_count(), -1);
     for (size_t i = 0; i < graph.states().size(); ++i)
@@ -59,7 +60,7 @@ struct Links {
   std::vector<std::vector<int32_t>> needs, feeds;  // by node
 };
 
-// Always the node that adds least to the bytes alive; of equal ones the first of the base.
+// Greedy: always the node that adds the fewest live bytes; ties follow the base order.
 NodeOrder greedy(const Liveness& liveness, const Links& links) {
   const Graph& graph = liveness.graph();
   const NodeOrder& base = liveness.plan().schedule;
@@ -116,13 +117,12 @@ NodeOrder greedy(const Liveness& liveness, const Links& links) {
   return order;
 }
 
-// Each node as late as its first reader allows: the sinks in their order, before each what it
-// needs.
+// Each node as late as possible: visits the sinks in order, each after its dependencies.
 NodeOrder late(const Liveness& liveness, const Links& links) {
   const NodeOrder& base = liveness.plan().schedule;
   std::vector<char> done(liveness.graph().nodes().size(), 0);
   NodeOrder order;
-  std::vector<std::pair<int32_t, size_t>> stack;  // node, its next need
+  std::vector<std::pair<int32_t, size_t>> stack;  // node, its next dependency
   for (const int32_t sink : base) {
     if (!links.feeds[sink].empty()) continue;
     stack.emplace_back(sink, 0);
@@ -142,8 +142,8 @@ NodeOrder late(const Liveness& liveness, const Links& links) {
   return order;
 }
 
-// The base, but each sink runs as soon as what it needs is there, and what has no other reader than
-// one node runs just before it.
+// The base order, but each sink runs as soon as its inputs exist, and a node whose results only one
+// node reads runs directly before that node.
 NodeOrder early_sinks(const Liveness& liveness, const Links& links) {
   const NodeOrder& base = liveness.plan().schedule;
   std::vector<int> waits(liveness.graph().nodes().size(), 0);

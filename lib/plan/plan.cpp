@@ -89,7 +89,7 @@ Status Planner::concretize(const Node& node, PreparedNode& c) {
     return Status(types.status().code(),
                   str_cat("with ", bound_sizes(), ": ", types.status().message()));
   c.output_types = *std::move(types);
-  // The results of a subgraph may have sizes of which only the whole graph knows the symbols.
+  // Results of a subgraph may have sizes with symbols that only the enclosing graph binds.
   if (!node.subgraphs.empty())
     for (TensorType& type : c.output_types)
       for (Dim& dim : type.shape) dim = dim.substitute(plan_.bindings);
@@ -145,7 +145,7 @@ Status Planner::plan_view(const Node& node, const PreparedNode& concrete) {
     return internal_error(label(graph_, node), ": no view of a contiguous ", in.tensor.shape);
   record(node.outputs[0], *out);
   note_action({.kind = PlanAction::Kind::view, .node = graph_.value_info(node.outputs[0]).node});
-  // Where the input lies on both sides, so does the view.
+  // If the input is on both sides, so is the view.
   if (const PlacedTensor* twin = plan_.find(node.inputs[0], other(out->place.side))) {
     const std::optional<PlacedTensor> view = viewed(node, *twin, shape, dtype);
     if (view) record(node.outputs[0], *view);

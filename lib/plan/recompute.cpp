@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The greedy choice is that of XLA's rematerialization pass: always at the peak, always the value
-// that costs least for each byte it frees.
+// The greedy choice of XLA's rematerialization pass: repeatedly picks, among the values alive at
+// the peak, the one that is cheapest to recompute per byte.
 #include "lib/plan/recompute.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace hg {
 namespace {
 
-constexpr size_t kLongestChain = 256;    // nodes that are computed again for one value
-constexpr double kPeakStep = 1.0 / 100;  // of the peak, between two results
+constexpr size_t kLongestChain = 256;    // nodes that are recomputed for one value
+constexpr double kPeakStep = 1.0 / 100;  // of the peak, between two schedules
 constexpr int kMostRounds = 4000;
 
 using Profile = Liveness::Profile;
@@ -26,13 +26,13 @@ bool can_repeat(const Node& node) {
   return (node.op->def.traits & (kControl | kDataDependent | kInPlace)) == 0;
 }
 
-// The nodes that must run again before position `at` so that `value` is there.
+// The nodes that must run again before position `at` to recompute `value`.
 class Chain {
  public:
   Chain(const Liveness& liveness, const Profile& profile, const std::vector<int>& updates, int at)
       : liveness_(liveness), profile_(profile), updates_(updates), at_(at) {}
 
-  // False, and nothing added, when it cannot be done or takes too many nodes.
+  // Returns false and adds nothing if this is impossible or needs too many nodes.
   bool add(ValueId value) {
     const std::set<int32_t> before = nodes_;
     if (visit(value)) return true;
@@ -40,7 +40,7 @@ class Chain {
     return false;
   }
 
-  // In an order in which they can run, with the views of what they compute.
+  // In a valid order, with the views of the recomputed values.
   std::vector<int32_t> nodes() const {
     std::set<int32_t> all = nodes_;
     for (const int32_t index : nodes_)
@@ -54,12 +54,12 @@ class Chain {
     for (const int32_t index : nodes_) sum += liveness_.cost(index);
     return sum;
   }
-  // Alive at the worst while they run, beside what was alive before; each until its last reader
-  // among them, `kept` until the end.
+  // The peak of bytes alive while they run, in addition to those alive before. Each value lives
+  // until its last reader among them; `kept` lives until the end.
   int64_t bytes(ValueId kept) const {
     const Graph& graph = liveness_.graph();
     const std::vector<int32_t> order = nodes();
-    std::map<ValueId, int32_t> last;  // reader of what they compute
+    std::map<ValueId, int32_t> last;  // last reader of each recomputed value
     for (const int32_t index : order) {
       const Node& node = graph.nodes()[index];
       for (const ValueId id : node.inputs)
@@ -78,7 +78,7 @@ class Chain {
       for (const ValueId id : node.outputs)
         if (liveness_.root(id) == id) begun += liveness_.bytes(id);
       for (size_t i = 0; i < node.inputs.size() && i < 32;
-           ++i)  // memory that the result takes over
+           ++i)  // memory that the result reuses
         if (((node.op->def.alias >> i) & 1u) && ending.count(node.inputs[i]) > 0 &&
             liveness_.bytes(node.inputs[i]) == liveness_.bytes(node.outputs[0]))
           taken = liveness_.bytes(node.inputs[i]);
@@ -102,7 +102,7 @@ class Chain {
       if (state >= 0 && updates_[state] < at_) return false;
       const ValueId root = liveness_.root(id);
       if (root == kNoValue) {
-        // A view of a state or an input, or what an earlier part computed.
+        // A view of a state or an input, or a value from an earlier part.
         if (!is_ready_outside(id) && !visit(id)) return false;
       } else if (!is_alive(root) && !visit(root)) {
         return false;
@@ -131,11 +131,11 @@ class Chain {
   const Profile& profile_;
   const std::vector<int>& updates_;
   int at_;
-  std::set<int32_t> nodes_;  // the graph's order is an order in which they can run
+  std::set<int32_t> nodes_;  // the graph's order is valid for them
 };
 
-// The position that first updates each state in place, after which its old contents are gone. The
-// planner puts other updates aside where the state is read later.
+// The position that first updates each state in place; its old contents are then gone. The planner
+// defers updates of states that are read later.
 std::vector<int> state_updates(const Graph& graph, const NodeOrder& schedule) {
   std::vector<int> updates(graph.states().size(), static_cast<int>(schedule.size()));
   const std::vector<ValueId> updated = updated_states(graph);
@@ -149,7 +149,7 @@ std::vector<int> state_updates(const Graph& graph, const NodeOrder& schedule) {
   return updates;
 }
 
-// One value less at the peak, for some of the cost that is left; false when there is none.
+// Removes one value from the peak, within the remaining cost. Returns false if no value qualifies.
 bool free_at_peak(const Liveness& liveness, const Profile& profile, NodeOrder& schedule,
                   double& cost_left) {
   const std::vector<int> updates = state_updates(liveness.graph(), schedule);
@@ -165,7 +165,7 @@ bool free_at_peak(const Liveness& liveness, const Profile& profile, NodeOrder& s
     if (next == span.readers.end() || *next == peak_at) continue;
     Chain chain(liveness, profile, updates, *next);
     if (!chain.add(span.value)) continue;
-    // Before its next reader, where it is not there yet.
+    // Recomputes it before its next reader, unless it is already available there.
     if (profile.across[*next] - bytes + chain.bytes(span.value) >= profile.peak) continue;
     const double cost = chain.cost(), score = (cost + 1) / static_cast<double>(bytes);
     if (cost > cost_left || (best_at >= 0 && score >= best_score)) continue;
@@ -187,7 +187,8 @@ std::vector<Rematerialized> recompute(const Liveness& liveness, const NodeOrder&
   NodeOrder schedule = base;
   Profile profile = liveness.profile(schedule);
   std::vector<Rematerialized> results = {{schedule, profile.peak}};
-  // A value may go from a peak that stays as high elsewhere: only a lower peak makes a result.
+  // Removing a value from one peak may leave an equal peak elsewhere. Only a lower peak counts as a
+  // result.
   for (int round = 0; round < kMostRounds; ++round) {
     if (!free_at_peak(liveness, profile, schedule, most_cost)) break;
     profile = liveness.profile(schedule);
@@ -202,7 +203,7 @@ std::vector<Rematerialized> recompute(const Liveness& liveness, const NodeOrder&
 NodeOrder without_needless(const Liveness& liveness, NodeOrder schedule, int64_t bytes) {
   std::vector<char> seen(liveness.graph().nodes().size(), 0);
   std::vector<size_t> repeated;  // positions
-  std::vector<double> costs;     // of these
+  std::vector<double> costs;     // cost of each
   for (size_t i = 0; i < schedule.size(); ++i) {
     const int32_t node = schedule[i];
     if (!std::exchange(seen[node], 1) || liveness.is_view(node)) continue;
@@ -218,7 +219,7 @@ NodeOrder without_needless(const Liveness& liveness, NodeOrder schedule, int64_t
   };
   for (const int k : falling(costs)) {
     const size_t position = repeated[k];
-    // With the node go the views that were made again beside it.
+    // Views that were recomputed together with a node are removed together with it.
     std::vector<size_t> gone = {position};
     const Node& node = liveness.graph().nodes()[schedule[position]];
     for (const ValueId id : node.outputs)
@@ -239,7 +240,7 @@ NodeOrder checkpoint_sqrt(const Liveness& liveness, const NodeOrder& base) {
   const Graph& graph = liveness.graph();
   const Profile profile = liveness.profile(base);
   const int peak = profile.peak_at;
-  // What the segments share alike is the bytes that stay for readers after the peak.
+  // The segments share the bytes that stay alive for readers after the peak.
   std::vector<int64_t> kept(peak + 1, 0);
   int64_t total = 0;
   int count = 0;
@@ -260,7 +261,7 @@ NodeOrder checkpoint_sqrt(const Liveness& liveness, const NodeOrder& base) {
     segment[i] = std::min(segments - 1, sum * segments / std::max<int64_t>(total, 1));
     sum += kept[i];
   }
-  // From the last segment back, as their readers come.
+  // From the last segment backward, in the order of their readers.
   NodeOrder schedule = base;
   for (int64_t s = segments; s-- > 0;) {
     const Profile now = liveness.profile(schedule);
@@ -269,7 +270,7 @@ NodeOrder checkpoint_sqrt(const Liveness& liveness, const NodeOrder& base) {
     int at = -1;
     for (const Span& span : now.spans) {
       if (!crosses(span) || segment[span.first] != s) continue;
-      bool is_checkpoint = false;  // read by a later segment
+      bool is_checkpoint = false;  // a later segment reads it
       for (const int reader : span.readers) is_checkpoint |= reader <= peak && segment[reader] != s;
       const auto next = std::lower_bound(span.readers.begin(), span.readers.end(), peak);
       if (is_checkpoint || next == span.readers.end() || *next == peak) continue;
@@ -277,7 +278,7 @@ NodeOrder checkpoint_sqrt(const Liveness& liveness, const NodeOrder& base) {
       at = at < 0 ? *next : std::min(at, *next);
     }
     if (at < 0) continue;
-    // Inner values count as gone while the chain is sought.
+    // While the chain is searched, values inside the segment count as unavailable.
     Profile without = now;
     for (const ValueId id : inner)
       for (const int index : without.spans_of[id])

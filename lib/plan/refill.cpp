@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What depends on which symbol, and how it is filled for other sizes.
+// Which parts of a plan depend on which symbol, and how they are filled for other sizes.
 #include "lib/plan/refill.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ bool have_same_symbols(const Bindings& a, const Bindings& b) {
 
 }  // namespace
 
-// -- What depends on what -------------------------------------------------------------------------
+// -- Dependencies ---------------------------------------------------------------------------------
 
 uint64_t Planner::symbols_in(const Dim& dim) const {
   if (dim.is_constant()) return 0;
@@ -60,7 +60,7 @@ uint64_t Planner::symbols_of_node(const Node& node) const {
 void Planner::note_inputs_and_states() {
   plan_.can_refill = request_.device == nullptr && plan_.bindings.all().size() <= kMostSymbols;
   if (request_.previous != nullptr) plan_.symbols_of = request_.previous->symbols_of;
-  // A part that cannot be refilled does not say what its values depend on: on anything.
+  // If a part cannot be refilled, its values count as depending on all symbols.
   const bool is_unknown = request_.previous != nullptr && plan_.symbols_of.empty();
   plan_.symbols_of.resize(body_.values.size(), is_unknown ? ~uint64_t{0} : 0);
   for (const ValueId id : body_.inputs) plan_.symbols_of[id] = symbols_of_shape(id);
@@ -74,7 +74,7 @@ void Planner::note_action(PlanAction action) {
     const Node& node = body_.nodes[action.node];
     action.copies = copies_read_;
     action.symbols = symbols_of_node(node);
-    // A view is where its input is.
+    // A view has the place of its input.
     for (const ValueId id : node.outputs)
       plan_.symbols_of[id] =
           action.kind == PlanAction::Kind::view ? action.symbols : symbols_of_shape(id);
@@ -156,7 +156,7 @@ Status Planner::refill_action(PlanAction& action, RefillResult& result) {
     out.tensor = unplaced(dtype, shape);
     const Block& block = plan_.blocks[out.place.block];
     const int64_t end = out.place.offset - block.offset + out.tensor.bytes();
-    // A whole within another one does not decide how much that needs.
+    // A concatenation nested in another does not determine the size of the outer one.
     if (out.place.offset == block.offset) refill_block(out.place.block, end, result);
     return {};
   }
@@ -211,7 +211,7 @@ Status Planner::refill_step(PlanAction& action, RefillResult& result) {
     out.tensor = unplaced(prepared.output_types[i].dtype, sizes_of(prepared.output_types[i]));
     const int32_t over = action.overwrites[i];
     if (over >= 0) {
-      // As when planned: blocks are not placed yet.
+      // As at planning time: blocks have no offsets yet.
       Step unmoved;
       for (PlacedTensor in : step.inputs) {
         if (in.place.kind == Place::Kind::arena && in.place.index == plan_.part)
@@ -272,7 +272,7 @@ Status refill_plan(PlanRequest request, Plan& plan, bool is_stale, RefillResult&
   request.ranged = true;
   int32_t expand_node = -1;
   const Status status = Planner(request, &expand_node).refill(plan, changed, result);
-  if (!status.ok()) result.fits = false;  // a new plan says why
+  if (!status.ok()) result.fits = false;  // a new plan reports the reason
   return status.code() == Code::out_of_memory ? status : Status();
 }
 

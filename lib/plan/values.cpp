@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where values lie, and the transfers and copies that bring them to their readers.
+// Where values are stored, and the transfers and copies that bring them to their readers.
 #include <algorithm>
 
 #include "lib/plan/planner.h"
@@ -13,7 +13,7 @@ Status Planner::place_inputs_and_states() {
     values(Side::host)[body_.inputs[i]] = {unplaced(info.type.dtype, shape),
                                            Place::of_input(static_cast<int32_t>(i))};
   }
-  // A state that runs change lives on the device when there is one; the others on both sides.
+  // With a device, states that runs change are stored there; all other states are on both sides.
   for (size_t i = 0; i < body_.states.size(); ++i) {
     const Tensor& tensor = body_.states[i].data.tensor;
     for (const Side side : kSides) {

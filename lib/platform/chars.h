@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// std::to_chars and std::from_chars, with those of doubles where the C++ library lacks them, as
-// LLVM's did for long.
+// std::to_chars and std::from_chars, including the overloads for double that older versions of
+// LLVM's C++ library lack.
 #pragma once
 
 #include <charconv>
@@ -16,7 +16,8 @@ namespace hg {
 using std::from_chars;
 using std::to_chars;
 #else
-// LLVM's has those of doubles from version 20 on, but does not say so, as it lacks long doubles.
+// LLVM's library has those of double from version 20 on. It does not define the feature macro,
+// because it lacks those of long double.
 template <class... Arguments>
 std::from_chars_result from_chars(const char* first, const char* last, Arguments&&... more) {
   if constexpr (requires { std::from_chars(first, last, std::forward<Arguments>(more)...); })

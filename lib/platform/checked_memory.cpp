@@ -11,12 +11,12 @@
 namespace hg {
 namespace {
 
-constexpr size_t kHead = 64;  // before what the caller has: how many bytes of pages there are
+constexpr size_t kHead = 64;  // in front of the caller's memory: stores the number of mapped bytes
 
-// The last that were hidden, the oldest at `next`. Atomic, as a child that is forked while another
-// thread frees would find a lock closed, and static, as what frees should not allocate.
+// The blocks that were hidden last, the oldest at `next`. Atomic, because a child that is forked
+// while another thread frees could find a lock held. Static, because freeing should not allocate.
 struct Hidden {
-  std::atomic<void*> pages = nullptr;  // &busy: a thread is at it
+  std::atomic<void*> pages = nullptr;  // &busy: a thread is changing it
   size_t bytes = 0;
 };
 constexpr size_t kMostHidden = 4096;
@@ -24,7 +24,7 @@ constinit Hidden hidden[kMostHidden] = {};
 constinit std::atomic<size_t> next = 0;
 constinit char busy = 0;
 
-// Gives the system what is there, and puts others in its place. False where a thread is at it.
+// Unmaps the entry and stores another in its place. Returns false if another thread is changing it.
 bool replace(Hidden& place, void* pages, size_t bytes) {
   void* const old = place.pages.exchange(&busy);
   if (old == &busy) return false;

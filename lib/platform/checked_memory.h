@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory in bulk of builds without NDEBUG, where a view that outlives what it looks at is found at
-// its next use: what is freed cannot be read, and its addresses are not given out again before
-// thousands more were freed or memory is short. Where a system cannot hide pages, what is freed is
-// NaN in every float dtype until somebody else has it. AddressSanitizer tells more of such a use;
-// under it memory is as in other builds.
+// Large blocks of memory in builds without NDEBUG. Detects the next use of a view that outlives its
+// memory: freed memory cannot be read, and its addresses are not reused until thousands of other
+// blocks were freed or memory is exhausted. On systems that cannot hide pages, freed memory is
+// filled with NaN of every float dtype until it is reused. AddressSanitizer reports more about such
+// a use, so with it memory is as in other builds.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +23,11 @@ constexpr bool kChecksViews = true;
 #endif
 #undef HG_HAS_FEATURE
 
-// Zeros, 64-byte aligned, for free_checked(); null when memory is short.
+// Returns zeros, 64-byte aligned, for free_checked(); null if memory is exhausted.
 void* allocate_checked(uint64_t bytes);
 void free_checked(void* memory);
-// Hides whole pages of the system, which it unmaps later. False, and nothing is done, where they
-// cannot be hidden.
+// Hides whole system pages and unmaps them later. Returns false without an effect if they cannot be
+// hidden.
 bool free_hidden(void* pages, size_t bytes);
 
 }  // namespace hg

@@ -12,7 +12,7 @@ namespace hg {
 
 // As std::fopen, for a path in UTF-8.
 std::FILE* open_stream(const std::string& path, const char* mode);
-// Bytes from where `stream` stands to its end; -1 where it cannot tell, as a pipe.
+// Bytes from the position of `stream` to its end; -1 if unknown, as for a pipe.
 int64_t bytes_left(std::FILE* stream);
 
 // A file that is open for reading.
@@ -24,36 +24,36 @@ class ReadFile {
   ReadFile(const ReadFile&) = delete;
   ReadFile& operator=(const ReadFile&) = delete;
   ~ReadFile();
-  // 0, or why it cannot be opened.
+  // Returns 0, or errno if the file cannot be opened.
   int open(const std::string& path);
-  // 0, or why it cannot be looked at.
+  // Returns 0, or errno if its properties cannot be read.
   int look(Kind& kind, uint64_t& bytes) const;
-  // The next bytes, at most so many; -1 with errno. Fewer than asked for do not mean the end; 0
-  // does.
+  // Reads the next bytes, at most this many; -1 with errno. Only 0 means the end of the file, not a
+  // short read.
   int64_t read(void* to, size_t bytes);
-  // The first bytes of the file, read only, as long as what is returned lives; null with errno.
-  // What is mapped is not copied: a file that changes shows through, as far as the system lets it.
+  // Maps the first bytes of the file read-only, as long as the result lives; null with errno.
+  // Mapped bytes are not a copy: changes of the file become visible, depending on the system.
   std::shared_ptr<void> map(size_t bytes) const;
 
  private:
   int number_ = -1;
 };
 
-// Where links lead, to a file that may not be there yet; the path itself if there are none.
+// Resolves links, also to a file that does not exist yet; the path itself if it is not a link.
 std::string resolve_links(const std::string& path);
-// Opens what is at `path` for writing if it is no regular file, such as a pipe or a device. Null
-// with errno 0 where there is a regular file, or nothing.
+// Opens `path` for writing if it exists and is not a regular file, such as a pipe or a device.
+// Otherwise returns null with errno 0.
 std::FILE* open_special(const std::string& path);
-// A new file; null with errno, EEXIST if it exists. It has the mode of `like`, if there is
-// such a file and systems have modes.
+// Creates a new file; null with errno, EEXIST if it exists. Copies the mode of `like`, if that file
+// exists and the system has modes.
 std::FILE* create_file(const std::string& path, const std::string& like);
-// Tells the system to begin to write to the disk; failing is no harm.
+// Asks the system to start writing to disk. Errors are ignored.
 void begin_flush(std::FILE* stream);
-// All that was written is on the disk when this returns 0; otherwise why not. What has no disk,
-// such as a pipe, has nothing to wait for.
+// Returns 0 once everything is on disk, otherwise errno. Files without a disk, such as pipes, need
+// no waiting.
 int flush_to_disk(std::FILE* stream);
-// Puts `from` where `to` is, at once: whoever opens `to` finds the old file or the new one. 0, or
-// why not; both are then as they were.
+// Atomically replaces `to` by `from`: a process that opens `to` finds the old or the new file.
+// Returns 0, or errno; both files are then unchanged.
 int replace_file(const std::string& from, const std::string& to);
 int remove_file(const std::string& path);
 

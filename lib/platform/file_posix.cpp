@@ -66,7 +66,7 @@ std::string resolve_links(const std::string& path) {
   if (real) return real.get();
   std::string at = path;
   char target[4096];
-  for (int links = 0; links < 40; ++links) {  // as many as Linux follows
+  for (int links = 0; links < 40; ++links) {  // Linux's limit
     const ssize_t length = readlink(at.c_str(), target, sizeof target);
     if (length <= 0 || length == static_cast<ssize_t>(sizeof target)) return at;
     const std::string_view to(target, static_cast<size_t>(length));

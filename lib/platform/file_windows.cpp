@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Paths are given to the system as UTF-16. Those that are longer than 259 characters need its
-// prefix for long paths, which takes none but absolute ones with backslashes.
+// The system gets paths as UTF-16. Paths of more than 259 characters need its prefix for long
+// paths, which requires absolute paths with backslashes.
 #include "lib/platform/file.h"
 
 #define WIN32_LEAN_AND_MEAN
@@ -48,7 +48,7 @@ int errno_of(DWORD error) {
   }
 }
 
-// UTF-16 of UTF-8; nothing where it is not that.
+// Converts UTF-8 to UTF-16; empty if the input is not valid UTF-8.
 std::wstring wide(const std::string& text) {
   const auto bytes = static_cast<int>(text.size());
   std::wstring out;
@@ -63,7 +63,7 @@ std::wstring wide(const std::string& text) {
 std::wstring wide_path(const std::string& path) {
   std::wstring out = wide(path);
   if (out.starts_with(L"\\\\?\\")) return out;
-  const DWORD length = GetFullPathNameW(out.c_str(), 0, nullptr, nullptr);  // with the 0 at its end
+  const DWORD length = GetFullPathNameW(out.c_str(), 0, nullptr, nullptr);  // with its terminating 0
   if (length <= MAX_PATH) return out;
   std::wstring full(length, L'\0');
   full.resize(GetFullPathNameW(out.c_str(), length, full.data(), nullptr));
@@ -100,7 +100,7 @@ ReadFile::~ReadFile() {
 
 int ReadFile::open(const std::string& path) {
   const std::wstring name = wide_path(path);
-  // Others may write to it, rename and delete it meanwhile, as on other systems.
+  // Other processes may write, rename and delete the file meanwhile, as on other systems.
   const HANDLE file = CreateFileW(
       name.c_str(), GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, nullptr,
       OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, nullptr);  // also folders
@@ -141,7 +141,7 @@ std::shared_ptr<void> ReadFile::map(size_t bytes) const {
   }
   void* const memory = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, bytes);
   const DWORD error = GetLastError();
-  CloseHandle(mapping);  // the view keeps it
+  CloseHandle(mapping);  // the view keeps it alive
   if (memory == nullptr) {
     errno = errno_of(error);
     return nullptr;
@@ -193,7 +193,7 @@ void begin_flush(std::FILE*) {}
 
 int flush_to_disk(std::FILE* stream) {
   if (std::fflush(stream) != 0) return errno;
-  // What has no disk says EBADF or EINVAL.
+  // Reports EBADF or EINVAL for files without a disk.
   if (_commit(_fileno(stream)) != 0 && errno != EINVAL && errno != EBADF) return errno;
   return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calling thread's rounding mode and treatment of denormals. Threads that share the work of
-// another one take these from it, so that results do not depend on who computed what.
+// The calling thread's rounding mode and treatment of denormals. A thread that shares another
+// thread's work adopts its settings, so that results do not depend on which thread computed what.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace hg {
 
 inline uint64_t float_environment() {
 #if defined(__x86_64__) && defined(__GNUC__)
-  return __builtin_ia32_stmxcsr() & ~0x3fu;  // without the flags that operations leave
+  return __builtin_ia32_stmxcsr() & ~0x3fu;  // without the exception flags
 #elif defined(__aarch64__) && defined(__GNUC__)
   uint64_t control;
   asm volatile("mrs %0, fpcr" : "=r"(control));

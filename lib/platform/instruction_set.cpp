@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the processor itself (Intel's Software Developer's Manual, volume 2A, CPUID): the compiler's
-// __builtin_cpu_supports links a table of processors, and code that runs before main.
+// Queries the processor directly (Intel's Software Developer's Manual, volume 2A, CPUID). The
+// compiler's __builtin_cpu_supports links a table of processors and code that runs before main.
 #include "lib/platform/instruction_set.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constinit std::atomic<Isa> limit{Isa::avx512};
 #if defined(__x86_64__) || defined(__i386__)
 
 struct Leaf {
-  unsigned a = 0, b = 0, c = 0, d = 0;  // zeros where the processor does not know the leaf
+  unsigned a = 0, b = 0, c = 0, d = 0;  // zeros if the processor does not have the leaf
   explicit Leaf(unsigned number) { __get_cpuid_count(number, 0, &a, &b, &c, &d); }
 };
 
@@ -43,7 +43,7 @@ Isa detect() {
   const unsigned saved = saved_registers();
   if (!has(saved, 1 /* SSE */, 2 /* AVX */)) return Isa::sse4;
   const bool has_512 = has(seven.b, 16 /* F */, 17 /* DQ */, 28 /* CD */, 30 /* BW */, 31 /* VL */);
-  // Masks, and the upper parts of registers 0 to 15 and 16 to 31.
+  // Mask registers, and the upper parts of registers 0 to 15 and 16 to 31.
   return has_512 && has(saved, 5, 6, 7) ? Isa::avx512 : Isa::avx2;
 }
 

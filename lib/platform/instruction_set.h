@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of the instruction sets that kernels are compiled for (kernels/simd/simd.h) this processor
-// has.
+// Which of the instruction sets that kernels are compiled for (kernels/simd/simd.h) the processor
+// supports.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@ namespace hg {
 
 // In order of preference, worst first.
 enum class Isa : uint8_t {
-  baseline,  // what the compiler may assume: NEON on Arm, plain code on x86
+  baseline,  // of the compiler's target: NEON on Arm, portable code on x86
   sse4,      // 4.2
   avx2,      // with FMA, BMI2 and F16C
   avx512,    // F, BW, CD, DQ, VL
 };
 
-// As HG_SIMD_TARGETS of CMake has them; "plain" for the baseline.
+// Names as in CMake's HG_SIMD_TARGETS; "plain" for the baseline.
 std::string_view name_of(Isa isa);
 
-// The best set that this processor has and the system saves the registers of.
+// The best set that the processor supports and whose registers the system saves.
 Isa processor_isa();
-// That, unless limit_isa() says less.
+// The same, or the limit of limit_isa() if that is lower.
 Isa chosen_isa();
-// Tables of kernels that are chosen from now on use no better set: for tests, and to tell what
-// plans of other processors take. Safe from any thread.
+// Limits the sets of kernels that are chosen from now on: for tests, and to find the needs of other
+// processors. Thread-safe.
 void limit_isa(Isa isa);
 
 }  // namespace hg

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is the same on every system.
+// The parts that are the same on every system.
 #include "lib/platform/memory.h"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pages of the system, which whoever finds them hidden cannot use.
+// Pages of the system that can be hidden: any use of a hidden page fails.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,11 @@ namespace hg {
 
 // A power of two.
 size_t page_bytes();
-// Zeros of a whole number of pages, for unmap_pages(); null when memory is short.
+// Returns zeroed memory of a whole number of pages, for unmap_pages(); null if memory is exhausted.
 void* map_pages(size_t bytes);
-// Gives the system their memory and keeps their addresses: who reads or writes there ends with the
-// system's signal. False, and nothing is done, where the system has no such thing or no room.
+// Returns their memory to the system but keeps their addresses: a read or write there ends with the
+// system's signal. Returns false without an effect if the system does not support this or has no
+// room.
 bool hide_pages(void* pages, size_t bytes);
 void unmap_pages(void* pages, size_t bytes);
 

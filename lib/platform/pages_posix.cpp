@@ -9,7 +9,7 @@
 #endif
 
 namespace hg {
-#ifdef __EMSCRIPTEN__  // whose memory is one array, all of which can be read
+#ifdef __EMSCRIPTEN__  // its memory is one array, all of it readable
 
 size_t page_bytes() { return 64; }
 

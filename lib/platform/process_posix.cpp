@@ -5,7 +5,7 @@
 
 namespace hg {
 
-// Without memory for the entry a child is as it would be without it.
+// If there is no memory for the entry, a child runs without the callback.
 void call_in_forked_children(void (*f)()) { (void)pthread_atfork(nullptr, nullptr, f); }
 
 }  // namespace hg

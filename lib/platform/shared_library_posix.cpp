@@ -6,7 +6,7 @@
 namespace hg {
 
 #ifdef __EMSCRIPTEN__
-// Whose dlopen() ends the program, unless that was linked for it.
+// Its dlopen() aborts the program unless the program was linked for it.
 void* open_shared_library(const char*) { return nullptr; }
 void* open_shared_library_beside(const char*, const char*) { return nullptr; }
 std::string shared_library_error() { return "WebAssembly loads no libraries"; }

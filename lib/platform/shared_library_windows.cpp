@@ -15,11 +15,11 @@ void* open_shared_library(const char* file) {
   std::wstring name(static_cast<size_t>(length), L'\0');
   MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, file, -1, name.data(), length);
   for (wchar_t& c : name)
-    if (c == L'/') c = L'\\';  // the other one is not looked for in folders
+    if (c == L'/') c = L'\\';  // the system does not search folders for paths with '/'
   return LoadLibraryW(name.c_str());
 }
 
-// Each library of this system has names of its own.
+// On this system each library has its own namespace.
 void* open_shared_library_beside(const char* file, const char*) {
   return open_shared_library(file);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread of the system. std::thread would end the program where this reports an error.
+// A thread of the system. std::thread would abort the program where this class reports an error.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@ namespace hg {
 
 class Thread {
  public:
-  // Runs f(arg) on a new thread that takes no signals. False if the system gives none.
+  // Runs f(arg) on a new thread that receives no signals. Returns false if the system cannot create
+  // one.
   bool start(void (*f)(void* arg), void* arg);
   void join();
 

@@ -14,8 +14,8 @@ namespace hg {
 bool Thread::start(void (*f)(void*), void* arg) {
   f_ = f;
   arg_ = arg;
-  // A new thread has the mask of its creator. Signals are the host's, but its handlers of faults
-  // must see those of this thread too.
+  // A new thread inherits the signal mask of its creator. Signals belong to the host, but its
+  // handlers of faults must also see those of this thread.
   sigset_t all, before;
   sigfillset(&all);
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT})
@@ -31,9 +31,9 @@ bool Thread::start(void (*f)(void*), void* arg) {
       },
       this);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  handle_ = (uintptr_t)thread;  // a number or a pointer, by system
+  handle_ = (uintptr_t)thread;  // a number or a pointer, depending on the system
 #if defined(__linux__) && defined(CPU_COUNT)
-  // The processors of the process, not those of the thread that happened to start this one.
+  // The processors of the process, not of the thread that started this one.
   cpu_set_t set;
   if (error == 0 && sched_getaffinity(getpid(), sizeof(set), &set) == 0)
     pthread_setaffinity_np(thread, sizeof(set), &set);
@@ -45,7 +45,7 @@ void Thread::join() { pthread_join((pthread_t)handle_, nullptr); }
 
 int processor_count() {
 #if defined(__linux__) && defined(CPU_COUNT)
-  cpu_set_t set;  // too small beyond 1024 processors: then the call fails
+  cpu_set_t set;  // fails with more than 1024 processors
   if (sched_getaffinity(getpid(), sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
 #endif
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

@@ -21,7 +21,8 @@ inline int64_t ticks() {
 #endif
 }
 
-// Ticks since `begin`; very many if the counter jumped back, as after a suspended machine woke up.
+// Ticks since `begin`; a very large number if the counter went back, as after a machine was
+// suspended.
 inline int64_t ticks_since(int64_t begin) {
   const int64_t passed = ticks() - begin;
   return passed >= 0 ? passed : std::numeric_limits<int64_t>::max();

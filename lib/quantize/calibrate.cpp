@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and convolutions whose inputs also have 8 bits, and all other weights as without
-// samples.
+// Quantizes products and convolutions including their inputs to 8 bits, and all other weights as
+// without samples.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -14,7 +14,7 @@
 namespace hg {
 namespace {
 
-// Composites become what they stand for in a session, and products with constant matrices linear.
+// Expands composites as a session does, and turns products with constant matrices into linear.
 Status prepare(Graph& graph) {
   const SessionOptions options;
   const CompileContext context{&graph.registry(), &options, changed_states(graph), nullptr};
@@ -22,7 +22,7 @@ Status prepare(Graph& graph) {
   return form_linear(graph, context);
 }
 
-// The memory of the weights that `keep` leaves to be quantized, however few their elements are.
+// The memory of the weights that `keep` allows to quantize, even if they have few elements.
 Result<std::set<const void*>> free_weights(Graph& graph, const QuantizeOptions& options) {
   Graph* const graphs[] = {&graph};
   HG_TRY_ASSIGN(const std::vector<Weight> found, find_weights(graphs, options, true));
@@ -31,7 +31,7 @@ Result<std::set<const void*>> free_weights(Graph& graph, const QuantizeOptions& 
   return weights;
 }
 
-// What there was before the graph changed.
+// The graph before it is rewritten.
 struct Before {
   std::vector<bool> was_read;  // states, by index
   std::map<std::string, size_t> places;
@@ -49,8 +49,8 @@ struct Before {
   }
 };
 
-// The levels of weights take over the names of the weights that nobody reads any more. Forgets
-// these and the other states that are no longer read.
+// The levels take the names of the weights that are no longer read. Removes those weights and other
+// states that are no longer read.
 std::vector<QuantizedWeight> name_weights(Graph& graph, const std::vector<IntegerLayer>& layers,
                                           const Before& before, Model::Info& info) {
   const std::vector<int> uses = use_counts(graph);
@@ -88,12 +88,12 @@ std::vector<QuantizedWeight> name_weights(Graph& graph, const std::vector<Intege
   return weights;
 }
 
-// The weights that no integer layer has, as without samples.
+// Quantizes the weights that no integer layer uses, as without samples.
 Status quantize_others(Graph& graph, const QuantizeOptions& options, Model::Info& info,
                        std::vector<QuantizedWeight>& weights) {
   Graph* const graphs[] = {&graph};
   QuantizeOptions others = options;
-  // What is part of a layer now has no name any more.
+  // Values that are now part of a layer no longer exist by name.
   std::erase_if(others.keep, [&](const std::string& name) { return !is_any_named(graphs, name); });
   HG_TRY_ASSIGN(const std::vector<QuantizedWeight> more, quantize_weights(graphs, others, info));
   weights.insert(weights.end(), more.begin(), more.end());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an integer layer makes is u8 where another one takes it, perhaps behind what moves elements
-// without looking at them; it is widened for all others that read it. What other ops make is a
-// float, and is rounded to u8 before the first layer that reads it.
+// The result of an integer layer is u8 if another integer layer reads it, possibly after ops that
+// only move elements. It is widened for all other readers. Results of other ops are floats, which
+// are rounded to u8 before the first layer that reads them.
 #include "lib/quantize/integers.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ AttrReader attrs_of(const Node& node) { return AttrReader(node.op, node.attrs); 
 
 bool is_concatenation(const Node& node) { return node.op->def.traits & kConcatenation; }
 
-// Whether the result has the elements of the first input, or of all that are joined, and zeros: it
-// is the same of their levels.
+// Whether the result has the elements of the first input, or of all joined inputs, and zeros. Its
+// levels are then moved the same way.
 bool moves_elements(const Node& node) {
   const std::string_view op = node.op->name();
   if (op == "pad")
@@ -39,7 +39,7 @@ TensorData list_of(const std::vector<double>& numbers, double divisor, TensorDat
 
 }  // namespace
 
-// -- What there is ------------------------------------------------------------------------------
+// -- Analysis -----------------------------------------------------------------------------------
 
 Integers::Integers(Graph& graph, const std::function<bool(const IntegerLayer&)>& may_change)
     : graph_(graph),
@@ -170,9 +170,9 @@ std::vector<ValueId> Integers::wanted() const {
   return {wanted.begin(), wanted.end()};
 }
 
-// -- What becomes of it -------------------------------------------------------------------------
+// -- Decisions ----------------------------------------------------------------------------------
 
-// Whether the reader takes the value in 8 bits.
+// Whether the reader accepts the value in 8 bits.
 bool Integers::takes_bytes(const Reader& reader) const {
   const Node& node = nodes_[reader.node];
   const auto layer = layer_of_.find(node.outputs[0]);
@@ -181,7 +181,8 @@ bool Integers::takes_bytes(const Reader& reader) const {
          reader.input < moved_inputs(node);
 }
 
-// Whether something takes the value in 8 bits, and all else can do with what that stands for.
+// Whether some reader accepts the value in 8 bits, and all others can use the value that the levels
+// represent.
 bool Integers::goes_in_bytes(ValueId id) const {
   constexpr uint32_t kOnlyThemselves = kRandom | kDataDependent | kControl | kAssertion;
   bool any = false;
@@ -194,15 +195,15 @@ bool Integers::goes_in_bytes(ValueId id) const {
   return any && !is_outside_[at(id)];
 }
 
-// Whether all that it moves is u8: no float that others read is rounded on the way.
+// Whether all moved inputs are u8, so that no float with other readers is rounded on the way.
 bool Integers::is_carried(const Node& node) const {
   for (size_t i = 0; i < moved_inputs(node); ++i)
     if (!in_bytes_[at(node.inputs[i])]) return false;
   return true;
 }
 
-// Finds the values that are u8 where they are made: all that could be, but for those where that
-// turns out to be wrong.
+// Finds the values that are produced as u8: starts with all candidates and removes those for which
+// this is impossible.
 void Integers::spread() {
   in_bytes_.assign(readers_.size(), false);
   const auto try_value = [&](ValueId id) {
@@ -270,8 +271,8 @@ void Integers::find_levels(const std::unordered_map<ValueId, Range>& ranges) {
   }
 }
 
-// A clamp is done by cutting off levels where its bounds are beyond the outermost levels, or at
-// them. Returns whether all are.
+// A clamp is done by clamping levels if its bounds are at or beyond the outermost levels. Returns
+// whether all are.
 bool Integers::refuse_clamps() {
   bool all = true;
   for (const IntegerLayer& layer : layers_) {
@@ -295,7 +296,7 @@ Result<AffineLayer> Integers::affine_of(const IntegerLayer& layer) const {
   };
   for (size_t o = 0; o < out; ++o) {
     double factor = 1, offset = number(layer.node.inputs[2], o, 0);
-    if (layer.norm.op != nullptr) {  // as fold_batch_norm (lib/compile) has it
+    if (layer.norm.op != nullptr) {  // as in fold_batch_norm (lib/compile)
       const std::vector<ValueId>& in = layer.norm.inputs;
       factor =
           number(in[1], o, 1) / std::sqrt(number(in[4], o, 1) + attrs_of(layer.norm).real("eps"));
@@ -307,7 +308,7 @@ Result<AffineLayer> Integers::affine_of(const IntegerLayer& layer) const {
   return affine;
 }
 
-// Returns whether there is one for each layer.
+// Returns whether every layer has levels.
 Result<bool> Integers::make_sums() {
   bool all = true;
   for (IntegerLayer& layer : layers_) {
@@ -374,7 +375,7 @@ Result<std::optional<std::vector<Value>>> Integers::visit(const Node& node) {
   }
   for (const IntegerLayer& layer : layers_) {
     if (!layer.stays.empty()) continue;
-    // The statistics are not used; any value of the right type stands for them.
+    // The statistics are unused, so any value of the right type can replace them.
     if (layer.norm.op != nullptr && layer.norm.outputs[0] == id)
       return std::optional(Values{now(0), now(3), now(4)});
     if (layer.in_bytes == id) return std::optional(Values{now(0)});
@@ -383,7 +384,7 @@ Result<std::optional<std::vector<Value>>> Integers::visit(const Node& node) {
   return widened(node);
 }
 
-// A node that reads floats, of what is in 8 bits now.
+// A node that reads floats, with its 8-bit inputs widened.
 std::optional<std::vector<Value>> Integers::widened(const Node& now) {
   const Node& node = *producer(now.outputs[0]);
   std::vector<Value> inputs;
@@ -412,7 +413,7 @@ Value Integers::zero(int level) {
   return known;
 }
 
-// The value `id` in 8 bits, of what it is now.
+// The value `id` in 8 bits, converted from its current form.
 Value Integers::as_bytes(ValueId id, const Value& now) {
   if (now.dtype() == u8) return now;
   Value& known = bytes_[id];
@@ -437,7 +438,7 @@ Value Integers::carried(const Node& now) {
   return graph_.call(node.op->name(), inputs, attrs);
 }
 
-// The levels of its weight, or those of a layer before that has the same.
+// The levels of its weight, shared with an earlier layer of the same weight.
 Value Integers::weight_of(IntegerLayer& layer) {
   const Tensor& weight = layer.sum.weight.tensor;
   for (const IntegerLayer& other : layers_) {

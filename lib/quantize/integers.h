@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and convolutions of floats become those of 8-bit integers, where the ranges of their
-// inputs are known, and what passes between them stays in 8 bits.
+// Turns float products and convolutions into those of 8-bit integers, if the ranges of their inputs
+// are known. Values passed between them stay in 8 bits.
 #pragma once
 
 #include <functional>
@@ -19,18 +19,18 @@
 
 namespace hg {
 
-// linear or conv with constant weights, and the batch_norm behind it.
+// linear or conv with constant weights, and a following batch_norm.
 struct IntegerLayer {
-  Node node, norm;  // norm has no op if there is none
+  Node node, norm;  // norm has no op if there is no batch_norm
   std::string name;
   ValueId x = kNoValue;
-  ValueId y = kNoValue;         // of the last of the two
+  ValueId y = kNoValue;         // result of the last of the two
   ValueId weight = kNoValue;    // a state
-  bool by_column = false;       // a weight of linear that is turned: [in, out]
-  ValueId clamped = kNoValue;   // what a clamp makes of y, where nobody else reads y
+  bool by_column = false;       // weight of linear as [in, out]
+  ValueId clamped = kNoValue;   // result of a clamp, if it is the only reader of y
   double low = 0, high = 0;     // of that clamp
-  std::string stays;            // why it is computed in floats; empty where it is not
-  ValueId in_bytes = kNoValue;  // y or `clamped`, where that is u8
+  std::string stays;            // why it stays in floats; empty if quantized
+  ValueId in_bytes = kNoValue;  // y or `clamped`, if that is u8
   std::string in_bytes_name = {};
   IntegerSum sum = {};
   ValueId made_weight = kNoValue;  // the state of its levels
@@ -38,15 +38,15 @@ struct IntegerLayer {
 
 class Integers {
  public:
-  // Looks for layers whose weight may be quantized.
+  // Finds layers whose weight may be quantized.
   Integers(Graph& graph, const std::function<bool(const IntegerLayer&)>& may_change);
 
-  // What apply() needs to know the ranges of.
+  // The values whose ranges apply() needs.
   std::vector<ValueId> wanted() const;
-  // Rewrites the graph. States that nobody reads any more stay.
+  // Rewrites the graph. Keeps states that are no longer read.
   Status apply(const std::unordered_map<ValueId, Range>& ranges);
   const std::vector<IntegerLayer>& layers() const { return layers_; }
-  // After apply(): what became of each.
+  // After apply(): the outcome for each layer.
   std::vector<CalibratedLayer> report();
 
  private:
@@ -54,7 +54,7 @@ class Integers {
     size_t node = 0, input = 0;
   };
 
-  // -- What there is --
+  // -- Analysis --
   void find_layer(const Node& node);
   bool take_weight(IntegerLayer& layer) const;
   void take_norm(IntegerLayer& layer) const;
@@ -65,7 +65,7 @@ class Integers {
   bool is_read(ValueId id) const { return is_outside_[at(id)] || !readers_[at(id)].empty(); }
   static size_t at(ValueId id) { return static_cast<size_t>(id); }
 
-  // -- What becomes of it --
+  // -- Decisions --
   void spread();
   bool takes_bytes(const Reader& reader) const;
   bool goes_in_bytes(ValueId id) const;
@@ -87,19 +87,19 @@ class Integers {
   Value zero(int level);
 
   Graph& graph_;
-  std::vector<Node> nodes_;  // as they were, and where values come from
+  std::vector<Node> nodes_;  // before the rewrite, and the producers of values
   std::vector<int32_t> node_of_;
   std::vector<std::vector<Reader>> readers_;
-  std::vector<bool> is_outside_;  // outputs, and what is assigned
+  std::vector<bool> is_outside_;  // outputs and assigned values
   std::vector<bool> is_changed_;  // states that runs change, by index
   std::vector<IntegerLayer> layers_;
   std::unordered_map<ValueId, size_t> layer_of_;  // by the result of its first node
-  std::vector<bool> in_bytes_;                    // values that are u8 where they are made
-  std::set<ValueId> refused_;                     // results of clamps that no levels stand for
+  std::vector<bool> in_bytes_;                    // values that are produced as u8
+  std::set<ValueId> refused_;                     // results of clamps that levels cannot express
   DisjointSets groups_;                           // of values that share levels
   std::unordered_map<size_t, Levels> levels_;     // by the root of a group
-  std::unordered_map<ValueId, Value> bytes_;      // what values were rounded to
-  std::unordered_map<ValueId, Value> floats_;     // and what is u8 was widened to
+  std::unordered_map<ValueId, Value> bytes_;      // values rounded to u8
+  std::unordered_map<ValueId, Value> floats_;     // u8 values widened to floats
   std::map<int, Value> zeros_;
 };
 

@@ -9,7 +9,7 @@ namespace hg {
 namespace {
 
 constexpr double kMostSum = std::numeric_limits<int32_t>::max();
-// Of a bias, in units of its scale: so much is left for the products.
+// Limit of a bias, in units of its scale, which leaves the rest of an i32 to the products.
 constexpr double kMostBias = 1 << 29;
 
 }  // namespace
@@ -56,14 +56,14 @@ Result<IntegerSum> integer_sum(const AffineLayer& layer, const Levels& x) {
       sum.refused = str_cat("its bias is ", offset);
       return sum;
     }
-    // Weights that are nothing beside the bias have fewer levels, so that the bias stays an i32.
+    // Weights that are tiny compared with the bias use fewer levels, so that the bias fits an i32.
     double scale = std::max(most / 127, std::abs(offset) / (kMostBias * double{x.scale}));
     scale = std::max(scale, std::numeric_limits<float>::min() / double{x.scale});
     if (!(scale * x.scale <= std::numeric_limits<float>::max())) {
       sum.refused = "its results are too large";
       return sum;
     }
-    double reach = 0;  // of the sums, whatever the levels of x are
+    double reach = 0;  // largest sum, for any levels of x
     for (int64_t k = 0; k < depth; ++k) {
       const double w = factor * from[o * row + k * column];
       const double level = std::clamp(std::nearbyint(w / scale), -127.0, 127.0);

@@ -11,10 +11,10 @@
 namespace hg {
 namespace {
 
-constexpr int kSteps = 2048;  // of a histogram
+constexpr int kSteps = 2048;  // bins of a histogram
 
-// What becomes known of a value: its ends in a first pass over the samples, and in a second one how
-// many of its numbers lie in each step between them.
+// Statistics of a value: its range from a first pass over the samples, and a histogram of its
+// numbers from a second one.
 struct Observed {
   Range range;
   std::vector<int64_t> steps;
@@ -39,11 +39,11 @@ struct Observed {
     if (!range.is_finite || !(step() > 0)) return;
     steps.resize(kSteps);
     for (const float x : numbers) {
-      const double at = (x - range.low) / step();  // NaN where a run differs from the first one
+      const double at = (x - range.low) / step();  // NaN if a run differs from the first one
       if (at >= 0) ++steps[static_cast<size_t>(std::min<double>(at, kSteps - 1))];
     }
   }
-  // Leaves so many numbers outside at each end.
+  // Leaves this many numbers outside the range at each end.
   void cut(int64_t outside) {
     if (steps.empty()) return;
     int low = 0, high = kSteps;
@@ -92,7 +92,7 @@ class Observer {
     return {};
   }
 
-  // Shows all that is watched, sample by sample.
+  // Passes all observed values to the callback, sample by sample.
   template <class See>
   Status walk(const See& each) {
     for (size_t i = 0; i < samples_.size(); ++i) {
@@ -135,7 +135,7 @@ Result<std::unordered_map<ValueId, Range>> observe(const Model& model,
                                                    const QuantizeOptions& options,
                                                    const SessionOptions& session) {
   SessionOptions stepwise = session;
-  stepwise.device = Device::cpu;  // where each value can be looked at
+  stepwise.device = Device::cpu;  // where each value can be read
   stepwise.gpu = {};
   stepwise.disabled_passes = {"*"};
   HG_TRY_ASSIGN(Session made, Session::create(model, stepwise));

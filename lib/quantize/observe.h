@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranges that values of a model have in runs with samples.
+// Ranges of a model's values in runs with samples.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace hg {
 
 using Samples = std::span<const std::vector<ConstTensor>>;
 
-// Of the numbers of one value in all samples.
+// Range of the numbers of one value in all samples.
 struct Range {
   double low = 0, high = 0;
   int64_t count = 0;      // of the numbers
-  bool is_finite = true;  // all of them; otherwise low and high say nothing
+  bool is_finite = true;  // true if all are finite; otherwise low and high are undefined
 };
 
-// Of the values of the model's graph, which are f32, by their ids: the least ranges that hold
-// `percentile` per cent of the numbers to what 2048 steps between the least and the largest tell,
-// cutting off as many below as above. No pass that could do without one of the values runs.
+// Ranges of f32 values of the model's graph, by id. Each is the smallest range that holds
+// `percentile` percent of the numbers, with a resolution of 1/2048 of the full range; equal shares
+// are cut off at both ends. Runs without passes that could remove one of the values.
 Result<std::unordered_map<ValueId, Range>> observe(const Model& model,
                                                    std::span<const ValueId> values, Samples samples,
                                                    const QuantizeOptions& options,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in few bits, and the nodes that make numbers of them again, before their first reader.
+// Quantizes weights, and adds the nodes that dequantize them before their first reader.
 #include "hg/quantize.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace hg {
 namespace {
 
-// The tensors that have each name, in the graph and its bodies.
+// The tensors with each name, in the graph and its bodies.
 using Names = std::map<std::string, std::set<const void*>>;
 void collect_names(const Graph& graph, Names& names) {
   for (const State& state : graph.states()) names[state.name].insert(state.data.tensor.data);
@@ -24,7 +24,7 @@ void collect_names(const Graph& graph, Names& names) {
     for (const auto& body : node.subgraphs) collect_names(*body, names);
 }
 
-// The name itself, or one that no state of the model has: errors are kept by it.
+// The name, or a similar one that no state of the model has: errors are stored by name.
 std::string name_of_one(const std::string& name, Names& names) {
   if (names[name].size() == 1) return name;
   std::string other;
@@ -33,7 +33,7 @@ std::string name_of_one(const std::string& name, Names& names) {
   return other;
 }
 
-// What the new graph has in the place of a state.
+// The replacement of a state in the new graph.
 struct Replacement {
   ValueId levels, scales;
   const Blocks* blocks;
@@ -60,7 +60,7 @@ Replacement replace_state(Graph& graph, int32_t index, const std::string& name,
   return {made.levels, scales.id(), made.blocks, made.dtype};
 }
 
-// Makes numbers of the levels before the first reader of each state.
+// Dequantizes each state before its first reader.
 Status widen_states(Graph& graph, const Replacements& replacements, int bits) {
   GraphBody& body = GraphAccess::body(graph);
   std::map<ValueId, ValueId> numbers;
@@ -114,7 +114,7 @@ Result<std::vector<QuantizedWeight>> quantize_weights(std::span<Graph* const> gr
     const Tensor& tensor = weight.data.tensor;
     HG_TRY_ASSIGN(const Rounded rounded,
                   round_to_levels(weight.name, tensor, weight.blocks, options.bits));
-    std::map<std::string, std::string> new_names;  // several where tied states are not one
+    std::map<std::string, std::string> new_names;  // several if tied states are separate
     for (const auto& [owner, index] : weight.states) {
       const State& state = owner->states()[static_cast<size_t>(index)];
       const ValueId id = state.value;

@@ -49,7 +49,7 @@ Sizes Blocks::levels(int bits) const {
 
 namespace {
 
-// Which scale each element has.
+// The scale of each element.
 class Places {
  public:
   explicit Places(const Blocks& blocks) : shape_(blocks.shape) {
@@ -62,7 +62,7 @@ class Places {
     }
   }
 
-  // take(element, scale) for all elements in their order.
+  // Calls take(element, scale) for all elements in order.
   template <class Take>
   void each(Take&& take) const {
     const int last = shape_.rank() - 1;
@@ -91,7 +91,7 @@ double number(T x) {
     return static_cast<double>(x);
 }
 
-// What a weight of T is after level * scale, which is computed in Scale.
+// The value of a weight of type T after level * scale, computed in Scale.
 template <class T, class Scale>
 double stands_for(double level, Scale scale) {
   const Scale product = static_cast<Scale>(level) * scale;
@@ -101,11 +101,11 @@ double stands_for(double level, Scale scale) {
     return static_cast<double>(product);
 }
 
-// The scale with which `most` levels reach the largest element.
+// The scale with which level `most` represents the largest element.
 template <class Scale>
 Scale scale_for(double largest, double most) {
   auto scale = static_cast<Scale>(largest / most);
-  // Among the smallest numbers a scale has few bits.
+  // Among the smallest numbers, a scale has few significant bits.
   if (static_cast<double>(scale) * (most + 0.5) < largest)
     scale = std::nextafter(scale, std::numeric_limits<Scale>::infinity());
   if (!std::isfinite(static_cast<Scale>(most) * scale)) scale = std::nextafter(scale, Scale(0));
@@ -134,7 +134,7 @@ Status round_elements(std::string_view name, const Tensor& weight, const Blocks&
   for (size_t block = 0; block < largest.size(); ++block)
     scales[block] = scale_for<Scale>(largest[block], most);
   const LevelWriter levels(blocks, bits, out.levels.tensor);
-  // As parts of the largest, whose squares do not overflow.
+  // Relative to the largest element, so that squares do not overflow.
   double wrong = 0, all = 0;
   if (unit == 0) unit = 1;
   places.each([&](int64_t i, int64_t block) {
@@ -192,7 +192,7 @@ Value widened(const Value& levels, const Value& scales, const Value& offsets, co
   const Shape shape = to_shape(blocks.shape);
   Value x = levels;
   if (bits == 4) {
-    // Shifts of i8 keep the sign.
+    // Shifts of i8 preserve the sign.
     const int dim = blocks.packed();
     const Value low = bitwise_right_shift(bitwise_left_shift(x, four), four);
     x = concat({low, bitwise_right_shift(x, four)}, dim);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats as levels times scales, and the nodes that make floats of them again: both sides of the
-// same sum, to the bit.
+// Quantizes floats to levels and scales, and builds the nodes that dequantize them. Both sides
+// compute the same numbers, bit by bit.
 #pragma once
 
 #include <string_view>
@@ -9,21 +9,21 @@
 
 namespace hg {
 
-// How a weight is cut into blocks that have a scale each: so many elements along each dim, the last
-// ones fewer where they do not divide it. All elements, or one, along each dim but one at most.
+// How a weight is divided into blocks with one scale each: the number of elements along each dim;
+// the last block may have fewer. At most one dim has a number other than one or all elements.
 struct Blocks {
   Sizes shape;  // of the weight
   Sizes sizes;  // of a block
 
   int64_t along(int d) const { return (shape[d] + sizes[d] - 1) / sizes[d]; }
   int64_t count() const;
-  int split() const;  // the dim of which a block holds some elements, neither one nor all; or -1
-  // Of the tensor of scales: the blocks along each dim, and a 1 behind that of `split`.
+  int split() const;  // the dim along which a block holds some elements, not one or all; or -1
+  // Shape of the scales: the blocks along each dim, with a 1 after that of `split`.
   Sizes scales() const;
-  // Of the tensor of levels: of 4 bits, a byte of it holds two along the dim `packed`, one of the
-  // first half in its low bits and one of the second half in its high ones.
+  // Shape of the levels. For 4 bits, a byte holds two elements along the dim `packed`: one of the
+  // first half in its low bits, one of the second half in its high bits.
   Sizes levels(int bits) const;
-  int packed() const;  // the first dim of an even size, or else the largest one
+  int packed() const;  // the first dim of even size, otherwise the largest one
 };
 
 // Writes levels of 8 or 4 bits, element by element, to a tensor of the shape Blocks::levels() that
@@ -55,12 +55,12 @@ struct Rounded {
   double error = 0;   // QuantizedWeight::error
 };
 
-// Fails with invalid_argument where an element is not finite; `name` is for messages.
+// Fails with invalid_argument if an element is not finite; `name` is for messages.
 Result<Rounded> round_to_levels(std::string_view name, const Tensor& weight, const Blocks& blocks,
                                 int bits);
 
-// level * scale + offset of each element, of the weight's dtype and shape. `offsets` has the shape
-// of the scales, or is empty. `four` is that number as i8, if levels have 4 bits.
+// The dequantized numbers, level * scale + offset, in the weight's dtype and shape. `offsets` has the
+// shape of the scales, or is empty. `four` is the constant 4 as i8, for 4-bit levels.
 Value widened(const Value& levels, const Value& scales, const Value& offsets, const Value& four,
               const Blocks& blocks, int bits, DType dtype);
 

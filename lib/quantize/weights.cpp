@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights are found by what reads them: an op of the table below, perhaps through views, casts and
-// the inputs of bodies. Which dims of the weight the op sums over decides what shares a scale.
+// Finds weights by their readers: an op of the table below, possibly through views, casts and
+// inputs of bodies. The dims over which the op sums determine which elements share a scale.
 #include "lib/quantize/weights.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace hg {
 namespace {
 
-// Of what an op reads: the dims whose elements may share a scale, from `from` to `to`, or all but
-// one; so many of the first of them at most.
+// For an input of an op: the dims whose elements may share a scale, from `from` to `to`, or all
+// except one; at most `most` elements of the first of them.
 struct Shared {
   int from = 0, to = 0;
   int64_t most = 0;  // 0: all
@@ -34,7 +34,7 @@ Shared entries(const Node& node, const Sizes& shape) {
   const bool is_first = dim == Dim(0) || dim == Dim(-shape.rank());
   return is_first ? all_but_first(node, shape) : Shared{};
 }
-// [out, in / groups, ...]; transposed [in, out / groups, ...].
+// [out, in / groups, ...]; transposed: [in, out / groups, ...].
 Shared kernels(const Node& node, const Sizes& shape) {
   const AttrReader attrs(node.op, node.attrs);
   if (!attrs.flag("transposed")) return all_but_first(node, shape);
@@ -69,17 +69,17 @@ const Reader* reader(const Node& node, int input) {
   return nullptr;
 }
 
-// Whether a name is `path`, or of something in it.
+// Whether a name is `path` or below it.
 bool is_below(std::string_view name, std::string_view path) {
   return name.starts_with(path) && (name.size() == path.size() || name[path.size()] == '.');
 }
 
-// What views and casts leave of a weight: its elements, by their places in it.
+// The elements of a weight that views and casts select, by position.
 struct Look {
   Sizes shape, strides;
 };
 
-// The dims of the weight that a look's shared ones are.
+// The dims of the weight to which the shared dims of a view correspond.
 Blocks blocks_for(const Sizes& shape, const Look& look, const Shared& shared, int64_t group) {
   Blocks blocks{shape, Sizes(shape.rank(), 1)};
   const Sizes strides = contiguous_strides(shape);
@@ -148,7 +148,7 @@ class Finder {
   }
 
  private:
-  // Who reads a value: nodes by index, and which input it is.
+  // The readers of a value: node indices and input positions.
   using Users = std::vector<std::vector<std::pair<size_t, size_t>>>;
 
   void add(Graph& graph) {
@@ -167,7 +167,7 @@ class Finder {
     return std::any_of(options_.keep.begin(), options_.keep.end(),
                        [&](const std::string& path) { return is_below(name, path); });
   }
-  // Whether the weight pays for its scales.
+  // Whether quantizing saves more than the scales need.
   bool shrinks(const Weight& weight) const {
     if (weight.blocks.shape.rank() == 0) return false;
     if (all_) return true;
@@ -177,7 +177,8 @@ class Finder {
     return levels + weight.blocks.count() * scale < tensor.bytes();
   }
 
-  // Looks for readers; the first one decides the blocks. False where one is to be kept.
+  // Searches for readers; the first one determines the blocks. Returns false if a reader must be
+  // kept in floats.
   bool follow(Graph& graph, ValueId state, Weight& weight) const {
     const Sizes& shape = weight.data.tensor.shape;
     std::vector<Seen> seen = {{&graph, state, {shape, contiguous_strides(shape)}}};
@@ -200,7 +201,7 @@ class Finder {
 
   static void look_further(const Seen& from, const Node& node, size_t input,
                            std::vector<Seen>& seen) {
-    if (!node.subgraphs.empty()) {  // the condition is input 0, and no weight
+    if (!node.subgraphs.empty()) {  // input 0 is the condition, not a weight
       for (const auto& body : node.subgraphs)
         if (input > 0 && input - 1 < body->inputs().size())
           seen.push_back({body.get(), body->inputs()[input - 1], from.look});

@@ -86,7 +86,7 @@ Status BoundOutputs::check(std::span<const std::optional<Sizes>> shapes) const {
   return {};
 }
 
-// Where the kernels may write this output to, or null.
+// The address to which kernels may write this output, or null.
 std::byte* BoundOutputs::home_of(size_t index, const Block& block,
                                  std::span<const Tensor> inputs) const {
   const Tensor& bound = bound_[index];
@@ -107,7 +107,7 @@ bool BoundOutputs::place(const Plan& plan, std::span<const int32_t> blocks,
     if (blocks[i] < 0 || std::find(before.begin(), before.end(), blocks[i]) != before.end())
       continue;
     const Block& block = plan.blocks[blocks[i]];
-    std::byte* home = nullptr;  // of the first output that has one: one value may be several
+    std::byte* home = nullptr;  // of the first output that has one; outputs may share a value
     for (size_t k = i; k < blocks.size() && home == nullptr; ++k)
       if (blocks[k] == blocks[i]) home = home_of(k, block, inputs);
     std::byte*& now = homes[blocks[i]];
@@ -151,7 +151,7 @@ bool BoundOutputs::is_copied(size_t index) const {
   return !(from.data == to.data && from.is_contiguous() && to.is_contiguous());
 }
 
-// A value that lies where another output will be copied to, as a part of an input may.
+// Saves a value that is stored where another output will be copied to, such as a part of an input.
 Status BoundOutputs::put_aside(size_t index) {
   const Tensor& from = made_[index];
   for (size_t k = 0; k < bound_.size() && !is_aside_[index]; ++k)
@@ -168,8 +168,8 @@ Status BoundOutputs::put_aside(size_t index) {
 Status BoundOutputs::copy() {
   for (size_t i = 0; i < bound_.size(); ++i)
     if (is_bound(i) ? is_copied(i) : made_[i].data != nullptr) HG_TRY(put_aside(i));
-  // An output that is copied changes nothing of those that are not: none of the host's tensors
-  // overlap, and what lies in one of them is either there already or put aside.
+  // Copying an output changes no other output: the host's tensors do not overlap, and a value
+  // inside one of them is already in place or saved elsewhere.
   for (size_t i = 0; i < bound_.size(); ++i) {
     if (!is_bound(i)) continue;
     const Tensor& from = made_[i];

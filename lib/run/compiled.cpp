@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding what sessions have in common.
+// Finds the data that sessions share.
 #include "lib/run/compiled.h"
 
 #include "lib/parallel/threads.h"
@@ -12,9 +12,9 @@ int threads_of(const SessionOptions& options) {
   return options.threads > 0 ? options.threads : default_threads();
 }
 
-// Whether sessions with these options compile the same and may share what they pack. Nothing of a
-// session's own runs or arenas decides that, and of the host's pool how many threads it has. A new
-// option does not compile here before it has its place.
+// Whether sessions with these options compile alike and may share packed weights. Independent of a
+// session's runs and arenas; of the host's pool only the number of threads matters. A new option
+// must be added here, or this does not compile.
 bool compile_alike(const SessionOptions& a, const SessionOptions& b) {
   const auto& [entry, states, device, threads, parallel_for, allocator, arena_observer,
                lazy_allocation, memory_limit, checkpoint, low_memory, precision, autotune, tuning,

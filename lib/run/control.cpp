@@ -44,8 +44,8 @@ Result<std::unique_ptr<Control>> Control::create(const Node& node, SessionOption
   return control;
 }
 
-// What bodies draw is decided by the run around them and their round, not by what ran before: a
-// loop that is run again, as gradients do, draws the same numbers.
+// Random numbers in bodies depend on the enclosing run and the iteration, not on earlier runs. A
+// loop that runs again, as for gradients, draws the same numbers.
 Status Control::run(const Step& step, std::span<const Tensor> inputs, const Bindings& sizes,
                     const RandomState& around) {
   uint64_t state = around.run;
@@ -60,8 +60,8 @@ Status Control::run(const Step& step, std::span<const Tensor> inputs, const Bind
   return {};
 }
 
-// if(cond, captures...): the first subgraph when cond is true, else the second; each takes the
-// captures.
+// if(cond, captures...): runs the first subgraph if cond is true, otherwise the second, with the
+// captures as inputs.
 Status Control::run_if(const Step& step, std::span<const Tensor> inputs) {
   const size_t side = *inputs[0].as<bool>() ? 0 : 1;
   ++taken_[side];
@@ -78,8 +78,8 @@ Status Control::run_if(const Step& step, std::span<const Tensor> inputs) {
   return {};
 }
 
-// while(cond, values..., captures...): as long as cond is true the body takes (values, captures)
-// and gives (cond, values).
+// while(cond, values..., captures...): while cond is true, the body maps (values, captures) to
+// (cond, values).
 Status Control::run_while(const Step& step, std::span<const Tensor> inputs) {
   Program& body = *bodies_[0];
   const size_t carried = body.graph().outputs().size() - 1;
@@ -104,12 +104,12 @@ Status Control::run_while(const Step& step, std::span<const Tensor> inputs) {
   return {};
 }
 
-// What a round gives lies in the body's arena, which the next round overwrites, or is what the
-// round took, or a view of it: a value passed on as it is stays where it is, and the others are
-// copied to where no other result of the round lies.
+// A result of an iteration is in the body's arena, which the next iteration overwrites, or is an
+// input of the iteration or a view of one. A value passed on unchanged stays in place. All others
+// are copied to memory that no other result of the iteration uses.
 Status Control::carry_on() {
   const Program& body = *bodies_[0];
-  bool crosses = false;  // a result lies where another value of this round does
+  bool crosses = false;  // a result overlaps another value of this iteration
   for (size_t i = 0; i < carried_.size(); ++i) {
     HG_TRY_ASSIGN(const Tensor value, body.output(static_cast<int>(i) + 1));
     carried_[i].moves = !are_same(value, results_[i]);
@@ -120,7 +120,7 @@ Status Control::carry_on() {
     if (!kept.moves) continue;
     HG_TRY_ASSIGN(const Tensor value, body.output(static_cast<int>(i) + 1));
     Memory64& to = crosses ? kept.next : kept.now;
-    // What grows in each round gets room for more than one.
+    // A value that grows in each iteration gets room for several.
     if (to.bytes() < value.bytes() &&
         !to.allocate(allocator_, std::max(value.bytes(), to.bytes() + to.bytes() / 2)))
       return out_of_memory("no memory for the ", value.bytes(), " bytes of value ",

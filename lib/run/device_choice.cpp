@@ -10,9 +10,9 @@
 namespace hg {
 namespace {
 
-constexpr int kMostDeviceRuns = 4;     // the first of which only warms up
-constexpr double kMostDeviceMs = 100;  // after which no further run begins
-// The least time of a run of a program of its own, so that no state of the session changes.
+constexpr int kMostDeviceRuns = 4;     // the first only warms up
+constexpr double kMostDeviceMs = 100;  // no run starts after this
+// The least time of several runs of a separate program, so that no state of the session changes.
 Result<double> measure_device(Device device, const Graph& graph, SessionOptions options,
                               const Registry& registry, const Bindings& sizes) {
   options.device = device;

@@ -13,7 +13,7 @@ constexpr int64_t kFirstChunk = int64_t{1} << 18, kLargestChunk = int64_t{1} << 
 // -- Constants ----------------------------------------------------------------------------------
 
 Result<DeviceSpan> DeviceConstants::copy_of(const void* data, int64_t bytes) {
-  // What has no elements lies where something else begins.
+  // A tensor without elements may have any address.
   const auto found = known_.find(data);
   if (found != known_.end() && found->second.bytes >= bytes) return found->second;
   const int64_t alignment = std::max<int64_t>(kAlignment, backend_->info().binding_alignment);
@@ -154,7 +154,7 @@ Result<std::vector<DeviceSegment>> DeviceSide::record(const Plan& plan, bool eac
       if (step.kind == StepKind::upload || step.kind == StepKind::download) {
         const bool up = step.kind == StepKind::upload;
         const PlacedTensor& there = up ? step.outputs[0] : step.inputs[0];
-        // An input that is on the device already needs no upload.
+        // An input that is already on the device needs no upload.
         if (up && there.place.kind == Place::Kind::input &&
             is_given(static_cast<size_t>(there.place.index)))
           continue;
@@ -207,7 +207,8 @@ Status DeviceSide::store_state(size_t index) {
 
 Result<TensorData> DeviceSide::fetch(const PlacedTensor& value) {
   HG_TRY_ASSIGN(const DeviceSpan span, span_of(value));
-  // The bytes from the lowest to the highest element, looked at with the value's strides.
+  // Transfers the bytes from the lowest to the highest element, and views them with the value's
+  // strides.
   const int64_t size = size_of(value.tensor.dtype);
   const int64_t reach = (span.before + span.bytes) / size;
   HG_TRY_ASSIGN(const TensorData raw, TensorData::allocate(value.tensor.dtype, {reach}));

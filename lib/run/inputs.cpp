@@ -57,9 +57,9 @@ Status Inputs::set(size_t index, const ConstTensor& tensor) {
            "' is given null data for ", tensor.bytes(), " bytes");
   note_shape(index, tensor.shape);
   Tensor& own = tensors_[index];
-  // Kernels write to no input.
+  // Kernels never write to inputs.
   own = {const_cast<void*>(tensor.data), tensor.dtype, tensor.shape, tensor.strides};
-  static std::byte empty[64];  // what inputs of no elements point to
+  static std::byte empty[64];  // address of inputs without elements
   if (tensor.data == nullptr) own.data = empty;
   if (tensor.is_contiguous()) {
     data_[index] = own.data;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes as kernels read them: the planner has replaced every symbol by its number.
+// Attributes as kernels read them. The planner has replaced every symbol by its number.
 #include "hg/kernel.h"
 
 namespace hg {

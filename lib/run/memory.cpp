@@ -23,7 +23,7 @@ void* SharedPacks::pack(const Source& source, ValueId value, int64_t bytes,
   is_new = true;
   void* const to = packed.memory.data();
   const int64_t taken = packed.memory.bytes();
-  // Nothing is known before it is sure to be filled.
+  // Adds an entry only when its memory exists and will be filled.
   Pending* const pending = at_once ? nullptr : &pending_[value];
   if (pending != nullptr)
     pending->fills.reserve(pending->fills.size() + 1);

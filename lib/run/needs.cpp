@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Needs are noted while the model is loaded, compiled with and without each pass, and planned, as
-// on processors of each instruction set.
+// Records needs while the model is loaded, compiled with and without each pass, and planned as on
+// processors of each instruction set.
 #include "hg/needs.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Result<Session> compiled(const Model& model, int threads, std::vector<std::strin
   return session;
 }
 
-// At least one of the sizes must fit.
+// At least one of the sizes must be valid.
 Status plan(Session& session, const Model& model, const SymbolSizes& dims) {
   Status last;
   bool any = false;
@@ -54,7 +54,7 @@ Status add_plans(const Model& model, const SymbolSizes& dims, Needs& needs) {
     HG_TRY_ASSIGN(Session session, compiled(model, threads, {}, needs));
     HG_TRY(plan(session, model, dims));
   }
-  // What one pass makes and a later one takes away.
+  // Includes ops that one pass creates and a later one removes.
   std::vector<std::string> later;
   const std::span<const Pass> passes = all_passes();
   for (size_t i = passes.size(); i-- > 0;) {
@@ -72,7 +72,7 @@ std::vector<Isa> sets_of_processor() {
   return sets;
 }
 
-// While it lives, the processor has no better set.
+// During its lifetime, no better instruction set is used.
 struct LimitedIsa {
   explicit LimitedIsa(Isa isa) { limit_isa(isa); }
   ~LimitedIsa() { limit_isa(Isa::avx512); }
@@ -95,8 +95,8 @@ bool plans_late(const Graph& graph) {
   });
 }
 
-// Passes ask whether an op has kernels, and whether all of them may be steps of programs: what they
-// are told must not depend on what is left out.
+// Passes ask whether an op has kernels, and whether all of them may be steps of programs. The
+// answers must not depend on omitted kernels.
 void add_kernels(const Registry& registry, bool all, Needs& needs) {
   for (const std::string& op : needs.ops) {
     const auto kernels = registry.kernels(op, Device::cpu);
@@ -118,7 +118,7 @@ void add_kernels(const Registry& registry, bool all, Needs& needs) {
 Result<Needs> needs_of(const std::string& path, const SymbolSizes& dims) {
   return or_no_memory([&]() -> Result<Needs> {
     Needs needs;
-    const Registry& all = Registry::built_in();  // made before names are noted
+    const Registry& all = Registry::built_in();  // created before names are recorded
     RegistryWatch watch;
     const Result<Model> model = Model::load(path);
     HG_TRY(model.status());
@@ -132,7 +132,7 @@ Result<Needs> needs_of(const std::string& path, const SymbolSizes& dims) {
     }
     for (const std::string& name : watch.ops())
       if (all.find(name) != nullptr) needs.ops.insert(name);
-    needs.ops.insert("contiguous");  // of inputs that a caller gives with strides
+    needs.ops.insert("contiguous");  // for inputs with strides
     add_kernels(all, late, needs);
     return needs;
   });

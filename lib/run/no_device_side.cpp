@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without a backend there is no device to hold anything on: a program has no DeviceSide.
+// Builds without a backend have no device: a program never has a DeviceSide.
 #include "lib/run/device_side.h"
 
 namespace hg {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Without a backend there is no device to trust.
+// Builds without a backend have no device to test.
 #include "lib/run/self_test.h"
 
 namespace hg {

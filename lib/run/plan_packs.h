@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels ask of a program's packed weights while one plan of it is made.
+// The packed weights that kernels request while one plan of a program is made.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace hg {
 
-// The state that a value is, or looks at; null where it is neither.
+// The state that a value is or views; null for other values.
 inline const State* root_state(const Graph& graph, ValueId id) {
   for (;;) {
     const ValueInfo& info = graph.value_info(id);
@@ -24,7 +24,7 @@ inline const State* root_state(const Graph& graph, ValueId id) {
   }
 }
 
-// How a value looks at its state, and how that lies in memory: views with their attributes.
+// How a value views its state, and the layout of that in memory: views with their attributes.
 inline std::string look_of(const Graph& graph, ValueId id) {
   std::string look;
   for (;;) {
@@ -52,7 +52,7 @@ class PlanPacks final : public PackCache {
     has_new_ |= is_new;
     return to;
   }
-  // Values of which other programs had what was asked for.
+  // Values for which other programs already had the requested packs.
   const std::vector<ValueId>& found() const { return found_; }
   bool has_new() const { return has_new_; }
 

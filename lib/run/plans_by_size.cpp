@@ -6,7 +6,8 @@
 namespace hg {
 namespace {
 
-// Whether the plan, if it is of a later part, was made or filled for that part as it is now.
+// Whether the plan, if it is of a later part, was made or filled for the current contents of the
+// preceding part.
 bool continues(const ReadyPlan& ready, const ReadyPlan* previous) {
   return ready.previous == previous &&
          (previous == nullptr || ready.previous_fill == previous->fill);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue of a Pool: who waits, who leads, and what became of all.
+// The queue of a Pool: waiting requests, the leaders of batches, and results.
 #include "hg/pool.h"
 
 #include <algorithm>
@@ -23,24 +23,24 @@ using Clock = std::chrono::steady_clock;
 
 struct Batch;
 
-// A request from its call to its answer. It belongs to the thread that called, which leaves no
-// earlier than the batch that has it.
+// A request from its call to its answer. It belongs to the calling thread, which does not return
+// before its batch has finished.
 struct Waiting {
   BatchPart part;
   std::condition_variable changed;
   Clock::time_point arrived;
-  Batch* batch = nullptr;  // once it is taken; gone when is_done
+  Batch* batch = nullptr;  // once it is in a batch; invalid when is_done
   bool is_done = false;
   bool is_stopped = false;
 };
 
-// What runs together. The thread of the first one leads.
+// Requests that run together. The thread of the first one leads.
 struct Batch {
   std::vector<Waiting*> all;
-  int64_t rows = 0;         // of all of them
-  int64_t padded_rows = 0;  // beside them
-  size_t left = 0;          // that nobody stopped
-  bool is_proved = false;   // its answers are those of single requests
+  int64_t rows = 0;         // of all requests
+  int64_t padded_rows = 0;  // in addition to them
+  size_t left = 0;          // requests that nobody stopped
+  bool is_proved = false;   // its results equal those of single requests
   std::stop_source stop;
 };
 
@@ -68,7 +68,7 @@ Status closed() {
   return or_no_memory([] { return cancelled("the pool is closed"); });
 }
 
-// Whether their rows may lie one behind the other.
+// Whether their rows may be concatenated.
 bool go_together(const BatchPart& a, const BatchPart& b) {
   for (size_t i = 0; i < a.inputs.size(); ++i) {
     if (a.inputs[i].dtype != b.inputs[i].dtype || a.inputs[i].rank() != b.inputs[i].rank())
@@ -86,14 +86,14 @@ struct Pool::Body {
   std::vector<BatchRunner> runners;
   std::vector<TensorType> inputs;  // of the model
 
-  mutable std::mutex mutex;  // of all below
+  mutable std::mutex mutex;  // guards all below
   std::deque<Waiting*> queue;
-  std::vector<size_t> free;  // runners; the one used last at the end: its memory is warm
+  std::vector<size_t> free;  // runners; the last one used is at the end: its memory is warm
   bool is_closed = false;
   bool is_proved = false;
   Status mixes;  // why requests cannot run together
   int64_t inside = 0;
-  std::condition_variable left;  // when `inside` falls
+  std::condition_variable left;  // notified when `inside` decreases
   Statistics counts;
 
   bool batches() const { return options.most_rows > 1; }
@@ -110,7 +110,7 @@ struct Pool::Body {
   Status run_batch(BatchRunner& runner, Batch& batch, bool proves);
 };
 
-// A thread in run(), where close() lets the pool live.
+// Counts a thread inside run(), for which close() waits.
 struct Pool::Inside {
   explicit Inside(Body& body) : body(body) {
     const std::lock_guard<std::mutex> lock(body.mutex);
@@ -215,7 +215,7 @@ Result<Pool::Answer> Pool::run(Request request) {
     Waiting own;
     const Status fits = body.check(request, own.part);
     own.arrived = Clock::now();
-    const Inside inside(body);  // until nothing of `stopping` runs
+    const Inside inside(body);  // until no batch of `stopping` runs
     const std::stop_callback stopping(request.stop, [&] {
       const std::lock_guard<std::mutex> lock(body.mutex);
       body.stop(own);
@@ -238,7 +238,7 @@ Result<Pool::Answer> Pool::run(Request request) {
   });
 }
 
-// Called with the mutex held, as all below but run_batch().
+// Called with the mutex held, as all functions below except run_batch().
 Status Pool::Body::enter(std::unique_lock<std::mutex>& lock, Waiting& own,
                          Clock::time_point deadline) {
   if (is_closed) return closed();
@@ -260,7 +260,7 @@ void Pool::Body::wake_first() {
   if (!queue.empty()) queue.front()->changed.notify_one();
 }
 
-// When the first one has waited long enough.
+// The time at which the first request has waited long enough.
 Clock::time_point Pool::Body::due(const Waiting& first) const {
   const auto most = std::chrono::duration_cast<std::chrono::microseconds>(Clock::time_point::max() -
                                                                           first.arrived);
@@ -268,7 +268,7 @@ Clock::time_point Pool::Body::due(const Waiting& first) const {
                                      : Clock::time_point::max();
 }
 
-// Whether the first one is to run now: its batch is full, or has waited long enough.
+// Whether the first request should run now: its batch is full, or it has waited long enough.
 bool Pool::Body::is_due(const Waiting& first, Clock::time_point now) const {
   if (!batches() || first.part.rows >= options.most_rows || first.part.rows == 0 ||
       now >= due(first))
@@ -282,7 +282,7 @@ bool Pool::Body::is_due(const Waiting& first, Clock::time_point now) const {
   return false;
 }
 
-// Until its batch has run, by this thread or another one.
+// Returns when its batch has run, on this thread or another.
 Status Pool::Body::wait(std::unique_lock<std::mutex>& lock, Waiting& own,
                         Clock::time_point deadline) {
   const auto give_up = [&](Status status) -> Status {
@@ -321,7 +321,7 @@ Status Pool::Body::wait(std::unique_lock<std::mutex>& lock, Waiting& own,
   }
 }
 
-// The first one, and what goes with it in the order of the queue.
+// Takes the first request and those that fit with it, in the order of the queue.
 void Pool::Body::take(Batch& batch) {
   const BatchPart& first = queue.front()->part;
   const bool alone = !batches() || first.rows >= options.most_rows || first.rows == 0;
@@ -340,7 +340,7 @@ void Pool::Body::take(Batch& batch) {
   std::erase_if(queue, [](const Waiting* other) { return other->batch != nullptr; });
 }
 
-// Fails where nothing was taken.
+// Fails if no request was taken.
 Status Pool::Body::lead(std::unique_lock<std::mutex>& lock) {
   Batch batch;
   Status status = internal_error("a callback of the host threw an exception");
@@ -352,7 +352,7 @@ Status Pool::Body::lead(std::unique_lock<std::mutex>& lock) {
   wake_first();
   lock.unlock();
   const Clock::time_point begin = Clock::now();
-  // Whatever happens, nobody is left waiting.
+  // Wakes all waiting threads, whatever happens.
   struct AtEnd {
     const std::function<void()> call;
     ~AtEnd() { call(); }
@@ -387,13 +387,13 @@ void Pool::Body::finish(Batch& batch, const Status& status, Clock::time_point be
   wake_first();
 }
 
-// Fails for all of the batch; what is only one request's own is left in that one.
+// Fails for the whole batch. An error of a single request is stored in that request.
 Status Pool::Body::run_batch(BatchRunner& runner, Batch& batch, bool proves) {
   std::vector<BatchPart*> parts;
   for (Waiting* other : batch.all) parts.push_back(&other->part);
   const std::stop_token stop = batch.stop.get_token();
   const int64_t padded = batches() ? padded_rows(batch.rows, options.most_rows) : 1;
-  // Before they are known not to see each other, one request's rows are not padded either.
+  // Until the rows of requests are known to be independent, single requests are not padded either.
   if (parts.size() == 1 && (padded == batch.rows || proves))
     return runner.run_alone(*parts[0], stop);
   Status status = runner.gather(parts);

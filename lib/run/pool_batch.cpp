@@ -19,7 +19,7 @@ Tensor rows_of(const Tensor& tensor, int64_t first, int64_t rows) {
   return part;
 }
 
-// The last of `rows` rows `times` times; `tensor` has as many.
+// Repeats the last of `rows` rows `times` times; `tensor` must have room.
 ConstTensor last_row(const ConstTensor& tensor, int64_t rows, int64_t times) {
   ConstTensor last = tensor;
   last.data = static_cast<const std::byte*>(tensor.data) +
@@ -29,13 +29,13 @@ ConstTensor last_row(const ConstTensor& tensor, int64_t rows, int64_t times) {
   return last;
 }
 
-// Kernels of other sizes round otherwise.
+// Kernels for other sizes may round differently.
 constexpr double kRounding = 2e-3;  // of the largest element
 
 double element_of(const Tensor& tensor, int64_t i) { return element(view_as_real(tensor), i); }
 
-// The first element that differs; none: -1. Integers that floats stand beside, such as the index of
-// the largest, may change with their rounding.
+// Index of the first element that differs, or -1. Integers next to float outputs, such as an
+// argmax, may change with rounding and are not compared.
 int64_t first_difference(const Tensor& a, const Tensor& b, bool beside_floats) {
   const bool is_real = is_float(a.dtype) || is_complex(a.dtype);
   if (!is_real && beside_floats) return -1;
@@ -118,7 +118,7 @@ Status BatchRunner::run_alone(BatchPart& part, const std::stop_token& stop) {
   return take_outputs(part, -1);
 }
 
-// All of it where first_row is negative.
+// The whole tensor if first_row is negative.
 Status BatchRunner::take_outputs(BatchPart& part, int64_t first_row) {
   part.outputs.clear();
   for (int i = 0; i < session_.output_count(); ++i) {
@@ -182,7 +182,7 @@ Result<bool> BatchRunner::prove_beside_zeros(const BatchPart& alone, const std::
   HG_TRY(gather(both));
   const Status status = run(both, stop);
   if (status.code() == Code::cancelled) return status;
-  if (!status.ok()) return false;  // it takes no zeros
+  if (!status.ok()) return false;  // the model rejects zeros
   HG_TRY(check_equal(alone, part));
   return true;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making programs, and what they are given.
+// Creates programs, and sets inputs, outputs and states.
 #include "lib/run/program.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace hg {
 namespace {
 
-// What the constant folding pass runs: no passes but those that are needed.
+// The program that the constant folding pass runs, compiled only with required passes.
 Result<std::vector<TensorData>> evaluate_constants(Graph graph, const CompileContext& context) {
   SessionOptions options;
   options.threads = context.options->threads;
@@ -73,7 +73,7 @@ Status Program::compile_for_all(const Graph& source, const SessionOptions& optio
   CompileContext context{&registry, &options, changed_states(graph), evaluate_constants};
   compiled.first_made_state = graph.states().size();
   HG_TRY(compile(graph, context));
-  // What the passes made other weights of.
+  // The weights that the passes replaced by others.
   const std::vector<int> uses = use_counts(graph);
   std::vector<State>& states = GraphAccess::body(graph).states;
   for (size_t i = 0; i < states.size(); ++i) {
@@ -83,7 +83,7 @@ Status Program::compile_for_all(const Graph& source, const SessionOptions& optio
     }
     if (uses[states[i].value] > 0) continue;
     release_pages(graph, states[i].data);
-    // Made by one pass for another.
+    // Created by one pass and replaced by another.
     if (i >= compiled.first_made_state && options.device == Device::cpu) drop_data(states[i]);
   }
   compiled.outer_symbols = outer_symbols(graph);
@@ -92,7 +92,7 @@ Status Program::compile_for_all(const Graph& source, const SessionOptions& optio
   return {};
 }
 
-// What runs change begins as the model has it.
+// States that runs change start with the model's values.
 void Program::take_states(const Graph& source) {
   std::vector<State>& states = GraphAccess::body(graph_).states;
   for (const auto& [target, value] : graph_.assignments()) {
@@ -107,7 +107,7 @@ Status Program::prepare_states(Graph& graph) {
   return {};
 }
 
-// -- What is given ------------------------------------------------------------------------------
+// -- Inputs and states ---------------------------------------------------------------------------
 
 Status Program::set_input(int index, const DeviceTensor& tensor) {
   stepping_.reset();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of small programs on memory that each call names: pointers are set, and kernels run.
+// Runs small programs on memory passed in each call: sets pointers and runs kernels.
 #include <algorithm>
 
 #include "lib/run/program.h"
@@ -57,7 +57,8 @@ Status Program::run_on(std::span<void* const> inputs, std::span<void* const> out
   return {};
 }
 
-// As the planner lets an output take the memory of an input that nobody else reads.
+// The same condition under which the planner lets an output overwrite an input that nobody else
+// reads.
 bool Program::may_overwrite(size_t output, size_t input) const {
   const Plan& plan = parts_.front()->plan;
   if (plan.steps.size() != 1 || plan.steps[0].node < 0) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of a program: made when sizes are first seen, part by part, and kept.
+// The plans of a program. They are made when sizes are first seen, part by part, and cached.
 #include <algorithm>
 
 #include "lib/graph/rewrite.h"
@@ -75,7 +75,7 @@ Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings,
   if (ReadyPlan* const known = plans_.find(index, bindings, previous)) return known;
   for (const Guard& guard : graph_.guards())
     if (const Status broken = check(guard, bindings); !broken.ok()) {
-      const bool is_body = limits_ != &own_limits_;  // whose inputs have no names of the user's
+      const bool is_body = limits_ != &own_limits_;  // inputs of a body have no user-visible names
       return Status(broken.code(),
                     str_cat(broken.message(), is_body ? "" : places_of(guard, graph_)));
     }
@@ -125,8 +125,8 @@ Result<ReadyPlan*> Program::exact_part(size_t index, const Bindings& bindings,
   return plans_.add(index, std::move(ready));
 }
 
-// Nodes that no kernel takes are expanded, until all have one. Only the first part may still change
-// the graph: later ones continue plans that refer to it.
+// Expands nodes that no kernel accepts until all nodes have a kernel. Only the first part may
+// change the graph, because plans of later parts refer to it.
 Result<Plan> Program::make_plan_of_part(PlanRequest request, bool may_expand) {
   PreparedNodes prepared;
   NodeKernels preferred;
@@ -163,12 +163,12 @@ Status Program::expand_node(int32_t index) {
   graph_ = std::move(changed);
   is_as_compiled_ = false;
   plans_.clear();
-  controls_.clear();  // they and the sizes are known by the numbers of nodes
+  controls_.clear();  // they and the sizes are indexed by node numbers
   size_ways_.clear();
   return {};
 }
 
-// Looks for orders and repetitions that need less memory, within the limit if there is one.
+// Searches for orders and recomputations that need less memory, within the limit if there is one.
 Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
   const int64_t own = states_.own_bytes();
   int64_t earlier = 0;
@@ -185,7 +185,7 @@ Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
                        earlier > 0 ? str_cat(", ", earlier, " of earlier parts") : "", ")");
 }
 
-// Plans on a device know what was uploaded for this program alone.
+// Plans on a device refer to uploads of this program alone.
 std::shared_ptr<const Plan> Program::plan_of_others(const Bindings& bindings) const {
   if (only_plan_ != nullptr) return only_plan_;
   if (!is_as_compiled_ || device_ != nullptr) return nullptr;
@@ -206,15 +206,15 @@ void Program::share_plan(const Plan& plan) {
   plans.push_back(std::make_shared<const Plan>(plan));
 }
 
-// The system reads the pages of a mapped file again when they are used after all. Weights that the
-// passes made go once their one reader has packed them, where no other plan will need them; then
-// all programs to come have this plan.
+// The system reads dropped pages of a mapped file again when they are used. Weights that passes
+// created are freed once their only reader has packed them, unless another plan needs them. All
+// later programs then share this plan.
 Status Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before) {
   const bool is_last = device_ == nullptr && plan.part == 0 &&
                        plan.next_node == graph_.nodes().size() && graph_.symbols().empty() &&
                        compiled_->outer_symbols.empty();
   const std::vector<int> uses = use_counts(graph_);
-  // What is left for others needs its memory before a weight goes.
+  // Data that is left for other programs must be allocated before a weight is freed.
   std::shared_ptr<const Plan> only;
   std::optional<Graph> left;
   std::vector<State>* kept = nullptr;
@@ -224,7 +224,7 @@ Status Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed
     kept = &GraphAccess::body(*left).states;
     for (size_t i = 0; i < kept->size(); ++i)
       if (states_.changes(i)) drop_data((*kept)[i]);
-    (void)GraphAccess::body(graph_);  // which changes, before threads see that it does
+    (void)GraphAccess::body(graph_);  // makes the body unshared before other threads can see it
   }
   std::atomic<bool> any_gone = false;
   const auto release = [&](ValueId value) {
@@ -262,8 +262,8 @@ Status Program::make_ready(ReadyPlan& ready) {
   return make_controls(plan);
 }
 
-// Plans of smaller sizes outlive an arena that could not be enlarged, which is gone: the next run
-// of one of them asks for its own again.
+// If an arena cannot be enlarged, it is gone. Plans for smaller sizes stay; their next run
+// allocates their own arena.
 Status Program::hold_arena(const Plan& plan) {
   const auto part = static_cast<size_t>(plan.part);
   if (arenas_.is_enough(part, plan.arena_bytes)) return {};

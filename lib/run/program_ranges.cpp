@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans for ranges of sizes: which range, and filling a plan for a size in it.
+// Plans for ranges of sizes: chooses the range, and fills a plan for a size in it.
 #include <algorithm>
 #include <bit>
 
@@ -11,9 +11,9 @@
 namespace hg {
 namespace {
 
-constexpr int64_t kLeastBucket = 3;                   // smaller sizes have plans of their own
-constexpr int64_t kLargestBucket = int64_t{1} << 30;  // so have larger ones
-constexpr int kMostFailures = 2;                      // in a row, until ranges are no longer tried
+constexpr int64_t kLeastBucket = 3;                   // smaller sizes have separate plans
+constexpr int64_t kLargestBucket = int64_t{1} << 30;  // so have larger sizes
+constexpr int kMostFailures = 2;                      // in a row; then ranges are not tried
 
 // The sizes up to the next power of two.
 SizeInterval bucket_of(int64_t size) {
@@ -34,8 +34,8 @@ bool allow(const Graph& graph, const Bindings& sizes) {
                      [&](const Guard& guard) { return check(guard, sizes).ok(); });
 }
 
-// Lowers the ends of ranges, one after another, to where the graph's guards hold at the highest
-// sizes: a bucket may end beyond what the graph allows. Guards are taken to hold up to some size.
+// Lowers the ends of ranges, one after another, until the graph's guards hold at the highest sizes:
+// the next power of two may violate them. Assumes that guards hold up to some size.
 void end_where_allowed(const Graph& graph, const Bindings& bindings,
                        std::vector<SizeInterval>& ranges) {
   std::vector<SizeInterval> limited = ranges;
@@ -59,8 +59,7 @@ void end_where_allowed(const Graph& graph, const Bindings& bindings,
 
 }  // namespace
 
-// A size that is seen first has a plan of its own. A symbol has a bucket once it has had two
-// values.
+// The first size of a symbol gets a separate plan. A symbol has a range once it has had two values.
 std::vector<SizeInterval> Program::ranges_for(size_t index, const Bindings& bindings,
                                               const ReadyPlan* previous) const {
   if (device_ != nullptr || only_plan_ != nullptr || options_.autotune ||
@@ -72,7 +71,7 @@ std::vector<SizeInterval> Program::ranges_for(size_t index, const Bindings& bind
   for (size_t i = 0; i < bindings.all().size(); ++i) {
     const auto& [symbol, size] = bindings.all()[i];
     SizeInterval range{size, size};
-    if (i < inherited) {  // the memory of earlier parts is planned already
+    if (i < inherited) {  // the memory of earlier parts is already planned
       if (!previous->ranges.empty()) range = previous->ranges[i];
       ranges.push_back(range);
       any |= range.lowest < range.highest;
@@ -96,7 +95,7 @@ Result<ReadyPlan*> Program::ranged_part(size_t index, const Bindings& bindings,
   std::vector<SizeInterval> ranges = ranges_for(index, bindings, previous);
   if (ranges.empty()) return static_cast<ReadyPlan*>(nullptr);
   end_where_allowed(graph_, bindings, ranges);
-  // Earlier parts are filled for their sizes of now.
+  // Fills earlier parts for their current sizes.
   std::vector<SizeInterval> planned = ranges;
   if (previous != nullptr)
     for (size_t i = 0; i < previous->plan.bindings.all().size(); ++i)
@@ -105,7 +104,8 @@ Result<ReadyPlan*> Program::ranged_part(size_t index, const Bindings& bindings,
   HG_TRY_ASSIGN(const Bindings highest, highest_of(bindings, planned));
   PlanRequest request = request_for(highest, previous, packs);
   request.ranged = true;
-  // Nodes that no kernel takes at the highest sizes may have one at these: none is expanded.
+  // Nodes that no kernel accepts at the highest sizes may have one at these sizes, so none is
+  // expanded.
   Result<Plan> made = make_plan_of_part(std::move(request), false);
   auto ready = std::make_unique<ReadyPlan>();
   bool fits = made.ok() && made->can_refill;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program says of its last run and of its memory.
+// Results of the last run, and memory statistics of a program.
 #include <algorithm>
 #include <utility>
 
@@ -64,7 +64,7 @@ Status Program::set_state(size_t index, const ConstTensor& tensor) {
   return device_ != nullptr ? device_->store_state(index) : Status();
 }
 
-// What the last run made of a value: for a state that the run assigned, what it was before.
+// The value computed by the last run; for a state that the run assigned, the old contents.
 Result<Tensor> Program::computed(ValueId id) const {
   const Plan& plan = parts_.back()->plan;
   if (const PlacedTensor* const here = plan.find(id, Side::host)) {
@@ -107,7 +107,7 @@ Memory Program::memory() const {
     memory.arena_lower_bound += ready->plan.arena_lower_bound;
     memory.extra_flops += ready->plan.extra_flops;
   }
-  // Weights that the passes replaced stay in the file that they are mapped from.
+  // Weights that passes replaced stay in the mapped file.
   const std::vector<int> uses = use_counts(graph_);
   for (size_t i = 0; i < graph_.states().size(); ++i) {
     const State& state = graph_.states()[i];

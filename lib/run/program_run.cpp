@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a program: a walk along the steps of its plan, part by part.
+// Runs a program: visits the steps of its plan, part by part.
 #include <algorithm>
 #include <chrono>
 
@@ -28,7 +28,7 @@ Status Program::run(const std::stop_token& stop, RunProgress* progress) {
   return status;
 }
 
-// The program's own thread alone calls it.
+// Called only by the program's own thread.
 void Program::add_progress(size_t known, size_t done) const {
   RunProgress* const progress = limits_->progress;
   if (progress == nullptr) [[likely]]
@@ -131,7 +131,7 @@ void Program::place_outputs(ReadyPlan& ready) {
     ++generation_;
 }
 
-// What the CPU reads of inputs that were given on the device.
+// Downloads the inputs on the device that the CPU reads.
 Status Program::fetch_inputs(const ReadyPlan& ready) {
   for (const int32_t index : ready.host_inputs) {
     const auto i = static_cast<size_t>(index);
@@ -170,7 +170,7 @@ Status Program::run_part(ReadyPlan& ready) {
   return {};
 }
 
-// One step, or as many as run in one go.
+// Runs one step, or a group of steps that run together.
 Status Program::advance(ReadyPlan& ready, Cursor& at) {
   const size_t i = at.step;
   add_progress(0, i - at.done);
@@ -210,7 +210,7 @@ bool Program::is_stopped(const ReadyPlan& ready, size_t step) const {
   if (stop == nullptr) [[likely]]
     return false;
   if (step > ready.first_commit) {
-    limits_->stop = nullptr;  // for what runs in later steps, and for later parts
+    limits_->stop = nullptr;  // so that later steps and parts cannot be stopped
     return false;
   }
   return stop->stop_requested();
@@ -220,8 +220,8 @@ Status Program::stopped_before(const ReadyPlan& ready, size_t step) const {
   return cancelled("the run was stopped before ", ready.plan.steps[step].label);
 }
 
-// A lane stops where a step fails. Of several that do, the step that comes first in the plan has
-// failed as it would have with all steps one after another.
+// A lane stops at the first step that fails. If several lanes fail, reports the error of the
+// earliest step in the plan, which would also have failed in a sequential run.
 Status Program::run_branches(ReadyPlan& ready, size_t index) {
   const Branches& branches = ready.plan.branches[index];
   struct Work {
@@ -321,7 +321,7 @@ Status Program::measure(ReadyPlan& ready) {
 
 // -- The end of a run ---------------------------------------------------------------------------
 
-// Before states are assigned: what does not fit the host's memory fails the run.
+// Before states are assigned: outputs that do not fit the host's memory fail the run.
 Status Program::take_outputs() {
   const Plan& last = parts_.back()->plan;
   for (size_t i = 0; i < outputs_.tensors().size(); ++i) {
@@ -336,7 +336,7 @@ Status Program::take_outputs() {
 }
 
 void Program::assign_states() {
-  if (device_ != nullptr) return;  // the plan's last steps did
+  if (device_ != nullptr) return;  // the plan's last steps did this
   const Plan& last = parts_.back()->plan;
   for (const auto& [target, source] : graph_.assignments()) {
     const PlacedTensor& from = *last.find(source, Side::host);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running a program by single steps.
+// Runs a program in single steps.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -16,7 +16,7 @@ Result<std::optional<StepRow>> Program::step() {
     HG_TRY(begin_part(*parts_.back()));
     stepping_ = Stepping{{}, values_by_step(parts_.back()->plan)};
   }
-  Stepping now = *std::exchange(stepping_, std::nullopt);  // whatever fails ends the run
+  Stepping now = *std::exchange(stepping_, std::nullopt);  // any failure ends the run
   while (now.at.step == parts_.back()->plan.steps.size()) {
     HG_TRY_ASSIGN(const bool more, next_part_begins());
     if (!more) {
@@ -41,9 +41,8 @@ Result<std::optional<StepRow>> Program::step() {
   return std::optional(std::move(row));
 }
 
-// What is there once a step has run, in the order of the graph: results of its node, and of nodes
-// without a step, which look at what others make, or at a copy of that, or are put together by them
-// in place.
+// The values that are available after a step, in graph order: results of its node, and of nodes
+// without a step, such as views of other results, views of copies, or concatenations in place.
 std::vector<std::vector<ValueId>> Program::values_by_step(const Plan& plan) const {
   std::vector<std::vector<ValueId>> made(plan.steps.size());
   if (made.empty()) return made;
@@ -55,7 +54,7 @@ std::vector<std::vector<ValueId>> Program::values_by_step(const Plan& plan) cons
     if (first[node] == kNone) first[node] = static_cast<int32_t>(i);
     last[node] = static_cast<int32_t>(i);
   }
-  std::map<int32_t, int32_t> copied;  // blocks of memory that the planner's own copies write
+  std::map<int32_t, int32_t> copied;  // blocks that copies added by the planner write
   for (size_t i = 0; i < plan.steps.size(); ++i)
     if (plan.steps[i].node < 0)
       for (const PlacedTensor& out : plan.steps[i].outputs)

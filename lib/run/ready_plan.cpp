@@ -9,7 +9,7 @@
 namespace hg {
 namespace {
 
-constexpr ParallelFor kOneThread;  // what a kernel in a lane gets: it runs its ranges itself
+constexpr ParallelFor kOneThread;  // for kernels in a lane, which run their ranges themselves
 
 template <class Visit>
 void each_step(const Plan& plan, const Visit& visit) {
@@ -116,7 +116,7 @@ void ReadyPlan::make_lanes() {
   }
 }
 
-// What the measuring step of this part will tell.
+// Describes the sizes that the measuring step of this part determines.
 void ReadyPlan::describe_measuring(const Graph& graph) {
   const Step& step = *plan.measure;
   const Node& node = graph.nodes()[step.node];

@@ -16,8 +16,8 @@
 namespace hg {
 namespace {
 
-// Counted up when a shader or a case changes (self_test_cases.cpp): verdicts of earlier ones no
-// longer hold.
+// Increased when a shader or a case changes (self_test_cases.cpp), so that earlier verdicts no
+// longer count.
 constexpr std::string_view kVersion = "self-test 10";
 
 Result<std::vector<TensorData>> answers(Graph graph, const SessionOptions& options,
@@ -83,7 +83,7 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
                                                  const Registry& registry) {
   std::set<std::string> distrusted;
   if (!options.kernels.empty()) return distrusted;
-  std::set<const Op*> programs, joined;  // what runs programs, and what their steps are
+  std::set<const Op*> programs, joined;  // kernels of programs, and ops of their steps
   std::set<std::pair<const Op*, DType>> used = {{registry.find("contiguous"), f32}};
   for (const Node& node : graph.nodes()) {
     DType real = f32;
@@ -121,7 +121,7 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
         distrusted.insert(name);
         programs_fail |= kernel->in_programs && joined.contains(op);
       } else if (verdict->gpu_ms > 0 && !has_self_test_cases(name)) {
-        break;  // those behind it are not needed
+        break;  // later ones are not needed
       }
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each kernel of a device computes before it is trusted.
+// The cases that each device kernel must compute correctly before it is used.
 #include <algorithm>
 
 #include "lib/graph/access.h"
@@ -23,8 +23,8 @@ struct CaseInputs {
 
 using Ints = std::vector<Dim>;
 
-// An optimizer's step with all that it may be given. fill_case() makes the second input true and
-// the seventh 4: `go` and the number of the step.
+// An optimizer step with all optional inputs. fill_case() sets the second input to true and the
+// seventh to 4: `go` and the step number.
 void build_step(CaseInputs& in, std::string_view op, int states, NamedAttrs attrs) {
   const Value x = in.x({3, 37}), go = in.add({}, boolean);
   std::vector<Value> inputs = {x};
@@ -39,13 +39,13 @@ void build_step(CaseInputs& in, std::string_view op, int states, NamedAttrs attr
   in.graph.calls(op, inputs, attrs);
 }
 
-// Two channels of y for each of x, in strips that do not fill.
+// Two channels of y per channel of x, in strips that are not full.
 void build_depthwise(CaseInputs& in) {
   in.graph.call("conv", {in.x({2, 5, 23, 13}), in.x({10, 1, 3, 5}), in.x({10})},
                 {{"groups", 5}, {"stride", Ints{2, 1}}, {"padding", Ints{1, 2}}});
 }
 
-// A matmul of `batch` matrices, or else a linear with all that it may be given.
+// A matmul of `batch` matrices, or a linear with all optional inputs.
 void build_product(CaseInputs& in, int64_t batch, int64_t m, int64_t n, int64_t k) {
   if (batch > 0)
     in.graph.call("matmul", {in.x({batch, m, k}), in.x({batch, k, n})});
@@ -61,7 +61,7 @@ void build_conv(CaseInputs& in, int64_t images, int64_t outputs, bool transposed
                 {{"padding", Ints{1}}, {"stride", Ints{1, 2}}, {"transposed", transposed}});
 }
 
-// Two heads for each of k and v, and all that hides keys.
+// Two query heads per head of k and v, with every kind of mask.
 void build_attention(CaseInputs& in) {
   in.graph.call("attention",
                 {in.x({2, 4, 21, 12}), in.x({2, 2, 19, 12}), in.x({2, 2, 19, 13}), in.x({21, 19})},
@@ -74,10 +74,10 @@ void build_weight_grad(CaseInputs& in, int64_t images, int64_t channels, int64_t
                 {{"kernel", Ints{3, 2}}, {"stride", Ints{2, 1}}, {"padding", Ints{1, 0}}});
 }
 
-// Odd sizes beyond a vector, so that the edges of tiles are seen; an op (or kernel) may have
-// several rows, as one that chooses among tiles by the sizes has.
+// Odd sizes beyond a vector, so that the edges of tiles are tested. An op (or kernel) may have
+// several rows, for example if it chooses among tiles by size.
 struct Case {
-  std::string_view op;  // or "op=kernel", where it is for that kernel alone
+  std::string_view op;  // or "op=kernel" for a case of only that kernel
   void (*build)(CaseInputs& in);
 };
 constexpr Case kCases[] = {
@@ -252,7 +252,7 @@ std::vector<void (*)(CaseInputs&)> cases_of(std::string_view name) {
   return rows;
 }
 
-// The op on as many inputs as it must have; one of them is broadcast.
+// The op with its required number of inputs, one of which is broadcast.
 void build_plainly(CaseInputs& in, const Op& op, DType dtype) {
   std::vector<Value> xs;
   NamedAttrs attrs;

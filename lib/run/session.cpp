@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public Session: names in front of a Program.
+// The public Session: a Program with inputs and outputs by name.
 #include "hg/session.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::string known_names(std::span<const std::string_view> names) {
   return out;
 }
 
-// Of SessionOptions::kernels: "conv=gemm".
+// Checks an entry of SessionOptions::kernels, such as "conv=gemm".
 Status check_kernel(std::string_view choice, const Registry& registry) {
   const size_t equals = std::min(choice.find('='), choice.size());
   const std::string_view op = choice.substr(0, equals), wanted = choice.substr(equals);
@@ -55,7 +55,7 @@ Status take_ranges(const Graph& graph, SessionOptions& options) {
   return {};
 }
 
-// With what other sessions of the graph have.
+// Shares compiled data with other sessions of the graph.
 Result<std::unique_ptr<Program>> program_of(const Graph& graph, const SessionOptions& options,
                                             const Registry& registry) {
   return Program::create(graph, options, registry, Compiled::of(graph, options));
@@ -68,7 +68,7 @@ struct Session::Body {
   std::vector<TensorType> output_types;  // with symbols, as the model has them
   std::string choice;                    // how Device::automatic was decided
   Log log;
-  // What Device::automatic needs until sizes are known; the program runs on the CPU until then.
+  // Kept for Device::automatic until the sizes are known. The program runs on the CPU until then.
   struct Undecided {
     Graph graph;
     SessionOptions options;
@@ -98,7 +98,7 @@ void Session::Body::tell_plan() const {
                                     " operations again to keep memory_limit"));
 }
 
-// After a plan.
+// Called after planning.
 Status Session::Body::decide() {
   if (undecided == nullptr) return {};
   DeviceChoice chosen = choose_device(undecided->graph, undecided->options, *undecided->registry,

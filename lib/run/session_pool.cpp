@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which sessions of a pool are free, and waiting for one.
+// Tracks the free sessions of a pool, and waits for one.
 #include "hg/session_pool.h"
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ struct SessionPool::Body {
   std::vector<Session> sessions;
   std::mutex mutex;  // of `free`
   std::condition_variable freed;
-  std::vector<int> free;  // the one used last at the end: its memory is warm
+  std::vector<int> free;  // the last one used is at the end: its memory is warm
 };
 
 SessionPool::SessionPool(std::unique_ptr<Body> body) : body_(std::move(body)) {}

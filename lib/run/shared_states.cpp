@@ -28,7 +28,7 @@ struct Changing {
   }
 };
 
-// What forbids that two states of one name are one.
+// Why two states of one name cannot be shared; empty if they can.
 Status check_same(const Changing& a, const Changing& b) {
   const Tensor &x = a.state->data.tensor, &y = b.state->data.tensor;
   HG_CHECK(x.dtype == y.dtype && x.shape == y.shape, a.text(), " and ", b.text(),

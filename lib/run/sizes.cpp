@@ -36,8 +36,8 @@ class SizeBinder {
 
   Result<Bindings> bind() {
     for (const auto& [symbol, value] : sources_.dims) HG_TRY(bind(symbol, value));
-    // Plain symbols first, then those of the outer graph, then expressions of one symbol that is
-    // still unknown.
+    // First plain symbols, then those of the enclosing graph, then expressions with one symbol that
+    // is still unknown.
     HG_TRY(bind_inputs(true));
     for (const std::string& symbol : symbols_)
       if (const auto size = outer(symbol); size && !bindings_.find(symbol))
@@ -66,7 +66,7 @@ class SizeBinder {
     return bindings_.bind(symbol, value);
   }
 
-  // The sizes of the inputs that are a symbol, or those that are an expression.
+  // Input sizes that are plain symbols, or those that are expressions.
   Status bind_inputs(bool plain) {
     for (size_t i = 0; i < sources_.inputs.size(); ++i) {
       const Tensor& input = sources_.inputs[i];

@@ -41,7 +41,7 @@ Status States::prepare(Graph& graph, const Allocator& allocator, const SharedSta
     const Tensor own = view(data_[i], tensor.dtype, tensor.shape);
     if (shared == nullptr) copy_elements(tensor, own);
     release_pages(graph, states[i].data);
-    // The bytes it started from are not kept for this session's sake.
+    // Does not keep the initial bytes alive for this session.
     const auto lent = [](void*) {};
     states[i].data = {own, std::shared_ptr<void>(own.data, lent)};
   }

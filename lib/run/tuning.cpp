@@ -18,10 +18,10 @@ namespace hg {
 namespace {
 
 constexpr std::string_view kMagic = "HGTUNE01";
-constexpr double kLeastFlops = 200000;  // below, all kernels take microseconds
+constexpr double kLeastFlops = 200000;  // below this, all kernels take microseconds
 constexpr int kMostRuns = 12;
-constexpr double kMostMs = 15;        // after which no further run of a kernel begins
-constexpr double kMuchFaster = 0.97;  // of the time of one that is preferred
+constexpr double kMostMs = 15;        // no further run of a kernel starts after this
+constexpr double kMuchFaster = 0.97;  // of the time of a preferred kernel
 
 std::string processor() {
 #if defined(__x86_64__)
@@ -36,7 +36,7 @@ std::string processor() {
 #endif
 }
 
-// A node alone: what is constant stays so, and all sizes are numbers.
+// A graph of one node, with constants and numeric sizes.
 struct Alone {
   Graph graph;
   double flops = 0;
@@ -91,7 +91,7 @@ std::optional<Alone> alone(const PlanRequest& request, const Node& node,
   return made;
 }
 
-// The least time of a run, on zeros.
+// The least time of several runs on zeros.
 Result<double> measure(const Graph& graph, const PlanRequest& request, const KernelDef& kernel) {
   SessionOptions options;
   options.threads = request.threads;
@@ -99,13 +99,13 @@ Result<double> measure(const Graph& graph, const PlanRequest& request, const Ker
   options.allocator = request.options->allocator;
   options.low_memory = request.options->low_memory;
   options.precision = request.options->precision;
-  options.keep_all_values = true;  // no pass may change the node
+  options.keep_all_values = true;  // so that no pass changes the node
   options.kernels = {str_cat(kernel.op, "=", kernel.name)};
   HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
                 Program::create(graph, options, *request.registry));
   HG_TRY_ASSIGN(const std::vector<TensorData> zeros, program->give_zeros(Bindings()));
   HG_TRY(program->plan({}));
-  // Where the kernel refuses, the node may have been expanded: that time is not the kernel's.
+  // If the kernel rejects the node, it may have been expanded; the time is then not the kernel's.
   const std::vector<ProfileRow> rows = program->profile();
   if (std::none_of(rows.begin(), rows.end(), [&](const ProfileRow& row) {
         return row.op == kernel.op && row.kernel == kernel.name;
@@ -114,7 +114,7 @@ Result<double> measure(const Graph& graph, const PlanRequest& request, const Ker
   return program->least_ms(kMostRuns, kMostMs);
 }
 
-// All but fallbacks, in order of preference.
+// All kernels except fallbacks, in order of preference.
 std::vector<const KernelDef*> measurable(const PlanRequest& request, const Node& node) {
   std::vector<const KernelDef*> kernels;
   for (const KernelDef* kernel : request.registry->kernels(node.op->name(), Device::cpu))
@@ -122,7 +122,7 @@ std::vector<const KernelDef*> measurable(const PlanRequest& request, const Node&
   return kernels;
 }
 
-// The fastest, of equally fast ones that which is preferred; empty where none can serve.
+// The fastest kernel, preferring earlier ones if equally fast; empty if none is usable.
 std::string fastest(const Graph& graph, const PlanRequest& request,
                     std::span<const KernelDef* const> kernels) {
   std::string name;
@@ -144,7 +144,7 @@ void append(std::vector<std::byte>& blob, const void* data, size_t size) {
 
 }  // namespace
 
-// The magic, a checksum of what follows, and for each node its key, the length of the kernel's
+// The magic number, a checksum of the rest, and for each node its key, the length of the kernel's
 // name, and the name.
 std::vector<std::byte> Tuning::blob() const {
   std::vector<std::byte> rows;
@@ -184,7 +184,7 @@ NodeKernels Tuning::choose(const PlanRequest& request, bool may_measure) {
   NodeKernels chosen;
   if (known_.empty() && !may_measure) return chosen;
   const std::vector<Node>& nodes = request.graph->nodes();
-  const std::string here = processor();  // asking is slow in a virtual machine
+  const std::string here = processor();  // this query is slow in a virtual machine
   for (size_t i = 0; i < nodes.size(); ++i) {
     const std::vector<const KernelDef*> kernels = measurable(request, nodes[i]);
     if (kernels.size() < 2) continue;

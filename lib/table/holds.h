@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this build holds of the library. cmake/HgOps.cmake defines HG_CHOSEN where HG_OPS is given
-// and writes hg_chosen.h: kChosenModels for messages, the ops, kernels and dtypes, and has().
+// Which parts of the library this build contains. If HG_OPS is given, cmake/HgOps.cmake defines
+// HG_CHOSEN and writes hg_chosen.h: kChosenModels for messages, the ops, kernels and dtypes, and
+// has().
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 
 namespace hg {
 
-// A kernel of hg_chosen.h, that a plan of the chosen models takes.
+// A kernel in hg_chosen.h that plans of the chosen models use.
 struct ChosenKernel {
   std::string_view op, name;
   constexpr bool operator==(const ChosenKernel&) const = default;
@@ -60,7 +61,7 @@ constexpr std::string_view op_of(Activation activation) {
   };
   return kOps[static_cast<size_t>(activation)];
 }
-// Linear and conv apply those whose ops are held.
+// Linear and conv can fuse the activations whose ops this build contains.
 constexpr bool holds(Activation activation) {
   return activation == Activation::none || holds_op(op_of(activation));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of a table that this build holds. Each table gives itself through chosen_rows, so that
-// functions of rows that are left out are not even compiled into the archive.
+// The rows of a table that this build contains. Each table is filtered by chosen_rows, so that
+// functions of omitted rows are not even compiled into the archive.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@
 
 namespace hg {
 
-// Without training, an op that only gradients are made of is left out: its name says so.
+// Without training, ops that only gradients create are omitted; their names identify them.
 constexpr bool holds_row(std::string_view op) {
   return holds_op(op) && (kHoldsGradients || !op.ends_with("_grad"));
 }
 constexpr bool holds_row(const OpDef& row) { return holds_row(row.name); }
-// Beside the kernels that plans take: those that take everything, for other sizes, and steps of
+// In addition to the kernels that plans use: fallbacks, which other sizes may need, and steps of
 // programs.
 constexpr bool holds_row(const KernelDef& row) {
   return holds_row(row.op) &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// std::to_chars and std::from_chars of doubles, as C++17 says, for C++ libraries that lack them.
-// They call printf and strtod of C, in whose locale the decimal point must be one.
+// std::to_chars and std::from_chars of double, as in C++17, for C++ libraries that lack them. They
+// call printf and strtod, so the C locale's decimal point must be a point.
 #pragma once
 
 #include <cerrno>
@@ -20,7 +20,7 @@ inline std::to_chars_result put_chars(char* first, char* last, const char* text)
   return {first + length, std::errc()};
 }
 
-// The fewest digits that are read back as the number; without an exponent where that is no longer.
+// The fewest digits that read back as the same number, without an exponent unless that is shorter.
 inline std::to_chars_result to_chars(char* first, char* last, double value) {
   char text[400], fixed[400];
   int digits = 0;

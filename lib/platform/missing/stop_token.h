@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// std::stop_token and what belongs to it, as C++20 says, for C++ libraries that lack them.
+// std::stop_token and related classes, as in C++20, for C++ libraries that lack them.
 #pragma once
 
 #include <atomic>
@@ -50,14 +50,14 @@ struct stop_state {
     }
     return true;
   }
-  // False, and not added, where a stop was requested already.
+  // Returns false without adding it if a stop was already requested.
   bool add(stop_callback_base* callback) {
     const std::lock_guard<std::mutex> lock(mutex);
     if (requested) return false;
     callbacks.push_back(callback);
     return true;
   }
-  // Once it returns, no other thread is in the callback.
+  // After it returns, no other thread runs the callback.
   void remove(stop_callback_base* callback) {
     std::unique_lock<std::mutex> lock(mutex);
     callbacks.remove(callback);
