@@ -63,7 +63,7 @@ std::wstring wide(const std::string& text) {
 std::wstring wide_path(const std::string& path) {
   std::wstring out = wide(path);
   if (out.starts_with(L"\\\\?\\")) return out;
-  const DWORD length = GetFullPathNameW(out.c_str(), 0, nullptr, nullptr);  // with its terminating 0
+  const DWORD length = GetFullPathNameW(out.c_str(), 0, nullptr, nullptr);  // with the final 0
   if (length <= MAX_PATH) return out;
   std::wstring full(length, L'\0');
   full.resize(GetFullPathNameW(out.c_str(), length, full.data(), nullptr));

@@ -68,7 +68,7 @@ Result<AddedVocabulary> AddedVocabulary::read(const JsonAt& json, const TokenMod
   return all;
 }
 
-// The longest token at the first place where one begins, again and again.
+// Repeatedly finds the longest token at the first position where one begins.
 void AddedVocabulary::cut(const Piece& piece, const PrefixTable& table, bool plain,
                           Pieces& out) const {
   const std::string_view text = piece.text;
@@ -107,7 +107,7 @@ void AddedVocabulary::cut(const Piece& piece, const PrefixTable& table, bool pla
       if (!is_white_space(next_char(text, behind))) break;
       end = behind;
     }
-    // Spaces that the token before has taken are not taken again.
+    // Spaces that belong to the preceding token are not used again.
     begin = std::max(begin, done);
     push(done, begin, -1);
     push(begin, std::max(begin, end), id);

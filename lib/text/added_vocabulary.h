@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `added_tokens` of a tokenizer.json, which are found in a text before the model sees it.
+// The `added_tokens` of a tokenizer.json. They are found in a text before the model sees it.
 #pragma once
 
 #include <map>
@@ -30,7 +30,8 @@ class AddedVocabulary {
   // Must follow the last add(). Fails if two tokens are equal after normalization.
   Status finish();
 
-  // Normalizes the text and cuts added tokens out of it. With `plain`, special tokens are text.
+  // Normalizes the text and splits it at added tokens. With `plain`, special tokens are ordinary
+  // text.
   Result<Pieces> cut(std::string_view text, const Normalizer& normalizer, bool plain) const;
 
   const std::map<int32_t, Token>& tokens() const { return tokens_; }

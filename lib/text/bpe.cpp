@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte pair encoding (Sennrich et al. 2016): joins the neighbors with the best merge until none is
-// left.
+// Byte pair encoding (Sennrich et al. 2016): merges the neighbors with the best merge until no
+// merge applies.
 #include <queue>
 
 #include "lib/text/token_model.h"
@@ -61,7 +61,7 @@ class Bpe : public TokenModel {
     int32_t rank, id;
   };
   struct Symbol {
-    int32_t id;  // -1: joined to its left neighbor
+    int32_t id;  // -1: merged into its left neighbor
     int32_t previous, next;
   };
   struct Candidate {
@@ -74,8 +74,8 @@ class Bpe : public TokenModel {
     return uint64_t{static_cast<uint32_t>(a)} << 32 | static_cast<uint32_t>(b);
   }
 
-  // A pending unknown character is written before the next known one, and so behind the bytes of a
-  // character between them, as the package `tokenizers` does.
+  // A pending unknown character is written before the next known one. It therefore follows the
+  // bytes of a character between them, as in the package `tokenizers`.
   std::vector<Symbol> characters(std::string_view text) const {
     std::vector<Symbol> symbols;
     const auto push = [&](int32_t id) {

@@ -6,7 +6,8 @@
 namespace hg {
 namespace {
 
-// A unit: bits 0-7 and 31 the label, 8 whether a value follows, 9-30 the offset of its children.
+// A unit: bits 0-7 and 31 hold the label, bit 8 whether a value follows, bits 9-30 the offset of
+// its children.
 uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
 bool has_value(uint32_t unit) { return (unit >> 8 & 1) != 0; }
 uint32_t label_of(uint32_t unit) { return unit & (1u << 31 | 0xff); }
@@ -35,7 +36,7 @@ Result<Charsmap> Charsmap::read(std::string_view bytes) {
     return corrupt_model(
         "the replacements of a precompiled charsmap are not UTF-8 that ends with 0");
   for (size_t at = 0; at < size; at += 4) map.units_.push_back(word_at(bytes, 4 + at));
-  // A child differs from its parent's position in the offset and the label's byte.
+  // The position of a child differs from its parent's by the offset and the label's byte.
   const size_t count = map.units_.size();
   for (size_t i = 0; i < count; ++i) {
     const uint32_t unit = map.units_[i];

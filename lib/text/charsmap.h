@@ -15,10 +15,10 @@ namespace hg {
 
 class Charsmap {
  public:
-  // Checks every index of the table, so that no text leads outside.
+  // Checks every index of the table, so that no text causes an access outside it.
   static Result<Charsmap> read(std::string_view bytes);
 
-  // Replacement of the shortest text of the table that begins `text`.
+  // Replacement of the shortest text in the table that is a prefix of `text`.
   std::optional<std::string_view> replacement(std::string_view text) const;
 
  private:

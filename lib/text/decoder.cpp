@@ -13,7 +13,7 @@ namespace {
 
 using Tokens = std::vector<std::string>;
 
-// All occurrences from the left; an empty pattern occurs before each character and at the end.
+// All occurrences from the left. An empty pattern occurs before each character and at the end.
 std::string replace_all(std::string_view text, std::string_view pattern, std::string_view with) {
   std::string out;
   if (pattern.empty()) {
@@ -31,7 +31,7 @@ std::string replace_all(std::string_view text, std::string_view pattern, std::st
   return out.append(text);
 }
 
-// Removes spaces that tokenizers of English put before marks and short forms.
+// Removes spaces that English tokenizers put before punctuation and contractions.
 std::string clean_up(std::string text) {
   constexpr std::pair<std::string_view, std::string_view> kRules[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
@@ -59,7 +59,7 @@ Result<Decoder> read_byte_level(const JsonAt&, int) {
       const size_t before = bytes.size();
       for (size_t at = 0; at < token.size();) {
         const int byte = byte_of_char(next_char(token, at));
-        if (byte < 0) {  // not a byte-level token: its own text
+        if (byte < 0) {  // not a byte-level token: uses its spelling
           bytes.resize(before);
           bytes += token;
           break;
@@ -199,7 +199,7 @@ Result<Decoder> read_sequence(const JsonAt& json, int depth) {
   for (size_t i = 0; i < list->size(); ++i) {
     HG_TRY_ASSIGN(Decoder step, decoder_from(list.item(i), depth + 1));
     const JsonAt type = list.item(i).member("type");
-    // Behind a step that joins all tokens, a step that looks at one sees the whole text.
+    // After a step that joins all tokens, later steps see the whole text as one token.
     const bool sees_tokens = !is_fused || *type == "Strip" || *type == "Fuse";
     is_local &= step.is_local && sees_tokens;
     appends &= step.appends && sees_tokens;
@@ -229,7 +229,7 @@ constexpr std::pair<std::string_view, Read> kReaders[] = {
 
 }  // namespace
 
-// A plus may stand for the first digit, as in the package `tokenizers`.
+// A plus sign may replace the first digit, as in the package `tokenizers`.
 int byte_of_token(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return -1;
   const auto digit = [](char c) {

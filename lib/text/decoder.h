@@ -12,11 +12,11 @@
 namespace hg {
 
 struct Decoder {
-  // The text is the concatenation of what remains.
+  // Appends the remaining spellings; their concatenation is the text.
   std::function<Status(std::vector<std::string>& tokens)> run;
-  // The text of a token depends on few neighbors, so that a stream may forget the ones before.
+  // The text of a token depends on few neighbors, so a stream may forget earlier tokens.
   bool is_local = true;
-  // More tokens only append to the text, so that a stream may show it early.
+  // Further tokens only append to the text, so a stream may return it early.
   bool appends = true;
   // Bytes such as <0x41> become text when another token ends them.
   bool joins_bytes = false;

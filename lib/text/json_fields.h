@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Typed members of JSON objects from files. Every error says where in the file it is.
+// Typed members of JSON objects from files. Every error contains the path in the file.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class JsonAt {
     return unsupported(path_, ": ", parts...);
   }
 
-  // The member, or null if this has none or is no object.
+  // The member; null if it is absent or this is not an object.
   JsonAt member(const std::string& name) const {
     static const Json kNull;
     const Json* found = &kNull;
@@ -52,7 +52,7 @@ class JsonAt {
     if (!json_->is_boolean()) return expected("true or false");
     return *json_->get_ptr<const bool*>();
   }
-  // An integer from 0 to 2^31 - 2, so that one more is an int32_t too.
+  // An integer from 0 to 2^31 - 2, so that its successor is also an int32_t.
   Result<int32_t> whole() const {
     if (json_->is_number_unsigned()) {
       const uint64_t number = *json_->get_ptr<const uint64_t*>();

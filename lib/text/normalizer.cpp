@@ -11,8 +11,8 @@
 namespace hg {
 namespace {
 
-// Replaces each character by what `f` appends for it. If `f` appends nothing for the first
-// character, the piece no longer begins at the start of the text.
+// Replaces each character by what `f` appends. If `f` appends nothing for the first character, the
+// piece no longer begins at the start of the text.
 template <class F>
 void each_char(Piece& piece, const F& f) {
   std::string out;
@@ -80,7 +80,7 @@ Status normalize_bert(const BertSettings& settings, Piece& piece) {
   return {};
 }
 
-// SentencePiece's rules "nmt": control characters vanish, unusual spaces become spaces.
+// SentencePiece's rules "nmt": removes control characters, and replaces unusual spaces by spaces.
 void normalize_nmt(Piece& piece) {
   each_char(piece, [](std::string& out, char32_t c) {
     const bool drop = (c >= 1 && c <= 8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f ||
@@ -225,7 +225,7 @@ constexpr std::pair<std::string_view, Read> kReaders[] = {
     {"Sequence", read_sequence},
 };
 
-// GPT-2's table: printable characters of Latin-1 stand for themselves, other bytes for U+0100 and
+// GPT-2's table: printable Latin-1 characters represent themselves, other bytes are U+0100 and
 // following.
 struct ByteChars {
   std::array<char32_t, 256> chars{};

@@ -15,7 +15,7 @@ Result<int32_t> pair_id(const JsonAt& json) {
   return json.item(1).whole();
 }
 
-// BERT's and RoBERTa's: one token before and one behind.
+// BERT's and RoBERTa's: one token before the text and one after it.
 Result<PostProcessor> read_pair(const JsonAt& json) {
   HG_TRY_ASSIGN(const int32_t first, pair_id(json.member("cls")));
   HG_TRY_ASSIGN(const int32_t last, pair_id(json.member("sep")));
@@ -28,7 +28,7 @@ Result<PostProcessor> read_pair(const JsonAt& json) {
 }
 
 Result<PostProcessor> read_template(const JsonAt& json) {
-  // Ids in the order of the template; kText is the text.
+  // Ids in the order of the template; kText represents the text.
   constexpr int32_t kText = -1;
   std::vector<int32_t> parts;
   const JsonAt single = json.member("single"), specials = json.member("special_tokens");
@@ -73,7 +73,7 @@ Result<PostProcessor> post_processor_from(const JsonAt& json, int depth) {
   if (depth > kMostNested)
     return json.wrong("post-processors are nested more than ", kMostNested, " deep");
   HG_TRY_ASSIGN(const std::string type, json.member("type").text());
-  if (type == "ByteLevel") return nothing();  // moves offsets only
+  if (type == "ByteLevel") return nothing();  // only moves offsets
   if (type == "BertProcessing" || type == "RobertaProcessing") return read_pair(json);
   if (type == "TemplateProcessing") return read_template(json);
   if (type != "Sequence") return json.unknown("the post-processor '", type, "' is unknown");

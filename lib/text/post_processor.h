@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `post_processor` of a tokenizer.json: which tokens stand around the ids of one text.
+// The `post_processor` of a tokenizer.json: adds tokens before and after the ids of a text.
 #pragma once
 
 #include <cstdint>

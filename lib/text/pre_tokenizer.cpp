@@ -31,7 +31,7 @@ Result<Behavior> behavior_from(const JsonAt& json) {
   return json.unknown("the behavior '", word, "' is unknown");
 }
 
-// Replaces each piece without an id by what `f(piece, out)` appends; empty pieces vanish.
+// Replaces each piece without an id by what `f(piece, out)` appends. Drops empty pieces.
 template <class F>
 Status each_piece(Pieces& pieces, const F& f) {
   Pieces out;
@@ -55,7 +55,7 @@ void push_part(const Piece& piece, size_t begin, size_t end, Pieces& out) {
   out.push_back({piece.text.substr(begin, end - begin), piece.at_start && begin == 0, -1});
 }
 
-// Joins spans as the behavior says, and appends the pieces.
+// Merges spans according to the behavior, and appends the pieces.
 void split(const Piece& piece, std::vector<Span> spans, Behavior behavior, Pieces& out) {
   std::vector<Span> joined;
   const bool from_behind = behavior == Behavior::merged_with_next;
@@ -77,7 +77,7 @@ void split(const Piece& piece, std::vector<Span> spans, Behavior behavior, Piece
   for (const Span& span : joined) push_part(piece, span.begin, span.end, out);
 }
 
-// One span for each character that matches, and for each run of others.
+// One span per matching character, and one per run of others.
 template <class F>
 std::vector<Span> spans_where(std::string_view text, const F& matches) {
   std::vector<Span> spans;

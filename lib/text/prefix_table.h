@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A set of texts that finds those which begin another text.
+// A set of texts that finds the ones that are prefixes of another text.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace hg {
 class PrefixTable {
  public:
   PrefixTable() = default;
-  // Texts with their values. Of equal texts the last remains; empty texts are left out.
+  // Texts with their values. If texts are equal, the last one counts; empty texts are ignored.
   explicit PrefixTable(std::vector<std::pair<std::string, int32_t>> texts) {
     std::stable_sort(texts.begin(), texts.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -34,14 +34,15 @@ class PrefixTable {
   }
 
   bool empty() const { return entries_.empty(); }
-  // Calls found(length, value) for each text that begins `text`, the shortest first.
+  // Calls found(length, value) for each text that is a prefix of `text`, the shortest first.
   template <class F>
   void each_prefix(std::string_view text, const F& found) const {
     if (text.empty() || entries_.empty()) return;
     size_t low = begins_[static_cast<uint8_t>(text[0])];
     size_t high = begins_[static_cast<uint8_t>(text[0]) + 1];
     for (size_t length = 1; low < high; ++length) {
-      // Texts of [low, high) agree with the first `length` characters; the shortest comes first.
+      // Texts of [low, high) have the first `length` characters in common; the shortest comes
+      // first.
       if (entries_[low].first.size() == length) found(length, entries_[low++].second);
       if (length == text.size()) return;
       const auto byte = static_cast<uint8_t>(text[length]);
@@ -61,7 +62,7 @@ class PrefixTable {
 
  private:
   std::vector<std::pair<std::string, int32_t>> entries_;  // sorted by bytes
-  size_t begins_[257] = {};  // by first byte, the first entry that is not less
+  size_t begins_[257] = {};  // by first byte: index of the first entry that is not less
 };
 
 }  // namespace hg

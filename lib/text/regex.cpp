@@ -88,7 +88,7 @@ Result<std::vector<Span>> Regex::find(std::string_view text) const {
     }
     const auto match_begin = static_cast<size_t>(region->beg[0]);
     const auto match_end = static_cast<size_t>(region->end[0]);
-    // An empty match right behind the last match is skipped, so that the search moves on.
+    // Skips an empty match directly after the last match, so that the search proceeds.
     if (match_begin == match_end && any && covered == match_end) {
       if (from >= text.size()) break;
       next_char(text, from);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regular expressions by Oniguruma, which the package `tokenizers` uses too, in Ruby's syntax.
+// Regular expressions in Ruby's syntax, with Oniguruma, which the package `tokenizers` also uses.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace hg {
 
-// Part of a text. The parts of a text cover it in order.
+// A part of a text. The parts cover the text in order.
 struct Span {
   size_t begin, end;
   bool matches;
@@ -21,10 +21,10 @@ struct Span {
 class Regex {
  public:
   static Result<Regex> compile(std::string_view pattern);
-  // A pattern that matches the text itself.
+  // A pattern that matches exactly this text.
   static Result<Regex> literal(std::string_view text);
 
-  // The parts of the text that match, and those between them. An empty text is one part that does
+  // The matching parts of the text and the parts between them. An empty text is one part that does
   // not match. Fails if the expression backtracks too often.
   Result<std::vector<Span>> find(std::string_view text) const;
 

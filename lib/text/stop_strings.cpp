@@ -21,7 +21,7 @@ std::string StopStrings::push(std::string_view text) {
     held_.clear();
     return out;
   }
-  // The longest end of the text that begins a stop string waits.
+  // Holds back the longest suffix of the text that is a prefix of a stop string.
   size_t waits = 0;
   for (const std::string& stop : stops_)
     for (size_t size = std::min(stop.size() - 1, held_.size()); size > waits; --size)

@@ -9,7 +9,7 @@ namespace hg {
 namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-// Ids whose text was returned, kept as the context of later ones.
+// Ids whose text was already returned, kept as context of later ids.
 constexpr size_t kContext = 8;
 
 }  // namespace
@@ -26,21 +26,21 @@ Result<std::string> StreamDecoder::append(std::string_view text) {
 Result<std::string> StreamDecoder::push(int32_t id) {
   return or_no_memory([&]() -> Result<std::string> {
     const Tokenizer::Model& model = tokenizer_.model();
-    HG_TRY(tokenizer_.decode({&id, 1}, skip_special_).status());  // the id is valid
+    HG_TRY(tokenizer_.decode({&id, 1}, skip_special_).status());  // checks that the id is valid
     std::vector<int32_t> ids = ids_;
     ids.push_back(id);
     const bool in_bytes = model.ends_in_byte(id, skip_special_, in_bytes_);
     std::string text, shown = shown_;
     if (model.decoder().appends && !in_bytes) {
       HG_TRY_ASSIGN(std::string all, tokenizer_.decode(ids, skip_special_));
-      // U+FFFD at the end may be a character whose bytes are still missing.
+      // U+FFFD at the end may be a character with missing bytes.
       if (!all.ends_with(kReplacement)) {
         HG_TRY_ASSIGN(text, append(all));
         shown = std::move(all);
         if (model.decoder().is_local && ids.size() >= 4 * kContext) {
           std::vector<int32_t> fewer(ids.end() - kContext, ids.end());
           HG_TRY_ASSIGN(std::string context, tokenizer_.decode(fewer, skip_special_));
-          // An empty text or half a character does not serve as context.
+          // An empty text or an incomplete character cannot serve as context.
           if (!context.empty() && !context.starts_with(kReplacement)) {
             ids = std::move(fewer);
             shown = std::move(context);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of a file.
+// Reads the bytes of a file.
 #pragma once
 
 #include <string>

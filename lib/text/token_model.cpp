@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of whole words, and the models of a tokenizer.json.
+// Models of whole words, and the reader of all models of a tokenizer.json.
 #include "lib/text/token_model.h"
 
 #include <cmath>
@@ -17,7 +17,7 @@ void TokenModel::set_ids(Ids ids, std::map<int32_t, std::string> hidden) {
   }
   for (const auto& [token, id] : ids_) {
     const auto [at, is_new] = tokens_.emplace(id, &token);
-    if (!is_new && token < *at->second) at->second = &token;  // the same whatever the hash
+    if (!is_new && token < *at->second) at->second = &token;  // independent of hash order
     size_ = std::max(size_, id + 1);
   }
 }
@@ -53,7 +53,7 @@ class Words : public TokenModel {
       if (id) ids.push_back(*id);
     } else {
       is_known = count_chars(text) <= static_cast<size_t>(settings_.longest_word);
-      // The longest token that begins the rest, again and again.
+      // Repeatedly takes the longest token that is a prefix of the rest.
       for (size_t begin = 0; is_known && begin < text.size();) {
         size_t end = text.size();
         std::optional<int32_t> id;

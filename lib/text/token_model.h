@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `model` of a tokenizer.json: a vocabulary and how a piece of text becomes its tokens.
+// The `model` of a tokenizer.json: a vocabulary, and how a piece of text is split into tokens.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ using Ids = std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>>;
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
-  // Appends the ids of a piece of text, which is not empty.
+  // Appends the ids of a piece of text. The piece must not be empty.
   virtual Status encode(std::string_view text, std::vector<int32_t>& ids) const = 0;
 
   std::optional<int32_t> id_of(std::string_view token) const {
@@ -39,7 +39,7 @@ class TokenModel {
   int32_t size() const { return size_; }  // one more than the largest id
 
  protected:
-  // `hidden` tokens are spelled as one of `ids`, but have another id.
+  // `hidden` tokens have the spelling of one of `ids`, but another id.
   void set_ids(Ids ids, std::map<int32_t, std::string> hidden = {});
 
  private:
@@ -51,15 +51,15 @@ class TokenModel {
 
 struct BpeSettings {
   Ids ids;
-  std::vector<std::pair<std::string, std::string>> merges;  // the best first
+  std::vector<std::pair<std::string, std::string>> merges;  // best first
   std::optional<std::string> unknown;
-  std::string prefix, suffix;  // of all but the first, and of the last character of a piece
+  std::string prefix, suffix;  // of characters after the first, and of the last one
   bool fuse_unknown = false, byte_fallback = false, ignore_merges = false;
 };
 Result<std::unique_ptr<TokenModel>> make_bpe(BpeSettings settings, std::string_view name);
 
 struct UnigramSettings {
-  std::vector<std::pair<std::string, double>> tokens;  // with their scores, by id
+  std::vector<std::pair<std::string, double>> tokens;  // with scores, by id
   std::optional<int32_t> unknown;
   bool byte_fallback = false;
 };
@@ -76,7 +76,7 @@ Result<std::unique_ptr<TokenModel>> make_words(WordSettings settings);
 
 Result<std::unique_ptr<TokenModel>> token_model_from(const JsonAt& json);
 
-// Ids of the tokens <0x00> to <0xFF> for the bytes of the text, or nothing if one is missing.
+// Ids of the tokens <0x00> to <0xFF> for the bytes of the text; empty if one is missing.
 std::optional<std::vector<int32_t>> ids_of_bytes(const TokenModel& model, std::string_view text);
 
 }  // namespace hg

@@ -68,7 +68,7 @@ class PipelineModel : public Tokenizer::Model {
   }
 
  private:
-  // What the decoder sees of an id; null if it is skipped or has no token.
+  // The token of an id as the decoder gets it; null if the id is skipped or has no token.
   const std::string* spelling(int32_t id, bool skip_special) const {
     const auto added = parts_.added.tokens().find(id);
     const std::string* token = added != parts_.added.tokens().end() ? &added->second.normal_text

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Tokenizer shares among its copies.
+// The data that copies of a Tokenizer share.
 #pragma once
 
 #include "hg/text/tokenizer.h"
@@ -21,10 +21,11 @@ class Tokenizer::Model {
   virtual std::string token_of(int32_t id) const = 0;
   virtual bool is_special(int32_t id) const = 0;
   virtual int32_t size() const = 0;
-  // The last step of decode(), for what a stream may show and forget.
+  // The last step of decode(). A stream uses its properties to decide what it may return and
+  // forget.
   virtual const Decoder& decoder() const = 0;
-  // Whether the text of ids that end in `id` may change because bytes follow. `before` is the
-  // answer for the ids before it.
+  // Whether the text of ids that end in `id` may change if bytes follow. `before` is the answer for
+  // the ids before it.
   virtual bool ends_in_byte(int32_t id, bool skip_special, bool before) const = 0;
 
   std::vector<AddedToken> added_tokens;

@@ -60,8 +60,8 @@ namespace {
 UChar32 code(char32_t c) { return static_cast<UChar32>(c); }
 uint32_t category(char32_t c) { return U_GET_GC_MASK(code(c)); }
 
-// The package `tokenizers` 0.23 has properties of Unicode 8 and 9 in some parts. Characters that
-// are newer have none there, and the few whose category changed since are named below.
+// In some parts the package `tokenizers` 0.23 uses the properties of Unicode 8 and 9. There, newer
+// characters have no properties. The few whose category changed since are listed below.
 bool is_of_version(char32_t c, int version) {
   UVersionInfo age;
   u_charAge(code(c), age);
@@ -131,7 +131,7 @@ std::string lowercase(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const char32_t c = next_char(text, at);
     append_char(out, static_cast<char32_t>(u_tolower(code(c))));
-    // The one character whose lower case is two, whatever stands beside it.
+    // The only character whose lower case is two characters in every context.
     if (c == 0x130) append_char(out, 0x307);
   }
   return out;

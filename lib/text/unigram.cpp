@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unigram (Kudo 2018): the split of a text with the largest sum of scores, by Viterbi's algorithm.
+// Unigram (Kudo 2018): splits a text with the largest sum of scores, by Viterbi's algorithm.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -20,7 +20,7 @@ class Unigram : public TokenModel {
       return corrupt_model(name, ": the unknown token ", *settings.unknown, " is not among ",
                            uint64_t{settings.tokens.size()}, " tokens");
     Ids ids;
-    std::map<int32_t, std::string> hidden;  // of equal tokens, all but the last
+    std::map<int32_t, std::string> hidden;  // equal tokens: all except the last
     std::vector<std::pair<std::string, int32_t>> texts;
     double lowest = std::numeric_limits<double>::infinity();
     for (const auto& [token, score] : settings.tokens) {
@@ -45,7 +45,7 @@ class Unigram : public TokenModel {
       size_t begin = 0;
       int32_t id = -1;  // -1: not reached
     };
-    std::vector<Best> best(text.size() + 1);  // of the splits that end here
+    std::vector<Best> best(text.size() + 1);  // best splits that end here
     for (size_t at = 0; at < text.size();) {
       const size_t begin = at;
       next_char(text, at);
@@ -65,7 +65,7 @@ class Unigram : public TokenModel {
                                 text.substr(begin, at - begin), "' nor an unknown token");
       offer(at, unknown_score_ + before, *unknown_);
     }
-    // Unknown neighbors are one token.
+    // Adjacent unknown characters form one token.
     std::vector<std::pair<size_t, size_t>> parts;
     bool in_unknown = false;
     for (size_t end = text.size(); end > 0; end = best[end].begin) {

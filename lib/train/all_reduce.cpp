@@ -17,7 +17,7 @@ constexpr std::string_view kPack = "train.all_reduce_pack", kBegin = "train.all_
 
 const Reducer& reducer_at(int64_t address) { return *reinterpret_cast<const Reducer*>(address); }
 
-// A token is nothing but the order of nodes.
+// A token only orders nodes.
 TensorType token_type() { return {boolean, {}}; }
 
 Status infer_pack(InferContext& c) {
@@ -83,7 +83,8 @@ void run_end(const RunContext& c) noexcept {
   if (c.in(0).data != c.out(0).data) copy_elements(c.in(0), c.out(0));
 }
 
-// In place, so that a sum stays where it is; random, so that no pass drops, merges or repeats it.
+// Marked in place, so that the sum stays where it is, and random, so that no pass drops, merges or
+// repeats it.
 constexpr uint32_t kTraits = kNoGradient | kInPlace | kRandom;
 constexpr OpDef kOps[] = {
     {.name = kPack,
@@ -129,7 +130,7 @@ namespace {
 
 using Named = std::pair<std::string, Value*>;
 
-// What is sent at once: one value as it is, or several one behind the other.
+// The data of one message: one value as it is, or several concatenated.
 struct Bucket {
   std::vector<Named> values;
   std::vector<Sizes> shapes;
@@ -144,7 +145,7 @@ struct Bucket {
   }
 };
 
-// In the order in which they become ready. A bucket is ready with the last of its values.
+// In the order in which values become ready. A bucket is ready when the last of its values is.
 std::vector<Bucket> buckets_of(std::span<const Named> values, int64_t bytes) {
   std::vector<Bucket> ready, open;
   for (const Named& named : values) {
@@ -199,7 +200,7 @@ void unpack(const Value& all, const Bucket& bucket) {
 Status Reducer::add_to(Graph& graph, std::span<const std::pair<std::string, Value*>> values) const {
   GraphAccess::body(graph).registry = &registry_;
   const NamedAttr host = {"host", static_cast<int64_t>(reinterpret_cast<intptr_t>(this))};
-  // In the order in which the graph makes them.
+  // In the order in which the graph computes them.
   std::vector<Named> ordered(values.begin(), values.end());
   std::stable_sort(ordered.begin(), ordered.end(), [&](const Named& a, const Named& b) {
     return graph.value_info(a.second->id()).node < graph.value_info(b.second->id()).node;
@@ -228,7 +229,7 @@ bool Reducer::begin(std::string_view name, const Tensor& data) const {
 
 Status Reducer::take_failure() const {
   if (std::exchange(is_summing_, false) && host_.wait != nullptr)
-    static_cast<void>(host_.wait());  // the run has its own reason
+    static_cast<void>(host_.wait());  // the run reports its own error
   return std::exchange(failure_, {});
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over ranks (TrainOptions::all_reduce) as nodes of a step. Each sum begins where its value is
-// made, small ones together where the last of them is; the nodes hang on one another, so that all
-// ranks begin them in one order, whatever order their plans take. One node waits for all, and what
-// reads a sum comes after that.
+// Sums over ranks (TrainOptions::all_reduce) as nodes of a step. Each sum begins when its value is
+// computed; small values are summed together when the last of them is computed. The nodes depend on
+// each other, so that all ranks begin the sums in the same order, whatever the order of their
+// plans. One node waits for all sums, and readers of a sum run after it.
 #pragma once
 
 #include <memory>
@@ -15,21 +15,21 @@
 
 namespace hg {
 
-// What the nodes of one trainer call. It keeps its place: they know its address.
+// The callbacks of one trainer's nodes. Must not move, because nodes store its address.
 class Reducer {
  public:
-  // `registry` has the ops and kernels of the step.
+  // `registry` contains the ops and kernels of the step.
   static Result<std::unique_ptr<Reducer>> create(const AllReduce& host, const Registry& registry);
-  // Those, and the nodes' own.
+  // These ops and kernels, and those of the nodes.
   const Registry& registry() const { return registry_; }
   int ranks() const { return host_.ranks; }
-  // Replaces values of a graph by their sums; the names are what the host is told.
+  // Replaces values of a graph by their sums. The host receives the names.
   Status add_to(Graph& graph, std::span<const std::pair<std::string, Value*>> values) const;
-  // After a run that failed, wherever: why the host's function did, or ok. No sum that was begun is
-  // in the run's memory any more.
+  // Called after a failed run, whatever failed. Returns the error of the host's function, or ok.
+  // Afterwards no pending sum uses the run's memory.
   Status take_failure() const;
 
-  // For the nodes: false where the host failed.
+  // For the nodes: false if the host failed.
   bool begin(std::string_view name, const Tensor& data) const;
   bool wait() const;
 

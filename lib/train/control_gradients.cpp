@@ -21,7 +21,8 @@ Value filled(Graph& g, double value, const TensorType& type) {
 
 TensorType type_of(const Value& v) { return {v.dtype(), v.shape()}; }
 
-// if(cond, xs) -> ys: an `if` of (xs, dys), whose branches run their branch again and give dxs.
+// if(cond, xs) -> ys: the gradient is an `if` of (xs, dys), whose branches run the original branch
+// again and compute dxs.
 class OfIf {
  public:
   OfIf(Graph& graph, const Node& node, const std::vector<Value>& douts,
@@ -47,8 +48,8 @@ class OfIf {
   }
 
  private:
-  // A size in which the branches differ is a new one of each: the branch that is not taken has
-  // another than the seed.
+  // A size in which the branches differ is a new symbol in each: in the branch that does not run,
+  // it differs from the seed's size.
   Value seed_of(Graph& g, const Value& y, const Value& dy) const {
     const std::vector<Dim> fresh = GraphAccess::fresh_symbols(graph_, node_);
     Shape shape = y.shape();
@@ -83,8 +84,8 @@ class OfIf {
   const std::vector<bool>& needs_;
 };
 
-// Adds the nodes of a subgraph to `to`, with these inputs; returns its results. `values` are
-// those of the subgraph by their ids; nodes whose results are there already are not added.
+// Copies the nodes of a subgraph to `to`, with these inputs, and returns its results. `values` maps
+// the subgraph's ids to the copies; nodes whose results are already in it are not copied.
 std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value>& inputs,
                            std::vector<Value>& values) {
   values.resize(body.value_count());
@@ -103,11 +104,11 @@ std::vector<Value> inlined(Graph& to, const Graph& body, const std::vector<Value
   return outputs;
 }
 
-// while(cond, values, captures) -> values: a first loop counts the rounds, a second one keeps what
-// each round began with, and drew at random, in stacks of [rounds, ...], and a third one walks back
-// over them. Rounds of one loop draw the same numbers wherever it is run again from its first
-// round. Values that rounds do nothing with but add rows behind, as scan's results, are left out of
-// these loops: each round's rows have a part of the gradient of the whole.
+// while(cond, values, captures) -> values. A first loop counts the iterations. A second one stores
+// the inputs and random draws of each iteration in stacks of [iterations, ...]. A third one walks
+// back over them. Iterations draw the same numbers whenever the loop runs again from its start.
+// Values to which iterations only append rows, such as results of scan, are excluded from these
+// loops: the rows of each iteration receive their part of the gradient of the whole.
 class OfWhile {
  public:
   OfWhile(Graph& graph, const Node& node, const std::vector<Value>& douts,
@@ -142,7 +143,7 @@ class OfWhile {
         "repeat_interleave", {graph_.call("reshape", {rounds}, {{"shape", Attr({Dim(1)})}})});
     HG_TRY(graph_.take_status());
     length_ = zeros.dim(0);
-    // The sum keeps the node that makes the length known.
+    // The sum keeps the node that determines the length alive.
     const Value count_up = graph_.call(
         "arange", {}, {{"start", Dim(0)}, {"end", length_}, {"step", Dim(1)}, {"dtype", i64}});
     const Value positions = graph_.call("add", {count_up, zeros});
@@ -152,14 +153,14 @@ class OfWhile {
   }
 
  private:
-  // A value that each round gives with rows behind it, and does nothing else with.
+  // A value to which each iteration appends rows, without any other use.
   struct Grown {
-    size_t place;  // among the node's inputs
+    size_t place;  // position among the node's inputs
     Value start, dy;
-    int64_t rows;  // of a round, along dim 0
+    int64_t rows;  // per iteration, along dim 0
   };
 
-  // The rows that a round adds to its input `grown`, or nothing.
+  // The rows that an iteration appends to its input `grown`, or an empty Value.
   ValueId added_rows(const std::vector<int>& uses, ValueId grown, ValueId result) const {
     const ValueInfo &input = body_.value_info(grown), &output = body_.value_info(result);
     if (uses[grown] != 1 || uses[result] != 1 || output.node < 0) return kNoValue;
@@ -175,7 +176,7 @@ class OfWhile {
     return symbol.empty() || is_named || !rows.is_constant() ? kNoValue : node.inputs[1];
   }
 
-  // The body gives the rows behind its other results instead, in the order of grown_.
+  // The body returns the rows after its other results instead, in the order of grown_.
   void take_out_grown() {
     const std::vector<int> uses = use_counts(body_);
     GraphBody& body = GraphAccess::body(body_);
@@ -196,7 +197,7 @@ class OfWhile {
     remove_dead_nodes(body_);
   }
 
-  // What draws at random becomes nodes that do nothing else.
+  // Turns random draws into nodes that do nothing else.
   Status find_draws() {
     HG_TRY(rewrite(body_, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
       if ((node.op->def.traits & kRandom) == 0 || node.inputs.empty() || !node.op->def.expand)
@@ -214,19 +215,19 @@ class OfWhile {
     return {};
   }
 
-  // Inputs like these, in a subgraph.
+  // Inputs of the same types in a subgraph.
   static std::vector<Value> inputs_like(Graph& g, const std::vector<Value>& values) {
     std::vector<Value> inputs;
     for (const Value& v : values) inputs.push_back(g.input("", v.dtype(), v.shape()));
     return inputs;
   }
-  // (values, captures) as the body has their types inside.
+  // (values, captures), with the types that the body uses inside.
   static std::vector<Value> joined(std::vector<Value> a, const std::vector<Value>& b) {
     a.insert(a.end(), b.begin(), b.end());
     return a;
   }
   Value zero() { return graph_.scalar(int64_t{0}, i64); }
-  // The condition and the values of a round.
+  // The condition and the values of an iteration.
   void add_results(Graph& g, const std::vector<Value>& results) const {
     for (size_t k = 0; k <= carried_; ++k) g.output("", results[k]);
   }
@@ -245,7 +246,7 @@ class OfWhile {
     return out.empty() ? Value() : out.back();
   }
 
-  // stack[i] becomes v
+  // Sets stack[i] to v.
   static Value stored(Graph& g, const Value& stack, const Value& positions, const Value& i,
                       const Value& v) {
     Shape row = v.shape(), column(static_cast<size_t>(v.rank()) + 1, Dim(1));
@@ -286,9 +287,10 @@ class OfWhile {
     if (!out.empty()) stacks_.assign(out.begin() + static_cast<int64_t>(carried_) + 1, out.end());
   }
 
-  // Carries the round, the gradients of the values and the sums of those of the captures.
+  // Carries the iteration number, the gradients of the values, and the sums of the gradients of the
+  // captures.
   Result<std::vector<Value>> walk_back(const Value& rounds) {
-    std::vector<size_t> values, captures;  // those that have gradients
+    std::vector<size_t> values, captures;  // with gradients
     std::vector<Value> start = {rounds};
     for (size_t k = 0; k < carried_; ++k) {
       if (!is_float(values_[k].dtype())) continue;
@@ -305,7 +307,7 @@ class OfWhile {
     const std::vector<Value> before = inputs_like(*g, start);
     const std::vector<Value> stacks = inputs_like(*g, stacks_);
     const std::vector<Value> constants = inputs_like(*g, captures_);
-    std::vector<Value> whole;  // gradients of what has grown
+    std::vector<Value> whole;  // gradients of the grown values
     for (const Grown& each : grown_)
       if (each.dy) whole.push_back(each.dy);
     const std::vector<Value> wholes = inputs_like(*g, whole);
@@ -371,10 +373,10 @@ class OfWhile {
   const std::vector<Value>& douts_;
   const std::vector<bool>& needs_;
   Graph body_;
-  std::vector<ValueId> drawn_;  // values of the body
+  std::vector<ValueId> drawn_;  // random values of the body
   size_t carried_ = 0;          // without grown_
-  std::vector<size_t> places_;  // of the values among the node's inputs
-  size_t first_capture_ = 0;    // among the node's inputs
+  std::vector<size_t> places_;  // positions of the values among the node's inputs
+  size_t first_capture_ = 0;    // position among the node's inputs
   std::vector<Grown> grown_;
   std::vector<Value> cond_, values_, captures_, stacks_;
   Dim length_;

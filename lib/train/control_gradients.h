@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients of control flow: further control flow, whose subgraphs hold the gradients of subgraphs.
+// Gradients of control flow: control flow whose subgraphs compute the gradients of the original
+// ones.
 #pragma once
 
 #include <vector>
@@ -8,8 +9,8 @@
 
 namespace hg {
 
-// Of an `if` or `while` node: one Value for each input, empty where `needs` asks for none. `douts`
-// may hold empty Values.
+// For an `if` or `while` node: returns one Value per input, empty unless requested by `needs`.
+// `douts` may contain empty Values.
 Result<std::vector<Value>> control_gradients(Graph& graph, const Node& node,
                                              const std::vector<Value>& douts,
                                              const std::vector<bool>& needs);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values have a gradient with respect to others.
+// Finds the values that have a gradient with respect to others.
 #pragma once
 
 #include <set>
@@ -11,7 +11,8 @@ namespace hg {
 
 inline bool has_gradient(DType dtype) { return is_float(dtype) || is_complex(dtype); }
 
-// Adds what the nodes [first, last) compute from `depends`, but for what stops gradients.
+// Adds the results of the nodes [first, last) that depend on `depends`, except through ops that
+// stop gradients.
 inline void add_dependents(const Graph& graph, size_t first, size_t last,
                            std::set<ValueId>& depends) {
   for (size_t i = first; i < last; ++i) {

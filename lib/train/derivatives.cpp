@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives that several gradients make up.
+// Derivatives that need several gradients.
 #include "hg/ops.h"
 #include "hg/train.h"
 #include "lib/train/filled.h"
@@ -37,8 +37,8 @@ Value jacobian(const Value& y, const Value& x) {
   return g.call("reshape", {g.call("concat", parts, {{"dim", 0}})}, {{"shape", std::move(shape)}});
 }
 
-// The gradients of sum_k u[k] ys[k] are linear in u; by it, along the directions, their derivative
-// is what is wanted, whatever u is.
+// The gradients of sum_k u[k] ys[k] are linear in u. Their derivative with respect to u, along the
+// directions, is the result, for any u.
 std::vector<Value> jacobian_vector_product(std::span<const Value> ys, std::span<const Value> wrt,
                                            std::span<const Value> directions) {
   if (ys.empty()) return {};
@@ -67,7 +67,7 @@ std::vector<Value> hessian_vector_product(const Value& y, std::span<const Value>
   }
   const std::vector<Value> first = gradients(std::span(&y, 1), wrt);
   if (first.size() != wrt.size()) return {};
-  // The gradient of the gradients, which the directions weigh.
+  // The gradient of the gradients, weighted by the directions.
   return gradients(first, wrt, directions);
 }
 

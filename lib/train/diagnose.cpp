@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds where a loss that is not finite came from: runs the forward pass again, keeping all values;
-// and which class of a target the model does not have.
+// Finds the origin of a loss that is not finite by running the forward pass again with all values
+// kept. Also finds target classes that the model does not have.
 #include <cmath>
 
 #include "lib/graph/access.h"
@@ -73,8 +73,8 @@ Status check_counted(const ClassTarget& target, const ConstTensor& given, std::s
 
 }  // namespace
 
-// Walks from the loss to the first result on the way that has a NaN (or an infinity) of inputs that
-// have none; infinities that a mask made on purpose are not on that way.
+// Walks from the loss to the first result that has a NaN (or an infinity) although its inputs have
+// none. Infinities that a mask creates on purpose are not on this path.
 Status Trainer::Body::diagnose(std::span<const ConstTensor> inputs,
                                std::span<const ConstTensor> targets, double loss) {
   const std::string what = str_cat("the loss of batch ", static_cast<int64_t>(counters.batches) + 1,
@@ -116,7 +116,7 @@ Status Trainer::Body::diagnose(std::span<const ConstTensor> inputs,
   };
   ValueId current = graph.outputs()[0].second;
   bool nan = std::isnan(loss);
-  ValueId made_nan = kNoValue;  // of the infinities that are followed from there
+  ValueId made_nan = kNoValue;  // first NaN caused by the infinities
   const auto first = [&](ValueId id) {
     const ValueInfo& info = graph.value_info(id);
     const Node& node = graph.nodes()[info.node];
@@ -140,7 +140,7 @@ Status Trainer::Body::diagnose(std::span<const ConstTensor> inputs,
     for (const bool kind : {nan, false}) {
       for (const ValueId id : node.inputs) {
         if (next != kNoValue || !is_bad(id, kind)) continue;
-        // An infinity that made no NaN before is the op's business, unless the loss is infinite.
+        // An infinity that never caused a NaN is intended, unless the loss is infinite.
         if (!kind && nan && id != kNoValue && graph.value_info(id).node < 0) continue;
         if (nan && !kind) made_nan = current;
         next = id;

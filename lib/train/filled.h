@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One number in the type of another value: what gradients begin from.
+// A constant with the type of another value: the seed of gradients.
 #pragma once
 
 #include "hg/graph.h"

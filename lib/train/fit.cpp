@@ -68,7 +68,7 @@ void Batches::take(const std::vector<int64_t>& order, int64_t first, int64_t cou
 
 namespace {
 
-// Hours may lie between a wrong tensor of the validation data and its first use.
+// Checks validation data now: a wrong tensor could otherwise fail after hours of training.
 Status check_data(const Session& session, int input, const ConstTensor& tensor, bool is_whole) {
   const std::string_view name = session.input_name(input);
   const TensorType& type = session.input_type(input);
@@ -180,7 +180,7 @@ class Fit {
     for (auto i = static_cast<int64_t>(c_.batch_in_epoch); i < batches_ && !stopped; ++i) {
       const auto start = Clock::now();
       const int64_t first = i * batch_, count = std::min(batch_, samples_ - first);
-      // The batches of one update count by their samples.
+      // Weights the batches of one update by their samples.
       const int64_t group = i / each * each * batch_;
       const int64_t group_end = std::min(group + each * batch_, samples_);
       const bool go = first + count == group_end;
@@ -195,7 +195,7 @@ class Fit {
       Progress progress = describe(loss, ms_since(start));
       stopped = !report(progress);
     }
-    // What is left of a stopped epoch is done when training is resumed.
+    // The rest of a stopped epoch runs when training is resumed.
     if (stopped && c_.batch_in_epoch >= static_cast<double>(batches_)) {
       stopped = false;
       stop_after_epoch_ = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The joint graph of a model and its gradients, cut behind the model's nodes. What crosses the cut
-// becomes outputs of one part and inputs of the other. Two sessions draw different numbers: what
-// gradients draw again, the first part draws for them.
+// The joint graph of a model and its gradients, split after the model's nodes. Values that cross
+// the split are outputs of the first part and inputs of the second. Two sessions draw different
+// random numbers, so the first part also outputs the draws that gradients need.
 #include "hg/forward_backward.h"
 
 #include <algorithm>
@@ -84,7 +84,7 @@ class Split {
     }
   }
 
-  // The host owns them from now on.
+  // From now on the host owns them.
   void states_to_inputs() {
     GraphBody& body = GraphAccess::body(joint_);
     std::vector<State> kept;
@@ -120,7 +120,8 @@ class Split {
     return joint_.take_status();
   }
 
-  // Those that what is differentiated moves. Gradients of zero, as those of floor(), are gradients.
+  // Chooses the outputs that depend on differentiated values. Zero gradients, such as those of
+  // floor(), count as gradients.
   Status choose_outputs() {
     const auto& outputs = joint_.outputs();
     std::vector<std::set<int>> moved(joint_.value_count());
@@ -150,7 +151,7 @@ class Split {
     return {};
   }
 
-  // Whether a node is a part of the first graph: of the model, or the numbers that it drew.
+  // Whether a node belongs to the first graph: nodes of the model and its random draws.
   bool is_forward_node(size_t node) const {
     const Node& of = joint_.nodes()[node];
     return node < cut_ || (draws(of) && of.inputs.empty());
@@ -161,7 +162,8 @@ class Split {
            (info.node < 0 || is_forward_node(static_cast<size_t>(info.node)));
   }
 
-  // Values of the forward part that the backward part reads, and inputs that its sizes come from.
+  // Values of the forward part that the backward part reads, and inputs from which its sizes
+  // follow.
   Status find_crossing() {
     std::vector<bool> is_read(joint_.value_count(), false);
     std::vector<bool> is_needed(joint_.nodes().size(), false);
@@ -182,7 +184,7 @@ class Split {
       for (const ValueId id : node.inputs) read(id);
     }
     const std::vector<bool> has_elements = is_read;
-    // Removes the symbols that the sizes of a value give; whether they give one.
+    // Removes the symbols that the sizes of a value determine. Returns whether there are any.
     const auto take_given = [&](ValueId id) {
       return std::erase_if(symbols, [&](const std::string& symbol) {
                const Shape& shape = joint_.value_info(id).type.shape;
@@ -198,7 +200,8 @@ class Split {
       is_read[id] = true;
       take_given(id);
     }
-    // Sizes that data decided, as that of nonzero(), come from the first value that has them.
+    // Sizes that depend on data, such as that of nonzero(), follow from the first value that has
+    // them.
     for (ValueId id = 0; id < joint_.value_count() && !symbols.empty(); ++id)
       if (is_forward(id) && take_given(id)) is_read[id] = true;
     for (ValueId id = 0; id < joint_.value_count(); ++id)
@@ -211,7 +214,7 @@ class Split {
     return {};
   }
 
-  // The input that the value is, of those that are the same behind a run.
+  // The input that the value equals, among those that a run does not change.
   int kept_by_host(ValueId id) const {
     const auto& inputs = joint_.inputs();
     const auto at = std::find(inputs.begin(), inputs.end(), id);
@@ -254,12 +257,12 @@ class Split {
     body.inputs = crossing_;
     for (const Value& seed : seeds_) body.inputs.push_back(seed.id());
     keep_nodes(graph, false);
-    remove_dead_nodes(graph, false);  // what the model takes for granted was asked for already
+    remove_dead_nodes(graph, false);  // the model's assumptions were checked before
     HG_TRY(graph.take_status());
     return graph;
   }
 
-  // Leaves the nodes of one part in a copy of the joint graph.
+  // Keeps the nodes of one part in a copy of the joint graph.
   void keep_nodes(Graph& graph, bool of_forward) const {
     GraphBody& body = GraphAccess::body(graph);
     std::vector<Node> old = std::exchange(body.nodes, {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reverse accumulation: one walk against the order of the nodes, which is exact on graphs with
-// reuse because a node's outputs have all their gradient before the node is reached.
+// Reverse accumulation: one walk in reverse node order. It is exact on graphs with reuse, because
+// all gradients of a node's outputs are complete when the node is reached.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -70,7 +70,7 @@ class Backward {
       sum = graph_.call("add", {sum, gradient});
   }
 
-  // What has come together of a value's gradient, or none.
+  // The accumulated gradient of a value, or an empty Value.
   Value total(ValueId id) {
     if (const auto found = slices_.find(id); found != slices_.end()) {
       const std::vector<Slice> slices = std::move(found->second);
@@ -88,7 +88,7 @@ class Backward {
     Value gradient;
   };
 
-  // False where the node is something else, or leaves out elements.
+  // Returns false for other nodes, and for slices that skip elements.
   bool keep_slice(const Node& node, const Value& gradient) {
     if (node.op->name() != "slice") return false;
     const AttrReader attrs(node.op, node.attrs);
@@ -99,8 +99,8 @@ class Backward {
     return true;
   }
 
-  // Gradients of x: slices that make it up, as those of a split, are put together; around others
-  // there are zeros.
+  // Gradients of x: slices that cover it, such as those of a split, are concatenated. Others are
+  // padded with zeros.
   std::vector<Value> join(const Value& x, std::vector<Slice> slices) {
     std::vector<Value> whole;
     while (!slices.empty()) {
@@ -138,7 +138,7 @@ class Backward {
 
   Status walk(size_t first, size_t last) {
     for (size_t i = last; i-- > first;) {
-      const Node node = graph_.nodes()[i];  // the list grows while gradients are added
+      const Node node = graph_.nodes()[i];  // a copy: the list grows while gradients are added
       std::vector<Value> douts(node.outputs.size());
       bool reached = false;
       for (size_t k = 0; k < node.outputs.size(); ++k) {
@@ -173,7 +173,7 @@ class Backward {
         add(node.inputs[k], (*grads)[k]);
         any = true;
       }
-      // A rule that gives nothing leaves the call to the expansion.
+      // If the rule sets no gradient, the expansion is differentiated.
       if (any || node.op->def.expand == nullptr) return {};
     }
     if (node.op->def.expand == nullptr) {
@@ -189,7 +189,7 @@ class Backward {
     return walk(first, last);
   }
 
-  // Walks on, so that what is missing beyond is listed too.
+  // Continues, so that the error lists all missing gradients.
   void miss(const Node& node, std::string name) {
     missing_.insert(std::move(name));
     for (const ValueId id : node.inputs)
@@ -197,9 +197,9 @@ class Backward {
   }
 
   Graph& graph_;
-  std::set<ValueId> depends_;  // wrt, and the values that depend on it
+  std::set<ValueId> depends_;  // wrt, and values that depend on it
   std::unordered_map<ValueId, Value> grads_;
-  std::unordered_map<ValueId, std::vector<Slice>> slices_;  // that are not in grads_ yet
+  std::unordered_map<ValueId, std::vector<Slice>> slices_;  // not in grads_ yet
   std::set<std::string> missing_;
 };
 

@@ -9,7 +9,7 @@
 namespace hg {
 
 bool matches(std::string_view pattern, std::string_view name) {
-  // Backtracks to the last star only.
+  // Backtracks only to the last star.
   size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
   while (n < name.size()) {
     if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n]) && pattern[p] != '*') {
@@ -53,7 +53,7 @@ size_t attr_index(const Node& node, std::string_view name) {
   return static_cast<size_t>(node.op->signature.find_attribute(name));
 }
 
-// The state that a value is, or the cast of which it is; or null.
+// The state that a value is, or of which it is a cast; otherwise null.
 const State* state_behind(const Graph& graph, ValueId id) {
   if (id == kNoValue) return nullptr;
   const ValueInfo* info = &graph.value_info(id);
@@ -76,13 +76,13 @@ class Switcher {
       if (const int at = node.op->signature.find_attribute("stream"); at >= 0)
         if (const Dim* dim = std::get_if<Dim>(&node.attrs[at].value))
           stream = std::max(stream, dim->constant() + 1);
-    const size_t count = nodes.size();  // casts are added behind
+    const size_t count = nodes.size();  // casts are appended
     for (size_t i = 0; i < count; ++i) {
       if (!nodes[i].subgraphs.empty() && notes_ != nullptr)
         notes_->push_back(str_cat(label(graph_, nodes[i]), ": layers inside run as traced"));
       if (nodes[i].op->name() == "dropout") {
         set(nodes[i], "training", trains(nodes[i]));
-        // Layers of eval mode may share a stream, since they drew nothing.
+        // Layers traced in eval mode may share a stream, because they drew nothing.
         nodes[i].attrs[attr_index(nodes[i], "stream")] = Attr(stream++);
       } else if (nodes[i].op->name() == "batch_norm") {
         switch_batch_norm(i);
@@ -102,8 +102,9 @@ class Switcher {
 
   void switch_batch_norm(size_t index) {
     auto& nodes = GraphAccess::body(graph_).nodes;
-    if (nodes[index].inputs[3] == kNoValue) return;  // always the statistics of the batch
-    // Frozen is a layer whose parameters are; without any, its statistics' names stand for them.
+    if (nodes[index].inputs[3] == kNoValue) return;  // always uses batch statistics
+    // A layer is frozen if its parameters are. Without parameters, the names of its statistics
+    // decide.
     bool frozen = true, has_parameter = false;
     for (const size_t i : {1, 2, 3, 4}) {
       const State* state = state_behind(graph_, nodes[index].inputs[i]);
@@ -139,7 +140,7 @@ class Switcher {
     }
   }
 
-  // PyTorch's layers count the batches that moved the mean.
+  // PyTorch's layers count the batches that updated the mean.
   void remove_count(std::string_view mean) {
     constexpr std::string_view kMean = "running_mean";
     if (!mean.ends_with(kMean)) return;
@@ -154,7 +155,7 @@ class Switcher {
 
   Graph& graph_;
   std::span<const ParameterRule> rules_;
-  std::vector<std::string>* notes_;  // null: inference
+  std::vector<std::string>* notes_;  // null in inference mode
 };
 
 }  // namespace

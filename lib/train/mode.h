@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Switches the layers of a graph between training and inference, whatever the trace says.
+// Switches the layers of a graph between training and inference mode, regardless of the trace.
 #pragma once
 
 #include <span>
@@ -11,23 +11,23 @@
 
 namespace hg {
 
-// '*' stands for any characters, '?' for one.
+// '*' matches any characters, '?' one.
 bool matches(std::string_view pattern, std::string_view name);
 
-// Whether the last rule that matches freezes it.
+// Whether the last matching rule freezes it.
 bool is_frozen(std::span<const ParameterRule> rules, std::string_view name);
-// Whether it is a parameter of floats that is trained: the last rule that matches says so, else its
+// Whether it is a float parameter that is trained: the last matching rule decides, otherwise its
 // requires_grad.
 bool is_trained(std::span<const ParameterRule> rules, const State& state);
 
-// dropout and batch_norm of layers that are not frozen run as in training, all others as in
-// inference. In training batch_norm's new statistics are assigned to the running ones. What cannot
-// be switched is told in `notes`.
+// Sets dropout and batch_norm of layers that are not frozen to training mode, and all others to
+// inference mode. In training, the new statistics of batch_norm are assigned to the running ones.
+// `notes` receives the layers that cannot be switched.
 Status set_training(Graph& graph, std::span<const ParameterRule> rules,
                     std::vector<std::string>& notes);
 Status set_inference(Graph& graph);
 
-// Matrix products and convolutions of f32 compute in `dtype`, with casts around them.
+// Computes f32 matrix products and convolutions in `dtype`, between casts.
 Status set_compute(Graph& graph, DType dtype);
 
 }  // namespace hg

@@ -78,7 +78,7 @@ class ObjectiveBuilder {
     return id == kNoValue ? Value() : graph_.value(id);
   }
 
-  // The output's dim of classes beside class indices.
+  // The class dim of the output, for class indices as targets.
   static Result<int> class_dim(const Loss& loss, const Value& y, const Shape& target) {
     for (const int dim : {1, -1})
       if (loss.class_dim.value_or(dim) == dim && may_fit(without(y.shape(), dim), target))

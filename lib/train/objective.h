@@ -16,7 +16,7 @@ inline Value as_type(const Value& x, DType dtype) {
 
 // A target of class indices.
 struct ClassTarget {
-  size_t index = 0;  // among the targets
+  size_t index = 0;  // index among the targets
   std::string name;
   Dim classes;
   int64_t ignored = -100;
@@ -25,11 +25,11 @@ struct ClassTarget {
 };
 
 struct Objective {
-  // Of losses and metrics, and of what else is one number for all parameters: rates, norms. f64
-  // where a trained parameter or the output of a loss is, else f32.
+  // The dtype of losses, metrics, rates and norms: f64 if a trained parameter or the output of a
+  // loss is f64, otherwise f32.
   DType dtype = f32;
-  // Sums of the weighted losses, scalars: of means, with penalties, and of sums; either may be
-  // none.
+  // Sums of the weighted losses, as scalars: of means, including penalties, and of sums. Either may
+  // be empty.
   Value mean, sum;
   Value total;
   std::vector<std::string> targets;  // inputs that were added, in order
@@ -37,7 +37,7 @@ struct Objective {
   std::vector<Value> metrics;  // scalars
 };
 
-// Adds inputs for the targets, and the nodes; no outputs.
+// Adds inputs for the targets, and the nodes, but no outputs.
 Result<Objective> add_objective(Graph& graph, const TrainOptions& options);
 
 }  // namespace hg

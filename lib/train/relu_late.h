@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// max_pool(relu(x)) = relu(max_pool(x)), and so are the gradients: an element that a relu would
-// make zero gets none either way. Behind the pool the relu and its gradient see fewer elements, and
-// its result in full size is not kept.
+// max_pool(relu(x)) = relu(max_pool(x)), and the gradients are equal too: an element that relu sets
+// to zero gets no gradient either way. After the pool, relu and its gradient process fewer
+// elements, and its full-size result is not kept.
 #pragma once
 
 #include "hg/graph.h"

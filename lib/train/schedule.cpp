@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Learning rates as closed formulas of the tick, equal to torch's schedulers, which multiply step
+// Learning rates as closed formulas of the tick. They equal torch's schedulers, which multiply step
 // by step.
 #include <algorithm>
 #include <cmath>
@@ -9,15 +9,15 @@
 namespace hg {
 namespace {
 
-// From `a` at part 0 to `b` at part 1 along half a cosine.
+// From `a` at 0 to `b` at 1, along half a cosine.
 double along_cosine(double a, double b, double part) {
   return b + (a - b) * (1 + std::cos(3.141592653589793 * part)) / 2;
 }
 
-// Smith and Topin 2018: up to lr, then down to a last rate far below the first.
+// Smith and Topin 2018: up to lr, then down to a final rate far below the first.
 double one_cycle(const Schedule& s, double lr, double t, double total) {
   const double first = lr / s.div_factor, last = first / s.final_div_factor;
-  const double top = s.rise * total - 1;  // the tick of the highest rate
+  const double top = s.rise * total - 1;  // tick of the highest rate
   if (t <= top && top > 0) return along_cosine(first, lr, t / top);
   const double end = total - 1;
   return end > top ? along_cosine(lr, last, std::min(1.0, (t - top) / (end - top))) : last;

@@ -13,8 +13,8 @@ namespace hg {
 namespace {
 
 constexpr float kFirstScale = 65536, kGoodSteps = 2000;  // as torch's GradScaler
-// Gradients of convolutions' weights come in parts of so many bytes, and at least so many rows,
-// which fill the matrix kernels.
+// Weight gradients of convolutions are computed in parts of about this many bytes, with at least
+// this many rows, which suffices for fast matrix kernels.
 constexpr int64_t kPartBytes = 2 << 20, kPartRows = 128;
 
 struct Trained {
@@ -49,7 +49,7 @@ class StepBuilder {
     step_.forward = g;
     HG_TRY(choose_parameters(objective.total));
     add_inputs();
-    // Known now, it lets updates wait for no other gradient than their own.
+    // If it is known now, updates need not wait for other gradients than their own.
     if (reducer_ == nullptr) HG_TRY(add_conditions(objective.total));
     const Value part = rank_loss(objective);
     HG_TRY_ASSIGN(std::vector<Value> grads, differentiate(objective));
@@ -164,7 +164,8 @@ class StepBuilder {
     return {};
   }
 
-  // "; 'fc.weight' is i8[10, 64]: ...", of a tensor that a pattern names, as quantize() makes them.
+  // "; 'fc.weight' is i8[10, 64]: ...", for a tensor that a pattern matches, such as quantized
+  // weights.
   std::string integers(std::string_view pattern) const {
     for (const State& state : step_.graph.states())
       if (state.kind == State::Kind::buffer && size_of(state.data.tensor.dtype) == 1 &&
@@ -174,7 +175,7 @@ class StepBuilder {
     return "";
   }
 
-  // The values that `y` is computed from through ops that have gradients.
+  // The values from which `y` is computed through ops with gradients.
   std::vector<bool> reaching(const Value& y) const {
     const Graph& g = step_.graph;
     std::vector<bool> reach(g.value_count(), false);
@@ -193,7 +194,7 @@ class StepBuilder {
 
   // -- Inputs and counters -----------------------------------------------------------------------
 
-  // A buffer that a file may have saved; else made of `number`.
+  // A buffer that a file may have saved; otherwise initialized with `number`.
   Value buffer(const std::string& name, DType dtype, const Sizes& shape, double number = 0) {
     Graph& g = step_.graph;
     for (const State& state : saved_)
@@ -216,7 +217,7 @@ class StepBuilder {
     }
   }
 
-  // Whether the update comes, which the loss of the batch decides.
+  // Whether the update runs, which the loss of the batch decides.
   Status add_conditions(const Value& loss) {
     const Value finite = step_.graph.call("isfinite", {loss});
     go_ = go_ ? logical_and(finite, go_) : finite;
@@ -225,7 +226,7 @@ class StepBuilder {
     return keep_finite_buffers(finite);
   }
 
-  // What the rank adds to the loss of all; of a mean, each has its part.
+  // The rank's contribution to the loss of all ranks; for a mean, its share.
   Value rank_loss(const Objective& objective) const {
     if (reducer_ == nullptr) return {};
     const Value loss = objective.mean ? objective.mean * rank_part() : Value();
@@ -244,10 +245,10 @@ class StepBuilder {
 
   double rank_part() const { return reducer_ != nullptr ? 1.0 / reducer_->ranks() : 1; }
 
-  // Whether an update depends on all gradients: on their norm, or on one that overflowed.
+  // Whether an update depends on all gradients: on their norm, or on an overflow in any of them.
   bool needs_all_gradients() const { return options_.clip_norm > 0 || options_.compute == f16; }
 
-  // Running statistics do not take what came of a loss that is not finite.
+  // Running statistics ignore a batch whose loss is not finite.
   Status keep_finite_buffers(const Value& finite) {
     Graph& g = step_.graph;
     const auto assignments = g.assignments();
@@ -271,7 +272,7 @@ class StepBuilder {
       ys.push_back(y);
       seeds.push_back(weight && factor ? weight * factor : weight ? weight : factor);
     };
-    // A gradient of the mean over all ranks.
+    // The gradient of the mean over all ranks.
     const Value part = reducer_ == nullptr || reducer_->ranks() == 1 ? weight_
                        : weight_                                     ? weight_ * rank_part()
                                  : g.scalar(rank_part(), step_.dtype);
@@ -283,7 +284,7 @@ class StepBuilder {
     return grads;
   }
 
-  // What the updates multiply the gradients with, or none.
+  // The factor by which updates multiply gradients, or an empty Value.
   Result<Value> clip(std::vector<Value>& grads) {
     Graph& g = step_.graph;
     Value scale;
@@ -309,7 +310,7 @@ class StepBuilder {
       g.assign(loss_scale_, concat({reshape(next, {1}), reshape(count, {1})}));
       go_ = logical_and(go_, fine);
     }
-    if (options_.clip_norm > 0) {  // as torch: min(1, most / (norm + 1e-6))
+    if (options_.clip_norm > 0) {  // as in torch: min(1, most / (norm + 1e-6))
       const Value part = minimum(options_.clip_norm / (total + 1e-6), number_like(total, 1));
       scale = scale ? scale * part : part;
     }
@@ -378,7 +379,7 @@ class StepBuilder {
     return {};
   }
 
-  // `states` are the optimizer's, in the order of the op's inputs; an empty name is not given.
+  // `states` are the optimizer's, in the order of the op's inputs; an empty name means not given.
   Status add_update(const std::string& kind, size_t i, const std::vector<std::string>& states,
                     const NamedAttrs& attrs, const Value& gradient, const Value& scale) {
     Graph& g = step_.graph;
@@ -407,14 +408,14 @@ class StepBuilder {
     return g.take_status();
   }
 
-  struct Part {  // rows from `first` on
+  struct Part {  // the rows from `first` on
     Value gradient;
     int64_t first = 0;
   };
 
-  // A large gradient of a convolution's weight in parts, one for some of the output channels: each
-  // is gone after its update. All of it where something else reads it, or where it is computed in
-  // another type. On a device one dispatch is better.
+  // Splits a large weight gradient of a convolution into parts of some output channels. Each part
+  // is freed after its update. Not split if another node reads it or if it is computed in another
+  // dtype. On a device, one dispatch is faster.
   std::vector<Part> parts_of(const Value& gradient) {
     std::vector<Part> parts = {{gradient, 0}};
     Graph& g = step_.graph;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Trainer: one step, and the model as it stands.
+// The Trainer: steps, and the model with the current weights.
 #include "lib/train/trainer.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::string_view kind_name(Optimizer::Kind kind) {
                                             : "adam";
 }
 
-// Whether the state was left by this kind of optimizer.
+// Whether this kind of optimizer wrote the state.
 bool resumes(const std::vector<State>& saved, const Optimizer& optimizer) {
   const std::string own = str_cat(kTrainPrefix, kind_name(optimizer.kind), "/");
   bool has_own = false, has_other = false;
@@ -67,7 +67,8 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
     auto body = std::make_unique<Body>();
     body->base = model;
     body->options = std::move(options);
-    // Counters and the like shall not keep a whole mapped file in memory.
+    // Copies counters and other small states, so that they do not keep a whole mapped file in
+    // memory.
     for (State& state : GraphAccess::body(body->base.graph()).states)
       if (state.data.tensor.bytes() <= kSmall) {
         HG_TRY_ASSIGN(state.data, TensorData::copy_of(state.data.tensor));
@@ -109,7 +110,7 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
       if (is_training_state(state)) body->training_states.emplace_back(state.name, Tensor());
       if (state.name == "train/step") body->updates = *state.data.tensor.as<int64_t>();
     }
-    // What the session has memory of its own for is not kept a second time.
+    // Drops data that the session has copied to its own memory.
     HG_TRY_ASSIGN(body->base.graph(), body->with_present_weights(body->base.graph()));
     HG_TRY_ASSIGN(body->step.forward, body->with_present_weights(body->step.forward));
     body->rates = body->step.rates;
@@ -156,7 +157,7 @@ Result<double> Trainer::backward(std::span<const ConstTensor> inputs,
   });
 }
 
-// Downloads them where the session runs on a device.
+// Downloads them if the session runs on a device.
 Status Trainer::Body::fetch_states() {
   const auto& all = base.graph().states();
   states.resize(all.size());
@@ -251,7 +252,7 @@ void Trainer::end_epoch(double loss) {
 
 void Trainer::set_lr(double lr) {
   double& own = body_->options.optimizer.lr;
-  if (own == 0) own = body_->step.rates[0] = lr;  // to which no rate of a rule has a proportion
+  if (own == 0) own = body_->step.rates[0] = lr;  // rules have no ratio to a rate of 0
   body_->lr_factor = own == 0 ? 1 : lr / own;
   body_->rates[0] = body_->counters.set_lr = lr;
 }
@@ -311,7 +312,7 @@ Result<Evaluation> Trainer::evaluate(const Dataset& data, int64_t batch, std::st
       [&]() -> Result<Evaluation> { return body_->evaluate(data, batch, std::move(stop)); });
 }
 
-// An inference session of the present weights: they are its constants, folded and packed.
+// An inference session with the current weights as constants, which are folded and packed.
 Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch,
                                            std::stop_token stop) {
   HG_CHECK(batch >= 0, "the batch is ", batch);

@@ -13,7 +13,7 @@
 
 namespace hg::jinja {
 
-// What functions share during a run.
+// Data that functions share during a run.
 struct RunState {
   Meter meter;
   std::vector<std::unique_ptr<Namespace>> namespaces;
@@ -26,8 +26,8 @@ struct Call {
   std::vector<std::pair<std::string, Value>> named;
 
   Meter& meter() { return state.meter; }
-  // The arguments in the order of `names`, of which the first `needed` must be given. Absent ones
-  // are nullptr. Fails for others.
+  // Returns the arguments in the order of `names`. The first `needed` must be given; absent ones
+  // are nullptr. Fails for other names.
   Result<std::vector<const Value*>> take(std::initializer_list<std::string_view> names,
                                          size_t needed) const;
 };

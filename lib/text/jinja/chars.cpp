@@ -116,7 +116,8 @@ std::string lower(std::string_view text) {
 
 std::string capitalized(std::string_view text) {
   if (text.empty()) return {};
-  // The whole text in small letters, since a final sigma depends on what is before it.
+  // Converts the whole text to lower case, because a final sigma depends on the preceding
+  // characters.
   const std::string small = lower(text);
   size_t at = 0, from = 0;
   const char32_t first = next_char(text, at);
@@ -128,7 +129,7 @@ std::string capitalized(std::string_view text) {
 }
 
 std::string titled(std::string_view text) {
-  // Words are runs of letters with case. Small letters are made one by one, as Python does.
+  // Words are runs of cased letters. Letters are converted one by one, as in Python.
   std::string out;
   bool in_word = false;
   for (const std::string_view part : characters(text)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Texts as Python's str sees them: lists of characters, with Unicode's spaces, lines and cases.
-// Texts are valid UTF-8.
+// Functions of Python's str: texts as sequences of characters, with Unicode's spaces, line ends and
+// cases. Texts are valid UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ std::vector<std::string_view> characters(std::string_view text);
 
 std::string_view strip_left(std::string_view text);
 std::string_view strip_right(std::string_view text);
-// Without the characters of `of` at the ends that are asked for.
+// Removes the characters in `of` from the requested ends.
 std::string_view strip_of(std::string_view text, std::string_view of, bool left, bool right);
 
-// str.splitlines: without the ends of lines.
+// str.splitlines, without line ends.
 std::vector<std::string_view> lines_of(std::string_view text);
 // str.split without a separator.
 std::vector<std::string_view> words_of(std::string_view text);
@@ -32,7 +32,7 @@ std::string titled(std::string_view text);            // str.title
 bool are_digits(std::string_view text);               // str.isdigit
 bool has_case(std::string_view text, bool is_upper);  // str.isupper or str.islower
 
-// str.replace; with `most` below 0, of all.
+// str.replace; a negative `most` replaces all.
 Result<std::string> replaced(Meter& meter, std::string_view text, std::string_view from,
                              std::string_view to, int64_t most);
 

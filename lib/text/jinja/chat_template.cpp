@@ -19,7 +19,7 @@ namespace {
 using jinja::Value;
 using Variables = std::vector<std::pair<std::string, Value>>;
 
-// Larger templates are not known, and their syntax tree is not bounded otherwise.
+// No known template is larger. The limit also bounds the syntax tree.
 constexpr size_t kMostTemplateBytes = size_t{4} << 20;
 
 Result<Value> json_value(std::string_view text, std::string_view what, bool is_list) {

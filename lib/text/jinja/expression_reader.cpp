@@ -78,7 +78,8 @@ Result<Expr> ExpressionReader::read_expression(bool conditional) {
   return left;
 }
 
-// A chain of operators makes a deep tree without deep recursion here; it is limited as well.
+// A chain of operators creates a deep tree without deep recursion here, so its length is limited
+// too.
 Status ExpressionReader::add_level(const Expression& made) {
   if (++levels_ > kMostLevels)
     return fail(made.line, "an expression has more than ", kMostLevels, " operators in a row");
@@ -295,7 +296,7 @@ Result<Expr> ExpressionReader::read_primary() {
   return fail(first.line, "expected an expression, got ", shown());
 }
 
-// Items with commas between them, and perhaps behind the last, up to a bracket.
+// Items separated by commas, with an optional trailing comma, up to a bracket.
 template <class F>
 Status ExpressionReader::read_items(std::string_view end, const F& read) {
   for (bool is_first = true; !take_sign(end); is_first = false) {
@@ -398,7 +399,7 @@ Result<Expr> ExpressionReader::read_call(Expr of) {
   return made;
 }
 
-// Behind the bar. `of` is null for the first filter of a block.
+// After the bar. `of` is null for the first filter of a block.
 Result<Expr> ExpressionReader::read_filter(Expr of) {
   Expr made = make(Kind::filter, word().line);
   HG_TRY_ASSIGN(made->name, any_name());

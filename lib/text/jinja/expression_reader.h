@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the expressions of a template by descent, in the order of jinja2's precedence.
+// Parses the expressions of a template by recursive descent, with jinja2's precedence.
 #pragma once
 
 #include <initializer_list>
@@ -17,7 +17,7 @@ class ExpressionReader {
   ExpressionReader(std::vector<Word> words, std::string_view name)
       : words_(std::move(words)), name_(name) {}
 
-  // Words. The last one, `end`, is never passed.
+  // The tokens. The reader never moves past the last one, `end`.
   const Word& word() const { return words_[at_]; }
   const Word& after() const { return words_[at_ + 1 < words_.size() ? at_ + 1 : at_]; }
   void skip() {
@@ -43,21 +43,21 @@ class ExpressionReader {
   Status fail(int line, const Parts&... parts) const {
     return syntax_error(name_, line, parts...);
   }
-  std::string shown() const;  // the word, for messages
+  std::string shown() const;  // the token, for messages
   Status expect_sign(std::string_view sign);
   Status expect_name(std::string_view name);
   Result<std::string> any_name();
 
   // One expression.
   Result<Expr> read_expression(bool conditional = true);
-  // One expression, or several with commas between them. `end`: a name behind a last comma.
+  // One expression, or several separated by commas. `end`: a name that may follow a trailing comma.
   Result<Expr> read_tuple(bool conditional, bool in_brackets, std::string_view end = "");
-  // The filters of a tag, behind the first bar or without one.
+  // The filters of a tag, starting after the first bar or at a filter without one.
   Result<Expr> read_filter(Expr of);
   Result<Expr> read_filters(Expr first);
   Result<Expr> read_primary();
 
-  // The stack of this reader and that of a run are bounded by both.
+  // Both limits bound the stack of this reader and of a run.
   class Deeper {
    public:
     explicit Deeper(int& depth) : depth_(++depth) {}

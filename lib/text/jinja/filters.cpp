@@ -41,7 +41,7 @@ Result<Value> change_text(Call& call) {
   return Value::text(change(text));
 }
 
-// Words begin at the start, and behind spaces and opening signs.
+// Words begin at the start, after spaces and after opening brackets.
 std::string title_of(std::string_view text) {
   std::string out;
   size_t begin = 0;
@@ -137,7 +137,7 @@ Result<Value> absolute(Call& call) {
   return Value::whole(whole < 0 ? -whole : whole);
 }
 
-// A number as Python's int() and float() read it, without underscores.
+// Parses a number like Python's int() and float(), without underscores.
 template <class T>
 bool read_number(std::string_view text, T& out) {
   text = strip_left(strip_right(text));

@@ -8,7 +8,7 @@
 namespace hg::jinja {
 namespace {
 
-constexpr int64_t kMostOfRange = 100000;  // of jinja2's sandbox
+constexpr int64_t kMostOfRange = 100000;  // limit of jinja2's sandbox
 
 Result<Value> make_range(Call& call) {
   HG_TRY_ASSIGN(const auto given, call.take({"start", "stop", "step"}, 1));
@@ -31,7 +31,7 @@ Result<Value> make_range(Call& call) {
   return make_sequence(call.meter(), std::move(items), Sequence::Kind::range);
 }
 
-// Items of the arguments of dict() and namespace().
+// Items from the arguments of dict() and namespace().
 Result<std::vector<std::pair<Value, Value>>> items_of_call(Call& call) {
   std::vector<std::pair<Value, Value>> items;
   if (call.in_order.size() > 1) return invalid_argument("it takes at most one value");

@@ -8,8 +8,7 @@
 
 namespace hg::jinja {
 
-// Undefined for an unknown name. Fails for those that jinja2 has and this
-// library lacks.
+// Returns undefined for an unknown name. Fails for functions of jinja2 that this library lacks.
 Result<Value> find_function(std::string_view name);
 
 }  // namespace hg::jinja

@@ -49,7 +49,7 @@ Result<Value> from(Meter& meter, const nlohmann::ordered_json& json, int depth) 
   }
 }
 
-// Characters outside ASCII as \uXXXX, in UTF-16.
+// Escapes characters outside ASCII as \uXXXX, in UTF-16.
 std::string ascii(std::string_view text) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string out;
@@ -150,7 +150,7 @@ Status append_json(Meter& meter, std::string& out, const Value& value, const Jso
   } else {
     return invalid_argument(type_name(value), " cannot be written as JSON");
   }
-  // Parts count at each level, so at most the depth times their size.
+  // Nested parts are counted at each level, so the cost is at most the depth times the size.
   return meter.grow(out.size() - before);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of JSON texts, and texts of values as Python's json.dumps writes them.
+// Parses JSON texts to values, and prints values as Python's json.dumps does.
 #pragma once
 
 #include <string>

@@ -13,7 +13,8 @@ namespace {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool begins_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// Newlines are \n, and one at the end is dropped.
+// Newlines become
+// . One newline at the end is dropped.
 std::string with_newlines(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -60,7 +61,7 @@ class Lexer {
     at_ += rest.size() - strip_left(rest).size();
   }
 
-  // Text up to a tag, with the sign behind the tag's begin.
+  // Text up to a tag, and the sign after the tag's opening.
   void push_data(std::string_view text, char sign, bool is_print) {
     if (sign == '-') {
       text = strip_right(text);
@@ -127,7 +128,7 @@ class Lexer {
   Status read_comment() {
     const size_t end = source_.find("#}", at_);
     if (end == std::string_view::npos) return fail("the comment has no end");
-    // A sign belongs to the end if the comment has a character for it.
+    // A sign belongs to the end of the comment if a character remains for it.
     const bool has_sign = end > at_ && (source_[end - 1] == '-' || source_[end - 1] == '+');
     at_ = has_sign ? end - 1 : end;
     take_end("#}");
@@ -169,7 +170,7 @@ class Lexer {
       if (!take_end("%}")) continue;
       const bool behind = line_starts_;
       const size_t end = at_;
-      at_ = begin;  // for the line of the text
+      at_ = begin;  // for the line number of the text
       line_starts_ = line_starts;
       push_data(source_.substr(begin, tag - begin), sign, false);
       line_starts_ = behind;
@@ -307,7 +308,7 @@ class Lexer {
     return fail("the text has no end");
   }
 
-  // `at` is behind a backslash; moves to the last character of the escape.
+  // `at` is after a backslash. Moves it to the last character of the escape.
   Status read_escape(size_t& at, std::string& out) {
     constexpr std::string_view kNames = "\\'\"abfnrtv", kMeanings = "\\'\"\a\b\f\n\r\t\v";
     const char c = source_[at];
@@ -329,7 +330,7 @@ class Lexer {
       return fail("a backslash before a letter outside ASCII is not supported");
     if (c == 'N') return fail("the escape \\N is not supported");
     const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-    if (digits == 0) {  // not an escape
+    if (digits == 0) {  // not an escape sequence
       out += '\\';
       out += c;
       return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of a template. Spaces around tags are removed as transformers configures jinja2:
-// trim_blocks, lstrip_blocks, and no newline at the end of the template.
+// Tokens of a template. Removes spaces around tags as transformers configures jinja2: trim_blocks,
+// lstrip_blocks, and no newline at the end of the template.
 #pragma once
 
 #include <cstdint>
@@ -28,18 +28,18 @@ struct Word {
   };
   Kind kind;
   int line;
-  std::string text;  // of names, signs, data, and the value of texts
+  std::string text;  // of names, signs and data; value of strings
   int64_t whole = 0;
   double real = 0;
 };
 
-// "NAME: line LINE: ...", the form of all errors about a template.
+// "NAME: line LINE: ...", the form of all errors of a template.
 template <class... Parts>
 Status syntax_error(std::string_view name, int line, const Parts&... parts) {
   return invalid_argument(name, ": line ", line, ": ", parts...);
 }
 
-// The last word is `end`. `source` is valid UTF-8.
+// The last token is `end`. `source` must be valid UTF-8.
 Result<std::vector<Word>> words_of_template(std::string_view source, std::string_view name);
 
 }  // namespace hg::jinja

@@ -17,7 +17,7 @@ Result<Value> generator(Call& call, std::vector<Value> items) {
   return make_sequence(call.meter(), std::move(items), Form::generator);
 }
 
-// The item behind a path such as "function.name"; parts that are digits are indices.
+// The item at a path such as "function.name". Parts that are digits are indices.
 Result<Value> item_at(RunState& state, Value value, const Value& path) {
   if (const auto whole = path.integer()) return subscript(state, value, Value::whole(*whole));
   HG_TRY_ASSIGN(const std::string* text, text_argument(path, "attribute"));
@@ -37,7 +37,7 @@ Result<Value> item_at(RunState& state, Value value, const Value& path) {
   }
 }
 
-// What min, max, sort and unique compare of an item.
+// The key by which min, max, sort and unique compare an item.
 Result<Value> sort_key(Call& call, const Value& item, const Value* attribute, bool case_sensitive) {
   Value key = item;
   if (attribute != nullptr && !attribute->is_none()) {
@@ -51,7 +51,7 @@ Result<Value> sort_key(Call& call, const Value& item, const Value* attribute, bo
   return Value::text(lower(*key.as_text()));
 }
 
-// Sorts by keys, stable; with `reverse`, equal items keep their order as well.
+// Sorts by keys, stable; equal items keep their order also with `reverse`.
 Status sort_by(Call& call, std::vector<std::pair<Value, Value>>& items, bool reverse) {
   Status status;
   std::stable_sort(items.begin(), items.end(), [&](const auto& a, const auto& b) {
@@ -281,7 +281,7 @@ Result<Value> map(Call& call) {
   return generator(call, std::move(out));
 }
 
-// The items for which a test of them, or of an attribute, is `wanted`.
+// The items for which a test of the item, or of an attribute, returns `wanted`.
 Result<Value> choose(Call& call, bool by_attribute, bool wanted) {
   if (call.in_order.empty()) return invalid_argument("the value is missing");
   const size_t test_at = by_attribute ? 2 : 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of values: items of dicts and namespaces, what a loop tells, and methods of texts and
-// dicts. Attributes that Python's types have and this file lacks fail by name: they must not be
-// taken for undefined.
+// Attributes of values: items of dicts and namespaces, properties of loops, and methods of strings
+// and dicts. Attributes that Python's types have and this file lacks fail by name, because they
+// must not count as undefined.
 #include <algorithm>
 #include <limits>
 
@@ -21,7 +21,7 @@ Result<Value> list_of(Meter& meter, const std::vector<std::string_view>& texts) 
   return make_sequence(meter, std::move(items));
 }
 
-// Texts of an argument that is a text or a tuple of them.
+// The strings of an argument that is a string or a tuple of strings.
 Result<std::vector<std::string>> texts_of(const Value& value, std::string_view name) {
   std::vector<std::string> texts;
   const Sequence* sequence = value.as_sequence();
@@ -205,7 +205,7 @@ Result<Value> get_of(const Dict& dict, Call& call) {
   HG_TRY_ASSIGN(const auto given, call.take({"key", "default"}, 1));
   HG_TRY_ASSIGN(const bool is_key, compare(call.meter(), "in", *given[0],
                                            Value(Value::Any(std::make_shared<const Dict>()))));
-  static_cast<void>(is_key);  // fails for what cannot be a key
+  static_cast<void>(is_key);  // fails if it cannot be a key
   HG_TRY_ASSIGN(const Value* found, find(call.meter(), dict, *given[0]));
   if (found != nullptr) return *found;
   return given[1] == nullptr ? Value::none() : *given[1];
@@ -216,7 +216,7 @@ Value function(std::string name, std::function<Result<Value>(Call&)> call) {
       Value::Any(std::make_shared<const Function>(Function{std::move(name), std::move(call)})));
 }
 
-// What else Python's types have; the lists end in a space.
+// Other attributes of Python's types. The lists end in a space.
 constexpr std::string_view kOtherOfText =
     "casefold center encode expandtabs format format_map index isalnum isalpha isascii isdecimal "
     "isidentifier islower isnumeric isprintable isspace istitle isupper ljust maketrans partition "

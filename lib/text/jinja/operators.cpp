@@ -275,7 +275,7 @@ Result<Value> slice(Meter& meter, const Value& of, const Value* begin, const Val
     parts = characters(*text);
   }
   const auto size = static_cast<int64_t>(text != nullptr ? parts.size() : sequence->items.size());
-  // As Python: negative bounds count from the end, others are clamped.
+  // As in Python: negative bounds count from the end; bounds are clamped.
   const auto clamp = [&](std::optional<int64_t> at, int64_t otherwise) {
     if (!at) return otherwise;
     const int64_t low = by < 0 ? -1 : 0, high = by < 0 ? size - 1 : size;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators, subscripts and attributes of values, with the meaning that Python and jinja2's sandbox
-// give them.
+// Operators, subscripts and attributes of values, with the semantics of Python and jinja2's
+// sandbox.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ Result<bool> compare(Meter& meter, std::string_view sign, const Value& a, const 
 Result<Value> subscript(RunState& state, const Value& of, const Value& key);
 // value.name, or undefined. Methods of Python's types are bound functions.
 Result<Value> attribute(RunState& state, const Value& of, std::string_view name);
-// value[begin:end:step], of which null parts are absent.
+// value[begin:end:step]; absent parts are null.
 Result<Value> slice(Meter& meter, const Value& of, const Value* begin, const Value* end,
                     const Value* step);
 

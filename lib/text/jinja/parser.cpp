@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the statements of a template by their tags.
+// Parses the statements of a template by their tags.
 #include <algorithm>
 #include <utility>
 
@@ -34,7 +34,7 @@ class Parser : public ExpressionReader {
   }
 
   // Statements up to a tag with one of the names, or up to the end if there are no names. The next
-  // word is the tag's name.
+  // token is the name of that tag.
   Result<Body> read_body(std::initializer_list<std::string_view> ends) {
     const Deeper deeper(depth_);
     HG_TRY(check_depth());
@@ -71,7 +71,7 @@ class Parser : public ExpressionReader {
       }
     }
   }
-  // The body of a tag, behind its first part, up to and with the end's name.
+  // The body of a tag after its first part, up to and including the end tag.
   Result<Body> read_whole_body(std::string_view end) {
     HG_TRY(expect_tag_end());
     HG_TRY_ASSIGN(Body body, read_body({end}));
@@ -226,7 +226,7 @@ class Parser : public ExpressionReader {
     return made;
   }
 
-  // transformers marks the text of the assistant with it.
+  // transformers marks the assistant's text with this tag.
   Result<OneStatement> read_generation(OneStatement made) {
     const int loops = std::exchange(loops_, 0);
     HG_TRY_ASSIGN(made->body, read_whole_body("endgeneration"));
@@ -248,7 +248,7 @@ class Parser : public ExpressionReader {
     return name;
   }
 
-  // `end`: a name that ends the target behind a comma.
+  // `end`: a name that may end the target after a trailing comma.
   Result<Target> read_target(std::string_view end, bool with_attributes) {
     Target target;
     const bool in_brackets = take_sign("(");
@@ -274,7 +274,7 @@ class Parser : public ExpressionReader {
     return target;
   }
 
-  int loops_ = 0;  // around the statement, within its macro
+  int loops_ = 0;  // loops around the statement, within its macro
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks the syntax tree. Variables are looked up in scopes: a loop's turn, a macro's call and some
-// blocks have their own, a branch has not.
+// Evaluates the syntax tree. Variables are looked up in scopes: iterations, macro calls and some
+// blocks have a scope of their own, branches do not.
 #include "lib/text/jinja/run.h"
 
 #include <utility>
@@ -36,7 +36,7 @@ enum class Flow : uint8_t { next, loop_break, loop_continue };
 class Runner {
  public:
   Runner(const std::tm* now, std::string_view name) : name_(name) { state_.now = now; }
-  // Macros refer to scopes and scopes to macros.
+  // Macros refer to scopes, and scopes to macros.
   ~Runner() {
     for (const ScopePtr& scope : captured_) {
       scope->variables.clear();
@@ -58,7 +58,7 @@ class Runner {
   }
 
  private:
-  // An error gets the place where it happened first.
+  // An error keeps the position where it first occurred.
   Status located(int line, Status status) {
     if (status.ok() || status.code() == Code::out_of_memory || located_) return status;
     located_ = true;
@@ -81,7 +81,7 @@ class Runner {
     return state_.meter.spend(1);
   }
 
-  // Statements.
+  // -- Statements ---------------------------------------------------------------------------------
   Result<Flow> exec(const Body& body, const ScopePtr& scope, std::string& out) {
     const Deeper deeper(depth_);
     for (const auto& statement : body) {
@@ -185,11 +185,11 @@ class Runner {
       }
       if (chosen[i]) loop->items.push_back(all[i]);
     }
-    // As in jinja2, `else` also follows if no turn reached the end of the body.
+    // As in jinja2, `else` also runs if no iteration reached the end of the body.
     bool ends = false;
     const Value loop_value(Value::Any{std::shared_ptr<const Loop>(loop)});
     for (size_t i = 0; i < all.size(); ++i) {
-      // jinja2 looks at the condition of an item when the loop arrives there.
+      // jinja2 evaluates the condition of an item when the loop reaches it.
       if (s.filter) {
         HG_TRY_ASSIGN(const bool now, passes(s, all[i], scope));
         if (now != chosen[i]) return unsupported("the condition of a loop changes while it runs");
@@ -242,7 +242,7 @@ class Runner {
     return {};
   }
 
-  // Macros.
+  // -- Macros -------------------------------------------------------------------------------------
   Result<Value> capture(const Statement& s, const ScopePtr& scope) {
     HG_TRY(state_.meter.grow(sizeof(Scope) + sizeof(Function)));
     captured_.push_back(scope);
@@ -314,7 +314,7 @@ class Runner {
     return Value::text(std::move(text));
   }
 
-  // Expressions.
+  // -- Expressions --------------------------------------------------------------------------------
   Result<Value> look_up(const std::string& name, const ScopePtr& scope) {
     uint64_t steps = 1;
     for (const Scope* at = scope.get(); at != nullptr; at = at->parent.get(), ++steps)
@@ -460,7 +460,7 @@ class Runner {
     return Status(status.code(), str_cat(what, " '", name, "': ", status.message()));
   }
 
-  // `caller`: of a block of the tag `call`, or null.
+  // `caller`: the body of a block of the tag `call`, or null.
   Result<Value> call(const Expression& e, const ScopePtr& scope, const Value* caller) {
     HG_TRY_ASSIGN(const Value of, eval(*e.parts[0], scope));
     if (of.is_undefined()) return located(e.line, undefined_error(of));
@@ -487,7 +487,7 @@ class Runner {
     return out;
   }
 
-  // The filters of a block, of which the first has no value of its own.
+  // Applies the filters of a block. The first one has no value of its own.
   Result<Value> filtered(const Expression& e, Value value, const ScopePtr& scope) {
     if (e.parts[0]) {
       HG_TRY_ASSIGN(value, filtered(*e.parts[0], std::move(value), scope));

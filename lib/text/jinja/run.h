@@ -12,7 +12,7 @@
 
 namespace hg::jinja {
 
-// Text of the template with the variables. `name` begins error messages. `now` may be null.
+// Renders the template with the variables. Error messages begin with `name`. `now` may be null.
 Result<std::string> run(const Body& body, std::vector<std::pair<std::string, Value>> variables,
                         const std::tm* now, std::string_view name);
 

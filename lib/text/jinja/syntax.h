@@ -65,7 +65,7 @@ struct Parameter {
   Expr otherwise;  // may be null
 };
 
-// Names that an assignment sets: one, or several that a value is taken apart for.
+// Names that an assignment sets: one name, or several for the items of a value.
 struct Target {
   struct Place {
     std::string name, attribute;  // attribute: of a namespace; empty: a variable
@@ -78,7 +78,7 @@ struct Statement {
   enum class Kind : uint8_t {
     data,          // name: the text
     print,         // values
-    branch,        // bodies[i] of the first values[i] that is true, or otherwise
+    branch,        // bodies[i] of the first true values[i], else `otherwise`
     loop,          // target, values[0], filter, body, otherwise
     assign,        // target, values[0]
     assign_block,  // target, filter, body
@@ -103,7 +103,7 @@ struct Statement {
   bool takes_more = false, takes_named = false, takes_caller = false;  // of a macro
 };
 
-// `source` is valid UTF-8. Fails for what this library does not support, by name and line.
+// `source` must be valid UTF-8. Fails with name and line for unsupported parts.
 Result<Body> parse(std::string_view source, std::string_view name);
 
 }  // namespace hg::jinja

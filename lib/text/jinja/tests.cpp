@@ -7,7 +7,7 @@
 namespace hg::jinja {
 namespace {
 
-// Tests of one value.
+// Tests of a single value.
 template <bool (*is)(const Value&)>
 Result<bool> of_one(Call& call) {
   HG_TRY(call.take({"value"}, 1).status());
@@ -69,7 +69,7 @@ Result<bool> is_divisible(Call& call) {
   return left.number() && *left.number() == 0;
 }
 
-// Python's `is`, where it does not depend on how Python shares equal values.
+// Python's `is`, except where it depends on how Python shares equal values.
 Result<bool> is_same(Call& call) {
   HG_TRY_ASSIGN(const auto given, call.take({"value", "other"}, 2));
   const Value &a = *given[0], &b = *given[1];

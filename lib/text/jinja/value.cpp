@@ -76,7 +76,7 @@ bool is_true(const Value& value) {
   if (const Sequence* sequence = value.as_sequence())
     return sequence->kind == Sequence::Kind::generator || !sequence->items.empty();
   if (const Dict* dict = value.as_dict()) return !dict->items.empty();
-  return true;  // also of a loop: its length is at least 1
+  return true;  // also for a loop: its length is at least 1
 }
 
 Result<Value> make_sequence(Meter& meter, std::vector<Value> items, Sequence::Kind kind,
@@ -111,7 +111,7 @@ Result<Value> make_dict(Meter& meter, std::vector<std::pair<Value, Value>> items
     HG_TRY_ASSIGN(const Value* found, find(meter, *made, key));
     made->depth = std::max(made->depth, 1 + depth_of(value));
     if (found != nullptr)
-      *const_cast<Value*>(found) = std::move(value);  // of `made`, which is not shared yet
+      *const_cast<Value*>(found) = std::move(value);  // in `made`, which is not shared yet
     else
       made->items.emplace_back(std::move(key), std::move(value));
   }
@@ -130,7 +130,7 @@ Result<bool> equal_items(Meter& meter, const std::vector<Value>& a, const std::v
   return true;
 }
 
-// Exact, as in Python, where doubles and integers are not rounded to each other's type.
+// Exact, as in Python: doubles and integers are not rounded to each other's type.
 int compare_numbers(const Value& a, const Value& b) {
   if (a.as_real() == nullptr && b.as_real() == nullptr) {
     const int64_t x = *a.integer(), y = *b.integer();
@@ -190,7 +190,7 @@ Result<bool> less(Meter& meter, const Value& a, const Value& b) {
   const std::string *text_a = a.as_text(), *text_b = b.as_text();
   if (text_a != nullptr && text_b != nullptr) {
     HG_TRY(meter.spend(std::min(text_a->size(), text_b->size()) / 256));
-    return *text_a < *text_b;  // the order of bytes in UTF-8 is that of characters
+    return *text_a < *text_b;  // byte order in UTF-8 equals character order
   }
   return invalid_argument(type_name(a), " and ", type_name(b), " cannot be ordered");
 }
@@ -198,7 +198,7 @@ Result<bool> less(Meter& meter, const Value& a, const Value& b) {
 std::string repr_of(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  // The shortest digits that give the number back, written as Python does.
+  // The shortest digits that parse back to the number, formatted as in Python.
   char buffer[64];
   const auto end =
       std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
@@ -247,7 +247,7 @@ Status append_repr(Meter& meter, std::string& out, const Value& value) {
   HG_TRY(meter.spend(1));
   if (value.is_safe()) return unsupported("a result of the filter 'safe' can only be printed");
   if (const std::string* text = value.as_text()) return append(meter, out, repr_of(*text));
-  // As Python writes jinja2's type of undefined values.
+  // Python's name of jinja2's type for undefined values.
   if (value.is_undefined()) return append(meter, out, "Undefined");
   if (value.is_none()) return append(meter, out, "None");
   if (const bool* flag = value.as_bool()) return append(meter, out, *flag ? "True" : "False");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a template, with the meaning that Python gives them. All but namespaces are immutable,
-// so values never refer to themselves; the run owns the namespaces.
+// Values of a template, with Python's semantics. All except namespaces are immutable, so values
+// never refer to themselves. The run owns the namespaces.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace hg::jinja {
 
-// Bounds the work of one run. Templates come from files that are not trusted.
+// Limits the work of one run, because templates are untrusted.
 class Meter {
  public:
   Status spend(uint64_t steps);  // one step is about one operation on a value
-  Status grow(uint64_t bytes);   // of texts and lists that the run creates, freed or not
+  Status grow(uint64_t bytes);   // of texts and lists that the run creates, even if freed
 
  private:
   uint64_t steps_ = 0, bytes_ = 0;
@@ -36,7 +36,7 @@ struct Undefined {
 };
 struct Text {
   std::shared_ptr<const std::string> text;  // valid UTF-8
-  bool is_safe = false;                     // of the filter `safe`: can only be printed
+  bool is_safe = false;                     // result of the filter `safe`: can only be printed
 };
 struct Sequence;
 struct Dict;
@@ -116,19 +116,19 @@ class Value {
 };
 
 struct Sequence {
-  // A generator can be read once; a view is of a dict's keys, values or items.
+  // A generator can be read once. A view shows a dict's keys, values or items.
   enum class Kind : uint8_t { list, tuple, range, generator, view };
   std::vector<Value> items;
   Kind kind = Kind::list;
   int depth = 1;
   std::string_view name;  // of a view
-  // How much of a generator was read: nothing, everything, or an unknown part.
+  // How much of a generator has been read: nothing, everything, or an unknown part.
   enum class Read : uint8_t { nothing, all, part };
   mutable Read read = Read::nothing;
 };
 
 struct Dict {
-  std::vector<std::pair<Value, Value>> items;  // in the order of insertion, keys differ
+  std::vector<std::pair<Value, Value>> items;  // in insertion order; keys are unique
   int depth = 1;
 };
 
@@ -151,17 +151,17 @@ struct Function {
 std::string_view type_name(const Value& value);
 bool is_true(const Value& value);
 
-// Fails if values are nested too deep.
+// Fails if values are nested too deeply.
 Result<Value> make_sequence(Meter& meter, std::vector<Value> items,
                             Sequence::Kind kind = Sequence::Kind::list, std::string_view name = "");
-// Of equal keys, the last value remains, at the place of the first. Fails for keys that are lists.
+// If keys are equal, the last value stays, at the position of the first. Fails if a key is a list.
 Result<Value> make_dict(Meter& meter, std::vector<std::pair<Value, Value>> items);
-// Null if there is no such key, or if the key cannot be one.
+// Null if the key does not exist or is of a type that cannot be a key.
 Result<const Value*> find(Meter& meter, const Dict& dict, const Value& key);
 
 // Python's ==.
 Result<bool> equal(Meter& meter, const Value& a, const Value& b);
-// Python's <; fails for values that have no order.
+// Python's <; fails for values without an order.
 Result<bool> less(Meter& meter, const Value& a, const Value& b);
 
 // Appends str() or repr() of the value.
@@ -170,8 +170,8 @@ Status append_repr(Meter& meter, std::string& out, const Value& value);
 Result<Value> text_of(Meter& meter, const Value& value);
 std::string repr_of(double value);
 
-// The items that a loop over the value sees: characters of a text, keys of a dict, nothing of an
-// undefined value. Uses up a generator.
+// The items of a loop over the value: characters of a string, keys of a dict, none for an undefined
+// value. Uses up a generator.
 Result<std::vector<Value>> items_of(Meter& meter, const Value& value);
 
 }  // namespace hg::jinja
