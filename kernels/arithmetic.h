@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of products in every dtype: the type that an element is computed in, and how it is read and
+// Sums of products in every dtype: the type in which an element is computed, and how it is read and
 // written. 16-bit floats compute in f32 and round once; integers wrap.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace hg::kernels {
 
-// The type that sums of T are kept in: these kernels serve what the fast ones do not, so they are
-// exact rather than fast.
+// The type of sums of T. These kernels serve cases that the fast ones do not, so they are exact
+// rather than fast.
 template <class T>
 using SumOf = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
 

@@ -8,16 +8,17 @@
 
 namespace hg::kernels {
 
-// Of the elements that a product sums up, those that are packed and added at a time: a panel of
-// them, 16 or 32 KiB, stays in the first cache. Results depend on it: sums are added by pieces.
+// Number of summed elements that are packed and added at a time. A panel of them, 16 or 32 KiB,
+// stays in the first-level cache. Results depend on this number, because sums are added piece by
+// piece.
 inline constexpr int64_t kDepthPiece = 256;
 
-// Of the first cache, what a panel or a copy may fill beside what is read and written once, and
-// what it may fill where several rows of that are.
+// Floats of the first-level cache that a panel or a copy may fill, next to data that is read and
+// written once; and the same if several rows of such data are used.
 inline constexpr int64_t kFirstCacheFloats = 6144, kSharedFirstCacheFloats = 4096;
 
-// Of the second cache: three quarters; half, what a lane keeps for its next task; and a quarter,
-// rows that stay while all columns pass by.
+// Floats of the second-level cache: three quarters; half, for data that a lane keeps for its next
+// task; and a quarter, for rows that stay while all columns pass.
 inline constexpr int64_t kSecondCacheFloats = 98304, kKeptFloats = 65536, kPackedRowsFloats = 32768;
 
 }  // namespace hg::kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of the float dtypes in the type that kernels compute with: f32 for f16 and bf16, which
-// round once when stored.
+// Elements of the float dtypes in the type in which kernels compute: f32 for f16 and bf16, which
+// are rounded once when stored.
 #pragma once
 
 #include <cstdint>
@@ -38,15 +38,15 @@ inline void store(T* p, Wide<T> value) {
   *p = static_cast<T>(value);
 }
 
-// f.template operator()<T>(), where this build holds the dtype of T; what uses another one is
-// refused before it runs.
+// Calls f.template operator()<T>() if this build contains the dtype of T. Other dtypes are rejected
+// before a run.
 template <DType dtype, class T, class F>
 inline void call_for(const F& f) {
   if constexpr (holds(dtype)) f.template operator()<T>();
 }
 
-// f.template operator()<T>() with the C++ type of a float dtype; nothing for the other dtypes,
-// which the shape rules of such ops refuse.
+// Calls f.template operator()<T>() with the C++ type of a float dtype. Does nothing for other
+// dtypes, which the shape rules reject.
 template <class F>
 inline void for_float(DType dtype, const F& f) {
   switch (dtype) {
@@ -63,7 +63,7 @@ inline void for_float(DType dtype, const F& f) {
   }
 }
 
-// As for_float, with the integers; bool is left out.
+// As for_float, including integers but not bool.
 template <class F>
 inline void for_number(DType dtype, const F& f) {
   switch (dtype) {
@@ -82,7 +82,7 @@ inline void for_number(DType dtype, const F& f) {
   }
 }
 
-// How many rows of `each` elements make one task: small work stays in one range.
+// Number of rows of `each` elements per task; little work stays in one range.
 inline int64_t grain_of(int64_t each, int64_t elements = 1 << 14) {
   return each >= elements ? 1 : elements / (each > 0 ? each : 1);
 }

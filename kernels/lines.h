@@ -25,8 +25,8 @@ inline Lines lines_of(const Sizes& shape, int axis) {
   return lines;
 }
 
-// Calls f with an object of the dtype's C++ type; bool is uint8_t. Nothing for complex dtypes,
-// which are computed with as pairs.
+// Calls f with an object of the dtype's C++ type; bool is uint8_t. Does nothing for complex dtypes,
+// which are computed as pairs.
 template <class F>
 void for_type(DType dtype, const F& f) {
   const auto call = [&]<class T>() { f(T()); };
@@ -34,7 +34,7 @@ void for_type(DType dtype, const F& f) {
   for_number(dtype, call);
 }
 
-// What kernels compute with, of a value instead of a pointer, and back.
+// Converts a value to the type in which kernels compute, and back.
 template <class T>
 Wide<T> wide(T x) {
   return static_cast<Wide<T>>(x);

@@ -8,14 +8,14 @@
 
 namespace hg::kernels {
 
-// Copies the elements of `from` to those of `to`: equal dtypes and shapes, no overlap. Large ones
-// are divided along their outer dims, such that there are some 64 parts.
+// Copies the elements of `from` to `to`, which must have equal dtypes and shapes and must not
+// overlap. Splits large copies along the outer dims into about 64 parts.
 inline void copy_strided(const RunContext& c, const Tensor& from, const Tensor& to) {
   constexpr int64_t kGrain = 1 << 15;  // elements
   constexpr int64_t kParts = 64;
   const int64_t count = from.count();
   if (count < 2 * kGrain) return copy_elements(from, to);
-  // Dims before `dim` are single in each part, which has a range of that one.
+  // Dims before `dim` have one index in each part; `dim` has a range.
   int dim = 0;
   int64_t outer = 1;
   for (; outer * from.shape[dim] < kParts && dim + 1 < from.rank(); ++dim) outer *= from.shape[dim];

@@ -20,7 +20,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 
-// One row: its scores, and those beyond the keys up to a whole vector, which weigh nothing.
+// One row: its scores, padded beyond the keys to a whole vector with scores of no weight.
 template <bool kAdds>
 HWY_INLINE float raise(const AttentionScores& w, float* s, const float* added) {
   const D d;
@@ -55,7 +55,7 @@ void weigh(const AttentionScores& w) {
     const float largest =
         w.added ? raise<true>(w, s, w.added + i * w.added_row) : raise<false>(w, s, nullptr);
     const float old_top = w.top[i], new_top = largest > old_top ? largest : old_top;
-    if (new_top == -HUGE_VALF) {  // no key so far
+    if (new_top == -HUGE_VALF) {  // no visible key so far
       for (int64_t j = 0; j < w.keys; ++j) s[j] = s[j] != s[j] ? s[j] : 0;
       for (int64_t j = 0; j < w.keys; ++j) w.sum[i] += s[j];
       continue;
@@ -100,7 +100,7 @@ const AttentionTable& attention_table() { return *HG_SIMD_CHOOSE(kTable); }
 namespace {
 
 struct AttentionState : AttentionShape {
-  // Of "blocks" alone.
+  // Only used by "blocks".
   const AttentionTable* attend = &attention_table();
   const GemmTable* gemm = &gemm_table();
   int64_t query_block = 1, query_blocks = 0;
@@ -117,7 +117,7 @@ Status attention_prepare(PrepareContext& c) {
   return {};
 }
 
-// Any sizes: one query after the other, one key after the other.
+// Any sizes: one query at a time, one key at a time.
 void plain_run(const RunContext& c) noexcept {
   const AttentionState& s = c.state<AttentionState>();
   for_float(c.out(0).dtype, [&]<class T>() {
@@ -166,11 +166,11 @@ void plain_run(const RunContext& c) noexcept {
   });
 }
 
-// Where the parts of a slot begin, in floats. `wide` holds what is not f32 already.
+// Positions of the parts of a slot, in floats. `wide` holds data that is not f32 already.
 struct Slot {
   int64_t wide, keys, values, scores, gathered, added, top, sum, end;  // queries come first
   Slot(const AttentionState& s, bool widens) {
-    const int64_t padding = 2 * kColumnStep;  // panels end with whole ones
+    const int64_t padding = 2 * kColumnStep;  // panels are padded to whole vectors
     wide = widens ? kQueryBlock * s.dim : 0;
     keys = wide + (widens ? kKeyBlock * std::max(s.dim, s.value_dim) : 0);
     values = keys + kKeyBlock * s.dim;
@@ -209,7 +209,7 @@ void attend_block(const RunContext& c, const AttentionState& s, int64_t head, in
     w.keys = std::min(kKeyBlock, last_key - key);
     const Matrix k = as_floats(c.in(1).as<T>() + o.k + key * s.k_time, w.keys, s.dim, s.k_time,
                                s.k_dim, memory + slot.wide);
-    if (s.dim == 0) std::fill_n(w.scores, w.queries * kKeyBlock, 0.0f);  // no product writes
+    if (s.dim == 0) std::fill_n(w.scores, w.queries * kKeyBlock, 0.0f);  // no product writes them
     s.gemm->pack(s.dim, w.keys, k.data, k.column, k.row, memory + slot.keys, s.dim * nr);
     s.gemm->sweep({.rows = w.queries,
                    .columns = w.keys,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of one or a few queries, as a decoder's step has them. Reading keys and values takes
-// the time, so they are read in place, and once for all heads that share them. Long keys are
-// divided into parts, each with its own maximum and sum; parts are joined in their order, so that
-// the result does not depend on the number of threads (Dao et al. 2023, Flash-Decoding).
+// Attention of one or a few queries, as in a decoder's step. Reading keys and values dominates the
+// time, so they are read in place, and once for all heads that share them. Long keys are divided
+// into parts, each with its own maximum and sum. Parts are joined in order, so the result does not
+// depend on the number of threads (Dao et al. 2023, Flash-Decoding).
 #include <cmath>
 
 #include "kernels/attention/attention_rows.h"
@@ -26,7 +26,8 @@ struct FewQueries : AttentionShape {
   int64_t lanes = 1, slot_bytes = 0, results_at = 0;  // of the workspace
 
   int64_t padded_value_dim() const { return padded_columns(value_dim); }
-  // The result of one part, in floats: weighted sums of values, largest scores, sums of weights.
+  // The result of one part, in floats: weighted sums of values, largest scores, and sums of
+  // weights.
   int64_t top_at() const { return rows * padded_value_dim(); }
   int64_t sum_at() const { return top_at() + rows; }
   int64_t result_size() const { return sum_at() + rows; }
@@ -35,7 +36,7 @@ struct FewQueries : AttentionShape {
   }
 };
 
-// Where the parts of a slot begin, in floats. `wide` holds what is not f32 already.
+// Positions of the parts of a slot, in floats. `wide` holds data that is not f32 already.
 struct FewSlot {
   int64_t wide, scores, added, mixed, end;  // queries come first
   FewSlot(const FewQueries& s, bool widens) {
@@ -47,7 +48,7 @@ struct FewSlot {
   }
 };
 
-// One part of the keys of one group.
+// Computes one part of the keys of one group.
 template <class T>
 void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float* memory) {
   const FewSlot slot(s, !std::is_same_v<T, float>);
@@ -83,7 +84,7 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
       w.gathered = result + row * s.padded_value_dim();
       w.top = result + s.top_at() + row;
       w.sum = result + s.sum_at() + row;
-      if ((c.has(3) || s.causal) && at != mask_at)  // most heads have the same mask
+      if ((c.has(3) || s.causal) && at != mask_at)  // most heads share a mask
         find_added(attention_mask<T>(c, s, at), 0, key, memory + slot.added, w);
       mask_at = at;
       s.attend->weigh(w);
@@ -98,7 +99,7 @@ void attend_part(const RunContext& c, const FewQueries& s, int64_t index, float*
   }
 }
 
-// Joins the parts of one query, in the result of the first part.
+// Joins the parts of one query into the result of the first part.
 template <class T>
 void join_parts(const RunContext& c, const FewQueries& s, int64_t group, int64_t row, T* y) {
   float top = -HUGE_VALF, sum = 0;
@@ -108,7 +109,7 @@ void join_parts(const RunContext& c, const FewQueries& s, int64_t group, int64_t
   for (int64_t part = 0; part < s.parts; ++part) {
     const float* const result = s.result(c, group * s.parts + part);
     const float* const values = result + row * s.padded_value_dim();
-    // Without a key that counts, sums are 0 or NaN.
+    // If no key is visible, sums are 0 or NaN.
     const float share = top == -HUGE_VALF ? 1.0f : std::exp(result[s.top_at() + row] - top);
     sum += share * result[s.sum_at() + row];
     for (int64_t e = 0; e < s.value_dim; ++e)

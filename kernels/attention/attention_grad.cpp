@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of attention in f32 without storing the weights: each block of queries recomputes
-// its weights over all keys (Dao et al. 2022, FlashAttention, algorithm 4, with rows that are not
-// tiled). A task handles one head of k and v with all heads of q that share it, and accumulates dk
-// and dv in the order of the queries.
+// The gradient of attention in f32 without storing the weights. Each block of queries recomputes
+// its weights over all keys (Dao et al. 2022, FlashAttention, algorithm 4, with untiled rows). A
+// task handles one head of k and v with all heads of q that share it, and accumulates dk and dv in
+// the order of the queries.
 #include <algorithm>
 
 #include "kernels/attention/attention_shape.h"
@@ -23,7 +23,7 @@ struct AttentionGrad {
   const SoftmaxTable* softmax = nullptr;
   const NormGradTable* grads = nullptr;
   int64_t key_heads = 0, lanes = 1, slot_bytes = 0;
-  // Floats of the slot: panels of k^T, v^T, k, of a block of q and of dy, then p and dp.
+  // Floats of a slot: panels of k^T, v^T, k, of a block of q and of dy, then p and dp.
   int64_t v_at = 0, k_at = 0, q_at = 0, dy_at = 0, p_at = 0, dp_at = 0;
 };
 
@@ -76,7 +76,7 @@ void product(const GemmTable& gemm, int64_t m, int64_t n, int64_t k, const float
   }
 }
 
-// Scores become weights; those of a query that sees no key become 0.
+// Turns scores into weights; those of a query that sees no key become 0.
 void weigh(const AttentionGrad& g, const AttentionMask<float>& mask, bool masked, int64_t first,
            int64_t times, float* p) {
   const int64_t keys = g.s.keys;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels of attention read for one block of keys: rows in f32, and what the mask adds.
+// The inputs of attention kernels for one block of keys: rows in f32, and the numbers that the mask
+// adds.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 namespace hg::kernels {
 
-// A matrix in f32: where it lies, or a copy.
+// A matrix in f32: in place, or a copy.
 struct Matrix {
   const float* data;
   int64_t row, column;
@@ -34,7 +35,7 @@ Matrix as_floats(const T* from, int64_t rows, int64_t columns, int64_t row, int6
   }
 }
 
-// What the mask adds to the scores of queries from `first` and keys from `key` on.
+// The numbers that the mask adds to the scores of queries from `first` and keys from `key` on.
 template <class T>
 void find_added(const AttentionMask<T>& mask, int64_t first, int64_t key, float* buffer,
                 AttentionScores& w) {

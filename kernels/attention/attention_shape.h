@@ -23,7 +23,7 @@ struct AttentionShape {
   bool causal = false;
 };
 
-// Of the inputs q, k, v and mask?.
+// For the inputs q, k, v and mask?.
 inline AttentionShape attention_shape(const PrepareContext& c) {
   AttentionShape s;
   const Tensor &q = c.in(0), &k = c.in(1), &v = c.in(2);
@@ -80,10 +80,10 @@ inline AttentionOffsets attention_offsets(const AttentionShape& s, int64_t head)
   return o;
 }
 
-// scale * score + mask, or -inf where the key is hidden.
+// scale * score + mask, or -inf if the key is hidden.
 template <class T>
 struct AttentionMask {
-  const bool* hides = nullptr;  // false hides
+  const bool* hides = nullptr;  // false hides a key
   const T* adds = nullptr;
   int64_t time = 0, key = 0;
   bool causal = false;

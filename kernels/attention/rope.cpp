@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embeddings: one pass over the rows of x at any strides, such as those of permuted
-// heads. In f32 and f64 the bits equal those of the expansion.
+// Rotary position embeddings: one pass over the rows of x with any strides, such as those of
+// permuted heads. In f32 and f64 the result is bit-identical to that of the expansion.
 #include <algorithm>
 
 #include "kernels/element.h"
@@ -12,7 +12,7 @@ namespace {
 
 struct Rope {
   Sizes shape;           // of the rows
-  Sizes strides[3];      // of x, cos and sin, 0 where they are broadcast
+  Sizes strides[3];      // of x, cos and sin; 0 if broadcast
   int64_t step[3] = {};  // along a row
   int64_t half = 0;
 };
@@ -45,7 +45,7 @@ struct Row {
   auto operator[](int64_t i) const { return load(at + i * step); }
 };
 
-// The steps are numbers that the compiler knows where rows are contiguous.
+// For contiguous rows, the steps are compile-time constants.
 template <class T>
 void rotate(Row<T> x, Row<T> cos, Row<T> sin, int64_t half, T* y) {
   HG_INDEPENDENT_LOOP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops of depthwise convolutions with adjacent channels: several neighboring pixels of a
-// row of y at once, vector by vector along the channels.
+// The inner loops of depthwise convolutions with adjacent channels. They compute several
+// neighboring pixels of a row of y at once, vector by vector along the channels.
 #pragma once
 
 #include <array>
@@ -10,14 +10,14 @@
 
 namespace hg::kernels {
 
-// y[j, channel] = bias + sum over ky, kx of weight[ky, kx, channel]
-// x[ky x_row + j stride + kx dilation][channel] for the channels [begin, end), then the residual
-// and the activation if that is none, relu or relu6.
+// y[j, channel] = bias + sum over ky, kx of weight[ky, kx, channel] x[ky x_row + j stride + kx
+// dilation][channel] for the channels [begin, end), then adds the residual and applies the
+// activation if that is none, relu or relu6.
 struct ChannelsTile {
-  const float* const* x = nullptr;  // pointers at pixels, or at zeros
+  const float* const* x = nullptr;  // pointers to pixels, or to zeros
   int64_t x_row = 0;
   int64_t kernel_y = 1, kernel_x = 1, stride = 1, dilation = 1;
-  // Pointers at pixels that a later tile meets, in ahead_rows rows: they may be far away.
+  // Pointers to pixels that a later tile reads, in ahead_rows rows, for prefetching.
   const float* const* ahead = nullptr;
   int64_t ahead_rows = 0, ahead_row = 0;
   int64_t channels = 0, begin = 0, end = 0;
@@ -28,7 +28,7 @@ struct ChannelsTile {
   float* y = nullptr;
 };
 
-// How many pixels of y a tile may have; the last one is 1.
+// The numbers of pixels of y that a tile may have; the last one is 1.
 inline constexpr std::array<int, 3> kTileColumns = {7, 4, 1};
 
 struct ChannelsTable {

@@ -33,8 +33,8 @@ void read_geometry(const KernelAttrs& attrs, const Tensor& x, const Tensor& y, C
   read_spatial(attrs, "dilation", dims, s.dilation);
 }
 
-// Kernels walk the last dim: one of single pixels, as in convolutions of one dim that are written
-// as those of two, goes to the front.
+// Kernels walk along the last dim. If it is 1, as in 1-D convolutions written as 2-D ones, it is
+// moved to the front.
 void put_single_pixels_first(ConvShape& s) {
   const auto first = [](ConvShape::Spatial& of, int64_t value) { of = {value, of[0], of[1]}; };
   for (int i = 0; i < 2; ++i) {
@@ -44,7 +44,7 @@ void put_single_pixels_first(ConvShape& s) {
   }
 }
 
-// Of images whose height is dim `first` of x and dim 1 of y; without the channels.
+// For images whose height is dim `first` of x and dim 1 of y; without the channels.
 ConvShape image_shape(const Tensor& x, int first, const Tensor& weight, const Tensor& y,
                       const KernelAttrs& attrs) {
   ConvShape s;
@@ -100,10 +100,10 @@ ConvShape conv_weight_grad_shape(const Tensor& x, const Tensor& dy, const Kernel
 
 namespace {
 
-constexpr int64_t kRowPart = 256;  // elements of an output row whose sums are kept at once
+constexpr int64_t kRowPart = 256;  // elements of an output row whose sums are computed together
 
-// The input coordinate that the output coordinate `at` meets at kernel element `k` along dim `d`,
-// or -1 when there is none.
+// The input coordinate that the output coordinate `at` reads at kernel element `k` along dim `d`,
+// or -1 if it is outside.
 int64_t met(const ConvShape& s, size_t d, int64_t at, int64_t k) {
   int64_t in;
   if (s.transposed) {
@@ -194,7 +194,8 @@ void conv_run(const RunContext& c) noexcept {
   for_number(c.out(0).dtype, [&]<class T>() { conv_loops<T>(c, c.state<ConvShape>()); });
 }
 
-// One element of dw at a time; floats are summed in double, since the sum runs over all images.
+// Computes one element of dw at a time. Floats are summed in double, because the sum runs over all
+// images.
 template <class T>
 void weight_grad_loops(const RunContext& c, const ConvShape& s) {
   using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolutions of channels-last images. Vectors run along the channels, so images of any
-// size fill them. Pixels beyond the border are pointers to zeros, so nothing is copied.
+// Depthwise convolutions of channels-last images. Vectors run along the channels, so they are full
+// for images of any size. Pixels outside the image are pointers to zeros, so nothing is copied.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv/conv_channels_last.cpp"
 // clang-format off
@@ -18,7 +18,7 @@ namespace hg::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Every element of x that kColumns neighbors meet is read once.
+// Reads every element of x that kColumns neighbors need once.
 template <int kKernel, int kStride, int kColumns, class Load>
 HWY_INLINE void add_square(const ChannelsTile& t, int64_t c, const Load& load,
                            V (&sums)[kColumns]) {
@@ -94,8 +94,8 @@ HWY_INLINE void one_vector(const ChannelsTile& t, int64_t c, int valid) {
   }
 }
 
-// Asks for what the tile below meets beyond this one: it may be in memory, or in the cache of
-// another processor.
+// Prefetches the additional pixels that the tile below reads. They may be in memory, or in the
+// cache of another processor.
 template <int kColumns>
 HWY_INLINE void expect(const ChannelsTile& t) {
   constexpr int64_t kLine = 16;  // floats
@@ -141,8 +141,8 @@ HWY_AFTER_NAMESPACE();
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kTileFloats = 32768;  // of y in the rows that one task computes, about
-constexpr int64_t kMostPixels = 2048;   // whose pointers a task keeps
+constexpr int64_t kTileFloats = 32768;  // of y in the rows that one task computes, approximately
+constexpr int64_t kMostPixels = 2048;   // pixel pointers that a task keeps
 constexpr int64_t kLeastShared = 8192;  // elements of an image of y that are worth sharing
 
 struct ChannelsLast {
@@ -153,7 +153,7 @@ struct ChannelsLast {
   const float* packed = nullptr;  // [kernel...][c]
   int64_t columns = 0;            // of the padded x
   int64_t tile_y = 1, tiles_y = 1, in_rows = 1;
-  int64_t block = 1;              // channels whose rows of x stay in the first cache
+  int64_t block = 1;              // channels whose rows of x fit the first-level cache
   int64_t part_c = 1, parts = 1;  // channels of a task
   int64_t lanes = 1, slot_bytes = 0, packed_at = 0;
 };
@@ -171,7 +171,7 @@ Status prepare(PrepareContext& c) {
   w.s = channels_last_shape(c.in(0), c.in(1), c.out(0), c.attrs());
   const ConvShape& s = w.s;
   w.gemm = &gemm_table();
-  // Least pixels that are computed twice, then wide tiles.
+  // Prefers the fewest pixels that are computed twice, then wide tiles.
   size_t choice = kTileColumns.size() - 1;
   const auto computed = [&](size_t i) {
     return (s.out[2] + kTileColumns[i] - 1) / kTileColumns[i] * kTileColumns[i];
@@ -190,7 +190,8 @@ Status prepare(PrepareContext& c) {
   w.columns = (s.out[2] - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] + 1;
   int64_t fit = std::min(kTileFloats / (s.out[2] * s.c),
                          (kMostPixels / w.columns - reach_y - 1) / s.stride[1] + 1);
-  // Several threads share rows, and channels too, as the rows of small images do not divide well.
+  // Several threads share rows, and also channels, because the rows of small images do not divide
+  // evenly.
   const int64_t threads = s.out_size() * s.c > kLeastShared ? c.threads() : 1;
   if (threads > 1) fit = std::min(fit, s.out[1] / (4 * threads));
   w.tile_y = std::clamp<int64_t>(fit, 1, s.out[1]);
@@ -215,7 +216,7 @@ Status prepare(PrepareContext& c) {
   return {};
 }
 
-// Pointers at the pixels of the padded rows of x from `first` on.
+// Pointers to the pixels of the padded rows of x from `first` on.
 void find_pixels(const ChannelsLast& w, const float* x, int64_t first, const float* zeros,
                  const float** to) {
   const ConvShape& s = w.s;
@@ -243,7 +244,7 @@ void run(const RunContext& c) noexcept {
     const int64_t index = task / w.parts, image = index / w.tiles_y,
                   first = part_begin(s.out[1], w.tiles_y, index % w.tiles_y);
     const int64_t rows = part_begin(s.out[1], w.tiles_y, index % w.tiles_y + 1) - first;
-    // The rows that only the next row of tiles meets.
+    // The rows that only the next row of tiles reads.
     const int64_t all_reach = (s.kernel[1] - 1) * s.dilation[1] + 1;
     const int64_t ahead = std::min(s.stride[1], all_reach);
     const int64_t reach = all_reach + s.stride[1] - ahead;
@@ -284,7 +285,7 @@ void run(const RunContext& c) noexcept {
   });
 }
 
-// Any dtype: one pixel of y after the other.
+// Any dtype: one pixel of y at a time.
 Status plain_prepare(PrepareContext& c) {
   c.make_state(channels_last_shape(c.in(0), c.in(1), c.out(0), c.attrs()));
   return {};

@@ -2,7 +2,7 @@
 // f32 convolutions as one matrix product over pixels that are not adjacent in an image, so that
 // vectors are full and no zeros are multiplied. Used for batches of small images, and for each
 // phase of a strided transposed convolution. A phase is the set of pixels of y with equal remainder
-// modulo the stride; all of them meet the same kernel elements, with stride 1.
+// modulo the stride; all of them read the same kernel elements, with stride 1.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -16,12 +16,12 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kColumns = 128;        // of a product, about
-constexpr int64_t kMostPacked = 262144;  // weights that a run packs as a whole, where it may not
+constexpr int64_t kColumns = 128;        // of a product, approximately
+constexpr int64_t kMostPacked = 262144;  // limit of weights that a run packs as a whole
 
 struct Phase {
-  ConvShape s;                      // of these pixels alone
-  ConvShape::Spatial first_y = {};  // of y; the next ones are a stride further
+  ConvShape s;                      // of the pixels of this phase
+  ConvShape::Spatial first_y = {};  // first pixel of y; the next ones are a stride apart
   int64_t first_tap = 0;            // in `taps`
   int64_t depth = 0;                // k
   int64_t images = 1, pixels = 0;   // of a product
@@ -49,8 +49,8 @@ bool has_steps(const ConvShape& s) {
 // Of a phase's pixels and kernel elements.
 int64_t phase_step(const ConvShape& s, size_t d) { return has_steps(s) ? s.stride[d] : 1; }
 
-// Rows of y that are shorter than two vectors waste more than gathering their patches costs. The
-// gradients of small images come transposed (lib/ops/conv.cpp).
+// Rows of y shorter than two vectors waste more time than gathering their patches costs. Gradients
+// of small images arrive transposed (lib/ops/conv.cpp).
 bool accepts(const PrepareContext& c) {
   if (c.out(0).dtype != f32 || c.out(0).count() == 0 || c.attrs().integer("groups") != 1)
     return false;
@@ -63,8 +63,8 @@ bool accepts(const PrepareContext& c) {
   return true;
 }
 
-// The phase that begins at pixel `first` of y: input = (output + padding - k) / stride. Its kernel
-// elements are added to `taps`.
+// The phase that begins at pixel `first` of y: input = (output + padding - k) / stride. Adds its
+// kernel elements to `taps`.
 Phase phase_of(const ConvShape& s, const ConvShape::Spatial& first, std::vector<int64_t>& taps) {
   Phase phase = {.s = s, .first_y = first, .first_tap = int64_t(taps.size())};
   ConvShape::Spatial first_k = {};
@@ -87,8 +87,8 @@ Phase phase_of(const ConvShape& s, const ConvShape::Spatial& first, std::vector<
   return phase;
 }
 
-// Elements [k0, k0 + piece) of the weights of the blocks [begin, end), as left sides: element p of
-// row r at [p, r].
+// Packs elements [k0, k0 + piece) of the weights of the blocks [begin, end) as left operands:
+// element p of row r at [p, r].
 void pack_blocks(const ConvColumns& g, const Phase& phase, const float* weight, int64_t k0,
                  int64_t piece, int64_t begin, int64_t end, float* to) {
   const ConvShape& s = g.s;
@@ -157,7 +157,7 @@ Status prepare(PrepareContext& c) {
   return {};
 }
 
-// Pixels of a product: all of some images, or some of one image.
+// Pixels of a product: all of several images, or some of one image.
 struct Part {
   int64_t image, images;
   Pixels pixels;
@@ -220,7 +220,7 @@ void multiply(const RunContext& c, const ConvColumns& g, const Phase& phase, con
   }
 }
 
-// The pixels of a product to where they lie in y.
+// Copies the pixels of a product to their positions in y.
 void put_down(const RunContext& c, const ConvColumns& g, const Phase& phase, const Part& part,
               const float* products, float* y) {
   const ConvShape& s = g.s;

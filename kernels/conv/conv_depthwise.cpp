@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolutions in f32 (each channel of y reads one channel of x), 1-D and 2-D. A few rows
-// of a plane of x at a time are copied with zero padding, and columns with equal remainder modulo
-// the stride are put next to each other, so the inner loop has neither borders nor strides. The
-// padding is the same for all channels and is written once for a tile of several. Transposed
-// convolutions run as convolutions with stride 1 of x with zeros between its elements and the
-// flipped weight.
+// of a plane of x at a time are copied with zero padding. Columns with equal remainder modulo the
+// stride become adjacent, so the inner loop has neither borders nor strides. The padding is the
+// same for all channels and is written once for a tile of several channels. Transposed convolutions
+// run as convolutions with stride 1 of x with zeros between its elements, and with the flipped
+// weight.
 #include "kernels/conv/conv_depthwise.h"
 
 #include <algorithm>
@@ -24,23 +24,24 @@ namespace {
 
 constexpr int64_t kSlack = 64;       // elements that the inner loop may read beyond the rows
 constexpr int64_t kMaxKernel = 256;  // columns
-// Below, the loop would read elements that are still on their way to the cache: the next channel is
-// copied before this one is summed.
+// With fewer elements, the loop would read data that is still on its way to the cache. The next
+// channel is then copied before this one is summed.
 constexpr int64_t kSmallCopy = 1024;
-constexpr int64_t kTile = 32768;  // elements of y in a tile, about
-// Of one channel of x. More are a product, which reads the patches once for several of them.
+constexpr int64_t kTile = 32768;  // elements of y in a tile, approximately
+// Outputs per channel of x. More run as a product, which reads the patches once for several
+// outputs.
 constexpr int64_t kMostOutputs = 8;
 
 struct Depthwise {
   ConvShape s;                                           // of the convolution that is computed
-  ConvShape::Spatial x = {1, 1, 1}, x_step = {1, 1, 1};  // size of a plane, places between elements
+  ConvShape::Spatial x = {1, 1, 1}, x_step = {1, 1, 1};  // size of a plane, distance of elements
   const PaddedRowsTable* rows = nullptr;
   DepthwiseLoop plane = nullptr;
   const GemmTable* gemm = nullptr;
   int64_t phase_width = 0, row_step = 0;  // padded columns of one remainder, and of all
   int64_t tile_y = 1, tiles_y = 1, tile_o = 1, tiles_o = 1;
   bool steps_by_two = false;  // columns stay in order, and are read in pairs
-  int64_t in_rows = 0;        // padded rows of x that a tile meets
+  int64_t in_rows = 0;        // padded rows of x that a tile reads
   int64_t offset[kMaxKernel] = {};
   int64_t copy_floats = 0, copies = 1;
   int64_t lanes = 1, slot_bytes = 0;
@@ -86,7 +87,7 @@ Status prepare(PrepareContext& c) {
     w.phase_width = w.row_step = 2 * (s.out[2] - 1) + s.kernel[2];
     std::iota(w.offset, w.offset + s.kernel[2], 0);
   }
-  // Multiples of 4 rows, which the inner loop takes at a time.
+  // Multiples of 4 rows, which the inner loop computes together.
   const int64_t fit =
       std::max<int64_t>(4, (kSharedFirstCacheFloats / w.row_step - reach_y) / s.stride[1]);
   w.tiles_y = ceil_div(s.out[1], fit);
@@ -106,8 +107,8 @@ Status prepare(PrepareContext& c) {
   return {};
 }
 
-// The rows [first, ...) of the padded x; to was cleared, and other channels wrote what this one
-// writes.
+// The rows [first, ...) of the padded x. `to` is cleared, or holds another channel with the same
+// zeros.
 void copy_plane(const Depthwise& w, const float* x, int64_t first, int64_t rows, float* to) {
   const ConvShape& s = w.s;
   if (s.transposed) {
@@ -144,13 +145,13 @@ void run(const RunContext& c) noexcept {
   const int64_t size = s.out_size();
   for_tiles(c, s.n * w.tiles_o * w.tiles_y, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
     const int64_t image = index / (w.tiles_o * w.tiles_y);
-    // Rows go with the pixels that neighboring convolutions share out.
+    // Rows are the outer index, as neighboring convolutions divide pixels among lanes.
     const int64_t first = index / w.tiles_o % w.tiles_y * w.tile_y;
     const int64_t o_begin = index % w.tiles_o * w.tile_o;
     const int64_t o_end = std::min(s.o, o_begin + w.tile_o);
     const int64_t rows = std::min(w.tile_y, s.out[1] - first);
     w.rows->clear(w.copies * w.copy_floats, slot);
-    // Outputs of one channel share its copy.
+    // Outputs of one channel share the copy of the channel.
     const auto copy_of = [&](int64_t o) {
       return slot + o / s.group_o() % w.copies * w.copy_floats;
     };

@@ -17,7 +17,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
-// What becomes of sums, read from a plane once: stores to y could change its fields.
+// The fields that finish sums, copied from the plane: the compiler assumes that stores to y could
+// change the originals.
 struct Finish {
   explicit Finish(const DepthwisePlane& p)
       : residual(p.residual),
@@ -42,7 +43,7 @@ HWY_INLINE V clamped(const Finish& f, V sum) {
   return hn::IfThenElse(hn::Gt(sum, high), high, sum);
 }
 
-// At the end of y. (A function of its own, as programs are smaller so.)
+// For the end of y. A separate function, which makes programs smaller.
 HWY_NOINLINE void store_last_sums(const Finish& f, int64_t at, V sum) {
   const D d;
   const int valid = static_cast<int>(std::min<int64_t>(f.columns, kLanes));
@@ -50,8 +51,8 @@ HWY_NOINLINE void store_last_sums(const Finish& f, int64_t at, V sum) {
   store_part(d, clamped(f, sum), valid, f.y + at);
 }
 
-// The last vector of a row starts early so that it is whole; rows of less than a vector overwrite
-// the start of the next one, which comes later, and the last row stops where it ends.
+// The last vector of a row starts early, so that it is whole. Rows shorter than a vector overwrite
+// the start of the next row, which is computed later. The last row stops at its end.
 HWY_INLINE void store_sums(const Finish& f, int64_t row, int64_t column, V sum) {
   const D d;
   const int64_t at = row * f.columns + column;
@@ -70,7 +71,7 @@ HWY_INLINE void load_pairs(const float* from, V& even, V& odd) {
 #endif
 }
 
-// kRows rows of y at a time: a row of x that several of them meet is read once.
+// kRows rows of y at a time: reads a row of x that several of them need once.
 template <int kKernel, int kStride, int kRows>
 HWY_INLINE void square_rows(const DepthwisePlane& p, const V* weight, int64_t row) {
   const D d;
@@ -84,7 +85,7 @@ HWY_INLINE void square_rows(const DepthwisePlane& p, const V* weight, int64_t ro
     for (int r = 0; r < kRows; ++r) sums[r] = hn::Set(d, p.bias);
 #pragma GCC unroll 16
     for (int i = 0; i < (kRows - 1) * kStride + kKernel; ++i) {
-      V values[kKernel + 1];  // that the kernel's columns meet
+      V values[kKernel + 1];  // read by the kernel's columns
       if constexpr (kStride == 1) {
 #pragma GCC unroll 5
         for (int kx = 0; kx < kKernel; ++kx)
@@ -128,7 +129,7 @@ void square(const DepthwisePlane& p) {
   }
 }
 
-// kVectors vectors of kRows rows of y at a time, whose sums do not wait for each other.
+// kVectors vectors of kRows rows of y at a time, whose sums are independent.
 template <int kRows, int kVectors>
 HWY_INLINE void any_part(const DepthwisePlane& p, int64_t row, int64_t j) {
   const D d;
@@ -182,7 +183,7 @@ void any_shape(const DepthwisePlane& p) {
 
 void plane(const DepthwisePlane& p) {
   if (p.kernel_y == p.kernel_x && p.row_dilation == 1) {
-#if HWY_TARGET != HWY_SCALAR  // which reads no row at once, and has few registers
+#if HWY_TARGET != HWY_SCALAR  // scalar code reads no row at once, and has few registers
     if (p.kernel_x == 3 && p.row_stride == 1) return square<3, 1>(p);
     if (p.kernel_x == 5 && p.row_stride == 1) return square<5, 1>(p);
     if (p.kernel_x == 5 && p.steps_by_two) return square<5, 2>(p);

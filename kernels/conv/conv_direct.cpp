@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // f32 convolutions without a patch matrix. A tile of x is copied once with zero padding, and
-// columns with equal remainder modulo the stride are put next to each other. The values that a
-// kernel element meets for neighboring outputs are then adjacent, and the matrix product reads them
-// from there.
+// columns with equal remainder modulo the stride become adjacent. The values that a kernel element
+// multiplies for neighboring outputs are then adjacent too, and the matrix product reads them from
+// the copy.
 #include <algorithm>
 #include <vector>
 
@@ -21,8 +21,8 @@ namespace {
 constexpr int64_t kPiece = 320;  // of c kernel, at most, whole channels
 constexpr int64_t kTile = 256;   // output pixels of a tile
 constexpr int64_t kFewColumns = 4;
-// Measured: of reading what is multiplied through offsets, and of gathering an element, in products
-// of it.
+// Measured costs, in products of one element: reading operands through offsets, and gathering an
+// element.
 constexpr double kOffsetCost = 1.08, kGatherCost = 16;
 constexpr int64_t kSlack = 64;  // elements that the last vectors may read beyond the copy
 
@@ -43,7 +43,8 @@ struct ConvDirect {
   int64_t depth() const { return s.group_c() * taps(); }
 };
 
-// How full vectors are: rows of y fill their own here, while a matrix of patches has no rows.
+// How full vectors are: here each row of y is padded to whole vectors, while a patch matrix has no
+// rows.
 bool accepts(const PrepareContext& c) {
   if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || c.out(0).count() == 0) return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
@@ -51,8 +52,8 @@ bool accepts(const PrepareContext& c) {
   const bool plain = s.kernel_size() == 1 && s.padding == ConvShape::Spatial{0, 0, 0};
   const int64_t nr = gemm_table().nr, lanes = nr / 2, rest = s.out_size() % nr;
   const int64_t direct = s.out[0] * s.out[1] * ceil_div(s.out[2], lanes) * lanes;
-  // The other way columns beyond the last panel but one are multiplied alone where they are few,
-  // and an element of the patches is gathered for the products with each output channel.
+  // In the other method, few columns beyond the second to last panel are multiplied separately, and
+  // an element of the patches is gathered for the products with each output channel.
   const int64_t columns = s.out_size() - rest + (rest > kFewColumns ? nr : rest);
   return !plain &&
          static_cast<double>(direct) * kOffsetCost <=
@@ -70,7 +71,8 @@ void choose_tiles(ConvDirect& w, int threads) {
   w.tiles_y = ceil_div(s.out[1], fit);
   const int64_t others = std::max<int64_t>(1, s.n * s.groups * s.out[0] * w.tiles_x);
   const int64_t work = s.out_size() * w.depth() * s.group_o();
-  // More tiles, for several threads, while each has enough to do: first of rows, then of channels.
+  // Splits into more tiles for several threads while each has enough work: first rows, then
+  // channels.
   while (others * w.tiles_y < 8 && w.tiles_y < s.out[1] && work / w.tiles_y > 2000000 &&
          s.out[1] / w.tiles_y > 3)
     ++w.tiles_y;
@@ -100,7 +102,7 @@ Status prepare(PrepareContext& c) {
   w.in_y = (w.tile_y - 1) * s.stride[1] + reach(1) + 1;
   w.phase_width = w.tile_x + reach(2) / s.stride[2];
   w.row_step = std::min(s.stride[2], reach(2) + 1) * w.phase_width;
-  // An odd number of cache lines, so that the channels do not share their places of the cache.
+  // An odd number of cache lines, so that channels do not compete for the same cache sets.
   w.channel_step = (ceil_div(w.in_z * w.in_y * w.row_step, 16) | 1) * 16;
   for (int64_t channel = 0; channel < w.channels; ++channel)
     for (int64_t kz = 0; kz < s.kernel[0]; ++kz)
@@ -134,7 +136,7 @@ struct Tile {
   int64_t z, y, x, rows, columns;  // of y
 };
 
-// Whether some kernel element meets this row of the copy.
+// Whether some kernel element reads this row of the copy.
 bool is_met(const ConvShape& s, int64_t row) {
   for (int64_t ky = 0; ky < s.kernel[1]; ++ky)
     if ((row - ky * s.dilation[1]) % s.stride[1] == 0) return true;
@@ -222,7 +224,7 @@ class Task {
   void multiply_rows(const Piece& piece, int64_t begin, int64_t end) const {
     const int64_t group_o = w_.s.group_o();
     int count;
-    // Rows of y are written in one run each where the copy stays in the first cache.
+    // Each row of y is written in one pass if the copy stays in the first-level cache.
     if (piece.channels * w_.channel_step <= kFirstCacheFloats) {
       for (int64_t o = begin; o < end; o += count) {
         count = block_rows(group_o - o, w_.table->mr);
@@ -245,7 +247,7 @@ class Task {
     for (int t = 0; t < columns.vectors; ++t) {
       const int64_t row = (v + t) / row_vectors_;
       int64_t column = (v + t) % row_vectors_ * lanes_;
-      // The last vector of a row is whole where the one before it is in the same block.
+      // The last vector of a row is whole if the vector before it is in the same block.
       if (t == 1 && column > 0 && column + lanes_ > tile_.columns) {
         columns.shared = static_cast<int>(column + lanes_ - tile_.columns);
         column = tile_.columns - lanes_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 convolutions of one image to few pixels, as in the last layers of small images: the product
-// y[pixels, o] = patches[pixels, c kernel] weight[c kernel, o]. Its vectors run along output
-// channels, because there are too few pixels to fill them. It reads mostly weights, each once.
+// f32 convolutions of one image to few pixels, as in the last layers for small images: the product
+// y[pixels, o] = patches[pixels, c kernel] weight[c kernel, o]. Vectors run along output channels,
+// because there are too few pixels to fill them. The kernel mostly reads weights, each once.
 #include <algorithm>
 #include <vector>
 
@@ -17,14 +17,14 @@ namespace hg::kernels {
 namespace {
 
 constexpr int64_t kMostPixels = 64;
-constexpr int64_t kMostPatches = 1 << 20;  // elements: all patches lie in memory
-constexpr int64_t kPanels = 2;             // of output channels that a task takes
+constexpr int64_t kMostPatches = 1 << 20;  // elements; all patches are stored in memory
+constexpr int64_t kPanels = 2;             // panels of output channels per task
 
 struct ConvFew {
   ConvShape s;
   const GemmTable* table = nullptr;
   const float* packed = nullptr;  // [pieces of c kernel][panels of o][piece][nr]
-  // [kernel][pixels]: where in a channel of x, or -1 in the padding.
+  // [kernel][pixels]: position in a channel of x, or -1 in the padding.
   std::vector<int32_t> places;
   int64_t depth = 0, panels = 0, pixels = 0;
   int64_t lanes = 1, slot_bytes = 0;
@@ -49,7 +49,7 @@ void pack_weight(const ConvFew& f, const float* weight, float* to) {
   }
 }
 
-// Where the pixels' patches lie in a channel of x, for each kernel element.
+// Positions of the pixels' patches in a channel of x, for each kernel element.
 std::vector<int32_t> places_of(const ConvShape& s) {
   std::vector<int32_t> places;
   for (int64_t tap = 0; tap < s.kernel_size(); ++tap)
@@ -100,7 +100,7 @@ void gather_patches(const RunContext& c, const ConvFew& f, const float* x, float
       PaddedImages padded(f.s, 1);
       for (int64_t row = begin * taps; row < end * taps - 1; ++row)
         padded.row(x, row, patches + row * f.pixels);
-      // What is written beyond the last row would be another task's.
+      // Elements beyond the last row belong to another task and must not be written.
       float last[kMostPixels + PaddedImages::kSlack];
       padded.row(x, end * taps - 1, last);
       std::copy_n(last, f.pixels, patches + (end * taps - 1) * f.pixels);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // f32 convolutions as matrix products: y[o, pixels] = weight[o, c kernel] patches[c kernel,
 // pixels]. Patches exist only as panels of one tile of pixels and one piece of c kernel; 1x1
-// kernels read x itself. In transposed convolutions, patches have zeros where the stride leaves
+// kernels read x itself. In transposed convolutions, patches contain zeros where the stride leaves
 // holes.
 #include <algorithm>
 #include <vector>
@@ -18,25 +18,25 @@
 namespace hg::kernels {
 namespace {
 
-// Of transposed kernels, whose sums are often differences of large terms: rounding grows with the
-// number of terms that are added one after the other.
+// For transposed kernels, whose sums are often differences of large terms: rounding errors grow
+// with the number of terms that are added one after another.
 constexpr int64_t kTransposedPiece = 32;
 constexpr int64_t kMaxTile = 256;         // pixels of a tile
-constexpr int64_t kTapTile = 64;          // of one that leaves out what meets only zeros
-constexpr int64_t kKeyBytes = 64;         // of a slot: which pixels those are
+constexpr int64_t kTapTile = 64;          // of a tile without the patches that are only zeros
+constexpr int64_t kKeyBytes = 64;         // of a slot: identifies the pixels
 constexpr int64_t kLeastRows = 48;        // output channels that are worth sharing
-constexpr int64_t kLeastPanels = 2;       // of pixels that are
-constexpr int64_t kLeastShared = 400000;  // products of a convolution that is
-// Of an element of the patches, in products of it: to copy it and to gather it.
+constexpr int64_t kLeastPanels = 2;       // panels of pixels that are worth sharing
+constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
+// Costs of an element of the patches, in products of it: copying and gathering.
 constexpr double kPackCost = 8, kGatherCost = 24;
 
 struct ConvGemm {
   ConvShape s;
   const GemmTable* table = nullptr;
   const float* packed = nullptr;      // [groups][pieces of k][blocks of rows][piece][rows]
-  const BFloat16* rounded = nullptr;  // the same for Precision::bf16, widened for each tile
+  const BFloat16* rounded = nullptr;  // the same for Precision::bf16, widened per tile
   const HalfTable* half = nullptr;
-  bool plain = false;            // the patches are x
+  bool plain = false;            // the patches are x itself
   bool keeps = false;            // a lane keeps its panels for the next part of the same pixels
   bool by_taps = false;          // k is [kernel, group_c]; otherwise [group_c, kernel]
   int64_t depth = 0;             // k: group_c kernel_size
@@ -48,12 +48,12 @@ struct ConvGemm {
   int64_t packed_at = 0;  // in the workspace, for transposed weights that are not constant
 
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
-  // Where a tile begins.
+  // The first pixel of a tile.
   int64_t pixel_at(int64_t index) const {
     const int64_t panels = ceil_div(s.out_size(), table->nr);
     return std::min(s.out_size(), part_begin(panels, tiles, index) * table->nr);
   }
-  // Where the piece that begins at k0 ends.
+  // The end of the piece that begins at k0.
   int64_t end_of_piece(int64_t k0) const {
     const int64_t end = by_taps ? (k0 / s.group_c() + 1) * s.group_c() : depth;
     return std::min(k0 + piece, end);
@@ -65,12 +65,12 @@ struct ConvGemm {
   int64_t element_step() const { return by_taps ? s.kernel_size() : 1; }
 };
 
-// Transposed depthwise convolutions have too little to multiply.
+// Transposed depthwise convolutions have too few products.
 bool accepts(const PrepareContext& c) {
   return c.out(0).dtype == f32 && (!c.attrs().flag("transposed") || c.in(1).shape[1] >= 4);
 }
 
-// The weights of all groups as packed rows; transposed ones lie as [c, o / groups, kernel...].
+// The weights of all groups as packed rows; transposed ones are [c, o / groups, kernel...].
 void pack_weight(const ConvGemm& g, const float* weight, float* to) {
   const ConvShape& s = g.s;
   const int64_t rows = s.group_o(), depth = g.depth, taps = s.kernel_size();
@@ -95,9 +95,9 @@ void pack_weight(const ConvGemm& g, const float* weight, float* to) {
     }
 }
 
-// Tiles of about kMaxTile pixels, or fewer, and parts of the output channels, each of which gathers
-// its patches again unless the lane keeps them: what leaves the busiest lane least to do. The
-// number of parts.
+// Divides the work into tiles of about kMaxTile pixels or fewer, and parts of the output channels.
+// Each part gathers its patches again unless the lane keeps them. Minimizes the work of the busiest
+// lane. Returns the number of parts.
 int64_t choose_tiles(ConvGemm& g, int64_t threads) {
   const ConvShape& s = g.s;
   const int64_t rows = s.group_o(), nr = g.table->nr, images = std::max<int64_t>(1, s.n * s.groups);
@@ -128,7 +128,7 @@ int64_t choose_tiles(ConvGemm& g, int64_t threads) {
           const int64_t height = part_begin(rows, count, part + 1) - part_begin(rows, count, part);
           return static_cast<double>(width) * (static_cast<double>(height) + packing);
         });
-        // A few tasks more let lanes help each other.
+        // A few more tasks let lanes help each other.
         const double time = tasks < 4 * threads ? 1.02 * busiest : busiest;
         if (best != 0 && time >= best) continue;
         best = time;
@@ -230,7 +230,7 @@ void run(const RunContext& c) noexcept {
     const Pixels pixels = {first, g.pixel_at(index % g.tiles + 1) - first};
     const int64_t offset = (image * s.o + group * rows) * size + first;
     const float* tile_x = x + (image * s.c + group * s.group_c()) * s.in_size();
-    // Past kernel elements that meet nothing; the last one stays where all are such.
+    // Skips kernel elements that read only zeros, but keeps the last one if all of them do.
     const auto skip = [&](int64_t k) {
       const int64_t channels = s.group_c();
       while (g.by_taps && k % channels == 0 && k < depth && !meets(s, k / channels, pixels))
@@ -284,8 +284,8 @@ void run(const RunContext& c) noexcept {
   });
 }
 
-// One pixel, as where channels are weighed by their means: a product of the weights and a vector,
-// bound by reading the weights, which stay where they are.
+// One pixel, as in channel weighting by means: a matrix times a vector, limited by reading the
+// weights, which are read in place.
 bool accepts_pixel(const PrepareContext& c) {
   if (c.out(0).dtype != f32 || c.attrs().flag("transposed") || c.out(0).count() == 0) return false;
   const ConvShape s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());

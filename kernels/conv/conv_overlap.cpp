@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strided transposed convolutions in f32, 1-D and 2-D, with a constant weight: one matrix product
-// of the weight in its own layout, [o kernel, c], with a few rows of x, then for each pixel of y
-// the sum of the products that land on it. Nothing is gathered before the product, and no zeros are
+// Strided transposed convolutions in f32, 1-D and 2-D, with a constant weight. First one matrix
+// product of the weight in its own layout, [o kernel, c], with a few rows of x. Then for each pixel
+// of y the sum of its products. Nothing is gathered before the product, and no zeros are
 // multiplied.
 #include <algorithm>
 
@@ -15,16 +15,16 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPixels = 256;        // of x in a task, about
+constexpr int64_t kPixels = 256;        // of x in a task, approximately
 constexpr int64_t kLeastRows = 96;      // of a product that is worth packing x for
 constexpr int64_t kMostColumns = 1024;  // of x
-constexpr int64_t kLeastChannels = 16;  // below, the sums cost more than the product
+constexpr int64_t kLeastChannels = 16;  // with fewer, the sums cost more than the product
 
 struct Overlap {
   ConvShape s;
   const GemmTable* table = nullptr;
   const float* packed = nullptr;  // [tasks' output channels][pieces of c][blocks of rows]
-  int64_t tile_y = 1, tiles_y = 1, in_rows = 1;  // rows of y in a task; rows of x that it meets
+  int64_t tile_y = 1, tiles_y = 1, in_rows = 1;  // rows of y in a task; rows of x that it reads
   int64_t tile_o = 1, tiles_o = 1;
   int64_t phase_width = 0;  // of a row of y: places of equal remainder modulo the stride
   int64_t panel_floats = 0, product_floats = 0;
@@ -43,14 +43,14 @@ bool accepts(const PrepareContext& c) {
          s.in[2] <= kMostColumns;
 }
 
-// The rows of x that meet row `y` of y through row ky of the kernel: one, or -1.
+// The row of x that contributes to row `y` of y through row ky of the kernel, or -1.
 int64_t met_row(const ConvShape& s, int64_t y, int64_t ky) {
   const int64_t scaled = y + s.padding[1] - ky * s.dilation[1];
   if (scaled < 0 || scaled % s.stride[1] != 0) return -1;
   return scaled / s.stride[1] < s.in[1] ? scaled / s.stride[1] : -1;
 }
 
-// The first row of x that rows of y from `y` on can meet.
+// The first row of x that can contribute to rows of y from `y` on.
 int64_t first_met(const ConvShape& s, int64_t y) {
   const int64_t reach = (s.kernel[1] - 1) * s.dilation[1];
   return std::clamp<int64_t>(ceil_div(std::max<int64_t>(0, y + s.padding[1] - reach), s.stride[1]),
@@ -84,7 +84,7 @@ Status prepare(PrepareContext& c) {
   w.in_rows = std::min(s.in[1], (w.tile_y - 1 + reach) / s.stride[1] + 1);
   const int64_t panels = ceil_div(w.in_rows * s.in[2], nr);
   w.tile_o = std::clamp<int64_t>(kSecondCacheFloats / (panels * nr * w.taps()), 1, s.o);
-  // Several threads share the output channels where rows are few.
+  // Several threads share the output channels if there are few rows.
   while (s.n * w.tiles_y * ceil_div(s.o, w.tile_o) < 8 && w.tile_o * w.taps() >= 2 * kLeastRows)
     w.tile_o = ceil_div(w.tile_o, 2);
   w.tiles_o = ceil_div(s.o, w.tile_o);
@@ -120,7 +120,8 @@ void sum_row(const Overlap& w, const float* products, int64_t row_step, int64_t 
     const int64_t in_y = met_row(s, y, ky);
     if (in_y < 0) continue;
     for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
-      // Column i of x meets column i stride + shift of y, the place i + step of its phase.
+      // Column i of x contributes to column i stride + shift of y, at position i + step of its
+      // phase.
       const int64_t shift = kx * s.dilation[2] - s.padding[2];
       const int64_t phase = (shift % stride + stride) % stride, step = (shift - phase) / stride;
       if (phase >= s.out[2]) continue;

@@ -19,7 +19,7 @@ int64_t met(const ConvShape& s, size_t d, int64_t at, int64_t k) {
   return in >= 0 && in < s.in[d] ? in : -1;
 }
 
-// Rows are short: what the library's copy does before it copies would take longer.
+// Rows are short: the checks of the library's copy function would take longer than copying.
 void copy_short(const float* from, int64_t count, float* to) {
   int64_t i = 0;
   for (; i + 4 <= count; i += 4) std::memcpy(to + i, from + i, 16);
@@ -42,7 +42,7 @@ void spread_row(const ConvShape& s, const float* from, int64_t shift, int64_t x0
   for (int64_t i = low; i < high; ++i) to[i * stride + shift - x0] = from[i];
 }
 
-// Padding before dim `d` when the convolution is written as one that is not transposed.
+// Padding before dim `d` if the convolution is written as one that is not transposed.
 int64_t padding_before(const ConvShape& s, size_t d) {
   return s.transposed ? (s.kernel[d] - 1) * s.dilation[d] - s.padding[d] : s.padding[d];
 }
@@ -83,7 +83,7 @@ void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixe
   const float* plane = x + p / s.kernel_size() * s.in_size();
   const int64_t width = s.out[2], shift = kx * s.dilation[2] - s.padding[2];
   const bool spreads = s.transposed && s.stride[2] > 1;
-  // Elsewhere the input column is output column step + start, and [low, high) of them are inside.
+  // Otherwise the input column is output column step + start, and [low, high) are inside.
   const int64_t step = s.transposed ? 1 : s.stride[2], start = s.transposed ? -shift : shift;
   const int64_t low = std::clamp<int64_t>(ceil_div(-start, step), 0, width);
   const int64_t high = std::clamp(ceil_div(s.in[2] - start, step), low, width);
@@ -137,7 +137,7 @@ PaddedImages::PaddedImages(const ConvShape& s, int64_t images)
   std::fill_n(data_, images * height_ * width_ + kSlack, 0.0f);
 }
 
-// What lies further right or below than any pixel of y sees is left out.
+// Omits elements that are further right or below than any pixel of y reads.
 void PaddedImages::fill(const float* x, int64_t channel) {
   channel_ = channel;
   const int64_t rows = std::min(s_.in[1], height_ - top_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions as matrix products. For each output pixel, row p of the patches holds the value that
-// kernel element p meets there, in the order [channel of the group, kernel...].
+// kernel element p multiplies, in the order [channel of the group, kernel...].
 #pragma once
 
 #include <algorithm>
@@ -14,19 +14,19 @@ struct Pixels {
   int64_t first, columns;
 };
 
-// One row of the patches, those of several images one behind the other; x points at the group's
-// first channel of the first image.
+// One row of the patches; several images follow each other. x points to the group's first channel
+// of the first image.
 void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixels, float* to,
                int64_t images = 1);
 
-// Small whole images with zeros around them, one channel after the other: rows of the patches are
-// copied from there without a look at the edges. Of two spatial dims and steps of one.
+// Small whole images surrounded by zeros, one channel after another. Rows of the patches are copied
+// from them without checks of the borders. For two spatial dims and strides of 1.
 class PaddedImages {
  public:
   static constexpr int64_t kSlack = 4;  // floats that row() may write beyond its end
   static bool serves(const ConvShape& s, int64_t images);
   PaddedImages(const ConvShape& s, int64_t images);
-  // As patch_row of all pixels; rows that follow each other are the fastest.
+  // As patch_row for all pixels; consecutive rows are the fastest.
   void row(const float* x, int64_t p, float* to);
 
  private:
@@ -39,10 +39,10 @@ class PaddedImages {
   float data_[kFloats + kSlack];
 };
 
-// Whether the kernel element `tap` meets x, not only zeros, for one of these pixels.
+// Whether the kernel element `tap` reads x, not only zeros, for one of these pixels.
 bool meets(const ConvShape& s, int64_t tap, const Pixels& pixels);
-// Whether many kernel elements meet only zeros around x, as with a large dilation, so that it pays
-// to take the elements one after the other and to leave those out.
+// Whether many kernel elements read only zeros around x, as with a large dilation. Iterating over
+// kernel elements and skipping those is then faster.
 bool skips_taps(const ConvShape& s);
 
 }  // namespace hg::kernels

@@ -32,10 +32,10 @@ struct ConvShape {
 // Of the op conv: x, y, and the attributes.
 ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                      const KernelAttrs& attrs);
-// Of the op conv_channels_last, as that of the convolution it is.
+// For the op conv_channels_last, as the convolution that it computes.
 ConvShape channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                               const KernelAttrs& attrs);
-// Of the op conv_to_channels_last, likewise.
+// For the op conv_to_channels_last, likewise.
 ConvShape to_channels_last_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
                                  const KernelAttrs& attrs);
 // Of the op conv_weight_grad.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of images with few channels whose result is channels-last: the start of
-// channels-last regions. A few rows of x are copied with zero padding. A block of neighboring
-// pixels times two vectors of channels stays in registers during the kernel loop.
+// Convolutions of images with few channels and a channels-last result: the start of channels-last
+// regions. A few rows of x are copied with zero padding. A block of neighboring pixels times two
+// vectors of channels stays in registers during the kernel loop.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv/conv_to_channels_last.cpp"
 // clang-format off
@@ -21,7 +21,7 @@ namespace {
 constexpr int kPixels = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? 12 : 6;
 constexpr int kPanel = 2 * kLanes;
 
-// kStep: between the pixels that neighbors meet; 0: any.
+// kStep: distance of the pixels that neighbors read; 0: any.
 template <int kCount, int kStep>
 void tile(const EntryTile& t) {
   const D d;
@@ -80,7 +80,7 @@ HWY_AFTER_NAMESPACE();
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kLeastTiles = 4;  // of a thread
+constexpr int64_t kLeastTiles = 4;  // per thread
 
 struct Entry {
   ConvShape s;
@@ -98,7 +98,7 @@ struct Entry {
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32 && c.out(0).count() > 0; }
 
-// weight [o, depth] as panels; what is missing of the last one is 0.
+// weight [o, depth] as panels; missing elements of the last one are 0.
 void pack_weight(int64_t o, int64_t depth, int64_t panel, const float* weight, float* to) {
   for (int64_t first = 0; first < o; first += panel)
     for (int64_t p = 0; p < depth; ++p)
@@ -184,7 +184,7 @@ void run(const RunContext& c) noexcept {
     for (int64_t row = 0; row < rows; ++row) {
       const float* x = slot + row * s.stride[1] * e.columns;
       float* y = c.out(0).as<float>() + ((image * s.out[1] + first + row) * s.out[2]) * s.o;
-      // The last block is whole if there is one before it.
+      // The last block is whole if another block precedes it.
       const bool has_whole = s.out[2] >= pixels;
       for (int64_t next = 0; next < s.out[2]; next += has_whole ? pixels : 1) {
         const int64_t j = has_whole ? std::min(next, s.out[2] - pixels) : next;
@@ -198,7 +198,7 @@ void run(const RunContext& c) noexcept {
   });
 }
 
-// Any dtype: one element of y after the other.
+// Any dtype: one element of y at a time.
 Status plain_prepare(PrepareContext& c) {
   c.make_state(to_channels_last_shape(c.in(0), c.in(1), c.out(0), c.attrs()));
   return {};

@@ -16,7 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
-// kKernel elements of one row of the kernel, from kx on: dy is read once for all of them.
+// kKernel elements of one row of the kernel, from kx on: reads dy once for all of them.
 template <int kKernel>
 HWY_INLINE void grad_row(const DepthwiseGrad& p, int64_t ky, int64_t kx) {
   const D d;
@@ -59,7 +59,7 @@ void grad_rows(const DepthwiseGrad& p) {
 }
 
 void grad(const DepthwiseGrad& all) {
-  constexpr int64_t kTerms = 128;  // that one lane adds up: more would lose too much by rounding
+  constexpr int64_t kTerms = 128;  // that one lane adds up: more would lose too much precision
   DepthwiseGrad p = all;
   const int64_t most = std::max<int64_t>(1, kTerms * kLanes / all.columns);
   for (int64_t row = 0; row < all.rows; row += most) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of a convolution's weight in f32 without a patch matrix. Pixels of x are copied once
 // with adjacent channels and zero padding. Kernel element k of dw[o, channels] is then the matrix
-// product of dy[o, pixels] and the copied pixels that k meets. A task handles some channels and
-// kernel rows and sums over all images, in order.
+// product of dy[o, pixels] and the copied pixels that k reads. A task handles some channels and
+// kernel rows, and sums over all images in order.
 #include <algorithm>
 #include <vector>
 
@@ -15,10 +15,10 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPixels = 384;      // of y in a piece, about
+constexpr int64_t kPixels = 384;      // of y in a piece, approximately
 constexpr int64_t kFewTasks = 8;      // fewer are split by rows of the kernel
 constexpr int64_t kLongestRow = 512;  // of y in one piece
-constexpr int64_t kTerms = 128;       // summed up by themselves, so that little is lost by rounding
+constexpr int64_t kTerms = 128;       // summed up separately, to limit the rounding error
 
 struct WeightDirect {
   ConvShape s;
@@ -38,7 +38,7 @@ struct WeightDirect {
   int64_t parts() const { return s.kernel[1] / kernel_rows; }
 };
 
-// Half a vector of channels at least: a matrix of patches fills vectors with few of them.
+// At least half a vector of channels. With few channels, a patch matrix fills vectors better.
 bool accepts(const PrepareContext& c) {
   if (c.out(0).dtype != f32 || c.out(0).count() == 0 || c.in(1).count() == 0) return false;
   const ConvShape s = conv_weight_grad_shape(c.in(0), c.in(1), c.attrs());
@@ -70,7 +70,7 @@ Status prepare(PrepareContext& c) {
   choose_piece(w);
   const int64_t reach_y = (w.kernel_rows - 1) * s.dilation[1];
   const int64_t reach_x = (s.kernel[2] - 1) * s.dilation[2];
-  // Rows and columns between those that are met are not copied where none of them is.
+  // Rows and columns that no kernel element reads are not copied.
   if (reach_y == 0) w.step_y = s.stride[1];
   if (reach_x == 0) w.step_x = s.stride[2];
   w.in_y = ((w.y - 1) * s.stride[1] + reach_y) / w.step_y + 1;
@@ -82,7 +82,7 @@ Status prepare(PrepareContext& c) {
     for (int64_t y = 0; y < w.y; ++y)
       for (int64_t x = 0; x < w.x; ++x)
         w.offset.push_back(offset_of(image, y * s.stride[1], x * s.stride[2]));
-  // Where rows or columns are left out, the kernel elements of a task have one row or column.
+  // If rows or columns are omitted, the kernel elements of a task have one row or column.
   for (int64_t ky = 0; ky < w.kernel_rows; ++ky)
     for (int64_t kx = 0; kx < s.kernel[2]; ++kx)
       w.tap_offset.push_back(offset_of(0, ky * s.dilation[1], kx * s.dilation[2]));
@@ -99,7 +99,7 @@ struct Piece {
   int64_t image, y, x, images, rows, columns;  // of dy
 };
 
-// Channels of x around a piece, from the kernel's row `ky` on; x points at the first of them.
+// Channels of x around a piece, from the kernel's row `ky` on; x points to the first channel.
 void copy_pixels(const WeightDirect& w, const Piece& piece, int64_t ky, int64_t channels,
                  const float* x, float* to) {
   const ConvShape& s = w.s;

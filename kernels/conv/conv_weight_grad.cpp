@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gradient of a convolution's weight in f32 as a matrix product: dw[o, c kernel] = sum over the
 // images of dy[o, pixels] patches[c kernel, pixels]^T. A task handles some columns of dw and sums
-// over all images, in order.
+// over all images in order.
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_patches.h"
 #include "kernels/gemm/gemm.h"
@@ -11,7 +11,7 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kPiece = 128;  // pixels, of several images where they are smaller
+constexpr int64_t kPiece = 128;  // pixels, of several images if those are smaller
 constexpr int64_t kTile = 64;    // columns of dw
 
 struct WeightGrad {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// 3x3 convolutions with stride 1 in f32 by Winograd's algorithm. F(2x2, 3x3) takes 2.25 times fewer
-// multiplications than the direct sum, F(4x4, 3x3) 4 times fewer; their transformed weights are 16
-// / 9 and 4 times as large. The second rounds more, and is used only where it is clearly cheaper
-// for the shape.
+// 3x3 convolutions with stride 1 in f32 by Winograd's algorithm. F(2x2, 3x3) needs 2.25 times fewer
+// multiplications than the direct sum, F(4x4, 3x3) 4 times fewer. Their transformed weights are 16
+// /
+// 9 and 4 times as large. F(4x4, 3x3) rounds more, and is used only where it is clearly cheaper.
 //
-// In 3-D convolutions each plane of y is an image whose input channels are the planes of x that it
+// In 3-D convolutions, each plane of y is an image whose input channels are the planes of x that it
 // reads. In dilated ones, rows and columns that are a dilation apart form one image.
 //
 // A task handles some rows of tiles of one image and some output channels. It transforms its tiles
 // of all input channels into panels, then multiplies and transforms back kBlock output channels at
-// a time. Results that the transforms would spoil (conv_winograd_alone.h) are summed again
-// directly.
+// a
+// time. Results that the transforms would spoil (conv_winograd_alone.h) are summed directly
+// afterward.
 #include "kernels/conv/conv_winograd.h"
 
 #include <algorithm>
@@ -36,16 +37,16 @@ struct Winograd {
   const GemmTable* gemm = nullptr;
   const WinogradTable* table = nullptr;
   const float* packed = nullptr;  // [blocks][elements][pieces of c][rows of gemm][piece][rows]
-  int64_t images = 0;             // of all planes of y that each output channel has
+  int64_t images = 0;             // all planes of y of each output channel
   int64_t out_y = 0, out_x = 0;   // of one
   int64_t c = 0;                  // planes of x that a plane of y meets
   int64_t tiles_x = 0, tiles_y = 0;
-  int64_t blocks = 0;                  // of output channels
+  int64_t blocks = 0;                  // planes of x that a plane of y reads
   int64_t row_tasks = 1, o_tasks = 1;  // parts of an image's rows of tiles, and of the blocks
   int64_t lanes = 1, slot_bytes = 0;
   // Parts of a slot, in floats.
   int64_t panel_floats = 0, product_step = 0, in_step = 0, out_step = 0, row_width = 0;
-  int64_t dense_at = 0;  // where rows of columns that lie apart are put together
+  int64_t dense_at = 0;  // where rows of columns that are apart are made contiguous
   int64_t largest_at = 0, largest_step = 0;  // the largest elements of all channels, and a row
   int64_t alone_at = 0;
 
@@ -59,8 +60,8 @@ struct Winograd {
     return std::min(s.o, part_begin(ceil_div(s.o, gemm->mr), blocks, block) * gemm->mr);
   }
   int64_t first_block(int64_t part) const { return part_begin(blocks, o_tasks, part); }
-  // Of output channel first_o(block) + row and channel i, the first transformed element, and how
-  // far apart they are.
+  // For output channel first_o(block) + row and channel i: the first transformed element, and the
+  // distance of elements.
   const float* packed_at(int64_t block, int64_t row, int64_t i) const {
     const int64_t rows = first_o(block + 1) - first_o(block);
     const int64_t k0 = i / kDepthPiece * kDepthPiece, piece = std::min(kDepthPiece, c - k0);
@@ -73,19 +74,20 @@ struct Winograd {
   int64_t packed_step(int64_t block) const { return (first_o(block + 1) - first_o(block)) * c; }
 };
 
-// What F(m x m, 3x3) costs on one core for `o` output channels, in vector operations: the products,
-// in pairs of vectors of tiles, or reading the weights where tiles are few, and the transforms.
+// The cost of F(m x m, 3x3) on one core for `o` output channels, in vector operations: the
+// products, in pairs of vectors of tiles, or reading the weights if tiles are few; and the
+// transforms.
 double cost(const Winograd& w, int m, int64_t vectors_of_tiles, int64_t o) {
   const double elements = (m + 2) * (m + 2), channels = static_cast<double>(w.c * o);
   const auto vectors = static_cast<double>(vectors_of_tiles);
-  // A lone vector does not fill the pipelines; a vector operation reads 8 bytes meanwhile.
+  // A single vector does not fill the pipelines; meanwhile a vector operation reads 8 bytes.
   const double products =
       elements * channels * (vectors_of_tiles % 2 == 1 ? vectors + 0.4 : vectors);
   const double weights = elements * channels * 4 / 8;
   return std::max(products, weights) + 3 * elements * vectors * static_cast<double>(w.c + o);
 }
 
-// The images of a convolution, and what they meet.
+// The images of a convolution, and their inputs.
 Winograd winograd_of(const PrepareContext& c) {
   Winograd w;
   w.s = conv_shape(c.in(0), c.in(1), c.out(0), c.attrs());
@@ -108,16 +110,16 @@ bool accepts(const PrepareContext& c) {
       w.out_y * w.out_x < 36)
     return false;
   if (s.dilation[1] * s.dilation[2] == 1) return true;
-  if (s.dilation[2] > 1 && c.has(3)) return false;  // a residual's columns would lie apart
-  // Small images each read the weights, and do not fill vectors.
+  if (s.dilation[2] > 1 && c.has(3)) return false;  // the columns of a residual would be apart
+  // Each small image reads all weights and does not fill vectors.
   const int64_t lanes = w.gemm->nr / 2;
   const double direct = 9.0 * static_cast<double>(w.c * s.o * ceil_div(w.out_y * w.out_x, lanes));
   return cost(w, 2, ceil_div(ceil_div(w.out_y, 2) * ceil_div(w.out_x, 2), lanes), s.o) < direct;
 }
 
-// The rows of tiles, as many as keep the transformed input in the second cache or fewer, and the
-// output channels, whose parts transform the input each again, such that the busiest lane has
-// least to do.
+// Chooses the rows of tiles, at most as many as keep the transformed input in the second-level
+// cache, and the parts of the output channels, each of which transforms the input again. Minimizes
+// the work of the busiest lane.
 void choose_tasks(Winograd& w, int threads) {
   const int64_t lanes = w.gemm->nr / 2;
   const int64_t most = std::clamp<int64_t>(163840 / (w.c * w.elements()), 16, 256);
@@ -145,12 +147,12 @@ void choose_tasks(Winograd& w, int threads) {
 }
 
 // One dimension of u = G g G^T: 3 elements at `from` to m + 2 at `to`, for kLine kernels at once.
-// For m = 2: G = [1 0 0; 1/2 1/2 1/2; 1/2 -1/2 1/2; 0 0 1]; for m = 4 the row of a point p is
-// [1 p p^2] / N(p), N being the product of p's distances to the other points.
+// For m = 2: G = [1 0 0; 1/2 1/2 1/2; 1/2 -1/2 1/2; 0 0 1]. For m = 4 the row of a point p is [1 p
+// p^2] / N(p), where N is the product of p's distances to the other points.
 constexpr int kLine = 16;
 void transform_line(int m, const double* from, int64_t from_step, double* to, int64_t to_step) {
   struct Point {
-    double even, odd, square;  // of the pair +-p: 1 / N, p / N, p^2 / N
+    double even, odd, square;  // for the pair +-p: 1 / N, p / N, p^2 / N
   };
   constexpr double kRoot = 0.70710678118654752440;
   constexpr Point kTwo[] = {{0.5, 0.5, 0.5}};
@@ -173,7 +175,7 @@ void transform_line(int m, const double* from, int64_t from_step, double* to, in
 // The transformed weights in the order in which run() reads them.
 void pack_weight(const Winograd& w, const float* weight, float* to) {
   const int64_t side = w.side();
-  int64_t kernels[kLine] = {};  // whose transforms lie side by side
+  int64_t kernels[kLine] = {};  // whose transforms are side by side
   int filled = 0;
   double g[9 * kLine] = {}, half[18 * kLine], u[36 * kLine];
   const auto flush = [&](float* at, int64_t element_step) {
@@ -215,8 +217,8 @@ Status prepare(PrepareContext& c) {
   Winograd w = winograd_of(c);
   const ConvShape& s = w.s;
   const int64_t nr = w.gemm->nr;
-  // The larger transform rounds more and must be worth it. Large weights also take more memory: a
-  // byte of it must save a vector operation of a run.
+  // The larger transform rounds more and must be worth it. It also needs more memory for weights:
+  // each additional byte must save a vector operation per run.
   const auto cost_of = [&](int m) {
     const int64_t tiles = ceil_div(w.out_y, m) * ceil_div(w.out_x, m);
     return cost(w, m, w.images * ceil_div(tiles, nr / 2), s.o);
@@ -227,7 +229,7 @@ Status prepare(PrepareContext& c) {
   w.table = &winograd_table(w.m);
   w.tiles_y = ceil_div(w.out_y, w.m);
   w.tiles_x = ceil_div(w.out_x, w.m);
-  // As many blocks for each thread, where there are several.
+  // The same number of blocks for each thread, if there are several.
   w.blocks = ceil_div(s.o, kBlock);
   if (w.blocks >= 2 * c.threads()) w.blocks = ceil_div(w.blocks, c.threads()) * c.threads();
   choose_tasks(w, c.threads());
@@ -241,7 +243,7 @@ Status prepare(PrepareContext& c) {
   if (w.packed == nullptr)
     return out_of_memory(c.label(), ": no memory for ", packed_bytes, " bytes of packed weights");
   const int64_t panels = ceil_div(w.tiles(), nr);
-  // Odd numbers of cache lines, so that the elements do not share their places of the cache.
+  // Odd numbers of cache lines, so that elements do not compete for the same cache sets.
   const auto step = [](int64_t floats) { return (ceil_div(floats, 16) | 1) * 16; };
   w.panel_floats = step(panels * nr * w.c);  // of one element
   w.product_step = step(kBlock * panels * nr);
@@ -262,8 +264,8 @@ Status prepare(PrepareContext& c) {
   return {};
 }
 
-// An image: of plane z of y of the batch's element n, the rows and columns a dilation apart from
-// (y, x) on.
+// An image: the rows and columns of plane z of y, in element n of the batch, that are a dilation
+// apart, starting at (y, x).
 struct Image {
   int64_t n, z, y, x;
   int64_t height, width;
@@ -279,9 +281,8 @@ Image image_of(const ConvShape& s, int64_t index) {
           .width = std::max<int64_t>(0, ceil_div(s.out[2] - x, s.dilation[2]))};
 }
 
-// The rows of a plane of x (zeros when that is null) that `rows` rows of tiles from `first` on
-// need, with zeros around them, as planes of equal places in the tiles; also makes `largest` of
-// them.
+// The rows of a plane of x (zeros if it is null) that `rows` rows of tiles from `first` on read,
+// surrounded by zeros, as planes of equal positions in the tiles. Also computes their `largest`.
 void split_rows(const Winograd& w, const Image& image, const float* x, int64_t first, int64_t rows,
                 float* row_buffer, float* planes, uint32_t* largest) {
   const ConvShape& s = w.s;
@@ -306,7 +307,7 @@ void split_rows(const Winograd& w, const Image& image, const float* x, int64_t f
   }
 }
 
-// The plane of x that an image's input channel i is; null where that is padding.
+// The plane of x that input channel i of an image uses; null in the padding.
 const float* plane_of(const Winograd& w, const Image& image, const float* x, int64_t i) {
   const ConvShape& s = w.s;
   const int64_t z = image.z * s.stride[0] - s.padding[0] + i % s.kernel[0] * s.dilation[0];
@@ -314,12 +315,12 @@ const float* plane_of(const Winograd& w, const Image& image, const float* x, int
   return x + ((image.n * s.c + i / s.kernel[0]) * s.in[0] + z) * s.in[1] * s.in[2];
 }
 
-// Row `row` of a block of output channels: the sums of some windows of the rows of tiles from
-// `first` on, each as it is.
+// Row `row` of a block of output channels: the directly computed sums of some windows in the rows
+// of tiles from `first` on.
 void sum_alone(const Winograd& w, const Image& image, const float* x, int64_t block, int64_t row,
                int64_t first, std::span<const AloneWindow> windows, float* to, int64_t to_step) {
   const ConvShape& s = w.s;
-  constexpr size_t kGroup = 8;  // windows that share the look at a kernel
+  constexpr size_t kGroup = 8;  // windows that share reading a kernel
   struct Tap {
     int64_t offset, of_kernel;
   };
@@ -352,8 +353,8 @@ void sum_alone(const Winograd& w, const Image& image, const float* x, int64_t bl
   }
 }
 
-// Row `row` of a block of output channels, of an image's rows of tiles, whose products are
-// transformed back into y.
+// Row `row` of a block of output channels, for an image's rows of tiles: transforms the products
+// back into y.
 void finish_rows(const Winograd& w, const RunContext& c, const Image& image, int64_t block,
                  int64_t row, int64_t first, int64_t rows, const float* products, float* room,
                  float* dense, std::span<const AloneWindow> alone) {
@@ -373,7 +374,7 @@ void finish_rows(const Winograd& w, const RunContext& c, const Image& image, int
                 .row_bias = c.has(2) ? c.in(2).as<float>() + o : nullptr,
                 .residual = c.has(3) ? c.in(3).as<float>() + offset : nullptr};
   if (!e.empty()) {
-    // Rows that follow each other are one.
+    // Consecutive rows are treated as one.
     const bool is_one = to_step == width;
     const int64_t count = is_one ? 1 : height, columns = is_one ? height * width : width;
     for (int64_t r = 0; r < count; ++r) {
@@ -392,7 +393,7 @@ void run(const RunContext& c) noexcept {
   const float* x = c.in(0).as<float>();
   const int64_t nr = w.gemm->nr, parts = w.images * w.row_tasks;
   for_tiles(c, parts * w.o_tasks, w.lanes, w.slot_bytes, [&](int64_t index, float* slot) {
-    // Neighboring tasks have the output channels in common, whose weights are read once.
+    // Neighboring tasks have the same output channels, whose weights are then read once.
     const int64_t o_part = index / parts, row = index % w.row_tasks;
     const Image image = image_of(s, index % parts / w.row_tasks);
     const int64_t first = w.first_row(row), rows = w.first_row(row + 1) - first;
@@ -407,7 +408,7 @@ void run(const RunContext& c) noexcept {
     uint32_t* const largest = reinterpret_cast<uint32_t*>(slot + w.largest_at);
     std::fill_n(largest, lines * w.largest_step, 0u);
 
-    // Element e of channel i lies in the panels e of [pieces of c][panels][piece][nr].
+    // Element e of channel i is in the panels e of [pieces of c][panels][piece][nr].
     for (int64_t i = 0; i < w.c; ++i) {
       split_rows(w, image, plane_of(w, image, x, i), first, rows, row_buffer, planes, largest);
       const int64_t k0 = i / kDepthPiece * kDepthPiece, piece = std::min(kDepthPiece, w.c - k0);
@@ -420,7 +421,7 @@ void run(const RunContext& c) noexcept {
     const int64_t alone = find_alone(*w.table, w.m, rows, w.tiles_x, height, image.width, largest,
                                      w.largest_step, largest + lines * w.largest_step, windows);
 
-    // Whole vectors: what lies beyond the tiles is room, and never read back.
+    // Whole vectors: elements beyond the tiles are padding and never read back.
     const int64_t whole = ceil_div(tiles, nr / 2) * (nr / 2);
     for (int64_t block = w.first_block(o_part); block < w.first_block(o_part + 1); ++block) {
       const int64_t first_o = w.first_o(block), outs = w.first_o(block + 1) - first_o;

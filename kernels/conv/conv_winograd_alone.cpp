@@ -8,14 +8,14 @@
 namespace hg::kernels {
 namespace {
 
-// The largest element of a tile may be so many times that of a window: a rounding of it is 2^-16 of
-// the window's.
+// Limit of the ratio between the largest element of a tile and that of a window. A rounding error
+// of the tile is then 2^-16 of the window's largest element.
 constexpr float kMostTimes = 256;
-// Above it the transforms may overflow.
+// Above this, the transforms may overflow.
 constexpr float kMost = 1e30f;
 constexpr uint32_t kInfinity = 0x7f800000;
 
-// Whether the transforms suit a window whose largest element is `own`, in a tile with `largest`.
+// Whether the transforms suit a window with largest element `own` in a tile with `largest`.
 bool suits(uint32_t largest, uint32_t own) {
   return largest <= std::bit_cast<uint32_t>(kMost) &&
          std::bit_cast<float>(largest) <= kMostTimes * std::bit_cast<float>(own);
@@ -36,7 +36,7 @@ int64_t find_alone(const WinogradTable& table, int m, int64_t tiles_y, int64_t t
         for (int64_t r = 0; r < 3; ++r)
           for (int64_t j = 0; j < 3; ++j)
             own = std::max(own, largest[(line + r) * step + column + j]);
-        // What has NaN is NaN in any way.
+        // A window with NaN gives NaN either way.
         all = all || (own > 0 && own <= kInfinity && !suits(of_tile, own));
         to[found++] = {.line = static_cast<int32_t>(line),
                        .column = static_cast<int32_t>(column),
@@ -52,7 +52,7 @@ int64_t find_alone(const WinogradTable& table, int m, int64_t tiles_y, int64_t t
     std::fill_n(room, step, 0u);
     for (int64_t r = 0; r < m + 2; ++r)
       table.largest(reinterpret_cast<const float*>(top + r * step), step, room);
-    // Each window of a tile has one of the four elements in its middle.
+    // Each window of a tile contains one of the four middle elements.
     const uint32_t *const upper = top + m / 2 * step + m / 2, *const lower = upper + step;
     for (int64_t tx = 0; tx < tiles_x; ++tx) {
       const int64_t x = m * tx;
@@ -67,10 +67,10 @@ int64_t find_alone(const WinogradTable& table, int m, int64_t tiles_y, int64_t t
 }
 
 void kernel_of_transform(int m, const float* u, int64_t step, double (&kernel)[9]) {
-  // The first row of G gives g0, the last g2, and the difference of the second and third one g1.
+  // The first row of G gives g0, the last g2, and the difference of the second and the third g1.
   const double rate = m == 2 ? 1 : -1.5 / (2 * 0.70710678118654752440);
   const int side = m + 2;
-  double half[3][6];  // columns of G g G^T whose rows are done
+  double half[3][6];  // columns of G g G^T; rows are done
   for (int j = 0; j < side; ++j) {
     const auto at = [&](int row) { return double{u[(row * side + j) * step]}; };
     half[0][j] = at(0);
@@ -82,7 +82,7 @@ void kernel_of_transform(int m, const float* u, int64_t step, double (&kernel)[9
     kernel[3 * i + 1] = rate * (half[i][1] - half[i][2]);
     kernel[3 * i + 2] = half[i][side - 1];
   }
-  // A middle of 0 must not become the roundings of the others, which infinity would show.
+  // A middle of 0 must not become the rounding error of the others, which an infinity would expose.
   double most = 0;
   for (const int row : {1, 2})
     for (const int j : {1, 2}) most = std::max(most, std::abs(double{u[(row * side + j) * step]}));

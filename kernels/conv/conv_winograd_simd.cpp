@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
 void largest(const float* HWY_RESTRICT x, int64_t count, uint32_t* HWY_RESTRICT to) {
-  const hn::RebindToSigned<D> d;  // whose order is that of the bits without their sign
+  const hn::RebindToSigned<D> d;  // ordered like the bits without their sign
   int32_t* const at = reinterpret_cast<int32_t*>(to);
 #pragma GCC unroll 4
   for (int64_t j = 0; j < count; j += kLanes) {
@@ -97,7 +97,7 @@ HWY_INLINE void input_line(D d, const V (&x)[6], V (&y)[6]) {
   y[5] = hn::NegMulAdd(five_halves, x[3], hn::Add(x[1], x[5]));
 }
 
-// A^T x. For m = 2: [1 1 1 0; 0 1 -1 -1]. For m = 4: row i has the points to the power of i.
+// A^T x. For m = 2: [1 1 1 0; 0 1 -1 -1]. For m = 4: row i holds the points to the power of i.
 HWY_INLINE void output_line(D, const V (&x)[4], V (&y)[2]) {
   y[0] = hn::Add(hn::Add(x[0], x[1]), x[2]);
   y[1] = hn::Sub(hn::Sub(x[1], x[2]), x[3]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors made from attributes alone.
+// Tensors computed from attributes alone.
 #include <cmath>
 
 #include "hg/kernel.h"
@@ -44,8 +44,8 @@ Status linspace_prepare(PrepareContext& c) {
   return {};
 }
 
-// As torch: counted from the nearer end, so that both ends are exact, with one rounding for a
-// product and its sum. W: what it is computed in.
+// As in torch: counts from the nearer end, so that both ends are exact, with one rounding of a
+// product and its sum. W: the type of the computation.
 template <class W, class Put>
 void linspace(W first, W last, int64_t begin, int64_t end, int64_t count, const Put& put) {
   const W step = count > 1 ? (last - first) / static_cast<W>(count - 1) : W{0};
@@ -54,7 +54,7 @@ void linspace(W first, W last, int64_t begin, int64_t end, int64_t count, const 
                                        : std::fma(-step, static_cast<W>(count - i - 1), last));
 }
 
-// Of integers all is cut off, the ends first.
+// Integers are truncated, the ends first.
 void linspace_run(const RunContext& c) noexcept {
   const Tensor& y = c.out(0);
   const Steps& s = c.state<Steps>();
@@ -74,7 +74,7 @@ void linspace_run(const RunContext& c) noexcept {
       });
     });
   }
-  for_float(y.dtype, [&]<class T>() {  // those of up to 32 bits in f32
+  for_float(y.dtype, [&]<class T>() {  // dtypes of up to 32 bits in f32
     using W = Wide<T>;
     c.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
       linspace(static_cast<W>(s.start), static_cast<W>(s.end), begin, end, count,

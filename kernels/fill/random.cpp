@@ -10,7 +10,7 @@
 namespace hg::kernels {
 namespace {
 
-// Two doubles in [0, 1) for each block.
+// Two doubles in [0, 1) per block.
 struct Pair {
   double a, b;
 };
@@ -23,7 +23,7 @@ Pair uniform_pair(int64_t block, uint32_t stream, const RandomState& state) {
   return {philox_unit(bits[0], bits[1]), philox_unit(bits[2], bits[3])};
 }
 
-// Rounds towards zero, so that 1 stays excluded in every dtype.
+// Rounds toward zero, so that 1 stays excluded in every dtype.
 template <class T>
 T below_one(double value) {
   if constexpr (std::is_same_v<T, double>) return value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cdist: a few rows of a against the rows of b in place; more rows of a against panels of b, which
-// hold rows of b side by side; and plain loops for every dtype, stride and p.
+// cdist. Reads b in place for a few rows of a. For more rows of a, uses panels of b, which hold
+// several rows of b side by side. Plain loops support every dtype, stride and p.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,8 +25,8 @@
 #ifndef HG_KERNELS_GEMM_CDIST_ONCE
 #define HG_KERNELS_GEMM_CDIST_ONCE
 namespace hg::kernels {
-// Adds to y[2, columns of a panel] what the differences of two rows of a[2, k] and of
-// panel[k, columns] make; the same row twice is one.
+// Adds to y[2, columns of a panel] the terms of the differences of two rows of a[2, k] and of
+// panel[k, columns]. Both rows may be the same.
 struct PanelBlock {
   int64_t k;
   const float *a, *a_next;
@@ -36,15 +36,16 @@ struct PanelBlock {
 };
 struct PanelTable {
   int64_t columns;  // of a panel
-  // The sums of squares and of sizes, the largest size, and how many are not 0.
+  // Sums of squares and of magnitudes, the largest magnitude, and the number of nonzero
+  // differences.
   void (*squares)(const PanelBlock& b);
   void (*sizes)(const PanelBlock& b);
   void (*largest)(const PanelBlock& b);
   void (*different)(const PanelBlock& b);
-  // The roots of n sums of squares; whether f32 has all of these, none too large or too small.
+  // Takes the roots of n sums of squares. Returns whether f32 can represent all of them.
   bool (*roots)(float* y, int64_t n);
 };
-// Roots of sums that f32 has lie between these.
+// Sums whose roots f32 can represent are between these.
 constexpr float kSmallestRoot = 0x1p-30f, kNoRoot = std::numeric_limits<float>::infinity();
 constexpr int64_t kMostColumns = 64;
 }  // namespace hg::kernels
@@ -61,7 +62,7 @@ struct SizesOf {
   static HWY_INLINE V add(V sum, V d) { return hn::Add(sum, hn::Abs(d)); }
   static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
 };
-struct Largest {  // NaN is passed over, as by torch
+struct Largest {  // ignores NaN, as in torch
   static HWY_INLINE V add(V best, V d) { return join(best, hn::Abs(d)); }
   static HWY_INLINE V join(V a, V b) { return hn::IfThenElse(hn::Gt(b, a), b, a); }
 };
@@ -73,7 +74,7 @@ struct Different {  // NaN if one is NaN
   static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
 };
 
-constexpr int kVectors = kLanes >= 4 ? 4 : 1;  // of a panel
+constexpr int kVectors = kLanes >= 4 ? 4 : 1;  // vectors per panel
 
 template <class F>
 void panel_block(const PanelBlock& b) {
@@ -135,7 +136,7 @@ struct CdistState : MatmulShape {  // b as [k, n]
 };
 
 // (sum over m of |a[m] - b[m]|^p)^(1/p); p = 0 counts differences, infinity takes the largest,
-// which passes over NaN.
+// which ignores NaN.
 template <class T>
 SumOf<T> distance(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t k, double p) {
   using Sum = SumOf<T>;
@@ -189,7 +190,7 @@ void cdist_run(const RunContext& c) noexcept {
   });
 }
 
-// Roots of sums of squares. Those that f32 has not are added in f64.
+// Roots of sums of squares. Sums that f32 cannot represent are computed in f64.
 void take_roots(const MatmulShape& s, const float* a, const float* b, int64_t columns, float* y) {
   if ((HG_SIMD_CHOOSE(kPanelTable))->roots(y, columns)) return;
   for (int64_t j = 0; j < columns; ++j)
@@ -197,7 +198,7 @@ void take_roots(const MatmulShape& s, const float* a, const float* b, int64_t co
       y[j] = store<float>(distance(a, s.a_col, b + j * s.b_col, s.b_row, s.k, 2));
 }
 
-// With fewer rows, laying b into panels takes longer than it saves.
+// With fewer rows, packing b into panels takes longer than it saves.
 constexpr int64_t kFewRows = 4;
 
 bool accepts_rows(const PrepareContext& c) {
@@ -224,7 +225,7 @@ bool accepts_panels(const PrepareContext& c) {
 }
 
 void run_panels(const RunContext& c) noexcept {
-  constexpr int64_t kDepth = 64;  // of a panel: sums of so many elements are added up
+  constexpr int64_t kDepth = 64;  // of a panel: sums of this many elements are added up
   const CdistState& s = c.state<CdistState>();
   const PanelTable& table = *(HG_SIMD_CHOOSE(kPanelTable));
   const auto block = s.p == 2   ? table.squares

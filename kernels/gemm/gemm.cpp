@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear in f32. y is cut into tiles; the results of a tile do not depend on its size. A
+// matmul and linear in f32. y is divided into tiles; results do not depend on the size of a tile. A
 // tile runs over k in pieces whose panels of b fit the first-level cache, and ends with the
 // epilogue. Constant b is packed once. With few rows, reading b is the bottleneck, so b is read in
 // place.
@@ -18,31 +18,31 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kSlack = 16;  // floats that pack_rows may write beyond
+constexpr int64_t kSlack = 16;  // floats that pack_rows may write beyond its end
 
 constexpr int64_t kMostColumns = 32;    // of a panel
 constexpr int64_t kLeastWork = 200000;  // products of a tile that is worth sharing
-// Of an element of a side, in products of it: to pack it, and to read it.
+// Costs of an element of an operand, in products of it: packing and reading.
 constexpr double kPackCost = 10, kReadCost = 4;
-constexpr int64_t kKeyBytes = 64;  // of a slot: which rows those are
+constexpr int64_t kKeyBytes = 64;  // of a slot: identifies the rows
 
 int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 struct Gemm {
   MatmulShape s;
   const GemmTable* table = nullptr;
   const float* packed_b = nullptr;  // [pieces of k][panels][piece][nr]
-  // The same rounded, for Precision::bf16; a tile's panels are widened when it needs them.
+  // The same rounded for Precision::bf16. Panels are widened per tile.
   const BFloat16* rounded_b = nullptr;
   const HalfTable* half = nullptr;
   bool pack_a = false, by_rows = false;
-  bool keeps_a = false;  // packed rows stay in the slot, where tiles of the same rows find them
+  bool keeps_a = false;  // packed rows stay in the slot for further tiles of the same rows
   int64_t tile_m = 0, tile_n = 0;  // of the largest tile
   int64_t tiles_m = 0, tiles_n = 0;
   int64_t lanes = 1, slot_bytes = 0;
 
   int64_t blocks() const { return ceil_div(s.m, table->mr); }
   int64_t panels() const { return ceil_div(s.n, table->nr); }
-  // Where a tile begins.
+  // The first row and column of a tile.
   int64_t row_at(int64_t tile) const {
     return std::min(s.m, part_begin(blocks(), tiles_m, tile) * table->mr);
   }
@@ -58,9 +58,9 @@ struct Gemm {
 
 bool is_gemm(const PrepareContext& c) { return c.out(0).dtype == f32; }
 
-// Tiles of at most about 256 rows and 1024 columns. Several threads share as many as leave the
-// busiest lane least to do: each tile packs its rows again, unless the lane keeps them, and reads
-// or packs its panels of b.
+// Divides y into tiles of at most about 256 rows and 1024 columns. With several threads, minimizes
+// the work of the busiest lane: each tile packs its rows again, unless the lane keeps them, and
+// reads or packs its panels of b.
 void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
   const MatmulShape& s = g.s;
   const int64_t mr = g.table->mr, nr = g.table->nr, batches = s.batches();
@@ -102,7 +102,7 @@ void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
             (part_begin(g.panels(), columns, j + 1) - part_begin(g.panels(), columns, j)) * nr);
         return height * (width + row_cost) + width * column_cost;
       });
-      // A few tiles more let lanes help each other.
+      // A few more tiles let lanes help each other.
       const double time = tiles < 4 * threads ? 1.03 * busiest : busiest;
       if (best == 0 || time < best) {
         best = time;
@@ -136,7 +136,7 @@ void pack_weights(const PrepareContext& c, Gemm& g) {
   const float* b = c.in(1).as<float>();
   const GemmTable* table = g.table;
   const int64_t panels = ceil_div(s.n, table->nr), elements = panels * table->nr * s.k;
-  // One matrix may be a factor here and its transpose one elsewhere.
+  // A matrix may be an operand of one product, and its transpose of another.
   const std::string look = str_cat(table->nr, "/", s.n, ",", s.k, ",", s.b_row, ",", s.b_col);
   if (c.precision() == Precision::bf16) {
     g.rounded_b = static_cast<const BFloat16*>(
@@ -166,7 +166,7 @@ Status prepare(PrepareContext& c) {
   g.by_rows = s.m * (s.k + s.n) > s.k * s.n;
   const int nr = g.table->nr;
   if (c.is_constant(1) && s.batches() == 1 && s.n > 0 && s.k > 0) pack_weights(c, g);
-  // Packed rows lie in the order in which the panels of b meet them, one after the other.
+  // Packed rows are stored in the order in which the panels of b use them.
   g.pack_a = s.m > 1 && s.n > nr && (s.a_col != 1 || (s.m > 2 * g.table->mr && s.n >= 8 * nr));
   choose_tiles(g, g.packed_b == nullptr, c.threads());
   g.lanes = tile_lanes(c, s.batches() * g.tiles_m * g.tiles_n);
@@ -176,7 +176,7 @@ Status prepare(PrepareContext& c) {
   return {};
 }
 
-// Panel by panel, as a wide one stays in the first cache.
+// Panel by panel, because a wide one stays in the first-level cache.
 void sweep_rounded(const Gemm& g, int64_t packed_at, float* wide, Sweep sweep) {
   const int64_t nr = g.table->nr, columns = sweep.columns;
   Epilogue epilogue;
@@ -206,15 +206,15 @@ void run(const RunContext& c) noexcept {
   float* y = c.out(0).as<float>();
   const int nr = g.table->nr;
   const int64_t panels = g.panels(), tiles_m = g.tiles_m, tiles_n = g.tiles_n;
-  // The rows that a slot keeps, as a number of them; at the end of the slot.
+  // A number that identifies the rows in a slot, at the end of the slot.
   const int64_t key_at = round_up(g.slot_a() + g.packed_rows(), 2);
   const auto key_of = [&](float* slot) { return reinterpret_cast<int64_t*>(slot + key_at); };
   for (int64_t lane = 0; g.keeps_a && lane < g.lanes; ++lane)
     *key_of(tile_slot(c, g.lanes, g.slot_bytes, lane)) = -1;
   for_tiles(
       c, s.batches() * tiles_m * tiles_n, g.lanes, g.slot_bytes, [&](int64_t index, float* slot) {
-        // Neighboring tiles share the columns, or where rows are most of the bytes, the rows:
-        // those that a thread's own part of the layer before has written.
+        // Neighboring tiles share columns or, if rows are most of the bytes, rows: those that a
+        // thread's own part of the preceding layer has written.
         const int64_t batch = index / (tiles_m * tiles_n), tile = index % (tiles_m * tiles_n);
         const int64_t tile_i = g.by_rows ? tile / tiles_n : tile % tiles_m;
         const int64_t tile_j = g.by_rows ? tile % tiles_n : tile / tiles_m;
@@ -266,9 +266,9 @@ void run(const RunContext& c) noexcept {
       });
 }
 
-// Every element of b is used once or a few times, so packing would cost more than it saves. b
-// contiguous along k gives dot products, along n sums of rows. A matrix times one column is that
-// column times the transposed matrix.
+// Every element of b is used once or a few times, so packing would cost more than it saves. If b is
+// contiguous along k, computes dot products; if along n, sums of rows. A matrix times one column is
+// computed as the column times the transposed matrix.
 bool swaps_sides(const MatmulShape& s) { return s.n == 1 && s.m > kGemvRows; }
 
 MatmulShape gemv_shape(const PrepareContext& c) {
@@ -327,7 +327,7 @@ void run_gemv(const RunContext& c) noexcept {
   const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
   const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;
   float* y = c.out(0).as<float>();
-  // Pieces of columns that read about 64 KiB of b or more, in whole strips.
+  // Pieces of columns that read at least about 64 KiB of b, in whole strips.
   const int64_t width =
       std::min(round_up(s.n, 128), round_up(ceil_div(16384, std::max<int64_t>(1, s.k)), 128));
   const int64_t pieces = ceil_div(s.n, std::max<int64_t>(1, width));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner loops of matrix products in f32: y[m, n] = a[m, k] b[k, n]. b is read in panels of `nr`
 // columns, each [k, nr] and zero-padded; a has any strides. gemm_simd.cpp implements them for every
-// instruction set, gemm.cpp has the loops around them, tiles.h divides the work.
+// instruction set, gemm.cpp contains the loops around them, and tiles.h divides the work.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace hg::kernels {
 
-// What happens to a finished block of y before it is stored for good; pointers are at the block.
+// Applied to a finished block of y before it is stored; pointers refer to the block.
 struct Epilogue {
   Activation activation = Activation::none;
-  const float* row_bias = nullptr;     // one for each row of y
-  const float* column_bias = nullptr;  // one for each column
-  const float* residual = nullptr;     // like y, with the same distance of rows
+  const float* row_bias = nullptr;     // one per row of y
+  const float* column_bias = nullptr;  // one per column
+  const float* residual = nullptr;     // like y, with the same distance between rows
   bool empty() const {
     return activation == Activation::none && !row_bias && !column_bias && !residual;
   }
 };
 
-// One block of y, rows <= mr: y[rows, columns] (+)= a[rows, k] b, and then the epilogue where there
-// is one. A block that more of k is still to be added to has none.
+// One block of y, rows <= mr: y[rows, columns] (+)= a[rows, k] b, then the epilogue, if any. A
+// block whose sum is not complete has no epilogue.
 struct Block {
   int rows = 0;
   int64_t k = 0;
@@ -35,48 +35,47 @@ struct Block {
   const Epilogue* epilogue = nullptr;  // pointers at the block
 };
 
-// Two vectors of columns that lie anywhere: row p of b is read at x[v] + offset[p], whole vectors
-// of it; column 0 of vector v is y's column at[v], and `valid` columns of it are stored.
+// Two vectors of columns at any positions. Row p of b is read at x[v] + offset[p], in whole
+// vectors. Column 0 of vector v is column at[v] of y, and `valid` columns are stored.
 struct Columns {
   int vectors = 0;
   const float* x[2] = {};
   int64_t at[2] = {};
   int valid[2] = {};
-  int shared = 0;  // the first columns of vector 1 that are columns of vector 0 too
+  int shared = 0;  // number of first columns of vector 1 that also belong to vector 0
 };
 
-// A block of rows under every panel of b: y[rows, columns] (+)= a[rows, k] b[k, columns].
+// A block of rows with all panels of b: y[rows, columns] (+)= a[rows, k] b[k, columns].
 struct Sweep {
   int64_t rows = 0, columns = 0, k = 0;
-  // Rows from the first one to the end of a, on which the sizes of the blocks depend.
+  // Rows from the first one to the end of a, which determine the sizes of the blocks.
   int64_t left = 0;
   const float* a = nullptr;
-  bool is_packed = false;  // a is what pack_rows made; otherwise it has these strides
+  bool is_packed = false;  // a is the result of pack_rows; otherwise it has these strides
   int64_t a_row = 0, a_col = 0;
   const float* panels = nullptr;
-  int64_t panel_step = 0;  // from one panel to the next
+  int64_t panel_step = 0;  // distance between panels
   float* y = nullptr;
   int64_t y_row = 0;
   bool add = false;
-  const Epilogue* epilogue = nullptr;  // pointers at the first element
+  const Epilogue* epilogue = nullptr;  // pointers to the first element
 };
 
 struct GemmTable {
-  int mr = 0, nr = 0;  // rows and columns of y that registers hold: nr is two vectors
+  int mr = 0, nr = 0;  // rows and columns of y in registers; nr is two vectors
   // b is a panel; columns <= nr.
   void (*block)(const Block& block, int columns, const float* panel) = nullptr;
   void (*sweep)(const Sweep& sweep) = nullptr;
-  // column_bias does not serve here.
+  // column_bias is not supported here.
   void (*gather)(const Block& block, const Columns& columns, const int64_t* offset) = nullptr;
   void (*finish)(int64_t rows, int64_t columns, const Epilogue& e, float* y,
                  int64_t y_row) = nullptr;
-  // Copies b[k, columns] (strides b_row, b_col) into panels; panel_step elements lie between the
-  // starts of two panels.
+  // Copies b[k, columns] (strides b_row, b_col) into panels that start panel_step elements apart.
   void (*pack)(int64_t k, int64_t columns, const float* b, int64_t b_row, int64_t b_col, float* to,
                int64_t panel_step) = nullptr;
-  // As the function pack_rows, where a is contiguous along k; writes up to 3 floats beyond.
+  // As the function pack_rows, for a contiguous along k; writes up to 3 floats beyond the end.
   void (*pack_rows)(int64_t rows, int64_t k, const float* a, int64_t a_row, float* to) = nullptr;
-  // Copies one row of b into row 0 of its panels; what is missing in the last one becomes 0.
+  // Copies one row of b into row 0 of its panels. Missing columns of the last panel become 0.
   void (*spread)(int64_t columns, const float* row, float* to, int64_t panel_step) = nullptr;
 };
 

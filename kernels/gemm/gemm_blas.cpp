@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear with OpenBLAS: in f64, and in f32 if autotune finds it faster. One
-// single-threaded call per tile of y. The tiles, and so the results, depend on sizes alone.
+// matmul and linear with OpenBLAS: in f64, and in f32 if autotune finds it faster. Makes one
+// single-threaded call per tile of y. The tiles, and therefore the results, depend only on sizes.
 #include <algorithm>
 
 #include "kernels/ceil_div.h"
@@ -12,7 +12,7 @@
 namespace hg::kernels {
 namespace {
 
-// The side of a tile: small ones are shared by threads, large ones pack less of what they multiply.
+// The side of a tile: small tiles can be shared by threads, large ones pack less of their operands.
 int64_t side_of(const MatmulShape& s) {
   const int64_t count = s.batches() * s.m * s.n;
   return count <= 256 * 256 ? 64 : count <= 512 * 512 ? 128 : 256;
@@ -26,13 +26,13 @@ struct GemmBlas {
 bool is_by_rows(int64_t columns, int64_t row, int64_t column) {
   return column == 1 && row >= columns;
 }
-// A matrix whose rows or columns are contiguous, and as far apart as they are long.
+// A matrix with contiguous rows or columns without gaps between them.
 bool is_dense(int64_t rows, int64_t columns, int64_t row, int64_t column) {
   return (is_by_rows(columns, row, column) || is_by_rows(rows, column, row)) &&
          fits_openblas(std::max(row, column));
 }
 
-// Small products of two matrices by rows allocate where there is AVX-512 (OpenBLAS 0.3.21).
+// Small products of two row-major matrices allocate with AVX-512 (OpenBLAS 0.3.21).
 bool allocates(const MatmulShape& s) {
   constexpr int64_t kSmall = 1000000;
   const int64_t side = side_of(s);

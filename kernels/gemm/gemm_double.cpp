@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear in f64: panels of b of two vectors; 4 rows of a at a time keep their sums in
-// registers. The order of an element's sum does not depend on how y is cut into tiles.
+// matmul and linear in f64, with panels of b of two vectors. The sums of 4 rows of a at a time stay
+// in registers. The order of an element's sum does not depend on the tiles of y.
 #include <algorithm>
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul and linear in f16 and bf16. Weights stay 16-bit in memory and are widened to f32 panels
-// per tile; sums are f32 and round once after the epilogue.
+// per tile. Sums are f32 and are rounded once, after the epilogue.
 #include <algorithm>
 #include <utility>
 
@@ -61,8 +61,8 @@ Status prepare(PrepareContext& c) {
   return {};
 }
 
-// to[i, p] = from[i row + p column], lines being contiguous in f32 whichever way they lie in
-// memory: returns the distances of rows and columns of what it wrote.
+// to[i, p] = from[i row + p column], with contiguous lines in f32, in whichever direction they are
+// contiguous in memory. Returns the distances of rows and columns in the result.
 template <class T>
 std::pair<int64_t, int64_t> widen(const HalfTable& half, int64_t rows, int64_t columns,
                                   const T* from, int64_t row, int64_t column, float* to) {

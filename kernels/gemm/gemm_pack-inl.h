@@ -37,8 +37,8 @@ HWY_INLINE void transpose(const float* from, int64_t b_col, float* to) {
 }
 #endif
 
-// One block of rows: groups of four, the last of which has others in what the next column, or the
-// next block, writes again.
+// One block of rows, in groups of four. The last group also writes elements that the next column or
+// block overwrites.
 template <int kRows>
 void pack_block(int64_t k, const float* a, int64_t a_row, float* to) {
   int64_t p = 0;

@@ -25,7 +25,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
-// Where the vectors of row p of b lie.
+// Positions of the vectors of row p of b.
 struct InPanel {
   const float* panel;
   HWY_INLINE const float* row(int64_t p, int v) const { return panel + p * kNr + v * kLanes; }
@@ -36,7 +36,7 @@ struct Gathered {
   HWY_INLINE const float* row(int64_t p, int v) const { return x[v] + offset[p]; }
 };
 
-// Asks for a line that is going to be written: the other processor may have it.
+// Prefetches a line that will be written: another processor may own it.
 HWY_INLINE void expect_write(const float* at) {
 #if HWY_ARCH_X86
   asm volatile("prefetchw %0" : : "m"(*at));
@@ -53,8 +53,8 @@ HWY_INLINE V clamped(V x, bool has_high) {
   return has_high ? hn::IfThenElse(hn::Gt(x, high), high, x) : x;
 }
 
-// Adds, finishes and stores as store_whole does, but some columns of vectors only. sums holds the
-// vectors of one row after the other.
+// Adds, finishes and stores like store_whole, but only some columns of the vectors. sums holds the
+// vectors row by row.
 HWY_NOINLINE void store_edge(const Block& block, const float* sums, int vectors, const int64_t* at,
                              const int* valid) {
   const D d;
@@ -135,8 +135,8 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
-  // What the sums are added to arrives meanwhile, or what the blocks after the next write. Where b
-  // is in panels, products are long enough for stores to wait.
+  // Meanwhile prefetches the old values of y, or the lines that the next blocks write. With b in
+  // panels, products take long enough for stores to wait.
   if (block.add) {
     for (int i = 0; i < kRows; ++i) hwy::Prefetch(block.y + i * block.y_row + at[0]);
   } else if constexpr (std::is_same_v<Source, Gathered>) {
@@ -194,8 +194,8 @@ HWY_INLINE const BlockFunction<Source>* blocks_for(int vectors, const int* valid
                       : blocks_of<Source, 2>(valid[0] == kLanes && valid[1] == kLanes);
 }
 
-// A pointer of which the compiler knows nothing, so that it makes no loop of its own for where it
-// is null: beside what takes long that costs no time, and a program is smaller.
+// A pointer that the compiler cannot analyze, so that it makes no separate loop for null. This
+// costs no time next to the rest, and programs are smaller.
 HWY_INLINE const float* opaque(const float* p) {
   asm volatile("" : "+r"(p));
   return p;
@@ -249,7 +249,7 @@ constexpr auto kFinish = finishes(std::make_integer_sequence<int, kActivationCou
 HWY_NOINLINE void finish(int64_t rows, int64_t columns, const Epilogue& given, float* y,
                          int64_t y_row) {
   Epilogue e = given;
-  // Rows that do not fill vectors and follow each other are one.
+  // Consecutive rows that do not fill vectors are treated as one.
   if (y_row == columns && columns < kLanes && !e.column_bias) {
     if (e.row_bias)
       finish_with<Activation::none>(rows, columns, {.row_bias = e.row_bias}, y, y_row);
@@ -260,7 +260,7 @@ HWY_NOINLINE void finish(int64_t rows, int64_t columns, const Epilogue& given, f
   if (!e.empty()) kFinish[static_cast<size_t>(e.activation)](rows, columns, e, y, y_row);
 }
 
-// The activation alone, of a few whole vectors in each row: constants stay in registers.
+// Only the activation, for a few whole vectors in each row: constants stay in registers.
 template <Activation kActivation>
 void activate_rows(int rows, int vectors, float* y, int64_t y_row) {
   const D d;
@@ -282,7 +282,8 @@ constexpr std::array<Activate, sizeof...(kIndex)> activates(std::integer_sequenc
 }
 constexpr auto kActivate = activates(std::make_integer_sequence<int, kActivationCount>());
 
-// What the block itself does not apply, while the elements are still in the first cache.
+// The operations that the block itself does not apply, while its elements are still in the
+// first-level cache.
 HWY_INLINE void activate_block(const Block& block, int64_t at, int columns) {
   if (block.epilogue == nullptr || is_clamp(block.epilogue->activation)) return;
   const auto activation = static_cast<size_t>(block.epilogue->activation);
@@ -292,7 +293,7 @@ HWY_INLINE void activate_block(const Block& block, int64_t at, int columns) {
          block.y_row);
 }
 
-// A few columns under packed rows: vectors along the rows, of which a block fits one.
+// A few columns with packed rows: vectors run along the rows, and a block is one vector.
 constexpr bool kHasNarrow = kMr <= kLanes;
 constexpr int kNarrow = 4;
 
@@ -340,7 +341,7 @@ void block(const Block& block, int columns, const float* panel) {
   activate_block(block, 0, columns);
 }
 
-// The blocks of rows of a sweep, as block_rows has them, without its divisions.
+// The row blocks of a sweep, as in block_rows, without its divisions.
 struct RowBlocks {
   int least;
   int64_t longer;
@@ -352,7 +353,8 @@ struct RowBlocks {
   HWY_INLINE int rows(int64_t index) const { return index < longer ? least + 1 : least; }
 };
 
-// Brings a panel from memory to the second cache, in parts beside the blocks of the one before it.
+// Prefetches a panel from memory to the second-level cache, in parts alongside the blocks of the
+// preceding panel.
 struct NextPanel {
   static constexpr int64_t kLine = 16;  // floats
   const float* at = nullptr;
@@ -381,7 +383,7 @@ HWY_INLINE void under_panel(const Sweep& s, const Block& b, int columns, const f
   activate_block(b, 0, columns);
 }
 
-// Rows of y are written in one run each, while the panels stay in the first cache.
+// Rows of y are written in one pass each, while the panels stay in the first-level cache.
 void sweep_rows(const Sweep& s) {
   const RowBlocks blocks(s.left);
   Block b = {.k = s.k, .a_row = s.a_row, .a_col = s.a_col, .y_row = s.y_row, .add = s.add};

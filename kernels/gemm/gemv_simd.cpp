@@ -23,14 +23,14 @@ HWY_INLINE V load_wide(D d, const BFloat16* from) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, half)));
 }
 
-// Rounds as often as vectors do.
+// Rounds exactly as often as the vector code does.
 HWY_INLINE float mul_add(float a, float b, float sum) {
   const hn::CappedTag<float, 1> one;
   return hn::GetLane(hn::MulAdd(hn::Set(one, a), hn::Set(one, b), hn::Set(one, sum)));
 }
 
-// Adds the products of [first, k) to y, one after another: what is left of dots. (In one place, as
-// the compiler would make much of it in each that it is called from.)
+// Adds the products of [first, k) to y one by one: the remainder of dots. A separate function,
+// because inlined copies would be large.
 template <class B>
 HWY_NOINLINE void add_rest(int rows, int columns, int64_t first, int64_t k, const float* a,
                            int64_t a_row, const B b, int64_t b_row, float* y, int64_t y_row) {
@@ -43,7 +43,7 @@ HWY_NOINLINE void add_rest(int rows, int columns, int64_t first, int64_t k, cons
     }
 }
 
-// kRows x kColumns dot products at once; two sums each where that still fits the registers.
+// kRows x kColumns dot products at once, with two sums each if they fit the registers.
 template <int kRows, int kColumns, class B>
 HWY_INLINE void dots_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row, const B b,
                         int64_t b_row, float* y, int64_t y_row) {
@@ -93,7 +93,7 @@ void dots(int64_t rows, int64_t columns, int64_t k, const float* a, int64_t a_ro
   if (rows == 1) dots_rows<1>(columns, k, a, a_row, b, b_row, y, y_row);
 }
 
-// As add_rest, of distances.
+// As add_rest, for distances.
 HWY_NOINLINE void add_rest_of_distances(int columns, int64_t first, int64_t k, const float* a,
                                         const float* b, int64_t b_row, float* y) {
   for (int j = 0; j < columns; ++j)
@@ -155,7 +155,7 @@ HWY_INLINE void combine_of(int64_t k, const float* HWY_RESTRICT a, int64_t a_row
     for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, y + i * y_row + v * kLanes);
 }
 
-// The last columns of combine, of which there is no whole vector.
+// The last columns of combine, which do not fill a vector.
 template <class B>
 HWY_NOINLINE void combine_rest(int rows, int64_t columns, int64_t k, const float* a, int64_t a_row,
                                int64_t a_col, const B b, int64_t b_row, float* y, int64_t y_row) {

@@ -9,7 +9,7 @@
 
 namespace hg::kernels {
 
-// So many rows at most: with more, packing b costs less than it saves.
+// Maximum number of rows: with more, packing b costs less than it saves.
 inline constexpr int64_t kGemvRows = 4;
 
 struct GemvTable {

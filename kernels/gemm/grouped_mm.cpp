@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products over groups of rows. In f32 each group is a product as in gemm.cpp, with b packed
-// while it is read; other dtypes use plain loops. A group sums in one fixed order.
+// while it is read; other dtypes use plain loops. The order of a group's sums is fixed.
 #include <algorithm>
 
 #include "hg/kernel.h"
@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kPanels = 4;  // of b in one tile
 
-// The product of one group, of which data decides the size: y[m, n] = a[m, k] b[k, n].
+// The product of one group, whose size depends on data: y[m, n] = a[m, k] b[k, n].
 template <class T>
 struct Product {
   int64_t m = 0, k = 0;
@@ -26,7 +26,7 @@ struct Product {
 };
 
 struct Shapes {
-  bool by_rows = false;  // b has a matrix for each group
+  bool by_rows = false;  // b has one matrix per group
   int64_t groups = 0, rows = 0, m = 0, k = 0, n = 0;
   int64_t a_row = 0, a_col = 0, b_group = 0, b_row = 0, b_col = 0;
   int64_t lanes = 1, slot_bytes = 0;
@@ -35,7 +35,7 @@ struct Shapes {
   int64_t tile_n() const { return kPanels * table->nr; }
   int64_t tiles_n() const { return (n + tile_n() - 1) / tile_n(); }
 
-  // Ends that do not rise, or are no rows, make groups empty or shorter.
+  // Ends that decrease, or are beyond the rows, make groups empty or shorter.
   template <class T>
   Product<T> product(const RunContext& c, int64_t group) const {
     const int64_t* ends = c.in(2).as<int64_t>();

@@ -32,7 +32,8 @@ MatmulShape matmul_shape(const Tensor& a, const Tensor& b) {
     s.a_batch.push_back(size_a == 1 ? 0 : a.strides[ia]);
     s.b_batch.push_back(size_b == 1 ? 0 : b.strides[ib]);
   }
-  // Batches of a that share b are further rows of a: [batch, m, k] [k, n] is [batch m, k] [k, n].
+  // Batches of a that share b become additional rows of a: [batch, m, k] [k, n] is [batch m, k] [k,
+  // n].
   while (s.batch.rank() > 0) {
     const int last = s.batch.rank() - 1;
     if (s.batch[last] != 1) {

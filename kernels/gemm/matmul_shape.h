@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul and linear as one problem: for each batch, y[m, n] = a[m, k] b[k, n], with any strides of
-// a and b. Known before the pointers are.
+// a and b. Computed before pointers are known.
 #pragma once
 
 #include "hg/kernel.h"
@@ -33,8 +33,8 @@ struct MatmulShape {
 
 MatmulShape matmul_shape(const Tensor& a, const Tensor& b);
 
-// Of a node of matmul, or of linear, which alone has an activation. Their kernels are one: linear's
-// bias and residual are inputs 2 and 3, which matmul has not.
+// For a node of matmul, or of linear, which may have an activation. Both use the same kernels;
+// linear's bias and residual are inputs 2 and 3.
 MatmulShape product_shape(const PrepareContext& c);
 
 }  // namespace hg::kernels

@@ -6,7 +6,7 @@
 namespace hg::kernels {
 namespace {
 
-// Whether kernels can keep a call to one thread.
+// Whether kernels can limit a call to one thread.
 bool obeys(const OpenBlas& blas) {
   constexpr int kOwnThreads = 1, kOpenMp = 2;
   const int parallel = blas.openblas_get_parallel();
@@ -18,7 +18,7 @@ bool obeys(const OpenBlas& blas) {
 
 // All functions, or none.
 OpenBlas load() {
-  // Its calls of itself must not reach another BLAS, such as the one in libtorch.
+  // Its internal calls must not reach another BLAS, such as the one in libtorch.
   void* const file = open_shared_library_beside(HG_OPENBLAS_FILE, "dgemm_");
   if (file == nullptr) return {};
   OpenBlas blas;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// OpenBLAS for kernels. It is loaded when a session that can use it is planned, from a file that
-// the build names. No program links to it, and its symbols do not clash with another BLAS in the
-// host. A call runs on the calling thread and leaves OpenBLAS's settings unchanged.
+// OpenBLAS for kernels. It is loaded from a file named by the build when a session that can use it
+// is planned. No program links to it, and its symbols do not clash with another BLAS in the host. A
+// call runs on the calling thread and leaves OpenBLAS's settings unchanged.
 #pragma once
 
 #ifdef HG_OPENMP
@@ -12,7 +12,8 @@
 #include <cstdint>
 #include <limits>
 
-// Fortran's calls; the last arguments are the lengths of texts. Nothing defines these here.
+// Fortran's functions; the last arguments are lengths of strings. They are declared here, but not
+// defined.
 extern "C" {
 int openblas_get_parallel(void);
 int openblas_get_num_threads(void);
@@ -49,7 +50,7 @@ void dbdsdc_(const char* uplo, const char* job, const int* n, double* d, double*
 void dgeev_(const char* left, const char* right, const int* n, double* a, const int* lda,
             double* re, double* im, double* vl, const int* ldvl, double* vr, const int* ldvr,
             double* work, const int* lwork, int* info, size_t, size_t);
-// Of pairs.
+// For pairs.
 void zgeev_(const char* left, const char* right, const int* n, double* a, const int* lda, double* w,
             double* vl, const int* ldvl, double* vr, const int* ldvr, double* work,
             const int* lwork, double* rwork, int* info, size_t, size_t);
@@ -74,13 +75,13 @@ struct OpenBlas {
 #undef HG_OPENBLAS_MEMBER
 };
 
-// Null without OpenBLAS, or if kernels cannot limit it to one thread: the variant without threads
-// has buffers that two callers at once would share, and that with threads of its own shares a call
-// among them, unless the host has told it to have one. The first call loads it.
+// Returns null without OpenBLAS, or if kernels cannot limit it to one thread. The variant without
+// threads has buffers that two simultaneous callers would share. The variant with its own threads
+// shares a call among them, unless the host has set their number to one. The first call loads it.
 const OpenBlas* openblas();
 
-// While this lives, OpenMP regions that this thread enters have one thread: OpenBLAS then starts
-// none. The number is the calling thread's alone.
+// During its lifetime, OpenMP regions of this thread have one thread, so OpenBLAS starts none. The
+// number applies only to the calling thread.
 class OneThread {
  public:
 #ifdef HG_OPENMP
@@ -103,7 +104,7 @@ class OneThread {
 #endif
 };
 
-// Sizes and strides are Fortran's 32-bit integers, also where two of them are multiplied.
+// Sizes and strides are Fortran's 32-bit integers, including their products.
 inline bool fits_openblas(int64_t size) { return size <= std::numeric_limits<int>::max() / 16; }
 
 }  // namespace hg::kernels

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Divides products: rows into blocks that fit registers and packs that stay in a cache, and
-// everything into tiles that threads share. Nothing here depends on the operands.
+// Divides products: rows into blocks that fit registers, packed parts that fit a cache, and tiles
+// that threads share. Independent of the operands.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace hg::kernels {
 
-// How many rows the next block takes when `left` are left: blocks as equal as they can be.
+// The number of rows in the next block if `left` rows are left: blocks are as equal as possible.
 inline int block_rows(int64_t left, int mr) {
   const int64_t blocks = (left + mr - 1) / mr;
   return static_cast<int>((left + blocks - 1) / blocks);
 }
 
-// Where each of at most `parts` equal parts of the blocks of `rows` begins, and the end.
+// The first rows of at most `parts` equal parts of the blocks of `rows`, and the end.
 inline std::vector<int64_t> row_parts(int64_t rows, int mr, int64_t parts) {
   const int64_t blocks = (rows + mr - 1) / mr;
   if (parts > blocks) parts = blocks;
@@ -31,7 +31,7 @@ inline std::vector<int64_t> row_parts(int64_t rows, int mr, int64_t parts) {
   return first;
 }
 
-// The first number of tiles from `least` to `most` that threads share equally, when each counts
+// The smallest number of tiles from `least` to `most` that threads share equally, if each counts
 // `times`; `least` if there is none.
 inline int64_t shared_equally(int64_t least, int64_t most, int64_t times, int64_t threads) {
   int64_t tiles = least;
@@ -39,8 +39,8 @@ inline int64_t shared_equally(int64_t least, int64_t most, int64_t times, int64_
   return tiles * times % threads == 0 ? tiles : least;
 }
 
-// The end of the blocks from `begin` on whose packed rows, `depth` long, stay in the second cache
-// while all columns pass by.
+// The end of the blocks from `begin` on whose packed rows, of length `depth`, stay in the
+// second-level cache while all columns pass.
 inline int64_t end_of_rows(int64_t begin, int64_t rows, int64_t depth, int mr) {
   int64_t end = begin;
   do end += block_rows(rows - end, mr);
@@ -48,7 +48,7 @@ inline int64_t end_of_rows(int64_t begin, int64_t rows, int64_t depth, int mr) {
   return end;
 }
 
-// Copies a[rows, k] into the blocks that block_rows makes of it, each [k, rows of the block].
+// Copies a[rows, k] into the blocks of block_rows, each [k, rows of the block].
 inline void pack_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, int64_t a_col, int mr,
                       float* to) {
   int count;
@@ -61,10 +61,10 @@ inline void pack_rows(int64_t rows, int64_t k, const float* a, int64_t a_row, in
   }
 }
 
-// Runs body(tile, slot) for every tile in [0, tiles), where slot is memory of slot_bytes that no
-// other tile uses at the same time. Workspace: tile_workspace(). Which tile does what must not
-// depend on the slot. A lane begins with its own part of the tiles, neighbors that are likely to
-// be in its cache, and then helps the others.
+// Runs body(tile, slot) for every tile in [0, tiles). slot is memory of slot_bytes that no other
+// tile uses at the same time. Workspace: tile_workspace(). The work of a tile must not depend on
+// the slot. A lane begins with its own part of the tiles, neighbors that are likely to be in its
+// cache, and then helps other lanes.
 inline int64_t tile_lanes(const PrepareContext& c, int64_t tiles) {
   const int64_t threads = c.threads() < 1 ? 1 : c.threads();
   return tiles < threads ? (tiles < 1 ? 1 : tiles) : threads;
@@ -73,12 +73,12 @@ inline int64_t slot_step(int64_t slot_bytes) { return (slot_bytes + 63) / 64 * 6
 inline int64_t tile_workspace(int64_t lanes, int64_t slot_bytes) {
   return lanes * (static_cast<int64_t>(sizeof(SharedPart)) + slot_step(slot_bytes));
 }
-// The slot that a lane uses; it keeps what a tile left there for the lane's next one.
+// The slot of a lane. Data that a tile leaves there is available to the lane's next tile.
 inline float* tile_slot(const RunContext& c, int64_t lanes, int64_t slot_bytes, int64_t lane) {
   char* const slots = reinterpret_cast<char*>(c.workspace<SharedPart>() + lanes);
   return reinterpret_cast<float*>(slots + lane * slot_step(slot_bytes));
 }
-// What the busiest lane of for_tiles has to do where none helps another.
+// The work of the busiest lane of for_tiles if lanes do not help each other.
 template <class Cost>
 double busiest_lane(int64_t tiles, int64_t lanes, const Cost& cost) {
   double most = 0;

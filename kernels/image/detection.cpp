@@ -12,7 +12,7 @@
 namespace hg::kernels {
 namespace {
 
-// ---- nms ----
+// -- nms ------------------------------------------------------------------------------------------
 
 struct NmsPlan {
   double threshold = 0;
@@ -25,8 +25,8 @@ Status prepare_nms(PrepareContext& c) {
   return {};
 }
 
-// f(box) for the boxes that stay, by group and best first; NaN is the best score, equal ones keep
-// their order.
+// Calls f(box) for the boxes that are kept, by group and best first. NaN is the best score; equal
+// scores keep their order.
 template <class F>
 void each_kept(const RunContext& c, const F& f) {
   const NmsPlan& plan = c.state<NmsPlan>();
@@ -82,7 +82,7 @@ void run_nms(const RunContext& c) noexcept {
   each_kept(c, [&](int64_t box) { *y++ = box; });
 }
 
-// ---- Regions ----
+// -- Regions --------------------------------------------------------------------------------------
 
 struct RoiPlan {
   int64_t images = 0, channels = 0, height = 0, width = 0;  // of x
@@ -112,7 +112,7 @@ Status prepare_roi_align(PrepareContext& c, const Sizes& x) {
   return {};
 }
 
-// Four pixels around a place, with weights; none outside.
+// The four pixels around a position, with weights; none outside the image.
 template <class T>
 struct Corners {
   int64_t at[4] = {0, 0, 0, 0};
@@ -144,8 +144,9 @@ struct Range {
   int64_t begin = 0, end = 0;
 };
 
-// Of the samples first + (k + 1/2) length / count, k in [0, count), those that an image of this
-// size may meet and, for rounding, a few more; all where their number does not go by the length.
+// The samples first + (k + 1/2) length / count, k in [0, count), that may be inside an image of
+// this size, plus a few to allow for rounding; all samples if their number does not depend on the
+// length.
 Range range_inside(const RoiPlan& plan, double first, double length, int64_t count, int64_t size) {
   if (plan.ratio > 0) return {0, count};
   const double gap = length / static_cast<double>(count);
@@ -155,7 +156,7 @@ Range range_inside(const RoiPlan& plan, double first, double length, int64_t cou
   return {at((-1 - first) / gap - 3), at((static_cast<double>(size) - first) / gap + 3)};
 }
 
-// About one for each pixel. Boxes that are not finite, turned around, or beyond every image, have
+// About one sample per pixel. Boxes that are not finite, inverted, or outside every image have
 // none.
 int64_t samples_along(double length) {
   constexpr double kMost = 1 << 20;
@@ -165,8 +166,8 @@ int64_t samples_along(double length) {
 // The samples of one region.
 template <class T>
 struct Region {
-  int64_t image = -1;                        // -1: not one of x
-  T top = 0, left = 0, row = 0, column = 0;  // where it begins, sizes of an output pixel
+  int64_t image = -1;                        // -1: not an image of x
+  T top = 0, left = 0, row = 0, column = 0;  // its start, and sizes of an output pixel
   int64_t down = 0, across = 0;              // samples of an output pixel
   Region(const T* roi, const RoiPlan& plan) {
     const T scale = static_cast<T>(plan.scale), shift = plan.aligned ? T(0.5) : T(0);
@@ -184,7 +185,8 @@ struct Region {
     across = plan.ratio > 0 ? plan.ratio : samples_along(column);
   }
   T count() const { return static_cast<T>(std::max<int64_t>(down * across, 1)); }
-  // f(corners) for each sample of an output pixel that may meet the image; whether there are more.
+  // Calls f(corners) for each sample of an output pixel that may be inside the image. Returns
+  // whether there are others.
   template <class F>
   bool each_sample(int64_t i, int64_t k, const RoiPlan& plan, const F& f) const {
     const T first_y = top + static_cast<T>(i) * row, first_x = left + static_cast<T>(k) * column;
@@ -201,14 +203,14 @@ struct Region {
   }
 };
 
-// f32 and f64, which the shape rules of these ops ask for.
+// f32 and f64, the only dtypes that the shape rules of these ops accept.
 template <class F>
 void for_wide(DType dtype, const F& f) {
   dtype == f32 ? f.template operator()<float>() : f.template operator()<double>();
 }
 
-// The largest weighted corner of all samples of an output pixel, for each channel of y at `at`; 0
-// counts for a sample outside, and if there are no samples.
+// The largest weighted corner of all samples of an output pixel, for each channel of y at `at`. A
+// sample outside counts as 0, and so does a pixel without samples.
 template <class T>
 void largest_sample(const Region<T>& region, int64_t i, int64_t k, const RoiPlan& plan, const T* x,
                     T* at) {
@@ -342,7 +344,7 @@ Status prepare_roi_align_forward(PrepareContext& c) {
 }
 Status prepare_roi_align_grad(PrepareContext& c) { return prepare_roi_align(c, c.out(0).shape); }
 
-// ---- Columns at offsets ----
+// -- Columns at offsets ---------------------------------------------------------------------------
 
 struct DeformPlan {
   int64_t batch = 1, channels = 1, height = 1, width = 1;
@@ -377,14 +379,14 @@ Status prepare_deform_grad(PrepareContext& c) {
   return make_deform(c, c.in(1).shape, c.in(2).shape);
 }
 
-// The four pixels around (y, x); those outside count as 0.
+// The four pixels around (y, x); pixels outside count as 0.
 template <class T>
 struct Around {
   int64_t at[4];
   bool inside[4];
   T dy, dx;  // from the first of them
   Around(T y, T x, int64_t height, int64_t width) {
-    // Places that are not finite are outside.
+    // Positions that are not finite are outside.
     if (!(std::abs(y) < T(1 << 30) && std::abs(x) < T(1 << 30))) y = x = T(-10);
     const T top = std::floor(y), left = std::floor(x);
     dy = y - top;
@@ -398,7 +400,7 @@ struct Around {
   T weight(int i) const { return (i / 2 ? dy : 1 - dy) * (i % 2 ? dx : 1 - dx); }
 };
 
-// Where element (image, group, tap, point) of the kernel reads.
+// The position that element (image, group, tap, point) of the kernel reads.
 template <class T>
 Around<T> around(const DeformPlan& p, const T* offset, int64_t image, int64_t group, int64_t tap,
                  int64_t point) {
@@ -415,7 +417,7 @@ Around<T> around(const DeformPlan& p, const T* offset, int64_t image, int64_t gr
 void run_deform(const RunContext& c) noexcept {
   const DeformPlan& p = c.state<DeformPlan>();
   for_wide(c.out(0).dtype, [&]<class T>() {
-    // One task: a tap of a group of an image, all its channels.
+    // One task: a tap of a group of an image, for all channels.
     c.parallel_for(p.batch * p.groups * p.area(), 1, [&](int64_t begin, int64_t end) {
       const int64_t each = p.channels / p.groups;
       for (int64_t i = begin; i < end; ++i) {

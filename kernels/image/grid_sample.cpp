@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Samples images at given positions, and the gradient. Every mode is a product of one short list of
-// taps per dim; the taps carry their derivatives.
+// Samples images at given positions; and the gradient. Every mode combines one short list of taps
+// per dim; the taps include their derivatives.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -26,7 +26,7 @@ struct GridState {
   Mode mode = Mode::bilinear;
   Padding padding = Padding::zeros;
   bool align_corners = false;
-  std::optional<GridPlane> plane = {};  // samples of f32 in two dims, bilinear or nearest
+  std::optional<GridPlane> plane = {};  // f32 samples in two dims, bilinear or nearest
   int64_t in_count() const { return in[0] * in[1] * in[2]; }
 };
 
@@ -38,13 +38,13 @@ struct Taps {
   W slope[4] = {0, 0, 0, 0};  // d weight / d grid
 };
 
-// A position and its derivative with respect to the grid's number.
+// A position, and its derivative with respect to the number in the grid.
 template <class W>
 struct Position {
   W at, slope;
 };
 
-// Mirrored at both ends until it lies within; `low` and `high` are twice the ends.
+// Reflects at both ends until the position is inside; `low` and `high` are twice the ends.
 template <class W>
 Position<W> reflected(Position<W> p, int64_t low, int64_t high) {
   if (low == high) return {0, 0};
@@ -182,7 +182,7 @@ Status sample_grad_prepare(PrepareContext& c) {
   return {};
 }
 
-// The taps of some points as one list, which all channels have in common.
+// The taps of some points as one list, which all channels share.
 template <class T>
 struct PointTaps {
   static constexpr int64_t kPoints = 64;

@@ -22,7 +22,8 @@ using DI = hn::RebindToSigned<D>;
 using V = hn::Vec<D>;
 using VI = hn::Vec<DI>;
 
-// Two neighbors along an axis. Places are whole numbers in floats, which hold all sizes exactly.
+// Two neighbors along an axis. Positions are whole numbers in floats, which represent all sizes
+// exactly.
 struct Pair {
   V first, second_weight;
 };
@@ -56,7 +57,7 @@ void taps(const GridPlane& plane, const float* grid, int64_t count, PlaneTaps& t
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   alignas(64) float coordinates[2 * PlaneTaps::kPoints];
   std::copy_n(grid, 2 * count, coordinates);
-  // Points behind the last are those at the center.
+  // Unused points at the end are placed at the center.
   std::fill(coordinates + 2 * count, coordinates + 2 * PlaneTaps::kPoints, 0.0f);
   taps.count = plane.nearest ? 1 : 4;
   taps.all_inside = true;

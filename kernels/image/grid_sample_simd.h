@@ -6,14 +6,14 @@
 
 namespace hg::kernels {
 
-// The pixels that the points of a block read, which all channels of an image share.
+// The pixels that a block of points reads; all channels of an image share them.
 struct PlaneTaps {
   static constexpr int64_t kPoints = 64;
   static constexpr int kMost = 4;
   int count = 4;           // of each point; 1: nearest
   bool all_inside = true;  // no pixel is outside
   alignas(
-      64) int32_t at[kMost][kPoints];  // place in the plane; -1: outside, which contributes nothing
+      64) int32_t at[kMost][kPoints];  // position in the plane; -1: outside, ignored
   alignas(64) float weight[kMost][kPoints];
 };
 
@@ -24,7 +24,7 @@ struct GridPlane {
 };
 
 struct GridSampleTable {
-  // Of at most kPoints points; grid holds x and y of each.
+  // For at most kPoints points; grid holds x and y of each.
   void (*taps)(const GridPlane& plane, const float* grid, int64_t count, PlaneTaps& taps);
   // y[i] = the sum of x at the taps of point i times their weights
   void (*sample)(const PlaneTaps& taps, const float* x, float* y, int64_t count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resampling by size. Every mode is one linear map per dim: output o reads the input elements
-// index[o][tap] with weight[o][tap], computed in prepare. A row of x is resampled along itself once
-// for the neighboring rows of y that read it.
+// index[o][tap] with weight[o][tap], computed in prepare. A row of x is resampled horizontally once
+// for all neighboring rows of y that read it.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -15,7 +15,7 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kMostTaps = int64_t{1} << 26;  // of an axis, which its tables hold
+constexpr int64_t kMostTaps = int64_t{1} << 26;  // per axis: limit of the size of its tables
 
 struct AxisTaps {
   int64_t in = 1, out = 1;
@@ -23,9 +23,9 @@ struct AxisTaps {
   std::vector<int64_t> index = {0};
   std::vector<double> weight = {1};
   std::vector<float> narrow = {1};  // the same weights, as f32 computes with them
-  std::vector<int> used = {1};      // of the taps, by each output
+  std::vector<int> used = {1};      // number of taps used by each output
 
-  // Tables for `each` taps of every output; false where they would be too large.
+  // Tables for `each` taps per output. Returns false if they would be too large.
   bool make_tables(double each) {
     if (out > 0 && !(each * static_cast<double>(out) <= kMostTaps)) return false;
     taps = out > 0 ? static_cast<int>(each) : 1;
@@ -151,12 +151,12 @@ bool nearest_taps(AxisTaps& a, Mode mode, double scale) {
   return true;
 }
 
-constexpr int64_t kBand = 32768;  // elements of y in the rows that one task computes, about
+constexpr int64_t kBand = 32768;  // elements of y in the rows of one task, approximately
 
 struct ResizeState {
   int64_t planes = 1;
   AxisTaps axes[3];
-  int64_t repeat = 0;                // of each element along a row, where that is all
+  int64_t repeat = 0;                // of each element along a row; 0: not a repetition
   int64_t band_rows = 1, bands = 1;  // rows of y in a task, tasks of a plane
   int64_t lanes = 1, slot_bytes = 0;
   int64_t rows() const { return axes[0].out * axes[1].out; }
@@ -174,7 +174,7 @@ Status fill_taps(ResizeState& s, const KernelAttrs& attrs, int dims) {
   const std::span<const double> scales = attrs.reals("scales");
   for (int i = 0; i < dims; ++i) {
     AxisTaps& a = s.axes[3 - dims + i];
-    // Torch copies where the size stays, whatever the scale is, but for the plain cubic.
+    // If the size stays the same, torch copies for any scale, except in the plain cubic mode.
     const bool copies = a.in == a.out && (asked == Mode::linear ||
                                           (asked == Mode::cubic && attrs.flag("antialias")));
     const Mode mode = copies ? Mode::nearest : asked;
@@ -192,7 +192,7 @@ Status fill_taps(ResizeState& s, const KernelAttrs& attrs, int dims) {
 Result<ResizeState> resize_of(const PrepareContext& c, const Tensor& in, const Tensor& out) {
   ResizeState s;
   s.planes = in.shape[0] * in.shape[1];
-  const int dims = s.planes == 0 ? 0 : in.rank() - 2;  // nothing has no use for tables
+  const int dims = s.planes == 0 ? 0 : in.rank() - 2;  // no planes: needs no tables
   for (int i = 0; i < dims; ++i) {
     s.axes[3 - dims + i].in = in.shape[i + 2];
     s.axes[3 - dims + i].out = out.shape[i + 2];
@@ -229,7 +229,7 @@ Status resize_grad_prepare(PrepareContext& c) {
   return {};
 }
 
-// Rows [begin, end) of a plane of y, where each element is one of x.
+// Rows [begin, end) of a plane of y if each element is one element of x.
 template <class T>
 void copy_rows(const ResizeState& s, const T* x, int64_t begin, int64_t end, T* y) {
   const AxisTaps &d = s.axes[0], &h = s.axes[1], &w = s.axes[2];
@@ -271,7 +271,7 @@ void along_row(const AxisTaps& w, const T* x, Wide<T>* to) {
   }
 }
 
-// The same where each is a sum of some. The slot keeps the last rows of x, resampled along.
+// The same if each element is a sum. The slot keeps the last resampled rows of x.
 template <class T>
 void weigh_rows(const ResizeState& s, const T* x, int64_t begin, int64_t end, T* y, void* slot) {
   using W = Wide<T>;
@@ -316,7 +316,7 @@ void resize_run(const RunContext& c) noexcept {
       copy_rows(s, x, begin, end, y);
     });
   };
-  if (copies) {  // elements are moved as they are
+  if (copies) {  // elements are only moved
     switch (size_of(c.out(0).dtype)) {
       case 1:
         return copy.template operator()<uint8_t>();

@@ -46,7 +46,7 @@ Status col2im_prepare(PrepareContext& c) {
   return {};
 }
 
-// Of the blocks that begin `start`, `start` + stride, ... along a line, those in [first, last)
+// Of the blocks that begin at `start`, `start` + stride, ... along a line, blocks [first, last)
 // begin in [begin, end).
 struct Inside {
   int64_t first = 0, last = 0;
@@ -89,7 +89,7 @@ void im2col_run(const RunContext& c) noexcept {
   });
 }
 
-// Adds to sums[w - begin] what the blocks hold of the pixels w of row h, one entry of the block
+// Adds to sums[w - begin] the entries of blocks that contain the pixels w of row h, one block entry
 // after another.
 template <class T>
 void add_blocks(const BlockState& s, const T* x, int64_t h, int64_t begin, int64_t end,

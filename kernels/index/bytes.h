@@ -8,7 +8,7 @@
 
 namespace hg::kernels {
 
-// f.template operator()<T>() with an unsigned integer of as many bytes as the dtype has.
+// Calls f.template operator()<T>() with an unsigned integer of the size of the dtype.
 template <class F>
 void for_bytes(DType dtype, const F& f) {
   switch (size_of(dtype)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only move elements, into new memory. One instance serves all dtypes of a size.
+// Ops that only move elements to new memory. One instance serves all dtypes of a size.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -68,13 +68,13 @@ T element_of(const Bits& bits) {
   return value;
 }
 
-// Where each index of y lies in x, for every dim; -1 is a padded element.
+// The index in x for each index of y, for every dim; -1 is a padded element.
 struct Sources {
   std::vector<int64_t> of[kMaxRank];
   Bits value{};
   // Dims from `inner` on are the same in x and y.
   int inner = 0;
-  // Of the dim before them: neighbors in y that are neighbors in x, or padded.
+  // For the dim before them: neighbors in y that are neighbors in x, or padding.
   struct Run {
     int64_t source, count;
     int64_t next() const { return source < 0 ? -1 : source + count; }
@@ -104,7 +104,7 @@ int64_t source_of(std::string_view mode, int64_t i, int64_t n) {
   return i < 0 ? -i : 2 * (n - 1) - i;  // reflect
 }
 
-// Circular padding repeats what negative pads leave of x.
+// Circular padding repeats the part of x that negative pads leave.
 int64_t circular_source(int64_t o, int64_t begin, int64_t end, int64_t n) {
   const int64_t left = n + std::min<int64_t>(begin, 0) + std::min<int64_t>(end, 0);
   return wrapped(o - std::max<int64_t>(begin, 0), left) - std::min<int64_t>(begin, 0);
@@ -114,7 +114,7 @@ constexpr int64_t kMostPadded = 1 << 24;  // elements of a dim, which its table 
 
 Status pad_prepare(PrepareContext& c) {
   Sources sources;
-  if (c.out(0).count() == 0) {  // its dims may be long
+  if (c.out(0).count() == 0) {  // other dims may be long
     c.make_state(std::move(sources));
     return {};
   }
@@ -160,7 +160,7 @@ Status roll_prepare(PrepareContext& c) {
   return {};
 }
 
-// One row of y: the last dim with sources of its own, and `each` elements that stay together.
+// One row of y: the last dim that has sources, and `each` elements that stay together.
 template <class T>
 void map_row(const T* from, T* to, const std::vector<Sources::Run>& runs, int64_t each, T value) {
   for (const Sources::Run& run : runs) {
@@ -233,7 +233,7 @@ void triangle_run(const RunContext& c) noexcept {
                    [&](int64_t begin, int64_t end) {
                      for (int64_t r = begin; r < end; ++r) {
                        const int64_t row = r % rows;
-                       // Compared before adding: diagonal may be as large as an int64 is.
+                       // Compares before adding: diagonal may be any int64.
                        const int64_t kept = diagonal >= columns ? columns
                                             : diagonal <= -rows
                                                 ? 0

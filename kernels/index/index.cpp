@@ -56,7 +56,7 @@ void gather(const RunContext& c) {
         if (d != dim) offset += at % y.shape[d] * x.strides[d];
         at /= y.shape[d];
       }
-      bool outside = false;  // found at the end of the row: until then x[0] stands in
+      bool outside = false;  // reported at the end of the row; reads x[0] until then
       for (int64_t j = 0; j < columns; ++j) {
         const int64_t given = index[row * columns + j];
         const bool wrong = is_outside(given, size);
@@ -73,7 +73,7 @@ void gather_run(const RunContext& c) noexcept {
   for_bytes(c.out(0).dtype, [&]<class T>() { gather<T>(c); });
 }
 
-// Blocks of some elements. One element that the compiler knows of is a load and a store.
+// Blocks of elements. With a known size of one element, copying is a load and a store.
 template <class T, class Block>
 void select_blocks(const RunContext& c, int64_t outer, int64_t n, Block block) {
   const int64_t m = c.in(1).count();
@@ -113,7 +113,7 @@ void select_blocks(const RunContext& c, int dim) {
 void index_select_run(const RunContext& c) noexcept { select_blocks(c, c.state<Axis>().dim); }
 void embedding_run(const RunContext& c) noexcept { select_blocks(c, 0); }
 
-// The offsets in `t` that indices [begin, end) point to; false when one is out of range.
+// The offsets in `t` that indices [begin, end) select. Returns false if one is out of range.
 bool indexed_offsets(const RunContext& c, int first, const Tensor& t, int64_t begin, int64_t end,
                      int64_t* offsets) {
   std::fill_n(offsets, end - begin, 0);
@@ -130,7 +130,7 @@ bool indexed_offsets(const RunContext& c, int first, const Tensor& t, int64_t be
   }
   return !outside;
 }
-constexpr int64_t kOffsets = 256;  // found at once
+constexpr int64_t kOffsets = 256;  // computed together
 
 Tensor tail(const Tensor& t, int from) {
   Tensor rest{t.data, t.dtype, {}, {}};
@@ -202,8 +202,8 @@ Status index_put_prepare(PrepareContext& c) {
   return {};
 }
 
-// One position after the other, so that the last of several values for one element stays, and sums
-// have one order.
+// One position after another, so that the last of several values for one element stays, and sums
+// have a fixed order.
 void index_put_run(const RunContext& c) noexcept {
   const Tensor& y = c.out(0);
   const Tensor& values = c.in(1);
@@ -256,7 +256,7 @@ void one_hot_run(const RunContext& c) noexcept {
   });
 }
 
-// Whether an element of any dtype is not zero; -0.0 is zero.
+// Whether an element of any dtype is nonzero; -0.0 is zero.
 template <class F>
 void with_nonzero(const Tensor& x, const F& f) {
   if (x.dtype == boolean) return f([p = x.as<const uint8_t>()](int64_t i) { return p[i] != 0; });
@@ -273,8 +273,8 @@ void nonzero_measure(const RunContext& c, std::span<int64_t> dims) noexcept {
   if (!dims.empty()) dims[0] = found;
 }
 
-// The place of each element is written, and stays if the element is not zero: whether it is can
-// seldom be foreseen, and a branch would wait for it.
+// Writes the position of each element, and keeps it if the element is nonzero. This avoids a branch
+// that is hard to predict.
 void nonzero_run(const RunContext& c) noexcept {
   const Sizes& shape = c.in(0).shape;
   const int last = shape.rank() - 1;

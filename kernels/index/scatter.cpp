@@ -37,8 +37,8 @@ Rule rule_of(const PrepareContext& c) {
   return rule;
 }
 
-// The workspace: how many met in each element of y, then what they make of 16-bit floats, which is
-// kept in f32 until all is in.
+// The workspace: the number of values per element of y, and f32 sums of 16-bit floats until all
+// values are added.
 bool is_kept_wide(const Rule& rule, DType dtype) {
   return rule.adds() && (dtype == f16 || dtype == bf16);
 }
@@ -94,7 +94,7 @@ T combine(T a, T b, Reduce reduce) {
   }
 }
 
-// What an element that is not counted itself starts with.
+// The initial value of an element that is not counted itself.
 template <class T>
 T identity(Reduce reduce) {
   T result{};
@@ -126,7 +126,7 @@ T divided(T sum, int64_t count) {
   }
 }
 
-// f(the reduction), of which the most frequent one is a constant.
+// Calls f with the reduction; for the most frequent one, as a constant.
 template <class F>
 void with_reduce(Reduce reduce, const F& f) {
   if (reduce == Reduce::add)
@@ -135,7 +135,7 @@ void with_reduce(Reduce reduce, const F& f) {
     f(reduce);
 }
 
-// An element of src as one of y, which may be kept wide.
+// Converts an element of src to one of y, which may be kept wide.
 template <class Y, class T>
 Y taken(const T& element) {
   if constexpr (std::is_same_v<T, Y>)
@@ -149,17 +149,17 @@ void combine_row(Y* to, const T* from, int64_t n, Reduction reduce) {
   for (int64_t j = 0; j < n; ++j) to[j] = combine(to[j], taken<Y>(from[j]), reduce);
 }
 
-// Where an element is `along` the dim of a rule, and on the line `next` to it.
+// Position of an element: `along` the dim of a rule, on the line `next` to it.
 struct Steps {
   int64_t along = 0, next = 0;
 };
-// All that goes into some lines of y: src of i and line j to the index of i and j.
+// Applies all updates of some lines of y: element (i, j) of src goes to index (i, j).
 struct Lines {
   Steps index, src, y;
   int64_t n = 1, size = 1;  // of src and of y, along the dim
 };
 
-// f(i, j, where in y) for `width` lines; false where an index is out of range.
+// Calls f(i, j, position in y) for `width` lines. Returns false if an index is out of range.
 template <class F>
 bool for_each(const Lines& lines, int64_t width, const int64_t* index, const F& f) {
   for (int64_t i = 0; i < lines.n; ++i)
@@ -179,14 +179,14 @@ void count_each(const Lines& lines, int64_t width, const int64_t* index, int64_t
   for_each(lines, width, index, [&](int64_t, int64_t, int64_t at) { ++counts[at]; });
 }
 
-// The indices are in range. (Passes without the look at it are no faster, and 16 KB larger.)
+// The indices are in range. (Passes without this check are not faster, and 16 KB larger.)
 template <class T, class Y>
 void scatter_lines(const Rule& rule, const Lines& lines, int64_t width, const int64_t* index,
                    const T* src, Y* y, int64_t* counts) {
   if (!rule.include_self && rule.reduce != Reduce::none)
     for_each(lines, width, index,
              [&](int64_t, int64_t, int64_t at) { y[at] = identity<Y>(rule.reduce); });
-  // An index that was expanded along the lines is that of whole rows.
+  // An index that was expanded along the lines selects whole rows.
   const bool by_row = lines.index.next == 0 && lines.src.next == 1 && lines.y.next == 1;
   with_reduce(rule.reduce, [&](auto reduce) {
     if constexpr (!std::is_same_v<decltype(reduce), Reduce>) {
@@ -223,7 +223,7 @@ void scatter_run(const RunContext& c) noexcept {
   if (c.in(0).data != y.data) copy_strided(c, c.in(0), y);
   if (index.count() == 0) return;
   const int rank = index.rank(), dim = rule.dim;
-  // A task has lines that are neighbors in the last dim, of which each row is read at once.
+  // A task processes neighboring lines along the last dim, reading each row at once.
   const bool has_strips = rank > 0 && dim != rank - 1;
   const int64_t neighbours = has_strips ? index.shape[rank - 1] : 1;
   const auto steps = [&](const Tensor& t) {
@@ -234,8 +234,8 @@ void scatter_run(const RunContext& c) noexcept {
   constexpr int64_t kStrip = 64;
   const int64_t strips = ceil_div(neighbours, kStrip);
   const int64_t tasks = index.count() / n / neighbours * strips;
-  // The elements of a line alone are as many lines of one element, of one line of y: the inner loop
-  // is the long one.
+  // A single line is treated as many lines of one element that go to one line of y, so that the
+  // inner loop is the long one.
   const bool is_alone = neighbours == 1;
   if (is_alone) {
     lines = {{0, lines.index.along}, {0, lines.src.along}, {lines.y.along, 0}, 1, lines.size};
@@ -283,7 +283,7 @@ void scatter_run(const RunContext& c) noexcept {
   });
 }
 
-// Tasks are strips of the elements behind dim, so that rows are read and written in runs.
+// Tasks are strips of the elements after dim, so that rows are read and written contiguously.
 template <class T>
 void reduce_strip(const RunContext& c, const T* src, T* y, int64_t inner, int64_t width) {
   const Rule& rule = c.state<Rule>();

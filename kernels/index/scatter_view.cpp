@@ -14,7 +14,7 @@ struct Target {
   Sizes strides;
 };
 
-// Where nothing is written, or one element of a dim, the attributes may be any numbers.
+// If nothing is written, or only one element along a dim, the attributes may be any numbers.
 Status slice_prepare(PrepareContext& c) {
   Target target{0, c.out(0).strides};
   const int dim = c.attrs().axis("dim", c.out(0).rank());
@@ -48,7 +48,7 @@ Status as_strided_prepare(PrepareContext& c) {
   return {};
 }
 
-// y as it was, and where in it the source goes; nothing where that is empty.
+// A copy of x, and the view of it that receives the source; empty if there is nothing to write.
 std::optional<Tensor> part_of_copy(const RunContext& c) {
   const Target& target = c.state<Target>();
   const Tensor& y = c.out(0);
@@ -64,7 +64,7 @@ void write_run(const RunContext& c) noexcept {
   if (const auto part = part_of_copy(c)) copy_strided(c, c.in(1), *part);
 }
 
-// Elements of y may be written several times: in order, the last one stays.
+// Elements of y may be written several times, in order; the last value stays.
 void as_strided_run(const RunContext& c) noexcept {
   if (const auto part = part_of_copy(c)) copy_elements(c.in(1), *part);
 }

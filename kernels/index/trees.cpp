@@ -14,10 +14,10 @@ namespace {
 
 struct TreeNode {
   int32_t feature, test;
-  int32_t next[2];  // of what passes, of what does not
+  int32_t next[2];  // if the test passes, if not
 };
 
-// Which bit of a test says whether x passes.
+// The bit of a test that says whether x passes.
 template <class Number>
 int relation_of(Number x, Number split) {
   static_assert(kTreeNan == 1 << 0 && kTreeGreater == 1 << 1 && kTreeLess == 1 << 2 &&
@@ -26,7 +26,7 @@ int relation_of(Number x, Number split) {
 }
 
 constexpr int kLanes = 12;
-// What one thread takes at once: rows that stay in the cache while trees pass by.
+// Rows that one thread processes together. They stay in the cache while trees pass.
 constexpr int64_t kRows = 64, kWalks = 1024;
 
 template <class T>
@@ -43,8 +43,8 @@ struct Forest {
     int64_t at;
   };
 
-  // Some rows through some trees; false where a table is wrong. A lane that has come to a leaf
-  // begins the next walk.
+  // Some rows through some trees. Returns false if a table is wrong. A lane that has reached a leaf
+  // starts the next walk.
   bool walk(int64_t row, int64_t row_end, int64_t tree, int64_t tree_end) const {
     Walk lanes[kLanes];
     int live = 0;

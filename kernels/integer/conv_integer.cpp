@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of 8-bit integers as products: y[o, pixels] = weight[o, c kernel] patches[c kernel,
 // pixels]. Images are copied with zero points as padding, and columns that a stride reads together
-// are put next to each other, so a row of patches consists of whole pieces of lines. If the patches
-// are x itself, it is read in place.
+// become adjacent, so a row of patches consists of whole pieces of lines. If the patches are x
+// itself, x is read in place.
 #include "kernels/integer/conv_integer.h"
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace hg::kernels {
 namespace {
 
 constexpr int64_t kMaxColumns = 256;  // of a tile
-constexpr int64_t kCopied = 16;       // bytes that are copied at a time, and so beyond an end
-// Quads are taken where so many times those of all weights suffice: one takes the time of 1.1
-// pairs.
+constexpr int64_t kCopied = 16;       // bytes per copy, which may exceed an end
+// Quads are used if the total is at most this many times the quads of all weights: a quad takes the
+// time of 1.1 pairs.
 constexpr double kMostQuads = 1.6;
 constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
 
-// A piece of a line of y, and where the first element of a kernel meets its images.
+// A piece of a line of y, and the position in its images that the first kernel element reads.
 struct Piece {
   int64_t from = 0, count = 0;
 };
@@ -31,11 +31,11 @@ struct Piece {
 struct ConvInteger {
   ConvShape s;
   const IntegerTable* table = nullptr;
-  std::vector<int64_t> elements;  // where each of [group_c, kernel] meets the images of its group
+  std::vector<int64_t> elements;  // positions of [group_c, kernel] in the images of their group
   const char* packed = nullptr;   // [o] sums of i32, and from data_at on [groups][blocks of rows]
-  bool plain = false;             // the patches are x
+  bool plain = false;             // the patches are x itself
   int64_t depth = 0, pairs = 0;
-  Quads quads;  // instead of pairs, where there are such
+  Quads quads;  // instead of pairs, if they can be used
   // A copied channel: planes x rows x pitch, `phase` columns for each remainder of the stride.
   int64_t phase = 0, pitch = 0, rows = 0, plane = 0;
   int64_t tiles = 1, tile = 0;   // of an image's group; columns of the largest
@@ -46,7 +46,7 @@ struct ConvInteger {
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
   int64_t data_at() const { return slot_step(s.o * 4); }
   bool has_quads() const { return quads.whole > 0; }
-  // Of a column of a panel.
+  // For a column of a panel.
   int64_t column_bytes() const { return has_quads() ? quads.whole * 4 : pairs * 2; }
   int64_t packed_bytes() const { return data_at() + (has_quads() ? quads.bytes : s.o * pairs * 4); }
   int64_t panels() const { return ceil_div(s.out_size(), table->nr); }
@@ -86,7 +86,7 @@ void choose_tiles(ConvInteger& g, int64_t threads) {
   g.tile = ceil_div(panels, g.tiles) * nr;
 }
 
-// Where element k of [group_c, kernel] meets the images of its group.
+// The position in the images of its group of each element k of [group_c, kernel].
 int64_t element_at(const ConvInteger& g, int64_t k) {
   const ConvShape& s = g.s;
   const int64_t channel = k / s.kernel_size(), tap = k % s.kernel_size();
@@ -143,7 +143,7 @@ int64_t element_at(const ConvInteger& g, int64_t k) {
   return {};
 }
 
-// A channel with `zero` around it.
+// A channel surrounded by `zero`.
 void copy_channel(const ConvInteger& g, const uint8_t* x, uint8_t zero, uint8_t* to) {
   const ConvShape& s = g.s;
   std::memset(to, zero, static_cast<size_t>(g.plane));
@@ -168,7 +168,7 @@ void copy_channel(const ConvInteger& g, const uint8_t* x, uint8_t zero, uint8_t*
     }
 }
 
-// The pieces of lines that the pixels [first, first + count) are.
+// The pieces of lines that make up the pixels [first, first + count).
 int64_t find_pieces(const ConvInteger& g, int64_t first, int64_t count, Piece* pieces) {
   const ConvShape& s = g.s;
   int64_t found = 0;
@@ -200,7 +200,7 @@ void run(const RunContext& c) noexcept {
   }
   auto* const starts = reinterpret_cast<int32_t*>(workspace + g.starts_at);
   const bool is_signed = c.in(0).dtype == DType::i8, quads = g.has_quads();
-  // Quads take bytes of x as u8, pairs as i8.
+  // Quads read bytes of x as u8, pairs as i8.
   const uint8_t flip = is_signed == quads ? 128 : 0;
   conv_integer_starts(c, s.o, reinterpret_cast<const int32_t*>(packed),
                       quads ? (is_signed ? 128 : 0) : (is_signed ? 0 : -128), starts);
@@ -235,7 +235,7 @@ void run(const RunContext& c) noexcept {
         const int64_t channel = image * s.c + group * s.group_c();
         const int64_t panel_step = g.column_bytes() * nr;
         const int64_t found = g.plain ? 0 : find_pieces(g, first, columns, pieces);
-        // Row k of the patches; behind the last one that one again: the weights there are 0.
+        // Row k of the patches. Rows after the last one repeat it; their weights are 0.
         const auto patches = [&](int64_t k, int64_t each) -> const uint8_t* {
           if (k >= g.depth) k = g.depth - 1;
           if (g.plain) return x + (channel + k) * size + first;

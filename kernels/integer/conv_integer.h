@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sizes of one convolution of 8-bit integers; padding after x needs no number.
+// The sizes of one convolution of 8-bit integers. The padding after x follows from them.
 #pragma once
 
 #include "kernels/conv/conv_shape.h"
@@ -9,8 +9,8 @@ namespace hg::kernels {
 
 ConvShape conv_integer_shape(const PrepareContext& c);
 
-// Where the sums of each output channel begin: at the bias, less the sum of its weights times the
-// zero point of x, to which `more` was added as to x itself.
+// Initial sums of each output channel: the bias minus the sum of its weights times the zero point
+// of x, to which `more` was added like to x itself.
 void conv_integer_starts(const RunContext& c, int64_t channels, const int32_t* weight_sums,
                          int more, int32_t* to);
 

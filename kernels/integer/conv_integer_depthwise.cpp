@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of 8-bit integers with one input channel per group, in one or two dims. A few rows
-// of a channel are widened to i16 with zero padding; pairs of neighbors in a row meet pairs of
-// weights.
+// of a channel are widened to i16 with zero padding. Pairs of neighbors in a row are multiplied
+// with pairs of weights.
 #include <algorithm>
 #include <cstring>
 
@@ -17,8 +17,8 @@ namespace {
 struct Depthwise {
   ConvShape s;
   const IntegerTable* table = nullptr;
-  const int16_t* packed = nullptr;  // [o] pairs for each of the taps
-  std::vector<int64_t> offset;      // of a pair of weights: where it begins to meet the copy
+  const int16_t* packed = nullptr;  // [o] pairs of the taps
+  std::vector<int64_t> offset;      // position in the copy that a pair of weights reads first
   int64_t pitch = 0;                // of the copy
   int64_t rows = 1, bands = 1;      // of y in a band; bands of an image
   int64_t lanes = 1, slot_bytes = 0, sums_at = 0, packed_at = 0;
@@ -27,7 +27,7 @@ struct Depthwise {
   int64_t in_rows(int64_t of_y) const {
     return (of_y - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
   }
-  // Rows of y in one call: the rows of x follow each other where the step is 1.
+  // Rows of y in one call: rows of x are adjacent if the stride is 1.
   bool flat() const { return s.stride[1] == 1 && s.stride[2] == 1; }
 };
 
@@ -37,7 +37,8 @@ bool accepts(const PrepareContext& c) {
          s.padding[0] == 0 && s.stride[2] <= 2 && c.out(0).count() > 0;
 }
 
-// Neighbors in a row of weights are a pair where they meet neighbors; others are one with 0.
+// Neighbors in a row of weights form a pair if the values they multiply are neighbors; others are
+// paired with 0.
 bool has_neighbour(const ConvShape& s, int64_t x) {
   return s.dilation[2] == 1 && x + 1 < s.kernel[2];
 }
@@ -69,7 +70,7 @@ void pack_weight(const ConvShape& s, const Tensor& weight, const ZeroPoints& zer
       g.offset.push_back(y * s.dilation[1] * g.pitch + x * s.dilation[2]);
       x += has_neighbour(s, x);
     }
-  // Rows and their sums fill half of a second cache at most.
+  // Rows and their sums fill at most half of a second-level cache.
   const int64_t row_bytes = g.pitch * (2 * s.stride[1] + 4);
   g.rows = std::clamp<int64_t>(kPackedRowsFloats * 4 / row_bytes, 1, s.out[1]);
   if (s.n * s.groups < 2 * c.threads())
@@ -92,7 +93,7 @@ void pack_weight(const ConvShape& s, const Tensor& weight, const ZeroPoints& zer
   return {};
 }
 
-// Rows of a channel from `first` on, that of the padding above included, with zeros around them.
+// Rows of a channel from `first` on, including the padding above, surrounded by zeros.
 void widen_rows(const Depthwise& g, const uint8_t* x, bool is_signed, int16_t zero, int64_t first,
                 int64_t rows, int16_t* to) {
   const ConvShape& s = g.s;

@@ -32,7 +32,7 @@ void pack_rows_of(int64_t rows, int64_t k, const T* from, int64_t first, const Z
   }
 }
 
-// Four weights of a row that are neighbors, of which parts are taken until nothing is left.
+// Four neighboring weights of a row. Quads are split off until nothing is left.
 struct Quad {
   int left[4] = {};
 
@@ -58,7 +58,7 @@ struct Quad {
   }
 };
 
-// Marks the quads of a row that may need another at their place, which nearly none does.
+// Marks the quads of a row that need another quad at the same position, which is rare.
 template <class T>
 void mark_quads(const T* row, int64_t k, int zero, uint8_t* marks) {
   const auto size = [&](int64_t i) { return std::abs(row[i] - zero); };
@@ -69,7 +69,7 @@ void mark_quads(const T* row, int64_t k, int zero, uint8_t* marks) {
   if (k % 4 != 0) marks[full] = 1;
 }
 
-// f(first row, rows) of each block.
+// Calls f(first row, rows) for each block.
 template <class F>
 void for_blocks(int64_t groups, int64_t rows, int mr, const F& f) {
   int count;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code shared by the kernels of matmul_integer and conv_integer: zero points, left operands as
-// pairs, and how the inputs bias, scale and zero determine the result.
+// Shared by the kernels of matmul_integer and conv_integer: zero points, left operands as pairs,
+// and the effect of the inputs bias, scale and zero on the result.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace hg::kernels {
 
-// Zero points of u8 or i8: one number, or a list of them. None are 0.
+// Zero points of u8 or i8: one number, or a list. If absent, all are 0.
 struct ZeroPoints {
   const void* data = nullptr;
   bool is_signed = false;
@@ -27,34 +27,35 @@ struct ZeroPoints {
 inline ZeroPoints zero_points(const Tensor& t) {
   return {t.data, t.dtype == DType::i8, t.data == nullptr ? 0 : t.count()};
 }
-// What tells packs with different zero points apart.
+// Distinguishes packs with different zero points.
 std::string key_of(const ZeroPoints& zeros);
 
 inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 
-// Rows of bytes [rows, k], the first of them row `first` to its zero points, in the blocks that
-// block_rows (kernels/gemm/tiles.h) makes of them: each [pairs, rows, 2] of i16, less the zero
-// points. sums: of each row of these.
+// Packs rows of bytes [rows, k] into the blocks of block_rows (kernels/gemm/tiles.h): each [pairs,
+// rows, 2] of i16, minus the zero points. `first` is the index of the first row in the zero points.
+// sums: of each packed row.
 void pack_byte_rows(int64_t rows, int64_t k, const Tensor& from, int64_t first,
                     const ZeroPoints& zeros, int mr, int16_t* to, int32_t* sums);
 
-// Rows of constant weights as quads of i8, less their zero points. What two neighbors have beyond
-// kMostPair makes another quad at the same place, so that all sums are exact.
+// Rows of constant weights as quads of i8, minus their zero points. If two neighbors together
+// exceed kMostPair, the excess becomes another quad at the same position, so that all sums are
+// exact.
 struct Quads {
-  int64_t whole = 0;                 // quads of a row, but for those others
-  std::vector<int32_t> again;        // places of those others, block after block
-  std::vector<int64_t> at, more_at;  // by the first row of a block: its bytes, its places
-  std::vector<int64_t> more;         // and how many these are
+  int64_t whole = 0;                 // quads of a row, without the additional ones
+  std::vector<int32_t> again;        // positions of the additional quads, block after block
+  std::vector<int64_t> at, more_at;  // by the first row of a block: its bytes, its positions
+  std::vector<int64_t> more;         // number of these positions
   int64_t bytes = 0;
 };
-// Of `groups` times `rows` rows [k], each group in blocks of its own.
+// For `groups` times `rows` rows [k], each group in separate blocks.
 Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
                  const ZeroPoints& zeros, int mr);
 void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
                     const Tensor& weight, const ZeroPoints& zeros, int mr, int8_t* to,
                     int32_t* sums);
 
-// Of inputs 5 and 6, the scale and the zero point. The bias is the kernel's.
+// For inputs 5 and 6, the scale and the zero point. The kernel adds the bias.
 IntegerFinish integer_finish(const RunContext& c);
 
 }  // namespace hg::kernels

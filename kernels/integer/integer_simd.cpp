@@ -68,7 +68,7 @@ void interleave(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_
 using D16 = hn::Repartition<int16_t, D32>;
 using V16 = hn::Vec<D16>;
 
-// Sums in registers, in the form that some instruction sets leave them until the end.
+// Sums in registers. Some instruction sets keep them in an intermediate form until the end.
 struct Sum {
   V32 even, odd;
   HWY_INLINE void clear() { even = odd = hn::Zero(D32()); }
@@ -125,8 +125,8 @@ void sums(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8
     kBlocks[static_cast<size_t>(rows - 1)](pairs, a, panels, sums, sums_row);
 }
 
-// A vector of pairs is one of results where the step is 2; where it is 1, every other result, and
-// the one that begins an element later has those between them.
+// With a step of 2, a vector of pairs gives a vector of results. With a step of 1 it gives every
+// other result, and the vector that starts one element later gives the ones between.
 template <int kVectors>
 HWY_INLINE void depthwise_block(int taps, const int64_t* offset, const int32_t* weights,
                                 const int16_t* x, bool dense, int32_t* to) {
@@ -163,7 +163,7 @@ void depthwise(int taps, const int64_t* offset, const int32_t* weights, const in
   if (count > 0) depthwise_block<2>(taps, offset, weights, x, dense, sums);
 }
 
-// Of a whole number of vectors of kNr bytes, or of 16.
+// For a whole number of vectors of kNr bytes, or of 16 bytes.
 HWY_INLINE void interleave_whole(const uint8_t* even, const uint8_t* odd, uint8_t flip,
                                  uint8_t* to) {
   constexpr int kBytes = kNr < 16 ? kNr : 16;
@@ -190,7 +190,7 @@ void interleave(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 #define HG_INTEGER_QUADS 1
 
-// sum + the products of four bytes of x, u8, and of w, i8, for each lane.
+// Adds to sum the products of four bytes of x (u8) and of w (i8), for each lane.
 HWY_INLINE V32 add_quads(V32 sum, V32 x, V32 w) {
   const V16 ones = hn::Set(D16(), 1);
 #if HWY_TARGET == HWY_AVX3
@@ -312,7 +312,7 @@ void widen(int64_t count, int64_t readable, const uint8_t* from, bool is_signed,
         is_signed ? hn::PromoteTo(d, hn::BitCast(signed_bytes, x)) : hn::PromoteTo(d, x);
     return hn::Sub(wide, less);
   };
-  if (count >= kWide) {  // the last vector overlaps the one before it
+  if (count >= kWide) {  // the last vector overlaps the preceding one
     for (int64_t j = 0; j < count; j += kWide) {
       const int64_t at = std::min(j, count - kWide);
       hn::StoreU(number(from + at), d, to + at);
@@ -329,7 +329,7 @@ void widen(int64_t count, int64_t readable, const uint8_t* from, bool is_signed,
 
 #endif
 
-// The first `valid` of some columns' numbers, all of 32 bits.
+// The first `valid` numbers of some columns, each of 32 bits.
 HWY_INLINE V32 columns_at(const void* from, int valid) {
   if (valid == kLanes) return hn::LoadU(D32(), static_cast<const int32_t*>(from));
   HWY_ALIGN int32_t part[kLanes] = {};
@@ -337,8 +337,8 @@ HWY_INLINE V32 columns_at(const void* from, int valid) {
   return hn::Load(D32(), part);
 }
 
-// The results as bytes, u8 or the bits of i8. Rounded, ties to even, by what a float can still hold
-// beside such a number.
+// The results as bytes, u8 or the bits of i8. Rounds, ties to even, by adding a number so large
+// that the float has no fraction bits left.
 struct AsBytes {
   hn::Vec<DF> low, high;
   V32 zero;
@@ -356,7 +356,7 @@ struct AsBytes {
   }
 };
 
-// 8-bit results with nothing given for each column.
+// 8-bit results without inputs per column.
 void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row,
                   const IntegerFinish& f, uint8_t* y, int64_t y_row) {
   const hn::Rebind<uint8_t, D32> bytes;
@@ -370,7 +370,7 @@ void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t su
     for (int64_t j = 0; j < columns; j += kLanes, to += kLanes) {
       const V32 sum = hn::Add(hn::LoadU(D32(), sums + j), start);
       const auto x = as_bytes(hn::Mul(hn::ConvertTo(DF(), sum), scale));
-      // The next row overwrites what is too much.
+      // The next row overwrites the excess.
       if (columns - j >= kLanes || (y_row == columns && end - to >= kLanes)) {
         hn::StoreU(x, bytes, to);
         continue;

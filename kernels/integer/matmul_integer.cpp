@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of 8-bit integers. A constant b is packed into panels once; the rows of a in each
-// run.
+// Matrix products of 8-bit integers. A constant b is packed into panels once; the rows of a are
+// packed in each run.
 #include <algorithm>
 
 #include "kernels/blocking.h"
@@ -23,7 +23,7 @@ struct MatmulInteger {
   int64_t pairs = 0, a_matrices = 0, b_matrices = 0;
   int64_t tiles = 1, tile = 0;     // of the columns; columns of the largest
   std::vector<int64_t> first_row;  // of each part of the rows, and the end
-  bool has_factor = false;         // b's bytes are not the numbers that are multiplied
+  bool has_factor = false;         // b's bytes are not the factors themselves
   int64_t lanes = 1, a_at = 0, row_sums_at = 0, factors_at = 0, packed_at = 0;
 
   int64_t parts() const { return static_cast<int64_t>(first_row.size()) - 1; }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 constexpr int kSteps = 300;       // for one eigenvalue or pair; two or three are usual
-constexpr int kExceptional = 10;  // so many steps apart the shift is another one
+constexpr int kExceptional = 10;  // every so many steps, the shift is a different one
 
 Complex root(const Complex& a) {
   const double re = std::sqrt((abs(a) + std::fabs(a.re)) / 2);
@@ -23,16 +23,16 @@ Complex root(const Complex& a) {
   const double im = std::fabs(a.im) / (2 * re);
   return a.re >= 0 ? Complex{re, std::copysign(im, a.im)} : Complex{im, std::copysign(re, a.im)};
 }
-// Scaled, so that no square leaves f64.
+// Scaled so that no square overflows or underflows f64.
 Complex quotient(const Complex& a, const Complex& b) {
   const double scale = 1 / std::max(std::fabs(b.re), std::fabs(b.im));
   const Complex small = scale * b;
   return (scale / square(small)) * (a * conj(small));
 }
 
-// ---- QR steps ----
+// -- QR steps -------------------------------------------------------------------------------------
 
-// The first row of the block that ends at `last` and has no zero below its diagonal.
+// The first row of the block that ends at `last` and has no zero on its subdiagonal.
 template <class T>
 int64_t block_begin(const Square<T>& h, const Range& r, int64_t last, double norm) {
   for (int64_t k = last; k > r.first; --k) {
@@ -51,10 +51,10 @@ double largest_of(const Square<T>& h) {
   return most;
 }
 
-// 1 - (1, q, r) (x, y, w)^T of three rows or two, r = w = 0.
+// Applies 1 - (1, q, r) (x, y, w)^T to three rows, or to two with r = w = 0.
 struct Reflection {
-  double q, r, x, y, w, head;  // `head`: what becomes of the vector's first element
-  // Of a vector to a multiple of its first axis.
+  double q, r, x, y, w, head;  // `head`: the new first element of the vector
+  // The reflection of a vector to a multiple of the first axis.
   Reflection(double a, double b, double c) {
     const double length = std::copysign(std::sqrt(a * a + b * b + c * c), a);
     head = -length;
@@ -66,7 +66,7 @@ struct Reflection {
   }
 };
 
-// Francis's step on rows begin .. end of h: shifts are the eigenvalues of its last two rows.
+// Francis's step on rows begin .. end of h. The shifts are the eigenvalues of the last two rows.
 void double_step(const Square<double>& h, const Square<double>& z, int64_t begin, int64_t end,
                  bool exceptional) {
   double last = h(end, end), other = h(end - 1, end - 1);
@@ -77,12 +77,12 @@ void double_step(const Square<double>& h, const Square<double>& z, int64_t begin
     across = -0.4375 * s * s;
   } else {
     const double p = (other - last) / 2, q = p * p + across;
-    if (q >= 0) {  // of two real shifts twice the one that is nearer to the last element
+    if (q >= 0) {  // two real shifts: the one closer to the last element, twice
       last = other = last + p + std::copysign(std::sqrt(q), -p);
       across = 0;
     }
   }
-  // Where two subdiagonals are small, the step begins.
+  // The step starts where two subdiagonal elements are small.
   int64_t m = end - 2;
   double a, b, c;  // of the first column of (h - shift 1)(h - shift 2) from row m on, scaled
   for (;; --m) {
@@ -112,7 +112,7 @@ void double_step(const Square<double>& h, const Square<double>& z, int64_t begin
       h(k + 1, k - 1) = 0;
       if (three) h(k + 2, k - 1) = 0;
     } else if (k > begin) {
-      h(k, k - 1) *= 1 - f.x;  // of a column whose other elements count as 0
+      h(k, k - 1) *= 1 - f.x;  // the other elements of the column count as 0
     }
     for (int64_t j = k; j < h.n; ++j) {
       const double dot = h(k, j) + f.q * h(k + 1, j) + (three ? f.r * h(k + 2, j) : 0);
@@ -132,7 +132,7 @@ void double_step(const Square<double>& h, const Square<double>& z, int64_t begin
     if (z.x != nullptr) from_right(z, z.n);
   }
 }
-// h becomes a triangle but for blocks of two rows.
+// Reduces h to a triangle, except for blocks of two rows.
 bool iterate(const Square<double>& h, const Square<double>& z, const Range& r) {
   const double norm = largest_of(h);
   int steps = 0;
@@ -149,8 +149,8 @@ bool iterate(const Square<double>& h, const Square<double>& z, const Range& r) {
   return true;
 }
 
-// Rows and columns k, k + 1 of t and columns of z are turned by u = [x -conj(y); y conj(x)], which
-// is unitary: t becomes u^H t u.
+// Rotates rows and columns k, k + 1 of t and columns of z by u = [x -conj(y); y conj(x)], which is
+// unitary: t becomes u^H t u.
 void turn(const Square<Complex>& t, const Square<Complex>& z, int64_t k, const Complex& x,
           const Complex& y, int64_t first_column, int64_t rows) {
   for (int64_t j = first_column; j < t.n; ++j) {
@@ -169,7 +169,7 @@ void turn(const Square<Complex>& t, const Square<Complex>& z, int64_t k, const C
   if (z.x != nullptr) from_right(z, z.n);
 }
 
-// The eigenvalues of [a b; c d], that of a first.
+// The eigenvalues of [a b; c d], starting with that of a.
 struct Two {
   Complex first, second;
   Two(double a, double b, double c, double d) {
@@ -196,13 +196,13 @@ void split_blocks(const Square<double>& h, const Range& r, Complex* values) {
     ++k;
   }
 }
-// t, z: h and z with blocks of two rows turned to triangles.
+// Triangularizes the blocks of two rows of h and z into t and z.
 void to_triangle(const Square<double>& h, const Square<Complex>& t, const Square<Complex>& z,
                  const Complex* values) {
   const int64_t n = h.n;
   for (int64_t k = 0; k + 1 < n; ++k) {
     if (h(k + 1, k) == 0) continue;
-    Complex x = values[k] - Complex{h(k + 1, k + 1), 0}, y = {h(k + 1, k), 0};  // its vector
+    Complex x = values[k] - Complex{h(k + 1, k + 1), 0}, y = {h(k + 1, k), 0};  // its eigenvector
     const double length = std::hypot(abs(x), y.re);
     x = (1 / length) * x;
     y = (1 / length) * y;
@@ -213,8 +213,8 @@ void to_triangle(const Square<double>& h, const Square<Complex>& t, const Square
   for (int64_t k = 0; k < n; ++k) t(k, k) = values[k];
 }
 
-// A step on rows begin .. end, shifted by the eigenvalue of the last two rows that is nearer to the
-// last element (Wilkinson).
+// A step on rows begin .. end. The shift is the eigenvalue of the last two rows that is closer to
+// the last element (Wilkinson).
 void single_step(const Square<Complex>& h, const Square<Complex>& z, int64_t begin, int64_t end,
                  bool exceptional) {
   const Complex d = h(end, end), c = h(end, end - 1);
@@ -255,9 +255,9 @@ bool iterate(const Square<Complex>& h, const Square<Complex>& z, const Range& r)
   return true;
 }
 
-// ---- Vectors ----
+// -- Eigenvectors ---------------------------------------------------------------------------------
 
-// y: vector k of the triangle t.
+// y: eigenvector k of the triangle t.
 void substitute(const Square<Complex>& t, int64_t k, double least, Complex* y) {
   constexpr double kLarge = 1e100;
   y[k] = {1, 0};
@@ -265,7 +265,7 @@ void substitute(const Square<Complex>& t, int64_t k, double least, Complex* y) {
     Complex sum;
     for (int64_t j = i + 1; j <= k; ++j) sum = sum + t(i, j) * y[j];
     Complex gap = t(k, k) - t(i, i);
-    if (size(gap) < least) gap = {least, 0};  // of equal eigenvalues
+    if (size(gap) < least) gap = {least, 0};  // for equal eigenvalues
     y[i] = quotient(sum, gap);
     if (size(y[i]) < kLarge) continue;
     const double factor = 1 / size(y[i]);
@@ -273,11 +273,11 @@ void substitute(const Square<Complex>& t, int64_t k, double least, Complex* y) {
   }
 }
 
-// One matrix in a slot, where vectors are wanted or not.
+// One matrix in a slot, with or without eigenvectors.
 template <bool vectors>
 struct Slot {
-  Square<double> real, real_z;  // of a real matrix
-  Square<Complex> t, z;         // its triangle and the vectors of that, or of a complex one
+  Square<double> real, real_z;  // for a real matrix
+  Square<Complex> t, z;         // its triangle with eigenvectors, or those of a complex matrix
   Complex *values, *y, *v;
   double* scale;
   int64_t doubles;
@@ -400,7 +400,7 @@ void save_vector(const RunContext& c, const Matrices& s, int64_t index, int64_t 
     if (is_real) v[i].im = 0;
     const double each = square(v[i]);
     sum += each;
-    if (each <= largest * (1 + 1e-10)) continue;  // equal sizes count as the first
+    if (each <= largest * (1 + 1e-10)) continue;  // equal magnitudes: the first one counts
     largest = each;
     head = i;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues of general matrices: code shared by the library's loops and LAPACK's kernels.
+// Eigenvalues of general matrices: shared by the library's loops and the LAPACK kernels.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace hg::kernels {
 
-// As a pair lies in memory. std::complex's product asks for NaN each time.
+// A complex number as a pair in memory. std::complex's product checks for NaN each time.
 struct Complex {
   double re = 0, im = 0;
 };
@@ -22,15 +22,16 @@ inline Complex operator*(double a, const Complex& b) { return {a * b.re, a * b.i
 inline Complex conj(const Complex& a) { return {a.re, -a.im}; }
 inline double abs(const Complex& a) { return std::hypot(a.re, a.im); }
 
-// Elements of matrix `index` as doubles, by columns: n^2 of a real matrix, pairs of a complex one.
+// Elements of matrix `index` as doubles, column by column: n^2 numbers, or pairs for a complex
+// matrix.
 void load_columns(const RunContext& c, const Matrices& s, int64_t index, double* to);
-// x as it stands in a batch, by rows.
+// x as stored in a batch, row by row.
 void load_rows(const RunContext& c, const Matrices& s, int64_t index, double* to);
 void save_values(const RunContext& c, const Matrices& s, int64_t index, const Complex* values);
-// Column j of the vectors: v[n], which this scales; a real one where it `is_real`.
+// Column j of the eigenvectors: v[n], which this function scales; `is_real`: a real vector.
 void save_vector(const RunContext& c, const Matrices& s, int64_t index, int64_t j, Complex* v,
                  bool is_real);
-// The conjugates of column j - 1, as column j.
+// Column j is the conjugate of column j - 1.
 void save_conjugate(const RunContext& c, const Matrices& s, int64_t index, int64_t j);
 
 }  // namespace hg::kernels

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The discrete Fourier transform along one dim in double, several lines at once. Lengths with small
-// prime factors use Stockham's self-sorting mixed-radix algorithm. Others use Bluestein's, which
-// turns the transform into a convolution whose length is a power of two (Van Loan, Computational
-// Frameworks for the Fast Fourier Transform, 1.7 and 4.2). Real lines of even length take half the
-// work: neighbors become the parts of one complex number (4.1).
+// The discrete Fourier transform along one dim in double, for several lines at once. Lengths with
+// small prime factors use Stockham's self-sorting mixed-radix algorithm. Other lengths use
+// Bluestein's, which turns the transform into a convolution whose length is a power of two (Van
+// Loan, Computational Frameworks for the Fast Fourier Transform, 1.7 and 4.2). Real lines of even
+// length need half the work: neighbors become the parts of one complex number (4.1).
 #include <cmath>
 #include <numbers>
 #include <vector>
@@ -19,9 +19,9 @@ namespace {
 
 constexpr int64_t kLargestRadix = 13;
 constexpr int64_t kMostTogether = 8;         // lines
-constexpr int64_t kTogetherBytes = 1 << 19;  // of their elements
+constexpr int64_t kTogetherBytes = 1 << 19;  // of the elements of these lines
 
-// Pairs of doubles: std::complex multiplies by way of a library function that looks for NaN.
+// Pairs of doubles: std::complex multiplies with a library function that checks for NaN.
 struct Pair {
   double re = 0, im = 0;
 };
@@ -34,7 +34,7 @@ Pair root(int64_t k, int64_t n) {
 }
 
 struct Transform {
-  int64_t length = 0;  // of the mixed radix transform
+  int64_t length = 0;  // of the mixed-radix transform
   std::vector<int64_t> radices;
   std::vector<Pair> roots;  // of unity, `length` of them
 };
@@ -51,7 +51,7 @@ Transform transform_of(int64_t n) {
   return t;
 }
 
-// x[length] of `lines` lines becomes their transforms; `other` is as long.
+// Transforms x[length] of `lines` lines in place; `other` is scratch memory of the same size.
 void run_transform(const Transform& t, int64_t lines, Complexes x, Complexes other) {
   FftPass pass = {.rest = t.length,
                   .lines = lines,
@@ -73,8 +73,8 @@ void run_transform(const Transform& t, int64_t lines, Complexes x, Complexes oth
 
 struct Fft {
   Lines lines;
-  bool real = false;  // the lines hold no imaginary parts
-  int64_t n = 0;  // complex numbers of a line: half as many as it has elements, where `turns` are
+  bool real = false;  // lines have no imaginary parts
+  int64_t n = 0;  // complex numbers per line: half its elements if there are `turns`
   bool inverse = false;
   double scale = 1;
   std::vector<Pair> turns;  // e^(-2 pi i k / 2n), k = 0 .. n
@@ -116,7 +116,7 @@ void prepare_chirp(Fft& s) {
 
 void run_chirp(const Fft& s, int64_t lines, Complexes x, Complexes other) {
   const int64_t length = s.transform.length;
-  // Element k of all lines times `factor`; of its conjugate with a `sign` of -1.
+  // Element k of all lines times `factor`; a `sign` of -1 conjugates it.
   const auto multiply = [&](int64_t k, Pair factor, double sign) {
     for (int64_t i = k * lines; i < (k + 1) * lines; ++i) {
       const Pair y = Pair{x.re[i], sign * x.im[i]} * factor;
@@ -128,7 +128,7 @@ void run_chirp(const Fft& s, int64_t lines, Complexes x, Complexes other) {
   std::fill(x.re + s.n * lines, x.re + length * lines, 0);
   std::fill(x.im + s.n * lines, x.im + length * lines, 0);
   run_transform(s.transform, lines, x, other);
-  // The inverse transform is the transform of the conjugates, conjugated, over the length.
+  // The inverse transform conjugates, transforms, conjugates again, and divides by the length.
   for (int64_t k = 0; k < length; ++k) {
     multiply(k, s.filter[k], 1);
     for (int64_t i = k * lines; i < (k + 1) * lines; ++i) x.im[i] = -x.im[i];
@@ -143,7 +143,7 @@ Status prepare(PrepareContext& c) {
   Fft s;
   const Tensor& x = c.in(0);
   const int axis = c.attrs().axis("dim", x.rank());
-  Sizes numbers;  // the shape without the dim of the parts
+  Sizes numbers;  // the shape without the dim of real and imaginary parts
   for (int d = 0; d + 1 < x.rank(); ++d) numbers.push_back(x.shape[d]);
   s.lines = lines_of(numbers, axis);
   s.real = kReal;
@@ -160,7 +160,7 @@ Status prepare(PrepareContext& c) {
     s.transform = transform_of(s.n);
   else if (x.count() > 0)
     prepare_chirp(s);
-  // As many lines side by side as stay in the second cache, and as there are for each thread.
+  // As many lines at once as fit the second-level cache and keep all threads busy.
   const int64_t room = kTogetherBytes / (4 * 8 * std::max<int64_t>(1, s.transform.length));
   const int64_t each = ceil_div(s.lines.count, std::max(1, c.threads()));
   s.together = std::max<int64_t>(1, std::min({room, each, kMostTogether}));
@@ -171,8 +171,8 @@ Status prepare(PrepareContext& c) {
   return {};
 }
 
-// f(i, l) for element i of line l: a few elements of one line, then of the next, so that both what
-// lies along the lines and what lies across them stays in the first cache.
+// Calls f(i, l) for element i of line l: a few elements of one line, then of the next, so that
+// accesses along and across the lines stay in the first-level cache.
 template <class F>
 void for_elements(int64_t n, int64_t lines, const F& f) {
   constexpr int64_t kBlock = 64;
@@ -181,7 +181,7 @@ void for_elements(int64_t n, int64_t lines, const F& f) {
       for (int64_t i = first, end = std::min(n, first + kBlock); i < end; ++i) f(i, l);
 }
 
-// What `lines` lines look like in memory: element i of line l, and where it goes.
+// Layout of `lines` lines in memory: the position of element i of line l, for reading and writing.
 template <class T>
 struct Elements {
   const T* x;
@@ -194,8 +194,8 @@ struct Elements {
   T* to(int64_t i, int64_t l) const { return y + 2 * (start[l] + i * stride); }
 };
 
-// The spectrum of 2n real numbers from that of n complex ones, whose parts are their neighbors:
-// of the even and the odd ones it is (z_k + z*_{n-k}) / 2 and (z_k - z*_{n-k}) / 2i.
+// The spectrum of 2n real numbers from that of n complex ones, whose parts are neighbors. The
+// spectra of the even and the odd numbers are (z_k + z*_{n-k}) / 2 and (z_k - z*_{n-k}) / 2i.
 template <class T>
 void store_halves(const Fft& s, const Elements<T>& e, int64_t lines, Complexes z) {
   const int64_t n = s.n;
@@ -220,7 +220,7 @@ void run_lines(const RunContext& c) {
   const Fft& s = c.state<Fft>();
   if (c.in(0).count() == 0) return;
   const bool in_halves = !s.turns.empty();
-  // The inverse transform is that of exchanged parts, exchanged.
+  // The inverse transform exchanges real and imaginary parts, transforms, and exchanges them again.
   const int64_t re = s.inverse && !s.real ? 1 : 0, im = 1 - re;
   const auto body = [&](int64_t task, float* slot) {
     const int64_t first = task * s.together, lines = std::min(s.together, s.lines.count - first);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes of fft_simd.h: vectors run along neighboring transforms, which have the same roots.
+// The passes of fft_simd.h. Vectors run along neighboring transforms, which have the same roots.
 #include "kernels/linalg/fft_simd.h"
 
 #include <cmath>
@@ -17,7 +17,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
-// A number alone is computed as in a vector: lines do not depend on how many go side by side.
+// Single numbers are computed exactly as in vectors: results of a line do not depend on the number
+// of lines.
 HWY_INLINE double add(double a, double b) { return a + b; }
 HWY_INLINE double sub(double a, double b) { return a - b; }
 HWY_INLINE double mul(double a, double b) { return a * b; }
@@ -80,7 +81,7 @@ HWY_INLINE Number<T> product(Number<T> x, const double* root) {
   return {mul_add(x.re, re, mul(x.im, less)), mul_add(x.re, im, mul(x.im, re))};
 }
 
-// The step of transform p, q. kRadix: 2, 4, or 0 for any other.
+// The step for transform p, q. kRadix: 2, 4, or 0 for any other radix.
 template <int kRadix, class T>
 HWY_INLINE void step_of(const FftPass& f, int64_t p, int64_t q) {
   using N = Number<T>;
@@ -108,7 +109,7 @@ HWY_INLINE void step_of(const FftPass& f, int64_t p, int64_t q) {
     out(2, minus(a, c));
     out(3, plus_turned(b, d));
   } else {
-    const int64_t turn = f.length / radix;  // roots of unity of order radix lie so far apart
+    const int64_t turn = f.length / radix;  // distance of the roots of unity of order radix
     for (int64_t k = 0; k < radix; ++k) {
       N sum = in(0);
       for (int64_t j = 1; j < radix; ++j)

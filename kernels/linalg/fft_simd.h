@@ -6,8 +6,8 @@
 
 namespace hg::kernels {
 
-// Complex numbers as two arrays. `lines` transforms go side by side: element i of line l lies at
-// i lines + l.
+// Complex numbers as two arrays. `lines` transforms run side by side: element i of line l is at i
+// lines + l.
 struct Complexes {
   double* re = nullptr;
   double* im = nullptr;
@@ -23,7 +23,7 @@ struct FftPass {
 };
 
 struct FftTable {
-  // What is computed for a line does not depend on the others.
+  // Results of a line do not depend on the other lines.
   void (*pass)(const FftPass& pass) = nullptr;
 };
 

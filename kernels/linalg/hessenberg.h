@@ -13,7 +13,7 @@ inline double conj(double a) { return a; }
 inline double abs(double a) { return std::fabs(a); }
 inline double square(double a) { return a * a; }
 inline double square(const Complex& a) { return a.re * a.re + a.im * a.im; }
-inline double size(double a) { return std::fabs(a); }  // a norm that needs no root
+inline double size(double a) { return std::fabs(a); }  // a norm without a square root
 inline double size(const Complex& a) { return std::fabs(a.re) + std::fabs(a.im); }
 
 // A square matrix by rows.
@@ -28,11 +28,11 @@ struct Range {
   int64_t first, last;
 };
 
-// ---- Balance ----
+// -- Balancing ------------------------------------------------------------------------------------
 
-// Rows and columns that hold an eigenvalue alone go to the borders, and leave a range. Of it rows
-// become about as large as columns. scale[i] is a factor in the range, elsewhere the place with
-// which i changed.
+// Moves rows and columns that isolate an eigenvalue to the borders; the others form the range.
+// Scales the range so that rows and columns have similar norms. scale[i] is a factor inside the
+// range; elsewhere it is the index with which i was exchanged.
 template <class T>
 Range balance(const Square<T>& a, double* scale) {
   Range r = {0, a.n - 1};
@@ -85,16 +85,16 @@ Range balance(const Square<T>& a, double* scale) {
   }
   return r;
 }
-// The vector of the matrix before.
+// The eigenvector of the original matrix.
 inline void undo_balance(const Range& r, int64_t n, const double* scale, Complex* v) {
   for (int64_t i = r.first; i <= r.last; ++i) v[i] = scale[i] * v[i];
   for (int64_t i = r.first - 1; i >= 0; --i) std::swap(v[i], v[static_cast<int64_t>(scale[i])]);
   for (int64_t i = r.last + 1; i < n; ++i) std::swap(v[i], v[static_cast<int64_t>(scale[i])]);
 }
 
-// ---- Hessenberg's form ----
+// -- Hessenberg form ------------------------------------------------------------------------------
 
-// h becomes z^H h z with nothing below the first subdiagonal; z (none: x is null) is multiplied.
+// h becomes z^H h z, with zeros below the first subdiagonal. Multiplies z, unless its x is null.
 template <class T>
 void reduce(const Square<T>& h, const Square<T>& z, const Range& r, T* v) {
   for (int64_t k = r.first; k + 2 <= r.last; ++k) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues of symmetric matrices and singular values by two- and one-sided Jacobi rotations
-// (Golub, Van Loan, Matrix Computations, 8.5, 8.6), for small matrices.
+// Eigenvalues of symmetric matrices and singular values of small matrices, by two- and one-sided
+// Jacobi rotations (Golub, Van Loan, Matrix Computations, 8.5, 8.6).
 #include <algorithm>
 #include <cmath>
 
@@ -15,7 +15,7 @@ constexpr int kSweeps = 60;  // quadratic convergence needs about ten
 struct Rotation {
   double c = 1, s = 0;
 };
-// What makes the off-diagonal element of [p off; off q] zero.
+// The rotation that makes the off-diagonal element of [p off; off q] zero.
 Rotation rotation(double p, double off, double q) {
   const double theta = (q - p) / (2 * off);
   const double t = (theta < 0 ? -1 : 1) / (std::fabs(theta) + std::hypot(theta, 1.0));
@@ -33,7 +33,7 @@ void rotate(const Rotation& r, double* x, double* y, int64_t count, int64_t step
 int64_t eigh_doubles(const Matrices& s) { return 2 * s.n * s.n + s.n; }
 void run_eigh(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   const int64_t n = s.n;
-  double* v = a + n * n;  // vectors are rows
+  double* v = a + n * n;  // eigenvectors are rows
   double* order = v + n * n;
   load(c.in(0), index, n * n, a);
   double size = 0;
@@ -76,7 +76,7 @@ int64_t svd_doubles(const Matrices& s) {
   const int64_t k = std::min(s.m, s.n), l = std::max(s.m, s.n);
   return k * l + k * k + 2 * k;
 }
-// The rows of w[k, l], k <= l, become orthogonal: w = v^T (s u^T), v's rows of rotations.
+// Makes the rows of w[k, l], k <= l, orthogonal: w = v^T (s u^T), where v's rows are rotated.
 void orthogonalise(double* w, double* v, int64_t k, int64_t l) {
   const auto dot = [&](int64_t p, int64_t q) {
     double sum = 0;
@@ -97,7 +97,7 @@ void orthogonalise(double* w, double* v, int64_t k, int64_t l) {
       }
   }
 }
-// A unit row that is orthogonal to the rows before row j, where row j itself is 0.
+// Finds a unit row orthogonal to the rows before row j, if row j is 0.
 void complete(double* w, int64_t j, int64_t l, const double* order) {
   double* row = w + static_cast<int64_t>(order[j]) * l;
   for (int64_t axis = 0; axis < l; ++axis) {

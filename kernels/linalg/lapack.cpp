@@ -7,8 +7,8 @@
 namespace hg::kernels {
 namespace {
 
-// Whether rounding alone may have kept pivots away from 0, so that it is the loops that decide
-// whether a matrix is singular: on every machine in the same way.
+// Whether pivots may differ from 0 only because of rounding. The library's loops then decide
+// whether the matrix is singular, in the same way on every machine.
 bool is_doubtful(const double* a, int64_t n, int info) {
   double least = HUGE_VAL, most = 0;
   for (int64_t i = 0; i < n; ++i) {
@@ -17,7 +17,7 @@ bool is_doubtful(const double* a, int64_t n, int info) {
   }
   return info > 0 || least <= static_cast<double>(n) * 0x1p-52 * most;
 }
-// The other triangle of a[n, n] becomes 0, or what this one is.
+// Sets the other triangle of a[n, n] to 0, or to this one mirrored.
 template <bool kMirror>
 void set_other_triangle(double* a, int64_t n, bool upper) {
   for (int64_t i = 0; i < n; ++i)
@@ -27,7 +27,7 @@ void set_other_triangle(double* a, int64_t n, bool upper) {
     }
 }
 
-// ---- LU ----
+// -- LU -------------------------------------------------------------------------------------------
 
 int64_t solve_doubles(const Matrices& s) { return s.n * s.n + s.n * s.k + doubles_of_ints(s.n); }
 bool solve(const RunContext& c, const Matrices& s, int64_t index, double* a) {
@@ -45,10 +45,10 @@ bool solve(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   return true;
 }
 
-// b^T of rows is x^T a^T of columns: the triangle stands on the right, and is the other one.
+// Row-major b^T is column-major x^T a^T: the triangle is the right operand, and the other one.
 int64_t solve_triangular_doubles(const Matrices& s) { return s.n * s.n + s.n * s.k; }
 bool solve_triangular(const RunContext& c, const Matrices& s, int64_t index, double* a) {
-  // The diagonal is inverted, which overflows below this.
+  // The diagonal is inverted; below this, the inverse overflows.
   constexpr double kSmallest = 0x1p-1022;
   const Order order(s);
   double* const b = a + s.n * s.n;
@@ -65,7 +65,7 @@ bool solve_triangular(const RunContext& c, const Matrices& s, int64_t index, dou
 }
 
 int64_t lu_doubles(const Matrices& s) { return s.m * s.n + doubles_of_ints(std::min(s.m, s.n)); }
-// Factors in columns and pivots, behind them; false where x is not finite.
+// Factors in column-major order, followed by pivots. Returns false if x is not finite.
 bool factor(const RunContext& c, const Matrices& s, int64_t index, double* a, int* info) {
   const Order order(s);
   load_transposed(c.in(0), index, s.m, s.n, a);
@@ -74,7 +74,7 @@ bool factor(const RunContext& c, const Matrices& s, int64_t index, double* a, in
   return true;
 }
 bool lu(const RunContext& c, const Matrices& s, int64_t index, double* a) {
-  int info = 0;  // of a pivot that is 0, where LAPACK goes on
+  int info = 0;  // a pivot is 0; LAPACK continues
   if (!factor(c, s, index, a, &info)) return false;
   const int64_t k = std::min(s.m, s.n);
   const int* const found = ints(a + s.m * s.n);
@@ -117,7 +117,7 @@ bool slogdet(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   return true;
 }
 
-// ---- Cholesky and QR ----
+// -- Cholesky and QR ------------------------------------------------------------------------------
 
 int64_t cholesky_doubles(const Matrices& s) { return s.n * s.n; }
 bool cholesky(const RunContext& c, const Matrices& s, int64_t index, double* a) {
@@ -176,19 +176,21 @@ bool geqrf(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   return true;
 }
 
-// ---- Eigenvalues and singular values ----
+// -- Eigenvalues and singular values --------------------------------------------------------------
 //
-// The steps of dsyevd and dgesdd, without those that apply reflections to vectors: these allocate.
-// Divide and conquer multiplies small matrices, for which OpenBLAS 0.3.21 allocates up to 4 rows of
-// them where there is AVX-512.
+// The steps of dsyevd and dgesdd, without the application of reflections to vectors, which
+// allocates.
+// Divide and conquer multiplies small matrices, for which OpenBLAS 0.3.21 allocates up to 4 rows
+// with
+// AVX-512.
 
-// y[m, n] = a[m, k] b[k, n], column by column.
+// y[m, n] = a[m, k] b[k, n], column-major.
 void multiply_columns(int m, int n, int k, const double* a, const double* b, double* y) {
   const double one = 1, zero = 0;
   blas().dgemm_("N", "N", &m, &n, &k, &one, a, &m, b, &k, &zero, y, &m, 1, 1);
 }
 
-// Divide and conquer of a tridiagonal matrix, of which eigenvectors are asked.
+// Divide and conquer for a tridiagonal matrix, with eigenvectors.
 struct Tridiagonal {
   int doubles = 0, ints = 0;
   explicit Tridiagonal(const Matrices& s) {
@@ -237,8 +239,8 @@ bool eigh(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   return true;
 }
 
-// x, or where it is wide x^T, is a[l, k] with k <= l. a = q r; r = left b right, b of two
-// diagonals; b = u diag(values) v.
+// a[l, k], with k <= l, is x, or x^T if x is wide. a = q r; r = left b right, where b is
+// bidiagonal; b = u diag(values) v.
 struct Svd {
   int l, k;
   double *a, *all, *r, *left, *u, *v, *values, *beside, *tau_left, *tau_right, *work;
@@ -248,7 +250,7 @@ struct Svd {
       : l(static_cast<int>(std::max(s.m, s.n))), k(static_cast<int>(std::min(s.m, s.n))) {
     const int64_t square = int64_t{k} * k;
     a = slot;
-    all = a + int64_t{l} * k;  // the long vectors
+    all = a + int64_t{l} * k;  // the longer vectors
     r = all + int64_t{l} * k;
     left = r + square;
     u = left + square;
@@ -279,7 +281,7 @@ int64_t svd_doubles(const Matrices& s) {
   }
   return (d.work - d.a) + static_cast<int64_t>(most);
 }
-// Gives the singular values and their vectors as rows: all[k, l] and u[k, k].
+// Returns the singular values, and their vectors as rows: all[k, l] and u[k, k].
 bool decompose(Svd& d) {
   const int64_t l = d.l, k = d.k;
   int info = 0, nothing = 0;
@@ -334,10 +336,10 @@ bool svd(const RunContext& c, const Matrices& s, int64_t index, double* slot) {
   return true;
 }
 
-// ---- e^x ----
+// -- Matrix exponential ---------------------------------------------------------------------------
 
-// Column by column y^T = b^T a^T. Small products of what is not transposed allocate (OpenBLAS
-// 0.3.21).
+// Column-major: y^T = b^T a^T. Small products of matrices that are not transposed allocate
+// (OpenBLAS 0.3.21).
 void multiply(const double* a, const double* b, int64_t n, double* y, double* work) {
   const auto size = static_cast<int>(n);
   const double one = 1, zero = 0;
@@ -350,7 +352,7 @@ bool exp(const RunContext& c, const Matrices& s, int64_t index, double* x) {
   return true;
 }
 
-// ---- Kernels ----
+// -- Kernels --------------------------------------------------------------------------------------
 
 constexpr LapackTask kSolve = {kSolveLoops, 48, solve_doubles, solve};
 constexpr LapackTask kSolveTriangular = {kSolveTriangularLoops, 24, solve_triangular_doubles,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code shared by kernels that call LAPACK, in f64. LAPACK's matrices are column-major, so a matrix
-// appears transposed. Non-finite matrices, and matrices that LAPACK gives up on, go to the
-// library's own loops, so that results are the same. Small matrices also go there, because that is
-// faster.
+// Shared by kernels that call LAPACK, in f64. LAPACK's matrices are column-major, so a matrix
+// appears transposed. Matrices that are not finite, and those for which LAPACK fails, are passed to
+// the library's own loops, so that results are the same. Small matrices also use the loops, because
+// they are faster.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@ namespace hg::kernels {
 
 inline const OpenBlas& blas() { return *openblas(); }
 
-constexpr int kQuery = -1;  // as a size of workspace: asks for it
+constexpr int kQuery = -1;  // as a workspace size: queries it
 
-// In LAPACK's integers; of one matrix.
+// Sizes of one matrix, in LAPACK's integers.
 struct Order {
   int m, n, k, least;  // rows and columns of x, columns of b, the smaller of m and n
   explicit Order(const Matrices& s)
@@ -31,7 +31,7 @@ struct Order {
 inline int64_t doubles_of_ints(int64_t count) { return (count + 1) / 2; }
 inline int* ints(double* memory) { return reinterpret_cast<int*>(memory); }
 
-// Doubles that are left of the slot when `used` are.
+// Doubles that are left in the slot after `used`.
 inline int work_size(const Matrices& s, int64_t used) {
   return static_cast<int>(
       std::min<int64_t>(s.slot_bytes / 8 - used, std::numeric_limits<int>::max()));
@@ -45,9 +45,9 @@ inline bool is_finite(const double* x, int64_t count) {
 
 struct LapackTask {
   const MatrixTask& loops;
-  int64_t least;  // of rows and columns from which on LAPACK is faster; AVX2, OpenBLAS 0.3.21
+  int64_t least;  // rows and columns from which LAPACK is faster; AVX2, OpenBLAS 0.3.21
   int64_t (*doubles)(const Matrices& s);
-  // Of one matrix; false where it is left to the loops.
+  // For one matrix. Returns false if the loops must compute it.
   bool (*run)(const RunContext& c, const Matrices& s, int64_t index, double* slot);
 };
 

@@ -7,7 +7,8 @@
 namespace hg::kernels {
 namespace {
 
-// The matrix, its vectors, values apart and as pairs, two numbers for each row, workspace.
+// The matrix, its eigenvectors, eigenvalues separately and as pairs, two numbers per row,
+// workspace.
 template <bool vectors>
 struct Slot {
   double *a, *v, *re, *im, *rows, *work;

@@ -6,7 +6,7 @@
 namespace hg::kernels {
 namespace {
 
-// Whether a block of one row of d is 0, or no more than rounding: the loops decide what that means.
+// Whether a block of one row of d is 0 within rounding: the loops decide what that means.
 bool is_doubtful(const double* a, const int* pivots, int64_t n, double epsilon) {
   double least = HUGE_VAL, most = 0;
   for (int64_t i = 0; i < n; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Symmetric matrices as l d l^T, where d has blocks of one or two rows, with the pivoting of Bunch
-// and Kaufman (Golub, Van Loan, Matrix Computations, 4.4), and systems solved with the factors.
-// Factors and pivots are those of LAPACK's lower triangle.
+// Factors symmetric matrices as l d l^T, where d has blocks of one or two rows, with the pivoting
+// of Bunch and Kaufman (Golub, Van Loan, Matrix Computations, 4.4), and solves systems with the
+// factors. Factors and pivots equal those of LAPACK for the lower triangle.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -13,15 +13,16 @@
 namespace hg::kernels {
 namespace {
 
-// A pivot: the row that changes places with the last row of its block, and the block's rows.
+// A pivot: the row that is exchanged with the last row of its block, and the block's rows.
 struct Pivot {
   int64_t row = 0;
   int rows = 1;
 };
 
-// Of the columns from k on of a[n, n], whose lower triangle counts. No rows: the column is 0.
+// The pivot for the columns from k on of a[n, n], given by its lower triangle. No rows: the column
+// is 0.
 Pivot choose(const double* a, int64_t n, int64_t k) {
-  static const double kAlpha = (1 + std::sqrt(17.0)) / 8;  // bounds the growth of elements
+  static const double kAlpha = (1 + std::sqrt(17.0)) / 8;  // limits the growth of elements
   const auto size = [&](int64_t i, int64_t j) {
     return std::fabs(i < j ? a[j * n + i] : a[i * n + j]);
   };
@@ -35,14 +36,14 @@ Pivot choose(const double* a, int64_t n, int64_t k) {
   const double own = size(k, k);
   if (std::max(own, largest) == 0) return {k, 0};
   if (own >= kAlpha * largest || std::isnan(own)) return {k, 1};
-  double across = 0;  // the largest of that row beside its diagonal
+  double across = 0;  // the largest off-diagonal element of that row
   for (int64_t j = k; j < n; ++j)
     if (j != row) across = std::max(across, size(row, j));
   if (own >= kAlpha * largest * (largest / across)) return {k, 1};
   return {row, size(row, row) >= kAlpha * across ? 1 : 2};
 }
 
-// Rows and columns p < q of what is left of the symmetric matrix change places.
+// Exchanges rows and columns p < q of the rest of the symmetric matrix.
 void exchange(double* a, int64_t n, int64_t p, int64_t q) {
   for (int64_t i = q + 1; i < n; ++i) std::swap(a[i * n + p], a[i * n + q]);
   for (int64_t i = p + 1; i < q; ++i) std::swap(a[i * n + p], a[q * n + i]);
@@ -96,7 +97,7 @@ void run_factor(const RunContext& c, const Matrices& s, int64_t index, double* a
 }
 
 int64_t solve_doubles(const Matrices& s) { return s.n * s.n + s.n * s.k; }
-// b follows the exchanges and is divided by l, then by d, then by l^T and follows them back.
+// Applies the exchanges to b, divides by l, d and l^T, and reverts the exchanges.
 void run_solve(const RunContext& c, const Matrices& s, int64_t index, double* a) {
   const int64_t n = s.n, columns = s.k;
   double* const b = a + n * n;

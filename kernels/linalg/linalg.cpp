@@ -30,7 +30,7 @@ namespace {
 // to[columns, rows] = from[rows, columns]^T
 template <class From, class To>
 void transpose_as(const From* from, int64_t rows, int64_t columns, To* to) {
-  constexpr int64_t kSide = 16;  // squares whose lines stay in the first cache
+  constexpr int64_t kSide = 16;  // side of squares whose lines stay in the first-level cache
   for (int64_t i0 = 0; i0 < rows; i0 += kSide)
     for (int64_t j0 = 0; j0 < columns; j0 += kSide)
       for (int64_t i = i0; i < std::min(rows, i0 + kSide); ++i)
@@ -59,10 +59,10 @@ void save_transposed(const Tensor& y, int64_t index, int64_t rows, int64_t colum
 
 namespace {
 
-// ---- LU with partial pivoting ----
+// -- LU with partial pivoting ---------------------------------------------------------------------
 
-// Turns a[n, n] into its factors; b[n, k] follows the exchanges of rows. Returns the sign of the
-// permutation, 0 where a pivot is 0.
+// Factors a[n, n] in place, and applies the row exchanges to b[n, k]. Returns the sign of the
+// permutation, 0 if a pivot is 0.
 int factor(double* a, int64_t n, double* b, int64_t k) {
   int sign = 1;
   for (int64_t j = 0; j < n; ++j) {
@@ -84,7 +84,7 @@ int factor(double* a, int64_t n, double* b, int64_t k) {
   return sign;
 }
 
-// b[n, k] becomes a^-1 b of the triangle of a.
+// b[n, k] becomes a^-1 b, where a is triangular.
 void substitute(const double* a, int64_t n, bool upper, bool unit, double* b, int64_t k) {
   for (int64_t step = 0; step < n; ++step) {
     const int64_t i = upper ? n - 1 - step : step;
@@ -135,7 +135,7 @@ void run_slogdet(const RunContext& c, const Matrices& s, int64_t index, double* 
   save(c.out(1), index, 1, &logarithm);
 }
 
-// ---- Cholesky ----
+// -- Cholesky -------------------------------------------------------------------------------------
 
 int64_t cholesky_doubles(const Matrices& s) { return 2 * s.n * s.n; }
 void run_cholesky(const RunContext& c, const Matrices& s, int64_t index, double* a) {
@@ -143,7 +143,7 @@ void run_cholesky(const RunContext& c, const Matrices& s, int64_t index, double*
   load(c.in(0), index, n * n, a);
   double* l = a + n * n;
   std::fill_n(l, n * n, 0.0);
-  const auto at = [&](int64_t i, int64_t j) -> double& {  // of the factor
+  const auto at = [&](int64_t i, int64_t j) -> double& {  // an element of the factor
     return s.upper ? l[j * n + i] : l[i * n + j];
   };
   for (int64_t j = 0; j < n; ++j)
@@ -160,9 +160,9 @@ void run_cholesky(const RunContext& c, const Matrices& s, int64_t index, double*
   save(c.out(0), index, n * n, l);
 }
 
-// ---- QR ----
+// -- QR -------------------------------------------------------------------------------------------
 
-// x <- (1 - t v v^T) x for the rows from `first` on, v[first] being 1
+// x <- (1 - t v v^T) x for the rows from `first` on; v[first] is 1
 void reflect(const double* v, double t, int64_t first, int64_t m, double* x, int64_t width) {
   for (int64_t j = 0; j < width; ++j) {
     double dot = 0;
@@ -170,7 +170,7 @@ void reflect(const double* v, double t, int64_t first, int64_t m, double* x, int
     for (int64_t i = first; i < m; ++i) x[i * width + j] -= t * dot * v[i];
   }
 }
-// x[m, n] becomes r, column by column; keep(j, v, t) is told the reflections that are not 1.
+// x[m, n] becomes r, column by column. Passes each reflection other than 1 to keep(j, v, t).
 template <class Keep>
 void reflect_columns(double* x, int64_t m, int64_t n, double* v, const Keep& keep) {
   for (int64_t j = 0; j < std::min(m - 1, n); ++j) {
@@ -191,7 +191,7 @@ void reflect_columns(double* x, int64_t m, int64_t n, double* v, const Keep& kee
 int64_t qr_doubles(const Matrices& s) { return s.m * s.n + s.m * s.m + s.m; }
 void run_qr(const RunContext& c, const Matrices& s, int64_t index, double* r) {
   const int64_t m = s.m, n = s.n, k = std::min(m, n);
-  double *q = r + m * n, *v = q + m * m;  // q is held transposed
+  double *q = r + m * n, *v = q + m * m;  // q is stored transposed
   load(c.in(0), index, m * n, r);
   std::fill_n(q, m * m, 0.0);
   for (int64_t i = 0; i < m; ++i) q[i * m + i] = 1;
@@ -212,12 +212,12 @@ void run_geqrf(const RunContext& c, const Matrices& s, int64_t index, double* a)
     for (int64_t i = j + 1; i < m; ++i) vectors[i * n + j] = of[i];
     tau[j] = t;
   });
-  for (int64_t i = 0; i < m * n; ++i) a[i] += vectors[i];  // of which one is 0
+  for (int64_t i = 0; i < m * n; ++i) a[i] += vectors[i];  // one of the terms is 0
   save(c.out(0), index, m * n, a);
   save(c.out(1), index, k, tau);
 }
 
-// ---- LU factors as results ----
+// -- LU factors as results ------------------------------------------------------------------------
 
 struct Orders {
   int64_t count = 1, k = 0, n = 0;
@@ -237,7 +237,7 @@ void run_lu(const RunContext& c, const Matrices& s, int64_t index, double* a) {
       std::swap_ranges(a + j * n, a + (j + 1) * n, a + pivot * n);
       std::swap(rows[j], rows[pivot]);
     }
-    if (a[j * n + j] == 0) continue;  // nothing but zeros below
+    if (a[j * n + j] == 0) continue;  // only zeros below
     for (int64_t i = j + 1; i < m; ++i) {
       const double f = a[i * n + j] /= a[j * n + j];
       for (int64_t p = j + 1; p < n; ++p) a[i * n + p] -= f * a[j * n + p];
@@ -267,7 +267,7 @@ void run_rows(const RunContext& c) noexcept {
   }
 }
 
-// ---- e^x ----
+// -- Matrix exponential ---------------------------------------------------------------------------
 
 void multiply(const double* a, const double* b, int64_t n, double* y, double*) {
   std::fill_n(y, n * n, 0.0);
@@ -319,12 +319,12 @@ constexpr KernelDef kKernels[] = {
 
 void matrix_exp(const RunContext& c, const Matrices& s, int64_t index, double* x,
                 MatrixProduct multiply) {
-  // Of a matrix of norm 1/2 at most: 0.5^21 / 21! is below 1e-25.
+  // For a norm of at most 1/2: 0.5^21 / 21! is below 1e-25.
   constexpr int kTaylorTerms = 20;
   const int64_t n = s.n;
   double *y = x + n * n, *z = y + n * n, *const work = z + n * n;
   load(c.in(0), index, n * n, x);
-  double norm = 0;  // the largest sum of a row's sizes
+  double norm = 0;  // the largest sum of the magnitudes in a row
   bool finite = true;
   for (int64_t i = 0; i < n; ++i) {
     double sum = 0;

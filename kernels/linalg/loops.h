@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library's own loop for one matrix of each op. They serve as kernels, and as the fallback for
-// matrices that a LAPACK kernel does not hand over.
+// The library's own loop for one matrix of each op. The loops are kernels, and the fallback for
+// matrices that a LAPACK kernel does not support.
 #pragma once
 
 #include "kernels/linalg/matrices.h"
@@ -13,10 +13,10 @@ extern const MatrixTask kEighLoops, kSvdLoops;                   // jacobi.cpp
 extern const MatrixTask kEigLoops, kEigvalsLoops;                // eig.cpp
 extern const MatrixTask kLdlFactorLoops, kLdlSolveLoops;         // ldl.cpp
 
-// Whether pivots are some that a factorization of n rows could give.
+// Whether a factorization of n rows could produce these pivots.
 bool are_ldl_pivots(const int32_t* pivots, int64_t n);
 
-// y = a b of n rows and columns, with as many numbers to work with.
+// y = a b of n rows and columns, with scratch memory of the same size.
 using MatrixProduct = void (*)(const double* a, const double* b, int64_t n, double* y,
                                double* work);
 

@@ -11,18 +11,18 @@
 
 namespace hg::kernels {
 
-// Matrices of which every one is a task.
+// A batch of matrices, one task per matrix.
 struct Matrices {
   int64_t count = 1;            // of matrices
   int64_t m = 0, n = 0, k = 0;  // rows and columns of x, columns of b
   bool upper = false, unit = false;
-  bool complex = false;  // x has pairs, in a dim more
+  bool complex = false;  // x has pairs along an additional dim
   int64_t lanes = 1, slot_bytes = 0;
 };
 
 inline int64_t columns_of(const Tensor& x) { return x.shape[x.rank() - 1]; }
 
-// What is done with every matrix, in a slot of `doubles(s)` doubles.
+// The work for each matrix, in a slot of `doubles(s)` doubles.
 struct MatrixTask {
   int64_t (*doubles)(const Matrices& s);
   void (*run)(const RunContext& c, const Matrices& s, int64_t index, double* slot);
@@ -60,7 +60,7 @@ void run_task(const RunContext& c) noexcept {
   });
 }
 
-// Matrix or vector `index` of a tensor of f32 or f64, whose matrices have `count` elements.
+// Matrix or vector `index` of an f32 or f64 tensor whose matrices have `count` elements.
 void load(const Tensor& x, int64_t index, int64_t count, double* to);
 void save(const Tensor& y, int64_t index, int64_t count, const double* from);
 inline void put(const Tensor& y, int64_t at, double value) {
@@ -72,12 +72,13 @@ inline void put(const Tensor& y, int64_t at, double value) {
 
 // to[columns, rows] = from[rows, columns]^T
 void transpose(const double* from, int64_t rows, int64_t columns, double* to);
-// The transposed matrix, and a matrix [rows, columns] of which from[columns, rows] is transposed.
+// Transposes a matrix: to[rows, columns] from from[columns, rows].
 void load_transposed(const Tensor& x, int64_t index, int64_t rows, int64_t columns, double* to);
 void save_transposed(const Tensor& y, int64_t index, int64_t rows, int64_t columns,
                      const double* from);
 
-// Of a vector v[count]: whether the largest element is negative. Equal sizes count as the first.
+// Whether the largest element of a vector v[count] is negative. Among equal magnitudes, the first
+// counts.
 inline bool points_down(const double* v, int64_t count) {
   double largest = 0;
   for (int64_t i = 0; i < count; ++i)
@@ -88,7 +89,7 @@ inline void negate(double* v, int64_t count) {
   for (int64_t i = 0; i < count; ++i) v[i] = -v[i];
 }
 
-// Multiplies x by a power of two that keeps squares of its elements in f64; returns its logarithm.
+// Multiplies x by a power of two so that squares of its elements fit f64. Returns its logarithm.
 inline int rescale(double* x, int64_t count) {
   constexpr int kLargest = 300;
   double most = 0;

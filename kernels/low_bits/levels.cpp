@@ -12,7 +12,7 @@ std::vector<Segment> Levels::segments(int64_t block) const {
   for (int64_t i = 0, end; i < count; i = end) {
     const int64_t low_group = group_at(low_column(i)), high_group = group_at(high_column(i));
     end = count;
-    // The first byte of which a level is in another group or block.
+    // The first byte whose level is in another group or block.
     const int64_t step = packing == Packing::pairs ? 2 : 1;
     const auto cut = [&](int64_t first, int64_t column, int64_t size) {
       const int64_t next = (std::min(column, k - 1) / size + 1) * size;  // a column

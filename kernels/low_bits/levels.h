@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A quantized weight as kernels see it: its packing, and which levels of a row share a scale.
+// A quantized weight for kernels: its packing, and which levels of a row share a scale.
 #pragma once
 
 #include <vector>
@@ -17,17 +17,18 @@ struct Levels {
 
   bool has_two() const { return packing == Packing::halves || packing == Packing::pairs; }
   int64_t half_rows() const { return packing == Packing::rows ? byte_rows : 0; }
-  // Elements of the low stream.
+  // Number of elements of the low stream.
   int64_t low() const { return has_two() ? (k + 1) / 2 : k; }
-  // Column i of a stream.
+  // Column of element i of a stream.
   int64_t low_column(int64_t i) const { return packing == Packing::pairs ? 2 * i : i; }
   int64_t high_column(int64_t i) const {
     return packing == Packing::pairs ? 2 * i + 1 : packing == Packing::halves ? low() + i : i;
   }
-  // The bytes of a row. `block` > 0: cut also where a block of that many columns of a stream ends.
+  // The bytes of a row. `block` > 0: also splits at block boundaries of this many columns of a
+  // stream.
   std::vector<Segment> segments(int64_t block = 0) const;
-  // For each place of x as the loops read it: the column of x, or -1 for a zero. Rounded products
-  // have their own order.
+  // For each position of x in the order of the loops: the column of x, or -1 for a zero. Rounded
+  // products have their own order.
   std::vector<int32_t> columns_of(const std::vector<Segment>& segments, bool rounded = false) const;
   // level * scale + offset of row r, columns from `begin` to `end`.
   void widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantized_linear: a few rows of x meet the levels in registers. For more rows, a tile of the
-// weight is widened to f32 panels, which stay in the cache. With Precision::i8, x is rounded first:
-// a few rows are multiplied as integers. quantized_embedding widens rows.
+// quantized_linear: multiplies a few rows of x by levels in registers. For more rows, a tile of the
+// weight is widened to f32 panels, which stay in the cache. With Precision::i8, x is rounded first,
+// and a few rows are multiplied as integers. quantized_embedding widens rows.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -20,14 +20,14 @@ namespace hg::kernels {
 namespace {
 
 constexpr int64_t kFewRows = 8;
-constexpr int64_t kTaskBytes = 1 << 16;  // of levels that one task reads, about
+constexpr int64_t kTaskBytes = 1 << 16;  // of levels that one task reads, approximately
 constexpr int64_t kTileM = 240, kTileN = 128;
-constexpr int64_t kMostColumns = int64_t{1} << 30;  // of segments, which count in 32 bits
+constexpr int64_t kMostColumns = int64_t{1} << 30;  // of segments, which are counted in 32 bits
 
 // Inputs of the op.
 enum : int { kX, kLevels, kScales, kOffsets, kBias, kResidual };
 
-// Contiguous copies of what is not: made once, or where that is not possible in each run.
+// Contiguous copies of inputs that are not: made once or, if they are not constant, in each run.
 struct Copy {
   const void* packed = nullptr;
   int64_t at = -1, bytes = 0;  // in the workspace
@@ -40,9 +40,9 @@ struct QuantizedLinear {
   const LowBitsTable* loops = nullptr;
   const GemmTable* table = nullptr;
   std::vector<Segment> segments;
-  std::vector<int32_t> columns;                     // of x, for each place
+  std::vector<int32_t> columns;                     // column of x for each position
   Copy copies[3];                                   // of levels, scales and offsets
-  bool rounds = false;                              // x, to 8 bits
+  bool rounds = false;                              // rounds x to 8 bits
   int64_t x_at = 0, rounded_at = 0, scales_at = 0;  // in the workspace
   int64_t sums_at = -1;                             // likewise; -1: there are no offsets
   int64_t width = 1;                                // byte rows of a task
@@ -65,11 +65,11 @@ void copy_matrix(const Tensor& from, void* to) {
                   static_cast<size_t>(size));
 }
 
-// Reserves workspace from `at` on where a copy has to be made in each run.
+// Reserves workspace from `at` on for a copy that must be made in each run.
 Copy copy_of(const PrepareContext& c, int input, int64_t& at) {
   const Tensor& t = c.in(input);
   Copy copy;
-  // The loops read rows of scales that follow each other; levels may have gaps between rows.
+  // The loops read consecutive rows of scales. Rows of levels may have gaps.
   const bool is_ready = is_contiguous_along_k(t) &&
                         (input == kLevels ? t.strides[0] >= 0 : t.strides[0] == t.shape[1]);
   if (t.count() == 0 || is_ready) return copy;
@@ -116,7 +116,7 @@ bool has_sizes(const PrepareContext& c) {
 }
 bool is_few(const PrepareContext& c) { return rows_of(c) <= kFewRows && has_sizes(c); }
 
-// Of a run: what the loops read.
+// The operands of a run in the form that the loops read.
 LevelRows level_rows(const RunContext& c, const QuantizedLinear& g) {
   const auto data = [&](int i) -> const void* {
     const Copy& copy = g.copies[i];
@@ -140,12 +140,12 @@ LevelRows level_rows(const RunContext& c, const QuantizedLinear& g) {
   return w;
 }
 
-// ---- x of 8 bits ----
+// -- 8-bit x --------------------------------------------------------------------------------------
 
-// Rounds a block of x to the nearest of scale * integer, from -127 to 127, and returns the scale.
+// Rounds a block of x to multiples of scale by integers from -127 to 127. Returns the scale.
 float round_block(const float* x, int64_t count, int16_t* to) {
   constexpr float kLeast = 0x1p-100f;    // smaller numbers count as 0
-  constexpr float kNearest = 0x1.8p23f;  // added and taken away, rounds to even
+  constexpr float kNearest = 0x1.8p23f;  // adding and subtracting it rounds to even
   float largest = 0, broken = 0;
   for (int64_t i = 0; i < count; ++i) {
     largest = std::max(largest, std::abs(x[i]));
@@ -160,7 +160,7 @@ float round_block(const float* x, int64_t count, int16_t* to) {
   return is_zero ? 0 : largest / 127;
 }
 
-// A row of x: integers, and a scale for each block of kRoundedBytes.
+// A row of x: integers, and a scale per block of kRoundedBytes.
 struct RoundedRow {
   int16_t* integers;
   float* scales;
@@ -169,12 +169,12 @@ struct RoundedRow {
     return scales[i / kRoundedBytes] * static_cast<float>(integers[i]);
   }
 };
-int64_t padded_integers(int64_t k) { return (k + 1) / 2 * 2; }  // so that floats may follow
+int64_t padded_integers(int64_t k) { return (k + 1) / 2 * 2; }  // so that floats can follow
 int64_t rounded_bytes(int64_t k) {
   return slot_step(padded_integers(k) * 2 + ceil_div(k, kRoundedBytes) * 4);
 }
 
-// Rounds row i of x, in the row's part of the workspace.
+// Rounds row i of x into the row's part of the workspace.
 RoundedRow rounded_row(const RunContext& c, const QuantizedLinear& g, int64_t i) {
   const int64_t k = g.levels.k;
   const float* const x = c.in(kX).as<float>() + i * k;
@@ -187,7 +187,7 @@ RoundedRow rounded_row(const RunContext& c, const QuantizedLinear& g, int64_t i)
   return row;
 }
 
-// The row as the loops of rounded products read it.
+// The row in the form that the loops of rounded products read.
 void lay_out_rounded(const QuantizedLinear& g, const RoundedRow& row, int16_t* to,
                      RoundedSegment* scales) {
   for (const int32_t column : g.columns) *to++ = column < 0 ? int16_t{0} : row.integers[column];
@@ -200,7 +200,7 @@ void lay_out_rounded(const QuantizedLinear& g, const RoundedRow& row, int16_t* t
   }
 }
 
-// ---- Levels in registers ----
+// -- Levels in registers --------------------------------------------------------------------------
 
 Status prepare_rows(PrepareContext& c) {
   int64_t at = 0;
@@ -227,7 +227,7 @@ Status prepare_rows(PrepareContext& c) {
   return {};
 }
 
-// One row of x as the loops read it.
+// One row of x in the form that the loops read.
 void lay_out(const QuantizedLinear& g, const float* x, float* to) {
   for (const int32_t column : g.columns) *to++ = column < 0 ? 0 : x[column];
 }
@@ -346,7 +346,7 @@ void run_rows(const RunContext& c) noexcept {
   });
 }
 
-// ---- Widened tiles ----
+// -- Widened tiles --------------------------------------------------------------------------------
 
 // Parts of a slot.
 struct Slot {
@@ -361,7 +361,7 @@ Status prepare_tiles(PrepareContext& c) {
   g.tile_m = std::clamp<int64_t>(g.m, 1, kTileM);
   g.lanes = tile_lanes(c, g.tiles_m() * g.tiles_n());
   g.slot_bytes = Slot::kFloats * 4;
-  // for_tiles begins at the start of the workspace.
+  // for_tiles uses the start of the workspace.
   const int64_t tiles = slot_step(tile_workspace(g.lanes, g.slot_bytes));
   for (Copy& copy : g.copies)
     if (copy.at >= 0) copy.at += tiles;
@@ -376,7 +376,7 @@ Status prepare_tiles(PrepareContext& c) {
   return {};
 }
 
-// x as the numbers that its rounding stands for.
+// The numbers that rounded x represents.
 const float* rounded_x(const RunContext& c, const QuantizedLinear& g) {
   const int64_t k = g.levels.k;
   auto* const numbers = reinterpret_cast<float*>(c.workspace<char>() + g.x_at);
@@ -427,7 +427,7 @@ void run_tiles(const RunContext& c) noexcept {
   });
 }
 
-// ---- Widened rows ----
+// -- Widened rows ---------------------------------------------------------------------------------
 
 enum : int { kTableLevels, kTableScales, kIndices, kTableOffsets };
 

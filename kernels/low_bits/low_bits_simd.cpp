@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loops of low_bits_simd.h. Some rows of bytes and some rows of x at once share what they load;
-// each segment ends with one multiplication by the scale.
+// The loops of low_bits_simd.h. Several rows of bytes and several rows of x share loads. Each
+// segment ends with one multiplication by the scale.
 #include "kernels/low_bits/low_bits_simd.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ HWY_INLINE int level_of(int8_t byte, bool nibbles, int stream) {
   if (!nibbles) return byte;
   return stream == 0 ? static_cast<int8_t>(static_cast<uint8_t>(byte) << 4) >> 4 : byte >> 4;
 }
-// Where byte i of a chunk meets x: exact loops of 4 bits have it turned.
+// The position in x that byte i of a chunk multiplies. Exact loops of 4 bits transpose it.
 HWY_INLINE int turned(int i) { return i % 4 * 4 + i / 4; }
 
 template <bool kNibbles>
@@ -65,8 +65,8 @@ struct Decoder {
 template <bool kNibbles>
 struct Decoder;
 
-// Vectors of i32 hold a chunk's bytes as they are, the same 16 in each part of 128 bits. A shift of
-// its own for each part leaves 4 bits of each i32: byte b of word w stands at 4 b + w.
+// Vectors of i32 hold the bytes of a chunk, the same 16 in each 128-bit part. A different shift in
+// each part leaves 4 bits of each i32: byte b of word w is at 4 b + w.
 template <>
 struct Decoder<true> {
   struct Sum {
@@ -146,7 +146,7 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
   for (int64_t s = 0; s < w.segment_count; ++s) {
     const Segment segment = w.segments[s];
     const int8_t* from = w.levels + column * w.row_bytes + segment.begin;
-    // Rows are too short for the processor to foresee the next ones.
+    // Rows are too short for hardware prefetching.
     if (segment.bytes <= kLongSegment)
       for (int j = 0; j < kColumns; ++j)
         for (int64_t i = 0; i < segment.bytes; i += kLine)
@@ -229,7 +229,7 @@ void product(const LowBitsProduct& p) {
   if (left > 0) rows_of<Decode, 1>(p, x, y);
 }
 
-// ---- x of 8 bits ----
+// -- 8-bit x --------------------------------------------------------------------------------------
 
 #if HWY_TARGET == HWY_SCALAR
 
@@ -269,7 +269,7 @@ using D32 = hn::Repartition<int32_t, D16>;
 using DSum = hn::Repartition<float, D16>;
 constexpr int kWords = static_cast<int>(hn::MaxLanes(D16()));
 
-// Levels of the bytes in each 16 bits: of the low stream even and odd ones, then of the high one.
+// Levels of the bytes in each 16 bits: even and odd ones of the low stream, then of the high one.
 template <bool kNibbles, int kPart>
 HWY_INLINE hn::Vec<D16> levels_of(hn::Vec<D16> bytes) {
   if constexpr (!kNibbles && kPart == 0) return hn::ShiftRight<8>(hn::ShiftLeft<8>(bytes));
@@ -280,8 +280,8 @@ HWY_INLINE hn::Vec<D16> levels_of(hn::Vec<D16> bytes) {
   return hn::ShiftRight<12>(bytes);
 }
 
-// The products of kRows rows of x and kColumns rows of bytes. Levels times x, and the sum of two,
-// fit 16 bits times 16; the sums of a segment fit 32 exactly.
+// The products of kRows rows of x and kColumns rows of bytes. Products of levels and x, and sums of
+// two of them, fit 16 bits. The sums of a segment fit 32 bits exactly.
 template <bool kNibbles, int kRows, int kColumns>
 HWY_NOINLINE void rounded_block(const RoundedProduct& p, int64_t row, int64_t column, float* y) {
   const D16 d16;
@@ -307,7 +307,8 @@ HWY_NOINLINE void rounded_block(const RoundedProduct& p, int64_t row, int64_t co
       const int64_t at = t == 1 && shares ? std::min(column + j + w.half, w.n - 1) : column + j;
       scale_rows[t][j] = w.scales + at * w.groups;
     }
-  // Loads are whole: what lies beyond a segment meets zeros, but must be memory of the weight.
+  // Loads whole vectors: data beyond a segment is multiplied by zeros, but must be memory of the
+  // weight.
   const int8_t* const rows = w.levels + column * w.row_bytes;
   const int64_t readable = (p.byte_rows - column - kColumns) * w.row_bytes + p.width;
   for (int64_t s = 0; s < w.segment_count; ++s, ++scales) {

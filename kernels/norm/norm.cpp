@@ -17,7 +17,7 @@ namespace hg::kernels {
 namespace {
 
 constexpr int kLanes = 16;
-// Rows of 16-bit floats, up to so many, are widened and go through the loops of f32.
+// Rows of 16-bit floats up to this length are widened and use the f32 loops.
 constexpr int64_t kWidened = 4096;
 
 // The sum of f(i) over [0, count).
@@ -44,7 +44,7 @@ void for_widened(const T* x, int64_t count, const F& f) {
   }
 }
 
-// The largest element; NaN when there is one, so that it spreads over the whole row.
+// The largest element; NaN if any element is NaN, so that the whole row becomes NaN.
 template <class T>
 Wide<T> largest(const T* x, int64_t count, int64_t stride) {
   Wide<T> m = -std::numeric_limits<Wide<T>>::infinity();
@@ -83,7 +83,7 @@ void softmax_line(const T* x, T* y, int64_t count, int64_t stride) {
   W sum = 0;
   if constexpr (kLog) {
     sum = lane_sum<W>(count, [&](int64_t i) { return std::exp(load(x + i * stride) - m); });
-    const W log_sum = std::log(sum);  // not added to m, beside which it has few digits left
+    const W log_sum = std::log(sum);  // subtracted separately: added to m it would lose digits
     for (int64_t i = 0; i < count; ++i) store(y + i * stride, load(x + i * stride) - m - log_sum);
   } else if constexpr (std::is_same_v<T, W>) {
     sum =
@@ -98,7 +98,7 @@ void softmax_line(const T* x, T* y, int64_t count, int64_t stride) {
   }
 }
 
-// f32, with inner > 1: columns go side by side.
+// f32 with inner > 1: computes several columns at once.
 template <bool kLog>
 void softmax_columns(const RunContext& c, const Lines& l) {
   constexpr int64_t kColumns = 256;  // of a task, or fewer
@@ -116,7 +116,7 @@ void softmax_columns(const RunContext& c, const Lines& l) {
                  });
 }
 
-// 16-bit floats: a block of columns, or where inner is 1 a line, is widened.
+// 16-bit floats: widens a block of columns, or a line if inner is 1.
 template <class T, bool kLog>
 void softmax_halves(const RunContext& c, const Lines& l) {
   const T* x = c.in(0).as<T>();
@@ -195,7 +195,7 @@ void add_deviations(const NormState& s, const T* x, int64_t count, Wide<T> shift
   }
 }
 
-// The mean and the mean square distance from it.
+// The mean and the mean squared distance from it.
 template <class T>
 struct Moments {
   Wide<T> mean, var;
@@ -256,7 +256,7 @@ const T* data_or_null(const RunContext& c, int i) {
   return c.has(i) ? c.in(i).as<T>() : nullptr;
 }
 
-// Rows of 16-bit floats by the loops of f32; norm(row) gives what affine_row() takes.
+// Rows of 16-bit floats with the f32 loops; norm(row) returns the arguments of affine_row().
 template <class T, class Norm>
 void norm_halves(const NormState& s, const T* x, T* y, const T* weight, const T* bias,
                  int64_t begin, int64_t end, const Norm& norm) {
@@ -394,10 +394,10 @@ Status batch_norm_prepare(PrepareContext& c) {
   return {};
 }
 
-constexpr int64_t kChannels = 128;  // that are neighbors in memory are done side by side
+constexpr int64_t kChannels = 128;  // adjacent channels that are computed together
 
-// Of `count` channels, the first of which begins at x: the mean and mean square distance over n and
-// the positions. More than one have one position each.
+// Of `count` channels, the first of which begins at x: the mean and mean squared distance over n
+// and the positions. Several channels must have one position each.
 template <class T>
 void channel_moments(const T* x, const NormState& s, int64_t count, Moments<T>* moments) {
   using W = Wide<T>;
@@ -442,7 +442,7 @@ void batch_norm_run(const RunContext& c) noexcept {
     T* new_mean = c.out(1).as<T>();
     T* new_var = c.out(2).as<T>();
     const int64_t each = s.rows * s.space;
-    // What (x - mean) scale + shift of the channel k is made with.
+    // The scale and shift of channel k in (x - mean) scale + shift.
     const bool measures = s.training && (each > 0 || !old_mean);
     const auto read_channel = [&](int64_t k, Moments<T> m, W& mean, W& scale, W& shift) {
       if (measures) {
@@ -462,7 +462,7 @@ void batch_norm_run(const RunContext& c) noexcept {
       shift = bias ? load(bias + k) : W(0);
     };
     c.parallel_for(s.groups, grain_of(each), [&](int64_t begin, int64_t end) {
-      // One channel after the other, unless those are neighbors in memory.
+      // One channel at a time, unless channels are adjacent.
       const int64_t part = s.space == 1 ? kChannels : 1;
       W mean[kChannels], scale[kChannels], shift[kChannels];
       Moments<T> found[kChannels] = {};

@@ -13,7 +13,7 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kMostParts = 32;  // of the rows, each with sums of its own
+constexpr int64_t kMostParts = 32;  // of the rows, each with separate sums
 
 struct NormGrad {
   int64_t rows = 0, count = 0;          // layer_norm: x seen as [rows, count]
@@ -73,7 +73,7 @@ void grad_affine(const NormGrad& s, const T* x, const T* dy, int64_t count, T me
   }
 }
 
-// From the sums of distances to a mean that was rounded, and of their squares.
+// Converts sums of distances to a rounded mean, and of their squares.
 double variance(double n, double sum, double square) {
   return std::max(square - sum * sum / n, 0.0) / n;
 }
@@ -97,7 +97,7 @@ Status layer_norm_prepare(PrepareContext& c) {
   return {};
 }
 
-// A task has the rows of some parts, and adds up dweight and dbias for each part.
+// A task processes the rows of some parts, and sums dweight and dbias per part.
 void layer_norm_run(const RunContext& c) noexcept {
   const NormGrad& s = c.state<NormGrad>();
   for_width(c, [&](auto zero) {
@@ -164,7 +164,7 @@ void batch_norm_run(const RunContext& c) noexcept {
     T* dbias = c.out(2).as<T>();
     const int64_t step = s.channels * s.positions, each = s.rows * s.positions;
     const auto n = static_cast<double>(each);
-    if (each == 0) {  // there is no variance
+    if (each == 0) {  // no variance
       std::fill_n(dweight, s.channels, T(0));
       std::fill_n(dbias, s.channels, T(0));
       return;

@@ -39,7 +39,7 @@ float mean_square(const float* x, int64_t count) {
          static_cast<float>(count);
 }
 
-// y = (x - mean) scale weight + bias, weight and bias for each element or null
+// y = (x - mean) scale weight + bias; weight and bias per element, or null
 void affine_row(const float* x, float* y, int64_t count, float mean, float scale,
                 const float* weight, const float* bias) {
   const D d;

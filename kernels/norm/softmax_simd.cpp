@@ -34,7 +34,7 @@ float largest(const float* x, int64_t count) {
   return top;
 }
 
-// A NaN may be missed by largest(), but then makes the sum, and so the whole row, NaN.
+// largest() may miss a NaN, but the NaN then makes the sum, and therefore the whole row, NaN.
 void softmax(const float* x, float* y, int64_t count) {
   const D d;
   const int64_t n = lanes();
@@ -117,15 +117,16 @@ void log_softmax_double(const double* x, double* y, int64_t count) {
     total = add(total, exp_of_falling(sub(load_doubles(x + i), shift)));
   double sum = sum_of_lanes(total);
   for (; i < count; ++i) sum += std::exp(x[i] - top);
-  const double log_sum = std::log(sum);  // not added to top, beside which it has few digits left
+  const double log_sum = std::log(sum);  // subtracted separately: added to top it would lose digits
   const Doubles low = set_doubles(log_sum);
   for (i = 0; i + kDoubles <= count; i += kDoubles)
     store_doubles(sub(sub(load_doubles(x + i), shift), low), y + i);
   for (; i < count; ++i) y[i] = x[i] - top - log_sum;
 }
 
-// Of columns side by side. Elements of a column lie so far apart that they share few sets of a
-// cache: a block of columns is copied when it is read first, and written when it is finished.
+// For several columns at once. Elements of a column are so far apart that they share few cache
+// sets. A block of columns is therefore copied when it is first read, and written when it is
+// finished.
 void softmax_columns(bool log, const float* x, float* y, int64_t count, int64_t stride,
                      int64_t columns) {
   constexpr int64_t kFloats = 8192, kWidest = 256;
@@ -135,7 +136,7 @@ void softmax_columns(bool log, const float* x, float* y, int64_t count, int64_t 
   const int64_t most = std::min(kWidest, kFloats / count / n * n);
   const bool copies = most > 0;
   const int64_t width = copies ? most : kWidest;
-  // Vectors of `some` elements, if that is less than all.
+  // Vectors of `some` elements, if those are fewer than a whole vector.
   const auto load = [&](const float* from, int64_t some) HWY_ATTR {
     if (some >= n) return hn::LoadU(d, from);
     HWY_ALIGN float room[hn::MaxLanes(D())] = {};

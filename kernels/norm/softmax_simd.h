@@ -12,8 +12,7 @@ struct SoftmaxTable {
   void (*log_softmax)(const float* x, float* y, int64_t count);
   void (*softmax_double)(const double* x, double* y, int64_t count);
   void (*log_softmax_double)(const double* x, double* y, int64_t count);
-  // Softmax, or its log, of columns that lie side by side, whose elements are `stride` apart;
-  // count > 0.
+  // Softmax, or its log, of adjacent columns, whose elements are `stride` apart; count > 0.
   void (*softmax_columns)(bool log, const float* x, float* y, int64_t count, int64_t stride,
                           int64_t columns);
 };

@@ -21,7 +21,7 @@ using V = hn::Vec<D>;
 
 int64_t lanes() { return static_cast<int64_t>(hn::Lanes(D())); }
 
-// The sum of f(x[i]): two running vectors, then the rest one by one.
+// The sum of f(x[i]): two running vectors, then the remaining elements one by one.
 template <class Many, class One>
 HWY_INLINE float sum_of(const float* x, int64_t count, const Many& many, const One& one) {
   const D d;
@@ -41,16 +41,16 @@ HWY_INLINE float sum_of(const float* x, int64_t count, const Many& many, const O
   return sum;
 }
 
-// Adds the lanes to those of a sum in double.
+// Adds the lanes to a sum in double.
 HWY_INLINE void add_lanes(V v, Doubles& sum) {
   HWY_ALIGN float terms[hn::MaxLanes(D())];
   hn::Store(v, D(), terms);
   for (int64_t i = 0; i < lanes(); i += kDoubles) sum = add(sum, widen(terms + i));
 }
-constexpr int64_t kTerms = 8;  // of a lane that are added up in float
+constexpr int64_t kTerms = 8;  // terms per lane that are added up in float
 
-// The sums of what terms(i, a, b) adds to a and b for the vectors at i; returns how many elements
-// those are.
+// The sums that terms(i, a, b) adds to a and b for the vectors at i. Returns the number of elements
+// that were processed.
 template <class Terms>
 HWY_INLINE int64_t long_sums(int64_t count, double& first, double& second, const Terms& terms) {
   const D d;

@@ -56,7 +56,7 @@ struct Mish {
     return x * std::tanh(std::log1p(std::exp(x)));
   }
 };
-// log(1 + exp(beta x)) / beta; x itself beyond the threshold
+// log(1 + exp(beta x)) / beta; x beyond the threshold
 struct Softplus {
   template <class T>
   T operator()(T x, const PointwiseParams& p) const {
@@ -105,7 +105,7 @@ void threshold_params(const PrepareContext& c, PointwiseParams& p) {
   p.a = c.attrs().real("threshold");
   p.b = c.attrs().real("value");
 }
-// log(x / (1 - x)), x clamped to [eps, 1 - eps] when there is an eps
+// log(x / (1 - x)); x is clamped to [eps, 1 - eps] if eps is given
 struct Logit {
   template <class T>
   T operator()(T x, const PointwiseParams& p) const {

@@ -12,12 +12,12 @@
 
 namespace hg::kernels {
 
-// What kernels apply to the sums themselves; the others go over the elements once more.
+// The activations that kernels apply while storing; others need a second pass over the elements.
 constexpr bool is_clamp(Activation a) {
   return a == Activation::none || a == Activation::relu || a == Activation::relu6;
 }
 
-namespace activations {  // of float, double, and integers where the op takes them; NaN stays NaN
+namespace activations {  // for float, double, and integers if the op accepts them; NaN stays NaN
 
 template <class T>
 T none(T x) {
@@ -75,7 +75,7 @@ T activate(Activation activation, T x) {
   return x;
 }
 
-// One of them as a function object.
+// An activation as a function object.
 template <Activation kActivation>
 struct Activated {
   template <class T>

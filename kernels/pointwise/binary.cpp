@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of two tensors. Integers wrap around; integer division by zero fails the run.
+// Arithmetic on two tensors. Integers wrap around; integer division by zero fails the run.
 #include <cmath>
 #include <limits>
 
@@ -53,7 +53,7 @@ bool is_zero_divisor(T b, const PointwiseParams& p) {
   *p.divided_by_zero = true;
   return true;
 }
-// The quotient cut towards zero; the smallest integer over -1 wraps around.
+// The quotient rounded toward zero; the smallest integer divided by -1 wraps around.
 template <class T>
 T quotient(T a, T b) {
   if constexpr (std::is_signed_v<T>)
@@ -90,7 +90,7 @@ struct TruncDivide {
       return is_zero_divisor(b, p) ? T(0) : quotient(a, b);
   }
 };
-struct Remainder {  // of the divisor's sign
+struct Remainder {  // sign of the divisor
   template <class T>
   T operator()(T a, T b, [[maybe_unused]] const PointwiseParams& p) const {
     if constexpr (kIsFloat<T>) {
@@ -104,7 +104,7 @@ struct Remainder {  // of the divisor's sign
     }
   }
 };
-struct Fmod {  // of the dividend's sign
+struct Fmod {  // sign of the dividend
   template <class T>
   T operator()(T a, T b, [[maybe_unused]] const PointwiseParams& p) const {
     if constexpr (kIsFloat<T>)
@@ -147,7 +147,7 @@ struct Minimum {
     return a != a || a < b ? a : b;
   }
 };
-struct Fmax {  // the number if one is NaN
+struct Fmax {  // the number if the other is NaN
   template <class T>
   T operator()(T a, T b) const {
     return b != b || a > b ? a : b;
@@ -177,7 +177,7 @@ struct Nextafter {
     return std::nextafter(a, b);
   }
 };
-// Of a 16-bit float, whose bits without the sign count up with its size.
+// For a 16-bit float: without the sign, the order of the bits is the order of the magnitudes.
 template <class T16>
 struct Nextafter16 {
   float operator()(float a, float b) const {
@@ -232,14 +232,14 @@ struct BitXor {
     return static_cast<T>(a ^ b);
   }
 };
-struct ShiftLeft {  // 0 when all bits leave
+struct ShiftLeft {  // 0 if all bits are shifted out
   template <class T>
   T operator()(T a, T b) const {
     if (b < T(0) || b >= T(sizeof(T) * 8)) return 0;
     return static_cast<T>(static_cast<Wrapping<T>>(a) << b);
   }
 };
-struct ShiftRight {  // arithmetic; by as many bits as there are, when by more
+struct ShiftRight {  // arithmetic; larger shifts count as the number of bits
   template <class T>
   T operator()(T a, T b) const {
     constexpr T kMost = static_cast<T>(sizeof(T) * 8 - (std::is_signed_v<T> ? 1 : 0));
@@ -268,7 +268,7 @@ struct Lcm {
   T operator()(T a, T b) const {
     const T divisor = greatest_divisor(a, b);
     if (divisor == 0) return 0;
-    using Wide = std::conditional_t<sizeof(T) < 4, int32_t, T>;  // as integers are promoted in C
+    using Wide = std::conditional_t<sizeof(T) < 4, int32_t, T>;  // as C promotes integers
     const Wide result = Mul()(static_cast<Wide>(a / divisor), static_cast<Wide>(b));
     return static_cast<T>(result < 0 ? Wrapping<Wide>(0) - Wrapping<Wide>(result)
                                      : Wrapping<Wide>(result));

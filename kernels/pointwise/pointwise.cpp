@@ -17,9 +17,9 @@ namespace {
 
 constexpr int64_t kBlockSize = 512;  // elements of a gather buffer
 constexpr int64_t kGrain = 16384;    // elements of one task
-constexpr int64_t kTileRows = 16;    // elements of a line of memory that an operand has across
+constexpr int64_t kTileRows = 16;    // elements per line of memory that an operand reads across
 
-// n elements that lie `stride` elements apart, side by side into `to`.
+// Gathers n elements that are `stride` elements apart into `to`.
 using GatherRow = void (*)(const std::byte* from, int64_t stride, std::byte* to, int64_t n);
 
 // Collapsed shape and strides. Operand k reads x[k]; the output is contiguous.
@@ -27,24 +27,24 @@ struct PointwisePlan {
   Block block = nullptr;
   PointwiseParams params;
   std::shared_ptr<const void> program;  // of the params
-  int inputs = 0;                       // those that are given
-  int source[kMaxOperands] = {};        // their numbers
+  int inputs = 0;                       // number of given inputs
+  int source[kMaxOperands] = {};        // their indices
   int rank = 0;
   int64_t count = 0;
   Sizes shape;
   Sizes strides[kMaxOperands];
   DType dtypes[kMaxOperands] = {};
   GatherRow gather_row[kMaxOperands] = {};
-  bool linear[kMaxOperands] = {};   // the elements follow each other in memory, in order
+  bool linear[kMaxOperands] = {};   // elements are contiguous and in order
   bool widened[kMaxOperands] = {};  // 16-bit floats that the block reads as f32
   DType out_dtype = f32;
-  bool narrowed = false;  // the block writes f32, the output holds 16-bit floats
+  bool narrowed = false;  // the block writes f32, and the output stores 16-bit floats
   bool all_direct = false;
-  // Elements of a chunk; `repeats`: they are the same in every chunk.
+  // Elements per chunk; `repeats`: equal in every chunk.
   int64_t chunk = kBlockSize;
   bool repeats[kMaxOperands] = {};
-  // A dim whose elements are one run of an operand, while those of the last are not: the result
-  // is then computed in tiles of so many of both.
+  // A dim along which an operand is contiguous, although it is not along the last dim. The result
+  // is then computed in square tiles of both dims.
   int across = -1;
   int64_t tile_rows = 0, tile_columns = 0;
 };
@@ -80,7 +80,7 @@ GatherRow gather_row_of(DType dtype) {
   }
 }
 
-// Bytes of an element as the block reads it.
+// Bytes of an element in the form that the block reads.
 int64_t read_size(const PointwisePlan& plan, int k) {
   return plan.widened[k] ? size_of(f32) : size_of(plan.dtypes[k]);
 }
@@ -98,7 +98,7 @@ int64_t offset_of(const int64_t* index, const Sizes& strides) {
   return offset;
 }
 
-// n elements of operand k from element `at` on, in order, into `to`.
+// Gathers n elements of operand k, in order from element `at`, into `to`.
 void gather(const PointwisePlan& plan, int k, const std::byte* from, int64_t at, int64_t n,
             std::byte* to) {
   if (plan.rank == 0) return plan.gather_row[k](from, 0, to, n);
@@ -125,8 +125,8 @@ void gather(const PointwisePlan& plan, int k, const std::byte* from, int64_t at,
   }
 }
 
-// After so many elements operand k starts again: 1 for a single value, and the number of elements
-// where it does not.
+// Number of elements after which operand k repeats: 1 for a single value, the number of elements if
+// it never repeats.
 int64_t period_of(const PointwisePlan& plan, int k) {
   int64_t period = 1;
   int d = plan.rank - 1;
@@ -136,7 +136,7 @@ int64_t period_of(const PointwisePlan& plan, int k) {
   return period;
 }
 
-// Elements that a block has computed, into the result.
+// Stores elements that a block has computed.
 void write(const PointwisePlan& plan, const void* computed, int64_t n, std::byte* y) {
   if (!plan.narrowed)
     std::memcpy(y, computed, static_cast<size_t>(n * size_of(plan.out_dtype)));
@@ -146,7 +146,7 @@ void write(const PointwisePlan& plan, const void* computed, int64_t n, std::byte
     half_table().narrow(n, static_cast<const float*>(computed), reinterpret_cast<BFloat16*>(y));
 }
 
-// f(params) with blocks that say where they divided by zero.
+// Calls f(params) with blocks that report divisions by zero.
 template <class F>
 void checked(const PointwisePlan& plan, const RunContext& c, const F& f) {
   bool divided_by_zero = false;
@@ -159,7 +159,7 @@ void checked(const PointwisePlan& plan, const RunContext& c, const F& f) {
 int64_t inner_of(const PointwisePlan& plan) {
   return plan.rank > 0 ? plan.shape[plan.rank - 1] : 1;
 }
-// Long rows: chunks end with the row, so that dense rows are read in place.
+// Long rows: chunks end at the end of a row, so that contiguous rows are read in place.
 bool is_by_row(const PointwisePlan& plan) { return inner_of(plan) >= 128; }
 
 void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const RunContext& c,
@@ -178,7 +178,7 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
   const int64_t y_size = size_of(plan.out_dtype);
   const int64_t inner = inner_of(plan);
   const bool by_row = is_by_row(plan);
-  int64_t index[kMaxRank] = {};  // of element `at`, where chunks end with the row
+  int64_t index[kMaxRank] = {};  // of element `at`, if chunks end at the end of a row
   if (by_row) find_index(begin, plan.shape, index);
   for (int64_t at = begin; at < end;) {
     int64_t n = std::min(plan.chunk, end - at);
@@ -188,7 +188,7 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
         x[k] = base[k] + at * size_of(plan.dtypes[k]);
       } else if (plan.repeats[k]) {
         if (!filled[k]) {
-          // A first chunk cut short by its row may be followed by longer ones.
+          // A first chunk that its row cut short may be followed by longer ones.
           gather(plan, k, base[k], at, std::min(plan.chunk, end - at), buffers[k]);
           filled[k] = true;
         }
@@ -198,7 +198,7 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
             base[k] + offset_of(index, plan.strides[k]) * size_of(plan.dtypes[k]);
         const int64_t stride = plan.strides[k][plan.rank - 1];
         const bool is_dense = stride == 1 && !plan.widened[k];
-        // One element for the row, which the chunk before may have spread.
+        // The row's element, which the preceding chunk may have replicated.
         const bool is_held = stride == 0 && held[k] == from && held_count[k] >= n;
         if (!is_dense && !is_held) {
           plan.gather_row[k](from, stride, buffers[k], n);
@@ -232,7 +232,7 @@ bool is_across(const PointwisePlan& plan, int k) {
   return strides[plan.across] == 1 && strides[plan.rank - 1] != 0;
 }
 
-// Elements of operand k, of which `from` is the first, as dense rows.
+// Elements of operand k, starting at `from`, as contiguous rows.
 void gather_tile(const PointwisePlan& plan, int k, const std::byte* from, int64_t rows,
                  int64_t columns, std::byte* to) {
   const int64_t size = size_of(plan.dtypes[k]);
@@ -251,7 +251,7 @@ void gather_tile(const PointwisePlan& plan, int k, const std::byte* from, int64_
   if (plan.widened[k]) plan.gather_row[k](raw, 1, to, rows * columns);
 }
 
-// The tile whose first element has this index; y is the whole result's.
+// The tile whose first element has this index; y is the start of the whole result.
 void run_tile(const PointwisePlan& plan, const PointwiseParams& params, const RunContext& c,
               const int64_t* index, std::byte* y) {
   const int last = plan.rank - 1;
@@ -293,14 +293,14 @@ void run_tiles(const PointwisePlan& plan, const RunContext& c, std::byte* y) {
   });
 }
 
-// Elements [begin, end) of the result, at y.
+// Computes elements [begin, end) of the result, at y.
 void run_range(const PointwisePlan& plan, const RunContext& c, int64_t begin, int64_t end,
                std::byte* y) {
   checked(plan, c,
           [&](const PointwiseParams& params) { run_blocks(plan, params, c, begin, end, y); });
 }
 
-// Buffers of what repeats itself are filled once for a range: a chunk has whole periods.
+// Fills buffers of repeating operands once per range: a chunk has whole periods.
 void choose_chunk(PointwisePlan& plan) {
   const int64_t most = is_by_row(plan) ? 1 : kBlockSize;
   int64_t periods[kMaxOperands], longest = 1;
@@ -342,7 +342,7 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
   plan.count = out.count();
   plan.out_dtype = out.dtype;
   plan.narrowed = out.dtype == f16 || out.dtype == bf16;
-  // Broadcast strides, then merge neighboring dims that every operand walks as one.
+  // Broadcast strides, then merges neighboring dims that every operand steps through as one.
   Sizes wide[kMaxOperands];
   for (int k = 0; k < plan.inputs; ++k) {
     const Tensor& in = c.in(plan.source[k]);
@@ -415,15 +415,15 @@ void compute_block(const void* plan, const RunContext& c, int64_t begin, int64_t
 
 namespace {
 
-// Conversion of one element as torch does it on x86: floats are cut towards zero, what does not fit
-// becomes the smallest integer, and integers wrap around.
+// Converts one element as torch does on x86: floats are rounded toward zero, a result that does not
+// fit becomes the smallest integer, and integers wrap around.
 template <class Y>
 struct Cast {
   template <class X>
   Y operator()(X x) const {
     if constexpr (std::is_same_v<X, float> && std::is_integral_v<Y> && sizeof(Y) < 4) {
-      // 0 is what the smallest 32-bit integer leaves, and a float from 2^31 on has no lower byte.
-      // So written it is a vector's conversion, without a branch.
+      // The smallest 32-bit integer leaves 0, and a float of 2^31 or more has no lower byte. In
+      // this form, the compiler vectorizes the conversion without a branch.
       return static_cast<Y>(static_cast<int32_t>(std::abs(x) < 0x1p31F ? x : 0.0F));
     } else if constexpr (std::is_floating_point_v<X> && std::is_integral_v<Y>) {
       using Wide = std::conditional_t<sizeof(Y) == 8 || std::is_unsigned_v<Y>, int64_t, int32_t>;
@@ -446,10 +446,10 @@ struct IsTrue {
 template <class X, class Y>
 constexpr Block cast_block = &MakeBlock<Y, Cast<Y>, X>::run;
 
-// i8 and u8 hold the same low byte, but of doubles, whose bounds differ.
+// i8 and u8 have the same low byte, except from doubles, whose limits differ.
 template <class X>
 using LowByte = std::conditional_t<std::is_same_v<X, double>, uint8_t, int8_t>;
-// From X to each dtype; 16-bit floats are written by the driver from f32.
+// From X to each dtype. The driver converts f32 results to 16-bit floats.
 template <class X>
 constexpr BlockTable cast_row = {
     .blocks = {cast_block<X, float>, cast_block<X, double>, cast_block<X, float>,
@@ -482,7 +482,7 @@ constexpr BlockTable kWhere = {
                where_block<uint8_t>, where_block<uint8_t>},
     .key = 1};
 
-// a + w (b - a), from the nearer end: at::native::lerp
+// a + w (b - a), from the nearer end, as at::native::lerp
 struct Lerp {
   template <class T>
   T operator()(T a, T b, T w) const {
@@ -492,7 +492,7 @@ struct Lerp {
 constexpr BlockTable kLerp = {.blocks = {&MakeBlock<float, Lerp, float, float, float>::run,
                                          &MakeBlock<double, Lerp, double, double, double>::run}};
 
-// min(max(x, low), high); NaN wherever one of them is NaN.
+// min(max(x, low), high); NaN if any of them is NaN.
 struct ClampLow {
   template <class T>
   T operator()(T x, T low) const {

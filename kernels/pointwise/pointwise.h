@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How to write elementwise kernels: a block function works on contiguous runs, and one driver
-// broadcasts, gathers strided operands into small buffers, converts 16-bit floats and splits the
-// work. An op is a BlockTable: one block function for each dtype it computes in.
+// How to write elementwise kernels: a block function works on contiguous runs. One driver
+// broadcasts, gathers strided operands into small buffers, converts 16-bit floats, and splits the
+// work. An op is a BlockTable: one block function per dtype in which it computes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "hg/kernel.h"
 
-// Clang finds out by itself, and would warn of each loop that it does not vectorize.
+// Clang vectorizes these loops itself, and warns about each loop that it does not.
 #if defined(__clang__)
 #define HG_INDEPENDENT_LOOP
 #else
@@ -22,12 +22,12 @@ namespace hg::kernels {
 
 constexpr int kMaxOperands = 8;  // inputs of one block function
 
-// Attributes of the op as the block functions take them.
+// Attributes of the op, in the form that block functions read.
 struct PointwiseParams {
   double a = 0, b = 0, c = 0;
   int64_t n = 0;
-  const void* program = nullptr;  // a block function's own, which the plan keeps alive
-  // Where the blocks of integer divisions say that a divisor was zero; the run then fails.
+  const void* program = nullptr;  // data of a block function, which the plan keeps alive
+  // Where blocks of integer divisions report a zero divisor; the run then fails.
   bool* divided_by_zero = nullptr;
 };
 
@@ -35,24 +35,24 @@ struct PointwiseParams {
 using Block = void (*)(void* y, const void* const* x, int64_t n, const PointwiseParams& params);
 
 struct BlockTable {
-  // By the dtype of input `key`. f16 and bf16 are computed by the block of f32 where they have
-  // none.
+  // By the dtype of input `key`. f16 and bf16 use the f32 block if they have none.
   Block blocks[kDTypeCount] = {};
   int key = 0;
   void (*params)(const PrepareContext&, PointwiseParams&) = nullptr;
 };
 
 Status prepare_pointwise(PrepareContext& c, const BlockTable& table);
-// The same with a block that the caller has chosen.
+// The same with a given block.
 Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& params,
                      std::shared_ptr<const void> program = nullptr);
-// What a kernel of run_pointwise has prepared.
+// The state of a kernel that run_pointwise runs.
 struct ChosenBlock {
   Block block;
   const PointwiseParams& params;
 };
 ChosenBlock chosen_block(const PrepareContext& c);
-// Elements [begin, end) of the result of such a kernel, whose state is `plan`, in order, at `y`.
+// Computes elements [begin, end) of the result of such a kernel, whose state is `plan`, in order,
+// to `y`.
 void compute_block(const void* plan, const RunContext& c, int64_t begin, int64_t end, void* y);
 void run_pointwise(const RunContext& c) noexcept;
 
@@ -71,7 +71,7 @@ constexpr KernelDef pointwise_kernel(std::string_view op) {
           .in_programs = true};
 }
 
-// Block functions made of a functor F with F()(x...) or F()(x..., params). Bool is uint8_t here.
+// Block functions from a functor F with F()(x...) or F()(x..., params). Bool is uint8_t here.
 template <class Y, class F, class... X>
 struct MakeBlock {
   static void run(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
@@ -102,7 +102,7 @@ inline constexpr Block binary_block = &MakeBlock<T, F, T, T>::run;
 
 using ParamsFunction = void (*)(const PrepareContext&, PointwiseParams&);
 
-// Result of the same dtype.
+// The result has the same dtype.
 template <class F, ParamsFunction params = nullptr>
 inline constexpr BlockTable float_unary = {
     .blocks = {unary_block<F, float>, unary_block<F, double>}, .params = params};
@@ -115,7 +115,7 @@ inline constexpr BlockTable number_unary = {
 template <class F, ParamsFunction params = nullptr>
 inline constexpr BlockTable float_binary = {
     .blocks = {binary_block<F, float>, binary_block<F, double>}, .params = params};
-// FBool serves bool.
+// FBool is used for bool.
 template <class F, class FBool>
 inline constexpr BlockTable any_binary = {
     .blocks = {binary_block<F, float>, binary_block<F, double>, nullptr, nullptr,
@@ -131,7 +131,7 @@ inline constexpr BlockTable integer_binary = {
     .blocks = {nullptr, nullptr, nullptr, nullptr, binary_block<F, int64_t>,
                binary_block<F, int32_t>, binary_block<F, int16_t>, binary_block<F, int8_t>,
                binary_block<F, uint8_t>, binary_block<F, uint8_t>}};
-// Result bool.
+// The result is bool.
 template <class F>
 inline constexpr BlockTable test_unary = {
     .blocks = {&MakeBlock<uint8_t, F, float>::run, &MakeBlock<uint8_t, F, double>::run, nullptr,
@@ -148,7 +148,7 @@ inline constexpr BlockTable test_binary = {
         &MakeBlock<uint8_t, F, uint8_t, uint8_t>::run,
         &MakeBlock<uint8_t, F, uint8_t, uint8_t>::run}};
 
-// Unsigned type in which T's sums and products wrap around.
+// The unsigned type in which T's sums and products wrap around.
 template <class T>
 using Wrapping = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 

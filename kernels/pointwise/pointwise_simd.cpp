@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The most frequent elementwise ops in f32, for each instruction set. A short last vector is
+// The most frequent elementwise ops in f32, for each instruction set. A partial last vector is
 // computed like a full one, so results do not depend on where a range begins.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/pointwise/pointwise_simd.cpp"
@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 struct Exp {
   HWY_INLINE V operator()(V x) const {
     const V y = exp_of(x);
-    const auto is_tiny = hn::Lt(x, number_like(x, -87.0f));  // denormal, which exp_of makes 0
+    const auto is_tiny = hn::Lt(x, number_like(x, -87.0f));  // denormal: exp_of returns 0
     if (HWY_LIKELY(hn::AllFalse(hn::DFromV<V>(), is_tiny))) return y;
     const V root = exp_of(hn::Mul(x, number_like(x, 0.5f)));
     return hn::IfThenElse(is_tiny, hn::Mul(root, root), y);
@@ -34,7 +34,7 @@ struct Exp {
 struct Erf {
   HWY_INLINE V operator()(V x) const { return erf_of(x); }
 };
-// Those below take attributes, which F(params) spreads over vectors.
+// The following ops have attributes, which F(params) broadcasts to vectors.
 HWY_INLINE V spread(double value) { return hn::Set(D(), static_cast<float>(value)); }
 struct LeakyRelu {
   explicit LeakyRelu(const PointwiseParams& p) : slope(spread(p.a)) {}
@@ -61,7 +61,7 @@ struct Mish {
     return hn::Mul(x, quotient_of(n, hn::Add(n, two)));
   }
 };
-// log(1 + e^-|x|), the part that is not max(x, 0)
+// log(1 + e^-|x|), the term other than max(x, 0)
 HWY_INLINE V softplus_rest(V x) { return log1p_of(exp_of(hn::Neg(hn::Abs(x)))); }
 struct Softplus {
   explicit Softplus(const PointwiseParams& p) : beta(spread(p.a)), threshold(spread(p.b)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block functions of f32 for each instruction set.
+// Block functions for f32, for each instruction set.
 #pragma once
 
 #include "hg/activation.h"
@@ -16,7 +16,7 @@ struct PointwiseSimd {
 };
 const PointwiseSimd& pointwise_simd_blocks();
 
-// Attributes of activations as all their blocks take them.
+// Attributes of activations in the form that all their blocks read.
 void leaky_relu_params(const PrepareContext& c, PointwiseParams& p);
 void elu_params(const PrepareContext& c, PointwiseParams& p);
 void softplus_params(const PrepareContext& c, PointwiseParams& p);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 functions computed in vectors of doubles, including Highway's math functions, and rounded
+// f32 functions computed in vectors of doubles, some with Highway's math functions, and rounded
 // once. They are as exact as the C library's functions, which take several times as long. The C
-// library is used where Highway guarantees nothing (ends of the range, infinity, NaN), and where a
+// library is used where Highway guarantees nothing (extreme arguments, infinity, NaN), and where a
 // vector has fewer than four doubles.
 #include <cmath>
 #include <iterator>
@@ -20,7 +20,7 @@
 
 #define HG_HAS_FOUR_DOUBLES (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
 
-// Once, before the first of the instruction sets.
+// Defined once, before the first instruction set.
 #ifndef HG_KERNELS_POINTWISE_WIDE_TABLE
 #define HG_KERNELS_POINTWISE_WIDE_TABLE
 namespace hg::kernels {
@@ -48,22 +48,23 @@ using Narrow = hn::Rebind<float, Wide>;
 using V = hn::Vec<Wide>;
 using M = hn::Mask<Wide>;
 constexpr int kWide = static_cast<int>(hn::MaxLanes(Wide()));
-constexpr double kTurns = 30000;  // how far angles go
+constexpr double kTurns = 30000;  // largest supported angle
 
 HWY_INLINE V number(double value) { return hn::Set(Wide(), value); }
 HWY_INLINE M is_within(V x, double limit) { return hn::Le(hn::Abs(x), number(limit)); }
 HWY_INLINE M is_above(V x, double limit) {
   return hn::And(hn::Gt(x, number(limit)), hn::Le(x, number(0x1p127)));
 }
-// Of a function with f(-0) = -0.
+// For a function with f(-0) = -0.
 HWY_INLINE V keep_zero(V x, V y) { return hn::IfThenElse(hn::Eq(x, number(0)), x, y); }
 HWY_INLINE V tan_of(V x) { return hn::Div(hn::Sin(Wide(), x), hn::Cos(Wide(), x)); }
 HWY_INLINE V cosh_of(V x) {
   const V e = hn::Exp(Wide(), x);
   return hn::Mul(number(0.5), hn::Add(e, hn::Div(number(1), e)));
 }
-// As M. Giles, Approximating the erfinv function, 2010: y times a polynomial of w = -log(1 - y^2),
-// or of its root where y is near 1. Interpolated at Chebyshev's roots: within 1e-10 of the value.
+// As in M. Giles, Approximating the erfinv function, 2010: y times a polynomial of w = -log(1 -
+// y^2), or of its root if |y| is near 1. Interpolated at Chebyshev nodes: relative error below
+// 1e-10.
 HWY_INLINE V erfinv_of(V y) {
   constexpr double kCentral[] = {
       -2.12035651318190039e-11, 1.23028889731208042e-10, 8.32700082103081304e-10,
@@ -90,7 +91,8 @@ HWY_INLINE V erfinv_of(V y) {
 }
 HWY_INLINE V exp2_of(V x) { return hn::Exp(Wide(), hn::Mul(x, number(0.69314718055994530942))); }
 
-// What is asked of each: takes(x...), where `of` holds; of(x...) in vectors; plain(x...) elsewhere.
+// The functions of each op: takes(x...) tells whether `of` is valid, of(x...) computes vectors,
+// plain(x...) is used elsewhere.
 #define HG_WIDE(Name, valid, value, std_name)                \
   struct Name {                                              \
     static HWY_INLINE M takes(V x) { return valid; }         \
@@ -169,8 +171,8 @@ struct LogAddExp {
 #if HG_HAS_FOUR_DOUBLES
 
 HWY_INLINE V in_f32(V x) { return hn::PromoteTo(Wide(), hn::DemoteTo(Narrow(), x)); }
-// Whether rest_of is exact. a - n b is 0 or at least an ulp of b, 2^-24 of it, for any whole n, so
-// that a quotient up to 2^28 cannot be rounded to the next whole number.
+// Whether rest_of is exact. a - n b is 0 or at least an ulp of b, 2^-24 of it, for any whole n. A
+// quotient of up to 2^28 therefore cannot be rounded to the next whole number.
 HWY_INLINE M is_divided(V a, V b) {
   const M are_finite = hn::And(is_within(a, 0x1p127), is_within(b, 0x1p127));
   return hn::And(are_finite, is_within(hn::Div(a, b), 0x1p28));
@@ -178,7 +180,7 @@ HWY_INLINE M is_divided(V a, V b) {
 HWY_INLINE V rest_of(V a, V b) {
   return hn::CopySign(hn::NegMulAdd(hn::Trunc(hn::Div(a, b)), b, a), a);
 }
-HWY_INLINE M points_away(V rest, V b) {  // a rest that is not of the divisor's sign
+HWY_INLINE M points_away(V rest, V b) {  // whether the remainder's sign differs from the divisor's
   return hn::Lt(hn::Mul(hn::CopySign(number(1), b), rest), number(0));
 }
 
@@ -201,7 +203,7 @@ struct Remainder {
 #endif
   static float plain(float a, float b) { return remainder(a, b); }
 };
-// Each step rounded as in f32: that of doubles, rounded once more, is the same.
+// Rounds each step as in f32: computing in double and rounding once more gives the same result.
 struct FloorDivide {
 #if HG_HAS_FOUR_DOUBLES
   static HWY_INLINE M takes(V a, V b) { return is_divided(a, b); }

@@ -5,7 +5,7 @@
 #include <limits>
 
 #ifdef _WIN32
-// Its headers hide these from standard C++.
+// Its headers hide these constants in standard C++.
 extern "C" {
 double _j0(double);
 double _j1(double);
@@ -18,7 +18,7 @@ namespace hg::kernels {
 namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-// Bessel's functions of the C library.
+// The C library's Bessel functions.
 #ifdef _WIN32
 double j0(double x) { return _j0(x); }
 double j1(double x) { return _j1(x); }
@@ -32,7 +32,7 @@ using ::y1;
 #endif
 }  // namespace
 
-// M. Giles, Approximating the erfinv function, 2010; then two steps of Newton.
+// M. Giles, Approximating the erfinv function, 2010; then two Newton steps.
 double erfinv(double y) {
   if (!(std::abs(y) <= 1)) return kNaN;
   if (std::abs(y) == 1) return std::copysign(std::numeric_limits<double>::infinity(), y);
@@ -55,7 +55,7 @@ double erfinv(double y) {
   }
   double x = p * y;
   for (int step = 0; step < 2; ++step) {
-    // erf(x) - y, from erfc where erf has no digits left
+    // erf(x) - y, using erfc where erf has no digits left
     const double distance = (1 - std::abs(y)) - std::erfc(std::abs(x));
     const double error = std::abs(y) < 0.5 ? std::erf(x) - y : y < 0 ? -distance : distance;
     x -= error / (2 * std::numbers::inv_sqrtpi * std::exp(-x * x));
@@ -137,8 +137,8 @@ double small_k(int order, double x) {
   return order == 0 ? psi_sum - log_half * i_sum : 1 / x + log_half * i_sum - psi_sum;
 }
 
-// e^x K_order(x) for x > 0: the series up to 1, from 30 on Abramowitz and Stegun 9.7.2, and between
-// them the integral of e^(-x (cosh t - 1)) cosh(order t) over t > 0 by the trapezoidal rule.
+// e^x K_order(x) for x > 0: the series up to 1; from 30 on Abramowitz and Stegun 9.7.2; between
+// them the integral of e^(-x (cosh t - 1)) cosh(order t) over t > 0 with the trapezoidal rule.
 double scaled_k(int order, double x) {
   if (x < 0 || x != x) return kNaN;
   if (x == 0) return std::numeric_limits<double>::infinity();
@@ -175,13 +175,14 @@ double bessel_k0e(double x) { return scaled_k(0, x); }
 double bessel_k0(double x) { return scaled_k(0, x) * std::exp(-x); }
 double bessel_k1e(double x) { return scaled_k(1, x); }
 double bessel_k1(double x) { return scaled_k(1, x) * std::exp(-x); }
-// Waves that have no value at infinity, as PyTorch has it; the C library gives their limit.
+// Oscillating functions have no value at infinity, as in PyTorch. The C library returns their
+// limit.
 double bessel_j0(double x) { return std::isinf(x) ? kNaN : j0(x); }
 double bessel_j1(double x) { return std::isinf(x) ? kNaN : j1(x); }
 double bessel_y0(double x) { return x < 0 || std::isinf(x) ? kNaN : y0(x); }
 double bessel_y1(double x) { return x < 0 || std::isinf(x) ? kNaN : y1(x); }
 
-// Euler and Maclaurin: ten terms of the sum, then the integral and corrections.
+// Euler-Maclaurin: ten terms of the sum, then the integral and corrections.
 double zeta(double s, double q) {
   if (s == 1) return std::numeric_limits<double>::infinity();
   if (s < 1 || s != s || q != q) return kNaN;
@@ -221,7 +222,7 @@ double lower_gamma(double a, double x) {
   }
   return sum * gamma_weight(a, x);
 }
-// The continued fraction for larger x, after Lentz: Abramowitz and Stegun 6.5.31.
+// The continued fraction for larger x, by Lentz's algorithm: Abramowitz and Stegun 6.5.31.
 double upper_gamma(double a, double x) {
   constexpr double kTiny = 1e-300;
   double b = x + 1 - a, c = 1 / kTiny, d = 1 / b, h = d;
@@ -239,9 +240,9 @@ double upper_gamma(double a, double x) {
   return h * gamma_weight(a, x);
 }
 
-// Of a large a, where both take many steps and the weight loses digits: a transition of a width of
-// sqrt(a) around x = a. DLMF 8.12.3, 8.12.4 and 8.12.7 with two terms, whose c_k are series in eta.
-// `sign` is 1 for the upper function and -1 for the lower.
+// For a large a, both need many steps and the weight loses digits: a transition of width sqrt(a)
+// around x = a. DLMF 8.12.3, 8.12.4 and 8.12.7 with two terms, whose c_k are series in eta. `sign`
+// is 1 for the upper function and -1 for the lower.
 constexpr double kLargeA = 1e5;
 double large_gamma(double a, double x, int sign) {
   const double mu = (x - a) / a;
@@ -283,10 +284,10 @@ double igammac(double a, double x) {
   return x < a + 1 ? 1 - lower_gamma(a, x) : upper_gamma(a, x);
 }
 
-// By the recurrences of Abramowitz and Stegun 22.7.
+// With the recurrences of Abramowitz and Stegun 22.7.
 double polynomial(PolynomialKind kind, double x, double degree) {
   if (x != x || degree != degree) return kNaN;
-  constexpr double kMost = 1e7;  // beyond, the recurrence would not end
+  constexpr double kMost = 1e7;  // beyond this, the recurrence would take too long
   if (degree > kMost) return kNaN;
   const int64_t n = degree <= -1 ? -1 : static_cast<int64_t>(degree);
   using Kind = PolynomialKind;

@@ -11,10 +11,10 @@ namespace hg::kernels {
 
 double erfinv(double y);     // erf(erfinv(y)) = y; +-inf at +-1, NaN beyond
 double digamma(double x);    // d/dx log|gamma(x)|
-double log_gamma(double x);  // log|gamma(x)|; does not touch the C library's signgam
+double log_gamma(double x);  // log|gamma(x)|; does not change the C library's signgam
 double erfcx(double x);      // e^(x^2) erfc(x)
 
-// Bessel functions; the ones with e are scaled: i by e^-|x|, k by e^x.
+// Bessel functions. Those with e are scaled: i by e^-|x|, k by e^x.
 double bessel_i0(double x);
 double bessel_i0e(double x);
 double bessel_i1(double x);
@@ -32,7 +32,7 @@ double zeta(double s, double q);     // sum over k >= 0 of (k + q)^-s
 double igamma(double a, double x);   // regularized lower incomplete gamma function
 double igammac(double a, double x);  // 1 - igamma(a, x)
 
-// The polynomial of degree n (cut towards zero; 0 for negative degrees) at x.
+// The polynomial of degree n (rounded toward zero; 0 for negative degrees) at x.
 double polynomial(PolynomialKind kind, double x, double n);
 
 // sin(pi x) / (pi x), 1 at 0

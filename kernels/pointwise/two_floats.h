@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions of two floats for the cases that special forms do not cover, shared by single-dtype and
-// generic kernels.
+// Functions of two floats for the cases that faster forms do not cover. Shared by kernels for one
+// dtype and generic kernels.
 #pragma once
 
 #include <cmath>
 
 namespace hg::kernels {
 
-// a - n b of the divisor's sign, for a whole n.
+// a - n b with the divisor's sign, for a whole n.
 template <class T>
 T remainder(T a, T b) {
   const T rest = std::fmod(a, b);
   return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest;
 }
 
-// The steps of c10::div_floor_floating, whose roundings show.
+// The steps of c10::div_floor_floating, whose rounding is visible in results.
 template <class T>
 T floor_divide(T a, T b) {
   if (b == 0) return a / b;

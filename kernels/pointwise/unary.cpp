@@ -74,8 +74,8 @@ HG_FUNCTION(Lgamma, static_cast<T>(log_gamma(static_cast<double>(x))));
 HG_FUNCTION(Sinc, sinc(x));
 #undef HG_FUNCTION
 
-// To the nearest integer, to even at ties, as std::nearbyint, which is a call. Where numbers are so
-// large that they have no fraction, adding one rounds.
+// Rounds to the nearest integer, ties to even, like std::nearbyint but without a call. Adding a
+// number so large that floats have no fraction performs the rounding.
 template <class T>
 T round_to_even(T x) {
   constexpr T kWhole = std::is_same_v<T, float> ? T(0x1p23) : T(0x1p52);
@@ -173,7 +173,7 @@ constexpr BlockTable kBitwiseNot = {
                unary_block<BitwiseNot, int8_t>, unary_block<BitwiseNot, uint8_t>,
                &MakeBlock<uint8_t, LogicalNot, uint8_t>::run}};
 
-// NaN -> a, +inf -> b, -inf -> c; without b and c the largest finite numbers of the dtype
+// NaN -> a, +inf -> b, -inf -> c; the default of b and c is the largest finite number of the dtype
 struct NanToNum {
   template <class T>
   T operator()(T x, const PointwiseParams& p) const {

@@ -55,9 +55,9 @@ void max_plane(const PoolState& s, const T* x, T* y, int64_t* indices) {
   });
 }
 
-constexpr int64_t kRowPart = 256;  // outputs of a row whose maxima are kept at once
+constexpr int64_t kRowPart = 256;  // outputs of a row whose maxima are computed together
 
-// As max_plane, but a row of outputs takes one tap at a time, in loops over neighbors. y, or
+// As max_plane, but a row of outputs processes one tap at a time, in loops over neighbors. y, or
 // indices, may be null.
 template <class T, class Out = int64_t>
 void max_rows(const PoolState& s, const T* x, T* y, Out* indices) {
@@ -85,7 +85,7 @@ void max_rows(const PoolState& s, const T* x, T* y, Out* indices) {
             const auto step = static_cast<int32_t>(aw.stride);
             for (int64_t o = first - o0; o < last - o0; ++o, at += step) {
               const W v = found[o];
-              const bool is_better = beats(v, best[o]);  // no branch: data would mislead it
+              const bool is_better = beats(v, best[o]);  // a branch would be mispredicted
               best[o] = is_better ? v : best[o];
               index[o] = is_better ? at : index[o];
             }
@@ -133,7 +133,7 @@ void max_pool_run(const RunContext& c) noexcept {
 
 struct GradState {
   PoolState pool;
-  bool is_small = true;  // positions of a plane fit into 32 bits
+  bool is_small = true;  // positions of a plane fit 32 bits
   int64_t lanes = 1, slot_bytes = 0;
 };
 
@@ -158,7 +158,7 @@ void max_places(const PoolState& s, const float* x, int32_t* places) {
   }
 }
 
-// All maxima of a plane are found before dx, which may lie on x, is written.
+// Finds all maxima of a plane before writing dx, which may share memory with x.
 template <class T, class Index>
 void max_grad_plane(const PoolState& s, const T* x, const T* dy, T* dx, Index* places) {
   if constexpr (std::is_same_v<Index, int64_t>) {

@@ -64,7 +64,7 @@ void avg_plane(const PoolState& s, const T* x, T* y) {
   });
 }
 
-// The mean of all positions: sixteen partial sums.
+// The mean of all positions, with sixteen partial sums.
 template <class T>
 void global_avg_plane(const T* x, T* y, int64_t count) {
   Wide<T> lanes[16] = {};
@@ -77,7 +77,7 @@ void global_avg_plane(const T* x, T* y, int64_t count) {
   store(y, lanes[0] / static_cast<Wide<T>>(count));
 }
 
-// How sums become means. Windows without elements have rows of zeros.
+// Converts sums to means. Windows without elements have rows of zeros.
 void divide_row(const PoolState& s, const Window& wd, const Window& wh, WindowRow& row) {
   const int64_t rows = s.divisor != 0        ? 1
                        : s.count_include_pad ? wd.padded * wh.padded
@@ -118,7 +118,7 @@ void avg_pool_run(const RunContext& c) noexcept {
   });
 }
 
-// Each input element gathers from the windows that it is in.
+// Each input element sums over the windows that contain it.
 void avg_pool_grad_run(const RunContext& c) noexcept {
   const PoolState& s = c.state<PoolState>();
   const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];

@@ -14,7 +14,7 @@ namespace hg::kernels {
 
 struct Window {
   int64_t begin, end;  // inside the input, [begin, end) in steps of the dilation
-  int64_t padded;      // elements with those of the padding
+  int64_t padded;      // elements including padding
 };
 
 struct Axis {
@@ -33,7 +33,7 @@ struct Axis {
     if (begin < 0) begin += (-begin + dilation - 1) / dilation * dilation;
     return {begin, end, padded};
   }
-  // The windows [first, last) that element i is in, without dilation.
+  // The windows [first, last) that contain element i, without dilation.
   void covering(int64_t i, int64_t& first, int64_t& last) const {
     if (adaptive) {
       first = i * out / in;
@@ -57,7 +57,8 @@ struct PoolState {
   std::vector<Reach> reach;  // of the taps along the last axis, unless adaptive
   bool count_include_pad = true;
   int64_t divisor = 0;  // 0: the window's size
-  // What the sum of each output of a row is divided by, besides the other dims; 1 for no elements.
+  // The divisor of each output's sum along a row, without the other dims; 1 if there are no
+  // elements.
   std::vector<float> widths;
   int64_t in_count() const { return axes[0].in * axes[1].in * axes[2].in; }
   int64_t out_count() const { return axes[0].out * axes[1].out * axes[2].out; }
@@ -107,8 +108,8 @@ inline void read_windows(PoolState& s, const KernelAttrs& attrs, int dims, bool 
   find_reach(s);
 }
 
-// Where windows cover rows without gaps, and nothing across them, some rows are one: of as many
-// columns as vectors take at once.
+// If windows cover rows without gaps and have size 1 across, merges some rows into one with enough
+// columns to fill vectors.
 inline void join_rows(PoolState& s) {
   Axis& a = s.axes[2];
   for (const Axis& across : {s.axes[0], s.axes[1]})
@@ -131,7 +132,7 @@ inline PoolState adaptive_windows(const Tensor& in, const Tensor& out) {
   return s;
 }
 
-// f(plane) for every plane, in parallel.
+// Calls f(plane) for every plane, in parallel.
 template <class F>
 void for_planes(const RunContext& c, const PoolState& s, const F& f) {
   c.parallel_for(s.planes, s.grain(), [&](int64_t begin, int64_t end) {
@@ -139,7 +140,7 @@ void for_planes(const RunContext& c, const PoolState& s, const F& f) {
   });
 }
 
-// f(o, window of depth, of height, of width) for every output of a plane, row-major.
+// Calls f(o, window of depth, of height, of width) for every output of a plane, row-major.
 template <class F>
 void for_windows(const PoolState& s, const F& f) {
   int64_t o = 0;
@@ -152,8 +153,8 @@ void for_windows(const PoolState& s, const F& f) {
   }
 }
 
-// A row of outputs takes one tap at a time, so that the inner loop runs over neighbors.
-// `into(y, x)` folds an element in.
+// A row of outputs processes one tap at a time, so that the inner loop runs over neighbors.
+// `into(y, x)` folds an element into the result.
 template <class T, class F>
 void fold_row(const PoolState& s, const T* x, T* y, const F& into) {
   const Axis& a = s.axes[2];
@@ -185,7 +186,7 @@ void fold_plane(const PoolState& s, const T* x, T* y, T start, const F& into) {
   }
 }
 
-// Windows of one plane, without dilation, whose rows are taken in vectors.
+// Windows of one plane, without dilation, whose rows are processed in vectors.
 inline bool is_row_pool(const PoolState& s) {
   const Axis& a = s.axes[2];
   return !a.adaptive && a.dilation == 1 && s.axes[1].dilation == 1 && s.axes[0].kernel == 1 &&
@@ -193,7 +194,7 @@ inline bool is_row_pool(const PoolState& s) {
          std::max(a.in + 2 * a.padding, a.out * a.stride + a.kernel) <= PoolTable::kMaxColumns;
 }
 
-// Windows of 2 x 2 that cover planes without gaps: rows of all planes follow each other.
+// 2 x 2 windows that cover planes without gaps: rows of all planes follow each other.
 inline bool is_pair_pool(const PoolState& s) {
   const auto is_halved = [](const Axis& a) {
     return !a.adaptive && a.kernel == 2 && a.stride == 2 && a.padding == 0 && a.dilation == 1 &&
@@ -213,7 +214,7 @@ inline void pool_pairs(const RunContext& c, const PoolState& s,
                  });
 }
 
-// The windows of depth and height of a row of outputs, and what they have of the plane x.
+// The windows of depth and height of a row of outputs, and their elements in the plane x.
 inline WindowRow row_of_windows(const PoolState& s, const Window& wd, const Window& wh,
                                 const float* x) {
   const Axis &ah = s.axes[1], &aw = s.axes[2];
@@ -227,7 +228,7 @@ inline WindowRow row_of_windows(const PoolState& s, const Window& wd, const Wind
           .outputs = aw.out};
 }
 
-// add(window of depth, of height, row) completes every row of windows.
+// Calls add(window of depth, of height, row) for each row of windows.
 template <class F>
 void pool_rows(const RunContext& c, const PoolState& s, void (*fold)(const WindowRow*, int),
                const F& add) {

@@ -28,7 +28,8 @@ struct Sum {
   static HWY_INLINE V fold(V sum, V x) { return hn::Add(sum, x); }
 };
 
-// f(i, element i of a vector of windows that begin at `line` and are kStride apart), i < kStride.
+// Calls f(i, element i of a vector of windows that begin at `line` and are kStride apart) for i <
+// kStride.
 template <int kStride, class F>
 HWY_INLINE void for_strided(const float* line, const F& f) {
 #if HWY_TARGET != HWY_SCALAR
@@ -47,13 +48,13 @@ HWY_INLINE void for_strided(const float* line, const F& f) {
   for (int i = 0; i < kStride; ++i) f(i, hn::LoadU(D(), line + i));
 }
 
-// A row with its padding: loads of the last vector of windows go beyond it.
+// A row with its padding. Loads for the last vector of windows read beyond it.
 constexpr int64_t kLine = PoolTable::kMaxColumns + 9 * kLanes;
 HWY_INLINE int64_t read_end(const WindowRow& r) {
   return r.outputs * r.stride + r.kernel + 2 * r.stride * kLanes;
 }
 
-// Vectors of outputs, from a row with its padding.
+// Vectors of outputs from a row with its padding.
 template <class F, int kStride>
 HWY_INLINE V fold(const float* line, int64_t kernel) {
   V y = F::start();
@@ -64,7 +65,7 @@ HWY_INLINE V fold(const float* line, int64_t kernel) {
   return y;
 }
 
-// The rows of x that the windows of a row of y meet, as one, with its padding: `end` elements.
+// The rows of x that the windows of a row of y read, folded into one, with padding: `end` elements.
 template <class F>
 HWY_INLINE void fold_rows(const WindowRow& r, int64_t end, float* line) {
   const D d;
@@ -119,7 +120,8 @@ HWY_INLINE V fold_pairs(const float* line) {
 #endif
 }
 
-// Many rows become one line first, so that vectors of outputs go on from one to the next.
+// Folds many rows into one line first, so that vectors of outputs continue from one row to the
+// next.
 template <class F, bool kMean>
 void pair_rows(const float* x, int64_t rows, int64_t outputs, float* y) {
   const D d;
@@ -160,7 +162,7 @@ void find_places(const WindowRow& r, int32_t first, int32_t* places) {
     copy_row(r.x + i * r.row_step, r.columns, line + r.padding);
     const int32_t row = first + static_cast<int32_t>(i * r.row_step);
     for (int64_t o = 0; o < r.outputs; o += kLanes) {
-      // Of tap 0, in its row; the left padding has none.
+      // For tap 0 in its row; the left padding has none.
       const I column = hn::Add(lanes, hn::Set(di, static_cast<int32_t>(o) * kStride - padding));
       V best = hn::Set(d, -HUGE_VALF);
       I place = hn::Add(hn::Max(column, hn::Zero(di)), hn::Set(di, row));

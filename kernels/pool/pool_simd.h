@@ -7,10 +7,10 @@
 
 namespace hg::kernels {
 
-// One row of outputs: the maximum, or the sum, of `kernel` neighbors of rows of x that are folded
-// into one first. What lies beyond x does not count.
+// One row of outputs: the maximum, or the sum, of `kernel` neighbors of rows of x that are first
+// folded into one. Elements outside x are ignored.
 struct WindowRow {
-  const float* x = nullptr;  // the first row that the windows meet
+  const float* x = nullptr;  // the first row that the windows read
   int64_t rows = 0, row_step = 0;
   int64_t columns = 0;                          // of x, at most kMaxColumns with the padding
   int64_t padding = 0, kernel = 1, stride = 1;  // stride: 1, 2 or 4
@@ -24,17 +24,18 @@ struct WindowRow {
 struct PoolTable {
   static constexpr int64_t kMaxColumns = 1024;
   static constexpr int kMaxRows = 4;
-  // `count` rows, which differ in x, rows, y and height alone. Several at once, as what one writes
-  // to the first cache cannot be read at other places right after.
+  // Computes `count` rows, which differ only in x, rows, y and height. Computes several at once,
+  // because data just written to the first-level cache cannot be reloaded immediately at other
+  // offsets.
   void (*max_rows)(const WindowRow* rows, int count) = nullptr;
   void (*sum_rows)(const WindowRow* rows, int count) = nullptr;
-  // Windows of 2 x 2 without gaps: row r of `outputs` is made of rows 2r and 2r + 1 of x, which are
-  // twice as long, at most kMaxColumns. Maxima, and means.
+  // 2 x 2 windows without gaps: row r of `outputs` is computed from rows 2r and 2r + 1 of x, which
+  // are twice as long, at most kMaxColumns. Maxima, and means.
   void (*max_pairs)(const float* x, int64_t rows, int64_t outputs, float* y) = nullptr;
   void (*mean_pairs)(const float* x, int64_t rows, int64_t outputs, float* y) = nullptr;
-  // For strides of 1 and 2: where each window of a row finds its maximum, the first of equal ones,
-  // or its last NaN, in a plane in which row.x is at `first`. May write kMoreWritten numbers beyond
-  // the outputs.
+  // For strides of 1 and 2: the position of the maximum of each window of a row, the first of equal
+  // ones, or of its last NaN, in a plane in which row.x is at `first`. May write kMoreWritten
+  // numbers beyond the outputs.
   static constexpr int64_t kMoreWritten = 64;
   void (*max_places)(const WindowRow& row, int32_t first, int32_t* places) = nullptr;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pointwise programs: one block function calls the block functions of its steps on pieces that stay
-// in the first-level cache. A trailing reduction reads the results of the block function instead of
-// a tensor.
+// in the first-level cache. A final reduction reads the results of the block function instead of a
+// tensor.
 #include "hg/pointwise_program.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace hg::kernels {
 namespace {
 
-// Results that are alive at one time, and elements of each.
+// Number of results that are alive at one time, and elements of each.
 constexpr int kMostSlots = PointwiseProgram::kMostSteps;
 constexpr int64_t kShortest = 128, kLongest = 1024;
 constexpr int64_t kLongRow = 128;  // elements
@@ -25,8 +25,8 @@ struct Call {
   Block block = nullptr;
   PointwiseParams params;
   int count = 0;                // of inputs
-  int from[kMaxOperands] = {};  // input K of the program as K, slot K as inputs + K
-  int slot = -1;                // where the result goes; -1: to y
+  int from[kMaxOperands] = {};  // input K of the program is K, slot K is inputs + K
+  int slot = -1;                // slot of the result; -1: y
   DType rounds_to = f32;        // f16 and bf16 are computed in f32
 };
 struct Program {
@@ -74,10 +74,10 @@ void run_program(void* y, const void* const* x, int64_t n, const PointwiseParams
 }
 
 bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
-// Bytes of an element as blocks see it.
+// Bytes of an element in the form that blocks read.
 int64_t size_in_blocks(DType dtype) { return is_half(dtype) ? 4 : size_of(dtype); }
 
-// The block that the op's own kernel would take for such inputs.
+// The block that the op's own kernel would use for such inputs.
 Result<Call> call_of(const PrepareContext& c, const PointwiseProgram::Step& step,
                      const std::vector<DType>& dtypes) {
   for (const KernelDef* kernel : Registry::built_in().kernels(step.op->name(), Device::cpu)) {
@@ -105,7 +105,7 @@ Result<Call> call_of(const PrepareContext& c, const PointwiseProgram::Step& step
   return c.fail("'", step.op->name(), "' is not elementwise");
 }
 
-// The elementwise steps; `stored`: the last result is rounded where it is stored.
+// The elementwise steps; `stored`: the last result is rounded when it is stored.
 Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, PointwiseProgram& text,
                                                   bool stored) {
   std::vector<DType> dtypes;
@@ -146,9 +146,9 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
   return std::shared_ptr<const Program>(std::move(program));
 }
 
-// Plans the driver of elementwise kernels for it.
+// Plans the elementwise driver for it.
 Status plan_blocks(PrepareContext& c, std::shared_ptr<const Program> program) {
-  // One op on the inputs as they come needs no program.
+  // A single op on unchanged inputs needs no program.
   const Call& first = program->calls.front();
   bool is_plain =
       program->calls.size() == 1 && !is_half(first.rounds_to) && first.count == program->inputs;
@@ -189,7 +189,7 @@ Sizes shape_of_elements(const PrepareContext& c) {
   return shape;
 }
 
-// The input with the dims of the elements in the order of the walk.
+// The input with its dims in the order in which elements are visited.
 Tensor walked(const Tensor& x, const Sizes& shape, const std::vector<int>& order) {
   Tensor y = view(static_cast<void*>(nullptr), x.dtype, {});
   for (const int d : order) {
@@ -222,7 +222,7 @@ Status prepare_reduction(PrepareContext& c) {
   HG_TRY(kernels.front()->prepare(whole));
   ReducePlan& plan = *whole.state<ReducePlan>();
 
-  // Long rows lie together as they are; other elements are walked as they are reduced.
+  // Long rows are contiguous already; other elements are visited in the order of the reduction.
   const int inner = plan.shape.rank() - 1;
   const bool in_order =
       plan.by_column || (inner > 0 && plan.strides[inner] == 1 && plan.shape[inner] >= kLongRow);

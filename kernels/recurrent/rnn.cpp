@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers of any dtype, one time step after another. Within a step, threads share the
-// hidden units: each range of units computes all its gates and then its part of the state.
+// Recurrent layers of any dtype, one time step at a time. Within a step, threads share the hidden
+// units: each range of units computes all its gates, then its part of the state.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +21,7 @@ struct ScanState {
 };
 
 // Workspace in the type of the computation: two states [batch, out], the cell, the recurrent
-// products [batch, gates hidden] and the unprojected state [batch, hidden].
+// products [batch, gates hidden], and the unprojected state [batch, hidden].
 template <class W>
 struct Scratch {
   W *before, *after, *cell, *products, *unprojected;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers in f32 without projection: each step is one pass over the packed recurrent
+// Recurrent layers in f32 without projection. Each step is one pass over the packed recurrent
 // weights that also computes the new states. Threads share the blocks of units if a step has enough
 // work.
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace {
 
 struct ScanGrad {
   Cell cell = Cell::lstm;
-  int weight = 2, dy = 3, dh0 = 1;  // inputs weight, dy and the ones behind it; output dh0
+  int weight = 2, dy = 3, dh0 = 1;  // weight, dy and the inputs after it; output dh0
   int64_t time = 0, batch = 0, hidden = 0, width = 0, grain = 1, panel_floats = 0;
   bool reverse = false;
   const RnnTable* table = nullptr;
@@ -31,7 +31,7 @@ Status prepare_scan(PrepareContext& c, ScanGrad s) {
   s.reverse = c.attrs().flag("reverse");
   s.table = &rnn_table();
   s.gemm = &gemm_table();
-  // As many samples together as the threads leave: their products share the weights.
+  // Processes as many samples together as the threads allow: their products share the weights.
   const int64_t work = std::max<int64_t>(1, s.time * s.width * s.hidden);
   const int64_t threads = std::max(1, c.threads());
   s.grain = std::max((int64_t{1} << 17) / work, (s.batch + threads - 1) / threads);

@@ -52,8 +52,8 @@ HWY_INLINE V advance(const V* products, const V* inputs, V before, V& cell) {
   }
 }
 
-// A vector of units of one sequence, from the products of its weights. (A function of its own, as
-// programs are smaller so.)
+// A vector of units of one sequence, from the products of its weights. A separate function, which
+// makes programs smaller.
 template <Cell kCell>
 HWY_NOINLINE void advance_units(const RnnStep& s, int64_t unit, int64_t row, V* products) {
   if (unit >= s.hidden) return;
@@ -74,7 +74,7 @@ HWY_NOINLINE void advance_units(const RnnStep& s, int64_t unit, int64_t row, V* 
   store_part(d, after, valid, s.after + at);
 }
 
-// kVectors vectors of units of kRows sequences: a weight is read once for all of these.
+// kVectors vectors of units of kRows sequences: reads a weight once for all of them.
 template <Cell kCell, int kRows, int kVectors>
 HWY_INLINE void advance_rows(const RnnStep& s, int64_t first_vector, int64_t row) {
   constexpr int kGates = gate_count(kCell);
@@ -89,7 +89,7 @@ HWY_INLINE void advance_rows(const RnnStep& s, int64_t first_vector, int64_t row
     for (int v = 0; v < kVectors; ++v)
 #pragma GCC unroll 4
       for (int g = 0; g < kGates; ++g) sums[r][v][g] = hn::Zero(d);
-  // One vector of the shorter side is in a register at a time: sixteen hold all of it.
+  // Keeps one vector of the shorter side in a register at a time; sixteen hold all of it.
   for (int64_t k = 0; k < s.hidden; ++k, weight += kGates * kLanes) {
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
@@ -131,7 +131,8 @@ HWY_INLINE void advance_rows(const RnnStep& s, int64_t first_vector, int64_t row
   }
 }
 
-// As many sequences at a time as leave registers for their sums; a lone one has two vectors.
+// As many sequences at a time as registers allow for their sums; a single sequence uses two
+// vectors.
 template <Cell kCell>
 void step_of(const RnnStep& s, int64_t first_block, int64_t end_block) {
   constexpr int kRows = gate_count(kCell) == 4 ? 3 : 4;
@@ -165,7 +166,7 @@ void step(Cell cell, const RnnStep& s, int64_t first_block, int64_t end_block) {
   }
 }
 
-// body(first, valid) for each vector of the units.
+// Calls body(first, valid) for each vector of units.
 template <class Body>
 HWY_INLINE void for_vectors(int64_t hidden, const Body& body) {
   for (int64_t j = 0; j < hidden; j += kLanes)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The positions of a line sorted by their elements: NaN is the largest, and zeros are equal
+// The positions of a line sorted by their elements. NaN is the largest, and zeros are equal
 // whatever their sign.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace hg::kernels {
 
-// The type that orders elements of a dtype as well: f.template operator()<Key>().
+// Calls f.template operator()<Key>() with a type that orders the elements of a dtype equally well.
 template <class F>
 void for_key(DType dtype, const F& f) {
   if (dtype == DType::f64) return f.template operator()<double>();
@@ -34,26 +34,26 @@ void read_keys(const Tensor& x, int64_t begin, int64_t step, int64_t n, Key* key
   });
 }
 
-// Whether a key comes strictly first.
+// Whether a key is strictly less.
 template <class Key>
 bool is_before(Key a, Key b, bool descending) {
   const Key x = descending ? b : a, y = descending ? a : b;
   return x < y || (x == x && y != y);
 }
 
-// The order of places by their keys.
+// Orders positions by their keys.
 template <class Key>
 struct Order {
   const Key* keys;
   bool descending;
 
   bool before(int64_t a, int64_t b) const { return is_before(keys[a], keys[b], descending); }
-  // Likewise, with equal ones in the order of their places.
+  // Likewise; equal keys are in the order of their positions.
   bool operator()(int64_t a, int64_t b) const { return before(a, b) || (a < b && !before(b, a)); }
 };
 
-// A stable merge sort without allocation: orders the n numbers in `items`; `spare` has room for n.
-// before(a, b): a comes strictly first.
+// A stable merge sort without allocation: sorts the n numbers in `items`; `spare` has room for n.
+// before(a, b): a is strictly less.
 template <class Before>
 void merge_sort(int64_t* items, int64_t* spare, int64_t n, const Before& before) {
   constexpr int64_t kRun = 16;  // sorted by insertion
@@ -80,8 +80,8 @@ void merge_sort(int64_t* items, int64_t* spare, int64_t n, const Before& before)
   if (from != items) std::copy(from, from + n, items);
 }
 
-// Numbers of 32 bits in the order of n keys, each above its place in the 32 bits below. False where
-// there are none: the keys are doubles, or integers too far apart.
+// Sorts n keys as numbers of 32 bits, each above its position in the lower 32 bits. Returns false
+// if this is not possible: for doubles, and for integers of too large a range.
 template <class Key>
 bool pack_keys(const Key* keys, int64_t n, bool descending, int64_t* items) {
   constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
@@ -106,14 +106,14 @@ bool pack_keys(const Key* keys, int64_t n, bool descending, int64_t* items) {
   return true;
 }
 
-// Orders n items by their upper 32 bits, and leaves the lower ones. A stable radix sort by bytes,
-// from the lowest on, without those that are the same in all.
+// Sorts n items by their upper 32 bits, without comparing the lower ones. A stable radix sort by
+// bytes, from the lowest, which skips bytes that are equal in all items.
 void radix_sort(int64_t* items, int64_t* spare, int64_t n);
 
-// The places [0, n) by their keys, equal ones as they stand; `order` and `spare` have room for n.
+// Sorts the positions [0, n) by their keys, stable; `order` and `spare` have room for n.
 template <class Key>
 void sort_places(const Key* keys, int64_t n, bool descending, int64_t* order, int64_t* spare) {
-  constexpr int64_t kFew = 128;  // of which a merge takes less time than counting bytes
+  constexpr int64_t kFew = 128;  // for fewer, a merge sort is faster than counting bytes
   if (n > kFew && pack_keys(keys, n, descending, order)) return radix_sort(order, spare, n);
   std::iota(order, order + n, 0);
   merge_sort(order, spare, n, Order<Key>{keys, descending});

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions over any dims: sum mean prod amax amin all any argmax argmin max min var std norm.
 //
-// One driver walks any strides, by rows or by columns, and splits the work. Elements stored in
+// One driver supports any strides, by rows or by columns, and splits the work. Elements stored in
 // another type than the reducers (reducers.h) read are converted block by block; elements of a
-// pointwise program are computed block by block. Long reductions are cut into chunks of fixed
+// pointwise program are computed block by block. Long reductions are split into chunks of fixed
 // length, so results do not depend on the threads.
 #include <algorithm>
 #include <cmath>
@@ -26,8 +26,8 @@ constexpr int64_t kChunk = 16384;    // elements of one partial state
 constexpr int64_t kRowPart = 16384;  // elements of a part of the rows under some columns
 constexpr int64_t kMostParts = 16;
 constexpr int64_t kBlock = 512;  // elements that are converted together
-constexpr int kWidth = 16;       // states of elements that are added side by side
-constexpr int64_t kWidest = 8;   // bytes of an element as reducers see it
+constexpr int kWidth = 16;       // states to which neighboring elements are added
+constexpr int64_t kWidest = 8;   // bytes of an element as reducers read it
 constexpr int64_t kLargestState = 24;
 
 bool is_as_stored(DType dtype) {
@@ -74,8 +74,8 @@ Status prepare_over(PrepareContext& c, const Sizes& dims, double parameter = 0) 
   return {};
 }
 Status prepare(PrepareContext& c) { return prepare_over(c, c.attrs().axes("dim", c.in(0).rank())); }
-// Sums of long columns: parts of the rows are added for themselves, by the threads that are likely
-// to have written them.
+// Sums of long columns: parts of the rows are summed separately, by the threads that are likely to
+// have written them.
 Status prepare_sum(PrepareContext& c) {
   HG_TRY(prepare(c));
   ReducePlan& plan = *c.state<ReducePlan>();
@@ -123,21 +123,22 @@ template <class V>
   });
 }
 
-// A reducer of one type, on arrays of states and elements. A run of elements is added side by side
-// to kWidth states, if it is long enough, which are then merged.
+// A reducer for one type, on arrays of states and elements. A run of elements is added to kWidth
+// states in turn, if it is long enough; the states are then merged.
 struct Steps {
   int64_t state_bytes, element_bytes;
   bool adds;  // the states are sums of f32
   bool (*is_wide)(int64_t n);
   void (*start)(void* states, int64_t n, const ReducePlan& plan);
-  // A run goes to the one state; the index of its first element is `index`.
+  // Adds a run to one state; the index of its first element is `index`.
   void (*row)(void* state, const void* x, int64_t n, int64_t index, const ReducePlan& plan);
-  // Rows of n elements one behind the other, each into its own state; null but for floats.
+  // Consecutive rows of n elements, each added to its own state; null except for floats.
   void (*rows)(void* states, int64_t count, const void* x, int64_t n, const ReducePlan& plan);
-  // As row, in parts: element k goes to state k mod kWidth, and these to the one.
+  // As row, in parts: element k is added to state k mod kWidth, and these states to the single
+  // state.
   void (*widen)(void* states, const void* x, int64_t n, int64_t index, const ReducePlan& plan);
   void (*fold)(void* state, void* states, const ReducePlan& plan);
-  // Element k goes to state k; all have the same index.
+  // Adds element k to state k; all have the same index.
   void (*columns)(void* states, const void* x, int64_t n, int64_t index, const ReducePlan& plan);
   void (*merge)(void* state, const void* later, const ReducePlan& plan);
   void (*end)(const RunContext& c, const ReducePlan& plan, int64_t first, const void* states,
@@ -226,7 +227,7 @@ struct StepsOf {
     };
     const int last = c.output_count() - 1;
     put(c.out(last), [&](const State& s) { return R::result(plan, s); });
-    if constexpr (requires { R::value(*states); })  // what max and min give beside the index
+    if constexpr (requires { R::value(*states); })  // max and min also return the value
       if (last == 1) put(c.out(0), [](const State& s) { return R::value(s); });
   }
   static constexpr Steps kSteps = {sizeof(State),
@@ -257,11 +258,11 @@ const Steps& steps_for(DType dtype) {
   }
 }
 
-// An element as the reducers see it.
+// An element as the reducers read it.
 template <class T>
 using Converted = std::conditional_t<std::is_integral_v<T>, int64_t, Wide<T>>;
 
-// n elements as the reducers see them.
+// n elements as the reducers read them.
 template <class T>
 void convert(const T* from, int64_t stride, int64_t n, void* to) {
   using X = Converted<T>;
@@ -281,16 +282,16 @@ struct Rows {
   int64_t count, step;
 };
 
-// The elements of a tensor: where they lie, or at most kBlock of them converted.
+// The elements of a tensor: in place, or at most kBlock of them converted.
 class StoredElements {
  public:
-  static constexpr int64_t kTile = 64;  // results that are reduced side by side
+  static constexpr int64_t kTile = 64;  // results that are computed together
 
   StoredElements(const RunContext& c, const ReducePlan& plan) : x_(c.in(0)), plan_(plan) {}
 
-  // How many can be read together.
+  // The number of elements that can be read together.
   int64_t at_once() const { return plan_.run; }
-  // n elements from `offset` on; valid until the next are read.
+  // n elements from `offset` on; valid until the next call.
   const void* read(int64_t offset, int64_t stride, int64_t n, int64_t) {
     const std::byte* from = static_cast<const std::byte*>(x_.data) + offset * size_of(x_.dtype);
     if (is_as_stored(x_.dtype) && stride == 1) return from;
@@ -321,7 +322,7 @@ class StoredElements {
   alignas(64) std::byte room_[kBlock * kWidest];
 };
 
-// Elements that are computed where they are needed.
+// Elements that are computed on demand.
 class ComputedElements {
  public:
   static constexpr int64_t kTile = 256;
@@ -329,7 +330,7 @@ class ComputedElements {
   ComputedElements(const RunContext& c, const ReducePlan& plan) : c_(c), plan_(plan) {}
 
   int64_t at_once() const { return kPiece; }
-  // Where others of as many elements follow before `end`, they are computed ahead.
+  // Computes further elements before `end` ahead, if the number is the same.
   const std::byte* read(int64_t offset, int64_t, int64_t n, int64_t end) {
     if (offset < begin_ || offset + n > end_) {
       begin_ = offset;
@@ -362,14 +363,14 @@ class ComputedElements {
 
   const RunContext& c_;
   const ReducePlan& plan_;
-  // As the reducers see it.
+  // As the reducers read it.
   int64_t element_bytes_ = is_float(plan_.dtype) && plan_.dtype != DType::f64 ? 4 : 8;
-  int64_t begin_ = 0, end_ = 0;  // what the room holds
+  int64_t begin_ = 0, end_ = 0;  // the range that the buffer holds
   alignas(64) std::byte room_[kPiece * kWidest];
   alignas(64) std::byte stored_[kPiece * kWidest];
 };
 
-// A run that cannot be read at once, but in parts of a multiple of kWidth elements.
+// A run that cannot be read at once, in parts of a multiple of kWidth elements.
 template <class Elements>
 void reduce_parts(const ReducePlan& plan, const Steps& steps, Elements& elements, int64_t offset,
                   int64_t stride, int64_t n, int64_t index, int64_t limit, void* state) {
@@ -387,8 +388,8 @@ void reduce_parts(const ReducePlan& plan, const Steps& steps, Elements& elements
   if (steps.is_wide(n)) steps.fold(state, lanes, plan);
 }
 
-// Elements [begin, end) of the result whose first element is at `base`. Those before `limit` may be
-// computed ahead.
+// Elements [begin, end) of the result whose first element is at `base`. Elements before `limit` may
+// be computed ahead.
 template <class Elements>
 void reduce_row(const ReducePlan& plan, const Steps& steps, Elements& elements, int64_t base,
                 int64_t begin, int64_t end, int64_t limit, void* state) {
@@ -428,8 +429,8 @@ void reduce_rows(const RunContext& c, const ReducePlan& plan, const Steps& steps
   });
 }
 
-// Whether rows are few elements that lie one behind the other: what is done for each row but to add
-// its elements would be most of the work.
+// Whether rows are few consecutive elements, so that the overhead per row would exceed the work of
+// adding its elements.
 bool has_short_rows(const ReducePlan& plan, const Steps& steps) {
   constexpr int64_t kShort = 32;
   return steps.rows != nullptr && plan.shape.rank() == 1 && plan.strides[0] == 1 &&
@@ -473,7 +474,7 @@ void reduce_chunks(const RunContext& c, const ReducePlan& plan, const Steps& ste
   }
 }
 
-// Rows [first, end) below the `width` results whose first element is at `base`.
+// Rows [first, end) for the `width` results whose first element is at `base`.
 template <class Elements>
 void add_rows(const ReducePlan& plan, const Steps& steps, Elements& elements, int64_t base,
               int64_t first, int64_t end, int64_t width, void* states) {
@@ -511,7 +512,7 @@ void reduce_columns(const RunContext& c, const ReducePlan& plan, const Steps& st
   });
 }
 
-// Sums of f32 by parts of the rows; [outer][parts][inner] in the workspace.
+// Sums of f32 by parts of the rows; the workspace holds [outer][parts][inner].
 template <class Elements>
 void sum_parts(const RunContext& c, const ReducePlan& plan, const Steps& steps) {
   const int64_t inner = plan.kept_shape[plan.kept_shape.rank() - 1], parts = plan.row_parts;

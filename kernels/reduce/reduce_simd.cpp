@@ -60,7 +60,7 @@ double add_run(const float* x, int64_t count) {
 #pragma GCC unroll 16
     for (int64_t v = 0; v < kVectors; ++v) total[v] = add(total[v], widen(x + i + v * kLanes));
   }
-  if (i < count) {  // a lane that gets no element gets 0, which changes no sum that began with 0
+  if (i < count) {  // a lane without an element adds 0 to a sum that began with 0
     HWY_ALIGN float part[16] = {};
     for (int64_t k = 0; i + k < count; ++k) part[k] = x[i + k];
 #pragma GCC unroll 16
@@ -78,7 +78,7 @@ double add_run(const float* x, int64_t count) {
   return lanes[0];
 }
 
-// Instruction sets differ in what Max and Min make of NaN, which is looked for beside them.
+// Instruction sets differ in Max and Min of NaN, so NaN is tested separately.
 template <bool kLargest>
 float extreme(const float* x, int64_t count) {
   const hn::ScalableTag<float> d;

@@ -12,8 +12,8 @@ struct ReduceTable {
                    int64_t count) = nullptr;
   // lanes[i mod 16] += x[i]
   void (*add_lanes)(double* lanes, const float* x, int64_t count) = nullptr;
-  // The same from zeros, and then the sum of the lanes: each of the first half takes one of the
-  // second, until one is left.
+  // The same starting with zeros, then the sum of the lanes: each lane of the first half adds one
+  // of the second half, until one lane is left.
   double (*add_run)(const float* x, int64_t count) = nullptr;
   // The largest and the smallest of count >= 1 elements; NaN if any element is NaN.
   float (*largest)(const float* x, int64_t count) = nullptr;

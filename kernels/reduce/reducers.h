@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reducers of reduce.cpp: how a state starts, accepts an element, merges with another and
+// The reducers of reduce.cpp: how a state is initialized, adds an element, merges with another, and
 // finishes. They read float, double or int64_t.
 #pragma once
 
@@ -14,26 +14,26 @@ namespace hg::kernels {
 
 struct ReduceTable;
 
-// What a reduction walks: kept dims in the order of the output, reduced dims in the order of the
+// The loops of a reduction: kept dims in the order of the output, reduced dims in the order of the
 // input.
 struct ReducePlan {
   Sizes kept_shape, kept_strides, shape, strides;
   DType dtype = DType::f32;        // of the elements
   bool reduced[kMaxRank] = {};     // dims of the input
   int64_t outputs = 1, count = 1;  // results; elements of each
-  int64_t run = 1;                 // elements that are added side by side
+  int64_t run = 1;                 // neighboring elements that are added together
   int64_t chunks = 1;              // partial states of each result
   bool by_column = false;          // neighboring results read neighboring elements
   int64_t row_parts = 1;           // of the rows that a sum of columns adds, each a task
   double parameter = 0;            // norm: the order; var and std: the correction
-  bool takes_root = false;         // std, whose variance may be more than its dtype holds
+  bool takes_root = false;         // std: the variance may exceed the range of its dtype
   const ReduceTable* table = nullptr;
-  const void* elements = nullptr;  // no tensor holds them: compute_block() gives them
+  const void* elements = nullptr;  // not stored in a tensor: compute_block() computes them
 
-  bool in_order = true;  // those of one result follow each other, then those of the next
+  bool in_order = true;  // elements of one result are consecutive
 
-  // The elements come from a plan of elementwise ops, which computes 16-bit floats as f32, in the
-  // order of the input, or else (`walked`) with the reduced dims behind the kept ones.
+  // The elements come from a plan of elementwise ops, which computes 16-bit floats in f32. Their
+  // order is that of the input or, if `walked`, has the reduced dims after the kept ones.
   void compute(const void* plan, bool walked) {
     elements = plan;
     in_order = walked;
@@ -46,7 +46,7 @@ struct ReducePlan {
 
 namespace reducers {
 
-// Sums and products: floats in double, integers and bool in 64 bits with wrap-around.
+// Sums and products: floats in double, integers and bool in 64 bits with wraparound.
 template <class X>
 using Total = std::conditional_t<std::is_floating_point_v<X>, double, uint64_t>;
 
@@ -75,8 +75,8 @@ struct Prod {
   static State result(const ReducePlan&, State s) { return s; }
 };
 
-// The largest (smallest), NaN when there is one; reductions of nothing are refused by the shape
-// rule.
+// The largest (smallest) element; NaN if there is one. The shape rule rejects reductions of
+// nothing.
 template <class X, bool largest>
 struct Bound {
   using State = X;
@@ -88,7 +88,7 @@ struct Bound {
     else
       return largest ? Limits::lowest() : Limits::max();
   }
-  // The inner choice is one instruction, and NaN, which stays, seldom comes.
+  // The inner selection is one instruction. NaN, which stays, is rare.
   static void add(State& s, X x, int64_t, double) {
     const X further = largest ? (x > s ? x : s) : (x < s ? x : s);
     s = x != x ? x : further;
@@ -101,7 +101,7 @@ struct Amax : Bound<X, true> {};
 template <class X>
 struct Amin : Bound<X, false> {};
 
-// Whether all (any) elements are not 0.
+// Whether all (any) elements are nonzero.
 template <class X, bool all>
 struct Test {
   using State = uint8_t;
@@ -134,7 +134,7 @@ struct Extreme {
   static void merge(State& s, const State& other, double p) {
     if (other.index >= 0) add(s, other.value, other.index, p);
   }
-  // max and min give the value and the index; argmax and argmin the index alone.
+  // max and min return the value and the index; argmax and argmin only the index.
   static X value(const State& s) { return s.value; }
   static int64_t result(const ReducePlan&, const State& s) { return s.index; }
 };
@@ -143,7 +143,8 @@ struct Largest : Extreme<X, true> {};
 template <class X>
 struct Smallest : Extreme<X, false> {};
 
-// Mean and sum of squared distances from it: Welford; merged as by Chan, Golub and LeVeque, 1979.
+// Mean and sum of squared distances from it: Welford's algorithm; merged as in Chan, Golub and
+// LeVeque, 1979.
 template <class X>
 struct Var {
   struct State {
@@ -170,8 +171,8 @@ struct Var {
   }
 };
 
-// sum |x|^p for finite p, the number of elements that are not 0 for p = 0, the largest or
-// smallest |x| for infinite p
+// sum |x|^p for finite p; the number of nonzero elements for p = 0; the largest or smallest |x| for
+// infinite p
 template <class X>
 struct Norm {
   using State = double;

@@ -13,7 +13,7 @@
 namespace hg::kernels {
 namespace {
 
-// ---- unique: items are the slices along dim, or the elements ----
+// -- unique: items are slices along dim, or single elements ---------------------------------------
 
 struct UniquePlan {
   Lines lines;  // item i is element i of every line
@@ -33,7 +33,7 @@ Status prepare_unique(PrepareContext& c) {
   return {};
 }
 
-// -1, 0 or 1; NaN comes last and equals nothing.
+// -1, 0 or 1; NaN is last and equals nothing.
 template <class T>
 int compare_items(const T* x, const Lines& lines, int64_t a, int64_t b) {
   for (int64_t line = 0; line < lines.count; ++line) {
@@ -46,7 +46,7 @@ int compare_items(const T* x, const Lines& lines, int64_t a, int64_t b) {
   return 0;
 }
 
-// The items in order, and of each whether it differs from the one before.
+// The sorted items, and whether each differs from the preceding one.
 struct OrderedItems {
   const int64_t* item;
   const int64_t* is_new;
@@ -81,8 +81,8 @@ OrderedItems order_items(const RunContext& c) {
   return {order, spare};
 }
 
-// How many different integers x has: those of a bit for each from the smallest to the largest; none
-// where these are too far apart for the workspace.
+// The number of different integers in x, counted with one bit per integer from the smallest to the
+// largest; nullopt if the range is too large for the workspace.
 std::optional<int64_t> count_integers(const RunContext& c) {
   const int64_t n = c.in(0).count();
   if (is_float(c.in(0).dtype) || n == 0) return std::nullopt;
@@ -139,7 +139,7 @@ void run_unique(const RunContext& c) noexcept {
   });
 }
 
-// ---- searchsorted ----
+// -- searchsorted ---------------------------------------------------------------------------------
 
 Status prepare_searchsorted(PrepareContext& c) {
   c.make_state(c.attrs().flag("right"));
@@ -176,7 +176,7 @@ void run_searchsorted(const RunContext& c) noexcept {
   });
 }
 
-// The elements of a set in order, of which `end` is the first NaN: NaN is in no set.
+// The sorted elements of a set. `end` is the position of the first NaN, because NaN is in no set.
 template <class Key>
 struct SortedSet {
   const Key *begin, *end;
@@ -211,7 +211,7 @@ Status prepare_isin(PrepareContext& c) {
   c.make_state(plan);
   return {};
 }
-// Each element is looked up among those of the set.
+// Searches each element in the set.
 void run_isin(const RunContext& c) noexcept {
   void* room = c.state<IsinPlan>().constant_set;
   if (room == nullptr) {
@@ -237,7 +237,7 @@ void run_isin(const RunContext& c) noexcept {
   });
 }
 
-// ---- counting ----
+// -- counting -------------------------------------------------------------------------------------
 
 Status prepare_bincount(PrepareContext& c) {
   c.make_state(c.attrs().integer("minlength"));

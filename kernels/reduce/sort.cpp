@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorting and selection along one dim: each line is sorted in scratch memory of its task.
+// Sorting and selection along one dim. Each task sorts lines in its own scratch memory.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -52,14 +52,15 @@ Status prepare_kthvalue(PrepareContext& c) {
 }
 Status prepare_one(PrepareContext& c) { return prepare_lines(c, {}, !c.attrs().has("dim")); }
 
-// Puts the place that a sort would put there at k, and behind it none that comes before.
+// Partitions the order at position k: the element that belongs there is at k, and no smaller one
+// follows.
 template <class Key>
 void place_one(const SortPlan& plan, const Key* keys, int64_t* order, int64_t k) {
   std::nth_element(order, order + k, order + plan.lines.length, Order<Key>{keys, plan.descending});
 }
 
-// The next place from i on whose key comes before `bar`, or n. Most do not, which one comparison
-// each tells of many together.
+// The next position from i on whose key is less than `bar`, or n. Most keys are not, which vector
+// comparisons test many at a time.
 template <bool kDescending, class Key>
 int64_t next_before(const Key* keys, int64_t i, int64_t n, Key bar) {
   constexpr int64_t kTogether = 16;
@@ -74,9 +75,8 @@ int64_t next_before(const Key* keys, int64_t i, int64_t n, Key bar) {
   return i;
 }
 
-// Puts the first k places that a sort would give into `order`, in any order, where k are few: of
-// the places so far it keeps those of which k do not come first, and forgets the others from time
-// to time.
+// Writes the first k positions of the sorted order to `order`, in any order, for a small k.
+// Collects candidates, and from time to time drops those that are not among the k smallest.
 template <bool kDescending, class Key>
 void choose_few(const Key* keys, int64_t n, int64_t* order, int64_t k, int64_t room) {
   const Order<Key> first{keys, kDescending};
@@ -85,7 +85,7 @@ void choose_few(const Key* keys, int64_t n, int64_t* order, int64_t k, int64_t r
   for (int64_t i = room;;) {
     std::nth_element(order, order + k - 1, order + count, first);
     count = k;
-    const Key bar = keys[order[k - 1]];  // an equal one comes later in the line, and so later
+    const Key bar = keys[order[k - 1]];  // an equal key comes later in the order
     while (count < room && (i = next_before<kDescending>(keys, i, n, bar)) < n)
       order[count++] = i++;
     if (i == n) break;
@@ -93,8 +93,7 @@ void choose_few(const Key* keys, int64_t n, int64_t* order, int64_t k, int64_t r
   std::nth_element(order, order + k - 1, order + count, first);
 }
 
-// Likewise and in order, where k are a handful: each place that comes before the last of them is
-// inserted.
+// Likewise in order, for very small k: inserts each position whose key is less than the last one.
 template <bool kDescending, class Key>
 void insert_few(const Key* keys, int64_t n, int64_t* order, int64_t k) {
   const auto insert = [&](int64_t place, int64_t at) {
@@ -107,7 +106,7 @@ void insert_few(const Key* keys, int64_t n, int64_t* order, int64_t k) {
     insert(i, k - 1);
 }
 
-// The first k places that a sort would give.
+// The first k positions of the sorted order.
 template <class Key>
 void select_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t* spare, int64_t k) {
   constexpr int64_t kHandful = 16;
@@ -126,7 +125,7 @@ void select_line(const SortPlan& plan, const Key* keys, int64_t* order, int64_t*
   merge_sort(order, spare, k, Order<Key>{keys, plan.descending});
 }
 
-// Calls f(keys, order, spare, line) for each line; `spare` has as many places as the line.
+// Calls f(keys, order, spare, line) for each line; `spare` has as many positions as the line.
 template <class Key, class F>
 void each_line(const RunContext& c, const F& f) {
   const SortPlan& plan = c.state<SortPlan>();
@@ -143,7 +142,7 @@ void each_line(const RunContext& c, const F& f) {
   });
 }
 
-// Elements order[i] of a line as values and indices, from element `at` on, `step` apart.
+// Writes elements order[i] of a line as values and indices, from element `at` on, `step` apart.
 template <class Key>
 void report(const RunContext& c, const Key* keys, const int64_t* order, int64_t n, int64_t at,
             int64_t step) {
@@ -167,7 +166,7 @@ void run_first(const RunContext& c) noexcept {
   });
 }
 
-// pick(keys, n): which place of the order to report
+// pick(keys, n): which position of the order to return
 template <class Pick>
 void run_pick(const RunContext& c, const Pick& pick) {
   const SortPlan& plan = c.state<SortPlan>();
@@ -192,7 +191,7 @@ void run_kthvalue(const RunContext& c) noexcept {
   const int64_t k = c.state<SortPlan>().k;
   run_pick(c, [k](const auto*, int64_t) { return k; });
 }
-// How many are not NaN: the order begins with them.
+// The number of elements that are not NaN; they come first in the order.
 template <class Key>
 int64_t numbers(const Key* keys, int64_t n) {
   return std::count_if(keys, keys + n, [](Key key) { return key == key; });
@@ -209,10 +208,10 @@ void run_nanmedian(const RunContext& c) noexcept {
     return count == 0 ? int64_t{0} : (count - 1) / 2;
   });
 }
-// The longest run of equal elements, the first of those as long. PyTorch sorts by std::sort and <,
-// which NaN does not keep apart from its neighbors: it stays where the algorithm leaves it, and so
-// do elements on both sides of it. So do we. It reads no further than a line: a NaN ends each of
-// the loops of std::sort that go on while elements are smaller, or larger.
+// The longest run of equal elements, the first of several. PyTorch sorts with std::sort and <,
+// which does not order NaN: it stays where the algorithm leaves it, and so do elements on both
+// sides of it. This kernel does the same. It reads no further than the line: a NaN ends each loop
+// of std::sort that continues while elements are smaller or larger.
 template <class Key>
 int64_t place_of_mode(const Key* keys, int64_t* order, int64_t n) {
   std::iota(order, order + n, 0);

@@ -10,12 +10,12 @@ namespace hg::reference::rows {
 namespace {
 
 struct Weights {
-  std::vector<double> p;  // of each key; all 0 when no key is seen
+  std::vector<double> p;  // per key; all 0 if no key is visible
   int64_t source = 0;     // the head of k and v
   double scale = 1;
 };
 
-// Of the query `row` of all heads.
+// For query `row` over all heads.
 Weights weights_of(const Call& c, int64_t row) {
   const bool is_causal = c.attrs.flag("causal");
   const Array &q = c.in[0], &k = c.in[1];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of two tensors.
+// Arithmetic on two tensors.
 #include <cmath>
 #include <numeric>
 
@@ -8,11 +8,11 @@
 namespace hg::reference::rows {
 namespace {
 
-// Sum and product of bool are or and and: any other value than 0 is rounded to true.
+// Sum and product of bool are `or` and `and`: any nonzero value is rounded to true.
 double floor_divide(double a, double b) { return std::floor(a / b); }
 double remainder(double a, double b) { return a - b * std::floor(a / b); }
 double power(double a, double b) { return std::pow(a, b); }
-// Integer powers below 1 in size are 0.
+// Integer powers of magnitude below 1 are 0.
 void power_any(const Call& c) {
   binary_loop<power>(c);
   if (!is_float(c.out[0].dtype))
@@ -27,7 +27,7 @@ double shift_left(double a, double b) { return a * std::exp2(b); }
 double shift_right(double a, double b) { return std::floor(a / std::exp2(b)); }
 double xlogy(double a, double b) { return a == 0 ? 0 : a * std::log(b); }
 
-// The next number of the dtype itself.
+// The next number in the dtype itself.
 void nextafter(const Call& c) {
   const Broadcast from(c.in[0], c.out[0].shape), to(c.in[1], c.out[0].shape);
   for (int64_t i = 0; i < c.out[0].count(); ++i) {

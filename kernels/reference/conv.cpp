@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions by definition: every input element meets every kernel element, and the products that
-// land on the same output element are summed.
+// Convolutions by definition: every input element is multiplied by every kernel element, and the
+// products for each output element are summed.
 #include "kernels/pointwise/activation.h"
 #include "kernels/reference/reference.h"
 
@@ -27,7 +27,7 @@ Sizes from(const Sizes& shape, int first) {
   return rest;
 }
 
-// The index in `shape` of near stride - padding + kernel dilation, or -1 when it is outside.
+// The index in `shape` of near stride - padding + kernel dilation, or -1 if it is outside.
 int64_t far_index(const Geometry& g, const Sizes& near, const Sizes& kernel, const Sizes& shape) {
   int64_t index = 0;
   for (int i = 0; i < shape.rank(); ++i) {
@@ -42,7 +42,7 @@ struct Pair {
   int64_t near, far, kernel;  // elements of one plane, or of the kernel
 };
 
-// All that meet in one plane: near is y (x when transposed), far is x (y when transposed).
+// All pairs of one plane: near is y (x if transposed), far is x (y if transposed).
 std::vector<Pair> pairs_of(const Geometry& g, const Sizes& near, const Sizes& far,
                            const Sizes& kernel) {
   std::vector<Pair> pairs;

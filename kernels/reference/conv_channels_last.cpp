@@ -6,7 +6,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// element(position of y, channel, row and column of x) gives an element of x.
+// element(position of y, channel, row and column of x) returns an element of x.
 template <class Element>
 void convolve(const Call& c, int64_t rows, int64_t columns, const Element& element) {
   const Array& weight = c.in[1];

@@ -16,7 +16,7 @@ std::vector<int64_t> read(const std::vector<int64_t>& path, int64_t blank) {
   return labels;
 }
 
-// The targets of a sample, which lie in a row of their own or behind those of the samples before.
+// The targets of a sample, which are a separate row or follow those of earlier samples.
 std::vector<int64_t> targets_of(const Array& targets, const Array& lengths, int64_t sample) {
   int64_t first = 0;
   if (targets.shape.rank() == 2)
@@ -30,8 +30,8 @@ std::vector<int64_t> targets_of(const Array& targets, const Array& lengths, int6
 }
 
 struct Paths {
-  double total = 0;             // the probability of all that read as the targets
-  std::vector<double> through;  // of those through each (time, class)
+  double total = 0;             // probability of all paths that produce the targets
+  std::vector<double> through;  // of the paths through each (time, class)
 };
 
 // in: log_probs [time, batch, classes], targets, input_lengths, target_lengths
@@ -50,7 +50,7 @@ Paths paths_of(std::span<const Array> in, int64_t sample, int64_t blank) {
       paths.total += std::exp(log_p);
       for (int64_t t = 0; t < times; ++t) paths.through[t * classes + path[t]] += std::exp(log_p);
     }
-    size_t t = 0;  // the next path, as a number is counted on
+    size_t t = 0;  // advances to the next path, like incrementing a number
     while (t < path.size() && ++path[t] == classes) path[t++] = 0;
     if (t == path.size()) return paths;
   }
@@ -80,7 +80,7 @@ void ctc_loss_grad(const Call& c) {
   }
 }
 
-// Every path of each sample; `first` is where log_probs is among the inputs.
+// Visits every path of each sample; `first` is the position of log_probs among the inputs.
 template <size_t first>
 double work_of_paths(const Call& c) {
   const Sizes& x = c.in[first].shape;  // [time, batch, classes]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Suppression, regions, and columns at offsets. A bilinear map is a list of taps: the pixels near a
-// place, and their weights.
+// position, and their weights.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +11,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// The boxes of a group suppress each other; without groups all boxes are one.
+// The boxes of a group suppress each other; without groups, all boxes are one group.
 void nms_run(const Call& c) {
   const Array& boxes = c.in[0];
   const int64_t n = boxes.shape[0];
@@ -45,7 +45,7 @@ void nms_run(const Call& c) {
 
 double tent(double t) { return std::fmax(0, 1 - std::fabs(t)); }
 
-// The places of a region where x is sampled.
+// The positions in a region at which x is sampled.
 struct Region {
   int64_t image = 0;
   double start[2], part[2], samples[2];  // of y and x
@@ -60,14 +60,14 @@ struct Region {
       if (shift == 0) length = std::fmax(length, 1);
       part[d] = length / static_cast<double>(size[d]);
       const int64_t ratio = c.attrs.integer("sampling_ratio");
-      const double most = 1 << 20;  // boxes beyond every image have no samples
+      const double most = 1 << 20;  // boxes outside every image have no samples
       samples[d] = ratio > 0         ? static_cast<double>(ratio)
                    : part[d] <= most ? std::ceil(part[d])
                                      : 0;
     }
   }
 
-  // The pixels of a dim of so many that count for a sample of a bin, and their weights.
+  // The pixels of a dim of this size that contribute to a sample of a bin, and their weights.
   std::map<int64_t, double> pixels(int d, int64_t bin, double sample, int64_t size) const {
     const double last = static_cast<double>(size - 1);
     const double at = start[d] + part[d] * (static_cast<double>(bin) + (sample + 0.5) / samples[d]);
@@ -80,7 +80,7 @@ struct Region {
   }
 };
 
-// f(element of y, element of x, weight) for all pairs that a region joins.
+// Calls f(element of y, element of x, weight) for all pairs in a region.
 template <class F>
 void for_regions(const Call& c, const Array& rois, const Sizes& x, const F& f) {
   const Sizes size = c.attrs.integers("output_size");
@@ -105,7 +105,7 @@ void for_regions(const Call& c, const Array& rois, const Sizes& x, const F& f) {
   }
 }
 
-// The largest of all weighted pixels, of which samples outside have one that is 0.
+// The largest of all weighted pixels, including one of 0 for each sample outside.
 void roi_align_max(const Call& c) {
   const Array& x = c.in[0];
   const Sizes& y = c.out[0].shape;
@@ -147,7 +147,7 @@ void roi_align_grad_run(const Call& c) {
               [&](int64_t y, int64_t x, double w) { c.out[0].at(x) += w * c.in[0].at(y); });
 }
 
-// Where a part of a region ends is decided in the dtype, as in torchvision.
+// The ends of the parts of a region are computed in the dtype, as in torchvision.
 void roi_pool_run(const Call& c) {
   const Array &x = c.in[0], &rois = c.in[1];
   const auto kept = [&](double value) {
@@ -179,8 +179,8 @@ void roi_pool_run(const Call& c) {
   });
 }
 
-// f(column element, pixel of x, mask element, y and x offset element, weight, its slopes in y and
-// x) for every column and the pixels near the place where it reads.
+// Calls f(column element, pixel of x, mask element, y and x offset element, weight, its slopes in y
+// and x) for every column and the pixels near its position.
 template <class F>
 void for_columns(const KernelAttrs& attrs, const Sizes& kernel, const Array& x, const Array& offset,
                  const F& f) {
@@ -202,7 +202,7 @@ void for_columns(const KernelAttrs& attrs, const Sizes& kernel, const Array& x, 
       at[d] = static_cast<double>(step * stride[d] - padding[d] + k * dilation[d]) +
               offset.at(shift[d]);
     }
-    // The first of two pixels of a dim, the last of none.
+    // The first of two pixels of a dim; nullopt if there is none.
     const auto first = [&](int d) {
       const double size = static_cast<double>(x.shape[d + 2]);
       return static_cast<int64_t>(std::clamp(std::floor(at[d]), -2.0, size));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eigenvalues as the roots of the characteristic polynomial (Faddeev and Le Verrier; Durand and
 // Kerner), in the order of the nearest diagonal elements, and eigenvectors by elimination. For
-// small, nearly diagonal matrices with simple eigenvalues, as samples have.
+// small, nearly diagonal matrices with simple eigenvalues, which samples use.
 #include <complex>
 
 #include "kernels/reference/reference.h"
@@ -69,7 +69,7 @@ std::vector<Number> values_of(const ComplexMatrix& a, bool is_real) {
   return ordered;
 }
 
-// v with (a - value) v = 0: rows are eliminated, with the largest pivot of all that are left.
+// v with (a - value) v = 0, by elimination with the largest remaining pivot.
 std::vector<Number> vector_of(ComplexMatrix a, const Number& value) {
   const int64_t n = a.n;
   std::vector<int64_t> order(n);
@@ -107,7 +107,7 @@ std::vector<Number> vector_of(ComplexMatrix a, const Number& value) {
   return v;
 }
 
-// Eigenvalues, and vectors where the call has them.
+// Eigenvalues, and eigenvectors if the call has them.
 void eigen(const Call& c) {
   const bool is_complex = c.attrs.flag("complex");
   const Array& x = c.in[0];
@@ -133,7 +133,7 @@ void eigen(const Call& c) {
   }
 }
 
-// Products of matrices for each coefficient, and steps towards each root.
+// Matrix products for each coefficient, and steps toward each root.
 double eigen_work(const Call& c) {
   const Array& x = c.in[0];
   const double n = static_cast<double>(x.shape[x.shape.rank() - 1 - c.attrs.flag("complex")]);

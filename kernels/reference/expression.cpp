@@ -11,13 +11,13 @@
 namespace hg::reference::rows {
 namespace {
 
-// Reads and computes at once, for one element.
+// Parses and computes at once, for one element.
 class Reader {
  public:
   Reader(const Call& c, const Sizes& shape, int64_t element)
       : call_(c), shape_(shape), element_(element), next_(c.attrs.string("text").c_str()) {}
 
-  // The outputs in their order.
+  // The outputs in order.
   std::vector<double> run() {
     std::vector<double> outputs;
     while (!at_end()) {
@@ -95,7 +95,7 @@ class Reader {
   const Sizes& shape_;
   int64_t element_;
   const char* next_;
-  size_t arguments_ = 0;  // in the order of their first use
+  size_t arguments_ = 0;  // in order of first use
   std::vector<std::pair<std::string, double>> names_;
 };
 

@@ -9,7 +9,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// y_k = s sum_j x_j e^(-+2 pi i jk/n), of numbers with or without an imaginary part.
+// y_k = s sum_j x_j e^(-+2 pi i jk/n), for numbers with or without an imaginary part.
 void fft(const Call& c) {
   const Array& x = c.in[0];
   const bool real = x.shape[x.shape.rank() - 1] == 1;

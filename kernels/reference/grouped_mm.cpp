@@ -5,7 +5,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// The group of the row; as many as there are for a row behind the last end.
+// The group of the row; the number of groups for a row after the last end.
 int64_t group_of(const Array& ends, int64_t row) {
   int64_t e = 0;
   while (e < ends.count() && static_cast<double>(row) >= ends.at(e)) ++e;

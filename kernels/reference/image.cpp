@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resampling and sliding blocks. A map of one dim is a list of taps for each output element: the
-// input elements that count for it, and how much.
+// Resampling and sliding blocks. A map along one dim is a list of taps per output element: the
+// input elements that contribute, and their weights.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -24,7 +24,7 @@ struct Tap {
 };
 using Taps = std::vector<Tap>;
 
-// The input elements of a dim that count for output element o.
+// The input elements of a dim that contribute to output element o.
 Taps taps_of(const KernelAttrs& attrs, int dim, int64_t in, int64_t out, int64_t o) {
   const std::string& mode = attrs.string("mode");
   const double scale = attrs.reals("scales").empty() ? 0 : attrs.reals("scales")[size_t(dim)];
@@ -66,8 +66,8 @@ Taps taps_of(const KernelAttrs& attrs, int dim, int64_t in, int64_t out, int64_t
   return taps;
 }
 
-// f(output element, input element, product of the weights) for all elements of one plane that meet;
-// taps[d][o]: those of output element o of the spatial dim d.
+// Calls f(output element, input element, product of the weights) for all contributing elements of
+// one plane; taps[d][o]: for output element o of spatial dim d.
 template <class F>
 void for_taps(const std::vector<std::vector<Taps>>& taps, const Sizes& in, const F& f, size_t d = 0,
               int64_t to = 0, int64_t from = 0, double weight = 1) {
@@ -79,7 +79,7 @@ void for_taps(const std::vector<std::vector<Taps>>& taps, const Sizes& in, const
         for_taps(taps, in, f, d + 1, to * count + o, from * size + tap.at, weight * tap.weight);
 }
 
-// Adds, for every pair of an input and an output position, weight * from to `to`.
+// Adds weight * from to `to` for every pair of an input and an output position.
 void resize(const Call& c, const Array& from, Array& to, bool forward) {
   const Sizes &in = forward ? from.shape : to.shape, &out = forward ? to.shape : from.shape;
   int64_t in_plane = 1, out_plane = 1;
@@ -102,7 +102,7 @@ void resize(const Call& c, const Array& from, Array& to, bool forward) {
 void interpolate_run(const Call& c) { resize(c, c.in[0], c.out[0], true); }
 void interpolate_grad_run(const Call& c) { resize(c, c.in[0], c.out[0], false); }
 
-// For every element of a block the pixel it lies on: f(index in columns, index in the image).
+// Calls f(index in columns, index in the image) for every element of every block.
 template <class F>
 void for_blocks(const Call& c, const Sizes& image, const F& f) {
   const Sizes kernel = listed(c.attrs, "kernel_size", 2), stride = listed(c.attrs, "stride", 2),
@@ -131,7 +131,7 @@ void col2im_run(const Call& c) {
              [&](int64_t column, int64_t pixel) { c.out[0].at(pixel) += c.in[0].at(column); });
 }
 
-// How a grid is read.
+// The settings of a grid.
 struct Sampling {
   std::string mode, padding;
   bool align = false;
@@ -140,12 +140,13 @@ struct Sampling {
         padding(attrs.string("padding_mode")),
         align(attrs.flag("align_corners")) {}
 
-  // Where the grid's number x lies in pixels.
+  // The position of the grid's number x, in pixels.
   double in_pixels(double x, int64_t size) const {
     const double s = static_cast<double>(size);
     return align ? (x + 1) / 2 * (s - 1) : ((x + 1) * s - 1) / 2;
   }
-  // A place moved inside as padding_mode says; `turned`: whether places then run the other way.
+  // A position moved inside according to padding_mode; `turned`: whether positions then run
+  // backward.
   double moved_inside(double at, int64_t size, bool* turned = nullptr) const {
     const double last = static_cast<double>(size - 1);
     const double low = align ? 0 : -0.5, high = last - low, span = high - low;
@@ -163,7 +164,7 @@ void add_tap(Taps& taps, double at, int64_t size, double weight) {
   if (at >= 0 && at < static_cast<double>(size)) taps.push_back({static_cast<int64_t>(at), weight});
 }
 
-// The pixels of a dim that count at the grid's number x.
+// The pixels of a dim that contribute at the grid's number x.
 Taps samples_of(const Sampling& s, double x, int64_t size) {
   Taps taps;
   const double at = s.in_pixels(x, size);
@@ -184,7 +185,7 @@ Taps samples_of(const Sampling& s, double x, int64_t size) {
   return taps;
 }
 
-// The same with d weight / dx; where a weight has a kink, the derivative to the right.
+// The same with d weight / dx; at a kink, the derivative to the right.
 Taps slopes_of(const Sampling& s, double x, int64_t size) {
   Taps taps;
   const double at = s.in_pixels(x, size), last = static_cast<double>(size - 1);
@@ -218,8 +219,8 @@ Taps slopes_of(const Sampling& s, double x, int64_t size) {
   return taps;
 }
 
-// f(output element, input element, product of the weights of the dims, where that of the dim
-// `slope` is its derivative)
+// Calls f(output element, input element, product of the weights of the dims, with the derivative
+// for dim `slope`)
 template <class F>
 void for_samples(const Call& c, const Array& x, const Array& grid, int slope, const F& f) {
   const Sampling sampling(c.attrs);

@@ -31,7 +31,8 @@ void embedding(const Call& c) {
     c.out[0].at(i) = c.in[0].at(integer_at(c.in[1], i / width) * width + i % width);
 }
 
-// The row of the indexed leading dims that the k-th elements of the indices, of one shape, name.
+// The row of the indexed leading dims that the k-th elements of the indices select; the indices
+// have one shape.
 int64_t row_at(const Sizes& shape, std::span<const Array> indices, int64_t k) {
   int64_t row = 0;
   for (size_t i = 0; i < indices.size(); ++i) {
@@ -40,7 +41,7 @@ int64_t row_at(const Sizes& shape, std::span<const Array> indices, int64_t k) {
   }
   return row;
 }
-// The elements of a row: of the other dims.
+// The elements of a row, along the other dims.
 int64_t row_length(const Sizes& shape, std::span<const Array> indices) {
   int64_t length = 1;
   for (int i = static_cast<int>(indices.size()); i < shape.rank(); ++i) length *= shape[i];
@@ -71,8 +72,8 @@ void one_hot(const Call& c) {
     c.out[0].at(i) = integer_at(c.in[0], i / classes) == i % classes;
 }
 
-// Element place(i, p) = {to, from} of src goes into x for each position of `shape`, reduced with
-// what is there.
+// place(i, p) = {to, from}: element `from` of src is written to x at `to`, or reduced with the old
+// element, for each position p of `shape`.
 template <class Place>
 void reduce_into(const Call& c, const Array& src, const Sizes& shape, const Place& place) {
   const std::string& reduce = c.attrs.string("reduce");

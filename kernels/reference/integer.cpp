@@ -9,7 +9,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// Input i at one of its places, or the one number that it is; 0 where it is not given.
+// Input i at a position, or its single number; 0 if it is not given.
 double at(const Call& c, size_t i, int64_t place) {
   if (!given(c, i)) return 0;
   return c.in[i].count() == 1 ? c.in[i].at(0) : c.in[i].at(place);
@@ -30,7 +30,7 @@ void matmul_integer_run(const Call& c) {
   const Sizes& shape = c.out[0].shape;
   const int rank = shape.rank();
   const int64_t m = shape[rank - 2], n = shape[rank - 1], k = a.shape.back();
-  // The matrix of an operand that stands at a batch position of the result.
+  // The matrix of an operand at a batch position of the result.
   const auto matrix = [&](const Array& of, const Sizes& position) {
     int64_t index = 0;
     for (int d = 0; d < of.shape.rank() - 2; ++d)

@@ -35,8 +35,8 @@ void put(const Matrix& from, Array& y, int64_t index) {
     y.at(index * from.rows * from.columns + i) = from.values[i];
 }
 
-// Eliminates below the diagonal of `a`, with the largest pivot of each column; the same is done to
-// the rows of `b`. The sign of the exchanges.
+// Eliminates below the diagonal of `a`, with the largest pivot of each column, and applies the same
+// steps to the rows of `b`. Returns the sign of the exchanges.
 double eliminate(Matrix& a, Matrix& b) {
   double sign = 1;
   for (int64_t k = 0; k < a.rows; ++k) {
@@ -101,7 +101,7 @@ void slogdet(const Call& c) {
   }
 }
 
-// By Cholesky, Banachiewicz: row after row.
+// Cholesky-Banachiewicz: row by row.
 void cholesky(const Call& c) {
   const bool upper = c.attrs.flag("upper");
   for (int64_t k = 0; k < matrices_of(c.in[0]); ++k) {
@@ -118,7 +118,7 @@ void cholesky(const Call& c) {
   }
 }
 
-// By whole Householder reflections; no sign of a column is chosen in another way.
+// With explicit Householder reflections, without a choice of column signs.
 void qr(const Call& c) {
   for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
     Matrix r = matrix(c.in[0], index);
@@ -190,7 +190,7 @@ void symmetric_eigen(Matrix a, std::vector<double>& values, Matrix& vectors) {
     for (int64_t i = 0; i < n; ++i) vectors.at(i, j) = v.at(i, best);
   }
 }
-// 1, or -1 where the largest of the elements is negative
+// -1 if the largest of the elements is negative, otherwise 1
 double sign_of(const Matrix& x, int64_t column, int64_t first, int64_t count) {
   double largest = 0;
   for (int64_t i = first; i < first + count; ++i)
@@ -236,7 +236,7 @@ void svd(const Call& c) {
   }
 }
 
-// The sum of v u^T / s over the singular values above the bound: eigenvectors [u v] / sqrt 2.
+// The sum of v u^T / s over the singular values above the bound, from eigenvectors [u v] / sqrt 2.
 void pinv(const Call& c) {
   for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
     Matrix x = matrix(c.in[0], index);
@@ -285,7 +285,7 @@ void matrix_exp(const Call& c) {
   }
 }
 
-// Column by column: what is left of x is divided by its largest element.
+// Column by column: divides the rest of x by its largest element.
 void lu(const Call& c) {
   for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
     Matrix x = matrix(c.in[0], index);
@@ -315,8 +315,8 @@ void lu_rows(const Call& c) {
   }
 }
 
-// Reflections as geqrf gives them: each column below its diagonal becomes v, whose first element 1
-// is left out, and what stands on it the length with the other sign.
+// Reflections as geqrf returns them: below the diagonal, each column becomes v without its first
+// element, which is 1; the diagonal becomes the length with the opposite sign.
 void geqrf(const Call& c) {
   for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
     Matrix x = matrix(c.in[0], index);
@@ -344,8 +344,8 @@ void geqrf(const Call& c) {
   }
 }
 
-// Bunch and Kaufman's factors as LAPACK has them: what is left is a whole symmetric matrix, of
-// which the inverse of a block of one or two rows is taken away.
+// Bunch-Kaufman factors as in LAPACK. The rest is a whole symmetric matrix, from which the inverse
+// of a block of one or two rows is subtracted.
 void ldl_factor(const Call& c) {
   for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
     const Matrix x = matrix(c.in[0], index);
@@ -354,7 +354,7 @@ void ldl_factor(const Call& c) {
     for (int64_t i = 0; i < n; ++i)
       for (int64_t j = 0; j < n; ++j) left.at(i, j) = x.at(std::max(i, j), std::min(i, j));
     for (int64_t k = 0; k < n;) {
-      const auto largest = [&](int64_t row) {  // beside the diagonal
+      const auto largest = [&](int64_t row) {  // off the diagonal
         int64_t at = row == k ? k + 1 : k;
         for (int64_t j = k; j < n; ++j)
           if (j != row && std::fabs(left.at(row, j)) > std::fabs(left.at(row, at))) at = j;
@@ -395,7 +395,7 @@ void ldl_factor(const Call& c) {
   }
 }
 
-// The matrix that was factored: steps of exchanges and columns of l, d in between.
+// The matrix that was factored: exchanges and columns of l, with d between them.
 void ldl_solve(const Call& c) {
   for (int64_t index = 0; index < matrices_of(c.in[0]); ++index) {
     const Matrix ld = matrix(c.in[0], index), b = matrix(c.in[1], index);
@@ -425,13 +425,13 @@ void ldl_solve(const Call& c) {
   }
 }
 
-// So many times the cube of the rows and columns of each matrix.
+// This many times the cube of the rows and columns of each matrix.
 template <int times>
 double cubes(const Call& c) {
   const double size = static_cast<double>(rows_of(c.in[0]) + columns_of(c.in[0]));
   return times * size * size * size * static_cast<double>(matrices_of(c.in[0]));
 }
-// Of some ten sweeps of rotations, and of terms of a sum.
+// For about ten sweeps of rotations, and for the terms of a sum.
 constexpr auto kOfRotations = cubes<60>, kOfTerms = cubes<25>;
 
 constexpr Row kRows[] = {

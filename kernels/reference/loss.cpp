@@ -26,7 +26,7 @@ void reduced(const Call& c, int64_t count, const F& loss) {
   reduced(c, count, loss, static_cast<double>(count));
 }
 
-// f(a, b) of the elements of two inputs that broadcast.
+// f(a, b) for the elements of two inputs that broadcast.
 template <double (*f)(double, double, const KernelAttrs&)>
 void of_pairs(const Call& c) {
   const Sizes shape = common_shape({c.in[0].shape, c.in[1].shape});
@@ -50,7 +50,7 @@ double kl_div(double x, double target, const KernelAttrs& attrs) {
 }
 double hinge_embedding(double x, double target, const KernelAttrs& attrs) {
   const double far = std::fmax(0, attrs.real("margin") - x);
-  return (target != 1 ? far : 0) + (target != -1 ? x : 0);  // both where it is neither
+  return (target != 1 ? far : 0) + (target != -1 ? x : 0);  // both if it is neither
 }
 double soft_margin(double x, double target, const KernelAttrs&) {
   return std::log(1 + std::exp(-target * x));
@@ -193,7 +193,7 @@ std::vector<double> log_softmax(const Array& x, const Classes& classes) {
 
 double weight_of(const Call& c, int64_t k) { return c.in[2].given ? c.in[2].at(k) : 1; }
 
-// The weights of the targets that are not to be ignored.
+// The weights of the targets that are not ignored.
 double total_weight(const Call& c) {
   double total = 0;
   for (double target : c.in[1].values) {

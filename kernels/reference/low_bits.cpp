@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights of 8 or 4 bits: each level is looked up in its byte.
+// 8- and 4-bit weights: looks up each level in its byte.
 #include <string_view>
 
 #include "kernels/pointwise/activation.h"
@@ -15,7 +15,7 @@ double half_of(double byte, bool high) {
   return level < 8 ? level : level - 16;
 }
 
-// The level in row o and column p of k.
+// The level in row o and column p along k.
 double level_at(const Call& c, const Array& levels, int64_t k, int64_t o, int64_t p) {
   const std::string_view packing = c.attrs.string("packing");
   const int64_t rows = levels.shape[0], bytes = levels.shape[1];

@@ -9,7 +9,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// Where the matrix of `array` at the batch position `at` of the broadcast shape `lead` begins.
+// The start of the matrix of `array` at the batch position `at` of the broadcast shape `lead`.
 int64_t matrix_at(const Array& array, const Sizes& lead, int64_t at) {
   const int own = array.shape.rank() - 2;
   int64_t offset = 0, stride = array.shape[own] * array.shape[own + 1];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that only move elements: the source position of every output element.
+// Ops that only move elements: computes the source position of every output element.
 #include <cstring>
 #include <vector>
 
@@ -35,7 +35,7 @@ void to_bytes(double value, DType dtype, void* to) {
     case u8:
     case boolean:
       return put(static_cast<uint8_t>(value));
-    default:  // two's complement, whose low bytes come first
+    default:  // two's complement, low bytes first
       return put(static_cast<int64_t>(value));
   }
 }
@@ -111,7 +111,7 @@ void flip(const Call& c) {
   });
 }
 
-// The place in x of element p of its diagonal, which is the last dim.
+// The position in x of element p of its diagonal, which is the last dim.
 auto on_diagonal(const Call& c, int rank) {
   const int a = c.attrs.axis("dim1", rank), b = c.attrs.axis("dim2", rank);
   const int64_t offset = c.attrs.integer("offset");
@@ -222,7 +222,7 @@ void repeat(const Call& c) {
   });
 }
 
-// x with y's elements at the places that `place` gives.
+// x with y's elements written to the positions that `place` returns.
 template <class Place>
 void scatter(const Call& c, const Place& place) {
   same_order(c);

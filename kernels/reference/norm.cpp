@@ -7,7 +7,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// f(base, stride, count) for every line of x along the attribute dim.
+// Calls f(base, stride, count) for every line of x along the attribute dim.
 template <class F>
 void for_lines(const Call& c, const F& f) {
   const Sizes& shape = c.in[0].shape;
@@ -45,8 +45,8 @@ Moments moments(const Array& x, int64_t first, int64_t count) {
   return m;
 }
 
-// Each `count` elements of x less their mean, over their deviation; weight(at) is the place of
-// element `at` in the weight and the bias.
+// Subtracts the mean of each `count` elements of x and divides by their deviation; weight(at) is
+// the position of element `at` in the weight and the bias.
 template <class Weight>
 void normalize(const Call& c, int64_t count, const Weight& weight) {
   const double eps = c.attrs.real("eps");
@@ -96,7 +96,7 @@ void batch_norm_run(const Call& c) {
   for (int i = 2; i < shape.rank(); ++i) space *= shape[i];
   const double count = static_cast<double>(shape[0] * space), eps = c.attrs.real("eps");
   for (int64_t k = 0; k < channels; ++k) {
-    const auto each = [&](const auto& f) {  // of the channel
+    const auto each = [&](const auto& f) {  // all elements of the channel
       for (int64_t n = 0; n < shape[0]; ++n)
         for (int64_t i = 0; i < space; ++i) f((n * channels + k) * space + i);
     };

@@ -8,7 +8,8 @@
 namespace hg::reference::rows {
 namespace {
 
-// group(at): the group that element `at` is normalized with; affine(at): its weight.
+// group(at): the group with which element `at` is normalized; affine(at): the position of its
+// weight.
 template <class Group, class Affine>
 void norm_grad_run(const Call& c, int64_t groups, const Group& group, const Affine& affine) {
   std::vector<std::vector<int64_t>> members(static_cast<size_t>(groups));

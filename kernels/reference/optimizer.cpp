@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizer steps element by element, as torch.optim's documentation writes them.
+// Optimizer steps element by element, as in torch.optim's documentation.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// One element: its states and what all optimizers make of the gradient.
+// One element: its states, and the gradient after the steps that all optimizers share.
 struct Element {
   double x, g;
   double state[4];  // inputs 1, 2, 3

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops that choose, limit and convert.
+// Elementwise ops that select, limit and convert.
 #include "kernels/reference/pointwise.h"
 
 #include <cmath>

@@ -9,7 +9,7 @@
 
 namespace hg::reference {
 
-// The elements of `array` that broadcasting puts at the row-major indices of `shape`.
+// The elements of `array` after broadcasting it to `shape`, in row-major order.
 class Broadcast {
  public:
   Broadcast(const Array& array, const Sizes& shape)
@@ -31,7 +31,7 @@ class Broadcast {
   bool is_whole_;
 };
 
-// What these shapes broadcast to.
+// The broadcast shape of these shapes.
 inline Sizes common_shape(std::initializer_list<Sizes> shapes) {
   int rank = 0;
   for (const Sizes& shape : shapes) rank = std::max(rank, shape.rank());
@@ -42,14 +42,14 @@ inline Sizes common_shape(std::initializer_list<Sizes> shapes) {
   return common;
 }
 
-// Element `k` of line `line` along `dim`, where lines are counted in row-major order of the others.
+// Element `k` of line `line` along `dim`; lines are numbered in row-major order of the other dims.
 inline int64_t along(const Sizes& shape, int dim, int64_t line, int64_t k) {
   int64_t stride = 1;
   for (int d = dim + 1; d < shape.rank(); ++d) stride *= shape[d];
   return (line / stride * shape[dim] + k) * stride + line % stride;
 }
 
-// The p-norm: of 0 the number of elements that are not 0, of infinity the largest.
+// The p-norm. p = 0: the number of nonzero elements; infinite p: the largest magnitude.
 inline double p_norm(const std::vector<double>& x, double p) {
   double sum = 0, most = 0;
   for (double value : x) {

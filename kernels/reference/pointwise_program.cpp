@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs of elementwise ops: the reference of each step in turn, rounded to its dtype.
+// Programs of elementwise ops: the reference of each step in order, rounded to its dtype.
 #include "hg/pointwise_program.h"
 
 #include "kernels/reference/pointwise.h"
@@ -8,7 +8,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// The values of inputs and steps, the last `left` steps left out.
+// The values of inputs and steps, without the last `left` steps.
 std::vector<Array> values_of(const Call& c, const PointwiseProgram& program, size_t left) {
   Sizes shape;
   for (const Array& in : c.in) shape = common_shape({shape, in.shape});

@@ -43,7 +43,7 @@ struct Windows {
     if (attrs.has("divisor_override")) given_divisor = attrs.integer("divisor_override");
   }
 
-  // Calls visit(k) for every element of the input in window `o`, k being its position in the plane.
+  // Calls visit(k) for every element of the input in window `o`; k is its position in the plane.
   template <class Visit>
   void walk(const Sizes& o, const Visit& visit, int dim = 0, int64_t above = 0) const {
     if (dim == o.rank()) return visit(above);
@@ -72,7 +72,7 @@ struct Windows {
   }
 };
 
-// The position in its plane of the largest element of window `at` of all.
+// The position in its plane of the largest element of window `at`, counted over all planes.
 int64_t largest(const Windows& w, const Call& c, int64_t at) {
   const int64_t in = plane_count(w.in), out = plane_count(w.out);
   const Sizes o = spatial_position(w.out, at % out);

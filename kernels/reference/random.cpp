@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers of the first run of a session with seed 0: Philox 4x32-10 as its authors define it
+// Random numbers of the first run of a session with seed 0: Philox 4x32-10 as defined in the paper
 // (Salmon et al. 2011, figure 2 and table 2), two words per number.
 #include <array>
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// Words 0 and 1, or 2 and 3, as a number in [0, 1) of 53 bits.
+// Words 0 and 1, or 2 and 3, as a number in [0, 1) with 53 bits.
 double uniform(int64_t index, int64_t stream) {
   const int64_t block = index / 2;
   std::array<uint64_t, 4> word = {static_cast<uint64_t>(block) % (uint64_t{1} << 32),
@@ -27,7 +27,7 @@ double uniform(int64_t index, int64_t stream) {
   return static_cast<double>((word[at] << 32 | word[at + 1]) >> 11) * 0x1p-53;
 }
 
-// 1 stays excluded in every dtype: numbers are cut, not rounded.
+// 1 stays excluded in every dtype: numbers are truncated, not rounded.
 double cut(double value, DType dtype) {
   const double steps = dtype == f64   ? 0x1p53
                        : dtype == f32 ? 0x1p24
@@ -41,7 +41,7 @@ void rand(const Call& c) {
     c.out[0].at(i) = cut(uniform(i, c.attrs.integer("stream")), c.out[0].dtype);
 }
 
-// Box and Muller 1958: two numbers of two.
+// Box and Muller 1958: two numbers from two.
 void randn(const Call& c) {
   for (int64_t i = 0; i < c.out[0].count(); ++i) {
     const int64_t stream = c.attrs.integer("stream"), even = i / 2 * 2;
@@ -51,7 +51,7 @@ void randn(const Call& c) {
   }
 }
 
-// One draw for each element, or for each channel of each sample.
+// One draw per element, or per channel of each sample.
 void dropout(const Call& c) {
   const double p = c.attrs.real("p");
   Sizes drawn = c.in[0].shape;

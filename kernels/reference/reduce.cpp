@@ -10,7 +10,7 @@ namespace {
 
 using Group = std::vector<double>;
 
-// The elements that make each result, in order.
+// The elements of each result, in order.
 std::vector<Group> groups_of(const Call& c, Sizes dims) {
   const Array& x = c.in[0];
   const int rank = x.shape.rank();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The specification of every kernel: plain loops over doubles, for tests and for the check of ONNX
-// files. Being obviously right matters; speed does not, but no loop does more than its arithmetic.
-// Elements are doubles in row-major order for every dtype (samples
-// use no integers beyond 2^53).
+// files. They must be obviously correct; speed does not matter, but no loop does more than its
+// arithmetic. Elements are doubles in row-major order for every dtype (samples use no integers
+// beyond 2^53).
 #pragma once
 
 #include <cmath>
@@ -26,7 +26,7 @@ struct Array {
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// Where the flat row-major index `at` lies in `shape`, and the way back.
+// The position of the flat row-major index `at` in `shape`, and the inverse.
 inline Sizes position(const Sizes& shape, int64_t at) {
   Sizes p(shape.rank(), 0);
   for (int i = shape.rank() - 1; i >= 0; --i) {
@@ -41,7 +41,7 @@ inline int64_t flat(const Sizes& shape, const Sizes& p) {
   return at;
 }
 
-// f(i, p) for every flat index i of `shape`, which lies at p.
+// Calls f(i, p) for every flat index i of `shape` and its position p.
 template <class F>
 void for_positions(const Sizes& shape, const F& f) {
   Sizes p(shape.rank(), 0);
@@ -51,7 +51,7 @@ void for_positions(const Sizes& shape, const F& f) {
   }
 }
 
-// The lines of `x` along attribute `dim`; without it x is one line. Element i of line l is at (l,
+// The lines of `x` along attribute `dim`; without it, x is one line. Element i of line l is at (l,
 // i).
 struct Lines {
   int64_t stride = 1, length = 1, count = 0;
@@ -87,12 +87,12 @@ inline Sizes listed(const KernelAttrs& attrs, std::string_view name, int dims) {
 struct Row {
   std::string_view op;
   void (*run)(const Call&);
-  // Multiplications and additions, by the shapes of the call; null where they are those that the
-  // op counts itself.
+  // Multiplications and additions for the shapes of the call; null if they are those that the op
+  // itself counts.
   double (*work)(const Call&) = nullptr;
 };
 
-// The row of an op, or null.
+// Returns the row of an op, or null.
 const Row* find(std::string_view op);
 
 }  // namespace hg::reference

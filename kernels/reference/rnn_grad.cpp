@@ -8,7 +8,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// One step back after the other; of lstm the cells are made first. d[g]: of the gates.
+// One step back at a time; for lstm, the cells are computed first. d[g]: gradient of the gates.
 void scan_grad(const Call& c, int gates, size_t weight, size_t dy, size_t dh0) {
   const int64_t time = c.in[0].shape[0], batch = c.in[0].shape[1], width = c.in[0].shape[2];
   const int64_t hidden = width / gates, states = batch * hidden;
@@ -38,7 +38,7 @@ void scan_grad(const Call& c, int gates, size_t weight, size_t dy, size_t dh0) {
         const size_t at = static_cast<size_t>(i * hidden + j);
         const int64_t each = t * states + i * hidden + j, row = (t * batch + i) * width + j;
         const double d = dh[at] + (given(c, dy) ? c.in[dy].at(each) : 0);
-        double da[4], du[4];  // of the gates, and of the recurrent products
+        double da[4], du[4];  // of the gates and of the recurrent products
         if (gates == 4) {
           const double in = sigmoid(gate(t, i, 0, j)), forget = sigmoid(gate(t, i, 1, j));
           const double fresh = std::tanh(gate(t, i, 2, j)), out = sigmoid(gate(t, i, 3, j));

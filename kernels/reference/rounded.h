@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds numbers to what a dtype can hold.
+// Rounds numbers to values that a dtype can hold.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace hg::reference {
 
-// As the dtype stores them: floats rounded to the nearest, integers cut and wrapped around.
+// As stored in the dtype: floats rounded to nearest, integers truncated and wrapped around.
 std::vector<double> rounded(std::vector<double> values, DType dtype);
 
 }  // namespace hg::reference

@@ -7,7 +7,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// f(so far, next) along each line; the first element stands for itself.
+// f(so far, next) along each line; the first element is its own result.
 template <double (*f)(double, double)>
 void scan_with(const Call& c) {
   const Array& x = c.in[0];

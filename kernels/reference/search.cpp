@@ -9,7 +9,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// Along a dim, the items are compared as lists of their elements.
+// Along a dim, items are compared as lists of their elements.
 void unique(const Call& c) {
   const Array& x = c.in[0];
   const Lines lines(x, c.attrs);

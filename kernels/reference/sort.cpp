@@ -14,7 +14,7 @@ struct Item {
 };
 using Line = std::vector<Item>;
 
-// pick(line, attrs) -> the items to report, for each line of x
+// pick(line, attrs) returns the items of the result, for each line of x.
 template <Line (*pick)(Line, const KernelAttrs&)>
 void each_line(const Call& c) {
   const Array& x = c.in[0];

@@ -12,7 +12,7 @@ namespace {
 constexpr int kParts = 20000;   // of an integral
 constexpr int kTerms = 100000;  // of a sum
 
-// The integral of f over [low, high] by Simpson's rule.
+// The integral of f over [low, high] with Simpson's rule.
 template <class F>
 double integral(double low, double high, const F& f) {
   const double step = (high - low) / kParts;
@@ -117,7 +117,7 @@ double polygamma(double x, const KernelAttrs& attrs) {
   return sum;
 }
 
-// For each element so many terms.
+// This many terms per element.
 template <int terms>
 double terms_of(const Call& c) {
   return 10.0 * terms * static_cast<double>(c.out[0].count());

@@ -8,7 +8,7 @@
 namespace hg::reference::rows {
 namespace {
 
-// By bisection: erf grows.
+// By bisection: erf is increasing.
 double erfinv(double y) {
   double low = -6, high = 6;
   for (int i = 0; i < 200; ++i) {
@@ -23,7 +23,7 @@ double digamma(double x) {
   for (; x < 1e4; x += 1) sum -= 1 / x;
   return sum + std::log(x) - 0.5 / x - 1 / (12 * x * x);
 }
-// As in torch, 10^decimals and the products are f32 where x is not f64: they may overflow.
+// As in torch, 10^decimals and the products are f32 unless x is f64, so they may overflow.
 template <class T>
 double round_to(T x, int64_t decimals) {
   const T ten = static_cast<T>(std::pow(10.0, std::abs(static_cast<double>(decimals))));
@@ -55,7 +55,7 @@ void bitwise_not(const Call& c) {
   }
 }
 
-// So many steps for each element.
+// This many steps per element.
 template <int steps>
 double steps_of(const Call& c) {
   return steps * static_cast<double>(c.out[0].count());

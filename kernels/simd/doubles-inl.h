@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vectors of doubles, for each instruction set of kernels/simd/simd.h: Highway's, or the compiler's
-// where Highway has none, as on WebAssembly and 32-bit Arm.
+// on targets where Highway has none, such as WebAssembly and 32-bit Arm.
 #if defined(HG_KERNELS_DOUBLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_DOUBLES_INL_H_
 #undef HG_KERNELS_DOUBLES_INL_H_
@@ -38,11 +38,11 @@ HWY_INLINE double sum_of_lanes(Doubles v) { return hn::GetLane(hn::SumOfLanes(Do
 HWY_INLINE Doubles max_of(Doubles a, Doubles b) { return hn::Max(a, b); }
 HWY_INLINE double max_of_lanes(Doubles v) { return hn::GetLane(hn::MaxOfLanes(DoubleTag(), v)); }
 
-// e^x of x <= 0 or NaN, to one unit in the last place; 0 below -708, where f64 ends soon.
+// e^x for x <= 0 or NaN, to one unit in the last place; 0 below -708, near the end of f64's range.
 HWY_INLINE Doubles exp_of_falling(Doubles x) {
   const DoubleTag d;
   const hn::RebindToUnsigned<DoubleTag> du;
-  // x = n ln 2 + r. Adding 1.5 2^52 rounds to the integer n; with 1023 more, the low bits of the
+  // x = n ln 2 + r. Adding 1.5 2^52 rounds to the integer n. With 1023 added, the low bits of the
   // sum are the exponent of 2^n.
   const Doubles magic = hn::Set(d, 6755399441055744.0 + 1023.0);
   const Doubles shifted = hn::MulAdd(x, hn::Set(d, 1.4426950408889634), magic);
@@ -51,7 +51,7 @@ HWY_INLINE Doubles exp_of_falling(Doubles x) {
   // ln 2 in two parts; n times the first is exact.
   Doubles r = hn::NegMulAdd(n, hn::Set(d, 6.93147180369123816490e-01), x);
   r = hn::NegMulAdd(n, hn::Set(d, 1.90821492927058770002e-10), r);
-  // The series of e^r on [-ln 2 / 2, ln 2 / 2], up to r^13 / 13!: off by 4e-18 of its value.
+  // The series of e^r on [-ln 2 / 2, ln 2 / 2], up to r^13 / 13!: relative error 4e-18.
   Doubles p = hn::Set(d, 1 / 6227020800.0);
   for (const double factorial : {479001600.0, 39916800.0, 3628800.0, 362880.0, 40320.0, 5040.0,
                                  720.0, 120.0, 24.0, 6.0, 2.0})

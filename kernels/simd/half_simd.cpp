@@ -16,7 +16,7 @@ namespace hg::kernels::HWY_NAMESPACE {
 
 void widen_f16(int64_t count, const Half* from, float* to) {
   int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3  // the others have no instruction for it
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3  // others have no instruction for it
   const D d;
   const hn::Rebind<hwy::float16_t, D> narrow;
   for (; i + kLanes <= count; i += kLanes)
@@ -48,7 +48,7 @@ void narrow_f16(int64_t count, const float* from, Half* to) {
     const V v = hn::LoadU(d, from + i);
     if (hn::AllFalse(d, hn::IsNaN(v)))
       hn::StoreU(hn::DemoteTo(narrow, v), narrow, reinterpret_cast<hwy::float16_t*>(to + i));
-    else  // the instruction keeps bits of NaN that Half does not
+    else  // the instruction preserves NaN bits that Half does not
       for (int64_t k = i; k < i + kLanes; ++k) to[k] = Half(from[k]);
   }
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts 16-bit floats to f32 exactly, and back to nearest even, for every instruction set.
+// Converts 16-bit floats to f32 exactly, and back with rounding to nearest even, for every
+// instruction set.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
 
-// NEON of 32 bits has neither. Highway multiplies by an approximate reciprocal, which is 0 from
-// 2^126 on, and makes the root of infinity NaN; the floating-point unit beside it has both.
+// 32-bit NEON has neither. Highway multiplies by an approximate reciprocal, which is 0 from 2^126
+// on, and its square root of infinity is NaN. The scalar floating-point unit has both.
 template <class V>
 HWY_INLINE V quotient_of(V a, V b) {
   namespace hn = hwy::HWY_NAMESPACE;

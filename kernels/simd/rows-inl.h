@@ -39,8 +39,8 @@ HWY_INLINE void clear_row(int64_t count, float* to) {
   for (; j < count; ++j) to[j] = 0;
 }
 
-// The first `valid` elements, and nothing beyond them. Masked where the masks of the instruction
-// set keep other threads' elements out of it.
+// Loads the first `valid` elements and nothing beyond them. Masked if the instruction set's masks
+// do not touch elements of other threads.
 HWY_INLINE V load_part(D d, const float* from, int valid) {
   if (valid == kLanes) return hn::LoadU(d, from);
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
@@ -58,7 +58,7 @@ HWY_INLINE void store_part(D d, V x, int valid, float* to) {
 #else
   HWY_ALIGN float part[kLanes];
   int i = 0;
-#if HWY_TARGET == HWY_AVX2  // whose masked stores are slow on some processors
+#if HWY_TARGET == HWY_AVX2  // masked stores are slow on some processors
   const hn::Half<D> half;
   if (valid >= kLanes / 2) {
     hn::StoreU(hn::LowerHalf(half, x), half, to);

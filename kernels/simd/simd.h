@@ -23,7 +23,7 @@
 
 #include "lib/platform/instruction_set.h"
 
-// Those that HG_SIMD_TARGETS leaves out.
+// The sets that HG_SIMD_TARGETS leaves out.
 #if defined(HG_WITHOUT_SSE4)
 #define HG_DISABLED_SSE4 HWY_SSE4
 #else
@@ -60,7 +60,7 @@
 #else
 #define HG_SIMD_SSE4(symbol)
 #endif
-// A pointer to the symbol of the chosen set. Only where HWY_ONCE, in the namespace that encloses
-// the sets'.
+// A pointer to the symbol of the chosen set. Use it only inside HWY_ONCE, in the namespace that
+// encloses those of the sets.
 #define HG_SIMD_CHOOSE(symbol) \
   (HG_SIMD_AVX512(symbol) HG_SIMD_AVX2(symbol) HG_SIMD_SSE4(symbol) & HWY_NAMESPACE::symbol)

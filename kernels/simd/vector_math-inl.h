@@ -18,8 +18,8 @@ HWY_INLINE V number_like(V, float value) {
   return hwy::HWY_NAMESPACE::Set(hwy::HWY_NAMESPACE::DFromV<V>(), value);
 }
 
-// Min and Max of the instruction sets differ in what they make of NaN; comparisons do not. Those of
-// x86 give their second operand where either is NaN.
+// Min and Max of the instruction sets differ for NaN; comparisons do not. On x86 they return the
+// second operand if either is NaN.
 template <class V>
 HWY_INLINE V clamp_of(V x, float low, float high) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -32,14 +32,14 @@ HWY_INLINE V clamp_of(V x, float low, float high) {
 #endif
 }
 
-// e^x to one unit in the last place; 0 below -87, infinity where f32 ends.
+// e^x to one unit in the last place; 0 below -87, infinity beyond f32's range.
 template <class V>
 HWY_INLINE V exp_of(V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::DFromV<V> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   x = clamp_of(x, -87.4f, 89.0f);
-  // x = n ln 2 + r. Adding 1.5 2^23 rounds to the integer n; with 126 more, the low bits of the
+  // x = n ln 2 + r. Adding 1.5 2^23 rounds to the integer n. With 126 added, the low bits of the
   // sum are the exponent of 2^(n - 1).
   const V magic = hn::Set(d, 12582912.0f + 126.0f);
   const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), magic);
@@ -48,7 +48,7 @@ HWY_INLINE V exp_of(V x) {
   // ln 2 in two parts; n times the first is exact.
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
   r = hn::MulAdd(n, hn::Set(d, 2.12194440e-4f), r);
-  // 2 e^r on [-ln 2 / 2, ln 2 / 2]: a minimax polynomial, off by 3e-9 of its value.
+  // 2 e^r on [-ln 2 / 2, ln 2 / 2]: a minimax polynomial with relative error 3e-9.
   const V square = hn::Mul(r, r);
   const V low = hn::MulAdd(r, hn::Set(d, 2.0f), hn::Set(d, 2.0f));
   const V middle = hn::MulAdd(r, hn::Set(d, 0.3333304226398468f), hn::Set(d, 0.9999998807907104f));
@@ -64,7 +64,7 @@ HWY_INLINE V log_of(V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   const hn::DFromV<V> d;
   const hn::RebindToSigned<decltype(d)> di;
-  // x = 2^n (1 + r), 1 + r in [sqrt(1/2), sqrt(2)); the smallest numbers are made larger before.
+  // x = 2^n (1 + r), 1 + r in [sqrt(1/2), sqrt(2)); the smallest numbers are scaled up first.
   const auto small = hn::Lt(x, hn::Set(d, 1.17549435e-38f));
   const V large = hn::IfThenElse(small, hn::Mul(x, hn::Set(d, 8388608.0f)), x);
   const auto bits = hn::BitCast(di, large);
@@ -73,7 +73,7 @@ HWY_INLINE V log_of(V x) {
   const V n = hn::Sub(whole, hn::IfThenElseZero(small, hn::Set(d, 23.0f)));
   const auto kept = hn::Sub(bits, hn::And(shifted, hn::Set(di, static_cast<int32_t>(0xff800000))));
   const V r = hn::Sub(hn::BitCast(d, kept), hn::Set(d, 1.0f));
-  // The polynomial of Cephes: log(1 + r) = r - r^2 / 2 + r^3 p(r).
+  // Cephes's polynomial: log(1 + r) = r - r^2 / 2 + r^3 p(r).
   constexpr float kSeries[] = {-1.1514610310e-1f, 1.1676998740e-1f,  -1.2420140846e-1f,
                                1.4249322787e-1f,  -1.6668057665e-1f, 2.0000714765e-1f,
                                -2.4999993993e-1f, 3.3333331174e-1f};
@@ -85,12 +85,12 @@ HWY_INLINE V log_of(V x) {
   y = hn::NegMulAdd(square, hn::Set(d, 0.5f), y);
   y = hn::MulAdd(n, hn::Set(d, 0.693359375f), hn::Add(r, y));
   const V infinity = hn::Inf(d);
-  y = hn::IfThenElse(hn::Lt(x, infinity), y, x);  // infinity and NaN stay
+  y = hn::IfThenElse(hn::Lt(x, infinity), y, x);  // infinity and NaN are returned
   y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Neg(infinity), y);
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::NaN(d), y);
 }
 
-// log(1 + x) for x >= 0: what 1 + x loses is made good (Kahan).
+// log(1 + x) for x >= 0, corrected for the rounding of 1 + x (Kahan).
 template <class V>
 HWY_INLINE V log1p_of(V x) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -101,14 +101,14 @@ HWY_INLINE V log1p_of(V x) {
   return hn::IfThenElse(is_end, x, y);
 }
 
-// e^x - 1; the series within 0.5, where the difference loses digits
+// e^x - 1; the series for |x| < 0.5, where the difference loses digits
 template <class V>
 HWY_INLINE V expm1_of(V x) {
   namespace hn = hwy::HWY_NAMESPACE;
   V near = number_like(x, 1.f / 362880);
   for (const float factorial : {40320.f, 5040.f, 720.f, 120.f, 24.f, 6.f, 2.f})
     near = hn::MulAdd(near, x, number_like(x, 1 / factorial));
-  near = hn::CopySign(hn::MulAdd(hn::Mul(near, x), x, x), x);  // of -0, whose sum with 0 is 0
+  near = hn::CopySign(hn::MulAdd(hn::Mul(near, x), x, x), x);  // for -0, whose sum with 0 is 0
   const V far = hn::Sub(exp_of(x), number_like(x, 1));
   return hn::IfThenElse(hn::Lt(hn::Abs(x), number_like(x, 0.5f)), near, far);
 }
@@ -120,8 +120,8 @@ HWY_INLINE V sigmoid_of(V x) {
   return hn::Div(one, hn::Add(one, exp_of(hn::Neg(x))));
 }
 
-// 1 - 2 / (e^2|x| + 1) with the sign of x away from 0: of a negative x itself the sum would lose e^2x,
-// and the result be -1 too early. The series within 0.55, where that loses digits.
+// 1 - 2 / (e^2|x| + 1) with the sign of x. For a negative x itself, the sum would lose e^2x, and
+// the result would be -1 too early. The series for |x| < 0.55, where the formula loses digits.
 template <class V>
 HWY_INLINE V tanh_of(V x) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -138,7 +138,7 @@ HWY_INLINE V tanh_of(V x) {
   return hn::CopySign(hn::IfThenElse(hn::Lt(size, number_like(x, 0.55f)), near, far), x);
 }
 
-// x P(x^2) / Q(x^2) on [-4, 4]: the rational function that Eigen and XLA use
+// x P(x^2) / Q(x^2) on [-4, 4]: the rational function of Eigen and XLA
 template <class V>
 HWY_INLINE V erf_of(V x) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -156,7 +156,7 @@ HWY_INLINE V erf_of(V x) {
   q = hn::MulAdd(q, z, number_like(x, -1.68282697438203e-03f));
   q = hn::MulAdd(q, z, number_like(x, -7.37332916720468e-03f));
   q = hn::MulAdd(q, z, number_like(x, -1.42647390514189e-02f));
-  // From 3.92 on the nearest f32 is 1.
+  // From 3.92 on, the nearest f32 is 1.
   const V y = hn::Div(hn::Mul(c, p), q);
   return hn::IfThenElse(hn::Gt(hn::Abs(x), number_like(x, 3.92f)),
                         hn::CopySign(number_like(x, 1), x), y);

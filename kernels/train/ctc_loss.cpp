@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CTC by the forward and backward recursions of Graves et al. 2006, in logarithms. The labels are
+// CTC with the forward and backward recursions of Graves et al. 2006, in logarithms. The labels are
 // the targets with blanks between and around them: label s of 2 length + 1.
 #include <algorithm>
 #include <cmath>
@@ -34,7 +34,7 @@ CtcState read(const PrepareContext& c, int first) {
 }
 int64_t width(const PrepareContext& c) { return c.out(0).dtype == f64 ? 8 : 4; }
 
-Status ctc_prepare(PrepareContext& c) {  // two rows of alpha for each sample
+Status ctc_prepare(PrepareContext& c) {  // two rows of alpha per sample
   const CtcState s = read(c, 0);
   c.set_workspace(s.batch * 2 * s.labels() * width(c));
   c.make_state(s);
@@ -54,7 +54,7 @@ W log_add(W a, W b) {
   return a + std::log1p(std::exp(b - a));
 }
 
-// One sample: its labels and log probabilities. Classes from outside are kept in range.
+// One sample: its labels and log probabilities. Invalid classes are clamped.
 template <class T>
 struct Sample {
   const CtcState& s;
@@ -87,7 +87,7 @@ struct Sample {
   }
 };
 
-// Whether all lengths are ones of log_probs and of the targets.
+// Whether all lengths fit log_probs and the targets.
 bool has_its_lengths(const RunContext& c, const CtcState& s, int first) {
   const int64_t* times = c.in(first + 2).as<int64_t>();
   const int64_t* lengths = c.in(first + 3).as<int64_t>();
@@ -114,7 +114,7 @@ void next_alpha(const Sample<T>& a, int64_t t, const Wide<T>* before, Wide<T>* n
     now[k] = sum + a.at(t, k);
   }
 }
-// -log of the probability of both ends; with no time only the empty target is possible.
+// -log of the probability of both ends. Without time steps, only the empty target is possible.
 template <class T>
 Wide<T> loss_of(const Sample<T>& a, const Wide<T>* last) {
   if (a.time == 0) return a.length == 0 ? 0 : std::numeric_limits<Wide<T>>::infinity();

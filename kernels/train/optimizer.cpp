@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizer steps in one pass over memory: a chunk of the gradient is gathered in the cache, then
-// the loops of optimizer_simd update the states in place. 16-bit floats are widened a chunk at a
-// time.
+// Optimizer steps in one pass over memory. A chunk of the gradient is gathered in the cache; then
+// the loops of optimizer_simd update the states in place. 16-bit floats are widened chunk by chunk.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,16 +14,16 @@ namespace hg::kernels {
 namespace {
 
 constexpr int64_t kChunk = 1024;  // elements
-constexpr int kMostStates = 4;    // x included
+constexpr int kMostStates = 4;    // including x
 
 enum class Kind { sgd, adam, rmsprop };
 
 struct StepParams {
   StepNumbers numbers;
   double decoupled_decay = 0;
-  double clip_value = 0;  // 0: none
+  double clip_value = 0;  // 0: off
   bool maximize = false;
-  int64_t group = 0, first = 0;  // of the rates, of the elements
+  int64_t group = 0, first = 0;  // index of the rate, of the first element
   int gradient = 0;              // the index of that input
 };
 
@@ -79,7 +78,7 @@ double number(const Tensor& x, int64_t at) {
 template <Kind kKind>
 void run(const RunContext& c) noexcept {
   const auto& p = c.state<StepParams>();
-  const int state_count = p.gradient - 1;  // then comes what was accumulated
+  const int state_count = p.gradient - 1;  // followed by the accumulated gradient
   for_float(c.in(0).dtype, [&]<class T>() {
     using W = Wide<T>;
     T* states[kMostStates + 1] = {};
@@ -119,7 +118,7 @@ void run(const RunContext& c) noexcept {
         if (!go) continue;
         if (factor != W(1))
           for (int64_t i = 0; i < count; ++i) g[i] *= factor;
-        if (limit > W(0))  // a NaN stays one
+        if (limit > W(0))  // NaN stays NaN
           for (int64_t i = 0; i < count; ++i)
             g[i] = g[i] > limit ? limit : g[i] < -limit ? -limit : g[i];
         W* chunk[kMostStates] = {};

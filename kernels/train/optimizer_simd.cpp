@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of optimizer steps, for each instruction set: plain loops that the compiler vectorizes,
-// except square roots, for which the compiler would check errno.
+// except square roots, for which the compiler would have to set errno.
 #include "kernels/train/optimizer_simd.h"
 
 #include <cmath>
@@ -20,7 +20,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// x -= lr (g or what momentum makes of it)
+// x -= lr (g, or the momentum buffer)
 template <class T>
 void sgd(T* HWY_RESTRICT x, T* HWY_RESTRICT buffer, const T* HWY_RESTRICT g, int64_t count,
          const StepNumbers& n) {

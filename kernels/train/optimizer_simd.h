@@ -7,7 +7,7 @@
 
 namespace hg::kernels {
 
-// The numbers of one update, of whichever optimizer.
+// The numbers of one update, for all optimizers.
 struct StepNumbers {
   double lr = 0;
   double weight_decay = 0;      // of the gradient
@@ -27,7 +27,7 @@ struct OptimizerTable {
                   const StepNumbers& n);
 };
 
-// Of the chosen instruction set.
+// The table of the chosen instruction set.
 const OptimizerTable<float>& optimizer_table(float);
 const OptimizerTable<double>& optimizer_table(double);
 

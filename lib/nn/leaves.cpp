@@ -226,7 +226,7 @@ Result<std::vector<Value>> Leaves::add_layer(const Block& block, const std::stri
   return std::vector{outputs[0]};
 }
 
-// -- Parameters and states ----------------------------------------------------------------------
+// -- Parameters and states ------------------------------------------------------------------------
 
 bool Leaves::matches_any(const std::vector<std::string>& patterns, std::string_view name,
                          std::set<std::string>& used) {

@@ -39,7 +39,7 @@ TensorData list_of(const std::vector<double>& numbers, double divisor, TensorDat
 
 }  // namespace
 
-// -- Analysis -----------------------------------------------------------------------------------
+// -- Analysis -------------------------------------------------------------------------------------
 
 Integers::Integers(Graph& graph, const std::function<bool(const IntegerLayer&)>& may_change)
     : graph_(graph),
@@ -170,7 +170,7 @@ std::vector<ValueId> Integers::wanted() const {
   return {wanted.begin(), wanted.end()};
 }
 
-// -- Decisions ----------------------------------------------------------------------------------
+// -- Decisions ------------------------------------------------------------------------------------
 
 // Whether the reader accepts the value in 8 bits.
 bool Integers::takes_bytes(const Reader& reader) const {
@@ -321,7 +321,7 @@ Result<bool> Integers::make_sums() {
   return all;
 }
 
-// -- Rewriting ----------------------------------------------------------------------------------
+// -- Rewriting ------------------------------------------------------------------------------------
 
 Status Integers::apply(const std::unordered_map<ValueId, Range>& ranges) {
   for (bool is_settled = false; !is_settled;) {

@@ -10,7 +10,7 @@ constexpr int64_t kFirstChunk = int64_t{1} << 18, kLargestChunk = int64_t{1} << 
 
 }  // namespace
 
-// -- Constants ----------------------------------------------------------------------------------
+// -- Constants ------------------------------------------------------------------------------------
 
 Result<DeviceSpan> DeviceConstants::copy_of(const void* data, int64_t bytes) {
   // A tensor without elements may have any address.
@@ -37,7 +37,7 @@ void DeviceConstants::forget() {
   used_ = bytes_ = 0;
 }
 
-// -- Memory -------------------------------------------------------------------------------------
+// -- Memory ---------------------------------------------------------------------------------------
 
 Status DeviceSide::reserve(const Plan& plan) {
   const auto enlarge = [&](std::shared_ptr<DeviceMemory>& memory, int64_t bytes) -> Status {
@@ -133,7 +133,7 @@ int64_t DeviceSide::bytes() const {
   return sum;
 }
 
-// -- Recording ----------------------------------------------------------------------------------
+// -- Recording ------------------------------------------------------------------------------------
 
 Result<std::vector<DeviceSegment>> DeviceSide::record(const Plan& plan, bool each) {
   std::vector<DeviceSegment> segments;
@@ -187,7 +187,7 @@ Result<std::vector<DeviceSegment>> DeviceSide::record(const Plan& plan, bool eac
   return segments;
 }
 
-// -- Reading back -------------------------------------------------------------------------------
+// -- Reading back ---------------------------------------------------------------------------------
 
 Status DeviceSide::fetch_input(size_t index, int64_t bytes, void* to) {
   return backend_->download(to, {given_[index].memory, given_[index].offset, bytes, 0});

@@ -107,7 +107,7 @@ Status Program::prepare_states(Graph& graph) {
   return {};
 }
 
-// -- Inputs and states ---------------------------------------------------------------------------
+// -- Inputs and states ----------------------------------------------------------------------------
 
 Status Program::set_input(int index, const DeviceTensor& tensor) {
   stepping_.reset();

@@ -91,7 +91,7 @@ Result<double> Program::least_ms(int most_runs, double most_ms) {
   return best;
 }
 
-// -- Addresses ----------------------------------------------------------------------------------
+// -- Addresses ------------------------------------------------------------------------------------
 
 void* Program::address_of(const Place& place) const {
   const auto index = static_cast<size_t>(place.index);
@@ -148,7 +148,7 @@ Status Program::record(ReadyPlan& ready) {
   return {};
 }
 
-// -- Steps --------------------------------------------------------------------------------------
+// -- Steps ----------------------------------------------------------------------------------------
 
 Status Program::begin_part(ReadyPlan& ready) {
   HG_TRY(hold_arena(ready.plan));
@@ -319,7 +319,7 @@ Status Program::measure(ReadyPlan& ready) {
   return {};
 }
 
-// -- The end of a run ---------------------------------------------------------------------------
+// -- The end of a run -----------------------------------------------------------------------------
 
 // Before states are assigned: outputs that do not fit the host's memory fail the run.
 Status Program::take_outputs() {

@@ -34,7 +34,7 @@ AnyTensor row_of(const AnyTensor& tensor, int64_t row) {
 
 }  // namespace
 
-// -- Batches -------------------------------------------------------------------------------------
+// -- Batches --------------------------------------------------------------------------------------
 
 Status Batches::prepare(const Dataset& data, int64_t batch) {
   inputs_ = data.inputs.size();

@@ -110,7 +110,7 @@ class StepBuilder {
     return {};
   }
 
-  // -- Parameters --------------------------------------------------------------------------------
+  // -- Parameters ---------------------------------------------------------------------------------
 
   Status choose_parameters(const Value& loss) {
     Graph& g = step_.graph;
@@ -192,7 +192,7 @@ class StepBuilder {
     return reach;
   }
 
-  // -- Inputs and counters -----------------------------------------------------------------------
+  // -- Inputs and counters ------------------------------------------------------------------------
 
   // A buffer that a file may have saved; otherwise initialized with `number`.
   Value buffer(const std::string& name, DType dtype, const Sizes& shape, double number = 0) {
@@ -259,7 +259,7 @@ class StepBuilder {
     return g.take_status();
   }
 
-  // -- Gradients ---------------------------------------------------------------------------------
+  // -- Gradients ----------------------------------------------------------------------------------
 
   Result<std::vector<Value>> differentiate(const Objective& objective) {
     Graph& g = step_.graph;
@@ -338,7 +338,7 @@ class StepBuilder {
     return step_.graph.states()[state].data.tensor.shape;
   }
 
-  // -- Updates -----------------------------------------------------------------------------------
+  // -- Updates ------------------------------------------------------------------------------------
 
   Status add_updates(const std::vector<Value>& grads, const Value& scale) {
     const Optimizer& o = options_.optimizer;

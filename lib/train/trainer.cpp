@@ -52,7 +52,7 @@ TensorData borrowed(const Tensor& tensor) {
 
 }  // namespace
 
-// -- Making --------------------------------------------------------------------------------------
+// -- Making ---------------------------------------------------------------------------------------
 
 Trainer::Trainer(std::unique_ptr<Body> body) : body_(std::move(body)) {}
 Trainer::Trainer(Trainer&&) noexcept = default;
@@ -128,7 +128,7 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
   });
 }
 
-// -- Steps ---------------------------------------------------------------------------------------
+// -- Steps ----------------------------------------------------------------------------------------
 
 Result<double> Trainer::step(std::span<const ConstTensor> inputs,
                              std::span<const ConstTensor> targets, std::stop_token stop) {
@@ -266,7 +266,7 @@ Status Trainer::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   return body_->session->plan(dims);
 }
 
-// -- The model -----------------------------------------------------------------------------------
+// -- The model ------------------------------------------------------------------------------------
 
 Result<Graph> Trainer::Body::with_present_weights(const Graph& graph) {
   HG_TRY(fetch_states());
@@ -305,7 +305,7 @@ Status Trainer::save(const std::string& path) const {
   });
 }
 
-// -- Evaluation ----------------------------------------------------------------------------------
+// -- Evaluation -----------------------------------------------------------------------------------
 
 Result<Evaluation> Trainer::evaluate(const Dataset& data, int64_t batch, std::stop_token stop) {
   return or_no_memory(
