@@ -30,7 +30,7 @@ double least_ns(const std::function<void()>& call) {
 
 namespace {
 
-// A bench has no way on after a failure.
+// A benchmark cannot continue after a failure.
 template <class T>
 T must(Result<T> result) {
   if (result.ok()) return *std::move(result);
@@ -73,7 +73,7 @@ std::vector<EagerRow> rows(Executor& ex) {
 
 struct LazyRow {
   std::string name;
-  int ops;  // that a call writes, those of gradients included
+  int ops;  // number of ops of a call, including gradients
   std::function<void()> call;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows of eager_bench, and what libtorch needs for each.
+// The rows of eager_bench, and libtorch's time for each.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ struct EagerRow {
   std::function<void()> call;
 };
 
-// ns of one call: the least of several measurements, each of many calls.
+// ns of one call: the minimum of several measurements of many calls each.
 double least_ns(const std::function<void()>& call);
 
 // The same rows, by name, through libtorch on one thread; empty in a build without it.

@@ -19,7 +19,7 @@ namespace {
 using namespace hg;
 using Ints = std::vector<Dim>;
 
-// Builds into an empty graph; all that is an input gets random numbers.
+// Builds a case into an empty graph. All inputs get random numbers.
 struct Nodes {
   Graph& g;
   int count = 0;
@@ -37,7 +37,7 @@ struct Nodes {
 struct Case {
   const char* name;
   Value (*build)(Nodes& n);
-  const char* kernel = nullptr;  // "svd=jacobi": a row of its own; null: the one that is chosen
+  const char* kernel = nullptr;  // "svd=jacobi": a row for this kernel; null: the selected kernel
 };
 
 Value linear(Nodes& n, int64_t rows, int64_t in, int64_t out) {
@@ -48,7 +48,7 @@ Value conv(Nodes& n, int64_t c, int64_t size, int64_t o, int64_t kernel, int64_t
   return n.call("conv", {n.x({1, c, size, size}), n.weight({o, c / groups, kernel, kernel})},
                 {{"stride", Ints{stride}}, {"padding", Ints{kernel / 2}}, {"groups", groups}});
 }
-// Of matrices of f64; their diagonals make them definite, and no further from singular than others.
+// f64 matrices. Their diagonals make them definite and keep them away from singularity.
 Value decomposed(Nodes& n, std::string_view op, int64_t size, int64_t batch = 1) {
   const Value one = n.call("eye", {}, {{"n", size}, {"m", size}, {"dtype", f64}});
   const Value x = n.x({batch, size, size}, f64);
@@ -250,7 +250,7 @@ void run(benchmark::State& state, const Case& row) {
   if (!made.ok()) return fail(made.message);
   using Clock = std::chrono::steady_clock;
   double flops = 0, bytes = 0, seconds = 0;
-  // A profile tells the work; the runs that are timed make none.
+  // A profiled run counts the work. Timed runs are not profiled.
   for (const bool profile : {true, false}) {
     SessionOptions options;
     options.threads = threads();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times training steps of a model on noise and prints the time of each node, and how far the
-// process grows once the weights are in memory (Linux):
+// Times training steps of a model on noise. Prints the time of each node, and how much memory the
+// process needs in addition to the weights (Linux):
 //   train_bench MODEL.hgm [LOSS [OPTIMIZER [THREADS [STEPS [MEMORY_LIMIT]]]]]
 #include <algorithm>
 #include <chrono>
@@ -49,7 +49,7 @@ double memory_mib(const std::string& field) {
   return 0;
 }
 
-// What the process takes with all weights read, from which on the highest is counted.
+// Memory of the process with all weights read. The peak is counted from here.
 double start_of_growth(const hg::Model& model) {
   [[maybe_unused]] volatile std::byte seen{};
   for (const hg::State& state : model.graph().states())
@@ -87,7 +87,7 @@ int main(int argc, char** argv) {
   const auto start = std::chrono::steady_clock::now();
   hg::Result<hg::Trainer> trainer = hg::Trainer::create(*model, options);
   if (!trainer.ok()) return fail(trainer.status());
-  *model = hg::Model();  // and its file, of which the trainer has what it needs
+  *model = hg::Model();  // the trainer has copied what it needs of the model and its file
   std::vector<hg::TensorData> inputs, targets;
   for (size_t i = 0; i < of_model + options.losses.size(); ++i)
     (i < of_model ? inputs : targets)
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
       if (!dim.symbol().empty()) sizes.emplace_back(dim.symbol(), kSymbol);
   if (const hg::Status planned = trainer->plan(sizes); !planned.ok()) return fail(planned);
 #ifdef __GLIBC__
-  malloc_trim(0);  // what building the step took meanwhile
+  malloc_trim(0);  // memory used while the step was built
 #endif
   std::map<std::string, Row> rows;
   double least = 1e9, create = 0;
@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
     };
     if (step == 0) create = ms(after - start);
     least = std::min(least, ms(after - before));
-    std::map<std::string, int> seen;  // nodes that are computed again come several times
+    std::map<std::string, int> seen;  // recomputed nodes occur several times
     for (const hg::ProfileRow& p : trainer->session().profile()) {
       std::string name = p.op + " " + p.node;
       if (const int again = seen[name]++; again > 0) name += " again " + std::to_string(again);

@@ -113,7 +113,7 @@ void main() {
       keys_part[e / kValueDim * (kValueDim + 1) + e % kValueDim] =
           float(v[uint(v_at + key * S(AT + 7) + int(e % kValueDim) * S(AT + 8))]);
     }
-    // What hides all keys of a query so far leaves its maximum at -inf, and its weights at 0.
+    // If all keys so far are hidden from a query, its maximum stays -inf, and its weights stay 0.
     [[unroll]] for (uint i = 0; i < 2; ++i) {
       const uint at = (row + i * kHalf) * (kBlock + 1);
       const float old_top = top[i];
@@ -147,7 +147,7 @@ void main() {
   [[unroll]] for (uint i = 0; i < 2; ++i) {
     const uint time = uint(first) + row + i * kHalf;
     if (time >= uint(times)) continue;
-    // A query that sees no key gives 0.
+    // The result of a query that sees no key is 0.
     const float weight = total[i] == 0.0 ? 0.0 : 1.0 / total[i];
     const uint to = P(0) + (gl_WorkGroupID.y * uint(times) + time) * kValueDim;
     [[unroll]] for (uint j = 0; j < kMyDims; ++j)

@@ -34,7 +34,7 @@ layout(binding = 5) readonly buffer Mask { REAL mask[]; };
 float query[kDim][kCols], sum[kValueDim][kCols];
 float score[kCols];
 
-// body(d, x), with x = element d of the row of `from` at `at`, for d < size.
+// Runs body(d, x), with x = element d of the row of `from` at `at`, for d < size.
 #define PART(e, size, body)                               \
   if (d0 + e < size) {                                    \
     const uint d = d0 + e;                                \
@@ -104,7 +104,7 @@ void main() {
   }
   [[unroll]] for (uint j = 0; j < kCols; ++j) {
     if (time[j] >= times) continue;
-    // A query that sees no key gives 0.
+    // The result of a query that sees no key is 0.
     const float weight = total[j] == 0.0 ? 0.0 : 1.0 / total[j];
     const uint to = P(0) + (gl_WorkGroupID.y * uint(times) + uint(time[j])) * kValueDim;
     [[unroll]] for (uint d = 0; d < kValueDim; ++d) y[to + d] = REAL(sum[d][j] * weight);

@@ -23,7 +23,8 @@ layout(binding = 5) readonly buffer Residual { REAL residual[]; };
 #define AT 5
 ivec3 V(const uint k) { return ivec3(S(AT + k), S(AT + k + 1), S(AT + k + 2)); }
 
-// Steps beyond the last channel add nothing: they load that of the last one, and take it for zero.
+// Steps beyond the last channel add nothing: they load the value of the last channel and use 0
+// instead.
 #define STEP(p)                                                        \
   if (kSteps > p) {                                                    \
     [[unroll]] for (uint j = 0; j < kCols; ++j) {                      \
@@ -34,7 +35,7 @@ ivec3 V(const uint k) { return ivec3(S(AT + k), S(AT + k + 1), S(AT + k + 2)); }
     PRODUCTS(p, told, v)                                               \
   }
 
-// Sums of more steps are rounded too often: they are added up apart.
+// Sums of too many steps lose precision, so parts are summed separately.
 #define LONG_SUM 128
 float total[kRows][kCols];
 

@@ -65,7 +65,7 @@ void main() {
   in_positions = uint(in_size.x * in_size.y * in_size.z);
   row0 = gl_WorkGroupID.y * kRows;
   w_at = P(2) + group * channels * outputs * kTaps;
-  // kInvocations is a multiple of kCols: all that an invocation fetches of b is of one column.
+  // kInvocations is a multiple of kCols, so each invocation fetches elements of one column of b.
   const uint col0 = gl_WorkGroupID.x * kCols, mine = col0 + b_col(gl_LocalInvocationID.x);
   inside = mine < positions * images;
   const uint image = mine / positions;

@@ -41,7 +41,7 @@ void main() {
     plane[j] = at / taps * in_positions;
     shift[j] = ivec3(tap / (kernel.y * kernel.z), tap / kernel.z % kernel.y, tap % kernel.z) * dilation - padding;
   }
-  float total[kRows][kCols];  // of the rows of dy, each summed up by itself
+  float total[kRows][kCols];  // per row of dy, each summed separately
   [[unroll]] for (uint i = 0; i < kRows; ++i)
     [[unroll]] for (uint j = 0; j < kCols; ++j) total[i][j] = 0.0;
   for (uint image = 0; image < images; ++image) {

@@ -28,7 +28,7 @@ void fetch(const uint step) {
     if (r < outputs && p < end)
       a_next[e] = dy[P(2) + ((p / positions * groups + group) * outputs + r) * positions + p % positions];
   }
-  // kInvocations is a multiple of kSteps: all that an invocation fetches of b is of one position.
+  // kInvocations is a multiple of kSteps, so each invocation fetches elements of one position of b.
   const uint mine = first + step + b_step(gl_LocalInvocationID.x);
   const int place = int(mine % positions);
   const ivec3 o = ivec3(place / (out_size.y * out_size.z), place / out_size.z % out_size.y, place % out_size.z);

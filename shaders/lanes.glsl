@@ -6,7 +6,7 @@
 #define LANES 8
 float sum[kRows][kCols];
 
-// sum += told(step) v, where `told` has of each row the values of eight steps, one in each lane.
+// sum += told(step) v. `told` holds the values of eight steps of each row, one per lane.
 #define PRODUCTS(step, told, v)                                              \
   [[unroll]] for (uint i = 0; i < kRows; ++i) {                              \
     const float u = subgroupBroadcast(told[i], step);                        \

@@ -28,7 +28,7 @@ layout(binding = 4) readonly buffer Bias { REAL bias[]; };
 #define AT 4
 shared float part[64];
 
-// NaN is the largest of all.
+// NaN is larger than all numbers.
 float both(const float a, const float b, const bool largest) {
   return !largest ? a + b : is_nan(a) || a > b ? a : b;
 }
@@ -80,7 +80,7 @@ void main() {
     EACH(i, at) sum += op_exp(float(x[from + at]) - top); }
     sum = all_of(sum, false);
     if (!mine) return;
-    const float log_sum = op_log(sum);  // not added to top, beside which it has few digits left
+    const float log_sum = op_log(sum);  // subtracted separately: added to top it would lose digits
     EACH(i, at)
       const float v = float(x[from + at]) - top;
       y[to + at] = REAL(kWhat == 1 ? v - log_sum : op_exp(v) / sum);

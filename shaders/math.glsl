@@ -11,7 +11,7 @@ float scaled(const float x, const int exponent) {  // x * 2^exponent, exponent i
          uintBitsToFloat(uint(exponent - half_way + 127) << 23);
 }
 
-// Cephes expf: n = round(x / ln 2), then a polynomial of the rest.
+// Cephes expf: n = round(x / ln 2), then a polynomial of the remainder.
 float op_exp(const float x) {
   if (is_nan(x)) return x;
   if (x > 88.8) return infinity();
@@ -76,7 +76,7 @@ float log_of(const float x, const float log_e_high, const float log_e_low, const
 float op_log(const float x) { return log_of(x, 0.693359375, -2.12194440e-4, 1.0); }
 float op_log2(const float x) { return log_of(x, 1.0, 0.0, 1.4426950408889634); }
 float op_log10(const float x) { return log_of(x, 0.30078125, 2.48745663981e-4, 0.4342944819032518); }
-// log(1 + x) with the rounding of 1 + x put right.
+// log(1 + x), corrected for the rounding of 1 + x.
 float op_log1p(const float x) {
   precise float u = 1.0 + x;
   if (u == 1.0 || is_inf(u)) return x;

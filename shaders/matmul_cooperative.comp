@@ -22,7 +22,7 @@ layout(binding = 5) readonly buffer Residual { float16_t residual[]; };
 #define AT 5
 #define SIDE 64
 #define STEPS 32
-// Rows are eight elements longer than they must be, which spreads the banks.
+// Rows are padded by eight elements, which spreads them over the banks.
 #define A_ROW 40
 #define B_ROW 72
 #define Y_ROW 68

@@ -27,7 +27,7 @@ layout(binding = 4) readonly buffer Bias { REAL bias[]; };
 layout(binding = 5) readonly buffer Residual { REAL residual[]; };
 #define AT 5
 
-// Steps beyond the last one add nothing: they load the last one, and take it for zero.
+// Steps beyond the last one add nothing: they load the last one and use 0 instead.
 #ifdef PAIRS
 #define STEPS(p, q)                                                             \
   [[unroll]] for (uint j = 0; j < kCols; ++j) {                                 \

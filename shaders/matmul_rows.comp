@@ -10,7 +10,7 @@ layout(constant_id = 1) const uint kRows = 1;
 layout(constant_id = 2) const uint kDeep = 32;
 layout(constant_id = 3) const uint kWide = 4;
 layout(constant_id = 4) const uint kParts = 128;  // kRows kInvocations
-layout(constant_id = 5) const bool kAlong = true;  // invocations beside each other read along k
+layout(constant_id = 5) const bool kAlong = true;  // neighboring invocations read along k
 layout(constant_id = 6) const bool kBias = false;
 layout(constant_id = 7) const bool kResidual = false;
 layout(constant_id = 8) const uint kActivation = 0;

@@ -11,7 +11,7 @@ layout(local_size_x = 128) in;
 #include "common.glsl"
 #include "math.glsl"
 
-// -- Where things lie -------------------------------------------------------------------------------
+// -- Memory layout ----------------------------------------------------------------------------------
 
 // Binding 1 is written, 2 to 9 are read.
 #define SLOT(k)                                                          \
@@ -72,7 +72,7 @@ void store_i8(const uint i, const int x) { i8_1[i] = int8_t(x); }
 void store_u8(const uint i, const int x) { u8_1[i] = uint8_t(x); }
 void store_bool(const uint i, const bool x) { u8_1[i] = uint8_t(x ? 1u : 0u); }
 
-// What a store and a load make of a value that a program keeps in a register.
+// The rounding that a store and a load would do to a value kept in a register.
 float kept_f16(const float x) { return unpackHalf2x16(half_bits(x)).x; }
 float kept_bf16(const float x) {
   const uint bits = floatBitsToUint(x);
@@ -211,7 +211,7 @@ bool op_isinf(const bool x) { return false; }
 bool op_isfinite(const bool x) { return true; }
 bool op_signbit(const bool x) { return false; }
 
-// -- f64: what is exact ------------------------------------------------------------------------------
+// -- f64: exact ops ---------------------------------------------------------------------------------
 
 double op_abs(const double x) { return abs(x); }
 double op_div(const double a, const double b) { return a / b; }
@@ -346,7 +346,7 @@ float op_pow(const float a, const float b) {
     }
     if (b < 0.0) r = 1.0 / r;
   } else {
-    // log2 m = e + f, e whole
+    // log2 m = e + f, where e is an integer
     int e = int(floatBitsToUint(m) >> 23) - 127;
     float f = m;
     if (e == -127) f = m * 8388608.0;
@@ -367,7 +367,7 @@ float op_pow(const float a, const float b) {
   }
   return odd && a < 0.0 ? -r : r;
 }
-// Exact: the rest of a long division, bit by bit of the exponents.
+// Exact: the remainder of a long division, one exponent bit at a time.
 float op_fmod(const float a, const float b) {
   if (is_nan(a) || is_nan(b) || is_inf(a) || b == 0.0) return not_a_number();
   if (is_inf(b) || a == 0.0) return a;

@@ -15,7 +15,7 @@ layout(binding = 3) buffer Index { ivec2 index[]; };
 #define AT 3
 ivec3 V(const uint k) { return ivec3(S(AT + k), S(AT + k + 1), S(AT + k + 2)); }
 
-// [begin, end) in steps of the dilation; z: elements with those of the padding.
+// [begin, end) in steps of the dilation; z: number of elements including padding.
 ivec3 window(const int d, const int o) {
   const int size = S(AT + 1 + d), results = S(AT + 4 + d), stride = S(AT + 10 + d);
   if (stride == 0) {
@@ -29,7 +29,7 @@ ivec3 window(const int d, const int o) {
   if (begin < 0) begin += (-begin + dilation - 1) / dilation * dilation;
   return ivec3(begin, end, padded);
 }
-// The windows [first, last) that element i is in, without dilation.
+// The windows [first, last) that contain element i, without dilation.
 ivec2 covering(const int d, const int i) {
   const int size = S(AT + 1 + d), results = S(AT + 4 + d), stride = S(AT + 10 + d);
   if (stride == 0) return ivec2(i * results / size, min(results, ((i + 1) * results + size - 1) / size));

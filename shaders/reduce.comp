@@ -40,8 +40,8 @@ bool is_odd_one(const SUM v) {
   return false;
 #endif
 }
-// Whether v at i takes the place of the best so far; NaN is both largest and smallest, and of equal
-// ones the first stays.
+// Whether v at i replaces the best so far. NaN is both largest and smallest; the first of equal
+// ones stays.
 bool better(const SUM v, const uint i, const SUM best, const uint best_i, const bool largest) {
   if (is_odd_one(best)) return is_odd_one(v) && i < best_i;
   if (is_odd_one(v)) return true;

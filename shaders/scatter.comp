@@ -2,7 +2,7 @@
 // y = x, combined with src where index says so. An invocation computes one element of y from its whole line
 // of src, in order, so results are deterministic. An index out of range sets the flag.
 //   kReduce: 0 the last one, 1 add, 2 prod, 3 amax, 4 amin, 5 mean
-//   kSequential: an invocation makes a whole line of y, element after element of src; y itself counts
+//   kSequential: an invocation computes a whole line of y, one element of src after another, starting with y
 // Parameters: results or lines, rank, dim, includes itself, sizes of y, sizes of index, strides of src.
 #version 450
 #extension GL_GOOGLE_include_directive : require

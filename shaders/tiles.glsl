@@ -23,7 +23,7 @@ shared float a_part[kPartA];
 shared float b_part[kPartB];
 float sum[kMyRows][kMyCols];
 float a_next[kFetchA], b_next[kFetchB];
-// Whether invocations beside each other fetch steps beside each other, or else rows (columns).
+// Whether neighboring invocations fetch neighboring steps, or else rows (columns).
 bool a_along = true, b_along = false;
 
 uint a_row(const uint t) { return a_along ? t / kSteps : t % kRows; }
@@ -62,7 +62,7 @@ void multiply(const uint k) {
   }
 }
 
-// Does body(r, s, value) for each result of this invocation, at row r and column s of the group.
+// Calls body(r, s, value) for each result of this invocation, at row r and column s of the group.
 #define EACH_RESULT(body)                                       \
   [[unroll]] for (uint i = 0; i < kMyRows; ++i)                 \
     [[unroll]] for (uint j = 0; j < kMyCols; ++j) {             \

@@ -10,8 +10,8 @@ layout(binding = 1) buffer V { float v[]; };
 layout(binding = 2) readonly buffer X { float x[]; };
 #define AT 2
 
-// B^T of six numbers, for the points 0, +-A, +-B with A = sqrt(1/2), B = sqrt(2), whose rounding errors
-// are a third of those of whole points (as kernels/conv/conv_winograd_simd.cpp).
+// B^T of six numbers, for the points 0, +-A, +-B with A = sqrt(1/2), B = sqrt(2). Rounding errors are a
+// third of those of integer points (as in kernels/conv/conv_winograd_simd.cpp).
 #define A 0.70710678118654752
 #define B 1.41421356237309505
 #define TRANSFORM(a, b, c, d, e, f)                 \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = A^T m A of each tile, with bias, residual and activation: what the products of
-// winograd_in.comp become. m: [36, outputs, tiles]. An invocation makes the 4x4 results of one tile.
+// y = A^T m A of each tile, with bias, residual and activation, from the products of
+// winograd_in.comp. m: [36, outputs, tiles]. An invocation computes the 4x4 results of one tile.
 // Parameters: tiles of all images, outputs, height, width, tile rows, tile columns.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -16,7 +16,7 @@ layout(binding = 3) readonly buffer Bias { float bias[]; };
 layout(binding = 4) readonly buffer Residual { float residual[]; };
 #define AT 4
 
-// A^T of six numbers, in the first four, for the points of winograd_in.comp.
+// A^T of six numbers, in the first four elements, for the points of winograd_in.comp.
 #define A 0.70710678118654752
 #define B 1.41421356237309505
 #define TRANSFORM(a, b, c, d, e, f)                       \

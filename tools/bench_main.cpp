@@ -109,7 +109,7 @@ Status time_runs(const BenchJob& job, Session& session, bool profile, Measuremen
     if (i < job.warmup) continue;
     result.run_ms.push_back(ms_since(begin));
     if (!profile) continue;
-    // Interruptions only ever add to a time.
+    // Interruptions only increase a time.
     std::vector<ProfileRow> rows = session.profile();
     for (size_t r = 0; r < rows.size() && r < result.profile.size(); ++r)
       rows[r].ms = std::min(rows[r].ms, result.profile[r].ms);

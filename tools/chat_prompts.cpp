@@ -25,7 +25,7 @@ class TemplatePrompts final : public ChatPrompts {
   ChatOptions options_;
 };
 
-// A text of tokenizer_config.json. Special tokens are texts, or objects with a `content`.
+// A text in tokenizer_config.json. Special tokens are strings, or objects with a `content`.
 Result<std::string> text_of(const nlohmann::json& config, const std::string& name) {
   const auto found = config.find(name);
   if (found == config.end() || found->is_null()) return std::string();

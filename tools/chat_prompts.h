@@ -16,13 +16,13 @@ struct ChatTurn {
 
 class ChatPrompts {
  public:
-  // Reads the template at `path`, or that of the model if `path` is empty: chat_template.jinja, or
+  // Reads the template at `path` or, if `path` is empty, the model's: chat_template.jinja, or
   // chat_template in tokenizer_config.json. Fails with invalid_argument if the model has none, and
   // with unsupported in a build without HG_TEXT.
   static Result<std::unique_ptr<ChatPrompts>> open(const Model& model, const std::string& path);
   virtual ~ChatPrompts() = default;
 
-  // The prompt for the model's next answer, with its special tokens.
+  // Returns the prompt for the model's next answer, including special tokens.
   virtual Result<std::string> render(const std::vector<ChatTurn>& turns) const = 0;
 };
 

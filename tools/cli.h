@@ -14,18 +14,18 @@
 
 namespace hg::tools {
 
-// Exit codes, and the words for them in the answers of --batch.
+// Exit codes, and their names in the answers of --batch.
 enum class Exit : int { ok = 0, usage = 1, unreadable = 2, unsupported = 3, mismatch = 4 };
 std::string_view name_of(Exit exit);
 
-// How a job or a program ended, with one line that says why when it is not ok.
+// How a job or a program ended, with a one-line reason if it failed.
 struct Outcome {
   Exit exit = Exit::ok;
   std::string message;
   bool ok() const { return exit == Exit::ok; }
 };
 
-// not_found and corrupt_model: unreadable; invalid_argument: mismatch; all else: unsupported.
+// not_found and corrupt_model: unreadable; invalid_argument: mismatch; all others: unsupported.
 Outcome outcome(const Status& status);
 template <class... Parts>
 Outcome usage(const Parts&... parts) {
@@ -43,7 +43,7 @@ std::string version_text(std::string_view tool);  // "hg-run 0.2.0"
 
 Result<Device> parse_device(std::string_view word);        // cpu, vulkan, auto
 Result<Precision> parse_precision(std::string_view word);  // f32, bf16, i8
-// "n=1" and "n=1,h=224" as sizes of symbols.
+// Parses "n=1" and "n=1,h=224" as sizes of symbols.
 using SymbolSizes = std::vector<std::pair<std::string, int64_t>>;
 Result<SymbolSizes> parse_dims(std::span<const std::string> words);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of a program, read by CLI11.
+// The command line of a program, parsed with CLI11.
 #include "tools/command_line.h"
 
 #include <CLI/CLI.hpp>

@@ -13,7 +13,7 @@
 
 namespace hg::tools {
 
-// What is known only for given sizes.
+// The parts that are known only for given sizes.
 struct PlanSummary {
   Memory memory;
   double flops = 0;
@@ -25,18 +25,18 @@ struct Description {
   };
   std::string file;
   States parameters, buffers, constants;
-  std::vector<std::string> guards;               // what the sizes must be
-  std::vector<std::pair<std::string, int>> ops;  // with how often, most frequent first
+  std::vector<std::string> guards;               // requirements on sizes
+  std::vector<std::pair<std::string, int>> ops;  // with their number, most frequent first
   SymbolSizes dims;
   std::optional<PlanSummary> plan;
-  std::string no_plan;  // why there is none
+  std::string no_plan;  // why there is no plan
 };
 
 Description describe(const Model& model, const std::string& file);
 std::string description_text(const Model& model, const Description& description);
 std::string description_json(const Model& model, const Description& description);
 
-// The entries of a file: a line for each.
+// The entries of a file, one line each.
 std::string entries_text(const Model& model, const std::string& file);
 std::string entries_json(const Model& model, const std::string& file);
 

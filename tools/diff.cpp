@@ -26,8 +26,8 @@ std::vector<std::string_view> lines_of(const std::string& text) {
   return lines;
 }
 
-// Pairs of equal lines that stay, the most that may in their order. Myers 1986, the greedy
-// algorithm: an edit script of the fewest lines.
+// The pairs of equal lines that an edit script with the fewest lines keeps (Myers 1986, the greedy
+// algorithm).
 class Matches {
  public:
   using Pairs = std::vector<std::pair<size_t, size_t>>;
@@ -53,7 +53,7 @@ class Matches {
   }
 
  private:
-  // The lines of one text, by number, that the other also has: different models share few.
+  // The lines of one text, by number, that the other also contains: different models share few.
   static std::vector<size_t> known(const std::vector<std::string_view>& lines,
                                    const std::vector<std::string_view>& others) {
     const std::set<std::string_view> all(others.begin(), others.end());
@@ -111,7 +111,7 @@ std::string type_of(const State& state) {
   return str_cat(state.data.tensor.dtype, state.data.tensor.shape);
 }
 
-// By how much two elements differ: of i64, whose doubles may be equal, the difference of the
+// The difference of two elements. For i64, whose doubles may be equal, the difference of the
 // integers.
 double distance(const Tensor& a, const Tensor& b, int64_t i) {
   if (a.dtype != i64) return std::abs(element(a, i) - element(b, i));
@@ -119,7 +119,7 @@ double distance(const Tensor& a, const Tensor& b, int64_t i) {
   return static_cast<double>(static_cast<uint64_t>(most) - static_cast<uint64_t>(least));
 }
 
-// Empty where they are equal.
+// Empty if they are equal.
 std::vector<StateChange> compare(const State& a, const State& b) {
   StateChange change{.name = a.name, .a = type_of(a), .b = type_of(b)};
   if (change.a != change.b) return {change};
@@ -142,8 +142,8 @@ std::vector<StateChange> compare(const State& a, const State& b) {
   return {change};
 }
 
-// Constants have no names of their own; they are told by their values', and those of the bodies of
-// control flow by "if_3/0/constant" of the first of a node.
+// Constants have no names of their own. Their values' names identify them; in bodies of control
+// flow, "if_3/0/constant" by the name of the node.
 void add_states(const Graph& graph, const std::string& path,
                 std::map<std::string, const State*>& to) {
   for (const State& state : graph.states())

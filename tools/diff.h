@@ -10,16 +10,16 @@
 namespace hg::tools {
 
 struct LineChange {
-  bool added = false;  // else removed
+  bool added = false;  // otherwise removed
   std::string line;
 };
 
 struct StateChange {
   std::string name;
-  std::string a, b;      // its type in each; empty where it is not there
-  int64_t elements = 0;  // that differ, where both have one type
-  double largest = 0;    // difference; infinite where one of two is not finite
-  double relative = 0;   // norm of the difference by that of a
+  std::string a, b;      // its type in each; empty if missing
+  int64_t elements = 0;  // elements that differ, if both have one type
+  double largest = 0;    // largest difference; infinite if one of two is not finite
+  double relative = 0;   // norm of the difference divided by the norm of a
 };
 
 struct ModelDiff {
@@ -28,10 +28,11 @@ struct ModelDiff {
   bool is_equal() const { return graph.empty() && states.empty(); }
 };
 
-// Lines by the longest common subsequence; weights bit for bit, and of equal bits nothing is said.
+// Compares lines by the longest common subsequence, and weights bit by bit. Equal weights are
+// omitted.
 ModelDiff diff_models(const Model& a, const Model& b);
 
-// As text, at most `most` lines of each kind; 0: all.
+// The differences as text, at most `most` lines of each kind; 0: all.
 std::string diff_text(const ModelDiff& diff, size_t most);
 
 }  // namespace hg::tools

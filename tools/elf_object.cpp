@@ -64,7 +64,7 @@ constexpr std::string_view kThisMachine = "riscv64";
 constexpr std::string_view kThisMachine = "";
 #endif
 
-// Of C and of C++, each between spaces.
+// Keywords of C and C++, each between spaces.
 constexpr std::string_view kKeywords =
     " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
     "char32_t char8_t class co_await co_return co_yield compl concept const const_cast "
@@ -90,7 +90,7 @@ class File {
   std::vector<std::byte> all;
 };
 
-// Strings that end in a zero, known by where they begin.
+// Zero-terminated strings, identified by their offset.
 uint32_t add(std::string& strings, std::string_view text) {
   const auto at = static_cast<uint32_t>(strings.size());
   strings.append(text).push_back('\0');
@@ -129,7 +129,7 @@ Result<std::vector<std::byte>> elf_object(std::span<const std::byte> bytes,
   for (const Symbol& each : symbols) file.put(each);
   sections[3] = {add(names, ".strtab"), kStrings, 0, 0, file.align(1), strings.size(), 0, 0, 1, 0};
   file.put(std::as_bytes(std::span(strings)));
-  // Says that the stack need not be executable.
+  // Marks the stack as not executable.
   sections[4] = {add(names, ".note.GNU-stack"), kData, 0, 0, file.align(1), 0, 0, 0, 1, 0};
   sections[5] = {add(names, ".shstrtab"), kStrings, 0, 0, file.align(1), 0, 0, 0, 1, 0};
   sections[5].bytes = names.size();

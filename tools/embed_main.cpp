@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-embed: makes an object file that holds a model, for a program to link.
+// hg-embed: writes an object file that contains a model, for a program to link.
 #include <fstream>
 #include <optional>
 
@@ -27,7 +27,7 @@ struct EmbedJob {
 };
 
 Outcome embed(const EmbedJob& job) {
-  // What no program could load is not put into one.
+  // Checks that the model can be loaded before it is embedded.
   if (const Result<Model> model = Model::load(job.model); !model.ok())
     return outcome(model.status());
   std::ifstream file(path_of(job.model), std::ios::binary);

@@ -19,18 +19,19 @@ using hg::Signature;
 struct Style {
   std::string_view name;
   std::string_view before, after;  // the rest of the file
-  std::string_view handle;         // an input; default-constructed: not given
-  std::string_view list;           // any number of inputs
-  std::string_view prefix;         // of a declaration, with a type that fits every result
-  // Calls with (name, inputs, attributes): ops of one output, of a fixed number, of any number.
+  std::string_view handle;         // type of an input; default-constructed: not given
+  std::string_view list;           // type of any number of inputs
+  std::string_view prefix;         // prefix of a declaration whose type fits every result
+  // Functions to call with (name, inputs, attributes), for ops with one output, a fixed number, or
+  // any number.
   std::string_view one, several, any;
 };
 
 constexpr Style kStyles[] = {
     {.name = "methods",
      .before = R"(// SPDX-License-Identifier: Apache-2.0
-// Ops that run at once on arrays: one method for each op of the op table, printed from its
-// signature when the library is built. hg/eager.h says what all of them have in common.
+// Runs ops immediately on arrays: one method for each op of the op table, generated from its
+// signature when the library is built. hg/eager.h describes what all methods have in common.
 //
 //   HG_TRY_ASSIGN(hg::Executor ex, hg::Executor::create());
 //   HG_TRY_ASSIGN(hg::Array y, ex.softmax(ex.linear(x, weight, bias), -1));
@@ -40,9 +41,9 @@ constexpr Style kStyles[] = {
 
 namespace hg {
 
-// Inputs come first, optional ones behind the attributes that must be given. The result is a
-// Result<Array>; of an op with several outputs, a Result of an array of Arrays; where the inputs
-// decide how many there are, of a vector.
+// Inputs come first; optional inputs follow the required attributes. The result is a Result<Array>.
+// For an op with several outputs, it is a Result of an array of Arrays; if the inputs determine
+// their number, of a vector.
 template <class Self>
 class ExecutorMethods {
  public:
@@ -52,7 +53,7 @@ class ExecutorMethods {
   Self& self() { return static_cast<Self&>(*this); }
 };
 
-// Calls whose result goes to the memory that into() was given.
+// Calls whose result is written to the memory passed to into().
 class Into : public ExecutorMethods<Into>, public IntoBase {
  public:
   using IntoBase::IntoBase;
@@ -66,7 +67,7 @@ class Executor : public ExecutorMethods<Executor>, public ExecutorBase {
   }
   // ex.into(y).add(a, b): y has the shape and dtype of the result, and may be an input.
   Into into(Array& out) { return Into(*this, std::span(&out, 1)); }
-  // The same of an op with several outputs.
+  // The same for an op with several outputs.
   Into into(std::span<Array> outs) { return Into(*this, outs); }
 
  private:
@@ -83,16 +84,16 @@ class Executor : public ExecutorMethods<Executor>, public ExecutorBase {
      .any = "self().any("},
     {.name = "functions",
      .before = R"(// SPDX-License-Identifier: Apache-2.0
-// Ops as lazy expressions: one function for each op of the op table, printed from its signature when
-// the library is built. hg/var.h says what expressions are.
+// Ops as lazy expressions: one function for each op of the op table, generated from its signature
+// when the library is built. hg/var.h describes expressions.
 //
 //   hg::Var y = hg::lazy::softmax(hg::lazy::linear(x, weight, bias), -1);
 #pragma once
 
 #include "hg/var.h"
 
-// Inputs come first, optional ones behind the attributes that must be given. The result is a Var; of
-// an op with several outputs, an array of them; where the inputs decide how many there are, a vector.
+// Inputs come first; optional inputs follow the required attributes. The result is a Var. For an op
+// with several outputs, it is an array of them; if the inputs determine their number, a vector.
 namespace hg::lazy {
 
 )",
@@ -107,7 +108,7 @@ namespace hg::lazy {
      .any = "Var::any("},
 };
 
-// An input or an attribute on its way to C++.
+// An input or an attribute as a C++ parameter.
 struct Parameter {
   std::string text;  // "int64_t dim"
   std::string fallback;
@@ -144,7 +145,7 @@ std::string_view type_of(AttrType type) {
   return "";
 }
 
-// A default as C++ reads it: 1e-05, {1, 1}, "mean", DType::f32.
+// A default in C++ syntax: 1e-05, {1, 1}, "mean", DType::f32.
 std::string literal(const Signature::Attribute& attribute) {
   if (attribute.fallback.is_none()) return "{}";
   std::string text;
@@ -164,7 +165,7 @@ std::string literal(const Signature::Attribute& attribute) {
 
 Parameter parameter_of(const Signature::Attribute& attribute) {
   std::string type(type_of(attribute.type));
-  // An absent list is an empty one to C++; no op tells them apart.
+  // An absent list is an empty list in C++; no op distinguishes them.
   if (attribute.optional && attribute.type != AttrType::integers &&
       attribute.type != AttrType::reals)
     type = attribute.type == AttrType::string ? "const std::optional<Word>&"
@@ -174,8 +175,8 @@ Parameter parameter_of(const Signature::Attribute& attribute) {
   return parameter;
 }
 
-// Required inputs; attributes up to the last one without a default; inputs that may be absent; the
-// other attributes. A default that an argument without one follows is left out.
+// Order: required inputs; attributes up to the last one without a default; optional inputs; other
+// attributes. Omits a default if a parameter without one follows.
 std::string parameters_of(const Signature& signature, const Style& style) {
   std::vector<Parameter> required, optional, attributes, all;
   for (const Signature::Input& input : signature.inputs) {
@@ -206,7 +207,7 @@ std::string element_of(std::string_view handle) {  // "const Operand&" -> "Opera
   return std::string(handle);
 }
 
-// The inputs as a span, in the order of the signature.
+// The inputs as a span, in signature order.
 std::string inputs_of(const Signature& signature, const Style& style, std::string& setup) {
   const std::string element = element_of(style.handle);
   if (signature.inputs.empty()) return "{}";

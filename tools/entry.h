@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The model that a command line names: a file, or an entry of a file with several.
+// Loads the model that a command line names: a file, or an entry of a file with several.
 #pragma once
 
 #include <string>
@@ -15,7 +15,8 @@ inline Result<Model> entry_of(const Model& model, const std::string& path,
   return Status(chosen.status().code(), str_cat("'", path, "': ", chosen.status().message()));
 }
 
-// `entry` may be empty if the file has one. Options call it --entry, or --function as in 0.2.
+// `entry` may be empty if the file has only one. The option is --entry; --function is its name in
+// 0.2.
 inline Result<Model> load_model(const std::string& path, const std::string& entry,
                                 const Registry& registry = Registry::built_in(),
                                 const LoadOptions& options = {}) {

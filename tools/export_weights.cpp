@@ -33,7 +33,7 @@ NamedArrays weights_of(const Model& model) {
   return weights;
 }
 
-// Null where the format has no such dtype.
+// Null if the format does not have this dtype.
 const char* safetensors_name(DType dtype) {
   constexpr std::pair<DType, const char*> kNames[] = {
       {f32, "F32"}, {f64, "F64"}, {f16, "F16"}, {bf16, "BF16"}, {i64, "I64"},     {i32, "I32"},

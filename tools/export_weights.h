@@ -9,7 +9,7 @@
 
 namespace hg::tools {
 
-// Whether write_weights() can write a file of this name.
+// Whether write_weights() supports the extension of this file name.
 Outcome check_weights_path(const std::string& path);
 
 // Parameters and buffers under all their names, as in state_dict(): a NumPy archive if `path` ends

@@ -54,7 +54,7 @@ struct GenerateJob {
   bool as_json = false, chats = false;
 };
 
-// Adds the ids of "5,17,3".
+// Adds the ids in "5,17,3".
 Outcome parse_ids(std::string_view option, const std::string& text, std::vector<int32_t>& ids) {
   for (const std::string_view word : split(text)) {
     int32_t& id = ids.emplace_back();
@@ -86,7 +86,7 @@ nlohmann::ordered_json json_of(const GenerateJob& job, const Generation& answer,
   return row;
 }
 
-// `texts`: the answer of each prompt, or none.
+// `texts`: the answer to each prompt, or empty.
 std::string text_of(const GenerateJob& job, const Generation& answer,
                     const std::vector<std::string>& texts) {
   if (job.as_json) {
@@ -102,7 +102,7 @@ std::string text_of(const GenerateJob& job, const Generation& answer,
   return out;
 }
 
-// Checks everything that needs no model.
+// Checks the options that need no model.
 Outcome read(GenerateJob& job) {
   if (job.model.empty()) return usage("no MODEL is given; see hg-generate --help");
   if (job.chats && !job.ids.empty()) return usage("--chat continues texts, not --ids");
@@ -120,8 +120,8 @@ Outcome read(GenerateJob& job) {
   return {};
 }
 
-// Generates with a tokenizer. A single text is printed as it arrives, unless it is for JSON.
-// `texts`: the answers.
+// Generates with a tokenizer. Prints a single text as it arrives, except for JSON. `texts`: the
+// answers.
 Outcome generate_text(GenerateJob& job, Generator& generator, GeneratedText& text,
                       std::vector<std::string>& texts) {
   const bool streams = job.prompts.size() == 1 && !job.as_json;
@@ -153,7 +153,7 @@ Outcome generate_text(GenerateJob& job, Generator& generator, GeneratedText& tex
   return {};
 }
 
-// The template writes the special tokens of a prompt itself.
+// The template already writes the special tokens of a prompt.
 Result<std::vector<int32_t>> chat_ids(const ChatPrompts& chat, const GeneratedText& text,
                                       const std::vector<ChatTurn>& turns) {
   HG_TRY_ASSIGN(const std::string prompt, chat.render(turns));
@@ -165,7 +165,7 @@ std::vector<ChatTurn> first_turns(const GenerateJob& job) {
   return {{"system", job.system}};
 }
 
-// Each line of standard input is a message. The whole conversation is read again each time.
+// Each line of standard input is a message. The model reads the whole conversation each time.
 Outcome converse(GenerateJob& job, Generator& generator, GeneratedText& text,
                  const ChatPrompts& chat) {
   std::vector<ChatTurn> turns = first_turns(job);

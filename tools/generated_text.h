@@ -12,14 +12,14 @@ namespace hg::tools {
 
 class GeneratedText {
  public:
-  // Reads the tokenizer.json at `path`, or that of the model if `path` is empty. Special tokens
-  // among `stops` become stop ids, other stops end the text. Fails with invalid_argument if the
+  // Reads the tokenizer.json at `path` or, if `path` is empty, the model's. Special tokens among
+  // `stops` become stop ids; other stop strings end the text. Fails with invalid_argument if the
   // model has no tokenizer, and with unsupported in a build without HG_TEXT.
   static Result<std::unique_ptr<GeneratedText>> open(const Model& model, const std::string& path,
                                                      const std::vector<std::string>& stops);
   virtual ~GeneratedText() = default;
 
-  // With `add_special`, the tokens that the tokenizer adds, such as that of the beginning.
+  // With `add_special`, includes the tokens that the tokenizer adds, such as the first one.
   virtual Result<std::vector<int32_t>> encode(const std::string& text, bool add_special) const = 0;
   virtual const std::vector<int32_t>& stop_ids() const = 0;
 
@@ -27,7 +27,7 @@ class GeneratedText {
   // Returns the text that the token adds to the answer of a prompt.
   virtual Result<std::string> push(size_t prompt, int32_t id) = 0;
   virtual Result<std::string> finish(size_t prompt) = 0;
-  virtual bool has_ended(size_t prompt) const = 0;  // at a stop
+  virtual bool has_ended(size_t prompt) const = 0;  // at a stop string
 };
 
 }  // namespace hg::tools

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// $XDG_CACHE_HOME/hologram or ~/.cache/hologram; empty when there is neither.
+// $XDG_CACHE_HOME/hologram or ~/.cache/hologram; empty if neither is defined.
 fs::path cache_folder() {
   const char* const cache = std::getenv("XDG_CACHE_HOME");
   if (cache != nullptr && *cache != '\0') return fs::path(cache) / "hologram";
@@ -69,7 +69,7 @@ Result<Gpu> GpuOfTool::get(bool software) {
   return gpu_;
 }
 
-// Into a file of another name that is then renamed, so that a reader sees all of it or nothing.
+// Writes a temporary file and renames it, so that readers see a complete file or none.
 GpuOfTool::~GpuOfTool() {
   if (!gpu_ || cache_path_.empty()) return;
   const Result<std::vector<std::byte>> cache = gpu_.cache();

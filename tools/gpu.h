@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device of --device vulkan and --device auto: opened once per process; its kernels are cached
+// The device of --device vulkan and --device auto. Opened once per process. Its kernels are cached
 // in the user's cache folder for the next process.
 #pragma once
 
@@ -14,7 +14,7 @@ class GpuOfTool {
   GpuOfTool() = default;
   GpuOfTool(const GpuOfTool&) = delete;
   GpuOfTool& operator=(const GpuOfTool&) = delete;
-  ~GpuOfTool();  // writes the cache where kernels were added
+  ~GpuOfTool();  // writes the cache if kernels were added
 
   // Sets the best GPU in the options of a session. Without a GPU, --device vulkan gets a software
   // device, and automatic gets none.
@@ -25,7 +25,7 @@ class GpuOfTool {
 
   Gpu gpu_;
   std::string cache_path_;
-  size_t cached_ = 0;  // bytes that the cache had
+  size_t cached_ = 0;  // bytes of the cache when it was read
 };
 
 }  // namespace hg::tools

@@ -17,8 +17,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Of the finite elements, of complex ones both parts: the range, mean, deviation, and how many lie
-// in each of equal bins. Of f32, what Precision::bf16 would take from them.
+// Statistics of the finite elements (of complex ones, both parts): range, mean, deviation, and a
+// histogram of equal bins. For f32, also the error of Precision::bf16.
 ordered_json histogram(const State& state) {
   constexpr int kBins = 40;
   ordered_json row = {{"name", state.name},
@@ -41,18 +41,18 @@ ordered_json histogram(const State& state) {
   row["not_finite"] = tensor.count() - finite;
   if (finite == 0) return row;
   const auto count = static_cast<double>(finite);
-  // As parts of the largest, whose squares do not overflow.
+  // Relative to the largest element, so that squares do not overflow.
   const double unit = std::max({-low, high, DBL_MIN});
   double mean = 0, squares = 0, bf16_largest = 0, bf16_squares = 0;
   std::array<int64_t, kBins> bins{};
   each_finite([&](double x) { mean += x / unit / count; });
   each_finite([&](double x) {
     squares += (x / unit - mean) * (x / unit - mean) / count;
-    // Halves, whose differences do not overflow.
+    // Halves, so that differences do not overflow.
     const double at = high > low ? (x / 2 - low / 2) / (high / 2 - low / 2) : 0;
     ++bins[static_cast<size_t>(std::min(at * kBins, kBins - 1.0))];
     const double by = static_cast<float>(BFloat16(static_cast<float>(x))) - x;
-    if (!std::isfinite(by)) return;  // beyond what bf16 holds
+    if (!std::isfinite(by)) return;  // beyond bf16's range
     bf16_largest = std::max(bf16_largest, std::abs(by));
     bf16_squares += by * by / count;
   });
@@ -75,7 +75,7 @@ ordered_json nodes_of(const Graph& graph, const std::map<std::string, double>& m
         {"op", box.title}, {"side", box.side}, {"lines", box.lines}, {"module", box.module}};
     nodes.push_back(std::move(row));
   }
-  // Nodes come after the inputs, in their order.
+  // Nodes come after the inputs, in order.
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const size_t at = graph.inputs().size() + i;
     if (at >= nodes.size()) break;
@@ -105,7 +105,7 @@ ordered_json nodes_of(const Graph& graph, const std::map<std::string, double>& m
   return nodes;
 }
 
-// Inside a script nothing of the data may end it.
+// No data may end the enclosing script element.
 std::string for_script(const ordered_json& json) {
   std::string out;
   for (const char c : json.dump(-1, ' ', false, ordered_json::error_handler_t::replace))

@@ -12,8 +12,8 @@ namespace hg::tools {
 
 struct PageParts {
   std::string title;
-  std::string memory_svg;                     // of draw_memory(); empty: the sizes are open
-  std::map<std::string, double> ms;           // by node; empty: there is no profile
+  std::string memory_svg;                     // result of draw_memory(); empty: sizes are open
+  std::map<std::string, double> ms;           // by node; empty: no profile
   std::map<std::string, double> errors = {};  // of quantized states, by name
 };
 

@@ -61,7 +61,7 @@ Outcome write_file(const std::string& path, const std::string& content) {
 
 std::string stem(const std::string& path) { return text_of(path_of(path).filename()); }
 
-// A planned session; not_found when sizes are open.
+// A planned session; fails with not_found if sizes are open.
 Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const SymbolSizes& dims,
                      const std::vector<std::string>& disabled_passes) {
   std::string open;
@@ -81,7 +81,7 @@ Result<Session> plan(const Model& model, Device device, GpuOfTool& gpu, const Sy
   return session;
 }
 
-// Milliseconds by node, of what hg-bench --trace wrote.
+// Milliseconds by node, from a file of hg-bench --trace.
 Outcome read_trace(const std::string& path, std::map<std::string, double>& ms) {
   std::ifstream file(path_of(path), std::ios::binary);
   const nlohmann::json trace = nlohmann::json::parse(file, nullptr, false);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distinguishes names, files and types in --input, and checks that every input gets one tensor.
+// Distinguishes names, files and types in --input, and checks that every input gets exactly one
+// tensor.
 #include "tools/inputs.h"
 
 #include <algorithm>
@@ -29,10 +30,10 @@ bool exists(const std::string& path) {
 
 // One --input.
 struct Argument {
-  int input = -1;                 // of the graph; -1: the next one that no name claims
-  std::string what;               // a file, or all that stands for random numbers
+  int input = -1;                 // index of the input; -1: the next one that no name selects
+  std::string what;               // a file, or the text of random numbers
   std::optional<InputText> type;  // of random numbers
-  Range range;                    // of random numbers of the input's own type
+  Range range;                    // of random numbers with the input's own type
 };
 
 bool is_range(std::string_view text) {
@@ -44,7 +45,7 @@ class ArgumentReader {
  public:
   ArgumentReader(const Graph& graph, bool takes_types) : graph_(graph), takes_types_(takes_types) {}
 
-  // A '=' may belong to the file's name: it separates a name from a file unless such a file exists.
+  // A '=' may be part of a file name. It separates a name from a file unless such a file exists.
   Outcome read(const std::string& given, Argument& out) const {
     out = {-1, given, {}, {}};
     const size_t equals = given.find('=');
@@ -86,7 +87,7 @@ class ArgumentReader {
   bool takes_types_;
 };
 
-// Makes the random numbers of inputs; files and types that are given determine open sizes.
+// Generates the random numbers of inputs. Files and given types determine open sizes.
 class RandomMaker {
  public:
   RandomMaker(const Graph& graph, const RandomInputs& random) : graph_(graph), random_(random) {}
@@ -104,7 +105,7 @@ class RandomMaker {
         (void)sizes_.bind(symbol, shape[static_cast<int>(d)]);
   }
 
-  // `type` is the input's where it is null.
+  // Null `type`: the type of the input.
   Outcome make(size_t input, const TensorType* type, const Range& range, Array& array) const {
     const ValueInfo& info = graph_.value_info(graph_.inputs()[input]);
     const TensorType& wanted = type != nullptr ? *type : info.type;

@@ -13,33 +13,33 @@
 
 namespace hg::tools {
 
-// One tensor for each input of a graph, in its order.
+// One tensor per input of a graph, in order.
 using InputArrays = std::vector<Array>;
 
-// What stands for files that are not given.
+// How inputs without a file are filled.
 struct RandomInputs {
   uint64_t seed = 0;
   SymbolSizes dims = {};       // sizes of symbols that no --input determines
-  bool fills_missing = false;  // inputs that are not named get random numbers too
+  bool fills_missing = false;  // inputs that are not named also get random numbers
 };
 
-// Each argument is "FILE.npy" or "NAME=FILE.npy"; those without a name go to the inputs that no
-// name claims, in order. With `random`, "NAME:i64[1,8]=0..99" (input_text.h), "NAME=i64[1,8]=0..99"
-// and "NAME=0..99" stand for seeded random numbers of that type; NAME is optional except in the
-// last one, and so is the range.
+// Each argument is "FILE.npy" or "NAME=FILE.npy". Arguments without a name belong to the inputs
+// that no name selects, in order. With `random`, "NAME:i64[1,8]=0..99" (input_text.h),
+// "NAME=i64[1,8]=0..99" and "NAME=0..99" generate seeded random numbers of that type. NAME is
+// optional except in the last form, and the range is optional.
 Outcome open_inputs(const Graph& graph, std::span<const std::string> arguments,
                     const RandomInputs* random, InputArrays& arrays);
 
-// What files hold becomes what the inputs take, where no more than digits are lost (npy_cast.h);
-// appends a note to `notes`, where given, of each such input, once.
+// Casts the numbers of files to the types of the inputs if only precision is lost (npy_cast.h).
+// Appends one note per such input to `notes`, if given.
 Outcome match_types(const Graph& graph, InputArrays& arrays, std::vector<std::string>* notes);
 
-// Lends the arrays to the session; they must outlive its runs.
+// Sets the arrays as inputs of the session. They must outlive its runs.
 Outcome set_inputs(Session& session, const InputArrays& arrays);
 
-// Writes every output as FOLDER/<name>.npy, and appends the paths; makes the folder if it is
-// missing. Characters of a name that do not belong into a file name become '_', and where two names
-// would then be one file, the later one gets another '_'. With `as_f32`, f16 and bf16 become f32.
+// Writes every output as FOLDER/<name>.npy, and appends the paths. Creates the folder if it does
+// not exist. Replaces characters that are not valid in file names by '_'; if two names then
+// collide, the later one gets another '_'. With `as_f32`, converts f16 and bf16 to f32.
 Outcome write_outputs(const Session& session, const std::string& folder, bool as_f32,
                       std::vector<std::string>& paths);
 

@@ -10,7 +10,7 @@
 namespace hg::tools {
 namespace {
 
-// The least time of `repeat` runs in seconds.
+// The minimum time of `repeat` runs, in seconds.
 Result<double> least_seconds(Graph graph, std::span<const Tensor> inputs, int threads, int repeat) {
   HG_TRY_ASSIGN(Model model, Model::from_graph(std::move(graph)));
   SessionOptions options;

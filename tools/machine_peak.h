@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine's peaks, measured through the library itself: the yardstick of a profile.
+// The machine's peaks, measured through the library itself. A profile is compared with them.
 #pragma once
 
 #include "hg/status.h"
@@ -7,8 +7,8 @@
 namespace hg::tools {
 
 struct MachinePeak {
-  double gflops = 0;  // of f32 matrix products that stay in the caches
-  double gbytes = 0;  // read and written each second, of arrays far larger than the caches
+  double gflops = 0;  // of f32 matrix products in the cache
+  double gbytes = 0;  // read and written per second, for arrays far larger than the caches
 };
 
 // Takes some tens of milliseconds.

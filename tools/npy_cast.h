@@ -8,8 +8,8 @@
 
 namespace hg::tools {
 
-// The same numbers as `type`, where no more than digits are lost: integers as i64, f64, which is
-// what numpy makes, as f32, and both as f16 and bf16. None for all other types.
+// Converts to `type` if only precision is lost: integers to i64, f64 (numpy's default) to f32, and
+// both to f16 and bf16. Returns nullopt for other types.
 std::optional<Array> cast(const Array& array, DType type);
 
 }  // namespace hg::tools

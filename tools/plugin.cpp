@@ -9,7 +9,7 @@ namespace hg::tools {
 namespace {
 
 Status load_plugin(const std::string& file, Registry& registry) {
-  // A name without a folder would be looked for in the system's, not here.
+  // The system would search its own folders for a name without a folder, not the current one.
   const std::string path = !path_of(file).has_parent_path() ? "./" + file : file;
   void* const library = open_shared_library(path.c_str());
   if (library == nullptr) return not_found("--plugin ", file, ": ", shared_library_error());

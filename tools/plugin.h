@@ -9,8 +9,8 @@
 
 namespace hg::tools {
 
-// Adds to `registry` what each of the files has; they stay loaded. Fails with the file that cannot
-// be loaded, is no plugin or is of another version, or whose ops are refused.
+// Adds the ops and kernels of each file to `registry`. The files stay loaded. Fails and names the
+// file if it cannot be loaded, is not a plugin, is of another version, or if its ops are rejected.
 Status load_plugins(std::span<const std::string> files, Registry& registry);
 
 }  // namespace hg::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts about the process, and paths, which are UTF-8 on every system.
+// Information about the process, and paths, which are UTF-8 on every system.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace hg::tools {
 
-// Makes the arguments of main UTF-8 where the system gives others, and the console show such texts.
+// Converts the arguments of main to UTF-8 on systems that use another encoding, and sets the
+// console to UTF-8.
 void use_utf8(int& argc, char**& argv);
 int64_t process_id();
 bool is_terminal(std::FILE* stream);

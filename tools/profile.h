@@ -10,7 +10,7 @@
 
 namespace hg::tools {
 
-// The larger of the shares of the machine's arithmetic and of its memory's rate.
+// The larger of two fractions: of the machine's arithmetic peak, and of its memory bandwidth.
 double share_of_peak(const ProfileRow& row, const MachinePeak& peak);
 
 std::string profile_text(std::span<const ProfileRow> rows, const MachinePeak& peak);

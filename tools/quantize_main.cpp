@@ -111,7 +111,7 @@ nlohmann::ordered_json weights_json(const std::vector<QuantizedWeight>& weights)
   return list;
 }
 
-// What was done: weights, and with samples layers.
+// Prints the results: weights and, with samples, layers.
 struct Done {
   std::vector<QuantizedWeight> weights;
   std::vector<CalibratedLayer> layers;

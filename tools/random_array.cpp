@@ -18,7 +18,7 @@ class Random {
   }
   double real() { return static_cast<double>(next()) / 2147483648.0 - 1; }  // [-1, 1)
   int bit() { return static_cast<int>(next() >> 31); }
-  double unit() {  // [0, 1), with the digits of f64
+  double unit() {  // [0, 1), with the precision of f64
     const uint64_t high = next(), low = next();
     return static_cast<double>((high << 21) ^ (low >> 11)) * 0x1p-53;
   }
@@ -27,7 +27,7 @@ class Random {
   uint64_t state_;
 };
 
-// The whole numbers that a dtype holds; f64 holds them exactly up to 2^53.
+// The integers that a dtype holds; f64 holds them exactly up to 2^53.
 std::pair<double, double> limits(DType dtype) {
   if (dtype == boolean) return {0, 1};
   if (dtype == u8) return {0, 255};

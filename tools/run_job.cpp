@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Load, set inputs, run, write. Every failure becomes an Outcome; nothing here prints.
+// Loads, sets inputs, runs, and writes outputs. Every failure becomes an Outcome; nothing here
+// prints.
 #include "tools/run_job.h"
 
 #include <algorithm>
@@ -48,7 +49,7 @@ Outcome read_count(const json& entry, const char* key, T& out) {
 Outcome read_job(const json& entry, RunJob& job) {
   if (!entry.is_object()) return usage("the job is no JSON object");
   Outcome result = read_string(entry, "model", true, job.model);
-  if (result.ok()) result = read_string(entry, "function", false, job.entry);  // as in 0.2
+  if (result.ok()) result = read_string(entry, "function", false, job.entry);  // its name in 0.2
   if (result.ok()) result = read_string(entry, "entry", false, job.entry);
   if (result.ok()) result = read_string(entry, "output_dir", true, job.output_dir);
   if (result.ok()) result = read_string(entry, "device", false, job.device);
@@ -62,8 +63,8 @@ Outcome read_job(const json& entry, RunJob& job) {
 
 bool has_gradient(DType dtype) { return is_float(dtype) || is_complex(dtype); }
 
-// Adds to the model an input for the gradient of each float or complex output, and an output
-// grad_input_<k> for each such input: the vector-Jacobian products.
+// Adds an input for the gradient of each float or complex output, and an output grad_input_<k> for
+// each such input: the vector-Jacobian products.
 Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
   Graph graph = model.graph();
   std::vector<Value> ys, xs, seeds;
@@ -80,7 +81,7 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
   for (size_t k = 0; k < ys.size(); ++k) {
     Result<Array> array = read_npy(job.grad_outputs[k]);
     if (!array.ok()) return outcome(array.status());
-    // A float gradient of another width is converted.
+    // Converts a float gradient of another width.
     const DType given = array->dtype();
     const DType dtype = is_float(given) ? given : ys[k].dtype();
     const Value seed = graph.input(str_cat("grad_output_", k), dtype, ys[k].shape());
@@ -99,7 +100,7 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
   return {};
 }
 
-// An output with a name of its own is found by its number too.
+// A named output is also found by its number.
 Outcome number_outputs(const std::vector<std::string>& written, const std::string& folder) {
   for (size_t k = 0; k < written.size(); ++k) {
     const std::string number = str_cat("output_", k, ".npy");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One job of hg-run, from its command line or from an entry of its --batch list.
+// One job of hg-run, from its command line or an entry of its --batch list.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct RunJob {
   std::string device = "cpu", precision = "f32";
   int threads = 0;  // 0: all
   std::vector<std::string> inputs;
-  std::vector<std::string> grad_outputs;  // one file for each float output, or none
+  std::vector<std::string> grad_outputs;  // one file per float output, or none
   std::string output_dir;
   bool as_f32 = false;                                // f16 and bf16 outputs become f32
   uint64_t seed = 0;                                  // of random inputs and random ops
@@ -25,12 +25,12 @@ struct RunJob {
   std::vector<std::string> plugins;                   // shared libraries with ops
 };
 
-// Loads, runs and writes; appends the paths of the files written, and what is worth knowing.
+// Loads, runs and writes. Appends the paths of the written files, and notes.
 Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written,
             std::vector<std::string>& notes);
 
-// Runs the jobs of a JSON file one after the other; what a job does not say is taken from
-// `defaults`. After each, `answer` gets one line of JSON. The result is ok when every job was.
+// Runs the jobs of a JSON file one after another. Settings that a job omits come from `defaults`.
+// Each job adds one line of JSON to `answer`. The result is ok if all jobs succeed.
 Outcome run_batch(const std::string& list, const RunJob& defaults,
                   void (*answer)(const std::string& line));
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files whose first dim counts samples, as the inputs of single runs.
+// Files whose first dim counts samples, split into inputs of single runs.
 #pragma once
 
 #include <span>
@@ -11,12 +11,13 @@
 namespace hg::tools {
 
 struct Samples {
-  InputArrays files;                           // which the runs look at
-  std::vector<std::vector<ConstTensor>> runs;  // of each, the inputs of the graph in order
+  InputArrays files;                           // which the runs refer to
+  std::vector<std::vector<ConstTensor>> runs;  // per run, the inputs of the graph in order
 };
 
-// `arguments` are those of open_inputs(). A run takes `batch` samples, the last one what is left,
-// and of an input whose first size is fixed that many; 0: one run takes the files as they are.
+// `arguments` are those of open_inputs(). A run uses `batch` samples; the last one uses the rest.
+// For an input with a fixed first size, a run uses that many. 0: one run uses the files as they
+// are.
 Outcome open_samples(const Graph& graph, std::span<const std::string> arguments, int64_t batch,
                      Samples& samples);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From files and options to a Trainer, and back to files.
+// Creates a Trainer from files and options, trains, and writes files.
 #include "tools/train_job.h"
 
 #include <algorithm>
@@ -86,9 +86,9 @@ class Job {
     if (Outcome o = parse_metrics(); !o.ok()) return o;
     Result<Trainer> trainer = Trainer::create(*model, options_);
     if (!trainer.ok()) return outcome(trainer.status());
-    *model = Model();  // and its file, of which the trainer has what it needs
+    *model = Model();  // the trainer has copied what it needs of the model and its file
     if (Outcome o = plan(*trainer); !o.ok()) return o;
-    trim_heap();  // of what building the step took meanwhile
+    trim_heap();  // memory used while the step was built
     log_.metric_names = job_.metrics;
     log_.trained = trainer->trained();
     log_.notes = notes_;
@@ -97,7 +97,7 @@ class Job {
     const Outcome trained = fit(*trainer);
     summary_.profile = trainer->session().profile();
     Outcome saved;
-    // After a failure the weights are those before the step that failed.
+    // After a failure, the weights are those before the failed step.
     if (trained.ok() || summary_.steps > 0) saved = save(*trainer);
     if (!trained.ok()) log_.stopped = "failed";
     if (saved.ok() && !job_.weights.empty()) saved = export_weights(*trainer);
@@ -107,7 +107,7 @@ class Job {
   }
 
  private:
-  // Training may take hours: a folder that is not there is told before.
+  // Training may take hours, so a missing folder is reported before it starts.
   static Outcome check_place(const std::string& path) {
     if (path.empty()) return {};
     const std::filesystem::path file = path_of(path), folder = file.parent_path();
@@ -168,7 +168,7 @@ class Job {
     return {};
   }
 
-  // Opens the targets; with `define`, makes a loss of each that needs one.
+  // Opens the targets. With `define`, creates a loss for each target without one.
   Outcome open_targets(Graph& graph, const std::vector<std::string>& files, bool define,
                        InputArrays& arrays) {
     if (define) options_.losses.clear();
@@ -187,7 +187,7 @@ class Job {
       if (!array.ok()) return outcome(array.status());
       const Result<Value> y = find_output(graph, loss);
       if (!y.ok()) return outcome(y.status());
-      // One number a sample, where the output has it as [n, 1].
+      // One number per sample, if the output has the shape [n, 1].
       const bool of_classes =
           loss.kind == Loss::Kind::cross_entropy || loss.kind == Loss::Kind::nll;
       if (!of_classes && array->rank() > 0 && array->rank() + 1 == y->rank() &&
@@ -272,7 +272,7 @@ class Job {
     return {};
   }
 
-  // A metric compares an output with the target of the first loss of that output.
+  // A metric compares an output with the target of that output's first loss.
   Outcome parse_metrics() {
     for (const std::string& given : job_.metrics) {
       const size_t equals = given.rfind('=');
@@ -296,7 +296,7 @@ class Job {
 
   // -- Training ----------------------------------------------------------------------------------
 
-  // Plans for the first batch, so that its memory is known, or refused, before the first step.
+  // Plans for the first batch, so that its memory is known, or rejected, before the first step.
   Outcome plan(Trainer& trainer) {
     SymbolSizes dims;
     for (size_t i = 0; i < data_.inputs.size(); ++i) {
@@ -386,7 +386,7 @@ class Job {
   const OnStart& on_start_;
   const OnProgress& on_progress_;
   TrainSummary& summary_;
-  InputArrays arrays_[4];  // inputs and targets to train and to validate with
+  InputArrays arrays_[4];  // inputs and targets, for training and validation
   Dataset data_, validation_;
   TrainLog log_;
   std::vector<std::string> notes_;

@@ -37,10 +37,10 @@ volatile std::sig_atomic_t interrupted = 0;
 
 void on_interrupt(int signal) {
   interrupted = 1;
-  std::signal(signal, SIG_DFL);  // a second one ends at once
+  std::signal(signal, SIG_DFL);  // a second signal ends the process
 }
 
-// One line that is written over, on a terminal only.
+// A single line that is overwritten, only on a terminal.
 class ProgressLine {
  public:
   ProgressLine() : shown_(is_terminal(stderr)) {}
@@ -65,7 +65,7 @@ class ProgressLine {
     constexpr int kBar = 24;
     char bar[kBar + 1] = {};
     for (int i = 0; i < kBar; ++i) bar[i] = i < done / all * kBar ? '#' : '.';
-    // What is left of a longer line goes.
+    // Clears the rest of a longer line.
     std::fprintf(stderr,
                  "\r[%s] epoch %lld/%lld  loss %.5g%s  lr %.3g  %.1f steps/s  %s left\033[K", bar,
                  static_cast<long long>(p.epoch), static_cast<long long>(p.epochs), p.loss,
@@ -116,7 +116,7 @@ std::string words_of(const std::map<std::string, T>& names) {
   return out;
 }
 
-// An option that is one of the words.
+// An option whose value is one of some names.
 template <class T>
 void add_choice(CommandLine& line, const std::string& name, T& value,
                 const std::map<std::string, T>& names, const std::string& about) {
@@ -131,7 +131,7 @@ void add_choice(CommandLine& line, const std::string& name, T& value,
       about + ": " + words_of(names));
 }
 
-// An option that the library has the words for.
+// An option whose names the library defines.
 template <class T>
 void add_word(CommandLine& line, const std::string& name, T& value,
               Result<T> (*named)(std::string_view), const std::string& about) {
@@ -167,7 +167,7 @@ Outcome parse_bytes(const std::string& word, int64_t& bytes) {
   return {};
 }
 
-struct Words {  // what needs translation once all is parsed
+struct Words {  // texts to convert after all options are parsed
   std::string device = "cpu";
   std::optional<double> weight_decay, lr;
   std::vector<double> betas;

@@ -8,11 +8,12 @@
 
 namespace hg::tools {
 
-// Without the spaces around it.
+// Removes surrounding spaces.
 std::string_view trim(std::string_view text);
-// The parts between commas outside parentheses, trimmed: min(n, 4) is one. "" is one empty part.
+// Splits at commas outside parentheses and trims the parts: min(n, 4) is one part. "" is one empty
+// part.
 std::vector<std::string_view> split(std::string_view text);
-// The name closest in spelling to `name`; empty when none is close.
+// The name closest in spelling to `name`; empty if none is close.
 std::string closest_name(std::string_view name, const std::vector<std::string>& names);
 
 }  // namespace hg::tools

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // 3x3 convolutions with stride 1 in f32 by Winograd's algorithm. F(2x2, 3x3) needs 2.25 times fewer
-// multiplications than the direct sum, F(4x4, 3x3) 4 times fewer. Their transformed weights are 16
-// /
-// 9 and 4 times as large. F(4x4, 3x3) rounds more, and is used only where it is clearly cheaper.
+// multiplications than the direct sum, F(4x4, 3x3) 4 times fewer. Their transformed weights are
+// 16/9 and 4 times as large. F(4x4, 3x3) rounds more, and is used only where it is clearly cheaper.
 //
 // In 3-D convolutions, each plane of y is an image whose input channels are the planes of x that it
 // reads. In dilated ones, rows and columns that are a dilation apart form one image.
 //
 // A task handles some rows of tiles of one image and some output channels. It transforms its tiles
 // of all input channels into panels, then multiplies and transforms back kBlock output channels at
-// a
-// time. Results that the transforms would spoil (conv_winograd_alone.h) are summed directly
+// a time. Results that the transforms would spoil (conv_winograd_alone.h) are summed directly
 // afterward.
 #include "kernels/conv/conv_winograd.h"
 

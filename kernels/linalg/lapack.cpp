@@ -179,10 +179,8 @@ bool geqrf(const RunContext& c, const Matrices& s, int64_t index, double* a) {
 // -- Eigenvalues and singular values --------------------------------------------------------------
 //
 // The steps of dsyevd and dgesdd, without the application of reflections to vectors, which
-// allocates.
-// Divide and conquer multiplies small matrices, for which OpenBLAS 0.3.21 allocates up to 4 rows
-// with
-// AVX-512.
+// allocates. Divide and conquer multiplies small matrices, for which OpenBLAS 0.3.21 allocates up
+// to 4 rows with AVX-512.
 
 // y[m, n] = a[m, k] b[k, n], column-major.
 void multiply_columns(int m, int n, int k, const double* a, const double* b, double* y) {

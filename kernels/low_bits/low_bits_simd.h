@@ -84,8 +84,8 @@ struct LowBitsTable {
   void (*rounded_bytes)(const RoundedProduct& p) = nullptr;
   void (*rounded_nibbles)(const RoundedProduct& p) = nullptr;
   void (*add_offsets)(const OffsetProduct& p) = nullptr;
-  // to[i] = level * scale + offset for `count` bytes; for pairs, two results per byte. A null offset
-  // is 0.
+  // to[i] = level * scale + offset for `count` bytes; for pairs, two results per byte. A null
+  // offset is 0.
   void (*widen)(Stream stream, int64_t count, const int8_t* from, float scale, const float* offset,
                 float* to) = nullptr;
 };

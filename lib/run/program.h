@@ -115,7 +115,7 @@ class Program {
   void take_states(const Graph& source);
   Status prepare_states(Graph& graph);
 
-  // -- Plans -------------------------------------------------------------------------------------
+  // -- Plans --------------------------------------------------------------------------------------
 
   Result<Bindings> bindings_of_inputs(std::span<const std::pair<std::string, int64_t>> dims) const;
   // Returns the plan for the sizes of the inputs; makes it if needed.
@@ -146,7 +146,7 @@ class Program {
   Status hold_arena(const Plan& plan);
   Status make_controls(const Plan& plan);
 
-  // -- Runs --------------------------------------------------------------------------------------
+  // -- Runs ---------------------------------------------------------------------------------------
 
   void* address_of(const Place& place) const;
   void resolve(ReadyPlan& ready);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of losses, metrics, optimizers and schedules.
+// Names of losses, metrics, optimizers and schedules.
 #include "hg/train.h"
 #include "lib/graph/word_table.h"
 

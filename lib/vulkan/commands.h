@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel's prepare leaves for the backend: dispatches of shaders on the operands of the
-// node.
+// The result of a kernel's prepare: dispatches of shaders on the operands of the node.
 //
-// Binding 0 of every shader is the table of parameters of the recording; a push constant says where
-// those of the dispatch begin: first, for each further binding, the elements from the start of the
-// binding to the first element of its tensor; then what the kernel gives.
+// Binding 0 of every shader is the parameter table of the recording. A push constant is the offset
+// of the dispatch in it. The parameters start with one word per further binding: the distance in
+// elements from the start of the binding to the first element of its tensor. The kernel's own
+// parameters follow.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@
 
 namespace hg::vulkan {
 
-// A built-in shader by the name that shaders/CMakeLists.txt gives it; empty when there is none.
+// A built-in shader by its name in shaders/CMakeLists.txt; empty if there is none.
 std::span<const uint32_t> shader(std::string_view name);
 
 struct Operand {
@@ -30,7 +30,7 @@ struct Operand {
   int index = 0;
   DType dtype = f32;
   int64_t offset = 0, bytes = 0;  // of a workspace or a constant
-  const void* data = nullptr;     // of a constant: from PrepareContext::pack
+  const void* data = nullptr;     // of a constant, from PrepareContext::pack
   bool writes = false;
 
   static Operand in(const PrepareContext& c, int i) { return {Kind::input, i, c.in(i).dtype}; }
@@ -43,7 +43,7 @@ struct Operand {
   static Operand constant(DType dtype, const void* data, int64_t bytes) {
     return {Kind::constant, 0, dtype, 0, bytes, data};
   }
-  // One word that a shader sets when the data are wrong; the run then fails with Commands::error.
+  // A word that a shader sets if the data are invalid; the run then fails with Commands::error.
   static Operand flag() { return {Kind::flag, 0, DType::i32, 0, 4, nullptr, true}; }
 };
 
@@ -75,8 +75,8 @@ struct Dispatch {
   std::vector<Operand> operands;                         // bindings 1, 2, ...
   std::vector<uint32_t> params;
   std::array<int64_t, 3> groups = {1, 1, 1};
-  int64_t invocations = 128;  // of a group, at most
-  int64_t shared_bytes = 0;   // of a group, where they are more than a few
+  int64_t invocations = 128;  // maximum of a group
+  int64_t shared_bytes = 0;   // of a group, if more than a few
 
   // Appends to `constants`.
   void specialise(std::initializer_list<int64_t> values) {
@@ -86,15 +86,15 @@ struct Dispatch {
 
 struct Commands {
   std::vector<Dispatch> dispatches;
-  const char* error = nullptr;  // what a set flag means
+  const char* error = nullptr;  // message for a set flag
 };
 
-// Groups of a shader that numbers its invocations with invocation() of common.glsl.
+// Groups for a shader that numbers its invocations with invocation() of common.glsl.
 std::array<int64_t, 3> groups_for(const DeviceInfo& device, int64_t invocations,
                                   int64_t group_size = 128);
 
-// Adds a dispatch to the node's commands; fails with `unsupported` where the device's limits are
-// passed.
+// Adds a dispatch to the node's commands. Fails with `unsupported` if it exceeds the device's
+// limits.
 Status add(PrepareContext& c, Dispatch dispatch);
 
 }  // namespace hg::vulkan

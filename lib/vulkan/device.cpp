@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kNoLimit = ~uint64_t{0};
 
-// The device that the host asked for.
+// The device that the host requested.
 Result<Found> choose(const std::vector<Found>& devices, const std::string& wanted) {
   if (devices.empty())
     return unsupported("there is no Vulkan driver of version 1.1 on this machine");
@@ -161,10 +161,10 @@ GpuCounters Device::counters() const {
           counters_.pipelines};
 }
 
-// -- Memory -------------------------------------------------------------------------------------
+// -- Memory ---------------------------------------------------------------------------------------
 
 Result<std::shared_ptr<Buffer>> Device::buffer(int64_t bytes, Use use) {
-  // A whole number of words, since shaders read words; a binding may reach to its alignment.
+  // A whole number of words, because shaders read words. A binding may extend to its alignment.
   const int64_t padded = (std::max<int64_t>(bytes, 1) + 255) / 256 * 256;
   auto result = std::make_shared<Buffer>();
   result->device_ = weak_from_this().lock();
@@ -267,7 +267,7 @@ Status Device::submit(VkCommandBuffer commands, VkFence fence) {
   return result == VK_SUCCESS ? Status() : submit_failed(result, "vkWaitForFences");
 }
 
-// What was submitted may still run: nobody may free or write what it uses before it has ended.
+// Submitted work may still run. Nothing that it uses may be freed or written before it ends.
 Status Device::submit_failed(VkResult result, std::string_view what) {
   const std::lock_guard<std::mutex> lock(queue_mutex_);
   if (result == VK_ERROR_DEVICE_LOST || vk_.DeviceWaitIdle(device_) != VK_SUCCESS) is_lost_ = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One open Vulkan device: memory, transfers, pipelines and a queue. Any thread may use it.
+// One open Vulkan device: memory, transfers, pipelines and a queue. Thread-safe.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace hg::vulkan {
 
 class Device;
 
-// A buffer with memory of its own. Mapped buffers are coherent.
+// A buffer with its own memory. Mapped buffers are coherent.
 class Buffer final : public DeviceMemory {
  public:
   ~Buffer() override;
@@ -44,7 +44,7 @@ struct Counters {
 
 class Device final : public Backend, public std::enable_shared_from_this<Device> {
  public:
-  // `change` may replace the device's functions: tests make them fail.
+  // `change` may replace functions of the device: tests use it to make calls fail.
   static Result<std::shared_ptr<Device>> open(const GpuOptions& options,
                                               void (*change)(DeviceFunctions&) = nullptr);
   ~Device() override;
@@ -61,8 +61,8 @@ class Device final : public Backend, public std::enable_shared_from_this<Device>
   enum class Use : uint8_t { storage, staging };
   Result<std::shared_ptr<Buffer>> buffer(int64_t bytes, Use use);
   Result<Pipeline> pipeline(const Dispatch& dispatch);
-  // Submits and waits; one submit at a time goes to the queue. Once the device is lost, nothing is
-  // submitted any more.
+  // Submits and waits. One submission at a time uses the queue. After the device is lost, nothing
+  // is submitted.
   Status submit(VkCommandBuffer commands, VkFence fence);
   const DeviceFunctions& vk() const { return vk_; }
   VkDevice handle() const { return device_; }
@@ -96,7 +96,7 @@ class Device final : public Backend, public std::enable_shared_from_this<Device>
   std::atomic<bool> is_lost_{false};
 };
 
-// The physical devices of an instance and what the public list says of them.
+// The physical devices of an instance, with their entries in the public list.
 struct Found {
   VkPhysicalDevice handle = VK_NULL_HANDLE;
   DeviceInfo info;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What devices there are, and what each can do.
+// Lists the devices and their capabilities.
 #include <algorithm>
 #include <cstring>
 
@@ -23,7 +23,7 @@ DeviceInfo::Type type_of(VkPhysicalDeviceType type) {
   }
 }
 
-// Whether its matrix units multiply 16 x 16 pieces of f16 and add in f32.
+// Whether its matrix units multiply 16 x 16 blocks of f16 and add in f32.
 bool multiplies_pieces(const Instance& vk, VkPhysicalDevice device) {
   if (vk.GetPhysicalDeviceCooperativeMatrixPropertiesNV == nullptr) return false;
   uint32_t count = 0;
@@ -111,7 +111,7 @@ DeviceInfo describe(const Instance& vk, VkPhysicalDevice device,
   info.binding_alignment =
       std::max<int64_t>(16, static_cast<int64_t>(p.limits.minStorageBufferOffsetAlignment));
   info.subgroup_size = static_cast<int>(subgroup.subgroupSize);
-  // Sums over a subgroup, and telling a value to all of it.
+  // Sums over a subgroup, and broadcasts to all of it.
   constexpr VkSubgroupFeatureFlags kNeeded =
       VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
   info.subgroup_arithmetic = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&

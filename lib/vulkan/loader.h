@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vulkan's functions, found at run time: nothing links to a Vulkan library.
+// Vulkan's functions, found at run time. Nothing links to a Vulkan library.
 #pragma once
 
 #define VK_NO_PROTOTYPES
@@ -72,7 +72,7 @@ struct Instance {
   VkInstance handle = VK_NULL_HANDLE;
 #define HG_VK_MEMBER(name) PFN_vk##name name = nullptr;
   HG_VK_INSTANCE_FUNCTIONS(HG_VK_MEMBER)
-  // Of an extension: null where no driver has it.
+  // Functions of extensions; null if no driver has the extension.
   HG_VK_MEMBER(GetPhysicalDeviceCooperativeMatrixPropertiesNV)
 
   Instance() = default;
@@ -88,15 +88,16 @@ struct DeviceFunctions {
   Status load(const Instance& instance, VkDevice device);
 };
 
-// Fails with `unsupported` where there is no loader, no driver or only one older than Vulkan 1.1.
+// Fails with `unsupported` without a loader, without a driver, or if the driver is older than
+// Vulkan 1.1.
 Result<std::shared_ptr<Instance>> open_instance();
 
-// What a failed call means: out_of_memory, device_lost or internal, with the call's name.
+// Converts a failed call to out_of_memory, device_lost or internal, with the name of the call.
 Status failure(VkResult result, std::string_view what);
 
 }  // namespace hg::vulkan
 
-// Returns from the enclosing function when a Vulkan call fails.
+// Returns from the enclosing function if a Vulkan call fails.
 #define HG_VK_TRY(call, what)                                                           \
   do {                                                                                  \
     const VkResult hg_vk_result_ = (call);                                              \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pipelines, made once for each shader and its constants, and the cache that outlives the process.
+// Pipelines, created once per shader and constants, and the cache that outlives the process.
 #include <algorithm>
 #include <cstring>
 
@@ -9,7 +9,7 @@
 namespace hg::vulkan {
 namespace {
 
-// What stands before the driver's data in a cache blob.
+// Header of a cache blob, before the driver's data.
 struct BlobHeader {
   char magic[8] = {'H', 'G', 'V', 'K', '0', '0', '0', '1'};
   uint32_t vendor = 0, device = 0, driver = 0, api = 0;
@@ -96,7 +96,7 @@ Result<Pipeline> Device::pipeline(const Dispatch& dispatch) {
   HG_TRY_ASSIGN(Pipeline result, layout_of(dispatch.operands.size() + 1));
   const std::span<const uint32_t> code =
       dispatch.program != nullptr ? std::span<const uint32_t>(*dispatch.program) : dispatch.code;
-  // Built-in code is known by its address, a program by its words.
+  // Built-in code is identified by its address, a program by its words.
   std::string key;
   const auto append = [&](const void* data, size_t bytes) {
     key.append(static_cast<const char*>(data), bytes);

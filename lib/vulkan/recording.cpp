@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run of device steps as one command buffer: recorded once, submitted as often as the plan runs.
-// A barrier stands only before a step that touches what was written, or writes what was read.
+// Device steps as one command buffer: recorded once, submitted in each run of the plan. Inserts a
+// barrier only before a step that accesses data that earlier steps wrote, or writes data that they
+// read.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +20,7 @@ bool collide(const Range& a, const Range& b) {
   return a.memory == b.memory && (a.writes || b.writes) && a.begin < b.end && b.begin < a.end;
 }
 
-// What prepare left; null for a node without anything to do, as with empty tensors.
+// The commands made by prepare; null for a node without work, such as one on empty tensors.
 const Commands* commands_of(const DeviceWork& item) {
   return item.kind == DeviceWork::Kind::kernel ? static_cast<const Commands*>(item.state) : nullptr;
 }
@@ -53,7 +54,7 @@ class VulkanRecording final : public Recording {
       }
       record_copy(item, staged);
     }
-    // What the host reads after the fence.
+    // Makes writes visible to the host after the fence.
     VkMemoryBarrier barrier{};
     barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
     barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT;
@@ -104,7 +105,7 @@ class VulkanRecording final : public Recording {
     int64_t offset = 0, bytes = 0;  // in the staging buffer
   };
 
-  // Finds the memory of every operand and lays out the table of parameters.
+  // Finds the memory of every operand and lays out the parameter table.
   Status bind_all(std::span<const DeviceWork> work, DeviceConstants& constants) {
     int64_t staging = 0;
     size_t flagged = 0;
@@ -174,7 +175,7 @@ class VulkanRecording final : public Recording {
       const auto* const buffer = static_cast<const Buffer*>(span.memory.get());
       const int64_t lowest = span.offset - span.before;
       const int64_t begin = lowest / alignment * alignment;
-      // Whole words, and something even when the tensor is empty.
+      // Rounded up to whole words; at least one, even for an empty tensor.
       const int64_t end = std::min(buffer->bytes(),
                                    (span.offset + std::max<int64_t>(span.bytes, 1) + 15) / 16 * 16);
       if (end - begin > device_->info().max_binding_bytes)
@@ -271,7 +272,7 @@ class VulkanRecording final : public Recording {
     device_->vk().CmdCopyBuffer(commands_, source->handle(), target->handle(), 1, &copy);
   }
 
-  // Waits for earlier steps where these ranges and theirs collide.
+  // Waits for earlier steps if their ranges conflict with these.
   void barrier_before(const std::vector<Range>& ranges) {
     const bool waits = std::any_of(ranges.begin(), ranges.end(), [&](const Range& range) {
       return std::any_of(open_.begin(), open_.end(),
@@ -300,7 +301,7 @@ class VulkanRecording final : public Recording {
   std::shared_ptr<Buffer> params_, staging_, flags_;
   std::vector<std::shared_ptr<DeviceMemory>> kept_;
   std::vector<uint32_t> table_;
-  std::vector<Bound> bound_;  // one for each dispatch
+  std::vector<Bound> bound_;  // one per dispatch
   std::vector<Transfer> transfers_;
   std::vector<std::pair<std::string, const char*>> errors_;
   std::vector<Range> open_;  // of steps since the last barrier

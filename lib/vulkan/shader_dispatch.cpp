@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an application's kernel asks for (hg/shader.h) as the commands of the library's own.
+// Converts the dispatches of an application's kernel (hg/shader.h) to the library's own commands.
 #include <utility>
 
 #include "hg/shader.h"

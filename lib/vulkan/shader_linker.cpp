@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The module of shaders/pointwise.comp is a library: its functions are found by name and by the
-// types of their parameters, main() is written anew, and what is not reached from it is left out,
-// so that a program asks the device for no more than it uses.
+// types of their parameters. main() is written anew, and code that it does not reach is omitted, so
+// that a program requires no more device features than it uses.
 #include "lib/vulkan/shader_linker.h"
 
 #include <map>
@@ -21,7 +21,7 @@ struct Function {
   uint32_t result_type = 0;
 };
 
-// The module as it was compiled, with its functions by name.
+// The compiled module, with its functions by name.
 struct Library {
   explicit Library(std::span<const uint32_t> words)
       : code(words),
@@ -54,15 +54,15 @@ struct Library {
 
   std::span<const uint32_t> code;
   std::vector<Instruction> all;
-  uint32_t bound = 0;  // above all ids
+  uint32_t bound = 0;  // larger than all ids
   uint32_t uint_type = 0, main = 0;
-  // Types, constants and variables stand from globals_begin on, before the functions.
+  // Types, constants and variables are between globals_begin and the functions.
   size_t globals_begin = 0, functions_begin = 0;
   std::map<std::string, uint32_t> names;
   std::map<uint32_t, Function> functions;
 };
 
-// How glslang spells the type that this dtype is computed in.
+// glslang's spelling of the type in which this dtype is computed.
 std::string_view mangled(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -81,7 +81,7 @@ std::string_view mangled(DType dtype) {
   }
 }
 
-// main() of a program: its instructions, the constants that they use, and whom they call.
+// main() of a program: its instructions, the constants that they use, and the functions they call.
 class MainWriter {
  public:
   MainWriter(const Library& library, const ShaderProgram& program)
@@ -94,7 +94,7 @@ class MainWriter {
     at_params_ = at_strides_ + program.rank * inputs;
   }
 
-  // False when there is no function for some types.
+  // Returns false if no function has these types.
   bool write() {
     const Instruction& header = library_.all[library_.functions.at(library_.main).begin];
     body_.insert(body_.end(), header.words, header.words + header.count);
@@ -123,10 +123,10 @@ class MainWriter {
  private:
   struct Register {
     uint32_t id;
-    std::string type;  // as the mangled name of a function shows it
+    std::string type;  // spelling of the type in mangled names of functions
   };
 
-  // By type: how the name of a function that takes it spells it.
+  // By type: its spelling in the names of functions with such a parameter.
   void spell_types() {
     constexpr std::pair<std::string_view, std::string_view> kConversions[] = {{"to_f32(f", "f1;"},
                                                                               {"to_f64(f", "d1;"},
@@ -216,7 +216,8 @@ class MainWriter {
   bool ok_ = true;
 };
 
-// The module of a written main(): what it reaches of the library, and the capabilities of that.
+// The module with the new main(): the part of the library that it reaches, and the required
+// capabilities.
 class Linker {
  public:
   Linker(const Library& library, const MainWriter& main)
@@ -247,7 +248,7 @@ class Linker {
     each_id(in, [&](uint32_t id) { used_.insert(id); });
   }
 
-  // Functions that main() calls, those that they call, and the ids that all of them use.
+  // Functions that main() calls, directly or indirectly, and all ids that they use.
   void reach_functions() {
     for (const Instruction& in : instructions(main_.body(), 0)) use_all(in);
     std::vector<uint32_t> open(main_.called().begin(), main_.called().end());
@@ -264,7 +265,7 @@ class Linker {
     used_.insert(library_.uint_type);
   }
 
-  // What the entry point lists behind its name.
+  // The interface of the entry point, after its name.
   void use_interface() {
     for (const Instruction& in : library_.all) {
       if (in.op() != Op::OpEntryPoint) continue;
@@ -273,7 +274,7 @@ class Linker {
     }
   }
 
-  // Types, constants and variables, from the last to the first: each names only earlier ones.
+  // Types, constants and variables, from last to first: each refers only to earlier ones.
   void keep_globals() {
     for (size_t i = library_.functions_begin; i-- > library_.globals_begin;) {
       const Instruction& in = library_.all[i];
@@ -289,7 +290,7 @@ class Linker {
     }
   }
 
-  // Of what stands before the functions.
+  // The instructions before the functions.
   bool is_needed(size_t i) const {
     const Instruction& in = library_.all[i];
     switch (in.op()) {
@@ -328,7 +329,7 @@ class Linker {
   const Library& library_;
   const MainWriter& main_;
   std::set<uint32_t> reached_, used_;
-  std::vector<bool> keeps_;  // by instruction before the functions
+  std::vector<bool> keeps_;  // per instruction before the functions
   bool has_f64_ = false, has_i64_ = false, has_16_ = false, has_8_ = false;
 };
 

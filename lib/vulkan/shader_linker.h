@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise programs as SPIR-V, written directly: the functions come from shaders/pointwise.comp,
-// main() is made here. No compiler runs.
+// and main() is generated here. No compiler runs.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace hg::vulkan {
 
-// One output from inputs of broadcast shapes. Registers 0, 1, ... are the inputs, then the results
-// of the calls; the last one is stored.
+// One output from inputs with broadcast shapes. Registers 0, 1, ... are the inputs, then the
+// results of the calls. The last one is stored.
 struct ShaderProgram {
   enum class Access : uint8_t { flat, one, strided };
   struct Input {
@@ -22,19 +22,19 @@ struct ShaderProgram {
   struct Call {
     std::string function;  // of pointwise.comp: "op_add"
     std::vector<int> registers;
-    std::vector<int> params;  // numbers of float parameters, behind the registers
+    std::vector<int> params;  // numbers of float parameters, after the registers
   };
   static constexpr size_t kMostInputs = 8;
   std::vector<Input> inputs;
   std::vector<Call> calls;
   DType result = f32;
 
-  // The table behind the offsets: count, rank, shape[rank], strides[rank] for each input,
+  // The parameter table after the offsets: count, rank, shape[rank], strides[rank] for each input,
   // parameters.
   int rank = 0;
 };
 
-// Null when there is no such function for these types.
+// Null if no function has these types.
 std::shared_ptr<const std::vector<uint32_t>> assemble(const ShaderProgram& program);
 
 }  // namespace hg::vulkan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of a SPIR-V module as instructions, as far as linking shaders needs them.
+// The words of a SPIR-V module as instructions, as far as needed to link shaders.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ inline uint32_t head(Op op, size_t count) {
   return static_cast<uint32_t>(count) << spv::WordCountShift | static_cast<uint32_t>(op);
 }
 
-// Appends an instruction of these operands.
+// Appends an instruction with these operands.
 inline void emit(std::vector<uint32_t>& to, Op op, std::initializer_list<uint32_t> words) {
   to.push_back(head(op, words.size() + 1));
   to.insert(to.end(), words);

@@ -59,7 +59,7 @@ from ._tensors import (
 from ._train import Trainer
 from .named import compile
 
-# Imported when they are first used, for they take time or need torch.
+# Imported on first use, because they take time or need torch.
 _LAZY = {
     "convert": ("._convert", "convert"),
     "Report": ("._convert", "Report"),

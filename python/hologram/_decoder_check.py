@@ -51,7 +51,7 @@ class Runner:
 
 
 class Expected(NamedTuple):
-    """What the module answers to runs that follow each other."""
+    """The module's results for consecutive runs."""
 
     ids: list  # of each run, [batch, time]
     masks: list

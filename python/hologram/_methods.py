@@ -9,7 +9,7 @@ from ._functions import functions
 from ._functions._index import item_of
 from ._functions._sizes import at_rank, shape_of
 
-# Methods of torch.Tensor that mean something else than the function of that name.
+# Methods of torch.Tensor that differ from the function of the same name.
 _NOT_METHODS = {"unfold", "where", "embedding", "one_hot", "pad", "fold", "linear", "searchsorted", "isin", "cdist"}
 
 

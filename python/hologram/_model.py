@@ -104,7 +104,7 @@ class Model(_core.CallableModel):
 
     Pass inputs in order or by name, as numpy arrays, torch tensors, or any object that supports DLPack or the buffer
     protocol. They are borrowed, not copied. Outputs are torch tensors if an input is one, otherwise numpy arrays;
-    ``out=`` gives arrays to write to. Several outputs are a tuple, or the structure that the converted module returns.
+    ``out=`` names arrays to write to. Several outputs are a tuple, or the structure that the converted module returns.
     The GIL is released during a run, and any thread may call.
     """
 
@@ -122,12 +122,12 @@ class Model(_core.CallableModel):
     def session(self, **options):
         """Creates a session with its own options; call it like the model.
 
-        Options: ``device`` ("cpu", "vulkan", "auto"), ``threads`` (0: OpenMP's number), ``memory_limit`` (bytes, or
-        "512M"), ``precision`` ("float32"; "bfloat16" rounds weights; "int8" rounds what meets weights of 8 and 4 bits),
-        ``low_memory``, ``autotune``, ``tuning``,
-        ``profile``, ``dims`` (sizes to plan at once), ``ranges`` (sizes that share one plan, as ``{"n": (1, 512)}``),
-        ``seed``, ``checkpoint``, ``first_run`` (the run number with which random ops start), ``gpu_name``,
-        ``most_rounds`` (of loops), ``lazy_allocation``, ``keep_all_values``, ``kernels``, ``disabled_passes``.
+        Options: ``device`` ("cpu", "vulkan", "auto"), ``threads`` (0: all processors), ``memory_limit`` (bytes, or
+        "512M"), ``precision`` ("float32"; "bfloat16" rounds weights; "int8" rounds the inputs of products with quantized
+        weights), ``low_memory``, ``autotune``, ``tuning``, ``profile``, ``dims`` (sizes to plan at creation), ``ranges``
+        (sizes that share one plan, as ``{"n": (1, 512)}``), ``seed``, ``checkpoint``, ``first_run`` (the run number with
+        which random ops start), ``gpu_name``, ``most_rounds`` (limit of loop iterations), ``lazy_allocation``,
+        ``keep_all_values``, ``kernels``, ``disabled_passes``.
         """
         made = self.session_(options)
         if self._tree is not None:

@@ -49,7 +49,7 @@ def _make(row):
         order.append((input_name, True, None if optional else () if variadic and len(inputs) > 1 else empty))
     required = [a for a in attributes if a[3]]
     optional = [a for a in attributes if not a[3]]
-    # What must be given stands before what need not be.
+    # Required inputs and attributes come before optional ones.
     split = next((i for i, entry in enumerate(order) if entry[2] is not empty), len(order))
     order[split:split] = [(a[0], False, empty) for a in required]
     order += [(a[0], False, a[4]) for a in optional]

@@ -41,7 +41,7 @@ class Trainer:
     ``accumulate``, ``mode`` ("training", "as-traced"), ``compute`` ("float32", "bfloat16", "float16"), ``resume``,
     ``all_reduce`` (a ``hg.distributed.AllReduce``: several processes train as one), and session options.
 
-    The model itself is not changed: ``model()`` and ``save()`` give the trained one.
+    The given model is not changed: ``model()`` returns the trained model, and ``save()`` writes it.
     """
 
     _OWN = ("penalties", "rules", "clip_norm", "clip_value", "accumulate", "mode", "compute", "resume", "all_reduce")

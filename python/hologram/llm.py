@@ -32,7 +32,7 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     """Converts a folder with config, safetensors and tokenizer, or a model in memory, and writes ``path``.
 
     ``bits`` (8 or 4) quantizes the weights, with a scale per ``group`` of inputs. ``max_context`` limits prompt and answer
-    together. ``tokenizer`` belongs to a model in memory. Returns the Model; ``model.report`` tells how it was checked.
+    together. ``tokenizer`` is an optional tokenizer for a model in memory. Returns the Model; ``model.report`` has the check.
 
     Before the file is written, logits and 64 greedy tokens are compared with the module, in float32; a difference raises
     MismatchError. A model whose cache does not only grow recomputes all tokens at each step; ``report.warnings`` says so.
@@ -68,7 +68,7 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
 
 
 def _release_memory():
-    """Returns what is free to the system. glibc keeps as much as all weights after a conversion."""
+    """Returns free memory to the system. glibc keeps as much as all weights after a conversion."""
     gc.collect()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

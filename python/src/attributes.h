@@ -14,14 +14,14 @@ namespace nb = nanobind;
 
 bool is_forked();  // options.h
 
-// By the op's signature: TypeError names an attribute that the op lacks, or that cannot be the
-// value. The names borrow from the signature.
+// Converts attributes by the op's signature. TypeError names an attribute that the op does not
+// have, or whose value is invalid. The names borrow from the signature.
 NamedAttrs attributes_from(const std::string& op, const nb::dict& given);
 nb::object to_python(const Attr& attr);
-// A number, or text that has symbols; a shape of such.
+// A number, or text with symbols; and a shape of such.
 Dim dim_of(nb::handle size);
 Shape shape_of(nb::handle sizes);
-// The other way.
+// The reverse conversions.
 nb::tuple to_python(const Shape& shape);
 const char* attribute_kind(AttrType type);
 

@@ -13,7 +13,7 @@ void bind_graph(nb::module_& m);
 void bind_model(nb::module_& m);
 void bind_quantize(nb::module_& m);
 void bind_blocks(nb::module_& m);
-void bind_convert(nb::module_& m);  // where the build has the converter
+void bind_convert(nb::module_& m);  // only in builds with the converter
 void bind_devices(nb::module_& m);
 void bind_eager(nb::module_& m);
 void bind_kernels(nb::module_& m);

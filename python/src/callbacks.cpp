@@ -13,7 +13,7 @@ namespace hg::python {
 namespace {
 
 constexpr std::string_view kMark = "Python's exception ";
-constexpr size_t kMost = 256;  // kept; of more, the oldest goes
+constexpr size_t kMost = 256;  // kept exceptions; beyond this, the oldest is dropped
 
 struct Kept {
   int64_t number;
@@ -23,11 +23,11 @@ struct Kept {
 
 struct Store {
   std::mutex mutex;
-  std::list<Kept> all;  // messages stay where they are
+  std::list<Kept> all;  // a list, so that messages stay in place
   int64_t count = 0;
 };
 Store& store() {
-  static Store& made = *new Store();  // exceptions are never freed behind the interpreter's end
+  static Store& made = *new Store();  // never freed, because the interpreter may have ended
   return made;
 }
 
@@ -36,10 +36,10 @@ Store& store() {
 const char* keep_exception(nb::python_error&& error) {
   Store& s = store();
   std::string what = error.what();
-  // what() has the whole traceback; its last line is the message.
+  // what() contains the whole traceback; its last line is the message.
   while (!what.empty() && what.back() == '\n') what.pop_back();
   what = what.substr(what.rfind('\n') + 1);
-  std::optional<Kept> oldest;  // freed without the lock
+  std::optional<Kept> oldest;  // freed after the lock is released
   const std::scoped_lock lock(s.mutex);
   const int64_t number = ++s.count;
   s.all.push_back({number, str_cat(kMark, number, ": ", what), std::move(error)});
@@ -68,7 +68,7 @@ void raise_kept(std::string_view message) {
       }
   }
   if (!found) return;
-  // Where it came from, beside the traceback: "acme.wave 'node'".
+  // The callback's origin, in addition to the traceback: "acme.wave 'node'".
   std::string_view where = message.substr(0, at);
   while (!where.empty() && (where.back() == ' ' || where.back() == ':')) where.remove_suffix(1);
   nb::object value = nb::borrow(found->error.value());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python functions that the library calls. Their exceptions pass through the library as the message
-// of a status and are raised again on the way out.
+// of a status and are raised again when it returns.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,17 +15,17 @@ namespace hg::python {
 
 namespace nb = nanobind;
 
-// Keeps an exception and gives the message that stands for it, which lives until the exception is
-// raised again or many more came after it. The GIL is held.
+// Stores an exception and returns a message that represents it. The message lives until the
+// exception is raised again or many later ones are stored. The GIL must be held.
 const char* keep_exception(nb::python_error&& error);
-// Raises the exception that a message stands for; returns where it stands for none. The GIL is
+// Raises the exception that a message represents; returns if it represents none. The GIL must be
 // held.
 void raise_kept(std::string_view message);
 
-// An object that may be let go of on any thread.
+// An object whose last reference may be dropped on any thread.
 std::shared_ptr<nb::object> shared_object(nb::object object);
 
-// What `function` gives, with the GIL; exceptions become statuses.
+// Calls `function` with the GIL and returns its result. Exceptions become statuses.
 template <class Function>
 Status with_python(const Function& function) {
   if (Py_IsInitialized() == 0) return internal_error("Python has ended");
@@ -34,7 +34,7 @@ Status with_python(const Function& function) {
     return function();
   } catch (nb::python_error& error) {
     return invalid_argument(keep_exception(std::move(error)));
-  } catch (const std::exception& error) {  // what a function gave is not what it should
+  } catch (const std::exception& error) {  // the result has the wrong type
     return invalid_argument(error.what());
   }
 }

@@ -17,10 +17,10 @@
 namespace hg::python {
 namespace {
 
-constexpr double kShort = 2e7;  // operations: some milliseconds
+constexpr double kShort = 2e7;  // operations: a few milliseconds
 constexpr int64_t kCopied =
-    4096;                   // bytes of an output: copying as many is quicker than lending them
-constexpr size_t kFew = 4;  // inputs that are seen without memory of their own
+    4096;                   // bytes of an output below which copying is faster than lending
+constexpr size_t kFew = 4;  // inputs that are read without heap memory
 
 std::string names_of(const Graph& graph) {
   std::string out;
@@ -37,7 +37,7 @@ bool has_open_size(const Shape& shape, const std::vector<std::string>& known) {
   });
 }
 
-// Borrows the arrays of out=, one for each of `results`, which become them.
+// Borrows the arrays of out=, one for each of `results`, and stores them there.
 void borrow_outputs(nb::handle out, std::vector<Borrowed>& given,
                     std::vector<nb::object>& results) {
   std::vector<nb::object> outs;
@@ -130,7 +130,7 @@ std::vector<nb::object> Calls::run(std::span<const Tensor> inputs, nb::handle ou
   std::vector<nb::object> results(count);
   if (out.is_valid() && !out.is_none()) borrow_outputs(out, given, results);
   std::unique_ptr<Lent> lent = acquire(inputs);
-  // A session that failed is let go of: whatever it borrowed ends with it.
+  // A session that failed is dropped, which ends whatever it has borrowed.
   Session& session = lent->session;
   if (seed) session.seed(*seed);
   bool is_known = lent->inputs.size() == inputs.size() && lent->outputs.size() == count;
@@ -234,7 +234,7 @@ std::vector<Borrowed> Calls::arrange(const nb::tuple& arguments, const nb::dict&
   return inputs;
 }
 
-// The plain way: few arrays and tensors that are lent as they are, in order or by name.
+// The fast path: a few arrays and tensors that are lent unchanged, in order or by name.
 bool Calls::see_all(nb::handle arguments, nb::handle named, std::span<Tensor> seen, Kind& kind,
                     nb::object& out) const {
   const auto given = static_cast<size_t>(PyTuple_Size(arguments.ptr()));
@@ -357,7 +357,7 @@ nb::bytes Calls::tuning() {
   free_.pop_back();
   lock.unlock();
   const Session& session = lent->session;
-  // Planning in another thread holds what this waits for, and may ask for the GIL.
+  // Another thread that plans holds what this one waits for, and may need the GIL.
   std::vector<std::byte> bytes;
   {
     const nb::gil_scoped_release released;
@@ -436,7 +436,7 @@ void bind_calls(nb::module_& m) {
       .def("tuning", &Calls::tuning, "Measurements of autotune=True, for the option tuning=.")
       .def("_set_rebuild", &Calls::set_rebuild, nb::arg("rebuild").none())
       .def("_set_order", &Calls::set_order, nb::arg("order").none());
-  // The tensors of a structure in the order of names; None where a dict by name has none.
+  // The tensors of a structure in the order of names; None for names that a dict lacks.
   m.def("in_order", [](nb::handle structure, const nb::list& names) {
     std::vector<nb::object> known;
     for (const nb::handle name : names) known.push_back(nb::borrow(name));

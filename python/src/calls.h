@@ -20,48 +20,49 @@ class Calls {
  public:
   Calls(const Model& model, SessionOptions options);
 
-  // Makes the first session, so that what the options ask for fails before a call.
+  // Creates the first session, so that invalid options fail before a call.
   void open() { release(acquire({})); }
-  // y = calls(x): arguments in order and by name, lists, tuples and dicts among them flattened.
-  // `out`: an array, or a sequence of them and of None, for each output.
+  // y = calls(x): arguments in order and by name, with lists, tuples and dicts flattened. `out`: an
+  // array, or a sequence of arrays and None, one per output.
   // `named` may be null.
   nb::object call(nb::handle arguments, nb::handle named);
-  // The same for tensors in the order of the inputs, outputs as a list. `seed`: of what it draws.
+  // The same for tensors in the order of the inputs; returns outputs as a list. `seed`: for random
+  // numbers.
   std::vector<nb::object> run(std::span<const Tensor> inputs, nb::handle out, Kind kind,
                               std::optional<uint64_t> seed = {});
   // Whether a run draws random numbers.
   bool draws() const;
-  // As Session::seed, for calls that begin from now on.
+  // As Session::seed, for calls that start from now on.
   void seed(uint64_t seed);
 
-  // What is needed before anything runs: of these sizes, or of those of the last call.
+  // The memory of a run, before it runs: for these sizes, or for those of the last call.
   Memory memory(const nb::dict& dims);
   double flops(const nb::dict& dims);
   std::string report(const nb::dict& dims);
   std::vector<ArenaBlock> arena_blocks(const nb::dict& dims);
-  // Rows of the last call; of a session with profile=True.
+  // Rows of the last call; requires a session with profile=True.
   std::vector<ProfileRow> profile();
   nb::bytes tuning();
   std::string compiled_text(const nb::dict& dims);
   Graph compiled_graph(const nb::dict& dims);
-  // How outputs, as a list, become what a call returns; none: one alone, or a tuple.
+  // Converts outputs, as a list, to the result of a call. None: a single output, or a tuple.
   void set_rebuild(nb::object rebuild) { rebuild_ = std::move(rebuild); }
-  // How nested arguments are brought in the order that the model was made with; gives None for
-  // those of another structure.
+  // Reorders nested arguments to the order in which the model was created. Returns None for
+  // arguments of another structure.
   void set_order(nb::object order) { order_ = std::move(order); }
   const SessionOptions& options() const { return options_; }
 
  private:
-  // A session, and what calls of it know.
+  // A session, and what is known about its last call.
   struct Lent {
     Session session;
-    std::vector<Sizes> inputs, outputs;  // shapes of the last call; outputs empty: not known
+    std::vector<Sizes> inputs, outputs;  // shapes of the last call; empty outputs: unknown
     std::vector<bool> is_bound;          // by output: the session writes to memory of the last call
     bool is_short = false;               // too short for Ctrl-C to matter
   };
   std::unique_ptr<Lent> acquire(std::span<const Tensor> inputs);
   void release(std::unique_ptr<Lent> lent);
-  // Lends the one that was used last, planned for these sizes.
+  // Lends the most recently used session that is planned for these sizes.
   std::unique_ptr<Lent> planned(const nb::dict& dims);
   bool see_all(nb::handle arguments, nb::handle named, std::span<Tensor> seen, Kind& kind,
                nb::object& out) const;
@@ -70,16 +71,16 @@ class Calls {
   Model model_;
   SessionOptions options_;
   std::vector<nb::object> input_names_;  // interned
-  std::vector<bool> is_open_;            // by output: data decides its shape
+  std::vector<bool> is_open_;            // by output: the shape depends on data
   nb::object rebuild_, order_;
   bool has_control_ = false;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Lent>> free_;  // the last one was used last
+  std::vector<std::unique_ptr<Lent>> free_;  // the most recently used is last
 };
 
 void bind_calls(nb::module_& m);
 
-// What `function` gives, for a slot of a type: exceptions become Python's, and null.
+// Calls `function` for a type slot. Converts exceptions to Python exceptions and returns null.
 template <class Function>
 PyObject* guarded(const Function& function) noexcept {
   try {

@@ -23,8 +23,8 @@ std::vector<const char*> arguments_of(const std::vector<std::string>& words) {
   return out;
 }
 
-// (exit code, message, report as JSON) of hg-convert with these words; says nothing itself. Ctrl-C
-// ends it after the stage at work.
+// Runs hg-convert with these words and returns (exit code, message, report as JSON). Prints
+// nothing. Ctrl-C ends it after the current stage.
 nb::tuple convert_file(const std::vector<std::string>& words) {
   convert::Report report;
   std::string json = "{}";
@@ -59,7 +59,7 @@ void bind_convert(nb::module_& m) {
         const std::vector<const char*> arguments = arguments_of(words);
         const nb::gil_scoped_release released;
         const int code = convert::run_command(static_cast<int>(arguments.size()), arguments.data());
-        std::fflush(stdout);  // Python's own output comes behind it
+        std::fflush(stdout);  // Python's own output follows
         return code;
       },
       "Runs hg-convert with these arguments: prints like it and returns its exit code.");

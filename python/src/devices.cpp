@@ -10,7 +10,7 @@
 namespace hg::python {
 
 void bind_devices(nb::module_& m) {
-  // Of each Vulkan device a dict; none where there is no driver.
+  // One dict per Vulkan device; none without a driver.
   m.def("vulkan_devices", [] {
     nb::list out;
     const Result<std::vector<DeviceInfo>> devices = list_devices();

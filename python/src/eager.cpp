@@ -24,7 +24,7 @@
 namespace hg::python {
 namespace {
 
-// An executor that any thread may use, one at a time.
+// An executor that threads use in turn.
 class LockedExecutor {
  public:
   LockedExecutor(const std::string& backend, int threads, uint64_t seed,
@@ -75,7 +75,7 @@ class LockedExecutor {
   Result<std::vector<Array>> run(std::string_view op, std::span<const Operand> inputs,
                                  const NamedAttrs& attrs, std::vector<Array>& outs);
   std::mutex mutex_;
-  std::atomic<std::thread::id> owner_;  // of the lock, while it runs
+  std::atomic<std::thread::id> owner_;  // of the lock, while a call runs
   std::optional<ExecutorBase> executor_;
 };
 
@@ -110,7 +110,7 @@ Result<std::vector<Array>> LockedExecutor::run(std::string_view op, std::span<co
   return into.any(op, inputs, arguments);
 }
 
-// The operands of a call, with what they borrow from Python's objects while it runs.
+// The operands of a call. Borrows from Python objects during the call.
 class Operands {
  public:
   Operands(const std::string& op, const nb::list& inputs) : op_(op) {
@@ -119,13 +119,13 @@ class Operands {
   }
 
   std::span<const Operand> all() const { return operands_; }
-  Kind kind() const { return kind_; }  // of results
-  // Whether the result is a view of what was lent: that memory ends when its owner likes.
+  Kind kind() const { return kind_; }  // kind of the results
+  // Whether the result is a view of lent memory, whose owner may free it at any time.
   bool lent(const Array& result) const;
 
  private:
   void add(nb::handle input);
-  // Numbers beyond what i64 holds, or with nothing to take their dtype from, are tensors.
+  // Numbers outside i64, and numbers without a tensor to take a dtype from, become tensors.
   void borrow_number(const nb::object& number, size_t at);
 
   const std::string& op_;
@@ -135,7 +135,7 @@ class Operands {
   std::vector<Operand> operands_;
   std::vector<size_t> numbers_;
   Kind kind_ = Kind::numpy;
-  const DType* first_ = nullptr;  // of the first tensor
+  const DType* first_ = nullptr;  // dtype of the first tensor
 };
 
 void Operands::add(nb::handle input) {
@@ -182,7 +182,7 @@ bool Operands::lent(const Array& result) const {
   });
 }
 
-// Where results go: what out= names, one tensor or a list of them.
+// Destinations of results: the tensors of out=, one or a list.
 class Places {
  public:
   Places(const std::string& op, nb::handle out) {
@@ -223,7 +223,7 @@ nb::object LockedExecutor::call(const std::string& op, const nb::list& inputs,
   {
     const nb::gil_scoped_release released;
     made.emplace(run(op, operands.all(), given, places.arrays()));
-    // Results that only look at borrowed memory, and those in out=, are on the host for it.
+    // Results that are views of borrowed memory, and those in out=, must be on the host.
     if (made->ok() && !is_cpu)
       for (const Array& each : places.arrays()) (void)each.to_host();
   }
@@ -258,7 +258,7 @@ nb::object to_vulkan(LockedExecutor& executor, nb::handle object) {
   return out;
 }
 
-// (name, signature, inputs, attributes, outputs, whether calls that look alike may differ)
+// (name, signature, inputs, attributes, outputs, whether equal calls may return different results)
 nb::tuple row_of(const Op& op) {
   nb::list inputs, attributes, outputs;
   for (const Signature::Input& each : op.signature.inputs)
@@ -339,9 +339,9 @@ void bind_vulkan_tensor(nb::module_& m) {
       });
 }
 
-// Kinds of tensors, and what they hold.
+// Kinds of tensors, and their data.
 void bind_conversions(nb::module_& m) {
-  // The same memory as another kind of tensor; "array" is hologram's own.
+  // The same memory as another kind of tensor; "array" is Hologram's own.
   m.def("share", [](nb::handle object, const std::string& to) {
     Kind kind;
     const Array array = lent(object, kind);
@@ -385,7 +385,8 @@ void bind_eager(nb::module_& m) {
       .def("gpu_name_",
            [](const LockedExecutor& e) { return e.gpu() ? e.gpu().info().name : std::string(); })
       .def("to_vulkan_", to_vulkan);
-  // A function, not a method: torch.compile loses the object of methods that are not Python's.
+  // A function instead of a method, because torch.compile loses the object of methods not defined
+  // in Python.
   m.def("eager_call", &LockedExecutor::call, nb::arg("executor"), nb::arg("op"), nb::arg("inputs"),
         nb::arg("attrs"), nb::arg("out").none());
   m.def("op_table", [] {

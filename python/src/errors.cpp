@@ -38,7 +38,7 @@ nb::object type_of(Code code) {
 std::string words(nb::handle object) {
   const nb::object made = nb::steal(PyObject_Str(object.ptr()));
   if (!made.is_valid()) throw nb::python_error();
-  // Text that is no UTF-8, such as a file's name, has a form that is.
+  // Text that is not UTF-8, such as a file name, is converted to valid UTF-8.
   const nb::object bytes =
       nb::steal(PyUnicode_AsEncodedString(made.ptr(), "utf-8", "backslashreplace"));
   if (!bytes.is_valid()) throw nb::python_error();
@@ -68,7 +68,7 @@ void raise(PyObject* type, const std::string& message) {
 }
 
 void raise(const Status& status) {
-  // Where Ctrl-C was the reason, its own exception is pending.
+  // If Ctrl-C was the reason, Python's own exception is already pending.
   if (status.code() == Code::cancelled && PyErr_CheckSignals() != 0) throw nb::python_error();
   raise_kept(status.message());
   raise(type_of(status.code()).ptr(), std::string(status.message()));

@@ -10,7 +10,7 @@ namespace hg::python {
 
 namespace nb = nanobind;
 
-// What a status that is not ok raises: invalid_argument ValueError, not_found LookupError,
+// The exception for a status that is not ok: invalid_argument ValueError, not_found LookupError,
 // unsupported UnsupportedError, corrupt_model CorruptModelError, out_of_memory MemoryError,
 // device_lost DeviceLostError, cancelled KeyboardInterrupt, internal RuntimeError.
 [[noreturn]] void raise(const Status& status);
@@ -19,8 +19,8 @@ namespace nb = nanobind;
 
 // str() of an object.
 std::string words(nb::handle object);
-// The integer that an object is; TypeError where it is none, ValueError where 64 bits do not hold
-// it.
+// The integer value of an object. TypeError if it is not an integer, ValueError if it does not fit
+// 64 bits.
 int64_t whole(nb::handle object);
 // bool() of an object.
 bool truth(nb::handle object);

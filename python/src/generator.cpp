@@ -79,7 +79,7 @@ nb::list step(LockedGenerator& self) {
   return out;
 }
 
-// Of each prompt (ids, finish, log_probabilities), and the times in ms.
+// (ids, finish, log_probabilities) per prompt, and the times in ms.
 nb::tuple result(LockedGenerator& self) {
   const Turn::Held held(self.turn, kInside);
   const Generation& all = self.generator.generation();

@@ -12,7 +12,7 @@ namespace hg::python {
 
 namespace {
 
-// Memory that shows itself by the buffer protocol: what a numpy array is based on.
+// Memory with the buffer protocol, which is the base of numpy arrays.
 struct Memory {
   PyObject_HEAD Array* array;  // or null
   PyObject* owner;             // or null
@@ -77,7 +77,7 @@ nb::object as_torch(const Array& array) {
 constexpr const char* kPlain = "dltensor";
 constexpr const char* kVersioned = "dltensor_versioned";
 
-// Who takes a capsule renames it.
+// The consumer of a capsule renames it.
 template <class Managed>
 nb::object in_capsule(Managed* managed, const char* name) {
   const nb::object capsule = nb::steal(PyCapsule_New(managed, name, [](PyObject* self) {

@@ -19,22 +19,22 @@
 namespace hg::python {
 namespace {
 
-// A value, and the Python object of its graph, which lives as long.
+// A value, and the Python object of its graph, which it keeps alive.
 struct PythonValue {
   Value value;
   nb::object graph;
 };
 
-// A graph belongs to one thread at a time.
+// Use a graph from one thread at a time.
 Turn& turn() { return turn_of<struct Graphs>(); }
 
-// The graph as it is now.
+// The graph in its current state.
 Graph now(const Graph& graph) {
   const Turn::Held held(turn());
   return graph;
 }
 
-// Building goes on after what failed: the graph is as before.
+// After an error, building can continue: the graph is unchanged.
 PythonValue checked(nb::handle graph, Value value) {
   check(nb::inst_ptr<Graph>(graph)->take_status());
   return {value, nb::borrow(graph)};
@@ -55,7 +55,7 @@ Value operand(Graph& graph, nb::handle object) {
   return graph.constant(data_of(object));
 }
 
-// numpy knows where a number does not fit.
+// numpy checks whether a number fits.
 Value number_of_dtype(Graph& graph, nb::handle object, DType dtype) try {
   const Borrowed number = Borrowed::from(object, "the number", false, &dtype);
   return graph.constant(take(TensorData::copy_of(number.tensor)));

@@ -12,7 +12,7 @@ namespace {
 std::atomic<Interrupt*> innermost = nullptr;  // of the main thread
 struct sigaction python_action = {};
 
-// request_stop() takes no lock here: nobody registers callbacks with these tokens.
+// request_stop() takes no lock here, because these tokens have no callbacks.
 void on_signal(int number, siginfo_t* info, void* context) {
   if (Interrupt* interrupt = innermost.load()) interrupt->stop();
   if ((python_action.sa_flags & SA_SIGINFO) != 0)
@@ -30,7 +30,7 @@ Interrupt::Interrupt() {
   if (outer_ == nullptr) {
     struct sigaction now = {};
     sigaction(SIGINT, nullptr, &before_);
-    // A host that ignores Ctrl-C, or dies of it, goes on doing so.
+    // A host that ignores Ctrl-C, or is ended by it, continues to do so.
     if ((before_.sa_flags & SA_SIGINFO) == 0 &&
         (before_.sa_handler == SIG_DFL || before_.sa_handler == SIG_IGN)) {
       is_set_ = false;

@@ -7,8 +7,8 @@
 
 namespace hg::python {
 
-// While it lives on the main thread, SIGINT asks its token to stop, beside what Python does with
-// the signal. On other threads, where Python handles no signals either, it does nothing.
+// During its lifetime on the main thread, SIGINT also requests a stop of its token. On other
+// threads, where Python handles no signals either, it does nothing.
 class Interrupt {
  public:
   Interrupt();
@@ -16,7 +16,7 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
   std::stop_token token() const { return source_.get_token(); }
-  // From the main thread's Python code that runs in between, as callbacks do.
+  // Called from Python code that runs in between on the main thread, such as callbacks.
   void stop() { source_.request_stop(); }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as text, called on tensors, with their gradients.
+// Text kernels, called on tensors, with their gradients.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -23,7 +23,7 @@ nb::object number_to_python(const Number& number) {
   return nb::int_(number.whole);
 }
 
-// A kernel that any thread may use, one at a time.
+// A kernel that threads use in turn.
 class LockedKernel {
  public:
   LockedKernel(const std::string& name, const std::string& words, bool strict,
@@ -88,7 +88,7 @@ class LockedKernel {
   }
 
  private:
-  // The GIL is released before the lock is asked for.
+  // Releases the GIL before it waits for the lock.
   struct Unlocked {
     explicit Unlocked(std::mutex& mutex) : lock(mutex) {}
     nb::gil_scoped_release released;
@@ -180,7 +180,8 @@ void bind_kernels(nb::module_& m) {
                    })
       .def_prop_ro("sessions_made",
                    [](const LockedKernel& k) { return k.kernel_of().sessions_made(); });
-  // Functions, not methods: torch.compile loses the object of methods that are not Python's.
+  // Functions instead of methods, because torch.compile loses the object of methods not defined in
+  // Python.
   m.def("kernel_call", &LockedKernel::call, nb::arg("kernel"), nb::arg("named"),
         nb::arg("out").none(), nb::arg("shape").none());
   m.def("kernel_gradients", &LockedKernel::gradients, nb::arg("kernel"), nb::arg("named"),

@@ -14,7 +14,7 @@ namespace hg::python {
 
 namespace nb = nanobind;
 
-// The part of DLPack's exchange table of functions that is used (DLPack 1.3, DLPackExchangeAPI).
+// The part of DLPack's function table that is used (DLPack 1.3, DLPackExchangeAPI).
 struct Exchange {
   uint32_t major, minor;
   const Exchange* before;
@@ -24,24 +24,24 @@ struct Exchange {
   int (*borrow)(void* object, dlpack::DataTensor* out);
 };
 
-// Objects are never freed: the interpreter may be gone before this is. What is numpy's is found
-// when the module is imported, and what is torch's before `torch_tensor` is set.
+// Objects are never freed, because the interpreter may end earlier. Objects of numpy are found when
+// the module is imported, those of torch before `torch_tensor` is set.
 struct Known {
   std::atomic<PyTypeObject*> torch_tensor = nullptr;
-  const Exchange* exchange = nullptr;  // torch's; null of versions that have none
+  const Exchange* exchange = nullptr;  // torch's; null for versions without one
   nb::object asarray, torch_from_dlpack, is_grad_enabled;
   nb::object forward_ad;                         // torch's module
   nb::object are_transforms_active, is_wrapped;  // of torch.func
   nb::object tracing_state;                      // of torch.jit.trace
-  nb::object dispatch_of_tensors;                // what __torch_dispatch__ of torch.Tensor is
+  nb::object dispatch_of_tensors;                // __torch_dispatch__ of torch.Tensor
   nb::object requires_grad, is_neg, is_conj, out, current_level;  // names, interned
-  std::array<nb::object, kDTypeCount> dtypes;  // numpy's; that of bf16 when it is asked for
-  nb::ft_mutex mutex;                          // of what is found later
+  std::array<nb::object, kDTypeCount> dtypes;  // numpy's; that of bf16 is added on first use
+  nb::ft_mutex mutex;                          // guards objects that are found later
 };
 Known& known();
-void find_known();  // when the module is imported
+void find_known();  // called when the module is imported
 
-// The type torch.Tensor; null until somebody has imported torch.
+// The type torch.Tensor; null until torch has been imported.
 PyTypeObject* torch_tensor();
 
 }  // namespace hg::python

@@ -20,17 +20,17 @@
 namespace hg::python {
 namespace {
 
-// An expression, what its results are given as, and what its leaves lend memory of.
+// An expression, the kind of its results, and the memory lent to its leaves.
 struct PythonVar {
   Var var;
   Kind kind = Kind::numpy;
   bool is_number = false;
 };
 
-// Python's expressions have their plans in common: those of one that is made anew are found again.
+// All expressions of the process share plans, so that a rebuilt expression finds its plan.
 Lazy make_lazy() { return Lazy(SessionOptions{.registry = &registry()}, 256, uint64_t{256} << 20); }
 
-// A child that was forked has its own: its parent's may have been at work.
+// A forked child has its own cache: its parent's may have been in use during the fork.
 const Lazy& own_lazy() {
   static Lazy* lazy = [] {
     pthread_atfork(nullptr, nullptr, [] { lazy = new Lazy(make_lazy()); });
@@ -39,7 +39,7 @@ const Lazy& own_lazy() {
   return *lazy;
 }
 
-// Expressions that share parts belong to one thread at a time, and any may share some.
+// Use expressions that share parts from one thread at a time. Any expressions may share parts.
 Turn& turn() { return turn_of<struct Expressions>(); }
 
 PythonVar var_of(nb::handle object) {
@@ -67,7 +67,7 @@ PythonVar binary(const char* op, nb::handle a, nb::handle b) {
   return out;
 }
 
-// All attributes of the op in the order of its signature, from some of them by name.
+// All attributes of the op in signature order, from some of them by name.
 struct AllAttributes {
   AllAttributes(const std::string& op, const nb::dict& given) : named(attributes_from(op, given)) {
     const Signature& signature = registry().find(op)->signature;
@@ -104,7 +104,7 @@ nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& a
   const AllAttributes all(op, attrs);
   const Turn::Held held(turn());
   std::vector<Var> outputs = Var::any(op, vars, all.arguments);
-  // Numbers know the built-in ops alone.
+  // Numbers only know the built-in ops.
   if (!has_tensor && Registry::built_in().find(op) == nullptr)
     raise(PyExc_ValueError, op + ": the inputs are numbers; one must be a tensor");
   nb::list out;
@@ -122,8 +122,8 @@ std::vector<Var> vars_of(nb::handle list) {
   return out;
 }
 
-// What of an op's operands is not a tensor stands in `operands`; tensors come to `places`, the
-// gradients of the results `seeded` behind them.
+// Operands that are not tensors are stored in `operands`. Tensors are appended to `places`,
+// followed by the gradients of the results `seeded`.
 nb::object op_gradients(const std::string& op, const nb::list& operands, const nb::dict& attrs,
                         const nb::list& places, const nb::list& wanted, const nb::list& seeded,
                         const nb::list& tensors) {
@@ -153,7 +153,7 @@ nb::object value_of(const PythonVar& var, std::optional<Kind> kind) {
     const nb::gil_scoped_release released;
     made.emplace(var.var.value());
   }
-  // The session's next run writes its results anew, so they are kept as they are now.
+  // Copies the results, because the session's next run overwrites them.
   const Array array = take(*std::move(made));
   return give(array, kind.value_or(var.kind));
 }
@@ -256,7 +256,7 @@ void bind_values(VarClass& cls) {
   cls.def("__repr__", [](const PythonVar& v) { return "Var(" + text_of(v) + ")"; });
   cls.def("__array__",
           [](const PythonVar& v, nb::args, nb::kwargs) { return value_of(v, Kind::numpy); });
-  // Of a value of one element; others are ambiguous, and an error.
+  // For a value of one element; others are ambiguous and raise an error.
   for (const char* name : {"__bool__", "__int__", "__float__"})
     cls.def(name, [name](const PythonVar& v) { return value_of(v, Kind::numpy).attr(name)(); });
   cls.def("__len__", [](const PythonVar& v) {
@@ -268,7 +268,7 @@ void bind_values(VarClass& cls) {
 }
 
 void bind_operators(VarClass& cls) {
-  // numpy leaves operators beside a Var to the Var.
+  // Makes numpy leave operators with a Var to the Var.
   cls.attr("__array_priority__") = 1000;
   cls.attr("__array_ufunc__") = nb::none();
 

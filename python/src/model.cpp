@@ -46,7 +46,7 @@ nb::list outputs_of(const Model& model) {
   return out;
 }
 
-// Weights by name, as arrays that nobody writes to; tied ones under each of their names.
+// Weights by name, as read-only arrays; tied weights occur under each of their names.
 nb::dict states_of(nb::handle self, State::Kind kind) {
   const Model& model = *nb::inst_ptr<Model>(self);
   nb::dict out;
@@ -63,18 +63,18 @@ Model model_of(const nb::bytes& bytes) {
   return take(Model::read({static_cast<const std::byte*>(bytes.data()), bytes.size()}, registry()));
 }
 
-// A model that is called, by a session of its own that the first call makes.
+// A model that can be called; the first call creates its session.
 struct CallableModel : Model {
   explicit CallableModel(const Model& model) : Model(model) {}
   std::atomic<Calls*> calls = nullptr;
-  nb::object session;  // keeps them
-  nb::ft_mutex mutex;  // of the session
+  nb::object session;  // keeps the sessions alive
+  nb::ft_mutex mutex;  // guards `session`
 };
 
 Calls& session_of(nb::handle self) {
   CallableModel& model = *nb::inst_ptr<CallableModel>(self);
   if (Calls* calls = model.calls.load(std::memory_order_acquire)) return *calls;
-  // Other threads run meanwhile: the first that is done gives the session to all.
+  // Other threads may run meanwhile. The first one to finish sets the session for all.
   nb::object made = self.attr("session")();
   const nb::ft_lock_guard lock(model.mutex);
   if (!model.session.is_valid()) {

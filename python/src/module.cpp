@@ -15,9 +15,9 @@
 
 NB_MODULE(_core, m) {
   namespace hp = hg::python;
-  // Handles that live until the interpreter ends are no leaks.
+  // Handles that live until the interpreter ends are not leaks.
   nanobind::set_leak_warnings(false);
-  // What a cast says is not for users.
+  // Messages of failed casts are not for users.
   nanobind::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);

@@ -18,7 +18,8 @@
 namespace hg::python {
 namespace {
 
-// What a function of Python's raised while the library called it; raised again when that is back.
+// An exception that a Python function raised while the library called it. Raised again when the
+// library returns.
 struct Pending {
   std::optional<nb::python_error> error;
 
@@ -79,7 +80,7 @@ nb::dict to_dict(const NamedArrays& arrays, Kind kind) {
 
 constexpr const char* kInside = "a function that a program calls cannot use that program";
 
-// A program that any thread may use, one at a time.
+// A program that threads use in turn.
 class LockedProgram {
  private:
   template <class Function>
@@ -172,13 +173,13 @@ class LockedProgram {
     }
     return nb::bytes(bytes.data(), bytes.size());
   }
-  // What `function` gives of the program.
+  // The result of `function` for the program.
   template <class Function>
   auto look(const Function& function) const {
     const Turn::Held held(turn_);
     return function(program_);
   }
-  const nn::Program& program() const { return program_; }  // for what never changes
+  const nn::Program& program() const { return program_; }  // for parts that never change
 
  private:
   static Kind kind_named(const std::string& name) {
@@ -254,7 +255,7 @@ LockedProgram* compile_named(const nn::Block& model, const nb::dict& given) {
     return value;
   };
   const auto is_true = [&](const char* name) {
-    return truth(pop(name));  // none is false
+    return truth(pop(name));  // absent: false
   };
   const auto patterns = [&](const char* name) {
     std::vector<std::string> out;

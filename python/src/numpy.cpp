@@ -38,7 +38,7 @@ int type_number(DType dtype) {
     case c128:
       return NPY_CDOUBLE;
     default:
-      return kNone;  // bf16 is of a package beside numpy
+      return kNone;  // bf16 belongs to another package
   }
 }
 

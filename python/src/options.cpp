@@ -21,7 +21,7 @@ namespace {
 
 std::atomic<bool> forked = false;
 
-// The fields of a dict by name: each is looked for once, and what nobody looked for is refused.
+// The fields of a dict by name. Each is read once; fields that were not read are rejected.
 class Fields {
  public:
   Fields(const nb::dict& given, std::string what) : what_(std::move(what)) {
@@ -38,7 +38,7 @@ class Fields {
     if (nb::object value = pop(name); value.is_valid() && !value.is_none()) to = convert(value);
     return *this;
   }
-  // The names of enums, by the function that reads them.
+  // The names of enum values, by their parsing function.
   template <class T>
   Fields& word(const char* name, T& to, Result<T> (*named)(std::string_view)) {
     if (nb::object value = pop(name); value.is_valid() && !value.is_none())
@@ -267,7 +267,7 @@ Optimizer optimizer_from(const nb::dict& given) {
   nb::dict rest;
   for (const auto& [name, value] : given) rest[name] = value;
   if (rest.contains("kind")) {
-    // What each kind takes where nothing is said, as torch.optim.
+    // The defaults of each kind, as in torch.optim.
     const Optimizer::Kind kind = take(optimizer_named(words(nb::object(rest["kind"]))));
     o = kind == Optimizer::Kind::sgd     ? sgd()
         : kind == Optimizer::Kind::adam  ? adam()
@@ -310,7 +310,7 @@ std::vector<int32_t> ids_from(nb::handle ids) {
   return out;
 }
 
-// An object with `size`, `begin(name, array)`, `wait()` and perhaps `bucket_bytes`.
+// An object with `size`, `begin(name, array)`, `wait()` and optionally `bucket_bytes`.
 AllReduce all_reduce_from(nb::handle object) {
   AllReduce out;
   out.ranks = nb::cast<int>(object.attr("size"));

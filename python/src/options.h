@@ -15,8 +15,7 @@
 
 namespace hg::python {
 
-// From keyword arguments; ValueError for a value that cannot be, TypeError for a name that no
-// option has.
+// From keyword arguments. ValueError for an invalid value, TypeError for an unknown name.
 SessionOptions session_options(const nb::dict& given);
 TrainOptions train_options(const nb::dict& given);
 Optimizer optimizer_from(const nb::dict& given);
@@ -30,7 +29,7 @@ std::vector<int32_t> ids_from(nb::handle ids);
 int64_t bytes_from(nb::handle object);
 std::vector<std::pair<std::string, int64_t>> dims_from(const nb::dict& dims);
 
-// In a child that was forked OpenMP's teams are gone: sessions that are made there have one thread.
+// In a forked child OpenMP's threads are gone, so sessions created there have one thread.
 bool is_forked();
 
 void bind_options(nb::module_& m);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Python op is a row like any other. Rows have no room for a Python object, so the functions of a
-// row look up their callables in a table by the op's name. hologram/_own_ops.py adapts the user's
-// functions; here they take plain lists and dicts.
+// A Python op is a row like any other. Rows cannot store Python objects, so the functions of a row
+// look up their callables in a table by the op's name. hologram/_own_ops.py adapts the user's
+// functions; the functions here pass plain lists and dicts.
 #include "python/src/own_ops.h"
 
 #include <nanobind/stl/string.h>
@@ -30,13 +30,13 @@ struct OwnOp {
   OpDef def;
   KernelDef kernel;
   Signature signature;
-  // infer(inputs, attributes) -> [(dtype, shape)]: a type is (dtype, shape), or None.
-  // run(inputs, outputs, attributes): arrays that are lent for the call.
+  // infer(inputs, attributes) -> [(dtype, shape)]; an input is (dtype, shape) or None.
+  // run(inputs, outputs, attributes); arrays are lent for the call.
   nb::object infer, run;
   std::optional<TextKernel> text, gradient_text;
-  OwnOp* gradient = nullptr;  // an op, and the names of what it reads
+  OwnOp* gradient = nullptr;  // an op, and the names of its operands
   std::vector<std::string> gradient_reads;
-  std::mutex parsing;  // a kernel belongs to one thread at a time
+  std::mutex parsing;  // use a kernel from one thread at a time
 };
 
 struct Table {
@@ -90,7 +90,7 @@ nb::dict to_dict(const Signature& signature, const KernelAttrs& attrs) {
         case AttrType::reals:
           value = std::vector<double>(attrs.reals(name).begin(), attrs.reals(name).end());
           break;
-        case AttrType::strings:  // refused when the op is registered
+        case AttrType::strings:  // rejected when the op is registered
           break;
       }
     out[name.c_str()] = to_python(value);
@@ -112,7 +112,7 @@ void add_attributes(const Signature& signature, const AttrReader& attrs,
   }
 }
 
-// Those of the arguments that the text reads.
+// The arguments that the text reads.
 std::vector<KernelArgument> read_by(const TextKernel& text,
                                     const std::vector<KernelArgument>& given) {
   std::vector<KernelArgument> out;
@@ -122,7 +122,7 @@ std::vector<KernelArgument> read_by(const TextKernel& text,
   return out;
 }
 
-// -- What the rows call ---------------------------------------------------------------------------
+// -- Functions of the rows ------------------------------------------------------------------------
 
 nb::object to_python(const TensorType& type) {
   return nb::make_tuple(python_name(type.dtype), python::to_python(type.shape));
@@ -146,7 +146,7 @@ Status infer_function(InferContext& c) {
   });
 }
 
-// Every input broadcasts; dtypes are promoted.
+// All inputs broadcast; dtypes are promoted.
 Status infer_broadcast(InferContext& c) {
   std::optional<TensorType> type;
   for (int i = 0; i < c.input_count(); ++i) {
@@ -169,7 +169,7 @@ struct Prepared {
 };
 
 Status prepare_function(PrepareContext& c) {
-  // The label is the op's name, and that of the node.
+  // The label is the op's name followed by the node's.
   const OwnOp& op = own(std::string_view(c.label()).substr(0, c.label().find(' ')));
   return with_python([&]() -> Status {
     c.make_state(Prepared{&op, shared_object(to_dict(op.signature, c.attrs()))});
@@ -182,7 +182,7 @@ void run_function(const RunContext& c) noexcept {
   if (Py_IsInitialized() == 0) return c.fail("Python has ended");
   const nb::gil_scoped_acquire acquired;
   try {
-    // Whoever keeps an array, or a view of one, keeps this.
+    // Keeps an array alive while views of it exist.
     const nb::object owner = nb::steal(PyList_New(0));
     std::optional<nb::python_error> raised;
     {
@@ -196,7 +196,7 @@ void run_function(const RunContext& c) noexcept {
         raised.emplace(std::move(error));
       }
     }
-    // The frames of a traceback keep what their functions had.
+    // Clears the frames of a traceback, which keep the arguments of their functions alive.
     if (raised && Py_REFCNT(owner.ptr()) > 1 && raised->traceback().is_valid())
       nb::module_::import_("traceback").attr("clear_frames")(raised->traceback());
     if (!raised && Py_REFCNT(owner.ptr()) > 1)
@@ -260,8 +260,8 @@ Status grad_text(GradContext& c) {
   return {};
 }
 
-// The op of the gradient takes all inputs, then the outputs and the gradients of outputs that the
-// function reads, and gives what is needed of the inputs' gradients.
+// The gradient's op reads all inputs, then the outputs and the output gradients that the function
+// uses. It returns the gradients of the inputs that are needed.
 Status grad_function(GradContext& c) {
   const OwnOp& op = own(c.attrs().op().name());
   std::vector<Value> values;
@@ -289,7 +289,7 @@ Status grad_function(GradContext& c) {
   return {};
 }
 
-// The gradient of an input has its type.
+// The gradient of an input has the input's type.
 Status infer_gradient(InferContext& c) {
   const std::span<const Dim> wanted = c.attrs().integers("wanted");
   c.set_output_count(static_cast<int>(wanted.size()));
@@ -323,7 +323,7 @@ void give_kernel(OwnOp& op, nb::object run) {
                .strided = kAllStrided};
 }
 
-// From here on the op is known, and never freed.
+// From here on the op is registered and never freed.
 OwnOp* publish(std::unique_ptr<OwnOp> op) {
   const std::string name = op->name;
   {

@@ -8,7 +8,7 @@
 namespace hg::python {
 namespace {
 
-// Structures that are too deep, or parts of themselves, are a RecursionError.
+// Structures that are too deep, or contain themselves, raise RecursionError.
 struct Deeper {
   Deeper() {
     if (Py_EnterRecursiveCall(" in nested inputs") != 0) throw nb::python_error();
@@ -16,7 +16,7 @@ struct Deeper {
   ~Deeper() { Py_LeaveRecursiveCall(); }
 };
 
-// Whether a list is made of tensors and not of numbers.
+// Whether a list consists of tensors, not of numbers.
 bool is_structure(nb::handle object) {
   if (PyDict_Check(object.ptr())) return true;
   if (!is_container(object)) return false;
@@ -26,7 +26,7 @@ bool is_structure(nb::handle object) {
   return nb::len(object) == 0;
 }
 
-// The place of a name; -1 where an object is none.
+// The index of a name; -1 if an object is not a name.
 int64_t place_of(nb::handle key, std::span<const nb::object> names) {
   if (!PyUnicode_Check(key.ptr())) return -1;
   for (size_t i = 0; i < names.size(); ++i)
@@ -66,7 +66,7 @@ class Flat {
   std::span<const nb::object> names_;
 };
 
-// The one dict that a structure is, with names alone; else not valid.
+// The dict of a structure that is one dict with only names as keys; otherwise not valid.
 nb::object only_dict(nb::handle structure, std::span<const nb::object> names) {
   nb::object one = nb::borrow(structure);
   for (int depth = 0; depth < 2 && !PyDict_Check(one.ptr()) && is_container(one); ++depth) {

@@ -14,10 +14,10 @@ namespace nb = nanobind;
 // A list, tuple or dict.
 bool is_container(nb::handle object);
 
-// The tensors of a structure, a tuple of arguments or one of them, one for each name: one dict that
-// has names alone gives them by name, all else in order, without its None. Where a dict says by its
-// keys that it is in another order, this is a TypeError. There may be more or fewer than names;
-// what a dict by name lacks is not valid.
+// The tensors of a structure, which is a tuple of arguments or one of them. A single dict that has
+// only names as keys gives tensors by name. Anything else gives tensors in order, without None; a
+// dict whose keys show another order raises TypeError. There may be more or fewer tensors than
+// names. Names that a dict lacks are not valid.
 std::vector<nb::object> in_order(nb::handle structure, std::span<const nb::object> names);
 
 }  // namespace hg::python

@@ -20,7 +20,7 @@ constexpr const char* kNumpyNames[kDTypeCount] = {"float32", "float64", "float16
                                                   "int64",   "int32",   "int16",     "int8",
                                                   "uint8",   "bool",    "complex64", "complex128"};
 
-// Of a struct format; false where hg has no such dtype.
+// The dtype of a struct format; false if hg has no such dtype.
 bool dtype_of_format(const char* format, Py_ssize_t size, DType& out) {
   if (format == nullptr) format = "B";
   if (*format == '<' || *format == '=' || *format == '@' || *format == '|') ++format;
@@ -93,7 +93,7 @@ std::string class_name(nb::handle object) {
   return nb::cast<std::string>(object.type().attr("__name__"));
 }
 
-// numpy knows it from the package ml_dtypes alone; else it is two bytes, as in .npy files.
+// numpy knows it only from the package ml_dtypes; otherwise it is two bytes, as in .npy files.
 bool is_bfloat16(nb::handle object) {
   if (!nb::hasattr(object, "dtype")) return false;
   const nb::object dtype = object.attr("dtype");
@@ -138,8 +138,7 @@ bool wants_gradient(nb::handle tensor) {
          is_true(k.is_grad_enabled());
 }
 
-// Whether torch.func transforms what is computed, torch.jit traces it, or tensors may have
-// tangents.
+// Whether a torch.func transform or torch.jit tracing is active, or tensors may have tangents.
 bool is_transformed() {
   const Known& k = known();
   const nb::object level = nb::steal(PyObject_GetAttr(k.forward_ad.ptr(), k.current_level.ptr()));
@@ -148,7 +147,7 @@ bool is_transformed() {
          !nb::object(k.tracing_state()).is_none();
 }
 
-// What follows the tensor, so that its value alone is not all that there is to it; null: nothing.
+// The mechanism that tracks the tensor, so that its value alone is not sufficient; null: none.
 const char* follower_of(nb::handle tensor) {
   const Known& k = known();
   if (!nb::object(k.tracing_state()).is_none())
@@ -169,7 +168,7 @@ void refuse_followed(nb::handle tensor, const std::string& what) {
               "kernels or hologram.torch.wrap");
 }
 
-// Raises where a class of tensors computes in a way of its own: its memory may be anything.
+// Raises for classes of tensors with their own operations, whose memory may have any meaning.
 void refuse_own_dispatch(nb::handle tensor, const std::string& what) {
   const nb::object type = nb::borrow(tensor.type());
   if (type.ptr() == reinterpret_cast<PyObject*>(known().torch_tensor.load())) return;
@@ -180,7 +179,7 @@ void refuse_own_dispatch(nb::handle tensor, const std::string& what) {
             "which would be passed over; give a torch.Tensor");
 }
 
-// Of a tensor, by the name of a method without arguments.
+// The result of calling a tensor's method, by name, without arguments.
 bool is_so(nb::handle tensor, const nb::object& method) {
   PyObject* self = tensor.ptr();
   return is_true(nb::steal(PyObject_VectorcallMethod(method.ptr(), &self, 1, nullptr)));
@@ -208,7 +207,7 @@ void Borrowed::take_buffer(nb::handle object, const std::string& what, bool writ
       tensor.dtype = bf16;
       return;
     }
-    // Either the elements are no numbers, or they may not be written.
+    // The elements are either not numbers, or read-only.
     if (!writable ||
         PyObject_GetBuffer(object.ptr(), &buffer_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
       buffer_ = {};
@@ -237,7 +236,7 @@ void Borrowed::take_buffer(nb::handle object, const std::string& what, bool writ
   const int64_t step = is_complex(tensor.dtype) ? size / 2 : size;
   is_aligned &= reinterpret_cast<uintptr_t>(tensor.data) % static_cast<uintptr_t>(step) == 0;
   if (is_aligned || tensor.count() == 0) return;
-  // numpy allows elements that begin anywhere; kernels do not.
+  // numpy allows elements at any address; kernels do not.
   if (writable) raise(PyExc_ValueError, what + " has elements that are not aligned; copy it first");
   PyBuffer_Release(&buffer_);
   buffer_ = {};
@@ -261,7 +260,7 @@ void Borrowed::take_torch(nb::handle object, const std::string& what) {
     return;
   }
   dlpack::DataTensor seen = {};
-  // Lazily negated or conjugated tensors show memory that lacks that.
+  // The memory of lazily negated or conjugated tensors lacks these operations.
   keep_ = nb::borrow(object);
   if (is_so(object, known().is_neg)) keep_ = keep_.attr("resolve_neg")();
   if (exchange->borrow(keep_.ptr(), &seen) != 0) {
@@ -278,7 +277,7 @@ void Borrowed::take_torch(nb::handle object, const std::string& what) {
 }
 
 void Borrowed::take_capsule(nb::handle object, const std::string& what) {
-  // Capsules that nobody takes over free the tensor themselves.
+  // A capsule that nobody consumes frees its tensor.
   keep_ = object.attr("__dlpack__")();
   kind = Kind::numpy;
   if (PyCapsule_IsValid(keep_.ptr(), "dltensor_versioned") != 0) {

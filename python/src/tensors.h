@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors between Python and the library: Python's tensors are borrowed for a call, the library's
-// are handed over with their memory. Only unaligned elements are copied.
+// Tensors between Python and the library. Python's tensors are borrowed for a call; the library's
+// are passed on with their memory. Only unaligned elements are copied.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -15,17 +15,18 @@
 
 namespace hg::python {
 
-// What results are given as.
+// The kind of the results.
 enum class Kind : uint8_t { numpy, torch, array };
 
-// Memory of a Python object, which is kept alive and locked against resizing while this lives.
+// Memory of a Python object. Keeps it alive, and locks it against resizing, during the lifetime of
+// this object.
 // Destroyed with the GIL held.
 class Borrowed {
  public:
-  // A numpy array, a torch tensor, or anything with DLPack or the buffer protocol; numbers, lists
-  // of them and what else numpy can make an array of become an array of `wanted`, where that is
-  // given. `what` names the object in messages. With `writable`, memory that is read only is
-  // refused.
+  // Accepts a numpy array, a torch tensor, or anything with DLPack or the buffer protocol. If
+  // `wanted` is given, numbers, lists of them, and other objects that numpy can convert become
+  // arrays of that dtype. `what` names the object in messages. With `writable`, read-only memory is
+  // rejected.
   static Borrowed from(nb::handle object, const std::string& what, bool writable = false,
                        const DType* wanted = nullptr);
   Borrowed() = default;
@@ -55,41 +56,42 @@ class Borrowed {
   nb::object keep_;
 };
 
-// Looks at the memory of a numpy array or a torch tensor that is lent as it is, as long as that
-// lives; false where Borrowed::from() has more to do or to say. The GIL is held.
+// Views the memory of a numpy array or a torch tensor that can be lent unchanged, as long as it
+// lives. Returns false if Borrowed::from() must convert it or report an error. The GIL must be
+// held.
 bool see(nb::handle object, Tensor& tensor, Kind& kind);
 
-// An array that shares the memory of a Python object and keeps it alive; `kind` is what that is.
-// `what` stands in messages.
+// An array that shares the memory of a Python object and keeps it alive; `kind` is the kind of the
+// object. `what` names it in messages.
 Array lent(nb::handle object, Kind& kind, const std::string& what = "the tensor");
 
-// A float, int or bool of Python's beside tensors; nothing of another object, nor of an int that no
-// i64 is.
+// A Python float, int or bool among tensors; nothing for other objects, and for an int outside i64.
 std::optional<Number> number_of(nb::handle object);
 
 bool is_torch_tensor(nb::handle object);
-// Whether autograd, forward mode or a transform of torch.func follows what becomes of one of these.
+// Whether autograd, forward mode or a torch.func transform tracks one of these.
 bool is_followed(nb::handle tensors);
-// Whether from() takes it without making an array of numbers.
+// Whether from() accepts it without creating an array from numbers.
 bool is_tensor(nb::handle object);
 
-// The type of what numpy's arrays are based on, when the module is imported.
+// The type of the base of numpy arrays, created when the module is imported.
 void make_memory_type();
-// An array as numpy's, torch's or hologram's own, which shares its memory and keeps it alive.
+// An array as a numpy array, a torch tensor or Hologram's own, which shares its memory and keeps it
+// alive.
 nb::object give(const Array& array, Kind kind);
-// A capsule of DLPack, which shares the array's memory; `versioned` as of DLPack 1.0.
+// A DLPack capsule that shares the array's memory; `versioned` for DLPack 1.0.
 nb::object capsule_of(const Array& array, bool versioned);
-// The same of a copy with memory of its own.
+// The same with a copy of the memory.
 nb::object copied(const Tensor& tensor, Kind kind);
 // Memory that `owner` keeps alive, as a numpy array.
 nb::object view_of(const Tensor& tensor, nb::handle owner, bool read_only);
 
-// numpy's dtype of the name; bf16 is that of the package ml_dtypes, or two bytes where there is
-// none.
+// numpy's dtype with this name. bf16 is that of the package ml_dtypes, or two bytes without the
+// package.
 nb::object numpy_dtype(DType dtype);
 // "float32", "bfloat16".
 const char* python_name(DType dtype);
-// The dtype that a numpy or torch dtype, or a name of either, means; both "f32" and "float32".
+// The dtype for a numpy or torch dtype, or a name of either; both "f32" and "float32".
 DType dtype_from(nb::handle object);
 
 nb::tuple to_tuple(const Sizes& sizes);

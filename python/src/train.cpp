@@ -19,7 +19,7 @@
 namespace hg::python {
 namespace {
 
-// What a Dataset borrows, for as long as it is used.
+// The memory that a Dataset borrows, kept alive while it is used.
 struct Data {
   Data(nb::handle given_inputs, nb::handle given_targets) {
     add(given_inputs, "input", set.inputs);
@@ -54,8 +54,8 @@ nb::dict progress_of(const Progress& p) {
   return out;
 }
 
-// A trainer that any thread may use: what changes it, or looks at more than one number of it, one
-// thread at a time.
+// A trainer that threads use in turn: functions that change it, or read more than one number, run
+// one at a time.
 struct LockedTrainer {
   explicit LockedTrainer(Trainer given) : trainer(std::move(given)) {}
   Trainer trainer;
@@ -98,7 +98,7 @@ void fit(LockedTrainer& self, nb::handle inputs, nb::handle targets, const nb::d
   options.stop = interrupt.token();
   std::optional<nb::python_error> raised;
   options.on_progress = [&](const Progress& progress) {
-    const Turn::Paused paused(self.turn);  // the callback may evaluate and save
+    const Turn::Paused paused(self.turn);  // the callback may call evaluate and save
     const nb::gil_scoped_acquire acquired;
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -131,7 +131,7 @@ nb::object evaluate(LockedTrainer& self, nb::handle inputs, nb::handle targets, 
   return nb::make_tuple(evaluation.loss, evaluation.metrics);
 }
 
-// Present values by name, in the session's own memory.
+// Current values by name, in the session's own memory.
 nb::object value(nb::handle self, const std::string& name) {
   const Trainer& trainer = nb::inst_ptr<LockedTrainer>(self)->trainer;
   return view_of(take(trainer.session().value(name)), self, false);
@@ -140,7 +140,7 @@ nb::object value(nb::handle self, const std::string& name) {
 }  // namespace
 
 void bind_train(nb::module_& m) {
-  // The parts of a model by name, as hg/forward_backward.h has them.
+  // The parts of a model by name, as in hg/forward_backward.h.
   m.def(
       "split_gradients",
       [](const Model& model, const std::string& mode, const std::vector<int>& inputs,

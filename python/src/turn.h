@@ -16,13 +16,13 @@ namespace hg::python {
 
 namespace nb = nanobind;
 
-// Who waits does so without the GIL, which what is inside may ask for. A thread that is inside may
-// come in again, unless that is refused.
+// A waiting thread releases the GIL, which the thread inside may need. The thread inside may enter
+// again, unless this is rejected.
 class Turn {
  public:
   class Held {
    public:
-    // `refused`: what a thread is told that is inside already; null lets it in.
+    // `refused`: the message for a thread that is already inside; null allows it to enter again.
     explicit Held(Turn& turn, const char* refused = nullptr) : turn_(turn) {
       if (refused != nullptr && turn.owner_ == std::this_thread::get_id())
         raise(PyExc_RuntimeError, refused);
@@ -43,7 +43,7 @@ class Turn {
     Turn& turn_;
   };
 
-  // Others may come in while it lives; the thread is inside once, and does not hold the GIL.
+  // Lets others enter during its lifetime. The thread must be inside once, without the GIL.
   class Paused {
    public:
     explicit Paused(Turn& turn) : turn_(turn) {
@@ -63,7 +63,7 @@ class Turn {
     Turn& turn_;
   };
 
-  // In a child that was forked: whoever was inside is not there.
+  // In a forked child, the thread that was inside does not exist.
   void forget() {
     new (&mutex_) std::recursive_mutex;
     depth_ = 0;
@@ -76,7 +76,7 @@ class Turn {
   std::atomic<std::thread::id> owner_;
 };
 
-// The one that a process has for this purpose.
+// The instance of the process.
 template <class Purpose>
 Turn& turn_of() {
   static Turn* const made = [] {

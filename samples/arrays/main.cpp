@@ -31,7 +31,7 @@ hg::Status show(const std::string& file) {
   std::printf("through DLPack it is %s memory\n",
               back.tensor().data == pixels.data() ? "the same" : "other");
 
-  // Numbers in another dtype, written and read.
+  // Converts numbers to another dtype, writes them and reads them.
   HG_TRY_ASSIGN(const hg::Array floats, hg::cast(channels, hg::f32));
   HG_TRY(hg::write_npy(file, floats));
   HG_TRY_ASSIGN(const hg::Array read, hg::read_npy(file));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a model that calls an op of the application's own library (wave.h), and takes dy/dx through
-// it. Without a file, it runs a model of that op alone.
+// Runs a model that uses an op of the application's own library (wave.h), and computes dy/dx.
+// Without a file, it runs a model of that op alone.
 #include <cstdio>
 #include <string>
 

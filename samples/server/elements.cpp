@@ -68,7 +68,7 @@ hg::Status store(const json& value, hg::DType dtype, void* to, const std::string
   return {};
 }
 
-// Elements of `data`, all in one list or in lists as the shape has them, in order.
+// Elements of `data` in order, as one flat list or nested lists of the tensor's shape.
 hg::Status store_all(const json& data, const hg::Tensor& tensor, int64_t& at, int depth,
                      const std::string& where) {
   if (!data.is_array()) {

@@ -93,7 +93,7 @@ bool read_body(const httplib::Request& request, const httplib::ContentReader& re
   });
   if (is_whole && !fits)
     fail(response, 413, hg::str_cat("the body has more than ", uint64_t{most}, " bytes"));
-  // Each of them could be the whole answer, and there may be thousands.
+  // Each error could be the whole answer, and there may be thousands.
   if (is_whole && fits && !request.ranges.empty()) {
     fail(response, 400, "answers have no ranges");
     return false;

@@ -16,7 +16,7 @@ json describe(const std::string& name, const hg::TensorType& type) {
   return {{"name", name}, {"datatype", datatype_of(type.dtype)}, {"shape", shape}};
 }
 
-// JSON that is what it should be, or an error that says where.
+// Typed access to JSON. Errors contain the path.
 hg::Result<const json*> member(const json& object, const char* key, json::value_t type,
                                const std::string& where) {
   const auto found = object.find(key);

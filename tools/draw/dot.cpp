@@ -8,8 +8,7 @@
 namespace hg::tools {
 namespace {
 
-// A string of DOT: a backslash would begin an escape, and "\\l" ends a line that stands on the
-// left.
+// A string of DOT: a backslash starts an escape sequence, and "\\l" ends a left-aligned line.
 std::string dot_text(std::string_view from, bool is_line = false) {
   std::string to;
   for (const char c : from) {
@@ -19,7 +18,7 @@ std::string dot_text(std::string_view from, bool is_line = false) {
   return is_line ? to + "\\l" : "\"" + to + "\"";
 }
 
-// The modules of a graph as a tree, with the boxes that lie in each and in none inside it.
+// The modules of a graph as a tree; each has the boxes that are in it but in no inner module.
 struct Module {
   std::map<std::string, Module> inside;
   std::vector<int> boxes;

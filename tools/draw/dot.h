@@ -8,8 +8,8 @@
 
 namespace hg::tools {
 
-// A node "n0", "n1" ... for each box of draw_graph, and a cluster for each module around two or
-// more.
+// A node "n0", "n1" ... for each box of draw_graph, and a cluster for each module with at least two
+// boxes.
 std::string graph_as_dot(const Graph& graph, const std::string& title);
 
 }  // namespace hg::tools

@@ -28,7 +28,7 @@ std::vector<Point> thinned(const std::vector<Point>& points) {
   return out;
 }
 
-// 1, 2 or 5 times a power of ten that cuts `span` into about `parts`.
+// 1, 2 or 5 times a power of ten that divides `span` into about `parts`.
 double round_step(double span, double parts) {
   const double raw = std::max(span, 1e-300) / parts;
   const double power = std::pow(10, std::floor(std::log10(raw)));

@@ -15,8 +15,8 @@ struct Curve {
   std::vector<Point> points;  // x ascending
 };
 
-// A curve of many points is drawn by the means of neighbors. The y axis is logarithmic where all
-// values are positive and span more than a factor of 30.
+// Draws a curve of many points as means of neighbors. The y axis is logarithmic if all values are
+// positive and span more than a factor of 30.
 std::string draw_curves(std::span<const Curve> curves, const std::string& title,
                         const std::string& x_name, const std::string& y_name);
 

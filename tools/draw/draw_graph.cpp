@@ -55,7 +55,8 @@ class GraphDrawing {
     layout_.boxes.push_back(place);
   }
 
-  // Counts the members of each module, and keeps a line free above the first of them for its name.
+  // Counts the members of each module, and reserves a line above the first one for the module's
+  // name.
   void make_label_room() {
     for (const Box& box : boxes_.boxes) {
       for (const std::string& module : modules_around(box.module)) members_[module] += 1;
@@ -64,7 +65,7 @@ class GraphDrawing {
     label_room_.assign(boxes_.boxes.size(), 0);
     std::set<std::string> seen;
     for (size_t i = 0; i < boxes_.boxes.size(); ++i) {
-      int last = 0;  // a module with the same members as one around it needs no frame
+      int last = 0;  // a module with the same members as its parent needs no frame
       for (const std::string& module : modules_around(boxes_.boxes[i].module)) {
         const auto found = members_.find(module);
         if (found == members_.end() || !seen.insert(module).second) continue;
@@ -93,7 +94,7 @@ class GraphDrawing {
   struct Frame {
     double left = 1e30, top = 1e30, right = -1e30, bottom = -1e30;
     int boxes = 0;
-    int inside = 0;  // frames nested in it
+    int inside = 0;  // nesting depth of the frames in it
     void include(double x, double y) {
       left = std::min(left, x), right = std::max(right, x);
       top = std::min(top, y), bottom = std::max(bottom, y);
@@ -109,7 +110,7 @@ class GraphDrawing {
            (module.size() == prefix.size() || module[prefix.size()] == '.');
   }
 
-  // A module gets a frame when it has two boxes or more and no foreign box lies among them.
+  // A module gets a frame if it has at least two boxes and no foreign box among them.
   void draw_modules() {
     std::map<std::string, Frame> frames;
     for (const auto& [module, count] : members_) frames[module].boxes = count;
@@ -136,7 +137,7 @@ class GraphDrawing {
       }
       return false;
     });
-    // A frame around exactly one other frame says nothing new.
+    // A frame around exactly one other frame adds no information.
     std::set<std::string> drop;
     for (const auto& [outer, frame] : frames) {
       for (const auto& [inner, other] : frames) {
@@ -145,7 +146,8 @@ class GraphDrawing {
       }
     }
     for (const std::string& module : drop) frames.erase(module);
-    // Sorted by name an outer frame comes before its inner ones; from the back they are counted.
+    // In order of names, an outer frame precedes its inner ones, so frames are counted from the
+    // back.
     for (auto outer = frames.rbegin(); outer != frames.rend(); ++outer) {
       for (const auto& [inner, frame] : frames) {
         if (inner != outer->first && within(inner, outer->first)) {
@@ -163,7 +165,7 @@ class GraphDrawing {
     }
   }
 
-  // Returns how far the heading reaches to the right.
+  // Returns the right end of the heading.
   double draw_heading(const std::string& title) {
     svg_.text({-40, -44, 16, "#1f2933", "start", true}, title);
     std::set<BoxKind> kinds;
@@ -180,7 +182,7 @@ class GraphDrawing {
 
   GraphBoxes boxes_;
   std::vector<double> label_room_;      // above each box, for the names of modules that start there
-  std::map<std::string, int> members_;  // boxes in each module, those inside it counted too
+  std::map<std::string, int> members_;  // boxes in each module, including its inner modules
   Layout layout_;
   Svg svg_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps run to the right, offsets upward; a curve shows the live bytes at each step.
+// Steps are on the x axis, offsets on the y axis; a curve shows the live bytes at each step.
 #include "tools/draw/draw_memory.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr std::string_view kFills[] = {"#bae3ff", "#c1eac5", "#ffe3a3", "#ffc9d6
 constexpr std::string_view kStrokes[] = {"#2680c2", "#3f9142", "#b8860b", "#c2255c",
                                          "#653cad", "#17867b", "#b35c1e", "#616e7c"};
 
-// A round number of bytes that cuts the axis into about five parts.
+// A round number of bytes that divides the axis into about five parts.
 int64_t tick_bytes(int64_t whole) {
   int64_t tick = 1;
   while (tick * 6 < whole) tick *= 2;

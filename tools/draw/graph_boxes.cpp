@@ -27,7 +27,7 @@ std::string shortened(std::string line) {
   if (line.size() <= kLongestLine) return line;
   size_t end = kLongestLine - 3;
   while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80)
-    --end;  // whole in UTF-8
+    --end;  // keeps UTF-8 characters whole
   return line.substr(0, end) + "...";
 }
 
@@ -36,7 +36,7 @@ std::string last_part(const std::string& module) {
   return dot == std::string::npos ? module : module.substr(dot + 1);
 }
 
-// A list of equal elements is shown as one, since that is how torch takes it too.
+// A list of equal elements is shown as one number, which torch also accepts.
 Attr folded(const Attr& attr) {
   const auto* list = std::get_if<std::vector<Dim>>(&attr.value);
   if (list == nullptr || list->empty()) return attr;
@@ -46,7 +46,7 @@ Attr folded(const Attr& attr) {
   return Attr(list->front());
 }
 
-// The attributes that are not at their default.
+// The attributes that differ from their default.
 std::string attrs_text(const Node& node) {
   const std::vector<Signature::Attribute>& attributes = node.op->signature.attributes;
   std::string out;
@@ -91,7 +91,7 @@ class BoxMaker {
   void add_arrow(ValueId value, int to) {
     const int from = producer_[value];
     if (from < 0) return;
-    // The arrows to one box are added together, so an equal one is among the last.
+    // Arrows to one box are added together, so an equal one is among the last.
     for (size_t i = made_.arrows.size(); i-- > 0 && made_.arrows[i].to == to;) {
       if (made_.arrows[i].from == from) return;
     }
@@ -117,7 +117,7 @@ class BoxMaker {
     add_arrow(id, add_box(std::move(box)));
   }
 
-  // A constant of one element as the number, or nothing.
+  // The number of a constant of one element; otherwise nothing.
   static std::string number_text(const State& state) {
     const Tensor& t = state.data.tensor;
     if (state.kind != State::Kind::constant || t.count() != 1 || t.data == nullptr) return "";
@@ -127,7 +127,8 @@ class BoxMaker {
     return "";
   }
 
-  // "weight f32[64, 3, 7, 7]", with neighbors of one type in one line, and numbers as themselves.
+  // "weight f32[64, 3, 7, 7]", with neighbors of one type on one line; numbers are shown as
+  // numbers.
   void add_states(const Node& node, Box& box) const {
     const std::vector<Signature::Input>& inputs = node.op->signature.inputs;
     std::string names;
@@ -200,7 +201,7 @@ class BoxMaker {
 
   const Graph& graph_;
   GraphBoxes made_;
-  std::vector<int> producer_;  // the box that makes each value
+  std::vector<int> producer_;  // the box that produces each value
   std::vector<bool> read_;     // whether anything reads it
 };
 

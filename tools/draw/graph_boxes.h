@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph as boxes with text and arrows; drawings of every format start from it.
+// A graph as boxes with text and arrows, the input of drawings of all formats.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace hg::tools {
 
-// What a box stands for, told from the op's row and its inputs, not from its name.
+// The kind of a box, derived from the op's row and its inputs, not from its name.
 enum class BoxKind {
   input,
   output,
@@ -29,7 +29,7 @@ const BoxStyle& style_of(BoxKind kind);
 
 struct Box {
   BoxKind kind = BoxKind::other;
-  std::string title, side;  // side: in small print beside the title
+  std::string title, side;  // side: in small print next to the title
   std::vector<std::string> lines;
   std::string module;
   std::string tooltip;
@@ -45,7 +45,7 @@ struct GraphBoxes {
 // Inputs, nodes in order, outputs, and the states that a run updates.
 GraphBoxes boxes_of(const Graph& graph);
 
-// "a", "a.b" and "a.b.c" of "a.b.c".
+// Returns "a", "a.b" and "a.b.c" for "a.b.c".
 std::vector<std::string> modules_around(const std::string& module);
 
 }  // namespace hg::tools

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Four steps: layers by longest path; one chain of bends per source for edges that cross layers;
-// order within layers by barycenters; straight vertical lines, moved toward their ends.
+// order within layers by barycenters; straight vertical lines, moved toward their neighbors.
 #include "tools/draw/layout.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace hg::tools {
 namespace {
 
-// A box, or the place where a long edge passes through a layer.
+// A box, or the point where a long edge passes through a layer.
 struct Spot {
   int box = -1;  // -1 for a bend
   int layer = 0;
@@ -39,7 +39,7 @@ class Layering {
   Spot& spot(int i) { return spots_[i]; }
   const Spot& spot(int i) const { return spots_[i]; }
 
-  // Longest path from the sources; a source then moves down to just above its first reader.
+  // Longest path from the sources. A source then moves down to just above its first reader.
   void assign_layers() {
     const size_t n = layout_.boxes.size();
     spots_.resize(n);
@@ -71,8 +71,7 @@ class Layering {
     spot(lower).above.push_back(upper);
   }
 
-  // All long edges of one source share their bends, so that a value read in many places is one
-  // line.
+  // All long edges of one source share their bends, so that a value with many readers is one line.
   void make_spots() {
     std::vector<std::vector<int>> chains(layout_.boxes.size());
     routes_.resize(layout_.edges.size());
@@ -99,7 +98,7 @@ class Layering {
     int layers = 0;
     for (const Spot& s : spots_) layers = std::max(layers, s.layer + 1);
     layers_.resize(layers);
-    // Depth first from the sources keeps branches together; bends come after the boxes beside them.
+    // Depth first from the sources keeps branches together. Bends follow the boxes of their layer.
     std::vector<bool> seen(spots_.size(), false);
     for (size_t root = 0; root < spots_.size(); ++root) {
       std::vector<int> stack{static_cast<int>(root)};
@@ -127,7 +126,7 @@ class Layering {
     }
   }
 
-  // Pairs of edges between neighboring layers that cross, counted with a Fenwick tree.
+  // Counts pairs of crossing edges between neighboring layers, with a Fenwick tree.
   int64_t crossings() const {
     int64_t total = 0;
     std::vector<int> ends;
@@ -189,7 +188,7 @@ class Layering {
     double x = 0;
   };
 
-  // Of several neighbors in a row of boxes or of bends the middle one, else -1.
+  // The middle one of several neighbors in a row, all boxes or all bends; otherwise -1.
   int middle(const std::vector<int>& near, bool bends) const {
     std::vector<int> same;
     for (int other : near) {
@@ -201,9 +200,8 @@ class Layering {
     return same[(same.size() - 1) / 2];
   }
 
-  // Two spots that are each other's middle neighbor share a line; boxes come before bends, and
-  // lines never cross, so that the lines can be ordered from left to right (Brandes and Koepf
-  // 2001).
+  // Two spots that are each other's middle neighbor share a line. Boxes come before bends. Lines
+  // never cross, so they can be ordered from left to right (Brandes and Koepf 2001).
   void make_lines() {
     std::vector<int> next(spots_.size(), -1);
     std::vector<bool> joined(spots_.size(), false);
@@ -240,7 +238,7 @@ class Layering {
   double gap(int left, int right) const {
     return (spot(left).width + spot(right).width) / 2 + layout_.gap_x;
   }
-  // The spot beside this one in its layer, or -1.
+  // The adjacent spot in its layer, or -1.
   int beside(int at, int step) const {
     const std::vector<int>& layer = layers_[spot(at).layer];
     const int order = spot(at).order + step;
@@ -248,7 +246,7 @@ class Layering {
   }
   Line& line_at(int at) { return lines_[line_of_[at]]; }
 
-  // As far left as the lines to the left allow, each line after those.
+  // As far left as the lines on the left allow, one line after another.
   void pack_lines() {
     std::vector<int> waiting(lines_.size(), 0);
     std::vector<int> ready;
@@ -271,8 +269,8 @@ class Layering {
     }
   }
 
-  // Towards the mean of what it is joined to, as far as the lines beside it allow. Where a long
-  // edge starts or ends it hardly pulls, so that a short cut goes around a straight main line.
+  // Moves a line toward the mean of its neighbors, as far as adjacent lines allow. The ends of long
+  // edges count little, so that a skip connection bends around a straight main line.
   void pull(Line& line) {
     double sum = 0, total = 0, least = -1e30, most = 1e30;
     for (int at : line.spots) {
@@ -298,7 +296,8 @@ class Layering {
     make_lines();
     pack_lines();
     for (int round = 0; round < 24; ++round) {
-      // From the right the lines have room to move to the right, and the other way round.
+      // Alternates the direction: starting from the right leaves room to move right, and vice
+      // versa.
       if (round % 2 == 0) {
         for (size_t i = order_of_lines_.size(); i-- > 0;) pull(lines_[order_of_lines_[i]]);
       } else {
@@ -351,7 +350,7 @@ class Layering {
     end_edges();
   }
 
-  // Edges enter a box side by side, in the order in which they come.
+  // Edges enter a box side by side, in the order of their origins.
   void end_edges() {
     std::vector<std::vector<size_t>> arriving(layout_.boxes.size());
     for (size_t e = 0; e < layout_.edges.size(); ++e) {
@@ -364,7 +363,7 @@ class Layering {
         return layout_.edges[p].points.back().x < layout_.edges[q].points.back().x;
       });
       const double step = std::min(24.0, 0.8 * box.width / static_cast<double>(edges.size()));
-      // The straightest edge comes in the middle, so that a straight line stays one.
+      // The straightest edge is in the middle, so that a straight line stays straight.
       double middle = static_cast<double>(edges.size() - 1) / 2;
       for (size_t k = 0; k < edges.size(); ++k) {
         const double away = layout_.edges[edges[k]].points.back().x - box.x;
@@ -378,7 +377,7 @@ class Layering {
   }
 
   Layout& layout_;
-  std::vector<Spot> spots_;               // the boxes first
+  std::vector<Spot> spots_;               // boxes first
   std::vector<std::vector<int>> routes_;  // the bends of each edge
   std::vector<std::vector<int>> layers_;
   std::vector<Line> lines_;

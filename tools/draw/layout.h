@@ -12,23 +12,23 @@ struct Point {
 };
 
 struct LayoutBox {
-  double width = 0, height = 0;  // given
-  double x = 0, y = 0;           // found: the middle of the upper side
+  double width = 0, height = 0;  // input
+  double x = 0, y = 0;           // result: the middle of the upper side
 };
 
 struct LayoutEdge {
-  int from = 0, to = 0;       // given: indices of boxes, from < to
-  std::vector<Point> points;  // found: from the lower side of `from` to the upper side of `to`
+  int from = 0, to = 0;       // input: indices of boxes, from < to
+  std::vector<Point> points;  // result: from the lower side of `from` to the upper side of `to`
 };
 
 struct Layout {
   std::vector<LayoutBox> boxes;
   std::vector<LayoutEdge> edges;
-  double gap_x = 28, gap_y = 40;  // given: the least space between boxes
-  double width = 0, height = 0;   // found; everything lies in [0, width] x [0, height]
+  double gap_x = 28, gap_y = 40;  // input: minimum space between boxes
+  double width = 0, height = 0;   // result; everything is within [0, width] x [0, height]
 };
 
-// The same picture for the same input.
+// Deterministic.
 void lay_out(Layout& layout);
 
 }  // namespace hg::tools

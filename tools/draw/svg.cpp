@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes SVG elements. Numbers have one decimal, finer than a screen shows.
+// Writes SVG elements. Numbers have one decimal, which is finer than a screen.
 #include "tools/draw/svg.h"
 
 #include <cstdio>
@@ -94,7 +94,7 @@ std::string Svg::finish(double width, double height, double margin) const {
 }
 
 double Svg::text_width(std::string_view words, double size, bool bold) {
-  // A little more than the mean of DejaVu Sans, the widest of the usual fonts.
+  // Slightly more than the mean width of DejaVu Sans, the widest of the usual fonts.
   return static_cast<double>(words.size()) * size * (bold ? 0.67 : 0.59);
 }
 

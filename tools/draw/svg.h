@@ -16,8 +16,8 @@ class Svg {
     double x = 0, y = 0, width = 0, height = 0, radius = 0;
     std::string_view fill = "none", stroke = "none";
     double stroke_width = 1;
-    std::string_view title = "";  // shown when the pointer rests on it
-    std::string_view id = "";     // by which a page around the drawing finds it
+    std::string_view title = "";  // shown when the pointer is over it
+    std::string_view id = "";     // for scripts of an enclosing page
   };
   struct Text {
     double x = 0, y = 0, size = 11;
@@ -28,12 +28,12 @@ class Svg {
   void rect(const Rect& rect);
   void text(const Text& style, std::string_view words);
   void line(Point from, Point to, std::string_view stroke, double width, bool dashed = false);
-  // Through the points, vertical at each; with an arrow head at the end.
+  // A curve through the points, vertical at each, with an arrow head at the end.
   void arrow(std::span<const Point> points, std::string_view stroke);
   // The whole file, with a margin around [0, width] x [0, height].
   std::string finish(double width, double height, double margin) const;
 
-  // About how wide the words become.
+  // The approximate width of the words.
   static double text_width(std::string_view words, double size, bool bold = false);
 
  private:

@@ -10,8 +10,8 @@ namespace hg::vulkan {
 namespace {
 
 constexpr int64_t kMostDim = 256;
-// Of a group of the shader for lanes: queries in vectors, of which the driver's compiler takes long
-// for the most.
+// Queries of a group in the shader for lanes, in vectors. The driver's compiler needs long for the
+// largest number.
 constexpr int64_t kLanes = 8, kMostCols = 4, kFewCols = 2, kManyTimes = 64;
 constexpr int64_t kMostBlock = 32;  // queries of a group on a GPU
 
@@ -24,8 +24,8 @@ bool accepts_lanes(const PrepareContext& c) {
   return c.in(0).dtype == f32 && accepts(c) && has_lanes(*c.device());
 }
 
-// The queries of a group of attention.comp: as many as shared memory holds, and more than there are
-// only by a part of a block.
+// The queries of a group of attention.comp: as many as shared memory holds, but at most the queries
+// rounded up to a block.
 int64_t shared_bytes(const kernels::AttentionShape& s, int64_t block) {
   return 4 * block * (s.dim + 1 + std::max(s.dim, s.value_dim) + 1 + block + 1);
 }

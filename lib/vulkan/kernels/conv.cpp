@@ -11,8 +11,8 @@
 namespace hg::vulkan {
 namespace {
 
-// Results of a group of the shaders for lanes: kRows outputs at kCols vectors of positions, the
-// best of those tried on llvmpipe (AVX2). Below kSmall products the driver's compiler would take
+// Results of a group in the shaders for lanes: kRows outputs at kCols vectors of positions, the
+// fastest of the sizes tried on llvmpipe (AVX2). Below kSmall products, the driver's compiler takes
 // longer than it saves.
 constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
 constexpr int64_t kSmall = int64_t{1} << 18, kSmallRows = 4, kSmallCols = 1;
@@ -23,7 +23,7 @@ bool accepts_lanes_f32(const PrepareContext& c) {
          c.in(1).count() > 0;
 }
 
-// y, x, weight, bias and residual; of an absent one nothing is read.
+// y, x, weight, bias and residual; absent ones are not read.
 std::vector<Operand> operands(const PrepareContext& c) {
   return {Operand::out(c, 0), Operand::in(c, 0), Operand::in(c, 1),
           Operand::in(c, c.has(2) ? 2 : 1), Operand::in(c, c.has(3) ? 3 : 1)};
@@ -47,7 +47,7 @@ Status prepare_conv(PrepareContext& c) {
   return add(c, std::move(dispatch));
 }
 
-// Outputs of a group from which on tiles pay.
+// Outputs per group from which tiles are faster.
 constexpr int64_t kTileOutputs = 16;
 
 bool accepts_tiles(const PrepareContext& c) {
@@ -98,7 +98,7 @@ Status prepare_lanes(PrepareContext& c) {
   return add(c, std::move(dispatch));
 }
 
-// -- Depthwise ----------------------------------------------------------------------------------
+// -- Depthwise ------------------------------------------------------------------------------------
 
 constexpr int64_t kMostTaps = 49, kMostStrip = 8;
 
@@ -141,7 +141,7 @@ Status prepare_depthwise(PrepareContext& c) {
   return add(c, std::move(dispatch));
 }
 
-// -- F(4x4, 3x3) --------------------------------------------------------------------------------
+// -- F(4x4, 3x3) ----------------------------------------------------------------------------------
 
 constexpr int64_t kSide = 6, kElements = kSide * kSide;  // of a transformed tile
 

@@ -10,10 +10,9 @@
 namespace hg::vulkan {
 namespace {
 
-// Results of a group of the shader for lanes: kRows outputs at kCols vectors of places.
+// Results of a group in the shader for lanes: kRows outputs at kCols vectors of positions.
 constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
-// Outputs of a group from which on tiles pay, and steps from which on a part of the sum is worth a
-// result of its own.
+// Outputs per group from which tiles are faster, and steps from which the sum is split into parts.
 constexpr int64_t kTileOutputs = 16, kPartSteps = 256;
 
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f32; }
@@ -86,7 +85,7 @@ Status prepare_tiles(PrepareContext& c) {
   if (parts == 1) return {};
   Dispatch total;
   total.code = shader("reduce_f32");
-  total.constants = {0, 0};  // a sum, of which each invocation has one
+  total.constants = {0, 0};  // each invocation computes one sum
   total.operands = {Operand::out(c, 0), Operand::workspace(f32, 0, part_bytes, false),
                     Operand::out(c, 0)};
   total.params =

@@ -80,7 +80,7 @@ Status prepare_pad(PrepareContext& c) {
   const Tensor &x = c.in(0), &y = c.out(0);
   const Sizes pads = c.attrs().integers("pads");
   HG_TRY(add_fill(c, Operand::out(c, 0), {0, y.strides}, y.shape, c.attrs().real("value")));
-  // Negative pads cut.
+  // Negative pads remove elements.
   int64_t to = 0;
   int64_t from = 0;
   Sizes shape = x.shape;

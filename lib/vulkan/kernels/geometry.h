@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of a convolution as parameters of a shader, in the order of shaders/conv.comp.
+// The numbers of a convolution as shader parameters, in the order of shaders/conv.comp.
 #pragma once
 
 #include "kernels/conv/conv_shape.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that pick elements by index: shaders/pick.comp.
+// Ops that select elements by index: shaders/pick.comp.
 #include "lib/device/backend.h"
 #include "lib/vulkan/commands.h"
 

@@ -9,16 +9,16 @@
 namespace hg::vulkan {
 namespace {
 
-// Tiles from large to small, each taken where it makes kManyGroups of them or more. The last is for
-// all others.
+// Tiles from large to small. A tile is used if it gives at least kManyGroups groups; the last one
+// is used otherwise.
 constexpr Tile kTiles[] = {{128, 128, 8, 8, 8}, {64, 64, 4, 4, 16}, {32, 32, 4, 4, 16}};
-// Of matmul_cooperative.comp: results of a group along both sides, invocations of a subgroup, and
+// For matmul_cooperative.comp: results of a group along both sides, invocations of a subgroup, and
 // bytes of shared memory.
 constexpr int64_t kCooperativeSide = 64, kSubgroup = 32, kCooperativeShared = 27136;
-// Of matmul_rows.comp: rows of a, and invocations along what lies together in b.
+// For matmul_rows.comp: rows of a, and invocations along the contiguous dim of b.
 constexpr int64_t kFewRows = 8, kTogether = 32;
-// Results of a group of matmul_lanes.comp: kRows rows of kCols vectors. Below kSmall products the
-// driver's compiler would take longer than it saves.
+// Results of a group of matmul_lanes.comp: kRows rows of kCols vectors. Below kSmall products, the
+// driver's compiler takes longer than it saves.
 constexpr int64_t kLanes = 8, kRows = 16, kCols = 4;
 constexpr int64_t kSmall = int64_t{1} << 18, kSmallRows = 4, kSmallCols = 1;
 
@@ -33,7 +33,7 @@ bool accepts_rows(const PrepareContext& c) {
   return accepts(c) && kernels::product_shape(c).m <= kFewRows;
 }
 
-// Whether two steps along k of a constant b are one aligned word of 64 bits.
+// Whether two steps along k of a constant b are one aligned 64-bit word.
 bool reads_pairs(const PrepareContext& c, const kernels::MatmulShape& s) {
   const auto address = reinterpret_cast<uintptr_t>(c.in(1).data);
   bool even = s.b_col % 2 == 0;
@@ -155,7 +155,7 @@ Status add_product(PrepareContext& c, const Product& product, Split split) {
   }
   dispatch.operands = {product.y, product.a, product.b, product.bias.value_or(product.b),
                        product.residual.value_or(product.b)};
-  // Results lie batch after batch.
+  // Results are stored batch by batch.
   Sizes y_batch(s.batch.rank(), 0);
   int64_t step = s.m * s.n;
   for (int d = s.batch.rank() - 1; d >= 0; --d) {

@@ -8,8 +8,8 @@ namespace {
 
 enum What : uint32_t { kSoftmax, kLogSoftmax, kLayerNorm, kRmsNorm, kGroupNorm };
 
-// Line l begins at l / inner * outer_step + l % inner * inner_step; element i of it lies at
-// i / space * far + i % space.
+// Line l begins at l / inner * outer_step + l % inner * inner_step; element i of it is at i / space
+// * far + i % space.
 struct Layout {
   int64_t lines = 0, count = 0, inner = 1, outer_step = 0, inner_step = 0, space = 1, far = 1,
           channels = 1;
@@ -18,7 +18,7 @@ struct Layout {
 template <bool subgroups>
 Status add_lines(PrepareContext& c, What what, const Layout& l, int weight, int bias, double eps) {
   if (c.out(0).count() == 0) return {};
-  // Lines across others are walked side by side, one by each invocation.
+  // Lines with non-adjacent elements are processed side by side, one per invocation.
   const bool together = l.count >= 32 && (l.space > 1 || l.far == 1);
   Dispatch dispatch;
   dispatch.code = shader(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizer steps: shaders/optimizer.comp, one dispatch for each parameter.
+// Optimizer steps: shaders/optimizer.comp, one dispatch per parameter.
 #include <cmath>
 
 #include "lib/device/backend.h"
@@ -10,7 +10,7 @@ namespace {
 
 enum Kind : uint32_t { kSgd, kAdam, kRmsprop };
 
-// The inputs in order: x, the optimizer's states, what was accumulated, then the gradient.
+// The inputs in order: x, the optimizer's states, the accumulated gradient, then the gradient.
 constexpr int gradient_of(Kind kind) { return kind == kSgd ? 3 : 5; }
 
 template <Kind kind>
@@ -25,7 +25,7 @@ Status prepare(PrepareContext& c) {
   constexpr int kGradient = gradient_of(kind), kSum = kGradient - 1, kSlots = 5;
   if (c.in(0).count() == 0) return {};
   const KernelAttrs& a = c.attrs();
-  // Slot 4 is what was accumulated; an absent one is bound to the gradient and not touched.
+  // Slot 4 is the accumulated gradient. If absent, the gradient is bound there and not used.
   uint32_t has = 0;
   std::vector<Operand> outputs(kSlots, Operand::in(c, kGradient)), inputs = outputs;
   for (int i = 0, output = 0; i < kGradient; ++i) {

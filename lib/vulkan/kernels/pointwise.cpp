@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All elementwise ops, and several of them in one node: programs of the functions of
+// All elementwise ops, and several of them in one node: programs that call the functions of
 // shaders/pointwise.comp.
 #include <algorithm>
 #include <array>
@@ -21,9 +21,9 @@ using Params = std::vector<double>;
 
 struct Row {
   std::string_view op;
-  // Fills in the program's calls and the parameters. Null: one call of "op_" and the op's name.
+  // Adds the program's calls and parameters. Null: one call of "op_" followed by the op's name.
   void (*build)(const PrepareContext&, ShaderProgram&, Params&) = nullptr;
-  bool divides = false;  // by the second input, which of integers must not be 0
+  bool divides = false;  // by the second input, which must not be 0 for integers
 };
 
 void call(ShaderProgram& p, std::string_view function, std::vector<int> registers,
@@ -237,7 +237,7 @@ Result<Operands> operands_of(const PrepareContext& c, ShaderProgram& program) {
   return all;
 }
 
-// The calls of one op on the registers 0, 1, ... of its inputs, which the program has.
+// The calls of one op on the registers 0, 1, ... of its inputs, which the program already has.
 void add_calls(const PrepareContext& c, const Row& row, ShaderProgram& program, Params& params) {
   if (row.build != nullptr) return row.build(c, program, params);
   std::vector<int> all;
@@ -261,7 +261,7 @@ Status add_program(PrepareContext& c, const ShaderProgram& program, Operands ope
   return add(c, std::move(dispatch));
 }
 
-// A division of integers by zero fails the run, which no shader can do.
+// An integer division by zero must fail the run, which shaders cannot do.
 bool may_divide_by_zero(const PrepareContext& c, const Row& row) {
   if (!row.divides || is_float(c.in(0).dtype)) return false;
   if (!c.is_constant(1) || !c.in(1).is_contiguous()) return true;
@@ -281,9 +281,10 @@ Status prepare_row(PrepareContext& c, const Row& row) {
   return add_program(c, program, std::move(operands), params);
 }
 
-// -- Programs of several ops --------------------------------------------------------------------
+// -- Programs of several ops ----------------------------------------------------------------------
 
-// Adds a step to the program: its op's calls, and what storing its result would make of it.
+// Adds a step to the program: the calls of its op, and the rounding that storing its result would
+// do.
 Status add_step(const PrepareContext& c, const PointwiseProgram::Step& step,
                 const std::vector<DType>& dtypes, std::vector<int>& registers,
                 ShaderProgram& program, Params& params) {
@@ -292,7 +293,7 @@ Status add_step(const PrepareContext& c, const PointwiseProgram::Step& step,
   if (row == std::end(kRows)) return c.fail("the device does not join '", step.op->name(), "'");
   PrepareContext::Call call{.attrs = AttrReader(step.op, step.attrs), .label = c.label()};
   ShaderProgram own;
-  std::vector<int> from;  // its registers in those of the program
+  std::vector<int> from;  // its registers in the program
   for (const int arg : step.args) {
     const bool given = arg != PointwiseProgram::kAbsent;
     const DType dtype = given ? dtypes[arg] : f32;

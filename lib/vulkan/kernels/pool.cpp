@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling: shaders/pool.comp. One or two spatial dims are three with leading ones.
+// Pooling: shaders/pool.comp. One or two spatial dims become three with leading dims of 1.
 #include <array>
 
 #include "lib/device/backend.h"
@@ -17,7 +17,7 @@ void read(const KernelAttrs& attrs, std::string_view name, int dims, Spatial& to
 }
 
 Status add_pool(PrepareContext& c, What what, bool adaptive) {
-  // What is pooled and what comes of it; for a gradient the other way round.
+  // The input and output of the pooling; exchanged for a gradient.
   const bool back = what == kAverageGrad;
   const Tensor& large = back ? c.out(0) : c.in(0);
   const Tensor& small = back ? c.in(0) : c.out(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix product as one dispatch, in one of several ways, and the tiles of shaders/tiles.glsl.
+// A matrix product as one dispatch, by one of several methods, and the tiles of shaders/tiles.glsl.
 #pragma once
 
 #include <optional>
@@ -14,24 +14,24 @@ struct Product {
   DType dtype = f32;
   Operand y, a, b;  // y: [batch..., m, n]
   std::optional<Operand> bias, residual;
-  bool b_in_pairs = false;  // two steps along k of b are one aligned word of 64 bits
+  bool b_in_pairs = false;  // two steps along k of b are one aligned 64-bit word
 };
 
-// How a product is shared out.
+// The method of a product.
 enum class Split : uint8_t {
-  tiles,        // matmul.comp: pieces of both operands go through shared memory
+  tiles,        // matmul.comp: both operands are staged in shared memory
   rows,         // matmul_rows.comp: a has a few rows, and b is read once
-  lanes,        // matmul_lanes.comp: a group is a vector of the CPU
+  lanes,        // matmul_lanes.comp: a group is a vector of a CPU
   cooperative,  // matmul_cooperative.comp: f16, by the device's matrix units
 };
 Status add_product(PrepareContext& c, const Product& product, Split split);
-// The faster one for a product that nothing is known of but its sizes.
+// The faster method for a product of which only the sizes are known.
 Split split_for(const DeviceInfo& device, const kernels::MatmulShape& shape);
 
-// A driver that runs a subgroup of eight on the vectors of a CPU.
+// Whether the driver runs a subgroup of eight on the vectors of a CPU.
 bool has_lanes(const DeviceInfo& device);
 
-// The results of a group, and of an invocation; the steps of k that are in shared memory at a time.
+// The results of a group and of an invocation, and the steps of k in shared memory at a time.
 struct Tile {
   int64_t rows = 0, cols = 0, my_rows = 0, my_cols = 0, steps = 0;
 };
@@ -39,7 +39,7 @@ struct Tile {
 inline constexpr int64_t kManyGroups = 96;
 // The largest tile that still gives the device many groups for m x n results in each of `batches`.
 Tile tile_for(const DeviceInfo& device, int64_t m, int64_t n, int64_t batches);
-// Gives the first constants, 0 to 11 of shaders/tiles.glsl, and says what a group needs.
+// Sets the first constants, 0 to 11 of shaders/tiles.glsl, and returns the resources of a group.
 void use_tile(Dispatch& dispatch, const Tile& tile);
 
 }  // namespace hg::vulkan

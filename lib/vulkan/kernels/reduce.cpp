@@ -27,7 +27,7 @@ enum What : uint32_t {
   kSmallest,
 };
 
-// The reduced dims; none given means all.
+// The reduced dims; an empty list means all.
 Sizes reduced_axes(const PrepareContext& c, bool several) {
   const int rank = c.in(0).rank();
   if (several) {
@@ -55,7 +55,8 @@ Status add_reduction(PrepareContext& c, What what, const Sizes& axes, double num
   }
   const int64_t results = kept.count(), count = shape.count();
   if (count == 0 && (what == kVar || what == kMean || what >= kAmax)) return c.fail("x is empty");
-  // Neighboring results of one invocation each read neighboring elements; long or few ones share.
+  // Neighboring results read neighboring elements, one invocation each. Long or few results are
+  // shared by several invocations.
   const bool by_column = !kept.empty() && kept_strides.back() == 1 && kept.back() >= 16;
   const bool together = !by_column && count >= 32;
   std::string_view type = x.dtype == f32   ? "f32"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// scatter: shaders/scatter.comp. Many lines go one to an invocation. Else the work is the elements
-// of y times the length of a line of index; where that is far more than the CPU's, the CPU does it.
+// scatter: shaders/scatter.comp. Many lines are computed one per invocation. Otherwise the work is
+// the elements of y times the length of a line of index; if that is far more than on the CPU, the
+// CPU computes it.
 #include <algorithm>
 
 #include "lib/device/backend.h"
@@ -10,7 +11,7 @@ namespace hg::vulkan {
 namespace {
 
 constexpr int64_t kMostWork = int64_t{1} << 30;
-constexpr int64_t kManyLines = 64;  // of y, so that one for each invocation is enough
+constexpr int64_t kManyLines = 64;  // of y, for which one per invocation suffices
 
 int64_t length_along(const PrepareContext& c, const Tensor& tensor) {
   return tensor.rank() == 0 ? 1 : tensor.shape[c.attrs().axis("dim", tensor.rank())];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that order a line: shaders/rank.comp. The work is the elements times the length of a line;
-// where that is far more than the CPU's, the CPU does it.
+// Ops that order a line: shaders/rank.comp. The work is the number of elements times the length of
+// a line; if that is far more than on the CPU, the CPU computes it.
 #include "lib/device/backend.h"
 #include "lib/vulkan/commands.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes for shaders that take any strides: sizes of one are dropped, and neighboring dims that
-// every tensor steps through as one are joined.
+// Shapes for shaders that support any strides: drops dims of size 1, and merges neighboring dims
+// that every tensor steps through as one.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct Joined {
   std::vector<Sizes> strides;  // of each tensor
 };
 
-// `strides[t]`: of a tensor of this shape; zero where it is broadcast.
+// `strides[t]`: for a tensor of this shape; zero where it is broadcast.
 inline Joined join_dims(const Sizes& shape, const std::vector<Sizes>& strides) {
   Joined joined;
   joined.strides.resize(strides.size());
@@ -39,7 +39,7 @@ inline Joined join_dims(const Sizes& shape, const std::vector<Sizes>& strides) {
   return joined;
 }
 
-// The strides of a tensor as it is broadcast to a shape of at least its rank.
+// The strides of a tensor broadcast to a shape of at least its rank.
 inline Sizes broadcast_strides(const Tensor& tensor, const Sizes& shape) {
   Sizes strides(shape.rank(), 0);
   const int lead = shape.rank() - tensor.rank();

@@ -57,7 +57,7 @@ def full_like(input, fill_value, *, dtype=None):
 
 
 def full_like_(x, value, dtype):
-    # Of the input's kind: a number that the input's elements do not reach.
+    # Selects between equal values, so that the result has the input's kind (array, Var, ...) whatever its elements.
     filled = cast_to(_filled([1], value, dtype or dtype_of(x)), dtype or dtype_of(x))
     size = shape_of(x)
     picked = _rows.where(_rows.isnan(x) if dtype_of(x).startswith(("float", "bfloat")) else _rows.ne(x, x), filled, filled)

@@ -237,7 +237,7 @@ def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
 
 @torch_function()
 def pad(input, pad, mode="constant", value=None):
-    """Pads dims, from the last one: begin and end of the last dim, then of the one before it. Negative pads cut."""
+    """Pads dims, from the last one: begin and end of the last dim, then of the one before it. Negative pads remove elements."""
     pads, shape = list(pad), shape_of(input)
     if len(pads) % 2 or len(pads) > 2 * len(shape):
         raise ValueError(f"pad: {len(pads)} numbers are given for {len(shape)} dims, expected two per dim")

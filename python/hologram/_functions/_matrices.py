@@ -50,7 +50,7 @@ def dot(input, tensor):
 
 @torch_function("ger")
 def outer(input, vec2):
-    """The products of all pairs of two vectors."""
+    """The outer product of two vectors."""
     _require_ranks("outer", ("input", input, 1), ("vec2", vec2, 1))
     return _rows.mul(to_shape(input, [*shape_of(input), 1]), vec2)
 
