@@ -43,7 +43,7 @@ int type_number(DType dtype) {
 }
 
 bool dtype_of_number(int number, DType& out) {
-  static const std::array<int8_t, NPY_HALF + 1> known = [] {  // numpy's own, half the last of them
+  static const std::array<int8_t, NPY_HALF + 1> known = [] {  // numpy's own; half is last
     std::array<int8_t, NPY_HALF + 1> made;
     made.fill(kNone);
     for (int i = 0; i < kDTypeCount; ++i)
