@@ -400,7 +400,7 @@ TEST(Expression, InAGraphOneKernelAndDifferentiable) {
 
   Graph other;
   EXPECT_TRUE(wave.build(other, {0.5, x}).empty());
-  EXPECT_EQ(other.status().message(), "kernel 'k': 'x' is no value of this graph");
+  EXPECT_EQ(other.status().message(), "kernel 'k': 'x' is not a value of this graph");
 }
 
 TEST(Expression, BackwardOfOnesOwnIsKeptInTheFile) {

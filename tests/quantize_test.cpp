@@ -71,7 +71,7 @@ TEST(Quantize, WhatIsKeptStays) {
     ASSERT_FALSE(quantized.ok()) << keep;
     EXPECT_EQ(quantized.status().message(),
               str_cat("quantize: `keep` names '", keep,
-                      "', which is no state of the model and no module in it"));
+                      "', which is neither a state nor a module of the model"));
   }
   EXPECT_TRUE(must(quantize(model, {.least = 1201})).weights.empty());
   EXPECT_EQ(must(quantize(model, {.least = 1200})).weights.size(), 1u);

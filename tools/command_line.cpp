@@ -137,7 +137,7 @@ CommandLine::Option CommandLine::add_samples_or_all(const std::string& names, in
       [&value](const std::string& word) {
         int64_t count = 0;
         if (word != "all" && !(is_whole(word, count) && count > 0))
-          return usage(word, " is no number of samples, or all");
+          return usage(word, " is neither a number of samples nor 'all'");
         value = count;
         return Outcome();
       },

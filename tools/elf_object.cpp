@@ -107,7 +107,7 @@ Result<std::vector<std::byte>> elf_object(std::span<const std::byte> bytes,
                                             [&](const Machine& m) { return m.name == wanted; });
   if (found == std::end(kMachines))
     return unsupported("objects are made for x86-64, aarch64 and riscv64, not for '", wanted, "'");
-  HG_CHECK(symbol_of(symbol) == symbol, "'", symbol, "' is no name for C; take '",
+  HG_CHECK(symbol_of(symbol) == symbol, "'", symbol, "' is not a valid name in C; use '",
            symbol_of(symbol), "'");
 
   std::string strings(1, '\0'), names(1, '\0');

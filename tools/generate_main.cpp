@@ -241,7 +241,7 @@ int main(int argc, char** argv) {
   CommandLine line("hg-generate", "Continues prompts with a language model.", kExamples);
   GenerateJob job;
   hg::SamplerOptions& sampler = job.options.sampler;
-  line.add("MODEL", job.model, "the model, an .hgm file, such as hg-convert makes of a GGUF file");
+  line.add("MODEL", job.model, "the model, an .hgm file, for example from hg-convert model.gguf");
   line.add("--tokenizer", job.tokenizer, "a tokenizer.json for texts, instead of the model's own");
   line.add("--prompt", job.texts, "a prompt; once per prompt");
   const auto chat = line.add_flag(
@@ -273,7 +273,7 @@ int main(int argc, char** argv) {
   line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
   line.add(
           "--precision", job.precision,
-          "i8: round what meets weights of 8 and 4 bits to 8 bits; bf16: round constant weights of "
+          "i8: round inputs of products with quantized weights to 8 bits; bf16: round weights of "
           "products to 16 bits")
       .is_one_of({"f32", "bf16", "i8"})
       .shows_default();

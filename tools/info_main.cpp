@@ -39,7 +39,7 @@ runs, after the passes, instead of the one in the file. The CMake option HG_OPS 
 
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 sizes and model do not fit.)";
 
-constexpr const char* kVerified = "the weights are as they were written: all checksums fit";
+constexpr const char* kVerified = "the weights are undamaged: all checksums match";
 
 struct InfoJob {
   std::string model, entry;
@@ -86,7 +86,7 @@ Outcome read_trace(const std::string& path, std::map<std::string, double>& ms) {
   std::ifstream file(path_of(path), std::ios::binary);
   const nlohmann::json trace = nlohmann::json::parse(file, nullptr, false);
   if (!trace.is_object() || !trace.contains("traceEvents") || !trace["traceEvents"].is_array())
-    return {Exit::unreadable, str_cat("--trace ", path, ": is no trace of hg-bench")};
+    return {Exit::unreadable, str_cat("--trace ", path, ": is not a trace of hg-bench")};
   for (const nlohmann::json& event : trace["traceEvents"]) {
     if (!event.is_object() || !event.contains("args") || !event.contains("dur")) continue;
     const nlohmann::json &args = event["args"], &us = event["dur"];

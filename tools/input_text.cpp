@@ -17,7 +17,7 @@ Outcome parse_number(std::string_view text, std::string_view whole, double& valu
   char* end = nullptr;
   value = std::strtod(copy.c_str(), &end);
   if (copy.empty() || *end != '\0')
-    return usage("--input '", whole, "': '", text, "' is no number; write a range like =0..255");
+    return usage("--input '", whole, "': '", text, "' is not a number; write a range like =0..255");
   return {};
 }
 
@@ -72,7 +72,7 @@ Outcome parse_sizes(std::string_view text, std::string_view whole, Shape& shape)
 Outcome parse_range(std::string_view text, std::string_view whole, Range& range) {
   const size_t dots = text.find("..");
   if (dots == std::string_view::npos)
-    return usage("--input '", whole, "': '=", text, "' behind the shape is no range like =0..255");
+    return usage("--input '", whole, "': '=", text, "' is not a range; write it like =0..255");
   double low = 0, high = 0;
   if (Outcome o = parse_number(text.substr(0, dots), whole, low); !o.ok()) return o;
   if (Outcome o = parse_number(text.substr(dots + 2), whole, high); !o.ok()) return o;
@@ -117,7 +117,7 @@ Outcome parse_input_text(std::string_view whole, InputText& parsed) {
     return o;
   if (range.empty()) return {};
   if (range[0] != '=')
-    return usage("--input '", whole, "': '", range, "' behind the shape is no range like =0..255");
+    return usage("--input '", whole, "': '", range, "' is not a range; write it like =0..255");
   return parse_range(range.substr(1), whole, parsed.range);
 }
 

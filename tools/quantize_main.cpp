@@ -54,7 +54,7 @@ std::string weights_text(const std::vector<QuantizedWeight>& weights) {
     before += weight.bytes_before;
     bytes += weight.bytes;
   }
-  if (weights.empty()) return "no weight is large enough, of a layer that can be quantized\n";
+  if (weights.empty()) return "no layer has a weight that is large enough to quantize\n";
   return out + str_cat(uint64_t{weights.size()},
                        weights.size() == 1 ? " weight: " : " weights: ", bytes_text(before), " -> ",
                        bytes_text(bytes), "\n");
@@ -153,7 +153,7 @@ Outcome quantize(const QuantizeJob& job, Done& done) {
   const Result<Library> library = Library::load(job.model);
   if (!library.ok()) return outcome(library.status());
   if (!job.inputs.empty())
-    return usage("--input: the file holds functions, whose weights alone can be quantized");
+    return usage("--input: the file has several functions; only their weights can be quantized");
   Result<QuantizedLibrary> quantized = hg::quantize(*library, job.options);
   if (!quantized.ok()) return outcome(quantized.status());
   done.weights = std::move(quantized->weights);

@@ -33,7 +33,7 @@ Outcome read_strings(const json& entry, const char* key, std::vector<std::string
 
 Outcome read_string(const json& entry, const char* key, bool required, std::string& out) {
   if (!entry.contains(key)) return required ? usage("the job has no \"", key, "\"") : Outcome{};
-  if (!entry[key].is_string()) return usage("the job's \"", key, "\" is no string");
+  if (!entry[key].is_string()) return usage("the job's \"", key, "\" is not a string");
   out = entry[key].get<std::string>();
   return {};
 }
@@ -41,13 +41,13 @@ Outcome read_string(const json& entry, const char* key, bool required, std::stri
 template <class T>
 Outcome read_count(const json& entry, const char* key, T& out) {
   if (!entry.contains(key)) return {};
-  if (!entry[key].is_number_unsigned()) return usage("the job's \"", key, "\" is no count");
+  if (!entry[key].is_number_unsigned()) return usage("the job's \"", key, "\" is not a count");
   out = entry[key].get<T>();
   return {};
 }
 
 Outcome read_job(const json& entry, RunJob& job) {
-  if (!entry.is_object()) return usage("the job is no JSON object");
+  if (!entry.is_object()) return usage("the job is not a JSON object");
   Outcome result = read_string(entry, "model", true, job.model);
   if (result.ok()) result = read_string(entry, "function", false, job.entry);  // its name in 0.2
   if (result.ok()) result = read_string(entry, "entry", false, job.entry);
@@ -159,7 +159,7 @@ Outcome run_batch(const std::string& list, const RunJob& defaults,
   std::ifstream file(path_of(list), std::ios::binary);
   if (!file) return {Exit::unreadable, str_cat(list, ": cannot be opened")};
   const json jobs = json::parse(file, nullptr, false);
-  if (!jobs.is_array()) return {Exit::unreadable, str_cat(list, ": is no JSON array of jobs")};
+  if (!jobs.is_array()) return {Exit::unreadable, str_cat(list, ": is not a JSON array of jobs")};
   size_t failed = 0;
   GpuOfTool gpu;
   for (const json& entry : jobs) {

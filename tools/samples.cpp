@@ -19,7 +19,7 @@ Outcome open_samples(const Graph& graph, std::span<const std::string> arguments,
     const ValueInfo& input = graph.value_info(graph.inputs()[i]);
     if (file.rank() == 0 || input.type.rank() == 0)
       return mismatch("input '", input.name, "' is ", input.type, ", its file has the shape ",
-                      file.shape(), ": there is no first dim to count samples; --batch all takes ",
+                      file.shape(), ": it has no first dim that counts samples; --batch all takes ",
                       "files as they are");
     const Dim& first = input.type.shape[0];
     const int64_t rows = file.shape()[0], each = first.is_constant() ? first.constant() : batch;

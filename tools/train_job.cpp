@@ -144,7 +144,7 @@ class Job {
     if (job_.validation_split > 0) return split();
     if (!job_.metrics.empty())
       return usage("--metric ", job_.metrics[0],
-                   " is of validation data; give --validation-split or --validation-input");
+                   " needs validation data; give --validation-split or --validation-input");
     return {};
   }
 
@@ -161,7 +161,7 @@ class Job {
         if (tensor.rank() == 0) return mismatch("a file has no first dimension to count samples");
         if (samples >= 0 && tensor.shape[0] != samples)
           return mismatch("one file has ", samples, " samples, another ", tensor.shape[0],
-                          "; where they are no samples, as nodes and edges, give --batch all");
+                          "; if they are not samples, such as nodes and edges, give --batch all");
         samples = tensor.shape[0];
       }
     if (samples == 0) return mismatch("the files have no samples");
@@ -226,7 +226,7 @@ class Job {
 
   Outcome split() {
     if (job_.fit.batch == 0)
-      return usage("--validation-split is of samples, which --batch all does not count");
+      return usage("--validation-split needs samples, which --batch all does not count");
     const int64_t samples = data_.inputs.empty() ? 0 : data_.inputs[0].shape[0];
     const auto kept = static_cast<int64_t>(
         std::llround(static_cast<double>(samples) * (1 - job_.validation_split)));

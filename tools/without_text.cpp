@@ -7,11 +7,11 @@ namespace hg::tools {
 
 Result<std::unique_ptr<GeneratedText>> GeneratedText::open(const Model&, const std::string&,
                                                            const std::vector<std::string>&) {
-  return unsupported("this build reads no tokenizers: build with HG_TEXT, or use --ids");
+  return unsupported("this build has no tokenizers: build with HG_TEXT, or use --ids");
 }
 
 Result<std::unique_ptr<ChatPrompts>> ChatPrompts::open(const Model&, const std::string&) {
-  return unsupported("this build reads no chat templates: build with HG_TEXT");
+  return unsupported("this build has no chat templates: build with HG_TEXT");
 }
 
 }  // namespace hg::tools

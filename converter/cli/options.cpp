@@ -36,7 +36,7 @@ SizeOption parse_size(std::string_view option, std::string_view text) {
     int64_t size = 0;
     auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), size);
     if (part.empty() || error != std::errc() || end != part.data() + part.size() || size < 0)
-      usage(option, " '", text, "': '", part, "' is no size; write it like n=1,4");
+      usage(option, " '", text, "': '", part, "' is not a size; write it like n=1,4");
     result.sizes.push_back(size);
   }
   return result;

@@ -218,7 +218,7 @@ Status prepare_reduction(PrepareContext& c) {
                         .label = c.label()});
   const auto kernels = Registry::built_in().kernels(last.op->name(), Device::cpu);
   if (!(last.op->def.traits & kReduction) || kernels.empty() || !kernels.front()->in_programs)
-    return c.fail("'", last.op->name(), "' is no reduction");
+    return c.fail("'", last.op->name(), "' is not a reduction");
   HG_TRY(kernels.front()->prepare(whole));
   ReducePlan& plan = *whole.state<ReducePlan>();
 

@@ -245,7 +245,8 @@ Result<Array> read(const std::string& path, Source source) {
   HG_TRY_ASSIGN(const std::string header_bytes, read_header_text(path, source));
   Header header;
   if (!HeaderParser(header_bytes).parse(header)) {
-    return corrupt_model(path, ": its header is no .npy header: ", header_bytes.substr(0, 200));
+    return corrupt_model(path,
+                         ": its header is not a valid .npy header: ", header_bytes.substr(0, 200));
   }
   const Sizes& shape = *header.shape;
   if (shape.overflowed()) {
@@ -269,7 +270,7 @@ Result<Array> read(const std::string& path, Source source) {
     for (int64_t i = 0; i < *bytes; ++i) {
       if (data.tensor.as<uint8_t>()[i] > 1) {
         return corrupt_model(path, ": element ", i, " is the byte ",
-                             int{data.tensor.as<uint8_t>()[i]}, ", which is no bool");
+                             int{data.tensor.as<uint8_t>()[i]}, ", expected a bool (0 or 1)");
       }
     }
   }

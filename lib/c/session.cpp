@@ -36,7 +36,7 @@ Result<std::vector<SizeRange>> read_ranges(const hg_size_range* ranges, size_t c
 
 Result<Device> read_device(int32_t device) {
   HG_CHECK(device >= HG_DEVICE_CPU && device <= HG_DEVICE_AUTOMATIC,
-           "hg_session_options.device is ", device, ", which names no device");
+           "hg_session_options.device is ", device, ", which is not a device");
   return device == HG_DEVICE_CPU      ? Device::cpu
          : device == HG_DEVICE_VULKAN ? Device::vulkan
                                       : Device::automatic;
@@ -56,9 +56,9 @@ Result<SessionOptions> read_session_options(const hg_session_options* given,
   SessionOptions o;
   HG_TRY_ASSIGN(o.device, read_device(all.device));
   HG_CHECK(all.precision >= HG_PRECISION_F32 && all.precision <= HG_PRECISION_I8,
-           "hg_session_options.precision is ", all.precision, ", which names none");
+           "hg_session_options.precision is ", all.precision, ", which is not a precision");
   HG_CHECK(all.checkpoint == HG_CHECKPOINT_NONE || all.checkpoint == HG_CHECKPOINT_SQRT,
-           "hg_session_options.checkpoint is ", all.checkpoint, ", which names none");
+           "hg_session_options.checkpoint is ", all.checkpoint, ", which is not a checkpoint mode");
   HG_CHECK((all.allocate == nullptr) == (all.deallocate == nullptr),
            "hg_session_options has only one of allocate and deallocate");
   HG_CHECK(all.tuning != nullptr || all.tuning_size == 0, "hg_session_options.tuning is null");

@@ -40,8 +40,8 @@ Result<T> read_struct(const T* given, const T& defaults, std::string_view name) 
   if (size > sizeof all &&
       std::any_of(bytes + sizeof all, bytes + size, [](char byte) { return byte != 0; }))
     return unsupported(name, " has ", uint64_t{size},
-                       " bytes and asks for what this library, which knows ", uint64_t{sizeof all},
-                       ", does not have");
+                       " bytes and sets fields that this library does not have; it knows ",
+                       uint64_t{sizeof all}, " bytes");
   std::memcpy(static_cast<void*>(&all), given, std::min(size, sizeof all));
   return all;
 }

@@ -30,7 +30,7 @@ Result<Tensor> read_tensor(const hg_tensor* given, bool needs_data) {
   HG_CHECK(given != nullptr, "the hg_tensor is null");
   HG_TRY(check_tensor_size(given->struct_size));
   HG_TRY_ASSIGN(const hg_tensor all, read_struct(given, hg_tensor(), "hg_tensor"));
-  HG_CHECK(is_dtype(all.dtype), "hg_tensor.dtype is ", all.dtype, ", which names no dtype");
+  HG_CHECK(is_dtype(all.dtype), "hg_tensor.dtype is ", all.dtype, ", which is not a dtype");
   HG_CHECK(all.rank >= 0 && all.rank <= kMaxRank, "hg_tensor.rank is ", all.rank,
            "; it must be between 0 and ", kMaxRank);
   Tensor tensor;
@@ -85,7 +85,7 @@ hg_status* hg_tensor_view(hg_tensor* tensor, size_t struct_size, void* data, hg_
     HG_CHECK(rank == 0 || shape != nullptr, "shape is null");
     HG_CHECK(rank >= 0 && rank <= HG_C_MAX_RANK, "rank is ", rank, "; it must be between 0 and ",
              HG_C_MAX_RANK);
-    HG_CHECK(hg::c::is_dtype(dtype), "dtype is ", dtype, ", which names no dtype");
+    HG_CHECK(hg::c::is_dtype(dtype), "dtype is ", dtype, ", which is not a dtype");
     hg_tensor all{};
     all.struct_size = sizeof all;
     all.dtype = dtype;

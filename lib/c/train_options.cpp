@@ -93,7 +93,7 @@ Result<Loss> read_loss(const hg_loss* given) {
   HG_TRY_ASSIGN(const hg_loss all, read_struct(given, default_loss(), "hg_loss"));
   HG_TRY(check_kind(all.kind, HG_OUTPUT_LOSS, "hg_loss"));
   HG_CHECK(all.reduction == HG_REDUCTION_MEAN || all.reduction == HG_REDUCTION_SUM,
-           "hg_loss.reduction is ", all.reduction, ", which names none");
+           "hg_loss.reduction is ", all.reduction, ", which is not a reduction");
   HG_CHECK(all.class_weights != nullptr || all.class_count == 0, "hg_loss.class_weights is null");
   Loss loss;
   loss.kind = static_cast<Loss::Kind>(all.kind);
@@ -188,9 +188,9 @@ Result<TrainOptions> read_train_options(const hg_train_options* given, std::uniq
   HG_TRY_ASSIGN(const hg_train_options all,
                 read_struct(given, default_train_options(), "hg_train_options"));
   HG_CHECK(all.mode == HG_TRAINING || all.mode == HG_AS_TRACED, "hg_train_options.mode is ",
-           all.mode, ", which names none");
+           all.mode, ", which is not a mode");
   HG_CHECK(all.compute >= 0 && all.compute < kDTypeCount, "hg_train_options.compute is ",
-           all.compute, ", which names no dtype");
+           all.compute, ", which is not a dtype");
   TrainOptions options;
   if (all.loss_count > 0)
     HG_TRY(read_list(all.losses, all.loss_count, read_loss, "losses", options.losses));

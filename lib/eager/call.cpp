@@ -29,7 +29,7 @@ Result<Argument> Argument::of(std::string_view name, const Attr& attr, std::vect
   if (const auto* reals = std::get_if<std::vector<double>>(&attr.value))
     argument.value = std::span<const double>(*reals);
   const auto number = [&](const Dim& dim) -> Result<int64_t> {
-    HG_CHECK(dim.is_constant(), "the attribute '", name, "' is ", dim, ", which is no number");
+    HG_CHECK(dim.is_constant(), "the attribute '", name, "' is ", dim, ", not a number");
     return dim.constant();
   };
   if (const auto* integer = std::get_if<Dim>(&attr.value)) {
@@ -44,7 +44,7 @@ Result<Argument> Argument::of(std::string_view name, const Attr& attr, std::vect
     argument.value = std::span<const int64_t>(list);
   }
   if (std::holds_alternative<std::vector<std::string>>(attr.value))
-    return unsupported("the attribute '", name, "' is a list of texts, which no call takes");
+    return unsupported("the attribute '", name, "' is a list of texts, which calls do not support");
   return argument;
 }
 

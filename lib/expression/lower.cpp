@@ -251,7 +251,7 @@ class Lowering {
     bool are_numbers = true;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i] == nullptr) continue;
-      HG_CHECK(inputs[i]->parts[0], "a word is no argument of '", op.name(), "'");
+      HG_CHECK(inputs[i]->parts[0], "a word cannot be an argument of '", op.name(), "'");
       if (op.signature.inputs[i].name != "condition") same.push_back(inputs[i]);
       are_numbers &= inputs[i]->is_number;
       if (!inputs[i]->is_vector) continue;
@@ -304,7 +304,7 @@ class Lowering {
     std::vector<const Item*> items;
     for (size_t i = 0; i < call.arguments.size(); ++i) {
       items.push_back(&argument(call, i));
-      HG_CHECK(!items.back()->is_vector, "a vector is no component of a vector");
+      HG_CHECK(!items.back()->is_vector, "a vector cannot be a component of a vector");
     }
     const DType dtype = result_dtype(items);
     Item result{.parts = {}, .is_number = true, .is_vector = true};

@@ -200,7 +200,7 @@ std::vector<Value> TextKernel::build(Graph& graph, ArgumentList arguments,
       const auto* value = bound[i] ? std::get_if<Value>(&bound[i]->value) : nullptr;
       if (value != nullptr) {
         HG_CHECK(*value && value->graph() == &graph, "kernel '", name(), "': '",
-                 body_->syntax.parameters[i].name, "' is no value of this graph");
+                 body_->syntax.parameters[i].name, "' is not a value of this graph");
         input.value = *value;
       } else if (bound[i] != nullptr) {
         HG_CHECK(!std::holds_alternative<ConstTensor>(bound[i]->value), "kernel '", name(), "': '",

@@ -214,13 +214,15 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
     context.outputs_.resize(op.signature.outputs.size());
     const bool takes_complex = op.def.traits & kComplex;
     if (const TensorType* type = complex_of(call.inputs); type != nullptr && !takes_complex)
-      return context.fail("takes no tensor of ", type->dtype, "; view_as_real gives its parts");
+      return context.fail("does not support tensors of ", type->dtype,
+                          "; use view_as_real on the input");
     const Overflows overflows;
     HG_TRY(op.def.infer(context));
     if (overflows.any())
       return context.fail("sizes of the result, or on the way to it, have more than 64 bits");
     if (const TensorType* type = complex_of(context.outputs_); type != nullptr && !takes_complex)
-      return context.fail("gives no tensor of ", type->dtype, "; view_as_complex makes one");
+      return context.fail("does not return tensors of ", type->dtype,
+                          "; use view_as_complex on the result");
     for (const TensorType& type : context.outputs_)
       if (type.shape.size() > kMaxRank)
         return context.fail("the result has rank ", int64_t(type.shape.size()), "; the limit is ",

@@ -36,7 +36,7 @@ const GraphBody& GraphAccess::body(const Graph& graph) {
   static const GraphBody kNone = [] {
     GraphBody none;
     none.registry = &Registry::built_in();
-    none.status = invalid_argument("the graph was moved from; it is empty and takes nothing");
+    none.status = invalid_argument("the graph was moved from; assign a graph to it first");
     return none;
   }();
   return graph.body_ == nullptr ? kNone : *graph.body_;
@@ -192,7 +192,7 @@ void Graph::set_requires_grad(Value parameter, bool required) {
   const int32_t state =
       parameter && parameter.graph() == this ? value_info(parameter.id()).state : -1;
   if (state < 0 || body_->states[state].kind != State::Kind::parameter) {
-    fail(invalid_argument("'", parameter.name(), "' is no parameter of this graph"));
+    fail(invalid_argument("'", parameter.name(), "' is not a parameter of this graph"));
     return;
   }
   body_->changes();

@@ -37,8 +37,8 @@ std::string_view name_of(Code code) {
   return "unknown";
 }
 
-constinit const Status::Error Status::kNoMemory = {Code::out_of_memory, 39,
-                                                   "the memory of the host does not suffice"};
+constinit const Status::Error Status::kNoMemory = {Code::out_of_memory, 25,
+                                                   "the host is out of memory"};
 
 // The text follows the Error in the same allocation.
 Status::Status(Code code, std::string_view message) noexcept {

@@ -271,7 +271,7 @@ Status fill(const Json& list, const std::string& where, const Tensor& tensor) {
       HG_TRY_ASSIGN(const Dim number, dim_at(item, where));
       if (!number.is_constant() ||
           static_cast<int64_t>(static_cast<T>(number.constant())) != number.constant())
-        return wrong(where, number, " is no number of ", tensor.dtype);
+        return wrong(where, number, " does not fit ", tensor.dtype);
       to = static_cast<T>(number.constant());
     } else {
       HG_TRY_ASSIGN(const double number, real_at(item, where));
@@ -290,12 +290,13 @@ Status value_at(const Json& json, const std::string& where, Array& array) {
     return wrong(where, "a value is {\"dtype\", \"shape\", \"data\"}");
   HG_TRY_ASSIGN(const std::string name, word_at(json["dtype"], where));
   const Result<DType> dtype = dtype_named(name);
-  if (!dtype.ok() || is_complex(*dtype)) return wrong(where, "'", name, "' is no dtype for it");
+  if (!dtype.ok() || is_complex(*dtype))
+    return wrong(where, "'", name, "' is not a supported dtype");
   Sizes shape;
   for (const Json& item : json["shape"]) {
     HG_TRY_ASSIGN(const Dim size, dim_at(item, where));
     if (!size.is_constant() || size.constant() < 0)
-      return wrong(where, size, " is no size of a value");
+      return wrong(where, size, " is not a valid size");
     shape.push_back(size.constant());
   }
   const Json& data = json["data"];

@@ -33,7 +33,7 @@ Result<Archive> open(const std::string& path, int flags) {
   zip_error_fini(&error);
   if (code == ZIP_ER_NOENT || code == ZIP_ER_OPEN)
     return not_found(path, ": cannot be opened: ", why);
-  return corrupt_model(path, ": is no .npz archive: ", why);
+  return corrupt_model(path, ": is not a .npz archive: ", why);
 }
 
 Result<Array> read_entry(const std::string& path, zip_t* archive, zip_uint64_t index,

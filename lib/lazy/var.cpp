@@ -239,7 +239,7 @@ std::vector<Var> hvp(const Var& y, std::span<const Var> xs, std::span<const Var>
 
 Result<Var> vmap(const std::function<Var(std::span<const Var>)>& f, std::span<const Var> batches) {
   return or_no_memory([&]() -> Result<Var> {
-    HG_CHECK(!batches.empty(), "vmap: there is no batch");
+    HG_CHECK(!batches.empty(), "vmap: there are no batches");
     int64_t samples = -1;
     for (const Var& batch : batches) {
       HG_TRY_ASSIGN(const TensorType type, batch.type());

@@ -53,8 +53,8 @@ class Stateful {
     const std::vector<CarriedValue> pairs =
         options_.carried.empty() ? carried_values(graph_) : options_.carried;
     HG_CHECK(!pairs.empty(),
-             "the model carries nothing: no output is named 'present...' with an input "
-             "'past...' or 'past_key_values...'");
+             "the model carries no values: no output 'present...' has an input 'past...' or "
+             "'past_key_values...'");
     for (const CarriedValue& pair : pairs) HG_TRY(find(pair));
     HG_TRY(make_states());
     HG_TRY(append());

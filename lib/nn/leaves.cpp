@@ -111,7 +111,7 @@ Result<std::vector<Value>> Leaves::add_parameter(const Block& block, const std::
   state.name = block.shared.empty() ? path : block.shared;
   for (const Dim& dim : settings.get<std::vector<Dim>>("shape", {})) {
     HG_CHECK(dim.is_constant() && dim.constant() >= 0, "'", path, "' (Parameter) has the size ",
-             dim, ", which is no number from 0 on");
+             dim, ", expected a number of at least 0");
     state.shape.push_back(dim.constant());
   }
   state.dtype = options_.dtype;
@@ -150,7 +150,7 @@ Result<std::vector<Value>> Leaves::add_call(const Block& block, const std::strin
       continue;
     }
     const auto* const word = std::get_if<std::string>(&value.value);
-    HG_CHECK(word != nullptr, who, ": its op is ", value, ", which is no name");
+    HG_CHECK(word != nullptr, who, ": its op is ", value, ", expected a name");
     op = *word;
   }
   HG_CHECK(!op.empty(), who, " has no op");
@@ -287,7 +287,7 @@ Status Leaves::check_patterns() const {
   for (const auto& [name, array] : options_.constants)
     if (std::none_of(lowered_.states.begin(), lowered_.states.end(),
                      [&, name = name](const NamedState& state) { return state.name == name; }))
-      return not_found("the constant '", name, "' is no parameter or state of the model");
+      return not_found("the constant '", name, "' is not a parameter or state of the model");
   return {};
 }
 

@@ -82,7 +82,7 @@ Result<VariantKey> Program::Body::gradient_key(const NamedArrays& output_gradien
   for (const auto& [name, array] : output_gradients) {
     const auto found = std::find(outputs.begin(), outputs.end(), name);
     if (found == outputs.end())
-      return not_found("a gradient is given of '", name, "', which is no output of the model");
+      return not_found("a gradient is given for '", name, "', which is not an output of the model");
     wanted.seeds[found - outputs.begin()] = true;
   }
   return wanted;
@@ -130,10 +130,10 @@ Result<Program> compile(const Block& model, CompileOptions options) {
   return or_no_memory([&]() -> Result<Program> {
     const SessionOptions& session = options.session;
     HG_CHECK(!options.deterministic || !session.autotune || !session.tuning.empty(),
-             "deterministic does not go with autotune, which chooses kernels by time: give what "
-             "Session::tuning() of an earlier program says as session.tuning");
+             "deterministic cannot be combined with autotune, which chooses kernels by time; set "
+             "session.tuning to the result of Session::tuning() of an earlier program");
     HG_CHECK(!options.deterministic || session.device != Device::automatic,
-             "deterministic does not go with the device `automatic`, which is chosen by time");
+             "deterministic cannot be combined with the device `automatic`, chosen by time");
     const LowerOptions how = {options.dtype,           options.training,     options.frozen,
                               options.trainable,       options.gradients_of, options.constants,
                               options.session.registry};
@@ -282,7 +282,7 @@ Status Program::plan_gradients(std::span<const std::pair<std::string, int64_t>> 
 
 Result<int> Program::add_hook(std::string path, std::function<void(const Intermediate&)> fn) {
   return or_no_memory([&]() -> Result<int> {
-    HG_CHECK(fn, "a hook without a function looks at nothing");
+    HG_CHECK(fn, "add_hook: the function is empty");
     const auto& values = body_->prepared->lowered.values;
     if (!values.contains(path)) {
       std::string known;

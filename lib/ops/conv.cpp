@@ -47,7 +47,7 @@ Result<Geometry> geometry(const AttrReader& attrs, int dims, bool with_output_pa
 Status check_padded(const InferContext& c, const Dim& elements) {
   constexpr int64_t kMost = int64_t{1} << 44;
   if (elements.is_constant() && elements.constant() > kMost)
-    return c.fail("an image with what is around it has ", elements, " elements");
+    return c.fail("an image with its padding has ", elements, " elements");
   return {};
 }
 
@@ -247,7 +247,7 @@ Status conv_expand(ExpandContext& c) {
   const Value bias = input_or_none(c, 2), residual = input_or_none(c, 3);
   const Activation activation = activation_attr(c.attrs());
   if (!residual && activation == Activation::none)
-    return unsupported("conv: no kernel of this device takes it");
+    return unsupported("conv: no kernel of this device supports it");
   NamedAttrs attrs;
   for (std::string_view name :
        {"stride", "padding", "dilation", "transposed", "output_padding", "groups", "exact"})

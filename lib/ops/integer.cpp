@@ -127,7 +127,7 @@ Status conv_integer_infer(InferContext& c) {
   // Kernels store images with their padding.
   constexpr int64_t kMost = int64_t{1} << 44;
   if (elements.is_constant() && elements.constant() > kMost)
-    return c.fail("an image with what is around it has ", elements, " elements");
+    return c.fail("an image with its padding has ", elements, " elements");
   return infer_result(c, 4, weight.shape[0], std::move(shape));
 }
 

@@ -387,7 +387,7 @@ Status view_dtype_infer(InferContext& c) {
     return c.fail("an element of ", x.dtype, " has ", size_of(x.dtype), " bytes, one of ", to,
                   " has ", size_of(to));
   if (is_complex(to) || (to == boolean && x.dtype != boolean))
-    return c.fail("the bits of ", x.dtype, " are not looked at as ", to);
+    return c.fail("the bits of ", x.dtype, " cannot be viewed as ", to);
   c.out(0) = {to, x.shape};
   return {};
 }

@@ -36,7 +36,7 @@ std::string shared_library_error() {
     case ERROR_MOD_NOT_FOUND:
       return "it, or a library that it needs, is not found";
     case ERROR_BAD_EXE_FORMAT:
-      return "it is no library of this kind of machine";
+      return "it is not a library for this kind of machine";
     default:
       return "error " + std::to_string(error) + " of Windows";
   }

@@ -113,7 +113,7 @@ Result<Quantized> quantize(const Model& model, std::span<const std::vector<Const
                            const QuantizeOptions& options, const SessionOptions& session) {
   return or_no_memory([&]() -> Result<Quantized> {
     HG_TRY(model.graph().status());
-    HG_CHECK(!samples.empty(), "quantize: there is no sample");
+    HG_CHECK(!samples.empty(), "quantize: there are no samples");
     HG_CHECK(options.percentile > 0 && options.percentile <= 100, "quantize: `percentile` is ",
              options.percentile, ", not above 0 and up to 100");
     Graph graph = copy_with_bodies(model.graph());

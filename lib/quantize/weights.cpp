@@ -254,7 +254,7 @@ Result<std::vector<Weight>> find_weights(std::span<Graph* const> graphs,
   HG_CHECK(options.least >= 0, "quantize: `least` is ", options.least, ", which is negative");
   for (const std::string& keep : options.keep)
     HG_CHECK(is_any_named(graphs, keep), "quantize: `keep` names '", keep,
-             "', which is no state of the model and no module in it");
+             "', which is neither a state nor a module of the model");
   return Finder(graphs, options, all).find();
 }
 

@@ -57,7 +57,7 @@ Status BoundOutputs::set(size_t index, const Tensor& tensor) {
                type, ", not of shape ", tensor.shape, ": dimension ", d, " is ", tensor.shape[d],
                ", not ", dim);
       HG_CHECK(tensor.strides[d] != 0 || tensor.shape[d] <= 1 || tensor.count() == 0, "output '",
-               name, "' is given memory whose elements are not apart: the strides are ",
+               name, "' is bound to memory whose elements overlap: the strides are ",
                tensor.strides);
     }
   }

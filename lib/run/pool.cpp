@@ -60,7 +60,7 @@ Status check_rows(const Graph& graph) {
     HG_TRY(check("input", graph.value_info(id).name, graph.value_info(id).type, true));
   for (const auto& [name, id] : graph.outputs())
     HG_TRY(check("output", name, graph.value_info(id).type, false));
-  HG_CHECK(rows, "a model without inputs has no requests");
+  HG_CHECK(rows, "the model has no inputs, so requests have no rows");
   return {};
 }
 
@@ -167,12 +167,14 @@ Result<Pool> Pool::create(const Model& model, Options options) {
     const Graph& graph = model.graph();
     HG_TRY(graph.status());
     if (!graph.assignments().empty())
-      return unsupported("each run of this model changes what the next one starts from, '",
-                         graph.value_info(graph.assignments()[0].first).name, "' for one");
+      return unsupported("runs of this model change its state, for example '",
+                         graph.value_info(graph.assignments()[0].first).name,
+                         "', so requests would not be independent");
     if (options.most_rows > 1) {
       HG_TRY(check_rows(graph));
       if (draws(graph))
-        return unsupported("the model draws random numbers, others in a batch than alone");
+        return unsupported(
+            "the model draws random numbers, which differ between a batch and single requests");
     }
     auto body = std::make_unique<Body>();
     for (const ValueId id : graph.inputs()) body->inputs.push_back(graph.value_info(id).type);

@@ -47,7 +47,7 @@ Result<Tensor> Program::value(ValueId id) const {
     if (device_ != nullptr && states_.changes(state)) HG_TRY(device_->fetch_state(state));
     const Tensor& tensor = graph_.states()[state].data.tensor;
     if (states_.data(state) == nullptr && tensor.count() > 0)
-      return not_found("'", info.name, "' is only kept as its kernel has packed it");
+      return not_found("'", info.name, "' is not kept; only the copy packed by its kernel is");
     return view(states_.data(state), tensor.dtype, tensor.shape);
   }
   HG_CHECK(has_run_, "'", info.name, "' has no value yet; call run() first");
@@ -90,7 +90,7 @@ Result<DeviceTensor> Program::device_output(int index) const {
   const PlacedTensor* const there = parts_.back()->plan.find(id, Side::device);
   HG_CHECK(
       there != nullptr && there->tensor.is_contiguous(), "output '", name,
-      "' does not lie on the device as a contiguous tensor; set SessionOptions::device_outputs");
+      "' is not a contiguous tensor on the device; set SessionOptions::device_outputs");
   HG_TRY_ASSIGN(const DeviceSpan span, device_->span_of(*there));
   return DeviceTensor{there->tensor.dtype, there->tensor.shape, span.memory, span.offset};
 }

@@ -28,10 +28,10 @@ Status check_kernel(std::string_view choice, const Registry& registry) {
   for (const Device device : {Device::cpu, Device::vulkan})
     for (const KernelDef* kernel : registry.kernels(op, device)) names.push_back(kernel->name);
   if (names.empty())
-    return invalid_argument("'", choice, "' chooses no kernel: there is none of an op '", op, "'");
+    return invalid_argument("'", choice, "' selects no kernel: the op '", op, "' has none");
   if (!wanted.empty() && std::find(names.begin(), names.end(), wanted.substr(1)) != names.end())
     return {};
-  return invalid_argument("'", choice, "' chooses no kernel: ", op, " has ", known_names(names));
+  return invalid_argument("'", choice, "' selects no kernel: ", op, " has ", known_names(names));
 }
 
 // Symbols with a range are planned for its highest size if nothing else determines them.
@@ -360,7 +360,7 @@ const TensorType& Session::output_type(int index) const { return body_->output_t
 Result<Memory> Session::memory() const {
   return or_no_memory([&]() -> Result<Memory> {
     HG_CHECK(body_->program->is_planned(),
-             "memory is known when the sizes are: set the inputs or give `dims`, then call plan()");
+             "the memory is not known yet: set the inputs or give `dims`, then call plan()");
     return body_->program->memory();
   });
 }

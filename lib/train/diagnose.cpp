@@ -132,7 +132,7 @@ Status Trainer::Body::diagnose(std::span<const ConstTensor> inputs,
     }
     if (info.state >= 0)
       return invalid_argument(what, "the parameter '", info.name,
-                              "' is not finite any more; a "
+                              "' is no longer finite; a "
                               "lower learning rate or clipping may help");
     if (info.node < 0) return invalid_argument(what, "the data of '", info.name, "' is not finite");
     const Node& node = graph.nodes()[info.node];

@@ -73,7 +73,7 @@ Status check_data(const Session& session, int input, const ConstTensor& tensor, 
   const std::string_view name = session.input_name(input);
   const TensorType& type = session.input_type(input);
   HG_CHECK(is_whole || tensor.rank() > 0, "the first dim of data counts samples, but '", name,
-           "' has none");
+           "' has no dims");
   bool fits = tensor.dtype == type.dtype && tensor.rank() == type.rank();
   for (int d = is_whole ? 0 : 1; fits && d < type.rank(); ++d)
     fits = !type.shape[d].is_constant() || type.shape[d].constant() == tensor.shape[d];

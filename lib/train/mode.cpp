@@ -130,7 +130,7 @@ class Switcher {
       if (state == nullptr || state->kind == State::Kind::constant) {
         notes_->push_back(str_cat(label(graph_, nodes[index]), ": its running statistics ",
                                   k == 1 ? "(mean)" : "(variance)",
-                                  " are no buffer of the model and stay as they are"));
+                                  " are not buffers of the model and stay as they are"));
         continue;
       }
       const Value target = graph_.value(state->value);

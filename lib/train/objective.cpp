@@ -158,7 +158,7 @@ class ObjectiveBuilder {
       HG_CHECK(may_fit(y.shape(), target.shape()) && (dim == 1 || dim == -1), name_of(loss.kind),
                ": the output '", y.name(), "' is ", y.shape(), ", the target '", loss.target,
                "' is ", target.shape(), " of ", target.dtype(),
-               ": class indices are integers, parts of classes have the output's shape");
+               ": class indices must be integers, class probabilities have the output's shape");
       target = as_type(target, y.dtype());
     }
     if (indices) {

@@ -202,7 +202,7 @@ TEST_F(Programs, BatchAnswersEachJob) {
 
 TEST_F(Programs, BatchRefusesWhatIsNoList) {
   expect_refusal("hg-run --batch none.json", 2, "none.json: cannot be opened");
-  expect_refusal("hg-run --batch text.npy", 2, "is no JSON array");
+  expect_refusal("hg-run --batch text.npy", 2, "is not a JSON array");
   expect_refusal("hg-run both.hgm --batch text.npy", 1, "takes no MODEL");
 }
 
@@ -297,7 +297,7 @@ TEST_F(Programs, InfoListsTheEntriesOfAFile) {
   const json answer = json::parse(run("hg-info library.hgm --json").out);
   EXPECT_EQ(answer["entries"][1]["name"], "double");
   EXPECT_EQ(answer["entries"][1]["outputs"][0]["shape"], json::array({"n"}));
-  EXPECT_NE(run("hg-info library.hgm --verify").out.find("all checksums fit"), std::string::npos);
+  EXPECT_NE(run("hg-info library.hgm --verify").out.find("all checksums match"), std::string::npos);
   expect_refusal("hg-run library.hgm -i four.npy -o out", 3, "entries half, double");
   expect_refusal("hg-bench library.hgm", 3, "entries half, double");
   EXPECT_EQ(run("hg-bench library.hgm --entry half --dim n=3 --repeat 1").exit, 0);
@@ -320,13 +320,13 @@ TEST_F(Programs, InfoListsTheEntriesOfAFile) {
              {"model": "library.hgm", "function": 3, "inputs": ["rank1.npy"], "output_dir": "out"}])";
   const Ran batch = run("hg-run --batch jobs.json");
   EXPECT_NE(batch.out.find("\"ok\""), std::string::npos) << batch.out;
-  EXPECT_NE(batch.out.find("\\\"function\\\" is no string"), std::string::npos) << batch.out;
+  EXPECT_NE(batch.out.find("\\\"function\\\" is not a string"), std::string::npos) << batch.out;
   expect_refusal("hg-run library.hgm --function third -i rank1.npy -o out", 2, "half, double");
   expect_refusal("hg-run both.hgm --function half -i rank1.npy -o out", 2, "both.hgm");
 }
 
 TEST_F(Programs, InfoVerifiesTheWeights) {
-  EXPECT_NE(run("hg-info wide.hgm --verify").out.find("all checksums fit"), std::string::npos);
+  EXPECT_NE(run("hg-info wide.hgm --verify").out.find("all checksums match"), std::string::npos);
   std::string bytes = slurp(folder_ / "wide.hgm");
   bytes[bytes.size() - 100] ^= 1;
   std::ofstream(folder_ / "flipped.hgm", std::ios::binary) << bytes;
@@ -477,7 +477,7 @@ TEST_F(Programs, QuantizeRefusals) {
   expect_refusal("hg-quantize text.hgm -o x.hgm", 2, "text.hgm");
   expect_refusal("hg-quantize wide.hgm -o a.npy/x.hgm", 2, "a.npy/x.hgm");
   expect_refusal("hg-quantize wide.hgm -o x.hgm --keep net.third", 4,
-                 "`keep` names 'net.third', which is no state of the model and no module in it");
+                 "`keep` names 'net.third', which is neither a state nor a module of the model");
   Graph g;
   TensorData bad = *TensorData::allocate(f32, {8, 4});
   bad.tensor.as<float>()[9] = NAN;

@@ -273,7 +273,7 @@ TEST_F(Train, FilesOfDifferentLengthsGoAsTheyAre) {
   EXPECT_NE(err_.find("give --batch all"), std::string::npos) << err_;
   EXPECT_EQ(run(options + "--batch all --validation-split 0.1"), 1);
   EXPECT_EQ(run(options + "--batch some"), 1);
-  EXPECT_NE(err_.find("some is no number of samples, or all"), std::string::npos) << err_;
+  EXPECT_NE(err_.find("some is neither a number of samples nor 'all'"), std::string::npos) << err_;
   ASSERT_EQ(run(options + "--batch all --epochs 60 --validation-input x.npy --validation-input "
                           "edges.npy --validation-target y.npy"),
             0)

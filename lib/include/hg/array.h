@@ -48,7 +48,7 @@ class Array {
   template <class T>
   static Result<Array> wrap(std::span<T> data, const Sizes& shape) {
     HG_CHECK(static_cast<int64_t>(data.size()) == shape.count(), "a span of ",
-             static_cast<int64_t>(data.size()), " elements is no tensor of shape ", shape);
+             static_cast<int64_t>(data.size()), " elements does not fit shape ", shape);
     return wrap(view(data, shape));
   }
   // Returns a contiguous copy in newly allocated memory.
@@ -107,10 +107,10 @@ class Array {
   template <class T>
   Result<std::span<T>> span() {
     using Element = std::remove_const_t<T>;
-    HG_CHECK(dtype() == dtype_of<Element>(), "an array of ", dtype(), " is no span of ",
-             dtype_of<Element>());
-    HG_CHECK(is_contiguous(), "an array of shape ", shape(), " with the strides ", strides(),
-             " is not contiguous, as a span is");
+    HG_CHECK(dtype() == dtype_of<Element>(), "a span of ", dtype_of<Element>(),
+             " was requested from an array of ", dtype());
+    HG_CHECK(is_contiguous(), "a span needs a contiguous array; the shape is ", shape(),
+             ", the strides are ", strides());
     HG_CHECK(is_on_host(), "the elements are not on the host; call to_host()");
     HG_CHECK(std::is_const_v<T> || !is_read_only(), "the array is read only");
     if constexpr (!std::is_const_v<T>) touch();

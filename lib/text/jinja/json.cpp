@@ -133,7 +133,7 @@ Status append_json(Meter& meter, std::string& out, const Value& value, const Jso
       items.emplace_back(std::move(name), &item);
     }
     if (style.sorts) {
-      if (has_others) return unsupported("sort_keys of keys that are no texts is not supported");
+      if (has_others) return unsupported("sort_keys of keys that are not texts is not supported");
       std::stable_sort(items.begin(), items.end(),
                        [](const auto& a, const auto& b) { return a.first < b.first; });
     }
