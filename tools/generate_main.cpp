@@ -271,10 +271,9 @@ int main(int argc, char** argv) {
                 "with --json: the logarithm of each token's probability")
       .needs(line.add_flag("--json", job.as_json, "print JSON"));
   line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
-  line.add(
-          "--precision", job.precision,
-          "i8: round inputs of products with quantized weights to 8 bits; bf16: round weights of "
-          "products to 16 bits")
+  line.add("--precision", job.precision,
+           "i8: round inputs of products with quantized weights to 8 bits; bf16: round weights of "
+           "products to 16 bits")
       .is_one_of({"f32", "bf16", "i8"})
       .shows_default();
   line.add("--threads", job.threads, "number of threads; 0: all").is_at_least(0).shows_default();

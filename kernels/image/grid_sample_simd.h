@@ -10,10 +10,9 @@ namespace hg::kernels {
 struct PlaneTaps {
   static constexpr int64_t kPoints = 64;
   static constexpr int kMost = 4;
-  int count = 4;           // of each point; 1: nearest
-  bool all_inside = true;  // no pixel is outside
-  alignas(
-      64) int32_t at[kMost][kPoints];  // position in the plane; -1: outside, ignored
+  int count = 4;                           // of each point; 1: nearest
+  bool all_inside = true;                  // no pixel is outside
+  alignas(64) int32_t at[kMost][kPoints];  // position in the plane; -1: outside, ignored
   alignas(64) float weight[kMost][kPoints];
 };
 

@@ -74,7 +74,7 @@ void run_transform(const Transform& t, int64_t lines, Complexes x, Complexes oth
 struct Fft {
   Lines lines;
   bool real = false;  // lines have no imaginary parts
-  int64_t n = 0;  // complex numbers per line: half its elements if there are `turns`
+  int64_t n = 0;      // complex numbers per line: half its elements if there are `turns`
   bool inverse = false;
   double scale = 1;
   std::vector<Pair> turns;  // e^(-2 pi i k / 2n), k = 0 .. n

@@ -46,8 +46,7 @@ hg_code hg_status_code(const hg_status* status) {
 
 const char* hg_status_message(const hg_status* status) {
   if (status == nullptr) return "";
-  return is_no_memory(status) ? "the host is out of memory"
-                              : status->status.message().data();
+  return is_no_memory(status) ? "the host is out of memory" : status->status.message().data();
 }
 
 void hg_status_free(hg_status* status) {

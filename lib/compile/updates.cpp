@@ -137,9 +137,9 @@ class Order {
   std::vector<Node> nodes_;
   std::vector<ValueId> root_;  // the state that a value is or views
   std::vector<bool> ready_;
-  std::vector<int> left_;          // remaining readers of a state, excluding updates
-  std::vector<bool> lone_, done_;  // by node
-  std::vector<size_t> maker_;      // by value
+  std::vector<int> left_;                     // remaining readers of a state, excluding updates
+  std::vector<bool> lone_, done_;             // by node
+  std::vector<size_t> maker_;                 // by value
   std::vector<std::vector<size_t>> waiting_;  // by value or state: updates that wait for it
 };
 

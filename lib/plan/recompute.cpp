@@ -77,8 +77,7 @@ class Chain {
       int64_t begun = 0, taken = 0;
       for (const ValueId id : node.outputs)
         if (liveness_.root(id) == id) begun += liveness_.bytes(id);
-      for (size_t i = 0; i < node.inputs.size() && i < 32;
-           ++i)  // memory that the result reuses
+      for (size_t i = 0; i < node.inputs.size() && i < 32; ++i)  // memory that the result reuses
         if (((node.op->def.alias >> i) & 1u) && ending.count(node.inputs[i]) > 0 &&
             liveness_.bytes(node.inputs[i]) == liveness_.bytes(node.outputs[0]))
           taken = liveness_.bytes(node.inputs[i]);

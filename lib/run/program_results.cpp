@@ -88,9 +88,8 @@ Result<DeviceTensor> Program::device_output(int index) const {
   HG_CHECK(device_ != nullptr, "output '", name,
            "' is not on a device: the session runs on the CPU");
   const PlacedTensor* const there = parts_.back()->plan.find(id, Side::device);
-  HG_CHECK(
-      there != nullptr && there->tensor.is_contiguous(), "output '", name,
-      "' is not a contiguous tensor on the device; set SessionOptions::device_outputs");
+  HG_CHECK(there != nullptr && there->tensor.is_contiguous(), "output '", name,
+           "' is not a contiguous tensor on the device; set SessionOptions::device_outputs");
   HG_TRY_ASSIGN(const DeviceSpan span, device_->span_of(*there));
   return DeviceTensor{there->tensor.dtype, there->tensor.shape, span.memory, span.offset};
 }

@@ -17,10 +17,9 @@
 namespace hg::python {
 namespace {
 
-constexpr double kShort = 2e7;  // operations: a few milliseconds
-constexpr int64_t kCopied =
-    4096;                   // bytes of an output below which copying is faster than lending
-constexpr size_t kFew = 4;  // inputs that are read without heap memory
+constexpr double kShort = 2e7;     // operations: a few milliseconds
+constexpr int64_t kCopied = 4096;  // bytes of an output below which copying is faster than lending
+constexpr size_t kFew = 4;         // inputs that are read without heap memory
 
 std::string names_of(const Graph& graph) {
   std::string out;
@@ -383,8 +382,7 @@ void bind_calls(nb::module_& m) {
               "largest sum of live bytes at one step")
       .def_ro("weights_bytes", &Memory::weights_bytes, "as loaded")
       .def_ro("packed_bytes", &Memory::packed_bytes, "copies of weights made for kernels")
-      .def_ro("extra_flops", &Memory::extra_flops,
-              "of a run, for values recomputed to save memory")
+      .def_ro("extra_flops", &Memory::extra_flops, "of a run, for values recomputed to save memory")
       .def_ro("device_bytes", &Memory::device_bytes, "on the device");
   nb::class_<ProfileRow>(m, "ProfileRow", "Time and work of one node in the last run.")
       .def_ro("node", &ProfileRow::node)

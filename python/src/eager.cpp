@@ -300,8 +300,7 @@ void bind_vulkan_tensor(nb::module_& m) {
       .def_prop_ro("nbytes", &Array::bytes)
       .def_prop_ro("is_on_device", &Array::is_on_device)
       .def_prop_ro("is_on_host", &Array::is_on_host)
-      .def("free", &Array::free,
-           "Frees the memory now; any later use is an error.")
+      .def("free", &Array::free, "Frees the memory now; any later use is an error.")
       .def("__array__",
            [](const Array& array, nb::args arguments, nb::kwargs named) {
              const nb::object made = give(array, Kind::numpy);
