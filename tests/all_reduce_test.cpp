@@ -19,7 +19,7 @@ namespace {
 
 using test::noise;
 
-// Where the ranks of a test meet: sums are made in f64 when all ranks wait.
+// Adds up the gradients of a test's ranks: once all ranks wait, their sum is made in f64.
 class Meeting {
  public:
   explicit Meeting(int ranks) : ranks_(ranks), begun_(ranks), names(ranks), barrier_(ranks) {}
@@ -54,7 +54,7 @@ class Meeting {
   std::vector<std::vector<Tensor>> begun_;
 
  public:
-  std::vector<std::vector<std::string>> names;  // by rank, of all batches
+  std::vector<std::vector<std::string>> names;  // by rank, from all batches
 
  private:
   std::barrier<> barrier_;
@@ -77,7 +77,7 @@ Model small_network() {
 struct Data {
   std::vector<float> x, y;
   Data(int64_t count, uint64_t seed) : x(noise(count * 5, seed)), y(noise(count * 3, seed + 1)) {}
-  // `rows` of them from `first` on.
+  // Trains on `rows` samples, beginning with sample `first`.
   Result<double> step(Trainer& trainer, int64_t first, int64_t rows,
                       std::stop_token stop = {}) const {
     const ConstTensor input = view(x.data() + first * 5, f32, {rows, 5});
@@ -95,7 +95,7 @@ std::vector<float> weights(const Trainer& trainer) {
   return all;
 }
 
-// How many values were summed.
+// The number of values that were summed.
 size_t names_in(const std::vector<std::string>& sums) {
   size_t count = sums.size();
   for (const std::string& sum : sums) count += std::count(sum.begin(), sum.end(), ',');
@@ -129,7 +129,7 @@ TEST(AllReduce, RanksTrainAsOneWithAllSamples) {
     TrainOptions options;
     const Optimizer all[] = {sgd(0.05), sgd(0.05, 0.9), adam(0.01), adamw(0.01), rmsprop(0.003)};
     options.optimizer = all[any(5)];
-    // Adam divides by what may be as small as rounding.
+    // Adam may divide by a number as small as rounding errors.
     options.optimizer.eps = 1e-3;
     options.losses[0].kind = any(2) ? Loss::Kind::mse : Loss::Kind::smooth_l1;
     if (any(3) == 0) {
@@ -160,7 +160,7 @@ TEST(AllReduce, RanksTrainAsOneWithAllSamples) {
     for (int rank = 0; rank < ranks; ++rank) {
       ASSERT_EQ(outcomes[rank].weights, outcomes[0].weights);
       ASSERT_EQ(meeting.names[rank], meeting.names[0]);
-      // The loss and five parameters.
+      // One sum for the loss and one for each of the five parameters.
       const size_t sums = bucket_bytes <= 1 ? 6 : bucket_bytes == 1 << 20 ? 1 : 0;
       if (sums > 0) {
         ASSERT_EQ(meeting.names[rank].size(), sums * steps);
@@ -183,7 +183,7 @@ TEST(AllReduce, BeginsBeforeTheBackwardPassEnds) {
   Result<Trainer> trainer = Trainer::create(small_network(), options);
   ASSERT_TRUE(trainer.ok()) << trainer.status().message();
   ASSERT_TRUE(Data(4, 1).step(*trainer, 0, 4).ok());
-  // What is ready first is what the model uses last.
+  // The gradients of the parameters that the model uses last are ready first.
   EXPECT_EQ(meeting.names[0][0], "loss");
   EXPECT_EQ(meeting.names[0][1], "w2");
   size_t first = 0, last = 0, wait = 0;
@@ -208,10 +208,10 @@ TEST(AllReduce, SmallGradientsAreSummedTogether) {
   ASSERT_TRUE(Data(4, 1).step(*trainer, 0, 4).ok());
   const std::vector<std::string>& names = meeting.names[0];
   ASSERT_EQ(names.size(), 3u);
-  EXPECT_EQ(names[0], "square");  // begins before what is still being collected
+  EXPECT_EQ(names[0], "square");  // its sum begins before the bucket is full
   EXPECT_TRUE(names[1].starts_with("loss, w2, ")) << names[1];
   EXPECT_EQ(names_in(names), 6u);
-  // Those that are collected are computed where they are ready, not behind the backward pass.
+  // The gradients of a bucket are computed as soon as they are ready, not after the backward pass.
   std::vector<size_t> packs;
   size_t last = 0;
   const std::vector<Node>& nodes = trainer->session().compiled_graph().nodes();
@@ -220,14 +220,14 @@ TEST(AllReduce, SmallGradientsAreSummedTogether) {
     if (nodes[i].op->name() == "matmul") last = i;
   }
   ASSERT_EQ(packs.size(), 5u);
-  EXPECT_LT(packs[1], last);  // that of w2
+  EXPECT_LT(packs[1], last);  // the gradient of w2
 }
 
 TEST(AllReduce, ALossThatIsNotFiniteStopsAllRanks) {
   constexpr int kRanks = 3;
   Meeting meeting(kRanks);
   Data data(2 * kRanks, 3);
-  data.x[2 * 5] = std::numeric_limits<float>::quiet_NaN();  // of rank 1
+  data.x[2 * 5] = std::numeric_limits<float>::quiet_NaN();  // a sample of rank 1
   std::vector<std::string> said(kRanks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank)
@@ -275,7 +275,7 @@ TEST(AllReduce, WhatTheHostRefusesEndsTheStep) {
   }
 }
 
-// Whatever ends a step, no sum goes on in its memory.
+// However a step ends, no sum continues to write to its memory.
 TEST(AllReduce, AStepThatFailsWaitsForItsSums) {
   for (const bool is_stopped : {false, true}) {
     TrainOptions options;
@@ -308,7 +308,7 @@ TEST(AllReduce, AStepThatFailsWaitsForItsSums) {
   }
 }
 
-// dropout, batch_norm with running statistics, and gradients of two batches for an update.
+// A model with dropout, and with batch_norm, whose running statistics are states.
 Model network_with_states() {
   Graph g;
   const Value x = g.input("x", f32, {"n", 5});
@@ -337,7 +337,7 @@ TEST(AllReduce, AStepThatFailsChangesNothing) {
     options.session.threads = 1 + any(2);
     const int64_t buckets[] = {0, 100, 1 << 20};
     options.all_reduce.bucket_bytes = buckets[any(3)];
-    int calls_left = 0;  // 0: none fails; those of begin and wait
+    int calls_left = 0;  // 0: no call of begin() or wait() fails
     std::stop_source stop;
     const bool stops = any(3) == 0;
     const auto call = [&]() -> Status {

@@ -48,7 +48,8 @@ TEST(ArchiveOps, CallsAreFoundWithWhatTheyTakeAndGive) {
   for (const auto& [code, expected] : kCases) EXPECT_EQ(found(code), expected) << code;
 }
 
-// Code of somebody who wants the converter to hang: what is open is not read again for each call.
+// Hostile code that tries to make the converter hang: text before an unclosed parenthesis is not
+// read again for each call.
 TEST(ArchiveOps, TimeGrowsWithTheLengthAlone) {
   std::string open, line = "a = ";
   for (int i = 0; i < 300000; ++i) open += "ops.a.f(", line += "ops.a.f(b = ";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When sessions allocate and free their arenas, who is notified, runs step by step, and plans that
-// sessions take over from each other.
+// When sessions allocate and free their arenas, which hooks are called, step-by-step runs, and
+// plans that sessions adopt from each other.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace hg {
 namespace {
 
-// Arenas that are there, and what was told in all.
+// The arenas that exist now, and how many were reported as allocated and freed.
 struct Watch {
   std::map<void*, size_t> live;
   int allocated = 0, freed = 0;
@@ -42,7 +42,7 @@ struct Watch {
   }
 };
 
-// A product, an activation, then a part whose size data decides.
+// A product, an activation, and a second part whose size depends on data.
 Model network() {
   Graph g;
   const Value x = g.input("x", f32, {"n", 8});
@@ -80,11 +80,11 @@ TEST(Arenas, AreToldOfWhenTheyComeAndGo) {
     const auto first = bytes_of(session);
     const int told = watch.allocated;
     ASSERT_TRUE(session.run().ok());
-    EXPECT_EQ(watch.allocated, told);  // nothing in a run
+    EXPECT_EQ(watch.allocated, told);  // a run allocates nothing
     session.release_memory();
     EXPECT_TRUE(watch.live.empty());
     EXPECT_FALSE(session.output(0).ok());
-    ASSERT_TRUE(session.run().ok());  // with the plans that it has
+    ASSERT_TRUE(session.run().ok());  // with the existing plans
     EXPECT_EQ(bytes_of(session), first);
     ASSERT_TRUE(session.set_input("x", larger.tensor).ok());
     ASSERT_TRUE(session.run().ok());
@@ -175,22 +175,22 @@ TEST(Steps, EndAsARunDoes) {
       const Result<std::optional<StepRow>> row = session.step();
       ASSERT_TRUE(row.ok()) << row.status().message();
       if (!row->has_value()) return;
-      EXPECT_FALSE(session.output(0).ok());  // not yet
+      EXPECT_FALSE(session.output(0).ok());  // it is not computed yet
     }
   };
   step_to_the_end();
   EXPECT_FLOAT_EQ(session.value("sum")->as<float>()[0], std::tanh(1.0f));
   EXPECT_FLOAT_EQ(session.output(0)->as<float>()[0], std::exp(0.25f));
   ASSERT_TRUE((*session.step()).has_value());
-  ASSERT_TRUE(session.run().ok());  // begins anew
+  ASSERT_TRUE(session.run().ok());  // starts a new run
   EXPECT_FLOAT_EQ(session.output(0)->as<float>()[0], std::exp(0.25f));
   ASSERT_TRUE((*session.step()).has_value());
-  ASSERT_TRUE(session.set_input("x", view(ones, {4})).ok());  // so does what comes after this
+  ASSERT_TRUE(session.set_input("x", view(ones, {4})).ok());  // the next step also starts a new run
   step_to_the_end();
   EXPECT_FLOAT_EQ(session.output(0)->as<float>()[0], std::exp(0.25f));
 }
 
-// A view of what is not contiguous looks at a copy, which is a step of its own.
+// A view of a tensor that is not contiguous reads a copy, and the copy is a step of its own.
 TEST(Steps, ShowViewsOfCopiesOnceTheseAreMade) {
   Graph g;
   const Value x = g.input("x", f32, {4, 6});

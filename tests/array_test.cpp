@@ -103,7 +103,7 @@ TEST(Array, TurnsIntoTheDataOfAModel) {
   const Array turned = *a.reshape({2, 3})->transpose(0, 1);
   EXPECT_TRUE(turned.data()->tensor.is_contiguous());
   Floats mine = {1, 2};
-  EXPECT_NE(Array::wrap(view(mine, {2})).data()->tensor.data, mine.data());  // must outlive nothing
+  EXPECT_NE(Array::wrap(view(mine, {2})).data()->tensor.data, mine.data());  // it is a copy
   const TensorData back = *TensorData::copy_of(view(mine, {2}));
   EXPECT_EQ(Array(back).as<float>(), back.tensor.data);
 }
@@ -132,12 +132,12 @@ TEST(Array, ViewsShareMemory) {
   const Array wide = shares(a.select(2, 0)->reshape({2, 3, 1})->expand({5, -1, 3, 2}));
   EXPECT_EQ(wide.strides(), (Sizes{0, 12, 4, 0}));
   EXPECT_EQ(shares(a.contiguous()).as<float>(), a.as<float>());
-  // Where no strides fit, memory of its own.
+  // If no strides fit, the result has its own memory.
   const Array flat = *a.transpose(0, 2)->reshape({24});
   EXPECT_FALSE(flat.shares_memory_with(a));
   EXPECT_EQ(flat.as<float>()[1], 12);
   EXPECT_FALSE(a.transpose(0, 2)->contiguous()->shares_memory_with(a));
-  // Writing through one shows in the other.
+  // A write through one array is visible in the other.
   Array row = *a.select(0, 0)->select(0, 0);
   row.write<float>()[3] = -1;
   EXPECT_EQ(a.as<float>()[3], -1);
@@ -187,7 +187,7 @@ TEST(DlPack, GivesAwayAndTakesBackTheSameMemory) {
     Array a = *zeros({2, 3}, dtype)->transpose(0, 1);
     const void* const memory = a.tensor().data;
     dlpack::ManagedTensor* const given = *dlpack::to_dlpack(a);
-    a = Array();  // the struct keeps it
+    a = Array();  // the struct keeps the memory alive
     EXPECT_EQ(given->tensor.data, memory);
     const Result<Array> back = dlpack::from_dlpack(given);
     ASSERT_TRUE(back.ok()) << back.status().message();
@@ -256,7 +256,7 @@ TEST(DlPack, WhatItCannotTakeStaysTheCallers) {
   EXPECT_FALSE(dlpack::from_dlpack(&other).ok());
   EXPECT_FALSE(dlpack::from_dlpack(static_cast<dlpack::ManagedTensor*>(nullptr)).ok());
   EXPECT_EQ(deleted, 0);
-  // Only the versioned struct can say that it is read only.
+  // Only the versioned struct has a read-only flag.
   const Floats constant = {1, 2};
   const Array read_only = Array::wrap(view(constant, {2}));
   EXPECT_FALSE(dlpack::to_dlpack(read_only).ok());
@@ -339,7 +339,7 @@ struct TextCase {
   std::string text;
 };
 
-// PyTorch's names of dtypes are longer, so that they go to a line of their own earlier.
+// PyTorch's dtype names are longer, so PyTorch moves them to a new line earlier.
 std::string on_one_line(std::string text) {
   const std::string_view broken = ",\n       dtype=";
   const size_t at = text.find(broken);

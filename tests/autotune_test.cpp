@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kSize = 64;  // of the square matrices: 2 * 64^3 FLOP, enough to be measured
 
-// How often each kernel of this file ran. Kernels have no state of their own to count in.
+// How often each kernel of this file ran. The counters are global because kernels have no state.
 std::atomic<int> crawls{0}, fallbacks{0}, refusals{0};
 
 void product(const RunContext& c) {
@@ -70,7 +70,7 @@ Ran run(const Model& model, SessionOptions options) {
   EXPECT_TRUE(session.ok()) << session.status().message();
   std::vector<float> a(kSize * kSize), b(a.size());
   for (size_t i = 0; i < a.size(); ++i) {
-    a[i] = static_cast<float>(static_cast<int>(i % 13) - 6);  // products are exact
+    a[i] = static_cast<float>(static_cast<int>(i % 13) - 6);  // so that products are exact
     b[i] = static_cast<float>(static_cast<int>(i % 7) - 3);
   }
   EXPECT_TRUE(session->set_input("a", view(a, {kSize, kSize})).ok());
@@ -102,7 +102,7 @@ TEST(Autotune, MeasuresAndLeavesASlowKernel) {
   EXPECT_GT(crawls, 0) << "it was not measured";
   EXPECT_NE(tuned.kernel, "crawl");
   EXPECT_EQ(tuned.y, usual.y);
-  // What was measured is known in the next session.
+  // The next session uses the measurements of the first.
   crawls = 0;
   EXPECT_EQ(run(model, {.tuning = tuned.tuning}).kernel, tuned.kernel);
   EXPECT_EQ(crawls, 0);
@@ -115,7 +115,7 @@ TEST(Autotune, NeverMeasuresAFallback) {
   const Ran tuned = run(model, {.autotune = true});
   EXPECT_EQ(fallbacks, 0);
   EXPECT_NE(tuned.kernel, "last");
-  EXPECT_EQ(run(model, {.kernels = {"matmul=last"}}).y, tuned.y);  // where it is asked for
+  EXPECT_EQ(run(model, {.kernels = {"matmul=last"}}).y, tuned.y);  // if it is requested
   EXPECT_EQ(fallbacks, 1);
 }
 
@@ -133,7 +133,7 @@ TEST(Autotune, AFallbackIsTriedLast) {
   }
 }
 
-// An op whose expansion is faster than its kernels: the time of the expansion is nobody's.
+// An op whose expansion is faster than its kernels: no kernel gets the expansion's time.
 TEST(Autotune, DoesNotTakeTheExpansionForAKernel) {
   constexpr OpDef kOp = {
       .name = "acme.product",
@@ -167,7 +167,7 @@ TEST(Autotune, DoesNotTakeTheExpansionForAKernel) {
   EXPECT_FALSE(mentions(tuned.tuning, "picky"));
 }
 
-// Several kernels of one op: the last takes everything, and only the last is a fallback.
+// If an op has several kernels, the last one accepts every case, and only the last is a fallback.
 TEST(Autotune, EveryFallbackTakesEverythingAndIsNeverAlone) {
   int fallbacks_found = 0;
   for (const Op* op : Registry::built_in().ops()) {

@@ -15,7 +15,7 @@ namespace {
 
 using nn::block_from_json;
 
-// There and back, twice.
+// Write, read, write again.
 void expect_equal_after(const nn::Block& model) {
   const Result<std::string> text = nn::to_json(model);
   ASSERT_TRUE(text.ok()) << text.status().message();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Branches that run side by side: which ones, in what memory, and that results do not depend on it,
-// whatever order a pool runs its tasks in.
+// Branches that run side by side: which branches do, and in which memory. Results do not depend on
+// it, whatever order a pool runs its tasks in.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -31,7 +31,7 @@ ParallelFor backwards(int threads = 2) {
           },
           nullptr, threads};
 }
-// Threads of its own, not OpenMP's, which the thread sanitizer understands.
+// Own threads instead of OpenMP's, because the thread sanitizer understands these.
 ParallelFor threads(int count) {
   return {[](void* host, int64_t tasks, Task task, void* arg) {
             std::atomic<int64_t> next{0};
@@ -45,7 +45,7 @@ ParallelFor threads(int count) {
           },
           reinterpret_cast<void*>(static_cast<size_t>(count)), count};
 }
-// Counts its calls, and those that come from inside one.
+// Counts regions, and regions that begin within another one.
 struct Counts {
   int regions = 0, nested = 0;
   int64_t tasks = 0;
@@ -113,7 +113,7 @@ Graph both_directions() {
   return g;
 }
 
-// Convolutions that are concatenated, on small images.
+// Convolutions of small images, with concatenated results.
 Graph inception() {
   Graph g;
   Value x = g.input("x", f32, {1, 32, 10, 10});
@@ -176,7 +176,7 @@ void set_inputs(Session& session, std::vector<std::vector<float>>& kept) {
   }
 }
 
-// What the outputs and the states are after two runs.
+// The outputs and states after two runs.
 Tensors run_twice(const Model& model, SessionOptions options, std::string* report = nullptr) {
   Session session = session_of(model, std::move(options));
   std::vector<std::vector<float>> inputs;
@@ -290,7 +290,7 @@ TEST(Branches, RunInSeveralSessionsAtOnce) {
 }
 
 TEST(Branches, TakeNoMemoryThatIsShort) {
-  // Each branch goes through something larger than what it begins and ends with.
+  // Each branch has a value that is larger than its input and its result.
   Graph g;
   const Value x = g.input("x", f32, {64, 64});
   for (int64_t i = 0; i < 4; ++i)
@@ -310,7 +310,7 @@ TEST(Branches, TakeNoMemoryThatIsShort) {
   EXPECT_LE(arena({.parallel_for = backwards(), .memory_limit = int64_t{1} << 30}), apart);
 }
 
-// The rows of tables that indices pick, each in a branch of its own.
+// Each branch selects rows of its own table by indices.
 Graph lookups() {
   Graph g;
   for (int64_t i = 0; i < 4; ++i) {
@@ -354,8 +354,8 @@ TEST(Branches, KeepTheTimeOfEachNode) {
   for (const ProfileRow& row : session.profile()) EXPECT_GT(row.ms, 0) << row.node;
 }
 
-// Random graphs of nodes that read whatever is there: products, results in the memory of inputs,
-// views, concatenations in place, and states that are assigned.
+// Random graphs. Nodes read any earlier value: products, results in the memory of inputs, views,
+// concatenations in place, and assigned states.
 Graph random_graph(uint32_t seed) {
   std::mt19937 random(seed);
   const auto below = [&](size_t n) { return static_cast<int64_t>(random() % n); };

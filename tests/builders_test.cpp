@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every op has a builder that matches its signature. A row calls it with all inputs and attributes
-// of a sample, and with only the required ones; the nodes equal those of Graph::calls.
+// Every op has a builder that matches its signature. A row calls the builder with all inputs and
+// attributes of a sample, and then with only the required ones. The nodes equal those of
+// Graph::calls.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -13,9 +14,9 @@
 namespace hg::test {
 namespace {
 
-using Xs = std::vector<Value>;  // the op's inputs, empty Values beyond
+using Xs = std::vector<Value>;  // the op's inputs; Values beyond them are empty
 
-// The attributes of a call, as builders take them.
+// The attributes of a call, in the types that builders accept.
 struct Args : AttrReader {
   explicit Args(const Node& node) : AttrReader(node.op, node.attrs) {}
   int n(std::string_view name) const { return static_cast<int>(integer(name).constant()); }
@@ -61,7 +62,7 @@ struct Args : AttrReader {
   }
 };
 
-// The rest of a list of inputs.
+// The inputs from `first` to the last one given.
 Xs from(const Xs& x, size_t first) {
   Xs rest;
   for (size_t i = first; i < x.size() && x[i]; ++i) rest.push_back(x[i]);
@@ -72,7 +73,7 @@ using Call = void (*)(Graph& g, const Xs& x, const Args& a);
 struct Row {
   std::string_view op;
   Call all;    // with every input and attribute
-  Call least;  // with those that must be given
+  Call least;  // with only the required ones
 };
 
 #define HG_CALL(...)                         \
@@ -514,7 +515,7 @@ const Row* row_of(std::string_view op) {
   return nullptr;
 }
 
-// What is told of a node that a builder made, beside the one that it should have made.
+// How a node made by a builder differs from the expected one.
 std::string difference(const Node& made, const Node& expected) {
   if (made.op != expected.op) return str_cat("it is ", made.op->name());
   if (made.inputs != expected.inputs) return "its inputs are others";
@@ -525,7 +526,7 @@ std::string difference(const Node& made, const Node& expected) {
   return "";
 }
 
-// The call that a builder makes in a copy of the graph, compared with the graph's last node.
+// Compares the call of a builder, made in a copy of the graph, with the graph's last node.
 std::string held_against(const Graph& with_node, const Graph& before, Call build) {
   const Node& expected = with_node.nodes().back();
   Graph g = before;
@@ -541,7 +542,7 @@ std::string held_against(const Graph& with_node, const Graph& before, Call build
 
 Attr default_of(const Signature::Attribute& attribute) { return attribute.fallback; }
 
-// Another value of an attribute.
+// The attribute with another value.
 Attr changed(const Attr& attr) {
   if (const bool* flag = std::get_if<bool>(&attr.value)) return Attr(!*flag);
   if (const Dim* dim = std::get_if<Dim>(&attr.value)) return Attr(*dim + 1);
@@ -554,10 +555,10 @@ Attr changed(const Attr& attr) {
   return attr;
 }
 
-// What the rows of one op were compared with.
+// What has been compared for one op.
 struct Held {
   bool least = false;
-  std::set<std::string> attributes;  // that differed from their defaults
+  std::set<std::string> attributes;  // attributes that differed from their defaults
 };
 
 class Holder {
@@ -591,7 +592,7 @@ class Holder {
   const std::map<std::string, Held>& held() const { return held_; }
 
  private:
-  // A call that the op refuses says nothing.
+  // A call that the op rejects is not compared.
   void hold_all(const Row& row, const Graph& before, const std::vector<Value>& arguments,
                 const NamedAttrs& attrs, Held& held) {
     Graph g = before;
@@ -605,7 +606,7 @@ class Holder {
           !(g.nodes().back().attrs[i] == default_of(op.signature.attributes[i])))
         held.attributes.insert(op.signature.attributes[i].name);
   }
-  // An op that needs one of its optional inputs gets them.
+  // Adds one of the optional inputs for ops that need it.
   void hold_least(const Row& row, const Graph& before, const std::vector<Value>& arguments,
                   const NamedAttrs& attrs, Held& held) {
     const Signature& signature = before.registry().find(row.op)->signature;
@@ -643,7 +644,7 @@ TEST(Builders, SayWhatTheSignaturesSay) {
   }
   std::string without_builder, never_short, never_varied;
   for (const Op* op : Registry::built_in().ops()) {
-    if (op->def.traits & (kInternal | kControl | kComplex)) continue;  // the latter: below
+    if (op->def.traits & (kInternal | kControl | kComplex)) continue;  // the last two: below
     const auto found = holder.held().find(std::string(op->name()));
     if (row_of(op->name()) == nullptr || found == holder.held().end()) {
       without_builder += str_cat(" ", op->name());
@@ -668,7 +669,7 @@ TEST(Builders, RowsAreOfOpsThatPeopleUse) {
   }
 }
 
-// Those that no sample fits: complex tensors, and bodies.
+// Builders without a sample: complex tensors and control flow bodies.
 TEST(Builders, OfComplexTensorsAndControlFlow) {
   std::set<std::string_view> built;
   Graph g;

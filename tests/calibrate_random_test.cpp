@@ -22,10 +22,10 @@
 namespace hg {
 namespace {
 
-// f32 keeps 24 bits; a few of its roundings follow one another.
+// f32 has 24 bits of precision; this allows for a few consecutive roundings.
 constexpr double kRounding = 0x1p-21;
 
-// A tensor of numbers, and how far off each may be.
+// A tensor of numbers, and the bound for the error of each.
 struct Numbers {
   Sizes shape;
   std::vector<double> at, off;
@@ -39,7 +39,7 @@ struct Numbers {
 };
 using Inputs = std::vector<const Numbers*>;
 
-// What calibration says of the layers, by name; null while floats are computed.
+// The results of calibration, by the name of the layer; null while the model runs in floats.
 using Layers = std::map<std::string, CalibratedLayer>;
 
 struct Step {
@@ -47,11 +47,11 @@ struct Step {
   std::vector<size_t> inputs;
   std::function<Numbers(const Inputs&, const Layers*)> compute;
   bool is_bare_layer = false;
-  std::string layer = {};  // its name
-  std::string name = {};   // of the value
+  std::string layer = {};  // its layer's name
+  std::string name = {};   // its value's name
 };
 
-// x rounded to 256 levels from low to high.
+// x rounded to 256 levels between low and high.
 Numbers rounded(const Numbers& x, double low, double high, double& scale) {
   scale = (high - low) / 255;
   const double zero = std::nearbyint(-low / scale);
@@ -67,15 +67,14 @@ Numbers rounded(const Numbers& x, double low, double high, double& scale) {
   return y;
 }
 
-// y[o] = sum over the pairs (weight, element of x) of each of its elements, times factor[o], plus
-// offset[o].
+// y[o] = sum of weight * x over the pairs of each element, times factor[o], plus offset[o].
 struct Affine {
   int64_t out = 0, depth = 0;
   std::vector<float> weight;  // [out, depth]
   std::vector<double> factor, offset;
   Sizes shape;  // of y
   std::string name;
-  // The channel of element i of y, and where it reads x: -1 where that is padding.
+  // The channel of element i of y, and the element of x that it reads; -1 in padding.
   std::function<int64_t(int64_t i)> channel;
   std::function<int64_t(int64_t i, int64_t k)> place;
 
@@ -145,7 +144,7 @@ class Net : test::Chance {
     for (int64_t i = 0, count = 1 + below(3); i < count; ++i) data.push_back(draw(1 + below(3), 1));
     for (const auto& one : data) samples.push_back(tensors(one));
     QuantizeOptions options;
-    options.least = int64_t{1} << 40;  // what stays, stays in floats
+    options.least = int64_t{1} << 40;  // these weights stay floats
     const Quantized made = must(quantize(model, samples, options, {.threads = 1}));
     const Model quantized =
         chance(50) ? must(Model::read(must(made.model.serialize()))) : made.model;
@@ -155,7 +154,7 @@ class Net : test::Chance {
     expect_ranges(data, read);
     expect_integer_ops(quantized.graph());
     for (int i = 0; i < 2; ++i) {
-      // Others than the samples, some beyond their ranges.
+      // New inputs, some of them outside the samples' ranges.
       const auto other = i == 0 ? data[0] : draw(1 + below(3), chance(50) ? 1 : 2.5f);
       expect_answers(quantized, other);
       if (i == 0) expect_near(model, quantized, other);
@@ -163,7 +162,7 @@ class Net : test::Chance {
   }
 
   static inline int64_t elements_ = 0, sure_ = 0;  // whose bound is what f32 rounds
-  static inline double signal_ = 0, noise_ = 0;    // of outputs, relative to each
+  static inline double signal_ = 0, noise_ = 0;    // all, and those with a bound of f32's rounding
 
  private:
   // -- What a network is made of --
@@ -189,7 +188,7 @@ class Net : test::Chance {
     steps_.push_back(std::move(step));
     return steps_.size() - 1;
   }
-  // Of a value with the symbol n, for n images.
+  // The sizes of a value for n images, where its first size is the symbol n.
   static Sizes sizes(const Shape& shape, int64_t n) {
     Sizes made = {n};
     for (size_t d = 1; d < shape.size(); ++d) made.push_back(shape[d].constant());
@@ -306,7 +305,7 @@ class Net : test::Chance {
     return affine(x, result, std::move(layer), !has_norm);
   }
 
-  // linear, a product with a matrix, with a turned one, and batch_norm.
+  // linear, or a product with a plain or transposed matrix, and then perhaps batch_norm.
   size_t product(size_t x) {
     Affine layer;
     layer.depth = size(x, rank(x) - 1);
@@ -385,7 +384,7 @@ class Net : test::Chance {
         .y;
   }
 
-  // f(number, bound) -> number and bound, for each element.
+  // Adds an elementwise step: f(number, bound) returns the new number and its bound.
   template <class F>
   size_t each(size_t x, const Value& y, const F& f) {
     return add({y, {x}, [=](const Inputs& in, const Layers*) {
@@ -427,14 +426,14 @@ class Net : test::Chance {
                   return made;
                 }});
   }
-  // The sum with the latest value before of that shape.
+  // A convolution, plus the latest earlier value of the same shape.
   size_t residual(size_t x) {
     const size_t y = convolve(x);
     for (size_t i = y; i-- > 0;)
       if (shape(i) == shape(y)) return chance(70) ? activate(both(y, i)) : both(y, i);
     return y;
   }
-  // batch_norm that no layer takes in.
+  // A batch_norm that is not folded into a layer.
   size_t norm(size_t x) {
     if (steps_[x].is_bare_layer) return x;
     Affine list;
@@ -458,7 +457,8 @@ class Net : test::Chance {
                 }});
   }
 
-  // Elements of the inputs at other places; -1 is 0. `from(i, n)` for element i of n images.
+  // Moves elements of the inputs; -1 gives 0. `from(i, n)` returns the source of element i of n
+  // images.
   size_t moved(std::vector<size_t> xs, const Value& y,
                std::function<std::pair<size_t, int64_t>(int64_t, int64_t)> from) {
     const Shape to = y.shape();
@@ -488,7 +488,7 @@ class Net : test::Chance {
                           : std::pair(size_t{1}, n * second + rest - first);
     });
   }
-  size_t cut(size_t x) {  // of the last dim
+  size_t cut(size_t x) {  // slices the last dim
     const int d = rank(x) - 1;
     const int64_t whole = size(x, d), start = below(whole), step = 1 + below(2);
     const int64_t end = start + 1 + below(whole - start), now = (end - start + step - 1) / step;
@@ -496,7 +496,7 @@ class Net : test::Chance {
       return std::pair(size_t{0}, i / now * whole + start + i % now * step);
     });
   }
-  size_t border(size_t x) {  // zeros around the last dim
+  size_t border(size_t x) {  // pads the last dim with zeros
     const int d = rank(x) - 1;
     const int64_t before = below(3), after = below(3), whole = size(x, d),
                   now = before + whole + after;
@@ -508,7 +508,7 @@ class Net : test::Chance {
       return std::pair(size_t{0}, at < 0 || at >= whole ? -1 : i / now * whole + at);
     });
   }
-  size_t turn(size_t x) {  // the last two dims, or backwards
+  size_t turn(size_t x) {  // transposes the last two dims, or flips the last one
     if (rank(x) < 4 || chance(40)) {
       const int64_t line = size(x, rank(x) - 1);
       return moved({x}, flip(steps_[x].value, {-1}), [=](int64_t i, int64_t) {
@@ -532,7 +532,7 @@ class Net : test::Chance {
                  [](int64_t i, int64_t) { return std::pair(size_t{0}, i); });
   }
 
-  // Of windows along the last dim.
+  // Pools over windows along the last dim.
   size_t pool(size_t x) {
     const int d = rank(x) - 1;
     const int64_t whole = size(x, d), k = std::min<int64_t>(whole, 1 + below(3)),
@@ -569,7 +569,7 @@ class Net : test::Chance {
                   return made;
                 }});
   }
-  size_t mean(size_t x) {  // of all pixels
+  size_t mean(size_t x) {  // over all pixels
     int64_t pixels = 1;
     for (int d = 2; d < rank(x); ++d) pixels *= size(x, d);
     std::vector<Dim> ones(static_cast<size_t>(rank(x) - 2), Dim(1));
@@ -630,7 +630,7 @@ class Net : test::Chance {
     return all;
   }
 
-  // Those that outputs are made of.
+  // The layers that outputs depend on.
   std::set<size_t> read_layers() const {
     std::set<size_t> layers;
     std::vector<bool> read(steps_.size());
@@ -643,7 +643,7 @@ class Net : test::Chance {
     return layers;
   }
 
-  // Levels hold what the layers' inputs were in the samples.
+  // The ranges contain the inputs of layers in the samples.
   void expect_ranges(const std::vector<std::vector<std::vector<float>>>& data,
                      const std::set<size_t>& read) const {
     for (const auto& sample : data) {
@@ -743,7 +743,8 @@ class Net : test::Chance {
 
 TEST(CalibrateRandom, NetworksAnswerAsPlainLoopsOfLevels) {
   test::for_cases(150, [](uint64_t i) { Net(i + 500).run(); });
-  // The bounds say something, and levels are near what they stand for.
+  // The bounds are tight enough to be useful, and levels are close to the numbers that they
+  // replace.
   EXPECT_GT(static_cast<double>(Net::sure_), 0.6 * static_cast<double>(Net::elements_));
   EXPECT_LT(Net::noise_, 0.01 * Net::signal_);
   RecordProperty("sure", static_cast<int>(100 * Net::sure_ / std::max<int64_t>(1, Net::elements_)));

@@ -63,7 +63,7 @@ double far(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(noise / signal);
 }
 
-// conv, batch_norm, relu, max_pool, conv, and a sum with what the pool gives.
+// conv, batch_norm, relu, max_pool, conv, and a sum with the result of max_pool.
 Graph block() {
   Graph g;
   const Value x = g.input("x", f32, {"n", 3, 8, 8});
@@ -93,7 +93,7 @@ TEST(Calibrate, LayersKeepTheirNamesAndWhatTheyReadAloneStaysInBytes) {
   EXPECT_EQ(count_of(made.model, "batch_norm"), 0);
   EXPECT_EQ(count_of(made.model, "conv_integer"), 3);
   EXPECT_EQ(state_kinds(made.model),
-            "first.weight:i8 second.weight:i8 third.weight:i8 ");  // the norm's are in the first
+            "first.weight:i8 second.weight:i8 third.weight:i8 ");  // the norm is part of it
   ASSERT_EQ(made.weights.size(), 3u);
   EXPECT_EQ(made.weights[1].name, "second.weight");
   EXPECT_EQ(made.weights[1].elements, 576);
@@ -106,20 +106,21 @@ TEST(Calibrate, LayersKeepTheirNamesAndWhatTheyReadAloneStaysInBytes) {
     EXPECT_EQ(made.model.info().quantized[i].error, made.weights[i].error);
   }
   ASSERT_EQ(made.layers.size(), 3u);
-  EXPECT_EQ(made.layers[0].rounded, "relu_1");  // the sum reads what that stands for
+  EXPECT_EQ(made.layers[0].rounded, "relu_1");  // the sum reads the rounded relu
   EXPECT_EQ(made.layers[0].rounded_high, made.layers[1].high);
   EXPECT_EQ(made.layers[1].rounded, "relu_2");
   EXPECT_EQ(made.layers[2].rounded, "");
   EXPECT_EQ(made.layers[2].low, 0);  // after relu
   EXPECT_LT(far(run(model, samples[0]), run(made.model, samples[0])), 0.02);
-  // The model stays as it was; the result is a file as others are.
+  // The model stays unchanged; the result can be written and read like any other model.
   EXPECT_EQ(count_of(model, "conv"), 3);
   const auto bytes = must(made.model.serialize());
   EXPECT_EQ(run(must(Model::read(bytes)), samples[0]), run(made.model, samples[0]));
   EXPECT_EQ(must(must(quantize(model, samples, kLayersOnly)).model.serialize()), bytes);
 }
 
-// What no layer made stays exact for a sum, though it is joined with what one made.
+// A sum reads exact floats if no layer made them, though they are concatenated with a layer's
+// result.
 TEST(Calibrate, FloatsThatAreJoinedWithBytesStayFloats) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 4});
@@ -180,7 +181,7 @@ TEST(Calibrate, WeightsOfOtherOpsAreRoundedAsWithoutSamples) {
   EXPECT_LT(far(run(model, samples[0]), run(made.model, samples[0])), 0.02);
 }
 
-// A table that a layer shares stays a table beside the layer's own levels.
+// A table shared by an embedding and a layer stays a table; the layer gets its own levels.
 TEST(Calibrate, TiedWeightsAreRoundedForEachReader) {
   Graph g;
   const Value ids = g.input("ids", i64, {"n"});
@@ -243,7 +244,7 @@ TEST(Calibrate, SumsThatMayLeave32BitsStay) {
   }
 }
 
-// A channel of which batch_norm leaves nothing but its bias.
+// A channel whose weights batch_norm scales to almost nothing, so that only its bias counts.
 TEST(Calibrate, LargeBiasesOfSmallWeightsStayExact) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 4});
@@ -271,7 +272,7 @@ TEST(Calibrate, PercentilesCutOffWhatIsRare) {
   EXPECT_NEAR(must(quantize(model, samples, options)).layers[0].high, 100, 0.5);
   options.percentile = 99.9;
   const CalibratedLayer layer = must(quantize(model, samples, options)).layers[0];
-  EXPECT_NEAR(layer.high, 1, 0.06);  // a step of the histogram is 101 / 2048
+  EXPECT_NEAR(layer.high, 1, 0.06);  // one step of the histogram is 101 / 2048
   EXPECT_NEAR(layer.low, -1, 0.06);
   for (const double wrong : {0.0, -3.0, 100.5, std::nan("")}) {
     options.percentile = wrong;
@@ -293,7 +294,7 @@ TEST(Calibrate, SamplesThatDoNotFitAreRefused) {
   EXPECT_EQ(message({{good}, {good}}), "");
 }
 
-// What runs change is no weight, and starts as the model has it.
+// A state that runs change is not a weight; it begins with the value that the model has.
 TEST(Calibrate, StatesThatRunsChangeStay) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 4});
@@ -310,7 +311,7 @@ TEST(Calibrate, StatesThatRunsChangeStay) {
   EXPECT_LT(far(run(model, samples[0]), run(made.model, samples[0])), 0.02);
 }
 
-// In bodies of control flow, and beside them; guards stay.
+// In control flow bodies, and outside them; guards stay.
 TEST(Calibrate, BodiesOfControlFlowStay) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 4});

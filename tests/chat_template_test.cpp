@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chat templates: the language, errors, and bounds. tests/text/chat_templates.py compares many more
-// with jinja2.
+// Chat templates: the language, errors and limits. tests/text/chat_templates.py compares many more
+// templates with jinja2.
 #include "hg/text/chat_template.h"
 
 #include <gtest/gtest.h>
@@ -124,7 +124,7 @@ TEST(ChatTemplate, Refusals) {
   }
 }
 
-// Templates that would run for hours, fill the memory or overflow the stack.
+// Templates that would otherwise run for hours, fill the memory or overflow the stack.
 TEST(ChatTemplate, Bounds) {
   const std::string loops =
       "{% for a in range(99999) %}{% for b in range(99999) %}"
@@ -159,7 +159,7 @@ TEST(ChatTemplate, Bounds) {
       "x");
 }
 
-// Damage neither crashes nor hangs.
+// Damaged templates neither crash nor hang.
 TEST(ChatTemplate, DamagedTemplates) {
   const std::string source =
       "{{ bos_token }}{% set ns = namespace(n=0) %}{% macro f(x, y=[1, {'a': 2}]) %}{{ x ~ y }}"

@@ -13,7 +13,7 @@
 namespace hg {
 namespace {
 
-// Bit by bit, as the polynomial is defined.
+// CRC-32C one bit at a time, as the polynomial defines it.
 uint32_t plain_crc32c(const std::vector<uint8_t>& bytes) {
   uint32_t crc = ~0u;
   for (const uint8_t byte : bytes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a build with few dtypes (HG_OPS) rejects by name; its kernels would silently skip other
-// elements. CMakeLists.txt compiles lib/compile/compile.cpp for this program as in such a build,
-// from files/few.needs.in.
+// What a build with few dtypes (HG_OPS) rejects by name, because its kernels would silently skip
+// elements of other dtypes. For this program, CMakeLists.txt compiles lib/compile/compile.cpp as in
+// such a build, from files/few.needs.in.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -38,7 +38,7 @@ TEST(ChosenTest, InputsOfOtherDTypesAreRefused) {
   }
 }
 
-// A weight that is stored in fewer bits, or a table, and cast where it is used.
+// A weight stored in fewer bits, or a table, with a cast at its use.
 TEST(ChosenTest, StatesOfOtherDTypesAreRefused) {
   for (const DType dtype : kLacking) {
     Graph g;

@@ -21,7 +21,7 @@ TEST(Compare, AnyStridesOfEitherSide) {
   EXPECT_FALSE(compare(a, Tensor{b.data, f32, {2, 3}, {3, 1}}).equal);
 }
 
-// A sum of f32 numbers in another order.
+// A sum of the same f32 numbers in another order.
 TEST(Compare, WhatF32HasComputedIsNoMoreExactAsF64) {
   double got = -0.30906224250793457, want = -0.3090618848800659;
   const Tensor a{&got, f64, {}, {}}, b{&want, f64, {}, {}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs as tests of passes compare them: the text of the graph that a session compiled.
+// Compares graphs in tests of passes: the text of the graph that a session compiled.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace hg {
 
-// The nodes of the graph that a session makes of `graph`, without inputs and states.
+// The nodes of the graph that a session compiles from `graph`, without inputs and states.
 inline std::string compiled(Graph graph, SessionOptions options = {}) {
   EXPECT_TRUE(graph.status().ok()) << graph.status().message();
   const Model model = *Model::from_graph(std::move(graph));

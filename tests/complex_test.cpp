@@ -69,7 +69,7 @@ TEST(Complex, IsKeptInAFile) {
   EXPECT_NE(back->graph().text().find("c128[n, 3]"), std::string::npos) << back->graph().text();
 }
 
-// Pairs that do not lie together are copied before they become complex numbers.
+// Pairs that are not contiguous are copied before they are viewed as complex numbers.
 TEST(Complex, IsMadeOfPairsOfAnyStrides) {
   Graph g;
   const Value x = g.input("x", f32, {2, 3});
@@ -108,7 +108,7 @@ TEST(Complex, OtherOpsRefuseIt) {
   EXPECT_FALSE(reals.status().ok());
 }
 
-// z = x y, seeded with s: PyTorch's gradient of x is s conj(y).
+// z = x y with the seed s: PyTorch's gradient of x is s conj(y).
 TEST(Complex, HasPyTorchsGradients) {
   Graph g;
   const Value x = g.input("x", c128, {2}), y = g.input("y", c128, {2}), s = g.input("s", c128, {2});

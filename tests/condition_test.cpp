@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes that are 0 or 1, as conditions in text.
+// Conditions in text that a size is 0 or 1.
 #include "lib/graph/condition.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(Condition, ReadsAsWords) {
   EXPECT_EQ(words(mod(n, 2)), "none");
 }
 
-// The words, read again: `or` of `and` of comparisons and parentheses.
+// Evaluates the text: `or` of `and` of comparisons and parentheses.
 class Reader {
  public:
   Reader(std::string_view text, const Bindings& sizes) : text_(text), sizes_(sizes) {}

@@ -38,7 +38,7 @@ TEST(ControlGradients, GoThroughTheBranchThatIsTaken) {
   }
 }
 
-// cond ? the x that are positive : the sum of all, of two numbers and one.
+// cond ? (x x where x > 0, z z) : (the sum of x, [z, x]): the branches give different sizes.
 TEST(ControlGradients, GoThroughBranchesThatGiveOtherSizes) {
   for (const bool choice : {true, false}) {
     Graph g;
@@ -91,7 +91,7 @@ TEST(ControlGradients, WalkBackOverTheRoundsOfALoop) {
     const Value y = g.calls("while", inputs, {}, {body})[0];
     for (const Value& d : gradients(y, {x, c})) g.output("", d);
     ASSERT_TRUE(g.status().ok()) << g.status().message();
-    // Four rounds: y = x c^4. None: y = x.
+    // After four rounds: y = x c^4. After none: y = x.
     EXPECT_EQ(evaluate(std::move(g), {{start, 4}, {2}}),
               start < 100 ? (std::vector<double>{16, 16, 4 * 8 * (start + 4)})
                           : (std::vector<double>{1, 1, 0}));
@@ -157,8 +157,9 @@ TEST(ControlGradients, WalkBackOverWhatALoopKeepsOfEachRound) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-12) << i;
 }
 
-// while sum(v) < 100: v = dropout(v^2) + sin(v) + 2 v + a normal number, and then a branch that
-// drops out: the gradient is of the numbers that the forward pass drew, run by run.
+// while sum(v) < 100: v = dropout(v^2) + sin(v) + 2 v + a normal number; then a branch with
+// dropout.
+// The gradient uses the numbers that the forward pass drew, in every run.
 TEST(ControlGradients, WalkBackOverWhatALoopDrew) {
   Graph g;
   const Value x = g.input("x", f64, {"n"});
@@ -188,7 +189,7 @@ TEST(ControlGradients, WalkBackOverWhatALoopDrew) {
   const Model model = *Model::from_graph(std::move(g));
 
   const std::vector<double> start = {0.3, 0.5, 0.7, 1.1, 0.2};
-  // y and dx, of a run that others came before, whose loops took other numbers of rounds.
+  // y and dx of a run after other runs, whose loops had other numbers of rounds.
   const auto evaluated = [&](std::vector<double> at, int before) {
     Session session = *Session::create(model, {.threads = 1, .seed = 5});
     std::vector<double> other = {3, 20, 60, 4, 5};
@@ -232,7 +233,7 @@ TEST(ControlGradients, OfALoopThatDrawsInABranchAreRefused) {
       << message;
 }
 
-// h = relu(x_t + w h) over any number of steps, and against their order.
+// h = relu(x_t + w h) over any number of steps, forwards and backwards.
 TEST(ControlGradients, WalkBackOverSequencesOfAnyLength) {
   for (const DType dtype : {f32, f16})
     for (const bool reverse : {false, true}) {
@@ -254,8 +255,8 @@ TEST(ControlGradients, WalkBackOverSequencesOfAnyLength) {
     }
 }
 
-// The projection of an LSTM over any number of steps: as over a known number, whose rule the
-// finite differences of the op tests check.
+// The projection of an LSTM over any number of steps gives the same as over a known number. Finite
+// differences in the op tests check the latter.
 TEST(ControlGradients, OfProjectionsWalkBackOverSequencesOfAnyLength) {
   constexpr int64_t kTime = 5, kBatch = 2, kHidden = 3, kOut = 2;
   const Shape shapes[] = {

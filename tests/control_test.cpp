@@ -23,7 +23,7 @@ Floats floats(const Tensor& tensor) {
   return values;
 }
 
-// A loop of so many rounds over values of these shapes; `step` gives those of the next round.
+// A loop of `rounds` over values of these shapes; `step` builds the values of the next round.
 Session loop(int64_t rounds, const std::vector<Shape>& shapes,
              const std::function<Values(Graph&, const Values&)>& step) {
   Graph g;
@@ -89,7 +89,7 @@ TEST(Control, ALoopKeepsWhatTheRoundBeforeHad) {
 }
 
 TEST(Control, ALoopTurnsAValueOverItself) {
-  // Views of what the round took: (a, b) -> (b transposed, a transposed), and a alone.
+  // Views of a round's inputs: (a, b) -> (b transposed, a transposed), and a alone.
   const auto turned = [](Graph& b, const Value& v) {
     return b.call("permute", {v}, {{"dims", {1, 0}}});
   };
@@ -172,7 +172,7 @@ TEST(Control, ABranchPassesOnWhatItTook) {
   }
 }
 
-// Whether a session with condition and threshold runs, and what it says where it does not.
+// Runs a session with condition and threshold; returns an empty text, or the error message.
 std::string said(Session& session, bool cond, float threshold) {
   Floats x = {1, 2};
   EXPECT_TRUE(session.set_input("cond", view(&cond, boolean, {})).ok());
@@ -215,7 +215,7 @@ TEST(Control, AnAssertionFailsTheRunThoughNobodyReadsIt) {
   }
 }
 
-// A file with a node that gives nothing could not be read.
+// The file format requires that each node has an output.
 TEST(Control, ANodeGivesSomething) {
   Graph g;
   const Value cond = g.input("cond", boolean, {});
@@ -228,7 +228,7 @@ TEST(Control, ANodeGivesSomething) {
   EXPECT_NE(status.message().find("has no output"), std::string_view::npos) << status.message();
 }
 
-// Behind a loop the graph is planned when it has run; what no kernel takes is expanded before.
+// The part behind a loop is planned after the loop ran; ops without a kernel are expanded earlier.
 TEST(Control, GradientsWithoutAKernelBehindALoop) {
   for (const DType dtype : {f64, f32, f16}) {
     Graph g;

@@ -36,7 +36,7 @@ class Case : private test::Chance {
   void run_chosen();
   void expect(const Tensor& y) const;
 
-  static constexpr int64_t kMost = 180;  // of exact cases: 500 products are below 2^24
+  static constexpr int64_t kMost = 180;  // of exact cases: sums of 500 products stay below 2^24
   int64_t n_ = 1, c_ = 1, o_ = 1, groups_ = 1, dims_ = 2;
   std::array<int64_t, 3> in_ = {1, 1, 1}, out_ = {1, 1, 1}, kernel_ = {1, 1, 1};
   std::array<int64_t, 3> stride_ = {1, 1, 1}, padding_ = {0, 0, 0}, dilation_ = {1, 1, 1};
@@ -44,7 +44,7 @@ class Case : private test::Chance {
   bool relu_ = false, exact_ = false, has_outliers_ = false;
 };
 
-// False where the shape has no windows or would take too long.
+// False if the shape has no windows or would take too long.
 bool Case::choose() {
   dims_ = chance(15) ? 1 : chance(15) ? 3 : 2;
   n_ = chance(80) ? 1 : 1 + below(4);
@@ -111,7 +111,7 @@ void Case::expect(const Tensor& y) const {
                   << "element " << at << " is " << of_y << " for " << sum;
               continue;
             }
-            // Winograd's transforms round the sum of an outlier and its neighbors.
+            // Winograd's transforms add an outlier to its neighbors, which rounds them.
             const double rounding = has_outliers_ ? 1e-6 * largest : 0;
             ASSERT_NEAR(double{y.as<const float>()[at]}, sum,
                         exact_ ? 0 : 4e-6 * size + 1e-5 + rounding)

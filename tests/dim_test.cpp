@@ -59,7 +59,7 @@ TEST(Dim, QuotientsOfQuotientsAreOneQuotient) {
   EXPECT_EQ(normal("max(n - floordiv(n, h)*h, 0)"), "-floordiv(n, h)*h + n");
 }
 
-// Numbers for the symbols n, h and w: all small ones, and some of every magnitude.
+// Values of the symbols n, h and w: all small ones, and some of every magnitude.
 std::vector<Bindings> some_bindings() {
   std::vector<Bindings> all;
   std::mt19937_64 random(7);
@@ -79,13 +79,13 @@ __extension__ using Wide = __int128;
 
 Wide floor_of(Wide a, Wide b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-// A size, and what it must be for each of some_bindings(): nothing where a script would fail.
+// A size, and its expected value under each of some_bindings(); no value if a script would fail.
 struct Sized {
   Dim dim;
   std::vector<std::optional<int64_t>> values;
 };
 
-// Sizes of which each is made of some before it, the way nets do.
+// Random sizes, each computed from earlier ones, as in neural networks.
 std::vector<Sized> random_sizes(std::mt19937& random, const std::vector<Bindings>& bindings,
                                 size_t count) {
   const auto draw = [&](int64_t below) { return static_cast<int64_t>(random() % below); };
@@ -139,7 +139,7 @@ std::vector<Sized> random_sizes(std::mt19937& random, const std::vector<Bindings
   return sizes;
 }
 
-// HG_TRIALS in the environment takes the place of the number of trials.
+// The number of trials: HG_TRIALS from the environment, or else `usual`.
 int trials(int usual) {
   const char* given = std::getenv("HG_TRIALS");
   return given == nullptr ? usual : std::atoi(given);
@@ -165,7 +165,7 @@ TEST(Dim, SimplificationsKeepValuesAndBounds) {
         EXPECT_LE(low, *value) << str_cat(size.dim) << ", trial " << trial;
         EXPECT_GE(high, *value) << str_cat(size.dim) << ", trial " << trial;
         EXPECT_EQ(size.dim.substitute(bindings[i]), Dim(*value)) << str_cat(size.dim);
-        // One symbol after the other.
+        // Substitutes one symbol after another.
         Dim left = size.dim;
         for (const auto& [symbol, number] : bindings[i].all()) {
           Bindings one;
@@ -230,7 +230,7 @@ TEST(Dim, RefusesWhatIsNotASize) {
                    .ok());
 }
 
-// Twenty sums of five symbols have 10626 products.
+// The twentieth power of a sum of five symbols has 10626 terms.
 TEST(Dim, LongProductsAreNotMultipliedOut) {
   Dim product = 1, again = 1;
   for (int i = 0; i < 20; ++i) {
@@ -250,8 +250,8 @@ TEST(Dim, LongProductsAreNotMultipliedOut) {
   EXPECT_LE(str_cat(product).size(), 4096u);
 }
 
-// Each layer's size is made of the size before it in several places, so that it would be 2^200
-// times as long if written out.
+// Each layer's size uses the size before it several times; written out, it would be 2^200 times as
+// long.
 Dim nested(int layers) {
   Dim length = "n";
   for (int layer = 0; layer < layers; ++layer) {

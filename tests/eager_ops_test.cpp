@@ -31,7 +31,7 @@ class Chance {
   uint64_t state_;
 };
 
-// The elements of `from` in memory of another layout.
+// Copies `from` into memory with another layout.
 Array laid_out(const Tensor& from, int kind, Chance& chance) {
   const int rank = from.rank();
   Sizes shape = from.shape;
@@ -52,7 +52,7 @@ Array laid_out(const Tensor& from, int kind, Chance& chance) {
       1);
   Tensor to{reinterpret_cast<char*>(memory->data()) + skip * size_of(from.dtype), from.dtype, shape,
             strides};
-  if (kind == 3 && from.count() > 0)  // backwards
+  if (kind == 3 && from.count() > 0)  // reversed
     for (int d = 0; d < rank; ++d) {
       to.data = to.as<char>() + (shape[d] - 1) * strides[d] * size_of(from.dtype);
       to.strides[d] = -strides[d];
@@ -62,7 +62,7 @@ Array laid_out(const Tensor& from, int kind, Chance& chance) {
 }
 constexpr int kLayouts = 5;
 
-// One element along a dim, repeated without memory.
+// Repeats one element along a dim, by a stride of 0.
 Array repeated(Tensor& from, Chance& chance) {
   const int dim = chance.below(from.rank());
   Tensor first = from;
@@ -72,7 +72,7 @@ Array repeated(Tensor& from, Chance& chance) {
   wide.shape[dim] = from.shape[dim];
   wide.strides[dim] = 0;
   const Array dense = *Array::copy_of(wide);
-  copy_elements(dense, from);  // what the session sees
+  copy_elements(dense, from);  // the session's input
   return Array::wrap(wide, std::make_shared<Array>(small));
 }
 
@@ -99,7 +99,7 @@ void expect_equal(const Array& got, const Answer& expected, const Call& call, si
   }
 }
 
-// Memory for a result: dense, with gaps, an input itself, or across an input.
+// Memory for a result: dense, with gaps, the memory of an input, or overlapping an input.
 Array place_for(const Answer& answer, std::vector<Array>& inputs, Chance& chance) {
   const int kind = chance.below(4);
   const int64_t bytes = answer.shape.count() * size_of(answer.dtype);
@@ -145,7 +145,7 @@ void check(Executor& ex, const Call& call) {
   }
   Result<std::vector<Answer>> expected = run(c, {});
   ASSERT_TRUE(expected.ok()) << call.text() << ": " << expected.status().message();
-  // In a graph they are bool.
+  // A graph gives bool.
   if ((node.op->name() == "all" || node.op->name() == "any") && inputs[0].dtype() == u8)
     (*expected)[0].dtype = u8;
   NamedAttrs attrs;

@@ -49,7 +49,7 @@ void expect_near(const Result<Array>& got, const Floats& expected) {
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 2e-6) << i;
 }
 
-// The message of a call that must fail.
+// Expects that the call failed, and returns its message.
 template <class T>
 std::string refusal(const Result<T>& result, Code code = Code::invalid_argument) {
   EXPECT_FALSE(result.ok());
@@ -83,7 +83,7 @@ TEST(Eager, DTypesArePromotedAsInPyTorch) {
   EXPECT_EQ(sum(u8, {2}, i8, {2}), i16);
   EXPECT_EQ(sum(boolean, {2}, u8, {2}), u8);
   EXPECT_EQ(sum(f16, {2}, i64, {2}), f16);
-  EXPECT_EQ(sum(f32, {2}, f64, {}), f32);  // without dims it only counts as a kind
+  EXPECT_EQ(sum(f32, {2}, f64, {}), f32);  // a number without dims counts only by its kind
   EXPECT_EQ(sum(i64, {2}, f16, {}), f16);
   EXPECT_EQ(sum(u8, {2}, i64, {}), u8);
   EXPECT_EQ(sum(f32, {}, f64, {}), f64);
@@ -102,8 +102,8 @@ TEST(Eager, DTypesArePromotedAsInPyTorch) {
   EXPECT_EQ(values_of(ex.where(flags, whole, 7.5)), (Floats{7.5, 2}));
   EXPECT_EQ(values_of<int64_t>(ex.add(whole, int64_t{1} << 60)),
             (std::vector<int64_t>{(int64_t{1} << 60) + 1, (int64_t{1} << 60) + 2}));
-  EXPECT_FALSE(ex.sub(flags, flags).ok());                          // nor in PyTorch
-  EXPECT_FALSE(ex.matmul(*ones({2, 2}), *ones({2, 2}, f64)).ok());  // nor there
+  EXPECT_FALSE(ex.sub(flags, flags).ok());                          // PyTorch rejects it too
+  EXPECT_FALSE(ex.matmul(*ones({2, 2}), *ones({2, 2}, f64)).ok());  // PyTorch rejects it too
   EXPECT_NE(refusal(ex.add(*ones({2}), *ones({3}, f64))).find("[3]"), std::string::npos);
 }
 
@@ -126,7 +126,7 @@ TEST(Eager, ActivationsHaveTheirFormulas) {
   expect_near(ex.gelu(x, GeluApproximation::tanh), approximate);
 }
 
-// Odd functions of -0 are -0, and so is all that begins like x: in vectors as alone.
+// f(-0) is -0 for odd functions and for others that are about x near 0, in vectors and alone.
 TEST(Eager, ZeroKeepsItsSign) {
   Executor ex = cpu();
   for (const char* op : {"tanh", "expm1", "elu", "gelu", "silu", "mish", "sin", "tan", "asin",
@@ -212,22 +212,22 @@ TEST(Eager, ResultsGoWhereTheyAreAsked) {
   const Result<Array> y = ex.into(out).add(a, b);
   EXPECT_EQ(values_of(y), (Floats{11, 22, 33, 44}));
   EXPECT_EQ(y->tensor().data, place);
-  // In place.
+  // Into one of the inputs.
   Array x = *Array::copy_of(a);
   EXPECT_EQ(values_of(ex.into(x).mul(x, b)), (Floats{10, 40, 90, 160}));
   EXPECT_EQ(values_of(ex.into(x).add(x, x)), (Floats{20, 80, 180, 320}));
   EXPECT_EQ(values_of(x), (Floats{20, 80, 180, 320}));
-  // In place where the op cannot: as if it read all first.
+  // Into an input, for an op that cannot run in place: as if it read all elements first.
   Array m = *Array::copy_of(a);
   EXPECT_EQ(values_of(ex.into(m).matmul(m, m)), (Floats{7, 10, 15, 22}));
-  // Where a row lies that is compared with several.
+  // Into the one row that is compared with several.
   Array rows = *Array::allocate(f32, {4, 256}), row = *Array::allocate(f32, {256});
   for (int64_t i = 0; i < 1024; ++i) rows.write<float>()[i] = static_cast<float>(i % 7);
   for (int64_t i = 0; i < 256; ++i) row.write<float>()[i] = 3;
   Array above = Array::wrap(Tensor{row.tensor().data, boolean, {4, 256}, {256, 1}});
   ASSERT_TRUE(ex.into(above).gt(rows, row).ok());
   for (int64_t i = 0; i < 1024; ++i) ASSERT_EQ(above.as<bool>()[i], i % 7 > 3) << i;
-  // To memory with gaps, and to the transposed of an input.
+  // Into memory with gaps, and into the transpose of an input.
   Floats wide(8, -1);
   Array gaps = Array::wrap(Tensor{wide.data(), f32, {2, 2}, {4, 2}});
   EXPECT_TRUE(ex.into(gaps).add(a, b).ok());
@@ -236,7 +236,7 @@ TEST(Eager, ResultsGoWhereTheyAreAsked) {
   Array turned = *ex.permute(square, {1, 0});
   EXPECT_TRUE(ex.into(turned).add(square, b).ok());
   EXPECT_EQ(values_of(turned), (Floats{11, 22, 33, 44}));
-  // Several outputs.
+  // Into several outputs.
   Array outs[] = {*Array::allocate(f32, {2, 2}), *Array::allocate(i64, {2, 2})};
   EXPECT_TRUE(ex.into(outs).sort(a, -1, true).ok());
   EXPECT_EQ(values_of(outs[0]), (Floats{2, 1, 4, 3}));
@@ -276,7 +276,7 @@ TEST(Eager, ErrorsNameBothShapes) {
   EXPECT_NE(refusal(ex.add(of_type<uint8_t>({1}, {1}), 300)).find("300"), std::string::npos);
   EXPECT_NE(refusal(ex.add(a, Array())).find("'b'"), std::string::npos);
   EXPECT_NE(refusal(ex.add(a, Tensor{nullptr, f32, {3}, {1}})).find("null"), std::string::npos);
-  // A failed call among the inputs is this call's failure.
+  // If a call among the inputs failed, this call fails with the same message.
   EXPECT_EQ(refusal(ex.relu(ex.add(a, b))), refusal(ex.add(a, b)));
 }
 
@@ -343,7 +343,7 @@ TEST(Eager, PlansAreKeptAndBounded) {
     for (int64_t n = 1; n <= 4; ++n) EXPECT_EQ(values_of(relu(n)), Floats(size_t(n), 0));
   EXPECT_EQ(ex.counters().plans, 4);
   EXPECT_EQ(ex.counters().hits, 8);
-  EXPECT_TRUE(relu(1).ok());  // 2 is now the one that was not used for longest
+  EXPECT_TRUE(relu(1).ok());  // 2 is now the least recently used
   EXPECT_TRUE(relu(5).ok());
   EXPECT_EQ(ex.counters().evicted, 1);
   EXPECT_TRUE(relu(1).ok());
@@ -366,7 +366,7 @@ TEST(Eager, RandomOpsFollowTheSeed) {
   EXPECT_EQ(first, second);
   EXPECT_NE(first, third);
   std::sort(second.begin(), second.end());
-  EXPECT_EQ(std::unique(second.begin(), second.end()), second.end());  // no draw comes twice
+  EXPECT_EQ(std::unique(second.begin(), second.end()), second.end());  // no number is drawn twice
   a.seed(7);
   EXPECT_EQ(values_of(a.rand({3})), Floats(first.begin(), first.begin() + 3));
   const Array x = of(Floats(1000, 1), {1000});

@@ -23,11 +23,11 @@ enum class Kind {
   plain,
   symmetric,
   triangle,     // the diagonal may repeat
-  defective,    // a block of Jordan's, turned
-  nearly,       // the same, a little away
+  defective,    // a Jordan block, transformed
+  nearly,       // a Jordan block with a small perturbation
   scaled,       // rows and columns of very different sizes
-  sparse,       // with rows and columns that hold an eigenvalue alone
-  permutation,  // all values of size 1
+  sparse,       // some rows and columns have an eigenvalue alone
+  permutation,  // all eigenvalues have the magnitude 1
   zero,
   huge,
   tiny,
@@ -113,7 +113,7 @@ class Random {
         break;
     }
   }
-  // h j h of a reflection h, where j is one block, perhaps with something in its corner.
+  // h j h with a reflection h and a Jordan block j, perhaps with a number in its corner.
   void jordan(Case& c) {
     const int64_t n = c.n;
     const auto at = [&](int64_t i, int64_t j) -> Number& { return c.a[i * n + j]; };
@@ -186,7 +186,7 @@ double largest(const Numbers& x) {
   return most;
 }
 
-// How far the two sets are from each other, each number matched with the nearest that is left.
+// The distance between two sets: each number is matched with the nearest unmatched one.
 double distance(const Numbers& a, Numbers b) {
   double most = 0;
   for (const Number& x : a) {
@@ -237,7 +237,7 @@ void expect_eig(const Case& c, const Answer& y) {
       EXPECT_EQ(y.vectors[i * n + j].imag(), 0) << "of a real value";
 }
 
-// How far values of exact arithmetic may be: those of a block of k move by the k-th root.
+// How far eigenvalues may be from exact ones: a Jordan block of size k moves them by the k-th root.
 double spread(const Case& c) {
   const double epsilon = c.dtype == f32 ? 1e-7 : 1e-15;
   const bool is_block = c.kind == Kind::defective || c.kind == Kind::nearly ||
@@ -262,7 +262,7 @@ void check(const Case& c) {
   EXPECT_LE(distance(values.values, by_loops.values), limit);
   if (c.n == 0 || !has_lapack("eig")) return;
   const Answer by_lapack = run("eig", c, "lapack");
-  if (by_lapack.status.code() == Code::unsupported) return;  // OpenBLAS is not used here
+  if (by_lapack.status.code() == Code::unsupported) return;  // this build does not use OpenBLAS
   ASSERT_TRUE(by_lapack.status.ok()) << by_lapack.status.message();
   expect_eig(c, by_lapack);
   EXPECT_LE(distance(by_lapack.values, by_loops.values), limit);
@@ -279,7 +279,7 @@ TEST(Eig, OfRandomMatrices) {
   }
 }
 
-// The same bits from a batch, on any number of threads, of a tensor with strides.
+// A batch with strides gives the same bits on any number of threads.
 TEST(Eig, OfBatches) {
   Random random(5);
   std::vector<double> x(5 * 7 * 7);

@@ -29,7 +29,7 @@ double read_element(const Tensor& t, int64_t offset) {
       return t.as<uint8_t>()[offset];
     case DType::c64:
     case DType::c128:
-      break;  // tests look at the parts
+      break;  // tests read the parts instead
   }
   return 0;
 }
@@ -71,7 +71,7 @@ void write_element(const Tensor& t, int64_t offset, double value) {
       break;
     case DType::c64:
     case DType::c128:
-      break;  // tests write the parts
+      break;  // tests write the parts instead
   }
 }
 std::vector<double> read_all(const Tensor& t) {

@@ -26,7 +26,7 @@ Vector vector_of(const Tensor& tensor) {
   return {tensor.as<float>(), tensor.as<float>() + tensor.count()};
 }
 
-// What an entry does: states become a * one + b * other + x, all at once; y is the sum of all.
+// What an entry does: all states become a * one + b * other + x at once; y is their sum.
 struct Step {
   struct Update {
     size_t target, one, other;

@@ -11,7 +11,7 @@
 
 namespace hg::test {
 
-// Inputs have no dim or one.
+// Inputs have at most one dim.
 inline std::vector<double> evaluate(Graph graph, const std::vector<std::vector<double>>& inputs) {
   const Result<Model> model = Model::from_graph(std::move(graph));
   EXPECT_TRUE(model.ok()) << model.status().message();

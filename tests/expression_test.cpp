@@ -33,7 +33,7 @@ T value_at(const void* data, int64_t i) {
   return static_cast<const T*>(data)[i];
 }
 
-// Elements as doubles, of whatever dtype.
+// Elements of any dtype, as doubles.
 std::vector<double> numbers(const TensorData& data) {
   std::vector<double> all;
   for (int64_t i = 0; i < data.tensor.count(); ++i) {
@@ -345,14 +345,14 @@ TEST(Expression, RandomNumbersDependOnSeedAndPlaceAlone) {
 // -- Gradients ------------------------------------------------------------------------------------
 
 TEST(Expression, BackwardOfOnesOwn) {
-  // A step whose gradient passes as if it were the identity, times 10 to tell it apart.
+  // A step function with the gradient of the identity times 10, to recognize it.
   const TextKernel step = made("y = x > b ? 1.0 : 0.0", {.backward = "dx = dy * 10 + 0 * y"});
   EXPECT_EQ(call(step, {kFour, 2.5}), (Numbers{0, 0, 1, 1}));
   EXPECT_EQ(gradient(step, {kFour, 2.5}, "x"), (Numbers{10, 10, 10, 10}));
   const std::vector<float> seed = {1, 2, 3, 4};
   EXPECT_EQ(gradient(step, {kFour, 2.5}, "x", {.output_gradients = {view(seed, {4})}}),
             (Numbers{10, 20, 30, 40}));
-  // Summed to where broadcasting came from.
+  // Summed over the dims that broadcasting added.
   EXPECT_EQ(gradient(made("out = x * y", {.backward = "dx = dout; dy = dout"}),
                      {kFour, view(kX, {1})}, "y"),
             Numbers{4});
@@ -436,7 +436,7 @@ TEST(Expression, ArgumentsMapToDims) {
     for (size_t j = 0; j < 20; ++j) ASSERT_EQ(y[i * 20 + j], static_cast<double>(i * j));
   EXPECT_EQ(gradient(product, {{"a", view(a, {10}), {0}}, {"b", view(b, {20}), {1}}}, "a"),
             Numbers(10, 190));
-  // Dims may change places.
+  // Dims may change their order.
   EXPECT_EQ(call("a + 0", {{"a", view(kX, {2, 2}), {1, 0}}}), (Numbers{1, 3, 2, 4}));
   EXPECT_EQ(call_error(product, {{"a", view(a, {10}), {0, 1}}, 1}),
             "kernel 'k': 'a' is mapped to 2 dims, which must be different, but has 1");

@@ -10,7 +10,7 @@ namespace {
 std::atomic<int64_t> live{0}, left{-1};
 std::atomic<bool> failed{false};
 
-// Whether this call is the one that is to fail.
+// Whether this call must fail.
 [[maybe_unused]] bool fails() {
   if (left.load() < 0 || left.fetch_sub(1) != 0) return false;
   failed = true;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs that link failing_allocation.cpp, with --wrap of the functions that it names, choose a
-// call of calloc, aligned_alloc or posix_memalign to fail; the library allocates bulk memory with
-// these. With allocation_count.cpp they also count the blocks that operator new returned.
+// Programs that link failing_allocation.cpp, and that pass the linker --wrap for the functions it
+// names, can make one call of calloc, aligned_alloc or posix_memalign fail. The library allocates
+// bulk memory with these. With allocation_count.cpp, programs also count the blocks from operator
+// new.
 #pragma once
 
 #include <cstdint>
 
 namespace hg::test {
 
-// The k-th call from now on, counted from 0, gives null.
+// Makes the k-th call from now on, counted from 0, return null.
 void fail_allocation(int64_t k);
-// Whether that call came; from here on none fails.
+// Stops failing, and returns whether a call failed.
 bool end_failing();
-// Blocks of memory that are not freed yet.
+// The number of blocks that are not freed yet.
 int64_t live_blocks();
 
 }  // namespace hg::test

@@ -21,7 +21,7 @@ namespace {
 std::atomic<int64_t> live_news{0}, news_left{-1};
 std::atomic<bool> news_failed{false};
 
-// Null where this is the call that is to fail.
+// Returns null if this call must fail.
 void* take(size_t bytes, size_t alignment) {
   if (news_left.load() >= 0 && news_left.fetch_sub(1) == 0) {
     news_failed = true;
@@ -60,11 +60,11 @@ void operator delete(void* memory, size_t, std::align_val_t) noexcept { give(mem
 namespace hg::test {
 namespace {
 
-// What fails: the k-th request from now on.
+// The kind of request of which the k-th one fails.
 struct Fault {
   const char* name;
   void (*begin)(int64_t k);
-  bool (*end)();  // whether it came; from here on none fails
+  bool (*end)();  // stops failing, and returns whether a request failed
 };
 const Fault kBulk = {"memory in bulk", fail_allocation, end_failing};
 const Fault kNew = {"operator new",
@@ -77,8 +77,8 @@ const Fault kNew = {"operator new",
                       return news_failed;
                     }};
 
-// How often it failed: calls `call` with the k-th request failing, for k = 0, 1, ... until none is
-// left to fail. It returns what it got, and holds nothing afterwards. `prepare` comes before each.
+// Calls `call` with the k-th request failing, for k = 0, 1, ... until no request is left to fail;
+// returns how many failed. `call` returns its status and keeps nothing. `prepare` runs before each.
 int64_t fail_each(const std::function<Status()>& call, const Fault& fault,
                   const std::function<void()>& prepare) {
   for (int64_t k = 0;; ++k) {
@@ -97,7 +97,7 @@ int64_t fail_each(const std::function<Status()>& call, const Fault& fault,
       EXPECT_TRUE(status.ok()) << status.message();
       return k;
     }
-    // What is only an attempt, such as a kernel that is measured, may do without.
+    // The library may continue without memory for an attempt, such as measuring a kernel.
     if (!status.ok()) {
       EXPECT_EQ(status.code(), Code::out_of_memory)
           << fault.name << " " << k << ": " << status.message();
@@ -132,21 +132,21 @@ class Faults : public testing::Test {
     for (size_t i = 0; i < x_.size(); ++i) x_[i] = float(i % 13) / 7 - 1;
   }
   void TearDown() override { std::filesystem::remove(path_); }
-  // With `call` repeated for ever, nothing grows.
+  // Repeated calls of `call` do not use more and more memory.
   void expect_flat(
       const std::function<Status()>& call, bool takes_bulk = true,
       const std::function<void()>& prepare = [] {}) {
     for (const Fault& fault : {kBulk, kNew}) {
       const bool is_bulk = fault.begin == kBulk.begin;
-      if (is_bulk && kChecksViews) continue;  // of pages, which none of these functions gives
+      if (is_bulk && kChecksViews) continue;  // pages, which these functions do not allocate
       prepare();
-      EXPECT_TRUE(call().ok());  // what is made once stays
+      EXPECT_TRUE(call().ok());  // memory that is allocated once stays
       const int64_t news = live_news, blocks = live_blocks();
       const int64_t times = fail_each(call, fault, prepare);
       if (HasFailure()) return;
       EXPECT_EQ(times > 0, !is_bulk || takes_bulk) << fault.name;
       EXPECT_EQ(live_news, news) << fault.name;
-      EXPECT_LE(live_blocks(), blocks) << fault.name;  // less: what realpath() gave was not counted
+      EXPECT_LE(live_blocks(), blocks) << fault.name;  // less: realpath() allocates uncounted
       std::printf("%s: failed %lld times\n", fault.name, static_cast<long long>(times));
     }
   }
@@ -162,7 +162,7 @@ TEST_F(Faults, Load) {
           return Model::load(path_, Registry::built_in(), {.verify_weights = true, .map = map})
               .status();
         },
-        !map);  // a mapped file needs no memory in bulk
+        !map);  // a mapped file needs no bulk memory
 }
 
 TEST_F(Faults, Read) {
@@ -197,8 +197,7 @@ TEST_F(Faults, ASessionGoesOn) {
   ASSERT_TRUE(run(2).ok());
   auto y = session->output("y");
   expected.assign(y->as<float>(), y->as<float>() + 10);
-  // Sizes that are planned for the first time, with an allocation failing; then the first size
-  // again.
+  // New sizes are planned while an allocation fails; then the first size runs again.
   for (const Fault& fault : {kBulk, kNew}) {
     if (fault.begin == kBulk.begin && kChecksViews) continue;
     int refused = 0;
@@ -230,7 +229,7 @@ TEST_F(Faults, AStep) {
   options.optimizer = adamw(1e-3);
   options.session.threads = 1;
   const ConstTensor x = view(x_, {2, 3, 8, 8}), t = view(target, {2, 5});
-  TrainOptions given;  // copies are the host's own
+  TrainOptions given;  // copies are made before the call
   const auto call = [&]() -> Status {
     HG_TRY_ASSIGN(Trainer trainer, Trainer::create(*model, std::move(given)));
     return trainer.step({&x, 1}, {&t, 1}).status();
@@ -251,7 +250,7 @@ TEST_F(Faults, Save) {
   auto model = Model::read(bytes_);
   ASSERT_TRUE(model.ok());
   expect_flat([&]() -> Status { return model->serialize().status(); }, false);
-  expect_flat([&]() -> Status { return model->save(path_); }, false);  // small pieces alone
+  expect_flat([&]() -> Status { return model->save(path_); }, false);  // it needs only small blocks
   auto again = Model::load(path_);
   ASSERT_TRUE(again.ok()) << again.status().message();
   // Nothing but the file itself is left in its folder.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fft against its defining sum, for lengths of all kinds, of complex and real numbers; and lines
-// together against the same lines alone, bit by bit.
+// fft against its defining sum, for lengths of all kinds, with complex and real numbers. Lines that
+// are transformed together have the same bits as alone.
 #include <gtest/gtest.h>
 
 #include <cmath>

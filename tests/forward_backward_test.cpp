@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model split from its gradients computes and differentiates like the whole model.
+// A model that is split into forward and backward gives the same results as the whole model.
 #include "hg/forward_backward.h"
 
 #include <gtest/gtest.h>
@@ -37,8 +37,7 @@ Arrays run(const Model& model, const Arrays& inputs, uint64_t first_run = 0) {
   return out;
 }
 
-// What `backward` takes: what `forward` gave behind the first outputs, and those of its inputs that
-// the host keeps.
+// The inputs of `backward`: outputs of `forward` from `first` on, and inputs that the host keeps.
 Arrays kept_of(const ForwardBackward& split, const Arrays& inputs, const Arrays& forward,
                size_t first) {
   Arrays kept;
@@ -197,7 +196,7 @@ TEST(ForwardBackward, GivesTheGradientsThatAreWanted) {
   EXPECT_EQ(message(2), "a gradient of 'places' is wanted, which is i64");
 }
 
-// y = m (w x)^2, whose gradients read w and x, but for b sizes alone; the run moves m.
+// y = m (w x)^2 has gradients that read w and x, and only the size of b; the run changes m.
 TEST(ForwardBackward, TheHostKeepsInputsItself) {
   Graph g;
   const Value x = g.input("x", f32, {"n"}), b = g.input("b", f32, {"k"});
@@ -215,7 +214,7 @@ TEST(ForwardBackward, TheHostKeepsInputsItself) {
     inputs.push_back(each.input);
     EXPECT_EQ(each.for_size, each.input == 1);
   }
-  EXPECT_EQ(std::count(inputs.begin(), inputs.end(), -1), 2);  // h and m
+  EXPECT_EQ(std::count(inputs.begin(), inputs.end(), -1), 2);  // for h and m
   for (const int input : {0, 1, 2}) EXPECT_EQ(std::count(inputs.begin(), inputs.end(), input), 1);
   EXPECT_EQ(split->forward.graph().outputs().size(), 5u);
 }
@@ -269,7 +268,7 @@ TEST(ForwardBackward, GradientsAreOfTheNumbersThatTheForwardPartDrew) {
   }
 }
 
-// The sum of the first so many rows of w as x has positive elements, times x.
+// The sum of the first k rows of w, where k is the number of positive elements of x, times x.
 TEST(ForwardBackward, SizesThatDataDecidesAreHandedOver) {
   Graph g;
   const Value x = g.input("x", f32, {5}), w = g.parameter("w", numbers({9, 3}, 1));
@@ -299,7 +298,7 @@ TEST(ForwardBackward, SizesThatDataDecidesAreHandedOver) {
   }
 }
 
-// y = cond ? x x : x, where the first takes x for small
+// y = cond ? x x : x, where the first branch assumes that x is small
 TEST(ForwardBackward, WhatABranchTakesForGrantedIsAskedForOnce) {
   Graph g;
   const Value cond = g.input("cond", boolean, {}), x = g.input("x", f32, {3});
@@ -338,7 +337,7 @@ TEST(ForwardBackward, WhatHasNoGradientIsNamed) {
   const Value x = g.input("x", f32, {4});
   g.output("y", g.call("floor", {x}) + x);
   const Result<ForwardBackward> ok = split_gradients(*Model::from_graph(std::move(g)));
-  EXPECT_TRUE(ok.ok());  // floor's gradient is 0
+  EXPECT_TRUE(ok.ok());  // the gradient of floor is 0
   Graph whole;
   whole.output("y", whole.input("x", i64, {4}));
   const Result<ForwardBackward> none = split_gradients(*Model::from_graph(std::move(whole)));

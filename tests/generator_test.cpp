@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generates with small decoders of random weights, and compares with runs of the whole text without
-// a past.
+// Generates with small decoders with random weights, and compares the results with runs over the
+// whole text without a past.
 #include "hg/generator.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using Prompts = std::vector<Ids>;
 struct Form {
   bool past = true, mask = true, positions = true;
   DType integers = i64;
-  DType floats = f32;  // of the logits
+  DType floats = f32;  // dtype of the logits
   bool last_only = false;
   std::string past_name = "past_key_values.", present_name = "present.";
   std::string ids_name = "input_ids", logits_name = "logits";
@@ -95,7 +95,7 @@ Generator generator_of(const Form& form = {}, int threads = 2) {
   return must(Generator::create(decoder(form), options));
 }
 
-// Logits after the last id, from a run on the whole text.
+// Logits after the last id, from a run over the whole text.
 class Whole {
  public:
   Whole()
@@ -298,10 +298,10 @@ TEST(Generator, SamplesTheSameForEveryThreadCount) {
       EXPECT_EQ(one.sequences[i].log_probabilities, more.sequences[i].log_probabilities);
     }
   }
-  EXPECT_NE(one.sequences[0].ids, one.sequences[1].ids);  // equal prompts have draws of their own
+  EXPECT_NE(one.sequences[0].ids, one.sequences[1].ids);  // equal prompts draw different numbers
   options.sampler.seed = 6;
   EXPECT_NE(must(generator_of().generate(prompts, options)).sequences[0].ids, one.sequences[0].ids);
-  // The probabilities are of the model's logits.
+  // Probabilities are computed from the model's logits.
   Whole whole;
   Ids text = prompts[2];
   for (size_t i = 0; i < 40; ++i) {
@@ -387,7 +387,7 @@ struct Sums {
       for (int64_t i = 0; i < kCount * kSize; ++i)
         all->push_back(static_cast<float>(static_cast<int>(random() % 7) - 3));
   }
-  // Passes on all embeddings, or their sum.
+  // The past holds the embeddings of all tokens, or only their sum.
   Model model(bool grows) const {
     Graph g;
     const Dim b("b"), t("t"), p("p");

@@ -62,7 +62,7 @@ TEST(Gradients, SumOverBroadcastDimsAndTakeSeeds) {
             (std::vector<double>{10, 0, -10, 1 - 3}));
 }
 
-// Which of two open sizes is repeated, the sizes of the run decide.
+// Only a run knows which of two open sizes is broadcast.
 TEST(Gradients, SumOverOpenSizesThatAreRepeated) {
   const std::vector<double> one = {5}, three = {1, 2, 3};
   const auto check = [](const std::vector<double>& x, const std::vector<double>& y,
@@ -76,7 +76,7 @@ TEST(Gradients, SumOverOpenSizesThatAreRepeated) {
   check(three, three, {1, 2, 3, 1, 2, 3});
   check(one, three, {6, 5, 5, 5});
   check(three, one, {5, 5, 5, 6});
-  for (const Dim& size : {Dim(3), Dim("m")})  // what x is expanded to
+  for (const Dim& size : {Dim(3), Dim("m")})  // the size that x is expanded to
     for (const std::vector<double>& x : {one, three}) {
       Graph g;
       const Value a = g.input("a", f64, {"n"}), b = g.input("b", f64, {size});
@@ -94,7 +94,7 @@ TEST(Gradients, SumOverOpenSizesThatAreRepeated) {
   EXPECT_EQ(evaluate(std::move(g), {three}), std::vector<double>{6});
 }
 
-// What has no direction at a point gets none from there, as in PyTorch, rather than NaN.
+// As in PyTorch, the gradient is 0 rather than NaN at points where the function has none.
 TEST(Gradients, OfAnglesAndSignsAreZeroWhereTheyHaveNone) {
   const auto gradients_of = [](const char* op, std::vector<double> x, std::vector<double> y) {
     Graph g;
@@ -107,7 +107,7 @@ TEST(Gradients, OfAnglesAndSignsAreZeroWhereTheyHaveNone) {
   EXPECT_EQ(gradients_of("copysign", {0, 2}, {HUGE_VAL, -2}), (std::vector<double>{0, -1, 0, 0}));
 }
 
-// As those of amax and amin: what is no number has no largest one.
+// As in amax and amin: NaN counts as the largest value.
 TEST(Gradients, OfScatteredExtremesAreNaNWhereThoseAre) {
   Graph g;
   const Value x = g.input("x", f64, {3}), src = g.input("src", f64, {3});
@@ -141,7 +141,7 @@ TEST(Gradients, OfMaskedScatterTakeAnEmptySource) {
   EXPECT_EQ(gradients_of({0, 1, 0}, {7, 8}), (std::vector<double>{3, 0, 4, 7, 8}));
 }
 
-// Of a number without dims the running product is the number, also where it is infinite.
+// The running product of a 0-d tensor is the number itself, even if it is infinite.
 TEST(Gradients, OfRunningTotalsOfOneNumberAreOne) {
   Graph g;
   const Value x = g.input("x", f64, {});
@@ -151,7 +151,7 @@ TEST(Gradients, OfRunningTotalsOfOneNumberAreOne) {
   EXPECT_EQ(evaluate(std::move(g), {{HUGE_VAL}}), (std::vector<double>{1, 1}));
 }
 
-// More than the integers that a bf16 tells apart meet in one element: they are summed in f32.
+// More numbers than bf16 can count are added to one element, so they must be summed in f32.
 TEST(Gradients, OfEqualIndicesOfHalvesAreSummedInF32) {
   Graph g;
   const Value x = g.input("x", f64, {1});
@@ -163,7 +163,7 @@ TEST(Gradients, OfEqualIndicesOfHalvesAreSummedInF32) {
   EXPECT_EQ(evaluate(std::move(g), {{1}}), std::vector<double>{4000});
 }
 
-// Behind a 0 the products are NaN where x is infinite, and count for nothing.
+// Products after a 0 are NaN if x is infinite; they do not count.
 TEST(Gradients, OfRunningProductsEndAtZeros) {
   Graph g;
   const Value x = g.input("x", f64, {5});
@@ -190,7 +190,7 @@ TEST(Gradients, EndWhereAValueIsDetached) {
   EXPECT_EQ(evaluate(std::move(g), {{1, 2, -3}}), (std::vector<double>{1, 4, 9}));
 }
 
-// The slices of a split give their gradients side by side; others lie in zeros.
+// If slices cover the value, their gradients are concatenated; otherwise they are added to zeros.
 TEST(Gradients, OfSlicesThatMakeUpAValueArePutTogether) {
   for (const bool has_more : {false, true}) {
     Graph g;
@@ -213,7 +213,7 @@ TEST(Gradients, OfSlicesThatMakeUpAValueArePutTogether) {
   }
 }
 
-// As of packed sequences, whose number is known from one side and left to data on the other.
+// For example packed sequences: one side knows the size, the other takes it from data.
 TEST(Gradients, TakeSizesThatMayBeEqual) {
   Graph g;
   const Value gates = g.input("gates", f64, {"t", "b", 12});
@@ -299,7 +299,7 @@ void expect_differences(Graph& g, const Value& x, const Value& y) {
   }
 }
 
-// Through log_softmax, whose results are what ctc_loss expects.
+// Through log_softmax, because ctc_loss expects normalized log_probs.
 TEST(Gradients, OfCtcLossEqualDifferences) {
   Graph g;
   const auto integers = [&](const std::vector<int64_t>& values, const Sizes& shape) {
@@ -312,7 +312,7 @@ TEST(Gradients, OfCtcLossEqualDifferences) {
                                          integers({6, 5}, {2}), integers({3, 2}, {2})}));
 }
 
-// x x^T + 3, whatever moves: symmetric, as both ops expect.
+// x x^T + 3 stays symmetric however x changes, as both ops expect.
 TEST(Gradients, OfSymmetricMatricesEqualDifferences) {
   for (const char* op : {"cholesky", "eigh"}) {
     SCOPED_TRACE(op);
@@ -324,7 +324,7 @@ TEST(Gradients, OfSymmetricMatricesEqualDifferences) {
     const std::vector<Value> y = g.calls(op, {matrix});
     ASSERT_FALSE(y.empty()) << g.status().message();
     Value all = sum(y[0] * y[0] * y[0]);
-    if (y.size() > 1) all = all + sum(y[1] * y[1] * y[1] * y[1]);  // whatever the vectors' signs
+    if (y.size() > 1) all = all + sum(y[1] * y[1] * y[1] * y[1]);  // the vectors' signs may differ
     expect_differences(g, x, all);
   }
 }

@@ -83,7 +83,7 @@ TEST(Graph, ValuesStayValidWhenTheirGraphMoves) {
   EXPECT_EQ(x.graph(), &model.graph());
   EXPECT_TRUE(model.graph().verify().ok());
   EXPECT_EQ(model.graph().outputs().size(), 3u);
-  // A copy has values of its own.
+  // Values of a copy do not belong to the graph.
   Graph copy = model.graph();
   copy.output("foreign", x);
   EXPECT_EQ(copy.status().code(), Code::invalid_argument);
@@ -186,7 +186,7 @@ TEST(Graph, VerifyFindsWhatIsBroken) {
   }
 }
 
-// An older version may have written the same number in another way.
+// An older version may have written the same size in another form.
 TEST(Graph, VerifyComparesWhatSizesAre) {
   Graph g;
   const Value x = g.input("x", f32, {"n", "h"});
@@ -204,8 +204,8 @@ TEST(Graph, GuardsSayWhatTheSizesMustBe) {
   const Value x = g.input("x", f32, {"n", "m"});
   g.set_origin({"head", "model.py:12"});
   g.guard("n", Relation::ne, 1, "squeeze");
-  g.guard("n", Relation::ne, 1, "squeeze");  // known already
-  g.guard(0, Relation::le, "n", "select");   // true of every size
+  g.guard("n", Relation::ne, 1, "squeeze");  // already known
+  g.guard(0, Relation::le, "n", "select");   // true for every size
   g.guard(2, Relation::le, Dim("m") - 1, "index 2");
   g.guard(floordiv("m", 2), Relation::eq, "n", "");
   g.output("y", g.call("relu", {x}));
@@ -218,7 +218,7 @@ TEST(Graph, GuardsSayWhatTheSizesMustBe) {
             "  relu_1 = relu(x) : f32[n, m]  # head\n"
             "  return y = relu_1\n");
   Bindings sizes;
-  EXPECT_TRUE(check(g.guards()[0], sizes).ok());  // not known yet
+  EXPECT_TRUE(check(g.guards()[0], sizes).ok());  // the sizes are not known yet
   ASSERT_TRUE(sizes.bind("n", 1).ok() && sizes.bind("m", 2).ok());
   EXPECT_EQ(check(g.guards()[0], sizes).message(),
             "n is 1, but the model was converted for n other than 1, because of squeeze at "
@@ -252,7 +252,7 @@ TEST(Graph, GuardsSayWhatTheSizesMustBe) {
   EXPECT_NE(unknown.verify().message().find("'u7'"), std::string::npos);
 }
 
-// Every dtype of integers at the ends of what it holds and beyond, in all that takes a number.
+// Numbers at and beyond the limits of every integer dtype, for every op that takes a number.
 TEST(Graph, NumbersBesideIntegersHaveToFit) {
   struct Range {
     DType dtype;

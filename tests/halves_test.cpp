@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit floats in vectors: casts of any bits, and program steps that round to 16 bits, give the
-// results of the types themselves, including NaN, infinity, subnormals and ties.
+// 16-bit floats in vectors: casts of any bits and program steps that round to 16 bits equal the
+// scalar types, including NaN, infinity, subnormals and ties.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -12,7 +12,7 @@
 namespace hg {
 namespace {
 
-// Bits of every exponent, near the ties of both types, and any.
+// Random bits, and bits of every exponent near the ties of both types.
 std::vector<float> numbers() {
   std::vector<float> x;
   for (uint32_t high = 0; high < 0x10000; ++high)

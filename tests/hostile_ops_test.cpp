@@ -29,17 +29,17 @@ namespace {
 
 constexpr int64_t kMostBytes = 16 << 20;
 constexpr double kMostFlops = 1e7;
-constexpr int64_t kMostElements = 4096;  // of an input
+constexpr int64_t kMostElements = 4096;  // of one input
 constexpr int64_t kMostResults = 1 << 20;
-constexpr double kMostSeconds = 20;  // of a case, in the slowest of builds
+constexpr double kMostSeconds = 20;  // for one case, in the slowest build
 
 // -- Memory with nothing around it --------------------------------------------------------------
 
-// What it has where nobody wrote.
+// The byte that fills new memory.
 unsigned char pattern = 0;
 
-// Bytes with a page on either side that nobody may touch; the one behind them follows at once
-// where `aligned` does not ask for 64 bytes.
+// Bytes between two pages that nobody may access. The bytes end at the second page, unless
+// `aligned` asks for an alignment of 64.
 class Fenced {
  public:
   static void* allocate(size_t bytes, bool aligned) {
@@ -56,7 +56,7 @@ class Fenced {
     mapped()[memory] = {base, all};
     return memory;
   }
-  // Whether nobody wrote between these bytes and the fence.
+  // Whether the bytes between the tensor and the fence are unchanged.
   static bool is_clean_behind(const Tensor& tensor) {
     const auto bytes = static_cast<size_t>(tensor.bytes());
     const auto* const end = tensor.as<unsigned char>();
@@ -90,7 +90,7 @@ TensorData fenced_tensor(DType dtype, const Sizes& shape, bool aligned) {
 
 // -- Samples that are changed -------------------------------------------------------------------
 
-// What each attribute that is a string has somewhere, so that a word of it may come up again.
+// The words of each string attribute in the samples, so that changes can reuse them.
 std::map<std::string, std::vector<std::string>> known_words(const std::vector<Sample>& samples) {
   std::map<std::string, std::vector<std::string>> words;
   for (const Sample& sample : samples)
@@ -117,9 +117,9 @@ class Hostility {
         change_input(sample, sample.inputs[below(sample.inputs.size())]);
     }
   }
-  // Whether answers may be compared with others but for their bits.
+  // Whether results may be compared by their numbers, not only by their bits.
   bool is_tame() const { return is_tame_; }
-  // Whether the double loops know attributes like these.
+  // Whether the double loops support these attributes.
   bool fits_loops() const { return fits_loops_; }
 
  private:
@@ -161,15 +161,15 @@ class Hostility {
         change_values(input);
     }
     if (input.shape.count() > kMostElements) input = before;
-    if (sample.op == "searchsorted") is_tame_ = false;  // lines are no longer sorted
-    // Loops of losses do not broadcast, vectors of equal singular values may be any, and products
-    // of bytes wrap around.
+    if (sample.op == "searchsorted") is_tame_ = false;  // lines may no longer be sorted
+    // Losses do not broadcast in the loops, vectors of equal singular values are arbitrary, and
+    // products of bytes wrap around.
     if (sample.op.ends_with("_loss") || sample.op == "svd" || sample.op == "expression")
       fits_loops_ = false;
     fit_values(input);
   }
 
-  // As many as there are elements, the ones that there were one after the other.
+  // As many values as elements: the given ones, repeated.
   static void fit_values(SampleInput& input) {
     if (input.values.empty()) return;
     const std::vector<double> old = std::move(input.values);
@@ -220,8 +220,8 @@ class Hostility {
     constexpr double kReals[] = {0, 1, -1, 0.5, 1e30, -1e30, 1e-30, NAN, HUGE_VAL, -HUGE_VAL, 3};
     auto found = std::find_if(sample.attrs.begin(), sample.attrs.end(),
                               [&](const NamedAttr& attr) { return attr.name == attribute.name; });
-    if (attribute.name == "blank") is_tame_ = false;      // which then may be among the targets
-    if (attribute.name == "stream") fits_loops_ = false;  // 32 bits of it count
+    if (attribute.name == "blank") is_tame_ = false;           // a target may then be blank
+    if (attribute.name == "stream") fits_loops_ = false;       // only 32 bits of it are used
     if (attribute.name == "sampling_ratio") is_tame_ = false;  // sums may be long
     if (found != sample.attrs.end() && one_in(8)) {
       sample.attrs.erase(found);
@@ -262,7 +262,7 @@ class Hostility {
                     [&](double) { return kReals[below(std::size(kReals))]; });
         break;
       case AttrType::strings:
-        break;  // no op has them
+        break;  // no op has such attributes
     }
   }
 
@@ -277,7 +277,7 @@ class Hostility {
         one = changed(one);
   }
 
-  // Another word of that attribute, or a character changed in a program.
+  // Another known word of the attribute, or a changed character of a program.
   void change_word(const std::string& name, std::string& word) {
     const auto known = words_.find(name);
     if (known != words_.end() && one_in(2))
@@ -288,7 +288,7 @@ class Hostility {
       word.erase(below(word.size()), 1 + below(4));
     else
       word[below(word.size())] = "0123456789()+-*/,.;:%= \"abcxyz[]<>"[below(34)];
-    is_tame_ = false;  // a formula may be any
+    is_tame_ = false;  // a formula may compute anything
   }
 
   uint64_t state_;
@@ -301,11 +301,11 @@ class Hostility {
 enum class End { refused, expensive, ran };
 struct Outcome {
   End end = End::refused;
-  Status status;  // of what was refused
+  Status status;  // why the case was rejected
   std::vector<Answer> answers;
 };
 
-// Whether the sentence is one; what is not known to be hostile must not come out as an own fault.
+// Whether the message explains the error. Hostile input must not be reported as an internal error.
 bool says_why(const Status& status) {
   return !status.message().empty() && status.code() != Code::internal;
 }
@@ -326,7 +326,7 @@ std::vector<char> bytes_of(const Tensor& y) {
   return bytes;
 }
 
-// `bound`: outputs of these shapes are in memory of their own.
+// With `bound`, outputs of these shapes have their own memory.
 Outcome run_case(const Case& c, const std::string& kernel, const std::vector<Answer>* bound) {
   Result<Model> model = Model::from_graph(c.graph);
   if (!model.ok()) return refused(model.status());
@@ -359,7 +359,7 @@ Outcome run_case(const Case& c, const std::string& kernel, const std::vector<Ans
   if (!kernel.empty() && session->report().find(str_cat(kernel.substr(0, kernel.find('=')), " by ",
                                                         kernel.substr(kernel.find('=') + 1),
                                                         "\n")) == std::string::npos)
-    return {End::expensive, {}, {}};  // it was expanded
+    return {End::expensive, {}, {}};  // the op was expanded
   for (size_t k = 0; bound != nullptr && k < bound->size(); ++k)
     if (!Fenced::is_clean_behind(memory[memory.size() - 1 - k].tensor))
       throw Failure{"what lies behind an output was written to"};
@@ -458,7 +458,7 @@ std::string text_of(const Sample& sample, DType floats, bool symbolic) {
   return text + str_cat(" of ", floats, symbolic ? ", sizes are symbols" : "");
 }
 
-// Told by whatever ends the program in the middle of a case.
+// Printed if the program ends in the middle of a case.
 char present_case[4096];
 extern "C" void tell_case(int signal) {
   std::fputs(present_case, stderr);

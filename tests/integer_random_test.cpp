@@ -19,7 +19,7 @@ namespace {
 
 using Sizes3 = std::array<int64_t, 3>;
 
-// A tensor of 8-bit integers as numbers.
+// A tensor of 8-bit integers, and the same numbers.
 struct Bytes {
   TensorData data;
   int at(int64_t i) const {
@@ -44,7 +44,7 @@ class Case : protected test::Chance {
                                             : (chance(50) ? 0 : 255) ^ (dtype == i8 ? 128 : 0));
     return made;
   }
-  // As trained weights are: most of them near the middle.
+  // Like trained weights: most are near the middle of the range.
   Bytes weights(DType dtype, const Sizes& shape) {
     Bytes made = bytes(dtype, shape);
     if (chance(40)) return made;
@@ -55,7 +55,7 @@ class Case : protected test::Chance {
         to[i] = static_cast<uint8_t>(below(2 * usual + 1) - usual + (dtype == u8 ? 128 : 0));
     return made;
   }
-  // Their zero points, including ones in the middle.
+  // Zero points of the weights, some of them in the middle of the range.
   Bytes weight_zeros(DType dtype, const Sizes& shape) {
     Bytes made = bytes(dtype, shape);
     if (chance(50)) return made;
@@ -64,7 +64,7 @@ class Case : protected test::Chance {
           static_cast<uint8_t>(below(5) - 2 + (dtype == u8 ? 128 : 0));
     return made;
   }
-  // What becomes of sums for `size` channels, with scales that give numbers of the result's range.
+  // Chooses bias, scale and zero point for `size` channels, so that results fit their range.
   void choose_result(int64_t size, int64_t depth) {
     if (chance(60)) {
       bias_ = must(TensorData::allocate(i32, {size}));
@@ -97,7 +97,7 @@ class Case : protected test::Chance {
     o.zero = input(g, "zero", result_zero_.data, chance(70));
     return o;
   }
-  // The result at `place` of the channels, as a double.
+  // The result of a sum in channel `place`, as a double.
   double finished(int64_t sum, int64_t place) const {
     if (!bias_.empty()) sum += bias_.tensor.as<const int32_t>()[place];
     const auto whole = static_cast<int32_t>(static_cast<uint32_t>(sum));  // wraps around

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter on small script programs: what it resolves, what it keeps, and that the graph
-// computes what the script says.
+// The interpreter on small script programs: what it resolves and keeps, and that the graph computes
+// what the script says.
 #include "converter/interpret/interpret.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TensorData numbers(Sizes shape, std::vector<float> values) {
   return data;
 }
 
-// Runs the import on f32 inputs; the outputs as floats.
+// Imports with f32 inputs, runs, and returns the outputs as floats.
 std::vector<std::vector<double>> run(const Imported& imported, std::vector<TensorData> inputs) {
   EXPECT_EQ(failures(imported), "");
   Result<Model> model = Model::from_graph(Graph(imported.graph));
@@ -85,7 +85,7 @@ TEST(Interpret, ListsAllMissingOps) {
     %d:Tensor = acme::one(%x)
     return %c)");
   const Imported i = import(p, {{"x", {f32, {2}}}});
-  ASSERT_EQ(i.unsupported.size(), 3u) << failures(i);  // the two calls of one are at two places
+  ASSERT_EQ(i.unsupported.size(), 3u) << failures(i);  // acme::one has calls at two places
   EXPECT_EQ(i.unsupported[0].op, "acme::one");
   EXPECT_EQ(i.unsupported[1].op, "acme::two");
 }
@@ -222,7 +222,7 @@ constexpr const char* kBranch = R"(
     %q:Tensor = aten::add.Scalar(self=%y, other=%k, alpha=1)
     return %r, %q)";
 
-// How often the search for a wrong node finds values of a node of this kind.
+// How many values of nodes of this kind the search for a wrong node can compare.
 int64_t traced(const Imported& imported, std::string_view kind) {
   return std::count_if(imported.trace.begin(), imported.trace.end(), [&](const Executed& each) {
     return each.node->kind == kind && each.outputs.at(0) != kNoValue;
@@ -362,7 +362,7 @@ TEST(Interpret, WhatSizesMustBeIsAGuard) {
   EXPECT_TRUE(parts[0].ends_with(" == 2, because of a list of 2 parts")) << parts[0];
 }
 
-// An op that is used asks for it when it runs.
+// An op whose result is used checks its own sizes when it runs.
 TEST(Interpret, BroadcastingThatNobodyReadsIsAGuard) {
   const auto guards_of = [&](const std::string& result) {
     const ScriptProgram p = script({"x", "w"}, R"(
@@ -414,7 +414,7 @@ TEST(Interpret, AWayWithoutOneRankIsAGuardAndElseAnIf) {
             "convert with --dim n=1 or --check-size n=1");
 }
 
-// Of two ways with other ranks the program tells which one it is for, or else the user.
+// If the rank depends on sizes, the program decides which rank is meant, or else the user.
 TEST(Interpret, AForkTakesTheWayThatFits) {
   using Texts = std::vector<std::string>;
   const auto guards_of = [&](const std::string& lines, int64_t asked = 0,
@@ -430,17 +430,17 @@ TEST(Interpret, AForkTakesTheWayThatFits) {
   const std::string squeeze = "%s:Tensor = aten::squeeze.dim(self=%x, dim=1)\n";
   const std::string relu = squeeze + "%y:Tensor = aten::relu(self=%s)";
   const Texts one = {"k == 1, because of squeeze"}, more = {"k != 1, because of squeeze"};
-  EXPECT_EQ(guards_of(relu), one);  // who names a dim knows it to be 1
+  EXPECT_EQ(guards_of(relu), one);  // a squeezed dim is probably 1
   EXPECT_EQ(guards_of(relu, 1), one);
   EXPECT_EQ(guards_of(relu, 5), more);
   EXPECT_EQ(guards_of(relu, 0, 3), more);
   EXPECT_EQ(guards_of(relu, 0, 2), one);
-  // Needs three dims, and then two.
+  // One reader needs three dims, the other two.
   EXPECT_EQ(guards_of(squeeze + "%y:Tensor = aten::transpose.int(self=%s, dim0=0, dim1=2)"), more);
   EXPECT_EQ(guards_of(squeeze + "%y:Tensor = aten::t(self=%s)"), one);
-  // All dims: of most sizes.
+  // squeeze() of all dims: the result for most sizes.
   EXPECT_EQ(guards_of("%y:Tensor = aten::squeeze(self=%x)", 5).size(), 2u);
-  // A later squeeze goes by an earlier one.
+  // A later squeeze follows the decision for an earlier one.
   const ScriptProgram p = script({"x"}, R"(
     %s:Tensor = aten::squeeze(self=%x)
     %y:Tensor = aten::squeeze.dim(self=%s, dim=1)

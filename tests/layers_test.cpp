@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By folder, the folders that its files may include besides itself and the public headers.
+// The folders that files of each folder may include, besides their own and the public headers.
 const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/platform", {"lib/platform/missing"}},
     {"lib/platform/missing", {}},
@@ -48,13 +48,13 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"kernels/simd", {"lib/platform"}},
     {"kernels/reference", {"kernels/pointwise"}},
 };
-// Rooms of kernels/ besides these may include kernels/, kernels/simd, lib/platform, lib/parallel,
-// lib/table and rooms that stand before them.
+// These folders of kernels/ may also include kernels/, kernels/simd, lib/platform, lib/parallel,
+// lib/table, and the folders before them in the list.
 const std::vector<std::string> kRooms = {
     "pointwise", "reduce",    "program", "gemm", "norm",      "conv",  "integer", "low_bits",
     "pool",      "attention", "index",   "fill", "recurrent", "image", "linalg",  "train"};
 
-// What a room may include.
+// The folders that a folder of kernels/ may include.
 std::set<std::string> below(const std::string& folder) {
   if (const auto found = kBelow.find(folder); found != kBelow.end()) return found->second;
   std::set<std::string> allowed = {"kernels", "kernels/simd", "lib/platform", "lib/parallel",
@@ -103,14 +103,14 @@ TEST(Layers, FoldersIncludeDownwardsOnly) {
   EXPECT_EQ(upward, "");
 }
 
-// C and C++ have these; all else is of a system or of a library.
+// Headers of C and C++; all others belong to a system or a library.
 bool is_standard(const std::string& header) {
   static const std::set<std::string> kOfC = {"stdbool.h", "stddef.h", "stdint.h"};
   return header.find('.') == std::string::npos || kOfC.contains(header);
 }
 
 TEST(Layers, SystemsAreBehindOneRoom) {
-  // Libraries, and what compilers bring along.
+  // Libraries, and headers that compilers provide.
   const std::set<std::string> kAllowed = {"arm_acle.h",        "cpuid.h",
                                           "nlohmann/json.hpp", "omp.h",
                                           "oniguruma.h",       "spirv/unified1/spirv.hpp11",

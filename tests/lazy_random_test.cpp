@@ -22,7 +22,7 @@ namespace {
 int expressions = 300;
 int first_seed = 0;
 
-// Smooth everywhere in [-1, 1] and beyond; each stays in about that range.
+// Functions that are smooth around [-1, 1], with values of about the same range.
 struct Operation {
   const char* op;
   int inputs;
@@ -60,7 +60,7 @@ class Maker {
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
   double uniform() { return std::uniform_real_distribution<double>(-1, 1)(random_); }
 
-  // What the graph gives.
+  // The value of the graph.
   Array by_hand(const Value& value) {
     Graph copy = graph;
     copy.output("y", copy.value(value.id()));
@@ -94,11 +94,11 @@ class Maker {
       values.push_back(one.value);
     }
     const std::string op = operation.op;
-    if (op == "hypot" || op == "atan2") {  // away from the origin
+    if (op == "hypot" || op == "atan2") {  // keep away from the origin
       vars[1] = vars[1] * vars[1] + 1;
       values[1] = values[1] * values[1] + 1.0;
     }
-    if (operation.inputs == 2 && below(4) == 0 && op != "hypot") {  // a number on either side
+    if (operation.inputs == 2 && below(4) == 0 && op != "hypot") {  // one operand is a number
       const double number = below(5) - 2 + 0.5;
       const int side = below(2);
       vars[side] = number;
@@ -130,7 +130,7 @@ double sum_of(const Array& array) {
   return sum;
 }
 
-// How the expression moves along random directions, beside central differences of its value.
+// Derivatives along random directions against central differences.
 void expect_jvp(Maker& maker) {
   std::vector<Var> directions;
   std::vector<Array> along;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lazy expressions: when they run, what they know before, derivatives, sessions per form.
+// Lazy expressions: when they run, what is known earlier, derivatives, and shared sessions.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -67,14 +67,14 @@ TEST(Lazy, ExpressionsOfOneFormShareASession) {
   }
   EXPECT_EQ(lazy.counters().plans, 1);
   EXPECT_EQ(lazy.counters().runs, 5);
-  // One leaf in the place of two, another shape: other forms; other numbers: one more plan.
+  // One leaf used twice, or another shape, is another form; other numbers need only one more plan.
   const Var a(scalar(7), lazy);
   EXPECT_EQ(number(a * a + a), 56);
   EXPECT_EQ(number(a * 2 + a), 21);
   EXPECT_EQ(number(a * 3 + a), 28);
   EXPECT_EQ(values(Var(array_of<double>({1, 2}, {2}), lazy) * a + a), (Numbers{14, 21}));
   EXPECT_EQ(lazy.counters().plans, 5);
-  // Leaves without a Lazy keep what they first ran in.
+  // Leaves without a Lazy keep the one of their first evaluation.
   Var b(scalar(1));
   EXPECT_EQ(number(b + 1), 2);
   EXPECT_EQ(number(*(b + 1).evaluated() + 1), 3);
@@ -87,9 +87,9 @@ TEST(Lazy, PlansGoThatWereNotUsedForLongest) {
   };
   const Lazy two(SessionOptions{}, 2);
   for (const int64_t size : {1, 2, 1, 3, 1, 2}) EXPECT_EQ(sum(two, size), double(size));
-  EXPECT_EQ(two.counters().plans, 4);  // 2 went for 3, and is planned again
+  EXPECT_EQ(two.counters().plans, 4);  // 3 evicted 2, which is planned again
 
-  // What a constant takes counts, and the last plan stays however much it takes.
+  // A constant's memory counts, and the last plan stays whatever its size.
   const Lazy small(SessionOptions{}, 256, 10000);
   const Array ones = array_of<float>(std::vector<float>(2000, 1), {2000});
   const Var x(ones, small), one = Var::constant(ones, small);
@@ -103,7 +103,7 @@ TEST(Lazy, PlansGoThatWereNotUsedForLongest) {
   EXPECT_EQ(small.counters().plans, 5);
 }
 
-// The first value of a number is a constant of the plan, all others are read by one more.
+// The first value of a number is a constant of the plan; one more plan reads all other values.
 TEST(Lazy, NumbersThatChangeArePlannedOnce) {
   const Lazy lazy(SessionOptions{});
   const Array data = array_of<float>({1, -2, 3}, {3});
@@ -116,9 +116,10 @@ TEST(Lazy, NumbersThatChangeArePlannedOnce) {
     for (size_t i = 0; i < 3; ++i) expected[i] -= rate * (expected[i] - numbers(data)[i]);
   }
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(values(w)[i], expected[i], 1e-5);
-  EXPECT_LE(lazy.counters().plans, 3);  // of both values of rate, and of w alone
+  EXPECT_LE(lazy.counters().plans, 3);  // for the two values of rate, and for w alone
 
-  // For each dtype that the number has in the expression, including integers, and both at once.
+  // For each dtype that the number takes in the expression, including integers, and for two at
+  // once.
   const Var a(array_of<int64_t>({1, 2}, {2}), lazy), b(array_of<double>({1, 2}, {2}), lazy);
   const int64_t before = lazy.counters().plans;
   for (int k = 1; k < 50; ++k) {
@@ -128,7 +129,7 @@ TEST(Lazy, NumbersThatChangeArePlannedOnce) {
     EXPECT_DOUBLE_EQ(sum[1], 5.0 * k + 1.0 / k);
   }
   EXPECT_EQ(lazy.counters().plans - before, 4);
-  // A number that was first within a dtype and then is not.
+  // The first number fits the dtype, a later one does not.
   const Var small(array_of<uint8_t>({1}, {1}), lazy);
   EXPECT_TRUE((small + 1).value().ok());
   EXPECT_TRUE((small + 2).value().ok());
@@ -200,7 +201,7 @@ TEST(Lazy, EachRunDrawsNumbersOfItsOwn) {
     const Var slope = grad(lazy::sum(once, {}), x);
     const Result<std::vector<Array>> both = evaluate({once, slope});
     EXPECT_TRUE(both.ok()) << both.status().message();
-    EXPECT_EQ(numbers((*both)[0]), numbers((*both)[1]));  // of one run
+    EXPECT_EQ(numbers((*both)[0]), numbers((*both)[1]));  // from one run
     all.push_back(numbers((*both)[0]));
     return all;
   };
@@ -276,7 +277,7 @@ TEST(Lazy, GradientsOfPartsThatAreUsedTwice) {
   EXPECT_EQ(number(y), 150);
   EXPECT_EQ(number(grad(y, a)), 140);
   EXPECT_EQ(number(grad(y, b)), 30);
-  EXPECT_EQ(number(grad(y, t)), 10);  // a part: 1 + a^2
+  EXPECT_EQ(number(grad(y, t)), 10);  // by a part of y: 1 + a^2
   const std::vector<Var> both = grad(y, std::vector<Var>{a, b});
   const Result<std::vector<Array>> together = evaluate(both);
   ASSERT_TRUE(together.ok());
@@ -309,7 +310,7 @@ TEST(Lazy, DerivativesOfAnyOrder) {
     EXPECT_DOUBLE_EQ(number(y), value);
     y = grad(y, x);
   }
-  // Of what a gradient is a part of.
+  // Of an expression that contains a gradient.
   const Var slope = grad(lazy::exp(x * 3), x);
   EXPECT_NEAR(number(grad(slope * slope, x)), 2 * 9 * 3 * std::exp(12.0), 1e-6);
 }
@@ -322,7 +323,7 @@ TEST(Lazy, JacobianHvpAndVjp) {
   EXPECT_EQ(values(vjp({&y, 1}, {&x, 1}, {&seed, 1})[0]), (Numbers{20, 400, 6000}));
   EXPECT_EQ(values(jvp({&y, 1}, {&x, 1}, {&seed, 1})[0]), (Numbers{20, 400, 6000}));
   EXPECT_EQ(values(jvp(std::vector{y, lazy::sum(y, {})}, {&x, 1}, {&seed, 1})[1]), (Numbers{6420}));
-  // Of a part of a product with the Jacobian: again an expression.
+  // Of a Jacobian-vector product, which is an expression too.
   const Var along = jvp({&y, 1}, {&x, 1}, {&seed, 1})[0];
   EXPECT_EQ(values(jvp({&along, 1}, {&x, 1}, {&seed, 1})[0]), (Numbers{200, 20000, 2000000}));
   EXPECT_EQ(along.text(), "jvp(x0 * x0; x0; x1)");
@@ -343,7 +344,7 @@ TEST(Lazy, VmapIsTheFunctionOfEachSample) {
   ASSERT_TRUE(y.ok()) << y.status().message();
   EXPECT_EQ(y->shape(), Sizes{4});
   EXPECT_EQ(values(*y), (Numbers{1, 2, 18, 72}));
-  // A gradient for each sample, which no gradient of a sum gives.
+  // A gradient per sample, which the gradient of a sum does not give.
   const auto slope = [&](std::span<const Var> sample) { return grad(f(sample), w); };
   const Result<Var> each = vmap(slope, {&batch, 1});
   ASSERT_TRUE(each.ok()) << each.status().message();
@@ -373,7 +374,7 @@ TEST(Lazy, LinearRegressionConverges) {
   }
   EXPECT_NEAR(number(w), 3, 1e-4);
   EXPECT_NEAR(number(b), -2, 1e-4);
-  EXPECT_EQ(lazy.counters().plans, 2);  // of the step, and of the reads
+  EXPECT_EQ(lazy.counters().plans, 2);  // one for the step, one for the reads
 }
 
 TEST(Lazy, LongChainsNeedNoStack) {
@@ -382,7 +383,7 @@ TEST(Lazy, LongChainsNeedNoStack) {
   EXPECT_EQ(y.shape(), Sizes{});
 }
 
-// As Python asks for the type of each call: the time of all must not grow with the square.
+// Python asks for the type after each call: the total time must not grow quadratically.
 TEST(Lazy, TypesOfALongChainAreFoundOnce) {
   const Var x(scalar(3)), a(scalar(2));
   Var y = x;

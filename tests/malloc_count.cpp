@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts allocations: a program's own malloc also serves its shared libraries. glibc's is available
-// under other names.
+// Counts allocations. A program's own malloc also serves its shared libraries; glibc's remains
+// available under other names.
 #include "tests/malloc_count.h"
 
 #include <atomic>

@@ -73,7 +73,7 @@ TEST(MemoryPlan, LayersOfAnEncoderNeedNoMoreThanIsAlive) {
   EXPECT_EQ(arena.bytes, arena.lower_bound);
 }
 
-// A rectangle of steps and bytes, cut into blocks: it is known that they fit without a gap.
+// Cuts a rectangle of steps and bytes into blocks, which therefore fit without gaps.
 void cut(std::mt19937& random, int first, int last, int64_t units, std::vector<Lifetime>& blocks) {
   const bool by_steps = last > first && random() % 2 == 0;
   if (units < 8 && last - first < 4) {
@@ -108,7 +108,7 @@ TEST(MemoryPlan, IsCloseToTheBoundWhereThatCanBeReached) {
   EXPECT_LE(total / kRounds, 1.045);
 }
 
-// From the bottom alone there is no way: the second block has to lie at the top.
+// Placing from the bottom alone fails: the second block must be at the top.
 TEST(MemoryPlan, PlacesFromBothEnds) {
   constexpr int64_t k = 1024;
   const std::vector<Lifetime> blocks = {{0, 1, 64 * k}, {1, 2, 64 * k}, {2, 3, 32 * k},

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The .hgm file: a written model reads back equal, and damaged bytes return a Status and never
-// crash. Run it with -DHG_SANITIZE=address,undefined to check that nothing outside the file is
-// read.
+// crash. -DHG_SANITIZE=address,undefined also checks that nothing outside the file is read.
 #include "hg/model.h"
 
 #include <gtest/gtest.h>
@@ -117,13 +116,13 @@ TEST(ModelFile, LoadsFromDisk) {
   info.not_exercised = {"the else of `if`", "a loop"};
   back->set_info(info);
   EXPECT_EQ(Model::read(*back->serialize())->info().not_exercised, back->info().not_exercised);
-  *back = Model();  // Windows removes no file that is mapped
+  *back = Model();  // Windows cannot remove a mapped file
   std::remove(path.c_str());
   EXPECT_EQ(Model::load(path).status().code(), Code::not_found);
   EXPECT_FALSE(model.save("/nowhere/at/all/x.hgm").ok());
 }
 
-// Of a mapped file the first use of a weight would end the process by SIGBUS.
+// If the file were mapped, the first use of a weight would end the process by SIGBUS.
 TEST(ModelFile, AFileThatIsReadMayBeCutOffAfterwards) {
   const std::string path = testing::TempDir() + "hg_model_cut.hgm";
   ASSERT_TRUE(sample().save(path).ok());
@@ -142,7 +141,7 @@ std::vector<std::string> files_in(const std::filesystem::path& folder) {
   return names;
 }
 
-// The limit on a file's size stands for a disk that is full.
+// The limit on file sizes imitates a full disk.
 TEST(ModelFile, AFullDiskLeavesTheOldFile) {
   const std::filesystem::path folder = testing::TempDir() + "hg_model_full";
   std::filesystem::create_directory(folder);
@@ -196,7 +195,7 @@ TEST(ModelFile, ASavedFileMayBeGivenUpBeforeItTakesItsPlace) {
   std::filesystem::create_directory(folder);
   const std::string path = (folder / "x.hgm").string();
   ASSERT_TRUE(sample().save(path).ok());
-  // Some systems count in seconds.
+  // Some file systems count in seconds.
   std::filesystem::last_write_time(path,
                                    std::filesystem::last_write_time(path) - std::chrono::hours(1));
   const auto before = std::filesystem::last_write_time(path);
@@ -215,7 +214,7 @@ TEST(ModelFile, ASavedFileMayBeGivenUpBeforeItTakesItsPlace) {
   std::filesystem::remove_all(folder);
 }
 
-// A file of ours around a graph made by hand.
+// A model file around a hand-made graph.
 std::vector<std::byte> file_of(
     flatbuffers::FlatBufferBuilder& fbb, flatbuffers::Offset<file::Graph> graph,
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<file::Text>>> sizes = {}) {
@@ -232,7 +231,7 @@ std::vector<std::byte> file_of(
   return bytes;
 }
 
-// Half a million bytes would stand for ten gigabytes.
+// Half a million bytes would expand to ten gigabytes.
 TEST(ModelFile, SharedStringsDoNotMultiply) {
   flatbuffers::FlatBufferBuilder fbb;
   const auto text = fbb.CreateString(std::string(1 << 19, 'x'));
@@ -278,7 +277,7 @@ TEST(ModelFile, UnknownOpsAreListedWithTheirNumber) {
             "the model uses ops that are not registered: acme.fold (1 node), acme.wave (2 nodes)");
 }
 
-// A strided net, in which the size of each layer is made of the one before it several times.
+// A network with strides, whose layers' sizes each use the previous size several times.
 Model nested_sizes(int layers) {
   Graph g;
   Value x = g.input("x", f32, {"n"});
@@ -310,7 +309,7 @@ TEST(ModelFile, SizesAreWrittenOnce) {
   EXPECT_EQ(bytes_of(*back), bytes);
 }
 
-// The bytes with a text put in the last place of another, which is longer.
+// The bytes with a shorter text, padded with spaces, at the last occurrence of `from`.
 std::vector<std::byte> replaced(std::vector<std::byte> bytes, std::string_view from,
                                 std::string to) {
   to.resize(from.size(), ' ');
@@ -337,7 +336,7 @@ TEST(ModelFile, TextIsUtf8) {
   for (const auto& [from, to, shown] :
        {std::tuple{"chosen", "ch\xffsen", "ch\\xffsen"},
         std::tuple{"flat", "fl\xc0\x80", "fl\\xc0\\x80"},            // two bytes where one does
-        std::tuple{"head.weight", "head\xed\xa0\x80ight", "\\xed"},  // half of a pair
+        std::tuple{"head.weight", "head\xed\xa0\x80ight", "\\xed"},  // two bytes for one character
         std::tuple{"model.py:12", "model.py:1\xc3", "\\xc3"}}) {
     const Result<Model> model = Model::read(replaced(bytes_of(sample()), from, to));
     EXPECT_EQ(model.status().code(), Code::corrupt_model) << shown;
@@ -347,7 +346,7 @@ TEST(ModelFile, TextIsUtf8) {
   EXPECT_TRUE(Model::read(replaced(bytes_of(sample()), "chosen", "ch\xc3\xb6se")).ok());
 }
 
-// Each sum is one summand longer than the one before it.
+// Each sum has one term more than the previous one.
 TEST(ModelFile, NamedSizesDoNotMultiply) {
   flatbuffers::FlatBufferBuilder fbb;
   std::vector<flatbuffers::Offset<file::Text>> sizes;
@@ -362,7 +361,7 @@ TEST(ModelFile, NamedSizesDoNotMultiply) {
       << model.status().message();
 }
 
-// What an older version wrote, which kept mod and simplified less.
+// The form of an older version, which kept mod and simplified less.
 TEST(ModelFile, SizesOfOlderFilesAreTheSameNumbers) {
   Graph g;
   const Value x = g.input("x", f32, {"length"});
@@ -396,7 +395,7 @@ TEST(ModelFile, LimitsOfTheHostAreKeptAndNamed) {
     EXPECT_EQ(status.code(), status.ok() ? Code::ok : Code::corrupt_model);
     return std::string(status.message());
   };
-  const int64_t nodes = std::ssize(model.graph().nodes()) + 2;  // one in each branch
+  const int64_t nodes = std::ssize(model.graph().nodes()) + 2;  // one node in each branch
   const int64_t size = std::ssize(bytes);
   EXPECT_EQ(read({.max_nodes = nodes, .max_bytes = size, .max_dims = 3}), "");
   EXPECT_EQ(read({.max_nodes = nodes - 1}),
@@ -468,7 +467,7 @@ TEST(ModelFile, NamesOfAttachmentsAreUniqueTexts) {
   }
 }
 
-// Names and checksums in the graph, bytes in the data: each that differs is refused.
+// Names and checksums are in the graph, bytes in the data; any difference is rejected.
 TEST(ModelFile, DamagedAttachmentsAreRefused) {
   Model model = sample();
   Model::Info info;
@@ -519,8 +518,8 @@ TEST(ModelFile, NoFileOfOurs) {
   EXPECT_EQ(name_of(model.status().code()), "corrupt_model");
 }
 
-// Damage that happens to give another valid file is read; all other damage is refused by a Status.
-// Those called run_* are valid files, whose runs went wrong: run_model_fuzz runs them.
+// Damage that gives another valid file is read; other damage is rejected with a Status. Files named
+// run_* are valid, but their runs failed: run_model_fuzz runs them.
 TEST(ModelFile, WhatTheFuzzerFoundIsRefused) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(HG_FUZZ_FOUND)) {

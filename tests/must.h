@@ -10,7 +10,7 @@
 
 namespace hg {
 
-// The value, or the end of the test program with the reason.
+// Returns the value, or ends the test program and prints the reason.
 template <class T>
 T must(Result<T> result) {
   if (!result.ok()) {

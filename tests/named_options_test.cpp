@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each option of nn::compile(), from outside: what it changes and what stays equal.
+// Each option of nn::compile(), as a user sees it: what it changes, and what stays equal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ nn::Group images() {
           nn::Softmax(1).output("classes")};
 }
 
-// Many wide layers, of which gradients need what they kept.
+// Many wide layers, whose results are kept for the gradients.
 nn::Group deep(int layers = 12, int64_t width = 64) {
   std::vector<nn::Block> blocks = {nn::Input("x", {"n", width})};
   for (int i = 0; i < layers; ++i) {
@@ -93,7 +93,7 @@ TEST(NamedOptions, DTypeIsThatOfOutputsAndGradients) {
     nn::Program program = must(nn::compile(images(), options));
     for (const nn::ParameterInfo& info : program.parameters()) EXPECT_EQ(info.dtype, dtype);
     EXPECT_EQ(must(program.initial_parameters())[0].second.dtype(), dtype);
-    const NamedArrays outputs = must(program.evaluate(parameters, data));  // converted at the call
+    const NamedArrays outputs = must(program.evaluate(parameters, data));  // converts parameters
     EXPECT_EQ(outputs["classes"].dtype(), dtype);
     expect_near(outputs["classes"], expected["classes"], tolerance);
     const nn::Gradients own = must(program.evaluate_gradients(parameters, data, seed));
@@ -164,7 +164,7 @@ TEST(NamedOptions, AutotuneMeasuresAndAnswersEqually) {
   expect_near(must(plain.evaluate(parameters, data))["loss"],
               must(tuned.evaluate(parameters, data))["loss"], 1e-5);
   EXPECT_GT(tuned.session().tuning().size(), plain.session().tuning().size());
-  options.deterministic = true;  // goes with what was measured before
+  options.deterministic = true;  // allowed with earlier measurements
   options.session.tuning = tuned.session().tuning();
   EXPECT_TRUE(nn::compile(deep(2, 128), options).ok());
 }
@@ -186,7 +186,7 @@ TEST(NamedOptions, MemoryLimitFitsByRecomputingOrFailsBeforeItAllocates) {
   const NamedArrays data = {{"x", *randn({256, 64}, 1)}};
   EXPECT_EQ(bytes_of(must(free.evaluate_gradients(parameters, data))),
             bytes_of(must(fitted.evaluate_gradients(parameters, data))));
-  // Too little for any order.
+  // Too little memory for any order.
   int arenas = 0;
   options.session.memory_limit = 1000;
   options.on_arena = [&](const nn::ArenaEvent&) { ++arenas; };
@@ -241,7 +241,7 @@ TEST(NamedOptions, MemoryIsAllocatedLazilyReleasedAndCounted) {
   const auto first = bytes_of(must(lazy.evaluate_gradients(parameters, data)));
   const auto outputs = bytes_of(must(lazy.evaluate(parameters, data)));
   const nn::MemoryStats held = lazy.memory_stats();
-  EXPECT_EQ(held.allocations, 2);  // one for each kind of call
+  EXPECT_EQ(held.allocations, 2);  // one for evaluations, one for gradients
   EXPECT_EQ(held.arena_bytes, live);
   EXPECT_GE(held.peak_arena_bytes, held.arena_bytes);
   lazy.release_memory();
@@ -280,13 +280,13 @@ TEST(NamedOptions, DebugSeesEveryIntermediate) {
   EXPECT_EQ(seen["above"].max, 1);
   nn::Program roots = must(nn::compile(nn::Block(model).output("root"), options));
   ASSERT_TRUE(roots.evaluate({}, {{"x", *x.reshape({2, 3})}}).ok());
-  EXPECT_EQ(seen["root"].min, 0);  // but for what is no number
+  EXPECT_EQ(seen["root"].min, 0);  // NaN does not count
   EXPECT_EQ(seen["root"].max, 0);
   const size_t forward = order.size();
   nn::Program trained = must(nn::compile(deep(1, 4), options));
   ASSERT_TRUE(
       trained.evaluate_gradients(*trained.initial_parameters(), {{"x", *ones({2, 4})}}).ok());
-  EXPECT_GT(order.size(), forward + 6);  // also those of gradients
+  EXPECT_GT(order.size(), forward + 6);  // also called for gradients
 }
 
 TEST(NamedOptions, HooksLookAtOneValue) {
@@ -308,7 +308,7 @@ TEST(NamedOptions, HooksLookAtOneValue) {
   const NamedArrays outputs = must(program.evaluate(parameters, data));
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(outputs.size(), 1u);
-  // It is what the rest of the model reads.
+  // The rest of the model reads the same value.
   nn::Program upper = must(nn::compile(nn::Block(images()).output("hidden"), on_threads(1)));
   expect_near(must(upper.evaluate(parameters, data))["hidden"],
               *Array::copy_of(view(hidden, {2, 8, 8, 8})), 1e-6);
@@ -319,7 +319,7 @@ TEST(NamedOptions, HooksLookAtOneValue) {
   EXPECT_EQ(calls, 2);
 }
 
-// A hook is called before what comes after its value runs, views included, and debug likewise.
+// Hooks and debug are called before any later value is computed, for views too.
 TEST(NamedOptions, HooksAreCalledAsValuesAreComputed) {
   for (const int threads : {1, 2}) {
     Names order;
@@ -342,7 +342,7 @@ TEST(NamedOptions, HooksAreCalledAsValuesAreComputed) {
         order.emplace_back(path);
       }));
     const Array x = *rand({2, 6}, 1);
-    // The run fails at its end: what came before was seen nevertheless.
+    // The run fails at its end, but hooks have seen all earlier values.
     EXPECT_FALSE(program.evaluate({}, {{"x", x}}).ok());
     EXPECT_EQ(order, (Names{"first", "view", "second", "third"})) << threads;
 
@@ -355,7 +355,7 @@ TEST(NamedOptions, HooksAreCalledAsValuesAreComputed) {
     }));
     ASSERT_TRUE(steps.begin({}, {{"x", x}}).ok());
     while (order.empty()) ASSERT_TRUE((*steps.step()).has_value());
-    EXPECT_TRUE((*steps.step()).has_value());  // the sum is still to come
+    EXPECT_TRUE((*steps.step()).has_value());  // the sum has not run yet
     EXPECT_TRUE(steps.finish().ok());
     EXPECT_EQ(order, (Names{"second"}));
     ASSERT_TRUE(steps.evaluate({}, {{"x", x}}).ok());
@@ -389,12 +389,12 @@ TEST(NamedOptions, SingleStepsMakeTheWholeRun) {
   EXPECT_FALSE(program.step()->has_value());
   EXPECT_EQ(bytes_of(must(program.finish())), expected);
   EXPECT_FALSE(program.step().ok());
-  ASSERT_TRUE(program.begin(parameters, data).ok());  // finish() runs what is left
+  ASSERT_TRUE(program.begin(parameters, data).ok());  // finish() runs the remaining steps
   ASSERT_TRUE(program.step()->has_value());
   EXPECT_EQ(bytes_of(must(program.finish())), expected);
   EXPECT_FALSE(program.finish().ok());
   ASSERT_TRUE(program.begin(parameters, data).ok());
-  EXPECT_EQ(bytes_of(must(program.evaluate(parameters, data))), expected);  // gives it up
+  EXPECT_EQ(bytes_of(must(program.evaluate(parameters, data))), expected);  // gives up the run
   EXPECT_FALSE(program.finish().ok());
 }
 
@@ -418,7 +418,7 @@ TEST(NamedOptions, ACacheGivesEqualModelsWhatOneCompiled) {
   options.cache.emplace();
   options.session.dims = {{"n", 16}};
   nn::Program first = must(nn::compile(deep(), options));
-  nn::Program second = must(nn::compile(deep(), options));  // built again, and equal
+  nn::Program second = must(nn::compile(deep(), options));  // another, equal model
   EXPECT_EQ(options.cache->counters().hits, 1);
   EXPECT_EQ(options.cache->counters().misses, 1);
   const NamedArrays parameters = *first.initial_parameters(1);
@@ -430,7 +430,7 @@ TEST(NamedOptions, ACacheGivesEqualModelsWhatOneCompiled) {
   EXPECT_EQ(must(must(nn::compile(deep(), other)).evaluate(parameters, data))["loss"].dtype(),
             bf16);
   EXPECT_EQ(options.cache->counters().misses, 2);
-  // What a constant holds is part of what is equal.
+  // The elements of constants are compared too.
   options.session.dims.clear();
   const Array shift = *full({3}, 1);
   const auto shifted = [&] {
@@ -469,7 +469,7 @@ TEST(NamedOptions, ConstantsAreFolded) {
   const NamedArrays data = {{"x", *randn({3, 4}, 1)}};
   expect_near(must(folded.evaluate(parameters, data))["y"],
               must(whole.evaluate(parameters, data))["y"], 1e-5);
-  // Parameters that are constants are no longer asked for.
+  // Parameters with constant values are not inputs any more.
   CompileOptions fixed = on_threads(1);
   fixed.constants = parameters;
   nn::Program inference = must(nn::compile(model, fixed));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random networks of named blocks against the same graph built by hand: outputs and gradients of a
-// plain session, and the step of a Trainer.
+// plain session, and a Trainer's step.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ void expect_near(const std::string& what, const Array& a, const Tensor& b, doubl
   const Array left = *cast(*a.contiguous(), f64), right = *cast(*Array::copy_of(b), f64);
   for (int64_t i = 0; i < left.count(); ++i) {
     const double l = left.as<double>()[i], r = right.as<double>()[i];
-    if (std::isnan(l) && std::isnan(r)) continue;  // means of nothing
+    if (std::isnan(l) && std::isnan(r)) continue;  // means of no elements
     ASSERT_NEAR(l, r, tolerance * (1 + std::abs(r))) << what << " at " << i;
   }
 }
@@ -38,7 +38,7 @@ struct Case {
   NamedArrays data, parameters;
 };
 
-// By hand: loss, result, gradients of the loss by the parameters.
+// Runs the hand-built graph: loss, result, and the loss's gradients by the parameters.
 void run_by_hand(Case& c, Session& session) {
   for (int i = 0; i < session.input_count(); ++i) {
     const std::string_view name = session.input_name(i);
@@ -96,7 +96,7 @@ void compare(uint64_t seed, DType dtype, double tolerance) {
     if (round == 0 && c.random.below(2) == 0) program->release_memory();
   }
 
-  // A trainer's step with the rate 1 takes the gradient away.
+  // A trainer's step with the rate 1 subtracts the gradient.
   if (dtype != f64 || c.rows == 0) return;
   Graph trained;
   std::map<std::string, Value> known;
@@ -130,10 +130,10 @@ void compare(uint64_t seed, DType dtype, double tolerance) {
   train.optimizer = sgd(1);
   train.session.threads = 1;
   Result<Trainer> trainer = Trainer::create(*Model::from_graph(std::move(trained)), train);
-  if (c.parameters.empty() || !trainer.ok()) return;  // nothing to train
+  if (c.parameters.empty() || !trainer.ok()) return;  // no parameters to train
   std::vector<ConstTensor> inputs;
   for (const auto& [name, array] : c.data) inputs.push_back(array);
-  if (!trainer->step(inputs, {}).ok()) return;  // a loss that is not finite changes nothing
+  if (!trainer->step(inputs, {}).ok()) return;  // the loss is not finite: nothing changes
   const nn::Gradients found =
       *program->evaluate_gradients(c.parameters, c.data, {{"loss", *ones({}, dtype)}});
   for (const std::string& name : trainer->trained()) {

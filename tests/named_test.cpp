@@ -25,7 +25,7 @@ namespace {
 using nn::CompileOptions;
 using Names = std::vector<std::string>;
 
-// Runs on one thread, unless the options say otherwise.
+// Compiles for one thread, unless the options say otherwise.
 Result<nn::Program> compiled(const nn::Block& model, CompileOptions options = {}) {
   if (options.session.threads == 0) options.session.threads = 1;
   return nn::compile(model, std::move(options));
@@ -59,7 +59,7 @@ Names names_of(const NamedArrays& arrays) {
   return names;
 }
 
-// Two wires, one block in line, and a group that is reused inside.
+// Two wires, one unnamed block, and a group that is used twice.
 nn::Group classifier() {
   const nn::Block residual = nn::Group{nn::Linear(16).named("up"), nn::Tanh(),
                                        nn::Linear(8).named("down").output("change"),
@@ -72,7 +72,7 @@ nn::Group classifier() {
           nn::Linear(3).output("scores")};
 }
 
-// The same, by hand.
+// The same model, built by hand.
 Model classifier_by_hand() {
   Graph g;
   const auto parameter = [&](const char* name, const Sizes& shape) {
@@ -91,7 +91,7 @@ Model classifier_by_hand() {
   return *Model::from_graph(std::move(g));
 }
 
-// The model with these parameters.
+// Runs the model with these parameters.
 Model with(Model model, const NamedArrays& parameters) {
   for (const State& state : model.graph().states())
     if (const Array* const given = parameters.find(state.name))
@@ -166,7 +166,7 @@ TEST(Named, InnerValuesAreKnownByPath) {
 TEST(Named, GroupsHideNamesAndSeeThoseAround) {
   const nn::Group model = {
       nn::Input("x", {2}), nn::Call("mul").input("x").input("x").output("two"),
-      nn::Group{nn::Call("exp").input("x").output("two"),  // hides the outer one
+      nn::Group{nn::Call("exp").input("x").output("two"),  // hides the outer "two"
                 nn::Call("add").input("two").input("x").output("y")}
           .input("x")
           .output("inner", "y"),
@@ -230,7 +230,7 @@ TEST(Named, UnusedInputsAreDiscarded) {
   const NamedArrays parameters = must(program.initial_parameters());
   const Array x = *randn({3, 4}, 1);
   EXPECT_TRUE(program.evaluate(parameters, {{"x", x}}).ok());
-  EXPECT_TRUE(program.evaluate(parameters, {{"x", x}, {"unused", x}}).ok());  // not looked at
+  EXPECT_TRUE(program.evaluate(parameters, {{"x", x}, {"unused", x}}).ok());  // it is not checked
   expect_message(program.evaluate(parameters, {{"x", x}, {"y", x}}), {"'y'", "x, unused"});
 }
 
@@ -303,7 +303,7 @@ TEST(NamedErrors, OfCallsNameWhatIsMissing) {
                  {"'scores'", "[2, 4]"});
   expect_message(program.add_hook("hiden", [](const nn::Intermediate&) {}), {"'hiden'", "hidden"});
   EXPECT_EQ(program.state("hidden").status().code(), Code::not_found);
-  EXPECT_TRUE(program.evaluate(parameters, {{"x", x}}).ok());  // and goes on
+  EXPECT_TRUE(program.evaluate(parameters, {{"x", x}}).ok());  // the program still works
 }
 
 // -- Gradients ------------------------------------------------------------------------------------
@@ -324,14 +324,14 @@ TEST(NamedGradients, ComeOutByNameAndDriveAnyOptimizer) {
     last = floats_of(gradients.outputs["loss"])[0];
     if (step == 0) first = last;
     EXPECT_EQ(names_of(gradients.parameters), names_of(parameters));
-    for (auto& [name, parameter] : parameters) {  // the optimizer of the application
+    for (auto& [name, parameter] : parameters) {  // the application's own optimizer
       const float* const gradient = gradients.parameters.find(name)->as<float>();
       float* const values = parameter.write<float>();
       for (int64_t i = 0; i < parameter.count(); ++i) values[i] -= 0.1f * gradient[i];
     }
   }
   EXPECT_LT(last, 0.25 * first);
-  // What evaluate() says of the same arrays is what they are now.
+  // evaluate() reads the current elements of the same arrays.
   ASSERT_TRUE(program.evaluate_gradients_into(parameters, data, {}, gradients).ok());
   EXPECT_EQ(floats_of(must(program.evaluate(parameters, data))["loss"]),
             floats_of(gradients.outputs["loss"]));
@@ -396,7 +396,7 @@ TEST(NamedStates, AreReadAndSetByName) {
   const NamedArrays data = {{"x", *randn({5, 3, 4, 4}, 2)}};
   const std::vector<float> before = floats_of(must(training.state("norm.running_mean")));
   EXPECT_EQ(before, std::vector<float>(6, 0));
-  // As a layer that runs at once moves them.
+  // A layer that runs eagerly updates them in the same way.
   Executor ex = *Executor::create({.threads = 1});
   nn::BatchNorm2d norm(6);
   const Array conv =
@@ -410,14 +410,14 @@ TEST(NamedStates, AreReadAndSetByName) {
   expect_near(must(training.state("norm.running_mean")), own["running_mean"], 1e-5);
   expect_near(must(training.state("norm.running_var")), own["running_var"], 1e-5);
   EXPECT_EQ(training.state("norm.num_batches_tracked")->as<int64_t>()[0], 3);
-  // Inference with what training left.
+  // Inference with the states after training.
   nn::Program inference = must(compiled(with_statistics()));
   for (const auto& [name, state] : training.states())
     ASSERT_TRUE(inference.set_state(name, state).ok());
   norm.eval();
   expect_near(must(inference.evaluate(parameters, data))["y"], *ex.relu(*norm(ex, conv)), 2e-5);
   EXPECT_EQ(inference.state("norm.num_batches_tracked")->as<int64_t>()[0], 3);
-  Array mean = *inference.state("norm.running_mean");  // what is written there counts
+  Array mean = *inference.state("norm.running_mean");  // writing to the array changes the state
   std::fill_n(mean.write<float>(), 6, 1000.0f);
   EXPECT_EQ(floats_of(must(inference.evaluate(parameters, data))["y"])[0], 0);
   EXPECT_EQ(inference.set_state("norm.running_mean", *zeros({5})).code(), Code::invalid_argument);

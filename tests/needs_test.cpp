@@ -21,7 +21,7 @@ using test::small_model;
 
 class NeedsTest : public testing::Test {
  protected:
-  // Beside other runs of this test.
+  // The name of the test keeps its file apart from those of other tests, which may run beside it.
   std::string path_ =
       testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + ".hgm";
   ~NeedsTest() override { std::filesystem::remove(path_); }
@@ -36,7 +36,7 @@ class NeedsTest : public testing::Test {
 TEST_F(NeedsTest, HoldOpsOfTheFileOfPassesAndOfPlans) {
   const Result<Needs> found = needs(small_model());
   ASSERT_TRUE(found.ok()) << found.status().message();
-  // A residual is fused into the product, numbers beside tensors become a program.
+  // The residual is fused into the product; elementwise ops with numbers become a program.
   for (const char* op : {"linear", "add", "relu", "mul", "sum", "contiguous"})
     EXPECT_TRUE(found->ops.contains(op)) << op;
   EXPECT_FALSE(found->ops.contains("conv"));
@@ -64,7 +64,7 @@ TEST_F(NeedsTest, HoldEveryOpOfTheCompiledGraph) {
   }
 }
 
-// The tiles of AVX2 and AVX-512 are wider than a row of this image, those of the others are not.
+// The tiles of AVX2 and AVX-512 are wider than a row of this image; other tiles are not.
 TEST_F(NeedsTest, SayWhichInstructionSetsTakeAKernel) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 8, 4, 4});
@@ -87,7 +87,7 @@ TEST_F(NeedsTest, SayWhichInstructionSetsTakeAKernel) {
   EXPECT_EQ(chosen_isa(), processor_isa());
 }
 
-// Linear and conv may have it without a node of its op.
+// linear and conv may contain an activation without a node of its op.
 TEST_F(NeedsTest, HoldTheOpOfAFusedActivation) {
   Graph g;
   const Value w = g.buffer("w", *TensorData::allocate(f32, {3, 4}));
@@ -100,7 +100,7 @@ TEST_F(NeedsTest, HoldTheOpOfAFusedActivation) {
 TEST_F(NeedsTest, HoldWhatTypesAndConstantsAreMadeOf) {
   Graph g;
   const Value x = g.input("x", f64, {"n", 4});
-  // A constant that is folded: its ops run while a session is created.
+  // The ops of a folded constant run while a session is created.
   const Value constant = g.call("exp", {g.scalar(0.5, f64)});
   g.output("y", g.call("cast", {g.call("mul", {x, constant})}, {{"dtype", i32}}));
   const Result<Needs> found = needs(*Model::from_graph(std::move(g)));
@@ -109,8 +109,8 @@ TEST_F(NeedsTest, HoldWhatTypesAndConstantsAreMadeOf) {
   EXPECT_EQ(found->dtypes, (std::set<DType>{f64, i32}));
 }
 
-// A library for some models keeps these kernels: on a processor with other instruction sets, or at
-// other sizes, it answers by them. It has no gradients.
+// A library for some models keeps these kernels, so that it also runs on processors with other
+// instruction sets and at other sizes. It has no gradients.
 TEST_F(NeedsTest, OfEachOpOneKernelTakesEverything) {
   for (const Op* op : Registry::built_in().ops()) {
     const auto kernels = Registry::built_in().kernels(op->name(), Device::cpu);

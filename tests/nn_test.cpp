@@ -133,8 +133,8 @@ TEST(Layers, TheSeedDecides) {
   EXPECT_EQ(bytes(5), bytes(5));
   EXPECT_NE(bytes(5), bytes(6));
   const std::vector<float> both = bytes(5);
-  EXPECT_FALSE(std::equal(both.begin(), both.begin() + 16, both.begin() + 16));  // each its own
-  // Whoever has the arrays sees new numbers.
+  EXPECT_FALSE(std::equal(both.begin(), both.begin() + 16, both.begin() + 16));  // they differ
+  // Arrays that were taken before see the new numbers.
   nn::Linear layer(3, 4);
   const Array weight = (*layer.parameters())[0].second;
   const std::vector<float> before = floats_of(weight);
@@ -142,7 +142,7 @@ TEST(Layers, TheSeedDecides) {
   EXPECT_NE(floats_of(weight), before);
 }
 
-// What a session says of a graph of the layer.
+// The result of a graph of the layer.
 std::vector<float> in_graph(const nn::Layer& layer, const Array& x) {
   Graph g;
   Shape shape = to_shape(x.shape());
@@ -189,7 +189,7 @@ TEST(Layers, SayTheSameAtOnceAndInAGraph) {
     for (size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(once[i], graph[i], 2e-6) << layer.text();
   }
   Array bias = (*cases[0].first.parameters())[1].second;
-  for (int i = 0; i < 7; ++i) bias.write<float>()[i] = 100;  // what is written counts
+  for (int i = 0; i < 7; ++i) bias.write<float>()[i] = 100;  // later calls see what is written here
   EXPECT_GT(floats_of(cases[0].first(ex, rows))[0], 50);
   EXPECT_GT(in_graph(cases[0].first, rows)[0], 50);
 }
@@ -241,7 +241,7 @@ TEST(Layers, ErrorsNameShapesAndNames) {
   Graph g;
   const Value x = g.input("x", f32, {2, 3});
   const nn::Linear shared(3, 3), other(3, 3);
-  g.output("y", shared(shared(x, "a"), "a"));  // the same parameters twice
+  g.output("y", shared(shared(x, "a"), "a"));  // the same parameters used twice
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(g.states().size(), 2u);
   EXPECT_EQ(g.states()[0].name, "a.weight");

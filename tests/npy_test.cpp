@@ -19,7 +19,7 @@ class Npy : public testing::Test {
   ~Npy() override { std::remove(path_.c_str()); }
 
   void put(const std::string& bytes) { std::ofstream(path_, std::ios::binary) << bytes; }
-  // A file of the given version with this header and so many bytes of elements.
+  // A file of this version with this header and `bytes` bytes of elements.
   void put(int version, const std::string& header, const std::string& elements) {
     std::string bytes = "\x93NUMPY";
     bytes += static_cast<char>(version);

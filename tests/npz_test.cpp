@@ -78,7 +78,7 @@ TEST_F(Npz, DamageIsSeen) {
       std::string damaged = whole;
       damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
       put(damaged);
-      changed += read_npz(path_).ok();  // dates, names and versions are not guarded
+      changed += read_npz(path_).ok();  // no checksum covers dates, names and versions
     }
     EXPECT_LT(changed, static_cast<int>(whole.size()) / 2);
   }

@@ -12,16 +12,16 @@ extern Gpu device_under_test;  // empty: the CPU
 SessionOptions on_threads(int threads);
 
 double tolerance_of(const Sample& sample, DType dtype);
-// Each within `tolerance` of 1 + its size.
+// Each element is within `tolerance` * (1 + its size).
 void expect_near(const std::vector<double>& got, const std::vector<double>& expected,
                  double tolerance, const std::string& what);
 
-// The gradients of the op against finite differences of the op itself, in f64.
+// Compares the op's gradients with finite differences of the op, in f64.
 void check_gradient(const Sample& sample);
-// The same bits after saving and loading; saved twice, the same file.
+// A saved and loaded model gives the same bits; saving it again gives the same file.
 void check_saved(const Sample& sample, DType floats);
-// Each allocation in its turn fails: that is out_of_memory or does no harm, leaks nothing, and the
-// session gives the same bits afterwards.
+// Makes each allocation fail in turn. The result is out_of_memory or correct, nothing leaks, and
+// the session gives the same bits afterwards.
 void check_short_memory(const Sample& sample);
 
 }  // namespace hg::test

@@ -12,7 +12,7 @@
 namespace hg::test {
 namespace {
 
-// sum over outputs of weights * y, in doubles
+// The sum of weights * y over all outputs, in doubles.
 double weigh(const std::vector<Answer>& answers, const std::vector<std::vector<double>>& weights) {
   double total = 0;
   for (size_t k = 0; k < answers.size(); ++k)
@@ -60,12 +60,12 @@ void check_gradient(const Sample& sample) {
   const Node node = c.graph.nodes()[c.node];
   Case forward{c.graph, {}, c.inputs, c.input_of, c.node, {}};
   Result<std::vector<Value>> grads = GraphAccess::grad(c.graph, node, douts, needs);
-  if (!grads.ok()) {  // what torch does not differentiate either: another sample has it constant
+  if (!grads.ok()) {  // not differentiable in torch either; another sample makes it constant
     ASSERT_EQ(grads.status().code(), Code::unsupported) << grads.status().message();
     return;
   }
   ASSERT_TRUE(c.graph.status().ok()) << c.graph.status().message();
-  // Where a rule gives nothing at all, the expansion is differentiated.
+  // If the rule gives nothing, the op's expansion is differentiated.
   bool any = false;
   for (const Value& dx : *grads) any |= static_cast<bool>(dx);
   if (!any && op->def.expand != nullptr) return;
@@ -74,7 +74,7 @@ void check_gradient(const Sample& sample) {
     if (!needs[i]) continue;
     Value& dx = (*grads)[i];
     const Value& x = c.arguments[i];
-    if (!dx)  // which callers take for zero
+    if (!dx)  // callers read it as zero
       dx = c.graph.call("expand", {c.graph.scalar(0.0, x.dtype())}, {{"shape", x.shape()}});
     ASSERT_EQ(dx.shape(), x.shape()) << "gradient of input " << i;
     ASSERT_EQ(dx.dtype(), x.dtype()) << "gradient of input " << i;

@@ -62,8 +62,8 @@ void check_short_memory(const Sample& sample) {
       fail_allocation(k);
       Status status = run.create(*model, on_threads(1));
       if (status.ok()) status = run.run();
-      if (!end_failing()) return;  // there are no more than k
-      if (status.ok()) {  // without room for packed weights, which other kernels read as they are
+      if (!end_failing()) return;  // there are at most k allocations
+      if (status.ok()) {           // the session may run without packed weights, by other kernels
         const Result<std::vector<Answer>> got = run.answers();
         ASSERT_TRUE(got.ok()) << what << ": " << got.status().message();
         for (size_t i = 0; i < expected->size(); ++i)

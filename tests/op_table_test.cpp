@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Consistency of the tables of ops, kernels, references and samples.
+// The tables of ops, kernels, references and samples are consistent.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace hg::test {
 namespace {
 
-// What the table promises of every op.
+// Properties that every op must have.
 TEST(Registry, EveryOpIsComplete) {
   std::set<std::string_view> sampled, differentiated;
   for (const Sample& sample : all_samples()) {
@@ -36,11 +36,11 @@ TEST(Registry, EveryOpIsComplete) {
     const bool special = (def.traits & (kControl | kComplex)) != 0;
     if (!special && reference::find(def.name) == nullptr)
       without_reference += str_cat(" ", def.name);
-    // A gradient without a gradient of its own is refused by name where one asks for it.
+    // Second derivatives of such an op are rejected by the op's name.
     if (def.grad == nullptr && def.expand == nullptr &&
         (def.traits & (kNoGradient | kControl | kInternal)) == 0)
       without_gradient += str_cat(" ", def.name);
-    // Those of normalized log_probs and of symmetric matrices: gradients_test.
+    // gradients_test covers normalized log_probs and symmetric matrices.
     const bool elsewhere = def.name == "ctc_loss" || def.name == "cholesky" || def.name == "eigh";
     if (def.grad != nullptr && !special && !elsewhere && differentiated.count(def.name) == 0)
       without_differences += str_cat(" ", def.name);
@@ -55,7 +55,7 @@ TEST(Registry, EveryOpIsComplete) {
   EXPECT_EQ(without_differences, "") << "no sample compares the rule with finite differences";
 }
 
-// What ops say of themselves and what their kernels do, which passes ask for instead of names.
+// Passes ask for traits instead of names, so traits must agree with ops and kernels.
 TEST(Registry, TraitsAreThoseOfTheKernels) {
   for (const Op* op : Registry::built_in().ops()) {
     const uint32_t traits = op->def.traits;
@@ -118,7 +118,7 @@ TEST(Registry, OpsThatKeepElementsFiniteDo) {
   EXPECT_EQ(seen.size(), 14u);
 }
 
-// Of f64, integers or truth values, whichever it takes.
+// With f64, integers or booleans, whichever the op accepts.
 TEST(Registry, CommutativeOpsGiveTheSameWhenInputsChangePlaces) {
   const auto commutes = [](const Op& op, DType dtype) {
     Graph g;
@@ -150,7 +150,7 @@ TEST(Registry, CommutativeOpsGiveTheSameWhenInputsChangePlaces) {
 
 using Taken = std::map<std::string, std::set<std::string>>;  // dtypes by "conv=gemm"
 
-// The dtype that a sample is about: that of its first input, or of its result.
+// The dtype that a sample tests: that of its first input, or else of its result.
 DType dtype_of(const Case& c) {
   return c.inputs.empty() ? c.outputs[0].dtype() : c.inputs[0].data.tensor.dtype;
 }
@@ -160,10 +160,10 @@ Taken taken_here() {
   for (const Sample& sample : all_samples())
     for (const DType floats : sample.has_floats() ? sample.floats : std::vector<DType>{f32}) {
       const Result<std::unique_ptr<Case>> c = build(sample, floats);
-      if (!c.ok()) continue;  // SampleTest says so
+      if (!c.ok()) continue;  // SampleTest reports it
       const Result<Model> model = Model::from_graph((*c)->graph);
       for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {
-        // Only of builds with OpenBLAS: openblas_test holds them.
+        // Only builds with OpenBLAS have these; openblas_test covers them.
         if (kernel->name == "lapack" || kernel->name == "openblas") continue;
         const std::string forced = str_cat(kernel->op, "=", kernel->name);
         const std::string dtype(name_of(dtype_of(**c)));
@@ -184,7 +184,7 @@ std::string line_of(const std::string& kernel, const std::set<std::string>& dtyp
   return line;
 }
 
-// A kernel that takes a dtype no longer, or one more, changes the list, by hand.
+// If a kernel accepts a new dtype or loses one, the list must be changed by hand.
 TEST(Kernels, TakeTheDtypesOfTheList) {
   if (device_under_test) GTEST_SKIP() << "the list is of the CPU";
   std::ifstream file(HG_KERNEL_LIST);

@@ -34,7 +34,7 @@ void expect_near(const std::vector<double>& got, const std::vector<double>& expe
   ASSERT_EQ(got.size(), expected.size()) << what;
   for (size_t i = 0; i < got.size(); ++i) {
     if (got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]))) continue;
-    ASSERT_FALSE(std::isinf(expected[i]))  // whose distance is no larger than itself
+    ASSERT_FALSE(std::isinf(expected[i]))  // any distance would be within an infinite limit
         << what << ": element " << i << " is " << got[i] << ", expected " << expected[i];
     const double limit = tolerance * (1 + std::abs(expected[i]));
     ASSERT_LE(std::abs(got[i] - expected[i]), limit)
@@ -55,7 +55,7 @@ SessionOptions on_device() {
 
 // ---- The checks of one sample ----
 
-// Kernels prepared while this lives use no better instruction set.
+// During its lifetime, new plans use no better instruction set.
 struct LimitedIsa {
   explicit LimitedIsa(Isa isa) { limit_isa(isa); }
   ~LimitedIsa() { limit_isa(Isa::avx512); }
@@ -98,7 +98,7 @@ void check_dtype(const Sample& sample, DType floats) {
     Result<std::unique_ptr<Case>> copied = build(sample, floats, Wiring::copied);
     ASSERT_TRUE(copied.ok()) << copied.status().message();
     on_vulkan(**copied, false, "vulkan, aliased");
-    // Also kernels for other devices: each must be right here.
+    // Kernels for other devices must also be right here.
     const auto variants = Registry::built_in().kernels(sample.op, Device::vulkan);
     if (variants.size() == 1) return;
     for (const KernelDef* kernel : variants)
@@ -110,7 +110,7 @@ void check_dtype(const Sample& sample, DType floats) {
     return;
   }
 
-  // Every variant, with every instruction set that this processor has; 16-bit kernels share theirs.
+  // Every variant with every instruction set of this processor; 16-bit kernels share them.
   const Isa best = chosen_isa();
   for (Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
     if (isa > best || (isa < best && (best_isa_only || (floats != f32 && floats != f16)))) continue;
@@ -176,7 +176,7 @@ class SampleTest : public testing::Test {
   }
 
  private:
-  // What an op takes is in its sample, so that it cannot be lost, or come unseen.
+  // A sample lists the dtypes that its op accepts, so that none is lost or added unnoticed.
   void expect_refused() {
     for (DType dtype : {f32, f64, f16, bf16}) {
       const std::vector<DType>& taken = sample_.floats;
@@ -192,7 +192,7 @@ class SampleTest : public testing::Test {
   std::string filter_;
 };
 
-// A device by its name, or else the first one, be it a software device.
+// Opens the device with this name, or else the first one, even a software device.
 Status open_device(std::string_view wanted) {
   HG_TRY_ASSIGN(const std::vector<DeviceInfo> devices, list_devices());
   GpuOptions options;

@@ -26,16 +26,16 @@ bool prints_graphs = false;
 std::string vulkan_device;
 int compared = 0, in_ranges = 0;
 
-// A random graph built again with other sizes.
+// A random graph built again with different sizes.
 struct Built {
   Graph graph;
   std::vector<Value> inputs;
-  std::vector<Tensor> data;    // of each, at the sizes of the random graph
-  std::vector<bool> is_built;  // by node: whether its op took the inputs
+  std::vector<Tensor> data;    // of each input, at the sizes of the random graph
+  std::vector<bool> is_built;  // by node: whether its op accepted the inputs
   std::vector<std::string> steady;
 };
 
-// Ops that make a jump of a rounding, beside those whose result is no float.
+// Ops whose result can jump after a rounding, besides ops with results that are not floats.
 bool jumps(const Op& op) {
   static const std::set<std::string_view> kJumps = {
       "floor",      "ceil",     "round",  "trunc",   "sign", "hardshrink",
@@ -44,8 +44,8 @@ bool jumps(const Op& op) {
   return kJumps.contains(op.name());
 }
 
-// Each size `from` becomes `to`, in inputs and in the attributes that name shapes. With `only`,
-// exactly those nodes are built.
+// Replaces each size `from` by `to`, in inputs and in attributes that contain shapes. With `only`,
+// builds exactly those nodes.
 Built build(const Graph& source, const std::vector<RandomInput>& given, int64_t from, const Dim& to,
             const std::vector<bool>* only) {
   Built made;
@@ -104,7 +104,7 @@ Built build(const Graph& source, const std::vector<RandomInput>& given, int64_t 
     if (is_float(value.dtype())) ys.push_back(sum(sin(value)));
   }
   const std::vector<Value> slopes = gradients(ys, xs);
-  if (!g.take_status().ok()) return made;  // of an op without one
+  if (!g.take_status().ok()) return made;  // an op has no gradient
   for (size_t i = 0; i < slopes.size(); ++i) {
     made.steady.push_back(str_cat("dx", uint64_t{i}));
     g.output(made.steady.back(), slopes[i]);
@@ -112,7 +112,7 @@ Built build(const Graph& source, const std::vector<RandomInput>& given, int64_t 
   return made;
 }
 
-// The data of an input, or numbers of its range where the shape is another one.
+// The data of an input, or numbers of the same range if its shape differs.
 TensorData data_for(const Tensor& known, const Sizes& shape, std::mt19937_64& random) {
   if (shape == known.shape) return *TensorData::copy_of(known);
   const std::vector<double> all = read_all(known);
@@ -151,7 +151,7 @@ std::string differ(const Tensor& got, const Tensor& right, double tolerance) {
   return "";
 }
 
-// Empty if the tensors have the same bits.
+// Empty if the tensors have the same bits; otherwise the difference.
 std::string differ_in_bits(const Tensor& got, const Tensor& right) {
   if (got.dtype != right.dtype || !(got.shape == right.shape))
     return str_cat("is ", got.dtype, got.shape, ", not ", right.dtype, right.shape);
@@ -161,7 +161,7 @@ std::string differ_in_bits(const Tensor& got, const Tensor& right) {
                                                                              : "has other bits";
 }
 
-// One session at many sizes in turn, each beside a new session at that size.
+// One session at many sizes in turn, compared with a new session at each size.
 std::string check_sequence(uint64_t seed, SessionOptions options) {
   std::mt19937_64 random(seed);
   const RandomGraph made = random_graph(seed);
@@ -179,7 +179,7 @@ std::string check_sequence(uint64_t seed, SessionOptions options) {
   options.profile = random() % 4 == 0;
   const Model model = *Model::from_graph(open.graph);
   Result<Session> session = Session::create(model, options);
-  // A range of which the highest size does not suit the model.
+  // The model does not accept the highest size of a range.
   if (!session.ok() && !options.ranges.empty()) return "";
   if (!session.ok()) return std::string(session.status().message());
   std::vector<TensorData> data, old, bound;
@@ -193,7 +193,7 @@ std::string check_sequence(uint64_t seed, SessionOptions options) {
     if (!fresh.ok()) return std::string(fresh.status().message());
     Bindings bindings;
     if (!bindings.bind("n", n).ok()) return "n";
-    old = std::exchange(data, {});  // set until the new ones are
+    old = std::exchange(data, {});  // the session uses them until new ones are set
     for (size_t i = 0; i < open.inputs.size(); ++i) {
       data.push_back(data_for(open.data[i], *evaluate(open.inputs[i].shape(), bindings), random));
       const std::string& name = open.inputs[i].name();
@@ -266,11 +266,11 @@ std::string check_graph(uint64_t seed, const SessionOptions& options) {
   std::vector<TensorData> data;
   for (const int64_t n : {usual, int64_t{1}, int64_t{4}, int64_t{19}}) {
     const Built fixed = build(made.graph, made.inputs, usual, n, &open.is_built);
-    if (fixed.is_built != open.is_built) continue;  // this size does not fit
+    if (fixed.is_built != open.is_built) continue;  // some op does not accept this size
     Result<Session> plain =
         Session::create(*Model::from_graph(fixed.graph), {.threads = 1, .disabled_passes = {"*"}});
     if (!plain.ok()) return std::string(plain.status().message());
-    std::vector<TensorData> old = std::exchange(data, {});  // set until the new ones are
+    std::vector<TensorData> old = std::exchange(data, {});  // kept until new ones are set
     Bindings bindings;
     if (!bindings.bind("n", n).ok()) return "n";
     for (size_t i = 0; i < open.inputs.size(); ++i) {
@@ -281,12 +281,12 @@ std::string check_graph(uint64_t seed, const SessionOptions& options) {
       if (const Status set = plain->set_input(name, data.back().tensor); !set.ok())
         return std::string(set.message());
     }
-    // A guard may leave out a size that would do.
+    // A guard may exclude a size that would work.
     if (!session->run().ok() || !plain->run().ok()) continue;
     ++compared;
     for (const std::string& name : open.steady) {
       const Result<Tensor> right = plain->output(name);
-      if (!right.ok()) continue;  // of a gradient that only open sizes have
+      if (!right.ok()) continue;  // a gradient that exists only with open sizes
       const std::string bad = differ(*session->output(name), *right, tolerance);
       if (!bad.empty()) return str_cat("with n=", n, ", ", name, " ", bad);
     }

@@ -23,7 +23,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-// Whether there is an OpenBLAS here that kernels use.
+// Whether kernels use OpenBLAS in this build.
 bool is_used() { return kernels::openblas() != nullptr; }
 
 struct Input {
@@ -127,7 +127,7 @@ class Random {
     for (double& v : x.values) v = real();
     return x;
   }
-  // `dominant`: far from singular, and definite where one triangle stands for both.
+  // `dominant`: far from singular, and positive definite if only one triangle is read.
   Input matrix(const Sizes& batch, int64_t m, int64_t n, Kind kind, bool dominant) {
     Input x = numbers(matrices(batch, m, n));
     for (size_t begin = 0; begin < x.values.size(); begin += static_cast<size_t>(m * n))
@@ -148,7 +148,7 @@ class Random {
       for (int64_t i = 0; i < m; ++i) x[i * n + at] = 0;
       for (int64_t j = 0; j < n; ++j) x[at * n + j] = 0;
     }
-    if (kind == Kind::huge || kind == Kind::tiny)  // within f32
+    if (kind == Kind::huge || kind == Kind::tiny)  // within the range of f32
       for (int64_t i = 0; i < m * n; ++i) x[i] *= kind == Kind::huge ? 1e17 : 1e-17;
     if (kind == Kind::not_finite) {
       const double odd[] = {NAN, INFINITY, -INFINITY};
@@ -166,7 +166,7 @@ double largest(const Numbers& x) {
   for (const double v : x) most = std::max(most, std::fabs(v));
   return most;
 }
-// Rounding of results to the dtype, and of sums of n products in f64.
+// Allows for rounding of results to the dtype, and of sums of n products in f64.
 double tolerance_of(const Case& c) {
   const auto n = static_cast<double>(c.inputs[0].shape[c.inputs[0].shape.rank() - 1]);
   return c.dtype == f32 ? 2e-6 : 1e-14 * n;
@@ -210,7 +210,7 @@ void expect_columns_point_up(const double* v, int64_t m, int64_t k, double toler
   }
 }
 
-// x = u diag(s) vh, whatever vectors stand for equal or no singular values.
+// x = u diag(s) vh; vectors of equal or zero singular values are arbitrary.
 void expect_svd(const Case& c, const Answer& y) {
   const Input& x = c.inputs[0];
   const int64_t m = x.shape[x.shape.rank() - 2], n = x.shape[x.shape.rank() - 1];
@@ -231,7 +231,7 @@ void expect_svd(const Case& c, const Answer& y) {
                 "u s vh");
   }
 }
-// x = v diag(w) v^T for the x that its triangle stands for.
+// x = v diag(w) v^T, where one triangle of x defines the other.
 void expect_eigh(const Case& c, const Answer& y, bool upper) {
   const Input& x = c.inputs[0];
   const int64_t n = x.shape[x.shape.rank() - 1];
@@ -301,7 +301,7 @@ void check_case(uint64_t seed) {
   const bool wide = random.below(2) == 1;
   const bool is_exp = c.op == "matrix_exp", is_vectors = c.op == "svd" || c.op == "eigh";
   const bool dominant = !is_vectors && c.op != "qr" && c.op != "geqrf" && !is_exp;
-  // The loops iterate on squares, whose sums leave f64.
+  // The loops compute with squares, whose sums may exceed f64.
   c.inputs.push_back(random.matrix(
       batch, wide ? n : m, wide ? m : n,
       is_exp && (kind == Kind::huge || kind == Kind::singular) ? Kind::plain : kind, dominant));
@@ -325,7 +325,7 @@ void check_case(uint64_t seed) {
   const Answer by_loops = run_by(c, row.loops), by_lapack = run_by(c, "lapack");
   ASSERT_EQ(by_lapack.status.message(), by_loops.status.message());
   if (!by_loops.status.ok()) return;
-  if (kind == Kind::not_finite) {  // the loops' own answer, unless it is in the other triangle
+  if (kind == Kind::not_finite) {  // the loops' own result, unless in the unread triangle
     const bool is_triangle = row.has_upper || c.op == "svd";
     EXPECT_TRUE(is_triangle || same_bits(by_lapack, by_loops));
     if (c.op != "eigh") return;
@@ -339,11 +339,11 @@ void check_case(uint64_t seed) {
     return expect_eigh(c, by_lapack, upper);
   }
   if (c.op == "qr") return expect_qr(c, by_lapack);
-  if (c.op == "geqrf" && kind != Kind::plain) return;  // of lower rank, vectors are of rounding
-  if (c.op == "lu" && kind == Kind::low_rank) return;  // ties between pivots
+  if (c.op == "geqrf" && kind != Kind::plain) return;  // rank-deficient: rounding errors
+  if (c.op == "lu" && kind == Kind::low_rank) return;  // pivots are equal
   if (c.op == "ldl_factor" && kind == Kind::singular) return;
-  // A unit triangle of large numbers, and rows that repeat, are as far from well conditioned as can
-  // be: both answers are of rounding.
+  // A unit triangle with large numbers, and repeated rows, are ill-conditioned: both results are
+  // mostly rounding errors.
   if (kind == Kind::low_rank || (c.op == "solve_triangular" && kind == Kind::huge)) return;
   for (size_t k = 0; k < by_loops.outputs.size(); ++k)
     expect_near(by_lapack.outputs[k].values, by_loops.outputs[k].values, 100 * tolerance_of(c),
@@ -357,7 +357,7 @@ TEST(Lapack, AnswersAsTheLoopsDo) {
     check_case(static_cast<uint64_t>(seed));
 }
 
-// Of a singular matrix and one that is not definite: the same sentence, not an answer.
+// Singular and indefinite matrices give the same error message, not a result.
 TEST(Lapack, FailsAsTheLoopsDo) {
   if (!is_used()) GTEST_SKIP();
   Random random(1);
@@ -414,7 +414,7 @@ TEST(Lapack, SolvesWithLdl) {
   }
 }
 
-// Small matrices stay with the loops.
+// Loops compute small matrices.
 TEST(Lapack, LeavesSmallMatrices) {
   for (const int64_t n : {0, 1, 3}) {
     Graph g;
@@ -459,7 +459,7 @@ TEST(Products, AnswerAsTheLoopsDo) {
   }
 }
 
-// The one that is chosen without being asked: of f64 this, of f32 the library's own.
+// By default, f64 uses OpenBLAS and f32 the library's own kernel.
 TEST(Products, AreChosenByDtype) {
   if (!is_used()) GTEST_SKIP();
   for (const DType dtype : {f64, f32}) {
@@ -491,15 +491,15 @@ Case large(const char* op) {
   return {.op = op, .inputs = {random.matrix({2}, 300, 300, Kind::plain, true)}};
 }
 
-// A session with one thread starts none, and one with two at most one, which may end with it,
-// whatever OpenMP would take.
+// A session with one thread starts no thread; a session with two starts at most one, which may end
+// with it, whatever OpenMP is set to.
 TEST(OpenBlas, StartsNoThreads) {
   if (!is_used()) GTEST_SKIP();
   const int before = omp_get_max_threads(),
             setting = kernels::openblas()->openblas_get_num_threads();
   omp_set_num_threads(4);
   const int64_t alone = threads_of_this_process();
-  std::thread([&] {  // with an OpenMP of its own
+  std::thread([&] {  // it has its own OpenMP settings
     omp_set_num_threads(4);
     for (const char* op : {"svd", "eigh", "eig", "qr", "lu", "det", "ldl_factor"}) {
       run_by(large(op), "lapack");
@@ -534,7 +534,7 @@ TEST(OpenBlas, GivesTheSameBitsForEveryNumberOfThreads) {
   }
 }
 
-// Sessions of several threads at once, which OpenBLAS's own buffers must not mix up.
+// Sessions in several threads at once: OpenBLAS must not mix up its buffers.
 TEST(OpenBlas, ServesSeveralThreadsAtOnce) {
   if (!is_used()) GTEST_SKIP();
   const Case c = large("svd");
@@ -553,11 +553,11 @@ TEST(OpenBlas, ServesSeveralThreadsAtOnce) {
 TEST(OpenBlas, RunsWithoutAllocations) {
   if (!is_used()) GTEST_SKIP();
   std::vector<Row> rows(std::begin(kRows), std::end(kRows));
-  rows.push_back({"eig", "qr", 1, true, false, false});  // tests/eig_test.cpp holds their answers
+  rows.push_back({"eig", "qr", 1, true, false, false});  // tests/eig_test.cpp checks the results
   rows.push_back({"eigvals", "qr", 1, true, false, false});
   for (const Row& row : rows)
     for (const int threads : {1, 2}) {
-      // Divide and conquer, where OpenBLAS does.
+      // OpenBLAS divides and conquers here.
       if (row.op == std::string("eigh") || row.op == std::string("svd")) continue;
       Random random(9);
       const int64_t n = row.op == std::string("matrix_exp") ? 51 : 123;
@@ -573,7 +573,7 @@ TEST(OpenBlas, RunsWithoutAllocations) {
       (void)session.run();
       EXPECT_EQ(test::malloc_count(), before) << c.op << " with threads " << threads;
     }
-  for (const bool by_rows : {true, false}) {  // b, for matmul and linear
+  for (const bool by_rows : {true, false}) {  // the memory order of b, for matmul and linear
     Random random(9);
     const Case c{.op = by_rows ? "matmul" : "linear",
                  .inputs = {random.numbers({131, 560}),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared library that contains Hologram, compiled without exceptions and RTTI like hosts of that
-// kind.
+// A shared library that contains Hologram, compiled without exceptions and RTTI as some hosts are.
 #include "hg/hg.h"
 
 namespace {

@@ -19,7 +19,7 @@
 namespace hg::test {
 namespace {
 
-// Large enough that its work is shared.
+// Large enough to run on several threads.
 Graph network() {
   Graph graph;
   const Value x = graph.input("x", f32, {"n", 96});
@@ -98,7 +98,7 @@ TEST(Hosts, Memory) {
   }
   EXPECT_TRUE(memory.is_sound);
   EXPECT_TRUE(memory.live.empty());
-  // What the host does not give is out_of_memory, at each point, and nothing is kept.
+  // Refused memory gives out_of_memory at each point, and leaks nothing.
   int refused = 0;
   for (memory.most = 0; memory.most < 2000000; memory.most += 4096) {
     const auto y = answers({.threads = 1, .allocator = {allocate, give_back, &memory}}, 64);
@@ -156,13 +156,13 @@ TEST(Hosts, Log) {
   ASSERT_TRUE(run(*session, 3).ok());
   lines.clear();
   ASSERT_TRUE(run(*session, 3).ok());
-  EXPECT_TRUE(lines.empty());  // a run says nothing
+  EXPECT_TRUE(lines.empty());  // runs log nothing
 }
 
 // -- Processes, threads, coroutines --------------------------------------------------------------
 
-// What is loaded and planned before a fork answers in the child, where the threads that it had are
-// gone.
+// A session that was created before a fork works in the child, which has none of the parent's
+// threads.
 void expect_answers_after_fork(int threads) {
   auto session = Session::create(model(), {.threads = threads});
   ASSERT_TRUE(session.ok());
@@ -196,7 +196,7 @@ struct Task {
   std::coroutine_handle<promise_type> handle;
 };
 
-// A session goes on in whichever thread resumes the coroutine that owns it.
+// A session continues in any thread that resumes its coroutine.
 Task serve(std::vector<std::vector<float>>& got, int64_t n) {
   auto session = Session::create(model(), {.threads = 1});
   co_await std::suspend_always();
@@ -231,7 +231,7 @@ int open_descriptors() {
   return static_cast<int>(std::distance(begin(files), end(files)));
 }
 
-// guest.cpp holds a Hologram of its own, which shows nothing but one function.
+// guest.cpp contains its own Hologram, and exports a single function.
 TEST(Hosts, LoadedAndUnloaded) {
   using Run = int (*)(const float* x, int64_t n, float* y);
   const int before = open_descriptors();
