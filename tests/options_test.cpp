@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SessionOptions that trade time, memory and precision against each other: low_memory, precision,
-// autotune; packed weights, and concatenations without copies.
+// SessionOptions that trade time, memory and precision for each other: low_memory, precision and
+// autotune. Also packed weights, and concatenations without copies.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ Value weight(Graph& g, const char* name, const Sizes& shape, uint64_t seed) {
   return g.parameter(name, f32, shape, init::uniform(-0.1, 0.1, seed));
 }
 
-// A 1x1 and a 3x3 convolution whose channels are joined, a weighing of the channels by their means,
+// A 1x1 and a 3x3 convolution with concatenated channels, a scaling of the channels by their means,
 // and two linear layers.
 Graph small_net() {
   Graph g;
@@ -119,7 +119,7 @@ TEST(SessionOptions, Bf16HalvesPackedWeightsAndRoundsThemAlone) {
               0.02 * static_cast<double>(exact.memory.packed_bytes));
   EXPECT_LT(distance(rounded.y, exact.y), 1e-2);
   EXPECT_GT(distance(rounded.y, exact.y), 1e-5);
-  // With weights that bf16 holds exactly, nothing is rounded.
+  // If bf16 holds the weights exactly, nothing is rounded.
   Graph g = small_net();
   for (const State& state : g.states()) {
     float* const values = state.data.tensor.as<float>();
@@ -141,7 +141,7 @@ TEST(SessionOptions, AutotuneTakesWhatTheBlobSays) {
   const Answer measured = answer(model, {.threads = 1, .autotune = true});
   ASSERT_GT(measured.tuning.size(), 40u);
   EXPECT_LT(distance(measured.y, answer(model, {.threads = 1}).y), 1e-5);
-  // The same kernels again without measuring, whatever else this machine does.
+  // The same kernels again, without measuring, whatever else runs on this machine.
   const Answer again = answer(model, {.threads = 1, .tuning = measured.tuning});
   EXPECT_EQ(again.tuning, measured.tuning);
   EXPECT_EQ(again.y, measured.y);
@@ -155,7 +155,7 @@ TEST(SessionOptions, AutotuneTakesWhatTheBlobSays) {
   }
 }
 
-// Written as lib/run/tuning.cpp says: another kernel for the first row of a blob.
+// In the format of lib/run/tuning.cpp: another kernel for the first row of a blob.
 TEST(SessionOptions, TuningDecidesAndDamageIsIgnored) {
   const Model model = *Model::from_graph(small_net());
   std::vector<std::byte> blob = answer(model, {.threads = 1, .autotune = true}).tuning;
@@ -180,7 +180,8 @@ TEST(SessionOptions, JoinedChannelsAreNotCopied) {
   EXPECT_LT(distance(usual.y, answer(model, {.keep_all_values = true}).y), 1e-5);
 }
 
-// What is joined twice, an input, or is not together in the result is still copied, and right.
+// Values that are concatenated twice, inputs, and parts that are not contiguous in the result are
+// still copied, correctly.
 TEST(SessionOptions, OtherConcatenationsAreCopied) {
   Graph g;
   const Value x = g.input("x", f32, {1, 32, 24, 24});
@@ -213,7 +214,7 @@ TEST(SessionOptions, OtherConcatenationsAreCopied) {
 }
 
 #ifdef __linux__
-// Bytes of this process's memory that files back, or that nothing backs.
+// Bytes of this process's memory that a file backs, or that no file backs, by the field's name.
 int64_t resident(const std::string& field) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)

@@ -50,7 +50,7 @@ class Guarded {
 
 const void* last_written = nullptr;
 
-// y = x + 1, which remembers where it wrote to.
+// y = x + 1; the op remembers the address that it wrote to.
 const OpDef kTold = {.name = "test.told",
                      .signature = "test.told(x) -> y",
                      .infer = [](InferContext& c) -> Status {
@@ -91,10 +91,10 @@ TEST(Outputs, TheLastKernelWritesToTheHost) {
       EXPECT_EQ(session.output("y")->data, to->tensor().data);
       EXPECT_TRUE(to->is_whole());
       const bool is_direct = last_written == to->tensor().data;
-      EXPECT_EQ(is_direct, to == &later || shift == 0);  // only what is aligned
+      EXPECT_EQ(is_direct, to == &later || shift == 0);  // memory must be aligned
     }
   }
-  // Without it the session's own memory serves again.
+  // Without the host's memory, the output is in the session's own memory again.
   ASSERT_TRUE(session.set_output("y", {}).ok());
   ASSERT_TRUE(session.run().ok());
   EXPECT_EQ(session.output("y")->data, last_written);
@@ -104,7 +104,7 @@ TEST(Outputs, TheLastKernelWritesToTheHost) {
 TEST(Outputs, MayShareMemoryWithInputs) {
   Graph g;
   const Value x = g.input("x", f32, {4}), y = g.input("y", f32, {4});
-  g.output("y", y);  // swapped, and as they are
+  g.output("y", y);  // the names are swapped
   g.output("x", x);
   g.output("sum", x + y);
   g.output("difference", x - y);
@@ -125,7 +125,7 @@ TEST(Outputs, MayShareMemoryWithInputs) {
   EXPECT_EQ(floats(b.tensor()), (Floats{1, 2, 3, 4}));
   EXPECT_EQ(floats(*session.output("sum")), (Floats{11, 22, 33, 44}));
   EXPECT_EQ(floats(c.tensor()), (Floats{-9, -18, -27, -36}));
-  // A result over an input that a later node still reads.
+  // A result in the memory of an input that a later node still reads.
   ASSERT_TRUE(session.set_output("y", {}).ok());
   ASSERT_TRUE(session.set_output("x", {}).ok());
   ASSERT_TRUE(session.set_output("sum", b.tensor()).ok());
@@ -133,7 +133,7 @@ TEST(Outputs, MayShareMemoryWithInputs) {
   ASSERT_TRUE(session.run().ok());
   EXPECT_EQ(floats(b.tensor()), (Floats{11, 22, 33, 44}));
   EXPECT_EQ(floats(a.tensor()), (Floats{9, 18, 27, 36}));
-  // The same memory seen in another order.
+  // The same memory with another order of dims.
   Guarded square({2, 2});
   Graph h;
   h.output("t", h.input("m", f32, {2, 2}));
@@ -271,7 +271,7 @@ TEST(Outputs, BindingAndDataDependentSizesAllocateNothingInRun) {
   EXPECT_EQ(test::allocation_count() - before, 0);
 }
 
-// The host may take the memory of an input back for another output; what the input gave is aside.
+// The host may reuse an input's memory for another output: the old elements are saved first.
 TEST(Outputs, AnInputThatIsAnOutputOutlivesItsMemory) {
   Graph g;
   const Value x = g.input("x", f32, {4});

@@ -43,7 +43,7 @@ TEST(Passes, FoldConstants) {
   EXPECT_NE(off.find("mul_1 = mul(c, constant)"), std::string::npos) << off;
 }
 
-// A node without inputs is looked at as those with inputs are.
+// Nodes without inputs are checked in the same way as others.
 TEST(Passes, LeaveLargeConstantsOfNodesWithoutInputs) {
   Graph g;
   const Value x = g.input("x", i64, {1 << 18});
@@ -67,7 +67,7 @@ TEST(Passes, WidenWeightsOfBytesOnceWhereMemoryAllows) {
   EXPECT_TRUE(widens_each_run({.memory_limit = 1 << 30}));
 }
 
-// Of a loop that takes a parameter, its first rows, its transpose, a buffer and an input.
+// A loop with a parameter, its first rows, its transpose, a buffer and an input.
 TEST(Passes, BodiesHoldTheConstantsThatTheyTake) {
   Graph g;
   const Value x = g.input("x", f32, {4, 4}), more = g.input("more", f32, {4, 4});
@@ -87,7 +87,7 @@ TEST(Passes, BodiesHoldTheConstantsThatTheyTake) {
         return std::vector<Value>{hg::tanh(y), v[1] + 1};
       });
   g.output("y", out.at(0));
-  // From outside come what is carried, what changes, and what does not lie in rows.
+  // The loop's inputs are carried values, values that change, and views that are not rows.
   const std::string text = compiled(g);
   EXPECT_NE(text.find("x, constant_1, permute_1, b, more)"), std::string::npos) << text;
   const std::string sparing = compiled(g, {.low_memory = true});
@@ -187,7 +187,7 @@ TEST(Passes, FoldedBatchNormComputesTheSame) {
   for (size_t i = 0; i < fused.size(); ++i) ASSERT_NEAR(fused[i], plain[i], 1e-5);
 }
 
-// A weight that its kernel has packed is not kept beside, where no other size can come.
+// A weight is not kept beside its packed form if no other size can need it.
 TEST(Passes, FoldedWeightsAreHeldOnce) {
   const auto run = [](Dim n, int64_t weights_bytes) {
     const Model model = *Model::from_graph(conv_norm_relu(false, std::move(n)));
@@ -202,7 +202,7 @@ TEST(Passes, FoldedWeightsAreHeldOnce) {
     return std::vector<float>(y.as<float>(), y.as<float>() + y.count());
   };
   EXPECT_EQ(run(2, 20), run("n", 540 + 20));
-  // What is gone is not written as if it were there.
+  // Released weights are not written to a file.
   const Session session = *Session::create(*Model::from_graph(conv_norm_relu(false, 2)));
   const Model compiled_model = *Model::from_graph(session.compiled_graph());
   const Result<std::vector<std::byte>> written = compiled_model.serialize();
@@ -244,7 +244,8 @@ TEST(Passes, SumsThatRepeatAReshapedProductStayBehindIt) {
             "  add_1 = add(image, reshape_1) : f32[n, 3, 5, 5]\n");
 }
 
-// The extreme along a random dim of one to nine tensors beside one another there, mostly a stack.
+// The maximum or minimum over a random dim of one to nine tensors, which are mostly stacked along
+// it.
 struct StackOfRandom {
   explicit StackOfRandom(test::Chance& r) {
     constexpr DType kDTypes[] = {f32, f64, f16, bf16, i64, i32, i16, i8, u8};
@@ -433,7 +434,7 @@ TEST(Passes, RunConvolutionsOf16BitsInF32) {
   EXPECT_EQ(off.find("cast"), std::string::npos) << off;
 }
 
-// A kernel as large as the image, with steps that do not matter, and a transposed one of one pixel.
+// A kernel as large as the image, with any strides, and a transposed convolution of one pixel.
 TEST(Passes, PadCausalConvolutionsInFront) {
   const auto cut = [](int64_t padding, Dim end) {
     Graph g;
@@ -449,11 +450,11 @@ TEST(Passes, PadCausalConvolutionsInFront) {
   EXPECT_EQ(compiled(cut(4, t)),
             "  pad_1 = pad(x, pads=[0, 0, 0, 0, 4, 0]) : f32[2, 6, t + 4]\n"
             "  slice_1 = conv(pad_1, w, b, none, dilation=[2], groups=2) : f32[2, 4, t]\n");
-  // Other paddings and ends stay as they are.
+  // Other paddings and ends are not changed.
   EXPECT_EQ(compiled(cut(4, t - Dim(1))).find("pad("), std::string::npos);
   EXPECT_EQ(compiled(cut(3, t)).find("pad("), std::string::npos);
 
-  // The results are those of the plain graph.
+  // The results equal those of the plain graph.
   const Model model = *Model::from_graph(cut(4, t));
   std::vector<float> values[2];
   for (const bool plain : {false, true}) {
@@ -496,7 +497,7 @@ TEST(Passes, MultiplyWholeImages) {
   EXPECT_EQ(off.find("linear("), std::string::npos) << off;
 }
 
-// The gradient of v comes first, but is computed when v may change, and w is read once more.
+// The gradient of v is first in the graph but runs when v may change; w is read once more.
 TEST(Passes, UpdateEarly) {
   const auto step = [] {
     Graph g;
@@ -526,7 +527,7 @@ TEST(Passes, UpdateEarly) {
             "exp sum expand sgd_step matmul sgd_step matmul matmul ");
 }
 
-// An inverted residual: 1x1, depthwise, channels weighed by their means, 1x1 and the sum.
+// An inverted residual: 1x1, depthwise, scaled channels, 1x1 and the sum.
 Graph inverted_residual(bool is_read_outside) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 4, 6, 6});
@@ -560,7 +561,7 @@ TEST(Passes, LayChannelsLast) {
             "  mul_2 = mul(conv_channels_last_1, linear_2) : f32[n, 6, 6, 16]\n"
             "  linear_3 = linear(mul_2, d_matrix, none, permute_1) : f32[n, 6, 6, 4]\n"
             "  add_1 = permute(linear_3, dims=[0, 3, 1, 2]) : f32[n, 4, 6, 6]\n");
-  // What a region reads and gives outside costs more than it gains.
+  // The transposes at the region's inputs and outputs cost more than it gains.
   EXPECT_EQ(compiled(inverted_residual(true)).find("conv_channels_last"), std::string::npos);
   EXPECT_EQ(compiled(inverted_residual(false), {.disabled_passes = {"channels_last"}})
                 .find("conv_channels_last"),
@@ -587,7 +588,8 @@ TEST(Passes, BeginWithChannelsLast) {
             "  conv_channels_last_2 = conv_channels_last(conv_channels_last_1, c, none, none, "
             "padding=[1]) : f32[n, 6, 6, 8]\n"
             "  conv_3 = permute(conv_channels_last_2, dims=[0, 3, 1, 2]) : f32[n, 8, 6, 6]\n");
-  // With more channels other kernels are faster, and a transpose of their results is not worth it.
+  // Kernels for more channels are faster without channels_last, even without the cost of a
+  // transpose.
   EXPECT_EQ(compiled(network(5)).find("channels_last"), std::string::npos);
 }
 

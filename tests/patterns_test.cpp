@@ -10,7 +10,7 @@
 namespace hg {
 namespace {
 
-// One model before a pass, and what the pass makes of it.
+// A model before and after a pass.
 struct Written {
   const char* name;
   const char* pass;
@@ -96,8 +96,8 @@ Value written_attention(Graph& g, const Value& x) {
   const Value rows = g.call("slice", {mask}, {{"dim", 2}, {"start", 0}, {"end", 3}});
   return g.call("matmul", {g.call("softmax", {g.call("add", {scores, rows})}), v});
 }
-// As torch.onnx.export writes it: both factors scaled, k turned while its heads are one dim, and
-// NaN made 0.
+// As torch.onnx.export writes it: both factors are scaled, the heads of k are one dim during its
+// transpose, and NaN becomes 0.
 Value exported_attention(Graph& g, const Value& x, const Value& mask) {
   const auto shaped = [&](const Value& v, std::vector<Dim> shape) {
     return g.call("reshape", {v}, {{"shape", std::move(shape)}});
@@ -124,7 +124,7 @@ Value written_views(Graph& g, const Value& x) {
   return g.call("permute", {wide}, {{"dims", {1, 0, 2}}});
 }
 
-// A bias of channels as Paddle and TensorFlow write it.
+// A bias per channel, as Paddle and TensorFlow write it.
 Value exported_channels(Graph& g, const Value& x) {
   const Value w = g.parameter("w", f32, {5, 3, 3}, init::uniform(-1, 1, 1));
   const Value b = g.parameter("b", f32, {1, 5, 1}, init::uniform(-1, 1, 2));
@@ -198,7 +198,7 @@ TEST_P(WrittenByHand, BecomesOneOp) {
     Graph g;
     const Value x = g.input("x", f32, {2, 3, 4});
     g.output("y", row.build(g, x));
-    if (reads_the_middle) {  // every value that a node computes
+    if (reads_the_middle) {  // every value of a node is an output
       const int32_t count = g.value_count();
       for (ValueId id = 0; id < count; ++id)
         if (g.value_info(id).node >= 0 && g.value_info(id).type.dtype == f32)
@@ -235,7 +235,7 @@ TEST_P(WrittenByHand, BecomesOneOp) {
 INSTANTIATE_TEST_SUITE_P(Rows, WrittenByHand, testing::ValuesIn(kWritten),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// A query that -inf hides from all keys gives NaN where the model adds the mask, 0 in the op.
+// If -inf hides all keys from a query, a model that adds the mask gives NaN, and the op gives 0.
 TEST(Patterns, LeaveAttentionWithAnUnknownMask) {
   Graph g;
   const Value x = g.input("x", f32, {3, 4}), mask = g.input("mask", f32, {3, 3});
@@ -244,14 +244,14 @@ TEST(Patterns, LeaveAttentionWithAnUnknownMask) {
   EXPECT_EQ(compiled(std::move(g)).find("attention"), std::string::npos);
 }
 
-// Its slope is an f32, which is not 1/6 there.
+// The op's slope is an f32, which is not 1/6 in f64.
 TEST(Patterns, LeaveHardsigmoidOfF64) {
   Graph g;
   g.output("y", exported_hardsigmoid(g, g.input("x", f64, {3, 4})));
   EXPECT_EQ(compiled(std::move(g)).find("hardsigmoid"), std::string::npos);
 }
 
-// What it makes 0 of such a query is what the op gives.
+// The model replaces the NaN of such a query by 0, so the op gives the same.
 TEST(Patterns, HideAllKeysOfAQuery) {
   for (const bool fuses : {true, false}) {
     Graph g;
@@ -294,7 +294,7 @@ TEST(Patterns, GiveRepeatedHeadsToAttention) {
             std::string::npos);
 }
 
-// Two attentions that read a mask [3, 3] of queries and keys, repeated for each image.
+// Two attentions that read a mask [3, 3] of queries and keys, which repeats for each image.
 std::string masked_twice(Dim time, bool hides) {
   Graph g;
   const Value q = g.input("q", f32, {"n", 2, time, 8}), k = g.input("k", f32, {"n", 2, 3, 8});
@@ -313,7 +313,7 @@ TEST(Patterns, ReadMasksAsTheyAre) {
   EXPECT_EQ(hiding.find("none"), std::string::npos) << hiding;
   EXPECT_EQ(showing.find("expand"), std::string::npos) << showing;
   EXPECT_NE(showing.find("attention(q, k, k, none"), std::string::npos) << showing;
-  // Queries of another number than the mask's are refused in a run.
+  // A run rejects another number of queries than the mask's.
   EXPECT_NE(masked_twice("t", false).find("expand"), std::string::npos);
 }
 

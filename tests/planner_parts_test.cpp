@@ -67,10 +67,10 @@ TEST(LastUses, AreTheLastReadersBeforeAValueIsMadeAgain) {
     const Graph g = random_sums(draw);
     const auto nodes = static_cast<int32_t>(g.nodes().size());
     NodeOrder schedule;
-    const int32_t part = draw(0, 3) == 0 ? draw(1, nodes) : nodes;  // others are of a later part
+    const int32_t part = draw(0, 3) == 0 ? draw(1, nodes) : nodes;  // the rest is a later part
     for (int32_t i = 0; i < part; ++i) {
       schedule.push_back(i);
-      if (draw(0, 2) == 0) schedule.push_back(draw(0, i));  // once more
+      if (draw(0, 2) == 0) schedule.push_back(draw(0, i));  // the node runs once more
     }
     const auto reads = [&](size_t position, ValueId id) {
       const std::vector<ValueId>& inputs = g.nodes()[schedule[position]].inputs;
@@ -182,7 +182,7 @@ TEST(BlockList, BlocksLiveFromTheirStepToTheirLast) {
   blocks.note_reader(first, 2);
   EXPECT_EQ(blocks.last_reader(0), 3);
   Place earlier = first;
-  earlier.index = 0;  // the arena of the part before
+  earlier.index = 0;  // in the arena of the previous part
   blocks.note_reader(earlier, 9);
   blocks.extend({Tensor(), earlier}, 9);
   EXPECT_EQ(blocks.last_reader(0), 3);

@@ -70,7 +70,7 @@ std::string read(const std::string& path) {
   return all;
 }
 
-// Ends of lines and the sign that ends a text on some systems stay as they are.
+// Line ends and the text-mode end-of-file character of some systems stay unchanged.
 constexpr char kStart[] = "a\nb\r\nc\x1a\xff\0d\n";
 const std::string kBytes = std::string(kStart, sizeof kStart) + std::string(100, '\n');
 
@@ -186,7 +186,7 @@ TEST_F(Files, ModelsAndArraysLieAtPathsOfAnyLength) {
     ASSERT_TRUE(back.ok()) << back.status().message();
     EXPECT_EQ(std::memcmp(back->as<float>(), values.data(), 12), 0);
     EXPECT_EQ(remove_file(file) | remove_file(array), 0);
-#ifdef _WIN32  // where remove_all() cannot go so deep
+#ifdef _WIN32  // remove_all() cannot remove such deep folders
     std::error_code error;
     for (; deep != folder_; deep = deep.parent_path())
       fs::remove(L"\\\\?\\" + deep.wstring(), error);
@@ -194,7 +194,7 @@ TEST_F(Files, ModelsAndArraysLieAtPathsOfAnyLength) {
   }
 }
 
-// With addresses of 32 bits a file may be longer than memory can be.
+// If addresses have 32 bits, files can be longer than the largest memory.
 TEST_F(Files, LongerThanAddressesAreRefusedByName) {
 #ifdef __EMSCRIPTEN__
   GTEST_SKIP() << "its fstat() tells the low 32 bits of a size";
@@ -202,11 +202,11 @@ TEST_F(Files, LongerThanAddressesAreRefusedByName) {
   const std::string at = path(u8"long.hgm");
   write(at, "HGM");
   std::error_code error;
-  constexpr uint64_t kBytes = (uint64_t{5} << 30) + 3;  // which 32 bits would take for 1 GiB
+  constexpr uint64_t kBytes = (uint64_t{5} << 30) + 3;  // its low 32 bits say 1 GiB
   fs::resize_file(folder_ / u8"long.hgm", kBytes, error);
   if (error) GTEST_SKIP() << "no file of 5 GiB: " << error.message();
   for (bool map : {false, true}) {
-    if (sizeof(size_t) > 4 && !map) continue;  // it would be read
+    if (sizeof(size_t) > 4 && !map) continue;  // this would read the whole file
     const Status status = Model::load(at, Registry::built_in(), {.map = map}).status();
     EXPECT_EQ(status.code(), sizeof(size_t) > 4 ? Code::corrupt_model : Code::out_of_memory);
     EXPECT_NE(status.message().find("long.hgm"), std::string_view::npos) << status.message();
@@ -245,7 +245,7 @@ TEST(PlatformMemory, MoreThanAddressesIsNull) {
   }
 }
 
-// A product of sizes that 32 bits would take for a small one.
+// A product of sizes whose low 32 bits are a small number.
 TEST(PlatformMemory, TensorsThatDoNotFitAreErrors) {
   const Sizes kLarge = {int64_t{1} << 31, int64_t{1} << 31, 4};
   EXPECT_FALSE(Array::allocate(f32, kLarge).ok());
@@ -263,7 +263,7 @@ TEST(PlatformLibrary, ThatIsNotThereIsToldSo) {
 }
 
 #ifdef __cpp_lib_to_chars
-// Beside the C++ library's, of bits of all kinds and of numbers that people write.
+// Compares with the C++ library's functions, for random bits and for numbers as people write them.
 TEST(MissingChars, AreTheLibrarys) {
   std::mt19937_64 random(4);
   const auto number = [&](int round) {
@@ -346,7 +346,7 @@ TEST(MissingStopToken, CallsBackOnce) {
   EXPECT_FALSE(orphan.stop_possible());
 }
 
-// A callback that another thread is in is waited for.
+// Deregistration waits for a callback that runs in another thread.
 TEST(MissingStopToken, WaitsForWhoIsInside) {
   for (int round = 0; round < 200; ++round) {
     missing::stop_source source;
@@ -365,7 +365,7 @@ TEST(MissingStopToken, WaitsForWhoIsInside) {
 }
 
 #ifdef __SIZEOF_INT128__
-// Beside the compiler's: numbers of any length, and those next to powers of two.
+// Compares with the compiler's type: numbers of any length, and neighbors of powers of two.
 TEST(Numbers128, AreTheCompilers) {
   __extension__ using Unsigned = unsigned __int128;
   std::mt19937_64 random(3);
@@ -461,7 +461,7 @@ TEST(Threads, ManySessionsAtOnce) {
 }
 
 #if defined(__x86_64__) || defined(__aarch64__)
-// Whoever computes a piece rounds as the caller does.
+// Every thread that computes a piece has the caller's rounding mode.
 TEST(Threads, RoundAsTheCallerDoes) {
   std::shared_ptr<void> keeper;
   const ParallelFor parallel = session_threads(4, keeper);
@@ -488,7 +488,7 @@ TEST(Threads, RoundAsTheCallerDoes) {
 }
 #endif
 
-// Pieces of very different length, longer than the window in which a session judges its workers.
+// Pieces of very different length, longer than the window in which a session measures its workers.
 TEST(Threads, PiecesThatTakeLong) {
   std::shared_ptr<void> keeper;
   const ParallelFor parallel = session_threads(4, keeper);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests from many threads get the same answers as alone, whether run together or not. A request
+// Requests from many threads get the same answers whether they run together or alone. A request
 // that cannot be answered gets the reason, and none waits forever.
 #include "hg/pool.h"
 
@@ -23,7 +23,7 @@ Model model_of(Graph graph) {
   return *std::move(model);
 }
 
-// Each row by itself, and its elements one by one: the same bits in every batch. `table[i]` refuses
+// Each row depends on itself alone, and has the same bits in every batch. `table[i]` rejects
 // indices that are out of range.
 Model rowwise() {
   Graph g;
@@ -38,7 +38,7 @@ Model rowwise() {
   return model_of(std::move(g));
 }
 
-// The rows of a batch see each other.
+// Each row depends on the other rows of its batch.
 Model mixing() {
   Graph g;
   const Value x = g.input("x", f32, {"n", 4});
@@ -139,11 +139,11 @@ TEST(Pool, ManyThreadsGetTheBitsOfSingleRuns) {
   }
 }
 
-// A request that fails takes nobody with it.
+// A failing request does not affect others in its batch.
 TEST(Pool, ABadRequestFailsForItself) {
   Pool::Options options;
   options.most_rows = 4;
-  options.longest_wait = 1s;  // until it is full
+  options.longest_wait = 1s;  // long enough to fill the batch
   auto pool = Pool::create(rowwise(), options);
   ASSERT_TRUE(pool.ok());
   std::atomic<int> right{0}, failed{0};
@@ -161,7 +161,7 @@ TEST(Pool, ABadRequestFailsForItself) {
   EXPECT_EQ(right, 3);
   EXPECT_EQ(failed, 1);
   EXPECT_EQ(pool->statistics().failed, 1);
-  const Sent full{std::vector<float>(12), {1, 2, 3, 4}, {4, 3}};  // waits for nobody
+  const Sent full{std::vector<float>(12), {1, 2, 3, 4}, {4, 3}};  // a full batch does not wait
   EXPECT_TRUE(pool->run(full.request()).ok());
 }
 
@@ -188,11 +188,11 @@ TEST(Pool, WhatDoesNotFitIsRefusedByName) {
   EXPECT_FALSE(Pool::create(rowwise(), {.most_rows = 0}).ok());
 }
 
-// Rows to pad with are none of theirs.
+// A request without rows has none to pad with.
 TEST(Pool, ARequestOfNoRowsIsNotPadded) {
   auto pool = Pool::create(rowwise(), {.most_rows = 2, .longest_wait = 10s});
   ASSERT_TRUE(pool.ok());
-  std::vector<std::thread> threads;  // a batch, which proves that rows do not see each other
+  std::vector<std::thread> threads;  // the first batch proves that rows are independent
   for (int64_t t = 0; t < 2; ++t)
     threads.emplace_back([&, t] {
       const Sent sent{{1, 2, 3}, {t}, {1, 3}};
@@ -237,8 +237,8 @@ TEST(Pool, CountsEachRequestOnce) {
   EXPECT_EQ(counts.refused, 0);
 }
 
-// Stops come before, while and after a batch runs, and the pool is closed among them: who is
-// answered gets the right numbers, and each is counted. Under sanitizers this says more.
+// Requests are stopped before, during and after a batch, and the pool is closed in between. All
+// answers have the right numbers, and each is counted. Sanitizers find more.
 TEST(Pool, IsStoppedAtAnyTime) {
   const Model model = rowwise();
   for (uint32_t round = 0; round < 20; ++round) {
@@ -301,8 +301,8 @@ TEST(Pool, ModelsThatCannotRunTogetherAreRefused) {
   counting.output("y", x + count);
   EXPECT_EQ(Pool::create(model_of(std::move(counting)), {}).status().code(), Code::unsupported);
 
-  // Only running shows it: the first batch also runs as single requests.
-  // Rows that are equal would not show that they see each other.
+  // Only a run shows it: the first batch also runs as single requests. Equal rows would not show
+  // that they depend on each other.
   for (const float step : {0.0f, 1.0f}) {
     auto pool = Pool::create(mixing(), {.most_rows = 2, .longest_wait = 1s});
     ASSERT_TRUE(pool.ok()) << pool.status().message();
@@ -326,7 +326,7 @@ TEST(Pool, ModelsThatCannotRunTogetherAreRefused) {
   EXPECT_TRUE(single->run({.inputs = {view(row, {1, 4})}}).ok());
 }
 
-// One that runs for long, and others behind it.
+// A long request, with others waiting behind it.
 class Busy : public testing::Test {
  protected:
   void SetUp() override {
@@ -374,7 +374,7 @@ TEST_F(Busy, DeadlinesStopsAndAFullQueue) {
   stop.request_stop();
   second.join();
   EXPECT_EQ(stopped.code(), Code::cancelled);
-  stop_.request_stop();  // the one that runs: a batch of which all are stopped
+  stop_.request_stop();  // the running batch: all its requests are stopped
   first_.join();
   EXPECT_EQ(first_status_.code(), Code::cancelled) << first_status_.message();
   third.join();

@@ -40,7 +40,7 @@ TEST(Inputs, UseTheHostsMemoryAndCopyWhatHasGaps) {
   columns.strides = {1, 2};
   ASSERT_TRUE(inputs.set(1, columns).ok());
   EXPECT_NE(inputs.data(1), x.data());
-  for (const float first : {1.0f, 2.0f}) {  // what the host writes between two runs is seen
+  for (const float first : {1.0f, 2.0f}) {  // the host writes between two runs
     x[0] = first;
     ASSERT_TRUE(inputs.gather().ok());
     const float* const copy = static_cast<const float*>(inputs.data(1));
@@ -103,8 +103,8 @@ TEST(BindSizes, TakesEachSymbolFromWhereItStands) {
   EXPECT_EQ(bind_sizes(g, {.inputs = inputs, .fallback = m})->find("m"), 6);
 }
 
-// Inputs whose sizes are sums of multiples of symbols: solved where one is unknown, and what comes
-// out gives the sizes again.
+// Inputs whose sizes are sums of multiples of symbols. A sum with one unknown is solved, and the
+// result must give the same sizes.
 TEST(BindSizes, SolvesExpressionsOfOneSymbol) {
   std::mt19937 random(1);
   const auto draw = [&](int64_t least, int64_t most) {
@@ -127,7 +127,7 @@ TEST(BindSizes, SolvesExpressionsOfOneSymbol) {
     ASSERT_TRUE(found.ok()) << found.status().message();
     for (const char* symbol : {"a", "b", "c"})
       EXPECT_EQ(found->find(symbol), truth.find(symbol)) << trial;
-    inputs[2].shape[0] += 1;  // of another size: another number, or none
+    inputs[2].shape[0] += 1;  // a different size: another solution, or none
     const Result<Bindings> other = bind_sizes(g, {.inputs = inputs});
     if (other.ok()) {
       EXPECT_NE(other->find("c"), truth.find("c"));
@@ -190,8 +190,8 @@ TEST(BoundOutputs, GiveAWholeBlockAHomeApartFromTheInputs) {
   EXPECT_EQ(homes[0], nullptr);
 }
 
-// Values made anywhere, also where other outputs will be copied to, reach the host's tensors as if
-// all had been read before any was written.
+// Values in any memory, even where other outputs will be copied to, are copied to the host's
+// tensors as if all were read first.
 TEST(BoundOutputs, CopyAsIfAllWereReadFirst) {
   const Graph g = four_outputs();
   std::mt19937 random(2);
@@ -213,7 +213,7 @@ TEST(BoundOutputs, CopyAsIfAllWereReadFirst) {
       if (draw(3) == 0) continue;
       bound[i] = view(memory.data() + 20 * places[i], f32, {n});
       bound[i].strides = {1 + draw(2)};
-      if (draw(2) == 0) made[i] = bound[i];  // a kernel wrote it there
+      if (draw(2) == 0) made[i] = bound[i];  // as if a kernel had written it there
       ASSERT_TRUE(outputs.set(i, bound[i]).ok());
     }
     ASSERT_TRUE(outputs.check(std::vector<std::optional<Sizes>>(4)).ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise programs: how elementwise nodes become one node, its results, and its text.
+// Pointwise programs: how elementwise nodes become one node, its results and its text.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Graph reductions() {
   const Value squares = g.call("mul", {x, x});
   g.output("norms", g.call("sqrt", {g.call("sum", {squares},
                                            {{"dim", std::vector<Dim>{-1}}, {"keepdim", true}})}));
-  // Read by two: stored, but what another reads may be an input.
+  // A value with two readers is stored, but other values may be inputs of its readers.
   const Value e = g.call("exp", {x});
   g.output("total", g.call("sum", {e}));
   g.output("largest", g.call("argmax", {g.call("neg", {e})}, {{"dim", 1}}));
@@ -59,7 +59,7 @@ TEST(Programs, JoinElementwiseNodes) {
             std::string::npos);
 }
 
-// A copy of each kernel under another name, before all others.
+// A registry with a copy of each kernel under another name, before all others.
 struct Renamed {
   Registry registry;
   std::deque<KernelDef> rows;
@@ -85,7 +85,7 @@ TEST(Programs, DoNotAskForTheNamesOfKernels) {
   EXPECT_NE(compiled(reductions()).find("pointwise_reduction"), std::string::npos);
 }
 
-// A kernel of the host is one that programs cannot call.
+// Programs cannot call an application's kernel.
 TEST(Programs, LeaveOpsWithKernelsOfTheHost) {
   KernelDef own = *Registry::built_in().kernels("sigmoid", Device::cpu).front();
   own.run = [](const RunContext&) noexcept {};
@@ -122,7 +122,7 @@ TEST(Programs, LeaveWhatOthersRead) {
   const Value x = g.input("x", f32, {4}), s = g.input("s", f32, {});
   const Value e = g.call("exp", {x});
   g.output("e", e);
-  // Of another shape than the result: computed once, not for every element.
+  // A value with another shape than the result is computed once, not for every element.
   const Value small = g.call("exp", {g.call("neg", {s})});
   g.output("y", g.call("sigmoid", {g.call("mul", {g.call("tanh", {e}), small})}));
   EXPECT_EQ(compiled(std::move(g)),
@@ -186,8 +186,8 @@ struct Reduced {
   std::vector<Sizes> shapes;
 };
 
-// Every way in which a reduction goes through its elements: rows, parts of long rows, columns,
-// parts of many rows, and dims between others.
+// Every order in which reductions visit elements: rows, parts of long rows, columns, parts of many
+// rows, and dims in the middle.
 std::vector<Reduced> reduced_programs() {
   std::vector<Reduced> all;
   const auto add = [&](const char* last, std::vector<Sizes> shapes) {
@@ -217,7 +217,7 @@ std::vector<Reduced> reduced_programs() {
   return all;
 }
 
-// The inputs hold a NaN now and then.
+// Some elements of the inputs are NaN.
 std::vector<TensorData> inputs_of(const Reduced& r, DType dtype) {
   std::vector<TensorData> inputs;
   for (const Sizes& shape : r.shapes) {
@@ -237,7 +237,7 @@ std::vector<TensorData> inputs_of(const Reduced& r, DType dtype) {
   return inputs;
 }
 
-// The program as one node, or its ops one by one. None where the ops do not take the dtype.
+// The program as one node, or as single ops. Returns nothing if the ops do not accept the dtype.
 std::optional<Model> model_of(const Reduced& r, DType dtype, bool joined) {
   Graph g;
   std::vector<Value> values;

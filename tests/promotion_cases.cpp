@@ -59,7 +59,7 @@ hg::Result<hg::Array> eager(const Case& one, hg::ExecutorBase& ex) {
   return ex.call(one.op, operands);
 }
 
-// The second value comes from a plan that reads its numbers.
+// The second evaluation uses a plan that reads numbers.
 hg::Result<hg::Array> lazy(const Case& one, const hg::Lazy& plans) {
   const hg::Op& op = *hg::Registry::built_in().find(one.op);
   std::vector<hg::Argument> attrs;
@@ -94,7 +94,7 @@ hg::Result<hg::Array> named(const Case& one) {
   for (size_t i = 0; i < one.operands.size(); ++i) {
     const hg::Array& array = one.operands[i].array;
     const std::string name = "x" + std::to_string(i);
-    // An input's f32 stands for the program's dtype, f32 too.
+    // The dtype f32 of an input means the program's dtype, which is f32 too.
     blocks.push_back(hg::nn::Input(name, hg::to_shape(array.shape()), array.dtype()));
     data.emplace_back(name, array);
     call = call.input(name);

@@ -23,7 +23,7 @@ namespace {
 
 using Place = std::vector<int64_t>;
 
-// Calls f(element, its place) for all elements in their order.
+// Calls f(element, its place) for all elements in order.
 void for_places(const Sizes& shape, const std::function<void(int64_t, const Place&)>& f) {
   Place at(shape.size(), 0);
   for (int64_t i = 0; i < shape.count(); ++i) {
@@ -34,17 +34,17 @@ void for_places(const Sizes& shape, const std::function<void(int64_t, const Plac
   }
 }
 
-// What a layer reads.
+// A layer that reads a weight.
 struct Layer {
   std::string name;
   TensorData weight;
   std::function<Place(const Place&)> block;  // elements of one result share a scale
-  // The layer's output, of an input that it adds.
+  // Builds the layer's output; it adds its own input to the graph.
   std::function<Value(Graph&, const Value& weight)> apply;
   State::Kind kind = State::Kind::parameter;
 };
 
-// The answer: what the weight is after it was quantized, and whether it is.
+// The expected weight after quantization, and whether it is quantized.
 struct Answer {
   TensorData numbers;
   bool is_quantized = false;
@@ -60,7 +60,7 @@ Answer plain(const Layer& layer, int bits, int64_t least) {
     double& so_far = largest[layer.block(at)];
     so_far = std::max(so_far, std::abs(element(w, i)));
   });
-  // With 4 bits, two share a byte along a dim: an even one if there is one.
+  // Two 4-bit numbers share a byte along a dim, preferably one with an even size.
   int64_t levels = w.count(), even = 0, longest = 1;
   for (const int64_t size : w.shape) {
     even += size % 2 == 0;
@@ -110,12 +110,12 @@ class Case : test::Chance {
     }
     const Model model = build(weights), exact = build(numbers);
     const Quantized quantized = must(quantize(model, options_));
-    // What a file gives back is the same.
+    // A written and read model is equal.
     const std::vector<std::byte> bytes = must(quantized.model.serialize());
     const Model small = must(Model::read(bytes));
     check_weights(small, answers, quantized);
     check_outputs(small, exact);
-    // A weight that is an output is widened; without it, products read its levels.
+    // A weight that is also an output is widened; otherwise products read its levels.
     shows_weights_ = false;
     check_outputs(must(quantize(build(weights), options_)).model, build(numbers));
   }
@@ -154,7 +154,7 @@ class Case : test::Chance {
     const DType dtype = float_dtype();
     const auto part = [group](int64_t i) { return group == 0 ? 0 : i / group; };
     const int64_t n = size(24), k = size(60), rows = 1 + below(chance(70) ? 5 : 14);
-    // Sums over the last dim, or the one before.
+    // Blocks of sums over the last dim, or the dim before it.
     const auto of_rows = [part](const Place& at) {
       Place block = at;
       block.back() = part(at.back());
@@ -198,7 +198,7 @@ class Case : test::Chance {
           return linear(input(g, dtype, {rows, k}), slice(turned, 0, n / 2, 2 * n));
         };
         break;
-      case 4: {  // in another dtype, and of two chunks
+      case 4: {  // with another dtype, and two chunks
         const DType as = dtype == f32 ? f16 : f32;
         layer.weight = numbers(dtype, {2 * n, k});
         layer.block = of_rows;
@@ -266,7 +266,7 @@ class Case : test::Chance {
     const int64_t group = options_.group;
     layer.weight = numbers(dtype, shape);
     layer.block = [=](const Place& at) {
-      // Groups of the convolution are channels of their own.
+      // Each group of the convolution has its own channels.
       if (!transposed) return Place{at[0], group == 0 ? 0 : at[1] / group};
       const int64_t most = group == 0 ? in : std::min(group, in);
       return Place{at[1], at[0] / most};
@@ -292,7 +292,7 @@ class Case : test::Chance {
     return must(Model::from_graph(std::move(g)));
   }
 
-  // The outputs of a run, with inputs that depend on their place alone.
+  // The outputs of a run, with inputs that depend only on the element's place.
   std::map<std::string, TensorData> answers_of(const Model& model, const SessionOptions& how) {
     Session session = must(Session::create(model, how));
     std::vector<TensorData> inputs;
@@ -387,8 +387,8 @@ class Case : test::Chance {
   QuantizeOptions options_;
   std::vector<Layer> layers_;
   bool shows_weights_ = true;
-  int64_t products_ = 0, embeddings_ = 0;  // that read levels, of all runs with a profile
-  std::map<std::string, int> most_;        // of the indices of an input
+  int64_t products_ = 0, embeddings_ = 0;  // with levels, in all profiled runs
+  std::map<std::string, int> most_;        // the end of each input's indices
 };
 
 TEST(Quantize, RandomLayersAreThoseOfRoundedWeights) {

@@ -110,8 +110,8 @@ TEST(Quantize, WeightsThatAreNotFiniteAreRefused) {
     }
 }
 
-// Rows of the smallest and of the largest numbers that a dtype has: each number that stands for a
-// weight is finite and at most half a step away.
+// Rows with the smallest and largest numbers of a dtype: each dequantized weight is finite and at
+// most half a step away.
 TEST(Quantize, NumbersAtTheEndsOfTheirTypes) {
   for (const DType dtype : {f32, f64, f16, bf16})
     for (const int bits : {8, 4}) {
@@ -120,7 +120,7 @@ TEST(Quantize, NumbersAtTheEndsOfTheirTypes) {
                               : dtype == f16  ? 0x1p-24
                               : dtype == bf16 ? 0x1p-133
                                               : FLT_TRUE_MIN;
-      const double least = dtype == f64 ? DBL_TRUE_MIN : FLT_TRUE_MIN;  // of scales
+      const double least = dtype == f64 ? DBL_TRUE_MIN : FLT_TRUE_MIN;  // the smallest scale
       const double largest = dtype == f64    ? DBL_MAX
                              : dtype == f16  ? 65504
                              : dtype == bf16 ? 0x1.fep127
@@ -131,7 +131,7 @@ TEST(Quantize, NumbersAtTheEndsOfTheirTypes) {
       for (int64_t row = 0; row < kRows; ++row)
         for (int64_t i = 0; i < kColumns; ++i) {
           const double part = static_cast<double>((i * 7 + row) % 16 - 8) / 8;
-          // Rows of whole numbers of the smallest one, and of parts of the largest.
+          // Rows of multiples of the smallest number, and of fractions of the largest.
           set_element(weight.tensor, row * kColumns + i,
                       row < 200 ? std::round(part * static_cast<double>(row)) * smallest
                                 : part * (largest / (1 + static_cast<double>(row - 200) / 100)));
@@ -146,7 +146,7 @@ TEST(Quantize, NumbersAtTheEndsOfTheirTypes) {
       ASSERT_TRUE(session.run().ok());
       const Tensor w = must(session.output("w"));
       for (int64_t row = 0; row < kRows; ++row) {
-        long double top = 0;  // of a range in which half of the smallest double is a number
+        long double top = 0;  // long double holds half of the smallest double
         for (int64_t i = 0; i < kColumns; ++i)
           top = std::max<long double>(top, std::abs(element(weight.tensor, row * kColumns + i)));
         const long double step = top / most * (1 + 0x1p-7L) + least;  // the scale, rounded
@@ -171,7 +171,7 @@ TEST(Quantize, WhatRunsChangeStays) {
   EXPECT_TRUE(must(quantize(model)).weights.empty());
 }
 
-// A constant in a body, named as a state outside of it is, gets a name of its own.
+// A constant in a body with the name of an outer state gets another name.
 TEST(Quantize, ConstantsOfBodies) {
   Graph g;
   const Value x = g.input("x", f32, {3, 64}), go = g.input("go", boolean, {});
@@ -204,7 +204,7 @@ TEST(Quantize, AFileInFourBitsIsAnEighth) {
   EXPECT_NEAR(bytes(must(quantize(model, {.bits = 4, .group = 32})).model) / whole, 0.156, 0.005);
 }
 
-// By a session that may take the memory for it, however large they are.
+// If a session has enough memory, it widens weights once, however large they are.
 TEST(Quantize, WeightsAreWidenedOnce) {
   const Model model = one_linear(ramp(f32, {1024, 1024}));
   for (const QuantizeOptions& options :
@@ -224,7 +224,7 @@ TEST(Quantize, WeightsAreWidenedOnce) {
   }
 }
 
-// What is quantized is quantized; the errors of both times stand in the file.
+// A quantized weight stays as it is; the file lists the errors of both calls.
 TEST(Quantize, Twice) {
   const Model model = tied_model();
   const Quantized once = must(quantize(model)), twice = must(quantize(once.model));
@@ -253,7 +253,7 @@ TEST(Quantize, FunctionsOfALibraryShareWeights) {
   EXPECT_LT(must(quantized.library.serialize()).size(), must(library.serialize()).size() / 2);
 }
 
-// What is left of the parameters is; gradients of inputs go through weights that are not.
+// Other parameters are trained; gradients of inputs pass through quantized weights.
 TEST(Quantize, QuantizedWeightsAreNotTrained) {
   Graph g;
   const Value x = g.input("x", f32, {2, 64});
@@ -288,7 +288,7 @@ TEST(Quantize, QuantizedWeightsAreNotTrained) {
       << copy.status().message();
 }
 
-// The state of an optimizer is not of quantized weights, and would not shrink.
+// The state of an optimizer does not fit quantized weights, and would not shrink.
 TEST(Quantize, TrainedModelsAreQuantisedWithoutTheirOptimizer) {
   Graph g;
   const Value x = g.input("x", f32, {2, 64});

@@ -29,7 +29,7 @@ inline int64_t case_count(int64_t usual) {
   return given == nullptr ? usual : std::atoll(given);
 }
 
-// f(number of the case), until one fails.
+// Calls f(number of the case), until a case fails.
 template <class F>
 void for_cases(int64_t usual, const F& f) {
   for (int64_t i = 0, count = case_count(usual); i < count && !testing::Test::HasFailure(); ++i) {

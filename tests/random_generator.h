@@ -19,8 +19,8 @@ inline constexpr int64_t kMostElements = 3000;
 struct Item {
   Value value;
   reference::Array data;
-  bool is_rounded = false;   // not exactly what the reference gives
-  bool is_unsteady = false;  // a jump of a rounded number, or what depends on one
+  bool is_rounded = false;   // may differ from the reference by rounding
+  bool is_unsteady = false;  // jumps if a number is rounded differently
   double most() const {
     double most = 0;
     for (double x : data.values) most = std::max(most, std::isnan(x) ? HUGE_VAL : std::abs(x));
@@ -65,7 +65,7 @@ class Generator {
       if (sizes.count() <= kMostElements / 2) return sizes;
     }
   }
-  // Any value so far, the later ones more often; `fits` may refuse.
+  // Any earlier value, more often a recent one; `fits` may reject it.
   const Item* pick(const std::function<bool(const Item&)>& fits = {});
   const Item* pick_float(int least_rank = 0) {
     return pick([&](const Item& x) { return x.is_float() && x.rank() >= least_rank; });
@@ -92,7 +92,7 @@ class Generator {
   }
 
   // ---- Nodes ----
-  // Adds the call if the op takes it, and its values if they are of use.
+  // Adds the call if the op accepts it, and keeps its values if they are useful.
   void add(std::string_view op, std::vector<Item> inputs, NamedAttrs attrs = {},
            bool jumps = false);
   void add_node();

@@ -21,11 +21,11 @@ struct RandomInput {
 struct RandomGraph {
   Graph graph;
   std::vector<RandomInput> inputs;
-  // Outputs that rounding alone may change: what a comparison or a cast made of a rounded number.
+  // Outputs that rounding may change: results of comparisons or casts of rounded numbers.
   std::set<std::string> unsteady;
 };
 
-// The same graph for the same seed.
+// The same seed gives the same graph.
 RandomGraph random_graph(uint64_t seed);
 
 }  // namespace hg::test

@@ -22,7 +22,7 @@ namespace {
 uint64_t first_graph = 0, graph_count = 300;
 bool prints_graphs = false;
 
-// Of the last bit of 1.
+// The distance of 1 to the next number.
 double step_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -49,7 +49,7 @@ double most_of(const std::vector<double>& values) {
   return most;
 }
 
-// A graph in a session, with inputs that have gaps where asked for.
+// A graph in a session; if `strided`, its inputs have gaps.
 struct Running {
   Session session;
   std::vector<TensorData> gaps;
@@ -72,14 +72,14 @@ struct Running {
         tensor = spread;
       }
       const Status status = made.session.set_input(input.name, tensor);
-      if (status.code() == Code::not_found) continue;  // that nothing reads
+      if (status.code() == Code::not_found) continue;  // nothing reads it
       HG_TRY(status);
     }
     return made;
   }
 };
 
-// Memory of the host for each output, between guards; that of every other one is not aligned.
+// The host's memory for each output, between guards. Every other output is not aligned.
 class HostOutputs {
  public:
   Status bind(Session& session) {
@@ -115,7 +115,7 @@ class HostOutputs {
 
 using Values = std::map<ValueId, std::vector<double>>;
 
-// What the nodes compute from what the session says that they read; `known` holds the states.
+// Computes each node from the values that the session reports as its inputs; `known` holds states.
 std::string check_nodes(const Graph& graph, const Session& session, Values known) {
   const auto shape_of = [&](ValueId id) { return *evaluate(graph.value_info(id).type.shape, {}); };
   const auto array_of = [&](ValueId id) -> Result<reference::Array> {
@@ -133,7 +133,7 @@ std::string check_nodes(const Graph& graph, const Session& session, Values known
   for (const Node& node : graph.nodes()) {
     std::vector<reference::Array> in, out;
     double most = 1;
-    bool is_finite = true;  // beyond, the loops do not say what 0 times it is
+    bool is_finite = true;  // for other inputs the loops do not define 0 * x
     int64_t read = 0;
     for (const ValueId id : node.inputs) {
       Result<reference::Array> array = array_of(id);
@@ -153,7 +153,7 @@ std::string check_nodes(const Graph& graph, const Session& session, Values known
     for (size_t k = 0; k < out.size(); ++k) {
       const Result<reference::Array> got = array_of(node.outputs[k]);
       const std::vector<double> expected = reference::rounded(out[k].values, out[k].dtype);
-      if (!got.ok()) {  // an op that expands into its input alone
+      if (!got.ok()) {  // the op expands into its input
         known[node.outputs[k]] = expected;
         continue;
       }
@@ -181,7 +181,7 @@ Values states_of(const Graph& graph, const Session* session) {
   return values;
 }
 
-// The narrowest float of the graph rounds.
+// The rounding step of the graph's narrowest float.
 double widest_step(const Graph& graph) {
   double step = 0;
   for (ValueId id = 0; id < graph.value_count(); ++id)

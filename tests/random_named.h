@@ -44,11 +44,11 @@ class RandomNamed {
   nn::Block model;
   Graph graph;  // inputs: data and parameters; outputs: loss, result
   std::vector<std::pair<std::string, int64_t>> data_widths;
-  std::vector<std::pair<std::string, Sizes>> parameters;  // as they come
+  std::vector<std::pair<std::string, Sizes>> parameters;  // in the order of creation
 
  private:
   struct Item {
-    std::string name;  // in the present scope; empty: only in line
+    std::string name;  // in this scope; empty: only the next block can read it
     Value value;
     int64_t width = 0;
   };
@@ -67,8 +67,8 @@ class RandomNamed {
     return value;
   }
 
-  // Adds blocks to a group; the last item is what its last block gives. `before` is what comes in
-  // line first.
+  // Adds blocks to a group; the last item is the result of its last block. `before` is the input of
+  // the first block.
   void fill(std::vector<nn::Block>& blocks, std::vector<Item>& items, const std::string& path,
             int depth, int count, Item before) {
     for (int i = 0; i < count; ++i) {
@@ -84,7 +84,7 @@ class RandomNamed {
                                             : leaf(items, inner, path, blocks, from);
       auto& [block, item] = made;
       if (block.inputs.empty() && !in_line) block = block.input(from.name);
-      if (own.empty() && blocks.size() > number) own = name;  // others came before it
+      if (own.empty() && blocks.size() > number) own = name;  // blocks were added before it
       if (!own.empty()) block = chance(80) ? block.output(own) : block.named(own);
       item.name = name;
       blocks.push_back(block);
@@ -96,7 +96,7 @@ class RandomNamed {
   std::pair<nn::Block, Item> group(const std::vector<Item>& outer, const std::string& path,
                                    int depth, const Item& from) {
     std::vector<nn::Block> blocks;
-    // Hides whatever is called so outside, and sees the rest.
+    // Hides outer values with the same name, and sees all others.
     std::vector<Item> items;
     for (const Item& item : outer)
       if (item.name.find_first_not_of("0123456789") != std::string::npos) items.push_back(item);

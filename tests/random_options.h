@@ -8,8 +8,8 @@
 
 namespace hg::test {
 
-// Runs all tests once take(name, value) has seen each argument that is not gtest's: "--name=value",
-// or "--name" with an empty value.
+// Calls take(name, value) for each argument that gtest does not know, then runs all tests. An
+// argument is "--name=value", or "--name" with an empty value.
 template <class Take>
 int run_with_options(int argc, char** argv, const Take& take) {
   testing::InitGoogleTest(&argc, argv);

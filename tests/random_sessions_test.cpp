@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session with random options and with inputs and outputs in any memory, stopped, stepped,
-// rejected and run again, against a plain session with the same inputs: the same bits after each
-// run. A failing case prints the command that repeats it alone.
+// A session with random options, and with inputs and outputs in any memory, is stopped, stepped,
+// rejected and run again. After each run it must have the same bits as a plain session with the
+// same inputs. A failing case prints the command that repeats it alone.
 //
 //   random_sessions_test [--cases=300] [--first=0] [--print] [--model=FILE.hgm ...]
 #include <gtest/gtest.h>
@@ -27,15 +27,15 @@ namespace {
 uint64_t first_case = 0, case_count = 300;
 bool prints = false;
 std::vector<std::string> model_files;
-std::map<std::string, int> counts;  // what happened
+std::map<std::string, int> counts;  // how often each event happened
 
 // ---- Options ----
 
-// A pool of the host that runs tasks in another order, and may ask a run to stop.
+// A host's pool that runs tasks in another order, and may ask a run to stop.
 struct HostPool {
   std::mt19937_64 random;
   std::stop_source* stop = nullptr;
-  int calls_left = 0;  // until it is asked to stop
+  int calls_left = 0;  // calls until it asks
   static void run(void* host, int64_t count, void (*task)(void*, int64_t), void* arg) {
     HostPool& pool = *static_cast<HostPool*>(host);
     if (pool.stop != nullptr && pool.calls_left-- == 0) pool.stop->request_stop();
@@ -44,7 +44,7 @@ struct HostPool {
   }
 };
 
-// The bytes of the host that a session has, between guards, filled with what is no zero.
+// The host's memory for a session, between guards, filled with bytes that are not zero.
 struct HostMemory {
   int64_t live = 0, arenas = 0;
   static constexpr size_t kGuard = 64;
@@ -102,7 +102,7 @@ class Case {
     pool_.random.seed(seed);
   }
 
-  // What went wrong, or nothing.
+  // Returns what went wrong, or an empty text.
   std::string run() {
     model_ = session_model(random_(), model_files);
     if (!model_.model) return "";
@@ -152,7 +152,7 @@ class Case {
     return options;
   }
 
-  // What may change no bit.
+  // Options that must not change any bit.
   SessionOptions other_options(SessionOptions options) {
     options.threads = 1 + below(4);
     say(str_cat("threads ", int64_t(options.threads)));
@@ -170,7 +170,7 @@ class Case {
       for (const std::string& symbol : model_.model->graph().symbols())
         if (chance(0.7)) options.ranges.push_back({symbol, below(3), 5 + below(30)});
       say("ranges");
-      // The highest sizes may not suit the model.
+      // The model may not accept the highest sizes.
       if (!Session::create(*model_.model, options).ok()) options.ranges.clear();
     }
     if (chance(0.4)) {
@@ -198,7 +198,7 @@ class Case {
     return "";
   }
 
-  // New inputs, and perhaps another home of the outputs; then a run in one of the ways.
+  // Sets new inputs, and perhaps other memory for outputs; then runs in one of several ways.
   std::string one_round() {
     if (inputs_.empty() || chance(0.7)) {
       Result<std::vector<TensorData>> inputs = model_.inputs(random_());
@@ -226,7 +226,7 @@ class Case {
     Status got = run_somehow();
     if (got.code() == Code::out_of_memory) {
       ++counts["limit refused"];
-      Status same = keep_states();  // the plain session's, which ran
+      Status same = keep_states();  // the states of the plain session, which ran
       if (same.ok()) same = set_states();
       return same.ok() ? "" : wrong("after a limit", same);
     }
@@ -237,7 +237,7 @@ class Case {
     return compare();
   }
 
-  // The plain session has plans for its own sizes alone.
+  // The plain session plans for exactly its own sizes.
   std::string renew_plain() {
     Result<Session> plain = Session::create(*model_.model, same_);
     if (!plain.ok()) return wrong("plain", plain.status());
@@ -260,7 +260,7 @@ class Case {
     return "";
   }
 
-  // What is refused leaves everything as it was.
+  // Rejected calls change nothing.
   void spoil() {
     static float number[16] = {};
     say("spoil");
@@ -290,7 +290,7 @@ class Case {
       if (!home.ok()) return wrong("memory", home.status());
       if (const Status status = odd_->set_output(i, *home); !status.ok()) {
         memory_.forget_home(*home);
-        // A size that data decides takes contiguous memory alone.
+        // If data decides a size, the memory must be contiguous.
         if (home->is_contiguous()) return wrong("set_output", status);
         continue;
       }
@@ -307,7 +307,7 @@ class Case {
   }
 
   Status run_somehow() {
-    if (chance(0.2)) {  // stopped at some step, or not in time
+    if (chance(0.2)) {  // stopped at some step, or too late
       std::stop_source stop;
       RunProgress progress;
       pool_.stop = &stop;
@@ -326,12 +326,12 @@ class Case {
       if (odd_->output_count() > 0 && odd_->output(0).ok())
         return internal_error("an output after a run that was cancelled");
     }
-    if (chance(0.15)) {  // given up after some steps
+    if (chance(0.15)) {  // abandoned after some steps
       say("give up");
       for (int i = 0, steps = 1 + below(5); i < steps; ++i) {
         const Result<std::optional<StepRow>> row = odd_->step();
         if (!row.ok()) return row.status();
-        if (!*row) return {};  // it ended
+        if (!*row) return {};  // the run ended
       }
       if (const Status status = set_states(); !status.ok()) return status;
       memory_.restore_inputs();
@@ -349,7 +349,7 @@ class Case {
     return odd_->run();
   }
 
-  // To what they were before the plain session ran.
+  // Resets the states to those before the plain session's run.
   Status set_states() {
     for (const auto& [name, data] : states_before_) HG_TRY(odd_->set_value(name, data.tensor));
     return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random trainings, run without interruption with plain options, and again with options that must
-// not change any bit, interrupted, saved, loaded and finished: the same losses, weights and
-// training state. A failing case prints the command that repeats it alone.
+// Random trainings run without interruption and with plain options. Then they run with options that
+// must not change any bit, interrupted, saved, loaded and finished. Losses, weights and training
+// state must be equal. A failing case prints the command that repeats it alone.
 //
 //   random_trainers_test [--cases=60] [--first=0] [--print]
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class Case {
     const Status trained = fit_once(*plain, fit, losses, -1);
     if (!trained.ok()) return refused("fit", trained);
     ++counts["trained at once"];
-    // Again, in pieces.
+    // The same training again, in pieces.
     std::vector<double> again;
     Result<Model> at = model;
     for (int piece = 0;; ++piece) {
@@ -130,11 +130,11 @@ class Case {
         return layer_norm(x, {Dim(width)}, weight(g, {width}, 1), weight(g, {width}));
       case 3:
         return dropout(x, 0.3, true);
-      case 4: {  // tied
+      case 4: {  // tied weights
         const Value w = weight(g, {width, width});
         return linear(tanh(linear(x, w)), permute(w, {1, 0}));
       }
-      case 5: {  // a branch that data decide
+      case 5: {  // a branch that data decides
         const Value w = weight(g, {width, width});
         return cond(
                    gt(sum(x), g.scalar(0.0, dtype_)), {x, w},
@@ -344,7 +344,7 @@ class Case {
       return true;
     };
     const Status status = trainer.fit(data_, fit);
-    if (by_token && status.ok()) was_stopped_ = false;  // it ended before it saw that
+    if (by_token && status.ok()) was_stopped_ = false;  // training ended before it saw the request
     return status;
   }
 

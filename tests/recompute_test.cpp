@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orders and recomputation that save memory: results keep their bits, limits are met or rejected
-// with the smallest one that works, and little is recomputed.
+// Orders and recomputation that save memory: results keep their bits, little is recomputed, and
+// limits are met or rejected with the smallest possible limit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Every output and every assigned state after two runs, on inputs that only depend on their sizes.
+// Every output and every assigned state after two runs, on inputs that depend only on their sizes.
 std::vector<Bytes> results_of(Session& session, int64_t n) {
   std::vector<std::vector<float>> inputs(session.input_count());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -78,7 +78,7 @@ Model residual_network(int blocks, bool with_dropout = false) {
   return *std::move(model);
 }
 
-// No two blocks that are alive at one step overlap.
+// Blocks that are live at the same step do not overlap.
 void expect_apart(const Session& session) {
   const std::vector<ArenaBlock> blocks = session.arena_blocks();
   for (size_t i = 0; i < blocks.size(); ++i)
@@ -168,7 +168,7 @@ TEST(Recompute, SquareRootCheckpointsNeedNoLimit) {
   EXPECT_EQ(results_of(*session, 4), results_of(*free, 4));
 }
 
-// A graph of products and sums with views and reuse, some of it differentiated.
+// A graph of products and sums with views and reuse; some graphs include gradients.
 Model random_model(std::mt19937& random) {
   Graph g;
   std::vector<Value> values = {g.input("a", f32, {16, 16}), g.input("b", f32, {16, 16})};
@@ -230,7 +230,7 @@ TEST(Recompute, RandomGraphsGiveTheSameBitsUnderEveryLimit) {
   EXPECT_GT(limited, 10);
 }
 
-// Wide vectors that are reduced at once: the given order keeps all of them.
+// Wide vectors with an immediate reduction each: the given order would keep all vectors.
 TEST(Order, BytesThatAreReadSoonAreMadeLate) {
   Graph g;
   const Value x = g.input("x", f32, {1});

@@ -85,7 +85,7 @@ TEST(Refusals, RefusesSizesThatAGuardRulesOut) {
   };
   const Value chosen[] = {g.call("any", {g.call("lt", {x, g.scalar(0.0)})}), x};
   g.output("y", g.calls("if", chosen, {}, {body(true), body(false)})[0]);
-  // Of the elements above 0 there must be fewer than 3.
+  // At most two elements may be above 0.
   const Value found = g.call("nonzero", {g.call("gt", {x, g.scalar(0.0)})});
   g.guard(found.dim(0), Relation::lt, 3, "a list");
   ASSERT_TRUE(g.verify().ok()) << g.verify().message();
@@ -147,7 +147,7 @@ TEST(Refusals, AnIndexOutOfRangeFailsTheRun) {
   EXPECT_EQ(copy_of(*session.output("y")), (std::vector<float>{1, 3}));
 }
 
-// Alone, with a constant, and inside a pointwise program.
+// As the only node, with a constant, and in a pointwise program.
 TEST(Refusals, DivisionsOfIntegersByZeroFailTheRun) {
   for (const char* op : {"floor_divide", "trunc_divide", "remainder", "fmod"}) {
     for (const bool fused : {false, true}) {
@@ -199,7 +199,7 @@ TEST(Refusals, NumbersThatNoIntegerHasFailTheRunThoughNobodyReadsThem) {
   expect_message(session.run(), Code::invalid_argument, "too large for i64");
 }
 
-// What a hostile file may have: inputs that do not fit each other, and numbers beyond all measure.
+// A hostile file may contain inputs that do not fit each other, and huge numbers.
 TEST(Refusals, ShapeRulesBelieveNoInputAndNoNumber) {
   constexpr int64_t kHuge = int64_t{1} << 40;
   const TensorType floats2 = {f32, {2}}, longs2 = {i64, {2}}, image = {f32, {1, 1, 4, 4}};
@@ -283,7 +283,7 @@ TEST(Refusals, ShapeRulesBelieveNoInputAndNoNumber) {
   }
 }
 
-// Numbers in tensors that would lead beyond the memory of others.
+// Index tensors that would lead outside the memory of other tensors.
 TEST(Refusals, DataThatLeadsBeyondItsTensorsFailsTheRun) {
   struct Given {
     TensorType type;
@@ -341,7 +341,7 @@ TEST(Refusals, DataThatLeadsBeyondItsTensorsFailsTheRun) {
   }
 }
 
-// Each node may lead to nodes behind it alone, so that every walk ends.
+// Each node may lead only to later nodes, so that every walk ends.
 TEST(Refusals, TreesThatLeadAstrayFailTheRun) {
   struct Tables {
     std::vector<int32_t> nodes, roots;
@@ -379,7 +379,7 @@ TEST(Refusals, TreesThatLeadAstrayFailTheRun) {
     }
 }
 
-// Sums of such sizes would have more than 64 bits.
+// Sums of such sizes would exceed 64 bits.
 TEST(Refusals, TensorsThatNoProcessHasAreRefused) {
   Graph g;
   const Value x = g.call("expand", {g.input("x", f32, {})}, {{"shape", Shape{int64_t{1} << 46}}});

@@ -37,7 +37,7 @@ constexpr KernelDef kThirdKernel = {
 TEST(Registry, TakesOpsBesideReaders) {
   constexpr int kOps = 400;
   Registry registry;
-  std::deque<std::string> names, signatures;  // rows borrow them
+  std::deque<std::string> names, signatures;  // rows borrow these strings
   for (int i = 0; i < kOps; ++i) {
     names.push_back(str_cat("acme.op", i));
     signatures.push_back(str_cat("acme.op", i, "(x) -> y"));

@@ -23,7 +23,7 @@ constexpr int64_t kBlock = 32;
 
 struct Rounded {
   std::vector<float> numbers;
-  std::vector<float> scales;  // of each number
+  std::vector<float> scales;  // one for each weight
 };
 
 // One row.
@@ -106,7 +106,7 @@ class Product : test::Chance {
     return high ? value >> 4 : ((value & 15) ^ 8) - 8;
   }
 
-  // A constant [rows, columns]; turned: a view of its transposed form.
+  // A constant [rows, columns], which may be a view of its transpose (`turned`).
   template <class T>
   Value constant(Graph& g, const char* name, const std::vector<T>& data, int64_t rows,
                  int64_t columns) {
@@ -182,7 +182,7 @@ TEST(RoundedProducts, AreThoseOfTheRoundedInput) {
   test::for_cases(1500, [](uint64_t i) { Product(i).run(); });
 }
 
-// A session with Precision::i8 rounds what quantized weights meet, and nothing else.
+// A session with Precision::i8 rounds only the inputs of products with quantized weights.
 TEST(RoundedProducts, OfASession) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 64});

@@ -126,7 +126,7 @@ Status CaseRun::create(const Model& model, SessionOptions options) {
   return {};
 }
 
-// Where the forced kernel refuses, the op may have been expanded: not what was asked for.
+// If the forced kernel rejects the op, it may have been expanded, which is an error here.
 Status CaseRun::run() {
   HG_TRY(session_->run());
   for (const std::string& kernel : forced_)

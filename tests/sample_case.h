@@ -12,7 +12,7 @@
 
 namespace hg::test {
 
-// What an answer may differ by: the rounding of its dtype, or what the sample allows.
+// The allowed error of a result: rounding to its dtype, or the sample's tolerance.
 double tolerance_of(const Sample& sample, DType dtype);
 
 struct Input {
@@ -21,19 +21,19 @@ struct Input {
   TensorData data;
 };
 
-// The op's call with every float of `sample` in another dtype where `floats` is not f32.
+// The op's call in a graph; `floats` replaces f32 in the sample.
 struct Case {
   Graph graph;
-  std::vector<Value> arguments;  // of the op
-  std::vector<Input> inputs;     // those that are inputs of the graph or constants
-  std::vector<int> input_of;     // for each argument: which of them, or -1
+  std::vector<Value> arguments;  // of the op's call
+  std::vector<Input> inputs;     // arguments that are graph inputs or constants
+  std::vector<int> input_of;     // by argument: the index of its input, or -1
   int node = 0;                  // of the op
   std::vector<Value> outputs;
 };
 
-// `copied`: each input goes through an op first, so that it lies in the arena. `shared`: and an
-// input of the dtype and shape of an earlier one is that one again. `symbolic`: each size of an
-// input is a symbol of its own, "x0_1" of dim 1 of the first, which the given tensors bind.
+// `copied`: an op copies each input first, into the arena. `shared`: in addition, inputs with equal
+// dtype and shape are one input. `symbolic`: each size of an input is its own symbol, such as
+// "x0_1" for dim 1 of the first input; the tensors of a run bind it.
 enum class Wiring { plain, copied, shared, symbolic };
 Result<std::unique_ptr<Case>> build(const Sample& sample, DType floats,
                                     Wiring wiring = Wiring::plain);
@@ -45,8 +45,8 @@ struct Answer {
   std::vector<char> bytes;
 };
 
-// A session of the case's graph, which may have been saved and read meanwhile. `strided`: the
-// inputs have gaps. Refused where another kernel was used than `options` force.
+// A session of the case's graph, perhaps after saving and reading it. `strided`: the inputs have
+// gaps. Fails if another kernel ran than the one that `options` force.
 class CaseRun {
  public:
   CaseRun(const Case& c, bool strided = false) : case_(&c), strided_(strided) {}
@@ -54,19 +54,19 @@ class CaseRun {
   Status run();
   Result<std::vector<Answer>> answers() const;
   bool is_created() const { return session_.has_value(); }
-  // Whether the op of the case is served by this kernel: "conv=gemm".
+  // Whether this kernel computes the case's op: "conv=gemm".
   bool uses(std::string_view kernel) const;
 
  private:
   const Case* case_;
   bool strided_;
   std::vector<std::string> forced_;
-  std::vector<std::vector<char>> memory_;  // of inputs with gaps
+  std::vector<std::vector<char>> memory_;  // for inputs with gaps
   std::optional<Session> session_;
 };
 Result<std::vector<Answer>> run(const Case& c, SessionOptions options, bool strided = false);
 
-// What the op's loops in kernels/reference give, rounded, for outputs of these dtypes and shapes.
+// The result of the loops in kernels/reference for outputs of these dtypes and shapes, rounded.
 std::vector<std::vector<double>> expected_of(const Case& c, const std::vector<Answer>& shapes);
 
 }  // namespace hg::test

@@ -94,7 +94,7 @@ TEST(Sampler, KeepsWhatItsDefinitionKeeps) {
     if (random() % 2) o.repetition_penalty = 0.5f + unit(random);
     double margin = 0;
     const std::vector<bool> wanted = kept_by_definition(logits, history, o, margin);
-    if (margin < 1e-6) continue;  // rounding decides
+    if (margin < 1e-6) continue;  // rounding could change the choice
     ++compared;
     const std::vector<float> got = must(must(Sampler::create(o)).filter(logits, history));
     for (size_t i = 0; i < logits.size(); ++i)

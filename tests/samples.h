@@ -14,7 +14,7 @@
 
 namespace hg::test {
 
-// One input of a sample: filled from a seed, uniformly in [low, high] (integers: inclusive).
+// One input of a sample: random numbers in [low, high] by a seed (inclusive for integers).
 struct SampleInput {
   DType dtype = f32;
   Sizes shape;
@@ -28,19 +28,18 @@ struct Sample {
   std::string_view op;
   std::vector<SampleInput> inputs = {};
   NamedAttrs attrs = {};
-  double tolerance = 0;  // relative to 1 + |expected|; 0: that of the dtype
+  double tolerance = 0;  // relative to 1 + |expected|; 0: the dtype's
   bool gradient = true;  // false where finite differences make no sense (kinks, ties)
-  bool twice = true;     // false where one value in the place of two is ill-conditioned
-  // What every f32 of the row, in inputs and attributes, also becomes: no more and no less is
-  // taken.
+  bool twice = true;     // false if one value for two inputs is ill-conditioned
+  // The dtypes that replace f32 in inputs and attributes. The op accepts exactly these.
   std::vector<DType> floats = {f32, f64, f16, bf16};
   bool has_floats() const;
 };
 
-// Of ops that 16 bits do not suffice for.
+// For ops that need more than 16 bits.
 inline const std::vector<DType> kWideFloats = {f32, f64};
 
-// Whether finite differences may differentiate it everywhere.
+// Whether finite differences can differentiate the activation everywhere.
 bool is_smooth(Activation activation);
 
 std::vector<Sample> all_samples();

@@ -55,11 +55,11 @@ void Case::run() {
   const DType dtype = kAll[below(7)];
   const ScatterReduce reduce = kReduces[below(6)];
   const bool include_self = reduce == ScatterReduce::none || below(2) == 0;
-  const bool expanded = below(2) == 0;  // the index, along all dims behind `dim`
+  const bool expanded = below(2) == 0;  // the index along all dims after `dim`
   Sizes x_shape, index_shape, src_shape, given_shape;
   for (int d = 0; d < rank; ++d) {
     const int64_t size = below(30) == 0 ? 0 : 1 + below(below(3) == 0 ? 150 : 6);
-    // Few meet in one element of a product: it stays exact.
+    // Few elements are multiplied at one place, so the product is exact.
     x_shape.push_back(d == dim ? 1 + below(reduce == ScatterReduce::prod ? 40 : 6)
                                : size + below(2));
     index_shape.push_back(d == dim && reduce == ScatterReduce::prod ? std::min<int64_t>(size, 3)
@@ -117,7 +117,7 @@ void Case::run() {
     double right = expected[i];
     if (dtype == DType::u8) right = std::fmod(right, 256);
     if (dtype == f16 && std::abs(right) > 65519) right = std::copysign(HUGE_VAL, right);
-    // 16-bit floats are rounded once, when all is in.
+    // 16-bit floats are rounded once, after the last element.
     const double rounding = dtype == bf16 ? 0x1p-8 : dtype == f16 ? 0x1p-11 : 0;
     const double room = is_float(dtype) ? (1e-6 + rounding) * std::abs(right) : 0;
     if (y[i] != right) {

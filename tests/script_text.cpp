@@ -22,7 +22,7 @@ class Parser {
 
   ScriptId define(const std::string& name) { return ids_[name] = program_.value_count++; }
 
-  // Up to "return" or "yield", whose values become the outputs.
+  // Reads up to "return" or "yield", whose values become the outputs.
   void block(ScriptBlock& out) {
     for (;;) {
       const std::string word = peek();
@@ -101,7 +101,7 @@ class Parser {
     return node.outputs[0];
   }
 
-  // A value and the argument's name, which may be empty.
+  // A value and its argument's name, which may be empty.
   std::pair<ScriptId, std::string> argument(ScriptBlock& block) {
     std::string word = next(), name;
     if (word[0] != '%' && word[0] != '"' && accept("=")) {

@@ -17,7 +17,7 @@ class SessionMemory {
  public:
   explicit SessionMemory(std::mt19937_64& random) : random_(random) {}
 
-  // The same elements elsewhere; equal inputs share their memory now and then.
+  // The same elements in other memory; equal inputs may share it.
   Result<Tensor> spread(const Tensor& x) {
     for (const auto& [from, to] : inputs_)
       if (chance(0.3) && from.dtype == x.dtype && from.shape == x.shape &&
@@ -30,8 +30,7 @@ class SessionMemory {
   }
   void forget_inputs() { inputs_.clear(); }
 
-  // Somewhere to write a tensor like `y`: of its own, or where an input lies that has as many
-  // bytes.
+  // Memory for an output like `y`: new memory, or that of an input with the same number of bytes.
   Result<Tensor> home(const Tensor& y) {
     for (const auto& [from, to] : inputs_)
       if (chance(0.2) && to.is_contiguous() && from.bytes() == y.bytes() && y.count() > 0 &&
@@ -43,7 +42,7 @@ class SessionMemory {
   }
   void forget_home(const Tensor& home) { std::erase(homes_, home.data); }
 
-  // After a run that may have written over them.
+  // Call it after runs, which may have overwritten inputs.
   void restore_inputs() {
     for (const auto& [from, to] : inputs_) copy_elements(from, to);
   }
@@ -77,7 +76,7 @@ class SessionMemory {
     int64_t elements = t.count();
     const bool plain = chance(0.4) || elements == 0;
     if (!plain) {
-      // Dims in a random order, each with a gap or not, and backwards or not.
+      // Dims in random order, each with or without a gap, forwards or backwards.
       std::vector<int> order(t.rank());
       for (int d = 0; d < t.rank(); ++d) order[d] = d;
       if (chance(0.5)) std::shuffle(order.begin(), order.end(), random_);

@@ -35,7 +35,7 @@ void encoder(Graph& g) {
   g.output("q_again", heads("k2", 2));
 }
 
-// Two layers of another kind each: x [t, n, 6].
+// Two recurrent layers of different kinds: x [t, n, 6].
 void recurrent(Graph& g) {
   const Value x = g.input("x", f32, {"t", "n", 6}), h = g.input("h", f32, {"n", 10});
   const RnnWeights a = {
@@ -49,7 +49,7 @@ void recurrent(Graph& g) {
   g.output("x", x);
 }
 
-// Buffers that exchange their contents, count and average; outputs show what was and what comes.
+// Buffers that exchange their contents, count and average; outputs show old and new values.
 void states(Graph& g) {
   const Value x = g.input("x", f32, {"n", 5});
   const Value a = g.buffer("a", *TensorData::allocate(f32, {5})),
@@ -97,7 +97,7 @@ void control(Graph& g) {
   g.output("rounds", rounds[1]);
 }
 
-// Convolutions with norms and a residual, and a part that lies in another: x [n, 6, s, 9].
+// Convolutions with norms and a residual, and a value in part of another: x [n, 6, s, 9].
 void convolutions(Graph& g) {
   const Value x = g.input("x", f32, {"n", 6, "s", 9});
   const auto around = [&](const Value& v, const char* name, int64_t in, int64_t out,
@@ -113,7 +113,7 @@ void convolutions(Graph& g) {
   g.output("depth", conv(a, weight(g, "dw", {16, 1, 3, 3}, 4), {}, {.padding = {1}, .groups = 16}));
 }
 
-// What random graphs are: fixed sizes, all ops, all dtypes.
+// A random graph: fixed sizes, all ops, all dtypes.
 SessionModel random_model(uint64_t seed) {
   auto random = std::make_shared<RandomGraph>(random_graph(seed));
   Result<Model> model = Model::from_graph(random->graph);

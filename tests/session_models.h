@@ -17,11 +17,11 @@ namespace hg::test {
 struct SessionModel {
   std::string name;
   std::optional<Model> model;
-  // Other ones, perhaps of other sizes, for each seed.
+  // Each seed gives other inputs, perhaps of other sizes.
   std::function<Result<std::vector<TensorData>>(uint64_t seed)> inputs;
 };
 
-// The same model for the same seed; `files` are .hgm files of which it may be one.
+// The same seed gives the same model, which may be one of `files` (.hgm).
 SessionModel session_model(uint64_t seed, std::span<const std::string> files);
 
 }  // namespace hg::test

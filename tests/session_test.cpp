@@ -97,8 +97,7 @@ TEST(Session, RunsEverySizeWithOneSession) {
   }
 }
 
-// Views of one parameter: as a factor and as the transpose of one, and as another part of it in
-// each plan.
+// Views of one parameter: a factor, the transpose of a factor, and another part of it in each plan.
 TEST(Session, PacksEveryUseOfAConstantForItself) {
   const std::vector<float> weights = ramp(32 * 16);
   std::vector<float> owned = weights;
@@ -136,7 +135,7 @@ TEST(Session, PacksEveryUseOfAConstantForItself) {
   }
 }
 
-// Instruction sets without a division approximate it, and may be wrong at the ends.
+// Instruction sets without division approximate it, perhaps wrongly near the limits.
 TEST(Session, QuotientsAndRootsHoldToTheEndsOfF32) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const std::vector<float> x = {3e38f, 1e38f, kInfinity, 1, -0.0f},
@@ -157,7 +156,7 @@ TEST(Session, QuotientsAndRootsHoldToTheEndsOfF32) {
   }
 }
 
-// What is compared with rows has as many bytes as the result, and is read for each of them.
+// The row that is compared with all rows has as many bytes as the result, and is read for each row.
 TEST(Session, WritesNothingOverARowThatIsReadAgain) {
   constexpr int64_t kRows = 4, kColumns = 1000;
   Graph g;
@@ -292,7 +291,7 @@ TEST(Session, AssignsStateAtTheEndOfARun) {
   EXPECT_EQ(copy_of(*session.output("after")), (std::vector<float>{2, 20}));
   EXPECT_EQ(session.set_value("none", view(one, {2})).code(), Code::not_found);
   EXPECT_EQ(session.set_value("sum", view(one, {1, 2})).code(), Code::invalid_argument);
-  // The model is as it was.
+  // The model stays unchanged.
   Session fresh = *Session::create(model);
   EXPECT_EQ(copy_of(*fresh.value("sum")), (std::vector<float>{0, 0}));
 }
@@ -386,7 +385,8 @@ TEST(Session, RunsALoopAsLongAsTheDataSays) {
   EXPECT_NE(limited.run().message().find("more than 5 rounds"), std::string::npos);
 }
 
-// The rows of x where x > 0 somewhere decide a size; what follows is planned when it is known.
+// The number of rows of x with a positive element is a size; later nodes are planned once it is
+// known.
 TEST(Session, PlansOnWhenDataHasDecidedASize) {
   Graph g;
   const Value x = g.input("x", f32, {"n"});
@@ -478,7 +478,7 @@ TEST(Session, RandomOpsHaveStreamsOfTheirOwn) {
   }
 }
 
-// x, dropped out again and again until what is left has grown to 3.
+// Applies dropout to x repeatedly, until the remaining elements have grown to 3.
 TEST(Session, SeedIsThatOfANewSession) {
   Graph g;
   const auto below = [](Graph& b, Value v) { return lt(b.call("amax", {v}), b.scalar(3.0)); };

@@ -53,12 +53,12 @@ class ShapeWords : public testing::Test {
     for (int64_t i = 0; i < count_of(x.shape); ++i) x.values.push_back(static_cast<float>(i + 1));
     return x;
   }
-  // The same dim, counted from either end.
+  // The same dim, perhaps counted from the end.
   int either(int64_t dim, size_t rank) {
     return static_cast<int>(pick(0, 1) == 0 ? dim : dim - static_cast<int64_t>(rank));
   }
 
-  // What `build` makes of x: once with numbers for sizes, once with symbols but in `known`.
+  // Calls `build` for x twice: with numbers as sizes, and with symbols except in `known`.
   void expect(const Array& x, const std::vector<Array>& expected, std::vector<int> known,
               const std::function<Values(const Value&)>& build) {
     for (const bool symbols : {false, true}) {
@@ -139,7 +139,7 @@ TEST_F(ShapeWords, MoveElementsAsLoopsDo) {
              [&](const Value& v) { return Values{select(v, da, said)}; });
     }
 
-    Index sizes;  // of pieces
+    Index sizes;  // sizes of the pieces
     for (int64_t rest = x.shape[ua]; rest > 0 || sizes.empty(); rest -= sizes.back())
       sizes.push_back(pick(0, rest));
     std::vector<Array> pieces;
@@ -229,7 +229,7 @@ TEST(ShapeWordsRefuse, WhatDoesNotFit) {
   EXPECT_TRUE(split(none, {1}).empty() || !split(none, {1})[0]);
 }
 
-// A split of a symbol holds for the sizes whose sum it is.
+// Splitting a symbol requires that it equals the sum of the sizes.
 TEST(ShapeWordsRefuse, ASumThatIsAnother) {
   Graph g;
   for (const Value& piece : split(g.input("x", f32, {"n"}), {2, 3})) g.output("", piece);
@@ -258,7 +258,8 @@ std::vector<float> run(Session& session, const std::vector<float>& x, int64_t st
 TEST(ControlBuilders, ChooseAndRepeat) {
   Graph g;
   const Value x = g.input("x", f32, {"n"}), steps = g.input("steps", i64, {});
-  // x = tanh(x + x[0]) `steps` times, the x of the beginning at hand; then its double, or half.
+  // Repeats x = tanh(x + x[0]) `steps` times, with the original x at hand; then doubles or halves
+  // it.
   const Values looped = while_loop(
       {x, g.scalar(int64_t{0}, i64)}, {steps, x},
       [](Graph&, std::span<const Value> v) { return Values{lt(v[1], v[2])}; },
@@ -295,7 +296,7 @@ TEST(ControlBuilders, RefuseWithTheBodysSentence) {
     EXPECT_EQ(g.status().message().substr(0, 14), "in a body of i") << g.status().message();
   }
   {
-    Graph g;  // a body may not use what is not passed to it
+    Graph g;  // a body may use only values that are passed to it
     const Value x = g.input("x", f32, {2}), p = g.input("p", boolean, {});
     cond(p, {x}, same, [&](Graph&, std::span<const Value> v) { return Values{v[0] + x}; });
     EXPECT_NE(g.status().message().find("belongs to another graph"), std::string::npos)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions that share weights, pools of them, models in borrowed memory, and runs that are observed
-// and stopped.
+// Sessions that share weights, pools of sessions, models in borrowed memory, and runs that are
+// observed and stopped.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -34,7 +34,7 @@ Floats run(Session& session, const Floats& x, int64_t n) {
   return values;
 }
 
-// The host's memory, counted.
+// The host's memory, with a count of bytes.
 struct Counted {
   std::atomic<int64_t> live{0};
   Allocator allocator() {
@@ -67,7 +67,7 @@ TEST(Share, OneCopyOfPackedWeightsAndTheSameBits) {
       EXPECT_EQ(run(sessions.back(), x, 2), expected);
       EXPECT_EQ(sessions.back().memory()->packed_bytes, packed);
     }
-    // What is packed outside of the loop's body, and in it, exists once.
+    // Weights that are packed both in the loop's body and outside of it exist once.
     const int64_t other = (memory.live - first) / 3;
     EXPECT_LE(other, first - packed);
     EXPECT_EQ(memory.live, first + 3 * other);
@@ -117,7 +117,7 @@ TEST(Share, NotWithAModelThatHasChanged) {
   Graph& changed = model.graph();
   changed.output("z", y * 3);
   Session second = *Session::create(model, {.threads = 1});
-  changed.output("w", y);  // a change without a node
+  changed.output("w", y);  // a change that adds no node
   Session third = *Session::create(model, {.threads = 1}),
           last = *Session::create(copy, {.threads = 1});
   const auto outputs = [](const Session& session) { return session.output_count(); };
@@ -224,7 +224,7 @@ std::atomic<int> calls{0};
 std::stop_source* to_stop = nullptr;
 int stop_at = 0;
 
-// y = x, which asks the run to stop at its `stop_at`-th call.
+// y = x; the op asks the run to stop at its `stop_at`-th call.
 const OpDef kTick = {.name = "test.tick",
                      .signature = "test.tick(x) -> y",
                      .infer = [](InferContext& c) -> Status {
@@ -241,7 +241,7 @@ const KernelDef kTickKernel = {
       std::memcpy(c.out(0).data, c.in(0).data, c.in(0).bytes());
     }};
 
-// Of a graph of ten of them, by this kernel.
+// A session of ten such nodes, with this kernel.
 Session ten_ticks(Registry& registry, const KernelDef& kernel, const Floats& x) {
   EXPECT_TRUE(registry.add(kTick).ok() && registry.add(kernel).ok());
   Graph g(registry);
@@ -340,7 +340,7 @@ TEST(Progress, CountsEachNodeAndEachRound) {
       EXPECT_GE(looks[i].second, looks[i - 1].second);
       EXPECT_LT(looks[i].first, looks[i].second);
     }
-    EXPECT_GT(looks[7].second, looks[4].second);  // rounds add their steps
+    EXPECT_GT(looks[7].second, looks[4].second);  // each round of the loop adds its steps
     EXPECT_EQ(progress.done(), progress.known());
   }
   looks.reserve(100);
@@ -350,8 +350,8 @@ TEST(Progress, CountsEachNodeAndEachRound) {
   EXPECT_EQ(unused.known(), 0);
 }
 
-// Another thread sees the progress of a run, asks it to stop, and no node begins after the one at
-// work.
+// Another thread observes a run's progress and asks it to stop. No node begins after the current
+// one.
 std::atomic<int> begun{0};
 std::atomic<bool> may_go_on{false};
 
@@ -383,7 +383,7 @@ TEST(Progress, AnotherThreadSeesItAndStopsTheRunWithinANode) {
   EXPECT_EQ(progress.done(), 4);
 }
 
-// A training that was stopped anywhere and went on has the same bits as one that was not.
+// A training may stop anywhere; after it continues, it has the same bits as without a stop.
 TEST(Stop, AStoppedFitGoesOnExactly) {
   Registry registry;
   ASSERT_TRUE(registry.add(kTick).ok() && registry.add(kTickKernel).ok());

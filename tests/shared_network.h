@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A network with everything that sessions share: convolutions whose norms fold, products that pack,
-// and a loop with a product inside; and numbers to run it with.
+// A network with everything that sessions share: convolutions with folded norms, products with
+// packed weights, and a loop that contains a product. Also inputs for it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ inline Model shared_network(const Dim& n) {
   return *Model::from_graph(std::move(g));
 }
 
-// Of n samples, other ones for each seed.
+// Inputs of n samples, different for each seed.
 inline std::vector<float> network_input(int64_t n, int seed) {
   std::vector<float> x(n * kNetworkChannels * kNetworkSize * kNetworkSize);
   for (size_t i = 0; i < x.size(); ++i)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans for ranges of sizes: which sizes share one, what it costs in memory, and when sizes have
-// plans of their own. open_sizes_random_test compares their results.
+// Plans for ranges of sizes: which sizes share a plan, how much memory it needs, and when sizes
+// have their own plans. open_sizes_random_test compares their results.
 #include <gtest/gtest.h>
 
 #include <list>
@@ -18,7 +18,7 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// y = a wide product of x [n, 8] and back, and how much x has in total.
+// y = two products that widen x [n, 8] and narrow it again, and the sum of x.
 Model two_layers() {
   Graph g;
   const Value x = g.input("x", f32, {"n", 8});
@@ -29,7 +29,7 @@ Model two_layers() {
   return *Model::from_graph(std::move(g));
 }
 
-std::list<Floats> inputs_of_sessions;  // which borrow them
+std::list<Floats> inputs_of_sessions;  // sessions borrow them
 
 Floats run_at(Session& session, int64_t n) {
   Floats& x = *inputs_of_sessions.emplace(inputs_of_sessions.end(), n * 8);
@@ -122,7 +122,7 @@ TEST(SizeRanges, ThatAreNoneAreRefused) {
   EXPECT_EQ(message({{"n", 1, 2}, {"n", 3, 4}}), "the size 'n' has two ranges");
 }
 
-// A branch that the data chooses, indices of which the data decides the number, and a buffer.
+// A branch chosen by data, indices whose number data decides, and a buffer.
 Model of_all_kinds() {
   Graph g;
   const Value x = g.input("x", f32, {"n", 8});

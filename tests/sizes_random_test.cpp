@@ -23,7 +23,7 @@ class Samples : private Chance {
   Sample next();
 
  private:
-  // Mostly small, now and then 0, or beyond what a kernel does at once.
+  // Mostly small sizes, sometimes 0, or more than a kernel handles at once.
   int64_t size(int64_t most) { return chance(3) ? 0 : 1 + below(chance(40) ? most : 9); }
   SampleInput indices(const Sizes& shape, int64_t low, int64_t high) {
     SampleInput input{.dtype = i64, .shape = shape};
@@ -109,7 +109,7 @@ Sample Samples::picks() {
   return sample;
 }
 
-// What is written without branches or calls.
+// Kernels that are written without branches or calls.
 Sample Samples::rounded() {
   constexpr std::string_view kOps[] = {"floor",     "ceil",       "trunc",      "round",
                                        "threshold", "softshrink", "hardshrink", "nan_to_num"};
@@ -120,7 +120,7 @@ Sample Samples::rounded() {
   return sample;
 }
 
-// An operand that starts again after some elements of the other.
+// An operand that repeats after some elements of the other.
 Sample Samples::repeated() {
   Sizes whole, part;
   for (int64_t rank = 1 + below(3); rank > 0; --rank)
@@ -144,8 +144,8 @@ Sample Samples::moments() {
   return sample;
 }
 
-// Mostly few queries: heads that share keys, keys of several blocks and parts, masks that
-// broadcast.
+// Mostly few queries; heads that share keys, keys that fill several blocks and parts, and masks
+// that broadcast.
 Sample Samples::attention() {
   const int64_t shared = 1 + below(4), key_heads = 1 + below(3), batch = 1 + below(2);
   const int64_t times = chance(80) ? size(9) : size(130),

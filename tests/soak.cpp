@@ -121,7 +121,7 @@ struct Soak {
     return {};
   }
 
-  // The same ten steps over and over give the same losses.
+  // The same ten steps give the same losses each time.
   hg::Status train() {
     const std::vector<float> x = input(8, 3), t = input(8, 4);
     while (!stop) {
@@ -198,7 +198,7 @@ int main(int argc, char** argv) {
   const auto passed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  // What is there after a quarter of the time is what there may be at the end.
+  // After a quarter of the time, memory and descriptors must not grow any more.
   int64_t bytes = 0, files = 0;
   while (!soak.stop && passed() < static_cast<double>(seconds)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

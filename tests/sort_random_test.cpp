@@ -26,7 +26,7 @@ class Case : private Chance {
   void run_set();
 
  private:
-  // Of a line: few different numbers, many, rising, falling, of all sizes, with NaN.
+  // Fills lines: few or many different numbers, rising, falling, of all sizes, and with NaN.
   void fill(const Tensor& x, int64_t outer, int64_t n, int64_t inner);
 };
 
@@ -39,7 +39,7 @@ void Case::fill(const Tensor& x, int64_t outer, int64_t n, int64_t inner) {
         double value = static_cast<double>(below(most));
         if (way == 1) value = static_cast<double>(i * most / n);
         if (way == 2) value = static_cast<double>((n - 1 - i) * most / n);
-        // 64 bits of more than 32, infinities, and zeros of both signs.
+        // Numbers of more than 32 bits, infinities, and zeros of both signs.
         if (way == 4 && size_of(x.dtype) >= 8)
           value = std::ldexp(value - static_cast<double>(most / 2), chance(9) ? 45 : 3);
         if (way == 5 && is_float(x.dtype))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stateful models beside the model that they were made of, with a host that passes the values on.
+// Stateful models against the models that they were made from, with a host that passes on the past.
 #include "hg/stateful.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ Value weight(Graph& g, const std::string& name, const Sizes& shape, uint64_t see
   return g.parameter(name, f32, shape, init::uniform(-0.5, 0.5, seed));
 }
 
-// Layers of attention over x [b, t, 8] and a past of p positions, and a mean that goes on.
+// Layers of attention over x [b, t, 8] and a past of p positions, and a running mean.
 Graph decoder(int layers, bool reads_past, DType dtype = f32) {
   Graph g;
   const Dim b("b"), t("t"), p("p");
@@ -52,7 +52,7 @@ Graph decoder(int layers, bool reads_past, DType dtype = f32) {
   return g;
 }
 
-// A host that passes values on.
+// A host that passes each run's results to the next run.
 class Host {
  public:
   Host(const Model& model, int64_t batch, DType dtype)
@@ -126,7 +126,7 @@ TEST(Stateful, RandomSequencesGiveTheBitsOfAHostThatPassesValuesOn) {
         host.truncate(p);
         if (p + t > capacity) continue;
       }
-      if (random() % 5 == 0) {  // another session goes on
+      if (random() % 5 == 0) {  // continues in another session
         Session other = must(Session::create(stateful, how));
         for (const State& state : stateful.graph().states())
           if (state.kind == State::Kind::buffer) {

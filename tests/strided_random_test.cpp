@@ -17,7 +17,7 @@
 namespace hg::test {
 namespace {
 
-// What an input's elements are in terms of the result's dims.
+// The elements of an operand, with an offset and strides by the dims of the result.
 struct Operand {
   TensorData data;
   std::vector<double> values;
@@ -50,7 +50,7 @@ class Case : private Chance {
   std::vector<Operand> operands_;
 };
 
-// A view of shape_ of an input of the graph.
+// An input of the graph, as a view with the shape shape_.
 Value Case::operand(Graph& g, const std::string& name) {
   const int rank = shape_.rank();
   // Dim d of the result is dim order[d] of the input.
@@ -62,7 +62,7 @@ Value Case::operand(Graph& g, const std::string& name) {
   for (int d = 0; d < rank; ++d) {
     const int at = static_cast<int>(order[size_t(d)]);
     if (chance(12)) {
-      step[at] = 0;  // expanded
+      step[at] = 0;  // an expanded dim
       continue;
     }
     if (chance(15)) {
@@ -127,15 +127,15 @@ TEST(StridedRandom, ElementsAreThoseOfAPlainLoop) {
   for_cases(1000, [](uint64_t i) { Case(i + 7000).run(); });
 }
 
-// Elements of `size` bytes whose dims lie in any order and distance, some backwards, those that are
-// read also at the same place, at any address.
+// Copies of elements of `size` bytes: dims in any order and distance, some backwards, dims of which
+// the same element is read repeatedly, and any address.
 class Copy : private Chance {
  public:
   using Chance::Chance;
   void run();
 
  private:
-  // Strides of a shape, the place of the first element, and how many elements that takes.
+  // The strides of a shape, the place of its first element, and the number of elements in memory.
   struct Layout {
     Sizes strides;
     int64_t first = 0, room = 1;

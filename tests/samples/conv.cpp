@@ -20,7 +20,7 @@ struct ConvCase {
 
 Sample sample(const ConvCase& c, bool bias, bool constant,
               Activation activation = Activation::none) {
-  // Sums that stay near 1, whatever their length is.
+  // Keeps sums near 1 for every length.
   const int64_t length = c.weight.count() / std::max<int64_t>(1, c.weight[0]);
   const double bound = length > 4 ? 2 / std::sqrt(static_cast<double>(length)) : 1;
   Sample s{.op = "conv",
@@ -76,9 +76,9 @@ std::vector<Sample> conv() {
       {{1, 6, 4, 6, 7}, {17, 6, 3, 3, 3}, {2, 1, 1}, {1}},
       {{2, 8, 4, 8, 6}, {16, 8, 2, 3, 3}, {1}, {2, 0, 1}, {3, 1, 1}},
       {{1, 9, 21, 19}, {9, 1, 7, 7}, {1}, {3}, {1}, 9},  // rows of one channel, eight at a time
-      {{2, 5, 83}, {5, 1, 31}, {1}, {15}, {1}, 5},       // and vectors of a row
-      {{1, 2, 61}, {20, 1, 8}, {4}, {0}, {1}, 2},        // more outputs than that has
-      {{2, 33, 9, 8}, {7, 33, 3, 3}, {1}, {6, 12}, {6, 12}},  // elements that meet only zeros
+      {{2, 5, 83}, {5, 1, 31}, {1}, {15}, {1}, 5},       // vectors within a row
+      {{1, 2, 61}, {20, 1, 8}, {4}, {0}, {1}, 2},        // more output channels than input channels
+      {{2, 33, 9, 8}, {7, 33, 3, 3}, {1}, {6, 12}, {6, 12}},  // elements that only padding meets
       {{1, 64, 5, 6}, {6, 32, 3, 2}, {1}, {6, 3}, {4, 7}, 2},
       {{2, 17, 5, 6}, {17, 5, 4, 4}, {2}, {1}, {1}, 1, true},  // transposed, with 16 channels or
                                                                // more
@@ -180,7 +180,7 @@ std::vector<Sample> conv() {
       {{1, 3, 12, 11}, {1, 2, 4, 5}, {2, 3}, {3, 2}, {1, 2}, {2, 3}},
       {{1, 2, 4, 5, 6}, {1, 3, 4, 5, 6}, {3, 3, 3}, {1}, {1}},
       {{0, 3, 6, 6}, {0, 4, 4, 4}, {3, 3}},
-      // From here on without the gradients of the gradient.
+      // The remaining samples have no second derivatives.
       {{5, 17, 9, 8}, {5, 14, 9, 8}, {3, 3}, {1}, {1}},
       {{2, 9, 21, 29}, {2, 3, 21, 29}, {3, 3}, {1}, {1}},
       {{1, 40, 23, 30}, {1, 5, 12, 15}, {3, 3}, {2}, {1}},
@@ -202,7 +202,7 @@ std::vector<Sample> conv() {
                              {"groups", w.groups},
                              {"kernel", w.kernel}},
                    .gradient = &w < weight_grads + kDifferentiated});
-    // Sums of many numbers that cancel each other.
+    // Long sums whose terms cancel.
     if (w.dy.count() / w.dy[1] > 150) all.back().tolerance = 5e-6;
   }
   return all;

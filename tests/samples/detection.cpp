@@ -9,7 +9,7 @@ namespace {
 
 using Dims = std::vector<Dim>;
 
-// Boxes on a grid of sixteenths, so that the 16-bit floats hold them too.
+// Boxes on a grid of sixteenths, which 16-bit floats represent exactly.
 std::vector<double> boxes_of(int count) {
   std::vector<double> boxes;
   for (int i = 0; i < count; ++i) {
@@ -75,7 +75,7 @@ std::vector<Sample> detection() {
       all.push_back(
           {.op = "roi_align_grad", .inputs = {{.shape = {5, 3, 3, 2}}, rois}, .attrs = attrs});
     }
-  // Regions of which little meets the image.
+  // Regions that barely overlap the image.
   std::vector<double> wide;
   for (int i = 0; i < 40; ++i) {
     const double size = std::pow(10, i / 10);
@@ -98,7 +98,7 @@ std::vector<Sample> detection() {
                  .attrs = {{"output_size", Dims{3, 2}}, {"spatial_scale", 0.5}}});
 
   struct Deform {
-    Sizes x, offset;  // of one group of offsets
+    Sizes x, offset;  // for one group of offsets
     int64_t area, groups;
     NamedAttrs attrs;
   };

@@ -21,7 +21,7 @@ std::vector<Sample> eig() {
       const auto real = [&](Sizes shape, std::vector<double> values) {
         s.push_back({op, {{dtype, std::move(shape), 0, 0, std::move(values)}}});
       };
-      // A triangle that is none any more has another order.
+      // Other elements below the diagonal change the order.
       const auto last_has_no_gradient = [&] { s.back().gradient = false; };
       real({3, 3}, three);
       real({2, 2, 2}, two);

@@ -6,7 +6,7 @@ namespace hg::test::samples {
 
 std::vector<Sample> fft() {
   std::vector<Sample> s;
-  // Every radix, products of them, primes above, and powers of two.
+  // Every radix, products of radices, larger primes, and powers of two.
   for (int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 15, 16, 17, 19, 30, 34, 64, 97}) {
     s.push_back({"fft", {{f32, {n, 2}}}, {{"dim", 0}}, 1e-5});
     s.push_back({"fft_of_real", {{f32, {n, 1}}}, {{"dim", 0}}, 1e-5});

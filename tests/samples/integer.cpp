@@ -84,7 +84,7 @@ std::vector<Sample> integer() {
       {{1, 2, 4, 5, 6}, {3, 2, 2, 3, 2}, {1, 2, 1}, {1}},
       {{0, 2, 4, 4}, {3, 2, 3, 3}},
       {{0, 6, 9, 10}, {6, 1, 3, 3}, {1}, {1}, {1}, 6},
-      {{0, 16, 40, 40}, {32, 16, 3, 3}},  // threads would share images of this size
+      {{0, 16, 40, 40}, {32, 16, 3, 3}},  // threads would divide such an image
       {{1, 0, 4, 4}, {3, 0, 3, 3}},
   };
   for (const IntegerCase& c : cases) {

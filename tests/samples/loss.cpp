@@ -63,7 +63,7 @@ std::vector<Sample> loss() {
   const SampleInput scores = {.shape = {6, 2, 4}, .low = -3, .high = -0.5};
   const SampleInput targets = {.dtype = i64, .shape = {2, 3}, .values = {0, 2, 2, 3, 3, 0}};
   const SampleInput in_a_row = {.dtype = i64, .shape = {5}, .values = {0, 2, 2, 3, 3}};
-  for (double time : {5, 2})  // two do not suffice for a label that comes twice
+  for (double time : {5, 2})  // two steps are too few for a repeated label
     for (const SampleInput& labels : {targets, in_a_row})
       for (bool zero_infinity : {false, true}) {
         const NamedAttrs attrs = {{"zero_infinity", zero_infinity}, {"blank", 1}};

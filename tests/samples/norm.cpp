@@ -23,7 +23,7 @@ std::vector<Sample> norm() {
         {.op = op, .inputs = {{.shape = {5, 1000}, .low = -9, .high = 9}}, .gradient = false});
     all.push_back(
         {.op = op, .inputs = {{.shape = {2, 4500}, .low = -9, .high = 9}}, .gradient = false});
-    // Columns: more than one task takes, and so long that none are copied.
+    // Columns: more than one task's share, and too long to be copied.
     for (const Sizes& shape : {Sizes{2, 5, 301}, Sizes{1, 21, 37}, Sizes{2, 1300, 19}})
       all.push_back({.op = op,
                      .inputs = {{.shape = shape, .low = -9, .high = 9}},
@@ -44,7 +44,7 @@ std::vector<Sample> norm() {
   all.push_back({.op = "layer_norm",
                  .inputs = {{.shape = {3, 4, 5}}, {.shape = {4, 5}}, kNone},
                  .attrs = {{"normalized_shape", std::vector<Dim>{4, 5}}, {"eps", 0.1}}});
-  for (const Sizes& shape : {Sizes{3, 4500}, Sizes{5, 1024}})  // more than 16-bit rows are copied
+  for (const Sizes& shape : {Sizes{3, 4500}, Sizes{5, 1024}})  // too long for copies of 16-bit rows
     all.push_back({.op = "layer_norm",
                    .inputs = {{.shape = shape}, {.shape = {shape[1]}}, {.shape = {shape[1]}}},
                    .attrs = {{"normalized_shape", std::vector<Dim>{shape[1]}}},
@@ -81,7 +81,7 @@ std::vector<Sample> norm() {
                    .inputs = {{.shape = shape}, channel, channel, kNone, kNone},
                    .attrs = {{"training", true}}});
   }
-  for (const Sizes& shape : {Sizes{0, 4}, Sizes{2, 3, 0, 5}}) {  // the statistics stay
+  for (const Sizes& shape : {Sizes{0, 4}, Sizes{2, 3, 0, 5}}) {  // the statistics do not change
     const SampleInput channel = {.shape = {shape[1]}};
     all.push_back({.op = "batch_norm",
                    .inputs = {{.shape = shape}, channel, channel, channel, positive({shape[1]})},

@@ -20,7 +20,7 @@ std::vector<Sample> norm_grad() {
   all.push_back({.op = "layer_norm_grad",
                  .inputs = {{.shape = {4, 5}}, {.shape = {4, 5}}, {.shape = {4, 5}}},
                  .attrs = {{"normalized_shape", std::vector<Dim>{4, 5}}, {"eps", 0.1}}});
-  // One element is its mean: its gradient is 0, whatever eps makes of 1 / sqrt(eps).
+  // A single element equals its mean, so its gradient is 0 even if 1 / sqrt(eps) is large.
   for (const Sizes& shape : {Sizes{1}, Sizes{6, 1}})
     all.push_back({.op = "layer_norm_grad",
                    .inputs = {{.shape = shape}, {.shape = {1}}, {.shape = shape}},

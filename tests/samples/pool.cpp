@@ -13,7 +13,7 @@ struct PoolCase {
   Sizes shape;
   Dims kernel, stride = {}, padding = {0}, dilation = {1};
   bool ceil = false;
-  Sizes pooled = {};  // of the average, for its gradient's sample
+  Sizes pooled = {};  // of the average, for the sample of its gradient
 };
 
 }  // namespace
@@ -79,7 +79,7 @@ std::vector<Sample> pool() {
       all.push_back({.op = "avg_pool_grad", .inputs = {{.shape = c.pooled}}, .attrs = average});
     }
   }
-  // Dilated windows, equal elements, of which the first counts, and 300 outputs in a row.
+  // Dilated windows, windows with equal elements (the first counts), and 300 outputs in a row.
   all.push_back({.op = "max_pool_grad",
                  .inputs = {{.shape = {1, 2, 9, 11}}, {.shape = {1, 2, 4, 10}}},
                  .attrs = {{"kernel_size", Dims{3, 2}},

@@ -51,7 +51,7 @@ std::vector<Sample> reduce() {
       for (const Sizes& shape : {Sizes{2, 0, 3}, Sizes{2, 3, 0}, Sizes{0, 2, 3}})
         s.push_back({op, {{f32, shape}}, {{"dim", dims}}});
   s.push_back({"var", {{f32, {4, 19}}}, {{"dim", {1}}, {"correction", 0.0}}, 1e-5});
-  // Of which f16 does not hold the variance.
+  // The variance does not fit f16.
   s.push_back({"std", {{f32, {4, 19}, -900, 900}}, {{"dim", {1}}}, 0, false});
   return s;
 }

@@ -15,7 +15,7 @@ std::vector<Sample> sort() {
       s.push_back({"sort", {{dtype, {2, 61}, 0, 1}}, {{"dim", 1}, {"descending", descending}}});
     s.push_back({"topk", {{f32, {3, 37, 2}}}, {{"k", 5}, {"dim", 1}, {"largest", descending}}});
     s.push_back({"topk", {{f32, {37}}}, {{"k", 37}, {"largest", descending}}});
-    for (int k : {0, 1, 9, 20, 299})  // few and many of those that are equal
+    for (int k : {0, 1, 9, 20, 299})  // few and many of the equal elements
       s.push_back({"topk", {{i64, {3, 300}, -9, 9}}, {{"k", k}, {"largest", descending}}});
     s.push_back({"topk", {{f32, {}}}, {{"k", 1}, {"largest", descending}}});
   }

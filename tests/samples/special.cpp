@@ -17,7 +17,7 @@ std::vector<Sample> special() {
     const double low = op == "zeta" ? 1.5 : 0.2;
     s.push_back({op, {{f32, {3, 17}, low, 5}, {f32, {17}, 0.3, 6}}, {}, 2e-5});
     s.push_back({op, {{f32, {}, low, 5}, {f32, {}, 0.3, 6}}, {}, 2e-5});
-    // There is a gradient for the second argument alone.
+    // Only the second argument has a gradient.
     SampleInput first{f32, {3, 1}, low, 5};
     first.constant = true;
     s.push_back({op, {first, {f32, {3, 7}, 0.3, 6}}, {}, 2e-5});

@@ -7,7 +7,7 @@
 namespace hg::test::samples {
 
 std::vector<Sample> trees() {
-  // Every test as a chain, then two levels of a tree, then a leaf alone.
+  // A chain of tests, a tree with two levels, and a single leaf.
   std::vector<double> nodes, splits;
   const auto add = [&](std::vector<double> node, double split) {
     nodes.insert(nodes.end(), node.begin(), node.end());
@@ -29,7 +29,7 @@ std::vector<Sample> trees() {
       x.values.push_back(i % 11 == 7 ? NAN : static_cast<double>(i * 7 % 9 - 4) * 0.25);
     return x;
   };
-  // Of more rows and trees than one thread takes at once.
+  // More rows and trees than one thread takes at once.
   std::vector<double> many;
   for (int i = 0; i < 40; ++i) many.push_back(i * 7 % 28);
   s.push_back({"tree_leaves",

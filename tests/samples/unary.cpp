@@ -12,7 +12,7 @@ struct Range {
   std::string_view op;
   double low, high;
 };
-// Where each function is defined and smooth enough.
+// The range where each function is defined and smooth enough.
 constexpr Range kFunctions[] = {
     {"neg", -3, 3},        {"abs", -3, 3},         {"sign", -3, 3},    {"sqrt", 0.1, 4},
     {"rsqrt", 0.1, 4},     {"reciprocal", 0.2, 4}, {"exp", -3, 3},     {"exp2", -3, 3},
