@@ -263,7 +263,7 @@ TEST(PlatformLibrary, ThatIsNotThereIsToldSo) {
 }
 
 #ifdef __cpp_lib_to_chars
-// Compares with the C++ library's functions, for random bits and for numbers as people write them.
+// Compares with the C++ library's functions, for random bits and for hand-written decimals.
 TEST(MissingChars, AreTheLibrarys) {
   std::mt19937_64 random(4);
   const auto number = [&](int round) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers: ids that the package `tokenizers` gives, round trips, streams, damaged files.
-// tests/text/compare.py compares many more kinds with the package.
+// Tokenizers: the ids of the package `tokenizers`, round trips, streams and damaged files.
+// tests/text/compare.py compares many more kinds of tokenizers with the package.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -48,7 +48,7 @@ std::string byte_level() {
          R"(},"merges":[["h","e"],["l","l"],["he","ll"],["hell","o"],["\u0120","w"],["o","r"]]}})";
 }
 
-// SentencePiece's BPE with byte fallback, as Llama 2 has it.
+// SentencePiece's BPE with byte fallback, as in Llama 2.
 const char kFallback[] =
     R"({"added_tokens":[],"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"_"},
     {"type":"Replace","pattern":{"String":" "},"content":"_"}]},"pre_tokenizer":null,"post_processor":null,
@@ -76,7 +76,7 @@ Tokenizer tokenizer(const std::string& json) {
   return *made;
 }
 
-// Random text of several scripts.
+// Random text in several scripts.
 std::string random_text(std::mt19937& draw) {
   const std::string parts[] = {"hello",
                                " world",
@@ -115,7 +115,7 @@ TEST(Tokenizer, IdsAreThoseOfThePackage) {
        "Tokenizers. \xc3\x80 q!",
        {1, 3, 4, 5, 6, 8, 0, 7, 2},
        "[CLS] tokenizers. a! [SEP]"},
-      // Punctuation only since Unicode 14, which the package does not know: one unknown word.
+      // Punctuation since Unicode 14, which the package does not know: it gives one unknown word.
       {kWordPiece, "a\xd8\x9d\x61", {1, 0, 2}, "[CLS] [SEP]"},
   };
   for (const auto& one : kCases) {
@@ -153,7 +153,7 @@ TEST(Tokenizer, ByteLevelTextComesBack) {
   std::mt19937 draw(1);
   for (int i = 0; i < 2000; ++i) {
     const std::string text = random_text(draw);
-    if (text.find("[X]") != std::string::npos) continue;  // takes the spaces before it
+    if (text.find("[X]") != std::string::npos) continue;  // it removes the spaces before it
     EXPECT_EQ(must(t.decode(must(t.encode_plain(text)))), text);
     EXPECT_EQ(must(t.decode(must(t.encode(text, false)), false)), text);
   }
@@ -185,7 +185,7 @@ TEST(StreamDecoder, CharactersAreNotCut) {
   EXPECT_EQ(must(stream.push('a')), "a");
   EXPECT_EQ(must(stream.push(0xf0)), "");
   EXPECT_EQ(must(stream.push(0x9f)), "");
-  EXPECT_FALSE(stream.push(999).ok());  // does not count
+  EXPECT_FALSE(stream.push(999).ok());  // it changes nothing
   EXPECT_EQ(must(stream.push(0x98)), "");
   EXPECT_EQ(must(stream.push(0x80)), "\xf0\x9f\x98\x80");
   EXPECT_EQ(must(stream.push(0xe2)), "");
@@ -217,7 +217,7 @@ TEST(TokenizerFiles, DamagedFilesAreRefusedOrRead) {
   }
 }
 
-// The file with one part replaced, and a part of the message.
+// A replacement in the file, and part of the expected message.
 TEST(TokenizerFiles, MessagesSayWhereAndWhat) {
   const struct {
     std::string_view from, to, message;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How kernels divide their work into parts, and the parts among lanes.
+// How kernels divide their work into parts, and how lanes share the parts.
 #include "kernels/gemm/tiles.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(Tiles, PartsOfRowsAreWholeBlocks) {
       const std::vector<int64_t> first = row_parts(rows, 6, parts);
       EXPECT_EQ(static_cast<int64_t>(first.size()) - 1, std::min(parts, (rows + 5) / 6));
       EXPECT_EQ(first.back(), rows);
-      // Each begins where one of the blocks does that pack_rows makes of all rows.
+      // Each part begins at a block of pack_rows() over all rows.
       for (int64_t i = 0, at = 0; i < rows; i += block_rows(rows - i, 6))
         if (first[at] == i)
           ++at;

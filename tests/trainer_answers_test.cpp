@@ -132,14 +132,14 @@ TEST(Schedules, EqualPyTorchs) {
           << answers.name << ", tick " << t;
   }
   EXPECT_EQ(seen, 6);
-  // Warmup rises to the rate and then hands over.
+  // Warmup rises to the rate, and then the schedule begins.
   const Schedule warm = {.kind = Kind::linear, .warmup = 3, .total = 13, .start = 1, .end = 0};
   const double expected[] = {0.25, 0.5, 0.75, 1, 0.9};
   for (int t = 0; t < 5; ++t) EXPECT_NEAR(learning_rate(warm, 1, t), expected[t], 1e-12);
 }
 
-// fit() with a validation loss that goes as plateau_loss() of make_answers.py: the model's only
-// parameter is frozen in effect, and the loss is the data.
+// fit() with a validation loss that follows plateau_loss() of make_answers.py. The loss is the
+// data, and the model's only parameter does not change.
 TEST(Schedules, PlateauEqualsPyTorchs) {
   Graph g;
   const Value x = g.input("x", f32, {"n"});
@@ -177,11 +177,11 @@ TEST(Schedules, PlateauEqualsPyTorchs) {
     EXPECT_NEAR(rates[t], answers->numbers[t], 1e-7) << "epoch " << t;
 }
 
-// What a device without such a kernel runs.
+// Devices without such a kernel run the expansion.
 TEST(Optimizers, ExpansionsEqualKernels) {
   const struct {
     const char* op;
-    int states;  // x included
+    int states;  // including x
     NamedAttrs attrs;
   } kCases[] = {
       {"sgd_step", 2, {{"momentum", 0.9}, {"nesterov", true}, {"weight_decay", 0.1}}},
@@ -195,7 +195,7 @@ TEST(Optimizers, ExpansionsEqualKernels) {
       for (const bool go : {true, false}) {
         Graph g;
         std::vector<Value> inputs;
-        for (int i = 0; i < c.states + 2; ++i)  // the states, what was accumulated, the gradient
+        for (int i = 0; i < c.states + 2; ++i)  // states, accumulated gradient, gradient
           inputs.push_back(g.parameter(str_cat("in", i), f32, {300},
                                        i == 1 && c.op[0] != 's' ? init::uniform(-0.1, 0.1, 7)
                                        : i == c.states + 1 || i == 0
@@ -246,7 +246,7 @@ std::vector<float> run(Graph g, const std::vector<Value>& outputs) {
 }
 
 TEST(Gradients, KnownAnswers) {
-  {  // y = t + (t a) a with t = a b
+  {  // y = t + (t a) a, with t = a b
     Graph g;
     const Value a = g.parameter("a", f32, {}, init::constant(3));
     const Value b = g.parameter("b", f32, {}, init::constant(5));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The effect of TrainOptions on a step: each option's effect is computed from steps without it.
+// The effect of each training option on a step, compared with steps that do not use the option.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ constexpr double kLr = 0.125;
 
 using test::noise;
 
-// Images [n, 3, 9, 8] to 4 scores and 2 numbers: a convolution that reads rows, one of small
-// images, pooling, batch_norm and layers of both outputs.
+// Maps images [n, 3, 9, 8] to 4 scores and 2 numbers. It has a convolution that reads rows, one for
+// small images, pooling, batch_norm and a layer for each output.
 Model images_network() {
   Graph g;
   const auto weight = [&](const char* name, const Sizes& shape, uint64_t seed) {
@@ -75,7 +75,7 @@ struct Step {
   std::vector<std::string> trained;
   std::vector<std::pair<std::string, std::vector<float>>> before, after;
 
-  // after - before, of one parameter.
+  // How far a step moved one parameter: after - before.
   std::vector<float> moved(const std::string& name) const {
     std::vector<float> by;
     for (size_t i = 0; i < before.size(); ++i)
@@ -154,7 +154,7 @@ TEST(TrainOptions, ParametersThatRequireNoGradientStayUnlessARuleThawsThem) {
       const bool stays = name == "norm.weight" || (!thawed && name.starts_with("conv1"));
       if (stays)
         EXPECT_EQ(before[i].second, after[i].second) << name;
-      else  // batch_norm takes the batch's statistics in both
+      else  // both use the batch's statistics
         EXPECT_EQ(after[i].second, all.after[i].second) << name;
     }
     bool said = false;
@@ -204,7 +204,7 @@ TEST(TrainOptions, StatisticsOfOneValueAreRefused) {
   }
 }
 
-// PyTorch's momentum=None, an average over all batches, is 0 in a trace of eval mode.
+// In a trace of eval mode, PyTorch's momentum=None (an average over all batches) is 0.
 TEST(TrainOptions, StatisticsThatDoNotMoveAreTold) {
   for (const double momentum : {0.0, 0.1}) {
     const Trainer trainer = make({}, normalised(momentum));
@@ -238,8 +238,8 @@ TEST(TrainOptions, PenaltiesPullAtTheParametersThatMatch) {
   EXPECT_NEAR(with.loss, without.loss + penalty, 1e-5);
 }
 
-// Nothing on the way from an f64 loss to its parameter is rounded to f32: rates, the parts of
-// accumulated batches, penalties, the norm of the gradients.
+// From an f64 loss to its parameter, nothing is rounded to f32: rates, parts of accumulated
+// batches, penalties and the norm of the gradients.
 TEST(TrainOptions, ModelsOfF64TrainInF64) {
   constexpr int64_t kRows = 4, kSize = 3;
   constexpr int kAccumulate = 3;
@@ -409,13 +409,13 @@ TEST(TrainOptions, MetricsAreOfTheWholeDataSet) {
   EXPECT_NEAR(e->metrics[1], error / (2 * kBatch), 1e-6);
 }
 
-// An image network whose relu comes before its max_pool; `is_read`: another output shows the relu.
+// An image network with relu before max_pool; with `is_read`, relu is also an output.
 Graph relu_before_pool(bool is_read) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 3, 9, 8});
   const Value weight = g.parameter("w", f32, {4, 3, 3, 3}, init::kaiming_uniform(1));
   const Value seen = relu(conv(x, weight, {}, {.padding = {1}}));
-  // Windows that overlap, some of them without a positive element.
+  // Overlapping windows, some of them without a positive element.
   g.output("scores", mean(max_pool(seen, {3}, {.stride = {2}, .padding = {1}}), {2, 3}));
   if (is_read) g.output("seen", seen);
   EXPECT_TRUE(g.status().ok()) << g.status().message();
@@ -440,7 +440,7 @@ TEST(TrainOptions, AReluMovesBehindItsMaxPool) {
     return all;
   };
   const std::vector<double> moved = losses(false);
-  EXPECT_EQ(moved, losses(true));  // the bits
+  EXPECT_EQ(moved, losses(true));  // bit by bit
   EXPECT_LT(moved.back(), moved.front());
 }
 
@@ -470,7 +470,7 @@ TEST(TrainOptions, ConvolutionsInHalfPrecisionFollowF32) {
     options.optimizer.lr = 0.02;
     Trainer trainer = make(options);
     std::vector<double> losses;
-    int skipped = 0;  // f16 looks for the scale of the loss first
+    int skipped = 0;  // f16 first searches for a loss scale
     while (losses.size() < 25 && skipped < 20) {
       const int64_t updates = trainer.updates();
       const Result<double> loss = take_step(trainer, data, options);
@@ -532,7 +532,7 @@ TEST(TrainOptions, ARateThatWasSetGoesOnInResumedTrainers) {
   EXPECT_EQ(Trainer::create(saved, options)->lr(), kLr);
 }
 
-// A host's own epochs of step() have the rates of fit()'s.
+// Epochs of step() that the host counts use the same rates as those of fit().
 TEST(TrainOptions, SchedulesByEpochGoOnBetweenSteps) {
   for (const auto kind : {Schedule::Kind::step, Schedule::Kind::plateau}) {
     TrainOptions options = plain();
@@ -562,8 +562,8 @@ TEST(TrainOptions, SchedulesByEpochGoOnBetweenSteps) {
   }
 }
 
-// Statistics of a batch are summed up in double, as torch's are: the square of a distance of one is
-// lost beside thousands of others in float.
+// A batch's statistics are summed in double, as in torch: float would lose the square of a distance
+// of one beside thousands of others.
 TEST(TrainOptions, StatisticsOfABatchAreThoseOfDouble) {
   constexpr int64_t kRows = 3, kSize = 65536;
   std::vector<float> x = noise(kRows * kSize, 1);

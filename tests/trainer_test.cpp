@@ -19,7 +19,7 @@ namespace {
 
 using test::noise;
 
-// n rows of 6 numbers to 3 classes, with batch_norm and dropout between.
+// Classifies n rows of 6 numbers into 3 classes, with batch_norm and dropout between the layers.
 Model small_network(bool traced_training = false) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 6});
@@ -114,13 +114,13 @@ TEST(Trainer, StatesAreUpdatedInPlace) {
   Trainer trainer = make(small_network(), classify());
   const Data data(32);
   ASSERT_TRUE(trainer.step(data.set.inputs, data.set.targets).ok());
-  // No block of the arena is as large as the largest parameter's update would need beside its
-  // gradient: new parameters and moments have no memory of their own.
+  // The arena has no block for the update of the largest parameter besides its gradient: new
+  // parameters and moments have no memory of their own.
   for (const ArenaBlock& block : trainer.session().arena_blocks())
     EXPECT_EQ(block.value.find("_step"), std::string::npos) << block.value;
 }
 
-// Of a mapped file, in KB; the process may map it more than once.
+// Resident memory of a mapped file, in KB; the process may map it more than once.
 int64_t resident(const std::string& path) {
   std::ifstream maps("/proc/self/smaps");
   int64_t sum = 0;
@@ -132,7 +132,8 @@ int64_t resident(const std::string& path) {
   return sum;
 }
 
-// A large gradient comes in parts, unless its norm is wanted first, even if that limits nothing.
+// A large gradient is computed in parts, unless its norm is needed first, even for a norm that does
+// not limit it.
 TEST(Trainer, GradientsInPartsGiveTheSameBits) {
   Graph g;
   const Value x = g.input("x", f32, {2, 256, 2, 2});
@@ -177,7 +178,7 @@ TEST(Trainer, KeepsNoSecondCopyOfWhatItChanges) {
   float sum = 0;
   for (int64_t i = 0; i < kWidth; ++i) sum += weights.as<float>()[i];
   EXPECT_TRUE(std::isfinite(sum));
-#ifndef __EMSCRIPTEN__  // which reads files instead of mapping them
+#ifndef __EMSCRIPTEN__  // it reads files instead of mapping them
   EXPECT_GT(resident(path), 1000);
 #endif
   Trainer trainer = make(*model, {.optimizer = sgd(0.1)});
@@ -210,7 +211,7 @@ TEST(Trainer, ResumesBitByBit) {
   Trainer straight = make(small_network(), options);
   ASSERT_TRUE(straight.fit(data.set, whole).ok());
 
-  // Interrupted in the middle of the second epoch, and finished from the file's bytes.
+  // A training is interrupted in the middle of the second epoch, and finished from the file.
   Trainer first = make(small_network(), options);
   FitOptions interrupted = whole;
   interrupted.on_progress = [](const Progress& p) { return p.step < 10; };
@@ -223,7 +224,7 @@ TEST(Trainer, ResumesBitByBit) {
   ASSERT_TRUE(second.fit(data.set, rest).ok());
   EXPECT_EQ(bytes_of(straight), bytes_of(second));
 
-  // Two more epochs twice are four.
+  // Training two epochs twice equals training four epochs.
   Trainer half = make(small_network(), options);
   FitOptions two = whole;
   two.epochs = 2;
@@ -232,7 +233,7 @@ TEST(Trainer, ResumesBitByBit) {
   ASSERT_TRUE(other.fit(data.set, two).ok());
   EXPECT_EQ(floats(straight, "fc1.weight"), floats(other, "fc1.weight"));
 
-  // Another optimizer starts anew and says so.
+  // A new optimizer starts without state, and a note says so.
   Trainer anew = make(*saved, classify(rmsprop()));
   ASSERT_EQ(anew.notes().size(), 1u);
   EXPECT_EQ(anew.updates(), 0);
@@ -255,11 +256,11 @@ TEST(Trainer, AccumulatedBatchesEqualOneLargeBatch) {
   }
 }
 
-// What waited for an update goes; the batches that come then make the next one alone.
+// Gradients that wait for an update are dropped; later batches alone make the next update.
 TEST(Trainer, ALossThatIsNotFiniteDropsGradientsThatWait) {
   const Data data(16), other(16, 7);
   TrainOptions options = classify(sgd(0.1));
-  options.mode = TrainOptions::Mode::as_traced;  // dropout draws anew in each batch
+  options.mode = TrainOptions::Mode::as_traced;  // dropout draws new numbers per batch
   options.accumulate = 2;
   Trainer stopped = make(small_network(), options), plain = make(small_network(), options);
   ASSERT_TRUE(stopped.step(other.set.inputs, other.set.targets).ok());
@@ -302,7 +303,7 @@ TEST(Trainer, TrainingModeMovesStatisticsAndAsTracedDoesNot) {
   Trainer frozen = make(small_network(), traced);
   ASSERT_TRUE(frozen.step(data.set.inputs, data.set.targets).ok());
   EXPECT_EQ(floats(frozen, "norm.running_mean"), std::vector<float>(16, 0));
-  // A model traced in training mode evaluates in inference mode, and its file keeps its mode.
+  // A model traced in training mode is evaluated in inference mode; its file keeps the traced mode.
   Trainer other = make(small_network(true), classify());
   ASSERT_TRUE(other.step(data.set.inputs, data.set.targets).ok());
   EXPECT_EQ(floats(other, "norm.running_mean"), mean);

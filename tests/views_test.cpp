@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In a build without NDEBUG, a view that outlives its memory is detected at its next use, and
-// nothing else is. Here the library's memory is that of such a build.
+// Without NDEBUG, the next use of a view that outlived its memory is detected, without false
+// alarms. This program compiles the library's memory as in such a build.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace hg::test {
 namespace {
 
 std::optional<Session> session_of(const Model& model, SessionOptions options = {}) {
-  options.threads = 1;  // death tests fork
+  options.threads = 1;  // so that death tests can fork
   return must(Session::create(model, std::move(options)));
 }
 
@@ -51,7 +51,7 @@ TEST(Views, EndWithTheSession) {
   EXPECT_EQ(sum(y), sum(copy.tensor));
   session.reset();
   EXPECT_GONE(y);
-  // No other session gets its addresses.
+  // No other session gets the addresses of its memory.
   for (int i = 0; i < 100; ++i) {
     session = session_of(small_model());
     const Tensor other = run(*session, x);
@@ -69,7 +69,7 @@ TEST(Views, EndWhenTheArenaMoves) {
   const Tensor moved = run(*session, larger);
   EXPECT_GONE(y);
   EXPECT_GE(sum(moved), 0);
-  // A plan that is smaller again has room where the larger one was.
+  // The plan is smaller again and fits into the memory of the larger one.
   const Tensor again = run(*session, x);
   EXPECT_GE(sum(again), 0);
   session->release_memory();
@@ -86,7 +86,7 @@ TEST(Views, EndWithASessionThatAnotherReplaces) {
   EXPECT_GE(sum(run(*session, x)), 0);
 }
 
-// Memory that a session borrows as its input also ends.
+// Memory that a session borrows as an input may end too.
 TEST(Views, AreNotReadAsInputsOfAnotherSession) {
   const std::vector<float> x = ramp(32);
   auto first = session_of(small_model()), second = session_of(small_model());
@@ -132,7 +132,7 @@ TEST(Views, EndWithTheTrainer) {
   const Tensor loss = must(trainer->session().output(0));
   const float before = sum(w);
   must(step(2));
-  EXPECT_NE(sum(w), before);  // trained in place
+  EXPECT_NE(sum(w), before);  // training changes it in place
   const std::optional<Model> model = must(trainer->model());
   trainer.reset();
   EXPECT_GONE(w);
@@ -141,7 +141,7 @@ TEST(Views, EndWithTheTrainer) {
   EXPECT_GE(sum(run(*session, x)), 0);
 }
 
-// What a host's allocator gave is the host's to hide; it gets it back as no number.
+// Memory from a host's allocator stays readable: the host gets it back filled with NaN.
 TEST(Views, OfAHostsMemoryAreNotANumber) {
   struct Host {
     std::vector<std::pair<void*, size_t>> freed;
@@ -170,7 +170,7 @@ TEST(Views, OfAHostsMemoryAreNotANumber) {
   }
 }
 
-// Memory that comes and goes keeps a bounded number of addresses.
+// Memory that comes and goes uses a bounded range of addresses.
 TEST(Views, ThatEndAreNotKeptForever) {
   const std::vector<float> x = ramp(32);
   const auto regions = [] {

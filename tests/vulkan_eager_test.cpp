@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays and calls on a Vulkan device: the same results as on the CPU, and no transfer twice.
+// Arrays and calls on a Vulkan device: the same results as on the CPU, and no repeated transfers.
 #include <algorithm>
 
 #include "hg/create.h"
@@ -16,7 +16,7 @@ class VulkanEager : public Vulkan {
     EXPECT_TRUE(made.ok()) << made.status().message();
     return *std::move(made);
   }
-  // What the device moved and submitted since `before`.
+  // Transfers and submissions since `before`.
   GpuCounters since(const GpuCounters& before) const {
     GpuCounters now = gpu_.counters();
     now.uploads -= before.uploads;
@@ -47,10 +47,10 @@ TEST_F(VulkanEager, SidesAreBroughtUpToDateOnce) {
   before = gpu_.counters();
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(a.to_host().ok());
   EXPECT_EQ(since(before).downloads, 0);
-  a.write<float>()[3] = -1;  // the device's copy is old now
+  a.write<float>()[3] = -1;  // the device's copy is outdated now
   EXPECT_FALSE(a.is_on_device());
   const Array part = *a.narrow(0, 3, 2);
-  ASSERT_TRUE(part.to_device(gpu_).ok());  // the memory as a whole
+  ASSERT_TRUE(part.to_device(gpu_).ok());  // copies the whole memory
   EXPECT_TRUE(a.is_on_device());
   EXPECT_EQ(since(before).uploads, 1);
   Executor ex = executor();
@@ -64,7 +64,7 @@ TEST_F(VulkanEager, SidesAreBroughtUpToDateOnce) {
 TEST_F(VulkanEager, AListGoesUpInOneSubmission) {
   std::vector<Array> list;
   for (int i = 0; i < 20; ++i) list.push_back(*full({50000 + i}, 0.5 * i));
-  list.push_back(*list[3].narrow(0, 5, 5));  // of memory that is in the list already
+  list.push_back(*list[3].narrow(0, 5, 5));  // its memory is in the list already
   GpuCounters before = gpu_.counters();
   ASSERT_TRUE(Array::to_device(list, gpu_).ok());
   EXPECT_EQ(since(before).submits, 1);
@@ -75,7 +75,7 @@ TEST_F(VulkanEager, AListGoesUpInOneSubmission) {
   Executor ex = executor();
   for (int i = 0; i < 20; ++i)
     EXPECT_EQ(floats_of(ex.amax(list[size_t(i)])), std::vector<float>{0.5f * float(i)});
-  EXPECT_LT(since(before).upload_bytes, list[0].bytes());  // tables of kernels, no array
+  EXPECT_LT(since(before).upload_bytes, list[0].bytes());  // tables of kernels, but no array
   EXPECT_FALSE(Array::to_device(std::vector<Array>{Array()}, gpu_).ok());
   EXPECT_FALSE(list[0].to_device(Gpu()).ok());
 }
@@ -84,7 +84,7 @@ TEST_F(VulkanEager, ResultsStayOnTheDevice) {
   Executor ex = executor();
   EXPECT_EQ(ex.device(), Device::vulkan);
   const Array x = *rand({64, 32}, 1), w = *rand({16, 32}, 2);
-  ASSERT_TRUE(ex.relu(ex.linear(x, w)).ok());  // plans, and tests the kernels
+  ASSERT_TRUE(ex.relu(ex.linear(x, w)).ok());  // plans and tests kernels
   const GpuCounters before = gpu_.counters();
   const Array y = *ex.relu(ex.linear(x, w));
   EXPECT_TRUE(y.is_on_device());
@@ -100,7 +100,7 @@ TEST_F(VulkanEager, ResultsStayOnTheDevice) {
     EXPECT_NEAR(got[i], expected[i], 1e-5 * (1 + expected[i]));
   EXPECT_EQ(since(before).downloads, 1);
   EXPECT_EQ(since(before).download_bytes, y.bytes());
-  // An executor on the CPU reads it where it is: on the host by now.
+  // An executor on the CPU reads y on the host, where its elements are by now.
   EXPECT_EQ(floats_of(cpu.relu(y)), got);
   EXPECT_EQ(since(before).downloads, 1);
   ASSERT_TRUE(ex.add(y, y).ok());  // plans
@@ -122,7 +122,7 @@ TEST_F(VulkanEager, ViewsPlacesAndNumbers) {
             (std::vector<float>{12, 14, 16, 18}));
   EXPECT_EQ(floats_of(ex.add(*ex.flip(x, {1}), x)),
             (std::vector<float>{3, 3, 3, 3, 11, 11, 11, 11, 19, 19, 19, 19}));
-  // In place, into a part, into memory with gaps.
+  // Into an input, into a part of an array, and into memory with gaps.
   Array y = *Array::copy_of(x);
   ASSERT_TRUE(ex.into(y).mul(y, y).ok());
   EXPECT_FALSE(y.is_on_host());
@@ -137,7 +137,7 @@ TEST_F(VulkanEager, ViewsPlacesAndNumbers) {
   const std::vector<float> mine = {1, 2, 3};
   EXPECT_EQ(floats_of(ex.add(view(mine, {3}), 1)), (std::vector<float>{2, 3, 4}));
   EXPECT_EQ(floats_of(ex.add(*zeros({0, 3}), view(mine, {3}))), std::vector<float>());
-  EXPECT_EQ(ex.nonzero(*x.select(0, 0))->shape(), (Sizes{3, 1}));  // a kernel of the CPU
+  EXPECT_EQ(ex.nonzero(*x.select(0, 0))->shape(), (Sizes{3, 1}));  // this kernel runs on the CPU
   EXPECT_FALSE(ex.add(x, *zeros({5})).ok());
 }
 

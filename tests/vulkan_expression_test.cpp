@@ -45,7 +45,7 @@ TEST_F(Vulkan, ATextIsOneProgramOnTheDevice) {
   EXPECT_EQ(s.compiled_graph().nodes().size(), 1u) << s.compiled_graph().text();
 }
 
-// Indices and random numbers, which are integers of 64 bits, are the CPU's.
+// The CPU computes indices and random numbers, which are 64-bit integers.
 TEST_F(Vulkan, GeneratorsGiveTheSameNumbers) {
   const CallOptions shape = {.shape = {64}};
   for (const std::string text : {"rand(7) + id(0) * 0.5", "id() * 2.5"}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Vulkan failures: every call that can fail is made to fail, one after another. Calls are counted
-// in the device's function table; the validation layers below see what leaks.
+// in the device's function table. Below it, the validation layers detect leaks.
 #include <atomic>
 #include <thread>
 
@@ -11,7 +11,7 @@
 namespace hg::test {
 namespace {
 
-// The n-th call from now on that gives a VkResult gives `result` instead; a lost device stays lost.
+// The n-th call from now on that returns a VkResult returns `result`; a lost device stays lost.
 struct Fault {
   std::atomic<int> calls_left{-1};  // negative: none fails
   VkResult result = VK_SUCCESS;
@@ -31,7 +31,7 @@ struct Fault {
 };
 Fault fault;
 
-// What must really be done, though it is said to fail: the driver's objects change their state.
+// Functions that must run even if they report failure, because they change the driver's objects.
 template <int kFunction>
 constexpr bool kDoneAnyway = false;
 
@@ -83,7 +83,7 @@ class VulkanFaults : public Vulkan {
   void SetUp() override {
     Vulkan::SetUp();
     if (!gpu_) return;
-    // A device of its own; what is measured and tested already is not done again.
+    // A device of its own; the cache avoids repeating measurements and tests.
     const Result<std::vector<std::byte>> cache = gpu_.cache();
     ASSERT_TRUE(cache.ok());
     cache_ = *cache;
@@ -137,7 +137,7 @@ TEST_F(VulkanFaults, EveryCallOfASessionMayFail) {
   std::vector<float> expected;
   ASSERT_TRUE(work(gpu_, mixed(), &expected).ok());
   for (const VkResult result : {VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_DEVICE_LOST}) {
-    // Each loss takes a device of its own: every fifth call will do.
+    // Each loss needs a new device, so only every fifth call is tested.
     const bool is_lost = result == VK_ERROR_DEVICE_LOST;
     Gpu gpu;
     int failures = 0;
@@ -156,7 +156,7 @@ TEST_F(VulkanFaults, EveryCallOfASessionMayFail) {
       EXPECT_NE(status.message().find("vk"), std::string_view::npos) << status.message();
       ++failures;
       if (is_lost) {
-        // Lost for good: the next session says so too.
+        // The device stays lost: the next session reports it too.
         EXPECT_EQ(work(gpu, mixed(), &y).code(), Code::device_lost);
         fault.arm(-1, VK_SUCCESS);
         gpu = {};
@@ -194,7 +194,7 @@ TEST_F(VulkanFaults, EveryCallOfARunMayFail) {
     EXPECT_EQ(y, expected);
   }
   EXPECT_GE(failures, 2);
-  // Lost in the middle of a run.
+  // The device is lost in the middle of a run.
   fault.arm(1, VK_ERROR_DEVICE_LOST);
   EXPECT_EQ(run(*s, &y).code(), Code::device_lost);
   fault.arm(-1, VK_SUCCESS);
@@ -216,7 +216,7 @@ TEST_F(VulkanFaults, OpeningMayFail) {
   EXPECT_GE(failures, 4);
 }
 
-// A kernel is not distrusted because there was no memory to test it.
+// A kernel stays trusted if there was no memory to test it.
 TEST_F(VulkanFaults, ASelfTestWithoutMemoryIsNoVerdict) {
   Result<Gpu> gpu = Gpu::open({.name = gpu_.info().name});
   ASSERT_TRUE(gpu.ok());
@@ -234,7 +234,7 @@ TEST_F(VulkanFaults, ASelfTestWithoutMemoryIsNoVerdict) {
   EXPECT_EQ(s->report().find("runs on the CPU"), std::string::npos) << s->report();
 }
 
-// An arena that could not grow is made again by the run that needs it.
+// If an arena could not grow, the next run that needs it allocates it again.
 TEST_F(VulkanFaults, OtherSizesThatDoNotFitLeaveTheFirst) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 8});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by tests on a Vulkan device. Without a device they are skipped; in CI (the variable CI is
-// set) they fail.
+// Fixture of tests on a Vulkan device. Without a device the tests are skipped, except in CI (with
+// the variable CI set), where they fail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -44,7 +44,8 @@ class Vulkan : public testing::Test {
     return Session::create(model, std::move(options));
   }
 
-  // The first output of a graph, in f32, on both sides, and what the device's session reports.
+  // The first output of a graph in f32, on the CPU and on the device, and the device session's
+  // report.
   struct Both {
     std::vector<float> cpu, device;
     std::string report;

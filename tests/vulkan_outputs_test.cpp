@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Outputs in host memory computed by a device: the same bits as without, wherever the memory is,
-// and nothing beyond it.
+// Outputs in host memory that a device computes: the same bits as in the session's own memory,
+// wherever the host's memory is, and no write outside of it.
 #include <cstring>
 #include <random>
 
@@ -9,7 +9,7 @@
 namespace hg::test {
 namespace {
 
-// Memory for an output with guards around it, whose rows lie `gap` elements apart.
+// Memory for an output with guards around it; its rows have gaps of `gap` elements.
 class Guarded {
  public:
   Guarded(const Sizes& shape, int64_t shift, int64_t gap) {
@@ -29,7 +29,7 @@ class Guarded {
     copy_elements(tensor_, view(values, tensor_.shape));
     return values;
   }
-  // Whether nothing was written beside the elements.
+  // Whether the guards and gaps are unchanged.
   bool is_whole() const {
     std::vector<float> copy = all_;
     Tensor inside = tensor_;
@@ -45,8 +45,8 @@ class Guarded {
   Tensor tensor_;
 };
 
-// Outputs of every kind: of a kernel, of a view, of one value twice, of a kernel on the CPU, of an
-// input, of a state and of a constant.
+// Outputs of every kind: from a kernel, a view, one value twice, a kernel on the CPU, an input, a
+// state and a constant.
 Graph many_outputs() {
   Graph g;
   const Value x = g.input("x", f32, {"n", 8});
@@ -89,7 +89,7 @@ TEST_F(Vulkan, BoundOutputsHaveTheSameBits) {
     for (int i = 0; i < plain->output_count(); ++i) {
       homes.emplace_back();
       Status set;
-      if (random() % 4 == 0) {  // in the session's own memory, as without
+      if (random() % 4 == 0) {  // in the session's own memory
         set = bound->set_output(i, Tensor());
       } else {
         homes.back() =
@@ -115,7 +115,7 @@ TEST_F(Vulkan, BoundOutputsHaveTheSameBits) {
   EXPECT_NE(bound->report().find("bessel_i0"), std::string::npos) << bound->report();
 }
 
-// Memory of another shape is refused before anything runs, and what ran before stays as it was.
+// Memory of another shape is rejected before anything runs; earlier results stay.
 TEST_F(Vulkan, ABoundOutputOfAnotherShapeIsRefused) {
   Result<Session> made = session(many_outputs(), options());
   ASSERT_TRUE(made.ok()) << made.status().message();
@@ -133,7 +133,7 @@ TEST_F(Vulkan, ABoundOutputOfAnotherShapeIsRefused) {
   EXPECT_EQ(values_of(*made->value("total")), values_of(*made->output("moved")));
 }
 
-// Outputs that stay on the device are not brought to the host, bound or not.
+// Outputs that stay on the device are not copied to the host, bound or not.
 TEST_F(Vulkan, ABoundOutputAndOutputsThatStayOnTheDevice) {
   SessionOptions o = options();
   o.device_outputs = true;

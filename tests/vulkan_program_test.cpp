@@ -17,7 +17,7 @@ namespace {
 
 class VulkanProgram : public Vulkan {
  protected:
-  // The answers of both sides on inputs of these shapes.
+  // Compares the results of CPU and device for inputs of these shapes.
   void compare(const std::string& program, DType dtype, const std::vector<Sizes>& shapes,
                double tolerance) {
     Graph g;
@@ -65,8 +65,8 @@ TEST_F(VulkanProgram, GivesTheAnswersOfTheCpu) {
     }
 }
 
-// 16-bit results between the ops are rounded as the CPU rounds them: adding one half of an ulp to 1
-// again and again never moves it.
+// 16-bit results between the ops are rounded as on the CPU: adding half an ulp to 1 repeatedly
+// never changes it.
 TEST_F(VulkanProgram, RoundsBetweenItsOps) {
   for (const DType dtype : {f16, bf16}) {
     Graph g;
@@ -117,7 +117,7 @@ TEST_F(VulkanProgram, AChainIsOneDispatch) {
   EXPECT_EQ(dispatches[1], 1);
 }
 
-// A program is not trusted when one of its ops is not.
+// A program is not trusted if one of its ops is not.
 TEST_F(VulkanProgram, FailsWithItsOps) {
   Result<Gpu> broken = Gpu::open({.name = gpu_.info().name});
   ASSERT_TRUE(broken.ok());
@@ -141,7 +141,7 @@ VkResult VKAPI_PTR note_module(VkDevice device, const VkShaderModuleCreateInfo* 
   return create_module(device, info, allocator, module);
 }
 
-// Every kernel's self-test makes its modules; programs of several types are among them.
+// Every kernel's self-test creates its modules, including programs with several types.
 TEST_F(VulkanProgram, WhatIsWrittenIsValid) {
   if (std::system("spirv-val --version > /dev/null 2>&1") != 0)
     GTEST_SKIP() << "spirv-val is not installed";
@@ -157,7 +157,7 @@ TEST_F(VulkanProgram, WhatIsWrittenIsValid) {
       for (const Graph& g : self_test_cases(*op, dtype, registry)) {
         SessionOptions o = options();
         o.gpu = *fresh;
-        o.kernels = {"grouped_mm=loops"};  // of no graph here: kernels are not tested first
+        o.kernels = {"grouped_mm=loops"};  // in no graph here; so kernels are not tested first
         const Result<Session> s = session(g, o);
         EXPECT_TRUE(s.ok()) << op->name() << ": " << s.status().message();
       }

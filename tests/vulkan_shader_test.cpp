@@ -25,7 +25,7 @@ constexpr OpDef kWave = {.name = "acme.wave",
                          .grad = gradient};
 
 void run(const RunContext& c) noexcept {
-  for (int64_t i = 0; i < c.out(0).count(); ++i) c.out(0).as<float>()[i] = -1;  // to tell it apart
+  for (int64_t i = 0; i < c.out(0).count(); ++i) c.out(0).as<float>()[i] = -1;  // as a mark
 }
 constexpr KernelDef kPlain = {.op = "acme.wave", .name = "plain", .run = run};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions on a Vulkan device: what stays there, what is counted, and failures as values.
+// Sessions on a Vulkan device: what stays on it, what is counted, and failures as values.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -41,7 +41,7 @@ TEST_F(Vulkan, AChainOfModelsUploadsOnceAndDownloadsOnce) {
   y = gpu_.download(*last);
   ASSERT_TRUE(y.ok());
   const GpuCounters after = gpu_.counters();
-  // The recordings bring their tables of parameters; no tensor but x moves.
+  // The recordings upload their tables of parameters; x is the only tensor that moves.
   EXPECT_EQ(ran.downloads, before.downloads);
   EXPECT_EQ(after.downloads, before.downloads + 1);
   EXPECT_EQ(after.download_bytes - before.download_bytes, 4 * 8 * 4);
@@ -87,7 +87,7 @@ TEST_F(Vulkan, StatesStayOnTheDevice) {
   for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(s->output(0)->as<float>()[i], 4 * values[i], 1e-5);
 }
 
-// In a file a weight without elements begins where the next one does.
+// In a file, an empty weight has the same offset as the next weight.
 TEST_F(Vulkan, AnEmptyWeightHidesNoOther) {
   Graph g;
   const Value x = g.input("x", f32, {2, 3});
@@ -173,7 +173,7 @@ TEST_F(Vulkan, AWrongIndexFailsTheRun) {
   EXPECT_EQ(s->output(0)->as<float>()[0], values[9]);
 }
 
-// No shader can report it, so the CPU computes it.
+// No shader can report the error, so the CPU computes the op.
 TEST_F(Vulkan, ANumberThatNoIntegerHasFailsTheRun) {
   for (const bool read : {true, false}) {
     Graph g;
@@ -256,7 +256,7 @@ TEST_F(Vulkan, AutomaticMeasuresAndKeepsTheFaster) {
   ASSERT_TRUE(plain.ok()) << plain.status().message();
   const std::vector<float> expected = run_open_layer(*plain);
 
-  // A host whose threads are slow leaves the work to the device.
+  // If the host's threads are slow, the device computes.
   SessionOptions slow = options();
   slow.device = Device::automatic;
   slow.parallel_for.threads = 2;
@@ -273,7 +273,7 @@ TEST_F(Vulkan, AutomaticMeasuresAndKeepsTheFaster) {
   EXPECT_EQ(s->report().rfind("on " + gpu_.info().name + ": measured ", 0), 0u) << s->report();
   EXPECT_TRUE(s->gpu());
 
-  // What was measured is remembered, by the device and by its cache.
+  // The device and its cache remember measurements.
   const Result<std::vector<std::byte>> cache = gpu_.cache();
   ASSERT_TRUE(cache.ok()) << cache.status().message();
   Result<Gpu> again = Gpu::open({.name = gpu_.info().name, .cache = *cache});
@@ -299,7 +299,7 @@ TEST_F(Vulkan, AutomaticKeepsWhatTheReportSaysIsFaster) {
                         &cpu, &gpu),
             2)
       << report;
-  if (cpu != gpu) {  // to the digits of the report
+  if (cpu != gpu) {  // equal within the report's digits
     EXPECT_EQ(static_cast<bool>(s->gpu()), gpu < cpu) << report;
   }
 }
@@ -319,7 +319,7 @@ TEST_F(Vulkan, AutomaticGoesWhereAnInputLies) {
   EXPECT_NE(s->report().find("an input lies there"), std::string::npos) << s->report();
 }
 
-// A chain of layers whose values all are needed at its end.
+// A chain of layers whose values are all needed at the end.
 Graph deep_network() {
   Graph g;
   Value x = g.input("x", f32, {64, 32});
@@ -368,7 +368,7 @@ TEST_F(Vulkan, EveryKernelHasASelfTest) {
   }
 }
 
-// Also kernels for other devices, with every size of their tiles.
+// Includes kernels for other devices, with every tile size.
 TEST_F(Vulkan, EveryKernelIsRightOnItsCases) {
   const Registry& registry = Registry::built_in();
   for (const Op* op : registry.ops())
@@ -407,7 +407,7 @@ TEST_F(Vulkan, AKernelThatFailsItsSelfTestIsReplaced) {
   EXPECT_NE(report.find("linear=tiles fails its self-test"), std::string::npos) << report;
   EXPECT_NE(report.find("runs on the CPU"), std::string::npos) << report;
   for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], 1e-5);
-  // The verdict is in the cache.
+  // The cache holds the result of the self-test.
   const Result<std::vector<std::byte>> cache = broken->cache();
   ASSERT_TRUE(cache.ok());
   const Result<Gpu> again = Gpu::open({.name = gpu_.info().name, .cache = *cache});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Training on a Vulkan device: the loss curves and models of the CPU, with all data kept on the
-// device.
+// Training on a Vulkan device: the same loss curves and models as on the CPU, while all data stay
+// on the device.
 #include "lib/device/backend.h"
 #include "tests/vulkan_fixture.h"
 
@@ -105,7 +105,7 @@ TEST_F(VulkanTrain, CurvesEqualTheCpus) {
   }
 }
 
-// In a step the batch goes up, and the loss and the number of updates come down.
+// A step uploads the batch, and downloads the loss and the number of updates.
 TEST_F(VulkanTrain, ParametersStayOnTheDevice) {
   const Batch batch;
   Trainer trainer = make(network(), classify(adamw(1e-3)), Device::vulkan);
@@ -129,7 +129,7 @@ TEST_F(VulkanTrain, WhatIsSavedIsWhatTheDeviceHas) {
   const Result<Model> saved = trainer.model();
   ASSERT_TRUE(saved.ok()) << saved.status().message();
   const std::vector<double> ahead = losses(trainer, batch, 3);
-  // Elsewhere, training goes on from there.
+  // Training continues on another device.
   Trainer resumed = make(*saved, classify(adamw(5e-3)), Device::cpu);
   EXPECT_EQ(resumed.updates(), 5);
   const Result<Evaluation> again = resumed.evaluate({batch.inputs, batch.targets});

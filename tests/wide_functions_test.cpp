@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 functions on numbers of all magnitudes against the C library's double functions: at most the
-// next float, with the same NaN, infinities and zeros.
+// f32 functions on numbers of all magnitudes against the C library's double functions. Results are
+// at most the next float, with the same NaN, infinities and zeros.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -115,13 +115,13 @@ std::vector<float> computed(const char* op, const std::vector<std::vector<float>
   return {y.as<float>(), y.as<float>() + n};
 }
 
-// HG_CASES floats, by their bits: of every size and sign.
+// HG_CASES floats with evenly spaced bits: all magnitudes and both signs.
 TEST(WideFunctions, AreThoseOfTheCLibrary) {
   std::vector<float> x;
   const auto count = static_cast<uint64_t>(case_count(300007));
   for (uint64_t i = 0; i < count; ++i)
     x.push_back(std::bit_cast<float>(static_cast<uint32_t>(i * (uint64_t{1} << 32) / count)));
-  // Half of them where functions turn.
+  // As many numbers of moderate size, where functions change direction.
   Chance chance(1);
   for (uint64_t i = 0; i < count; ++i)
     x.push_back(static_cast<float>(chance.below(2000001) - 1000000) *
@@ -187,10 +187,10 @@ std::vector<std::vector<float>> pairs_of_floats(int64_t seed) {
   for (int64_t i = case_count(300007); i > 0; --i) {
     const float b = number();
     float a = number();
-    // Whole multiples, and the floats beside them.
+    // Whole multiples, and the neighboring floats.
     if (chance.chance(40)) a = b * static_cast<float>(chance.below(int64_t{1} << chance.below(32)));
     if (chance.chance(30)) a = std::nextafter(a, chance.chance(50) ? INFINITY : -INFINITY);
-    inputs[0].push_back(std::isnan(a) ? NAN : a);  // signalling ones are another matter
+    inputs[0].push_back(std::isnan(a) ? NAN : a);  // no signaling NaN
     inputs[1].push_back(std::isnan(b) ? NAN : b);
   }
   return inputs;
@@ -223,7 +223,7 @@ TEST(WideFunctions, DivisionsAreExact) {
   }
 }
 
-// With each instruction set, to three units in the last place: of the power, the sum and the
+// With each instruction set, within three units in the last place of the power, the sum and the
 // factor.
 TEST(WideFunctions, SoftmaxOfDoubles) {
   const Isa best = chosen_isa();
@@ -232,7 +232,7 @@ TEST(WideFunctions, SoftmaxOfDoubles) {
     limit_isa(isa);
     for (const double step : {1e-9, 0.37, 1.7, 9.1}) {
       std::vector<double> x;
-      for (int i = 0; i < 77; ++i) x.push_back(3 - step * (i * 31 % 77));  // its largest is 3
+      for (int i = 0; i < 77; ++i) x.push_back(3 - step * (i * 31 % 77));  // the maximum is 3
       x.insert(x.end(), {-INFINITY, -1e300, 3 - 709.0});
       Graph g;
       const Value in = g.input("x", f64, {static_cast<int64_t>(x.size())});
@@ -260,7 +260,7 @@ TEST(WideFunctions, SoftmaxOfDoubles) {
   limit_isa(Isa::avx512);
 }
 
-// Ends of lines, and results in the memory of what they are made of.
+// Lines of each length, and results in the memory of their inputs.
 TEST(WideFunctions, LinesOfEachLength) {
   for (int64_t n = 0; n < 40; ++n) {
     std::vector<float> x;

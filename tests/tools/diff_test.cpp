@@ -66,7 +66,7 @@ TEST(Diff, TellsTheFewestLinesThatMakeOneOfTheOther) {
     EXPECT_EQ(added.size(), to.size() - common);
     const auto rest = [](const std::vector<std::string>& lines,
                          const std::vector<std::string>& without) {
-      std::vector<std::string> kept;  // lines differ within a model
+      std::vector<std::string> kept;  // no line occurs twice in a model
       for (const std::string& line : lines)
         if (std::find(without.begin(), without.end(), line) == without.end()) kept.push_back(line);
       return kept;

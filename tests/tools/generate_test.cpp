@@ -97,7 +97,7 @@ TEST_F(Programs, GenerateReadsTheFilesOfTheModel) {
   if (text.exit != 3) {
     EXPECT_EQ(text.out, "c d\n") << text.err;
     EXPECT_EQ(run("hg-generate words.hgm --ids 1 --stop d").out, "c \n");
-    std::string other = kWords;  // in which b has the id 0
+    std::string other = kWords;  // b has the id 0 here
     other.replace(other.find("\"a\": 0, \"b\": 1"), 14, "\"b\": 0, \"a\": 1");
     std::ofstream(folder_ / "other.json") << other;
     EXPECT_EQ(run("hg-generate words.hgm --tokenizer other.json --prompt b").out, "a c d\n");

@@ -31,7 +31,7 @@ hg::Status write_large(const std::string& path) {
   return model.save(path);
 }
 
-// The sum of a buffer of these elements, so that something reads it.
+// Adds a buffer with these elements, and returns its sum, so that a node reads the buffer.
 template <class T>
 hg::Value sum_of(hg::Graph& graph, const std::string& name, const std::vector<T>& elements,
                  hg::DType dtype = hg::dtype_of<T>()) {
@@ -45,7 +45,7 @@ hg::Status write_odd(const std::string& path) {
   hg::Graph graph;
   graph.set_origin({"constructor.__proto__", "</script>.py:1"});
   hg::Value x = graph.input("x", hg::f32, {1, 8, 12, 12});
-  // A weight that a pass makes and the one reader packs.
+  // A weight that a pass computes, and that its only reader packs.
   const hg::Value w = graph.parameter("conv", hg::f32, {32, 8, 3, 3}, hg::init::uniform(-1, 1, 1));
   const hg::Value ones = graph.parameter("ones", hg::f32, {32}, hg::init::ones());
   const hg::Value tenth = graph.parameter("tenth", hg::f32, {32}, hg::init::constant(0.1));

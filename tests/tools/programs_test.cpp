@@ -99,9 +99,9 @@ TEST_F(Programs, RandomInputsKeepToTheirRangeAndSeed) {
   };
   const std::vector<float> first = sums("-i 'x:f32[2,3]=5..6' -i 'y=f32[2,3]=0..0'");
   for (const float x : first) EXPECT_TRUE(x >= 5 && x <= 6) << x;
-  EXPECT_EQ(sums("-i 'f32[2,3]=5..6' -i 'y:f32[2,3]=0..0'"), first);  // by place
+  EXPECT_EQ(sums("-i 'f32[2,3]=5..6' -i 'y:f32[2,3]=0..0'"), first);  // by position
   EXPECT_NE(sums("-i 'f32[2,3]=5..6' -i 'y:f32[2,3]=0..0' --seed 1"), first);
-  // The file of y determines n.
+  // The size of y in the file determines n.
   for (const float sum : sums("-i x=100..101 -i y=a.npy")) EXPECT_TRUE(sum >= 101 && sum <= 107);
   expect_refusal("hg-run both.hgm -o out -i 'x:f32[2,3]' -i 'w=y:f32[2,3]'", 4, "no input 'w'");
   expect_refusal("hg-run both.hgm -o out -i 'x:f32[2,3]'", 4, "input 'y' (f32[n, 3]) is missing");
@@ -118,7 +118,7 @@ TEST_F(Programs, IntegersOfARangeIncludeBothEnds) {
   for (int i = 0; i < 200; ++i) ++counts.at(static_cast<size_t>(y.as<int64_t>()[i]));
   for (const int count : {counts[8], counts[9], counts[10]}) EXPECT_GT(count, 30);
   EXPECT_EQ(run("hg-bench ids.hgm -i x=0..49151 --dim n=4 --repeat 1").exit, 0);
-  EXPECT_EQ(run("hg-bench both.hgm -i 'x:f32[2,3]=0..1' --repeat 1").exit, 0);  // y: n is 2
+  EXPECT_EQ(run("hg-bench both.hgm -i 'x:f32[2,3]=0..1' --repeat 1").exit, 0);  // n of y is 2
   expect_refusal("hg-run ids.hgm -i 'x:u8[2]=0..300' -o out", 1, "no u8 is in the range 0..300");
 }
 
@@ -344,7 +344,7 @@ TEST_F(Programs, InfoDraws) {
   EXPECT_NE(slurp(folder_ / "memory.svg").find("lower bound"), std::string::npos);
 }
 
-// Of names that DOT would read in another way, in modules inside each other and a cycle of none.
+// Names with characters that DOT interprets, nested modules, and a cycle of modules.
 TEST_F(Programs, InfoWritesDot) {
   Graph odd;
   const Value x = odd.input("a \"quoted\" \\n name", f32, {"n", 4});
@@ -365,7 +365,7 @@ TEST_F(Programs, InfoWritesDot) {
        {"digraph \"odd.hgm\"", "a \\\"quoted\\\" \\\\n name\\l", "weight f32[4, 4]",
         "label=\"net.second\"", "label=\"net\"", "n0 -> n1;", "<y>"})
     EXPECT_NE(dot.find(part), std::string::npos) << part << " in\n" << dot;
-  EXPECT_EQ(dot.find("label=\"net.first\""), std::string::npos);  // around one node
+  EXPECT_EQ(dot.find("label=\"net.first\""), std::string::npos);  // no box around a single node
   expect_refusal("hg-info odd.hgm --dot none/there.dot", 2, "cannot be written");
   if (std::system("dot -V > /dev/null 2>&1") != 0) GTEST_SKIP() << "Graphviz is not installed";
   const std::string folder = folder_.string();
@@ -428,7 +428,7 @@ TEST_F(Programs, QuantizeWritesASmallerModel) {
       << ran.out;
   EXPECT_NE(ran.out.find("1 weight: 128 B -> 48 B\n"), std::string::npos) << ran.out;
   EXPECT_EQ(run("hg-run small.hgm --input four.npy -o out").exit, 0);
-  // In the place of the model that is read.
+  // The result replaces the model that was read.
   const json answer = json::parse(run("hg-quantize wide.hgm -o wide.hgm --least 0 --json").out);
   ASSERT_EQ(answer["weights"].size(), 1u);
   const json& weight = answer["weights"][0];
@@ -457,7 +457,7 @@ TEST_F(Programs, QuantizeTakesSamples) {
   const Ran ran = run("hg-quantize wide.hgm -o all.hgm --least 0 --input four.npy --batch all");
   EXPECT_NE(ran.out.find(" of net.first: input "), std::string::npos) << ran.out;
   EXPECT_NE(ran.out.find("1 of 1 layer takes 8 bits\n"), std::string::npos) << ran.out;
-  // Whatever the runs, ranges are of all samples.
+  // Ranges cover all samples, however many runs they take.
   EXPECT_EQ(slurp(folder_ / "small.hgm"), slurp(folder_ / "all.hgm"));
   expect_refusal("hg-quantize wide.hgm -o x.hgm --input four.npy --batch 0", 1, "--batch");
   expect_refusal("hg-quantize wide.hgm -o x.hgm --input four.npy --percentile 101", 1,

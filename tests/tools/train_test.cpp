@@ -114,7 +114,7 @@ TEST_F(Train, ExportsTheWeightsByTheirNames) {
   ASSERT_EQ(header["fc.weight"]["shape"], json::array({1, 4}));
   EXPECT_EQ(header["fc.weight"]["dtype"], "F32");
   EXPECT_EQ(header["fc.bias"]["shape"], json::array({1}));
-  EXPECT_EQ(header.size(), 3u) << header;  // and no state of the optimizer
+  EXPECT_EQ(header.size(), 3u) << header;  // without the optimizer's state
   const uint64_t at = 8 + length + header["fc.weight"]["data_offsets"][0].get<uint64_t>();
   EXPECT_EQ(at % 8, 0u);
   std::vector<float> stored(4);
@@ -169,7 +169,7 @@ TEST_F(Train, OptionsReachTheTrainer) {
     return std::pair(steps[0]["loss"].get<double>(), steps[1]["loss"].get<double>());
   };
   const auto [first, second] = losses_with("");
-  // sum w^2 + 0.5 sum |w| of the first weights
+  // The sum of w^2 and of 0.5 |w| over the first weights.
   double squares = 0, sum = 0;
   for (const float w : weights("m.hgm")) {
     squares += double{w} * w;
@@ -186,7 +186,7 @@ TEST_F(Train, OptionsReachTheTrainer) {
   EXPECT_NE(half, first);
   EXPECT_NEAR(half, first, 0.02 * first);
   EXPECT_NEAR(half_later, second, 0.02 * second);
-  // A rule for rates leaves frozen what --freeze froze.
+  // A rule for rates does not train parameters that --freeze froze.
   const std::vector<float> before = weights("m.hgm");
   EXPECT_NE(losses_with("--freeze fc.weight --lr-for 'fc.*=0.2'").second, first)
       << "the bias moves";
@@ -214,7 +214,7 @@ TEST_F(Train, ValidatesAndKeepsTheBest) {
   EXPECT_NE(slurp(folder_ / "best.hgm"), slurp(folder_ / "t.hgm"));
 }
 
-// The run is far too long to end by itself, and is interrupted when its first checkpoint is there.
+// The training would take far too long; it is interrupted once its first checkpoint exists.
 TEST_F(Train, CtrlCSavesWhatCanBeFinished) {
   const std::string options = "--input x.npy --target y.npy --lr 0.001 --batch 16 --seed 1 ";
   const std::string interrupt =
@@ -236,7 +236,7 @@ TEST_F(Train, CtrlCSavesWhatCanBeFinished) {
 TEST_F(Train, AFullDiskKeepsTheOldCheckpoint) {
   ASSERT_EQ(run(std::string(kFiles) + "--epochs 1 --out t.hgm"), 0) << err_;
   const std::string before = slurp(folder_ / "t.hgm");
-  // A limit of one block stands for a full disk.
+  // A limit of one block imitates a full disk.
   EXPECT_EQ(run(std::string(kFiles) + "--epochs 2 --out t.hgm", "trap '' XFSZ && ulimit -f 1 &&"),
             2);
   EXPECT_NE(err_.find("cannot write"), std::string::npos) << err_;
@@ -254,7 +254,7 @@ TEST_F(Train, ALossThatIsNotFiniteStops) {
   EXPECT_TRUE(fs::exists(folder_ / "t.hgm"));
 }
 
-// Nodes and edges of a graph differ in number: every step takes all of both.
+// The numbers of nodes and edges of a graph differ: every step uses all of both.
 TEST_F(Train, FilesOfDifferentLengthsGoAsTheyAre) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 4}), edges = g.input("edges", i64, {"e"});
@@ -347,7 +347,7 @@ TEST_F(Train, RefusesWithOneSentence) {
   refused(kFiles + std::string("--epochs 99999999999999999999") + out, 1, "is not a whole number");
   refused(kFiles + std::string("--memory-limit 1e30G") + out, 1, "1e30G is not a size");
   refused(kFiles + std::string("--warmup -3") + out, 4, "the schedule's warmup is -3");
-  // Before anything is computed, which might take hours.
+  // This fails before any computation, which might take hours.
   refused(kFiles + std::string("--validation-input x.npy --validation-target x.npy") + out, 4,
           "input 'target' takes f32[n, 1], not data of f32[50, 4]");
   for (const char* option : {"--best", "--json", "--svg"})
