@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures a cold build: user CPU seconds per part and per file, compiler phases, headers and templates.
 
-  bench/build_time.py BUILD [PART...]        configures BUILD, builds each part and prints what it took;
+  bench/build_time.py BUILD [PART...]        configures BUILD, builds each part and prints its cost;
                                              parts: library converter samples tools tests (default: all of these)
   bench/build_time.py BUILD --demo           the targets and options of scripts/demo.sh
   bench/build_time.py BUILD --report         prints a finished build again
@@ -148,7 +148,7 @@ def recorded(name):
 
 
 def files_of(build):
-    """User seconds of each file of a second or more; a file without a name of its own is of no interest."""
+    """User seconds of each file that takes at least one second."""
     return {short(output): line["user"] for output, line in load(build).items() if line["user"] >= 1}
 
 

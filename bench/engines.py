@@ -185,7 +185,7 @@ def main():
     options = parser.parse_args()
     import onnxruntime
 
-    # Workers have folders of their own; those of Spark import this file.
+    # Workers run in their own folders; Spark's workers import this file.
     places = [pathlib.Path(hg.__file__).parents[1], pathlib.Path(__file__).resolve().parent]
     os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, places), os.environ.get("PYTHONPATH", "")])
     table = measure(options.rounds)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times language models of random weights: prompts, decoding at several depths, memory, beside llama.cpp.
+"""Times language models with random weights beside llama.cpp: prompts, decoding at several depths, and memory.
 
   bench/llm.py WORK --hg-bin build/bin [--shapes 135M 0.5B] [--types F32 Q8_0 Q4_0] [--threads 1 2] [--emit FILE]
 
 Makes GGUF files in the folder WORK, converts them with hg-convert, and runs hg-generate and llama.cpp (pip install llama-cpp-python,
-left out if it is missing) in turn. Tokens per second are those of the fastest turn: of a prompt of 512, and of decoding behind a
+left out if it is missing) in turn. Tokens per second are those of the fastest turn: for a prompt of 512, and for decoding after a
 prompt of each depth. `i8` is Hologram with --precision i8. MiB is the largest resident memory of the process.
 """
 import argparse

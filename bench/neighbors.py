@@ -10,7 +10,7 @@ package is installed (pip install onnxruntime openvino ncnn). Symbolic sizes are
 For each number of busy loops all systems run in turn, A B C A B C, with one thread and with all threads. The table has the
 median, p90 and p99 of all calls in ms. `training` is a step of SGD on a small network, `eager` a call of hg.ops.matmul, both from
 Python and without peers. A busy loop is a process that computes without pause and may run on any processor.
---sessions K times K sessions at once in one process, --processes K in K processes.
+--sessions K measures K sessions at once in one process, --processes K in K processes.
 """
 import argparse
 import datetime

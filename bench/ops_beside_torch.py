@@ -151,7 +151,7 @@ def torchs(function, x):
 
 
 def measure(tools, work, function, shape, rounds):
-    """ms, ours and PyTorch's; None where the function is not converted."""
+    """Milliseconds of Hologram and PyTorch; None if the function is not converted."""
     x = torch.randn(shape)
     torch.jit.trace(Traced(function), x, check_trace=False).save(work / "op.pt")
     sizes = ",".join(map(str, shape))

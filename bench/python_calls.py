@@ -28,7 +28,7 @@ def model():
 
 
 def calls():
-    """What is timed, the column, a call."""
+    """The row's name, the column, and the call to time."""
     m, kernel = model(), hg.kernel("k", "max(a + b, 0.0) * a")
     session = m.session(threads=1)
     a = np.ones(8, np.float32)

@@ -45,14 +45,14 @@ PARTS = {
     "lib/run": "sessions",
 }
 LINKER = "relocations, tables of unwinding, of symbols"
-# Of the namespaces that Highway compiles kernels in.
+# Namespaces in which Highway compiles kernels.
 SETS = {"N_AVX3": "AVX-512", "N_AVX2": "AVX2", "N_SSE4": "SSE4", "N_SCALAR": "the plain set"}
 # " .text.name  0xaddress  0xsize  file", where a long name has a line of its own.
 SECTION = re.compile(r"^ (\.[^\s]+|\*fill\*)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+) (\S+)$")
 
 
 def folder_of(path):
-    """kernels/conv of lib/CMakeFiles/hologram_hot.dir/__/kernels/conv/conv.cpp.o; None of what is not the library's."""
+    """kernels/conv of lib/CMakeFiles/hologram_hot.dir/__/kernels/conv/conv.cpp.o; None for files outside the library."""
     found = re.search(r"lib/CMakeFiles/hologram[a-z_]*\.dir/(.*)/[^/]+\.o$", path)
     if not found:
         return None
@@ -61,7 +61,7 @@ def folder_of(path):
 
 
 def parts_of(map_text):
-    """Bytes by folder and by instruction set, of what the linker kept."""
+    """Bytes that the linker kept, by folder and by instruction set."""
     kept = map_text[map_text.index("Linker script and memory map"):]
     kept = re.sub(r"\n (\.\S+)\n\s+(0x)", r"\n \1 \2", kept)
     folders, sets = collections.Counter(), collections.Counter()

@@ -18,7 +18,7 @@ import time
 import warnings
 from unittest import mock
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # else each one's threads spin where another works
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # otherwise each contender's threads spin while another works
 
 import torch
 
@@ -93,7 +93,7 @@ def agree(got, want):
 
 
 def prepared(name, make, want):
-    """A call whose first answer is eager's, or None with the reason told."""
+    """A call whose first result equals eager's; otherwise prints the reason and returns None."""
     try:
         call = make()
         if agree(call(), want):

@@ -18,7 +18,7 @@ FOLDER = ROOT / "docs" / "measurements"
 
 
 def text(data):
-    """A measurement as its file has it: a row in a line."""
+    """The text of a measurement's file, with one row per line."""
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in data.items() if key != "rows"]
     rows = ",\n".join(f"    {json.dumps(row)}" for row in data["rows"])
     return "{\n" + ",\n".join(lines) + ',\n  "rows": [\n' + rows + "\n  ]\n}\n"
@@ -48,7 +48,7 @@ def markdown(data):
 
 
 def faults(path):
-    """What is wrong with the form of a file."""
+    """Errors in the form of a file."""
     data = json.loads(path.read_text())
     for key in ("title", "date", "machine", "what", "columns", "rows"):
         if not data.get(key):
@@ -64,7 +64,7 @@ def faults(path):
 
 
 def readme_faults():
-    """Rows of README.md's table of latencies that are not those of latency_2."""
+    """Rows of README.md's latency table that differ from latency_2."""
     data = json.loads((FOLDER / "latency_2.json").read_text())
     rows = {row[0]: row[1:7] for row in data["rows"]}
     lines = (ROOT / "README.md").read_text().splitlines()

@@ -40,7 +40,7 @@ class Help:
 
 
 def roff(text):
-    """Text as it is in a man page: no line may begin as a request does."""
+    """Text for a man page, in which no line may look like a request."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return "\n".join("\\&" + line if line.startswith((".", "'")) else line for line in text.split("\n"))
 

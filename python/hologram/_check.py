@@ -29,7 +29,7 @@ def compare_with_module(torch, module, model, args, kwargs, symbols, ranges=None
         try:
             _outputs_of(torch, module, given)
         except Exception:
-            continue  # the module does not take such sizes
+            continue  # the module does not accept such sizes
         try:
             _check_at(torch, module, model, given, other)
             return
@@ -51,7 +51,7 @@ def _check_at(torch, module, model, call, sizes):
     inputs = [each for each in torch.utils._pytree.tree_leaves(call) if isinstance(each, torch.Tensor)]
     with torch.no_grad():
         ours = model.session(threads=0)(*inputs)
-    ours = [_tensor(torch, each) for each in results_of(torch, ours)[0]]  # numpy's where there is no input
+    ours = [_tensor(torch, each) for each in results_of(torch, ours)[0]]  # numpy arrays if there is no input
     first = [_tensor(torch, each) for each in first]
     computed_in = report.details["computed_in"]
     outputs = [_compare(torch, name.name, a, b, c) for name, a, b, c in zip(model.outputs, first, ours, computed_in, strict=True)]
@@ -67,7 +67,7 @@ def _check_at(torch, module, model, call, sizes):
 
 
 def _tensor(torch, value):
-    """A tensor of the value; also of a number, as torch.export represents it."""
+    """The value as a tensor. Numbers become tensors too, as in torch.export."""
     if isinstance(value, float):
         return torch.tensor(value, dtype=torch.float64)
     if isinstance(value, torch.Tensor):
@@ -152,7 +152,7 @@ def _compare(torch, name, want, got, computed_in):
     if want.numel() == 0:
         return {**out, "largest_error": 0.0}
     if not (want.is_floating_point() or want.is_complex()):
-        # Integers of 64 bits may differ and be equal as f64.
+        # Different 64-bit integers may be equal as f64.
         error = float((want.to(torch.float64) - got.to(torch.float64)).abs().max())
         return {**out, "largest_error": 0.0 if torch.equal(want, got) else max(error, 1.0)}
     wide = torch.complex128 if want.is_complex() else torch.float64

@@ -245,7 +245,7 @@ def _save(torch, program, path):
 
 @contextlib.contextmanager
 def _watched(torch, module, seen):
-    """Collects everything in a running module that defines its own gradients, of which torch.export keeps only the forward
+    """Collects all parts of a running module that define their own gradients: torch.export keeps only their forward
     pass. Functions of torch itself have the gradients of their forward pass."""
     if any(part._backward_hooks or part._backward_pre_hooks for part in module.modules()) or any(
         each._backward_hooks for each in module.parameters()
@@ -291,7 +291,7 @@ def _convert_module(torch, module, args, kwargs, dynamic, output, check, options
         source = os.path.join(folder, "model.pt2")
         target = os.path.join(folder, "model.hgm") if output is None else path_of(output)
         _save(torch, program, source)
-        # It is checked here, beside the module itself.
+        # The check runs here, against the module itself.
         named, symbols, ranges = named_sizes(torch, module, program, args, kwargs, shapes)
         details = _run(source, target, ["--no-check", *named, *options])
         model = _loaded(target, output)

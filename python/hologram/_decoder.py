@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decoders of transformers as graphs: one forward for prompts and steps, whose past is passed in and out.
 
-No architecture has a name here: what a cache holds is found by running the module, and inputs by forward's signature.
+No architecture is named here: a run of the module shows what its cache holds, and forward's signature its inputs.
 """
 
 import copy
@@ -112,7 +112,7 @@ def _find_pasts(torch, model, accepted):
                 for name, value in vars(layer).items():
                     for path, tensor in _tensors_in(torch, name, value):
                         shapes[i, path] = tuple(tensor.shape)
-    except Exception as error:  # a module may fail in any way here; forward without a cache is what remains
+    except Exception as error:  # a module may fail in any way here; then forward runs without a cache
         return None, [], f"its cache cannot be observed ({type(error).__name__}: {error})"
     pasts = []
     for (layer, attribute), shape in after.items():
@@ -139,7 +139,7 @@ def _tensors_in(torch, name, value):
 
 
 class _GivenLength:
-    """A layer whose length is a size, also while a program is exported."""
+    """A layer whose length is a size of its keys, even while a program is exported."""
 
     def get_seq_length(self):
         return self.keys.shape[-2]
@@ -169,11 +169,11 @@ def _filled(torch, cache, pasts, past):
 
 # -- The program -----------------------------------------------------------------------------------
 
-_BATCH, _TIME, _PAST = 3, 11, 17  # of the example; sizes of a model are rarely these
+_BATCH, _TIME, _PAST = 3, 11, 17  # of the example; models rarely have these sizes
 
 
 def export(torch, decoder, max_context=None):
-    """(a program, options for hg-convert, pairs of sizes that the program takes for different)."""
+    """(a program, options for hg-convert, pairs of sizes that the program assumes to differ)."""
     args, shapes = _example(torch, decoder)
     try:
         program = torch.export.export(
@@ -228,7 +228,7 @@ def _drop_inequalities(torch, program):
 
 
 def _input_words(torch, program, decoder):
-    """Options that give inputs and sizes the names that generators know."""
+    """Options that give inputs and sizes the names that generators expect."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     names, words = {}, []
 

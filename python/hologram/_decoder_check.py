@@ -60,7 +60,7 @@ class Expected(NamedTuple):
 
 
 def expected_of(torch, module, decoder, pairs, limit):
-    """``limit``: positions of the model, or None. ``pairs``: sizes that torch.export took for different."""
+    """``limit``: positions of the model, or None. ``pairs``: sizes that torch.export assumed to differ."""
     words = int(module.get_input_embeddings().num_embeddings)
     draws = np.random.default_rng(0)
     accepted = inspect.signature(module.forward).parameters
@@ -71,10 +71,10 @@ def expected_of(torch, module, decoder, pairs, limit):
         ids = [draws.integers(0, words, (batch, time)) for time in parts]
         masks = [np.ones((batch, time), np.int64) for time in parts]
         masks[0] = (np.arange(parts[0]) >= hidden[:, None]).astype(np.int64)
-        # Tokens that the mask hides may be any others.
+        # Tokens that the mask hides are arbitrary.
         given_to_ours = [np.where(masks[0] == 0, (ids[0] + 1) % words, ids[0]), *ids[1:]]
         logits = []
-        for end in range(1, len(parts) + 1):  # all tokens each time, so that no cache takes part
+        for end in range(1, len(parts) + 1):  # all tokens each time, without a cache
             mask = np.concatenate(masks[:end], 1)
             given = {"input_ids": np.concatenate(ids[:end], 1), "attention_mask": mask, "position_ids": positions_of(mask)}
             given = {name: torch.from_numpy(array) for name, array in given.items() if name in accepted}
@@ -100,7 +100,7 @@ def _greedy(torch, module, words, limit, draws):
     config = GenerationConfig(do_sample=False, max_new_tokens=steps, eos_token_id=None, pad_token_id=0, output_logits=True,
                               return_dict_in_generate=True)  # fmt: skip
     ids = torch.from_numpy(prompt)
-    own = module.generation_config  # from which generate() takes what config leaves open, such as stop ids
+    own = module.generation_config  # its defaults for generate(), such as stop ids
     module.generation_config = GenerationConfig()
     try:
         with torch.no_grad():

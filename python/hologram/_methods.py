@@ -79,7 +79,7 @@ def _method(kind, name, function):
 
 
 def _install(kind):
-    """Adds what the class does not have."""
+    """Adds the methods that the class lacks."""
 
     def install(name, function):
         setattr(kind, name, _method(kind, name, function))
@@ -87,7 +87,7 @@ def _install(kind):
     for name, function in functions.items():
         first = next(iter(function.__signature__.parameters), "")
         if name == "detach" and kind is _core.VulkanTensor:
-            continue  # it has no gradient, and whoever looks for torch tensors asks for this method
+            continue  # it has no gradient, and code that looks for torch tensors checks for this method
         if first in ("input", "tensor") and name not in _NOT_METHODS and not hasattr(kind, name):
             install(name, function)
     named = {"size": _size, "dim": _dim, "unfold": _unfold, "to": _to, "type": _to}

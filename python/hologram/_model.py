@@ -108,10 +108,10 @@ class Model(_core.CallableModel):
     The GIL is released during a run, and any thread may call.
     """
 
-    _tree = None  # of what the module returned that was converted
+    _tree = None  # the tree of the converted module's result
     _order = None  # the tree of its arguments
     report = None  # of the conversion, where convert() made the model
-    _own_gradients = ()  # what of the module that was converted has gradients that the model has not
+    _own_gradients = ()  # parts of the converted module whose gradients the model lacks
 
     @classmethod
     def _of(cls, base, tree=None, order=None, own_gradients=()):

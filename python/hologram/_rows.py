@@ -2,8 +2,8 @@
 """Every op row of the library as a function: inputs, then attributes, by position or by name. ``hg.ops`` shows the rows whose
 names are not PyTorch's; hologram's own Python code calls rows here.
 
-A call runs at once, on the executor of ``with hg.Executor(...)`` or on this thread's own. Of ``hg.Var`` objects it makes an
-expression, of values of a ``hg.Graph`` a node. ``out`` is an array, or a tuple of arrays for an op with several results.
+A call runs at once, on the executor of ``with hg.Executor(...)`` or on this thread's own. With ``hg.Var`` objects it returns an
+expression, with values of a ``hg.Graph`` a node. ``out`` is an array, or a tuple of arrays for an op with several results.
 """
 
 import contextvars
@@ -12,7 +12,7 @@ import threading
 
 from . import _core
 
-_call_with_gradient = None  # once torch is there
+_call_with_gradient = None  # set once torch is loaded
 _current = contextvars.ContextVar("hologram_executor", default=None)
 _local = threading.local()
 
@@ -56,7 +56,7 @@ def _make(row):
     names = [entry[0] for entry in order]
     input_names = [i[0] for i in inputs]
     places = {n: i for i, n in enumerate(names)}
-    switch = next((a[4] for a in attributes if a[0] == "training"), True)  # of what is random in training alone
+    switch = next((a[4] for a in attributes if a[0] == "training"), True)  # of ops that are random only in training
     variadic_name = input_names[-1] if is_variadic else None
 
     takes_inputs_alone = not is_variadic and not required
@@ -109,7 +109,7 @@ def _make(row):
     try:
         function.__signature__ = inspect.Signature(parameters)
         function.__doc__ = f"{name}{function.__signature__}\n\nThe op {text}."
-    except ValueError:  # a word of Python, or an optional argument before one that is not
+    except ValueError:  # a Python keyword, or an optional argument before a required one
         function.__doc__ = f"{name}(...)\n\nThe op {text}."
     return function
 

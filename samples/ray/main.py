@@ -18,7 +18,7 @@ def main():
     images, labels = np.load(folder / "test_images.npy"), np.load(folder / "test_labels.npy")
     ray.init(num_cpus=2, include_dashboard=False, object_store_memory=200_000_000)
     context = ray.data.DataContext.get_current()
-    context.execution_options.preserve_order = True  # else blocks come as they are done
+    context.execution_options.preserve_order = True  # otherwise blocks arrive in the order of completion
     context.enable_progress_bars = False
 
     items = [{"image": image, "label": int(label)} for image, label in zip(images, labels)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests abi_test.py, whose arguments it takes. abi_test.py fails if part of an older version is gone or has moved, and --write then
+"""Tests abi_test.py, and takes the same arguments. abi_test.py fails if part of an older version is gone or has moved, and --write then
 changes no file. It adds new parts only to the file of the current version."""
 import pathlib
 import re
@@ -20,7 +20,7 @@ def main():
     lists = pathlib.Path(given["--symbols"])
 
     def run(change=lambda text: text, more="", version=given["--version"], write=False):
-        """Exit code, words, and what each list had before and after."""
+        """Exit code, output, and the contents of each list before and after."""
         shutil.rmtree(work / "now", ignore_errors=True)
         (work / "now" / "hg").mkdir(parents=True)
         shutil.copytree(lists, work / "now" / "symbols")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The ABI of released versions stays: the symbols of libhologram_c, the size and field offsets of hg/c.h's structs, and each constant.
-A file of lib/c/symbols holds what the version of its name added. The test fails if a line of any file is gone, or if something
+Each file of lib/c/symbols lists what one version added. The test fails if a line of any file is gone, or if something
 new is in no file. --write adds that to the file of the current version, at the end of a struct or as a symbol, and removes nothing."""
 import argparse
 import pathlib
@@ -17,7 +17,7 @@ def exported(library, nm):
 
 
 def layout(header, compiler, work):
-    """Lines such as `hg_tensor.data 8`, printed by a C program that is made of the header."""
+    """Lines such as `hg_tensor.data 8`, printed by a C program that is generated from the header."""
     text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
     lines = []
     for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, re.S):

@@ -124,7 +124,7 @@ def check_training(library, model, work):
     inputs, targets = tensor(library, x, (16, 3)), tensor(library, t, (16, 2))
     optimizer, options, data = Optimizer(), TrainOptions(), Dataset()
     library.dll.hg_optimizer_init(byref(optimizer), c_size_t(ctypes.sizeof(optimizer)), c_int32(2))
-    assert optimizer.weight_decay == 0.01 and optimizer.beta2 == 0.999  # AdamW's, as torch has them
+    assert optimizer.weight_decay == 0.01 and optimizer.beta2 == 0.999  # torch's defaults of AdamW
     optimizer.lr, optimizer.weight_decay = 0.05, 0
     library.dll.hg_train_options_init(byref(options), c_size_t(ctypes.sizeof(options)))
     options.optimizer = ctypes.pointer(optimizer)

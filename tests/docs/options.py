@@ -20,7 +20,7 @@ def defaults(work, options):
 
 
 def rows():
-    """What the table says: the default of each option."""
+    """The default of each option according to the table."""
     found = {}
     for names, default in re.findall(r"^\| (`HG_[^|]*) \| ([^|]*) \|", (ROOT / "README.md").read_text(), re.M):
         names = re.findall(r"HG_\w+", names)

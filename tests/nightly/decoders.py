@@ -17,7 +17,7 @@ import time
 
 LENGTHS, STEPS, WORDS = (1, 7, 40), 64, 211
 
-# Sizes of every configuration that has them.
+# Sizes for configurations that have these fields.
 SMALL = {
     "vocab_size": WORDS, "hidden_size": 32, "n_embd": 32, "d_model": 32, "num_hidden_layers": 3, "n_layer": 3, "n_layers": 3,
     "num_layers": 3, "num_attention_heads": 4, "n_head": 4, "n_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
@@ -30,7 +30,7 @@ SMALL = {
     "global_head_dim": 8, "num_global_key_value_heads": 2, "word_embed_proj_dim": 32, "lm_head_num_layers": 1, "initializer_range": 0.3, "init_std": 0.3,
 }  # fmt: skip
 
-# Model types with what their configurations need besides.
+# Model types, and what else their configurations need.
 CASES = {
     "llama": {}, "qwen2": {}, "qwen3": {}, "mistral": {}, "gemma": {}, "gemma2": {}, "gemma3_text": {}, "phi": {}, "phi3": {},
     "gpt2": {}, "gpt_neo": {"attention_types": [[["global", "local", "global"], 1]], "window_size": 16, "num_heads": 4},
@@ -89,7 +89,7 @@ def got_of(generate, path, prompts):
 
 
 def check(name, generate, folder):
-    """What happened with an architecture."""
+    """The result for an architecture."""
     import numpy as np
 
     import hologram.llm
@@ -112,7 +112,7 @@ def check(name, generate, folder):
 
 
 def run_alone(name, generate, queue):
-    """In a process of its own, which may also crash."""
+    """Runs in its own process, which may crash."""
     import torch
 
     torch.set_num_threads(1)
@@ -124,7 +124,7 @@ def run_alone(name, generate, queue):
 
 
 def results_of(names, generate, jobs, timeout):
-    """(name, whether it is equal, text) of each, as they end."""
+    """Yields (name, whether it is equal, text) of each architecture when it ends."""
     context = multiprocessing.get_context("fork")  # with the packages, which take seconds to import
     waiting, running = list(names), []
     while waiting or running:

@@ -30,12 +30,12 @@ VOCABULARY = 96
 LIMIT = 30e6  # parameters; larger nets are made thinner, at their depth
 
 
-# ---- Models: name -> a function that gives the module, its inputs and those of the second size ----
+# ---- Models: name -> a function that returns the module, its inputs, and inputs of the second size ----
 
 
 @contextlib.contextmanager
 def thinner(by):
-    """Layers made in here have a part of their channels; few of them, and odd numbers of them, stay."""
+    """Layers created in this context have fewer channels, unless they have less than 32 or no multiple of 8."""
 
     def part(count):
         return count // by if count >= 32 and count % 8 == 0 else count
@@ -58,7 +58,7 @@ def thinner(by):
 
 
 def image(make, size=64, wider=32):
-    """A net of images; the second size has another batch, and a width of its own where the net takes others."""
+    """An image network; the second size has another batch size, and another width if the network accepts it."""
 
     def build():
         for by in (1, 2, 4, 8):
@@ -72,7 +72,7 @@ def image(make, size=64, wider=32):
 
 
 def convolutional(name):
-    """torchvision's model of that name; those whose average pool has more than one cell keep their size."""
+    """torchvision's model of that name. Models with several cells after average pooling keep their image size."""
     options = {"init_weights": False} if name in ("googlenet", "inception_v3") else {}
     if name in tv.list_models(module=tv.segmentation):
         options = {"weights_backbone": None, "num_classes": 7}
@@ -95,7 +95,7 @@ def patches(size, image_size, layers, heads, width):
     return image(lambda: tv.VisionTransformer(image_size, size, layers, heads, width, 4 * width), image_size, 0)
 
 
-# torchvision's transformers at their depth and a width that suits a test; all else is built by name
+# torchvision's transformers with full depth and a width for tests; all other models are built by name
 ATTENTIVE = {
     **{f"convnext_{name}": convnext([c, 2 * c, 4 * c, 8 * c], [3, 3, depth, 3])
        for name, c, depth in (("tiny", 96, 9), ("small", 48, 27), ("base", 32, 27), ("large", 48, 27))},
@@ -109,7 +109,7 @@ ATTENTIVE = {
 
 
 class Named(nn.Module):
-    """Calls a model with named inputs; gives a tuple."""
+    """Calls a model with named inputs; returns a tuple."""
 
     def __init__(self, model, names):
         super().__init__()
@@ -178,7 +178,7 @@ def lively(model, inputs):
             if parameter.is_floating_point() and parameter.numel() > 0 and parameter.min() == parameter.max():
                 parameter += 0.1 * torch.randn_like(parameter)
         for block in model.modules():
-            if isinstance(block, tv.resnet.Bottleneck):  # as after training: else a hundred of them amplify each rounding
+            if isinstance(block, tv.resnet.Bottleneck):  # as after training: otherwise a hundred layers amplify each rounding
                 block.bn3.weight *= 0.25
         norms = [m for m in model.eval().modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
         for norm in norms:
@@ -192,7 +192,7 @@ def lively(model, inputs):
 
 
 def with_names(model, count):
-    """The model with a signature of its own, which torch.export names inputs by."""
+    """The model with its own signature, from which torch.export takes input names."""
     names = ", ".join(f"x{i}" for i in range(count))
     scope = {"nn": nn, "model": model}
     exec(f"class Fixed(nn.Module):\n  def __init__(self):\n    super().__init__()\n    self.model = model\n"
@@ -262,7 +262,7 @@ def differs(got, want):
 
 
 def is_steady(model, inputs, want):
-    """Whether PyTorch has the same answer in float64; where it has not, the model shows nothing."""
+    """Whether PyTorch has the same result in float64; otherwise the model proves nothing."""
     wide = [x.double() if x.is_floating_point() else x.clone() for x in inputs]
     try:
         with torch.no_grad():
@@ -273,7 +273,7 @@ def is_steady(model, inputs, want):
 
 
 def compiled(tools, graph, inputs):
-    """How often each op stands in the graph that a session runs at the inputs' sizes."""
+    """The number of nodes of each op in the graph that a session runs at the inputs' sizes."""
     shapes = [each["shape"] for each in json.loads(run(tools / "hg-info", graph, "--json"))["inputs"]]
     dims = {str(s): n for shape, x in zip(shapes, inputs) for s, n in zip(shape, x.shape) if isinstance(s, str)}
     text = run(tools / "hg-info", graph, "--compiled", "--text", *[w for s, n in dims.items() for w in ("--dim", f"{s}={n}")])
@@ -292,7 +292,7 @@ def least_times(tools, graphs, folder, count, rounds):
 
 
 def judge(tools, folder, make, rounds):
-    """What became of a model: for each format "equal", or why it is not; ops beside TorchScript's; times."""
+    """The results of a model: for each format "equal" or the reason; ops compared with TorchScript's; times."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     torch.manual_seed(0)
@@ -346,11 +346,11 @@ def main(models=MODELS):
         return print(*chosen, sep="\n")
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
-    torch.backends.mha.set_fastpath_enabled(False)  # one op for nn.MultiheadAttention, which ONNX has not
+    torch.backends.mha.set_fastpath_enabled(False)  # one op for nn.MultiheadAttention, which ONNX lacks
     tools, reports, bad = given.bin.resolve(), {}, 0
     for name, make in chosen.items():
         reader, writer = os.pipe()
-        child = os.fork()  # what exporters leave behind ends with the process
+        child = os.fork()  # everything that exporters leave behind ends with the process
         if not child:
             try:
                 said = judge(tools, given.work / name, make, given.time)

@@ -55,7 +55,7 @@ def feeds_of(inputs, batch, size, middle, seed):
 
 
 def accepted(session, count):
-    """Feeds that ONNX Runtime takes, of up to `count` different sizes, with its answers."""
+    """Inputs that ONNX Runtime accepts, with up to `count` different sizes, and its results."""
     inputs, found = session.get_inputs(), []
     tries = [(b, n, n) for b, n in itertools.chain(zip((1, 2) * 6, SIZES), itertools.product((1, 2), SIZES))]
     for batch, size, middle in tries + [(b, n, b) for b, n, _ in tries]:
@@ -84,7 +84,7 @@ def save(folder, feeds):
 
 
 def ways(folder, session, feeds):
-    """Options of hg-convert, from all sizes open to each fixed."""
+    """Options of hg-convert to try in turn: first with all sizes open, in the end with all fixed."""
     opens = {}
     for each in session.get_inputs():
         opens.update({str(n): feeds[each.name].shape[d] for d, n in enumerate(each.shape) if isinstance(n, str)})
@@ -99,7 +99,7 @@ def ways(folder, session, feeds):
 
 
 def arguments(tools, graph, folder, feeds):
-    """What hg-info says of the graph, and the options that give it its inputs."""
+    """hg-info's text of the graph, and the options that set its inputs."""
     info = json.loads(run(tools / "hg-info", graph, "--json"))
     taken = {each["name"] for each in info["inputs"]}
     return info, [w for name, file in save(folder, feeds) if name in taken for w in ("--input", f"{name}={file}")]
@@ -115,7 +115,7 @@ def answers_of(tools, graph, folder, feeds):
 
 
 def jumps(session, feeds, want):
-    """For each output the largest change that a millionth of the inputs' floats makes."""
+    """For each output, the largest change when the inputs' floats change by a millionth."""
     changes = [0.0] * len(want)
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -148,7 +148,7 @@ def compared(tools, graph, folder, session, feeds, want, report):
 
 
 def times(tools, graph, folder, feeds, session, rounds):
-    """The least ms of a call: ours and ONNX Runtime's."""
+    """The shortest call in ms: Hologram's and ONNX Runtime's."""
     _, given = arguments(tools, graph, folder, feeds)
     ours = theirs = np.inf
     for _ in range(rounds):

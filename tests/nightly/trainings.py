@@ -91,7 +91,7 @@ def activation(r):
 
 
 def dense(r, n):
-    """Layers on [..., n]; the last size stays."""
+    """Layers on [..., n] that keep the last size."""
     return r.choice([
         lambda: nn.Sequential(nn.Linear(n, 2 * n), activation(r), nn.Linear(2 * n, n, bias=r.random() < 0.7)),
         lambda: Residual(nn.Linear(n, n)),
@@ -217,7 +217,7 @@ def losses(r, n, dtype):
 
 
 def optimizers(r):
-    """hg's, and a function that makes torch's of groups."""
+    """hg's optimizer, and a function that makes torch's from groups."""
     lr, decay, maximize = r.choice([0.1, 0.01, 1e-3]), r.choice([0, 0, 0.1]), r.random() < 0.1
     common = {"lr": lr, "weight_decay": decay, "maximize": maximize}
     kind = r.choice(["SGD", "Adam", "AdamW", "RMSprop"])
@@ -233,7 +233,7 @@ def optimizers(r):
 
 
 def schedules(r, updates):
-    """hg's options, and a function that makes torch's of an optimizer."""
+    """hg's schedule options, and a function that makes torch's schedule of an optimizer."""
     s = torch.optim.lr_scheduler
     kind = r.choice(["constant", "constant", "step", "exponential", "linear", "cosine", "one_cycle"])
     gamma, low = r.choice([0.5, 0.9]), r.choice([0, 1e-4])
@@ -281,7 +281,7 @@ class Case:
         self.penalty = r.choice([None, None, (0.01, 0), (0, 0.02), (0.01, 0.02)])
         self.dynamic = len({*self.sizes, self.batch}) > 1 or r.random() < 0.5
         self.threads = r.choice([1, 2])
-        # By fit(), two epochs of arrays whose last batch may be smaller.
+        # fit() trains two epochs over arrays, whose last batch may be smaller.
         self.fits = self.accumulate == 1 and r.random() < 0.3
         if self.fits and self.dynamic and r.random() < 0.5:
             self.sizes[-1] = 1 if not any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.net.modules()) else 2
@@ -298,7 +298,7 @@ class Case:
                 f"penalty {self.penalty}, {self.dtype}")  # fmt: skip
 
     def theirs(self, batches, held_out, moved=0.0):
-        """Losses, state and evaluation; of weights that were `moved` by a part of themselves."""
+        """Losses, state and evaluation; `moved` changes the initial weights by this fraction."""
         net = copy.deepcopy(self.net).train()
         with torch.no_grad():
             for parameter in net.parameters():
@@ -319,7 +319,7 @@ class Case:
 
         for i, (x, y) in enumerate(batches):
             loss, extra = self.function(net(x), y), penalty()
-            # What several batches make one update of is a sum of sums, or a mean of means.
+            # An update of several batches uses the sum of their sums, or the mean of their means.
             ((loss if self.loss["reduction"] == "sum" else loss / self.accumulate) + extra / self.accumulate).backward()
             seen.append(float(loss.detach() + extra))
             if (i + 1) % self.accumulate == 0:
@@ -365,7 +365,7 @@ class Case:
         want = self.theirs(batches, held_out)
         got = self.ours(batches, held_out)
         problems = self.differences(want, got)
-        if problems:  # signs of what is 0 but for rounding make PyTorch's own answer unsteady
+        if problems:  # signs of rounding errors make PyTorch's own result unsteady
             tiny = 1e-13 if self.dtype == torch.float64 else 1e-6
             if any(self.differences(want, self.theirs(batches, held_out, tiny)) for _ in range(4)):
                 return None

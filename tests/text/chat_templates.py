@@ -27,7 +27,7 @@ NOW = datetime.datetime(2026, 2, 3, 4, 5, 6)
 
 
 class Generation(jinja2.ext.Extension):
-    """The tag that transformers adds: its block has a scope of its own."""
+    """The tag that transformers adds; its block has its own scope."""
     tags = {"generation"}
 
     def parse(self, parser):

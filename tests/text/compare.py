@@ -40,7 +40,7 @@ def text(draw):
 
 
 def broken(draw, data):
-    """Bytes of a text, of which some are damaged."""
+    """The bytes of a text, some of them damaged."""
     data = bytearray(data)
     for _ in range(draw.randint(1, 3)):
         if data and draw.random() < 0.5:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random conversations, and random templates over the grammar of Jinja, of which many are nonsense."""
+"""Random conversations, and random templates by Jinja's grammar, many of them nonsense."""
 
 TEXTS = ["", "hi", " hello \n", "What is 2 + 2?", "Grüße, ﬁ ß ΣΑΣ", "日本語 and 한국어", "👩‍👩‍👧 🙂", "a<b>&\"c\" 'd'", "<think>\nhm\n</think>\n\n42", "\ttabs\r\nlines\n\n",
          "line 1\nline 2\n", "{{ not a tag }} {% if %}", "x" * 40, "back\\slash", "\u2028 \x1f \u00a0end", "Ünïcode tïtle-case (and so on)", "İi ǆ", "<|im_end|>",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions, sums along dims, sorting, and arithmetic that takes more than one op."""
+"""Reductions, sums along dims, sorting, and arithmetic that needs more than one op."""
 
 import functools
 
@@ -15,7 +15,7 @@ def _dims(x, dim):
 
 
 def _reduced(row, x, dim, keepdim):
-    if dim is None and not keepdim:  # the usual call, without arguments to look at
+    if dim is None and not keepdim:  # the usual call, without other arguments
         return row(x)
     return row(x, _dims(x, dim), keepdim)
 

@@ -14,7 +14,7 @@ from .. import _rows
 functions = {}  # by name
 _made = {}  # (function, signature without out) by name
 
-# PyTorch accepts numpy's words for these parameters.
+# PyTorch accepts numpy's names of these parameters.
 _NUMPY_WORDS = {"x": "input", "a": "input", "x1": "input", "x2": "other", "axis": "dim", "keepdims": "keepdim"}
 
 _UNARY = """
@@ -106,7 +106,7 @@ def into(result, out, name):
 
 
 def reduction_of(size_average, reduce, reduction):
-    """PyTorch's older way to say a reduction, which goes before the newer one."""
+    """PyTorch's older arguments for a reduction, which take precedence over the newer one."""
     if size_average is None and reduce is None:
         return reduction
     if reduce is False:
@@ -158,7 +158,7 @@ def _add(name, function, signature, doc=None):
 
 
 def torch_function(*names):
-    """Adds a function under its own name, and under further ones."""
+    """Adds a function under its own name and its aliases."""
 
     def add(function):
         shown = inspect.signature(function)

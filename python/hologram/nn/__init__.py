@@ -73,5 +73,5 @@ def as_torch(module):
     return module
 
 
-# Of torch's own only what computes nothing and stands between layers has a page here.
+# Of torch's own classes, only those that compute nothing have a page here.
 __all__ = [name for name in dir() if name[0].isupper() and name not in ("Buffer", "Module", "Parameter", "UninitializedBuffer", "UninitializedParameter")]

@@ -90,7 +90,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
                 raise ValueError(f"MultiheadAttention: key_padding_mask is {tuple(hidden.shape)}, not {(batch, given)}")
             hidden = hidden.reshape(batch, 1, 1, given)
             mask = hidden if mask is None else ops.add(mask, hidden)
-        if mask is not None and steps > given:  # what bias_k and add_zero_attn add is seen by all
+        if mask is not None and steps > given:  # all queries see what bias_k and add_zero_attn add
             mask = ops.pad(mask, [0, 0, 0, 0, 0, 0, 0, steps - given])
         return None if mask is None else mask.expand(batch, heads, time, steps)
 

@@ -8,7 +8,7 @@ from ._products import (
     Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Linear, _Conv, _ConvTranspose,
 )  # fmt: skip
 
-# torch looks forward() up before the layer becomes the other one, so it has that of the other already.
+# torch looks up forward() before the layer changes its class, so this class already has the other's.
 
 
 class LazyLinear(torch.nn.LazyLinear):

@@ -75,7 +75,7 @@ class PoissonNLLLoss(_Loss, torch.nn.PoissonNLLLoss):
     _op, _options = staticmethod(ops.poisson_nll_loss), ("log_input", "full", "eps")
 
     def _pair(self, input, target):
-        return (input, target) if self.full else _beside(input, target)  # torch takes logarithms of whole targets in float32
+        return (input, target) if self.full else _beside(input, target)  # torch computes logarithms of integer targets in float32
 
 
 class KLDivLoss(torch.nn.KLDivLoss):

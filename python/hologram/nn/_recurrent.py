@@ -14,7 +14,7 @@ def _scan(layer, x, w_ih, w_hh, b_ih, b_hh, w_hr, states, reverse=False):
     kind = layer.mode
     gates = ops.linear(*autocast(None, x, w_ih, b_ih))
     keeps = kind == "GRU" or isinstance(layer, torch.nn.LSTMCell)
-    if keeps and torch.is_autocast_enabled("cpu"):  # torch's stay in the dtype of their state
+    if keeps and torch.is_autocast_enabled("cpu"):  # torch keeps the dtype of the state
         dtype = states[-1].dtype
         gates, w_hh, b_hh, *states = (None if t is None else t.to(dtype) for t in (gates, w_hh, b_hh, *states))
     else:

@@ -47,7 +47,7 @@ from tools import Tools
 
 
 def judge_all(seeds: list[str], options: argparse.Namespace, root: Path):
-    """Verdicts as they come."""
+    """Yields verdicts as they arrive."""
     programs = [generate(seed, options.traced, options.exported, options.single) for seed in seeds]
     for index, verdict in judge_apart(programs, root, options.tools, options.jobs):
         yield seeds[index], programs[index], verdict

@@ -41,7 +41,7 @@ class Chunk:
 
 
 def judge_apart(programs: list[Program], root: Path, tools: Tools, jobs: int) -> Iterator[tuple[int, Verdict]]:
-    """Index and verdict of every program, as they come. A chunk that dies goes on without the program at which it did."""
+    """Yields index and verdict of every program. A chunk that dies continues after the program at which it died."""
     waiting = [list(range(start, min(start + AT_ONCE, len(programs)))) for start in range(0, len(programs), AT_ONCE)][::-1]
     running: list[Chunk] = []
     while waiting or running:

@@ -9,7 +9,7 @@ CLASS = "class Program(nn.Module):\n    def forward(self, {names}):\n        ret
 
 
 class Exported:
-    """Answers as the exported program does, guards and all, and saves itself."""
+    """Returns the exported program's results, including errors of its guards, and can save itself."""
 
     def __init__(self, forward, dims: list[tuple[str, ...]], arguments: tuple[torch.Tensor, ...]):
         names = {"nn": nn, "forward": forward}

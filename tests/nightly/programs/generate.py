@@ -48,7 +48,7 @@ def write_program(rng: random.Random, traced: bool) -> Program:
     if s.chance(0.35):
         inputs.append(s.weighted(SECOND))
     for name, (dtype, dims) in zip("xy", inputs):
-        # Programs rarely write to what they are given.
+        # Programs rarely write to their inputs.
         s.names[name] = Tensor(dtype, dims, writable=s.chance(0.1))
         for d, dim in enumerate(dims):
             if not dim.isdigit():
@@ -64,7 +64,7 @@ def write_program(rng: random.Random, traced: bool) -> Program:
     statements.body(s, s.weighted({2: 1, 3: 2, 4: 3, 5: 3, 6: 3, 8: 2, 11: 1}))
     made = [name for name, kind in s.names.items() if isinstance(kind, Tensor) and name not in "xy"]
     last = statements.returned(s)
-    # What was written is seen in what is returned.
+    # The result shows what was written.
     seen = s.rng.sample(made, min(len(made), 2))
     s.emit(f"return {last}" if not seen or any(line.lstrip().startswith("return") for line in s.lines)
            else f"return {', '.join([last, *seen])}")

@@ -19,16 +19,16 @@ EQUAL, REFUSED, MISMATCH, UNSTEADY, USELESS = "equal", "refused", "mismatch", "u
 NARROW, PECULIAR, UNDEFINED = "narrow", "peculiar", "undefined"
 WRONG, CRASH, UNLOADABLE = "WRONG", "CRASH", "UNLOADABLE"
 FATAL = (WRONG, CRASH, UNLOADABLE)
-AT = "at"  # the file that names the program with which PyTorch is busy
+AT = "at"  # the file with the program that PyTorch runs now
 
 
 @dataclass
 class Verdict:
     kind: str
-    reason: str = ""  # in words that are alike for like programs
+    reason: str = ""  # with equal words for similar programs
     detail: str = ""
-    stopped: Counter = field(default_factory=Counter)  # runs that hg-run refuses where PyTorch answers
-    unraised: Counter = field(default_factory=Counter)  # runs that answer where PyTorch raises and a graph need not
+    stopped: Counter = field(default_factory=Counter)  # runs that hg-run rejects, though PyTorch has a result
+    unraised: Counter = field(default_factory=Counter)  # runs with a result, though PyTorch raises an error that a graph need not raise
 
 
 def general(message: str) -> str:
@@ -43,7 +43,7 @@ def general(message: str) -> str:
 
 
 def judge(programs: list[Program], folder: Path, tools: Tools) -> list[Verdict]:
-    """A verdict of every program; useless ones are those that PyTorch does not script or export, or never answer."""
+    """A verdict of every program. Useless programs cannot be scripted or exported by PyTorch, or never have a result."""
     verdicts: list[Verdict | None] = [None] * len(programs)
     expected: dict[int, dict] = {}
     shutil.rmtree(folder, ignore_errors=True)
@@ -110,7 +110,7 @@ def compare(program: Program, expected: dict, results: dict) -> Verdict:
         if answer["status"] != "ok":
             if wanted.values is not None:
                 verdict.stopped[general(answer["message"])] += 1
-                # torch.export makes some sizes numbers.
+                # torch.export fixes some sizes to numbers.
                 guarded &= any(words in answer["message"] for words in ("the model was converted for", ": dimension "))
             continue
         values = load(folder)

@@ -35,7 +35,7 @@ torch.bitwise_and({a}, 5)|{a}.to(torch.uint8).to({t})|{a}.to(torch.int8).to({t})
 ({a}.to(torch.uint8) // 3).to({t})|({a}.to(torch.uint8) % 7).to({t})|(~{a}.to(torch.uint8)).to({t})|({a}.to(torch.int8).abs()).to({t})|({a}.to(torch.uint8) * {b}.to(torch.uint8)).to({t})
 ({a}.to(torch.uint8) > {b}).to({t})|({a}.to(torch.uint8) - {b}.to(torch.uint8)).to({t})|({a}.to(torch.uint8) / 2).to({t})|torch.pow({a} % 4, {b}.abs() % 4)|torch.pow(2, {b}.abs() % 9).to({t})
 ({a}.to(torch.float32) / 3).to({t})|torch.maximum({a}.to(torch.uint8), {b}.to(torch.uint8)).to({t})|({a}.to(torch.int8) // ({b}.to(torch.int8) | 1)).to({t})"""
-# Of at least one dim.
+# Ops for operands with at least one dim.
 ALONG = """torch.roll({a}, -1, {d})|torch.roll({a}, 3)|{a}.flip({d})|torch.cummax({a}, {d})[0]|torch.cummin({a}, {d})[0]|{a}.sort({d}, descending=True)[0]
 {a}.clamp(-2, 2).cumprod({d}).to({t})|{a}.amax({d}, keepdim=True).expand_as({a})|({a} - {a}.amin({d}, keepdim=True))|{a}.argmax({d}, keepdim=True).to({t}) + {a}
 {a}.argmin({d}, keepdim=True).to({t}) + {a}|({a} == {a}.max({d}, keepdim=True)[0]).to({t})|{m}.sum({d}, keepdim=True).to({t}) + {a}|{m}.any({d}, keepdim=True).to({t}) + {a}
@@ -63,7 +63,7 @@ torch.nn.functional.glu(torch.cat([{a}, {b}], {d}), {d})|torch.std_mean({a}, {d}
 
 
 def rows(text: str) -> list[str]:
-    """Separated by a `|` without blanks, which stands for `or` with them."""
+    """Splits the text at each `|` without blanks around it; with blanks it is the operator."""
     return [row for line in text.splitlines() for row in re.split(r"(?<! )\|(?! )", line)]
 
 

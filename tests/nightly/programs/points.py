@@ -45,7 +45,7 @@ def array(which: int, dtype: str, dims: tuple[str, ...], point: Point) -> np.nda
     rng = np.random.default_rng([which, point.n, point.m, point.k, len(sizes)])
     data = np.asarray(rng.integers(-16, 17, sizes))
     kind = DTYPES[dtype]
-    if np.issubdtype(kind, np.integer):  # those that are too large for it wrap around
+    if np.issubdtype(kind, np.integer):  # numbers that are too large for it wrap around
         return np.asarray(data // 3 * (point.scale if abs(point.scale) != SMALL else 1)).astype(np.int64).astype(kind)
     return np.asarray(data / 4 * point.scale).astype(kind)
 
@@ -55,7 +55,7 @@ def arrays(program: Program, point: Point) -> list[np.ndarray]:
 
 
 def files(folder: Path, program: Program, point: Point) -> list[str]:
-    """Paths of the inputs, which are written once for all programs."""
+    """Paths of the inputs. They are written once for all programs."""
     paths = []
     for which, (dtype, dims) in enumerate(program.inputs):
         sizes = "x".join(map(str, point.sizes(dims)))

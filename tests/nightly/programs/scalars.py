@@ -6,7 +6,7 @@ from scope import Impossible, Listing, Mapping, Number, Scope
 
 
 def reduced(s: Scope) -> str:
-    """A number of rank 0 that data decides, of any dtype but bool."""
+    """A tensor of rank 0 that depends on data, of any dtype except bool."""
     name = s.pick(s.tensors(lambda kind: kind.dtype in ("f32", "i64", "f64")))
     return s.pick([f"{name}.sum()", f"{name}.abs().sum()", f"{name}.max()", f"{name}.min()", f"{name}.abs().max()",
                    f"({name} > {limit(s)}).sum()", f"{name}.sum()"])
@@ -17,7 +17,7 @@ def limit(s: Scope) -> str:
 
 
 def integer(s: Scope, depth: int = 1, data: bool | None = None) -> str:
-    """`data`: whether data may decide it; None: mostly not."""
+    """`data`: whether it may depend on data; None: mostly not."""
     if data is None:
         data = not s.traced and s.chance(0.3)
     options = {"size": 5, "constant": 3}
@@ -62,7 +62,7 @@ def finite(kind) -> bool:
 
 
 def small(s: Scope, text: str) -> str:
-    """The number, put into 0..4."""
+    """The number, moved into 0..4."""
     return s.pick([f"min(max({text}, 0), 4)", f"max(0, min({text}, 3))", f"abs({text}) % 4"])
 
 
@@ -133,7 +133,7 @@ def truth(s: Scope, depth: int = 1, data: bool | None = None) -> str:
 
 
 def condition(s: Scope) -> str:
-    """Of an `if` or `while`, which take a tensor too."""
+    """A condition of an `if` or `while`, which may be a tensor."""
     if not s.traced and s.chance(0.25):
         return f"{reduced(s)} {s.pick(['<', '>', '>=', '=='])} {limit(s)}"
     return truth(s, 1)

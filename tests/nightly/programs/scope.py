@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 @dataclass(frozen=True)
 class Tensor:
-    """Sizes are texts, equal where they are surely equal at run time; None: not even the rank is known."""
+    """Sizes are texts; equal texts are certainly equal at run time. None: even the rank is unknown."""
 
     dtype: str
     dims: tuple[str, ...] | None
@@ -48,13 +48,13 @@ class Pair:
 
 
 class Impossible(Exception):
-    """What was wanted cannot be written with these variables: something else is tried."""
+    """The wanted expression is impossible with these variables; the caller tries another one."""
 
 
 @dataclass
 class Scope:
     rng: random.Random
-    traced: bool = False  # for jit.trace: nothing that data decides
+    traced: bool = False  # for jit.trace: nothing may depend on data
     names: dict[str, object] = field(default_factory=dict)
     sizes: dict[str, str] = field(default_factory=dict)  # of a symbol: the text that reads it
     lines: list[str] = field(default_factory=list)
@@ -119,7 +119,7 @@ class Scope:
 
     @contextmanager
     def attempt(self):
-        """Takes everything back when the body turns out to be impossible."""
+        """Undoes everything if the body turns out to be impossible."""
         state = (dict(self.names), len(self.lines), self.indent, list(self.loops), self.branches, self.frozen)
         try:
             yield
@@ -130,7 +130,7 @@ class Scope:
 
 
 def joined(a: object, b: object) -> object:
-    """What is known of a variable that is one or the other."""
+    """What is known of a variable that may be either of two."""
     if a == b:
         return a
     if isinstance(a, Tensor) and isinstance(b, Tensor):
@@ -149,7 +149,7 @@ def joined(a: object, b: object) -> object:
 
 
 def less(dim: str, count: int) -> str:
-    """The size that is left when `count` are cut off."""
+    """The size that remains after `count` elements are cut off."""
     return str(max(int(dim) - count, 0)) if dim.isdigit() else f"({dim}-{count})"
 
 

@@ -18,7 +18,7 @@ MOST_ROUNDS = 40
 
 
 def smaller(source: str) -> list[str]:
-    """Programs with one thing less, the boldest cuts first."""
+    """Programs with one part less, the largest cuts first."""
     tree = ast.parse(source)
     found: list[str] = []
 
@@ -79,7 +79,7 @@ def nth(tree: ast.AST, k: int) -> ast.AST:
 
 
 def simpler(part: ast.expr) -> list[ast.expr]:
-    """Expressions that may stand for this one."""
+    """Expressions that may replace this one."""
     if not isinstance(getattr(part, "ctx", ast.Load()), ast.Load) or isinstance(part, (ast.Constant, ast.Name)):
         return []
     inner = [child for child in ast.walk(part) if child is not part and isinstance(child, ast.expr)
@@ -111,7 +111,7 @@ def shrink(program: Program, verdict: Verdict, root: Path, tools: Tools, jobs: i
 
 
 def script(program: Program, verdict: Verdict) -> str:
-    """A file that shows the finding alone."""
+    """A file that reproduces the finding by itself."""
     arguments = " ".join(f"--input '{each}'" for each in program.options())
     make = "torch.jit.script(forward)"
     if program.traced:

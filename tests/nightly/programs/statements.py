@@ -14,7 +14,7 @@ DEEPEST = 3
 
 
 def some_type(s: Scope) -> Tensor:
-    """A type of which expressions can surely be written."""
+    """A type for which an expression always exists."""
     kind = s.names[s.pick(s.tensors(lambda kind: kind.dims is not None and kind.dtype != "bool"))]
     return Tensor(kind.dtype, kind.dims)
 
@@ -25,7 +25,7 @@ def assign_new(s: Scope) -> None:
         kind = replace(kind, dtype=s.pick(["f64", "i64", "bool", "i32", "f32"]))
     text = tensor(s, kind)
     name = s.fresh("t")
-    # A plain name is an alias: what is written to one is seen in the other.
+    # A plain name is an alias: writes to one are visible in the other.
     writable = text not in s.names or s.names[text].writable
     s.emit(f"{name} = {text}")
     s.names[name] = replace(kind, writable=writable)
@@ -317,7 +317,7 @@ def for_loop(s: Scope) -> None:
         if element is None or what in ("enumerate", "zip"):
             s.names[counter] = Number("int", True)
         s.counts = old | below
-        if what == "list":  # Python would not come to the end of a list that its loop makes longer
+        if what == "list":  # Python would never reach the end of a list that its loop extends
             del s.names[name]
         body(s, s.rng.randrange(1, 5))
     s.counts = old
@@ -349,7 +349,7 @@ UNTRACED = {leave, branch, while_loop, use_maybe}
 
 
 def body(s: Scope, count: int) -> None:
-    """So many statements."""
+    """Adds this number of statements."""
     for _ in range(count):
         for _ in range(20):
             weights = dict(KINDS)

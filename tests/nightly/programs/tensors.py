@@ -97,7 +97,7 @@ def broadcast(s: Scope, want: Tensor) -> str:
 
 
 def reduction(s: Scope, want: Tensor) -> str:
-    """Of a variable of one rank more, or of all of one."""
+    """Reduces a variable with one rank more, or all elements of one."""
     if want.dtype in ("bool", "i32"):
         raise Impossible
     if want.dims == ():
@@ -150,7 +150,7 @@ def tensor(s: Scope, want: Tensor, depth: int = 2) -> str:
                     f"({a()} {s.pick(['+', '-', '*'])} {scalars.integer(s, 0)})"
             if what == "where":
                 return f"torch.where({mask(s, want.dims)}, {a()}, {a()})"
-            if what == "operator" and names:  # on variables, which the texts name several times
+            if what == "operator" and names:  # on variables, because the texts use them several times
                 return operator(s, want, s.pick(names), s.pick(names), mask(s, want.dims))
             if what == "choice":
                 return f"({a()} if {scalars.truth(s, 0)} else {a()})"
@@ -181,7 +181,7 @@ def tensor(s: Scope, want: Tensor, depth: int = 2) -> str:
 
 
 def element(s: Scope, want: Tensor) -> str:
-    """What a list, dict or tuple holds."""
+    """An element of a list, dict or tuple."""
     options = []
     for name, kind in s.names.items():
         if isinstance(kind, Listing) and isinstance(kind.element, Tensor) and kind.filled:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hg-convert and hg-run as processes that may die: each job still gets an answer."""
+"""Runs hg-convert and hg-run in processes that may die; each job still gets an answer."""
 from __future__ import annotations
 
 import json
@@ -15,7 +15,7 @@ ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"
 
 @dataclass(frozen=True)
 class Tools:
-    """Where hg-convert and hg-run are, and where models run."""
+    """The folder of hg-convert and hg-run, and the device and threads that run models."""
 
     bin: Path
     device: str = "cpu"
@@ -58,7 +58,7 @@ def batch(tool: Path, jobs: list[dict], folder: Path, seconds: float) -> list[di
 
 
 def read(line: str) -> dict | None:
-    """Programs print as they run: only an answer counts."""
+    """Programs print while they run; only an answer counts."""
     if not line.startswith("{"):
         return None
     try:

@@ -23,7 +23,7 @@ from points import TRACED_AT, Point, arrays, points_of
 NAMES = {"__name__": "program", "torch": torch, "Tensor": Tensor, "List": List, "Dict": Dict, "Optional": Optional, "Tuple": Tuple}
 SECONDS = 60  # of one program
 MEMORY = 6 << 30  # of a process
-# What PyTorch raises, by its words, and a graph does not, whose values share no memory.
+# Messages of errors that PyTorch raises but a graph does not, because its values share no memory.
 EXCUSES = {"refer to a single memory location": "a write from overlapping memory",
            "single memory location": "a write to overlapping memory",
            "INTERNAL ASSERT FAILED": "a fault of PyTorch", "Expected Tensor but got None": "a fault of PyTorch",
@@ -34,15 +34,15 @@ EXCUSES = {"refer to a single memory location": "a write from overlapping memory
 
 @dataclass
 class Answer:
-    """The tensors of an answer in order, or the first line of what was raised."""
+    """The tensors of a result in order, or the first line of the exception."""
 
     values: list[np.ndarray] | None
     raised: str = ""
-    excuse: str = ""  # why a graph need not raise it as well
+    excuse: str = ""  # why a graph need not raise the error too
 
 
 def prepare() -> None:
-    """Once a process: the plain interpreter, one thread, and no word on standard output."""
+    """Call it once per process: sets the plain interpreter, one thread, and no text on standard output."""
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     torch._C._jit_set_profiling_executor(False)
@@ -65,7 +65,7 @@ def silence():
 
 
 def compile_program(program: Program):
-    """The function as libtorch runs it, which can be saved. Raises what PyTorch raises."""
+    """The function compiled for libtorch, which can be saved. Raises PyTorch's exceptions."""
     if not program.traced:
         return torch.jit.CompilationUnit(program.source).forward
     arguments = tuple(torch.from_numpy(each.copy()) for each in arrays(program, TRACED_AT))
@@ -113,7 +113,7 @@ def ask_eager(program: Program, point: Point) -> Answer:
 
 
 def ask_optimized(program: Program, point: Point) -> Answer:
-    """libtorch with its passes on, which drop what nobody reads though it would raise."""
+    """Runs libtorch with its passes, which remove unread values even if they would raise."""
     torch._C._set_graph_executor_optimize(True)
     try:
         with silence():
@@ -159,13 +159,13 @@ class Overlap(TorchDispatchMode):
 
 
 def places(tensor: Tensor) -> Tensor:
-    """Where each element lies in the storage."""
+    """The offset of each element in the storage."""
     index = torch.arange(tensor.untyped_storage().nbytes() // tensor.element_size())
     return index.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).contiguous()
 
 
 def across(written: Tensor, read: Tensor) -> bool:
-    """Whether an element is read for the computation of another one that is written."""
+    """Whether an element is read to compute a different element that is also written."""
     if written.untyped_storage().data_ptr() != read.untyped_storage().data_ptr() or not (written.numel() and read.numel()):
         return False
     mine, theirs = places(written), places(read).expand(written.shape).contiguous()
@@ -184,7 +184,7 @@ def overlaps(program: Program, point: Point) -> bool:
 
 
 def same(found: list[np.ndarray] | None, wanted: list[np.ndarray] | None) -> bool:
-    """Whether both are answers, equal to rounding."""
+    """Whether both are results and equal up to rounding."""
     return found is not None and wanted is not None and not difference(found, wanted)
 
 
@@ -202,7 +202,7 @@ def difference(found: list[np.ndarray], wanted: list[np.ndarray]) -> str:
 
 
 def close(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Which elements are equal, to rounding where they are floats."""
+    """Which elements are equal; floats, up to rounding."""
     if found.dtype.kind != "f":
         return np.asarray(found == wanted)
     with np.errstate(all="ignore"):
@@ -220,7 +220,7 @@ def shown(value: np.ndarray) -> str:
     return re.sub(r"\s+", " ", text)[:300]
 
 
-# Ops in whose results the last bits depend on the algorithm, by the starts of their names.
+# Prefixes of the names of ops whose last bits depend on the algorithm.
 ROUNDING = ("acos", "addbmm", "addmm", "asin", "atan", "baddbmm", "bmm", "conv", "cos", "cumprod", "div", "erf", "exp", "gelu", "hypot",
             "layer_norm", "linalg", "log", "mean", "mm", "native", "norm", "pow", "prod", "reciprocal", "rsqrt", "sigmoid", "silu", "sin",
             "softmax", "sqrt", "std", "tan", "var", "_fft", "_log_softmax", "_softmax")

@@ -9,7 +9,7 @@ from scope import Impossible, Number, Scope, Tensor, at_most, less, product
 
 
 def index(s: Scope, dim: str) -> str:
-    """A place in a dimension, mostly one that exists."""
+    """An index into a dim, mostly a valid one."""
     small = s.find(lambda kind: isinstance(kind, Number) and kind.small)
     options = {"0": 4, "-1": 3}
     if dim.isdigit():

@@ -9,7 +9,7 @@ from views import view
 
 
 def target(s: Scope) -> tuple[str, Tensor]:
-    """A variable or a view of one, and what it is."""
+    """A variable or a view of one, and its type."""
     name = s.pick(s.tensors(lambda kind: kind.writable and kind.dtype in ("f32", "i64", "f64")))
     kind = s.names[name]
     if s.chance(0.5):
@@ -21,7 +21,7 @@ def target(s: Scope) -> tuple[str, Tensor]:
 
 
 def value(s: Scope, kind: Tensor) -> str:
-    """What fits into such a place."""
+    """A value that fits such a place."""
     if kind.dims is None or "?" in kind.dims or s.chance(0.4):
         return with_number(s, kind.dtype) if kind.dtype != "i64" else scalars.integer(s, 0)
     if s.chance(0.2):
