@@ -40,7 +40,7 @@ class Attention(nn.Module):
 
 
 class Residual(nn.Module):
-    """A weight that two layers share, a parameter without a layer."""
+    """A weight shared by two layers, and a parameter outside of layers."""
 
     def __init__(self, r):
         super().__init__()
@@ -63,7 +63,7 @@ class Embedded(nn.Module):
 
 
 class Heads(nn.Module):
-    """Results of which a loss takes one, with slopes that are infinite at 0."""
+    """Several results, one of them for the loss; some slopes are infinite at 0."""
 
     def __init__(self, r):
         super().__init__()
@@ -88,7 +88,7 @@ def images(r):
 
 
 def changed(r, net):
-    """Something between two steps that a compiled graph must see."""
+    """A change between two steps that a compiled graph must notice."""
     parameters = list(net.parameters())
     kind = r.randrange(4)
     if kind == 0:
@@ -105,7 +105,7 @@ def changed(r, net):
 
 
 def trained(seed, compiled):
-    """All that the loop of a seed gives."""
+    """All results of the training loop of a seed."""
     r = random.Random(seed)
     torch.manual_seed(seed)
     net = r.choice([rows, images, Recurrent, Attention, Residual, Embedded, Heads])(r)
@@ -113,7 +113,7 @@ def trained(seed, compiled):
     net.to(dtype)
     dynamic = r.choice([None, True])
     run = torch.compile(net, backend="hologram", dynamic=dynamic) if compiled else net
-    # Adam would make a step of the rounding of a gradient that is 0.
+    # Adam would turn the rounding error of a zero gradient into a step.
     optimizer = r.choice([
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=0.1), lambda p: torch.optim.AdamW(p, 1e-2, eps=1e-2, weight_decay=0.3),
     ])(net.parameters())  # fmt: skip
@@ -154,7 +154,7 @@ def trained(seed, compiled):
 
 
 def difference(seed):
-    """What is not eager PyTorch's, or None."""
+    """How the results differ from eager PyTorch's, or None."""
     torch._dynamo.reset()
     (want, dtype), (got, _) = trained(seed, False), trained(seed, True)
     rate = 1e-8 if dtype == torch.float64 else 2e-3

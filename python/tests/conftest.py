@@ -8,7 +8,7 @@ import pytest
 
 import hologram as hg
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # processes that a shell starts in the background ignore it
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def rng():
 
 @pytest.fixture
 def fresh_dynamo():
-    """Leaves nothing compiled to the next test."""
+    """Removes everything compiled after each test."""
     import torch
 
     yield

@@ -248,7 +248,7 @@ def _transformer(r):
 
 
 def _loss(target, extra=lambda r: {}, lowest=0):
-    """`target` makes the further arguments of a random input's shape."""
+    """`target` makes the further arguments from the shape of a random input."""
 
     def make(r):
         shape = [r.randint(lowest, 4), *_sizes(r, r.randint(0, 2), 1, 4)]
@@ -412,7 +412,7 @@ def _linear_cross_entropy(r):
 
 
 def _without_size(make):
-    """Of a layer that finds its input's size, which is the first argument of the layer that it becomes."""
+    """A layer that infers its input size, which is the first argument of the layer that it becomes."""
 
     def of(r):
         args, *rest = make(r)

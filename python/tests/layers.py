@@ -13,7 +13,7 @@ import torch
 import hologram as hg
 from layer_cases import LAYERS
 
-# What torch alone refuses: memory that it does not take as it lies, a target with a gradient.
+# Cases that only torch rejects: some memory layouts, and a target with a gradient.
 OF_TORCH = ("view size is not compatible", "must be contiguous", "not differentiable with respect to argument 'target'")
 
 
@@ -30,7 +30,7 @@ def _leaves(what):
 
 
 def _strided(r, x):
-    """The same elements, laid out in another way."""
+    """The same elements in another memory layout."""
     way = r.choice(["as it is", "as it is", "transposed", "apart"])
     if way == "transposed" and x.dim() > 1:
         return x.transpose(0, -1).contiguous().transpose(0, -1)
@@ -65,7 +65,7 @@ def _shapes(inputs):
 
 
 def case(name, seed):
-    """A random layer as ours and as torch's, its inputs, its further arguments, and the dice."""
+    """A random layer, ours and torch's; its inputs; its further arguments; the random generator."""
     r = random.Random(f"{name} {seed}")
     torch.manual_seed(seed)
     args, options, inputs, *call = LAYERS[name](r)
@@ -77,11 +77,11 @@ def case(name, seed):
 
 
 def difference(name, seed):
-    """What a random case of a layer gives that torch's does not, or None."""
+    """How a random case of a layer differs from torch, or None."""
     made, inputs, call, r = case(name, seed)
     dtype, training = r.choice([torch.float32, torch.float32, torch.float64]), r.random() < 0.6
     if name.startswith("Transformer"):
-        dtype = torch.float64  # norms of two elements one after the other
+        dtype = torch.float64  # two norms of two elements in a row
     made = [layer.to(dtype) for layer in made]
     if repr(made[0]) != repr(made[1]) or list(made[0].state_dict()) != list(made[1].state_dict()):
         return f"{made[0]} is not {made[1]}"
@@ -101,7 +101,7 @@ def difference(name, seed):
         if isinstance(found[1], Exception) and (isinstance(found[0], Exception) or any(w in str(found[1]) for w in OF_TORCH)):
             return None
         if "no window lies" in str(found[0]) and getattr(made[1], "groups", 1) > 1:
-            return None  # torch refuses an empty result too, but of ConvTranspose in groups
+            return None  # torch rejects an empty result too, except of ConvTranspose with groups
         return f"{what}: {[repr(each) if isinstance(each, Exception) else 'no error' for each in found]}"
     if repr(made[0]) != repr(made[1]) or type(made[0]) is not getattr(hg.nn, type(made[1]).__name__):
         return f"{what}: became {made[0]}"
@@ -114,7 +114,7 @@ def difference(name, seed):
     return None
 
 
-# Floats of 16 bits are taken by all layers, also where torch has no kernel for them on the CPU.
+# All layers accept 16-bit floats, even if torch has no kernel for them on the CPU.
 LACKING = ("not implemented for 'Half'", "not implemented for 'BFloat16'")
 OTHER_DTYPES = [torch.int64, torch.int32, torch.uint8, torch.bool, torch.complex64, torch.float16, torch.bfloat16]
 

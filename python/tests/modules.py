@@ -20,7 +20,7 @@ from layers import LACKING, LAYERS, OF_TORCH, _leaves, case
 
 
 class Inputs:
-    """Given to a module again and again, as leaves, and what comes out."""
+    """Inputs for repeated calls of a module, as new leaves, and the results."""
 
     def __init__(self, inputs, call, dtype, seed):
         self.inputs, self.call, self.dtype, self.seed = inputs, call, dtype, seed
@@ -35,7 +35,7 @@ class Inputs:
         return self.leaves[-1] * 1  # a result, which in-place layers may write to
 
     def made(self):
-        """New leaves, and what is given of them."""
+        """New leaves, and the arguments that are made from them."""
         self.leaves = []
         return [self._given(x) for x in self.inputs]
 
@@ -62,7 +62,7 @@ class Inputs:
         return [torch.zeros_like(x) if x.grad is None else x.grad.clone() for x in [*self.leaves, *module.parameters()]]
 
 
-# -- Ways: each gives what is compared, of a module and its inputs ----------------------------------
+# -- Ways: each returns what is compared, for a module and its inputs -------------------------------
 
 
 def plain(module, run):
@@ -259,7 +259,7 @@ def requires_some(module, run):
 
 
 def no_leaf_gradient(module, run):
-    """Inputs that need no gradient."""
+    """Inputs without gradients."""
     given = [x.detach() if isinstance(x, torch.Tensor) else x for x in run.made()]
     given = [tuple(e.detach() for e in x) if isinstance(x, tuple) else x for x in given]
     torch.manual_seed(run.seed)
@@ -364,7 +364,7 @@ def shared(module, run):
 
 
 def on_meta(module, run):
-    """Made without memory, then given some."""
+    """Layers created without memory, which get it later."""
     run(module)
     state = copy.deepcopy(module.state_dict())
     module = copy.deepcopy(module).to("meta")
@@ -481,10 +481,10 @@ WAYS = {
     )
 } | {"half": _cast(torch.float16), "bfloat16": _cast(torch.bfloat16)}  # fmt: skip
 
-# What torch alone refuses.
+# Cases that only torch rejects.
 REFUSED = (*OF_TORCH, *LACKING, "is not implemented", "not implemented for", "do not yet support", "support the deepcopy protocol",
            "Expected attn_mask dtype", "elements of input should be between 0 and 1", "Attempted to vmap over `mask`")  # fmt: skip
-# Where the two differ, and why.
+# Known differences, and the reasons.
 DIFFERENT = {
     ("checkpointed", "RReLU"): "torch's recomputation gives numbers of memory that nobody wrote",
     ("checkpointed", "BatchNorm"): "a recomputation ends at the last tensor that is kept; torch has moved statistics by then",
@@ -512,7 +512,7 @@ def _mapped(f, x):
 
 
 def _unequal(a, b, rate, path=""):
-    """Where two structures differ, or None."""
+    """The place where two structures differ, or None."""
     if type(a) is not type(b):
         if isinstance(a, (int, float)) and isinstance(b, (int, float)):
             return None if a == b else f"{path}: {a} for {b}"
@@ -546,7 +546,7 @@ ERRORS = (RuntimeError, ValueError, IndexError, TypeError, AttributeError, NotIm
 
 
 def difference(way, name, seed, dtype=torch.float64):
-    """What a way does to a random case of a layer that it does not do to torch's, or None."""
+    """How a way affects a random case of a layer differently from torch's layer, or None."""
     if any(way == w and (name.startswith(n) or name.removeprefix("Lazy").startswith(n)) for w, n in DIFFERENT):
         return None
     made, inputs, call, _ = case(name, seed)

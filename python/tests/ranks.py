@@ -41,7 +41,7 @@ def train(reduce, folder, ranks=None):
             checkpoint = folder / f"{optimizer}.hgm"
             if rank == 0:
                 trainer.save(checkpoint)
-            if reduce is not None:  # all wait for the file
+            if reduce is not None:  # all ranks wait for the file
                 reduce.begin("file", np.zeros(1, "float32"))
                 reduce.wait()
             model = hg.load(checkpoint)

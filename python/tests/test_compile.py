@@ -107,7 +107,7 @@ def test_open_sizes_run_here_and_further_ones_eagerly(dynamic):
         with torch.no_grad():
             torch.testing.assert_close(compiled(x), net(x) * n + x[:, :3].sum(0), rtol=1e-4, atol=1e-5)
     assert all(graph.plain is not None for each in made for graph in each.made.values())
-    if dynamic:  # torch captured it once or twice (a size of 1 is another), not for each size
+    if dynamic:  # torch captured it once or twice (size 1 separately), not for each size
         assert len(made) <= 3 and max(len(each.made) for each in made) == _compile._BySize.MOST
 
 
@@ -121,7 +121,7 @@ def test_a_compiled_graph_of_one_size_is_called_directly():
                 y = compiled(x)
                 torch.testing.assert_close(y, net(x), rtol=1e-4, atol=1e-5)
                 assert not y.requires_grad
-                net.b.weight.mul_(1.1)  # seen by the next call
+                net.b.weight.mul_(1.1)  # the next call sees it
             (compiled(x) * 2).sum().backward()
             assert x.grad is not None
 
@@ -271,7 +271,7 @@ def test_frozen_weights_follow_what_is_written_to_them():
         def forward(self, x):
             return torch.relu(self.norm(self.conv(x)))
 
-    one, two = Block().eval(), Block().eval()  # one code, other weights
+    one, two = Block().eval(), Block().eval()  # the same code with other weights
     x = torch.randn(3, 2, 6, 6)
     run = [torch.compile(each, backend="hologram", options={"freeze": True}) for each in (one, two)]
 
@@ -290,7 +290,7 @@ def test_frozen_weights_follow_what_is_written_to_them():
     same()
     one.conv.weight = torch.nn.Parameter(torch.randn(4, 2, 3, 3))
     same()
-    # With gradients nothing is frozen.
+    # Nothing is frozen if gradients are needed.
     optimizer = torch.optim.SGD(one.parameters(), 0.1)
     for _ in range(3):
         a, b = run[0](x).square().mean(), one(x).square().mean()
@@ -338,7 +338,7 @@ def test_an_empty_batch_trains_as_in_eager(layer):
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad"])
 def test_a_compiled_optimizer_steps_once(name):
-    """Its weights and moments are attributes of the captured graph."""
+    """The optimizer's weights and moments are attributes of the captured graph."""
     net = torch.nn.Linear(3, 2)
     twin = copy.deepcopy(net)
     options = {"momentum": 0.9} if name == "SGD" else {}

@@ -42,7 +42,7 @@ def test_no_gradient_passes_through_no_grad(way):
 
 
 class Tripled(torch.autograd.Function):
-    """Its gradient is not that of its forward."""
+    """A function whose gradient is not the derivative of its forward pass."""
 
     @staticmethod
     def forward(ctx, x):
@@ -264,7 +264,7 @@ def heads():
 
 @pytest.mark.parametrize("way", ["compile", "wrap"])
 def test_what_a_loss_does_not_reach_has_no_gradient(way):
-    """Which an optimizer leaves as it is; zeros would decay and be averaged."""
+    """An optimizer skips a gradient of None; it would apply decay and averages to zeros."""
     torch.manual_seed(3)
     net = heads()
     twin = copy.deepcopy(net)
@@ -293,7 +293,7 @@ def test_what_a_loss_does_not_reach_has_no_gradient(way):
 
 @pytest.mark.parametrize("way", ["compile", "wrap"])
 def test_a_result_without_gradient_adds_nothing(way):
-    """Not even 0 times an infinite slope."""
+    """Unused results contribute nothing, not even 0 times an infinite slope."""
 
     class Roots(torch.nn.Module):
         def forward(self, x):
@@ -326,7 +326,7 @@ def test_graphs_behind_which_there_is_no_gradient():
 
 @pytest.mark.parametrize("way", ["eager", "compile", "wrap"])
 def test_what_the_gradients_read_may_not_change_before_them(way):
-    """As in eager PyTorch; what they do not read may, or read for its size alone."""
+    """As in eager PyTorch: a value may change if the backward pass does not read it, or reads only its size."""
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
     x = torch.randn(5, 3)
     run = {"eager": lambda: net, "compile": lambda: torch.compile(net, backend="hologram"),

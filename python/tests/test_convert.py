@@ -54,7 +54,7 @@ def test_integers_beyond_those_of_f64_are_compared_as_integers():
 
 
 class Coarse(torch.nn.Module):
-    """As T5's norm: a sum in another dtype than that of what comes in and goes out."""
+    """As T5's norm: a sum in another dtype than input and output."""
 
     def __init__(self, dtype):
         super().__init__()
@@ -416,7 +416,7 @@ def test_members_of_a_dict_are_known_by_name():
 
 
 def test_ops_that_draw_draw_different_numbers():
-    """Also at the same place of two branches, and between layers of one op."""
+    """Also at the same place in two branches, and between layers with the same op."""
 
     class Net(torch.nn.Module):
         def forward(self, x):

@@ -45,7 +45,7 @@ def test_a_predictor_keeps_rows_and_order(saved, rng):
 
 
 def images(rng):
-    """Convolution, norm, pooling and attention over rows, and an input of whole numbers."""
+    """Convolution, norm, pooling and attention over rows, and an integer input."""
     g = hg.Graph()
     x, kind = g.input("x", ("n", 2, 6, 5)), g.input("kind", ("n",), "int64")
     y = hg.ops.conv(x, g.parameter("w", rng.standard_normal((9, 2, 3, 3)).astype(np.float32)), None, padding=[1, 1])
@@ -157,7 +157,7 @@ def _train(rank, count, file, results):
     import torch
 
     torch.distributed.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=count)
-    model, _ = mlp(np.random.default_rng(rank))  # other weights in each
+    model, _ = mlp(np.random.default_rng(rank))  # each process starts with other weights
     trainer = hg.Trainer(model, loss="mse", optimizer=None, threads=1)
     hg.distributed.broadcast_parameters(trainer)
     results[rank] = _steps(trainer, rank, count)
@@ -204,7 +204,7 @@ def _gloo(rank, count, meet, folder):
 
 
 def _compare(folder, count):
-    """What the ranks wrote, beside one process with all samples."""
+    """Compares what the ranks wrote with one process that has all samples."""
     alone = folder / "alone"
     alone.mkdir()
     train(None, alone, count)

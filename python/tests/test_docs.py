@@ -48,7 +48,7 @@ def test_blocks_run(page, tmp_path, monkeypatch):
 
 
 def test_readme(tmp_path, monkeypatch):
-    """Its block takes a net, a loader and x from the reader."""
+    """The block expects a net, a loader and x from the reader."""
     if not has("torch") or not has("convert"):
         pytest.skip("needs torch and the converter")
     import torch

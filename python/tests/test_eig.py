@@ -16,7 +16,7 @@ def random_matrices(generator, kind, dtype, n, batch):
         x = x + x.mH
     elif kind == "triangle":
         x = x.triu()
-    elif kind in ("defective", "nearly"):  # a turned block of Jordan's
+    elif kind in ("defective", "nearly"):  # a transformed Jordan block
         q = torch.linalg.qr(x)[0]
         block = torch.diag(torch.full((n,), 0.7, dtype=dtype)) + torch.diag(torch.ones(max(n - 1, 0), dtype=dtype), 1)[:n, :n]
         if kind == "nearly" and n > 1:
@@ -29,7 +29,7 @@ def random_matrices(generator, kind, dtype, n, batch):
 
 
 def distance(a, b):
-    """Of two sets of as many numbers: the largest gap where each takes the nearest that is left."""
+    """The distance of two sets of equal size: each number is matched with the nearest unmatched one."""
     rest, most = list(b), 0.0
     for each in a:
         k = min(range(len(rest)), key=lambda i: abs(rest[i] - each))

@@ -74,7 +74,7 @@ def test_ten_thousand_tensors_of_a_device_leak_nothing(device):
 
 
 def test_without_vulkan_all_goes_on():
-    """In a process that finds no driver."""
+    """Runs in a process that finds no driver."""
     program = """
 import numpy as np, hologram as hg
 a = np.arange(4.0, dtype="float32")
@@ -196,7 +196,7 @@ def test_a_forked_child_uses_and_adds_ops():
 
 
 def test_a_forked_child_goes_on_with_all_that_was_made():
-    """What ran on several threads before: ops, kernels, expressions, executors, programs, trainers."""
+    """Forks after several threads ran ops, kernels, expressions, executors, programs and trainers."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((512, 512)).astype("float32")
     graph = hg.Graph()
@@ -234,7 +234,7 @@ def test_a_forked_child_goes_on_with_all_that_was_made():
 
 
 def test_an_executor_that_is_closed_while_others_use_it(rng):
-    """Threads see results or the error, and nothing hangs: the kernel needs the GIL that close() has."""
+    """Threads get results or the error, and nothing hangs: the kernel needs the GIL that close() holds."""
     function = hg.register_op("closing(x) -> y", lambda x: x + 1)
     x = rng.standard_normal(100).astype("float32")
     for _ in range(10):
@@ -270,7 +270,7 @@ def test_profiles_are_text_and_a_table_of_a_page():
 
 
 def test_tuning_is_asked_for_while_kernels_are_planned():
-    """Planning calls Python's shape rules and holds what tuning() waits for."""
+    """Planning calls shape rules in Python while it holds a lock that tuning() waits for."""
     function = hg.register_op("planned(x) -> y", lambda x: x + 1, shape=lambda x: x.shape)
     graph = hg.Graph()
     graph.output("y", function(graph.input("x", ("n",))))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generators: greedy answers beside numpy, options, callbacks, errors, threads."""
+"""Generators: greedy answers compared with numpy, options, callbacks, errors, threads."""
 
 import threading
 
@@ -19,7 +19,7 @@ def weights():
 
 @pytest.fixture(scope="module")
 def model(weights):
-    """Adds the embeddings of all tokens so far, which it passes on, and multiplies them by the head."""
+    """Multiplies the sum of all embeddings so far by the head, and passes the sum on."""
     g = hg.Graph()
     ids = g.input("input_ids", ("b", "t"), "int64")
     mask = g.input("attention_mask", ("b", "p + t"), "int64")

@@ -14,14 +14,14 @@ from hologram import _core
 
 
 def test_inputs_are_borrowed():
-    # The address that the library sees is the array's.
+    # The library reads the array at its own address.
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     for view in (x, x[1:], x.T, x[:, ::2], x[::-1]):
         dtype, shape, strides, address = _core.describe(view)
         assert address == view.__array_interface__["data"][0]
         assert shape == view.shape
         assert strides == tuple(s // 4 for s in view.strides)
-    # And nothing writes to it, nor keeps it.
+    # Nothing writes to the array or keeps it.
     model = pointwise()
     a = np.arange(-4, 4, dtype=np.float32)
     before, count = a.copy(), sys.getrefcount(a)
@@ -81,11 +81,11 @@ def test_buffer_protocol():
     np.testing.assert_array_equal(model(floats, memoryview(floats)), [2, 0, 18])
     np.testing.assert_array_equal(model([1, -2, 3], [1.0, -2.0, 3.0]), [2, 0, 18])
     with pytest.raises((TypeError, ValueError)):
-        pointwise("int64")([1.5], [2])  # would lose the half
+        pointwise("int64")([1.5], [2])  # would lose the fraction
 
 
 class Exporter:
-    """Nothing but DLPack."""
+    """A tensor that supports only DLPack."""
 
     def __init__(self, array):
         self.array = array
@@ -158,7 +158,7 @@ def test_arrays_export_dlpack(dtype, shape, rng):
 
 def test_dlpack_outlives_its_array():
     capsule = hg.from_numpy(np.arange(1000.0)).__dlpack__()
-    del capsule  # nobody took it
+    del capsule  # nobody consumed it
     kept = np.from_dlpack(hg.from_numpy(np.arange(100000.0)))
     gc.collect()
     np.testing.assert_array_equal(kept, np.arange(100000.0))

@@ -117,7 +117,7 @@ def test_a_difference_leaves_no_file(tmp_path):
     model = small()
     forward = type(model).forward
 
-    def other(self, input_ids=None, **given):  # what is exported has a past; the check's module has none
+    def other(self, input_ids=None, **given):  # the exported module has a past; the module of the check has none
         result = forward(self, input_ids=input_ids, **given)
         if given.get("past_key_values") is not None:
             result.logits = result.logits * 1.01

@@ -31,7 +31,7 @@ def _step(net, call):
     return [y.detach(), *(p.grad.clone() for p in net.parameters()), *(b.clone() for b in net.buffers())]
 
 
-# Of PyTorch: a group that goes while its thread lets go of the last sum, which wants the GIL for that, waits for it forever.
+# A defect of PyTorch: a process group may be destroyed while its thread frees the last sum and waits for the GIL, forever.
 _kept = []
 
 

@@ -29,8 +29,8 @@ def test_other_dtypes_are_taken_as_torch_takes_them(name):
 
 def test_all_of_torchs_layers_are_there():
     bases = {"Container", "RNNBase", "RNNCellBase"}
-    of_lua = {"CrossMapLRN2d"}  # whose sums torch gets wrong: it leaves out no channel 0
-    elsewhere = {"SyncBatchNorm", "LinearCrossEntropyOptions"}  # over processes; of chunks that GPUs need
+    of_lua = {"CrossMapLRN2d"}  # torch's sums are wrong: they do not leave out channel 0
+    elsewhere = {"SyncBatchNorm", "LinearCrossEntropyOptions"}  # over several processes; in chunks for GPUs
     assert set(torch.nn.modules.__all__) - set(dir(hg.nn)) <= bases | of_lua | elsewhere
 
 
@@ -114,7 +114,7 @@ MARGINS = ["SoftMarginLoss", "HingeEmbeddingLoss", "PoissonNLLLoss", "MultiLabel
 
 
 def _equal_losses(name, inputs, target):
-    """Values and gradients of a loss of ours beside torch's."""
+    """Compares values and gradients of one of our losses with torch's."""
     for reduction in ("none", "mean", "sum"):
         results = []
         for nn in (torch.nn, hg.nn):
@@ -194,7 +194,7 @@ def test_what_is_not_supported_says_so():
 
 
 def ran(layer, base, view, of, loss, seed):
-    """What a layer gives and writes to, with gradients, or the error that it raises."""
+    """A layer's results, what it writes to, and gradients, or the error that it raises."""
     torch.manual_seed(seed)
     leaf = base.clone()
     try:
@@ -230,7 +230,7 @@ LOSSES = [lambda x, y: (3 * y).sum(), lambda x, y: (y * y).sum(), lambda x, y: (
     ids=str,
 )
 def test_in_place_and_not(name, options, inplace):
-    """Results, what is written, gradients, torch's random numbers, and errors are torch's."""
+    """Results, writes, gradients, random numbers and errors are the same as torch's."""
     seed = 0
     dtypes = [torch.float32, torch.float64, torch.bfloat16, *([torch.int64] if name in ("ReLU", "Dropout") else [])]
     for dtype in dtypes:
@@ -259,7 +259,7 @@ def test_floats_are_not_written_to_integers():
 
 
 def test_a_negative_slope_in_place():
-    """torch refuses this backward pass; the gradient is that of the layer which writes elsewhere."""
+    """torch rejects this backward pass; the gradient is that of the same layer with `inplace=False`."""
     x = torch.randn(3, 4)
     a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
     hg.nn.LeakyReLU(-0.5, inplace=True)(a * 1).square().sum().backward()
@@ -276,7 +276,7 @@ def test_embedding_of_short_indices():
 @pytest.mark.parametrize("name", [name for name in layers.LAYERS if not name.endswith("Loss")])
 @pytest.mark.parametrize("input_dtype", [torch.float32, "reduced", torch.float64])
 def test_under_autocast(name, dtype, input_dtype):
-    """torch's dtypes, and its numbers to the rounding of 16 bits; or an error where torch has one."""
+    """The same dtypes as torch, equal numbers up to rounding to 16 bits, and an error if torch has one."""
     (ours, theirs), inputs, call, _ = layers.case(name, 1)
     if getattr(ours, "inplace", False) or not all(isinstance(x, torch.Tensor) and x.is_floating_point() for x in inputs):
         pytest.skip("writes to its input, or takes more than floats")
@@ -304,14 +304,14 @@ def test_under_autocast(name, dtype, input_dtype):
     for a, b in zip(got, want, strict=True):
         assert a.dtype == b.dtype
         if name.startswith(("Transformer", "GRU", "LSTM", "RNN", "GroupNorm", "InstanceNorm")):
-            continue  # they round at other places than torch's
-        # A gradient may be what is left of numbers around 1 that cancel.
+            continue  # they round at other places than torch
+        # A gradient may be the rest of numbers around 1 that cancel.
         torch.testing.assert_close(a.double(), b.double(), rtol=rate, atol=rate * max([0.1, *b.double().abs().flatten().tolist()]))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_network_under_autocast(dtype):
-    """Layers of both kinds in turn, with a loss: as all of torch's."""
+    """Alternates our layers and torch's, with a loss: the same as with torch's alone."""
 
     def make(a, b):
         torch.manual_seed(1)

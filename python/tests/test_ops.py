@@ -171,7 +171,7 @@ def test_executor():
 
 
 def a_device():
-    """An executor on the first Vulkan device, be it software."""
+    """An executor on the first Vulkan device, which may be software."""
     found = hg.devices()[1:]
     return hg.Executor(backend="vulkan", gpu_name=found[0].name) if found else None
 
@@ -180,7 +180,7 @@ def test_vulkan_or_the_reason_why_not():
     if all(each.type == "software" for each in hg.devices()[1:]):
         with pytest.raises(hg.UnsupportedError, match="GPU|driver|loader|Vulkan"):
             hg.Executor(backend="vulkan")
-        assert hg.Executor(backend="auto").notes  # says why
+        assert hg.Executor(backend="auto").notes  # it says why
     if a_device():
         assert a_device().backend == "vulkan"
 
@@ -226,14 +226,14 @@ def test_one_upload_and_no_round_trip(rng):
         before = ex.counters()
         y = ex.relu(hg.ops.add(va, vb))
         between = ex.counters()
-        # A call uploads a table of some bytes, and no tensor.
+        # A call uploads a table of a few bytes, but no tensor.
         assert between["upload_bytes"] - before["upload_bytes"] < 256 < a.nbytes
         assert between["downloads"] == before["downloads"]
         np.testing.assert_allclose(y.numpy(), np.maximum(a + b, 0), rtol=1e-6)
         assert ex.counters()["downloads"] == between["downloads"] + 1
         whole = hg.to_vulkan(np.arange(3))
         assert whole.dtype == np.int64 and whole.numpy().tolist() == [0, 1, 2]
-        np.testing.assert_array_equal(hg.ops.add(a, b), a + b)  # numpy goes there and comes back
+        np.testing.assert_array_equal(hg.ops.add(a, b), a + b)  # numpy arrays are uploaded, and results downloaded
         out = np.empty_like(a)
         hg.ops.add(va, b, out=out)
         np.testing.assert_array_equal(out, a + b)

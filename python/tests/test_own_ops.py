@@ -15,7 +15,7 @@ _count = itertools.count()
 
 
 def fresh(stem="own"):
-    """Ops stay until the process ends, so each test has names of its own."""
+    """Ops stay registered until the process ends, so each test uses its own names."""
     return f"{stem}{next(_count)}"
 
 
@@ -35,7 +35,7 @@ def wave(pure=True, shape=None):
 
 
 def in_all_ways(name, arrays, attributes):
-    """The op run at once, lazily, in a graph, in a file, by an executor and by name."""
+    """Runs the op at once, lazily, in a graph, from a file, by an executor and by name."""
     function = getattr(hg.ops, name)
     yield "ops", function(*arrays, **attributes)
     yield "call", hg.ops.call(name, *arrays, **attributes)
@@ -64,7 +64,7 @@ def test_a_function_is_an_op(dtype, shape, rng):
 
 @pytest.mark.parametrize("seed", range(25))
 def test_random_calls(seed):
-    """Broadcasting inputs, strides, dtypes and attributes, beside numpy."""
+    """Broadcast inputs, strides, dtypes and attributes, compared with numpy."""
     rng = np.random.default_rng(seed)
     name = fresh()
     hg.register_op(f"{name}(x, y, scale: float, shift: int = 2, flip: bool = False, word: str = \"none\") -> z",
@@ -151,7 +151,7 @@ def test_gradients_equal_finite_differences(form, rng):
     dx, dy = hg.vjp([function(vx, vy, gain=1.5)], [vx, vy], [hg.Var(seed)])
     np.testing.assert_allclose(dx.numpy(), numeric_gradient(lambda v: kernel(v, y, 1.5), x, seed), rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(dy.numpy(), numeric_gradient(lambda v: kernel(x, v, 1.5), y, seed), rtol=1e-6, atol=1e-8)
-    # Of what is not asked for, nothing is needed.
+    # Gradients that are not requested need not exist.
     np.testing.assert_allclose(function(vx, vy, gain=1.5).grad(vy).numpy(), (np.sin(x) * 1.5).sum(0), rtol=1e-6)
 
 
@@ -251,7 +251,7 @@ def test_what_a_kernel_gives_must_fit():
     for kernel, error, message in cases:
         with pytest.raises(error, match=message):
             hg.register_op(f"{fresh()}(x) -> y", kernel, shape="like x")(x)
-    # As numpy's out=: an answer in more digits is rounded.
+    # As with numpy's out=, a more precise result is rounded.
     got = hg.register_op(f"{fresh()}(x) -> y", lambda x: x.astype("float64") / 3)(x)
     assert got.dtype == np.float32
     with pytest.raises(ValueError, match="gives 2 outputs"):
@@ -319,7 +319,7 @@ def test_kernels_may_use_the_package(rng):
 
 
 def test_a_function_evaluates_what_it_is_a_part_of():
-    """An expression of the form that is at work: by a plan of its own."""
+    """A kernel evaluates an expression of the form that runs now: it gets its own plan."""
     depth = []
 
     def compute(x):

@@ -16,7 +16,7 @@ def model_of(weight):
 
 
 def rounded(w, bits, group):
-    """What the weight is afterwards."""
+    """The weight after quantization."""
     most, columns = {8: 127, 4: 7}[bits], w.shape[1]
     out = np.empty_like(w)
     for first in range(0, columns, group or columns):
@@ -63,17 +63,17 @@ def test_samples_give_ranges():
     model = model_of(w)
     samples = [rng.uniform(-1, 3, (n, 64)).astype(np.float32) for n in (1, 5)]
     small = hg.quantize(model, samples)
-    # Numpy's arithmetic: 8 bits from the least to the largest number.
+    # In numpy's arithmetic: 8 bits from the smallest to the largest number.
     low, high = (getattr(np, f)([getattr(np, f)(x) for x in samples]) for f in ("min", "max"))
     scale = (np.float64(high) - low) / 255
     x = rng.uniform(low, high, (7, 64)).astype(np.float32)
     zero = np.rint(-low / scale)
     levels = np.clip(np.rint(x / scale) + zero, 0, 255) - zero
     wanted = (levels * scale) @ rounded(w, 8, 0).T.astype(np.float64)
-    np.testing.assert_allclose(small(x), wanted, atol=scale * np.abs(w).max())  # a tie goes either way
+    np.testing.assert_allclose(small(x), wanted, atol=scale * np.abs(w).max())  # a tie may round either way
     assert np.abs(small(x) - x @ w.T).max() > 0 and small.buffers()["head.weight"].dtype == np.int8
     assert list(small.info["quantized"]) == ["head.weight"]
-    # What lies beyond is cut off; arguments may be a tuple, or given by name.
+    # Larger values are clipped; arguments may be a tuple, or given by name.
     np.testing.assert_array_equal(small(np.full((1, 64), 9, np.float32)), small(np.full((1, 64), high, np.float32)))
     for form in ([(x,) for x in samples], [{"x": x} for x in samples], iter(samples)):
         assert hg.quantize(model, form).serialize() == small.serialize()

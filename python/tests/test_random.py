@@ -24,7 +24,7 @@ def choice(rng, items):
 
 
 def tensor(rng, shape, dtype):
-    """Of a shape that broadcasts to this one, in some layout."""
+    """A tensor whose shape broadcasts to this one, in a random layout."""
     shape = [1 if rng.random() < 0.2 else n for n in shape][rng.integers(len(shape) + 1) if rng.random() < 0.2 else 0 :]
     values = rng.standard_normal(shape) * 2 if dtype.is_floating_point else rng.integers(1, 5, shape)
     x = torch.from_numpy(np.asarray(values)).to(dtype)
@@ -78,7 +78,7 @@ def formula(rng, names, depth):
 
 @pytest.mark.parametrize("dtypes", [FLOATS, DTYPES], ids=["floats", "all"])
 def test_kernels(dtypes):
-    """Shapes, layouts, dtypes and numbers: torch's results, dtypes and gradients, or an error where torch has one."""
+    """Random shapes, layouts, dtypes and numbers: the same results, dtypes, gradients and errors as torch."""
     ran = 0
     for seed in range(150):
         rng = np.random.default_rng(seed)
@@ -114,7 +114,7 @@ def test_kernels(dtypes):
 
 @pytest.mark.parametrize("dtypes", [FLOATS, DTYPES], ids=["floats", "all"])
 def test_expressions(dtypes):
-    """Operators of Vars, of numbers and of tensors on both sides, with first and second derivatives."""
+    """Operators between Vars, numbers and tensors in any order, with first and second derivatives."""
     two = [operator.add, operator.sub, operator.mul, operator.truediv, operator.lt, operator.eq]
     for seed in range(150):
         rng = np.random.default_rng(seed)
@@ -164,7 +164,7 @@ def test_expressions(dtypes):
 
 
 class Several(torch.nn.Module):
-    """Results that share a layer, that need no gradient, that are no floats."""
+    """Results that share a layer, need no gradient, or are not floats."""
 
     def __init__(self):
         super().__init__()
@@ -189,7 +189,7 @@ NETS = {
 @needs_converter
 @pytest.mark.parametrize("name", NETS)
 def test_wrapped_models(name):
-    """Modes, frozen parameters, states that are loaded, copies, layouts, an empty batch, subsets of gradients."""
+    """Modes, frozen parameters, loaded states, copies, layouts, an empty batch, subsets of gradients."""
     make, example = NETS[name]
     torch.manual_seed(0)
     net = make()
@@ -288,7 +288,7 @@ def test_compiled_programs():
 
 
 def test_linspace_is_torchs_to_the_bit():
-    """But of 16 bits, which are rounded once here."""
+    """Except for 16-bit floats, which are rounded only once here."""
     rng = np.random.default_rng(5)
     for _ in range(300):
         dtype = choice(rng, DTYPES)

@@ -127,7 +127,7 @@ def test_out_may_be_an_input():
         np.testing.assert_array_equal(b, [2, 0, 18])
 
 
-@pytest.mark.parametrize("size", [1, 64, 1024, 1025, 5000])  # around where outputs are lent, not copied
+@pytest.mark.parametrize("size", [1, 64, 1024, 1025, 5000])  # around the size from which outputs are lent, not copied
 def test_outputs_are_owned(size):
     model = pointwise()
     kept = []
@@ -143,7 +143,7 @@ def test_outputs_are_owned(size):
 
 
 def test_sizes_and_out_take_turns():
-    """What one call lends to the session is no place of the next one's result."""
+    """Memory that one call lends to the session does not receive the next call's result."""
     model = pointwise()
     out = np.zeros(2000, np.float32)
     rng = np.random.default_rng(3)
@@ -161,7 +161,7 @@ def test_sizes_and_out_take_turns():
 
 
 def test_random_calls_equal_numpy(rng):
-    """Sizes that come and go, strides, in and out of order: the same as numpy each time."""
+    """Changing sizes and strides, in any order: the same as numpy each time."""
     model = pointwise(shape=("n", "m"))
     for _ in range(400):
         n, m = rng.integers(0, 9, 2)

@@ -68,7 +68,7 @@ def test_a_session_that_cannot_be_fails_at_once(small):
 
 
 def test_sizes_are_planned_once():
-    """The model's own session keeps its plans, also for threads in turn: the shape rule of an op shows it."""
+    """The model's own session keeps its plans, also if threads alternate: calls of an op's shape rule show it."""
     asked = []
     function = hg.register_op("asked(x) -> y", lambda x: x + 1, shape=lambda x: asked.append(x.shape) or x.shape)
     graph = hg.Graph()

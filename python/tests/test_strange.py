@@ -160,7 +160,7 @@ def test_failed_calls_leak_nothing():
 
 
 def test_the_memory_of_a_call_may_go_at_once():
-    """What the last call lent is not read by the next one."""
+    """A call does not read memory that the previous call lent."""
     model = pointwise()
     session = model.session(threads=1)
     for size in (4, 3000):
@@ -193,7 +193,7 @@ def test_threads_with_arrays_of_their_own():
 
 
 def bits(dtype):
-    """Every pattern of up to 16 bits, or random ones."""
+    """Every bit pattern of up to 16 bits, or random patterns."""
     if dtype == "bool":
         return np.array([False, True])
     size = np.dtype(dtype).itemsize
@@ -295,7 +295,7 @@ def test_structures_that_do_not_end():
     for given in (itself, one, {"x": itself}, deep):
         with pytest.raises((RecursionError, TypeError)):
             model(given, A)
-    while isinstance(deep, list):  # taken apart here, for Python's own recursion
+    while isinstance(deep, list):  # flattened here, because of Python's recursion limit
         deep = deep.pop()
 
 
@@ -343,7 +343,7 @@ def test_what_is_refused_with_a_sentence(call, error, sentence):
 
 
 class Newer:
-    """Of a version of DLPack whose structures are not known yet."""
+    """A future version of DLPack, whose structures are unknown."""
 
     def __dlpack__(self, **options):
         fields = (ctypes.c_uint64 * 16)()

@@ -15,7 +15,7 @@ import hologram as hg
 
 
 def together(count, work):
-    """Runs work(k) in so many threads at once; raises what the first of them raised."""
+    """Runs work(k) in this number of threads at once; raises the first thread's exception."""
     raised, start = [], threading.Barrier(count)
 
     def run(k):
@@ -36,7 +36,7 @@ def together(count, work):
 
 
 def test_the_gil_stays_as_it_is():
-    """A Python without the GIL does not turn it on for this package."""
+    """A Python without the GIL does not enable it for this package."""
     if hasattr(sys, "_is_gil_enabled") and not sys.flags.gil:
         assert not sys._is_gil_enabled()
 
@@ -60,7 +60,7 @@ def test_expressions_that_share_parts(rng):
 
 
 def test_an_expression_waits_for_no_thread_that_waits_for_it():
-    """A kernel of Python's needs the GIL while its expression runs, and may run others."""
+    """A Python kernel needs the GIL while its expression runs, and may run other expressions."""
     inner = hg.Var(np.ones(3, "float32"))
     function = hg.register_op("thread_inner(x) -> y", lambda x: x + (inner * 2.0).numpy())
 
@@ -73,7 +73,7 @@ def test_an_expression_waits_for_no_thread_that_waits_for_it():
 
 
 def test_one_trainer(rng):
-    """Steps take turns: in any order the same, as each has the same batch."""
+    """Steps take turns. The result is the same in any order, because all use the same batch."""
     model, _ = mlp(rng)
     x, y = (rng.standard_normal((16, n)).astype(np.float32) for n in (8, 3))
     one, many = (hg.Trainer(model, loss="mse", optimizer="sgd", lr=0.01, threads=1) for _ in range(2))
@@ -126,7 +126,7 @@ def test_a_function_inside_of_a_step_cannot_step(rng):
 
 
 def test_everything_at_once(rng):
-    """One model, executor, kernel, program, graph and library, in all threads."""
+    """All threads share one model, executor, kernel, program, graph and library."""
     model, kernel, executor = pointwise(), hg.kernel("k", "max(a + b, 0.0) * a"), hg.Executor("cpu", threads=1)
     nn = hg.named
     program = hg.compile(nn.Group([nn.Input("x", ("n", 8)), nn.Linear(8, 4).output("y")]), threads=1)
@@ -157,7 +157,7 @@ def test_everything_at_once(rng):
 
 
 def test_one_graph(rng):
-    """Its nodes come in some order, and all of them."""
+    """Threads add nodes to a graph in any order, and none is lost."""
     graph = hg.Graph()
     x = graph.input("x", (4,))
 

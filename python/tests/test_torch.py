@@ -132,7 +132,7 @@ def test_ops_and_their_gradients():
 
 
 def test_whether_any_and_all_of_uint8_are():
-    """uint8 gives uint8, other dtypes bool, in each way to run them."""
+    """uint8 gives uint8, other dtypes give bool, however the ops run."""
     for dtype in DTYPES[:-2]:
         x = torch.tensor([[0, 3, 1], [2, 5, 1]]).to(dtype)
         for name in ("any", "all"):
@@ -148,7 +148,7 @@ def test_whether_any_and_all_of_uint8_are():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
 def test_gradients_at_the_ends(dtype):
-    """NaN goes through relu, and what overflows inside gelu leaves no NaN."""
+    """relu passes NaN on, and an overflow inside gelu gives no NaN."""
     large = {torch.float16: 6e4, torch.float32: 1e30, torch.bfloat16: 1e30, torch.float64: 1e300}[dtype]
     x = torch.tensor([float("nan"), -0.0, 0.0, 2.0, -2.0, 30.0, -30.0, 300.0, -300.0, large, -large], dtype=dtype)
     for ours, theirs in (
@@ -222,7 +222,7 @@ def test_a_backward_of_ones_own():
 
 
 def test_gradients_of_gradients_of_models_are_an_error_and_no_constant(rng):
-    """Also where the gradient of the result, of a sum, needs none itself."""
+    """Also if the result's gradient, here of a sum, does not require gradients."""
     wrapped = hg.torch.wrap(mlp(rng)[0])
     x = torch.randn(4, 8, requires_grad=True)
     (slope,) = torch.autograd.grad(wrapped(x).sum(), x, create_graph=True)
@@ -252,7 +252,7 @@ def test_transforms_of_models(rng):
 
 
 def test_numpy_beside_what_requires_a_gradient():
-    """A later write to the array is not seen by the backward pass."""
+    """The backward pass does not see a later write to the array."""
     kernel = hg.kernel("product", "a * b")
     for f in (kernel, hg.ops.mul):
         a, b = torch.ones(3, requires_grad=True), np.full(3, 2, np.float32)
@@ -263,7 +263,7 @@ def test_numpy_beside_what_requires_a_gradient():
 
 
 def test_places_of_kernels():
-    """out= may be an argument or lie across one; it may not be one element many times, nor two outputs."""
+    """out= may be an argument or overlap one; it may not repeat an element or be two outputs at once."""
     square, pair = hg.kernel("square", "x * x"), hg.kernel("pair", "a = x * 2; b = x * 3")
     x = torch.arange(6.0)
     assert square(x, out=x) is x and x.tolist() == [0, 1, 4, 9, 16, 25]
@@ -418,7 +418,7 @@ def test_wrap_trains_as_torch_does(rng):
 
 
 def test_wrap_uses_parameters_where_they_lie(rng):
-    """Whoever writes to them, and however; also parameters of torch.func.functional_call and load_state_dict(assign=True)."""
+    """Any write to parameters is noticed, also with torch.func.functional_call and load_state_dict(assign=True)."""
     model, weights = mlp(rng)
     ours, theirs = hg.torch.wrap(model), torch_mlp(weights)
     names = {"0.weight": "0.weight", "0.bias": "0.bias", "1.weight": "2.weight", "1.bias": "2.bias"}

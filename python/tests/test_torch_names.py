@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of hg.ops that have torch's names: signatures and random calls beside torch, methods and indexing of Var."""
+"""Functions of hg.ops that have torch's names: signatures and random calls compared with torch, methods and indexing of Var."""
 
 import inspect
 
@@ -16,9 +16,9 @@ except ImportError:
 
 needs_torch = pytest.mark.skipif(torch is None, reason="needs torch")
 
-# Rows whose meaning torch gave up (they raise in torch) or has under the same name for something else.
+# Rows that torch has removed (they raise in torch), or whose names mean something else in torch.
 OTHERS = {"eig", "solve", "fft", "lu", "geqrf", "align_tensors"}
-# Of torch's processes, devices and memory.
+# Functions for torch's processes, devices and memory.
 UNUSED = {"layout", "device", "pin_memory", "requires_grad", "generator", "memory_format", "out", "names", "_stacklevel", "compute_mode",
           "sorter", "self_is_result", "memory_format_hint"}  # fmt: skip
 
@@ -42,7 +42,7 @@ def _described(function, name):
 
 
 def _fits(ours, theirs):
-    """Whether a call in the order of ``theirs`` means the same of ``ours``."""
+    """Whether a call with the arguments of ``theirs`` means the same for ``ours``."""
     places = [each for each in ours if each.kind is each.POSITIONAL_OR_KEYWORD]
     is_open = any(each.kind is each.VAR_POSITIONAL for each in ours)
     at = 0
@@ -167,7 +167,7 @@ def _key(rng, shape):
     if len(arrays) > 1:  # they would broadcast; one is enough beside slices
         first = [i for i, k in enumerate(keys) if isinstance(k, np.ndarray)][0]
         keys = [k if not isinstance(k, np.ndarray) or i == first else slice(None) for i, k in enumerate(keys)]
-    if any(isinstance(k, np.ndarray) for k in keys):  # numpy moves the dims of an array beside an integer
+    if any(isinstance(k, np.ndarray) for k in keys):  # numpy moves the dims of an array index next to an integer
         keys = [slice(None) if isinstance(k, int) else k for k in keys]
     if rng.integers(3) == 0:
         keys.insert(int(rng.integers(0, len(keys) + 1)), None)

@@ -79,7 +79,7 @@ def test_batches_equal_arrays(rng, data):
 
 
 def random_fit(rng):
-    """A function that makes equal trainers, one that fits one and gives its batches, and the data of a plain loop."""
+    """A function that makes equal trainers, one that trains one and returns its batches, and data for a plain loop."""
     kind, n, batch = rng.choice(["mse", "l1", "cross_entropy"]), int(rng.integers(1, 24)), int(rng.choice([1, 2, 3, 4, 7, 8, 32]))
     dtype = rng.choice(["float32", "float64"])
     start = {name: rng.standard_normal(shape).astype(dtype) for name, shape in (("a", (7, 3)), ("b", (7,)), ("c", (3, 7)))}
@@ -311,7 +311,7 @@ def test_the_same_weights_for_every_thread_count(data):
 
 
 def test_a_progress_bar(data, monkeypatch):
-    """tqdm's, one step for each batch, with what an epoch gave behind it."""
+    """A tqdm bar with one step per batch, followed by the results of the epoch."""
     bars = []
 
     class Bar:

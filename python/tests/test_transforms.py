@@ -52,7 +52,7 @@ class _Ten(torch.autograd.Function):
 
 
 class _Norm(torch.nn.LayerNorm):
-    """By the formula: torch's own layer_norm has wrong derivatives of third order, and of second order by forward mode."""
+    """layer_norm by its formula: torch's own has wrong third derivatives, and wrong second ones in forward mode."""
 
     def forward(self, x):
         off = x - x.mean(-1, keepdim=True)
@@ -221,7 +221,7 @@ def test_results_that_are_no_floats():
         _same(forward_ad.unpack_dual(values).tangent, torch.arange(4.0, dtype=x.dtype)[indices])
 
 
-# -- What does not go through is an error ---------------------------------------------------------
+# -- Unsupported transforms raise an error --------------------------------------------------------
 
 
 def _own_op():

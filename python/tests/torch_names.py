@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random calls of hg.ops beside the functions of torch with the same names: ``torch_names.py [--count N] [--seed S]``.
+"""Random calls of hg.ops, compared with torch's functions of the same names: ``torch_names.py [--count N] [--seed S]``.
 
 ``case(rng)`` returns (name, positional arguments, named arguments) as torch takes them; sizes 0 and 1 are among them.
 """
@@ -61,7 +61,7 @@ class Draw:
         return [int(d) - (rank if self.flip() else 0) for d in picked]
 
     def some(self, **named):
-        """Some of the named arguments, as a user leaves out what has a default."""
+        """Some of the named arguments; others keep their defaults."""
         return {key: value for key, value in named.items() if self.flip()}
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""symbols.py ARCHIVE: the archive's symbols cannot clash with a host's. What it defines for the linker is in namespace hg or begins
+"""symbols.py ARCHIVE: the archive's symbols cannot clash with a host's. Its global symbols are in namespace hg or begin
 with hg_. All other symbols are inline code of headers (std, flatbuffers): weak, as in every program that includes them, and hidden
 unless they belong to the C++ library."""
 import argparse
@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-# A mangled name in hg: _ZN2hg..., _ZNK2hg..., vtables and the like of it, templates and operators on its types.
+# A mangled name in hg: _ZN2hg..., _ZNK2hg..., its vtables and similar symbols, templates and operators on its types.
 OURS = re.compile(r"^(hg_|_Z[A-Z]*[a-zA-Z]{0,3}?N?[KOR]*2hg|_ZG|_Z[A-Za-z0-9]*N2hg)")
 INLINE = set("WVu")
 

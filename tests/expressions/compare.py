@@ -24,7 +24,7 @@ INTEGERS = {"i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": to
 DTYPES = {**FLOATS, **INTEGERS, "bool": torch.bool}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
-# Text with the operands' places, and what torch computes. Operands that are numbers stay numbers.
+# The text with places for operands, and torch's computation. Numbers as operands stay numbers.
 def tensor(x):
     return x if isinstance(x, torch.Tensor) else torch.tensor(x)
 
@@ -42,7 +42,7 @@ def cast(x, dtype):
     return x.to(dtype) if isinstance(x, torch.Tensor) else torch.tensor(x).to(dtype) if isinstance(x, int) \
         else torch.tensor(x, dtype=torch.float64).to(dtype)
 
-def shifted(x):  # where 0 is no edge
+def shifted(x):  # for which 0 is not an edge
     return x * x + 0.5
 
 def tensors(a, b):
@@ -87,7 +87,7 @@ ANY = [
 ]
 FLOAT = [
     ("({} / ({} * 2 + 9))", lambda a, b: a / (b * 2 + 9)),
-    # Beside the edges, where a rounding would decide.
+    # Away from edges, where a rounding error would decide.
     ("floor({} + 0.013)", lambda a: unary(torch.floor)(a + 0.013)),
     ("ceil({} + 0.013)", lambda a: unary(torch.ceil)(a + 0.013)),
     ("trunc({} + 0.013)", lambda a: unary(torch.trunc)(a + 0.013)),
@@ -125,7 +125,7 @@ class Case:
         rank = self.random.randrange(4)
         self.shape = [self.random.choice([0, 1, 2, 3, 3, 5, 17]) if self.random.random() < 0.3 else
                       self.random.choice([1, 2, 3, 4]) for _ in range(rank)]
-        # What differs in rounding between kernels and torch, numbers beside 16 bits, stays out of those.
+        # Numbers with 16-bit operands are excluded, because kernels and torch round them differently.
         self.dtypes = self.random.choice([["f32"], ["f32"], ["f64", "f32"], ["f16"], ["bf16"], ["i64", "f32"],
                                           list(INTEGERS), ["i32", "u8", "bool"], ["i64", "i8", "f32", "f64"]])
         self.numbers = not any(d in ("f16", "bf16") for d in self.dtypes)
@@ -153,7 +153,7 @@ class Case:
                 x = x.transpose(0, -1).contiguous().transpose(0, -1)
         return x
 
-    # A text, and a function from the arguments' values to torch's answer.
+    # A text, and a function from the arguments' values to torch's result.
     def node(self, depth, wants="any"):
         r = self.random
         if depth == 0 and wants == "any":
@@ -207,7 +207,7 @@ class Case:
                                          for _, value in self.arguments)
 
     def evaluate(self, scale=0.0):
-        """torch's answer and gradients, with float arguments moved by so many units in the last place."""
+        """torch's result and gradients, with float arguments moved by this number of units in the last place."""
         values, leaves = {}, {}
         for name, value in self.arguments:
             if isinstance(value, torch.Tensor) and value.dtype.is_floating_point:
@@ -241,7 +241,7 @@ def differs(ours, reference, moved, narrow):
         return f"shape {list(ours.shape)}, torch's is {list(reference.shape)}"
     if not reference.dtype.is_floating_point:
         wrong = ours != reference
-        for other in moved:  # on an edge, where a unit decides
+        for other in moved:  # on an edge, where one unit decides
             wrong &= other == reference
         return f"{ours.tolist()}, torch's are {reference.tolist()}" if wrong.any() else None
     a, b = ours.double(), reference.double()
@@ -265,7 +265,7 @@ def main():
             reference, gradients = case.evaluate()
             moved = [case.evaluate(scale) for scale in (-2, 2)]
         except (RuntimeError, TypeError, ValueError, ZeroDivisionError, OverflowError):
-            refused += 1  # by torch; the kernel may go further
+            refused += 1  # torch rejects it; the kernel may accept it
             reference = None
         wide = reference is not None and all(g.dtype in (torch.float32, torch.float64) for g in gradients.values())
         names = list(gradients) if reference is not None and wide else []

@@ -35,8 +35,8 @@ def train_command(out, epochs):
 
 
 def kill_at_random(name, command, out, old, times, rng):
-    """Kills the program at its start, after its end and `times` times between them. How long it takes may change, so only the first
-    and the last round have a known result."""
+    """Kills the program at its start, after its end, and `times` times between these moments. Only the first and the last round have a
+    known result, because the time that the program needs varies."""
     begin = time.monotonic()
     subprocess.run(command, check=True, capture_output=True)
     whole = time.monotonic() - begin
@@ -47,7 +47,7 @@ def kill_at_random(name, command, out, old, times, rng):
         process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         if round_ == times + 1:
             process.wait()
-        elif round_ > 0:  # most moments lie near the end, where the file is written
+        elif round_ > 0:  # most moments are near the end, when the file is written
             time.sleep(whole * (1.2 * rng.random() if rng.random() < 0.3 else 0.8 + 0.4 * rng.random()))
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -129,7 +129,7 @@ def main():
     write_npy(WORK / "x.npy", [rng.uniform(-1, 1) for _ in range(240)], (80, 3))
     write_npy(WORK / "t.npy", [rng.uniform(-1, 1) for _ in range(160)], (80, 2))
     kill_at_random("hg-train", train_command(WORK / "out.hgm", 20), WORK / "out.hgm", model, args.times, rng)
-    out = WORK / "quantized.hgm"  # in the place of the model that it reads
+    out = WORK / "quantized.hgm"  # the output replaces the model that it reads
     shutil.copy(model, out)
     kill_at_random("hg-quantize", [BIN / "hg-quantize", out, "-o", out, "--least", "0"], out, model, args.times, rng)
     if args.convert:

@@ -31,8 +31,8 @@ def both_tensors(function):
 def clamp(x, low, high):
     return torch.clamp(x, low, high)
 
-# Name: what torch computes, what its operands may be (t: tensor, n: tensor or number, c: condition), and whether
-# the op answers where torch refuses the dtype.
+# Name: torch's computation, the kinds of operands (t: tensor, n: tensor or number, c: condition), and whether
+# the op accepts dtypes that torch rejects.
 OPS = {
     "add": (torch.add, "nn", False),
     "sub": (torch.sub, "nn", True),

@@ -143,7 +143,7 @@ def check_broken(server):
     assert server.get("/v2/models/none")[0] == 404 and server.get("/nothing")[0] == 404
     assert server.call("POST", "/v2/models/none/infer", b"{}")[0] == 404
     assert server.call("POST", INFER, b" " * (2 << 20))[0] == 413
-    # Damaged at random: an answer or an error, and the server lives.
+    # Random damage gives an answer or an error, and the server keeps running.
     whole = json.dumps(x()).encode()
     for _ in range(200):
         text = bytearray(whole)
@@ -154,7 +154,7 @@ def check_broken(server):
 
 
 def check_http(server):
-    """Bodies however they come: no more of them is kept than --most-bytes."""
+    """However a body arrives, at most --most-bytes of it are kept."""
     body = json.dumps({"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}).encode()
     large, spaces = body + b" " * (1 << 17), b" " * (1 << 20)
     packed = {"Content-Encoding": "gzip"}
@@ -172,7 +172,7 @@ def check_http(server):
     for method, path, wanted in ("GET", "/nothing", 404), ("PUT", INFER, 404), ("GET", "/" + "a" * 9000, 414):
         status, told, _ = server.call(method, path)
         assert status == wanted and f"HTTP status {wanted}" in json.loads(told)["error"], (path, status, told)
-    # Who keeps a connection open and asks nothing holds it for no longer than --read-timeout.
+    # A silent client can keep a connection open only for --read-timeout.
     ask = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
     idle = [raw(server, ask) for _ in range(8)]
     assert server.rows([[1, 2, 3]])[0] == 200
@@ -181,7 +181,7 @@ def check_http(server):
 
 
 def check_truth(program, model):
-    """Bytes of truth values are 0 or 1; any other would be no value of the type."""
+    """Bytes of booleans must be 0 or 1; no other value is valid in the type."""
     server = Server(program, model)
 
     def ask(x, t):
@@ -223,10 +223,10 @@ def raw(server, data):
 def check_slow_and_killed(server):
     head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n".encode()
     slow = [raw(server, head[:n]) for n in (5, 40, len(head))] + [raw(server, head + b'{"inp')]
-    for _ in range(5):  # others are served meanwhile
+    for _ in range(5):  # other clients are served meanwhile
         status, answer = server.rows([[1, 1, 1]])
         assert status == 200 and answer["outputs"][0]["data"] == expected([[1, 1, 1]])
-    for connection in slow:  # the server closes the slow ones itself
+    for connection in slow:  # the server closes slow connections
         connection.settimeout(60)
         with contextlib.suppress(ConnectionError):
             while connection.recv(4096):

@@ -38,7 +38,7 @@ def python_with(candidates: list[str], test: str) -> str | None:
 
 
 def make(command: list[str], done: Path) -> bool:
-    """Runs a generator once; its folder is kept for the next time."""
+    """Runs a generator once, and keeps its folder for the next call."""
     if done.exists():
         return True
     made = subprocess.run(command, capture_output=True, text=True)
@@ -61,7 +61,7 @@ def compare(shared: Path, python: str, cases: Path, hg_bin: Path, result: Path) 
 
 
 def draw(cases: Path, drawn: Path, count: int, seed: int) -> int:
-    """Links of `count` cases in a folder of their own."""
+    """Links to `count` cases, in a new folder."""
     shutil.rmtree(drawn, ignore_errors=True)
     folders = sorted(path.parent for path in cases.rglob("case.json"))
     chosen = random.Random(seed).sample(folders, min(count, len(folders)))

@@ -62,7 +62,7 @@ def f32(x):
 
 
 def check_quantised(model):
-    """The error of a weight, of the rounding as Python has it, where the model is described."""
+    """The error of a weight in the model's description, compared with the same rounding in Python."""
     rows = [[0.5, -1, 2], [0.25, 3, -0.75]]  # tests/c/model.cpp
     for bits, most in ((8, 127), (4, 7)):
         small, page = WORK / "quantised.hgm", WORK / "quantised.html"
@@ -100,7 +100,7 @@ def check_plugin(own_ops, plugin, other):
     got = read_npy(WORK / "out" / "output_0.npy")
     expected = [0.5 + 0.5 * 0.479425539, -1 - 0.5 * 0.841470985, 2 + 0.5 * 0.909297427, 0]
     assert all(abs(a - b) < 1e-6 for a, b in zip(got, expected)) and len(got) == 4, got
-    # By a name without a folder, from the folder of the plugin.
+    # By a file name without a folder, in the plugin's folder.
     run(BIN / "hg-run", own_ops, "--plugin", plugin.name, "--input", WORK / "x.npy", "--output-dir", WORK / "out", cwd=plugin.parent)
     twice = run(BIN / "hg-run", own_ops, "--plugin", plugin, "--plugin", plugin, "--input", WORK / "x.npy", "--output-dir",
                 WORK / "out", code=4)
@@ -151,7 +151,7 @@ def data_of(page):
 
 
 def check_weights(odd):
-    """Numbers of each histogram beside Python's, of weights with all kinds of elements."""
+    """Compares the counts of each histogram with Python's, for weights with all kinds of elements."""
     page = WORK / "odd.html"
     run(BIN / "hg-info", odd, "--html", page)
     rows = {row["name"]: row for row in data_of(page)["weights"]}
@@ -175,10 +175,10 @@ def check_weights(odd):
         deviation = math.sqrt(statistics.fmean((x - mean) ** 2 for x in parts))
         assert abs(row["deviation"] / unit - deviation) <= 1e-6 * deviation, (row, deviation)
         low, high = min(parts), max(parts)
-        for x in parts:  # each in its bin
+        for x in parts:  # each element in its bin
             assert row["bins"][min(int((x - low) / (high - low) * 40), 39) if high > low else 0] > 0, (row, x)
     assert rows["</script>'\"&"]["bf16_largest"] == 0 and "bf16_largest" not in rows["large"]
-    # bf16 has 8 bits: 1e6 lies 4096 / 2 or less from the next one.
+    # bf16 has 8 bits of precision: it rounds 1e6 by at most 4096 / 2.
     bf16 = [struct.unpack("<f", struct.pack("<I", (struct.unpack("<I", struct.pack("<f", x))[0] + 0x8000) & 0xffff0000))[0]
             for x in known["far"]]
     off = [abs(a - b) for a, b in zip(bf16, known["far"])]
@@ -186,7 +186,7 @@ def check_weights(odd):
 
 
 def check_arena(odd):
-    """The rectangles are the plan: their numbers those of --json, none over another, drawn where their title says."""
+    """The rectangles show the plan: numbers equal those of --json, none overlaps another, and each is drawn where its title says."""
     page = WORK / "odd.html"
     plan = json.loads(run(BIN / "hg-info", odd, "--compiled", "--html", page, "--json"))["memory"]
     text = page.read_text()
@@ -224,7 +224,7 @@ def check_times(odd):
     for words in ("", "[]", "{}", '{"traceEvents": {}}'):
         trace.write_text(words)
         assert "is no trace" in run(BIN / "hg-info", odd, "--compiled", "--trace", trace, "--html", WORK / "none.html", code=2), words
-    for words in ("null", '"x"', "[]"):  # nothing is said of such an event
+    for words in ("null", '"x"', "[]"):  # such an event has no description
         trace.write_text('{"traceEvents": [1, {}, {"args": 1, "dur": 1}, {"args": {"node": "x"}, "dur": %s}]}' % words)
         run(BIN / "hg-info", odd, "--compiled", "--trace", trace, "--html", WORK / "none.html")
         assert not any("ms" in node for node in data_of(WORK / "none.html")["nodes"])
@@ -244,17 +244,17 @@ def check_times(odd):
 
 
 def opening_time(browser, large):
-    """A page of 2,000 nodes is there, with a click that reads a shape; says after how long. docs/measurements/reliability.json has a figure."""
+    """A page of 2,000 nodes loads and a click shows a shape; prints the time. docs/measurements/reliability.json has a figure."""
     page = WORK / "large.html"
     run(BIN / "hg-info", large, "--html", page)
-    # As the page's own clock has it: from the start of its loading to the picked node, laid out.
+    # By the page's own clock, from the start of loading until the picked node is laid out.
     page.write_text(page.read_text().replace("</body>", """<script>addEventListener("load", () => {
       pick(1000, true);
       document.body.getBoundingClientRect();
       document.body.setAttribute("opened", performance.now());
     })</script></body>"""))
     times = []
-    for _ in range(3):  # the best, because others also use this machine
+    for _ in range(3):  # the best time, because others also use this machine
         shown = dom(browser, page, virtual_time=False)
         assert shown.count('id="box') >= 2000 and re.search("<h2>.*f32\\[", shown, re.S)
         times.append(float(re.search('opened="([0-9.]+)"', shown).group(1)))

@@ -29,12 +29,12 @@ def line(*corners, steps=12):
 
 
 def arc(x, y, rx, ry, begin, end, steps=24):
-    """Around (x, y), from degree to degree, 0 to the right, 90 downwards."""
+    """An arc around (x, y) between two angles in degrees: 0 is to the right, 90 is down."""
     angles = [math.radians(begin + (end - begin) * i / steps) for i in range(steps + 1)]
     return [(x + rx * math.cos(a), y + ry * math.sin(a)) for a in angles]
 
 
-# Strokes in a square of 1 x 1, and the digit that they are.
+# Strokes in a square of 1 x 1, and the digit that they draw.
 DRAWINGS = [
     (0, [arc(0.5, 0.5, 0.24, 0.36, -90, 270)]),
     (1, [line((0.4, 0.3), (0.55, 0.14), (0.55, 0.86))]),
@@ -46,7 +46,7 @@ DRAWINGS = [
 
 
 class Browser:
-    """Chromium, spoken to in the DevTools protocol through two pipes."""
+    """Chromium, controlled by the DevTools protocol through two pipes."""
 
     def __init__(self, program, profile):
         to_read, self.to = os.pipe()
@@ -141,7 +141,7 @@ def draw(browser, strokes):
 
 
 def native_scores(options, pixels):
-    """hg-run's, of the same 64 numbers."""
+    """hg-run's scores of the same 64 numbers."""
     header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 8, 8), }"
     header += " " * (-(len(header) + 11) % 64) + "\n"
     image = options.work / "web_image.npy"
