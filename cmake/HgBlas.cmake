@@ -58,7 +58,7 @@ function(hg_find_openblas)
       message(FATAL_ERROR "HG_BLAS=${HG_BLAS}: ${trouble}")
     endif()
     if(NOT trouble)
-      # By the name of the binary interface, which is there without the files for developers.
+      # By the name of the shared library with its version, which exists without the development package.
       set(file ${HG_OPENBLAS})
       if(EXISTS ${HG_OPENBLAS}.0)
         set(file ${HG_OPENBLAS}.0)

@@ -41,7 +41,7 @@ function(hg_precompile target)
 endfunction()
 
 # hg_unity(TARGET [WHOLE] [ALONE regex...]): compiles the sources of TARGET in groups of one folder each, or with WHOLE
-# in one group, but those that match ALONE. Sources with flags of their own stay alone. Names at namespace scope must
+# in one group, except those that match ALONE. Sources with their own flags stay alone. Names at namespace scope must
 # differ within a folder; unity.h renames the tables.
 function(hg_unity target)
   if(NOT HG_UNITY)
@@ -75,14 +75,14 @@ function(hg_unity target)
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP UNITY_BUILD_UNIQUE_ID HG_UNITY_ID
     UNITY_BUILD_CODE_BEFORE_INCLUDE "#include \"cmake/unity.h\"")
-  # GCC takes the files of a group for headers, which should not use anonymous namespaces in their classes.
+  # GCC treats the files of a group as headers, and warns of anonymous namespaces in their classes.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endfunction()
 
-# hg_small(TARGET [WHOLE] [HOT regex...] [ALONE regex...] HEADERS header...): compiles the sources of TARGET for size, but
-# those that match HOT, and in unity groups, but those that match ALONE. With WHOLE they are one group, which needs no
-# precompiled header: for few files with headers that take longer than the files. Called when TARGET has its sources,
-# directories, definitions and libraries.
+# hg_small(TARGET [WHOLE] [HOT regex...] [ALONE regex...] HEADERS header...): compiles the sources of TARGET for size, except
+# those that match HOT, and in unity groups, except those that match ALONE. With WHOLE they are one group without a
+# precompiled header, which suits a few files whose headers take longer to compile than the files. Call it after TARGET has
+# its sources, directories, definitions and libraries.
 function(hg_small target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "WHOLE" "" "HOT;ALONE;HEADERS")
   set(parts ${target})

@@ -37,7 +37,7 @@ function(hg_chosen_ops target)
     string(REGEX MATCHALL "\nop [a-z0-9_]+" found "${needs}")
     list(TRANSFORM found REPLACE "\nop (.*)" "\"\\1\"")
     list(APPEND ops ${found})
-    # Those that plans take with an instruction set that the library has.
+    # The kernels that plans use with an instruction set of the library.
     string(REGEX MATCHALL "\nkernel [a-z0-9_]+ [a-z0-9_]+[a-z0-9 ]*" found "${needs}")
     list(FILTER found INCLUDE REGEX " (${sets})( |$)")
     list(TRANSFORM found REPLACE "\nkernel ([a-z0-9_]+) ([a-z0-9_]+).*" "ChosenKernel{\"\\1\", \"\\2\"}")

@@ -31,7 +31,7 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
 set(CPACK_COMPONENT_TOOLS_DESCRIPTION "hg-run, hg-info, hg-bench, hg-train, hg-embed, hg-diff, hg-quantize and hg-generate")
 set(CPACK_DEBIAN_CONVERTER_PACKAGE_NAME hologram-converter)
 set(CPACK_DEBIAN_CONVERTER_PACKAGE_SECTION utils)
-set(CPACK_DEBIAN_CONVERTER_PACKAGE_SHLIBDEPS OFF)  # libtorch may be pip's, which no package has
+set(CPACK_DEBIAN_CONVERTER_PACKAGE_SHLIBDEPS OFF)  # libtorch may come from pip instead of a package
 set(CPACK_COMPONENT_CONVERTER_DESCRIPTION "hg-convert, which turns models of PyTorch and ONNX into .hgm files")
 
 set(CPACK_SOURCE_GENERATOR TGZ)

@@ -15,7 +15,7 @@ function(hg_shaders target)
     set(name ${CMAKE_MATCH_1})
     set(source ${PROJECT_SOURCE_DIR}/shaders/${CMAKE_MATCH_2}.comp)
     string(REPLACE ":" ";" options "${CMAKE_MATCH_3}")
-    if(NOT "--keep-uncalled" IN_LIST options)  # the functions of a library are found by their names
+    if(NOT "--keep-uncalled" IN_LIST options)  # functions of a library are called by name
       list(APPEND options -g0)
     endif()
     set(header ${folder}/${name}.h)

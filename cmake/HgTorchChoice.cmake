@@ -15,7 +15,7 @@ function(hg_has_torch prefix result)
   endif()
 endfunction()
 
-# The folder of the torch that a Python imports; empty when it has none.
+# The folder of the torch that a Python imports; empty if it has none.
 function(hg_torch_of_python python result)
   execute_process(COMMAND ${python} -c [[
 import importlib.util
@@ -25,7 +25,7 @@ print(spec.submodule_search_locations[0] if spec else "")]]
   set(${result} "${folder}" PARENT_SCOPE)
 endfunction()
 
-# A libtorch that lies in `folder` as it is, or as the torch of a Python installed there.
+# A libtorch in `folder` itself, or in the torch of a Python installed there.
 function(hg_torch_under folder result)
   file(GLOB packages ${folder}/lib/python3*/site-packages/torch)
   set(${result} "" PARENT_SCOPE)

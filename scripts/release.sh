@@ -17,7 +17,7 @@ python3 tests/install/recipes.py .
 [ -z "$(git status --porcelain)" ] || refuse "there are changes that are not committed: $(git status --porcelain | head -n 1)"
 if git rev-parse --quiet --verify "refs/tags/$tag" >/dev/null; then refuse "$tag is tagged; the next version is another one"; fi
 
-# The archive is packed from a checkout of its own, which holds nothing but what is committed.
+# The archive is packed from a separate checkout, which contains only committed files.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 git clone --quiet --no-hardlinks . "$work/source"

@@ -9,7 +9,7 @@ foreach(prefix IN ITEMS plain other env/lib/python3.12/site-packages/torch conda
   file(WRITE ${WORK}/${prefix}/include/ATen/ATen.h "")
 endforeach()
 file(MAKE_DIRECTORY ${WORK}/empty/bin)
-foreach(name IN ITEMS env conda empty)  # a Python that says where its torch is
+foreach(name IN ITEMS env conda empty)  # a Python that prints the folder of its torch
   set(answer "")
   if(NOT name STREQUAL "empty")
     set(answer ${WORK}/${name}/lib/python3.12/site-packages/torch)
@@ -93,5 +93,5 @@ begin()
 set(ENV{CMAKE_PREFIX_PATH} ${WORK}/empty:${WORK}/other)
 expect(other CMAKE_PREFIX_PATH ${own})
 begin()
-set(CMAKE_PREFIX_PATH ${WORK}/env)  # an environment is a prefix as well
+set(CMAKE_PREFIX_PATH ${WORK}/env)  # an environment is also a prefix
 expect(${env_torch} CMAKE_PREFIX_PATH ${env_python})

@@ -17,7 +17,7 @@ must(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE} -B ${prefix}-build -DCMAKE_PR
 must(${CMAKE_COMMAND} --build ${prefix}-build)
 reads(${prefix}-build/minimal)
 
-# A component that no build has is refused by name.
+# A component that does not exist is rejected by name.
 file(WRITE ${prefix}-build/refused/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)
 project(refused LANGUAGES CXX)
 find_package(hologram CONFIG REQUIRED COMPONENTS runtime telepathy)

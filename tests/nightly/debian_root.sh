@@ -18,7 +18,7 @@ debian_root() {
     debootstrap --variant=minbase "$2" "$root"
     touch "$root/made"
   fi
-  # A mirror may lag behind by more days than its signature is for.
+  # A mirror may lag behind for longer than its signature is valid.
   echo 'Acquire::Check-Valid-Until "false";' >"$root/etc/apt/apt.conf.d/90late"
   inside apt-get -qq update
   rm -rf "$root/root/source"
@@ -26,7 +26,7 @@ debian_root() {
   git ls-files -z --cached --others --exclude-standard | tar --null --create --files-from=- | tar --extract --directory="$root/root/source"
 }
 
-# It has none of this one's settings, such as a launcher of compilers.
+# It does not use settings of this system, such as a compiler launcher.
 inside() {
   unshare --mount bash -c 'mount -t proc proc "$0/proc" && exec chroot "$0" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
     DEBIAN_FRONTEND=noninteractive "$@"' "$root" "$@"

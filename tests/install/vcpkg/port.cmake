@@ -56,7 +56,7 @@ function(vcpkg_check_features)
   set(${arg_OUT_FEATURE_OPTIONS} ${options} PARENT_SCOPE)
 endfunction()
 
-# Packages of Debug come first in Debug; programs lie in folders of tools.
+# Debug builds search Debug packages first; programs are in folders named tools.
 function(vcpkg_cmake_configure)
   parse(0 "" "SOURCE_PATH" "OPTIONS;OPTIONS_DEBUG;OPTIONS_RELEASE")
   file(GLOB tools ${INSTALLED}/tools/*)
@@ -105,7 +105,7 @@ function(vcpkg_cmake_config_fixup)
   endforeach()
 endfunction()
 
-# Headers of Debug are those of Release.
+# Debug and Release have the same headers.
 function(vcpkg_fixup_pkgconfig)
   parse(0 "" "" "")
   foreach(type IN ITEMS debug release)
@@ -132,7 +132,7 @@ endfunction()
 file(REMOVE_RECURSE ${CURRENT_PACKAGES_DIR} ${WORK}/src)
 include(${CURRENT_PORT_DIR}/portfile.cmake)
 
-# What vcpkg refuses of a finished port, and files that this one has to hold.
+# Faults that vcpkg rejects in a finished port, and files that this port must contain.
 set(errors "")
 foreach(folder IN ITEMS debug/include debug/share lib/cmake debug/lib/cmake bin debug/bin)
   if(EXISTS ${CURRENT_PACKAGES_DIR}/${folder})
