@@ -4,7 +4,7 @@ const paper = document.getElementById('paper');
 const seen = document.getElementById('seen').getContext('2d');
 const state = document.getElementById('state');
 const bars = document.getElementById('bars');
-const side = 32;  // of the bitmap, which is counted in blocks of 4 x 4 like the images of the data set
+const side = 32;  // of the bitmap; its blocks of 4 x 4 are counted like the data set's images
 const strokes = [];
 let drawing = null, asked = 0, waits = false, again = false, threads = 0;
 
