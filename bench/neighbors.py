@@ -222,7 +222,7 @@ def measure(arguments, stem, loops):
     return [[pathlib.Path(stem).name, loops, name, threads, *quantiles(all_times)] for (name, threads), all_times in times.items()]
 
 
-# -- The picture: a panel per model, median and p99 over the number of busy loops ---------------------------------------
+# -- The picture: a panel per model that was timed beside peers; median and p99 over the number of busy loops ----------
 
 COLORS = {"Hologram": "#1f6feb", "ONNX Runtime": "#8250df", "OpenVINO": "#bf8700", "ncnn": "#1a7f37"}
 PANEL, GAP, TOP, COLUMNS = (250, 170), 60, 50, 3
@@ -263,7 +263,8 @@ def panel(model, rows, x0, y0):
 
 
 def draw(rows):
-    models = list(dict.fromkeys(row[0] for row in rows))
+    beside_peers = {row[0] for row in rows if row[2] != "Hologram"}
+    models = [model for model in dict.fromkeys(row[0] for row in rows) if model in beside_peers or not beside_peers]
     width = GAP + min(len(models), COLUMNS) * (PANEL[0] + GAP)
     height = TOP + -(-len(models) // COLUMNS) * (PANEL[1] + GAP) + 20
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
