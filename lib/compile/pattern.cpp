@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "lib/graph/element.h"
 #include "lib/platform/chars.h"
@@ -304,22 +305,45 @@ void root_ops(const std::vector<Definition>& definitions, const Term& term,
     root_ops(definitions, next, ops);
 }
 
+// Whether the root of a pattern can be a node of one of these ops. Reads only the last definition:
+// for a small graph, parsing all patterns would take longer than matching.
+bool can_match(std::string_view pattern, const std::unordered_set<std::string_view>& ops) {
+  const std::string_view root = pattern.substr(pattern.rfind(':') + 1);
+  size_t begin = 0;  // of an alternative
+  for (int depth = 0; begin < root.size();) {
+    const std::string_view rest = root.substr(begin);
+    const size_t first = rest.find_first_not_of(' ');
+    const size_t end = rest.find_first_of(" ([|", first);
+    const bool is_op = end < rest.size() && (rest[end] == '(' || rest[end] == '[');
+    if (!is_op || ops.contains(rest.substr(first, end - first))) return true;
+    for (; begin < root.size() && (root[begin] != '|' || depth > 0); ++begin)
+      depth += (root[begin] == '(') - (root[begin] == ')');
+    ++begin;
+  }
+  return false;
+}
+
 }  // namespace
 
 Status apply_rules(Graph& graph, const CompileContext& context, std::span<const Rule> rules,
                    bool any_dtype) {
-  std::vector<std::vector<Definition>> patterns;
+  std::vector<std::vector<Definition>> patterns(rules.size());  // empty: not parsed yet
   std::unordered_map<std::string_view, std::vector<size_t>> by_op;
-  for (size_t i = 0; i < rules.size(); ++i) {
-    HG_TRY_ASSIGN(std::vector<Definition> pattern, PatternParser(rules[i].pattern).parse());
-    std::vector<std::string_view> ops;
-    for (const Term& term : pattern.back().alternatives) root_ops(pattern, term, ops);
-    patterns.push_back(std::move(pattern));
-    for (const std::string_view op : ops)
-      if (by_op[op].empty() || by_op[op].back() != i) by_op[op].push_back(i);
-  }
   constexpr int kMostRounds = 8;  // each shortens the graph; chains rarely need more than two
   for (int round = 0; round < kMostRounds; ++round) {
+    std::unordered_set<std::string_view> present;  // rules may add ops
+    for (const Node& node : graph.nodes()) present.insert(node.op->name());
+    for (size_t i = 0; i < rules.size(); ++i) {
+      if (!patterns[i].empty() || !can_match(rules[i].pattern, present)) continue;
+      HG_TRY_ASSIGN(patterns[i], PatternParser(rules[i].pattern).parse());
+      std::vector<std::string_view> ops;
+      for (const Term& term : patterns[i].back().alternatives) root_ops(patterns[i], term, ops);
+      for (const std::string_view op : ops) {
+        std::vector<size_t>& of_op = by_op[op];  // in the order of the rules
+        const auto at = std::lower_bound(of_op.begin(), of_op.end(), i);
+        if (at == of_op.end() || *at != i) of_op.insert(at, i);
+      }
+    }
     bool changed = false;
     const std::vector<int> counts = use_counts(graph);
     std::unordered_map<ValueId, int> new_counts;
