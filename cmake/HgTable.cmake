@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # HG_STEMS: the families of ops. Each folder of tables has one file per stem with its rows for that family: lib/ops,
-# kernels, kernels/reference, tests/samples, converter/rows.
+# kernels, kernels/reference, tests/samples, converter/aten.
 set(HG_STEMS
   pointwise
   pointwise_program

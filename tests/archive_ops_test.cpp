@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op calls that hg-convert finds in the code of a TorchScript archive.
-#include "converter/load/archive_ops.h"
+#include "converter/load/torchscript/archive_ops.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "converter/script/script.h"
+#include "converter/core/script.h"
 
 namespace hg::test {
 

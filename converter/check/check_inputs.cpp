@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "converter/script/failure.h"
+#include "converter/core/failure.h"
 
 namespace hg::convert {
 namespace {

@@ -19,7 +19,7 @@
 #include "converter/check/node_runner.h"
 #include "converter/check/recorded_run.h"
 #include "converter/interpret/autocast.h"
-#include "converter/load/torchvision.h"
+#include "converter/load/torchscript/torchvision.h"
 #include "converter/rows/rows.h"
 
 namespace hg::convert {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "converter/check/reference.h"
-#include "converter/load/torch_module.h"
+#include "converter/load/torchscript/torch_module.h"
 
 namespace hg::convert {
 

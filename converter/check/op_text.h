@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
+#include "converter/core/script.h"
 #include "converter/interpret/interpret.h"
-#include "converter/script/script.h"
 
 namespace hg::convert {
 

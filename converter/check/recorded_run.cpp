@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "converter/load/torch_module.h"
+#include "converter/load/torchscript/torch_module.h"
 
 namespace hg::convert {
 namespace {

@@ -2,7 +2,7 @@
 #include "converter/check/reference_inputs.h"
 
 #include "converter/cli/inputs.h"
-#include "converter/load/torch_module.h"
+#include "converter/load/torchscript/torch_module.h"
 
 namespace hg::convert {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "converter/script/failure.h"
+#include "converter/core/failure.h"
 
 namespace hg::convert {
 namespace {

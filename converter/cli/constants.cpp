@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "converter/cli/options.h"
-#include "converter/script/failure.h"
-#include "converter/script/type_names.h"
+#include "converter/core/failure.h"
+#include "converter/core/type_names.h"
 #include "hg/npy.h"
 
 namespace hg::convert {

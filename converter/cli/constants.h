@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "converter/script/script.h"
+#include "converter/core/script.h"
 
 namespace hg::convert {
 

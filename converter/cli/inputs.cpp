@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "converter/cli/known_types.h"
-#include "converter/script/type_names.h"
+#include "converter/core/type_names.h"
 #include "lib/graph/access.h"
 
 namespace hg::convert {

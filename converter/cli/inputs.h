@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "converter/cli/options.h"
-#include "converter/script/script.h"
+#include "converter/core/script.h"
 
 namespace hg::convert {
 

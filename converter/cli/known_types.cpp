@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "converter/script/failure.h"
+#include "converter/core/failure.h"
 
 namespace hg::convert {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "converter/cli/options.h"
-#include "converter/script/script.h"
+#include "converter/core/script.h"
 
 namespace hg::convert {
 

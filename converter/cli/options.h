@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "converter/cli/constants.h"
+#include "converter/core/custom.h"
+#include "converter/core/failure.h"
 #include "converter/interpret/interpret.h"
-#include "converter/script/custom.h"
-#include "converter/script/failure.h"
 #include "tools/words.h"
 
 namespace hg::convert {

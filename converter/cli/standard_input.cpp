@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "converter/script/failure.h"
+#include "converter/core/failure.h"
 #include "hg/status.h"
 
 namespace hg::convert {

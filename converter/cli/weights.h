@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "converter/script/script.h"
+#include "converter/core/script.h"
 #include "hg/graph.h"
 
 namespace hg::convert {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "converter/interpret/alias.h"
 #include "converter/interpret/interpret.h"
+#include "converter/memory/alias.h"
 
 namespace hg::convert {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "converter/script/script.h"
+#include "converter/core/script.h"
 #include "hg/tensor.h"
 
 namespace hg::convert {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "converter/containers/columns.h"
 #include "converter/interpret/changed_containers.h"
-#include "converter/interpret/columns.h"
-#include "converter/interpret/leaving.h"
+#include "converter/memory/leaving.h"
 
 namespace hg::convert {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "converter/interpret/item_tree.h"
+#include "converter/memory/item_tree.h"
 
 namespace hg::convert {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "converter/interpret/complex.h"
+#include "converter/rows/complex_pairs.h"
 
 #include <algorithm>
 #include <bit>
 #include <set>
 
-#include "converter/rows/complex.h"
+#include "converter/aten/complex.h"
 #include "hg/promotion.h"
 
 namespace hg::convert {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "converter/containers/columns.h"
+#include "converter/containers/containers.h"
 #include "converter/interpret/attempt.h"
 #include "converter/interpret/branch_node.h"
-#include "converter/interpret/columns.h"
-#include "converter/interpret/containers.h"
 
 namespace hg::convert {
 

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "converter/cli/inputs.h"
+#include "converter/core/type_names.h"
 #include "converter/interpret/interpreter.h"
-#include "converter/script/type_names.h"
 
 namespace hg::convert {
 namespace {

@@ -6,10 +6,10 @@
 #include <functional>
 #include <utility>
 
+#include "converter/core/custom.h"
 #include "converter/interpret/autocast.h"
 #include "converter/interpret/interpreter.h"
 #include "converter/rows/view.h"
-#include "converter/script/custom.h"
 #include "lib/graph/access.h"
 #include "lib/graph/assumptions.h"
 #include "lib/graph/rewrite.h"

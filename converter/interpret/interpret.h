@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "converter/core/script.h"
 #include "converter/rows/rows.h"
-#include "converter/script/script.h"
 #include "hg/graph.h"
 #include "hg/op.h"
 

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "converter/interpret/alias.h"
 #include "converter/interpret/attributes.h"
 #include "converter/interpret/interpret.h"
+#include "converter/memory/alias.h"
 
 namespace hg::convert {
 

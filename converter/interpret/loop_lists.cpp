@@ -3,7 +3,7 @@
 // are changed in place only where nothing else holds them.
 #include <algorithm>
 
-#include "converter/interpret/containers.h"
+#include "converter/containers/containers.h"
 #include "converter/interpret/loop_node.h"
 
 namespace hg::convert {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "converter/interpret/carried.h"
+#include "converter/containers/columns.h"
 #include "converter/interpret/changed_containers.h"
-#include "converter/interpret/columns.h"
+#include "converter/memory/carried.h"
 
 namespace hg::convert {
 

@@ -2,8 +2,8 @@
 // Loops: unrolled if constants decide their length, kept as graph ops if data or symbolic sizes do.
 #include <algorithm>
 
+#include "converter/containers/columns.h"
 #include "converter/interpret/attempt.h"
-#include "converter/interpret/columns.h"
 #include "converter/interpret/loop_node.h"
 
 namespace hg::convert {

@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
+#include "converter/containers/columns.h"
 #include "converter/interpret/attempt.h"
-#include "converter/interpret/columns.h"
-#include "converter/interpret/item_tree.h"
+#include "converter/memory/item_tree.h"
 #include "lib/graph/access.h"
 #include "lib/graph/condition.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "converter/script/custom.h"
-#include "converter/script/failure.h"
-#include "converter/script/script.h"
+#include "converter/core/custom.h"
+#include "converter/core/failure.h"
+#include "converter/core/script.h"
 
 namespace hg::convert {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "converter/script/failure.h"
+#include "converter/core/failure.h"
 
 namespace hg::convert {
 namespace {

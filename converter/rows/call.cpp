@@ -2,10 +2,10 @@
 // Code shared by rows: arguments by name, dtypes, type promotion, and the table of rows.
 #include <algorithm>
 
-#include "converter/interpret/alias.h"
 #include "converter/interpret/interpreter.h"
-#include "converter/interpret/script_ops.h"
+#include "converter/memory/alias.h"
 #include "converter/rows/rows.h"
+#include "converter/script/script_ops.h"
 #include "hg/promotion.h"
 
 namespace hg::convert {

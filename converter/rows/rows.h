@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "converter/interpret/item.h"
-#include "converter/interpret/layout.h"
+#include "converter/core/item.h"
+#include "converter/core/layout.h"
 #include "hg/graph.h"
 
 namespace hg::convert {

@@ -2,7 +2,7 @@
 #include "converter/rows/scalar.h"
 
 #include "converter/interpret/interpreter.h"
-#include "converter/interpret/item_tree.h"
+#include "converter/memory/item_tree.h"
 
 namespace hg::convert::rows {
 namespace {

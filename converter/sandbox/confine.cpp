@@ -18,7 +18,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "converter/script/failure.h"
+#include "converter/core/failure.h"
 
 namespace hg::convert {
 namespace {

@@ -23,9 +23,9 @@
 #include <new>
 #include <optional>
 
+#include "converter/core/failure.h"
 #include "converter/sandbox/confine.h"
 #include "converter/sandbox/printable.h"
-#include "converter/script/failure.h"
 #include "hg/status.h"
 
 namespace hg::convert {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replaces process.cpp where the sandbox is not supported.
+#include "converter/core/failure.h"
 #include "converter/sandbox/process.h"
-#include "converter/script/failure.h"
 
 namespace hg::convert {
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <map>
 
-#include "converter/script/failure.h"
+#include "converter/core/failure.h"
 #include "hg/model.h"
 #include "hg/session.h"
 #include "hg_onnx.pb.h"

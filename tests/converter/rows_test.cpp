@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "converter/interpret/fold.h"
+#include "converter/script/fold.h"
 
 namespace hg::convert {
 namespace {

@@ -23,9 +23,9 @@
 #include <utility>
 #include <vector>
 
+#include "converter/core/failure.h"
 #include "converter/sandbox/printable.h"
 #include "converter/sandbox/process.h"
-#include "converter/script/failure.h"
 
 namespace hg::convert {
 namespace {

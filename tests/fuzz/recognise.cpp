@@ -9,8 +9,8 @@
 
 #include <cstdlib>
 
-#include "converter/load/archive_ops.h"
-#include "converter/load/load_failure.h"
+#include "converter/load/torchscript/archive_ops.h"
+#include "converter/load/torchscript/load_failure.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int file = ::memfd_create("program", MFD_CLOEXEC);

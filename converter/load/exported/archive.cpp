@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "converter/script/failure.h"
+#include "converter/core/failure.h"
 #include "hg/status.h"
 
 namespace hg::convert {

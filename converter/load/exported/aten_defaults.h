@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "converter/interpret/item.h"
+#include "converter/core/item.h"
 
 namespace hg::convert {
 

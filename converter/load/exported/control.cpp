@@ -3,10 +3,10 @@
 // nodes. Their graphs see only their operands.
 #include <limits>
 
+#include "converter/core/failure.h"
 #include "converter/load/exported/graph.h"
 #include "converter/load/exported/weights.h"
 #include "converter/rows/rows.h"
-#include "converter/script/failure.h"
 
 namespace hg::convert {
 namespace {

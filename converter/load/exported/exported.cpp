@@ -11,6 +11,7 @@
 #include <regex>
 #include <set>
 
+#include "converter/core/failure.h"
 #include "converter/load/exported/archive.h"
 #include "converter/load/exported/graph.h"
 #include "converter/load/exported/guards.h"
@@ -18,7 +19,6 @@
 #include "converter/load/exported/unused_numbers.h"
 #include "converter/load/exported/weights.h"
 #include "converter/rows/rows.h"
-#include "converter/script/failure.h"
 
 namespace hg::convert {
 namespace {

@@ -5,12 +5,12 @@
 #include <limits>
 #include <map>
 
+#include "converter/core/failure.h"
 #include "converter/interpret/autocast.h"
 #include "converter/load/exported/aten_defaults.h"
 #include "converter/load/exported/weights.h"
 #include "converter/load/source_place.h"
 #include "converter/rows/rows.h"
-#include "converter/script/failure.h"
 #include "hg/status.h"
 
 namespace hg::convert {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "converter/core/script.h"
 #include "converter/rows/rows.h"
-#include "converter/script/script.h"
 
 namespace hg::convert {
 

@@ -2,7 +2,7 @@
 // Finds sizes and offsets that an exported program computes only for assertions.
 #pragma once
 
-#include "converter/script/script.h"
+#include "converter/core/script.h"
 
 namespace hg::convert {
 

@@ -2,10 +2,10 @@
 // Regions of torch.func.vmap, which an export without run_decompositions() keeps. The nodes between
 // the op that begins a region and the op that ends it see one element of the batch. Here they
 // become the body of a loop over the batch.
+#include "converter/core/failure.h"
 #include "converter/load/exported/graph.h"
 #include "converter/load/exported/weights.h"
 #include "converter/rows/rows.h"
-#include "converter/script/failure.h"
 
 namespace hg::convert {
 namespace {

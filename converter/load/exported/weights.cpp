@@ -5,9 +5,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "converter/core/failure.h"
 #include "converter/load/exported/pickle.h"
 #include "converter/rows/rows.h"
-#include "converter/script/failure.h"
 
 namespace hg::convert {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "converter/core/script.h"
 #include "converter/load/exported/archive.h"
-#include "converter/script/script.h"
 
 namespace hg::convert {
 

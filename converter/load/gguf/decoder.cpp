@@ -4,10 +4,10 @@
 
 #include <cmath>
 
+#include "converter/core/failure.h"
 #include "converter/load/gguf/experts.h"
 #include "converter/load/gguf/settings.h"
 #include "converter/load/gguf/weights.h"
-#include "converter/script/failure.h"
 #include "hg/ops.h"
 
 namespace hg::convert::gguf {

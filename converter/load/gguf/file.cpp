@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "converter/core/failure.h"
 #include "converter/load/gguf/blocks.h"
-#include "converter/script/failure.h"
 #include "lib/platform/file.h"
 
 namespace hg::convert::gguf {

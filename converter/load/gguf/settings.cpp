@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "converter/script/failure.h"
+#include "converter/core/failure.h"
 
 namespace hg::convert::gguf {
 namespace {

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "converter/core/failure.h"
 #include "converter/load/gguf/pre_tokenizers.h"
-#include "converter/script/failure.h"
 #include "lib/graph/utf8.h"
 
 namespace hg::convert::gguf {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "converter/core/failure.h"
 #include "converter/load/gguf/blocks.h"
-#include "converter/script/failure.h"
 #include "hg/ops.h"
 #include "lib/quantize/rounding.h"
 

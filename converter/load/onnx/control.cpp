@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "converter/core/failure.h"
 #include "converter/load/onnx/graph.h"
-#include "converter/script/failure.h"
 
 namespace hg::convert::onnx {
 namespace {

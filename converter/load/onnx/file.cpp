@@ -14,7 +14,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "converter/script/failure.h"
+#include "converter/core/failure.h"
 #include "lib/graph/utf8.h"
 
 namespace hg::convert {

@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "converter/core/script.h"
 #include "converter/load/onnx/onnx.h"
-#include "converter/script/script.h"
 #include "hg_onnx.pb.h"
 
 namespace hg::convert::onnx {

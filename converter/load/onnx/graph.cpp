@@ -5,8 +5,8 @@
 #include <cstring>
 #include <set>
 
+#include "converter/core/failure.h"
 #include "converter/load/onnx/onnx.h"
-#include "converter/script/failure.h"
 
 namespace hg::convert::onnx {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "converter/script/failure.h"
+#include "converter/core/failure.h"
 
 namespace hg::convert::onnx {
 namespace {

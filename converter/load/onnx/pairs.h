@@ -3,7 +3,7 @@
 // QLinearMatMul and QGemm.
 #pragma once
 
-#include "converter/script/script.h"
+#include "converter/core/script.h"
 
 namespace hg::convert::onnx {
 

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Complex tensors: built from real ones, split into parts, and functions of them.
+#include "converter/aten/complex.h"
+
+#include "converter/rows/complex_pairs.h"
+#include "converter/rows/view.h"
+#include "hg/ops/activation.h"
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/unary.h"
+
+namespace hg::convert::rows {
+namespace {
+
+Value op(std::string_view name, const Value& a) { return a.graph()->call(name, {a}); }
+Value op(std::string_view name, const Value& a, const Value& b) {
+  return a.graph()->call(name, {a, b});
+}
+Value number(const Value& like, double value) { return like.graph()->scalar(value, like.dtype()); }
+
+Complex plus(const Complex& a, const Complex& b) {
+  return {a.re + b.re, a.im && b.im ? a.im + b.im : a.im ? a.im : b.im};
+}
+Complex times(const Complex& a, const Complex& b) {
+  if (!a.im && !b.im) return {a.re * b.re, Value()};
+  if (!b.im) return {a.re * b.re, a.im * b.re};
+  if (!a.im) return {a.re * b.re, a.re * b.im};
+  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
+Complex conjugate(const Complex& x) { return {x.re, x.im ? -x.im : x.im}; }
+Value absolute(const Complex& x) { return x.im ? op("hypot", x.re, x.im) : op("abs", x.re); }
+Value direction(const Complex& x) { return op("atan2", imaginary(x), x.re); }
+Complex divided(const Complex& a, const Complex& b) {
+  if (!b.im) return {a.re / b.re, imaginary(a) / b.re};
+  // Both are made smaller first, so that no square is too large.
+  const Value size = op("maximum", op("abs", b.re), op("abs", b.im));
+  const Complex small = {b.re / size, b.im / size};
+  const Value square = small.re * small.re + small.im * small.im;
+  const Complex y = times({a.re / size, imaginary(a) / size}, conjugate(small));
+  return {y.re / square, y.im / square};
+}
+Complex polar_of(const Value& size, const Value& angle) {
+  return {size * op("cos", angle), size * op("sin", angle)};
+}
+Complex exponential(const Complex& x) { return polar_of(op("exp", x.re), imaginary(x)); }
+Complex logarithm(const Complex& x) { return {op("log", absolute(x)), direction(x)}; }
+Complex root_of(const Complex& x) { return polar_of(op("sqrt", absolute(x)), direction(x) * 0.5); }
+Complex sine(const Complex& x) {
+  return {op("sin", x.re) * op("cosh", x.im), op("cos", x.re) * op("sinh", x.im)};
+}
+Complex cosine(const Complex& x) {
+  return {op("cos", x.re) * op("cosh", x.im), -(op("sin", x.re) * op("sinh", x.im))};
+}
+Complex sine_of_hyperbola(const Complex& x) {
+  return {op("sinh", x.re) * op("cos", x.im), op("cosh", x.re) * op("sin", x.im)};
+}
+Complex cosine_of_hyperbola(const Complex& x) {
+  return {op("cosh", x.re) * op("cos", x.im), op("sinh", x.re) * op("sin", x.im)};
+}
+Complex square_of(const Complex& x) { return times(x, x); }
+Complex reciprocal_of(const Complex& x) { return divided({number(x.re, 1), Value()}, x); }
+Complex sign_of(const Complex& x) {
+  const Value size = absolute(x), zero = number(size, 0);
+  const Value none = op("eq", size, zero);
+  const Value by = x.re.graph()->call("where", {none, number(size, 1), size});
+  return {x.re / by, x.im / by};
+}
+
+template <Complex (*f)(const Complex&)>
+void function(Call& call) {
+  return_complex(call, f(complex_operands(call, {"self"})[0]));
+}
+
+template <Complex (*f)(const Complex&, const Complex&)>
+void function_of_two(Call& call) {
+  if (call.has("rounding_mode")) call.refuse("rounding_mode", "rounds complex numbers");
+  const auto x = complex_operands(call, {"self", "other"});
+  return_complex(call, f(x[0], x[1]));
+}
+
+// ---- Views ----
+
+Item view(Call& call, const Call::Forward& forward, const Call::Inverse& inverse) {
+  return Item(call.make_view(call.ref("self"), forward, inverse, {}));
+}
+void give(Call& call, Item item) { call.returns(std::vector<Item>{std::move(item)}); }
+
+template <int k>
+void part(Call& call) {
+  give(call, view(
+                 call, [](Value base) { return part_of(base, k); },
+                 [](Value base, Value value) { return with_part(base, k, value); }));
+}
+
+Value conjugated(const Value& pairs) { return pairs_of(conjugate(parts_of(pairs))); }
+
+// ---- Products ----
+
+Complex matmul(const Complex& a, const Complex& b) {
+  const auto real = [](const Value& x, const Value& y) { return op("matmul", x, y); };
+  if (!b.im) return {real(a.re, b.re), a.im ? real(a.im, b.re) : Value()};
+  if (!a.im) return {real(a.re, b.re), real(a.re, b.im)};
+  return {real(a.re, b.re) - real(a.im, b.im), real(a.re, b.im) + real(a.im, b.re)};
+}
+
+Complex scaled(Call& call, std::string_view factor, const Complex& x) {
+  if (!call.has(factor)) return x;
+  return times(complex_operands(call, {factor})[0], x);
+}
+
+void add_product(Call& call, std::string_view a, std::string_view b) {
+  const auto x = complex_operands(call, {"self", a, b});
+  return_complex(call, plus(scaled(call, "beta", x[0]), scaled(call, "alpha", matmul(x[1], x[2]))));
+}
+
+}  // namespace
+
+namespace of_complex {
+
+void abs(Call& call) { call.returns(absolute(complex_operands(call, {"self"})[0])); }
+void angle(Call& call) { call.returns(direction(complex_operands(call, {"self"})[0])); }
+void reciprocal(Call& call) { function<reciprocal_of>(call); }
+void square(Call& call) { function<square_of>(call); }
+void sqrt(Call& call) { function<root_of>(call); }
+void exp(Call& call) { function<exponential>(call); }
+void log(Call& call) { function<logarithm>(call); }
+void sin(Call& call) { function<sine>(call); }
+void cos(Call& call) { function<cosine>(call); }
+void sinh(Call& call) { function<sine_of_hyperbola>(call); }
+void cosh(Call& call) { function<cosine_of_hyperbola>(call); }
+void sgn(Call& call) { function<sign_of>(call); }
+void mul(Call& call) { function_of_two<times>(call); }
+void div(Call& call) { function_of_two<divided>(call); }
+
+// x^n of small whole numbers n as products, of others as e^(n log x), and 0 of 0
+void pow(Call& call) {
+  const Item* exponent = call.find("exponent");
+  const auto x = complex_operands(call, {"self", "exponent"});
+  const bool whole = exponent->is_int() || exponent->is_bool() ||
+                     (exponent->is_real() && call.real("exponent") == 2);
+  if (whole) {
+    const double n = call.real("exponent");
+    if (n >= 0 && n <= 8) {
+      Complex y = {number(x[0].re, 1), Value()};
+      for (int i = 0; i < static_cast<int>(n); ++i) y = i == 0 ? x[0] : times(y, x[0]);
+      if (n == 0) y = {expanded(y.re, x[0].re.shape()), Value()};
+      return return_complex(call, y);
+    }
+  }
+  if (exponent->is_real() && call.real("exponent") == 0.5)
+    return return_complex(call, root_of(x[0]));
+  if (!x[0].im && !x[1].im) call.refuse("exponent", "makes complex numbers of real ones");
+  const Complex y = exponential(times(x[1], logarithm(x[0])));
+  const Value zero = number(y.re, 0);
+  const Value none = op("eq", absolute(x[0]), zero);
+  const Value nothing = op("eq", absolute(x[1]), zero);
+  Graph& g = call.graph();
+  const Value at_zero = g.call("where", {nothing, number(y.re, 1), zero});
+  return_complex(call,
+                 {g.call("where", {none, at_zero, y.re}), g.call("where", {none, zero, y.im})});
+}
+
+void equal_to(Call& call) {
+  const auto x = complex_operands(call, {"self", "other"});
+  const Value same =
+      op("logical_and", op("eq", x[0].re, x[1].re), op("eq", imaginary(x[0]), imaginary(x[1])));
+  call.returns(call.kind() == "aten::ne" ? op("logical_not", same) : same);
+}
+
+void any_part(Call& call) {  // isnan, isinf
+  const Complex x = complex_operands(call, {"self"})[0];
+  const std::string_view name = call.kind().substr(6);
+  call.returns(op("logical_or", op(name, x.re), op(name, x.im)));
+}
+void isfinite(Call& call) {
+  const Complex x = complex_operands(call, {"self"})[0];
+  call.returns(op("logical_and", op("isfinite", x.re), op("isfinite", x.im)));
+}
+void isreal(Call& call) {
+  const Complex x = complex_operands(call, {"self"})[0];
+  call.returns(op("eq", x.im, number(x.im, 0)));
+}
+
+// ---- Views ----
+
+void real(Call& call) { part<0>(call); }
+void imag(Call& call) { part<1>(call); }
+void view_as_real(Call& call) {
+  give(call, view(
+                 call, [](Value base) { return base; }, [](Value, Value value) { return value; }));
+}
+void conj(Call& call) {
+  const Item result = view(
+      call, [](Value base) { return conjugated(base); },
+      [](Value, Value value) { return conjugated(value); });
+  call.as_complex(std::get<TensorRef>(result.value));
+  give(call, result);
+}
+void conj_copy(Call& call) {
+  return_complex(call, conjugate(parts_of(call.read(call.ref("self")))));
+}
+
+// Conjugated and transposed.
+void adjoint(Call& call) {
+  const Complex x = conjugate(parts_of(call.read(call.ref("self"))));
+  const int rank = x.re.rank();
+  if (rank < 2) call.refuse("self", "must have at least two dims");
+  Dims order;
+  for (int d = 0; d < rank; ++d) order.emplace_back(d);
+  std::swap(order[rank - 1], order[rank - 2]);
+  return_complex(call, {permute(x.re, order), permute(x.im, order)});
+}
+
+// ---- Products ----
+
+void linear(Call& call) {
+  std::vector<std::string_view> names = {"input", "weight"};
+  if (call.has("bias")) names.push_back("bias");
+  auto x = complex_operands(call, names);
+  const auto transposed = [](const Value& w) {
+    return w && w.rank() == 2 ? permute(w, {1, 0}) : w;
+  };
+  if (x[1].re.rank() != 2) call.refuse("weight", "must be a matrix");
+  const Complex y = matmul(x[0], {transposed(x[1].re), transposed(x[1].im)});
+  return_complex(call, x.size() > 2 ? plus(y, x[2]) : y);
+}
+
+void addmm(Call& call) { add_product(call, "mat1", "mat2"); }
+void baddbmm(Call& call) { add_product(call, "batch1", "batch2"); }
+
+void addcmul(Call& call) {
+  const auto x = complex_operands(call, {"self", "tensor1", "tensor2"});
+  return_complex(call, plus(x[0], scaled(call, "value", times(x[1], x[2]))));
+}
+
+void vdot(Call& call) {
+  const auto x = complex_operands(call, {"self", "other"});
+  const Complex y = times(conjugate(x[0]), x[1]);
+  const auto total = [](const Value& v) {
+    return v ? v.graph()->call("sum", {v}, {{"dim", Dims{0}}}) : v;
+  };
+  return_complex(call, {total(y.re), total(y.im)});
+}
+
+}  // namespace of_complex
+
+namespace {
+
+void view_as_complex(Call& call) {
+  const Value x = call.tensor("self");
+  if ((x.dtype() != f32 && x.dtype() != f64) || x.rank() < 1 || !(x.shape().back() == Dim(2)))
+    call.refuse("self", str_cat("is ", x.dtype(), x.shape(),
+                                ", but must be f32 or f64 with a last dim of 2"));
+  const Item result = view(
+      call, [](Value base) { return base; }, [](Value, Value value) { return value; });
+  call.as_complex(std::get<TensorRef>(result.value));
+  give(call, result);
+}
+
+void complex_of(Call& call) {
+  const auto x = call.promoted({"real", "imag"}, true);
+  if (x[0].dtype() != f32 && x[0].dtype() != f64)
+    call.refuse("real", str_cat("is ", x[0].dtype(), ", not f32 or f64"));
+  const Shape shape = broadcast_shape(call, "imag", x[0].shape(), x[1].shape());
+  return_complex(call, {expanded(x[0], shape), expanded(x[1], shape)});
+}
+
+void polar(Call& call) {
+  const auto x = call.promoted({"abs", "angle"}, true);
+  return_complex(call, polar_of(x[0], x[1]));
+}
+
+constexpr Row kRows[] = {
+    {"aten::view_as_complex", view_as_complex},
+    {"aten::complex", complex_of},
+    {"aten::polar", polar},
+    {.op = "aten::view_as_real", .complex = of_complex::view_as_real},
+    {.op = "aten::imag", .complex = of_complex::imag},
+};
+
+}  // namespace
+
+std::span<const Row> complex() { return kRows; }
+
+}  // namespace hg::convert::rows

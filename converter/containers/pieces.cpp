@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of parts whose number depends on sizes, such as x.chunk(2) where x may have one row. Their
+// length and elements are terms of sizes. Any other use of such a list assumes the number of parts
+// that most sizes give, under a guard.
+#include "converter/rows/view.h"
+#include "converter/script/script_ops.h"
+
+namespace hg::convert {
+namespace {
+
+std::shared_ptr<List> pieces_at(NodeCall& call, int index) {
+  if (index >= call.argument_count()) return nullptr;
+  const auto* list = std::get_if<std::shared_ptr<List>>(&call.at(index).value);
+  return list != nullptr && (*list)->pieces ? *list : nullptr;
+}
+
+Item part(Memory& memory, const Pieces& pieces, const Dim& index) {
+  const TensorType type = memory.type(pieces.base);
+  const Dim start = index * pieces.size;
+  const Dim end = min(start + pieces.size, type.shape[pieces.dim]);
+  rows::View view = rows::slice_view(pieces.dim, start, end);
+  if (pieces.copies) return Item(memory.make(view.forward(memory.read(pieces.base))));
+  return Item(memory.make_view(pieces.base, std::move(view.forward), std::move(view.inverse),
+                               view.relayout));
+}
+
+}  // namespace
+
+namespace pieces {
+
+bool length(NodeCall& call) {
+  const auto list = pieces_at(call, 0);
+  if (!list) return false;
+  call.give(Item(list->pieces->count));
+  return true;
+}
+
+bool get_item(NodeCall& call) {
+  const auto list = pieces_at(call, 0);
+  if (!list) return false;
+  const auto scalar = scalar_of(call.at(1));
+  std::optional<Dim> number;
+  if (scalar && scalar->is_integral())
+    number = scalar->top;
+  else if (const auto* tensor = std::get_if<TensorRef>(&call.at(1).value))
+    number = call.memory().integer_of(*tensor);
+  if (!number) call.refuse("1", str_cat("is ", describe(call.at(1)), ", not an integer"));
+  const Dim given = *number, count = list->pieces->count;
+  const Dim index = given + min(max(-given, 0), 1) * count;  // from the end where it is negative
+  const std::string reason = str_cat("element ", given, " of a list of parts");
+  call.graph().guard(0, Relation::le, index, reason);
+  call.graph().guard(index, Relation::lt, count, reason);
+  call.give(part(call.memory(), *list->pieces, index));
+  return true;
+}
+
+}  // namespace pieces
+
+void Interpreter::settle_pieces(const Item& item, int64_t expected) {
+  const auto* list = std::get_if<std::shared_ptr<List>>(&item.value);
+  if (list == nullptr || !(*list)->pieces) return;
+  const Pieces pieces = *(*list)->pieces;
+  const int64_t count = expected > 0 ? expected : pieces.usual;
+  if (count == 0)
+    throw Refusal{str_cat("a list of ", pieces.count, " parts, a number that sizes decide"),
+                  "ask for its length and its elements alone, or give the sizes as numbers"};
+  pieces.home->guard(pieces.count, Relation::eq, count, str_cat("a list of ", count, " parts"));
+  if (Status status = pieces.home->take_status(); !status.ok())
+    throw Refusal{std::string(status.message()), ""};
+  for (int64_t i = 0; i < count; ++i) (*list)->items.push_back(part(memory_, pieces, i));
+  (*list)->pieces = nullptr;
+}
+
+}  // namespace hg::convert
