@@ -8,6 +8,7 @@
 
 #include "converter/aten/complex.h"
 #include "converter/aten/pointwise.h"
+#include "converter/containers/container_ops.h"
 #include "converter/memory/alias.h"
 #include "converter/rows/scalar.h"
 #include "converter/script/fold.h"

@@ -2,6 +2,7 @@
 // Comparisons and logic: both arguments are promoted to their common dtype; the result is bool.
 #include "converter/aten/complex.h"
 #include "converter/aten/pointwise.h"
+#include "converter/containers/container_ops.h"
 #include "converter/script/fold.h"
 #include "converter/script/script_ops.h"
 

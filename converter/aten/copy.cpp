@@ -2,7 +2,7 @@
 // Padding, repetition and flips; the results own their memory.
 #include <algorithm>
 
-#include "converter/interpret/interpreter.h"
+#include "converter/rows/node_call.h"
 #include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 

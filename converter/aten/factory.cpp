@@ -4,11 +4,11 @@
 
 #include "converter/aten/complex.h"
 #include "converter/aten/linspace.h"
-#include "converter/interpret/interpreter.h"
+#include "converter/containers/container_ops.h"
+#include "converter/rows/node_call.h"
 #include "converter/rows/rows.h"
 #include "converter/rows/scalar.h"
 #include "converter/script/fold.h"
-#include "converter/script/script_ops.h"
 
 namespace hg::convert::rows {
 namespace {

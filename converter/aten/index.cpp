@@ -6,9 +6,9 @@
 
 #include "converter/aten/indexing.h"
 #include "converter/aten/pointwise.h"
+#include "converter/containers/container_ops.h"
 #include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
-#include "converter/script/script_ops.h"
 #include "hg/ops/binary.h"
 
 namespace hg::convert::rows {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Concatenation along an existing or a new dim.
+#include "converter/containers/container_ops.h"
 #include "converter/rows/view.h"
 #include "converter/script/fold.h"
-#include "converter/script/script_ops.h"
 #include "hg/promotion.h"
 
 namespace hg::convert::rows {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "converter/containers/container_ops.h"
 #include "converter/rows/rows.h"
 #include "converter/rows/scalar.h"
 #include "converter/rows/view.h"

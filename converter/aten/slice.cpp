@@ -2,10 +2,10 @@
 // Views of parts of a tensor, and lists of such parts.
 #include <algorithm>
 
+#include "converter/containers/container_ops.h"
 #include "converter/memory/alias.h"
 #include "converter/rows/view.h"
 #include "converter/script/fold.h"
-#include "converter/script/script_ops.h"
 
 namespace hg::convert::rows {
 namespace {

@@ -2,9 +2,9 @@
 // Sorting and selection along one dim.
 #include "hg/ops/sort.h"
 
+#include "converter/containers/container_ops.h"
 #include "converter/rows/rows.h"
 #include "converter/rows/scalar.h"
-#include "converter/script/script_ops.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/control.h"

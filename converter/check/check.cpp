@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "converter/aten/table.h"
 #include "converter/check/checker.h"
 #include "converter/check/fitting_sizes.h"
 #include "converter/check/op_text.h"

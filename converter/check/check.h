@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "converter/check/wrong_node.h"
-#include "converter/cli/options.h"
-#include "converter/interpret/interpret.h"
+#include "converter/core/imported.h"
+#include "converter/core/job.h"
 #include "converter/load/load.h"
 #include "hg/model.h"
 

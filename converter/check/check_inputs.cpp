@@ -7,6 +7,7 @@
 #include <set>
 
 #include "converter/core/failure.h"
+#include "tools/words.h"
 
 namespace hg::convert {
 namespace {
@@ -155,7 +156,7 @@ std::vector<Binding> check_sizes(std::span<const InputSpec> specs, const Job& jo
   size_t cases = symbols.empty() ? 1 : 2;
   for (const SizeOption& option : job.check_sizes) {
     if (std::find(symbols.begin(), symbols.end(), option.symbol) == symbols.end()) {
-      std::string close = closest_name(option.symbol, symbols);
+      std::string close = tools::closest_name(option.symbol, symbols);
       throw Failure{Exit::usage,
                     str_cat("--check-size ", option.symbol, ": no --input has a size ",
                             option.symbol, close.empty() ? "" : ", did you mean " + close + "?")};

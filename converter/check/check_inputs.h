@@ -9,8 +9,8 @@
 
 #include "converter/check/reference.h"
 #include "converter/check/seeded.h"
-#include "converter/cli/options.h"
-#include "converter/interpret/interpret.h"
+#include "converter/core/imported.h"
+#include "converter/core/job.h"
 
 namespace hg::convert {
 

@@ -13,7 +13,7 @@
 #include "converter/check/check_inputs.h"
 #include "converter/check/onnx_runtime.h"
 #include "converter/check/wrong_node.h"
-#include "converter/interpret/interpret.h"
+#include "converter/core/imported.h"
 #include "converter/load/onnx/onnx.h"
 
 namespace hg::convert {

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
+#include "converter/core/imported.h"
 #include "converter/core/script.h"
-#include "converter/interpret/interpret.h"
 
 namespace hg::convert {
 

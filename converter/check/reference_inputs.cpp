@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "converter/check/reference_inputs.h"
 
-#include "converter/cli/inputs.h"
+#include "converter/core/input_paths.h"
 #include "converter/load/torchscript/torch_module.h"
 
 namespace hg::convert {

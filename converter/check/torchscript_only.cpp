@@ -2,11 +2,11 @@
 // Replaces onnx/, load/onnx/, load/exported/, load/gguf/ and the checks of ONNX and GGUF files in a
 // build with HG_TORCHSCRIPT_ONLY.
 #include "converter/check/loops.h"
-#include "converter/interpret/interpreter.h"
 #include "converter/load/exported/exported.h"
 #include "converter/load/gguf/decoder.h"
 #include "converter/load/gguf/tokenizer.h"
 #include "converter/load/onnx/onnx.h"
+#include "converter/onnx/rows.h"
 
 namespace hg::convert {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "converter/check/check_inputs.h"
-#include "converter/interpret/interpret.h"
+#include "converter/core/imported.h"
 #include "converter/load/load.h"
 #include "hg/session.h"
 

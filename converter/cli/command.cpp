@@ -13,7 +13,6 @@
 #include "converter/cli/report.h"
 #include "converter/cli/sandboxed.h"
 #include "converter/load/load.h"
-#include "converter/rows/rows.h"
 #include "tools/command_line.h"
 
 namespace hg::convert {

@@ -6,15 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "converter/core/job.h"
 #include "converter/core/script.h"
 
 namespace hg::convert {
 
-// "sr=16000": the argument's name and its value as text. What the text means is up to the
-// argument's type.
-struct ConstantOption {
-  std::string name, value;
-};
+// "sr=16000"
 ConstantOption parse_constant(std::string_view text);  // throws Failure (usage)
 
 // Makes the arguments constants of the program. Throws Failure (usage) where there is no such

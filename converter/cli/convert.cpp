@@ -19,6 +19,7 @@
 #include "converter/cli/standard_input.h"
 #include "converter/cli/unsupported.h"
 #include "converter/cli/weights.h"
+#include "converter/interpret/interpret.h"
 #include "converter/load/exported/exported.h"
 #include "converter/load/gguf/decoder.h"
 #include "converter/load/gguf/tokenizer.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "converter/cli/inputs.h"
+#include "converter/core/input_paths.h"
 #include "converter/interpret/attributes.h"
 
 namespace hg::convert {

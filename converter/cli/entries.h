@@ -8,7 +8,7 @@
 
 #include "converter/check/check.h"
 #include "converter/cli/options.h"
-#include "converter/interpret/interpret.h"
+#include "converter/core/imported.h"
 #include "converter/load/load.h"
 
 namespace hg::convert {

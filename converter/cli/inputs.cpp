@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "converter/cli/known_types.h"
+#include "converter/core/input_paths.h"
 #include "converter/core/type_names.h"
 #include "lib/graph/access.h"
 
@@ -175,22 +176,6 @@ std::string suggested_inputs(const ScriptProgram& program) {
     if (type) out += str_cat(out.empty() ? "" : " ", option_text(leaf, type));
   }
   return out;
-}
-
-bool is_path_into(std::string_view path, std::string_view container) {
-  return !container.empty() && path.starts_with(container) &&
-         (path.size() == container.size() || path[container.size()] == '.');
-}
-
-std::string key_in_path(std::string_view path, std::string_view container) {
-  const std::string_view rest = path.substr(std::min(path.size(), container.size() + 1));
-  return std::string(rest.substr(0, rest.find('.')));
-}
-
-bool is_for_another(const std::vector<ScriptInput>& inputs, size_t i, std::string_view path) {
-  if (is_path_into(path, inputs[i].name)) return false;
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [&](const ScriptInput& each) { return is_path_into(path, each.name); });
 }
 
 std::string describe_inputs(const ScriptProgram& program) {

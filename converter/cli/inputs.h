@@ -23,14 +23,6 @@ void rename_inputs(Graph& graph, std::vector<InputOption>& options);
 // "--input 'x:f32[n, 4]'" for the inputs whose first layer tells their shape; may be empty.
 std::string suggested_inputs(const ScriptProgram& program);
 
-// Names of inputs are paths into the arguments of forward: 'x', 'x.0.key'. Whether the path is that
-// of the container, or leads into it.
-bool is_path_into(std::string_view path, std::string_view container);
-// "key", of the path 'x.key.0' into 'x'.
-std::string key_in_path(std::string_view path, std::string_view container);
-// Whether a path leads into another argument than the i-th.
-bool is_for_another(const std::vector<ScriptInput>& inputs, size_t i, std::string_view path);
-
 // "x: Tensor, mask: Optional[Tensor]"
 std::string describe_inputs(const ScriptProgram& program);
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "converter/rows/rows.h"
+#include "converter/aten/table.h"
 #include "hg/kernel.h"
 #include "hg/op.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "converter/aten/table.h"
 #include "converter/check/wrong_node.h"
-#include "converter/rows/rows.h"
 
 namespace hg::convert {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "converter/interpret/interpret.h"
+#include "converter/core/imported.h"
 
 namespace hg::convert {
 

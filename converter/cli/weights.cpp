@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "converter/rows/rows.h"
+#include "converter/core/failure.h"
 
 namespace hg::convert {
 namespace {

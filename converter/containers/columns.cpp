@@ -334,12 +334,12 @@ Item fitted(Memory& memory, const Item& item, const Pattern& pattern) {
   return Item(std::move(copy));
 }
 
-void start_growing(Interpreter& interpreter, const Growing& growing) {
-  Memory& memory = interpreter.memory();
+void start_growing(Environment& environment, const Growing& growing) {
+  Memory& memory = environment.memory();
   const Item fit = fitted(memory, Item(growing.list), grown_pattern(memory, growing));
   if (Status status = memory.graph().take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};
-  for (const Item& item : growing.list->items) interpreter.store(item);
+  for (const Item& item : growing.list->items) environment.store(item);
   const List list = *std::get<std::shared_ptr<List>>(fit.value);
   *growing.list = list;
 }
@@ -350,14 +350,14 @@ void Growths::grow(const Growing& growing) {
   });
   if (known == known_.end()) {
     const List before = *growing.list;
-    start_growing(interpreter_, growing);
+    start_growing(environment_, growing);
     known_.push_back({growing.list, before, growing.list->grown});
     return;
   }
   // From what it was at first: its elements may differ in more than was known.
-  const Pattern pattern = grown_pattern(interpreter_.memory(), growing);
+  const Pattern pattern = grown_pattern(environment_.memory(), growing);
   *growing.list = known->before;
-  start_growing(interpreter_, {growing.list, pattern, false});
+  start_growing(environment_, {growing.list, pattern, false});
   known->grown = growing.list->grown;
 }
 

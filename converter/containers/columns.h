@@ -8,27 +8,11 @@
 #include <vector>
 
 #include "converter/containers/patterns.h"
-#include "converter/interpret/interpreter.h"
+#include "converter/rows/node_call.h"
 
 namespace hg::convert {
 
 inline TensorRef cell_of(const Item& item) { return std::get<TensorRef>(item.value); }
-
-// One leaf of all elements: a tensor that only the list has.
-struct Column {
-  // [length, ...]. If the elements differ in size: [total, ...]; the first dim joins their open
-  // dims, and the others are the shared dims.
-  Item all;
-  Item sizes;             // of elements that differ: i64[length, open dims]
-  std::vector<int> open;  // the dims of an element that differ
-};
-
-struct Grown {
-  Pattern pattern;              // of an element
-  Item element;                 // the containers of an element, and leaves without values
-  std::vector<Column> columns;  // by leaf
-  bool views = false;  // as unbind() gives them: the elements are parts of the column, not copies
-};
 
 // The item with the containers of the pattern; the same one where it has them.
 Item fitted(Memory& memory, const Item& item, const Pattern& pattern);
@@ -43,12 +27,12 @@ struct Growing {
 // both.
 Pattern grown_pattern(Memory& memory, const Growing& growing);
 // Turns a list into one that grows.
-void start_growing(Interpreter& interpreter, const Growing& growing);
+void start_growing(Environment& environment, const Growing& growing);
 
 // Lists that started to grow for a loop or branch, which may start over more than once.
 class Growths {
  public:
-  explicit Growths(Interpreter& interpreter) : interpreter_(interpreter) {}
+  explicit Growths(Environment& environment) : environment_(environment) {}
   Growths(const Growths&) = delete;
   Growths& operator=(const Growths&) = delete;
   ~Growths();  // undoes them unless keep() was called
@@ -61,7 +45,7 @@ class Growths {
     List before;
     std::shared_ptr<const Grown> grown;
   };
-  Interpreter& interpreter_;
+  Environment& environment_;
   std::vector<Known> known_;
 };
 

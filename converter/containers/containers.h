@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "converter/interpret/interpreter.h"
+#include "converter/rows/node_call.h"
 
 namespace hg::convert {
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "converter/containers/columns.h"
+#include "converter/containers/container_ops.h"
 #include "converter/containers/containers.h"
 #include "converter/memory/item_tree.h"
 #include "converter/rows/view.h"
 #include "converter/script/numbers.h"
-#include "converter/script/script_ops.h"
 
 namespace hg::convert {
 namespace {
@@ -79,11 +79,11 @@ Value checked_index_at(NodeCall& call, int argument, const Dim& size) {
 
 // Writes a list whose elements are its own from now on.
 void set_elements(NodeCall& call, const std::shared_ptr<List>& list, const Columns& columns) {
-  Interpreter& interpreter = call.interpreter();
-  interpreter.check_frozen(Item(list));
+  Environment& environment = call.environment();
+  environment.check_frozen(Item(list));
   if (list->grown->views) {
     // What they were parts of may share their memory, but is not written.
-    interpreter.check_change(Item(list));
+    environment.check_change(Item(list));
     list->grown = list_like(call.memory(), *list->grown, columns)->grown;
     return;
   }
@@ -96,8 +96,8 @@ void set_elements(NodeCall& call, const std::shared_ptr<List>& list, const Colum
 
 // A list from outside the present body grows there: the loop or branch starts over.
 void grow(NodeCall& call, const Growing& growing) {
-  if (call.interpreter().is_outer(growing.list.get())) throw growing;
-  start_growing(call.interpreter(), growing);
+  if (call.environment().is_outer(growing.list.get())) throw growing;
+  start_growing(call.environment(), growing);
 }
 
 // The element as columns; the list is made to hold such ones where it cannot.
@@ -105,7 +105,7 @@ Columns row_of(NodeCall& call, const std::shared_ptr<List>& list, const Item& el
   Memory& memory = call.memory();
   if (list->grown->views) {  // of which one part becomes an element like others
     const auto own = std::make_shared<const Grown>(*list->grown);
-    call.interpreter().check_change(Item(list));
+    call.environment().check_change(Item(list));
     list->grown = list_like(memory, *own, read_columns(memory, *own))->grown;
   }
   const auto as_it_is = [&] {
@@ -122,7 +122,7 @@ Columns row_of(NodeCall& call, const std::shared_ptr<List>& list, const Item& el
 // An element that is part of a list: lists in it are those of the list.
 void add_element(NodeCall& call, const std::shared_ptr<List>& list, const Item& element) {
   link_element(call.memory(), *list->grown, fitted(call.memory(), element, list->grown->pattern));
-  call.interpreter().store(element);
+  call.environment().store(element);
 }
 
 // The elements at these indices of a list and of one more element behind its end.
@@ -290,7 +290,7 @@ bool extend(NodeCall& call) {  // list.extend(list), list += list
   Memory& memory = call.memory();
   if (!list->grown) {
     if (!other || !other->grown) return false;
-    call.interpreter().check_frozen(call.at(0));
+    call.environment().check_frozen(call.at(0));
     grow(call, {list, pattern_of(memory, call.at(1)), false});
   }
   if (!other || !other->grown) {
@@ -339,7 +339,7 @@ bool join(NodeCall& call) {  // list + list
   }
   for (int i = 0; i < 2; ++i)
     if (const Items* items = elements_of(call.at(i)))
-      for (const Item& item : *items) call.interpreter().store(item);
+      for (const Item& item : *items) call.environment().store(item);
   auto result = list_like(memory, *lists[0]->grown, concatenated(*lists[0]->grown, parts));
   for (int i = 0; i < 2; ++i) share_columns(call, i, *lists[i]->grown, *result->grown);
   call.give(Item(std::move(result)));
@@ -362,7 +362,7 @@ bool get_item(NodeCall& call) {
   }
   Item element =
       element_at(call.memory(), *list->grown, checked_index_at(call, 1, length_of(call, *list)));
-  call.interpreter().store(element);
+  call.environment().store(element);
   call.give(std::move(element));
   return true;
 }
@@ -380,7 +380,7 @@ bool pop(NodeCall& call) {
     require(call, g.call("ge", {index, g.scalar(int64_t{0}, i64)}), "pop from empty list");
   }
   Item element = element_at(call.memory(), *list->grown, index);
-  call.interpreter().store(element);
+  call.environment().store(element);
   erase(call, list, index);
   if (call.kind() == "aten::Delete")
     give_nothing(call);
@@ -681,7 +681,7 @@ bool unbind(NodeCall& call) {
 bool by_data(NodeCall& call) {
   const std::shared_ptr<List> list = list_item(call, 0);
   if (!list || list->grown || list->pieces || list->items.empty()) return false;
-  const Row* row = row_named(call.kind());
+  const Row* row = call.row();
   if (row == nullptr || row->grown_list == nullptr || !depends_on_data(call, *list)) return false;
   Memory& memory = call.memory();
   const Pattern wanted = pattern_of(memory, call.at(0));
@@ -689,12 +689,12 @@ bool by_data(NodeCall& call) {
                        call.kind() != "aten::count" && call.kind() != "aten::sorted" &&
                        call.kind() != "aten::slice";
   if (changes) {
-    call.interpreter().check_frozen(call.at(0));
+    call.environment().check_frozen(call.at(0));
     grow(call, {list, wanted, false});
     return row->grown_list(call);
   }
   auto copy = std::make_shared<List>(*list);
-  start_growing(call.interpreter(), {copy, wanted, false});
+  start_growing(call.environment(), {copy, wanted, false});
   NodeCall::Part part;
   for (int i = 0; i < call.argument_count(); ++i) part.arguments.push_back(call.at(i));
   part.arguments[0] = Item(copy);
@@ -714,7 +714,7 @@ bool has_grown(const Item& item) {
 }
 
 void run_on_grown(NodeCall& call) {
-  const Row* row = row_named(call.kind());
+  const Row* row = call.row();
   if (row != nullptr && row->grown_list != nullptr && row->grown_list(call)) return;
   if (row != nullptr && row->passes_grown && (row->grown_list == nullptr || !grown_at(call, 0)) &&
       std::any_of(row->script.begin(), row->script.end(),

@@ -9,20 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "converter/interpret/interpreter.h"
+#include "converter/core/grown.h"
+#include "converter/rows/node_call.h"
 
 namespace hg::convert {
-
-// The containers of an item and the types of its leaves.
-struct Pattern {
-  enum class Kind : uint8_t { leaf, list, grown, tuple, dict, other };
-  Kind kind = Kind::other;
-  TensorType type;  // of a leaf
-  bool is_number = false, is_column = false, is_complex = false;
-  std::vector<int> open;       // of a leaf of a list's elements: the dims that differ
-  std::vector<Pattern> parts;  // of a grown list: what all elements have in common
-  Item item;                   // a tuple or dict for its names and keys, or something else
-};
 
 Pattern pattern_of(Memory& memory, const Item& item);
 // Makes an empty list a list of numbers if its type in the script says so.

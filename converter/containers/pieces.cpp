@@ -2,8 +2,8 @@
 // Lists of parts whose number depends on sizes, such as x.chunk(2) where x may have one row. Their
 // length and elements are terms of sizes. Any other use of such a list assumes the number of parts
 // that most sizes give, under a guard.
+#include "converter/containers/container_ops.h"
 #include "converter/rows/view.h"
-#include "converter/script/script_ops.h"
 
 namespace hg::convert {
 namespace {
@@ -56,7 +56,7 @@ bool get_item(NodeCall& call) {
 
 }  // namespace pieces
 
-void Interpreter::settle_pieces(const Item& item, int64_t expected) {
+void settle_pieces(Memory& memory, const Item& item, int64_t expected) {
   const auto* list = std::get_if<std::shared_ptr<List>>(&item.value);
   if (list == nullptr || !(*list)->pieces) return;
   const Pieces pieces = *(*list)->pieces;
@@ -67,7 +67,7 @@ void Interpreter::settle_pieces(const Item& item, int64_t expected) {
   pieces.home->guard(pieces.count, Relation::eq, count, str_cat("a list of ", count, " parts"));
   if (Status status = pieces.home->take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};
-  for (int64_t i = 0; i < count; ++i) (*list)->items.push_back(part(memory_, pieces, i));
+  for (int64_t i = 0; i < count; ++i) (*list)->items.push_back(part(memory, pieces, i));
   (*list)->pieces = nullptr;
 }
 

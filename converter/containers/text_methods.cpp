@@ -5,10 +5,10 @@
 #include <array>
 #include <cctype>
 
+#include "converter/containers/container_ops.h"
 #include "converter/containers/containers.h"
 #include "converter/containers/texts.h"
 #include "converter/script/numbers.h"
-#include "converter/script/script_ops.h"
 
 namespace hg::convert {
 namespace {

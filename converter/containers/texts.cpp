@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "converter/containers/container_ops.h"
 #include "converter/memory/item_tree.h"
 #include "converter/script/numbers.h"
-#include "converter/script/script_ops.h"
 
 namespace hg::convert {
 
@@ -173,43 +173,5 @@ constexpr Row kRows[] = {
 }  // namespace
 
 std::span<const Row> text_rows() { return kRows; }
-
-std::string describe(const Item& item) {
-  const auto all = [](const std::vector<Item>& items, char open, char close) {
-    std::string out(1, open);
-    for (size_t i = 0; i < items.size(); ++i) {
-      if (i > 0) out.append(", ");
-      out.append(items[i].is_string() ? str_cat("'", describe(items[i]), "'") : describe(items[i]));
-    }
-    out.push_back(close);
-    return out;
-  };
-  if (item.is_none()) return "None";
-  if (const auto* b = std::get_if<bool>(&item.value)) return *b ? "True" : "False";
-  if (const auto* i = std::get_if<Dim>(&item.value)) return str_cat(*i);
-  if (const auto* d = std::get_if<double>(&item.value)) {
-    char buffer[32];
-    std::snprintf(buffer, sizeof buffer, "%.17g", *d);
-    return buffer;
-  }
-  if (const auto* s = std::get_if<std::string>(&item.value)) return *s;
-  if (const auto* l = std::get_if<std::shared_ptr<List>>(&item.value))
-    return (*l)->grown ? "a list of open length" : all((*l)->items, '[', ']');
-  if (const auto* t = std::get_if<std::shared_ptr<Tuple>>(&item.value))
-    return all((*t)->items, '(', ')');
-  if (const auto* d = std::get_if<std::shared_ptr<Dict>>(&item.value)) {
-    std::string out = "{";
-    for (const auto& [key, value] : (*d)->items)
-      out.append(out.size() > 1 ? ", " : "")
-          .append(describe(key))
-          .append(": ")
-          .append(describe(value));
-    return out + "}";
-  }
-  if (const auto* o = std::get_if<std::shared_ptr<Object>>(&item.value))
-    return (*o)->member.empty() ? str_cat("a ", (*o)->type)
-                                : str_cat((*o)->type, ".", (*o)->member);
-  return "a tensor";
-}
 
 }  // namespace hg::convert

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "converter/interpret/interpreter.h"
+#include "converter/rows/node_call.h"
 
 namespace hg::convert {
 

@@ -15,8 +15,6 @@
 
 namespace hg::convert {
 
-class NodeCall;
-
 struct CustomOp {
   std::string name;       // "acme.wave"
   std::string signature;  // "acme.wave(x, gain: float) -> like_x"
@@ -45,8 +43,5 @@ class CustomRegistry {
 
 // The custom op that a node of this kind calls, or null.
 const Op* find_custom(const Registry& registry, std::string_view kind);
-// Adds the node. Tensors become inputs and everything else attributes, by their names where the
-// call has them and else in order.
-void call_custom(NodeCall& call, const Op& op);
 
 }  // namespace hg::convert

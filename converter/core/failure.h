@@ -21,4 +21,11 @@ struct Failure {
   std::string message;  // one sentence that says what to do next
 };
 
+// Thrown by rows and by the interpreter; the converter reports it with the node's module path and
+// source line, and goes on to find the other unsupported ops.
+struct Refusal {
+  std::string reason;      // "argument 'mode' is 'circular', which is not supported"
+  std::string suggestion;  // what to do, may be empty
+};
+
 }  // namespace hg::convert

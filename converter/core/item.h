@@ -14,7 +14,7 @@
 
 namespace hg::convert {
 
-class TensorCell;  // alias.h: a tensor that in-place ops may write through its views
+class TensorCell;  // memory/alias.h: a tensor that in-place ops may write through its views
 using TensorRef = std::shared_ptr<TensorCell>;
 struct Item;
 
@@ -30,7 +30,7 @@ struct Pieces {
   Graph* home = nullptr;  // where the list was made
 };
 
-struct Grown;  // columns.h
+struct Grown;  // grown.h
 
 struct List {  // shared by reference, as in Python
   std::vector<Item> items;

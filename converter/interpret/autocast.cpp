@@ -302,7 +302,7 @@ Item cast_to(NodeCall& call, const Item& item, DType dtype) {
   }
   const auto own = castable(call.memory(), item);
   if (!own || *own == dtype) return item;
-  return call.interpreter().run_op("aten::_to_copy",
+  return call.environment().run_op("aten::_to_copy",
                                    {{"self", item}, {"dtype", Item(torch_of_dtype(dtype))}}, 1,
                                    call.node().origin)[0];
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "converter/cli/inputs.h"
+#include "converter/core/input_paths.h"
 #include "converter/core/type_names.h"
 #include "converter/interpret/interpreter.h"
 

@@ -6,10 +6,15 @@
 #include <functional>
 #include <utility>
 
+#include "converter/aten/table.h"
+#include "converter/containers/container_ops.h"
 #include "converter/core/custom.h"
 #include "converter/interpret/autocast.h"
+#include "converter/interpret/custom_call.h"
 #include "converter/interpret/interpreter.h"
+#include "converter/onnx/rows.h"
 #include "converter/rows/view.h"
+#include "converter/script/fold.h"
 #include "lib/graph/access.h"
 #include "lib/graph/assumptions.h"
 #include "lib/graph/rewrite.h"
@@ -204,7 +209,7 @@ void Interpreter::run_block(const ScriptBlock& block) {
     ~Level() { all.resize(count); }
   } level{gradients_};
   run_nodes(block);
-  for (const ScriptId id : block.outputs) settle_pieces(get(id));
+  for (const ScriptId id : block.outputs) settle_pieces(memory_, get(id));
 }
 
 Item Interpreter::detached(const Item& item) {
@@ -300,7 +305,7 @@ void Interpreter::finish_call(const ScriptNode& node, NodeCall& call) {
 }
 
 bool Interpreter::run_script_op(NodeCall& call) {
-  const Row* row = row_named(call.kind());
+  const Row* row = call.row();
   return row != nullptr && std::any_of(row->script.begin(), row->script.end(),
                                        [&](ScriptOp run) { return run != nullptr && run(call); });
 }
@@ -370,7 +375,7 @@ bool Interpreter::run_row(const ScriptNode& node) {
     row = find_row(kind, node.overload);
   }
   const auto kept = row_kinds_.emplace(kind, kind).first;
-  NodeCall call(*this, node, kept->second);
+  NodeCall call(*this, node, kept->second, row_named(kept->second));
   const bool reshapes = in_place && row != nullptr && row->reshapes_in_place;
   const bool complex = is_complex_call(call);
   if (complex) {
@@ -415,7 +420,8 @@ void Interpreter::dispatch(const ScriptNode& node) {
   if (!node.trouble.empty()) throw Refusal{node.trouble, ""};
   if (const Row* row = row_named(node.kind); row == nullptr || !row->takes_parts)
     for (const ScriptId id : node.inputs)
-      settle_pieces(get(id), node.kind == "prim::ListUnpack" ? int64_t(node.outputs.size()) : 0);
+      settle_pieces(memory_, get(id),
+                    node.kind == "prim::ListUnpack" ? int64_t(node.outputs.size()) : 0);
   if (node.kind == "prim::If") return run_if(node);
   if (node.kind == "prim::Loop") return run_loop(node);
   for (const ScriptId id : node.inputs)
@@ -425,7 +431,7 @@ void Interpreter::dispatch(const ScriptNode& node) {
         throw Poisoned();
   if (!marks_.stale.empty())
     for (const ScriptId id : node.inputs) check_stale(get(id));
-  NodeCall call(*this, node, node.kind);
+  NodeCall call(*this, node, node.kind, row_named(node.kind));
   if (const std::optional<Autocast> to = autocast_target(call)) {
     ScriptNode cast = node;  // as it would be outside of the region
     cast.attribute.clear();
@@ -450,7 +456,7 @@ void Interpreter::dispatch(const ScriptNode& node) {
     run_on_grown(call);
     return finish_call(node, call);
   }
-  if (!takes_nested(node.kind) && !node.kind.starts_with("prim::"))
+  if (!(call.row() && call.row()->takes_nested) && !node.kind.starts_with("prim::"))
     for (const ScriptId id : node.inputs)
       if (const auto* tensor = std::get_if<TensorRef>(&get(id).value);
           tensor && (*tensor)->nested())

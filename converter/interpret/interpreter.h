@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Internals of import_program: the environment of script values, and the ops that the interpreter
-// runs without a row: containers, numbers, shapes and control flow.
+// Internals of import_program: runs nodes one after another, through rows or as control flow.
 #pragma once
 
 #include <map>
@@ -13,106 +12,13 @@
 
 #include "converter/interpret/attributes.h"
 #include "converter/interpret/interpret.h"
-#include "converter/memory/alias.h"
+#include "converter/rows/node_call.h"
 
 namespace hg::convert {
 
 class Interpreter;
-struct Pattern;  // columns.h
+struct Pattern;  // core/grown.h
 struct Tried;
-
-// One node of the script with its arguments. For prim nodes arguments have positions only.
-class NodeCall final : public Call {
- public:
-  // `kind` is the row's, without the underscore of in-place ops.
-  NodeCall(Interpreter& interpreter, const ScriptNode& node, std::string_view kind)
-      : interpreter_(interpreter), node_(node), kind_(kind) {}
-
-  using Call::returns;
-  Graph& graph() override;
-  std::string_view kind() const override { return kind_; }
-  std::string_view overload() const override { return node_.overload; }
-  const Item* find(std::string_view argument) const override;
-  const Item& argument(int index) const override;
-  int argument_count() const override { return static_cast<int>(node_.inputs.size()); }
-  Value read(const TensorRef& tensor) override;
-  TensorRef make_tensor(Value value) override;
-  TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse,
-                      Relayout relayout) override;
-  std::optional<Layout> layout(const TensorRef& tensor) const override;
-  MemoryOrder order(const TensorRef& tensor) const override;
-  void may_share(const TensorRef& copy, const TensorRef& base) override;
-  std::function<Value()> keep(Value value) override;
-  void write(const TensorRef& tensor, Value value) override;
-  void returns(std::vector<Item> outputs) override;
-  void note(std::string text) override;
-  bool is_complex(const TensorRef& tensor) const override { return tensor->is_complex(); }
-  TensorRef as_complex(TensorRef tensor) override;
-  std::optional<Packed> packed(const TensorRef& tensor) const override { return tensor->packed(); }
-  void set_packed(const TensorRef& tensor, Packed packed) override;
-  Dim size_of(const Value& number) override;
-  Dim integer_of(const Value& number) override;
-  bool is_one(const Dim& size, std::string_view reason, bool expects_one) override;
-
-  Interpreter& interpreter() const { return interpreter_; }
-  Memory& memory() const;
-  const ScriptNode& node() const { return node_; }
-  bool returned() const { return returned_; }
-  std::vector<Item>& results() { return results_; }
-
-  // Arguments by position; throws Refusal when there are fewer, or of another kind.
-  const Item& at(int index) const;
-  Dim integer_at(int index) const;
-  int64_t number_at(int index) const;
-  const std::string& string_at(int index) const;
-  std::shared_ptr<List> list_at(int index) const;
-  std::shared_ptr<Dict> dict_at(int index) const;
-  // Other arguments than the node's, for the real or the imaginary parts of complex ones.
-  struct Part {
-    std::vector<Item> arguments;
-    std::vector<std::pair<TensorRef, TensorRef>> stand_ins;  // and the complex tensors they are of
-  };
-  void set_part(const Part* part) { part_ = part; }
-  void give(Item item) { returns(std::vector<Item>{std::move(item)}); }
-
- private:
-  Interpreter& interpreter_;
-  const ScriptNode& node_;
-  std::string_view kind_;
-  TensorRef make_complex_view(const TensorRef& base, Forward forward, Inverse inverse);
-
-  bool returned_ = false;
-  const Part* part_ = nullptr;
-  std::vector<Item> results_;
-};
-
-// An op of ONNX: its name, and what it does (converter/onnx).
-struct Builtin {
-  std::string_view kind;
-  bool (*run)(NodeCall&);
-};
-std::span<const std::span<const Builtin>> onnx_builtins();  // converter/onnx/rows.cpp
-// Whether an op takes nested tensors.
-bool takes_nested(std::string_view kind);
-
-// numbers.cpp: numbers as script values.
-std::optional<Scalar> scalar_of(const Item& item);  // also of tensors that hold one known number
-Item item_of(Memory& memory, const Scalar& scalar);
-// The number as a tensor of rank 0: i64, f64 or bool.
-Value number_value(Memory& memory, const Item& item);
-// An op on tensors of which the import knows the numbers; false when it is not such.
-bool run_known(NodeCall& call);
-// Equality as Python has it; no value when only sizes or data decide.
-std::optional<bool> equal(const Item& a, const Item& b);
-std::string describe(const Item& item);  // for messages
-// op of apply() on two numbers; the graph computes with graph_op what data decides.
-Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, const Item& a,
-             const Item& b);
-
-// The type of the object that stands for a value that is never read.
-inline constexpr std::string_view kUndefined = "undefined";
-// The type of the object that stands for text of which sizes or data decide a part.
-inline constexpr std::string_view kUnknownText = "text that sizes or data decide";
 
 // Thrown where a body that data decides changes the elements of a list or dict from outside; the
 // loop or branch starts over and carries them.
@@ -125,18 +31,8 @@ bool is_complex_call(const NodeCall& call);
 bool passes_complex(std::string_view kind);
 void run_complex(NodeCall& call, const Row* row);
 
-// Whether the item is, or holds, a list whose length data or sizes decide.
-bool has_grown(const Item& item);
-// An op on such a list; throws Refusal when the op needs the elements one by one.
-void run_on_grown(NodeCall& call);
-
 // ranks.cpp: what the report says of the ways that were not imported.
 std::vector<std::string> notes_of_forks(const std::vector<Fork>& forks);
-
-// Thrown by prim::RaiseException.
-struct Raised {
-  std::string text;
-};
 
 // Thrown where a condition of sizes decides on ranks and types, and the nodes that follow may
 // become an `if`.
@@ -144,7 +40,7 @@ struct Splitting {
   Scalar condition;
 };
 
-class Interpreter {
+class Interpreter final : public Environment {
  public:
   // `turned` are ways of forks that are taken instead of the likely ones, by their keys.
   using Turned = std::map<std::string, bool>;
@@ -152,53 +48,45 @@ class Interpreter {
               Graph& graph, Imported& result);
   void run();
 
-  Memory& memory() { return memory_; }
-  Attributes& attributes() { return *attributes_; }
-  const ScriptProgram& program() const { return program_; }
-  // An op that the program does not have itself, as one of its nodes would run; its results.
+  Memory& memory() override { return memory_; }
+  void note_attribute(const Object& object, const std::string& name, const Item& item,
+                      ScriptId value) override {
+    attributes_->note_read(object, name, item, value);
+  }
+  const ScriptProgram& program() const override { return program_; }
   std::vector<Item> run_op(std::string_view kind,
                            std::vector<std::pair<std::string, Item>> arguments, int results,
-                           const Origin& origin);
-  const Item& get(ScriptId id) const { return values_[id]; }
+                           const Origin& origin) override;
+  const Item& get(ScriptId id) const override { return values_[id]; }
   void set(ScriptId id, Item item) { values_[id] = std::move(item); }
   void run_block(const ScriptBlock& block);
   void run_if(const ScriptNode& node);
   void run_loop(const ScriptNode& node);
-  void note(const std::string& text);
+  void note(const std::string& text) override;
   void warn(const std::string& text);
   // From here on the graph is for sizes of which the condition is what is wanted, or fails.
   void assume(const Scalar& condition, bool wanted, std::string_view reason);
-  // What the script raises an exception for otherwise: a guard where sizes decide, a node that
-  // fails the run where data does.
-  void require(const Item& condition, bool wanted, std::string_view message);
-  // Whether a size is 1, on which the rank of a result depends: known, or assumed under a guard.
-  bool is_one(const Dim& size, std::string_view reason, bool expects_one);
-  // A container is about to be changed in place: one from outside of the present body becomes what
-  // the loop or branch gives back, by Changing. Objects are refused.
-  void check_change(const Item& container);
-  // Throws Refusal if another container may be the same object, or if a list holds a copy.
-  // Containers that may be the same object must not be used from now on.
-  void check_frozen(const Item& container);
-  // The list or dict is from outside the present body.
-  bool is_outer(const void* container) const { return depth_of(container) < memory_.depth(); }
-  // The list is from outside the present body: what appends to it makes it grow.
-  bool may_grow(const void* list) const { return !marks_.frozen.contains(list) && is_outer(list); }
-  // A list whose length data or sizes decide has a copy of the lists and dicts in the element,
-  // which must not change from now on.
-  void store(const Item& element);
+  void require(const Item& condition, bool wanted, std::string_view message) override;
+  bool is_one(const Dim& size, std::string_view reason, bool expects_one) override;
+  void check_change(const Item& container) override;  // throws Changing
+  void check_frozen(const Item& container) override;
+  bool is_outer(const void* container) const override {
+    return depth_of(container) < memory_.depth();
+  }
+  bool may_grow(const void* list) const override {
+    return !marks_.frozen.contains(list) && is_outer(list);
+  }
+  void store(const Item& element) override;
   // Throws Refusal for a list or dict that may have been changed under another name.
   void check_stale(const Item& item) const;
   void make_stale(const void* container);
   void made(const Item& item);  // the container belongs to the present body
-  // The tensor, or the tensors of a new list or tuple, as constants for gradients.
-  Item detached(const Item& item);
-  // While gradients are off all results are detached. Blocks of `with` nest.
-  void begin_gradients(bool on) { gradients_.push_back(on && gradients_.back()); }
-  void end_gradients() { gradients_.pop_back(); }
-  // The script asks whether a mask is left-aligned before it makes nested tensors.
-  void ask_alignment() { asked_alignment_ = true; }
-  bool asked_alignment() const { return asked_alignment_; }
-  void set_gradients(bool on) { gradients_.back() = on; }
+  Item detached(const Item& item) override;
+  void begin_gradients(bool on) override { gradients_.push_back(on && gradients_.back()); }
+  void end_gradients() override { gradients_.pop_back(); }
+  void set_gradients(bool on) override { gradients_.back() = on; }
+  void ask_alignment() override { asked_alignment_ = true; }
+  bool asked_alignment() const override { return asked_alignment_; }
 
  private:
   class ChangedContainers;  // changed_containers.h
@@ -234,8 +122,6 @@ class Interpreter {
   void if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition);
   void if_on_data(const ScriptNode& node, const Item& item, const Scalar* sizes);
   void take(const ScriptNode& node, int side);
-  // A list of parts becomes a list of so many elements, or of the usual number where that is 0.
-  void settle_pieces(const Item& item, int64_t expected = 0);
   bool has_round(const Scalar& condition, bool may_split);
   bool while_on_sizes(const ScriptNode& node, const Item& trips, const Dim& done,
                       const Item& condition);

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "converter/core/cast.h"
+
 namespace hg::convert {
 namespace {
 
@@ -139,7 +141,7 @@ TensorRef Memory::make_known(Known known, bool number) {
   return cell;
 }
 
-TensorRef Memory::make_view(const TensorRef& base, Call::Forward forward, Call::Inverse inverse,
+TensorRef Memory::make_view(const TensorRef& base, Forward forward, Inverse inverse,
                             const Relayout& relayout) {
   auto cell = std::make_shared<TensorCell>();
   cell->base_ = base;
@@ -156,8 +158,8 @@ TensorRef Memory::make_view(const TensorRef& base, Call::Forward forward, Call::
   return cell;
 }
 
-TensorRef Memory::make_known_view(const TensorRef& base, Known known, Call::Forward forward,
-                                  Call::Inverse inverse) {
+TensorRef Memory::make_known_view(const TensorRef& base, Known known, Forward forward,
+                                  Inverse inverse) {
   auto cell = std::make_shared<TensorCell>();
   cell->base_ = base;
   cell->forward_ = std::move(forward);

@@ -14,24 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "converter/core/scalar.h"
+#include "converter/core/failure.h"
+#include "converter/core/layout.h"
 #include "converter/core/script.h"
-#include "converter/rows/rows.h"
+#include "converter/memory/known.h"
 
 namespace hg::convert {
-
-// Numbers that the import knows of a tensor of rank 0 or 1, such as sizes put into tensors.
-struct Known {
-  DType dtype = i64;
-  int rank = 0;
-  std::vector<Scalar> elements;
-};
-
-// What belongs to a nested tensor [batch, time, ...], which stays padded: see nested.cpp.
-struct Nested {
-  std::function<Value()> counts;  // bool[batch, time]: what is no padding
-  std::function<Value()> keeps;   // bool[batch, time]: what padding at the end leaves as it is
-};
 
 // Thrown on use of a value that an unsupported op should have made; the user hears of that op only.
 struct Poisoned {};
@@ -46,7 +34,7 @@ class TensorCell {
   bool is_number() const { return number_; }
   DType number_dtype() const { return known() ? known()->dtype : value_.dtype(); }
   bool is_poisoned() const;
-  // Of a list whose length data or sizes decide: no tensor of the script (columns.h).
+  // Of a list whose length data or sizes decide: no tensor of the script (core/grown.h).
   bool is_column() const { return column_; }
   bool has_value() const { return static_cast<bool>(value_); }
   bool is_written() const { return version_ > 0; }  // of a root
@@ -67,8 +55,8 @@ class TensorCell {
   friend class Memory;
   friend class Leaving;
   TensorRef base_;  // of a view
-  Call::Forward forward_;
-  Call::Inverse inverse_;
+  Forward forward_;
+  Inverse inverse_;
   Value condition_;  // of a choice
   TensorRef yes_, no_;
   std::vector<TensorRef> roots_;
@@ -109,11 +97,10 @@ class Memory {
   TensorRef make(Value value);
   TensorRef make_number(Value value);  // rank 0
   TensorRef make_known(Known known, bool number = false);
-  TensorRef make_view(const TensorRef& base, Call::Forward forward, Call::Inverse inverse,
+  TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse,
                       const Relayout& relayout);
   // A view of known numbers whose own numbers are known.
-  TensorRef make_known_view(const TensorRef& base, Known known, Call::Forward forward,
-                            Call::Inverse inverse);
+  TensorRef make_known_view(const TensorRef& base, Known known, Forward forward, Inverse inverse);
   // `yes` where the condition holds, and else `no`; null where nobody will ask. `value` is what it
   // is now.
   TensorRef make_choice(Value condition, TensorRef yes, TensorRef no, Value value);
@@ -159,7 +146,8 @@ class Memory {
   // Likewise what a condition says of the numbers that it compares, where every run in which it is
   // not `wanted` fails.
   void learn_signs(const Value& condition, bool wanted);
-  // See Call::may_share.
+  // `a` is memory of `b` or its own: sizes or layouts that are not known decide. A write to one
+  // of them makes the other's value unknown.
   void may_share(const TensorRef& a, const TensorRef& b);
   // `element` is in the grown list from now on: a write to it makes the list's value unknown.
   void add_to_list(const TensorRef& element, const TensorRef& list);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "converter/containers/columns.h"
+#include "converter/core/grown.h"
 
 namespace hg::convert {
 

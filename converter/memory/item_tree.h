@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "converter/interpret/interpreter.h"
+#include "converter/memory/item_values.h"
 
 namespace hg::convert {
 
@@ -30,7 +30,7 @@ void restore(const Item& container, const Item& from);
 bool is_numeric(const Item& item);
 // The tensor that the item is; null where it stands for a number or is something else.
 TensorRef tensor_of(const Item& item);
-// Likewise the column that it is (columns.h), which the script does not see.
+// Likewise the column that it is (core/grown.h), which the script does not see.
 TensorRef column_of(const Item& item);
 // Whether the item is, or holds, a list.
 bool holds_list(const Item& item);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "converter/onnx/node.h"
+#include "hg/op.h"
 
 namespace hg::convert::onnx {
 namespace {

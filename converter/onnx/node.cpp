@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "converter/load/onnx/onnx.h"
 #include "lib/graph/element.h"
 
 namespace hg::convert::onnx {
@@ -232,7 +231,7 @@ const TensorData& Node::tensor(std::string_view attribute) const {
   const auto* index = item ? std::get_if<ScriptTensorIndex>(&item->value) : nullptr;
   if (index == nullptr)
     refuse(str_cat("attribute '", attribute, "' is missing, or of a dtype that Hologram lacks"));
-  return call_.interpreter().program().tensors[index->index].data;
+  return call_.environment().program().tensors[index->index].data;
 }
 
 DType Node::dtype(std::string_view attribute, std::optional<DType> fallback) const {
@@ -376,7 +375,7 @@ Value Node::op(std::string_view name, std::initializer_list<Value> inputs,
 std::vector<Item> Node::aten(std::string_view kind,
                              std::vector<std::pair<std::string, Item>> arguments,
                              int results) const {
-  return call_.interpreter().run_op(kind, std::move(arguments), results, call_.node().origin);
+  return call_.environment().run_op(kind, std::move(arguments), results, call_.node().origin);
 }
 
 Value Node::aten_value(std::string_view kind,

@@ -10,8 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "converter/interpret/interpreter.h"
-#include "converter/load/onnx/onnx.h"
+#include "converter/onnx/rows.h"
+#include "converter/onnx/types.h"
+#include "converter/rows/node_call.h"
 #include "hg/ops/activation.h"
 #include "hg/ops/attention.h"
 #include "hg/ops/binary.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All rows of ONNX ops.
+#include "converter/onnx/rows.h"
+
 #include <array>
 
 #include "converter/onnx/node.h"

@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code shared by rows: arguments by name, dtypes, type promotion, and the table of rows.
+// Code shared by rows: arguments by name, dtypes and type promotion.
 #include <algorithm>
 
-#include "converter/interpret/interpreter.h"
-#include "converter/memory/alias.h"
-#include "converter/rows/rows.h"
-#include "converter/script/script_ops.h"
+#include "converter/memory/item_values.h"
+#include "converter/rows/node_call.h"
 #include "hg/promotion.h"
 
 namespace hg::convert {
-namespace rows {
-#define HG_TABLE(stem) std::span<const Row> stem();
-#include "hg_convert_rows_table.inc"
-#undef HG_TABLE
-}  // namespace rows
-
 namespace {
 
 std::string kind_of(const Item& item) {
@@ -344,11 +336,6 @@ void Call::returns_list(const std::vector<Value>& values) {
   returns(std::vector<Item>{Item(std::move(list))});
 }
 
-Value cast(const Value& value, DType dtype) {
-  if (!value || value.dtype() == dtype) return value;
-  return value.graph()->call("cast", {value}, {{"dtype", dtype}});
-}
-
 DType dtype_of_torch(int64_t type) {
   if (type >= 0 && type < 8) return kTorchDTypes[type];
   if (type == 11) return boolean;
@@ -365,56 +352,5 @@ int64_t torch_of_dtype(DType dtype) {
   if (is_complex(dtype)) return dtype == c64 ? 9 : 10;
   return std::find(std::begin(kTorchDTypes), std::end(kTorchDTypes), dtype) - kTorchDTypes;
 }
-
-namespace {
-
-// Sorted by name, once.
-const std::vector<const Row*>& sorted_rows() {
-  static const std::vector<const Row*> kRows = [] {
-    std::vector<const Row*> all;
-    const std::span<const Row> tables[] = {
-#define HG_TABLE(stem) rows::stem(),
-#include "hg_convert_rows_table.inc"
-#undef HG_TABLE
-        number_rows(), comparison_rows(), conversion_rows(), container_rows(),
-        list_rows(),   dict_rows(),       text_rows(),       text_method_rows(),
-        query_rows(),  object_rows(),     nested_rows(),
-    };
-    for (const auto& table : tables)
-      for (const Row& row : table) all.push_back(&row);
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Row* a, const Row* b) { return a->op < b->op; });
-    return all;
-  }();
-  return kRows;
-}
-
-}  // namespace
-
-const Row* row_named(std::string_view op) {
-  const auto& all = sorted_rows();
-  const auto at = std::lower_bound(all.begin(), all.end(), op,
-                                   [](const Row* row, std::string_view n) { return row->op < n; });
-  return at != all.end() && (*at)->op == op ? *at : nullptr;
-}
-
-const Row* find_row(std::string_view kind, std::string_view overload) {
-  const Row* row = overload.empty() ? nullptr : row_named(str_cat(kind, ".", overload));
-  if (row == nullptr || row->run == nullptr) row = row_named(kind);
-  return row != nullptr && row->run != nullptr ? row : nullptr;
-}
-
-std::vector<std::string> all_rows() {
-  std::vector<std::string> names;
-  for (const Row* row : sorted_rows()) {
-    if (row->run != nullptr) names.emplace_back(row->op);
-    if (row->complex.rule == OnComplex::function)
-      names.push_back(str_cat("complex", row->op.substr(row->op.find("::"))));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-std::span<const Row* const> every_row() { return sorted_rows(); }
 
 }  // namespace hg::convert

@@ -4,7 +4,7 @@
 // treats them.
 #pragma once
 
-#include "converter/interpret/interpreter.h"
+#include "converter/rows/node_call.h"
 
 namespace hg::convert {
 

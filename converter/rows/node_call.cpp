@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One script node as a row sees it: its arguments and results.
-#include "converter/interpret/interpreter.h"
+#include "converter/rows/node_call.h"
 
 namespace hg::convert {
 
 Graph& NodeCall::graph() { return memory().graph(); }
-Memory& NodeCall::memory() const { return interpreter_.memory(); }
+Memory& NodeCall::memory() const { return environment_.memory(); }
 Value NodeCall::read(const TensorRef& tensor) { return memory().read(tensor); }
 
 TensorRef NodeCall::make_tensor(Value value) {
@@ -64,14 +64,14 @@ void NodeCall::returns(std::vector<Item> outputs) {
   }
 }
 
-void NodeCall::note(std::string line) { interpreter_.note(line); }
+void NodeCall::note(std::string line) { environment_.note(line); }
 
 void NodeCall::set_packed(const TensorRef& tensor, Packed packed) {
   memory().set_packed(tensor, std::move(packed));
 }
 
 bool NodeCall::is_one(const Dim& size, std::string_view reason, bool expects_one) {
-  return interpreter_.is_one(size, reason, expects_one);
+  return environment_.is_one(size, reason, expects_one);
 }
 
 Dim NodeCall::size_of(const Value& number) {
@@ -99,7 +99,7 @@ const Item* NodeCall::find(std::string_view name) const {
 
 const Item& NodeCall::argument(int index) const {
   if (part_ != nullptr) return part_->arguments.at(index);
-  return interpreter_.get(node_.inputs.at(index));
+  return environment_.get(node_.inputs.at(index));
 }
 
 const Item& NodeCall::at(int index) const {

@@ -12,27 +12,16 @@
 #include <string_view>
 #include <vector>
 
+#include "converter/core/cast.h"
+#include "converter/core/failure.h"
 #include "converter/core/item.h"
 #include "converter/core/layout.h"
+#include "converter/memory/known.h"
 #include "hg/graph.h"
 
 namespace hg::convert {
 
-class NodeCall;  // converter/interpret/interpreter.h
-
-// Thrown by rows and by the interpreter; the converter reports it with the node's module path and
-// source line, and goes on to find the other unsupported ops.
-struct Refusal {
-  std::string reason;      // "argument 'mode' is 'circular', which is not supported"
-  std::string suggestion;  // what to do, may be empty
-};
-
-// Sequences of several lengths, packed without what follows their ends.
-struct Packed {
-  std::function<Value()> lengths;  // i64[batch]
-  Dim time, batch;                 // of the padded sequences
-  std::function<Value()> padded;   // [time, batch, ...]; none for the batch sizes
-};
+class NodeCall;  // node_call.h
 
 // One call of an aten op with its arguments by their schema names. Arguments that an older schema
 // does not have count as not given.
@@ -52,8 +41,8 @@ class Call {
   virtual TensorRef make_tensor(Value value) = 0;
   // A tensor that is a view of `base`: forward computes it from base's value, and inverse gives
   // base's new value when the view has become `value`.
-  using Forward = std::function<Value(Value base)>;
-  using Inverse = std::function<Value(Value base, Value value)>;
+  using Forward = convert::Forward;
+  using Inverse = convert::Inverse;
   // `relayout` may be missing where nobody can tell.
   virtual TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse,
                               Relayout relayout) = 0;
@@ -134,14 +123,12 @@ class Call {
   [[noreturn]] void refuse(std::string_view argument, std::string_view why) const;
 };
 
-// `value` as dtype; the same Value when it has it already.
-Value cast(const Value& value, DType dtype);
 // torch's numbers for dtypes (c10::ScalarType); throws Refusal for complex, quantized and others.
 DType dtype_of_torch(int64_t scalar_type);
 int64_t torch_of_dtype(DType dtype);
 
 // What a row does where an argument is a complex tensor, a complex number or such a dtype. The
-// graph has pairs of reals in their place (converter/interpret/complex.h).
+// graph has pairs of reals in their place (complex_pairs.h).
 struct OnComplex {
   enum Rule : uint8_t {
     unsaid,  // what the rows of the table share; `refused` where they share nothing
@@ -178,10 +165,10 @@ enum class ResultLayout : uint8_t {
 };
 
 // Computes on small tensors of which the import knows the numbers, as traces do with sizes, so that
-// what is symbolic can still become a shape (converter/interpret/fold.h). False: `run` is to do it.
+// what is symbolic can still become a shape (script/fold.h). False: `run` is to do it.
 struct Fold {
   bool (*run)(NodeCall&, std::string_view op) = nullptr;
-  std::string_view op{};  // of apply() and relate() in converter/interpret/scalar.h
+  std::string_view op{};  // of apply() and relate() in core/scalar.h
 };
 
 // An op on values of the script that are no tensors, or on what it asks of tensors: numbers, text,
@@ -220,12 +207,5 @@ consteval std::array<Row, N> rows_with(SharedTraits shared, const Row (&rows)[N]
   }
   return result;
 }
-
-// The row that runs an overload on tensors, else the one for all; null when there is none.
-const Row* find_row(std::string_view kind, std::string_view overload);
-// The row of this very name, on tensors or not; null when there is none.
-const Row* row_named(std::string_view op);
-std::vector<std::string> all_rows();  // that run on tensors, sorted; complex::x of complex tensors
-std::span<const Row* const> every_row();  // sorted by name
 
 }  // namespace hg::convert

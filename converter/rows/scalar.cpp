@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "converter/rows/scalar.h"
 
-#include "converter/interpret/interpreter.h"
 #include "converter/memory/item_tree.h"
+#include "converter/rows/node_call.h"
 
 namespace hg::convert::rows {
 namespace {

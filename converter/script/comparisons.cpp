@@ -63,22 +63,6 @@ bool not_item(NodeCall& call) {
   return true;
 }
 
-bool identity(NodeCall& call) {  // __is__ and __isnot__: None on either side, or bools
-  const Item &a = call.at(0), &b = call.at(1);
-  std::optional<bool> same;
-  if (a.is_none() || b.is_none())
-    same = a.is_none() && b.is_none();
-  else if (a.is_tensor() && b.is_tensor())
-    same = std::get<TensorRef>(a.value) == std::get<TensorRef>(b.value);
-  else
-    same = equal(a, b);
-  if (!same)
-    throw Refusal{str_cat("whether ", describe(a), " is ", describe(b), " is not known"),
-                  "compare with =="};
-  call.give(Item(*same == (call.kind() == "aten::__is__")));
-  return true;
-}
-
 bool is_integer_real(NodeCall& call) {
   const auto a = scalar_of(call.at(0));
   if (!a || !a->is_constant()) throw Refusal{"is_integer() of a number that is not constant", ""};
@@ -182,20 +166,28 @@ bool all_or_any(NodeCall& call) {  // aten::all and aten::any of bool[] or int[]
   return true;
 }
 
+bool identity(NodeCall& call) {  // __is__ and __isnot__: None on either side, or bools
+  const Item &a = call.at(0), &b = call.at(1);
+  std::optional<bool> same;
+  if (a.is_none() || b.is_none())
+    same = a.is_none() && b.is_none();
+  else if (a.is_tensor() && b.is_tensor())
+    same = std::get<TensorRef>(a.value) == std::get<TensorRef>(b.value);
+  else
+    same = equal(a, b);
+  if (!same)
+    throw Refusal{str_cat("whether ", describe(a), " is ", describe(b), " is not known"),
+                  "compare with =="};
+  call.give(Item(*same == (call.kind() == "aten::__is__")));
+  return true;
+}
+
 }  // namespace comparisons
 
 namespace {
 
 constexpr Row kRows[] = {
     {.op = "aten::__not__", .script = {not_item}},
-    {.op = "aten::__is__",
-     .script = {identity},
-     .grown_list = grown::is_none,
-     .script_takes_complex = true},
-    {.op = "aten::__isnot__",
-     .script = {identity},
-     .grown_list = grown::is_none,
-     .script_takes_complex = true},
     {.op = "aten::is_integer", .script = {is_integer_real}},
 };
 

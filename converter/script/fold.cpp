@@ -349,7 +349,7 @@ bool as_tensor(NodeCall& call, std::string_view op) {
 }  // namespace fold
 
 bool run_known(NodeCall& call) {
-  const Row* row = row_named(call.kind());
+  const Row* row = call.row();
   if (row == nullptr || row->fold.run == nullptr) return false;
   // An overload with a list of tensors or numbers looks for itself.
   for (int i = 0; i < call.argument_count() && i < 2; ++i) {

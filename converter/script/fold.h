@@ -3,7 +3,7 @@
 // returns false if it does not know what the op needs; then the row runs.
 #pragma once
 
-#include "converter/interpret/interpreter.h"
+#include "converter/rows/node_call.h"
 
 namespace hg::convert::fold {
 
@@ -23,3 +23,10 @@ bool create(NodeCall& call, std::string_view);   // of numbers, as torch.tensor(
 bool as_tensor(NodeCall& call, std::string_view);
 
 }  // namespace hg::convert::fold
+
+namespace hg::convert {
+
+// An op on tensors of which the import knows the numbers; false when it is not such.
+bool run_known(NodeCall& call);
+
+}  // namespace hg::convert

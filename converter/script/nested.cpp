@@ -20,7 +20,7 @@ const TensorRef& tensor_at(NodeCall& call, int index) {
 // The script goes on with nested tensors where the mask is left-aligned, and else with the mask as
 // it is. Data decides that; both differ in what padding holds at the end, so one way does for both.
 bool is_left_aligned(NodeCall& call) {
-  call.interpreter().ask_alignment();
+  call.environment().ask_alignment();
   call.give(Item(true));
   return true;
 }
@@ -36,7 +36,7 @@ bool from_mask(NodeCall& call) {
       g.call("sum", {cast(mask, i64)}, {{"dim", std::vector<Dim>{1}}, {"keepdim", true}});
   const Value aligned = g.call("lt", {g.call("arange", {}, {{"end", x.dim(1)}}), lengths});
   const TensorRef nested = call.make_tensor(x);
-  if (call.interpreter().asked_alignment()) {
+  if (call.environment().asked_alignment()) {
     const Value same = g.call("all", {g.call("eq", {mask, aligned})});
     call.memory().set_nested(
         nested,
@@ -94,7 +94,7 @@ bool encoder_layer(NodeCall& call) {
       part.arguments[i] = Item(1);  // of keys
   }
   call.set_part(&part);
-  find_row(call.kind(), "")->run(call);
+  call.row()->run(call);
   call.set_part(nullptr);
   call.memory().set_nested(std::get<TensorRef>(call.results().at(0).value), *nested);
   return true;
@@ -117,10 +117,5 @@ constexpr Row kRows[] = {
 }  // namespace
 
 std::span<const Row> nested_rows() { return kRows; }
-
-bool takes_nested(std::string_view kind) {
-  const Row* row = row_named(kind);
-  return row != nullptr && row->takes_nested;
-}
 
 }  // namespace hg::convert

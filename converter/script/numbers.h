@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "converter/interpret/interpreter.h"
+#include "converter/rows/node_call.h"
 
 namespace hg::convert {
 
@@ -19,5 +19,8 @@ void give_number(NodeCall& call, Value value);
 std::optional<DType> declared(const NodeCall& call);
 // The graph's comparison of two numbers, of which sizes or data decide one.
 Value compared(NodeCall& call, std::string_view op, const Item& a, const Item& b);
+// op of apply() on two numbers; the graph computes with graph_op what data decides.
+Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, const Item& a,
+             const Item& b);
 
 }  // namespace hg::convert

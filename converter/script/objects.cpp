@@ -96,7 +96,7 @@ bool get_attribute(NodeCall& call) {
   }
   for (const auto& [name, item] : (*object)->attributes) {
     if (name != call.node().attribute) continue;
-    call.interpreter().attributes().note_read(**object, name, item, call.node().outputs.at(0));
+    call.environment().note_attribute(**object, name, item, call.node().outputs.at(0));
     give_resolved(call, item);
     return true;
   }
@@ -113,7 +113,7 @@ bool changed(NodeCall& call) {
 bool set_attribute(NodeCall& call) {
   const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
   if (object == nullptr) throw Refusal{"an attribute of something that is no object is set", ""};
-  call.interpreter().check_change(call.at(0));
+  call.environment().check_change(call.at(0));
   auto& attributes = (*object)->attributes;
   const Item& value = call.at(1);
   for (auto& [name, item] : attributes) {

@@ -118,7 +118,7 @@ bool raise(NodeCall& call) {
 
 bool assert_holds(NodeCall& call) {
   const bool has_message = call.argument_count() > 1 && call.at(1).is_string();
-  call.interpreter().require(call.at(0), true,
+  call.environment().require(call.at(0), true,
                              has_message ? std::get<std::string>(call.at(1).value) : "");
   return nothing(call);
 }
@@ -141,7 +141,7 @@ bool same_tensor(NodeCall& call) {
 
 bool detached(NodeCall& call) {
   if (!is_tensor(call)) return false;
-  call.give(call.interpreter().detached(call.at(0)));
+  call.give(call.environment().detached(call.at(0)));
   return true;
 }
 
@@ -149,7 +149,7 @@ bool set_grad_enabled(NodeCall& call) {
   const auto scalar = scalar_of(call.at(0));
   if (!scalar || !scalar->top.is_constant())
     throw Refusal{"whether there are gradients depends on sizes or data", ""};
-  call.interpreter().set_gradients(scalar->top != Dim(0));
+  call.environment().set_gradients(scalar->top != Dim(0));
   return nothing(call);
 }
 
@@ -180,11 +180,11 @@ bool enter(NodeCall& call) {
   const bool ends = type.ends_with("grad_mode.no_grad");
   if (!ends && type.find("profiler") == type.npos)
     throw Refusal{str_cat("the context manager ", type, " is not supported"), ""};
-  call.interpreter().begin_gradients(!ends);
+  call.environment().begin_gradients(!ends);
   return nothing(call);
 }
 bool leave(NodeCall& call) {
-  call.interpreter().end_gradients();
+  call.environment().end_gradients();
   return nothing(call);
 }
 

@@ -11,6 +11,7 @@
 
 #include "converter/check/in_turn.h"
 #include "converter/cli/inputs.h"
+#include "converter/interpret/interpret.h"
 #include "lib/graph/access.h"
 
 namespace hg::convert {

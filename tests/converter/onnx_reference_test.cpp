@@ -10,6 +10,7 @@
 #include <map>
 
 #include "converter/core/failure.h"
+#include "converter/interpret/interpret.h"
 #include "hg/model.h"
 #include "hg/session.h"
 #include "hg_onnx.pb.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows hold everything the converter knows about an op: no name occurs twice, a row's claims are
 // consistent, and every aten op named elsewhere has a row.
-#include "converter/rows/rows.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "converter/aten/table.h"
 #include "converter/script/fold.h"
 
 namespace hg::convert {

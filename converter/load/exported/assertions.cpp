@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assumptions of an exported program, in TorchScript's form: an `if` whose other side raises an
 // exception. An assumption about sizes becomes a guard of the graph; one about data fails the run.
+#include "converter/core/failure.h"
 #include "converter/load/exported/graph.h"
-#include "converter/rows/rows.h"
 
 namespace hg::convert {
 

@@ -11,6 +11,7 @@
 #include <regex>
 #include <set>
 
+#include "converter/aten/table.h"
 #include "converter/core/failure.h"
 #include "converter/load/exported/archive.h"
 #include "converter/load/exported/graph.h"

@@ -10,7 +10,6 @@
 #include "converter/load/exported/aten_defaults.h"
 #include "converter/load/exported/weights.h"
 #include "converter/load/source_place.h"
-#include "converter/rows/rows.h"
 #include "hg/status.h"
 
 namespace hg::convert {

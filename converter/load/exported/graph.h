@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "converter/core/failure.h"
 #include "converter/core/script.h"
-#include "converter/rows/rows.h"
 
 namespace hg::convert {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "converter/rows/rows.h"
+#include "converter/core/failure.h"
 
 namespace hg::convert {
 namespace {

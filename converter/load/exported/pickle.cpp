@@ -8,7 +8,7 @@
 #include <memory>
 #include <variant>
 
-#include "converter/rows/rows.h"
+#include "converter/core/failure.h"
 
 namespace hg::convert {
 namespace {

@@ -5,7 +5,6 @@
 #include "converter/core/failure.h"
 #include "converter/load/exported/graph.h"
 #include "converter/load/exported/weights.h"
-#include "converter/rows/rows.h"
 
 namespace hg::convert {
 namespace {

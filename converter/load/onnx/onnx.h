@@ -3,14 +3,13 @@
 // attributes and opset version are a dict in `constant`.
 #pragma once
 
-#include <cmath>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 
 #include "converter/load/load.h"
+#include "converter/onnx/types.h"
 
 namespace hg::onnx_file {
 class ModelProto;
@@ -29,22 +28,5 @@ struct OnnxSource {
   std::shared_ptr<const onnx_file::ModelProto> model;
   std::unordered_map<std::string, ScriptId> values;  // of the main graph, by name
 };
-
-// The key of the opset version among a node's attributes; no attribute of ONNX has a space.
-inline constexpr char kOpset[] = "opset version";
-// The name of ONNX's number of a dtype, such as "uint16" or "string"; for messages.
-std::string describe_onnx_dtype(int64_t data_type);
-// An integer type that Hologram lacks, and a wider dtype that holds its numbers.
-struct SmallInteger {
-  DType dtype = i32;
-  int bits = 0;
-  bool is_signed = false;
-  double low() const { return is_signed ? -std::exp2(bits - 1) : 0; }
-  double high() const { return std::exp2(is_signed ? bits - 1 : bits) - 1; }
-};
-std::optional<SmallInteger> small_integer_of_onnx(int64_t data_type);
-// An Object stands for a tensor of such a type. Its attributes: ONNX's number of the type, and the
-// tensor of the wider dtype.
-inline constexpr char kSmallType[] = "type", kSmallNumbers[] = "numbers";
 
 }  // namespace hg::convert

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Items as numbers, their equality and copies. These are out of line because std::variant code is
-// large and most converter files hold items.
-#include "converter/core/item.h"
+#include "converter/memory/item_values.h"
 
 #include <algorithm>
+#include <cstdio>
 
+#include "converter/core/grown.h"
 #include "converter/memory/item_tree.h"
 
 namespace hg::convert {
-
-Item::Item(const Item&) = default;
-Item::Item(Item&&) noexcept = default;
-Item& Item::operator=(const Item&) = default;
-Item& Item::operator=(Item&&) noexcept = default;
-Item::~Item() = default;
 
 std::optional<Scalar> scalar_of(const Item& item) {
   if (const auto* b = std::get_if<bool>(&item.value)) return Scalar::of(*b);
@@ -101,6 +95,44 @@ std::optional<bool> equal(const Item& a, const Item& b) {
     return true;
   }
   return std::nullopt;
+}
+
+std::string describe(const Item& item) {
+  const auto all = [](const std::vector<Item>& items, char open, char close) {
+    std::string out(1, open);
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (i > 0) out.append(", ");
+      out.append(items[i].is_string() ? str_cat("'", describe(items[i]), "'") : describe(items[i]));
+    }
+    out.push_back(close);
+    return out;
+  };
+  if (item.is_none()) return "None";
+  if (const auto* b = std::get_if<bool>(&item.value)) return *b ? "True" : "False";
+  if (const auto* i = std::get_if<Dim>(&item.value)) return str_cat(*i);
+  if (const auto* d = std::get_if<double>(&item.value)) {
+    char buffer[32];
+    std::snprintf(buffer, sizeof buffer, "%.17g", *d);
+    return buffer;
+  }
+  if (const auto* s = std::get_if<std::string>(&item.value)) return *s;
+  if (const auto* l = std::get_if<std::shared_ptr<List>>(&item.value))
+    return (*l)->grown ? "a list of open length" : all((*l)->items, '[', ']');
+  if (const auto* t = std::get_if<std::shared_ptr<Tuple>>(&item.value))
+    return all((*t)->items, '(', ')');
+  if (const auto* d = std::get_if<std::shared_ptr<Dict>>(&item.value)) {
+    std::string out = "{";
+    for (const auto& [key, value] : (*d)->items)
+      out.append(out.size() > 1 ? ", " : "")
+          .append(describe(key))
+          .append(": ")
+          .append(describe(value));
+    return out + "}";
+  }
+  if (const auto* o = std::get_if<std::shared_ptr<Object>>(&item.value))
+    return (*o)->member.empty() ? str_cat("a ", (*o)->type)
+                                : str_cat((*o)->type, ".", (*o)->member);
+  return "a tensor";
 }
 
 }  // namespace hg::convert

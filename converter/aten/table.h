@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of all rows: of aten ops, and of ops on script values.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "converter/rows/rows.h"
+
+namespace hg::convert {
+
+// The row that runs an overload on tensors, else the one for all; null when there is none.
+const Row* find_row(std::string_view kind, std::string_view overload);
+// The row of this very name, on tensors or not; null when there is none.
+const Row* row_named(std::string_view op);
+std::vector<std::string> all_rows();  // that run on tensors, sorted; complex::x of complex tensors
+std::span<const Row* const> every_row();  // sorted by name
+
+}  // namespace hg::convert

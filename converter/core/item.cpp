@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Out of line because std::variant code is large and most converter files hold items.
+#include "converter/core/item.h"
+
+namespace hg::convert {
+
+Item::Item(const Item&) = default;
+Item::Item(Item&&) noexcept = default;
+Item& Item::operator=(const Item&) = default;
+Item& Item::operator=(Item&&) noexcept = default;
+Item::~Item() = default;
+
+}  // namespace hg::convert

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// One conversion: what the user asks for, as cli/ reads it from the command line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "converter/core/custom.h"
+#include "converter/core/imported.h"
+
+namespace hg::convert {
+
+// "x:f32[n,3,h*2]=0..1". The range limits the values used for checking and includes both ends.
+struct InputOption {
+  InputSpec spec;
+  std::optional<std::pair<double, double>> range;
+  std::string new_name = {};  // in the file; empty: the model's own
+};
+
+// "n=1,4": the sizes at which a symbol is checked.
+struct SizeOption {
+  std::string symbol;
+  std::vector<int64_t> sizes;
+};
+
+// "sr=16000": the argument's name and its value as text. What the text means is up to the
+// argument's type.
+struct ConstantOption {
+  std::string name, value;
+};
+
+// One conversion.
+struct Job {
+  std::string model;  // "-" reads standard input
+  // Of a TorchScript module: several become entries of the file. Empty: forward.
+  std::vector<std::string> methods;
+  std::string output;  // "-" writes standard output
+  int result = -1;     // descriptor of an empty file that replaces `output`
+  std::vector<InputOption> inputs;
+  std::vector<SizeOption> check_sizes;
+  std::vector<SizeOption> examples;       // sizes that the file says the model accepts
+  std::vector<SizeOption> dims;           // --dim n=2: this number replaces the symbol
+  std::vector<CustomOp> custom;           // --custom
+  std::vector<ConstantOption> constants;  // --constant
+  bool check = true;
+  bool strict = false;  // rejects the model if the check did not exercise every branch
+  // Compares with ONNX Runtime: the library, its folder, or "" to search for it.
+  std::optional<std::string> onnxruntime;
+  uint64_t seed = 1;
+};
+
+}  // namespace hg::convert

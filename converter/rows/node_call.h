@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call as the script has it: the node, its arguments by position, and the environment in which it
+// runs. Ops on script values and ONNX rows see it; rows of aten ops see the Call alone.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "converter/core/script.h"
+#include "converter/memory/alias.h"
+#include "converter/memory/item_values.h"
+#include "converter/rows/rows.h"
+
+namespace hg::convert {
+
+// Thrown by prim::RaiseException.
+struct Raised {
+  std::string text;
+};
+
+// The values of the script while it runs, and what an op may ask of the import beside its
+// arguments. The interpreter is one.
+class Environment {
+ public:
+  virtual ~Environment() = default;
+  virtual Memory& memory() = 0;
+  virtual const ScriptProgram& program() const = 0;
+  virtual const Item& get(ScriptId id) const = 0;
+  // An op that the program does not have itself, as one of its nodes would run; its results.
+  virtual std::vector<Item> run_op(std::string_view kind,
+                                   std::vector<std::pair<std::string, Item>> arguments, int results,
+                                   const Origin& origin) = 0;
+  virtual void note(const std::string& text) = 0;
+  // The node that gives `value` reads an attribute of an object.
+  virtual void note_attribute(const Object& object, const std::string& name, const Item& item,
+                              ScriptId value) = 0;
+  // What the script raises an exception for otherwise: a guard where sizes decide, a node that
+  // fails the run where data does.
+  virtual void require(const Item& condition, bool wanted, std::string_view message) = 0;
+  // Whether a size is 1, on which the rank of a result depends: known, or assumed under a guard.
+  virtual bool is_one(const Dim& size, std::string_view reason, bool expects_one) = 0;
+  // A container is about to be changed in place: one from outside of the present body becomes what
+  // the loop or branch gives back. Objects are refused.
+  virtual void check_change(const Item& container) = 0;
+  // Throws Refusal if another container may be the same object, or if a list holds a copy.
+  // Containers that may be the same object must not be used from now on.
+  virtual void check_frozen(const Item& container) = 0;
+  // The list or dict is from outside the present body.
+  virtual bool is_outer(const void* container) const = 0;
+  // The list is from outside the present body: what appends to it makes it grow.
+  virtual bool may_grow(const void* list) const = 0;
+  // A list whose length data or sizes decide has a copy of the lists and dicts in the element,
+  // which must not change from now on.
+  virtual void store(const Item& element) = 0;
+  // The tensor, or the tensors of a new list or tuple, as constants for gradients.
+  virtual Item detached(const Item& item) = 0;
+  // While gradients are off all results are detached. Blocks of `with` nest.
+  virtual void begin_gradients(bool on) = 0;
+  virtual void end_gradients() = 0;
+  virtual void set_gradients(bool on) = 0;
+  // The script asks whether a mask is left-aligned before it makes nested tensors.
+  virtual void ask_alignment() = 0;
+  virtual bool asked_alignment() const = 0;
+};
+
+// One node of the script with its arguments. For prim nodes arguments have positions only.
+class NodeCall final : public Call {
+ public:
+  // `kind` is the row's, without the underscore of in-place ops. `row` is the row of that name, or
+  // null.
+  NodeCall(Environment& environment, const ScriptNode& node, std::string_view kind, const Row* row)
+      : environment_(environment), node_(node), kind_(kind), row_(row) {}
+
+  using Call::returns;
+  Graph& graph() override;
+  std::string_view kind() const override { return kind_; }
+  std::string_view overload() const override { return node_.overload; }
+  const Item* find(std::string_view argument) const override;
+  const Item& argument(int index) const override;
+  int argument_count() const override { return static_cast<int>(node_.inputs.size()); }
+  Value read(const TensorRef& tensor) override;
+  TensorRef make_tensor(Value value) override;
+  TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse,
+                      Relayout relayout) override;
+  std::optional<Layout> layout(const TensorRef& tensor) const override;
+  MemoryOrder order(const TensorRef& tensor) const override;
+  void may_share(const TensorRef& copy, const TensorRef& base) override;
+  std::function<Value()> keep(Value value) override;
+  void write(const TensorRef& tensor, Value value) override;
+  void returns(std::vector<Item> outputs) override;
+  void note(std::string text) override;
+  bool is_complex(const TensorRef& tensor) const override { return tensor->is_complex(); }
+  TensorRef as_complex(TensorRef tensor) override;
+  std::optional<Packed> packed(const TensorRef& tensor) const override { return tensor->packed(); }
+  void set_packed(const TensorRef& tensor, Packed packed) override;
+  Dim size_of(const Value& number) override;
+  Dim integer_of(const Value& number) override;
+  bool is_one(const Dim& size, std::string_view reason, bool expects_one) override;
+
+  Environment& environment() const { return environment_; }
+  Memory& memory() const;
+  const ScriptNode& node() const { return node_; }
+  const Row* row() const { return row_; }
+  bool returned() const { return returned_; }
+  std::vector<Item>& results() { return results_; }
+
+  // Arguments by position; throws Refusal when there are fewer, or of another kind.
+  const Item& at(int index) const;
+  Dim integer_at(int index) const;
+  int64_t number_at(int index) const;
+  const std::string& string_at(int index) const;
+  std::shared_ptr<List> list_at(int index) const;
+  std::shared_ptr<Dict> dict_at(int index) const;
+  // Other arguments than the node's, for the real or the imaginary parts of complex ones.
+  struct Part {
+    std::vector<Item> arguments;
+    std::vector<std::pair<TensorRef, TensorRef>> stand_ins;  // and the complex tensors they are of
+  };
+  void set_part(const Part* part) { part_ = part; }
+  void give(Item item) { returns(std::vector<Item>{std::move(item)}); }
+
+ private:
+  Environment& environment_;
+  const ScriptNode& node_;
+  std::string_view kind_;
+  const Row* row_;
+  TensorRef make_complex_view(const TensorRef& base, Forward forward, Inverse inverse);
+
+  bool returned_ = false;
+  const Part* part_ = nullptr;
+  std::vector<Item> results_;
+};
+
+}  // namespace hg::convert
