@@ -4,7 +4,7 @@
 import contextvars
 import threading
 
-from . import _core, _rows, ops
+from . import _core, _current, ops
 
 _outer = contextvars.ContextVar("hologram_outer_executors", default=())  # of the `with`s that this thread or task is in
 
@@ -79,14 +79,14 @@ class Executor:
         with self._lock:
             self._open()
             self._inside += 1
-        _outer.set((*_outer.get(), _rows._current.get()))
-        _rows._current.set(self)
+        _outer.set((*_outer.get(), _current.chosen.get()))
+        _current.chosen.set(self)
         return self
 
     def __exit__(self, *unused):
         *rest, before = _outer.get()
         _outer.set(tuple(rest))
-        _rows._current.set(before)
+        _current.chosen.set(before)
         with self._lock:
             self._inside -= 1
             is_last = self._inside == 0
@@ -100,11 +100,11 @@ class Executor:
 
         def run(*args, **kwargs):
             self._open()
-            token = _rows._current.set(self)
+            token = _current.chosen.set(self)
             try:
                 return function(*args, **kwargs)
             finally:
-                _rows._current.reset(token)
+                _current.chosen.reset(token)
 
         run.__name__ = name
         run.__doc__ = function.__doc__
@@ -130,7 +130,7 @@ _shared = []
 def _vulkan():
     """The executor of the innermost ``with`` if it uses a device, otherwise the one that to_vulkan() and similar functions
     share; None without a GPU. (A software device is used only if such a ``with`` names it.)"""
-    current = _rows._current.get()
+    current = _current.chosen.get()
     if current is not None and current.backend == "vulkan":
         return current
     if not _shared or _shared[0].is_freed:

@@ -23,7 +23,7 @@ class Kernel(_core.KernelBase):
                 raise ValueError(f"kernel '{self.name}': out= takes no part in autograd; use torch.no_grad()")
             global _apply
             if _apply is None:
-                from .torch._kernel import apply as _apply
+                from ._autograd._kernel import apply as _apply
             return _apply(self, named, shape)
         return _core.kernel_call(self, named, out, shape)
 

@@ -6,28 +6,11 @@ A call runs at once, on the executor of ``with hg.Executor(...)`` or on this thr
 expression, with values of a ``hg.Graph`` a node. ``out`` is an array, or a tuple of arrays for an op with several results.
 """
 
-import contextvars
 import inspect
-import threading
 
-from . import _core
+from . import _core, _current
 
 _call_with_gradient = None  # set once torch is loaded
-_current = contextvars.ContextVar("hologram_executor", default=None)
-_local = threading.local()
-
-
-def _executor():
-    """The executor of the innermost ``with hg.Executor(...)``, or this thread's own on the CPU."""
-    executor = _current.get()
-    if executor is not None:
-        return executor._open()
-    depth = getattr(_local, "depth", 0)  # of custom kernels that call ops
-    executor = getattr(_local, f"executor{depth}", None)
-    if executor is None:
-        executor = _core.ExecutorBase("cpu", 0, 0, "")
-        setattr(_local, f"executor{depth}", executor)
-    return executor
 
 
 def _builds(tensors):
@@ -118,9 +101,9 @@ def _call(name, tensors, attributes, out, random):
     if _core.is_followed(tensors):
         global _call_with_gradient
         if _call_with_gradient is None:
-            from .torch._ops import call_with_gradient as _call_with_gradient
+            from ._autograd._ops import call_with_gradient as _call_with_gradient
         return _call_with_gradient(name, tensors, attributes, random, out)
-    return _core.eager_call(_executor(), name, tensors, attributes, out)
+    return _core.eager_call(_current.executor(), name, tensors, attributes, out)
 
 
 _known = {each[0]: each for each in _core.op_table()}

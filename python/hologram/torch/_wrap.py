@@ -6,9 +6,9 @@ import functools
 import torch
 
 from .. import _core
+from .._autograd._functions import require_single, untraced
 from .._model import load, require_gradients
 from .._tree import leaves_of, unflatten
-from ._functions import require_single, untraced
 
 
 def run_seeded(session, tensors):

@@ -3,8 +3,7 @@
 
 import torch
 
-from .. import _core
-from .._rows import _executor
+from .. import _core, _current
 from ._functions import Program, followed, kept
 
 
@@ -24,7 +23,7 @@ class _Op(Program):
         return results if isinstance(results, tuple) else (results,)
 
     def run(self, tensors):
-        results = _core.eager_call(_executor(), self.name, self._with(tensors), self.attributes, None)
+        results = _core.eager_call(_current.executor(), self.name, self._with(tensors), self.attributes, None)
         return results if isinstance(results, tuple) else (results,)
 
     def gradients(self, wanted, seeded, tensors):

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops and kernels in torch's autograd. Imported only if torch is."""
