@@ -12,7 +12,7 @@
 
 #include "hg/model.h"
 #include "hg/session.h"
-#include "tools/command_line.h"
+#include "tools/command_line/command_line.h"
 #include "tools/entry.h"
 #include "tools/gpu.h"
 #include "tools/inputs.h"

@@ -9,7 +9,7 @@
 #include "hg/model.h"
 #include "hg/op.h"
 #include "hg/session.h"
-#include "tools/cli.h"
+#include "tools/command_line/cli.h"
 
 namespace hg::tools {
 

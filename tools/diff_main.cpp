@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "tools/command_line.h"
+#include "tools/command_line/command_line.h"
 #include "tools/diff.h"
 #include "tools/entry.h"
 #include "tools/process.h"

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "hg/model.h"
-#include "tools/command_line.h"
+#include "tools/command_line/command_line.h"
 #include "tools/elf_object.h"
 #include "tools/process.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "hg/model.h"
-#include "tools/cli.h"
+#include "tools/command_line/cli.h"
 
 namespace hg::tools {
 

@@ -8,12 +8,12 @@
 
 #include "hg/generator.h"
 #include "tools/chat_prompts.h"
-#include "tools/command_line.h"
+#include "tools/command_line/command_line.h"
+#include "tools/command_line/words.h"
 #include "tools/generated_text.h"
 #include "tools/gpu.h"
 #include "tools/process.h"
 #include "tools/stop_ids.h"
-#include "tools/words.h"
 
 namespace hg::tools {
 namespace {

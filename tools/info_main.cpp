@@ -9,7 +9,7 @@
 
 #include "hg/needs.h"
 #include "hg/version.h"
-#include "tools/command_line.h"
+#include "tools/command_line/command_line.h"
 #include "tools/describe.h"
 #include "tools/draw/dot.h"
 #include "tools/draw/draw_graph.h"

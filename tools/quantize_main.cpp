@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "hg/quantize.h"
-#include "tools/command_line.h"
+#include "tools/command_line/command_line.h"
 #include "tools/process.h"
 #include "tools/samples.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "hg/array.h"
-#include "tools/input_text.h"
+#include "tools/command_line/input_text.h"
 
 namespace hg::tools {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli.h"
+#include "tools/command_line/cli.h"
 #include "tools/gpu.h"
 
 namespace hg::tools {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "tools/command_line.h"
+#include "tools/command_line/command_line.h"
 #include "tools/process.h"
 #include "tools/run_job.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hg/train.h"
-#include "tools/cli.h"
+#include "tools/command_line/cli.h"
 
 namespace hg::tools {
 

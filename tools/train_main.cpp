@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "tools/command_line.h"
+#include "tools/command_line/command_line.h"
 #include "tools/gpu.h"
 #include "tools/process.h"
 #include "tools/profile.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "converter/core/failure.h"
-#include "tools/words.h"
+#include "tools/command_line/words.h"
 
 namespace hg::convert {
 namespace {

@@ -13,7 +13,7 @@
 #include "converter/cli/report.h"
 #include "converter/cli/sandboxed.h"
 #include "converter/load/load.h"
-#include "tools/command_line.h"
+#include "tools/command_line/command_line.h"
 
 namespace hg::convert {
 namespace {

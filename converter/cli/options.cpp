@@ -3,7 +3,7 @@
 
 #include <charconv>
 
-#include "tools/input_text.h"
+#include "tools/command_line/input_text.h"
 
 namespace hg::convert {
 namespace {

@@ -7,11 +7,11 @@
 #include "converter/cli/constants.h"
 #include "converter/core/failure.h"
 #include "converter/core/job.h"
-#include "tools/words.h"
+#include "tools/command_line/words.h"
 
 namespace hg::convert {
 
-// "x:f32[n,3,h*2]=0..1" (tools/input_text.h).
+// "x:f32[n,3,h*2]=0..1" (tools/command_line/input_text.h).
 InputOption parse_input(std::string_view text);  // throws Failure (usage)
 
 // "n=1,4" of --check-size or --dim.

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tools/cli.h"
+#include "tools/command_line/cli.h"
 #include "tools/draw/svg.h"
 
 namespace hg::tools {

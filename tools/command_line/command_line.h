@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/cli.h"
+#include "tools/command_line/cli.h"
 
 namespace hg::tools {
 

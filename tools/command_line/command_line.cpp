@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line of a program, parsed with CLI11.
-#include "tools/command_line.h"
+#include "tools/command_line/command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>

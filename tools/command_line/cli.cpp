@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exit codes, messages and value formats of the command line.
-#include "tools/cli.h"
+#include "tools/command_line/cli.h"
 
 #include <charconv>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/words.h"
+#include "tools/command_line/words.h"
 
 #include <algorithm>
 #include <cctype>

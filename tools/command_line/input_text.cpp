@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/input_text.h"
+#include "tools/command_line/input_text.h"
 
 #include <cmath>
 #include <cstdlib>
 #include <vector>
 
-#include "tools/words.h"
+#include "tools/command_line/words.h"
 
 namespace hg::tools {
 namespace {

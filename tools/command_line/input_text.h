@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "hg/graph.h"
-#include "tools/cli.h"
+#include "tools/command_line/cli.h"
 
 namespace hg::tools {
 
