@@ -14,8 +14,10 @@
 #include "converter/check/precision.h"
 #include "converter/check/written.h"
 #include "converter/cli/entries.h"
+#include "converter/cli/gguf_options.h"
 #include "converter/cli/inputs.h"
 #include "converter/cli/known_types.h"
+#include "converter/cli/sizes.h"
 #include "converter/cli/standard_input.h"
 #include "converter/cli/unsupported.h"
 #include "converter/cli/weights.h"
@@ -213,8 +215,8 @@ class Conversion {
     report_.job.inputs = fit_inputs(program, report_.job.inputs, note);
     if (!note.empty()) report_.notes.push_back(note);
     if (!part.entry.empty()) keep_own_symbols(report_.job);
-    apply_dims();
-    program.asked_sizes = asked_sizes();
+    apply_dims(report_.job);
+    program.asked_sizes = asked_sizes(job());
     for (const SymbolRange& range : program.ranges)
       if (range.example > 0) report_.job.examples.push_back({range.symbol, {range.example}});
     for (const InputOption& option : job().inputs) part.specs.push_back(option.spec);
@@ -332,7 +334,7 @@ class Conversion {
 
   // A GGUF file has no program: its architecture's name and settings decide the graph.
   void steps_of_gguf(const Source& source) {
-    refuse_options_of_programs(source.label);
+    refuse_options_of_programs(job(), source.label);
     hash_ = std::async(std::launch::async, sha256_of_file, source.path);
     const gguf::File file = gguf::File::open(source.path, source.label);
     stage("import");
@@ -356,33 +358,6 @@ class Conversion {
       for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
     }
     write(written);
-  }
-
-  void refuse_options_of_programs(const std::string& label) const {
-    const char* option = !job().inputs.empty()      ? "--input"
-                         : !job().constants.empty() ? "--constant"
-                         : !job().custom.empty()    ? "--custom"
-                         : !job().dims.empty()      ? "--dim"
-                         : job().onnxruntime        ? "--onnxruntime"
-                         : !job().methods.empty()   ? "--method"
-                                                    : nullptr;
-    if (option != nullptr)
-      throw Failure{Exit::usage, str_cat(label, ": ", option, " does not apply to GGUF files")};
-  }
-
-  // With the values that the check may give them.
-  static std::vector<InputOption> inputs_of_decoder(const Graph& graph,
-                                                    const gguf::Decoder& decoder) {
-    std::vector<InputOption> options;
-    for (const InputSpec& spec : input_specs(graph)) {
-      InputOption option{.spec = spec, .range = std::nullopt};
-      if (spec.name == "input_ids") option.range = {0, static_cast<double>(decoder.vocabulary - 1)};
-      if (spec.name == "attention_mask") option.range = {1, 1};
-      if (spec.name == "position_ids")
-        option.range = {0, static_cast<double>(std::max<int64_t>(decoder.context, 1) - 1)};
-      options.push_back(std::move(option));
-    }
-    return options;
   }
 
   // The graph as a model, which the report then describes.
@@ -441,37 +416,6 @@ class Conversion {
                  "; give ranges of values or sizes that take them, as in 'x:f32[n]=0..100'"));
   }
 
-  void apply_dims() {
-    Bindings bindings;
-    for (const SizeOption& option : job().dims) {
-      bool used = false;
-      for (const InputOption& input : job().inputs) {
-        std::vector<std::string> symbols;
-        for (const Dim& dim : input.spec.type.shape) dim.collect_symbols(symbols);
-        used = used || std::count(symbols.begin(), symbols.end(), option.symbol) > 0;
-      }
-      if (!used)
-        throw Failure{Exit::usage,
-                      str_cat("--dim ", option.symbol, ": no --input has a size ", option.symbol)};
-      if (Status status = bindings.bind(option.symbol, option.sizes.at(0)); !status.ok())
-        throw Failure{Exit::usage, str_cat("--dim: ", status.message())};
-    }
-    for (InputOption& input : report_.job.inputs)
-      for (Dim& dim : input.spec.type.shape) dim = dim.substitute(bindings);
-  }
-
-  // Of each symbol with --check-size one size: 1 where that is all, since it is special.
-  std::vector<std::pair<std::string, int64_t>> asked_sizes() const {
-    std::vector<std::pair<std::string, int64_t>> asked;
-    for (const SizeOption& option : job().check_sizes) {
-      const auto size = std::find_if(option.sizes.begin(), option.sizes.end(),
-                                     [](int64_t each) { return each != 1; });
-      if (!option.sizes.empty())
-        asked.emplace_back(option.symbol, size == option.sizes.end() ? 1 : *size);
-    }
-    return asked;
-  }
-
   // What is not proven here, since only the application has the op.
   void note_custom(const Loaded& loaded) {
     const std::vector<std::string>& unknown = loaded.unknown_ops;
@@ -507,7 +451,8 @@ class Conversion {
             Exit::mismatch,
             str_cat(job().model, ": inputs and model do not fit each other: ", trouble, fitting));
     }
-    std::string hint = calls ? fixed_sizes_hint(loaded, specs) : "";
+    std::string hint =
+        calls ? fixed_sizes_hint(loaded.program, specs, job(), custom_.registry()) : "";
     std::set<std::string> ops;
     for (const Unsupported& each : all) ops.insert(each.op);
     fail(Exit::unsupported,
@@ -515,32 +460,6 @@ class Conversion {
                  ops.size() == 1 ? std::string("one op is")
                                  : str_cat(static_cast<int64_t>(ops.size()), " ops are"),
                  " not supported: ", list_unsupported(all), hint));
-  }
-
-  // Whether the model can be converted with numbers for its symbols: for one of them, or for all.
-  std::string fixed_sizes_hint(const Loaded& loaded, const std::vector<InputSpec>& specs) const {
-    const auto cases = check_sizes(specs, job());
-    if (cases.empty() || cases[0].empty()) return "";
-    std::vector<std::vector<std::pair<std::string, int64_t>>> trials;
-    for (const auto& size : cases[0]) trials.push_back({size});
-    if (cases[0].size() > 1) trials.push_back(cases[0]);
-    for (const auto& sizes : trials) {
-      Bindings bindings;
-      std::string options;
-      for (const auto& [symbol, size] : sizes) {
-        if (!bindings.bind(symbol, size).ok()) return "";
-        options += str_cat(" --dim ", symbol, "=", size);
-      }
-      std::vector<InputSpec> fixed = specs;
-      for (InputSpec& spec : fixed)
-        for (Dim& dim : spec.type.shape) dim = dim.substitute(bindings);
-      if (import_program(loaded.program, fixed, custom_.registry()).unsupported.empty())
-        return str_cat("; with a number for ", sizes.size() > 1 ? "each size" : "this size", " (",
-                       options.substr(1),
-                       ") it can be converted: what a trace has baked in is to be "
-                       "computed from x.size()");
-    }
-    return "";
   }
 
   // Adds the graph, whose inputs and outputs get a prefix, to what the report says.
