@@ -339,7 +339,7 @@ void start_growing(Environment& environment, const Growing& growing) {
   const Item fit = fitted(memory, Item(growing.list), grown_pattern(memory, growing));
   if (Status status = memory.graph().take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};
-  for (const Item& item : growing.list->items) environment.store(item);
+  for (const Item& item : growing.list->items) environment.identities().store(item);
   const List list = *std::get<std::shared_ptr<List>>(fit.value);
   *growing.list = list;
 }

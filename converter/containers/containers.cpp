@@ -28,13 +28,13 @@ bool first_is_dict(NodeCall& call) { return call.argument_count() > 0 && call.at
 
 Items& changed_list(NodeCall& call) {
   const std::shared_ptr<List> list = call.list_at(0);
-  call.environment().check_change(call.at(0));
+  call.identities().check_change(call.at(0));
   return list->items;
 }
 
 Dict& changed_dict(NodeCall& call) {
   const std::shared_ptr<Dict> dict = call.dict_at(0);
-  call.environment().check_change(call.at(0));
+  call.identities().check_change(call.at(0));
   return *dict;
 }
 
@@ -146,7 +146,7 @@ bool set_item(NodeCall& call) {
     items[position(call, 1, items.size())] = call.at(2);
   } else if (first_is_dict(call)) {
     const auto dict = call.dict_at(0);
-    call.environment().check_change(call.at(0));
+    call.identities().check_change(call.at(0));
     put(*dict, call.at(1), call.at(2));
   } else {
     return false;
@@ -215,7 +215,7 @@ bool length(NodeCall& call) {
 bool pop(NodeCall& call) {
   if (first_is_dict(call)) {
     const auto dict = call.dict_at(0);
-    call.environment().check_change(call.at(0));
+    call.identities().check_change(call.at(0));
     const size_t i = find_key(*dict, call.at(1));
     if (i == dict->items.size()) {
       if (call.argument_count() < 3)
@@ -241,7 +241,7 @@ bool pop(NodeCall& call) {
 bool remove(NodeCall& call) {  // list.remove, del list[i], del dict[key]
   if (first_is_dict(call)) {
     const auto dict = call.dict_at(0);
-    call.environment().check_change(call.at(0));
+    call.identities().check_change(call.at(0));
     const size_t i = find_key(*dict, call.at(1));
     if (i == dict->items.size())
       throw Refusal{str_cat("the dict has no key ", describe(call.at(1))), ""};
@@ -271,7 +271,7 @@ bool clear(NodeCall& call) {
   if (first_is_list(call)) {
     changed_list(call).clear();
   } else if (first_is_dict(call)) {
-    call.environment().check_change(call.at(0));
+    call.identities().check_change(call.at(0));
     call.dict_at(0)->items.clear();
   } else {
     return false;

@@ -34,7 +34,7 @@ bool get_or(NodeCall& call) {  // dict.get(key, default) and dict.setdefault
     return true;
   }
   if (call.kind() == "aten::setdefault") {
-    call.environment().check_change(call.at(0));
+    call.identities().check_change(call.at(0));
     dict->items.emplace_back(call.at(1), fallback);
   }
   call.give(fallback);
@@ -44,7 +44,7 @@ bool get_or(NodeCall& call) {  // dict.get(key, default) and dict.setdefault
 bool update(NodeCall& call) {
   if (!first_is_dict(call)) return false;
   const auto dict = call.dict_at(0);
-  call.environment().check_change(call.at(0));
+  call.identities().check_change(call.at(0));
   const auto other = call.dict_at(1);
   for (const auto& [key, value] : std::vector(other->items)) put(*dict, key, value);
   call.returns(Items(call.node().outputs.size()));

@@ -79,11 +79,11 @@ Value checked_index_at(NodeCall& call, int argument, const Dim& size) {
 
 // Writes a list whose elements are its own from now on.
 void set_elements(NodeCall& call, const std::shared_ptr<List>& list, const Columns& columns) {
-  Environment& environment = call.environment();
-  environment.check_frozen(Item(list));
+  Identities& identities = call.identities();
+  identities.check_frozen(Item(list));
   if (list->grown->views) {
     // What they were parts of may share their memory, but is not written.
-    environment.check_change(Item(list));
+    identities.check_change(Item(list));
     list->grown = list_like(call.memory(), *list->grown, columns)->grown;
     return;
   }
@@ -96,7 +96,7 @@ void set_elements(NodeCall& call, const std::shared_ptr<List>& list, const Colum
 
 // A list from outside the present body grows there: the loop or branch starts over.
 void grow(NodeCall& call, const Growing& growing) {
-  if (call.environment().is_outer(growing.list.get())) throw growing;
+  if (call.identities().is_outer(growing.list.get())) throw growing;
   start_growing(call.environment(), growing);
 }
 
@@ -105,7 +105,7 @@ Columns row_of(NodeCall& call, const std::shared_ptr<List>& list, const Item& el
   Memory& memory = call.memory();
   if (list->grown->views) {  // of which one part becomes an element like others
     const auto own = std::make_shared<const Grown>(*list->grown);
-    call.environment().check_change(Item(list));
+    call.identities().check_change(Item(list));
     list->grown = list_like(memory, *own, read_columns(memory, *own))->grown;
   }
   const auto as_it_is = [&] {
@@ -122,7 +122,7 @@ Columns row_of(NodeCall& call, const std::shared_ptr<List>& list, const Item& el
 // An element that is part of a list: lists in it are those of the list.
 void add_element(NodeCall& call, const std::shared_ptr<List>& list, const Item& element) {
   link_element(call.memory(), *list->grown, fitted(call.memory(), element, list->grown->pattern));
-  call.environment().store(element);
+  call.identities().store(element);
 }
 
 // The elements at these indices of a list and of one more element behind its end.
@@ -290,7 +290,7 @@ bool extend(NodeCall& call) {  // list.extend(list), list += list
   Memory& memory = call.memory();
   if (!list->grown) {
     if (!other || !other->grown) return false;
-    call.environment().check_frozen(call.at(0));
+    call.identities().check_frozen(call.at(0));
     grow(call, {list, pattern_of(memory, call.at(1)), false});
   }
   if (!other || !other->grown) {
@@ -339,7 +339,7 @@ bool join(NodeCall& call) {  // list + list
   }
   for (int i = 0; i < 2; ++i)
     if (const Items* items = elements_of(call.at(i)))
-      for (const Item& item : *items) call.environment().store(item);
+      for (const Item& item : *items) call.identities().store(item);
   auto result = list_like(memory, *lists[0]->grown, concatenated(*lists[0]->grown, parts));
   for (int i = 0; i < 2; ++i) share_columns(call, i, *lists[i]->grown, *result->grown);
   call.give(Item(std::move(result)));
@@ -362,7 +362,7 @@ bool get_item(NodeCall& call) {
   }
   Item element =
       element_at(call.memory(), *list->grown, checked_index_at(call, 1, length_of(call, *list)));
-  call.environment().store(element);
+  call.identities().store(element);
   call.give(std::move(element));
   return true;
 }
@@ -380,7 +380,7 @@ bool pop(NodeCall& call) {
     require(call, g.call("ge", {index, g.scalar(int64_t{0}, i64)}), "pop from empty list");
   }
   Item element = element_at(call.memory(), *list->grown, index);
-  call.environment().store(element);
+  call.identities().store(element);
   erase(call, list, index);
   if (call.kind() == "aten::Delete")
     give_nothing(call);
@@ -689,7 +689,7 @@ bool by_data(NodeCall& call) {
                        call.kind() != "aten::count" && call.kind() != "aten::sorted" &&
                        call.kind() != "aten::slice";
   if (changes) {
-    call.environment().check_frozen(call.at(0));
+    call.identities().check_frozen(call.at(0));
     grow(call, {list, wanted, false});
     return row->grown_list(call);
   }

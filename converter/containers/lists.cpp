@@ -24,7 +24,7 @@ Growing growing_by(NodeCall& call, const Item& element) {
 
 bool append(NodeCall& call) {
   if (!first_is_list(call)) return false;
-  if (call.environment().may_grow(call.list_at(0).get())) throw growing_by(call, call.at(1));
+  if (call.identities().may_grow(call.list_at(0).get())) throw growing_by(call, call.at(1));
   changed_list(call).push_back(call.at(1));
   call.returns(Items(call.node().outputs.size(), call.at(0)));
   return true;
@@ -34,7 +34,7 @@ bool extend(NodeCall& call) {
   if (!first_is_list(call)) return false;
   const Items* more = elements_of(call.at(1));
   if (more == nullptr) return false;
-  if (!more->empty() && call.environment().may_grow(call.list_at(0).get()))
+  if (!more->empty() && call.identities().may_grow(call.list_at(0).get()))
     throw growing_by(call, more->front());
   const Items copy = *more;
   Items& items = changed_list(call);
@@ -45,7 +45,7 @@ bool extend(NodeCall& call) {
 
 bool insert(NodeCall& call) {
   if (!first_is_list(call)) return false;
-  if (call.environment().may_grow(call.list_at(0).get())) throw growing_by(call, call.at(2));
+  if (call.identities().may_grow(call.list_at(0).get())) throw growing_by(call, call.at(2));
   Items& items = changed_list(call);
   int64_t at = call.number_at(1);
   const auto size = static_cast<int64_t>(items.size());
@@ -212,7 +212,7 @@ bool join(NodeCall& call) {  // list + list; += changes the first
   Items all = *a;
   all.insert(all.end(), b->begin(), b->end());
   if (call.kind() == "aten::add_") {
-    if (!b->empty() && call.at(0).is_list() && call.environment().may_grow(call.list_at(0).get()))
+    if (!b->empty() && call.at(0).is_list() && call.identities().may_grow(call.list_at(0).get()))
       throw growing_by(call, b->front());
     changed_list(call) = std::move(all);
     call.give(call.at(0));

@@ -17,14 +17,14 @@ class Interpreter::Attempt {
         unsupported_(in.result_.unsupported),
         forks_(in.result_.forks.size()),
         poisoned_(in.memory_.poison_mark()),
-        marks_(in.marks_) {}
+        marks_(in.identities_.marks()) {}
   bool has_failed() const { return in_.result_.unsupported.size() > unsupported_.size(); }
   void undo() {
     (void)in_.memory_.graph().take_status().ok();
     in_.result_.unsupported = unsupported_;
     in_.result_.forks.resize(forks_);
     in_.memory_.undo_poison(poisoned_);
-    in_.marks_ = marks_;
+    in_.identities_.marks() = marks_;
   }
 
  private:
@@ -32,7 +32,7 @@ class Interpreter::Attempt {
   std::vector<Unsupported> unsupported_;
   size_t forks_;
   size_t poisoned_;
-  Marks marks_;
+  Identities::Marks marks_;
 };
 
 // How a block ends that is run alone, in a body that is thrown away.

@@ -94,7 +94,7 @@ Interpreter::BranchNode::BranchNode(Interpreter& interpreter, const ScriptNode& 
       sizes_(sizes),
       held_(held),
       failures_(interpreter.result_.unsupported.size()),
-      marks_(interpreter.marks_),
+      marks_(interpreter.identities_.marks()),
       last_(memory_.graph().fresh_symbol()) {}
 
 bool Interpreter::BranchNode::build() {
@@ -131,7 +131,7 @@ Interpreter::BranchNode::Side Interpreter::BranchNode::run_side(size_t index, co
                                                                 const std::vector<Value>& captured,
                                                                 Run run) {
   Side side;
-  in_.marks_ = marks_;
+  in_.identities_.marks() = marks_;
   memory_.enter({});
   ChangedContainers holding(in_, held_);
   const Given given(in_, sizes_, index == 0);
@@ -146,11 +146,11 @@ Interpreter::BranchNode::Side Interpreter::BranchNode::run_side(size_t index, co
       throw Refusal{std::string(status.message()), ""};
   } catch (...) {
     memory_.leave();
-    in_.marks_ = marks_;
+    in_.identities_.marks() = marks_;
     throw;
   }
   side.region = memory_.leave();
-  side.marks = in_.marks_;
+  side.marks = in_.identities_.marks();
   return side;
 }
 
@@ -158,13 +158,13 @@ Interpreter::BranchNode::Side Interpreter::BranchNode::run_side(size_t index, co
 void Interpreter::BranchNode::take_results(Side& side, const Side* other) {
   for (const Item& container : held_) {
     side.results.push_back(snapshot(container));
-    in_.made(side.results.back());
+    in_.identities_.made(side.results.back());
   }
   for (size_t i = 0; other != nullptr && i < side.results.size(); ++i)
     side.results[i] = defined_like(side.results[i], other->results[i]);
   for (size_t i = 0; !has_failed() && i < side.results.size(); ++i) {
     Item& result = side.results[i];
-    in_.check_stale(result);
+    in_.identities_.check_stale(result);
     auto& pattern = side.patterns.emplace_back();
     if (!holds_list(result)) continue;
     pattern = pattern_of(memory_, result);
@@ -313,9 +313,9 @@ void Interpreter::BranchNode::name_sizes(std::vector<Value>& outputs) {
 }
 
 void Interpreter::BranchNode::add_node() {
-  Merge merge;
+  Identities::Merge merge;
   for (const std::vector<Side>* sides : {&seen_, &built_})
-    for (const Side& side : *sides) in_.marks_.add(side.marks);
+    for (const Side& side : *sides) in_.identities_.marks().add(side.marks);
   if (!is_needed()) {
     merge.leaves = outside_;
     give_back(std::move(merge));
@@ -366,12 +366,12 @@ Item Interpreter::BranchNode::result_of(size_t i, const Value& condition, const 
 }
 
 // The names of the script after the `if`, and the containers that it changes.
-void Interpreter::BranchNode::give_back(Merge merge) {
+void Interpreter::BranchNode::give_back(Identities::Merge merge) {
   const size_t count = node_.outputs.size();
   for (size_t i = 0; i < seen_[0].results.size(); ++i) {
-    const Item result = in_.merged(seen_[0].results[i], seen_[1].results[i], merge);
+    const Item result = in_.identities_.merged(seen_[0].results[i], seen_[1].results[i], merge);
     for (const Side& side : seen_)  // of which a list has a copy on that side, and not on the other
-      if (side.marks.stored.contains(identity_of(side.results[i]))) in_.store(result);
+      if (side.marks.stored.contains(identity_of(side.results[i]))) in_.identities_.store(result);
     if (i < count)
       in_.set(node_.outputs[i], result);
     else

@@ -36,7 +36,7 @@ class Interpreter::BranchNode {
     std::vector<MemoryOrder> orders;  // by leaf
     std::optional<Leaving> leaving;
     Memory::Region region;
-    Marks marks;
+    Identities::Marks marks;
   };
   enum class Run { to_look, to_build };
 
@@ -51,7 +51,7 @@ class Interpreter::BranchNode {
   std::vector<Value> call_if(const Value& condition);
   void name_sizes(std::vector<Value>& outputs);
   Item result_of(size_t i, const Value& condition, const Value& value);
-  void give_back(Merge merge);
+  void give_back(Identities::Merge merge);
   bool has_failed() const { return in_.result_.unsupported.size() > failures_; }
 
   Interpreter& in_;
@@ -61,7 +61,7 @@ class Interpreter::BranchNode {
   const Scalar* const sizes_;
   const std::vector<Item>& held_;
   const size_t failures_;
-  const Marks marks_;
+  const Identities::Marks marks_;
   const Dim last_;                  // symbols that are younger are of the sides
   std::vector<Side> seen_, built_;  // the first where the condition holds
   std::vector<bool> kept_;     // by leaf: outside of the node, as both share it or sizes say it

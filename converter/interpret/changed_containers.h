@@ -16,9 +16,7 @@ class Interpreter::ChangedContainers {
       : in_(in), containers_(containers) {
     for (const Item& container : containers_) {
       before_.push_back(snapshot(container));
-      int& depth = in_.container_depth_[identity_of(container)];
-      depths_.push_back(depth);
-      depth = in_.memory_.depth();
+      depths_.push_back(in_.identities_.set_depth(identity_of(container), in_.memory_.depth()));
     }
   }
   ~ChangedContainers() { release(); }
@@ -27,7 +25,7 @@ class Interpreter::ChangedContainers {
   void release() {
     for (size_t i = 0; i < before_.size(); ++i) {
       restore(containers_[i], before_[i]);
-      in_.container_depth_[identity_of(containers_[i])] = depths_[i];
+      in_.identities_.set_depth(identity_of(containers_[i]), depths_[i]);
     }
     before_.clear();
   }

@@ -180,7 +180,7 @@ void Interpreter::bind_inputs() {
                     : bind_input(input.name, input.type, next, spare);
     if (const auto* tensor = std::get_if<ScriptTensorIndex>(&item.value))
       item = Item(memory_.of_script(tensor->index));
-    made(item);
+    identities_.made(item);
     set(program_.body.inputs.at(i + 1), std::move(item));
   }
   if (next < inputs_.size())
@@ -194,7 +194,7 @@ void Interpreter::add_output(const std::string& name, const Item& item) {
     return name.empty() ? std::string() : str_cat(name, "_", static_cast<int64_t>(k));
   };
   if (item.is_none()) return;
-  check_stale(item);
+  identities_.check_stale(item);
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
     if ((*list)->grown)
       throw Refusal{"the model returns a list whose length only data or a symbolic size decides",

@@ -115,6 +115,7 @@ Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec
       top_(graph),
       result_(result),
       memory_(graph, program),
+      identities_(memory_),
       values_(static_cast<size_t>(program.value_count)),
       tracks_memory_(writes_in_place(program.body)) {
   // References to values stay valid while an op runs others.
@@ -299,7 +300,7 @@ void Interpreter::finish_call(const ScriptNode& node, NodeCall& call) {
                 " results where the script expects ", static_cast<int64_t>(node.outputs.size())),
         ""};
   for (size_t i = 0; i < results.size(); ++i) {
-    made(results[i]);
+    identities_.made(results[i]);
     set(node.outputs[i], std::move(results[i]));
   }
 }
@@ -429,8 +430,8 @@ void Interpreter::dispatch(const ScriptNode& node) {
       if ((*tensor)->is_poisoned() && node.kind != "prim::ListConstruct" &&
           node.kind != "prim::TupleConstruct" && node.kind != "prim::DictConstruct")
         throw Poisoned();
-  if (!marks_.stale.empty())
-    for (const ScriptId id : node.inputs) check_stale(get(id));
+  if (!identities_.marks().stale.empty())
+    for (const ScriptId id : node.inputs) identities_.check_stale(get(id));
   NodeCall call(*this, node, node.kind, row_named(node.kind));
   if (const std::optional<Autocast> to = autocast_target(call)) {
     ScriptNode cast = node;  // as it would be outside of the region

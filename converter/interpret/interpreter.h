@@ -20,11 +20,6 @@ class Interpreter;
 struct Pattern;  // core/grown.h
 struct Tried;
 
-// Thrown where a body that data decides changes the elements of a list or dict from outside; the
-// loop or branch starts over and carries them.
-struct Changing {
-  Item container;
-};
 // complex.cpp: a call of an op with complex tensors, numbers or dtypes.
 bool is_complex_call(const NodeCall& call);
 // Whether the op takes complex tensors as what they are: sizes, containers.
@@ -49,6 +44,7 @@ class Interpreter final : public Environment {
   void run();
 
   Memory& memory() override { return memory_; }
+  Identities& identities() override { return identities_; }
   void note_attribute(const Object& object, const std::string& name, const Item& item,
                       ScriptId value) override {
     attributes_->note_read(object, name, item, value);
@@ -68,19 +64,6 @@ class Interpreter final : public Environment {
   void assume(const Scalar& condition, bool wanted, std::string_view reason);
   void require(const Item& condition, bool wanted, std::string_view message) override;
   bool is_one(const Dim& size, std::string_view reason, bool expects_one) override;
-  void check_change(const Item& container) override;  // throws Changing
-  void check_frozen(const Item& container) override;
-  bool is_outer(const void* container) const override {
-    return depth_of(container) < memory_.depth();
-  }
-  bool may_grow(const void* list) const override {
-    return !marks_.frozen.contains(list) && is_outer(list);
-  }
-  void store(const Item& element) override;
-  // Throws Refusal for a list or dict that may have been changed under another name.
-  void check_stale(const Item& item) const;
-  void make_stale(const void* container);
-  void made(const Item& item);  // the container belongs to the present body
   Item detached(const Item& item) override;
   void begin_gradients(bool on) override { gradients_.push_back(on && gradients_.back()); }
   void end_gradients() override { gradients_.pop_back(); }
@@ -127,23 +110,8 @@ class Interpreter final : public Environment {
                       const Item& condition);
   void while_on_data(const ScriptNode& node, const Item& trips, const Dim& done,
                      const Item& condition);
-  int depth_of(const void* container) const;
-  // What control flow gives for results that were `a` on one way and `b` on the other, with these
-  // leaves: the same container, or a new one, and then none of the three may be changed.
-  struct Merge {
-    std::vector<Item> leaves;
-    size_t next = 0;
-    std::map<const void*, Item> given;  // for containers made inside
-  };
-  Item merged(const Item& a, const Item& b, Merge& merge);
-  void freeze(const Item& container);
   // The item with the containers of the pattern; lists in it that become others are frozen.
   Item fit(const Item& item, const Pattern& pattern);
-  // The containers that one given by control flow may be, with itself; not those behind `known`.
-  std::set<const void*> origins_of(const void* container,
-                                   const std::vector<const void*>& known = {}) const;
-  // A loop's own copy may be what the one from before the loop may be.
-  void inherit(const Item& copy, const Item& known);
   std::vector<Item> block_items(const std::vector<ScriptId>& ids) const;
   std::vector<Item> block_results(const ScriptBlock& block) const {
     return block_items(block.outputs);
@@ -158,21 +126,10 @@ class Interpreter final : public Environment {
   Graph& top_;
   Imported& result_;
   Memory memory_;
+  Identities identities_;
   std::optional<Attributes> attributes_;
   std::vector<Item> values_;
   std::map<std::string, std::string, std::less<>> row_kinds_;
-  std::map<const void*, int> container_depth_;
-  std::vector<std::shared_ptr<void>> containers_;
-  // What is known of containers that may be others. A body that is interpreted again starts with
-  // what was known before it.
-  struct Marks {
-    std::set<const void*> frozen;  // containers that others may be, as data decides
-    std::set<const void*> stored;  // of those: lists have copies of them
-    std::set<const void*> stale;   // containers that may have been changed under other names
-    std::map<const void*, std::vector<const void*>> merged_from;  // what a container may be
-    void add(const Marks& other);
-  };
-  Marks marks_;
   std::set<std::string> said_;
   int64_t sequence_ = 0;
   std::vector<bool> gradients_ = {true};

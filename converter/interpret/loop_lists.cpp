@@ -21,7 +21,7 @@ void collect_lists(const Item& item, std::vector<const void*>& lists) {
 
 // The lists of a round, and those from before the loop that they stand for.
 void Interpreter::LoopNode::pair_lists(const Item& copy, const Item& known) {
-  if (copy.is_list() || copy.is_dict()) in_.inherit(copy, known);
+  if (copy.is_list() || copy.is_dict()) in_.identities_.inherit(copy, known);
   if (copy.is_list()) copies_.emplace_back(identity_of(copy), known);
   const Items *a = elements_of(copy), *b = elements_of(known);
   for (size_t i = 0; a && b && i < a->size(); ++i) pair_lists((*a)[i], (*b)[i]);
@@ -31,7 +31,8 @@ void Interpreter::LoopNode::pair_lists(const Item& copy, const Item& known) {
   for (size_t i = 0; i < x.size(); ++i) pair_lists(x[i].second, y[i].second);
 }
 
-// Fits the values of a round to the lists that the round starts with. Starts over if those must grow.
+// Fits the values of a round to the lists that the round starts with. Starts over if those must
+// grow.
 Item Interpreter::LoopNode::fit_lists(const Item& known, const Item& last, const Pattern& pattern) {
   grow_lists(known, pattern);
   return in_.fit(last, pattern);
@@ -81,8 +82,8 @@ void Interpreter::LoopNode::leave_to_loop(const Item& known) {
   std::vector<const void*> lists;
   collect_lists(known, lists);
   for (const void* list : lists) {
-    in_.make_stale(list);
-    in_.marks_.stale.insert(list);
+    in_.identities_.make_stale(list);
+    in_.identities_.marks().stale.insert(list);
   }
 }
 
@@ -97,8 +98,9 @@ void Interpreter::LoopNode::note_changed_lists(Pass& pass) {
     collect_lists(in_.get(block_.inputs[i + 1]), own);
     collect_lists(last_[i + 1], after);
     // Through a name of its own, or one that may also be another list.
-    bool is_changed = std::any_of(
-        own.begin(), own.end(), [&](const void* list) { return in_.marks_.stale.contains(list); });
+    bool is_changed = std::any_of(own.begin(), own.end(), [&](const void* list) {
+      return in_.identities_.marks().stale.contains(list);
+    });
     const size_t leaves = count_leaves(start_[i]);
     for (size_t k = first; k < first + leaves; ++k) {
       const TensorRef column = column_of(pass.items[k]);
@@ -112,13 +114,13 @@ void Interpreter::LoopNode::note_changed_lists(Pass& pass) {
     if (!rewritten_[i]) continue;
     leave_to_loop(start_[i]);
     for (const void* list : after)
-      for (const void* origin : in_.origins_of(list, own)) {
+      for (const void* origin : in_.identities_.origins_of(list, own)) {
         const bool is_own = std::find(own.begin(), own.end(), origin) != own.end() ||
-                            in_.depth_of(origin) >= memory_.depth();
+                            in_.identities_.depth_of(origin) >= memory_.depth();
         const auto uses = std::count_if(seen.begin(), seen.end(), [&](const void* other) {
-          return in_.origins_of(other, own).contains(origin);
+          return in_.identities_.origins_of(other, own).contains(origin);
         });
-        if (!is_own || uses > 1 || in_.marks_.stored.contains(list))
+        if (!is_own || uses > 1 || in_.identities_.marks().stored.contains(list))
           throw Refusal{
               "a list is changed in place by a loop of unknown length, and may be an "
               "element of another list, or the same as another",

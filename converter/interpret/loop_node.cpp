@@ -31,7 +31,7 @@ Interpreter::LoopNode::LoopNode(Interpreter& interpreter, const ScriptNode& node
       held_(held),
       carried_(node.outputs.size()),
       failures_(interpreter.result_.unsupported.size()),
-      marks_(interpreter.marks_),
+      marks_(interpreter.identities_.marks()),
       start_([&] {
         std::vector<Item> start;
         for (size_t i = 0; i < node.outputs.size(); ++i)
@@ -54,7 +54,7 @@ Interpreter::LoopNode::LoopNode(Interpreter& interpreter, const ScriptNode& node
   counted_ = !(limit && limit->is_constant() && limit->as_double() > 1e15);
   counter_ = memory_.materialize({i64, 0, {Scalar::of(done)}});
   first_ = go_on(memory_.read(in_.data_condition(condition)), counter_);
-  for (const Item& item : start_) in_.check_stale(item);
+  for (const Item& item : start_) in_.identities_.check_stale(item);
   for (const Item* leaf : leaves_) orders_.push_back(memory_.order(tensor_of(*leaf)));
 }
 
@@ -93,7 +93,7 @@ bool Interpreter::LoopNode::find_changes() {
 }
 
 bool Interpreter::LoopNode::run_pass(Pass& pass) {
-  in_.marks_ = marks_;
+  in_.identities_.marks() = marks_;
   enter(pass);
   {
     ChangedContainers holding(in_, held_);
@@ -110,7 +110,7 @@ bool Interpreter::LoopNode::run_pass(Pass& pass) {
         throw Refusal{std::string(status.message()), ""};
     } catch (...) {
       memory_.leave();
-      in_.marks_ = marks_;
+      in_.identities_.marks() = marks_;
       throw;
     }
     region_ = memory_.leave();
@@ -419,11 +419,12 @@ Value Interpreter::LoopNode::with_length(const Value& after, size_t k) const {
 
 // The names of the script after the loop, and the containers that it changes.
 void Interpreter::LoopNode::give_back(const std::vector<Item>& results) {
-  Merge merge{results, 0, {}};
+  Identities::Merge merge{results, 0, {}};
   for (size_t i = 0; i < carried_; ++i) {
     // A container that no round makes anew is the one from before the loop.
     const bool is_same = identity_of(last_[i + 1]) == identity_of(in_.get(block_.inputs[i + 1]));
-    in_.set(node_.outputs[i], in_.merged(start_[i], is_same ? start_[i] : last_[i + 1], merge));
+    in_.set(node_.outputs[i],
+            in_.identities_.merged(start_[i], is_same ? start_[i] : last_[i + 1], merge));
   }
   size_t next = merge.next;
   for (size_t i = 0; i < held_.size(); ++i)

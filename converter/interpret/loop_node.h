@@ -84,7 +84,7 @@ class Interpreter::LoopNode {
   const Item condition_;
   const std::vector<Item> held_;
   const size_t carried_, failures_;
-  const Marks marks_;
+  const Identities::Marks marks_;
   bool counted_;
   Value counter_, first_;    // of rounds, and whether there is one
   std::vector<Item> start_;  // what the loop carries, and then what is held

@@ -134,7 +134,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, const
     } catch (const LoopNode::Shaped&) {
     } catch (const Changing& found) {
       const Item container = loop.original(found.container);
-      check_change(container);
+      identities_.check_change(container);
       const bool is_carried = loop.carries(identity_of(container));
       const auto* list = std::get_if<std::shared_ptr<List>>(&container.value);
       if (is_carried && list && !(*list)->grown && !(*list)->items.empty()) {
@@ -152,7 +152,7 @@ void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, const
       held.push_back(container);
     } catch (Growing& found) {
       found.list = std::get<std::shared_ptr<List>>(loop.original(Item(found.list)).value);
-      if (is_outer(found.list.get())) throw;
+      if (identities_.is_outer(found.list.get())) throw;
       grown.grow(found);
     }
     loop.start_over();

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "converter/core/script.h"
-#include "converter/memory/alias.h"
+#include "converter/memory/identities.h"
 #include "converter/memory/item_values.h"
 #include "converter/rows/rows.h"
 
@@ -27,6 +27,7 @@ class Environment {
  public:
   virtual ~Environment() = default;
   virtual Memory& memory() = 0;
+  virtual Identities& identities() = 0;
   virtual const ScriptProgram& program() const = 0;
   virtual const Item& get(ScriptId id) const = 0;
   // An op that the program does not have itself, as one of its nodes would run; its results.
@@ -42,19 +43,6 @@ class Environment {
   virtual void require(const Item& condition, bool wanted, std::string_view message) = 0;
   // Whether a size is 1, on which the rank of a result depends: known, or assumed under a guard.
   virtual bool is_one(const Dim& size, std::string_view reason, bool expects_one) = 0;
-  // A container is about to be changed in place: one from outside of the present body becomes what
-  // the loop or branch gives back. Objects are refused.
-  virtual void check_change(const Item& container) = 0;
-  // Throws Refusal if another container may be the same object, or if a list holds a copy.
-  // Containers that may be the same object must not be used from now on.
-  virtual void check_frozen(const Item& container) = 0;
-  // The list or dict is from outside the present body.
-  virtual bool is_outer(const void* container) const = 0;
-  // The list is from outside the present body: what appends to it makes it grow.
-  virtual bool may_grow(const void* list) const = 0;
-  // A list whose length data or sizes decide has a copy of the lists and dicts in the element,
-  // which must not change from now on.
-  virtual void store(const Item& element) = 0;
   // The tensor, or the tensors of a new list or tuple, as constants for gradients.
   virtual Item detached(const Item& item) = 0;
   // While gradients are off all results are detached. Blocks of `with` nest.
@@ -102,6 +90,7 @@ class NodeCall final : public Call {
 
   Environment& environment() const { return environment_; }
   Memory& memory() const;
+  Identities& identities() const { return environment_.identities(); }
   const ScriptNode& node() const { return node_; }
   const Row* row() const { return row_; }
   bool returned() const { return returned_; }

@@ -113,7 +113,7 @@ bool changed(NodeCall& call) {
 bool set_attribute(NodeCall& call) {
   const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
   if (object == nullptr) throw Refusal{"an attribute of something that is no object is set", ""};
-  call.environment().check_change(call.at(0));
+  call.identities().check_change(call.at(0));
   auto& attributes = (*object)->attributes;
   const Item& value = call.at(1);
   for (auto& [name, item] : attributes) {
