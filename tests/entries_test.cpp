@@ -154,6 +154,26 @@ Model two(Graph a, Graph b) {
   return model;
 }
 
+TEST(Entries, HoldEqualBitsOnce) {
+  const Vector bits(16, 0.5f);
+  const auto graph = [&](const std::vector<std::string>& names) {
+    Graph made;
+    Value y = made.input("x", f32, {16});
+    for (const std::string& name : names) y = y * made.parameter(name, data_of(bits));
+    made.output("y", y);
+    return made;
+  };
+  const Model model = two(graph({"p", "q"}), graph({"r", "q", "s"}));
+  const Model a = must(model.entry("a")), b = must(model.entry("b"));
+  const auto memory = [](const Model& entry, size_t k) {
+    return entry.graph().states()[k].data.tensor.data;
+  };
+  EXPECT_EQ(memory(b, 1), memory(a, 1)) << "of the same name";
+  EXPECT_EQ(memory(b, 0), memory(a, 0)) << "of another name";
+  EXPECT_NE(memory(b, 2), memory(b, 0)) << "separate parameters of one graph stay separate";
+  EXPECT_NE(memory(b, 2), memory(b, 1));
+}
+
 TEST(Entries, AreChosenByName) {
   const Model model = two(counter(1), counter(0));
   EXPECT_EQ(Session::create(model).status().message(),

@@ -21,24 +21,40 @@ bool has_one_type(const State& a, const State& b) {
   return x.dtype == y.dtype && x.shape == y.shape;
 }
 
-// Lets the graph use bytes that other entries already hold.
+// A file aligns each tensor to 64 bytes. Small constants are many.
+bool is_worth_sharing(const State& state) {
+  const int64_t bytes = state.data.tensor.bytes();
+  return bytes >= 64 || (bytes > 0 && state.kind != State::Kind::constant);
+}
+
+// Lets the graph use bytes that the entries already hold, whatever their names are. Two states of
+// one graph stay apart: only tied ones are one state.
 void share_data(const Entries& entries, Graph& graph) {
-  std::multimap<std::string_view, const State*> known;
+  std::multimap<int64_t, const State*> known;  // by their bytes
   for (const auto& [name, entry] : entries)
-    for (const State& state : entry.states()) known.emplace(state.name, &state);
+    for (const State& state : entry.states())
+      if (is_worth_sharing(state)) known.emplace(state.data.tensor.bytes(), &state);
+  std::set<const void*> taken;
+  for (const State& state : graph.states()) taken.insert(state.data.tensor.data);
   for (size_t i = 0; i < graph.states().size(); ++i) {
     const State& state = graph.states()[i];
-    const auto [first, last] = known.equal_range(state.name);
+    if (!is_worth_sharing(state)) continue;
+    const auto [first, last] = known.equal_range(state.data.tensor.bytes());
+    const State* found = nullptr;
     for (auto other = first; other != last; ++other) {
-      const TensorData& data = other->second->data;
-      if (data.tensor.data == state.data.tensor.data) break;
-      if (!has_one_type(state, *other->second) ||
-          std::memcmp(data.tensor.data, state.data.tensor.data,
-                      static_cast<size_t>(data.tensor.bytes())) != 0)
-        continue;
-      GraphAccess::body(graph).states[i].data = data;
-      break;
+      const Tensor& bits = other->second->data.tensor;
+      const bool is_better = found == nullptr || other->second->name == state.name;
+      if (bits.data == state.data.tensor.data) {
+        found = nullptr;
+        break;
+      }
+      if (is_better && has_one_type(state, *other->second) && taken.count(bits.data) == 0 &&
+          std::memcmp(bits.data, state.data.tensor.data, static_cast<size_t>(bits.bytes())) == 0)
+        found = other->second;
     }
+    if (found == nullptr) continue;
+    taken.insert(found->data.tensor.data);
+    GraphAccess::body(graph).states[i].data = found->data;
   }
 }
 
