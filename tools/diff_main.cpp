@@ -16,6 +16,7 @@ namespace {
 constexpr char kExamples[] = R"(Examples:
   hg-diff before.hgm after.hgm
   hg-diff net.hgm trained.hgm --json
+  hg-diff codec.hgm trained.hgm --entry decode
 
 Graph lines and weights that only the first model has start with -, those that only the second has
 with +. Weights that differ start with ~.
@@ -52,13 +53,20 @@ std::string diff_json(const ModelDiff& diff) {
 }
 
 struct DiffJob {
-  std::string a, b;
+  std::string a, b, entry;
   size_t most = 40;
   bool as_json = false;
 };
 
 Outcome diff(const DiffJob& job) {
-  const Result<Model> a = load_model(job.a, ""), b = load_model(job.b, "");
+  Result<Model> a = Model::load(job.a), b = Model::load(job.b);
+  if (!a.ok()) return outcome(a.status());
+  if (!b.ok()) return outcome(b.status());
+  if (!job.entry.empty() && a->entries().empty() && b->entries().empty())
+    return usage("--entry ", job.entry, ": neither file has entries; each is one graph");
+  // A file of one graph is compared as it is.
+  if (!a->entries().empty()) a = entry_of(*a, job.a, job.entry);
+  if (!b->entries().empty()) b = entry_of(*b, job.b, job.entry);
   if (!a.ok()) return outcome(a.status());
   if (!b.ok()) return outcome(b.status());
   const ModelDiff found = diff_models(*a, *b);
@@ -81,6 +89,7 @@ int main(int argc, char** argv) {
   DiffJob job;
   line.add("A", job.a, "the first model, an .hgm file");
   line.add("B", job.b, "the second model, an .hgm file");
+  line.add("--entry", job.entry, "the entry to compare, of each file that has several");
   line.add("--most", job.most, "graph lines and weights to print at most; 0: all").shows_default();
   line.add_flag("--json", job.as_json, "print one JSON object");
   if (const std::optional<int> code = line.parse(argc, argv)) return *code;

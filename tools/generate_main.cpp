@@ -10,6 +10,7 @@
 #include "tools/chat_prompts.h"
 #include "tools/command_line/command_line.h"
 #include "tools/command_line/words.h"
+#include "tools/entry.h"
 #include "tools/generated_text.h"
 #include "tools/gpu.h"
 #include "tools/process.h"
@@ -46,7 +47,7 @@ all later runs, for all prompts together; text, unless only ids are printed; wit
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 prompts and model do not fit.)";
 
 struct GenerateJob {
-  std::string model, tokenizer, chat_template, system, device = "cpu", precision = "f32";
+  std::string model, entry, tokenizer, chat_template, system, device = "cpu", precision = "f32";
   int threads = 0;
   std::vector<std::string> ids, stop_ids, texts, stops;  // as given
   std::vector<std::vector<int32_t>> prompts;
@@ -185,7 +186,7 @@ Outcome converse(GenerateJob& job, Generator& generator, GeneratedText& text,
 
 Outcome run(GenerateJob& job) {
   if (Outcome o = read(job); !o.ok()) return o;
-  const Result<Model> model = Model::load(job.model);
+  const Result<Model> model = load_model(job.model, job.entry);
   if (!model.ok()) return outcome(model.status());
   const Result<std::vector<int32_t>> stop_ids = stop_ids_of(*model);
   if (!stop_ids.ok()) return outcome(stop_ids.status());
@@ -242,6 +243,7 @@ int main(int argc, char** argv) {
   GenerateJob job;
   hg::SamplerOptions& sampler = job.options.sampler;
   line.add("MODEL", job.model, "the model, an .hgm file, for example from hg-convert model.gguf");
+  line.add("--entry", job.entry, "the entry that is the language model, if the file has several");
   line.add("--tokenizer", job.tokenizer, "a tokenizer.json for texts, instead of the model's own");
   line.add("--prompt", job.texts, "a prompt; once per prompt");
   const auto chat = line.add_flag(

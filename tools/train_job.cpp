@@ -14,6 +14,7 @@
 #include "tools/inputs.h"
 #include "tools/process.h"
 #include "tools/train_log.h"
+#include "tools/trained_entry.h"
 
 namespace hg::tools {
 namespace {
@@ -79,7 +80,10 @@ class Job {
       if (Outcome o = check_place(*path); !o.ok()) return o;
     if (!job_.weights.empty())
       if (Outcome o = check_weights_path(job_.weights); !o.ok()) return o;
-    Result<Model> model = load_model(job_.model, "");
+    Result<Model> model = Model::load(job_.model);
+    if (!model.ok()) return outcome(model.status());
+    if (!model->entries().empty()) file_ = *model;
+    model = entry_of(*model, job_.model, job_.entry);
     if (!model.ok()) return outcome(model.status());
     if (Outcome o = open_data(*model); !o.ok()) return o;
     if (Outcome o = parse_rules(); !o.ok()) return o;
@@ -98,7 +102,7 @@ class Job {
     summary_.profile = trainer->session().profile();
     Outcome saved;
     // After a failure, the weights are those before the failed step.
-    if (trained.ok() || summary_.steps > 0) saved = save(*trainer);
+    if (trained.ok() || summary_.steps > 0) saved = save(*trainer, job_.out);
     if (!trained.ok()) log_.stopped = "failed";
     if (saved.ok() && !job_.weights.empty()) saved = export_weights(*trainer);
     if (saved.ok() && !job_.log.empty()) saved = write_json(log_, job_.log);
@@ -322,7 +326,7 @@ class Job {
   Outcome fit(Trainer& trainer) {
     FitOptions fit = job_.fit;
     if (!validation_.targets.empty() || !validation_.inputs.empty()) fit.validation = &validation_;
-    fit.best_path = job_.best;
+    if (file_.entries().empty()) fit.best_path = job_.best;
     Outcome checkpoint;
     double ms = 0;
     bool was_last = false;
@@ -339,9 +343,11 @@ class Job {
         if (p.is_best) {
           summary_.best_epoch = p.epoch;
           summary_.best_loss = p.validation != nullptr ? p.validation->loss : p.loss;
+          if (!job_.best.empty() && fit.best_path.empty()) checkpoint = save(trainer, job_.best);
         }
         if (p.validation != nullptr) summary_.validation = describe(*p.validation);
-        if (job_.save_every > 0 && p.epoch % job_.save_every == 0) checkpoint = save(trainer);
+        if (checkpoint.ok() && job_.save_every > 0 && p.epoch % job_.save_every == 0)
+          checkpoint = save(trainer, job_.out);
       }
       if (!checkpoint.ok()) return false;
       if (on_progress_ && !on_progress_(p)) summary_.was_stopped = true;
@@ -369,10 +375,19 @@ class Job {
     return out;
   }
 
-  Outcome save(const Trainer& trainer) const {
-    const Status saved = trainer.save(job_.out);
+  Outcome save(const Trainer& trainer, const std::string& path) const {
+    const Status saved = written(trainer, path);
     if (saved.ok()) return {};
     return {Exit::unreadable, std::string(saved.message())};
+  }
+
+  Status written(const Trainer& trainer, const std::string& path) const {
+    const std::vector<std::string> entries = file_.entries();
+    if (entries.empty()) return trainer.save(path);
+    HG_TRY_ASSIGN(const Model trained, trainer.model());
+    const std::string& name = job_.entry.empty() ? entries[0] : job_.entry;
+    HG_TRY_ASSIGN(const Model all, with_trained_entry(file_, name, trained));
+    return all.save(path);
   }
 
   Outcome export_weights(const Trainer& trainer) const {
@@ -383,6 +398,7 @@ class Job {
 
   const TrainJob& job_;
   TrainOptions options_;
+  Model file_;  // of several entries; empty for a file of one graph
   const OnStart& on_start_;
   const OnProgress& on_progress_;
   TrainSummary& summary_;

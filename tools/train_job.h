@@ -13,6 +13,8 @@ namespace hg::tools {
 
 struct TrainJob {
   std::string model, out, best, log, svg;
+  std::string
+      entry;  // of a file with several entries, which `out` then has as well; empty: the only one
   std::string weights;                       // file of weights for other programs; export_weights.h
   std::vector<std::string> inputs, targets;  // files
   std::vector<std::string> validation_inputs, validation_targets;

@@ -28,7 +28,8 @@ The first dimension of every file counts samples, except with --batch all. f64 f
 inputs, and integer files i64 inputs. A PATTERN selects parameters: '*' matches any characters.
 Several losses add up: --loss boxes=smooth_l1*2 --loss classes=cross_entropy, one --target each.
 The trained file holds the optimizer's state, so further training continues exactly. The same
-command with --finish completes an interrupted run. Ctrl-C saves and ends.
+command with --finish completes an interrupted run. Ctrl-C saves and ends. With --entry, the trained
+file has all entries of MODEL, and weights that the entries share are trained in all of them.
 
 Exit codes: 0 ok, 1 usage, 2 file cannot be read or written, 3 unsupported, 4 model, data and
 options do not fit, or the loss is not finite, 130 interrupted by Ctrl-C and saved.)";
@@ -176,6 +177,7 @@ struct Words {  // texts to convert after all options are parsed
 
 void add_files(CommandLine& line, TrainJob& job) {
   line.add("MODEL", job.model, "the model, an .hgm file");
+  line.add("--entry", job.entry, "the entry to train, if the file has several");
   line.add("--input,-i", job.inputs, "[NAME=]FILE.npy, once per input");
   line.add("--target,-t", job.targets, "FILE.npy, once per loss");
   line.add("--validation-input", job.validation_inputs, "like --input, for validation");

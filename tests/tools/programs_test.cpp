@@ -305,6 +305,12 @@ TEST_F(Programs, InfoListsTheEntriesOfAFile) {
   EXPECT_EQ(entry.exit, 0) << entry.err;
 
   expect_refusal("hg-diff library.hgm library.hgm", 3, "entries half, double");
+  EXPECT_EQ(run("hg-diff library.hgm library.hgm --entry half").exit, 0);
+  expect_refusal("hg-diff library.hgm library.hgm --entry third", 2, "half, double");
+  expect_refusal("hg-diff both.hgm both.hgm --entry half", 1, "neither file has entries");
+  EXPECT_NE(run("hg-diff library.hgm both.hgm --entry half").out.find("- "), std::string::npos);
+  expect_refusal("hg-generate library.hgm --ids 1", 3, "entries half, double");
+  expect_refusal("hg-generate library.hgm --ids 1 --entry third", 2, "half, double");
   const json one = json::parse(run("hg-info library.hgm --entry double --json").out);
   EXPECT_EQ(one["inputs"][0]["name"], "x");
   for (const auto& [name, factor] : {std::pair("half", 0.5f), std::pair("double", 2.0f)}) {

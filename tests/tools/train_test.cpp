@@ -104,6 +104,53 @@ TEST_F(Train, FindsTheWeightsAndLogsEveryStep) {
   EXPECT_NE(slurp(folder_ / "curve.svg").find("</svg>"), std::string::npos);
 }
 
+// The other entry has one weight in common with the trained one, and one of equal bits by chance.
+TEST_F(Train, TrainsAnEntryAndWhatItShares) {
+  const std::vector<float> w = {0.5f, 0.25f, -0.5f, 1}, b = {0};
+  const auto graph = [&](const std::string& weight, const std::string& bias, double factor) {
+    Graph g;
+    const Value x = g.input("x", f32, {"n", 4});
+    const Value first = g.parameter(weight, *TensorData::copy_of(view(w, {1, 4})));
+    const Value second = g.parameter(bias, *TensorData::copy_of(view(b, {1})));
+    g.output("", g.call("linear", {x * factor, first, second}));
+    return g;
+  };
+  Model file;
+  ASSERT_TRUE(file.add_entry("loss", graph("w", "b", 1)).ok());
+  ASSERT_TRUE(file.add_entry("shared", graph("w", "other", 2)).ok());
+  ASSERT_TRUE(file.add_entry("alone", graph("v", "b", 3)).ok());
+  ASSERT_TRUE(file.save(folder_ / "e.hgm").ok());
+  const std::string command =
+      "e.hgm --input x.npy --target y.npy --lr 0.1 --epochs 2 --batch 16 --best best.hgm --out "
+      "t.hgm ";
+  EXPECT_EQ(run(command), 3);
+  EXPECT_NE(err_.find("entries loss, shared, alone"), std::string::npos) << err_;
+  EXPECT_EQ(run(command + "--entry none"), 2);
+  EXPECT_EQ(run("m.hgm" + command.substr(5) + "--entry loss"), 2);
+  ASSERT_EQ(run(command + "--entry loss"), 0) << err_;
+  for (const char* path : {"t.hgm", "best.hgm"}) {
+    const Result<Model> trained = Model::load(folder_ / path);
+    ASSERT_TRUE(trained.ok()) << trained.status().message();
+    EXPECT_EQ(trained->entries(), (std::vector<std::string>{"loss", "shared", "alone"}));
+    const auto state = [&](const char* entry, const std::string& name) {
+      const Result<Model> model = trained->entry(entry);
+      for (const State& each : model->graph().states())
+        if (each.name == name) return *Array::copy_of(each.data.tensor);
+      return Array();
+    };
+    const auto is_same = [](const Array& a, const Array& b) {
+      return a.bytes() == b.bytes() && std::memcmp(a.as<float>(), b.as<float>(), a.bytes()) == 0;
+    };
+    EXPECT_FALSE(is_same(state("loss", "w"), *Array::copy_of(view(w, {1, 4}))));
+    EXPECT_TRUE(is_same(state("loss", "w"), state("shared", "w")));
+    EXPECT_TRUE(is_same(state("loss", "b"), state("alone", "b")));
+    EXPECT_TRUE(is_same(state("shared", "other"), *Array::copy_of(view(b, {1}))));
+    EXPECT_TRUE(is_same(state("alone", "v"), *Array::copy_of(view(w, {1, 4}))));
+  }
+  ASSERT_EQ(run("t.hgm --input x.npy --target y.npy --epochs 1 --out u.hgm --entry loss"), 0)
+      << err_;
+}
+
 TEST_F(Train, ExportsTheWeightsByTheirNames) {
   const std::string command = std::string(kFiles) + "--lr 0.1 --epochs 2 --out t.hgm ";
   ASSERT_EQ(run(command + "--export t.safetensors"), 0) << err_;
