@@ -34,6 +34,7 @@ gguf::Decoder gguf::build_decoder(const File& file) { refuse(file.label(), "a GG
 gguf::TextFiles gguf::text_files(const File& file, int64_t) { refuse(file.label(), "a GGUF file"); }
 
 std::span<const std::span<const Builtin>> onnx_builtins() { return {}; }
+bool onnx_takes_parts(std::string_view) { return false; }
 
 // No ONNX model gets as far as what follows.
 struct OnnxRuntime::Api {};

@@ -2,6 +2,7 @@
 // Ops on lists whose length data or sizes decide (columns.h). A change writes new columns, and
 // reads of the list become ops on them.
 #include <algorithm>
+#include <limits>
 
 #include "converter/containers/columns.h"
 #include "converter/containers/container_ops.h"
@@ -455,11 +456,21 @@ bool total(NodeCall& call) {  // sum, min and max of numbers
   }
   require(call, g.call("lt", {g.scalar(int64_t{0}, i64), number(call, numbers.dim(0))}),
           "min or max of an empty list");
+  const bool least = call.kind() == "prim::min";
+  const char* const op = least ? "amin" : "amax";
+  if (!is_float(numbers.dtype())) {
+    give_number(call, g.call(op, {numbers}));
+    return true;
+  }
   // As Python compares: what is not a number stays where it comes first, and nowhere else.
-  if (is_float(numbers.dtype()))
-    throw Refusal{"min or max of a list of floats whose length data or sizes decide",
-                  "use torch.tensor(list).max()"};
-  give_number(call, g.call(call.kind() == "prim::min" ? "amin" : "amax", {numbers}));
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Value is_nan = g.call("ne", {numbers, numbers});
+  const Value last = g.scalar(least ? kInfinity : -kInfinity, numbers.dtype());
+  const Value best = g.call(op, {g.call("where", {is_nan, last, numbers})});
+  const Value is_first = g.call("eq", {positions(call, numbers.dim(0)), g.scalar(int64_t{0}, i64)});
+  const Value starts = g.call("any", {g.call("logical_and", {is_nan, is_first})});
+  const Value nan = g.scalar(std::numeric_limits<double>::quiet_NaN(), numbers.dtype());
+  give_number(call, g.call("where", {starts, nan, best}));
   return true;
 }
 

@@ -41,19 +41,25 @@ struct Tried {
   std::string exception;  // where it raises one
 };
 
-// While it lives the condition of sizes is known to be `value`, as it is on one side of an `if`.
+// While it lives the condition of sizes, or that of data, is known to be `value`, as it is on one
+// side of an `if`.
 class Interpreter::Given {
  public:
-  Given(Interpreter& in, const Scalar* condition, bool value) : in_(in), count_(in.given_.size()) {
-    if (condition != nullptr) in_.given_.emplace_back(condition->top, value);
+  Given(Interpreter& in, const Scalar* sizes, ScriptId data, bool value)
+      : in_(in), count_(in.given_.size()), data_count_(in.given_data_.size()) {
+    if (sizes != nullptr) in_.given_.emplace_back(sizes->top, value);
+    if (data >= 0) in_.given_data_.emplace_back(data, value);
   }
-  ~Given() { in_.given_.resize(count_); }
+  ~Given() {
+    in_.given_.resize(count_);
+    in_.given_data_.resize(data_count_);
+  }
   Given(const Given&) = delete;
   Given& operator=(const Given&) = delete;
 
  private:
   Interpreter& in_;
-  size_t count_;
+  size_t count_, data_count_;
 };
 
 }  // namespace hg::convert

@@ -134,7 +134,7 @@ Interpreter::BranchNode::Side Interpreter::BranchNode::run_side(size_t index, co
   in_.identities_.marks() = marks_;
   memory_.enter({});
   ChangedContainers holding(in_, held_);
-  const Given given(in_, sizes_, index == 0);
+  const Given given(in_, sizes_, node_.inputs.at(0), index == 0);
   try {
     for (const Value& value : captured) memory_.capture(value);
     const ScriptBlock& block = node_.blocks[index];

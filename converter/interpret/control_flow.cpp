@@ -58,6 +58,7 @@ void Interpreter::run_if(const ScriptNode& node) {
       return poison_outputs(node);
     }
   if (const auto truth = decided(condition)) return take(node, *truth ? 0 : 1);
+  if (const auto truth = given(node.inputs.at(0))) return take(node, *truth ? 0 : 1);
   const auto scalar = scalar_of(condition);
   const auto sizes = scalar ? to_boolean(*scalar) : std::nullopt;
   if (sizes)
@@ -70,7 +71,7 @@ void Interpreter::run_if(const ScriptNode& node) {
     return take(node, 1 - raising);
   }
   if (sizes) return if_on_sizes(node, condition, *sizes);
-  if_on_data(node, condition, nullptr);
+  if_or_split(node, condition);
 }
 
 void Interpreter::take(const ScriptNode& node, int side) {
@@ -160,6 +161,21 @@ void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Sc
     side = 1 - side;
   assume(condition, side == 0, "`if`");
   take(node, side);
+}
+
+// Sides of two ranks become one node of the graph together with the nodes after it.
+void Interpreter::if_or_split(const ScriptNode& node, const Item& item) {
+  if (!std::exchange(may_split_, false)) return if_on_data(node, item, nullptr);
+  Attempt attempt(*this);
+  try {
+    return if_on_data(node, item, nullptr);
+  } catch (const Refusal&) {
+  }
+  attempt.undo();
+  if (try_alone(node.blocks[0]).end == Tried::End::runs &&
+      try_alone(node.blocks[1]).end == Tried::End::runs)
+    throw Splitting{std::nullopt, node.inputs.at(0)};
+  if_on_data(node, item, nullptr);  // says why
 }
 
 void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Scalar* sizes) {

@@ -419,7 +419,8 @@ bool Interpreter::run_row(const ScriptNode& node) {
 
 void Interpreter::dispatch(const ScriptNode& node) {
   if (!node.trouble.empty()) throw Refusal{node.trouble, ""};
-  if (const Row* row = row_named(node.kind); row == nullptr || !row->takes_parts)
+  const Row* const named = row_named(node.kind);
+  if (named != nullptr ? !named->takes_parts : !onnx_takes_parts(node.kind))
     for (const ScriptId id : node.inputs)
       settle_pieces(memory_, get(id),
                     node.kind == "prim::ListUnpack" ? int64_t(node.outputs.size()) : 0);

@@ -29,10 +29,11 @@ void run_complex(NodeCall& call, const Row* row);
 // ranks.cpp: what the report says of the ways that were not imported.
 std::vector<std::string> notes_of_forks(const std::vector<Fork>& forks);
 
-// Thrown where a condition of sizes decides on ranks and types, and the nodes that follow may
-// become an `if`.
+// Thrown where a condition decides on ranks and types, and the nodes that follow may become an
+// `if`.
 struct Splitting {
-  Scalar condition;
+  std::optional<Scalar> sizes;  // that decide it
+  ScriptId data = -1;           // or the value that does
 };
 
 class Interpreter final : public Environment {
@@ -84,13 +85,14 @@ class Interpreter final : public Environment {
   void add_output(const std::string& name, const Item& item);
   void run_nodes(const ScriptBlock& block);
   void run_node(const ScriptNode& node);
-  size_t run_split(const ScriptBlock& block, size_t first, const Scalar& condition);
-  size_t where_ranks_meet(const ScriptBlock& block, size_t first, const Scalar& condition);
+  size_t run_split(const ScriptBlock& block, size_t first, const Splitting& found);
+  size_t where_ranks_meet(const ScriptBlock& block, size_t first, const Splitting& found);
   // Takes one of two ways that give other ranks, under a guard: that of the sizes that the program
   // was made with or that are asked for, or else `likely`.
   bool take_fork(const Scalar& condition, bool likely, std::string_view reason);
   // What sizes decide, where it is known in the present body.
   std::optional<bool> given(const Scalar& condition) const;
+  std::optional<bool> given(ScriptId condition) const;
   Tried try_alone(const ScriptBlock& block);
   void dispatch(const ScriptNode& node);
   bool run_script_op(NodeCall& call);
@@ -103,6 +105,7 @@ class Interpreter final : public Environment {
   void poison_outputs(const ScriptNode& node);
   void list_missing(const ScriptBlock& block);
   void if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition);
+  void if_or_split(const ScriptNode& node, const Item& item);
   void if_on_data(const ScriptNode& node, const Item& item, const Scalar* sizes);
   void take(const ScriptNode& node, int side);
   bool has_round(const Scalar& condition, bool may_split);
@@ -136,6 +139,7 @@ class Interpreter final : public Environment {
   bool asked_alignment_ = false;
   bool tracks_memory_;                       // some op of the program writes in place
   std::vector<std::pair<Dim, bool>> given_;  // conditions of sizes, known in the present body
+  std::vector<std::pair<ScriptId, bool>> given_data_;  // conditions of data, likewise
   bool may_split_ = false;     // the node that runs may become an `if` with those after it
   bool is_splitting_ = false;  // and is being made one
   bool kept_control_ = false;  // the loop or branch that ran last is one node of the graph

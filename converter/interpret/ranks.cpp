@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose result rank depends on a size, such as squeeze, branches on sizes that give results of
-// other ranks, and loops whose first round changes types. The nodes from there to the point where
-// both cases have one rank again become an `if` on that size. If there is no such point, one case is
-// taken under a guard.
+// Ops whose result rank depends on a size, such as squeeze, branches that give results of other
+// ranks, and loops whose first round changes types. The nodes from there to the point where both
+// cases have one rank again become an `if`. If there is no such point, one case is taken under a
+// guard where sizes decide.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -126,6 +126,12 @@ std::vector<std::string> notes_of_forks(const std::vector<Fork>& forks) {
   return notes;
 }
 
+std::optional<bool> Interpreter::given(ScriptId condition) const {
+  for (const auto& [known, value] : given_data_)
+    if (known == condition) return value;
+  return std::nullopt;
+}
+
 std::optional<bool> Interpreter::given(const Scalar& condition) const {
   if (condition.is_constant()) return condition.as_double() != 0;
   const Dim opposite = negation(condition).top;
@@ -173,7 +179,7 @@ bool Interpreter::take_fork(const Scalar& condition, bool likely, std::string_vi
 // The end of the shortest run of nodes from `first` on after which both cases have the same kinds
 // of values; `first` if there is none.
 size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first,
-                                     const Scalar& condition) {
+                                     const Splitting& found) {
   const size_t last = std::min(block.nodes.size(), first + kMostNodes);
   std::map<ScriptId, std::string> kinds[2];
   size_t end = last;
@@ -182,7 +188,7 @@ size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first,
     memory_.enter({});
     size_t at = first;
     try {
-      const Given given(*this, &condition, way);
+      const Given given(*this, found.sizes ? &*found.sizes : nullptr, found.data, way);
       for (; at < end; ++at) {
         run_node(block.nodes[at]);
         if (attempt.has_failed()) break;
@@ -210,12 +216,13 @@ size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first,
   return first;
 }
 
-size_t Interpreter::run_split(const ScriptBlock& block, size_t first, const Scalar& condition) {
-  const size_t end = where_ranks_meet(block, first, condition);
+size_t Interpreter::run_split(const ScriptBlock& block, size_t first, const Splitting& found) {
+  const size_t end = where_ranks_meet(block, first, found);
   if (end == first) return first;
   ScriptNode node;
   node.kind = "prim::If";
   node.origin = block.nodes[first].origin;
+  node.inputs = {found.data};
   node.outputs = live_after(block, first, end);
   const auto from = block.nodes.begin() + static_cast<std::ptrdiff_t>(first);
   const auto to = block.nodes.begin() + static_cast<std::ptrdiff_t>(end);
@@ -223,7 +230,8 @@ size_t Interpreter::run_split(const ScriptBlock& block, size_t first, const Scal
   memory_.graph().set_origin(node.origin);
   Attempt attempt(*this);
   try {
-    if_on_data(node, item_of(memory_, condition), &condition);
+    const Scalar* const sizes = found.sizes ? &*found.sizes : nullptr;
+    if_on_data(node, sizes != nullptr ? item_of(memory_, *sizes) : get(found.data), sizes);
     if (!attempt.has_failed()) return end;
   } catch (const Refusal&) {
   } catch (const Raised&) {
@@ -243,7 +251,7 @@ void Interpreter::run_nodes(const ScriptBlock& block) {
         bool& flag;
         ~Splits() { flag = false; }
       } splits{is_splitting_ = true};
-      const size_t end = run_split(block, i, found.condition);
+      const size_t end = run_split(block, i, found);
       if (end == i) run_node(block.nodes[i]);
       i = std::max(i + 1, end);
     }

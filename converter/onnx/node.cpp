@@ -72,7 +72,9 @@ std::optional<Known> Node::known(int i) const {
   return (*tensor)->known();
 }
 
-Dims Node::dims(int i) const {
+// `read` turns a number that only data decides into a term.
+template <class Read>
+Dims Node::terms(int i, const Read& read) const {
   Dims result;
   const TensorType given = type(i);
   if (!is_integer(given.dtype) || given.rank() > 1)
@@ -90,18 +92,27 @@ Dims Node::dims(int i) const {
       result.emplace_back(whole_part<int64_t>(element(data->tensor, k)));
     return result;
   }
-  if (given.rank() == 0) return {call_.size_of(cast(value, i64))};
+  if (given.rank() == 0) return {read(cast(value, i64))};
   const Dim count = given.shape[0];
   if (!count.is_constant())
     refuse(str_cat(ordinal(i), " has ", count, " elements, of which only data decides the values"),
            "give it with --constant NAME=FILE.npy");
   for (int64_t k = 0; k < count.constant(); ++k)
-    result.push_back(call_.size_of(cast(reshape(slice(value, 0, k, k + 1), {}), i64)));
+    result.push_back(read(cast(reshape(slice(value, 0, k, k + 1), {}), i64)));
   return result;
 }
 
-Dim Node::dim(int i) const {
-  const Dims all = dims(i);
+Dims Node::dims(int i) const {
+  return terms(i, [&](const Value& number) { return call_.size_of(number); });
+}
+Dim Node::dim(int i) const { return only(i, dims(i)); }
+
+Dims Node::terms(int i) const {
+  return terms(i, [&](const Value& number) { return call_.integer_of(number); });
+}
+Dim Node::term(int i) const { return only(i, terms(i)); }
+
+Dim Node::only(int i, const Dims& all) const {
   if (all.size() != 1)
     refuse(str_cat(ordinal(i), " has ", int64_t(all.size()), " elements, not one"));
   return all[0];

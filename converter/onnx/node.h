@@ -58,6 +58,9 @@ class Node {
   // The elements of an integer tensor as sizes: those that only data decides become symbols.
   Dims dims(int i) const;
   Dim dim(int i) const;  // of one element
+  // The same of integers of either sign.
+  Dims terms(int i) const;
+  Dim term(int i) const;
   // Elements that must not depend on sizes or data.
   std::vector<int64_t> integers(int i) const;
   int64_t integer(int i) const;
@@ -119,6 +122,9 @@ class Node {
   const Item* find(std::string_view attribute) const;
   const Object* small_object(int i) const;
   Item numbers_item(const Object& object) const;
+  template <class Read>
+  Dims terms(int i, const Read& read) const;
+  Dim only(int i, const Dims& all) const;
   NodeCall& call_;
   const Dict* attributes_ = nullptr;
   std::map<int, Item> moved_;  // by input

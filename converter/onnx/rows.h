@@ -15,5 +15,7 @@ struct Builtin {
   bool (*run)(NodeCall&);
 };
 std::span<const std::span<const Builtin>> onnx_builtins();
+// Whether the op takes sequences of parts whose number sizes decide (sequence.cpp).
+bool onnx_takes_parts(std::string_view kind);
 
 }  // namespace hg::convert

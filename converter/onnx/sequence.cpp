@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences and optionals. Those whose lengths are known at import leave no trace in the graph. The
-// slices of a tensor along an axis whose size is open stay one tensor, [length, ...].
+// slices of a tensor along an axis whose size is open stay one tensor, [length, ...]; longer parts
+// are what split() gives.
 #include "converter/containers/columns.h"
+#include "converter/containers/container_ops.h"
 #include "converter/onnx/contrib.h"
+#include "converter/onnx/rows.h"
 
 namespace hg::convert::onnx {
 namespace {
@@ -18,6 +21,11 @@ Value slices_of(Node& n, int input) {
   const auto* list = std::get_if<std::shared_ptr<List>>(&n.item(input).value);
   if (list == nullptr || !(*list)->grown) return Value();
   return n.call().read(std::get<TensorRef>((*list)->grown->columns.at(0).all.value));
+}
+// Parts of a tensor, the last of which may be shorter; null of other sequences.
+const Pieces* pieces_of(Node& n, int input) {
+  const auto* list = std::get_if<std::shared_ptr<List>>(&n.item(input).value);
+  return list != nullptr ? (*list)->pieces.get() : nullptr;
 }
 // Axis `from` of x becomes axis `to`.
 Value moved(const Value& x, int from, int to) {
@@ -43,6 +51,7 @@ void construct(Node& n) {
 }
 void empty(Node& n) { n.give_item(sequence({})); }
 void at(Node& n) {
+  if (pieces_of(n, 0) != nullptr) return (void)pieces::get_item(n.call());
   if (const Value all = slices_of(n, 0)) {
     Value index = reshape(cast(n.in(1), i64), {1});
     const Value size = size_value(n.graph(), all.dim(0));
@@ -67,10 +76,19 @@ void erase(Node& n) {
   n.give_item(sequence(std::move(items)));
 }
 void length(Node& n) {
+  if (const Pieces* parts = pieces_of(n, 0))
+    return n.give(Known{i64, 0, {Scalar::of(parts->count)}});
   if (const Value all = slices_of(n, 0)) return n.give(Known{i64, 0, {Scalar::of(all.dim(0))}});
   n.give(Known{i64, 0, {Scalar::of(Dim(static_cast<int64_t>(n.list(0).size())))}});
 }
 void concat_from_sequence(Node& n) {
+  if (const Pieces* parts = pieces_of(n, 0)) {
+    const Value whole = n.call().read(parts->base);
+    if (n.flag("new_axis") || n.axis(n.integer("axis"), whole.rank()) != parts->dim)
+      n.refuse("the length of the sequence is open",
+               "concatenate along the axis that SplitToSequence splits, or give its size by --dim");
+    return n.give(whole);
+  }
   if (const Value all = slices_of(n, 0)) {
     const bool fresh = n.flag("new_axis");
     const int axis = n.axis(n.integer("axis"), fresh ? all.rank() : all.rank() - 1);
@@ -112,7 +130,14 @@ void split_to_sequence(Node& n) {
     return n.give_item(list_of_parts(n.call().memory(), n.call().make_tensor(all)));
   }
   if (is_equal) {
-    if (!x.dim(axis).is_constant() || each < 1) n.refuse("the length of the sequence is open");
+    if (each < 1) n.refuse(str_cat("the parts have size ", each));
+    if (!x.dim(axis).is_constant()) {
+      auto list = std::make_shared<List>();
+      list->pieces =
+          std::make_shared<Pieces>(Pieces{n.call().make_tensor(x), axis, each,
+                                          ceildiv(x.dim(axis), each), 0, true, &n.graph()});
+      return n.give_item(Item(std::move(list)));
+    }
     for (int64_t left = x.dim(axis).constant(); left > 0; left -= each)
       sizes.emplace_back(std::min(left, each));
   } else {
@@ -156,3 +181,12 @@ constexpr Builtin kRows[] = {
 Rows sequence_rows() { return kRows; }
 
 }  // namespace hg::convert::onnx
+
+namespace hg::convert {
+
+bool onnx_takes_parts(std::string_view kind) {
+  return kind == "onnx::SequenceAt" || kind == "onnx::SequenceLength" ||
+         kind == "onnx::ConcatFromSequence";
+}
+
+}  // namespace hg::convert

@@ -197,7 +197,7 @@ void tiled(Node& n) {
 void padded(Node& n) {
   const Value x = n.in(0);
   const bool old = n.opset() < 11;
-  const Dims given = !old ? n.dims(1) : dims_of(n.integers(n.opset() < 2 ? "paddings" : "pads"));
+  const Dims given = !old ? n.terms(1) : dims_of(n.integers(n.opset() < 2 ? "paddings" : "pads"));
   const auto axes = n.opset() < 18 ? std::nullopt : n.axes(18, 3, x.rank());
   const size_t count = axes ? axes->size() : static_cast<size_t>(x.rank());
   if (given.size() != 2 * count) n.refuse("pads are not two for each axis");
@@ -287,7 +287,7 @@ void triangle(Node& n) {
     const Value kept = n.flag("upper", true) ? ge(place, k) : le(place, k);
     return n.give(where(kept, x, constant_like(x, 0)));
   }
-  const int64_t k = n.has(1) ? n.integer(1) : 0;
+  const Dim k = n.has(1) ? n.term(1) : Dim(0);
   n.give(n.flag("upper", true) ? triu(x, k) : tril(x, k));
 }
 
@@ -320,19 +320,13 @@ void center_crop_pad(Node& n) {
     for (int d = 0; d < x.rank(); ++d) axes.push_back(d);
   for (size_t i = 0; i < axes.size(); ++i) {
     const Dim have = x.dim(axes[i]), want = sizes.at(i);
-    if (!have.is_constant() || !want.is_constant())
-      n.refuse(str_cat("the sizes ", have, " and ", want, " are open"),
-               "give numbers for them with --dim");
-    const int64_t more = want.constant() - have.constant();
-    if (more < 0) {
-      const int64_t start = -more / 2;
-      x = slice(x, axes[i], start, start + want.constant());
-    } else if (more > 0) {
-      Dims pads = one_each(2 * x.rank(), 0);
-      pads[2 * axes[i]] = more / 2;
-      pads[2 * axes[i] + 1] = more - more / 2;
-      x = pad(x, std::move(pads));
-    }
+    const Dim less = max(have - want, 0), more = max(want - have, 0), start = floordiv(less, 2);
+    if (less != Dim(0)) x = slice(x, axes[i], start, start + min(have, want));
+    if (more == Dim(0)) continue;
+    Dims pads = one_each(2 * x.rank(), 0);
+    pads[2 * axes[i]] = floordiv(more, 2);
+    pads[2 * axes[i] + 1] = more - floordiv(more, 2);
+    x = pad(x, std::move(pads));
   }
   n.give(x);
 }

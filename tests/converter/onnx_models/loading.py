@@ -259,7 +259,60 @@ def open_sequences(given):
         parts = [np.take(x, [i] if keep else i, axis) for i in range(x.shape[axis])]
         want = [np.array(len(parts)), parts[1], parts[-1], np.stack(parts, 1), np.concatenate(parts, -1)]
         bad += Trial(given, f"sequence_{axis}_{keep}", model).convert().gives({"x": x}, want).bad
+    for axis, each in ((0, 2), (0, 3), (1, 2), (-1, 2), (0, 5)):
+        nodes = [node("SplitToSequence", ["x", "each"], ["s"], axis=axis), node("SequenceLength", ["s"], ["count"]),
+                 node("SequenceAt", ["s", "first"], ["at"]), node("SequenceAt", ["s", "last"], ["end"]), node("ConcatFromSequence", ["s"], ["joined"], axis=axis),
+                 node("SequenceAt", ["s", "i"], ["chosen"])]
+        model = model_of(nodes, [("x", FLOAT, size), ("i", INT64, [])], ["count", "at", "end", "joined", "chosen"],
+                         [("each", np.array(each)), ("first", np.array(0)), ("last", np.array(-1))])
+        parts = np.split(x, range(each, x.shape[axis], each), axis)
+        for i in sorted({0, len(parts) - 1, -1}):
+            want = [np.array(len(parts)), parts[0], parts[-1], x, parts[i]]
+            bad += Trial(given, f"parts_{axis}_{each}_{i}", model).convert().gives({"x": x, "i": np.array(i)}, want).bad
     return bad
 
 
-CHECKS = [orders, unused, opened, small_integers, open_images, open_boxes, open_sequences]
+def numbers_of_data(given):
+    """Integers of either sign that an input gives, and sizes that two inputs give."""
+    bad, x = 0, np.arange(20, dtype=np.float32).reshape(5, 4)
+    wide = [("x", FLOAT, ["n", "m"])]
+    trial = Trial(given, "pads_of_data", model_of([node("Pad", ["x", "p", "v"], ["y"])], [*wide, ("p", INT64, [4])], ["y"], [("v", np.float32(1.5))])).convert()
+    for p in ((0, 1, 0, 2), (-1, 0, 1, -2), (0, 0, 0, 0), (-2, -1, -3, -3), (3, -4, -1, 0)):
+        cut = x[max(-p[0], 0): 5 - max(-p[2], 0), max(-p[1], 0): 4 - max(-p[3], 0)]
+        want = np.pad(cut, ((max(p[0], 0), max(p[2], 0)), (max(p[1], 0), max(p[3], 0))), constant_values=1.5)
+        trial.gives({"x": x, "p": np.array(p)}, [want])
+    bad += trial.bad
+    for upper in (0, 1):
+        trial = Trial(given, f"diagonal_of_data_{upper}", model_of([node("Trilu", ["x", "k"], ["y"], upper=upper)], [*wide, ("k", INT64, [])], ["y"])).convert()
+        for k in (-9, -5, -1, 0, 2, 4, 7):
+            trial.gives({"x": x, "k": np.array(k)}, [np.triu(x, k) if upper else np.tril(x, k)])
+        nodes = [node("Shape", ["x"], ["s"]), node("Gather", ["s", "one"], ["m"]), node("Sub", ["one", "m"], ["k"]), node("Trilu", ["x", "k"], ["y"], upper=upper)]
+        sized = Trial(given, f"diagonal_of_size_{upper}", model_of(nodes, wide, ["y"], [("one", np.array(1))])).convert()
+        bad += trial.bad + sized.gives({"x": x}, [np.triu(x, -3) if upper else np.tril(x, -3)]).bad
+    trial = Trial(given, "crop_or_pad", model_of([node("CenterCropPad", ["x", "t"], ["y"])], [*wide, ("t", INT64, [2])], ["y"])).convert()
+    for t in ((3, 6), (7, 2), (5, 4), (0, 1), (2, 9), (6, 3)):
+        trial.gives({"x": x, "t": np.array(t)})
+    nodes = [node("Shape", ["like"], ["t"]), node("CenterCropPad", ["x", "t"], ["y"])]
+    sized = Trial(given, "crop_or_pad_like", model_of(nodes, [*wide, ("like", FLOAT, ["a", "b"])], ["y"])).convert()
+    for t in ((3, 6), (7, 2), (5, 4)):
+        sized.gives({"x": x, "like": np.zeros(t, np.float32)})
+    return bad + trial.bad + sized.bad
+
+
+def ranks_of_data(given):
+    """Branches of two ranks, which data chooses, up to the node after which both have one rank."""
+    bad = 0
+    for name, after, want in (("sum", [node("ReduceSum", ["t"], ["y"], keepdims=0)], lambda t: t.sum()),
+                              ("flat", [node("Neg", ["t"], ["u"]), node("Reshape", ["u", "minus"], ["y"])], lambda t: -t.ravel())):
+        branch = lambda op, *more, **settings: helper.make_graph([node(op, ["x", *more], [f"o_{op}"], **settings)], op, [], [info(f"o_{op}", FLOAT, None)])
+        nodes = [node("ReduceSum", ["x"], ["s"], keepdims=0), node("Greater", ["s", "zero"], ["c"]),
+                 node("If", ["c"], ["t"], then_branch=branch("ReduceMax", "last", keepdims=0), else_branch=branch("Identity")), *after]
+        constants = [("zero", np.float32(0)), ("last", np.array([1])), ("minus", np.array([-1]))]
+        trial = Trial(given, f"ranks_{name}", model_of(nodes, XS, ["y"], constants)).convert()
+        for x in (X, -X, X[:0], X[:1], -X[:1]):
+            trial.gives({"x": x}, [want(x.max(1) if x.sum() > 0 else x)])
+        bad += trial.bad
+    return bad
+
+
+CHECKS = [orders, unused, opened, small_integers, open_images, open_boxes, open_sequences, numbers_of_data, ranks_of_data]

@@ -180,3 +180,29 @@ class ResultsThatTheInterpreterLoses(nn.Module):
             for _ in range(4):
                 a = b
         return b, a
+
+
+@case()
+class RanksOfData(nn.Module):
+    def forward(self, x: T):
+        y = x.sum(1) if bool(x.sum() > 0) else x
+        z = y * 2
+        if z.dim() == 1:
+            z = z.unsqueeze(1)
+        return z.sum(), z.mean(1)
+
+
+@case()
+class DtypesOfData(nn.Module):
+    def forward(self, x: T):
+        y = x
+        if bool(x.sum() > 0):
+            y = x.to(torch.float64)
+        z = (y * 3).sum(0)
+        return z.float()
+
+
+@case(exit=3, words="")
+class RanksOfDataThatLeave(nn.Module):
+    def forward(self, x: T):
+        return x.sum(1) if bool(x.sum() > 0) else x

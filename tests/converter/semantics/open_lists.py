@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists that loops of open length fill, change and replace, and loops whose first round changes types."""
 import enum
+import math
 from typing import List, Optional, Tuple
 
 import torch
@@ -86,6 +87,19 @@ class ChangesOfANumberList(nn.Module):
         total, least, most = sum(a), min(a), max(a)
         a.clear()
         return numbers, parts, last, at, count, has, total, least, most, len(a)
+
+
+@case()
+class LeastAndMostOfFloats(nn.Module):
+    def forward(self, x: T):
+        a: List[float] = [0.5]
+        b: List[float] = [math.nan, 1.0]
+        c: List[float] = [2.0, math.nan]
+        for i in range(x.size(0)):
+            a.append(float(x[i, 0]))
+            b.append(float(x[i, 1]))
+            c.append(float(x[i, 2]))
+        return min(a), max(a), min(b), max(b), min(c), max(c)
 
 
 @case()
