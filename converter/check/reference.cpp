@@ -117,6 +117,7 @@ class Restore {
     for (const at::Tensor& tensor : torch.tensors) versions_.push_back(version(tensor));
   }
   ~Restore() {
+    const at::NoGradGuard no_grad;  // a buffer may be a leaf that requires gradients
     for (auto& [object, values] : slots_)
       for (size_t slot = 0; slot < values.size(); ++slot) object->setSlot(slot, values[slot]);
     const auto& tensors = loaded_.module->tensors;
@@ -300,7 +301,8 @@ std::vector<TensorData> run_reference_moved(const Loaded& loaded,
 class ReferenceSequence::Body {
  public:
   explicit Body(std::span<const Loaded* const> methods) : methods_(methods.begin(), methods.end()) {
-    for (const Loaded* method : methods_) restores_.emplace_back(*method);
+    for (const Loaded* method : methods_)
+      if (method->module) restores_.emplace_back(*method);
   }
 
   std::vector<TensorData> run(size_t k, std::span<const ReferenceInput> inputs, uint64_t seed) {
@@ -308,6 +310,7 @@ class ReferenceSequence::Body {
     Silence silence;
     at::manual_seed(seed);
     const Loaded& loaded = *methods_.at(k);
+    if (!loaded.module) return run_program(loaded, inputs, seed);
     std::vector<TensorData> outputs;
     try {
       jit::GraphOptimizerEnabledGuard plain(false);
@@ -325,6 +328,7 @@ class ReferenceSequence::Body {
   }
 
   TensorData state(const std::string& name) const {
+    if (!methods_.at(0)->module) return state_of_programs(name);
     IValue value = methods_.at(0)->module->module._ivalue();
     for (size_t begin = 0; begin <= name.size();) {
       const size_t end = std::min(name.find('.', begin), name.size());
@@ -340,8 +344,41 @@ class ReferenceSequence::Body {
   }
 
  private:
+  // Buffers of one name are one tensor.
+  std::vector<TensorData> run_program(const Loaded& loaded, std::span<const ReferenceInput> inputs,
+                                      uint64_t seed) {
+    std::vector<std::pair<const ScriptTensor*, at::Tensor>> own;
+    size_t next = 0;
+    const auto begin = [&](const at::Tensor& weight) {
+      const ScriptTensor& tensor = loaded.program.tensors.at(next++);
+      if (tensor.kind != State::Kind::buffer) return;
+      for (const std::string& name : tensor.names)
+        if (const auto found = buffers_.find(name); found != buffers_.end())
+          weight.copy_(found->second);
+      own.emplace_back(&tensor, weight);
+    };
+    std::vector<TensorData> outputs = run_exported(loaded, inputs, seed, {.change_weight = begin});
+    for (const auto& [tensor, weight] : own)
+      for (const std::string& name : tensor->names) buffers_[name] = weight;
+    return outputs;
+  }
+  TensorData state_of_programs(const std::string& name) const {
+    if (const auto found = buffers_.find(name); found != buffers_.end()) {
+      const at::Tensor& tensor = found->second;
+      return to_ours(is_pairs(tensor) ? at::view_as_real(tensor.resolve_conj()).clone()
+                                      : tensor.clone());
+    }
+    for (const Loaded* program : methods_)
+      for (const ScriptTensor& tensor : program->program.tensors)
+        if (std::find(tensor.names.begin(), tensor.names.end(), name) != tensor.names.end())
+          if (Result<TensorData> copy = TensorData::copy_of(tensor.data.tensor); copy.ok())
+            return *std::move(copy);
+    return {};
+  }
+
   std::vector<const Loaded*> methods_;
   std::list<Restore> restores_;
+  std::map<std::string, at::Tensor> buffers_;  // of exported programs that ran
 };
 
 ReferenceSequence::ReferenceSequence(std::span<const Loaded* const> methods)

@@ -88,7 +88,8 @@ std::vector<TensorData> run_reference_moved(const Loaded& loaded,
                                             double ulps, uint64_t noise);
 
 // Methods of one module in turn: each run starts from what the one before left in the module, which
-// is put back at the end. The methods must outlive this.
+// is put back at the end. Or exported programs in turn, of which buffers of one name are one. The
+// methods must outlive this.
 class ReferenceSequence {
  public:
   explicit ReferenceSequence(std::span<const Loaded* const> methods);

@@ -24,8 +24,8 @@ constexpr const char* kExamples = R"(
 Write inputs as NAME:DTYPE[SIZES]=LOW..HIGH. NAME is optional: the n-th option without one is for
 the n-th input that no option names. A size given as a name stays open in the file. The optional
 range limits the values used for checking. NEW=NAME:DTYPE[SIZES] and NEW=DTYPE[SIZES] give the input
-a new name in the file. With several methods METHOD/NAME is an input of one; NAME alone is for each
-method that has such an input.
+a new name in the file. With several entries ENTRY/NAME is an input of one; NAME alone is for each
+entry that has such an input. Each --method, and each file of --entry, is an entry of the output.
 
 Examples:
   hg-convert resnet18.pt --input 'x:f32[n,3,224,224]'
@@ -35,6 +35,7 @@ Examples:
   hg-convert net.pt --input 'f32[n,16]' --custom 'acme.wave(x, gain: float = 1) -> like x'
   hg-convert voice.pt --input 'x:f32[n,t]' --constant sr=16000 --constant mode=mean
   hg-convert codec.pt --method encode --method decode --input 'x:f32[n,64]' --input 'z:f32[n,8]'
+  hg-convert --entry encode=encoder.pt2 --entry decode=decoder.onnx -o codec.hgm
   hg-convert exported.pt2
   hg-convert model.onnx --dim batch=1 --constant shape=shape.npy
   hg-convert model.onnx --onnxruntime
@@ -138,7 +139,7 @@ Command parse_command(int argc, const char* const* argv) {
       kExamples, version_with_libtorch);
   Job& job = command.job;
   std::string& json = command.json;
-  std::vector<std::string> inputs, constants, check_sizes, dims, custom;
+  std::vector<std::string> inputs, constants, check_sizes, dims, custom, entries;
   bool no_check = false;
   line.add("model", job.model, "the TorchScript, .pt2, ONNX or GGUF file, or - for standard input");
   line.add("-o,--output", job.output,
@@ -148,6 +149,10 @@ Command parse_command(int argc, const char* const* argv) {
   line.add("--method", job.methods,
            "a method of a TorchScript module to convert; several become entries of the file; "
            "default: forward");
+  line.add(
+      "--entry", entries,
+      "NAME=FILE: instead of MODEL, a file that becomes an entry of the output; weights of equal "
+      "bits are stored once");
   line.add("--constant", constants, "a constant non-tensor argument of forward, such as sr=16000");
   line.add("--check-size", check_sizes, "sizes of a symbol to check, such as n=1,4");
   line.add("--dim", dims, "replace a symbol by a number, such as n=2");
@@ -180,6 +185,8 @@ Command parse_command(int argc, const char* const* argv) {
   if (memory.is_given() && !command.sandbox)
     throw Failure{Exit::usage, "--sandbox-memory needs --sandbox"};
   if (command.list_ops || !command.batch.empty()) return command;
+  for (const std::string& entry : entries) job.entry_files.push_back(parse_entry(entry));
+  use_entry_files(job);
   if (job.model.empty())
     throw Failure{Exit::usage, "no model is given; see hg-convert --help for examples"};
   for (const std::string& input : inputs) job.inputs.push_back(parse_input(input));

@@ -17,17 +17,15 @@
 #include "converter/cli/gguf_options.h"
 #include "converter/cli/inputs.h"
 #include "converter/cli/known_types.h"
+#include "converter/cli/programs.h"
 #include "converter/cli/sizes.h"
-#include "converter/cli/standard_input.h"
 #include "converter/cli/unsupported.h"
 #include "converter/cli/weights.h"
 #include "converter/interpret/interpret.h"
-#include "converter/load/exported/exported.h"
 #include "converter/load/gguf/decoder.h"
 #include "converter/load/gguf/tokenizer.h"
-#include "converter/load/onnx/onnx.h"
-#include "converter/load/recognise.h"
 #include "converter/load/sha256.h"
+#include "hg/shared_states.h"
 #include "hg/version.h"
 
 namespace hg::convert {
@@ -76,80 +74,47 @@ class Conversion {
     if (!name.empty()) progress_(name);
   }
 
-  std::set<std::string> named_inputs() const {
-    std::set<std::string> names;
-    for (const InputOption& input : job().inputs) names.insert(input.spec.name);
-    for (const ConstantOption& constant : job().constants) names.insert(constant.name);
-    return names;
-  }
-
-  struct Source {
-    std::string path, label;
-    Format format;
+  // A program of the conversion, and what becomes of it.
+  struct Part : EntryProgram {
+    std::vector<InputSpec> specs = {};
+    Imported imported = {};
+    Model model = {};
+    CheckResult check = {};
   };
-  Source recognized() {
-    stage("load");
-    std::string path = job().model;
-    if (path == "-") {
-      standard_input_ = std::make_unique<StandardInput>();
-      path = standard_input_->path();
-    }
-    const std::string label = job().model == "-" ? "standard input" : path;
-    return {path, label, recognise(path, label)};
-  }
-
-  // A program of the file, whatever its format is: the only one, or a method of several.
-  struct Part {
-    std::string entry;  // empty: the only one
-    Job job;
-    Loaded loaded;
-    std::vector<InputSpec> specs;
-    Imported imported;
-    Model model;
-    CheckResult check;
-  };
-  std::vector<Part> read(const Source& source) {
-    const auto& [path, label, format] = source;
+  std::vector<Part> read(const std::vector<SourceFile>& files) {
     report_.libtorch = libtorch_version();
     if (job().onnxruntime) {
-      if (format != Format::onnx)
-        throw Failure{Exit::usage, label + ": --onnxruntime checks ONNX models; this is none"};
       runtime_ = std::make_unique<OnnxRuntime>(*job().onnxruntime);
       report_.onnxruntime = runtime_->version();
     }
-    const bool is_script = format != Format::onnx && format != Format::exported;
-    if (!job().methods.empty() && !is_script)
-      throw Failure{Exit::usage,
-                    label + ": --method chooses a method of a TorchScript module; this is none"};
-    hash_ = std::async(std::launch::async, sha256_of_file, path);  // beside the reading
-    std::vector<Loaded> all;
-    if (format == Format::exported) all.push_back(load_exported(path, label, job().custom));
-    if (format == Format::onnx) all.push_back(load_onnx(path, label, named_inputs()));
-    if (is_script)
-      all =
-          load_script(path, job().custom,
-                      job().methods.empty() ? std::vector<std::string>{"forward"} : job().methods);
-    if (format == Format::onnx) report_.libtorch.clear();  // it has no part in this
-    std::vector<Job> jobs = {job()};
-    if (all.size() > 1) jobs = jobs_of_methods(job(), all);
+    hash_ = std::async(std::launch::async, sha256_of_files, files);  // beside the reading
     std::vector<Part> parts;
-    for (size_t k = 0; k < all.size(); ++k) {
-      for (const std::string& line : all[k].program.notes) report_.notes.push_back(line);
-      parts.push_back({.entry = all.size() > 1 ? job().methods[k] : "",
-                       .job = std::move(jobs[k]),
-                       .loaded = std::move(all[k]),
-                       .specs = {},
-                       .imported = {},
-                       .model = {},
-                       .check = {}});
+    for (EntryProgram& program : read_programs(job(), files)) {
+      for (const std::string& line : program.loaded.program.notes) report_.notes.push_back(line);
+      parts.push_back({std::move(program)});
     }
+    if (is_onnx(parts)) report_.libtorch.clear();  // it has no part in this
     return parts;
   }
 
+  static bool is_onnx(const std::vector<Part>& parts) {
+    return std::all_of(parts.begin(), parts.end(),
+                       [](const Part& part) { return part.format == Format::onnx; });
+  }
+
+  // Methods of one module have the same weights.
+  static std::string warnings_of_weights(const std::vector<Part>& parts, bool is_one_module) {
+    std::string warnings;
+    for (size_t k = 0; k < (is_one_module ? 1 : parts.size()); ++k)
+      if (const std::string one = warning_of_weights(parts[k].loaded.program); !one.empty())
+        warnings += str_cat(warnings.empty() ? "" : "; ", one);
+    return warnings;
+  }
+
   // Runs the part of the model as it will be written beside what it was read from.
-  CheckResult check(Format format, const Part& part, const std::function<const Model&()>& written) {
+  CheckResult check(const Part& part, const std::function<const Model&()>& written) {
     const Graph& graph = part.model.graph();
-    if (format == Format::onnx) {
+    if (part.format == Format::onnx) {
       const auto runtime = onnx_reference(part.loaded, graph, part.imported.trace);
       return check_by_loops(
           graph, written(), job(), runtime.get(),
@@ -169,12 +134,12 @@ class Conversion {
     return check_model(part.loaded, graph, written, part.imported.trace, job(), progress_);
   }
 
-  void check_all(Format format, std::vector<Part>& parts, WrittenModel& written) {
-    if (format == Format::onnx || !report_.libtorch.empty()) stage("check");
+  void check_all(std::vector<Part>& parts, WrittenModel& written) {
+    if (is_onnx(parts) || !report_.libtorch.empty()) stage("check");
     for (Part& part : parts) {
       report_.job = part.job;
       Model entry;
-      part.check = check(format, part, [&]() -> const Model& {
+      part.check = check(part, [&]() -> const Model& {
         if (part.entry.empty()) return written.read_back();
         Result<Model> back = written.read_back().entry(part.entry);
         if (!back.ok()) throw Failure{Exit::unreadable, std::string(back.status().message())};
@@ -186,15 +151,39 @@ class Conversion {
         add_check_of_entry(part.entry, part.check, report_.check);
       if (report_.check.exit != Exit::ok) break;
     }
-    const bool is_silent = parts[0].model.graph().outputs().empty();
-    const bool has_module = parts[0].loaded.module != nullptr && !report_.libtorch.empty();
-    if (report_.check.exit == Exit::ok && has_module && (parts.size() > 1 || is_silent)) {
-      std::vector<EntryInTurn> entries;
-      for (const Part& part : parts)
-        entries.push_back({part.entry, &part.loaded, &part.model.graph(), &part.job, &part.check});
-      check_in_turn(entries, written.read_back(), job().seed, report_.check);
-    }
+    if (!report_.libtorch.empty() && can_share_) check_states(parts, written);
     for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
+  }
+
+  // Compares the states that runs leave. Methods of one module run in turn, and so do all exported
+  // programs. A module of its own is compared alone.
+  void check_states(const std::vector<Part>& parts, WrittenModel& written) {
+    std::vector<std::vector<EntryInTurn>> modules;
+    std::vector<EntryInTurn> programs;
+    for (const Part& part : parts) {
+      const EntryInTurn entry = {part.entry, &part.loaded, &part.model.graph(), &part.job,
+                                 &part.check};
+      if (part.format == Format::exported) programs.push_back(entry);
+      if (part.loaded.module == nullptr) continue;
+      if (modules.empty() || !job().entry_files.empty()) modules.emplace_back();
+      modules.back().push_back(entry);
+    }
+    if (!programs.empty()) modules.push_back(std::move(programs));
+    for (const std::vector<EntryInTurn>& module : modules) {
+      const bool is_silent = module[0].graph->outputs().empty();
+      if (report_.check.exit == Exit::ok && (parts.size() > 1 || is_silent))
+        check_in_turn(module, written.read_back(), job().seed, report_.check);
+    }
+  }
+
+  // Files of several models may have states of one name by chance, or those of one model.
+  void note_states(const Model& model) {
+    if (job().entry_files.empty()) return;
+    const Status shared = SharedStates::create(model).status();
+    can_share_ = shared.ok();
+    if (!shared.ok())
+      report_.warnings.push_back(
+          str_cat("sessions of several entries cannot share states: ", shared.message()));
   }
 
   // Fails as the method's failure.
@@ -208,9 +197,9 @@ class Conversion {
     }
   }
 
-  void import(Part& part, Format format) {
+  void import(Part& part) {
     ScriptProgram& program = part.loaded.program;
-    apply_constants(program, job().constants, format == Format::onnx);
+    apply_constants(program, job().constants, part.format == Format::onnx);
     std::string note;
     report_.job.inputs = fit_inputs(program, report_.job.inputs, note);
     if (!note.empty()) report_.notes.push_back(note);
@@ -266,10 +255,11 @@ class Conversion {
   }
 
   void refuse_changes_between(const std::vector<Part>& parts) const {
+    if (parts.size() < 2 || !job().entry_files.empty()) return;
     std::vector<ImportedEntry> entries;
     for (const Part& part : parts)
       entries.push_back({part.entry, part.loaded.program, part.imported});
-    if (entries.size() > 1) refuse_changing_attributes(job().model, entries);
+    refuse_changing_attributes(job().model, entries);
   }
 
   // The parts as one model, whose entries are those with names.
@@ -277,32 +267,36 @@ class Conversion {
     Model whole;
     for (Part& part : parts) {
       report_.job = part.job;
-      HG_TRY_ASSIGN(part.model, verified(std::move(part.imported.graph), part.entry));
+      HG_TRY_ASSIGN(part.model, verified(std::move(part.imported.graph)));
       part.job = job();
       check_sizes(input_specs(part.model.graph()), job());  // names of --check-size
       if (!part.entry.empty()) HG_TRY(whole.add_entry(part.entry, std::move(part.model.graph())));
     }
-    if (parts[0].entry.empty()) return Model(parts[0].model);
+    if (parts[0].entry.empty()) {
+      describe(parts[0].model.graph(), "");
+      return Model(parts[0].model);
+    }
     for (Part& part : parts) {
       HG_TRY_ASSIGN(part.model, whole.entry(part.entry));
+      describe(part.model.graph(), part.entry + "/");
     }
     return whole;
   }
 
   void steps() {
-    const Source source = recognized();
-    const Format format = source.format;
-    if (format == Format::gguf) return steps_of_gguf(source);
-    refuse_repeated_methods();
+    stage("load");
+    const std::vector<SourceFile> files = recognise_files(job(), standard_input_);
+    if (files[0].format == Format::gguf) return steps_of_gguf(files[0]);
     const Job whole_job = job();
-    std::vector<Part> parts = read(source);
-    note_custom(parts[0].loaded);
-    std::future<std::string> bad_weights =
-        std::async(std::launch::async, warning_of_weights, std::cref(parts[0].loaded.program));
+    std::vector<Part> parts = read(files);
+    note_custom(parts);
+    std::future<std::string> bad_weights = std::async(
+        std::launch::async, warnings_of_weights, std::cref(parts), whole_job.entry_files.empty());
 
     stage("import");
-    for (Part& part : parts) in_entry(part, [&] { import(part, format); });
-    if (parts.size() > 1) {
+    for (Part& part : parts) in_entry(part, [&] { import(part); });
+    const bool has_entries = !parts[0].entry.empty();
+    if (has_entries) {
       std::vector<Job> jobs;
       for (const Part& part : parts) jobs.push_back(part.job);
       refuse_unknown_symbols(whole_job, jobs);
@@ -316,24 +310,18 @@ class Conversion {
 
     Result<Model> model = joined(parts);
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
+    note_states(*model);
     WrittenModel written(*model, {job().output, job().result}, custom_.registry(),
                          [this, checked = job().check] { return info(checked); });
-    if (job().check) check_all(format, parts, written);
-    if (parts.size() > 1) report_.job = whole_job;
+    if (job().check) check_all(parts, written);
+    if (has_entries) report_.job = whole_job;
     if (std::string warning = bad_weights.get(); !warning.empty())
       report_.warnings.push_back(std::move(warning));
     write(written);
   }
 
-  void refuse_repeated_methods() const {
-    const std::vector<std::string>& all = job().methods;
-    for (const std::string& method : all)
-      if (std::count(all.begin(), all.end(), method) > 1)
-        throw Failure{Exit::usage, str_cat("--method ", method, " is given twice")};
-  }
-
   // A GGUF file has no program: its architecture's name and settings decide the graph.
-  void steps_of_gguf(const Source& source) {
+  void steps_of_gguf(const SourceFile& source) {
     refuse_options_of_programs(job(), source.label);
     hash_ = std::async(std::launch::async, sha256_of_file, source.path);
     const gguf::File file = gguf::File::open(source.path, source.label);
@@ -343,8 +331,9 @@ class Conversion {
     attachments_ = std::move(texts.files);
     if (!texts.note.empty())
       report_.warnings.push_back(str_cat("texts need `hg-generate --tokenizer`: ", texts.note));
-    Result<Model> model = verified(std::move(decoder.graph), "");
+    Result<Model> model = verified(std::move(decoder.graph));
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
+    describe(model->graph(), "");
     report_.job.inputs = inputs_of_decoder(model->graph(), decoder);
     check_sizes(input_specs(model->graph()), job());  // names of --check-size
     WrittenModel written(*model, {job().output, job().result}, custom_.registry(),
@@ -361,16 +350,14 @@ class Conversion {
   }
 
   // The graph as a model, which the report then describes.
-  Result<Model> verified(Graph graph, const std::string& entry) {
+  Result<Model> verified(Graph graph) {
     stage("verify");
     Status status = graph.status();
     if (status.ok()) status = graph.verify();
     if (!status.ok())
       return unsupported(job().model, ": the imported graph is not valid: ", status.message());
     rename_inputs(graph, report_.job.inputs);
-    HG_TRY_ASSIGN(Model model, Model::from_graph(std::move(graph)));
-    describe(model.graph(), entry.empty() ? "" : entry + "/");
-    return model;
+    return Model::from_graph(std::move(graph));
   }
 
   Model::Info info(bool is_checked) const {
@@ -417,8 +404,10 @@ class Conversion {
   }
 
   // What is not proven here, since only the application has the op.
-  void note_custom(const Loaded& loaded) {
-    const std::vector<std::string>& unknown = loaded.unknown_ops;
+  void note_custom(const std::vector<Part>& parts) {
+    std::vector<std::string> unknown;
+    for (const Part& part : parts)
+      unknown.insert(unknown.end(), part.loaded.unknown_ops.begin(), part.loaded.unknown_ops.end());
     for (const CustomOp& op : job().custom) {
       if (std::find(unknown.begin(), unknown.end(), op.kind()) == unknown.end()) {
         const std::string close = closest_name(op.kind(), unknown);
@@ -475,9 +464,7 @@ class Conversion {
     for (const Node& node : graph.nodes()) ++counts[std::string(node.op->name())];
     report_.ops.assign(counts.begin(), counts.end());
     for (const State& state : graph.states()) {
-      if (!prefix.empty() && state.kind != State::Kind::constant &&
-          !described_.insert(state.name).second)
-        continue;
+      if (!prefix.empty() && !described_.insert(state.data.tensor.data).second) continue;
       report_.weight_bytes += state.data.tensor.bytes();
       if (state.kind == State::Kind::parameter) report_.parameters += state.data.tensor.count();
     }
@@ -490,7 +477,8 @@ class Conversion {
   std::shared_future<std::string> hash_;        // reads the file
   std::vector<Model::Attachment> attachments_;  // of a GGUF file
   Report report_;
-  std::set<std::string> described_;  // states of entries
+  std::set<const void*> described_;  // states of entries
+  bool can_share_ = true;            // the states of all entries, by their names
   std::string stage_;
   std::chrono::steady_clock::time_point stage_start_;
 };

@@ -15,31 +15,31 @@ bool has_argument(const ScriptProgram& program, const std::string& path) {
                      [&](const ScriptInput& input) { return is_path_into(path, input.name); });
 }
 
-// Calls give(k, name) for each method that an option of the name is for.
+// Calls give(k, name) for each entry that an option of the name is for.
 template <class Give>
-void give_to_methods(const Job& job, std::span<const Loaded> methods, const std::string& name,
-                     std::string_view option, const Give& give) {
+void give_to_entries(const std::vector<std::string>& entries, std::span<const Loaded> programs,
+                     const std::string& name, std::string_view option, const Give& give) {
   const size_t slash = name.find('/');
   const auto owner = slash == std::string::npos
-                         ? job.methods.end()
-                         : std::find(job.methods.begin(), job.methods.end(), name.substr(0, slash));
-  if (owner != job.methods.end())
-    return give(static_cast<size_t>(owner - job.methods.begin()), name.substr(slash + 1));
+                         ? entries.end()
+                         : std::find(entries.begin(), entries.end(), name.substr(0, slash));
+  if (owner != entries.end())
+    return give(static_cast<size_t>(owner - entries.begin()), name.substr(slash + 1));
   if (name.empty())
     throw Failure{Exit::usage,
-                  str_cat(option, ": with several methods an input needs a name, as in '",
-                          job.methods[0], "/x:f32[n,3]'")};
+                  str_cat(option, ": with several entries an input needs a name, as in '",
+                          entries[0], "/x:f32[n,3]'")};
   bool is_given = false;
-  for (size_t k = 0; k < methods.size(); ++k) {
-    if (!has_argument(methods[k].program, name)) continue;
+  for (size_t k = 0; k < entries.size(); ++k) {
+    if (!has_argument(programs[k].program, name)) continue;
     give(k, name);
     is_given = true;
   }
   if (is_given) return;
   std::string takes;
-  for (size_t k = 0; k < methods.size(); ++k)
-    takes += str_cat("; `", job.methods[k], "` takes (", describe_inputs(methods[k].program), ")");
-  throw Failure{Exit::usage, str_cat(option, ": no method has an input '", name, "'", takes)};
+  for (size_t k = 0; k < entries.size(); ++k)
+    takes += str_cat("; `", entries[k], "` takes (", describe_inputs(programs[k].program), ")");
+  throw Failure{Exit::usage, str_cat(option, ": no entry has an input '", name, "'", takes)};
 }
 
 bool has_symbol(const Job& job, const std::string& symbol) {
@@ -51,20 +51,21 @@ bool has_symbol(const Job& job, const std::string& symbol) {
 
 }  // namespace
 
-std::vector<Job> jobs_of_methods(const Job& job, std::span<const Loaded> methods) {
-  std::vector<Job> jobs(methods.size(), job);
+std::vector<Job> jobs_of_entries(const Job& job, const std::vector<std::string>& names,
+                                 std::span<const Loaded> entries) {
+  std::vector<Job> jobs(entries.size(), job);
   for (Job& each : jobs) {
     each.inputs.clear();
     each.constants.clear();
   }
   for (const InputOption& input : job.inputs)
-    give_to_methods(job, methods, input.spec.name, str_cat("--input '", input.spec.name, "'"),
+    give_to_entries(names, entries, input.spec.name, str_cat("--input '", input.spec.name, "'"),
                     [&](size_t k, const std::string& name) {
                       jobs[k].inputs.push_back(input);
                       jobs[k].inputs.back().spec.name = name;
                     });
   for (const ConstantOption& constant : job.constants)
-    give_to_methods(job, methods, constant.name, str_cat("--constant ", constant.name),
+    give_to_entries(names, entries, constant.name, str_cat("--constant ", constant.name),
                     [&](size_t k, const std::string& name) {
                       jobs[k].constants.push_back({name, constant.value});
                     });
@@ -77,9 +78,9 @@ void keep_own_symbols(Job& job) {
   std::erase_if(job.check_sizes, is_foreign);
 }
 
-void refuse_unknown_symbols(const Job& job, std::span<const Job> methods) {
+void refuse_unknown_symbols(const Job& job, std::span<const Job> entries) {
   const auto refuse = [&](std::string_view option, const SizeOption& size, auto list) {
-    const bool is_known = std::any_of(methods.begin(), methods.end(), [&](const Job& each) {
+    const bool is_known = std::any_of(entries.begin(), entries.end(), [&](const Job& each) {
       return std::any_of((each.*list).begin(), (each.*list).end(),
                          [&](const SizeOption& own) { return own.symbol == size.symbol; });
     });

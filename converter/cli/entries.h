@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several methods of one module as entries of one file.
+// Several programs as entries of one file: methods of a module, or models of several files.
 #pragma once
 
 #include <span>
@@ -13,15 +13,16 @@
 
 namespace hg::convert {
 
-// The job of each method: `decode/z:f32[n,64]` is for an input of `decode`, a name without a method
-// for all methods that have the input; constants likewise. Throws Failure (usage) for an option
-// that is for no method.
-std::vector<Job> jobs_of_methods(const Job& job, std::span<const Loaded> methods);
+// The job of each entry: `decode/z:f32[n,64]` is for an input of `decode`, a name without an entry
+// for all entries that have the input; constants likewise. Throws Failure (usage) for an option
+// that is for no entry.
+std::vector<Job> jobs_of_entries(const Job& job, const std::vector<std::string>& names,
+                                 std::span<const Loaded> entries);
 
-// Leaves the options of --dim and --check-size whose symbol an input of the method has.
+// Leaves the options of --dim and --check-size whose symbol an input of the entry has.
 void keep_own_symbols(Job& job);
 // Throws Failure (usage) for a symbol that no job has.
-void refuse_unknown_symbols(const Job& job, std::span<const Job> methods);
+void refuse_unknown_symbols(const Job& job, std::span<const Job> entries);
 
 // Adds the check of an entry to that of the file.
 void add_check_of_entry(const std::string& entry, const CheckResult& one, CheckResult& all);

@@ -42,4 +42,29 @@ SizeOption parse_size(std::string_view option, std::string_view text) {
   return result;
 }
 
+EntryFile parse_entry(std::string_view text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string_view::npos || trim(text.substr(0, equals)).empty() ||
+      equals + 1 == text.size())
+    usage("--entry '", text, "': write it like encode=encoder.pt2");
+  EntryFile result{std::string(trim(text.substr(0, equals))), std::string(text.substr(equals + 1))};
+  if (result.path == "-")
+    usage("--entry '", text, "': entries are files; only a single model comes from standard input");
+  return result;
+}
+
+void use_entry_files(Job& job) {
+  if (job.entry_files.empty()) return;
+  if (!job.model.empty()) usage("give either the model ", job.model, " or files with --entry");
+  if (!job.methods.empty())
+    usage(
+        "--method chooses methods of one module, and --entry takes whole files; give one of them");
+  if (job.output.empty()) usage("--entry needs -o, the .hgm file to write");
+  for (const EntryFile& each : job.entry_files) {
+    if (each.path == job.output)
+      usage("the output ", job.output, " would replace a model; give another -o");
+    job.model += str_cat(job.model.empty() ? "" : ", ", each.path);
+  }
+}
+
 }  // namespace hg::convert

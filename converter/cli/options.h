@@ -17,6 +17,12 @@ InputOption parse_input(std::string_view text);  // throws Failure (usage)
 // "n=1,4" of --check-size or --dim.
 SizeOption parse_size(std::string_view option, std::string_view text);  // throws Failure (usage)
 
+EntryFile parse_entry(std::string_view text);  // "encode=encoder.pt2"; throws Failure (usage)
+
+// Names the files of --entry in Job::model. Throws Failure (usage) if a model or a method is also
+// given, or if no output is given.
+void use_entry_files(Job& job);
+
 using tools::closest_name;
 
 }  // namespace hg::convert

@@ -45,7 +45,12 @@ BatchJob read_job(const Json& entry) {
   Job& job = result.job;
   try {
     if (!entry.is_object()) throw Failure{Exit::usage, "a job must be an object"};
-    job.model = entry.at("model").get<std::string>();
+    const Json files = entry.value("entries", Json::object());
+    if (!files.is_object())
+      throw Failure{Exit::usage, "the job's \"entries\" is not an object of names and files"};
+    for (const auto& [name, path] : files.items())
+      job.entry_files.push_back({name, path.get<std::string>()});
+    if (files.empty() || entry.contains("model")) job.model = entry.at("model").get<std::string>();
     std::string folder = entry.at("output_dir").get<std::string>();
     job.output = (folder.empty() ? "." : folder) + "/model.hgm";
     for (const Json& input : entry.value("inputs", Json::array()))
@@ -62,6 +67,7 @@ BatchJob read_job(const Json& entry) {
                                      : value.is_null() ? "None"
                                                        : value.dump()});
     job.methods = entry.value("methods", job.methods);
+    use_entry_files(job);
     job.check = entry.value("check", true);
     job.strict = entry.value("strict", false);
     if (const Json runtime = entry.value("onnxruntime", Json(false)); runtime.is_string())
@@ -89,6 +95,8 @@ std::string report_json(const Report& report) {
     unsupported.push_back(entry);
   }
   for (const auto& [op, count] : report.ops) ops[op] = count;
+  Json entries = Json::object();
+  for (const EntryFile& each : report.job.entry_files) entries[each.name] = each.path;
   Json constants = Json::object(), computed_in = Json::array();
   for (const DType dtype : report.computed_in) computed_in.push_back(name_of(dtype));
   for (const auto& [name, value] : report.job.constants) constants[name] = value;
@@ -111,6 +119,7 @@ std::string report_json(const Report& report) {
                {"onnxruntime", report.onnxruntime},
                {"source_sha256", report.source_hash},
                {"methods", report.job.methods},
+               {"entries", entries},
                {"inputs", report.inputs},
                {"constants", constants},
                {"outputs", report.outputs},

@@ -43,13 +43,18 @@ class NamelessFile {
   int fd_ = -1;
 };
 
-// The model, files that constants name, and of an ONNX model, whose weights may lie beside it, the
-// folder.
+// The models, files that constants name, and of ONNX models, whose weights may lie beside them, the
+// folders.
 std::vector<std::string> files_of(const Job& job) {
-  const fs::path model = job.model;
-  std::vector<std::string> files = {model.string()};
-  if (model.extension() == ".onnx")
-    files.push_back(model.has_parent_path() ? model.parent_path().string() : ".");
+  std::vector<fs::path> models;
+  for (const EntryFile& each : job.entry_files) models.emplace_back(each.path);
+  if (models.empty()) models.emplace_back(job.model);
+  std::vector<std::string> files;
+  for (const fs::path& model : models) {
+    files.push_back(model.string());
+    if (model.extension() == ".onnx")
+      files.push_back(model.has_parent_path() ? model.parent_path().string() : ".");
+  }
   for (const ConstantOption& constant : job.constants)
     if (constant.value.ends_with(".npy")) files.push_back(constant.value);
   return files;

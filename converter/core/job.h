@@ -32,11 +32,18 @@ struct ConstantOption {
   std::string name, value;
 };
 
+// A model file, and the name of its entry in the output.
+struct EntryFile {
+  std::string name, path;
+};
+
 // One conversion.
 struct Job {
   std::string model;  // "-" reads standard input
   // Of a TorchScript module: several become entries of the file. Empty: forward.
   std::vector<std::string> methods;
+  // Files that become entries of the output; `model` then names all of them, for messages.
+  std::vector<EntryFile> entry_files;
   std::string output;  // "-" writes standard output
   int result = -1;     // descriptor of an empty file that replaces `output`
   std::vector<InputOption> inputs;

@@ -150,12 +150,48 @@ TEST_F(ConvertTest, MethodsBecomeEntriesOfOneFile) {
   expect(methods + "--input 'x:f32[n,64]' --input 'z:f32[m,64]' --constant scale=1 --dim m=2", 0,
          {"input encode/x: f32[n, 64]", "input decode/z: f32[2, 64]"});
   expect(methods + options + "--dim q=2", 1, {"--dim q: no --input has a size q"});
-  expect(methods + "--input 'f32[n,64]'", 1, {"with several methods an input needs a name"});
+  expect(methods + "--input 'f32[n,64]'", 1, {"with several entries an input needs a name"});
   expect(methods + "--input 'q:f32[n,64]'", 1,
-         {"no method has an input 'q'; `encode` takes (x: Tensor, scale: float); `decode` takes"});
+         {"no entry has an input 'q'; `encode` takes (x: Tensor, scale: float); `decode` takes"});
   expect(methods + "--input 'encode/x:f32[n,64]' --constant scale=1", 0, {"decode/z: f32[n, 64]"});
   expect("codec.pt --method encode --method encode", 1, {"--method encode is given twice"});
   expect("codec.pt --method encode --method fly", 1, {"no method `fly`; it has "});
+}
+
+TEST_F(ConvertTest, FilesBecomeEntriesOfOneFile) {
+  if (!has_models()) GTEST_SKIP();
+  const std::string files = "--entry net=net.pt --entry script=scripted.pt ";
+  const std::string options = "--input 'x:f32[n,4]' --check-size n=1,3 ";
+  const std::string file = (folder_ / "nets.hgm").string();
+  const Outcome made =
+      run_shell("cd '" + kModels.string() + "' && " + tool() + files + options + "-o " + file);
+  ASSERT_EQ(made.exit, 0) << made.text;
+  for (const char* line : {"input net/x: f32[n, 4]", "input script/x: f32[n, 4]", "67 parameters",
+                           "checked net with n=3", "checked script with n=3"})
+    EXPECT_NE(made.text.find(line), std::string::npos) << line << "\n" << made.text;
+  const hg::Result<hg::Model> model = hg::Model::load(file);
+  ASSERT_TRUE(model.ok());
+  EXPECT_EQ(model->entries(), (std::vector<std::string>{"net", "script"}));
+  EXPECT_EQ(model->info().source_hash.size(), 129u) << model->info().source_hash;
+  fs::remove(file);
+  expect("--entry only=net.pt --input 'only/x:f32[n,4]'", 0, {"input only/x: f32[n, 4]"});
+  expect(files + options + "--sandbox", 0, {"input script/x"});
+  expect(files + "--input 'net/x:f32[n,4]' --input 'script/x:f32[m,4]' --dim m=2", 0,
+         {"input script/x: f32[2, 4]"});
+  expect(files + options + "--dim q=2", 1, {"--dim q: no --input has a size q"});
+  expect(files + "--input 'q:f32[n,4]'", 1,
+         {"no entry has an input 'q'; `net` takes (x: Tensor); `script` takes (x: Tensor)"});
+  expect("--entry a=net.pt --entry a=scripted.pt", 1, {"--entry a is given twice"});
+  expect("--entry net.pt", 1, {"--entry 'net.pt': write it like encode=encoder.pt2"});
+  expect("--entry a=-", 1, {"entries are files"});
+  expect("net.pt --entry a=scripted.pt", 1, {"either the model net.pt or files with --entry"});
+  expect(files + "--method forward", 1, {"--method chooses methods of one module"});
+  expect("--entry a=net.pt --entry b=no/such.pt", 2, {"no/such.pt: "});
+  expect("--entry a=net.pt --entry b=unsupported.pt --input 'a/x:f32[2,4]' --input 'b/x:f32[2,2]'",
+         3, {"unsupported.pt: ", "`b`"});
+  const Outcome nowhere = run_shell("cd '" + kModels.string() + "' && " + tool() + files);
+  EXPECT_EQ(nowhere.exit, 1);
+  EXPECT_NE(nowhere.text.find("--entry needs -o"), std::string::npos) << nowhere.text;
 }
 
 TEST_F(ConvertTest, MethodsDoNotFreezeWhatOthersSet) {
