@@ -5,6 +5,7 @@
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --traced
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --exported
     python3 tests/nightly/programs --hg-bin build/bin --count 20000 --single
+    python3 tests/nightly/programs --hg-bin build/bin --count 5000 --lists
     python3 tests/nightly/programs --hg-bin build/bin --count 2000 --device vulkan
 
 Every program is scripted, traced at one size with --traced, or exported with --exported, converted with symbolic
@@ -48,7 +49,7 @@ from tools import Tools
 
 def judge_all(seeds: list[str], options: argparse.Namespace, root: Path):
     """Yields verdicts as they arrive."""
-    programs = [generate(seed, options.traced, options.exported, options.single) for seed in seeds]
+    programs = [generate(seed, options.traced, options.exported, options.single, options.lists) for seed in seeds]
     for index, verdict in judge_apart(programs, root, options.tools, options.jobs):
         yield seeds[index], programs[index], verdict
 
@@ -90,6 +91,7 @@ def main() -> int:
     parser.add_argument("--device", default="cpu", help="where the models run: cpu or vulkan")
     parser.add_argument("--threads", type=int, default=1, help="of each run")
     parser.add_argument("--single", action="store_true", help="programs of one op, of any dtype")
+    parser.add_argument("--lists", action="store_true", help="programs with lists in loops of open length")
     parser.add_argument("--json", type=Path, help="writes the verdicts to this file")
     parser.add_argument("--reasons", type=int, default=12, help="reasons to print of each kind")
     parser.add_argument("--shrink", type=int, default=8, help="findings to shrink, one of each reason first")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import statements
 from layers import INPUTS, layer
+from lists import write_lists
 from operators import operator
 from scope import Impossible, Number, Scope, Tensor
 
@@ -31,11 +32,13 @@ class Program:
         return [] if self.exported else [f"{dtype}[{','.join(dims)}]" for dtype, dims in self.inputs]
 
 
-def generate(seed: str, traced: bool = False, exported: bool = False, single: bool = False) -> Program:
+def generate(seed: str, traced: bool = False, exported: bool = False, single: bool = False, lists: bool = False) -> Program:
     attempt = 0
     while True:
         rng = random.Random(f"{seed}/{attempt}")
         attempt += 1
+        if lists:
+            return Program(write_lists(rng), (("f32", ("n", "4")),))
         try:
             return replace(write_single(rng, traced or exported) if single else write_program(rng, traced or exported), exported=exported)
         except Impossible:
