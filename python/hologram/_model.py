@@ -127,7 +127,7 @@ class Model(_core.CallableModel):
         weights), ``low_memory``, ``autotune``, ``tuning``, ``profile``, ``dims`` (sizes to plan at creation), ``ranges``
         (sizes that share one plan, as ``{"n": (1, 512)}``), ``seed``, ``checkpoint``, ``first_run`` (the run number with
         which random ops start), ``gpu_name``, ``most_rounds`` (limit of loop iterations), ``lazy_allocation``,
-        ``keep_all_values``, ``kernels``, ``disabled_passes``.
+        ``keep_all_values``, ``kernels``, ``disabled_passes``, ``states`` (from ``Library.states``).
         """
         made = self.session_(options)
         if self._tree is not None:
@@ -261,8 +261,20 @@ class Library:
         return self._models[name]
 
     def session(self, entry, **options):
-        """A session of one function, with the options of ``Model.session``."""
+        """A session of one function, with the options of ``Model.session``.
+
+        With ``states=library.states()``, given to several sessions, a run of one entry sees the buffers that the runs of
+        other entries changed.
+        """
         return self.function(entry).session(**options)
+
+    def states(self):
+        """Creates the buffers that runs of the functions change, with the values of the file, for sessions to share.
+
+        ``states["cache"]`` reads one, ``states["cache"] = array`` overwrites it, ``names()`` lists them, ``reset()`` restores
+        the values of the file.
+        """
+        return _core.shared_states(self._base)
 
     def add(self, name, model):
         """Adds the model under a new name."""

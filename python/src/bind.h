@@ -20,6 +20,7 @@ void bind_kernels(nb::module_& m);
 void bind_lazy(nb::module_& m);
 void bind_named(nb::module_& m);
 void bind_own_ops(nb::module_& m);
+void bind_states(nb::module_& m);
 void bind_train(nb::module_& m);
 
 }  // namespace hg::python

@@ -57,8 +57,9 @@ void borrow_outputs(nb::handle out, std::vector<Borrowed>& given,
 
 }  // namespace
 
-Calls::Calls(const Model& model, SessionOptions options)
-    : model_(model), options_(std::move(options)) {
+Calls::Calls(const Model& model, SessionOptions options, std::shared_ptr<LockedStates> states)
+    : model_(model), options_(std::move(options)), states_(std::move(states)) {
+  if (states_) options_.states = states_->shared;
   const Graph& graph = model_.graph();
   for (const ValueId id : graph.inputs())
     input_names_.push_back(
@@ -67,6 +68,17 @@ Calls::Calls(const Model& model, SessionOptions options)
   for (const auto& [name, id] : graph.outputs())
     is_open_.push_back(has_open_size(graph.value_info(id).type.shape, symbols));
   for (const Node& node : graph.nodes()) has_control_ |= (node.op->def.traits & kControl) != 0;
+}
+
+void Calls::take_turn(std::optional<Turn::Held>& held) const {
+  if (states_)
+    held.emplace(states_->turn, "a session cannot run inside a run of one that shares its states");
+}
+
+void Calls::open() {
+  std::optional<Turn::Held> held;
+  take_turn(held);
+  release(acquire({}));
 }
 
 std::unique_ptr<Calls::Lent> Calls::acquire(std::span<const Tensor> inputs) {
@@ -128,6 +140,8 @@ std::vector<nb::object> Calls::run(std::span<const Tensor> inputs, nb::handle ou
   std::vector<Borrowed> given;
   std::vector<nb::object> results(count);
   if (out.is_valid() && !out.is_none()) borrow_outputs(out, given, results);
+  std::optional<Turn::Held> held;
+  take_turn(held);
   std::unique_ptr<Lent> lent = acquire(inputs);
   // A session that failed is dropped, which ends whatever it has borrowed.
   Session& session = lent->session;
@@ -292,6 +306,8 @@ nb::object Calls::call(nb::handle arguments, nb::handle named) {
 }
 
 std::unique_ptr<Calls::Lent> Calls::planned(const nb::dict& dims) {
+  std::optional<Turn::Held> held;
+  take_turn(held);
   std::unique_ptr<Lent> lent = acquire({});
   const auto sizes = dims_from(dims);
   Status status;

@@ -8,20 +8,23 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "hg/session.h"
+#include "python/src/states.h"
 #include "python/src/tensors.h"
 
 namespace hg::python {
 
 class Calls {
  public:
-  Calls(const Model& model, SessionOptions options);
+  // `states` may be null: each session has its own.
+  Calls(const Model& model, SessionOptions options, std::shared_ptr<LockedStates> states = nullptr);
 
   // Creates the first session, so that invalid options fail before a call.
-  void open() { release(acquire({})); }
+  void open();
   // y = calls(x): arguments in order and by name, with lists, tuples and dicts flattened. `out`: an
   // array, or a sequence of arrays and None, one per output.
   // `named` may be null.
@@ -62,6 +65,8 @@ class Calls {
   };
   std::unique_ptr<Lent> acquire(std::span<const Tensor> inputs);
   void release(std::unique_ptr<Lent> lent);
+  // Takes the turn at the shared states, if there are any.
+  void take_turn(std::optional<Turn::Held>& held) const;
   // Lends the most recently used session that is planned for these sizes.
   std::unique_ptr<Lent> planned(const nb::dict& dims);
   bool see_all(nb::handle arguments, nb::handle named, std::span<Tensor> seen, Kind& kind,
@@ -70,6 +75,7 @@ class Calls {
 
   Model model_;
   SessionOptions options_;
+  std::shared_ptr<LockedStates> states_;
   std::vector<nb::object> input_names_;  // interned
   std::vector<bool> is_open_;            // by output: the shape depends on data
   nb::object rebuild_, order_;

@@ -3,6 +3,7 @@
 #include "hg/model.h"
 
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -164,7 +165,14 @@ void bind_model(nb::module_& m) {
       .def("save_", save<Model>)
       .def("serialize", bytes_of<Model>, "The bytes of the .hgm file.")
       .def("session_", [](const Model& model, const nb::dict& options) {
-        auto calls = std::make_unique<Calls>(model, session_options(options));
+        nb::dict own;
+        std::shared_ptr<LockedStates> states;
+        for (const auto& [name, value] : options)
+          if (words(name) != "states")
+            own[name] = value;
+          else if (!value.is_none())
+            states = nb::cast<std::shared_ptr<LockedStates>>(value);
+        auto calls = std::make_unique<Calls>(model, session_options(own), std::move(states));
         calls->open();
         return calls.release();
       });

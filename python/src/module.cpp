@@ -35,6 +35,7 @@ NB_MODULE(_core, m) {
   hp::bind_calls(m);
   hp::bind_graph(m);
   hp::bind_model(m);
+  hp::bind_states(m);
   hp::bind_quantize(m);
   hp::bind_generator(m);
   hp::bind_devices(m);
