@@ -74,9 +74,9 @@ class Model {
   // with at most one entry. Fails with not_found, listing the entries.
   Result<Model> entry(std::string_view name) const;
   // Adds an entry to a model without an unnamed graph. The graph's status() must be ok; the name
-  // must be new and not empty. Entries share the memory of states with equal names and bits. A
-  // state that one entry assigns becomes one that runs may change in the others, if dtype and shape
-  // are equal (hg/shared_states.h).
+  // must be new and not empty. Entries share the memory of states with equal types and bits. A
+  // state that one entry assigns becomes one that runs may change in the others, if name, dtype and
+  // shape are equal (hg/shared_states.h).
   Status add_entry(std::string name, Graph graph);
 
   // A state quantized by quantize() (hg/quantize.h), and its error.
