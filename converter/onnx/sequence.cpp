@@ -133,9 +133,8 @@ void split_to_sequence(Node& n) {
     if (each < 1) n.refuse(str_cat("the parts have size ", each));
     if (!x.dim(axis).is_constant()) {
       auto list = std::make_shared<List>();
-      list->pieces =
-          std::make_shared<Pieces>(Pieces{n.call().make_tensor(x), axis, each,
-                                          ceildiv(x.dim(axis), each), 0, true, &n.graph()});
+      list->pieces = std::make_shared<Pieces>(Pieces{
+          n.call().make_tensor(x), axis, each, ceildiv(x.dim(axis), each), 0, true, &n.graph()});
       return n.give_item(Item(std::move(list)));
     }
     for (int64_t left = x.dim(axis).constant(); left > 0; left -= each)
