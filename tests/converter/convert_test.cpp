@@ -226,7 +226,7 @@ TEST_F(ConvertTest, CommandLine) {
       {"x:f32[2", "not closed"},
       {"x:f32[-1]", "negative"},
       {"x:f32[n!]", "neither a number"},
-      {"x:f32[2]=5", "no range"},
+      {"x:f32[2]=5", "not a range"},
       {"x:f32[2]=5..1", "exceeds"},
       {"x:f32[2]=nan..nan", "finite numbers"},
       {"x:f32[2]=0..inf", "finite numbers"},

@@ -47,6 +47,8 @@ class Codec(torch.nn.Module):
 ''')
 from codec import Codec
 torch.jit.script(Codec()).save("codec.pt")
+torch.jit.trace(nn.Linear(64, 8), (torch.randn(1, 64),)).save("encoder.pt")
+torch.jit.trace(nn.Linear(8, 64), (torch.randn(1, 8),)).save("decoder.pt")
 """
 
 
