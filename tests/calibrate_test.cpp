@@ -286,7 +286,7 @@ TEST(Calibrate, SamplesThatDoNotFitAreRefused) {
   const auto message = [&](const Samples& samples) {
     return std::string(quantize(model, samples).status().message());
   };
-  EXPECT_NE(message({}).find("there is no sample"), std::string::npos);
+  EXPECT_NE(message({}).find("there are no samples"), std::string::npos);
   const ConstTensor good = view(x, {1, 3, 8, 8});
   EXPECT_NE(message({{good}, {good, good}}).find("sample 1 has 2 tensors, the model has 1"),
             std::string::npos);

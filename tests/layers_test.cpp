@@ -58,7 +58,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"converter/aten",
      {"converter/core", "converter/memory", "converter/rows", "converter/script",
       "converter/containers", "lib/graph"}},
-    {"converter/onnx", {"converter/rows", "converter/containers", "lib/graph"}},
+    {"converter/onnx", {"converter/rows", "converter/containers", "lib/graph", "lib/quantize"}},
     {"converter/interpret",
      {"converter/core", "converter/memory", "converter/rows", "converter/script",
       "converter/containers", "converter/aten", "converter/onnx", "lib/graph"}},

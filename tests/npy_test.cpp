@@ -125,13 +125,13 @@ TEST_F(Npy, CutShort) {
 
 TEST_F(Npy, WrongHeaders) {
   put(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", "");
-  expect_failure(Code::corrupt_model, "no .npy header");
+  expect_failure(Code::corrupt_model, "not a valid .npy header");
   put(1, "{'descr': '<f4', 'shape': (1,), }", "abcd");
-  expect_failure(Code::corrupt_model, "no .npy header");
+  expect_failure(Code::corrupt_model, "not a valid .npy header");
   put(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 2), }", "");
   expect_failure(Code::corrupt_model, "overflows");
   put(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", "");
-  expect_failure(Code::corrupt_model, "no .npy header");
+  expect_failure(Code::corrupt_model, "not a valid .npy header");
   put(4, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "abcd");
   expect_failure(Code::unsupported, "version 4");
   put(255, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", "abcd");

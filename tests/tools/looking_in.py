@@ -223,7 +223,7 @@ def check_times(odd):
     assert {node["name"]: node["ms"] for node in nodes} == known, (nodes, known)
     for words in ("", "[]", "{}", '{"traceEvents": {}}'):
         trace.write_text(words)
-        assert "is no trace" in run(BIN / "hg-info", odd, "--compiled", "--trace", trace, "--html", WORK / "none.html", code=2), words
+        assert "is not a trace" in run(BIN / "hg-info", odd, "--compiled", "--trace", trace, "--html", WORK / "none.html", code=2), words
     for words in ("null", '"x"', "[]"):  # such an event has no description
         trace.write_text('{"traceEvents": [1, {}, {"args": 1, "dur": 1}, {"args": {"node": "x"}, "dur": %s}]}' % words)
         run(BIN / "hg-info", odd, "--compiled", "--trace", trace, "--html", WORK / "none.html")

@@ -161,7 +161,7 @@ TEST_F(Programs, RunTakesAKernelAndLeavesOutPasses) {
   expect_refusal("hg-run both.hgm -i a.npy -i b.npy -o out --disable-pass nothing", 4,
                  "there is no pass 'nothing'");
   expect_refusal("hg-run both.hgm -i a.npy -i b.npy -o out --kernel nothing=plain", 4,
-                 "there is none of an op 'nothing'");
+                 "the op 'nothing' has none");
   expect_refusal("hg-run both.hgm -i a.npy -i b.npy -o out --kernel add=nothing", 4, "add has ");
   const json jobs = {{{"model", "both.hgm"}, {"inputs", {"a.npy", "b.npy"}}, {"output_dir", "."}}};
   std::ofstream(folder_ / "jobs.json") << jobs.dump();
@@ -420,7 +420,7 @@ TEST_F(Programs, EmbedTakesNamesOfC) {
     EXPECT_EQ(run(str_cat("hg-embed wide.hgm -o wide.o --symbol ", name)).exit, 0) << name;
   for (const char* name : {"a-b", "1a", "int", "class", "xor_eq"})
     expect_refusal(str_cat("hg-embed wide.hgm -o wide.o --symbol ", name), 1,
-                   str_cat("'", name, "' is no name for C"));
+                   str_cat("'", name, "' is not a valid name in C"));
   fs::copy(folder_ / "wide.hgm", folder_ / "double.hgm");
   EXPECT_EQ(run("hg-embed double.hgm -o double.o").exit, 0);
   EXPECT_NE(slurp(folder_ / "double.o").find("model_double_size"), std::string::npos);
@@ -449,7 +449,7 @@ TEST_F(Programs, QuantizeWritesASmallerModel) {
   EXPECT_EQ(info["quantized"][0]["name"], weight["name"]);
   EXPECT_EQ(info["quantized"][0]["error"], weight["error"]);
   EXPECT_NE(run("hg-info wide.hgm").out.find("quantized   1 tensor, off by "), std::string::npos);
-  EXPECT_NE(run("hg-quantize wide.hgm -o none.hgm").out.find("no weight"), std::string::npos);
+  EXPECT_NE(run("hg-quantize wide.hgm -o none.hgm").out.find("no layer has a weight"), std::string::npos);
 }
 
 TEST_F(Programs, QuantizeTakesSamples) {
