@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/trained_entry.h"
 
-#include <cstring>
 #include <map>
 #include <string_view>
 
 #include "lib/graph/access.h"
+#include "lib/graph/same_bits.h"
 #include "lib/graph/state_names.h"
 #include "lib/graph/training_state.h"
 
@@ -20,11 +20,6 @@ States named_states(const Graph& graph) {
     if (state.kind != State::Kind::constant)
       for (const std::string_view name : names_of(state)) states.emplace(name, &state);
   return states;
-}
-
-bool are_equal(const Tensor& a, const Tensor& b) {
-  return a.dtype == b.dtype && a.shape == b.shape &&
-         std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0;
 }
 
 }  // namespace
@@ -45,7 +40,7 @@ Result<Model> with_trained_entry(const Model& file, const std::string& name, con
       for (const std::string_view own : names_of(state)) {
         const auto was = old_states.find(own), is = new_states.find(own);
         if (was == old_states.end() || is == new_states.end() ||
-            !are_equal(was->second->data.tensor, state.data.tensor))
+            !have_same_bits(was->second->data.tensor, state.data.tensor))
           continue;
         state.data = is->second->data;
         break;

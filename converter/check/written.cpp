@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 
 #include "converter/core/failure.h"
+#include "lib/graph/same_bits.h"
 
 namespace hg::convert {
 namespace {
@@ -22,12 +22,9 @@ void require(const Status& status) {
 
 bool is_same_graph(const Graph& a, const Graph& b) {
   if (a.text() != b.text()) return false;
-  return std::equal(a.states().begin(), a.states().end(), b.states().begin(), b.states().end(),
-                    [](const State& x, const State& y) {
-                      const Tensor &one = x.data.tensor, &other = y.data.tensor;
-                      return one.bytes() == other.bytes() &&
-                             std::memcmp(one.data, other.data, one.bytes()) == 0;
-                    });
+  return std::equal(
+      a.states().begin(), a.states().end(), b.states().begin(), b.states().end(),
+      [](const State& x, const State& y) { return have_same_bits(x.data.tensor, y.data.tensor); });
 }
 
 bool is_stream(const std::string& output) {

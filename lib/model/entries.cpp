@@ -4,13 +4,13 @@
 // entry treats it as constant.
 #include "lib/model/entries.h"
 
-#include <cstring>
 #include <map>
 #include <set>
 
 #include "hg/library.h"
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
+#include "lib/graph/same_bits.h"
 #include "lib/graph/state_names.h"
 
 namespace hg {
@@ -27,10 +27,28 @@ bool is_worth_sharing(const State& state) {
   return bytes >= 64 || (bytes > 0 && state.kind != State::Kind::constant);
 }
 
+using StatesBySize = std::multimap<int64_t, const State*>;  // by their bytes
+
+// The state of an entry with the bits of `state`, best of its name, and with memory that is not
+// taken. Null if there is none, or if the state already uses memory of an entry.
+const State* twin_of(const State& state, const StatesBySize& known,
+                     const std::set<const void*>& taken) {
+  const Tensor& own = state.data.tensor;
+  const State* twin = nullptr;
+  const auto [first, last] = known.equal_range(own.bytes());
+  for (auto other = first; other != last; ++other) {
+    const Tensor& bits = other->second->data.tensor;
+    if (bits.data == own.data) return nullptr;
+    if (twin != nullptr && other->second->name != state.name) continue;
+    if (!taken.contains(bits.data) && have_same_bits(bits, own)) twin = other->second;
+  }
+  return twin;
+}
+
 // Lets the graph use bytes that the entries already hold, whatever their names are. Two states of
 // one graph stay apart: only tied ones are one state.
 void share_data(const Entries& entries, Graph& graph) {
-  std::multimap<int64_t, const State*> known;  // by their bytes
+  StatesBySize known;
   for (const auto& [name, entry] : entries)
     for (const State& state : entry.states())
       if (is_worth_sharing(state)) known.emplace(state.data.tensor.bytes(), &state);
@@ -38,23 +56,10 @@ void share_data(const Entries& entries, Graph& graph) {
   for (const State& state : graph.states()) taken.insert(state.data.tensor.data);
   for (size_t i = 0; i < graph.states().size(); ++i) {
     const State& state = graph.states()[i];
-    if (!is_worth_sharing(state)) continue;
-    const auto [first, last] = known.equal_range(state.data.tensor.bytes());
-    const State* found = nullptr;
-    for (auto other = first; other != last; ++other) {
-      const Tensor& bits = other->second->data.tensor;
-      const bool is_better = found == nullptr || other->second->name == state.name;
-      if (bits.data == state.data.tensor.data) {
-        found = nullptr;
-        break;
-      }
-      if (is_better && has_one_type(state, *other->second) && taken.count(bits.data) == 0 &&
-          std::memcmp(bits.data, state.data.tensor.data, static_cast<size_t>(bits.bytes())) == 0)
-        found = other->second;
-    }
-    if (found == nullptr) continue;
-    taken.insert(found->data.tensor.data);
-    GraphAccess::body(graph).states[i].data = found->data;
+    const State* const twin = is_worth_sharing(state) ? twin_of(state, known, taken) : nullptr;
+    if (twin == nullptr) continue;
+    taken.insert(twin->data.tensor.data);
+    GraphAccess::body(graph).states[i].data = twin->data;
   }
 }
 

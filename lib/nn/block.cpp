@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of named models: creation from layers, wiring, comparison.
-#include <cstring>
-
 #include "hg/named.h"
+#include "lib/graph/same_bits.h"
 #include "lib/nn/layer.h"
 
 namespace hg::nn {
@@ -87,9 +86,7 @@ bool same_elements(const Array& a, const Array& b) {
   if (!a || !b) return !a && !b;
   if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
   const Result<TensorData> left = a.data(), right = b.data();
-  return left.ok() && right.ok() &&
-         (left->tensor.count() == 0 ||
-          std::memcmp(left->tensor.data, right->tensor.data, left->tensor.bytes()) == 0);
+  return left.ok() && right.ok() && have_same_bits(left->tensor, right->tensor);
 }
 
 }  // namespace

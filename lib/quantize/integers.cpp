@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "hg/ops.h"
 #include "lib/graph/element.h"
 #include "lib/graph/rewrite.h"
+#include "lib/graph/same_bits.h"
 
 namespace hg {
 namespace {
@@ -443,9 +443,7 @@ Value Integers::weight_of(IntegerLayer& layer) {
   const Tensor& weight = layer.sum.weight.tensor;
   for (const IntegerLayer& other : layers_) {
     if (other.weight != layer.weight || other.made_weight == kNoValue) continue;
-    const Tensor& levels = other.sum.weight.tensor;
-    if (levels.shape == weight.shape &&
-        std::memcmp(levels.data, weight.data, static_cast<size_t>(weight.bytes())) == 0)
+    if (have_same_bits(other.sum.weight.tensor, weight))
       return graph_.value(layer.made_weight = other.made_weight);
   }
   const std::string name = str_cat(graph_.value_info(layer.weight).name, "_levels");

@@ -2,10 +2,10 @@
 #include "hg/shared_states.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "lib/graph/border.h"
 #include "lib/graph/rewrite.h"
+#include "lib/graph/same_bits.h"
 #include "lib/graph/state_names.h"
 
 namespace hg {
@@ -35,7 +35,7 @@ Status check_same(const Changing& a, const Changing& b) {
            "; a state that entries share has one type");
   HG_CHECK(a.entry != b.entry, "'", a.state->name, "' and '", b.state->name,
            "' are two states of the entry '", a.entry, "' and one of another entry");
-  HG_CHECK(std::memcmp(x.data, y.data, static_cast<size_t>(x.bytes())) == 0, "the entries '",
+  HG_CHECK(have_same_bits(x, y), "the entries '",
            a.entry, "' and '", b.entry, "' have different values of '", a.state->name,
            "', which they share");
   return {};
