@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "converter/cli/inputs.h"
+#include "converter/cli/sizes.h"
 #include "converter/core/input_paths.h"
 #include "converter/interpret/attributes.h"
 
@@ -40,13 +41,6 @@ void give_to_entries(const std::vector<std::string>& entries, std::span<const Lo
   for (size_t k = 0; k < entries.size(); ++k)
     takes += str_cat("; `", entries[k], "` takes (", describe_inputs(programs[k].program), ")");
   throw Failure{Exit::usage, str_cat(option, ": no entry has an input '", name, "'", takes)};
-}
-
-bool has_symbol(const Job& job, const std::string& symbol) {
-  std::vector<std::string> symbols;
-  for (const InputOption& input : job.inputs)
-    for (const Dim& dim : input.spec.type.shape) dim.collect_symbols(symbols);
-  return std::find(symbols.begin(), symbols.end(), symbol) != symbols.end();
 }
 
 }  // namespace

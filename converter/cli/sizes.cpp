@@ -9,16 +9,17 @@
 
 namespace hg::convert {
 
+bool has_symbol(const Job& job, const std::string& symbol) {
+  std::vector<std::string> symbols;
+  for (const InputOption& input : job.inputs)
+    for (const Dim& dim : input.spec.type.shape) dim.collect_symbols(symbols);
+  return std::find(symbols.begin(), symbols.end(), symbol) != symbols.end();
+}
+
 void apply_dims(Job& job) {
   Bindings bindings;
   for (const SizeOption& option : job.dims) {
-    bool used = false;
-    for (const InputOption& input : job.inputs) {
-      std::vector<std::string> symbols;
-      for (const Dim& dim : input.spec.type.shape) dim.collect_symbols(symbols);
-      used = used || std::count(symbols.begin(), symbols.end(), option.symbol) > 0;
-    }
-    if (!used)
+    if (!has_symbol(job, option.symbol))
       throw Failure{Exit::usage,
                     str_cat("--dim ", option.symbol, ": no --input has a size ", option.symbol)};
     if (Status status = bindings.bind(option.symbol, option.sizes.at(0)); !status.ok())

@@ -12,11 +12,14 @@
 
 namespace hg::convert {
 
+// Whether the shape of an input contains the symbol.
+bool has_symbol(const Job& job, const std::string& symbol);
+
 // Replaces the symbols of --dim in the inputs. Throws Failure (usage) for a symbol that no input
 // has.
 void apply_dims(Job& job);
 
-// Of each symbol with --check-size one size: 1 where that is all, since it is special.
+// One size per symbol with --check-size: the first other than 1, which is special, or else 1.
 std::vector<std::pair<std::string, int64_t>> asked_sizes(const Job& job);
 
 // "; with a number for this size (--dim n=2) it can be converted ...": the options with which the

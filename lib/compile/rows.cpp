@@ -54,15 +54,12 @@ class Rows {
     return from_end_ > 1 && attrs.string("activation") == "none" &&
            (node.inputs.size() <= residual || node.inputs[residual] == kNoValue);
   }
-  bool is_elementwise(const Node& node) const {
-    return (node.op->def.traits & kElementwise) && !(node.op->def.traits & kRandom);
-  }
   // Whether the value is computed row by row from a product, for the slice alone.
   bool is_product_of_rows(ValueId id, int depth = 0) const {
     const Node* const node = producer_of(id);
     if (node == nullptr || depth > kMostNodes) return false;
     if (is_product(*node)) return has_rows(node->inputs[0]);
-    if (!is_elementwise(*node)) return false;
+    if ((node->op->def.traits & (kElementwise | kRandom)) != kElementwise) return false;
     bool found = false;
     for (const ValueId input : node->inputs) {
       if (!has_rows(input) && !is_same_for_rows(input)) return false;

@@ -15,19 +15,9 @@
 namespace hg::python {
 namespace {
 
-// The entries as one model, which shares their weights.
-Model whole_model(const Library& library) {
-  Model model;
-  for (const std::string& name : library.functions()) {
-    const Model entry = take(library.function(name));
-    check(model.add_entry(name, entry.graph()));
-  }
-  return model;
-}
-
 std::shared_ptr<LockedStates> shared_states(const Library& library) {
   auto states = std::make_shared<LockedStates>();
-  states->shared = take(SharedStates::create(whole_model(library)));
+  states->shared = take(SharedStates::create(library.model()));
   return states;
 }
 

@@ -35,6 +35,8 @@ class Library {
   Status save(const std::string& path) const;
   Result<std::vector<std::byte>> serialize() const;
 
+  // The same file as a model.
+  const Model& model() const { return model_; }
   const Model::Info& info() const { return model_.info(); }
   void set_info(Model::Info info) { model_.set_info(std::move(info)); }
 
