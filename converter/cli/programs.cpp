@@ -41,10 +41,10 @@ std::vector<Loaded> load(const Job& job, const SourceFile& file, const std::stri
 
 void refuse_wrong_options(const Job& job, const SourceFile& file) {
   if (job.onnxruntime && file.format != Format::onnx)
-    throw Failure{Exit::usage, file.label + ": --onnxruntime checks ONNX models; this is none"};
+    throw Failure{Exit::usage, file.label + ": --onnxruntime applies to ONNX models only"};
   if (!job.methods.empty() && !is_torchscript(file))
     throw Failure{Exit::usage,
-                  file.label + ": --method chooses a method of a TorchScript module; this is none"};
+                  file.label + ": --method applies to TorchScript modules only"};
 }
 
 void refuse_repeated(std::string_view option, const std::vector<std::string>& names) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of symbolic sizes: of --dim, of --check-size, and those that a message suggests.
+// Numbers for symbolic sizes, from --dim and --check-size, and suggestions of numbers in messages.
 #pragma once
 
 #include <string>

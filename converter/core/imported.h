@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an import takes and gives: the inputs, the graph with the trace that made it, and what could
-// not be taken.
+// Inputs and results of an import: the input types, the graph and the trace that it was made from,
+// and the ops that are not supported.
 #pragma once
 
 #include <string>

@@ -51,8 +51,8 @@ class Identities {
                                    const std::vector<const void*>& known = {}) const;
   // A loop's own copy may be what the one from before the loop may be.
   void inherit(const Item& copy, const Item& known);
-  // What control flow gives for results that were `a` on one way and `b` on the other, with these
-  // leaves: the same container, or a new one, and then none of the three may be changed.
+  // Merges the results `a` and `b` of two branches, with these leaves: the same container, or a new
+  // one. In the second case none of the three may change afterwards.
   struct Merge {
     std::vector<Item> leaves;
     size_t next = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences and optionals. Those whose lengths are known at import leave no trace in the graph. The
 // slices of a tensor along an axis whose size is open stay one tensor, [length, ...]; longer parts
-// are what split() gives.
+// are represented like the result of split().
 #include "converter/containers/columns.h"
 #include "converter/containers/container_ops.h"
 #include "converter/onnx/contrib.h"

@@ -12,7 +12,7 @@ namespace hg::kernels {
 
 // y[j, channel] = bias + sum over ky, kx of weight[ky, kx, channel] x[ky x_row + j stride + kx
 // dilation][channel] for the channels [begin, end), then adds the residual and applies the
-// activation if that is none, relu or relu6.
+// activation if it is relu or relu6.
 struct ChannelsTile {
   const float* const* x = nullptr;  // pointers to pixels, or to zeros
   int64_t x_row = 0;

@@ -10,7 +10,7 @@ namespace hg::kernels {
 
 // Some rows of one channel of y: y[row, column] = bias + sum over ky, kx of weight[ky, kx] x[(row
 // row_stride + ky row_dilation) x_row + column + offset[kx]]. Then adds the residual and applies
-// the activation if that is none, relu or relu6. With steps_by_two, the kernel is square (3 or 5),
+// the activation if it is relu or relu6. With steps_by_two, the kernel is square (3 or 5),
 // both strides are 2, and column is replaced by 2 column and offset[kx] by kx. The loop may read x
 // up to three vectors beyond the last column.
 struct DepthwisePlane {

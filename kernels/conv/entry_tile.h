@@ -9,7 +9,7 @@
 namespace hg::kernels {
 
 // y[i, channel] = bias + sum over p of x[offset[p] + i step] panels[p, channel] for some
-// neighboring pixels i. Then applies the activation if that is none, relu or relu6.
+// neighboring pixels i. Then applies the activation if it is relu or relu6.
 struct EntryTile {
   const float* x = nullptr;
   const int64_t* offset = nullptr;
