@@ -26,7 +26,7 @@ class InnerTransforms(nn.Module):
     def forward(self, x: T):
         z = torch._fft_r2c(x, [1, 2], 0, True)
         all = torch._fft_r2c(x, [0, 2], 1, False)
-        return (z, all, torch._fft_c2r(z, [1, 2], 2, 6), torch._fft_c2r(z, [-1], 1, 7), torch._fft_c2c(all, [2, 0], 2, False),
+        return (z, all, torch._fft_c2r(z, [1, 2], 2, 6), torch._fft_c2r(z, [2], 1, 7), torch._fft_c2c(all, [2, 0], 2, False),
                 torch._fft_c2c(all, [1], 1, True))
 
 
