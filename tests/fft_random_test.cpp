@@ -71,7 +71,7 @@ void run_case(uint64_t seed) {
 }
 
 TEST(FftRandom, LinesAreTheSameAloneAndAsTheSum) {
-  for (const Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kIsas) {
     limit_isa(isa);
     test::for_cases(40, [](uint64_t i) { run_case(i + 500); });
   }

@@ -73,7 +73,7 @@ TEST_F(NeedsTest, SayWhichInstructionSetsTakeAKernel) {
   const Result<Needs> found = needs(*Model::from_graph(std::move(g)));
   ASSERT_TRUE(found.ok()) << found.status().message();
   std::set<std::string> sets, wide;
-  for (const Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kIsas) {
     if (isa > processor_isa()) continue;
     sets.emplace(name_of(isa));
     if (isa >= Isa::avx2) wide.emplace(name_of(isa));

@@ -58,7 +58,7 @@ SessionOptions on_device() {
 // During its lifetime, new plans use no better instruction set.
 struct LimitedIsa {
   explicit LimitedIsa(Isa isa) { limit_isa(isa); }
-  ~LimitedIsa() { limit_isa(Isa::avx512); }
+  ~LimitedIsa() { limit_isa(kBestIsa); }
 };
 
 void check_dtype(const Sample& sample, DType floats) {
@@ -112,7 +112,7 @@ void check_dtype(const Sample& sample, DType floats) {
 
   // Every variant with every instruction set of this processor; 16-bit kernels share them.
   const Isa best = chosen_isa();
-  for (Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512}) {
+  for (Isa isa : kIsas) {
     if (isa > best || (isa < best && (best_isa_only || (floats != f32 && floats != f16)))) continue;
     const LimitedIsa limited(isa);
     for (const KernelDef* kernel : Registry::built_in().kernels(sample.op, Device::cpu)) {

@@ -14,6 +14,7 @@
 #include "hg/hg.h"
 #include "hg/quantize.h"
 #include "lib/graph/element.h"
+#include "lib/platform/instruction_set.h"
 #include "lib/quantize/rounding.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
@@ -420,13 +421,20 @@ class WithOffsets : test::Chance {
                kind_ == 1 ? Sizes{std::min(group, k), 1} : Sizes{1, std::min(group, k)}};
     const Model model = build(n, k);
     const std::vector<float> exact = answer(model, {.threads = 1, .disabled_passes = {"low_bits"}});
-    const std::vector<float> got = answer(model, {.threads = 1, .profile = true});
-    const std::vector<float> threads = answer(model, {.threads = 3});
-    ASSERT_EQ(got.size(), exact.size());
-    for (size_t i = 0; i < got.size(); ++i) {
-      ASSERT_EQ(got[i], threads[i]);
-      ASSERT_NEAR(got[i], exact[i], 1e-5 * static_cast<double>(k)) << model.graph().text();
+    const Isa best = chosen_isa();
+    for (const Isa isa : kIsas) {
+      if (isa > best || (isa < best && !chance(30))) continue;
+      SCOPED_TRACE(name_of(isa));
+      limit_isa(isa);
+      const std::vector<float> got = answer(model, {.threads = 1, .profile = true});
+      const std::vector<float> threads = answer(model, {.threads = 3});
+      ASSERT_EQ(got.size(), exact.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        ASSERT_EQ(got[i], threads[i]);
+        ASSERT_NEAR(got[i], exact[i], 1e-5 * static_cast<double>(k)) << model.graph().text();
+      }
     }
+    limit_isa(best);
   }
   bool reads_levels() const { return reads_levels_; }
 

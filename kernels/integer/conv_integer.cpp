@@ -58,7 +58,7 @@ struct ConvInteger {
 void pack_weight(const ConvInteger& g, const Tensor& weight, const ZeroPoints& zeros, char* to) {
   const int64_t rows = g.s.group_o();
   if (g.has_quads())
-    return pack_quad_rows(g.quads, g.s.groups, rows, g.depth, weight, zeros, g.table->mr,
+    return pack_quad_rows(g.quads, g.s.groups, rows, g.depth, weight, zeros, *g.table,
                           reinterpret_cast<int8_t*>(to + g.data_at()),
                           reinterpret_cast<int32_t*>(to));
   for (int64_t group = 0; group < g.s.groups; ++group) {
@@ -116,13 +116,15 @@ int64_t element_at(const ConvInteger& g, int64_t k) {
   const ZeroPoints zeros = c.has(3) ? zero_points(c.in(3)) : ZeroPoints();
   if (c.is_constant(1) && (!c.has(3) || c.is_constant(3)) && s.o * g.depth > 0 && !c.low_memory()) {
     if (g.table->quad_sums != nullptr) {
-      g.quads = find_quads(s.groups, s.group_o(), g.depth, c.in(1), zeros, g.table->mr);
+      g.quads = find_quads(s.groups, s.group_o(), g.depth, c.in(1), zeros, *g.table);
       if (static_cast<double>(g.quads.bytes) >
           kMostQuads * static_cast<double>(g.quads.whole * s.o * 4))
         g.quads = {};
     }
-    const std::string key = str_cat(g.has_quads() ? "conv_integer.quads" : "conv_integer.pairs",
-                                    g.table->mr, "/", s.groups, ":", key_of(zeros));
+    const std::string layout =
+        g.has_quads() ? str_cat("quads", g.table->most_pair) : std::string("pairs");
+    const std::string key =
+        str_cat("conv_integer.", layout, "/", g.table->mr, "/", s.groups, ":", key_of(zeros));
     g.packed = static_cast<const char*>(
         c.pack(1, key, g.packed_bytes(), [g, weight = c.in(1), zeros](void* to) {
           pack_weight(g, weight, zeros, static_cast<char*>(to));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "kernels/gemm/tiles.h"
 
@@ -45,11 +46,11 @@ struct Quad {
     }
   }
   bool empty() const { return (left[0] | left[1] | left[2] | left[3]) == 0; }
-  void take(int8_t* part) {
+  void take(int most_pair, int8_t* part) {
     for (int i = 0; i < 4; i += 2) {
-      const int one = std::clamp(left[i], -kMostPair, kMostPair - 1);
-      const int room = std::min(kMostPair - std::abs(one), kMostPair - 1);
-      const int other = std::clamp(left[i + 1], -room, room);
+      const int one = std::clamp(left[i], -kMostWeight, kMostWeight - 1);
+      const int room = std::min(most_pair - std::abs(one), kMostWeight);
+      const int other = std::clamp(left[i + 1], -room, std::min(room, kMostWeight - 1));
       part[i] = static_cast<int8_t>(one);
       part[i + 1] = static_cast<int8_t>(other);
       left[i] -= one;
@@ -60,12 +61,13 @@ struct Quad {
 
 // Marks the quads of a row that need another quad at the same position, which is rare.
 template <class T>
-void mark_quads(const T* row, int64_t k, int zero, uint8_t* marks) {
-  const auto size = [&](int64_t i) { return std::abs(row[i] - zero); };
+void mark_quads(const T* row, int64_t k, int zero, int most_pair, uint8_t* marks) {
+  const auto is_large = [&](int64_t i) {
+    const int one = std::abs(row[i] - zero), other = std::abs(row[i + 1] - zero);
+    return (one + other >= most_pair) | (one >= kMostWeight) | (other >= kMostWeight);
+  };
   const int64_t full = k / 4;
-  for (int64_t i = 0; i < full; ++i)
-    marks[i] |= (size(4 * i) + size(4 * i + 1) >= kMostPair) |
-                (size(4 * i + 2) + size(4 * i + 3) >= kMostPair);
+  for (int64_t i = 0; i < full; ++i) marks[i] |= is_large(4 * i) | is_large(4 * i + 2);
   if (k % 4 != 0) marks[full] = 1;
 }
 
@@ -83,33 +85,34 @@ void for_blocks(int64_t groups, int64_t rows, int mr, const F& f) {
 }  // namespace
 
 Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
-                 const ZeroPoints& zeros, int mr) {
+                 const ZeroPoints& zeros, const IntegerTable& table) {
   Quads quads;
-  quads.whole = (k + 3) / 4;
+  quads.whole = quads_of(k);
   for (std::vector<int64_t>* each : {&quads.at, &quads.more_at, &quads.more})
     each->resize(static_cast<size_t>(groups * rows));
   std::vector<uint8_t> marks(static_cast<size_t>(quads.whole));
-  for_blocks(groups, rows, mr, [&](int64_t first, int count) {
+  const int most = table.most_pair;
+  for_blocks(groups, rows, table.mr, [&](int64_t first, int count) {
     const auto block = static_cast<size_t>(first);
     quads.at[block] = quads.bytes;
     quads.more_at[block] = static_cast<int64_t>(quads.again.size());
     std::fill(marks.begin(), marks.end(), uint8_t{0});
     for (int64_t row = first; row < first + count; ++row)
       if (weight.dtype == DType::i8)
-        mark_quads(weight.as<int8_t>() + row * k, k, zeros.at(row), marks.data());
+        mark_quads(weight.as<int8_t>() + row * k, k, zeros.at(row), most, marks.data());
       else
-        mark_quads(weight.as<uint8_t>() + row * k, k, zeros.at(row), marks.data());
+        mark_quads(weight.as<uint8_t>() + row * k, k, zeros.at(row), most, marks.data());
     for (int64_t place = 0; place < quads.whole; ++place) {
       if (marks[static_cast<size_t>(place)] == 0) continue;
-      int most = 1;
+      int all = 1;
       for (int r = 0; r < count; ++r) {
         Quad quad(weight, first + r, k, place, zeros.at(first + r));
         int8_t part[4];
         int parts = 0;
-        for (; !quad.empty(); ++parts) quad.take(part);
-        most = std::max(most, parts);
+        for (; !quad.empty(); ++parts) quad.take(most, part);
+        all = std::max(all, parts);
       }
-      quads.again.insert(quads.again.end(), static_cast<size_t>(most - 1),
+      quads.again.insert(quads.again.end(), static_cast<size_t>(all - 1),
                          static_cast<int32_t>(place));
     }
     quads.more[block] = static_cast<int64_t>(quads.again.size()) - quads.more_at[block];
@@ -119,9 +122,9 @@ Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
 }
 
 void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
-                    const Tensor& weight, const ZeroPoints& zeros, int mr, int8_t* to,
-                    int32_t* sums) {
-  for_blocks(groups, rows, mr, [&](int64_t first, int count) {
+                    const Tensor& weight, const ZeroPoints& zeros, const IntegerTable& table,
+                    int8_t* to, int32_t* sums) {
+  for_blocks(groups, rows, table.mr, [&](int64_t first, int count) {
     const auto block = static_cast<size_t>(first);
     const int32_t* const again = quads.again.data() + quads.more_at[block];
     for (int r = 0; r < count; ++r) {
@@ -130,9 +133,9 @@ void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
       for (int64_t place = 0, next = 0; place < quads.whole; ++place) {
         Quad quad(weight, first + r, k, place, zeros.at(first + r));
         for (const int each : quad.left) sum += each;
-        quad.take(row + place * count * 4);
+        quad.take(table.most_pair, row + place * count * 4);
         for (; next < quads.more[block] && again[next] == place; ++next)
-          quad.take(row + (quads.whole + next) * count * 4);
+          quad.take(table.most_pair, row + (quads.whole + next) * count * 4);
       }
       sums[first + r] = sum;
     }
@@ -153,6 +156,40 @@ void pack_byte_rows(int64_t rows, int64_t k, const Tensor& from, int64_t first,
     pack_rows_of(rows, k, from.as<int8_t>() + first * k, first, zeros, mr, to, sums);
   else
     pack_rows_of(rows, k, from.as<uint8_t>() + first * k, first, zeros, mr, to, sums);
+}
+
+void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first, int zero, int mr,
+                     int8_t* to, int32_t* sums) {
+  const bool is_signed = from.dtype == DType::i8;
+  const uint32_t flip = is_signed ? 0 : 0x80808080;
+  const int64_t whole = k / 4, rest = k % 4;
+  const uint8_t* row = from.as<uint8_t>() + first * k;
+  int count;
+  for (int64_t i = 0; i < rows; i += count) {
+    count = block_rows(rows - i, mr);
+    for (int r = 0; r < count; ++r, row += k) {
+      int8_t* at = to + 4 * r;
+      uint32_t quad;
+      for (int64_t q = 0; q < whole; ++q, at += 4 * count) {
+        std::memcpy(&quad, row + 4 * q, 4);
+        quad ^= flip;
+        std::memcpy(at, &quad, 4);
+      }
+      if (rest > 0) {
+        std::memset(at, 0, 4);
+        for (int64_t j = 0; j < rest; ++j)
+          at[j] = static_cast<int8_t>(row[4 * whole + j] ^ (flip & 255));
+      }
+      uint32_t sum = 0;
+      if (is_signed)
+        for (int64_t j = 0; j < k; ++j) sum += static_cast<uint32_t>(static_cast<int8_t>(row[j]));
+      else
+        for (int64_t j = 0; j < k; ++j) sum += row[j];
+      sums[i + r] =
+          static_cast<int32_t>(sum - static_cast<uint32_t>(zero) * static_cast<uint32_t>(k));
+    }
+    to += 4 * count * (whole + (rest > 0));
+  }
 }
 
 IntegerFinish integer_finish(const RunContext& c) {

@@ -31,6 +31,7 @@ inline ZeroPoints zero_points(const Tensor& t) {
 std::string key_of(const ZeroPoints& zeros);
 
 inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
+inline int64_t quads_of(int64_t k) { return (k + 3) / 4; }
 
 // Packs rows of bytes [rows, k] into the blocks of block_rows (kernels/gemm/tiles.h): each [pairs,
 // rows, 2] of i16, minus the zero points. `first` is the index of the first row in the zero points.
@@ -38,9 +39,14 @@ inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 void pack_byte_rows(int64_t rows, int64_t k, const Tensor& from, int64_t first,
                     const ZeroPoints& zeros, int mr, int16_t* to, int32_t* sums);
 
+// The same as quads: [quads, rows, 4] of i8, which are the bytes of i8, or those of u8 minus 128.
+// The sums are those of the numbers minus `zero`.
+void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first, int zero, int mr,
+                     int8_t* to, int32_t* sums);
+
 // Rows of constant weights as quads of i8, minus their zero points. If two neighbors together
-// exceed kMostPair, the excess becomes another quad at the same position, so that all sums are
-// exact.
+// exceed the table's most_pair, or one exceeds kMostWeight, the excess becomes another quad at the
+// same position, so that all sums are exact.
 struct Quads {
   int64_t whole = 0;                 // quads of a row, without the additional ones
   std::vector<int32_t> again;        // positions of the additional quads, block after block
@@ -50,10 +56,10 @@ struct Quads {
 };
 // For `groups` times `rows` rows [k], each group in separate blocks.
 Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
-                 const ZeroPoints& zeros, int mr);
+                 const ZeroPoints& zeros, const IntegerTable& table);
 void pack_quad_rows(const Quads& quads, int64_t groups, int64_t rows, int64_t k,
-                    const Tensor& weight, const ZeroPoints& zeros, int mr, int8_t* to,
-                    int32_t* sums);
+                    const Tensor& weight, const ZeroPoints& zeros, const IntegerTable& table,
+                    int8_t* to, int32_t* sums);
 
 // For inputs 5 and 6, the scale and the zero point. The kernel adds the bias.
 IntegerFinish integer_finish(const RunContext& c);

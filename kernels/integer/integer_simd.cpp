@@ -12,6 +12,7 @@
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/simd/dot-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -31,6 +32,7 @@ constexpr int kNr = 2 * kLanes;
 
 int32_t pair_product(const int16_t* a, const int16_t* b) { return a[0] * b[0] + a[1] * b[1]; }
 
+template <bool>
 void sums(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8_t* panels,
           int32_t* sums, int64_t sums_row) {
   for (int64_t j = 0; j < columns; ++j)
@@ -45,6 +47,7 @@ void sums(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8
     }
 }
 
+template <bool>
 void depthwise(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
                int64_t step, int64_t count, int32_t* sums) {
   std::fill_n(sums, count, 0);
@@ -69,12 +72,11 @@ using D16 = hn::Repartition<int16_t, D32>;
 using V16 = hn::Vec<D16>;
 
 // Sums in registers. Some instruction sets keep them in an intermediate form until the end.
+template <bool kVnni>
 struct Sum {
   V32 even, odd;
   HWY_INLINE void clear() { even = odd = hn::Zero(D32()); }
-  HWY_INLINE void add(V16 a, V16 b) {
-    even = hn::ReorderWidenMulAccumulate(D32(), a, b, even, odd);
-  }
+  HWY_INLINE void add(V16 a, V16 b) { add_pairs<kVnni>(a, b, even, odd); }
   HWY_INLINE V32 whole() const { return hn::RearrangeToOddPlusEven(even, odd); }
 };
 
@@ -84,11 +86,11 @@ HWY_INLINE V16 pair_at(const void* at) {
   return hn::BitCast(D16(), hn::Set(D32(), pair));
 }
 
-template <int kRows>
+template <bool kVnni, int kRows>
 void block(int64_t pairs, const int16_t* HWY_RESTRICT a, const int8_t* HWY_RESTRICT panel,
            int32_t* sums, int64_t sums_row) {
   const hn::Rebind<int8_t, D16> bytes;
-  Sum sum[kRows][2];
+  Sum<kVnni> sum[kRows][2];
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {
     sum[i][0].clear();
@@ -113,26 +115,28 @@ void block(int64_t pairs, const int16_t* HWY_RESTRICT a, const int8_t* HWY_RESTR
 
 using Block = void (*)(int64_t pairs, const int16_t* a, const int8_t* panel, int32_t* sums,
                        int64_t sums_row);
-template <int... kIndex>
+template <bool kVnni, int... kIndex>
 constexpr std::array<Block, kMr> blocks_of(std::integer_sequence<int, kIndex...>) {
-  return {block<kIndex + 1>...};
+  return {block<kVnni, kIndex + 1>...};
 }
-constexpr auto kBlocks = blocks_of(std::make_integer_sequence<int, kMr>());
+template <bool kVnni>
+constexpr auto kBlocks = blocks_of<kVnni>(std::make_integer_sequence<int, kMr>());
 
+template <bool kVnni>
 void sums(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8_t* panels,
           int32_t* sums, int64_t sums_row) {
   for (; columns > 0; columns -= kNr, panels += pairs * 2 * kNr, sums += kNr)
-    kBlocks[static_cast<size_t>(rows - 1)](pairs, a, panels, sums, sums_row);
+    kBlocks<kVnni>[static_cast<size_t>(rows - 1)](pairs, a, panels, sums, sums_row);
 }
 
 // With a step of 2, a vector of pairs gives a vector of results. With a step of 1 it gives every
 // other result, and the vector that starts one element later gives the ones between.
-template <int kVectors>
+template <bool kVnni, int kVectors>
 HWY_INLINE void depthwise_block(int taps, const int64_t* offset, const int32_t* weights,
                                 const int16_t* x, bool dense, int32_t* to) {
   const D16 d;
   const int64_t behind = dense ? 1 : 2 * kLanes, next = dense ? 2 * kLanes : 4 * kLanes;
-  Sum sum[kVectors];
+  Sum<kVnni> sum[kVectors];
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) sum[v].clear();
   for (int t = 0; t < taps; ++t) {
@@ -155,12 +159,13 @@ HWY_INLINE void depthwise_block(int taps, const int64_t* offset, const int32_t* 
   }
 }
 
+template <bool kVnni>
 void depthwise(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
                int64_t step, int64_t count, int32_t* sums) {
   const bool dense = step == 1;
   for (; count > kNr; count -= 2 * kNr, x += 2 * kNr * step, sums += 2 * kNr)
-    depthwise_block<4>(taps, offset, weights, x, dense, sums);
-  if (count > 0) depthwise_block<2>(taps, offset, weights, x, dense, sums);
+    depthwise_block<kVnni, 4>(taps, offset, weights, x, dense, sums);
+  if (count > 0) depthwise_block<kVnni, 2>(taps, offset, weights, x, dense, sums);
 }
 
 // For a whole number of vectors of kNr bytes, or of 16 bytes.
@@ -187,20 +192,9 @@ void interleave(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_
 
 #endif
 
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-#define HG_INTEGER_QUADS 1
+#if defined(HG_HAS_QUADS)
 
-// Adds to sum the products of four bytes of x (u8) and of w (i8), for each lane.
-HWY_INLINE V32 add_quads(V32 sum, V32 x, V32 w) {
-  const V16 ones = hn::Set(D16(), 1);
-#if HWY_TARGET == HWY_AVX3
-  return hn::Add(sum, V32{_mm512_madd_epi16(_mm512_maddubs_epi16(x.raw, w.raw), ones.raw)});
-#else
-  return hn::Add(sum, V32{_mm256_madd_epi16(_mm256_maddubs_epi16(x.raw, w.raw), ones.raw)});
-#endif
-}
-
-template <int kRows, int kVectors>
+template <bool kVnni, int kRows, int kVectors>
 HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (&sum)[kRows][kVectors]) {
   V32 x[kVectors];
 #pragma GCC unroll 2
@@ -210,11 +204,11 @@ HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (&sum)[kRows
   for (int i = 0; i < kRows; ++i) {
     const V32 w = hn::BitCast(D32(), pair_at(a + 4 * i));
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = add_quads(sum[i][v], x[v], w);
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = add_quads<kVnni>(sum[i][v], x[v], w);
   }
 }
 
-template <int kRows, int kVectors>
+template <bool kVnni, int kRows, int kVectors>
 void quad_block(int64_t whole, int64_t more, const int32_t* index, const int8_t* HWY_RESTRICT a,
                 const uint8_t* HWY_RESTRICT panel, int32_t* sums, int64_t sums_row) {
   V32 sum[kRows][kVectors];
@@ -224,7 +218,7 @@ void quad_block(int64_t whole, int64_t more, const int32_t* index, const int8_t*
     for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(D32());
   for (int64_t q = 0; q < whole + more; ++q, a += 4 * kRows) {
     const int64_t place = q < whole ? q : index[q - whole];
-    add_quad(panel + place * 4 * kNr, a, sum);
+    add_quad<kVnni>(panel + place * 4 * kNr, a, sum);
   }
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i)
@@ -235,19 +229,21 @@ void quad_block(int64_t whole, int64_t more, const int32_t* index, const int8_t*
 
 using QuadBlock = void (*)(int64_t whole, int64_t more, const int32_t* index, const int8_t* a,
                            const uint8_t* panel, int32_t* sums, int64_t sums_row);
-template <int kVectors, int... kIndex>
+template <bool kVnni, int kVectors, int... kIndex>
 constexpr std::array<QuadBlock, kMr> quad_blocks_of(std::integer_sequence<int, kIndex...>) {
-  return {quad_block<kIndex + 1, kVectors>...};
+  return {quad_block<kVnni, kIndex + 1, kVectors>...};
 }
-constexpr auto kQuadHalves = quad_blocks_of<1>(std::make_integer_sequence<int, kMr>());
-constexpr auto kQuadWholes = quad_blocks_of<2>(std::make_integer_sequence<int, kMr>());
+template <bool kVnni, int kVectors>
+constexpr auto kQuadBlocks =
+    quad_blocks_of<kVnni, kVectors>(std::make_integer_sequence<int, kMr>());
 
+template <bool kVnni>
 void quad_sums(int rows, int64_t columns, int64_t whole, int64_t more, const int32_t* index,
                const int8_t* a, const uint8_t* panels, int32_t* sums, int64_t sums_row) {
   const auto at = static_cast<size_t>(rows - 1);
   for (; columns > 0; columns -= kNr, panels += whole * 4 * kNr, sums += kNr)
-    (columns > kLanes ? kQuadWholes : kQuadHalves)[at](whole, more, index, a, panels, sums,
-                                                       sums_row);
+    (columns > kLanes ? kQuadBlocks<kVnni, 2> : kQuadBlocks<kVnni, 1>)[at](whole, more, index, a,
+                                                                           panels, sums, sums_row);
 }
 
 void pack_quads(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
@@ -421,20 +417,34 @@ void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row
 
 }  // namespace
 
-constexpr IntegerTable kTable = {kMr,       kNr,        sums, finish, pack,
-#if defined(HG_INTEGER_QUADS)
-                                 quad_sums, pack_quads,
-#else
-                                 nullptr, nullptr,
+// With VNNI or without.
+template <bool kVnni>
+constexpr IntegerTable table() {
+  IntegerTable t;
+  t.mr = kMr;
+  t.nr = kNr;
+  t.sums = sums<kVnni>;
+  t.finish = finish;
+  t.pack = pack;
+#if defined(HG_HAS_QUADS)
+  t.most_pair = kVnni ? 2 * kMostWeight : kMostWeight;
+  t.quad_sums = quad_sums<kVnni>;
+  t.pack_quads = pack_quads;
 #endif
-                                 widen,     depthwise};
-#undef HG_INTEGER_QUADS
+  t.widen = widen;
+  t.depthwise = depthwise<kVnni>;
+  return t;
+}
+constexpr IntegerTable kTable = table<false>();
+#if HWY_TARGET == HWY_AVX3
+constexpr IntegerTable kVnniTable = table<true>();
+#endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace hg::kernels {
-const IntegerTable& integer_table() { return *HG_SIMD_CHOOSE(kTable); }
+const IntegerTable& integer_table() { return *(HG_SIMD_VNNI(kVnniTable) HG_SIMD_CHOOSE(kTable)); }
 }  // namespace hg::kernels
 #endif

@@ -38,10 +38,11 @@ struct IntegerTable {
   // 128 for u8, else 0.
   void (*pack)(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_t flip, int8_t* to,
                int64_t panel_step) = nullptr;
-  // Four neighbors along k at a time: bytes of b, as i8 plus 128, times i8, added in pairs of i16.
-  // No sum saturates if the magnitudes of neighboring weights add up to at most kMostPair. Null if
-  // no instruction supports this. a: [quads, rows, 4]; panels: [whole, nr, 4] each. Quads after the
-  // first `whole` ones use the panel rows that `index` names again.
+  // Four neighbors along k at a time: bytes of b, as i8 plus 128, times i8. No sum saturates if the
+  // magnitudes of neighboring weights add up to at most most_pair. Null if no instruction supports
+  // this. a: [quads, rows, 4]; panels: [whole, nr, 4] each. Quads after the first `whole` ones use
+  // the panel rows that `index` names again.
+  int most_pair = 0;
   void (*quad_sums)(int rows, int64_t columns, int64_t whole, int64_t more, const int32_t* index,
                     const int8_t* a, const uint8_t* panels, int32_t* sums,
                     int64_t sums_row) = nullptr;
@@ -58,7 +59,7 @@ struct IntegerTable {
                     int64_t step, int64_t count, int32_t* sums) = nullptr;
 };
 inline constexpr int64_t kDepthwiseSlack = 160;
-inline constexpr int kMostPair = 128;
+inline constexpr int kMostWeight = 128;  // magnitude of a weight in a quad
 
 const IntegerTable& integer_table();
 

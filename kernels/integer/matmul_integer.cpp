@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of 8-bit integers. A constant b is packed into panels once; the rows of a are
-// packed in each run.
+// packed in each run. Quads of bytes are used where no weights could make their sums saturate: a'
+// is a as i8 (u8 minus 128), b' is b as u8 (i8 plus 128), and the sums of the columns of b' correct
+// for the zero point of a.
 #include <algorithm>
 
 #include "kernels/blocking.h"
@@ -19,29 +21,69 @@ constexpr int64_t kPackGrain = 1 << 15;  // elements that are packed in one task
 struct MatmulInteger {
   MatmulShape s;
   const IntegerTable* table = nullptr;
-  const int8_t* packed = nullptr;  // [matrices of b][panels][pairs, nr, 2]
-  int64_t pairs = 0, a_matrices = 0, b_matrices = 0;
+  const int8_t* packed = nullptr;  // [matrices of b][panels][steps, nr, 2 or 4], column sums
+  bool has_quads = false;
+  std::vector<int8_t> ones;  // a row of quads, whose products are the column sums
+  int64_t steps = 0;         // pairs or quads along k
+  int64_t a_matrices = 0, b_matrices = 0;
   int64_t tiles = 1, tile = 0;     // of the columns; columns of the largest
   std::vector<int64_t> first_row;  // of each part of the rows, and the end
   bool has_factor = false;         // b's bytes are not the factors themselves
-  int64_t lanes = 1, a_at = 0, row_sums_at = 0, factors_at = 0, packed_at = 0;
+  int64_t lanes = 1, a_at = 0, row_sums_at = 0, factors_at = 0, column_add_at = 0, packed_at = 0;
 
   int64_t parts() const { return static_cast<int64_t>(first_row.size()) - 1; }
   int64_t slot_bytes() const { return table->mr * tile * 4; }  // sums of a block of rows
   int64_t panels() const { return ceil_div(s.n, table->nr); }
-  int64_t panel_bytes() const { return pairs * table->nr * 2; }
+  int64_t panel_bytes() const { return steps * table->nr * (has_quads ? 4 : 2); }
   int64_t matrix_bytes() const { return panels() * panel_bytes(); }
+  // The column sums of each matrix follow all panels.
+  int64_t column_sums_at(int64_t matrix) const {
+    return b_matrices * matrix_bytes() + matrix * panels() * table->nr * 4;
+  }
+  int64_t packed_bytes() const {
+    return has_quads ? column_sums_at(b_matrices) : b_matrices * matrix_bytes();
+  }
 };
 
-// The panels [begin, end) of one matrix.
-void pack_panels(const MatmulInteger& g, const uint8_t* b, bool is_signed, int64_t begin,
-                 int64_t end, int8_t* to) {
+// The panels [begin, end) of a matrix of b.
+void pack_panels(const MatmulInteger& g, const Tensor& b, int64_t matrix, int64_t begin,
+                 int64_t end, int8_t* packed) {
   const int64_t nr = g.table->nr, first = begin * nr, columns = std::min(g.s.n, end * nr) - first;
-  for (int64_t p = 0; p < g.pairs; ++p) {
-    const uint8_t* const even = b + 2 * p * g.s.n + first;
-    g.table->pack(columns, even, 2 * p + 1 < g.s.k ? even + g.s.n : even, is_signed ? 0 : 128,
-                  to + begin * g.panel_bytes() + p * nr * 2, g.panel_bytes());
+  const int size = g.has_quads ? 4 : 2;
+  // Quads hold u8, pairs i8.
+  const uint8_t flip = (b.dtype == DType::i8) == g.has_quads ? 128 : 0;
+  const uint8_t* const from = b.as<uint8_t>() + matrix * g.s.k * g.s.n + first;
+  int8_t* const panels = packed + matrix * g.matrix_bytes() + begin * g.panel_bytes();
+  for (int64_t step = 0; step < g.steps; ++step) {
+    const uint8_t* rows[4];  // beyond the last one, a is 0
+    for (int i = 0; i < size; ++i) rows[i] = from + std::min(step * size + i, g.s.k - 1) * g.s.n;
+    int8_t* const to = panels + step * nr * size;
+    if (g.has_quads)
+      g.table->pack_quads(columns, rows, flip, reinterpret_cast<uint8_t*>(to), g.panel_bytes());
+    else
+      g.table->pack(columns, rows[0], rows[1], flip, to, g.panel_bytes());
   }
+  if (g.has_quads)
+    g.table->quad_sums(1, columns, g.steps, 0, nullptr, g.ones.data(),
+                       reinterpret_cast<const uint8_t*>(panels),
+                       reinterpret_cast<int32_t*>(packed + g.column_sums_at(matrix)) + first, 0);
+}
+
+// What is added to the sums of each column: the bias, and the effect of a' instead of a.
+const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const int8_t* packed) {
+  const int32_t* const bias = c.has(4) ? c.in(4).as<int32_t>() : nullptr;
+  if (!g.has_quads) return bias;
+  const int zero = c.has(2) ? zero_points(c.in(2)).at(0) : 0;
+  const auto less = static_cast<uint32_t>((c.in(0).dtype == DType::u8 ? 128 : 0) - zero);
+  auto* const all = reinterpret_cast<int32_t*>(c.workspace<char>() + g.column_add_at);
+  for (int64_t matrix = 0; matrix < g.b_matrices; ++matrix) {
+    const auto* const sums = reinterpret_cast<const int32_t*>(packed + g.column_sums_at(matrix));
+    int32_t* const to = all + matrix * g.s.n;
+    for (int64_t j = 0; j < g.s.n; ++j)
+      to[j] = static_cast<int32_t>(less * static_cast<uint32_t>(sums[j]) +
+                                   (bias ? static_cast<uint32_t>(bias[j]) : 0));
+  }
+  return all;
 }
 
 [[gnu::cold]] Status prepare(PrepareContext& c) {
@@ -49,22 +91,27 @@ void pack_panels(const MatmulInteger& g, const uint8_t* b, bool is_signed, int64
   const Tensor &a = c.in(0), &b = c.in(1);
   g.s = matmul_shape(a, b);
   g.table = &integer_table();
-  g.pairs = pairs_of(g.s.k);
+  const bool one_zero = !c.has(2) || c.in(2).count() == 1;
+  g.has_quads = one_zero && g.table->most_pair >= 2 * kMostWeight && g.s.k > 0;
+  g.steps = g.has_quads ? quads_of(g.s.k) : pairs_of(g.s.k);
+  if (g.has_quads) {
+    g.ones.assign(static_cast<size_t>(g.steps) * 4, 0);
+    std::fill_n(g.ones.begin(), g.s.k, int8_t{1});
+  }
   g.a_matrices = g.s.m * g.s.k == 0 ? 0 : a.count() / (g.s.m * g.s.k);
   g.b_matrices = g.s.n * g.s.k == 0 ? 0 : b.count() / (g.s.n * g.s.k);
   const bool is_signed = b.dtype == DType::i8;
-  g.has_factor = !is_signed || c.has(3);
-  if (is_signed && c.is_constant(3)) {
+  g.has_factor = g.has_quads || !is_signed || c.has(3);
+  if (!g.has_quads && is_signed && c.is_constant(3)) {
     const ZeroPoints zeros = zero_points(c.in(3));
     g.has_factor = zeros.at(0) != 0 || key_of(zeros) != "0";
   }
   if (b.count() > 0)
     g.packed = static_cast<const int8_t*>(
-        c.pack(1, str_cat("matmul_integer", g.table->nr), g.b_matrices * g.matrix_bytes(),
-               [g, b, is_signed](void* to) {
+        c.pack(1, str_cat("matmul_integer.", g.has_quads ? "quads" : "pairs", "/", g.table->nr),
+               g.packed_bytes(), [g, b](void* to) {
                  for (int64_t i = 0; i < g.b_matrices; ++i)
-                   pack_panels(g, b.as<uint8_t>() + i * g.s.k * g.s.n, is_signed, 0, g.panels(),
-                               static_cast<int8_t*>(to) + i * g.matrix_bytes());
+                   pack_panels(g, b, i, 0, g.panels(), static_cast<int8_t*>(to));
                }));
   const int64_t panels = std::max<int64_t>(1, g.panels());
   const int64_t most =
@@ -82,11 +129,12 @@ void pack_panels(const MatmulInteger& g, const uint8_t* b, bool is_signed, int64
   g.lanes = tile_lanes(c, g.s.batches() * g.tiles * g.parts());
   const int64_t rows = g.a_matrices * g.s.m;
   g.a_at = slot_step(tile_workspace(g.lanes, g.slot_bytes()));
-  g.row_sums_at = g.a_at + slot_step(rows * g.pairs * 4);
+  g.row_sums_at = g.a_at + slot_step(rows * g.steps * 4);
   g.factors_at = g.row_sums_at + slot_step(rows * 4);
   const int64_t factors = g.has_factor ? std::max(g.s.n, c.has(3) ? c.in(3).count() : 0) : 0;
-  g.packed_at = g.factors_at + slot_step(factors * 4);
-  c.set_workspace(g.packed_at + (g.packed == nullptr ? g.b_matrices * g.matrix_bytes() : 0));
+  g.column_add_at = g.factors_at + slot_step(factors * 4);
+  g.packed_at = g.column_add_at + (g.has_quads ? slot_step(g.b_matrices * g.s.n * 4) : 0);
+  c.set_workspace(g.packed_at + (g.packed == nullptr ? g.packed_bytes() : 0));
   c.make_state(std::move(g));
   return {};
 }
@@ -106,31 +154,36 @@ void run(const RunContext& c) noexcept {
                      for (int64_t i = begin, next; i < end; i = next) {
                        const int64_t matrix = i / g.panels(), first = matrix * g.panels();
                        next = std::min(end, first + g.panels());
-                       pack_panels(g, b.as<uint8_t>() + matrix * s.k * s.n, b.dtype == DType::i8,
-                                   i - first, next - first, to + matrix * g.matrix_bytes());
+                       pack_panels(g, b, matrix, i - first, next - first, to);
                      }
                    });
     packed = to;
   }
-  auto* const rows = reinterpret_cast<int16_t*>(workspace + g.a_at);
+  char* const rows = workspace + g.a_at;  // of steps, each of 4 bytes
   auto* const row_sums = reinterpret_cast<int32_t*>(workspace + g.row_sums_at);
   const ZeroPoints a_zeros = c.has(2) ? zero_points(c.in(2)) : ZeroPoints();
   const int64_t parts = g.parts();
   c.parallel_for(g.a_matrices * parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t part = i % parts, first = i / parts * s.m + g.first_row[part];
-      pack_byte_rows(g.first_row[part + 1] - g.first_row[part], s.k, a, first, a_zeros, g.table->mr,
-                     rows + first * g.pairs * 2, row_sums + first);
+      const int64_t count = g.first_row[part + 1] - g.first_row[part];
+      char* const to = rows + first * g.steps * 4;
+      if (g.has_quads)
+        pack_byte_quads(count, s.k, a, first, a_zeros.at(0), g.table->mr,
+                        reinterpret_cast<int8_t*>(to), row_sums + first);
+      else
+        pack_byte_rows(count, s.k, a, first, a_zeros, g.table->mr, reinterpret_cast<int16_t*>(to),
+                       row_sums + first);
     }
   });
   const ZeroPoints b_zeros = c.has(3) ? zero_points(c.in(3)) : ZeroPoints();
   auto* const factors = reinterpret_cast<int32_t*>(workspace + g.factors_at);
   if (g.has_factor)
     for (int64_t j = 0; j < std::max(s.n, b_zeros.count); ++j)
-      factors[j] = (b.dtype == DType::i8 ? 0 : 128) - b_zeros.at(j);
+      factors[j] = (b.dtype != DType::i8 ? 0 : -128) + (g.has_quads ? 0 : 128) - b_zeros.at(j);
   IntegerFinish finish = integer_finish(c);
   finish.scale_by_column = c.has(5) && c.in(5).rank() == 1;
-  const int32_t* const bias = c.has(4) ? c.in(4).as<int32_t>() : nullptr;
+  const int32_t* const column_add = column_terms(c, g, packed);
   char* const y = c.out(0).as<char>();
   const int64_t y_size = size_of(c.out(0).dtype), nr = g.table->nr;
   for_tiles(
@@ -145,7 +198,7 @@ void run(const RunContext& c) noexcept {
             std::min(s.n, part_begin(g.panels(), g.tiles, tile + 1) * nr) - first;
         const int8_t* const panels = packed + b_matrix * g.matrix_bytes() + panel * g.panel_bytes();
         IntegerFinish f = finish;
-        if (bias) f.column_add = bias + first;
+        if (column_add) f.column_add = column_add + (g.has_quads ? b_matrix * s.n : 0) + first;
         if (f.scale_by_column) f.scale += first;
         if (g.has_factor && s.k > 0) {
           f.row_factor = row_sums;
@@ -155,7 +208,14 @@ void run(const RunContext& c) noexcept {
         for (int64_t i = g.first_row[part]; i < g.first_row[part + 1]; i += count) {
           count = block_rows(g.first_row[part + 1] - i, g.table->mr);
           const int64_t row = a_matrix * s.m + i;
-          g.table->sums(count, columns, g.pairs, rows + row * g.pairs * 2, panels, sums, g.tile);
+          const char* const from = rows + row * g.steps * 4;
+          if (g.has_quads)
+            g.table->quad_sums(count, columns, g.steps, 0, nullptr,
+                               reinterpret_cast<const int8_t*>(from),
+                               reinterpret_cast<const uint8_t*>(panels), sums, g.tile);
+          else
+            g.table->sums(count, columns, g.steps, reinterpret_cast<const int16_t*>(from), panels,
+                          sums, g.tile);
           if (f.row_factor) f.row_factor = row_sums + row;
           g.table->finish(count, columns, sums, g.tile, f,
                           y + ((batch * s.m + i) * s.n + first) * y_size, s.n);

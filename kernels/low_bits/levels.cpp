@@ -29,24 +29,22 @@ std::vector<Segment> Levels::segments(int64_t block) const {
   return all;
 }
 
-std::vector<int32_t> Levels::columns_of(const std::vector<Segment>& segments, bool rounded) const {
+std::vector<int32_t> Levels::columns_of(const std::vector<Segment>& segments) const {
   std::vector<int32_t> columns;
-  const int64_t most = rounded ? kRoundedBytes : kChunkBytes;
   const auto place_of = [&](int64_t byte) {
-    if (rounded) return byte % 2 * (kRoundedBytes / 2) + byte / 2;
     return packing != Packing::bytes ? byte % 4 * 4 + byte / 4 : byte;
   };
   const auto add = [&](const Segment& s, int64_t chunk, bool high) {
     const size_t at = columns.size();
-    columns.resize(at + static_cast<size_t>(most), -1);
-    for (int64_t i = 0; i < most && chunk + i < s.bytes; ++i) {
+    columns.resize(at + kChunkBytes, -1);
+    for (int64_t i = 0; i < kChunkBytes && chunk + i < s.bytes; ++i) {
       const int64_t place = s.begin + chunk + i;
       const int64_t column = high ? high_column(place) : low_column(place);
       if (column < k) columns[at + static_cast<size_t>(place_of(i))] = static_cast<int32_t>(column);
     }
   };
   for (const Segment& s : segments)
-    for (int64_t chunk = 0; chunk < s.bytes; chunk += most) {
+    for (int64_t chunk = 0; chunk < s.bytes; chunk += kChunkBytes) {
       add(s, chunk, false);
       if (has_two()) add(s, chunk, true);
     }
@@ -83,6 +81,42 @@ void Levels::widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int
           table.widen(Stream::pairs, (next - p) / 2, row + p / 2, scale, offset, to);
         }
     }
+  }
+}
+
+void Levels::unpack(const LevelRows& w, int64_t r, int64_t begin, int64_t end, uint8_t* to) const {
+  const bool is_high_row = packing == Packing::rows && r >= byte_rows;
+  const auto* const row =
+      reinterpret_cast<const uint8_t*>(w.levels) + (is_high_row ? r - byte_rows : r) * w.row_bytes;
+  const auto low_level = [](uint8_t byte) { return static_cast<uint8_t>((byte & 15) ^ 8); };
+  const auto high_level = [](uint8_t byte) { return static_cast<uint8_t>((byte >> 4) ^ 8); };
+  const auto copy = [&](int64_t count, const uint8_t* from, bool high) {
+    if (high)
+      for (int64_t i = 0; i < count; ++i) to[i] = high_level(from[i]);
+    else
+      for (int64_t i = 0; i < count; ++i) to[i] = low_level(from[i]);
+    to += count;
+  };
+  switch (packing) {
+    case Packing::bytes:
+      for (int64_t i = begin; i < end; ++i) *to++ = row[i] ^ 128;
+      break;
+    case Packing::rows:
+      copy(end - begin, row + begin, is_high_row);
+      break;
+    case Packing::halves: {
+      const int64_t middle = std::clamp(low(), begin, end);
+      copy(middle - begin, row + begin, false);
+      copy(end - middle, row + middle - low(), true);
+      break;
+    }
+    case Packing::pairs:
+      if (begin < end && begin % 2 != 0) copy(1, row + begin++ / 2, true);
+      for (; begin + 2 <= end; begin += 2, to += 2) {
+        to[0] = low_level(row[begin / 2]);
+        to[1] = high_level(row[begin / 2]);
+      }
+      if (begin < end) copy(1, row + begin / 2, false);
   }
 }
 

@@ -27,12 +27,13 @@ struct Levels {
   // The bytes of a row. `block` > 0: also splits at block boundaries of this many columns of a
   // stream.
   std::vector<Segment> segments(int64_t block = 0) const;
-  // For each position of x in the order of the loops: the column of x, or -1 for a zero. Rounded
-  // products have their own order.
-  std::vector<int32_t> columns_of(const std::vector<Segment>& segments, bool rounded = false) const;
+  // For each position of x in the order of the exact loops: the column of x, or -1 for a zero.
+  std::vector<int32_t> columns_of(const std::vector<Segment>& segments) const;
   // level * scale + offset of row r, columns from `begin` to `end`.
   void widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,
              float* to) const;
+  // The levels themselves, made unsigned by adding 8 (4 bits) or 128 (8 bits).
+  void unpack(const LevelRows& w, int64_t r, int64_t begin, int64_t end, uint8_t* to) const;
 };
 
 }  // namespace hg::kernels

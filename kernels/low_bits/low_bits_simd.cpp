@@ -80,17 +80,29 @@ struct Decoder<true> {
   }
   template <int kStream>
   static HWY_INLINE void add(const Bytes bytes, const float* HWY_RESTRICT x, Sum& sum) {
+    const D d;
+    const DI di;
+#if HWY_TARGET == HWY_AVX3
+    // The instruction reads only the low 4 bits of each index.
+    HWY_ALIGN static constexpr float kLevels[16] = {0,  1,  2,  3,  4,  5,  6,  7,
+                                                    -8, -7, -6, -5, -4, -3, -2, -1};
+    HWY_ALIGN static constexpr int32_t kPlace[16] = {0,  0,  0,  0,  8,  8,  8,  8,
+                                                     16, 16, 16, 16, 24, 24, 24, 24};
+    const VI shift = hn::Add(hn::Load(di, kPlace), hn::Set(di, 4 * kStream));
+    const __m512i place = _mm512_srlv_epi32(bytes.raw, shift.raw);
+    const V level{_mm512_permutexvar_ps(place, hn::Load(d, kLevels).raw)};
+    sum.part[0] = hn::MulAdd(hn::LoadU(d, x), level, sum.part[0]);
+#else
     HWY_ALIGN static constexpr int32_t kShift[2][16] = {
         {28, 28, 28, 28, 20, 20, 20, 20, 12, 12, 12, 12, 4, 4, 4, 4},
         {24, 24, 24, 24, 16, 16, 16, 16, 8, 8, 8, 8, 0, 0, 0, 0}};
-    const D d;
-    const DI di;
 #pragma GCC unroll 4
     for (int t = 0; t < 16; t += kLanes) {
       const VI level = hn::ShiftRight<28>(hn::Shl(bytes, hn::Load(di, kShift[kStream] + t)));
       V& part = sum.part[t / kLanes % 2];
       part = hn::MulAdd(hn::LoadU(d, x + t), hn::ConvertTo(d, level), part);
     }
+#endif
   }
   static HWY_INLINE V scaled(const Sum& sum, float scale, V total) {
     return hn::MulAdd(hn::Add(sum.part[0], sum.part[1]), hn::Set(D(), scale), total);
@@ -229,183 +241,6 @@ void product(const LowBitsProduct& p) {
   if (left > 0) rows_of<Decode, 1>(p, x, y);
 }
 
-// -- 8-bit x --------------------------------------------------------------------------------------
-
-#if HWY_TARGET == HWY_SCALAR
-
-// One row of x and one of bytes.
-template <bool kNibbles, int kRows, int kColumns>
-void rounded_block(const RoundedProduct& p, int64_t row, int64_t column, float* y) {
-  static_assert(kRows == 1 && kColumns == 1);
-  const LevelRows& w = p.w;
-  const bool shares = kNibbles && w.half > 0;
-  const int16_t* x = p.x + row * p.x_row;
-  const RoundedSegment* scales = p.scales + row * w.segment_count;
-  const int64_t high_row = shares ? std::min(column + w.half, w.n - 1) : column;
-  float total[2] = {};
-  for (int64_t s = 0; s < w.segment_count; ++s, ++scales) {
-    const Segment segment = w.segments[s];
-    const int8_t* from = w.levels + column * w.row_bytes + segment.begin;
-    for (int stream = 0; stream < (kNibbles ? 2 : 1); ++stream) {
-      const int64_t at = stream == 0 ? column * w.groups + segment.low_group
-                                     : high_row * w.groups + segment.high_group;
-      int32_t sum = 0;
-      for (int i = 0; i < segment.bytes; ++i)
-        sum += x[i % 2 * (kRoundedBytes / 2) + i / 2] * level_of(from[i], kNibbles, stream);
-      total[stream] += w.scales[at] * (stream == 0 ? scales->low_scale : scales->high_scale) *
-                       static_cast<float>(sum);
-      if (stream == 1 || !kNibbles || !shares) x += kRoundedBytes;
-    }
-  }
-  y += row * p.y_row + column;
-  *y = shares || !kNibbles ? total[0] : total[0] + total[1];
-  if (shares && column + w.half < w.n) y[w.half] = total[1];
-}
-
-#else
-
-using D16 = hn::CappedTag<int16_t, kRoundedBytes / 2>;
-using D32 = hn::Repartition<int32_t, D16>;
-using DSum = hn::Repartition<float, D16>;
-constexpr int kWords = static_cast<int>(hn::MaxLanes(D16()));
-
-// Levels of the bytes in each 16 bits: even and odd ones of the low stream, then of the high one.
-template <bool kNibbles, int kPart>
-HWY_INLINE hn::Vec<D16> levels_of(hn::Vec<D16> bytes) {
-  if constexpr (!kNibbles && kPart == 0) return hn::ShiftRight<8>(hn::ShiftLeft<8>(bytes));
-  if constexpr (!kNibbles && kPart == 1) return hn::ShiftRight<8>(bytes);
-  if constexpr (kPart == 0) return hn::ShiftRight<12>(hn::ShiftLeft<12>(bytes));
-  if constexpr (kPart == 1) return hn::ShiftRight<12>(hn::ShiftLeft<4>(bytes));
-  if constexpr (kPart == 2) return hn::ShiftRight<12>(hn::ShiftLeft<8>(bytes));
-  return hn::ShiftRight<12>(bytes);
-}
-
-// The products of kRows rows of x and kColumns rows of bytes. Products of levels and x, and sums of
-// two of them, fit 16 bits. The sums of a segment fit 32 bits exactly.
-template <bool kNibbles, int kRows, int kColumns>
-HWY_NOINLINE void rounded_block(const RoundedProduct& p, int64_t row, int64_t column, float* y) {
-  const D16 d16;
-  const D32 d32;
-  const DSum d;
-  using VSum = hn::Vec<DSum>;
-  constexpr int kStreams = kNibbles ? 2 : 1;
-  const LevelRows& w = p.w;
-  const bool shares = kNibbles && w.half > 0;
-  const int64_t high_at = shares || !kNibbles ? 0 : kRoundedBytes;
-  const int16_t* x = p.x + row * p.x_row;
-  const RoundedSegment* scales = p.scales + row * w.segment_count;
-  VSum total[kStreams][kRows][kColumns];
-#pragma GCC unroll 2
-  for (int t = 0; t < kStreams; ++t)
-#pragma GCC unroll 4
-    for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 4
-      for (int j = 0; j < kColumns; ++j) total[t][i][j] = hn::Zero(d);
-  const float* scale_rows[kStreams][kColumns];
-  for (int t = 0; t < kStreams; ++t)
-    for (int j = 0; j < kColumns; ++j) {
-      const int64_t at = t == 1 && shares ? std::min(column + j + w.half, w.n - 1) : column + j;
-      scale_rows[t][j] = w.scales + at * w.groups;
-    }
-  // Loads whole vectors: data beyond a segment is multiplied by zeros, but must be memory of the
-  // weight.
-  const int8_t* const rows = w.levels + column * w.row_bytes;
-  const int64_t readable = (p.byte_rows - column - kColumns) * w.row_bytes + p.width;
-  for (int64_t s = 0; s < w.segment_count; ++s, ++scales) {
-    const Segment segment = w.segments[s];
-    const int8_t* from = rows + segment.begin;
-    int64_t row_bytes = w.row_bytes;
-#pragma GCC unroll 4
-    for (int j = 0; j < kColumns; ++j) hwy::Prefetch(from + (j + kAhead * kColumns) * w.row_bytes);
-    alignas(32) int8_t part[kColumns * kRoundedBytes];
-    if (segment.bytes < kRoundedBytes && segment.begin + kRoundedBytes > readable) [[unlikely]] {
-      for (int j = 0; j < kColumns; ++j)
-        std::memcpy(part + j * kRoundedBytes, from + j * row_bytes,
-                    static_cast<size_t>(segment.bytes));
-      from = part;
-      row_bytes = kRoundedBytes;
-    }
-#pragma GCC unroll 4
-    for (int j = 0; j < kColumns; ++j) {
-      hn::Vec<D32> sums[kStreams][kRows], more[kStreams][kRows];
-#pragma GCC unroll 2
-      for (int t = 0; t < kStreams; ++t)
-#pragma GCC unroll 4
-        for (int i = 0; i < kRows; ++i) sums[t][i] = more[t][i] = hn::Zero(d32);
-#pragma GCC unroll 2
-      for (int at = 0; at < kRoundedBytes / 2; at += kWords) {
-        const auto bytes =
-            hn::LoadU(d16, reinterpret_cast<const int16_t*>(from + j * row_bytes + 2 * at));
-        const auto low_even = levels_of<kNibbles, 0>(bytes),
-                   low_odd = levels_of<kNibbles, 1>(bytes),
-                   high_even = levels_of<kNibbles, 2>(bytes),
-                   high_odd = levels_of<kNibbles, 3>(bytes);
-#pragma GCC unroll 4
-        for (int i = 0; i < kRows; ++i) {
-          const int16_t* even = x + i * p.x_row + at;
-          const int16_t* odd = even + kRoundedBytes / 2;
-          const auto add = [&](auto levels, const int16_t* meets, int t) HWY_ATTR {
-            sums[t][i] = hn::ReorderWidenMulAccumulate(d32, levels, hn::LoadU(d16, meets),
-                                                       sums[t][i], more[t][i]);
-          };
-          add(low_even, even, 0);
-          add(low_odd, odd, 0);
-          if constexpr (kNibbles) {
-            add(high_even, even + high_at, 1);
-            add(high_odd, odd + high_at, 1);
-          }
-        }
-      }
-#pragma GCC unroll 4
-      for (int i = 0; i < kRows; ++i) {
-        const RoundedSegment& scale = scales[i * w.segment_count];
-#pragma GCC unroll 2
-        for (int t = 0; t < kStreams; ++t) {
-          const int32_t group = t == 0 ? segment.low_group : segment.high_group;
-          const float both =
-              scale_rows[t][j][group] * (t == 0 ? scale.low_scale : scale.high_scale);
-          total[t][i][j] = hn::MulAdd(hn::ConvertTo(d, hn::Add(sums[t][i], more[t][i])),
-                                      hn::Set(d, both), total[t][i][j]);
-        }
-      }
-    }
-    x += kRoundedBytes + high_at;
-  }
-  for (int i = 0; i < kRows; ++i)
-    for (int j = 0; j < kColumns; ++j) {
-      float* const to = y + (row + i) * p.y_row + column + j;
-      float sum[2] = {};
-      for (int t = 0; t < kStreams; ++t) sum[t] = hn::GetLane(hn::SumOfLanes(d, total[t][i][j]));
-      *to = shares ? sum[0] : sum[0] + sum[1];
-      if (shares && column + j + w.half < w.n) to[w.half] = sum[1];
-    }
-}
-
-#endif
-
-template <bool kNibbles, int kRows>
-void rounded_rows(const RoundedProduct& p, int64_t row) {
-#if HWY_TARGET != HWY_SCALAR
-  constexpr int kColumns = kRows == 1 ? 4 : 2;
-  int64_t j = p.first;
-  for (; j + kColumns <= p.last; j += kColumns)
-    rounded_block<kNibbles, kRows, kColumns>(p, row, j, p.y);
-#else
-  int64_t j = p.first;
-#endif
-  for (; j < p.last; ++j) rounded_block<kNibbles, kRows, 1>(p, row, j, p.y);
-}
-
-template <bool kNibbles>
-void rounded_product(const RoundedProduct& p) {
-  int64_t row = 0;
-#if HWY_TARGET != HWY_SCALAR
-  for (; row + 4 <= p.rows; row += 4) rounded_rows<kNibbles, 4>(p, row);
-  for (; row + 2 <= p.rows; row += 2) rounded_rows<kNibbles, 2>(p, row);
-#endif
-  for (; row < p.rows; ++row) rounded_rows<kNibbles, 1>(p, row);
-}
-
 // ---- Offsets ----
 
 float dot(const float* a, const float* b, int64_t count) {
@@ -473,8 +308,7 @@ void widen(Stream stream, int64_t count, const int8_t* from, float scale, const 
 
 }  // namespace
 
-constexpr LowBitsTable kTable = {product<false>,        product<true>, rounded_product<false>,
-                                 rounded_product<true>, add_offsets,   widen};
+constexpr LowBitsTable kTable = {product<false>, product<true>, add_offsets, widen};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -41,29 +41,6 @@ struct LowBitsProduct {
   int64_t y_row = 0;
 };
 
-// Maximum number of bytes in a segment of a rounded product, and number of neighbors of x that
-// share a scale.
-inline constexpr int kRoundedBytes = 32;
-
-// The numbers that the integers of x in one segment represent, in each stream: x = scale * integer.
-struct RoundedSegment {
-  float low_scale = 0, high_scale = 0;
-};
-
-// The same product with x rounded to 8-bit integers. x has 32 integers per segment; with two
-// streams, 32 for the low one, then 32 for the high one. The first 16 multiply the even bytes, the
-// others the odd bytes. Bytes beyond the segment are multiplied by zeros.
-struct RoundedProduct {
-  LevelRows w;
-  int64_t rows = 0, first = 0, last = 0;
-  int64_t byte_rows = 0, width = 0;  // of all levels, in bytes
-  const int16_t* x = nullptr;
-  int64_t x_row = 0;
-  const RoundedSegment* scales = nullptr;  // [rows, segments]
-  float* y = nullptr;
-  int64_t y_row = 0;
-};
-
 // y[rows, of the rows of the weight from `first` to `last`] += the products of the offsets with the
 // sums of x.
 struct OffsetProduct {
@@ -81,8 +58,6 @@ struct LowBitsTable {
   // of the high one, each transposed as 4 x 4. Beyond the segment are zeros.
   void (*bytes)(const LowBitsProduct& p) = nullptr;
   void (*nibbles)(const LowBitsProduct& p) = nullptr;
-  void (*rounded_bytes)(const RoundedProduct& p) = nullptr;
-  void (*rounded_nibbles)(const RoundedProduct& p) = nullptr;
   void (*add_offsets)(const OffsetProduct& p) = nullptr;
   // to[i] = level * scale + offset for `count` bytes; for pairs, two results per byte. A null
   // offset is 0.

@@ -13,7 +13,7 @@
 namespace hg {
 namespace {
 
-constinit std::atomic<Isa> limit{Isa::avx512};
+constinit std::atomic<Isa> limit{kBestIsa};
 
 #if defined(__x86_64__) || defined(__i386__)
 
@@ -44,7 +44,8 @@ Isa detect() {
   if (!has(saved, 1 /* SSE */, 2 /* AVX */)) return Isa::sse4;
   const bool has_512 = has(seven.b, 16 /* F */, 17 /* DQ */, 28 /* CD */, 30 /* BW */, 31 /* VL */);
   // Mask registers, and the upper parts of registers 0 to 15 and 16 to 31.
-  return has_512 && has(saved, 5, 6, 7) ? Isa::avx512 : Isa::avx2;
+  if (!has_512 || !has(saved, 5, 6, 7)) return Isa::avx2;
+  return has(seven.c, 11 /* VNNI */) ? Isa::avx512_vnni : Isa::avx512;
 }
 
 #else
@@ -56,7 +57,7 @@ Isa detect() { return Isa::baseline; }
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-  constexpr std::string_view kNames[] = {"plain", "sse4", "avx2", "avx512"};
+  constexpr std::string_view kNames[] = {"plain", "sse4", "avx2", "avx512", "avx512_vnni"};
   return kNames[static_cast<size_t>(isa)];
 }
 

@@ -67,7 +67,7 @@ Status add_plans(const Model& model, const SymbolSizes& dims, Needs& needs) {
 
 std::vector<Isa> sets_of_processor() {
   std::vector<Isa> sets;
-  for (const Isa isa : {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512})
+  for (const Isa isa : kIsas)
     if (isa <= processor_isa()) sets.push_back(isa);
   return sets;
 }
@@ -75,7 +75,7 @@ std::vector<Isa> sets_of_processor() {
 // During its lifetime, no better instruction set is used.
 struct LimitedIsa {
   explicit LimitedIsa(Isa isa) { limit_isa(isa); }
-  ~LimitedIsa() { limit_isa(Isa::avx512); }
+  ~LimitedIsa() { limit_isa(kBestIsa); }
 };
 
 Status add_needs(const Model& model, const SymbolSizes& dims, RegistryWatch& watch, Needs& needs) {

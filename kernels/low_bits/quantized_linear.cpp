@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/low_bits/quantized_linear.h"
+
+#include <cstring>
+
+#include "kernels/element.h"
+
+namespace hg::kernels {
+namespace {
+
+constexpr int64_t kTaskBytes = 1 << 16;             // of levels that one task reads, approximately
+constexpr int64_t kMostColumns = int64_t{1} << 30;  // of segments, which are counted in 32 bits
+
+bool is_contiguous_along_k(const Tensor& t) { return t.strides[1] == 1 || t.shape[1] <= 1; }
+
+void copy_matrix(const Tensor& from, void* to) {
+  const int64_t size = size_of(from.dtype);
+  const char* const bytes = from.as<const char>();
+  char* at = static_cast<char*>(to);
+  for (int64_t i = 0; i < from.shape[0]; ++i)
+    for (int64_t j = 0; j < from.shape[1]; ++j, at += size)
+      std::memcpy(at, bytes + (i * from.strides[0] + j * from.strides[1]) * size,
+                  static_cast<size_t>(size));
+}
+
+// Reserves workspace from `at` on for a copy that must be made in each run.
+Copy copy_of(const PrepareContext& c, int input, int64_t& at) {
+  const Tensor& t = c.in(input);
+  Copy copy;
+  // The loops read consecutive rows of scales. Rows of levels may have gaps.
+  const bool is_ready = is_contiguous_along_k(t) &&
+                        (input == kLevels ? t.strides[0] >= 0 : t.strides[0] == t.shape[1]);
+  if (t.count() == 0 || is_ready) return copy;
+  copy.bytes = t.count() * size_of(t.dtype);
+  copy.packed = c.pack(
+      input,
+      str_cat("low_bits.rows/", t.shape[0], ",", t.shape[1], ",", t.strides[0], ",", t.strides[1]),
+      copy.bytes, [t](void* to) { copy_matrix(t, to); });
+  if (copy.packed != nullptr) return copy;
+  copy.at = at;
+  at += slot_step(copy.bytes);
+  return copy;
+}
+
+}  // namespace
+
+QuantizedLinear quantized_linear(PrepareContext& c, int64_t before) {
+  QuantizedLinear g;
+  g.workspace = before;
+  const Tensor &x = c.in(kX), &levels = c.in(kLevels), &scales = c.in(kScales);
+  g.levels.packing = *packing_named(c.attrs().string("packing"));
+  g.levels.n = scales.shape[0];
+  g.levels.k = x.shape[x.rank() - 1];
+  g.levels.group = c.attrs().integer("group");
+  g.levels.groups = scales.shape[1];
+  g.levels.byte_rows = levels.shape[0];
+  g.m = x_rows(c);
+  g.activation = *activation_named(c.attrs().string("activation"));
+  g.loops = &low_bits_table();
+  g.table = &gemm_table();
+  for (int i = 0; i < 3; ++i)
+    if (c.has(kLevels + i)) g.copies[i] = copy_of(c, kLevels + i, g.workspace);
+  g.levels.row_bytes = g.copies[0].bytes > 0 ? levels.shape[1] : levels.strides[0];
+  return g;
+}
+
+int64_t x_rows(const PrepareContext& c) {
+  int64_t m = 1;
+  for (int i = 0; i + 1 < c.in(kX).rank(); ++i) m *= c.in(kX).shape[i];
+  return m;
+}
+
+bool has_sizes(const PrepareContext& c) {
+  return c.in(kX).shape[c.in(kX).rank() - 1] <= kMostColumns;
+}
+
+LevelRows level_rows(const RunContext& c, const QuantizedLinear& g) {
+  const auto data = [&](int i) -> const void* {
+    const Copy& copy = g.copies[i];
+    const Tensor& t = c.in(kLevels + i);
+    if (copy.packed != nullptr) return copy.packed;
+    if (copy.at < 0) return t.data;
+    void* const to = c.workspace<char>() + copy.at;
+    copy_matrix(t, to);
+    return to;
+  };
+  LevelRows w;
+  w.levels = static_cast<const int8_t*>(data(0));
+  w.scales = static_cast<const float*>(data(1));
+  if (c.has(kOffsets)) w.offsets = static_cast<const float*>(data(2));
+  w.row_bytes = g.levels.row_bytes;
+  w.groups = g.levels.groups;
+  w.n = g.levels.n;
+  w.half = g.levels.half_rows();
+  return w;
+}
+
+Epilogue epilogue_at(const RunContext& c, const QuantizedLinear& g, int64_t row, int64_t column) {
+  Epilogue e;
+  e.activation = g.activation;
+  if (c.has(kBias)) e.column_bias = c.in(kBias).as<float>() + column;
+  if (c.has(kResidual)) e.residual = c.in(kResidual).as<float>() + row * g.levels.n + column;
+  return e;
+}
+
+void finish_block(const RunContext& c, const QuantizedLinear& g, const LevelRows& w, int64_t row,
+                  int64_t rows, int64_t first, int64_t last) {
+  if (first >= last) return;
+  float* const y = c.out(0).as<float>() + row * g.levels.n;
+  const auto* const sums = reinterpret_cast<const float*>(c.workspace<char>() + g.sums_at);
+  if (w.offsets != nullptr)
+    g.loops->add_offsets({.offsets = w.offsets,
+                          .sums = sums + row * g.levels.groups,
+                          .rows = rows,
+                          .first = first,
+                          .last = last,
+                          .groups = g.levels.groups,
+                          .y = y,
+                          .y_row = g.levels.n});
+  const Epilogue e = epilogue_at(c, g, row, first);
+  if (!e.empty()) g.table->finish(rows, last - first, e, y + first, g.levels.n);
+}
+
+int64_t task_rows(const Levels& levels) {
+  return std::max<int64_t>(4, ceil_div(kTaskBytes, 4 * std::max<int64_t>(1, levels.low())) * 4);
+}
+
+}  // namespace hg::kernels
