@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of the graph as another dtype.
+// Casts of graph values.
 #pragma once
 
 #include "hg/graph.h"
 
 namespace hg::convert {
 
-// `value` as dtype; the same Value when it has it already.
+// Returns `value` as dtype; returns the same Value if it already has that dtype.
 Value cast(const Value& value, DType dtype);
 
 }  // namespace hg::convert

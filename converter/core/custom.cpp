@@ -8,7 +8,7 @@
 namespace hg::convert {
 namespace {
 
-constexpr std::string_view kLike = "like_";  // in front of the name of a result
+constexpr std::string_view kLike = "like_";  // prefix of a result's declaration
 constexpr std::string_view kExample = "write it like 'acme.wave(x, gain: float = 1) -> like x'";
 
 template <class... Parts>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a conversion ends, and the exceptions that end it early. Exceptions stop at main.
+// Exit codes of a conversion, and the exceptions that end it early. Exceptions stop at main.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace hg::convert {
 // The process's exit codes, and the `status` of a batch job.
 enum class Exit : int {
   ok = 0,
-  usage = 1,       // the command line makes no sense, or does not fit the model
+  usage = 1,       // the command line is invalid or does not fit the model
   unreadable = 2,  // a file is missing, damaged or of another kind; or the output cannot be written
-  unsupported = 3,  // the model uses what the library cannot do
-  mismatch = 4,     // the converted model computes something else
+  unsupported = 3,  // the model uses something that the library does not support
+  mismatch = 4,     // the converted model computes different results
 };
 
 struct Failure {
@@ -21,11 +21,11 @@ struct Failure {
   std::string message;  // one sentence that says what to do next
 };
 
-// Thrown by rows and by the interpreter; the converter reports it with the node's module path and
-// source line, and goes on to find the other unsupported ops.
+// Thrown by rows and by the interpreter. The converter reports it with the node's module path and
+// source line, and continues, to find the other unsupported ops.
 struct Refusal {
   std::string reason;      // "argument 'mode' is 'circular', which is not supported"
-  std::string suggestion;  // what to do, may be empty
+  std::string suggestion;  // what the user can do; may be empty
 };
 
 }  // namespace hg::convert

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists whose length data or sizes decide, as data: their elements have the same containers, and
-// each tensor or number in them is one tensor for all elements, a column.
+// Lists whose length depends on data or on symbolic sizes, represented as tensors. All elements
+// have the same containers, and each tensor or number in them becomes one tensor for all elements:
+// a column.
 #pragma once
 
 #include <vector>
@@ -15,25 +16,25 @@ struct Pattern {
   Kind kind = Kind::other;
   TensorType type;  // of a leaf
   bool is_number = false, is_column = false, is_complex = false;
-  std::vector<int> open;       // of a leaf of a list's elements: the dims that differ
-  std::vector<Pattern> parts;  // of a grown list: what all elements have in common
-  Item item;                   // a tuple or dict for its names and keys, or something else
+  std::vector<int> open;       // of a leaf in list elements: the dims that differ
+  std::vector<Pattern> parts;  // of a grown list: the structure that all elements share
+  Item item;                   // names and keys of a tuple or dict, or another value
 };
 
-// One leaf of all elements: a tensor that only the list has.
+// The values of one leaf in all elements, as a tensor that belongs to the list alone.
 struct Column {
-  // [length, ...]. If the elements differ in size: [total, ...]; the first dim joins their open
-  // dims, and the others are the shared dims.
+  // [length, ...]. If the elements differ in size: [total, ...]. The first dim concatenates their
+  // open dims; the others are the shared dims.
   Item all;
-  Item sizes;             // of elements that differ: i64[length, open dims]
+  Item sizes;             // if the elements differ: i64[length, open dims]
   std::vector<int> open;  // the dims of an element that differ
 };
 
 struct Grown {
   Pattern pattern;              // of an element
-  Item element;                 // the containers of an element, and leaves without values
+  Item element;                 // the containers of an element; its leaves have no values
   std::vector<Column> columns;  // by leaf
-  bool views = false;  // as unbind() gives them: the elements are parts of the column, not copies
+  bool views = false;  // the elements are views of the column, as from unbind(), not copies
 };
 
 }  // namespace hg::convert

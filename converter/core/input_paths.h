@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of inputs as paths into the arguments of forward.
+// Names of inputs as paths into the arguments of forward: 'x', 'x.0.key'.
 #pragma once
 
 #include <string>
@@ -10,12 +10,11 @@
 
 namespace hg::convert {
 
-// Names of inputs are paths into the arguments of forward: 'x', 'x.0.key'. Whether the path is that
-// of the container, or leads into it.
+// Returns whether the path is that of the container or leads into it.
 bool is_path_into(std::string_view path, std::string_view container);
-// "key", of the path 'x.key.0' into 'x'.
+// Returns "key" for the path 'x.key.0' into 'x'.
 std::string key_in_path(std::string_view path, std::string_view container);
-// Whether a path leads into another argument than the i-th.
+// Returns whether the path leads into an argument other than the i-th.
 bool is_for_another(const std::vector<ScriptInput>& inputs, size_t i, std::string_view path);
 
 }  // namespace hg::convert

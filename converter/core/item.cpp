@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Out of line because std::variant code is large and most converter files hold items.
+// Out of line, because the code of std::variant is large and most converter files use items.
 #include "converter/core/item.h"
 
 namespace hg::convert {

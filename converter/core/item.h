@@ -18,25 +18,25 @@ class TensorCell;  // memory/alias.h: a tensor that in-place ops may write throu
 using TensorRef = std::shared_ptr<TensorCell>;
 struct Item;
 
-// Parts of a tensor along a dim whose number sizes decide, as chunk() and split() give them: equal
-// ones, the last of which may be shorter.
+// Parts of a tensor along a dim, as from chunk() and split(), whose number depends on sizes. The
+// parts have equal sizes, except that the last may be smaller.
 struct Pieces {
   TensorRef base;
   int dim = 0;
   Dim size;           // of a part
   Dim count;          // of parts
-  int64_t usual = 0;  // how many there are for most sizes; 0 where that is not known
+  int64_t usual = 0;  // the number of parts for most sizes; 0 if unknown
   bool copies = false;
-  Graph* home = nullptr;  // where the list was made
+  Graph* home = nullptr;  // the graph in which the list was made
 };
 
 struct Grown;  // grown.h
 
 struct List {  // shared by reference, as in Python
   std::vector<Item> items;
-  // Of a list whose length data or sizes decide: its elements as tensors, while `items` is empty.
+  // The elements as tensors, if the length depends on data or sizes; `items` is then empty.
   std::shared_ptr<const Grown> grown;
-  // While nothing but the length and single elements were asked for: see pieces.cpp.
+  // Set while only the length and single elements have been read: see pieces.cpp.
   std::shared_ptr<Pieces> pieces;
 };
 struct Dict {
@@ -46,15 +46,15 @@ struct Object {      // a module, an instance of a scripted class, or a member o
   std::string type;  // "__torch__.torchvision.models.resnet.ResNet"
   std::string path;  // "layer1.0"; empty for the root
   std::vector<std::pair<std::string, Item>> attributes;
-  std::string member{};  // of an enum: "RED", of which the attribute is "value"
+  std::string member{};  // of an enum: "RED"; the attribute is "value"
 };
 inline constexpr char kComplexNumber[] = "complex";  // the type of an Object {real, imag}
 struct Tuple {
   std::vector<Item> items;
-  std::vector<std::string> names;  // of a NamedTuple, else empty
+  std::vector<std::string> names;  // of a NamedTuple; otherwise empty
 };
 
-struct ScriptTensorIndex {  // of a tensor that the file holds: ScriptProgram::tensors
+struct ScriptTensorIndex {  // a tensor that the file contains: an index into ScriptProgram::tensors
   int32_t index = -1;
   friend bool operator==(ScriptTensorIndex, ScriptTensorIndex) = default;
 };

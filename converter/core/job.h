@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One conversion: what the user asks for, as cli/ reads it from the command line.
+// One conversion as the user requested it. cli/ fills it from the command line.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace hg::convert {
 
-// "x:f32[n,3,h*2]=0..1". The range limits the values used for checking and includes both ends.
+// "x:f32[n,3,h*2]=0..1". The range includes both ends and limits the values used for checking.
 struct InputOption {
   InputSpec spec;
   std::optional<std::pair<double, double>> range;
-  std::string new_name = {};  // in the file; empty: the model's own
+  std::string new_name = {};  // name in the output file; empty: the model's own
 };
 
 // "n=1,4": the sizes at which a symbol is checked.
@@ -26,8 +26,8 @@ struct SizeOption {
   std::vector<int64_t> sizes;
 };
 
-// "sr=16000": the argument's name and its value as text. What the text means is up to the
-// argument's type.
+// "sr=16000": the argument's name, and its value as text. The type of the argument decides how the
+// text is parsed.
 struct ConstantOption {
   std::string name, value;
 };
@@ -40,15 +40,15 @@ struct EntryFile {
 // One conversion.
 struct Job {
   std::string model;  // "-" reads standard input
-  // Of a TorchScript module: several become entries of the file. Empty: forward.
+  // Methods of a TorchScript module; several become entries of the file. Empty: forward.
   std::vector<std::string> methods;
-  // Files that become entries of the output; `model` then names all of them, for messages.
+  // Files that become entries of the output. `model` then names all of them, for messages.
   std::vector<EntryFile> entry_files;
   std::string output;  // "-" writes standard output
   int result = -1;     // descriptor of an empty file that replaces `output`
   std::vector<InputOption> inputs;
   std::vector<SizeOption> check_sizes;
-  std::vector<SizeOption> examples;       // sizes that the file says the model accepts
+  std::vector<SizeOption> examples;       // sizes that the model accepts according to its file
   std::vector<SizeOption> dims;           // --dim n=2: this number replaces the symbol
   std::vector<CustomOp> custom;           // --custom
   std::vector<ConstantOption> constants;  // --constant

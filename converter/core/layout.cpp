@@ -10,8 +10,9 @@
 namespace hg::convert {
 namespace {
 
-// Strides of `to` over the memory of `from`, none when there are not any (after computeStride of
-// ATen/TensorUtils.cpp). T is int64_t or Dim; `more(a, b)` asks whether a is still below b.
+// Returns the strides of a view of shape `to` of a tensor of shape `from`, or nothing if no view is
+// possible (after computeStride in ATen/TensorUtils.cpp). T is int64_t or Dim; `more(a, b)` tells
+// whether a is still below b.
 template <class T, class List, class More>
 std::optional<List> strides_of_view(const List& from, const List& strides, const List& to,
                                     List result, More more) {
@@ -49,7 +50,8 @@ std::vector<std::string> symbols_of(std::span<const Shape* const> shapes) {
   return symbols;
 }
 
-// Asks for many sizes of the symbols: what all agree on is taken for certain.
+// Asks the question for many sizes of the symbols. Assumes that an answer that is the same for all
+// of them holds in general.
 template <class Question>
 std::optional<bool> for_all_sizes(std::span<const Shape* const> shapes, Question question) {
   const std::vector<std::string> symbols = symbols_of(shapes);
@@ -62,7 +64,8 @@ std::optional<bool> for_all_sizes(std::span<const Shape* const> shapes, Question
     Bindings bindings;
     size_t rest = n;
     for (size_t i = 0; i < symbols.size(); ++i) {
-      // Beyond three symbols the further ones take other sizes than the first.
+      // The first three symbols take all combinations of sizes. Further symbols take different
+      // sizes.
       const size_t pick = i < 3 ? rest % std::size(kSizes) : (n + i) % std::size(kSizes);
       if (i < 3) rest /= std::size(kSizes);
       if (!bindings.bind(symbols[i], kSizes[pick]).ok()) return std::nullopt;
@@ -102,8 +105,8 @@ Numbers last_to_first(size_t rank) {
   return dims;
 }
 
-// The dims of a result from the innermost on, as the iterator over operands of these strides walks
-// them (after reorder_dimensions of ATen/TensorIterator.cpp).
+// Returns the dims of a result from innermost to outermost, in the order in which TensorIterator
+// visits operands with these strides (after reorder_dimensions in ATen/TensorIterator.cpp).
 Numbers walked_dims(const Numbers& shape, std::span<const Numbers> operands) {
   const auto comes_after = [&](int64_t a, int64_t b) {
     for (const Numbers& strides : operands) {
@@ -127,7 +130,8 @@ Numbers walked_dims(const Numbers& shape, std::span<const Numbers> operands) {
   return dims;
 }
 
-// Strides of a tensor without gaps whose dims follow each other so; T is int64_t or Dim.
+// Strides of a tensor without gaps whose dims are nested in this order, innermost first; T is
+// int64_t or Dim.
 template <class List>
 List dense_strides(const List& shape, const Numbers& dims) {
   List strides(shape.size());
@@ -148,7 +152,7 @@ bool same_but_for_ones(const Numbers& shape, const Numbers& a, const Numbers& b)
   return true;
 }
 
-// The operand's strides under the dims of the result: 0 where it is broadcast.
+// Returns the operand's strides for the dims of the result: 0 for broadcast dims.
 std::optional<Shape> broadcast_strides(const Operand& operand, const Shape& shape) {
   Shape strides(shape.size(), Dim(0));
   if (operand.shape.size() > shape.size()) return std::nullopt;
@@ -211,18 +215,19 @@ std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shap
   });
 }
 
-// Two neighboring dims of `from` that do not lie side by side stay apart in `to`: as many elements
-// follow the border between them there (after computeStride of ATen/TensorUtils.cpp).
+// If two adjacent dims of `from` are not contiguous in memory, no dim of `to` may combine them. So
+// the boundary between them must also be a boundary in `to`, followed by equally many elements
+// (after computeStride in ATen/TensorUtils.cpp).
 Scalar can_view_at(const Layout& layout, const Shape& from, const Shape& to) {
   if (layout.strides == row_major(from).strides) return Scalar::of(true);
   const auto after = [](const Shape& shape, size_t d) {
     return count(Shape(shape.begin() + static_cast<int64_t>(d), shape.end()));
   };
   Scalar all = Scalar::of(true);
-  Scalar rest_is_one = Scalar::of(true);  // of the dims from d on
+  Scalar rest_is_one = Scalar::of(true);  // all dims from d on have size 1
   for (size_t d = from.size(); d-- > 1;) {
     rest_is_one = both(rest_is_one, equal(from[d], 1));
-    // Dims of size 1 between the two count for nothing.
+    // Dims of size 1 between the two are ignored.
     Scalar side_by_side = Scalar::of(false), ones_between = Scalar::of(true);
     for (size_t next = d; next < from.size(); ++next) {
       const Scalar is_one = equal(from[next], 1);
@@ -282,13 +287,13 @@ std::optional<Layout> elementwise_layout(std::span<const Operand> operands, cons
     const Numbers& sizes = of[0];
     if (total_of(sizes) == 0) return true;
     const std::span<const Numbers> read = std::span(of).subspan(1);
-    // A cast makes a tensor of its own, without zeros among its strides.
+    // A cast makes a new tensor, whose strides are not zero.
     for (const Numbers& each : read)
       for (size_t d = 0; d < sizes.size() && casts && read.size() > 1; ++d)
         if (each[d] == 0 && sizes[d] != 1) return false;
     const Numbers wanted = dense_strides(sizes, dims);
     const Numbers found = dense_strides(sizes, walked_dims(sizes, read));
-    // Row-major operands, and those of the same strides, are not sorted.
+    // TensorIterator does not sort the dims if all operands are row-major or have the same strides.
     const Numbers plain = dense_strides(sizes, last_to_first(sizes.size()));
     for (const Numbers& each : read)
       ones_known =

@@ -14,27 +14,29 @@ namespace hg::convert {
 struct Layout {
   Shape strides;  // in elements
   Dim offset = 0;
-  bool ones_known = true;  // strides of dims of size 1 are also torch's
+  bool ones_known = true;  // strides of dims of size 1 also equal torch's
 };
 
-// What is known of the order of elements, where control flow gives one of several tensors.
+// What is known about the element order of a tensor that is one of several, as control flow
+// decides.
 enum class MemoryOrder {
   unknown,
-  row_major,  // whichever it is
-  gapped,     // what is computed from its elements alone is row-major, whichever it is
-  scattered,  // one of them has gaps or another order, for some sizes at least
+  row_major,  // all of them are row-major
+  gapped,     // not all are row-major, but results computed from a single one of them are
+  scattered,  // at least one has gaps or another order, at least for some sizes
 };
 MemoryOrder joined(MemoryOrder a, MemoryOrder b);
 
-// The layout of a view, from that of its base and the base's shape.
+// Computes the layout of a view from the layout and the shape of its base.
 using Relayout = std::function<std::optional<Layout>(const Layout& base, const Shape& shape)>;
 
 Layout row_major(const Shape& shape, const Dim& offset = 0);
-// These give no answer where it is yes for some sizes and no for others.
+// These return nothing if the answer depends on the sizes.
 std::optional<bool> is_row_major(const Layout& layout, const Shape& shape);
-// The same as a boolean that sizes decide.
+// Returns the same as a boolean that may depend on sizes.
 Scalar is_row_major_at(const Layout& layout, const Shape& shape);
-// Whatever the strides: dims are split, and those of size 1 come and go.
+// Returns whether the view exists for all strides: it only splits dims, and adds or removes dims of
+// size 1.
 bool can_always_view(const Shape& from, const Shape& to);
 std::optional<bool> can_view(const Layout& layout, const Shape& from, const Shape& to);
 Scalar can_view_at(const Layout& layout, const Shape& from, const Shape& to);
@@ -43,12 +45,12 @@ struct Operand {
   Layout layout;
   Shape shape;
 };
-// The layout of what an elementwise op makes of them: its dims lie as those of the first operand
-// that tells two of them apart. `casts`: some may be cast to another dtype before. None when sizes
-// decide.
+// Returns the layout of the result of an elementwise op. Its dims are in the order of the first
+// operand that orders them. `casts`: operands may be cast to another dtype first. Returns nothing
+// if the layout depends on sizes.
 std::optional<Layout> elementwise_layout(std::span<const Operand> operands, const Shape& shape,
                                          bool casts);
-// The layout of a reshape that shares memory; none when the sizes are too symbolic to tell.
+// Returns the layout of a reshape that shares memory, or nothing if symbolic sizes leave it open.
 std::optional<Layout> viewed(const Layout& layout, const Shape& from, const Shape& to);
 
 }  // namespace hg::convert

@@ -18,8 +18,8 @@ Scalar ratio(Dim top, Dim bottom) {
   return {Kind::ratio, std::move(top), std::move(bottom), 0, {}};
 }
 
-// A real constant as a fraction when it is one with a small power of two below: others would round
-// differently from the script's floating point arithmetic.
+// Returns a real constant as a fraction if its denominator is a small power of two. Other fractions
+// would round differently from the script's floating point arithmetic.
 std::optional<Scalar> as_ratio(const Scalar& a) {
   if (a.kind == Kind::ratio) return a;
   if (a.is_integral()) return Scalar{Kind::ratio, a.top, 1, 0, {}};
@@ -40,7 +40,7 @@ double real_result(std::string_view op, double x, double y, bool& known) {
   if (op == "sub") return x - y;
   if (op == "mul") return x * y;
   if (op == "pow") return std::pow(x, y);
-  if (op == "min") return x < y ? x : y;  // the second where one is NaN, as libtorch has it
+  if (op == "min") return x < y ? x : y;  // y if one is NaN, as in libtorch
   if (op == "max") return x > y ? x : y;
   known = y != 0;  // Python raises on division by zero
   if (!known) return 0;
@@ -90,12 +90,12 @@ std::optional<Scalar> integer_result(std::string_view op, const Dim& x, const Di
 bool is_power_of_two(const Dim& d) {
   return d.is_constant() && d.constant() > 0 && (d.constant() & (d.constant() - 1)) == 0;
 }
-// Floats have these numbers, and their sums and products, exactly.
+// These numbers, and their sums and products, are exact in floating point.
 bool is_exact(const Scalar& a) { return is_power_of_two(a.bottom); }
 bool only_scales(const Scalar& a) { return is_exact(a) && is_power_of_two(a.top); }
 
-// None where floats round twice so that what is an integer here may be less there, or more:
-// n / 49 * 49 of one is less than one. One rounding passes no integer that the quotient is not.
+// Returns nothing if floats would round twice, because an exact integer could then come out lower
+// or higher: n / 49 * 49 in floats can be less than n. A single rounding cannot cross an integer.
 std::optional<Scalar> ratio_result(std::string_view op, const Scalar& a, const Scalar& b) {
   const bool both_exact = is_exact(a) && is_exact(b), divides = op == "div" || op == "floor_divide";
   if ((op == "add" || op == "sub") && !is_exact(a) && !is_exact(b)) return std::nullopt;
@@ -177,7 +177,7 @@ Relation relation_of(std::string_view op) {
                       : Relation::le;
 }
 
-// Both as terms of sizes, times the same positive number; none where one of them is a real.
+// Returns both as terms of sizes, multiplied by the same positive number; nothing if one is a real.
 std::optional<std::pair<Dim, Dim>> comparable(const Scalar& a, const Scalar& b) {
   if (a.is_integral() && b.is_integral()) return std::pair(a.top, b.top);
   const auto x = as_ratio(a), y = as_ratio(b);
@@ -198,7 +198,7 @@ std::optional<bool> compare(std::string_view op, const Scalar& a, const Scalar& 
     const double x = a.as_double(), y = b.as_double();
     return op == "eq" ? x == y : op == "lt" ? x < y : x <= y;
   }
-  // A symbol beyond every finite number, or beside an infinity.
+  // A symbol compared with a constant outside the finite range, such as infinity.
   for (const auto* side : {&a, &b}) {
     if (side->kind != Kind::real || !std::isinf(side->number)) continue;
     if (op == "eq") return false;
@@ -218,7 +218,7 @@ std::optional<Scalar> relate(std::string_view op, const Scalar& a, const Scalar&
   if (!sides) return std::nullopt;
   const Relation relation = relation_of(op);
   const Dim room = sides->second - sides->first;
-  const Dim differs = min(max(max(room, -room), 0), 1);  // the 0 is for its bounds
+  const Dim differs = min(max(max(room, -room), 0), 1);  // the 0 gives it a lower bound
   Scalar result{Kind::boolean, differs, 1, 0, {}};
   if (relation == Relation::eq) result.top = 1 - differs;
   if (relation == Relation::lt) result.top = min(max(room, 0), 1);

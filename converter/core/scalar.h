@@ -14,10 +14,10 @@ namespace hg::convert {
 struct Scalar {
   enum class Kind : uint8_t { boolean, integer, real, ratio };
   Kind kind = Kind::integer;
-  Dim top;            // boolean (0 or 1, or a term of sizes that is one of them), integer, ratio
+  Dim top;            // of a boolean (0, 1, or a term of sizes with these values), integer or ratio
   Dim bottom = 1;     // of a ratio: top / bottom is a real number that depends on symbols
   double number = 0;  // real
-  // Of a boolean that is a comparison of sizes: that comparison, without reason and origin.
+  // For a boolean that compares sizes: the comparison, without reason and origin.
   std::shared_ptr<const Guard> comparison{};
 
   static Scalar of(bool value) { return {Kind::boolean, Dim(value ? 1 : 0), 1, 0, {}}; }
@@ -26,28 +26,30 @@ struct Scalar {
 
   bool is_constant() const;
   bool is_integral() const { return kind == Kind::boolean || kind == Kind::integer; }
-  double as_double() const;  // of a constant
+  double as_double() const;  // only for constants
 };
 
-// add sub mul div (true) floor_divide trunc_divide remainder (of Python) fmod pow min max
+// Ops: add sub mul div (true division) floor_divide trunc_divide remainder (Python's) fmod pow min
+// max.
 std::optional<Scalar> apply(std::string_view op, const Scalar& a, const Scalar& b);
-// neg abs floor ceil round trunc (as Python: floor, ceil, round and trunc keep reals real)
+// Ops: neg abs floor ceil round trunc. A real stays real.
 std::optional<Scalar> apply(std::string_view op, const Scalar& a);
-// eq ne lt le gt ge, where the answer is the same for all sizes
+// Ops: eq ne lt le gt ge. Returns the answer if it is the same for all sizes.
 std::optional<bool> compare(std::string_view op, const Scalar& a, const Scalar& b);
-// The same as a boolean that sizes may decide.
+// Returns the same as a boolean that may depend on sizes.
 std::optional<Scalar> relate(std::string_view op, const Scalar& a, const Scalar& b);
 Scalar equal(const Dim& a, const Dim& b);
-// Of booleans.
+// For booleans.
 Scalar negation(const Scalar& a);
 Scalar both(const Scalar& a, const Scalar& b);
 Scalar either(const Scalar& a, const Scalar& b);
-// From here on the graph is for sizes of which the boolean is true; fails where it is for none.
+// Restricts the graph to sizes for which the boolean is true; fails if it is never true.
 void guard(Graph& graph, const Scalar& condition, std::string_view reason);
-// What the term is for most sizes, as far as some of them tell; none where it is many things.
+// Returns the value that the term has for most of a sample of sizes; nothing if no value has a
+// majority.
 std::optional<int64_t> usual_value(const Dim& dim);
-std::optional<Scalar> to_integer(const Scalar& a);  // rounds towards zero
+std::optional<Scalar> to_integer(const Scalar& a);  // rounds toward zero
 std::optional<Scalar> to_real(const Scalar& a);
-std::optional<Scalar> to_boolean(const Scalar& a);  // which sizes may decide
+std::optional<Scalar> to_boolean(const Scalar& a);  // may depend on sizes
 
 }  // namespace hg::convert

@@ -29,23 +29,23 @@ struct ScriptNode {
   std::string overload;                     // "Tensor"; empty for prim
   std::vector<std::string> argument_names;  // of the schema, for aten and custom ops
   std::vector<ScriptId> inputs;
-  std::vector<int> outs;  // the inputs that results are written to, in their order
+  std::vector<int> outs;  // the inputs that results are written to, in the order of the results
   std::vector<ScriptId> outputs;
-  std::vector<std::string> output_types;  // as TorchScript prints them: "Tensor", "int[]"
+  std::vector<std::string> output_types;  // as printed by TorchScript: "Tensor", "int[]"
   std::vector<ScriptBlock> blocks;
-  std::string attribute;  // of prim::GetAttr and prim::SetAttr; else see interpret/autocast.h
-  Item constant;          // of prim::Constant; a tensor is a ScriptTensorIndex
-  std::string trouble;    // why the reader has no words for the node; the import refuses it so
+  std::string attribute;  // of prim::GetAttr and prim::SetAttr; others: interpret/autocast.h
+  Item constant;          // of prim::Constant; for a tensor, a ScriptTensorIndex
+  std::string trouble;    // why the reader cannot express the node; refused at import
   Origin origin;
 };
 
-// A parameter, buffer or constant tensor. Views of one memory that are not the same tensor are
-// listed apart; equal ones (tied parameters) once, with all names.
+// A parameter, buffer or constant tensor. Different views of one memory are separate entries. Equal
+// views (tied parameters) are one entry with all names.
 struct ScriptTensor {
   std::vector<std::string> names;  // "encoder.weight"; empty for constants
   State::Kind kind = State::Kind::constant;
   TensorData data;
-  bool row_major = true;  // as libtorch holds it
+  bool row_major = true;  // whether libtorch stores it row-major
   bool complex = false;   // `data` holds pairs of reals, [..., 2]
   bool requires_grad = true;
 };
@@ -54,30 +54,30 @@ struct ScriptInput {
   std::string name;  // "x"
   std::string type;  // "Tensor", "Tuple[Tensor, int]", "Dict[str, Tensor]"
   bool has_default = false;
-  Item default_value;        // meaningful with has_default; a tensor is a ScriptTensorIndex
-  bool is_constant = false;  // always has the default value: no --input is for it
-  std::optional<TensorType> known = std::nullopt;  // where the file says the type
-  // Of a number, where the file says its smallest and largest one.
+  Item default_value;        // valid if has_default; for a tensor, a ScriptTensorIndex
+  bool is_constant = false;  // always has the default value; no --input may set it
+  std::optional<TensorType> known = std::nullopt;  // if the file states the type
+  // For a number, its smallest and largest value, if the file states them.
   std::optional<std::pair<int64_t, int64_t>> numbers = std::nullopt;
 };
 
-// What the file says of a symbol in the types of its inputs.
+// What the file states about a symbol in the types of its inputs.
 struct SymbolRange {
   std::string symbol;
   int64_t smallest = 0, largest = INT64_MAX;
-  int64_t example = 0;  // its size in the inputs that the program was made with; 0 where not said
+  int64_t example = 0;  // the symbol's size in the program's example inputs; 0 if not stated
 };
 
 struct ScriptProgram {
   ScriptBlock body;  // input 0 is the module itself
   ScriptId value_count = 0;
-  std::vector<ScriptInput> inputs;  // without the module
+  std::vector<ScriptInput> inputs;  // without the module itself
   std::shared_ptr<Object> root;     // the module; its tensors are Item(ScriptTensorIndex)
   std::vector<ScriptTensor> tensors;
   std::vector<SymbolRange> ranges;
-  std::vector<std::pair<std::string, int64_t>> asked_sizes;  // of symbols: --check-size
-  std::vector<std::optional<int>> output_ranks;  // of the outputs, where the file says them
-  std::vector<std::string> notes;                // of the reader, for the report
+  std::vector<std::pair<std::string, int64_t>> asked_sizes;  // --check-size of symbols
+  std::vector<std::optional<int>> output_ranks;              // if the file states them
+  std::vector<std::string> notes;                            // the reader's notes for the report
   bool traced_in_training_mode = false;
   std::string libtorch_version;
 };

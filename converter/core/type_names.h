@@ -9,14 +9,15 @@
 
 namespace hg::convert {
 
-// The text inside "List[...]" if the type starts with `name`, in either of TorchScript's spellings.
+// Returns the text inside "List[...]" if the type starts with `name`, in either of TorchScript's
+// spellings.
 std::optional<std::string> inside_of(std::string_view type, std::string_view name);
 
 struct NamedType {
-  std::string name;  // of a NamedTuple's field, else empty
+  std::string name;  // of a NamedTuple's field; otherwise empty
   std::string type;
 };
-// "Tensor, Dict[str, Tensor]" at the commas that are outside of brackets.
+// Splits "Tensor, Dict[str, Tensor]" at the commas outside brackets.
 std::vector<NamedType> split_types(std::string_view types);
 
 }  // namespace hg::convert

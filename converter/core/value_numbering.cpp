@@ -11,14 +11,14 @@
 namespace hg::convert {
 namespace {
 
-constexpr int kMostSteps = 32;  // from the comparison back to the sizes
+constexpr int kMostSteps = 32;  // nodes between the comparison and the sizes
 
 const Node* producer(const Graph& graph, ValueId id) {
   const int32_t node = graph.value_info(id).node;
   return node < 0 ? nullptr : &graph.nodes()[node];
 }
 
-// Ops that make no NaN of numbers, and no number of nothing.
+// Ops that produce no NaN from inputs without NaN, and whose results depend on their inputs alone.
 bool is_plain(std::string_view op) {
   constexpr std::string_view kOps[] = {"full",  "eye",         "arange",  "dims",      "triu",
                                        "tril",  "reshape",     "permute", "expand",    "cast",
@@ -29,7 +29,7 @@ bool is_plain(std::string_view op) {
 
 bool has_nan(const Tensor& tensor) {
   if (!is_float(tensor.dtype)) return false;
-  if (tensor.dtype != f32 && tensor.dtype != f64) return true;  // not looked at
+  if (tensor.dtype != f32 && tensor.dtype != f64) return true;  // other dtypes are not searched
   for (int64_t i = 0; i < tensor.count(); ++i)
     if (std::isnan(tensor.dtype == f32 ? static_cast<double>(tensor.as<float>()[i])
                                        : tensor.as<double>()[i]))
@@ -37,7 +37,7 @@ bool has_nan(const Tensor& tensor) {
   return false;
 }
 
-// Computed in the same way, and never NaN.
+// Whether both are computed by the same ops from sizes and constants, and are never NaN.
 bool are_same(const Graph& graph, ValueId a, ValueId b, int steps) {
   if (a == kNoValue || b == kNoValue || steps == 0) return a == b && a == kNoValue;
   const TensorData *x = graph.constant_of(a), *y = graph.constant_of(b);
@@ -55,7 +55,7 @@ bool are_same(const Graph& graph, ValueId a, ValueId b, int steps) {
   return true;
 }
 
-// Computed in the same way of the same values.
+// Whether both are computed by the same ops from the same values.
 bool are_alike(const Graph& graph, ValueId a, ValueId b, int steps) {
   if (a == b) return true;
   if (a == kNoValue || b == kNoValue || steps == 0) return false;
@@ -77,7 +77,7 @@ bool are_alike(const Graph& graph, ValueId a, ValueId b, int steps) {
 }  // namespace
 
 Value computed_before(std::string_view op, const Value& x) {
-  constexpr int kMostBack = 8;  // ops between the question and what both have in common
+  constexpr int kMostBack = 8;  // depth of the search for common inputs
   Graph& graph = *x.graph();
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Equalities that the graph itself proves, whatever the data.
+// Equalities that hold for all data, proved from the graph alone.
 #pragma once
 
 #include <string_view>
@@ -8,13 +8,13 @@
 
 namespace hg::convert {
 
-// Whether a bool is all(a == b) of two values that are computed in the same way from nothing but
-// sizes, such as two causal masks.
+// Returns whether a bool is all(a == b) of two values that are computed in the same way from sizes
+// alone, such as two causal masks.
 bool is_always_true(const Value& value);
 
-// What `op`, one without attributes, has given for the same x in this graph, where the same is what
-// the same ops compute of the same values: two questions of data get one answer, of one size. Not
-// valid when there is none.
+// Returns an earlier result of `op`, an op without attributes, for the same x; an invalid Value if
+// there is none. Values are the same if the same ops compute them from the same values. So two
+// equal data-dependent queries have one result, with one size.
 Value computed_before(std::string_view op, const Value& x);
 
 }  // namespace hg::convert
