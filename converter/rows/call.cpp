@@ -42,7 +42,7 @@ const Item& required(const Call& call, std::string_view argument) {
   return *item;
 }
 
-// The memory of a number that data decides; null for other items.
+// Returns the memory of a data-dependent number; null for other items.
 Memory* memory_of(const Call& call, const Item& item) {
   const auto* number = std::get_if<TensorRef>(&item.value);
   const auto* node = dynamic_cast<const NodeCall*>(&call);

@@ -59,7 +59,7 @@ int64_t part_of_torch(int64_t type) {
 }
 
 std::vector<Complex> complex_operands(Call& call, std::vector<std::string_view> names) {
-  // Real integers count for nothing; of the rest torch's rule is that of floats.
+  // Real integers do not affect the dtype; for the others, torch's rule is that of floats.
   Promotion promotion;
   for (const std::string_view name : names) {
     const Item* item = call.find(name);

@@ -9,7 +9,7 @@ Memory& NodeCall::memory() const { return environment_.memory(); }
 Value NodeCall::read(const TensorRef& tensor) { return memory().read(tensor); }
 
 TensorRef NodeCall::make_tensor(Value value) {
-  // Rows go on after a failed op; stop at the first value that does not exist.
+  // Rows continue after an op has failed; stop at the first value that does not exist.
   if (!value) {
     Status status = graph().take_status();
     throw Refusal{status.ok() ? "an op gives no value" : std::string(status.message()), ""};
@@ -52,7 +52,7 @@ void NodeCall::returns(std::vector<Item> outputs) {
     const std::string& type = node_.output_types[i];
     if (type != "int" && type != "float" && type != "bool" && type != "Scalar" && type != "number")
       continue;
-    // A number that only the graph knows.
+    // A number whose value only the graph has.
     if (const auto* tensor = std::get_if<TensorRef>(&results_[i].value);
         tensor && !(*tensor)->is_number() && !(*tensor)->is_complex() &&
         !(*tensor)->is_poisoned()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call as the script has it: the node, its arguments by position, and the environment in which it
-// runs. Ops on script values and ONNX rows see it; rows of aten ops see the Call alone.
+// A call as the script states it: the node, its arguments by position, and the environment in which
+// it runs. Ops on script values and ONNX rows see a NodeCall; rows of aten ops see only the Call.
 #pragma once
 
 #include <memory>
@@ -21,8 +21,8 @@ struct Raised {
   std::string text;
 };
 
-// The values of the script while it runs, and what an op may ask of the import beside its
-// arguments. The interpreter is one.
+// The values of the script while it runs, and the services of the import that ops need in addition
+// to their arguments. The interpreter implements it.
 class Environment {
  public:
   virtual ~Environment() = default;
@@ -30,35 +30,36 @@ class Environment {
   virtual Identities& identities() = 0;
   virtual const ScriptProgram& program() const = 0;
   virtual const Item& get(ScriptId id) const = 0;
-  // An op that the program does not have itself, as one of its nodes would run; its results.
+  // Runs an op that is not in the program, as if it were one of its nodes. Returns its results.
   virtual std::vector<Item> run_op(std::string_view kind,
                                    std::vector<std::pair<std::string, Item>> arguments, int results,
                                    const Origin& origin) = 0;
   virtual void note(const std::string& text) = 0;
-  // The node that gives `value` reads an attribute of an object.
+  // Records that the node with the result `value` reads an attribute of an object.
   virtual void note_attribute(const Object& object, const std::string& name, const Item& item,
                               ScriptId value) = 0;
-  // What the script raises an exception for otherwise: a guard where sizes decide, a node that
-  // fails the run where data does.
+  // Requires a condition whose violation makes the script raise an exception. If sizes decide, it
+  // becomes a guard; if data decides, a node that fails the run.
   virtual void require(const Item& condition, bool wanted, std::string_view message) = 0;
-  // Whether a size is 1, on which the rank of a result depends: known, or assumed under a guard.
+  // Returns whether a size is 1, for a result whose rank depends on it: known, or assumed with a
+  // guard.
   virtual bool is_one(const Dim& size, std::string_view reason, bool expects_one) = 0;
-  // The tensor, or the tensors of a new list or tuple, as constants for gradients.
+  // Returns the tensor, or a new list or tuple of its tensors, without gradients.
   virtual Item detached(const Item& item) = 0;
-  // While gradients are off all results are detached. Blocks of `with` nest.
+  // While gradients are off, all results are detached. `with` blocks nest.
   virtual void begin_gradients(bool on) = 0;
   virtual void end_gradients() = 0;
   virtual void set_gradients(bool on) = 0;
-  // The script asks whether a mask is left-aligned before it makes nested tensors.
+  // Records that the script checks whether a mask is left-aligned before it makes nested tensors.
   virtual void ask_alignment() = 0;
   virtual bool asked_alignment() const = 0;
 };
 
-// One node of the script with its arguments. For prim nodes arguments have positions only.
+// One node of the script with its arguments. Arguments of prim nodes have positions but no names.
 class NodeCall final : public Call {
  public:
-  // `kind` is the row's, without the underscore of in-place ops. `row` is the row of that name, or
-  // null.
+  // `kind` is the name of the row, without the underscore of in-place ops. `row` is the row of that
+  // name, or null.
   NodeCall(Environment& environment, const ScriptNode& node, std::string_view kind, const Row* row)
       : environment_(environment), node_(node), kind_(kind), row_(row) {}
 
@@ -96,17 +97,18 @@ class NodeCall final : public Call {
   bool returned() const { return returned_; }
   std::vector<Item>& results() { return results_; }
 
-  // Arguments by position; throws Refusal when there are fewer, or of another kind.
+  // Arguments by position; throw Refusal if the argument is missing or of another kind.
   const Item& at(int index) const;
   Dim integer_at(int index) const;
   int64_t number_at(int index) const;
   const std::string& string_at(int index) const;
   std::shared_ptr<List> list_at(int index) const;
   std::shared_ptr<Dict> dict_at(int index) const;
-  // Other arguments than the node's, for the real or the imaginary parts of complex ones.
+  // Replaces the node's arguments, to run the op on the real or the imaginary parts of complex
+  // ones.
   struct Part {
     std::vector<Item> arguments;
-    std::vector<std::pair<TensorRef, TensorRef>> stand_ins;  // and the complex tensors they are of
+    std::vector<std::pair<TensorRef, TensorRef>> stand_ins;  // replaced tensor, and its complex one
   };
   void set_part(const Part* part) { part_ = part; }
   void give(Item item) { returns(std::vector<Item>{std::move(item)}); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments that PyTorch calls Scalar or float: constants, or numbers that sizes or data decide.
+// Arguments that PyTorch calls Scalar or float: constants, or numbers that depend on sizes or data.
 #pragma once
 
 #include <string_view>
@@ -10,10 +10,10 @@
 
 namespace hg::convert::rows {
 
-// Also from an int or a bool, whose dtype a number of the graph keeps.
+// Also accepts an int or a bool; a number of the graph keeps its dtype.
 Real scalar(Call& call, std::string_view argument);
-Real scalar(Call& call, std::string_view argument, double fallback);  // when missing or None
-// A list, or one number; empty when missing or None.
+Real scalar(Call& call, std::string_view argument, double fallback);  // if missing or None
+// Accepts a list or one number; returns an empty list if missing or None.
 std::vector<Real> scalars(Call& call, std::string_view argument);
 
 }  // namespace hg::convert::rows

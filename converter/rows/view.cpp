@@ -12,9 +12,9 @@
 namespace hg::convert::rows {
 namespace {
 
-constexpr int64_t kFar = int64_t{1} << 62;  // Python's "to the end"
+constexpr int64_t kFar = int64_t{1} << 62;  // the end of a Python slice without an end
 
-// Whether a symbol is of those that Graph::fresh_symbol makes.
+// Whether the size contains a symbol from Graph::fresh_symbol.
 bool decided_by_data(const Dim& dim) {
   std::vector<std::string> symbols;
   dim.collect_symbols(symbols);
@@ -143,7 +143,7 @@ View then(View first, View second) {
 View detach_view() {
   return {[](Value base) { return detach(base); },
           [](Value base, Value value) {
-            return detach(value) + nan_to_num(base - detach(base));  // 0, also of infinity
+            return detach(value) + nan_to_num(base - detach(base));  // adds 0, also if infinite
           },
           [](const Layout& base, const Shape&) { return std::optional(base); }};
 }
@@ -245,7 +245,8 @@ Shape resolved_shape(Call& call, std::string_view argument, Shape sizes, const D
 
 namespace {
 
-// What the term is where one symbol has a size and all others another; none where it is nothing.
+// Evaluates the term with `size_of_one` for the symbol `one` and `size` for all others. Returns
+// nothing if the sizes are invalid.
 std::optional<int64_t> at_sizes(const Dim& dim, int64_t size, std::string_view one = "",
                                 int64_t size_of_one = 0) {
   std::vector<std::string> symbols;
@@ -259,14 +260,14 @@ std::optional<int64_t> at_sizes(const Dim& dim, int64_t size, std::string_view o
 
 constexpr int64_t kSomeSizes[] = {1, 2, 3, 5, 8, 13, 31, 64, 100, 257, 4097};
 
-// Whether the term is not negative where all symbols have one size.
+// Whether the term is nonnegative if all symbols have the same size.
 bool is_plausible(const Dim& dim) {
   for (const int64_t size : kSomeSizes)
     if (at_sizes(dim, size).value_or(0) < 0) return false;
   return true;
 }
 
-// Likewise where one of them is larger.
+// The same, also if one of the symbols is larger than the others.
 bool is_plausible_apart(const Dim& dim) {
   std::vector<std::string> symbols;
   dim.collect_symbols(symbols);
@@ -277,10 +278,10 @@ bool is_plausible_apart(const Dim& dim) {
   return is_plausible(dim);
 }
 
-constexpr int64_t kTable = 32;  // rows of a table of positions, or more
+constexpr int64_t kTable = 32;  // smallest length that is assumed to be a table of positions
 
-// The smaller of both. Where sizes for which that is b are not to be expected, as those beyond a
-// table of positions, it is a under a guard: so that terms stay simple, and equal where they are.
+// Returns min(a, b). If b is smaller only for unlikely sizes, such as those beyond a table of
+// positions, returns a with a guard. This keeps terms simple, so that equal terms are recognized.
 Dim at_most(Call& call, const Dim& a, const Dim& b) {
   const Dim least = min(a, b);
   if (least == a || least == b || decided_by_data(a) || decided_by_data(b)) return least;
@@ -290,7 +291,7 @@ Dim at_most(Call& call, const Dim& a, const Dim& b) {
   return a;
 }
 
-// A bound of a slice from the start of the dim, within it.
+// Returns a bound of a slice counted from the start of the dim, and within the dim.
 Dim bound(Call& call, const Dim& given, const Dim& size) {
   if (given.is_constant() && given.constant() >= kFar) return size;
   if (given.is_constant() && (given.constant() == 1 || given.constant() == -1) &&
@@ -304,19 +305,19 @@ Dim bound(Call& call, const Dim& given, const Dim& size) {
     call.graph().guard(0, Relation::le, given, "a slice from the end for other sizes");
     return at_most(call, given, size);
   }
-  // What is one or two below the size is counted from the end where that gives nothing either.
+  // For size - 1 and size - 2, counting from the end gives the same empty slice.
   if (const Dim below = size - given; below == Dim(1) || below == Dim(2)) return max(given, 0);
-  // Negative for some sizes: counted from the end in that case alone.
+  // Negative for some sizes: counted from the end only for these.
   const Dim is_negative = min(max(Dim(0) - given, 0), 1);
-  // A number of data may be so large that the sum overflows.
+  // A data-dependent number may be so large that the sum overflows.
   const Dim below = decided_by_data(given) ? min(given, 0) : given;
   const Dim from_start = max(given, 0), from_end = max(size + below, 0);
   if (given.upper_bound() <= 0) return from_end * is_negative;
   return from_end * is_negative + min(from_start, size) * (1 - is_negative);
 }
 
-// The same of an argument. Where data decides it the graph counts it from the start, which gives
-// simpler sizes than a term that holds for both signs.
+// Returns the bound that an argument gives. If it depends on data, the graph counts it from the
+// start, which gives simpler sizes than a term for both signs.
 Dim bound_of(Call& call, std::string_view argument, const Dim& fallback, const Dim& size) {
   if (!call.may_be_negative(argument)) return bound(call, call.integer(argument, fallback), size);
   Graph& g = call.graph();
@@ -348,7 +349,7 @@ Bounds slice_bounds(Call& call, const Dim& size) {
 
 Dim diagonal_offset(Call& call, std::string_view argument) {
   if (!call.may_be_negative(argument)) return call.integer(argument, 0);
-  constexpr int64_t kBeyond = int64_t{1} << 32;  // all diagonals of any matrix
+  constexpr int64_t kBeyond = int64_t{1} << 32;  // more than the diagonals of any matrix
   Graph& g = call.graph();
   const Value given = convert::cast(call.tensor(argument), i64);
   return call.integer_of(minimum(maximum(given, g.scalar(-kBeyond, i64)), g.scalar(kBeyond, i64)));
