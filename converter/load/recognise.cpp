@@ -57,7 +57,8 @@ struct Entry {
   bool stored = false;  // not compressed
 };
 
-// The entries of a zip archive; false when it has no central directory, as when it is cut off.
+// Lists the entries of a zip archive. Returns false if it has no central directory, as in a
+// truncated file.
 bool list_zip(File& file, std::vector<Entry>& entries) {
   constexpr int64_t kEndBytes = 22, kMostComment = 65535;
   int64_t tail_at = std::max<int64_t>(0, file.size() - kEndBytes - kMostComment);
@@ -94,7 +95,7 @@ std::string contents(File& file, const Entry& entry, int64_t most) {
   return entry.stored ? file.read(data, std::min(entry.size, most)) : "";
 }
 
-// A pickle that builds an object of a class of its own, rather than dicts and tensors.
+// Returns whether a pickle builds an object of a custom class rather than dicts and tensors.
 bool holds_module(std::string_view pickle) {
   // GLOBAL "cmodule\nname\n" and STACK_GLOBAL name classes as text.
   if (pickle.find("torch._utils") == std::string_view::npos &&
@@ -157,8 +158,8 @@ std::string lower_start(std::string text) {
   return text;
 }
 
-// ONNX is a protobuf without a magic number: field 1 (ir_version, varint) comes first, and the
-// producer, the functions, the graph or the opsets follow.
+// ONNX is a protobuf without a magic number. It starts with field 1 (ir_version, varint), followed
+// by the producer, the functions, the graph or the opsets.
 bool looks_like_onnx(std::string_view head) {
   if (head.size() < 4 || head[0] != '\x08' || head[1] < 1 || head[1] > 0x20) return false;
   constexpr std::string_view kNext = "\x12\x1A\x22\x28\x32\x3A\x42\x72";

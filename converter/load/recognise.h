@@ -8,9 +8,9 @@ namespace hg::convert {
 
 enum class Format { torchscript, exported, onnx, gguf };
 
-// Of a file that looks like a model that can be converted. Throws Failure (unreadable) otherwise,
-// one sentence saying what the file is and what to do next. `label` stands for the path in
-// messages, when not empty.
+// Returns the format of a file that looks like a convertible model. Otherwise throws Failure
+// (unreadable) with a sentence that states what the file is and what to do next. `label` replaces
+// the path in messages unless empty.
 Format recognise(const std::string& path, const std::string& label = "");
 
 }  // namespace hg::convert

@@ -6,7 +6,7 @@
 
 namespace hg::convert {
 
-// Files of installed packages from the package on: "torch/nn/modules/linear.py".
+// Shortens paths of installed packages to begin with the package: "torch/nn/modules/linear.py".
 inline std::string short_path(const std::string& path) {
   for (const std::string folder : {"site-packages/", "dist-packages/"})
     if (const size_t at = path.rfind(folder); at != std::string::npos)

@@ -13,11 +13,11 @@
 namespace hg::convert {
 namespace {
 
-// torch stores records as they are. An archive that somebody packed again may be smaller than its
-// contents, but programs and weights do not shrink to a hundredth.
+// torch stores records uncompressed. An archive that was repacked may be smaller than its contents,
+// but programs and weights do not compress to a hundredth.
 constexpr uint64_t kMostGrowth = 100, kAlwaysFine = uint64_t{1} << 20;
 
-// "model/" when all names start so; archives of PyTorch 2.5 to 2.7 have no such folder.
+// Returns "model/" if all names start with it. Archives of PyTorch 2.5 to 2.7 have no such folder.
 std::string common_folder(const std::vector<std::string>& names) {
   if (names.empty()) return "";
   const std::string folder = names[0].substr(0, names[0].find('/') + 1);
@@ -108,7 +108,7 @@ void Archive::read(const std::string& name, void* to, uint64_t bytes) const {
   zip_file_t* file = zip_fopen(zip_, (folder_ + name).c_str(), 0);
   if (!file) fail(name, str_cat("cannot be opened (", zip_strerror(zip_), ")"));
   uint64_t got = 0;
-  // libzip compares the checksum at the end of the record, so the read goes on to where it is zero.
+  // libzip compares the checksum only at the end of the record, so read until a read returns 0.
   for (;;) {
     char beyond;
     const bool full = got == bytes;

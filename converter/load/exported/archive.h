@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of a zip archive, read with libzip. Nothing is trusted: a record is read only if it
-// has the expected size or is below a limit, and an archive that unpacks to far more than it holds
-// is rejected.
+// The records of a zip archive, read with libzip. Untrusted: a record is read only if it has the
+// expected size or is smaller than a limit, and an archive that unpacks to far more than its own
+// size is rejected.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ struct zip;
 
 namespace hg::convert {
 
-// What torch.export.save of PyTorch 2.5 to 2.7 calls the program.
+// The program's record name in torch.export.save of PyTorch 2.5 to 2.7.
 inline constexpr char kProgramBefore28[] = "serialized_exported_program.json";
 
 class Archive {
  public:
-  // `label` stands for the path in messages. Throws Failure (unreadable).
+  // `label` replaces the path in messages. Throws Failure (unreadable).
   Archive(const std::string& path, std::string label);
-  // One that lies in another one.
+  // The bytes of an archive inside another archive.
   struct Bytes {
     std::string all;
   };
@@ -29,12 +29,12 @@ class Archive {
   Archive& operator=(const Archive&) = delete;
 
   const std::string& label() const { return label_; }
-  // Of each record, by its name without the folder that torch puts around all of them.
+  // The size of each record by its name, without the folder that torch puts around all records.
   const std::map<std::string, uint64_t>& sizes() const { return sizes_; }
   bool has(const std::string& name) const { return sizes_.count(name) > 0; }
-  // A record of text. Throws Failure when it is missing or damaged.
+  // Returns a text record. Throws Failure if it is missing or damaged.
   std::string text_of(const std::string& name) const;
-  // Exactly `bytes` bytes to `to`. Throws Failure when the record has another size.
+  // Reads exactly `bytes` bytes to `to`. Throws Failure if the record has another size.
   void read(const std::string& name, void* to, uint64_t bytes) const;
 
  private:

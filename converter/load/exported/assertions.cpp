@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assumptions of an exported program, in TorchScript's form: an `if` whose other side raises an
-// exception. An assumption about sizes becomes a guard of the graph; one about data fails the run.
+// Assumptions of an exported program in TorchScript's form: an `if` with one branch that raises an
+// exception. An assumption about sizes becomes a guard of the graph; a violated assumption about
+// data fails the run.
 #include "converter/core/failure.h"
 #include "converter/load/exported/graph.h"
 
@@ -9,7 +10,7 @@ namespace hg::convert {
 using Json = nlohmann::json;
 
 void ExportedGraph::require(Value condition, const std::string& message, ScriptBlock& block) {
-  if (of_layout_.contains(condition.id)) return;  // no answer depends on where its operands lie
+  if (of_layout_.contains(condition.id)) return;  // results do not depend on memory layout
   if (condition.type == "Tensor")
     condition = emit({"aten::Bool", "Tensor", {"a"}, {condition}, {"bool"}}, block)[0];
   if (condition.type == "int")
@@ -31,7 +32,7 @@ bool ExportedGraph::read_assertion(const Json& node, std::string_view kind, Scop
                      kind == "aten::_functional_assert_async";
   // Dtypes are those of the file's own inputs.
   const bool metadata = kind == "aten::_assert_tensor_metadata";
-  if (kind == "aten::_linalg_check_errors") return true;  // the ops before fail the run themselves
+  if (kind == "aten::_linalg_check_errors") return true;  // the ops before fail themselves
   if (!range && !truth && !metadata) return false;
   Value subject, smallest, largest;
   std::string message = str_cat("the program's ", kind.substr(6), " fails");

@@ -481,7 +481,7 @@ const Defaults* find(std::string_view op) {
   return at != std::end(kDefaults) && at->op == op ? at : nullptr;
 }
 
-// One value of the table: None, True, 1, 1e-05, 'none', [1, 1].
+// Parses one value of the table: None, True, 1, 1e-05, 'none', [1, 1].
 Item value_of(std::string_view word) {
   if (word == "None") return Item();
   if (word == "True" || word == "False") return word == "True";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Default arguments of aten ops, which torch.export leaves out of calls.
+// Default arguments of aten ops, which torch.export omits from calls.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@
 
 namespace hg::convert {
 
-// The arguments with a default, in the order of the schema, of "aten::sum" and "dim_IntList".
+// Returns the arguments with defaults, in schema order, for kind and overload such as "aten::sum"
+// and "dim_IntList".
 std::vector<std::pair<std::string, Item>> aten_defaults(std::string_view kind,
                                                         std::string_view overload);
 

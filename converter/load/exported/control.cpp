@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns higher-order ops of an exported program into TorchScript's if and loop, or into plain
-// nodes. Their graphs see only their operands.
+// nodes. Their subgraphs use only their operands.
 #include <limits>
 
 #include "converter/core/failure.h"
@@ -21,7 +21,8 @@ bool flag_of(const Json& inputs, size_t at) {
   return inputs.at(at).at("arg").at("as_bool").get<bool>();
 }
 
-// A loop's condition becomes two blocks, so that loops in conditions of loops multiply.
+// A loop's condition is read twice, before the loop and in it. So nested loops in conditions
+// multiply.
 class InCondition {
  public:
   explicit InCondition(int& depth) : depth_(depth) {
@@ -38,8 +39,8 @@ class InCondition {
   int& depth_;
 };
 
-// Of the CPU: bf16 where the region names none; PyTorch leaves regions of other dtypes than 16 bits
-// without effect.
+// Returns the dtype of autocast on the CPU: bf16 if the region names none. In regions with dtypes
+// other than f16 and bf16, autocast has no effect in PyTorch.
 std::optional<DType> autocast_dtype(const Json& argument) {
   if (!argument.contains("as_scalar_type")) return bf16;
   const DType dtype =
@@ -102,7 +103,7 @@ void ExportedGraph::read_higher_order(const Json& node, std::string_view op, Sco
   if (op == "wrap_with_autocast") return read_autocast_region(node, scope, block);
   if (op == "with_effects") return read_effect(node, scope, block);
   const Json& inputs = node.at("inputs");
-  if (op == "invoke_subgraph")  // the graph, its name, the operands
+  if (op == "invoke_subgraph")  // inputs: the graph, its name, the operands
     return bind(node.at("outputs"),
                 inlined(graph_of(inputs, 0), operands(inputs, 2, scope, block), block), scope,
                 block);
@@ -128,7 +129,7 @@ void ExportedGraph::read_cond(const Json& node, Scope& scope, ScriptBlock& block
   bind(node.at("outputs"), emit(std::move(call), block), scope, block);
 }
 
-// while_loop(condition's graph, body's graph, carried, further operands)
+// while_loop(graph of the condition, graph of the body, carried values, further operands)
 void ExportedGraph::read_while(const Json& node, Scope& scope, ScriptBlock& block) {
   const Json& inputs = node.at("inputs");
   std::vector<Value> carried = operands(Json::array({inputs.at(2)}), 0, scope, block);
@@ -212,8 +213,8 @@ ExportedGraph::Value ExportedGraph::stacked(const Value& tensors, const Value& d
   return emit({"aten::stack", "", {"tensors", "dim"}, {tensors, dim}, {"Tensor"}}, block)[0];
 }
 
-// scan(graph, carried, xs, further operands) and map_impl(graph, xs, further operands): the graph
-// runs for each x along the first dim, and its results are stacked.
+// scan(graph, carried, xs, further operands) and map_impl(graph, xs, further operands): run the
+// graph for each x along the first dim and stack its results.
 void ExportedGraph::read_each(const Json& node, bool scan, Scope& scope, ScriptBlock& block) {
   const Json& inputs = node.at("inputs");
   const auto group = [&](size_t at) {
@@ -239,8 +240,8 @@ void ExportedGraph::read_each(const Json& node, bool scan, Scope& scope, ScriptB
   bind(node.at("outputs"), outputs, scope, block);
 }
 
-// associative_scan(graph, xs, further operands): y_0 = x_0 and y_i = graph(y_(i-1), x_i), in the
-// order of the elements, which an associative graph leaves open.
+// associative_scan(graph, xs, further operands): y_0 = x_0 and y_i = graph(y_(i-1), x_i). An
+// associative graph allows any order; this is the order of the elements.
 void ExportedGraph::read_associative_scan(const Json& node, Scope& scope, ScriptBlock& block) {
   const Json& inputs = node.at("inputs");
   const std::vector<Value> xs = operands(Json::array({inputs.at(1)}), 0, scope, block);
@@ -259,7 +260,7 @@ void ExportedGraph::read_associative_scan(const Json& node, Scope& scope, Script
     all.insert(all.end(), further.begin(), further.end());
     std::vector<Value> made = inlined(graph_of(inputs, 0), all, body);
     const std::vector<Value> kept = made;
-    made.insert(made.end(), kept.begin(), kept.end());  // carried, and stacked
+    made.insert(made.end(), kept.begin(), kept.end());  // carried values, and elements to stack
     return made;
   };
   const Value size =
@@ -286,8 +287,8 @@ void ExportedGraph::read_gradient_region(const Json& node, Scope& scope, ScriptB
   bind(node.at("outputs"), results, scope, block);
 }
 
-// with_effects(token, op, arguments...): a token, which orders effects and holds nothing, and what
-// the op gives.
+// with_effects(token, op, arguments...): returns a token and the results of the op. The token
+// orders effects and has no data.
 void ExportedGraph::read_effect(const Json& node, Scope& scope, ScriptBlock& block) {
   Json inner = node;
   Json &inputs = inner.at("inputs"), &outputs = inner.at("outputs");

@@ -27,8 +27,8 @@ namespace {
 using Json = nlohmann::json;
 using Value = ExportedGraph::Value;
 
-// PyTorch before 2.7 writes Infinity and NaN as they are, which is not JSON: as text, as newer
-// ones.
+// PyTorch before 2.7 writes Infinity and NaN unquoted, which is not JSON. Returns the JSON with
+// these quoted, as newer versions write them.
 std::string quoted(const std::string& json) {
   if (json.find("Infinity") == json.npos && json.find("NaN") == json.npos) return json;
   std::string result;
@@ -54,8 +54,9 @@ std::string quoted(const std::string& json) {
   return result;
 }
 
-// Of "models/NAME.json". Several programs in an archive have one named model, or none is chosen.
-// Empty for an archive of PyTorch 2.5 to 2.7, which holds one without a name.
+// Returns the name from "models/NAME.json". If an archive has several programs, returns "model" if
+// one has that name, and fails otherwise. Returns "" for an archive of PyTorch 2.5 to 2.7, which
+// contains one program without a name.
 std::string model_name(const Archive& archive) {
   if (archive.has(kProgramBefore28)) return "";
   std::vector<std::string> names;
@@ -85,8 +86,8 @@ std::string model_name(const Archive& archive) {
                                           "); save one of them as a file of its own")};
 }
 
-// The names of the tensors that forward returns in dicts, in the order of the outputs, as
-// TorchScript's dicts give them; empty for others.
+// Appends the names of the tensors that forward returns in dicts, in output order, in the form used
+// for TorchScript's dicts. Other outputs have empty names.
 void name_leaves(const Json& spec, const std::string& name, std::vector<std::string>& names) {
   if (spec.at("type").is_null()) {
     names.push_back(name);
@@ -186,7 +187,7 @@ class ProgramReader {
     return value;
   }
 
-  // The size that a symbol had in the inputs that the program was made with.
+  // Reads the size that a symbol had in the program's example inputs.
   void read_example(const Json& size) {
     if (!size.contains("as_expr")) return;
     const Json& hint = size.at("as_expr").value("hint", Json());
@@ -230,7 +231,7 @@ class ProgramReader {
     return program_.inputs.back();
   }
 
-  // The range of the symbol that the number is.
+  // Reads the range of the symbol that an input number stands for.
   void read_numbers(const Json& graph, ScriptInput& input) {
     const Json& size = graph.at("sym_int_values").at(input.name);
     if (!size.contains("as_expr")) return;
@@ -249,7 +250,7 @@ class ProgramReader {
       const std::string name = value.at("name").get<std::string>();
       arguments_.back() = name;
       add_input(name, "Tensor", type_of(graph, name));
-    } else if (value.is_object() && value.contains("as_name")) {  // else a constant of the program
+    } else if (value.is_object() && value.contains("as_name")) {  // otherwise a constant
       const std::string name = value.at("as_name").get<std::string>();
       arguments_.back() = name;
       if (kind == "as_sym_int") read_numbers(graph, add_input(name, "int", {i64, {}}));
@@ -276,7 +277,7 @@ class ProgramReader {
             graph_.argument(value.at("value"), scope_, program_.body);
       else if (kind == "user_input")
         read_user_input(graph, value.at("arg"));
-      else if (kind != "token")  // orders effects, and holds nothing
+      else if (kind != "token")  // a token orders effects and has no data
         throw Failure{
             Exit::unsupported,
             str_cat(archive_.label(), " takes an input of the kind '", kind,
@@ -284,13 +285,13 @@ class ProgramReader {
     }
   }
 
-  // The ranges of the inputs' symbols, and what tracing took for granted of sizes and numbers. That
-  // a size is at least 2 is said of any open one, and enforced by nobody.
+  // Reads the ranges of the inputs' symbols, and the assumptions that tracing made about sizes and
+  // numbers. PyTorch states for every open size that it is at least 2, but does not enforce it.
   void read_guards() {
     constexpr int64_t kSmallestOpen = 2;
     for (const SymbolRange& range : program_.ranges) {
       const KnownSize size = size_with(range.symbol);
-      if (size.value.id < 0) continue;  // data decide it, and the graph asserts its range
+      if (size.value.id < 0) continue;  // data decides it, and the graph asserts its range
       graph_.set_origin({"", str_cat("torch.export's range of ", size.name)});
       const auto bound = [&](const char* relation, int64_t of) {
         int64_t times = 0;
@@ -312,7 +313,7 @@ class ProgramReader {
     graph_.set_origin({});
   }
 
-  // L['x'] for the L['flat_args'][0] that strict exports write.
+  // Replaces L['flat_args'][0], which strict exports write, by L['x'].
   std::string with_input_names(const std::string& line) const {
     constexpr std::string_view kFlat = "L['flat_args'][";
     std::string result;
@@ -347,11 +348,12 @@ class ProgramReader {
     }
   }
 
-  // Whether the guard says that a size of some tensor in the program is not 1, which PyTorch asks
-  // of all open sizes: pictures may become so small that a feature map has one pixel.
+  // Returns whether the guard states that a size of some tensor in the program is not 1. PyTorch
+  // states this for all open sizes. It is ignored: images may be so small that a feature map has
+  // one pixel.
   bool asks_for_one(const std::string& line) const {
     constexpr std::string_view kEnd = " != 1";
-    constexpr size_t kLongest = 4096;  // a regex takes stack for each letter
+    constexpr size_t kLongest = 4096;  // std::regex uses stack for each character
     if (!line.ends_with(kEnd) || line.size() > kLongest) return false;
     static const std::regex kSize(R"(L((?:\[[^\]]*\]|\.\w+)+)\.size\(\)\[(\d)\])");
     std::string left, rest = line.substr(0, line.size() - kEnd.size());
@@ -375,7 +377,7 @@ class ProgramReader {
     }
   }
 
-  // The sizes of all tensors of the program.
+  // Collects the sizes of all tensors of the program.
   void list_sizes(const Json& graph) {
     for (const auto& [name, meta] : graph.at("tensor_values").items())
       for (const Json& size : meta.at("sizes")) try {
@@ -383,15 +385,15 @@ class ProgramReader {
             sizes_.insert(str_cat(
                 parse_size_expression(size.at("as_expr").at("expr_str").get<std::string>())));
         } catch (const Refusal&) {
-          continue;  // no Dim, so no guard is of it
+          continue;  // not a Dim, so no guard is about it
         }
   }
 
-  // A size of an input, or an input, that is a number of times a symbol.
+  // A size of an input, or an input number, that is a multiple of a symbol.
   struct KnownSize {
-    Value value;  // none where no input has it
+    Value value;  // id -1 if no input has it
     int64_t times = 1;
-    std::string name;  // "x.shape[0]", which says more than PyTorch's symbol
+    std::string name;  // "x.shape[0]", clearer than PyTorch's symbol
   };
 
   KnownSize size_with(const std::string& symbol) {
@@ -475,10 +477,10 @@ class ProgramReader {
   ExportedWeights weights_;
   ExportedGraph graph_;
   ExportedGraph::Scope scope_;
-  std::set<std::string> sizes_;         // of the program's tensors, as Dims print
-  std::vector<std::string> arguments_;  // of the module, by the names of their inputs
+  std::set<std::string> sizes_;         // of the program's tensors, in the text form of Dims
+  std::vector<std::string> arguments_;  // of the module: the names of its inputs
   std::map<std::string, Value> states_;
-  std::map<std::string, std::pair<Value, std::string>> numbers_;  // inputs by their symbols
+  std::map<std::string, std::pair<Value, std::string>> numbers_;  // number inputs by symbol
 };
 
 }  // namespace

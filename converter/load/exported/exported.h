@@ -11,7 +11,7 @@
 
 namespace hg::convert {
 
-// `label` stands for the path in messages. Throws Failure.
+// `label` replaces the path in messages. Throws Failure.
 Loaded load_exported(const std::string& path, const std::string& label,
                      const std::vector<CustomOp>& custom);
 

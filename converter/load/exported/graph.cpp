@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Counts how deeply graphs and arguments lie in each other, also where an exception leaves them.
+// Counts the nesting depth of graphs and arguments; an exception also restores it.
 class Nesting {
  public:
   explicit Nesting(int& depth) : depth_(depth) {
@@ -34,7 +34,8 @@ class Nesting {
   int& depth_;
 };
 
-// "L__self__conv,conv,torch.nn.modules.conv.Conv2d" at the end of the stack of modules.
+// Returns the innermost module from the module stack, which consists of entries like
+// "L__self__conv,conv,torch.nn.modules.conv.Conv2d".
 std::string module_of(const Json& metadata) {
   const std::string stack = metadata.value("nn_module_stack", "");
   const std::string last = stack.substr(stack.rfind(';') + 1);
@@ -44,7 +45,7 @@ std::string module_of(const Json& metadata) {
   return path.starts_with("_empty_nn_module_stack") ? "" : path;
 }
 
-// The innermost line of the model's own code, or else of PyTorch's.
+// Returns the innermost line of the model's own code, or of PyTorch's if the model has none.
 std::string source_of(const Json& metadata) {
   const std::string stack = metadata.value("stack_trace", "");
   std::string place;
@@ -81,7 +82,7 @@ Item complex_number(const Json& value) {
 }
 
 int64_t torch_memory_format(int64_t format) {
-  constexpr int64_t kOfSchema[] = {0, 0, 2, 3, 1};  // contiguous, both channels last, preserve
+  constexpr int64_t kOfSchema[] = {0, 0, 2, 3, 1};  // contiguous, channels last 2d and 3d, preserve
   if (format < 1 || format > 4) throw Refusal{str_cat("the memory format ", format), ""};
   return kOfSchema[format];
 }
@@ -93,8 +94,8 @@ Item items(const Json& values, const Get& get) {
   return list;
 }
 
-// The arguments that an op writes its results to, as in mul(a, b, out=c): the file has no schemas,
-// but their names and the overload say it.
+// Returns the arguments that an op writes its results to, as in mul(a, b, out=c). The file has no
+// schemas, but the overload and the argument names identify them.
 std::vector<int> places_of_outs(std::string_view overload, const std::vector<std::string>& names) {
   std::vector<int> outs;
   const bool has_outs = overload == "out" || overload.ends_with("_out");
@@ -166,7 +167,7 @@ ExportedGraph::Value ExportedGraph::argument(const Json& argument, const Scope& 
   const std::string& kind = given.first;
   const Json& value = given.second;
   const auto element = [&](const Json& one) { return this->argument(one, scope, block); };
-  // SymInt, SymFloat, SymBool: a name or a number.
+  // SymInt, SymFloat and SymBool are a name or a number.
   const auto sym = [&](const Json& one) {
     return one.contains("as_name") ? named(one.at("as_name").get<std::string>(), scope)
                                    : element(one);
@@ -215,7 +216,7 @@ ExportedGraph::Value ExportedGraph::argument(const Json& argument, const Scope& 
     if (value.get<int64_t>() != 7) throw Refusal{"a sparse layout is not supported", ""};
     return constant(0, "int", block);
   }
-  // Models from a GPU are run where the converter is.
+  // Models exported on a GPU run on the CPU here.
   if (kind == "as_device") return constant(std::string("cpu"), "Device", block);
   throw Refusal{str_cat("an argument of the kind '", kind.substr(std::min<size_t>(3, kind.size())),
                         "' is not supported"),
@@ -281,7 +282,7 @@ void ExportedGraph::read_node(const Json& node, Scope& scope, ScriptBlock& block
   origin_ = {module_of(metadata), source_of(metadata)};
   const std::string target = node.at("target").get<std::string>();
   constexpr std::string_view kHigherOrder = "torch.ops.higher_order.", kOps = "torch.ops.";
-  // vmap makes PyTorch load a table.
+  // In PyTorch, vmap loads a table with this call; it has no effect here.
   if (target == "torch._functorch.predispatch.lazy_load_decompositions") return;
   try {
     if (target.starts_with(kHigherOrder))
@@ -319,7 +320,7 @@ void ExportedGraph::read_op(const Json& node, std::string_view target, Scope& sc
   call.overload = target.substr(second + 1);
   if (call.overload == "default") call.overload.clear();
   if (read_assertion(node, call.kind, scope, block)) return;
-  if (call.kind.starts_with("aten::sym_")) call.kind.erase(6, 4);  // aten::sym_size is aten::size
+  if (call.kind.starts_with("aten::sym_")) call.kind.erase(6, 4);  // sym_size becomes size
   if (call.kind == "aten::_local_scalar_dense") call.kind = "aten::item";
   if (!call.kind.starts_with("aten::") &&
       std::find(foreign_.begin(), foreign_.end(), call.kind) == foreign_.end())
@@ -400,7 +401,7 @@ ExportedGraph::Value ExportedGraph::compute(std::string_view target,
       {"_operator.abs", "prim::abs"},
   };
   const auto type = [&](size_t i) { return arguments.at(i).type; };
-  // What leaves its argument as it is.
+  // Functions that return their argument unchanged.
   const bool same = target == "_operator.pos" || (target == "torch.sym_int" && type(0) == "int") ||
                     (target == "torch.sym_float" && type(0) == "float") ||
                     ((target == "math.trunc" || target == "math.floor" || target == "math.ceil") &&

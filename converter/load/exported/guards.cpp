@@ -19,7 +19,7 @@ constexpr int kMostGuardNesting = 100;
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Python's expressions on numbers, as far as PyTorch prints guards with them.
+// Parses the subset of Python's number expressions that PyTorch uses when it prints guards.
 class GuardReader {
  public:
   GuardReader(const std::string& line, const Input& input, ExportedGraph& graph, ScriptBlock& block)
@@ -44,7 +44,7 @@ class GuardReader {
   bool take(std::string_view token) {
     space();
     if (!rest_.starts_with(token)) return false;
-    // A word ends where no letter follows.
+    // A word ends before a character that is not a letter.
     if (is_letter(token.back()) && rest_.size() > token.size() && is_letter(rest_[token.size()]))
       return false;
     rest_.remove_prefix(token.size());
@@ -60,7 +60,7 @@ class GuardReader {
     return graph_.compute(target, arguments, type, block_);
   }
 
-  // A number of two numbers: a real one where one of them is.
+  // A number computed from two numbers: real if one of them is.
   Value number(std::string_view target, const Value& a, const Value& b) {
     if (a.type == "bool" || b.type == "bool") fail();
     const bool real = a.type == "float" || b.type == "float" || target == "_operator.truediv";
@@ -92,7 +92,7 @@ class GuardReader {
     return result;
   }
 
-  // 2 <= n <= 64 are two.
+  // A chain such as 2 <= n <= 64 consists of two comparisons.
   Value comparison() {
     Value left = sum(), result;
     while (const char* target = relation()) {
@@ -167,7 +167,7 @@ class GuardReader {
     if (take("L[")) return of_input();
     if (take("True")) return graph_.constant(true, "bool", block_);
     if (take("False")) return graph_.constant(false, "bool", block_);
-    for (const std::string_view name : {"max", "min"})  // by the name of Python's or of torch's
+    for (const std::string_view name : {"max", "min"})  // with Python's name or torch's
       if (take(name) || take(str_cat("torch.sym_", name)))
         return extreme(str_cat("torch.sym_", name));
     for (const auto& [name, target] :
@@ -216,7 +216,7 @@ class GuardReader {
     return result;
   }
 
-  // ['tree']['a'][0].field.size()[1]; the first bracket is open.
+  // Reads ['tree']['a'][0].field.size()[1]; the first bracket has been read.
   Value of_input() {
     std::string name;
     do {
@@ -236,16 +236,16 @@ class GuardReader {
     if (take(".size()[")) return of_tensor("aten::size", *value);
     if (take(".stride()[")) return of_tensor("aten::stride", *value);
     want(".storage_offset()");
-    return graph_.constant(0, "int", block_);  // the tensors that a run gets begin at their memory
+    return graph_.constant(0, "int", block_);  // inputs begin at offset 0 of their memory
   }
 
-  // The length of .field, of which rest_ begins with the dot.
+  // Returns the length of ".field", with which rest_ begins, including the dot.
   size_t name_length() const {
     size_t length = 1;
     while (length < rest_.size() && (is_letter(rest_[length]) || is_digit(rest_[length]))) ++length;
     return length;
   }
-  // Whether a tensor's own name follows, which is called.
+  // Returns whether the next name is a method of a tensor, which is called.
   bool is_property() const { return rest_.substr(name_length()).starts_with('('); }
 
   Value of_tensor(const char* kind, const Value& tensor) {
@@ -267,7 +267,7 @@ class GuardReader {
 std::string guard_in_words(const std::string& line) {
   static const std::regex kInput(R"(L\['([^']*)'\])"), kSize(R"(\.size\(\)\[)");
   constexpr size_t kMostLetters = 100;
-  const std::string begin = line.substr(0, 200);  // a regex takes stack for each letter
+  const std::string begin = line.substr(0, 200);  // std::regex uses stack for each character
   std::string words = std::regex_replace(std::regex_replace(begin, kInput, "$1"), kSize, ".shape[");
   if (words.size() > kMostLetters) words.replace(kMostLetters, std::string::npos, "...");
   return words;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opcodes and their arguments: CPython's Lib/pickletools.py.
+// See Lib/pickletools.py in CPython for the opcodes and their arguments.
 #include "converter/load/exported/pickle.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ int64_t dtype_of_storage(const std::string& name) {
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
-  // One by one, since lists may hold each other, and in any depth.
+  // Clears objects one by one: lists may contain each other, and nesting may be deep.
   ~Reader() {
     for (const Ref& object : all_) object->value = Nothing();
   }
@@ -114,7 +114,7 @@ class Reader {
     return top;
   }
 
-  // What lies above the last mark.
+  // Pops the items above the last mark.
   std::vector<Ref> pop_marked() {
     std::vector<Ref> items;
     for (;;) {
@@ -173,7 +173,7 @@ class Reader {
     return static_cast<int64_t>(value);
   }
 
-  // ('storage', the storage's class, record, device, elements)
+  // ('storage', class of the storage, record, device, number of elements)
   void storage() {
     const Ref id = pop();
     const std::vector<Ref>& parts = as<Sequence>(id).items;
@@ -181,9 +181,10 @@ class Reader {
     push(Storage{as<std::string>(parts[2]), dtype_of_storage(as<Global>(parts[1]).name)});
   }
 
-  // Sizes or strides. A long tuple would be copied by each tensor that refers to it.
+  // Returns sizes or strides. Limits their number, because each tensor that refers to a long tuple
+  // would copy it.
   static std::vector<int64_t> numbers(const Ref& tuple) {
-    constexpr size_t kMostDims = 64;  // PyTorch's own limit
+    constexpr size_t kMostDims = 64;  // PyTorch's limit
     if (as<Sequence>(tuple).items.size() > kMostDims) fail("a tensor has too many dims");
     std::vector<int64_t> result;
     for (const Ref& item : as<Sequence>(tuple).items) result.push_back(as<int64_t>(item));
@@ -289,7 +290,7 @@ class Reader {
         return append({pop()});
       case 'e':
         return append(pop_marked());
-      case 'b':  // BUILD: an OrderedDict's own attributes, such as the versions of modules
+      case 'b':  // BUILD: attributes of an OrderedDict, such as the versions of modules
         pop();
         return;
       default:
@@ -314,7 +315,7 @@ std::vector<std::pair<std::string, PickledTensor>> read_pickled_tensors(std::str
   for (const auto& [key, value] : mapping->items) {
     const auto* name = std::get_if<std::string>(&key->value);
     const auto* tensor = std::get_if<PickledTensor>(&value->value);
-    if (name && tensor) result.emplace_back(*name, *tensor);  // others only Python reads
+    if (name && tensor) result.emplace_back(*name, *tensor);  // other entries matter only to Python
   }
   return result;
 }

@@ -11,7 +11,7 @@
 namespace hg::convert {
 namespace {
 
-constexpr int kMostSizeNesting = 400;  // a factor may be a power
+constexpr int kMostSizeNesting = 400;  // a power nests one level per factor
 
 class Parser {
  public:
@@ -65,7 +65,7 @@ class Parser {
     }
   }
 
-  // In pairs, since adding to a long sum copies it.
+  // Adds in pairs, because adding to a long sum copies it.
   static Dim total(std::vector<Dim> parts) {
     for (size_t step = 1; step < parts.size(); step *= 2)
       for (size_t i = 0; i + step < parts.size(); i += 2 * step)
@@ -137,7 +137,7 @@ class Parser {
     return name == "Symbol" ? symbol() : call(name);
   }
 
-  // 's77', positive=True, integer=True)
+  // Parses 's77', positive=True, integer=True)
   Dim symbol() {
     if (!take("'")) fail();
     const std::string_view name = word();
@@ -168,7 +168,7 @@ class Parser {
     if ((name == "Mod" || name == "PythonMod") && two)
       return divided(arguments[0], arguments[1], mod);
     if (name == "Pow" && two) return raised(arguments[0], arguments[1]);
-    constexpr size_t kMostExtremes = 64;  // each of which holds the text of those before it
+    constexpr size_t kMostExtremes = 64;  // each contains the text of those before it
     if (arguments.empty()) fail();
     if (name == "Add") return total(std::move(arguments));
     if ((name == "Max" || name == "Min") && arguments.size() > kMostExtremes) fail();

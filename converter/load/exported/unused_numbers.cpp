@@ -12,7 +12,7 @@ using Used = std::unordered_set<ScriptId>;
 bool only_makes_numbers(const ScriptNode& node) {
   if (!node.blocks.empty() || !node.trouble.empty()) return false;
   if (node.kind == "prim::Constant" || node.kind == "prim::ListConstruct") return true;
-  // torch.tensor([n, 2]) leaves it behind; programs have no place for the dtype that it gives.
+  // torch.tensor([n, 2]) leaves this op behind. Programs cannot express its result, a dtype.
   if (node.kind == "aten::promote_types") return true;
   return (node.kind.starts_with("aten::") || node.kind.starts_with("prim::")) &&
          !node.outputs.empty() &&

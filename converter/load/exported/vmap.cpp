@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Regions of torch.func.vmap, which an export without run_decompositions() keeps. The nodes between
-// the op that begins a region and the op that ends it see one element of the batch. Here they
-// become the body of a loop over the batch.
+// the ops that begin and end a region work on one element of the batch. They become the body of a
+// loop over the batch.
 #include "converter/core/failure.h"
 #include "converter/load/exported/graph.h"
 #include "converter/load/exported/weights.h"
@@ -61,7 +61,7 @@ void ExportedGraph::read_batch(const Json& graph, size_t begin, size_t end,
   const Json& randomness = nodes[begin].at("inputs").at(1).at("arg");
   if (randomness.value("as_string", "") == "same")
     throw Refusal{"vmap with randomness='same' is not supported", ""};
-  if (size.contains("as_int") && size.at("as_int") == 0) {  // there is nothing to stack
+  if (size.contains("as_int") && size.at("as_int") == 0) {  // no elements to stack
     for (const Json* node : results) {
       const Json& output = node->at("outputs").at(0);
       const Json& known = graph.at("tensor_values").at(output.at("as_tensor").at("name"));
@@ -80,10 +80,10 @@ void ExportedGraph::read_batch(const Json& graph, size_t begin, size_t end,
       const Json& node = nodes[i];
       if (begins_vmap(node)) {
         i = read_vmap(graph, i, inner, body);
-      } else if (is(node, "_add_batch_dim")) {  // x, its dim, the level
+      } else if (is(node, "_add_batch_dim")) {  // inputs: x, its dim, the level
         const Value x = given(node, 0, inner, body), dim = given(node, 1, inner, body);
         bind(node.at("outputs"), {selected(x, dim, at, body)}, inner, body);
-      } else if (is(node, "_remove_batch_dim")) {  // x, the level, the size, the result's dim
+      } else if (is(node, "_remove_batch_dim")) {  // inputs: x, level, size, the result's dim
         made.push_back(given(node, 0, inner, body));
       } else {
         read_node(node, inner, body);

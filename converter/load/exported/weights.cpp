@@ -23,7 +23,7 @@ int64_t number(const Json& size) {
   return size.at("as_int").get<int64_t>();
 }
 
-// Elements between the first and the last, both included; -1 where that overflows.
+// Returns the number of elements from the first to the last, both included; -1 if it overflows.
 int64_t extent(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
   int64_t last = 0;
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -36,7 +36,7 @@ int64_t extent(const std::vector<int64_t>& sizes, const std::vector<int64_t>& st
   return __builtin_add_overflow(last, 1, &last) ? -1 : last;
 }
 
-// Elements of `width` bytes at their strides, one after the other.
+// Copies strided elements of `width` bytes to contiguous memory.
 void gather(const char* from, char* to, const std::vector<int64_t>& sizes,
             const std::vector<int64_t>& strides, int64_t width) {
   std::vector<int64_t> at(sizes.size(), 0);
@@ -60,7 +60,7 @@ void gather(const char* from, char* to, const std::vector<int64_t>& sizes,
 }  // namespace
 
 int64_t torch_dtype_of_schema(int64_t type) {
-  // The schema counts from 1 as c10 does from 0, up to bool; the others came later.
+  // Up to bool, the schema's numbers are c10's plus 1. The others were added later.
   constexpr std::pair<int64_t, int64_t> kLater[] = {
       {13, 15}, {28, 27}, {29, 24}, {30, 23}, {31, 26}, {32, 25}, {33, 44}, {34, 28}, {35, 29}};
   if (type >= 1 && type <= 12) return type - 1;
@@ -87,7 +87,7 @@ void ExportedWeights::list(const std::string& folder, const std::string& model) 
               folder == "data/weights/" ? "_weights_config.json" : "_constants_config.json")));
   constexpr int64_t kStrided = 7;
   for (const auto& [name, entry] : all.at("config").items()) {
-    if (entry.at("use_pickle").get<bool>()) continue;  // an object; nobody but Python reads it
+    if (entry.at("use_pickle").get<bool>()) continue;  // an object that only Python reads
     const Json& meta = entry.at("tensor_meta");
     Payload payload{&archive_,
                     folder + entry.at("path_name").get<std::string>(),
@@ -105,7 +105,7 @@ void ExportedWeights::list(const std::string& folder, const std::string& model) 
 
 void ExportedWeights::list_saved(const std::string& record) {
   std::string bytes = archive_.text_of(record);
-  if (bytes.empty()) return;  // PyTorch 2.5 writes nothing for a dict without tensors
+  if (bytes.empty()) return;  // PyTorch 2.5 writes an empty record for a dict without tensors
   saved_.push_back(std::make_unique<Archive>(Archive::Bytes{std::move(bytes)},
                                              str_cat(archive_.label(), ": ", record)));
   const Archive& saved = *saved_.back();
@@ -138,7 +138,7 @@ int32_t ExportedWeights::index_of(const std::string& name, State::Kind kind) {
   }
   ScriptTensor& entry = program_.tensors[at->second];
   if (kind != State::Kind::constant) entry.names.push_back(name);
-  if (kind < entry.kind) entry.kind = kind;  // a parameter that is a buffer elsewhere is trained
+  if (kind < entry.kind) entry.kind = kind;  // a parameter that is a buffer elsewhere is trainable
   return at->second;
 }
 
@@ -185,7 +185,7 @@ ScriptTensor ExportedWeights::tensor(const std::string& name, const Payload& pay
       throw damaged(str_cat("does not fit into its record '", payload.record, "' of ",
                             static_cast<int64_t>(held), " bytes"));
   }
-  // Expanded tensors have more elements than their storage; all together take so many bytes.
+  // Expanded tensors have more elements than their storage. This limits their total bytes.
   constexpr int64_t kMostExpanded = int64_t{1} << 30;
   if (static_cast<uint64_t>(count) > held / static_cast<uint64_t>(width)) {
     if (count > (kMostExpanded - expanded_) / width) throw damaged("has an absurd size");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tensors of an exported program: raw storages with sizes and strides, or, before PyTorch 2.9,
-// nested archives that torch.save wrote.
+// nested archives written by torch.save.
 #pragma once
 
 #include <map>
@@ -13,16 +13,17 @@
 
 namespace hg::convert {
 
-// torch's number (c10::ScalarType) of the schema's.
+// Converts the schema's number of a dtype to torch's (c10::ScalarType).
 int64_t torch_dtype_of_schema(int64_t type);
 
 class ExportedWeights {
  public:
-  // Lists the tensors of the model named so; none is read yet. Throws Failure.
+  // Lists the tensors of the model with this name and reads none of them. Throws Failure.
   ExportedWeights(const Archive& archive, const std::string& model, ScriptProgram& program);
 
-  // The entry of ScriptProgram::tensors, read on first sight; tied ones are one entry with all
-  // names. A constant gets no name. Throws Failure when the archive has no such tensor.
+  // Returns the index in ScriptProgram::tensors. Reads the tensor on the first call. Tied tensors
+  // are one entry with all names; a constant gets no name. Throws Failure if the archive has no
+  // such tensor.
   int32_t index_of(const std::string& name, State::Kind kind);
 
  private:
@@ -41,8 +42,8 @@ class ExportedWeights {
   ScriptProgram& program_;
   int64_t expanded_ = 0;  // bytes of tensors with more elements than their storage
   std::map<std::string, Payload> payloads_;
-  std::map<std::string, int32_t> known_;         // by record, type and place in it
-  std::vector<std::unique_ptr<Archive>> saved_;  // that torch.save wrote
+  std::map<std::string, int32_t> known_;         // by record, dtype and place in the record
+  std::vector<std::unique_ptr<Archive>> saved_;  // written by torch.save
 };
 
 }  // namespace hg::convert

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between the decoder architectures of GGUF files, one row each. What a file shows by
-// its tensors (biases, gates, tied outputs, experts) needs no field.
+// The differences between the decoder architectures of GGUF files, one row each. Properties that
+// the tensors of a file show (biases, gates, tied outputs, experts) need no field.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,8 @@
 namespace hg::convert::gguf {
 
 enum class Norm { rms, layer };
-// The rows of q and k that a rotation pairs: none, neighbors, or those of both halves of a head.
+// Which rows of q and k a rotation pairs: none, neighboring rows, or rows from both halves of a
+// head.
 enum class Rope { none, neighbors, halves };
 enum class QkNorm { none, per_head, whole };
 enum class Activation { silu, gelu, gelu_tanh };
@@ -22,13 +23,14 @@ struct Architecture {
   bool parallel = false;    // x + attention(norm(x)) + mlp(norm(x))
   QkNorm qk_norm = QkNorm::none;
   Activation activation = Activation::silu;
-  bool gate_in_up = false;        // ffn_up holds the gate's rows, then its own
-  bool scaled_embedding = false;  // by the root of the width
+  bool gate_in_up = false;        // ffn_up contains the rows of the gate, then its own
+  bool scaled_embedding = false;  // by the square root of the width
   bool softcaps = false;
-  // Layers with the window that the file states: all of them, or all but every n-th. 0: none.
+  // Which layers use the window that the file states. 0: none; kAllLayers: all; n: all except every
+  // n-th.
   int window_period = 0;
-  double window_rope_base = 0;  // of layers with a window; 0: as the others
-  // The model whose scores are divided by the root of width / heads, by its number of layers.
+  double window_rope_base = 0;  // of layers with a window; 0: as in the other layers
+  // Number of layers of the model variant whose scores are divided by sqrt(width / heads).
   int layers_with_width_scale = 0;
   bool experts_normalized = false;  // weights of the chosen experts sum to 1
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layouts are those of ggml's block_q4_0 and so on.
+// The layouts are ggml's: block_q4_0 and so on.
 #include "converter/load/gguf/blocks.h"
 
 #include <cstring>
@@ -11,7 +11,8 @@ namespace {
 
 uint16_t bits16(const uint8_t* bytes) { return static_cast<uint16_t>(bytes[0] | bytes[1] << 8); }
 
-// 32 elements of 4 bits in 16 bytes: the low nibbles are the first half. `high` has the fifth bits.
+// Unpacks 32 elements of 4 bits from 16 bytes. The low nibbles are the first half. `high` contains
+// the fifth bits.
 void nibbles(const uint8_t* bytes, uint32_t high, int offset, Block& block) {
   for (int i = 0; i < 32; ++i) {
     const int low = i < 16 ? bytes[i] & 15 : bytes[i - 16] >> 4;
@@ -46,7 +47,7 @@ void q8_0(const uint8_t* bytes, Block& block) {
   for (int i = 0; i < 32; ++i) block.levels[i] = static_cast<int8_t>(bytes[2 + i]);
 }
 
-// Eight scales and eight minimums of 6 bits in 12 bytes.
+// Unpacks eight scales and eight minimums of 6 bits from 12 bytes.
 void scales_of_k(const uint8_t* packed, Block& block) {
   for (int i = 0; i < 4; ++i) {
     const int d = packed[i], m = packed[4 + i], both = packed[8 + i];
@@ -57,8 +58,8 @@ void scales_of_k(const uint8_t* packed, Block& block) {
   }
 }
 
-// 256 elements in chunks of 64: 32 bytes hold two groups of 32, the first in the low nibbles. Byte
-// i of `high` has the fifth bits of element i of all groups.
+// Unpacks 256 elements in chunks of 64. 32 bytes contain two groups of 32, the first in the low
+// nibbles. Byte i of `high` contains the fifth bits of element i of all groups.
 void levels_of_k(const uint8_t* low, const uint8_t* high, Block& block) {
   for (int i = 0; i < 256; ++i) {
     const int byte = low[i / 64 * 32 + i % 32];
@@ -81,7 +82,7 @@ void q5_k(const uint8_t* bytes, Block& block) {
 }
 
 // 128 bytes of low nibbles, 64 of upper bits, 16 scales, d. Each half has 128 elements: 64 bytes
-// hold four groups of 32, the first two in the low nibbles.
+// contain four groups of 32, the first two in the low nibbles.
 void q6_k(const uint8_t* bytes, Block& block) {
   for (int i = 0; i < 256; ++i) {
     const int half = i / 128, group = i % 128 / 32, at = i % 32;
@@ -163,7 +164,7 @@ constexpr BlockFormat kFormats[] = {
      .unpack = q6_k},
 };
 
-// Types that are known by name only, so that the refusal can name them.
+// Types known only by name, for the error message.
 constexpr struct {
   int32_t type;
   const char* name;

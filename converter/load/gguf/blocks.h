@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element types of GGUF tensors: floats, and blocks of integers with scales. A block's numbers
-// are d * scale * level, or d * scale * level - dmin * min, computed in f32 from left to right.
+// The element types of GGUF tensors: floats, and blocks of integers with scales. An element of a
+// block is d * scale * level, or d * scale * level - dmin * min, computed in f32 from left to
+// right.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +19,20 @@ struct Block {
 };
 
 struct BlockFormat {
-  int32_t type = 0;  // ggml's number
+  int32_t type = 0;  // ggml's number of the type
   const char* name = "";
   int64_t elements = 1, bytes = 0;  // of a block
-  DType dtype = f32;                // of floats
+  DType dtype = f32;                // for floats
   int64_t group = 0;                // elements that share a scale; 0: floats
-  int bits = 0;                     // that a level fits in, 8 or 4
-  bool is_signed = false;           // levels; unsigned ones have a minimum
-  bool inner = false;               // groups have integer scales
+  int bits = 0;                     // width of a level, 8 or 4
+  bool is_signed = false;           // whether levels are signed; unsigned ones have a minimum
+  bool inner = false;               // whether groups have integer scales
   void (*unpack)(const uint8_t* bytes, Block& block) = nullptr;
 };
 
-// Null if the type is unknown.
+// Returns null if the type is unknown.
 const BlockFormat* block_format(int32_t type);
-// "Q4_K", or "type 99 (unknown)".
+// Returns "Q4_K", or "type 99 (unknown)".
 std::string type_name(int32_t type);
 
 }  // namespace hg::convert::gguf

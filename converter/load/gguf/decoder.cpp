@@ -62,8 +62,8 @@ class Builder {
   }
 
  private:
-  // Keys at or before the query that padding does not hide: bool[b, 1, t, s]; with a window, only
-  // the last of them.
+  // Masks of the keys that a query sees, bool[b, 1, t, s]: keys at or before the query that are not
+  // padding; with a window, only the last of these.
   void make_masks(const Value& seen) {
     const Dim s = p_ + t_;
     const Value query = reshape(arange(graph_, p_, s), {t_, Dim(1)});
@@ -123,7 +123,7 @@ class Builder {
     const int64_t in = x.dim(-1).is_constant() ? x.dim(-1).constant() : 0;
     return linear(x, weights_.take(name + ".weight", {out, in}), bias(name, out));
   }
-  // As project(), of q or k: rows of pairs of neighbors are put into halves.
+  // As project(), for q or k. Reorders rows so that pairs of neighbors become pairs of halves.
   Value project_rotated(const std::string& name, const Value& x, int64_t heads) {
     if (a_.rope != Rope::neighbors) return project(name, x, heads * s_.head_dim);
     const int64_t out = heads * s_.head_dim, pairs = s_.rotated / 2;
@@ -175,7 +175,7 @@ class Builder {
       k = norm(at + "attn_k_norm", k, s_.head_dim);
     }
     const bool window = has_window(i);
-    // The angles follow the kind of the layer, even if the file states no window.
+    // The kind of the layer selects the angles, even if the file states no window.
     const bool local = a_.window_rope_base > 0 && (i + 1) % a_.window_period != 0;
     const Angles& angles = local ? window_angles_ : angles_;
     q = rotated(q, angles);
@@ -192,7 +192,7 @@ class Builder {
 
   Value scores_times_values(const Value& q, const Value& k, const Value& v, const Value& mask) {
     if (s_.score_softcap == 0) return attention(q, k, v, mask, false, s_.score_scale);
-    // The queries of the heads that share a key's head become rows of one product.
+    // The queries of all heads that share a key head become rows of one product.
     const int64_t each = s_.heads / s_.kv_heads;
     const Dim s = p_ + t_, rows = t_ * each;
     const Value wide = reshape(q, {b_, s_.kv_heads, rows, s_.head_dim});

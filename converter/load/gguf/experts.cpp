@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rows that go to each expert are sorted next to each other, so that an expert is one product.
-// Shapes: n rows, e experts, k of them per row.
+// Sorts rows by expert, so that each expert is one product. Shapes: n rows, e experts, k of them
+// per row.
 #include "converter/load/gguf/experts.h"
 
 #include "hg/ops.h"
@@ -32,7 +32,7 @@ Value mixture_of_experts(Weights& weights, const std::string& at, const Value& x
   Value y = silu(expert("ffn_gate_exps.weight", chosen, width, inner)) *
             expert("ffn_up_exps.weight", chosen, width, inner);
   y = expert("ffn_down_exps.weight", y, inner, width);
-  // Back to the order of the rows.
+  // Restores the order of the rows.
   const std::vector<Value> back = sort(sorted[1]);
   if (back.size() != 2) return {};
   y = reshape(index_select(y, back[1], 0), {n, k, width}) * reshape(share, {n, k, 1});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mixtures of experts: each position uses the experts that its router rates highest.
+// Mixtures of experts: each position uses the experts with the highest router scores.
 #pragma once
 
 #include <string>

@@ -12,7 +12,7 @@
 namespace hg::convert::gguf {
 namespace {
 
-// Numbers of the metadata's types in the file.
+// Numbers of the metadata types in the file.
 enum Type : uint32_t {
   kU8,
   kI8,
@@ -41,7 +41,7 @@ std::string shown(std::string_view name) {
 
 }  // namespace
 
-// Consumes the bytes of a file. What it reads refers to them.
+// Parses the bytes of a file. The results refer to these bytes.
 class Parser {
  public:
   Parser(File& file, std::span<const std::byte> bytes) : file_(file), bytes_(bytes) {}
@@ -57,7 +57,7 @@ class Parser {
                             "; versions 2 and 3, little-endian, are supported")};
     const auto tensors = number<uint64_t>("the number of tensors");
     const auto values = number<uint64_t>("the number of metadata values");
-    // A tensor takes at least 24 bytes, a value 13.
+    // A tensor has at least 24 bytes, a metadata value at least 13.
     check_count(tensors, 24, "tensors");
     check_count(values, 13, "metadata values");
     for (uint64_t i = 0; i < values; ++i) read_value();
@@ -212,7 +212,7 @@ class Parser {
     }
   }
 
-  // 0 for a type that this converter does not know; reading such a tensor fails later, by name.
+  // Returns 0 for an unknown type; taking such a tensor fails later, by name.
   uint64_t bytes_of(const TensorInfo& info, std::string_view name) const {
     const BlockFormat* format = block_format(info.type);
     if (format == nullptr) return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The container of a GGUF file, versions 2 and 3: metadata by key and tensors by name. Every count,
-// length and offset is checked against the file before first use. Texts and tensor data stay in the
-// mapped file.
+// The container of a GGUF file, versions 2 and 3: metadata by key, and tensors by name. Every
+// count, length and offset is checked against the file size before first use. Texts and tensor data
+// stay in the mapped file.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@
 
 namespace hg::convert::gguf {
 
-// A metadata value. Integers of all widths are int64_t; arrays hold one kind.
+// A metadata value. Integers of all widths are int64_t. The elements of an array have one type.
 using Metadata =
     std::variant<bool, int64_t, double, std::string_view, std::vector<bool>, std::vector<int64_t>,
                  std::vector<double>, std::vector<std::string_view>>;
 
 struct TensorInfo {
   int32_t type = 0;  // ggml's number, see block_format()
-  Sizes shape;       // as PyTorch writes it: the last dim is contiguous
+  Sizes shape;       // in PyTorch's order: the last dim is contiguous
   std::span<const std::byte> data;
 };
 
 class File {
  public:
-  // Throws Failure. `label` stands for the path in messages.
+  // Throws Failure. `label` replaces the path in messages.
   static File open(const std::string& path, const std::string& label);
 
   const std::string& label() const { return label_; }
@@ -40,7 +40,7 @@ class File {
   // Keeps the bytes of texts and tensors alive.
   const std::shared_ptr<void>& owner() const { return owner_; }
 
-  // A value of the metadata, nullopt if the key is missing. Throws Failure if the kind differs;
+  // Returns a metadata value; nullopt if the key is missing. Throws Failure if the type differs;
   // real() also accepts an integer.
   std::optional<int64_t> integer(std::string_view key) const;
   std::optional<double> real(std::string_view key) const;

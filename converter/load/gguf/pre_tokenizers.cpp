@@ -4,7 +4,7 @@
 namespace hg::convert::gguf {
 namespace {
 
-// Contractions, words, up to three digits, signs, lines and spaces.
+// Matches contractions, words, up to three digits, punctuation, line breaks and spaces.
 constexpr std::string_view kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -21,7 +21,8 @@ constexpr std::string_view kGpt4o =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// Letters of alphabets with case, signs, spaces at the end, and Chinese and Korean characters.
+// Matches letters of alphabets with case, punctuation, trailing spaces, and Chinese and Korean
+// characters.
 constexpr std::string_view kDeepSeekLlm =
     R"([\r\n])"
     "\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pre-tokenizers of byte-level vocabularies, by their names in GGUF files, as the original
-// tokenizer.json of the models has them.
+// The pre-tokenizers of byte-level vocabularies, by their names in GGUF files. They match the
+// models' original tokenizer.json.
 #pragma once
 
 #include <string_view>
@@ -9,16 +9,16 @@ namespace hg::convert::gguf {
 
 struct PreTokenizerKind {
   std::string_view name;
-  // Steps before and behind the byte level, separated by a newline: "digits", "digit runs",
-  // "punctuation", or a regular expression that isolates what it matches.
+  // Steps before and after the byte level, separated by newlines: "digits", "digit runs",
+  // "punctuation", or a regular expression that isolates its matches.
   std::string_view before = {}, behind = {};
-  bool splits_words = false;  // the byte level splits as GPT-2's does
+  bool splits_words = false;  // the byte level splits words as in GPT-2
   bool composes = false;      // the text is normalized to NFC
-  bool whole_words = false;   // a piece that is a token is not made of merges
-  bool adds_bos = false;      // unless the file says otherwise
+  bool whole_words = false;   // a piece that is itself a token is not split into merges
+  bool adds_bos = false;      // unless the file states otherwise
 };
 
-// Null if this converter does not know the name.
+// Returns null if the name is unknown.
 const PreTokenizerKind* pre_tokenizer_kind(std::string_view name);
 
 }  // namespace hg::convert::gguf

@@ -9,7 +9,8 @@
 namespace hg::convert::gguf {
 namespace {
 
-// Keys behind "llama." that say nothing which the tensors do not, or that no run depends on.
+// Keys after the architecture's prefix, such as "llama.", that the tensors already imply or that do
+// not affect a run.
 constexpr std::string_view kIgnored[] = {
     "vocab_size",
     "feed_forward_length",
@@ -31,7 +32,7 @@ class Reader {
   std::optional<bool> flag(std::string_view key) { return file_.flag(known(key)); }
   std::optional<std::string> text(std::string_view key) { return file_.text(known(key)); }
 
-  // A positive number that must be given unless there is a default.
+  // Returns a positive number; required unless a default is given.
   int64_t size(std::string_view key, int64_t otherwise = 0) {
     constexpr int64_t kMost = int64_t{1} << 24;
     const auto given = integer(key);

@@ -15,9 +15,9 @@
 namespace hg::convert::gguf {
 namespace {
 
-constexpr std::string_view kSpace = "\u2581";  // SentencePiece's sign for a space
+constexpr std::string_view kSpace = "\u2581";  // SentencePiece's character for a space
 
-// What a token is, by ggml's numbers.
+// Kinds of tokens, with ggml's numbers.
 enum TokenKind : int64_t { kNormal = 1, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
 std::string json(std::string_view text) {
@@ -54,7 +54,7 @@ class TokenizerReader {
   TextFiles run() {
     TextFiles out;
     const auto model = text("model");
-    if (!model || *model == "none" || *model == "no_vocab") {  // as llama.cpp names it
+    if (!model || *model == "none" || *model == "no_vocab") {  // llama.cpp's name for no tokenizer
       out.note = "the file has no tokenizer";
     } else {
       read_tokens();
@@ -159,7 +159,7 @@ class TokenizerReader {
     if (!texts.empty()) files.push_back({"tokenizer_config.json", texts + "}\n"});
   }
 
-  // Byte pairs of UTF-8 bytes, which are written as printable characters.
+  // Writes byte-pair merges of UTF-8 bytes, which are represented by printable characters.
   std::string write_byte_level() {
     const auto name = text("pre");
     if (!name) return "it does not name its pre-tokenizer";
@@ -212,11 +212,12 @@ class TokenizerReader {
     }
   }
 
-  // SentencePiece's byte pairs: of all neighbors, those are joined first whose token has the best
-  // score, and of equal scores the leftmost. Merges in the order of scores do the same, if no two
-  // tokens are equally good. Of the pairs that make one token, those with the longest first part
-  // come first, as transformers writes them. So do the pairs of runs of one character, such as
-  // spaces, which may be equally good: joined from the left, the longest part is the leftmost.
+  // Writes SentencePiece's byte-pair merges. SentencePiece first joins the neighbors whose token
+  // has the best score, and the leftmost of equal scores. Merges sorted by score do the same if all
+  // scores differ. If several pairs make the same token, pairs with a longer first part come first,
+  // as transformers writes them. Tokens that repeat one character, such as spaces, may have equal
+  // scores; the same order is right for them, because joining from the left makes the leftmost part
+  // the longest.
   std::string write_sentence_piece() {
     const auto* scores = list<double>("scores");
     if (scores == nullptr) return "it has no scores";
@@ -244,7 +245,8 @@ class TokenizerReader {
       const size_t chars = count_chars(whole);
       for (size_t at = 1, begin = 0; chars > 1 && at <= whole.size(); ++at) {
         if (at < whole.size() && (static_cast<uint8_t>(whole[at]) & 0xc0) == 0x80) continue;
-        // A character without a token may be joined with a neighbor, but starts as bytes here.
+        // SentencePiece may join a character without a token with a neighbor; here it would start
+        // as bytes.
         if (!joins(whole.substr(begin, at - begin)))
           return str_cat("its token ", uint64_t{id}, " '", shown(whole), "' has the character '",
                          whole.substr(begin, at - begin), "', which is not a token");
@@ -288,7 +290,7 @@ class TokenizerReader {
           merges, true);
     return {};
   }
-  // One character, again and again.
+  // Returns whether the text repeats a single character.
   static bool is_run(std::string_view text) {
     size_t bytes = 1;
     while (bytes < text.size() && (static_cast<uint8_t>(text[bytes]) & 0xc0) == 0x80) ++bytes;
@@ -299,7 +301,7 @@ class TokenizerReader {
         text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xc0) != 0x80; }));
   }
 
-  // Special tokens of Phi-3 take the spaces behind them, which a GGUF file does not state.
+  // In Phi-3, special tokens absorb the spaces after them. GGUF files do not state this.
   bool takes_spaces(std::string_view token) const {
     return file_.text("general.architecture") == "phi3" && text("model") == "llama" &&
            token != "<unk>" && token != "<s>" && token != "<|endoftext|>";

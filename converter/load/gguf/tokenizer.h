@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokenizer of a GGUF file as the files of a Hugging Face folder: tokenizer.json,
+// Converts the tokenizer of a GGUF file to the files of a Hugging Face folder: tokenizer.json,
 // tokenizer_config.json, generation_config.json and chat_template.jinja.
 #pragma once
 
@@ -17,8 +17,8 @@ struct TextFiles {
   std::string note;  // why there is no tokenizer.json; empty if there is one
 };
 
-// Throws Failure if the fields of the tokenizer contradict each other. `vocabulary`: the rows of
-// the embedding.
+// Throws Failure if the tokenizer's fields contradict each other. `vocabulary` is the number of
+// rows of the embedding.
 TextFiles text_files(const File& file, int64_t vocabulary);
 
 }  // namespace hg::convert::gguf

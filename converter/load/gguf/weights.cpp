@@ -18,7 +18,7 @@ TensorData allocated(DType dtype, const Sizes& shape) {
   return *std::move(data);
 }
 
-// The rows of a tensor as bytes, in the order that take() describes.
+// The rows of a tensor as bytes, in the order described at take().
 class Rows {
  public:
   Rows(const TensorInfo& info, int64_t head, int64_t pairs)
@@ -45,7 +45,7 @@ class Rows {
   int64_t head_, pairs_, count_ = 0, bytes_ = 0;
 };
 
-// The tensors that blocks become.
+// The graph tensors that the blocks of a tensor become.
 struct Parts {
   TensorData levels, d, dmin, scales, mins;
 };
@@ -55,7 +55,7 @@ Sizes with_last(Sizes shape, int64_t last) {
   return shape;
 }
 
-// What is taken from unsigned levels of 4 bits, so that they are signed.
+// Returns the number that is subtracted from unsigned levels of 4 bits to make them signed.
 int center(const BlockFormat& format) { return !format.is_signed && format.bits == 4 ? 8 : 0; }
 
 Parts unpack(const BlockFormat& format, const Rows& rows, const Blocks& blocks) {
@@ -89,7 +89,7 @@ Parts unpack(const BlockFormat& format, const Rows& rows, const Blocks& blocks) 
   return parts;
 }
 
-// d, or d * scale of each group: [..., groups, 1]
+// Returns d, or d * scale for each group: [..., groups, 1].
 Value scale_of(Graph& graph, const std::string& name, TensorData d, TensorData inner,
                std::string_view kind, const Shape& scales) {
   const bool has_inner = !inner.empty();
@@ -113,14 +113,14 @@ Value of_blocks(Graph& graph, const std::string& name, const BlockFormat& format
   const Value four = format.bits == 4 ? graph.scalar(int64_t{4}, i8) : Value();
   Sizes groups = with_last(shape, shape.back() / format.group);
   groups.push_back(1);
-  // A single group has no dim of its own in the library's form.
+  // With a single group, the scales have no dim for groups.
   const Shape scales = to_shape(blocks.split() < 0 ? with_last(shape, 1) : groups);
   const Value scale =
       scale_of(graph, name, std::move(parts.d), std::move(parts.scales), "scale", scales);
   Value offset;
   if (!format.is_signed) {
     offset = scale_of(graph, name, std::move(parts.dmin), std::move(parts.mins), "min", scales);
-    if (format.inner) offset = neg(offset);  // the older formats add it
+    if (format.inner) offset = neg(offset);  // the older formats add the minimum
     if (const int less = center(format); less > 0)
       offset = scale * static_cast<double>(less) + offset;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a GGUF file as weights of a graph. Blocks stay integers with scales; nodes that
-// dequantize them follow. Their numbers are those of the file, to the bit.
+// The tensors of a GGUF file as weights of a graph. Blocks stay integers with scales, followed by
+// nodes that dequantize them. The dequantized numbers equal those of the file bit by bit.
 #pragma once
 
 #include <optional>
@@ -20,17 +20,17 @@ class Weights {
   Weights(const File& file, Graph& graph) : file_(file), graph_(graph) {}
 
   bool has(std::string_view name) const { return file_.tensors().contains(name); }
-  // The size of a dim of a tensor. Throws Failure if it is missing or has fewer dims.
+  // Returns the size of a dim. Throws Failure if the tensor is missing or has too few dims.
   int64_t size(std::string_view name, int dim) const;
-  // An f32 value of the tensor's numbers. Throws Failure if it is missing, has another shape or an
-  // unsupported type.
+  // Returns the tensor's numbers as an f32 value. Throws Failure if it is missing, has another
+  // shape or an unsupported type.
   //
-  // pairs > 0: the rows are heads of `head` rows. Of each, the first `pairs` pairs of neighboring
-  // rows become a first half of even rows and a second half of odd rows.
+  // If pairs > 0, the rows form heads of `head` rows. In each head, the first `pairs` pairs of
+  // neighboring rows are reordered: first all even rows, then all odd rows.
   Value take(std::string_view name, const Sizes& shape, int64_t head = 0, int64_t pairs = 0);
-  // The numbers of a small tensor, such as factors of angles.
+  // Returns the numbers of a small tensor, such as factors for angles.
   std::vector<double> numbers(std::string_view name, int64_t count);
-  // A name of a tensor that nothing has taken; empty if there is none.
+  // Returns the name of a tensor that was not taken; empty if all were taken.
   std::string untaken() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants and control flow of ONNX graphs. Bodies see the names around them.
+// Constants and control flow of ONNX graphs. Bodies can use names of the graphs around them.
 #include <algorithm>
 #include <cstdint>
 
@@ -30,7 +30,8 @@ std::vector<int64_t> integers(const std::map<std::string, const file::AttributeP
                                           "' has a body of other inputs or outputs than its own")};
 }
 
-// Whether `id` is one of what a body has for its condition, which holds in each round, passed on.
+// Returns whether `id` is the body's condition input, directly or through Identity nodes. That
+// condition is true in every iteration.
 bool is_passed_on(const ScriptBlock& body, ScriptId id, ScriptId condition) {
   for (auto node = body.nodes.rbegin(); node != body.nodes.rend() && id != condition; ++node)
     if (node->kind == "onnx::Identity" && node->outputs.at(0) == id) id = node->inputs.at(0);
@@ -111,7 +112,7 @@ void GraphReader::read_if(const file::NodeProto& node, const Attributes& attribu
   add(block, "prim::If", {condition}, outputs_of(node), origin).blocks = std::move(sides);
 }
 
-// What a loop appends its stacked results to.
+// Makes the lists to which a loop appends its stacked results.
 std::vector<ScriptId> GraphReader::empty_lists(int count, ScriptBlock& block,
                                                const Origin& origin) {
   std::vector<ScriptId> lists;
@@ -142,7 +143,7 @@ void GraphReader::read_loop(const file::NodeProto& node, const Attributes& attri
   const ScriptId counter = fresh(), yes = fresh();
   add(inner, "onnx.control::tensor", {inner.inputs[0]}, {counter}, origin);
   bind(body.input(0).name(), counter);
-  // A round runs only where the condition holds.
+  // An iteration runs only if the condition is true.
   add(inner, "onnx.control::tensor", {constant(inner, Item(true))}, {yes}, origin);
   bind(body.input(1).name(), yes);
   for (int i = 0; i < carried; ++i) {

@@ -41,7 +41,7 @@ TensorData allocated(DType dtype, const Sizes& shape) {
   return *std::move(data);
 }
 
-// The shape of a tensor whose elements take up `element` bytes in memory.
+// Returns the shape of a tensor whose elements have `element` bytes in memory.
 Sizes shape_of(const file::TensorProto& tensor, int64_t element) {
   Sizes shape;
   bool fits = true;
@@ -65,7 +65,7 @@ void require_count(int64_t count, int64_t expected, const file::TensorProto& ten
                                             " elements, but its shape is ", shape)};
 }
 
-// The elements that a field of numbers holds, each as T.
+// Converts the elements of a numeric field to T.
 template <class T, class Field>
 TensorData from_field(const Field& field, DType dtype, const Sizes& shape,
                       const file::TensorProto& tensor) {
@@ -76,7 +76,7 @@ TensorData from_field(const Field& field, DType dtype, const Sizes& shape,
   return data;
 }
 
-// Number i of packed ones of so many bits: the lowest bits and bytes come first.
+// Returns number i of packed integers with type.bits bits: the lowest bits and bytes come first.
 int64_t unpacked(const char* packed, int64_t i, const SmallInteger& type) {
   const int64_t first = i * type.bits;
   uint64_t number = 0;
@@ -87,7 +87,7 @@ int64_t unpacked(const char* packed, int64_t i, const SmallInteger& type) {
   return static_cast<int64_t>(number) - (is_negative ? int64_t{1} << type.bits : 0);
 }
 
-// Names become those of the .hgm file, whose text is UTF-8, and so do parts of sizes.
+// Names and parts of sizes are stored in the .hgm file, whose text must be UTF-8.
 class NameCheck {
  public:
   explicit NameCheck(const std::string& label) : label_(label) {}
@@ -186,7 +186,7 @@ std::optional<TensorData> Weights::read(const file::TensorProto& tensor) {
   const Sizes shape = shape_of(tensor, size_of(*dtype));
   const int64_t count = shape.count() * size_of(*dtype);
   if (const auto bytes = bytes_of(tensor, count, str_cat(*dtype, shape))) {
-    // Elements are read in place where they happen to be aligned.
+    // Elements that happen to be aligned are read in place.
     if (reinterpret_cast<uintptr_t>(bytes->data) % static_cast<size_t>(size_of(*dtype)) == 0)
       return TensorData{
           view(const_cast<void*>(static_cast<const void*>(bytes->data)), *dtype, shape),
@@ -205,7 +205,7 @@ std::optional<TensorData> Weights::read(const file::TensorProto& tensor) {
     case i32:
       return from_field<int32_t>(tensor.int32_data(), i32, shape, tensor);
     case i16:
-    case f16:  // the bits
+    case f16:  // as bits
     case bf16:
       return from_field<int16_t>(tensor.int32_data(), *dtype, shape, tensor);
     default:
@@ -218,7 +218,7 @@ std::optional<TensorData> Weights::read_small_integers(const file::TensorProto& 
   if (!type) return std::nullopt;
   const Sizes shape = shape_of(tensor, size_of(type->dtype));
   const int64_t count = shape.count();
-  // Elements of 4 and 2 bits are packed into bytes, also in a field of numbers.
+  // Elements of 4 and 2 bits are packed into bytes, also in a numeric field.
   const int64_t packed = (count * type->bits + 7) / 8;
   std::string copy;
   auto bytes = bytes_of(tensor, packed, str_cat(describe_onnx_dtype(tensor.data_type()), shape));
@@ -244,7 +244,7 @@ std::optional<TensorData> Weights::read_small_integers(const file::TensorProto& 
   else if (type->dtype == i32)
     fill(data.tensor.as<int32_t>());
   else
-    fill(data.tensor.as<int8_t>());  // or u8, of the same bits
+    fill(data.tensor.as<int8_t>());  // also for u8, which has the same bits
   return data;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An ONNX file as protobuf reads it, and its tensors. Weights stay in the message or in a mapped
+// An ONNX file as parsed by protobuf, and its tensors. Weights stay in the message or in a mapped
 // external file.
 #pragma once
 
@@ -16,21 +16,21 @@ namespace hg::convert::onnx {
 
 namespace file = hg::onnx_file;
 
-// Throws Failure (unreadable). `label` stands for the path in messages.
+// Throws Failure (unreadable). `label` replaces the path in messages.
 std::shared_ptr<file::ModelProto> read_model(const std::string& path, const std::string& label);
 
-// The dtype of TensorProto.DataType; none where Hologram has no such dtype.
+// Returns the dtype of a TensorProto.DataType; nothing if Hologram has no such dtype.
 std::optional<DType> dtype_of_onnx(int data_type);
 
 class Weights {
  public:
-  // `path` is the model's: external data lies beside it.
+  // `path` is the path of the model; external data files are relative to its folder.
   Weights(std::shared_ptr<file::ModelProto> model, std::string path);
 
-  // Throws Failure (unreadable) where the bytes are missing or are not as many as the shape says.
-  // None for element types that Hologram lacks.
+  // Throws Failure (unreadable) if bytes are missing or their number does not match the shape.
+  // Returns nothing for element types that Hologram does not have.
   std::optional<TensorData> read(const file::TensorProto& tensor);
-  // The numbers of a tensor of such a type, in the dtype that small_integer_of_onnx() names.
+  // Reads a tensor of small integers, in the dtype that small_integer_of_onnx() names.
   std::optional<TensorData> read_small_integers(const file::TensorProto& tensor);
 
  private:
@@ -38,7 +38,7 @@ class Weights {
     const char* data = nullptr;
     std::shared_ptr<void> owner;
   };
-  // None where the elements are in a field of numbers. `type` is for messages.
+  // Returns nothing if the elements are in a numeric field. `type` is for messages.
   std::optional<Bytes> bytes_of(const file::TensorProto& tensor, int64_t count,
                                 const std::string& type);
   Bytes external(const file::TensorProto& tensor, int64_t count, const std::string& type);

@@ -11,7 +11,7 @@
 namespace hg::convert::onnx {
 namespace {
 
-constexpr int kMostCalls = 64;  // functions within functions; the specification forbids recursion
+constexpr int kMostCalls = 64;  // nested function calls; the specification forbids recursion
 
 std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
@@ -26,8 +26,9 @@ Item list_of(std::vector<Item> items) {
   return Item(std::move(list));
 }
 
-// Whether both hold the same numbers, one by rows and one by columns. Numbers that layers may start
-// with say nothing: all alike, an identity, anything else that is itself turned.
+// Returns whether a is the transpose of b, bit by bit. Returns false for weights that are probably
+// equal by accident, as after initialization: constant off the diagonal, such as an identity, or
+// symmetric.
 bool is_transposed(const Tensor& a, const Tensor& b) {
   if (a.rank() != 2 || b.rank() != 2 || a.dtype != b.dtype) return false;
   if (a.shape[0] != b.shape[1] || a.shape[1] != b.shape[0]) return false;
@@ -47,7 +48,8 @@ bool is_transposed(const Tensor& a, const Tensor& b) {
   return differ && !is_symmetric;
 }
 
-// The symbol that the size of an input tells where no other one is known, as n of 2*n + 1 is.
+// Returns the symbol that an input's size determines if it depends on no other symbol, as n in 2*n
+// + 1.
 std::string told_by(const Dim& size) {
   std::vector<std::string> symbols;
   size.collect_symbols(symbols);
@@ -127,7 +129,7 @@ ScriptId GraphReader::number(ScriptBlock& block, ScriptId tensor, const Origin& 
   return id;
 }
 
-// Names of a graph are its own: each of two branches may have a "weight".
+// Makes a name unique: two branches may each have a "weight".
 std::string GraphReader::state_name(const std::string& name) {
   uint64_t& count = state_names_[name];
   std::string unique = name;
@@ -140,7 +142,8 @@ std::string GraphReader::state_name(const std::string& name) {
 Item GraphReader::tensor_item(const file::TensorProto& tensor, State::Kind kind) {
   std::optional<TensorData> data = weights_.read(tensor);
   if (!data) {
-    // Only a node that uses it is refused, unless it takes integers that Hologram has no dtype for.
+    // Only a node that uses the tensor is rejected, unless it accepts integers without a Hologram
+    // dtype.
     auto missing = std::make_shared<Object>();
     missing->type = str_cat("a tensor of ", describe_onnx_dtype(tensor.data_type()));
     if (std::optional<TensorData> numbers = weights_.read_small_integers(tensor)) {
@@ -166,7 +169,7 @@ Item GraphReader::constant_item(TensorData data) {
   return Item(ScriptTensorIndex{static_cast<int32_t>(program_.tensors.size() - 1)});
 }
 
-// As the dense tensor that it stands for.
+// Converts a sparse tensor to the dense tensor that it represents.
 Item GraphReader::sparse_item(const file::SparseTensorProto& sparse) {
   const std::optional<TensorData> values = weights_.read(sparse.values());
   const std::optional<TensorData> indices = weights_.read(sparse.indices());
@@ -177,7 +180,7 @@ Item GraphReader::sparse_item(const file::SparseTensorProto& sparse) {
                    str_cat("the sparse tensor '", sparse.values().name(), "' is damaged")};
   };
   if (!values || !indices || indices->tensor.dtype != i64 || shape.overflowed()) throw fail();
-  constexpr int64_t kMostDense = int64_t{1} << 30;  // bytes of all of them
+  constexpr int64_t kMostDense = int64_t{1} << 30;  // total bytes of all
   int64_t dense_bytes = size_of(values->tensor.dtype);
   for (const int64_t size : shape)
     if (size < 0 || __builtin_mul_overflow(dense_bytes, size, &dense_bytes)) throw fail();
@@ -224,7 +227,7 @@ bool GraphReader::bind_transposed(const std::string& name, const Item& item, Scr
 }
 
 void GraphReader::read_inputs() {
-  // Before version 4 of the format, all initializers are listed among the inputs.
+  // Before IR version 4, inputs include all initializers.
   std::set<std::string> has_value;
   for (const file::TensorProto& tensor : model_.graph().initializer())
     if (!opened_.contains(tensor.name())) has_value.insert(tensor.name());
@@ -263,12 +266,12 @@ void GraphReader::read_inputs() {
       if (!parsed->symbol().empty()) symbol_of(dim.dim_param());
     }
   const auto dim_of = [&](const file::TensorShapeProto::Dimension& dim) -> Dim {
-    // Some exporters write -1 or a question mark for what they do not know.
+    // Some exporters write -1 or a question mark for an unknown size.
     if (dim.has_dim_value() && dim.dim_value() >= 0) return dim.dim_value();
     const std::string& param = dim.dim_param();
     if (param.empty() || param == "?" || param == "-1")
       return Dim(std::string_view(symbol_of(str_cat(" unnamed ", unnamed++))));
-    // torch.onnx.export writes sums and products of names; batch-size is a name.
+    // torch.onnx.export writes sums and products of names. batch-size is a name.
     if (const Result<Dim> parsed = Dim::parse(param); parsed.ok() && parsed->symbol().empty()) {
       std::vector<std::string> names;
       parsed->collect_symbols(names);
@@ -282,7 +285,7 @@ void GraphReader::read_inputs() {
     ScriptInput made;
     made.name = input.name();
     made.type = "Tensor";
-    // An optional that is an input of the model is there.
+    // An optional input of the model is always given.
     const file::TypeProto& outer = input.type();
     const file::TypeProto& whole =
         outer.has_optional_type() ? outer.optional_type().elem_type() : outer;
@@ -310,12 +313,12 @@ void GraphReader::read_inputs() {
 
 void GraphReader::read_initializers(const file::GraphProto& graph, ScriptBlock& block) {
   const bool inner = &graph != &model_.graph();
-  for (const bool computed : {false, true})  // copies behind what they are copies of
+  for (const bool computed : {false, true})  // copies after their originals
     for (const file::TensorProto& tensor : graph.initializer()) {
       if ((!inner && roles_.is_computed(tensor.name())) != computed) continue;
       if (!inner && opened_.contains(tensor.name())) continue;
       const State::Kind kind = roles_.of(tensor);
-      // A body of a function is read at each of its calls, which share its weights.
+      // The body of a function is read for each call, but its weights are read once.
       const auto [known, is_new] = items_.try_emplace(&tensor);
       if (is_new) known->second = tensor_item(tensor, kind);
       const Item item = known->second;
@@ -381,7 +384,7 @@ int64_t GraphReader::version_of(const std::string& domain, const Place& place) c
 
 void GraphReader::read_nodes(const google::protobuf::RepeatedPtrField<file::NodeProto>& nodes,
                              ScriptBlock& block, const Place& place) {
-  // Functions that call others twice multiply; what a node becomes has about a kilobyte.
+  // Functions that call others several times grow exponentially. A node needs about a kilobyte.
   constexpr int64_t kMostInlined = int64_t{1} << 28, kNode = 1024;
   for (const file::NodeProto& node : nodes) {
     if (place.depth > 0) inlined_ += kNode + static_cast<int64_t>(node.ByteSizeLong());

@@ -16,21 +16,21 @@ namespace hg::convert::onnx {
 
 class GraphReader {
  public:
-  // Inputs named in `opened` stay inputs though the file has values for them.
+  // Inputs named in `opened` stay inputs even if the file has values for them.
   GraphReader(const file::ModelProto& model, Weights& weights, const std::set<std::string>& opened,
               ScriptProgram& program);
-  // The whole model; the values of its main graph by name. Throws Failure.
+  // Reads the whole model; returns the values of its main graph by name. Throws Failure.
   std::unordered_map<std::string, ScriptId> read();
 
  private:
   using Attributes = std::map<std::string, const file::AttributeProto*>;
-  // Where a node stands: the names it sees, the opsets it is written for, and, in a function, the
-  // attributes of the call.
+  // The context of a node: the opsets that it is written for, and, in a function, the attributes of
+  // the call.
   struct Place {
     const google::protobuf::RepeatedPtrField<file::OperatorSetIdProto>* opsets = nullptr;
     const Attributes* given = nullptr;
-    std::string path;  // of function calls around, for messages
-    int depth = 0;     // of function calls
+    std::string path;  // names of the enclosing function calls, for messages
+    int depth = 0;     // number of enclosing function calls
   };
   using Scope = std::unordered_map<std::string, ScriptId>;
 
@@ -44,8 +44,9 @@ class GraphReader {
 
   void read_inputs();
   void read_initializers(const file::GraphProto& graph, ScriptBlock& block);
-  // Exporters write a weight that two layers share, and one of them turned, as a matrix of its own,
-  // which a training would move away from the other. Whether the initializer is one.
+  // If two layers share a weight and one of them transposes it, exporters write the transpose as a
+  // second matrix. Training would change both independently. Returns whether the initializer is
+  // such a matrix, and then binds it to the transposed original.
   bool bind_transposed(const std::string& name, const Item& item, ScriptBlock& block);
   std::string state_name(const std::string& name);
   Item tensor_item(const file::TensorProto& tensor, State::Kind kind);
@@ -69,7 +70,7 @@ class GraphReader {
   void read_scan(const file::NodeProto& node, const Attributes& attributes, ScriptBlock& block,
                  const Place& place, const Origin& origin);
   std::vector<ScriptId> empty_lists(int count, ScriptBlock& block, const Origin& origin);
-  // Reads the nodes of a body; returns its results.
+  // Reads the nodes of a body and returns its results.
   std::vector<ScriptId> read_body(const file::GraphProto& graph, ScriptBlock& block,
                                   const Place& place);
   std::vector<ScriptId> outputs_of(const file::NodeProto& node);
@@ -82,10 +83,10 @@ class GraphReader {
   Roles roles_;
   std::set<std::string> opened_;
   std::unordered_map<const file::TensorProto*, Item> items_;  // of initializers
-  std::unordered_map<std::string, uint64_t> state_names_;     // and the next number behind each
-  int64_t inlined_ = 0;                                       // bytes of nodes of functions
-  int64_t dense_ = 0;                                         // bytes of sparse tensors
-  std::vector<std::pair<ScriptId, int32_t>> matrices_;  // parameters, and places in the program
+  std::unordered_map<std::string, uint64_t> state_names_;     // and the next suffix of each
+  int64_t inlined_ = 0;                                       // bytes of inlined nodes
+  int64_t dense_ = 0;                                         // bytes of densified tensors
+  std::vector<std::pair<ScriptId, int32_t>> matrices_;  // parameters and their program tensors
   std::map<std::string, std::string> symbols_;          // by dim_param
 };
 

@@ -12,7 +12,7 @@ Loaded load_onnx(const std::string& path, const std::string& label,
   const std::shared_ptr<onnx::file::ModelProto> model = onnx::read_model(path, label);
   onnx::sort_nodes(*model);
   Loaded loaded;
-  const bool is_stream = label != path;  // standard input, which has no folder
+  const bool is_stream = label != path;  // standard input has no folder
   onnx::Weights weights(model, is_stream ? "" : path);
   auto source = std::make_shared<OnnxSource>();
   source->values = onnx::GraphReader(*model, weights, opened, loaded.program).read();

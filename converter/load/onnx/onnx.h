@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads an ONNX model (IR 3 and newer) into a ScriptProgram. Nodes are named like onnx::Conv; their
-// attributes and opset version are a dict in `constant`.
+// Reads an ONNX model (IR 3 and newer) into a ScriptProgram. Nodes have kinds such as onnx::Conv;
+// their attributes and opset version are a dict in `constant`.
 #pragma once
 
 #include <memory>
@@ -17,12 +17,12 @@ class ModelProto;
 
 namespace hg::convert {
 
-// Throws Failure. `label` stands for the path in messages. An input that the file has a value for
-// is a constant, unless `opened` names it.
+// Throws Failure. `label` replaces the path in messages. An input with a value in the file is a
+// constant unless `opened` contains its name.
 Loaded load_onnx(const std::string& path, const std::string& label,
                  const std::set<std::string>& opened);
 
-// The file itself, for what runs it beside the converted model.
+// The parsed file, for checks that run it in addition to the converted model.
 struct OnnxSource {
   std::string path;
   std::shared_ptr<const onnx_file::ModelProto> model;

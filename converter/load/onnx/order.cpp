@@ -18,7 +18,7 @@ using Nodes = google::protobuf::RepeatedPtrField<file::NodeProto>;
 
 using Names = std::set<std::string>;
 
-// The names that a graph has without its nodes.
+// Returns the names that a graph defines without its nodes.
 std::unordered_set<std::string> given_names(const file::GraphProto& graph) {
   std::unordered_set<std::string> names;
   for (const file::ValueInfoProto& input : graph.input()) names.insert(input.name());
@@ -28,8 +28,8 @@ std::unordered_set<std::string> given_names(const file::GraphProto& graph) {
   return names;
 }
 
-// What a body reads of the graphs around it. `own` are its given_names(); `reads` has the names
-// that each of its nodes reads.
+// Returns the names that a body reads from the graphs around it. `own` are its given_names();
+// `reads` are the names that each of its nodes reads.
 Names outer_names(const file::GraphProto& body, std::unordered_set<std::string> own,
                   const std::vector<Names>& reads) {
   for (const file::NodeProto& node : body.node())
@@ -49,10 +49,11 @@ std::string quoted_name(const file::NodeProto& node) {
   return str_cat(node.op_type(), " '", name, "'");
 }
 
-// The nodes of one graph, body or function.
+// Sorts the nodes of one graph, body or function.
 class Sorter {
  public:
-  // `given` are the names that the graph has without its nodes, `reads` those that each node reads.
+  // `given` are the names that the graph defines without its nodes; `reads` those that each node
+  // reads.
   Sorter(Nodes& nodes, const std::unordered_set<std::string>& given,
          const std::vector<Names>& reads)
       : nodes_(nodes), given_(given), reads_(reads) {
@@ -77,7 +78,7 @@ class Sorter {
   }
 
  private:
-  // visit(name, nodes that give it) for each value of this graph's nodes that node i reads.
+  // Calls visit(name, producing nodes) for each value of this graph's nodes that node i reads.
   template <class Visit>
   void for_producers(int i, const Visit& visit) const {
     for (const std::string& name : reads_[i]) {
@@ -115,7 +116,7 @@ class Sorter {
     return sorted;
   }
 
-  // Of the nodes that can run, the first one in the file is next.
+  // Of the nodes that can run, the first in the file comes next.
   std::vector<int> sorted(const std::vector<int>& nodes) const {
     std::vector<int> missing(nodes_.size()), order;
     std::vector<std::vector<int>> readers(nodes_.size());
@@ -144,7 +145,8 @@ class Sorter {
 
   [[noreturn]] void fail_cycle(const std::vector<int>& nodes,
                                const std::vector<int>& missing) const {
-    // Every node that cannot run reads a result of another such node: following them leads around.
+    // Every node that cannot run reads a result of another such node, so following them finds a
+    // cycle.
     int at = *std::find_if(nodes.begin(), nodes.end(), [&](int i) { return missing[i] > 0; });
     std::vector<int> path;
     while (std::find(path.begin(), path.end(), at) == path.end()) {
@@ -179,7 +181,7 @@ class Sorter {
 
 Names sort_graph(file::GraphProto& graph);
 
-// Sorts the bodies of the nodes; the names that each node reads.
+// Sorts the bodies of the nodes. Returns the names that each node reads.
 std::vector<Names> sort_bodies(Nodes& nodes) {
   std::vector<Names> reads;
   for (file::NodeProto& node : nodes) {
@@ -191,7 +193,7 @@ std::vector<Names> sort_bodies(Nodes& nodes) {
   return reads;
 }
 
-// The names that it reads from the graphs around it.
+// Sorts the graph. Returns the names that it reads from the graphs around it.
 Names sort_graph(file::GraphProto& graph) {
   const std::vector<Names> reads = sort_bodies(*graph.mutable_node());
   std::vector<std::string> results;

@@ -36,7 +36,7 @@ class Joiner {
     }
     block_ = &block;
     for (ScriptNode& node : block.nodes) join(node);
-    // Backwards: what a node that goes was made of.
+    // In reverse order, so that the producers of a removed node's inputs may become unused.
     for (size_t i = block.nodes.size(); i-- > 0;)
       if (is_unused(block.nodes[i])) {
         forget(block.nodes[i]);
@@ -47,12 +47,12 @@ class Joiner {
       for (ScriptBlock& inner : block.nodes[i].blocks) run(inner);
   }
 
-  // DequantizeLinear, or the scale and zero point of QuantizeLinear.
+  // The quantization of DequantizeLinear or QuantizeLinear.
   struct Levels {
     ScriptId value = 0, scale = 0, zero = 0;
     DType dtype = u8;
     std::vector<double> scales;
-    bool is_list = false;  // one scale for each place of the axis
+    bool is_list = false;  // one scale per index of the axis
     int64_t axis = 1;
   };
 
@@ -66,7 +66,7 @@ class Joiner {
   void forget(const ScriptNode& node) {
     for (const ScriptId id : node.inputs) --uses_[id];
   }
-  // Of the nodes that this leaves behind.
+  // Returns whether joining left the node without uses.
   bool is_unused(const ScriptNode& node) const {
     const bool pure =
         is_dequantize(node) || left_.contains(node.outputs.empty() ? -1 : node.outputs[0]);
@@ -112,8 +112,8 @@ class Joiner {
     return number != nullptr ? *number : NAN;
   }
 
-  // The levels of a node of either kind, if they are 8 bits or a bias, and constants say all of
-  // them.
+  // Returns the quantization of either node, if it has 8 bits or is that of a bias, and if
+  // constants define it.
   std::optional<Levels> levels_of(const ScriptNode& node, bool is_bias = false) const {
     if (node.inputs.size() < 2 || integer(node, "block_size", 0) != 0 ||
         attribute(node, "output_dtype") != nullptr)
@@ -145,7 +145,8 @@ class Joiner {
     return levels_of(*node, is_bias);
   }
 
-  // Whether the bounds of an activation are levels beyond which there are none.
+  // Returns whether the activation cannot change a quantized value, because its bounds are at or
+  // beyond the lowest and highest level.
   bool changes_nothing(const ScriptNode& node, const Levels& y) const {
     const Tensor* const zero_point = tensor(y.zero);
     if (zero_point == nullptr || y.is_list) return false;
@@ -165,7 +166,8 @@ class Joiner {
     return low <= high && level(low) <= lowest && level(high) >= lowest + 255;
   }
 
-  // Whether each scale of the bias is the product of the others, to what f32 can tell.
+  // Returns whether each scale of the bias is the product of the scales of x and w, within the
+  // precision of f32.
   static bool is_product(const Levels& bias, const Levels& x, const Levels& w) {
     if (bias.is_list && bias.axis != 0 && bias.axis != -1 && bias.axis != 1) return false;
     const size_t count = std::max(bias.scales.size(), w.scales.size());
@@ -177,7 +179,7 @@ class Joiner {
     return (!bias.is_list || !w.is_list || bias.scales.size() == w.scales.size());
   }
 
-  // QuantizeLinear becomes the whole op, where it can.
+  // Replaces QuantizeLinear by the quantized op, if possible.
   void join(ScriptNode& node) {
     if (node.kind != "onnx::QuantizeLinear" && node.kind != "com.microsoft::QuantizeLinear") return;
     const std::optional<Levels> y = levels_of(node);
@@ -229,7 +231,7 @@ class Joiner {
     node = std::move(made);
   }
 
-  // What is not given.
+  // Returns the id of an argument that is not given.
   ScriptId none() {
     if (none_ < 0) none_ = program_.value_count++;
     return none_;

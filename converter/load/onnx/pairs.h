@@ -7,10 +7,10 @@
 
 namespace hg::convert::onnx {
 
-// Where both stand for the same real numbers: scales and zero points are constants, the bias has
-// the scale of the products, and what lies between them and QuantizeLinear changes no level. What
-// differs is where f32 rounds: here the sums are exact, as they are in ONNX Runtime, which does the
-// same.
+// Only replaces ops for which both forms represent the same real numbers: scales and zero points
+// are constants, the scale of the bias is the product of the scales, and ops between the product
+// and QuantizeLinear do not change levels. The forms differ in where f32 rounds: here sums are
+// exact, as in ONNX Runtime, which makes the same replacement.
 void join_pairs(ScriptProgram& program);
 
 }  // namespace hg::convert::onnx

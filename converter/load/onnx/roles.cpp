@@ -8,8 +8,8 @@
 namespace hg::convert::onnx {
 namespace {
 
-// torch.onnx.export(dynamo=True) says of each value of a graph what it is in the signature of the
-// exported program.
+// torch.onnx.export(dynamo=True) records for each value its role in the signature of the exported
+// program.
 constexpr std::string_view kSignature = "pkg.torch.export.graph_signature.InputSpec.kind";
 
 std::optional<State::Kind> kind_of(std::string_view signature) {
@@ -19,7 +19,7 @@ std::optional<State::Kind> kind_of(std::string_view signature) {
   return {};
 }
 
-// Inputs that say how an op computes, rather than what a training could improve.
+// Inputs that are settings of an op rather than trainable values.
 bool is_setting(std::string_view op, int input) {
   if (op == "BatchNormalization") return input >= 3;
   if (op == "Resize" || op == "Upsample" || op == "Clip" || op == "Pad" || op == "OneHot")
@@ -29,8 +29,8 @@ bool is_setting(std::string_view op, int input) {
   return op.starts_with("QLinear");
 }
 
-// Inputs that are parameters though they may have one element, which is otherwise a constant of
-// some formula.
+// Inputs that are parameters even with one element. Other tensors with one element are constants of
+// formulas.
 bool is_weight(std::string_view op, int input) {
   if (op == "MatMul" || op == "Gemm" || op == "Einsum") return true;
   return input >= 1 && (op.starts_with("Conv") || op == "PRelu" || op == "LSTM" || op == "GRU" ||
@@ -72,7 +72,7 @@ State::Kind Roles::of(const file::TensorProto& tensor) const {
   const std::string& name = tensor.name();
   if (const auto said = said_.find(name); said != said_.end()) return said->second;
   if (const auto setting = settings_.find(name); setting != settings_.end()) return setting->second;
-  // group_norm is exported as instance_norm of ones and zeros, and factors behind it.
+  // group_norm is exported as instance_norm with ones and zeros, followed by the factors.
   if (is_computed(name) && instance_norms_.contains(name)) return State::Kind::constant;
   const auto& sizes = tensor.dims();
   if (std::any_of(sizes.begin(), sizes.end(), [](int64_t size) { return size > 1; }))
@@ -83,7 +83,7 @@ State::Kind Roles::of(const file::TensorProto& tensor) const {
 }
 
 bool Roles::is_computed(const std::string& name) const {
-  // The exporter that follows a trace names only what it folded itself with a "::".
+  // The tracing exporter uses "::" only in names of values that it folded itself.
   if (names_states_) return name.find("::") != std::string::npos;
   return !said_.empty() && !said_.contains(name);
 }

@@ -15,19 +15,19 @@ class Roles {
  public:
   explicit Roles(const file::ModelProto& model);
 
-  // Of a float initializer, of the main graph or of a body.
+  // Returns the role of a float initializer of the main graph or of a body.
   State::Kind of(const file::TensorProto& tensor) const;
-  // Whether an exporter computed the initializer from others, of which it may be a copy.
+  // Returns whether an exporter computed the initializer from others. It may be a copy of one.
   bool is_computed(const std::string& name) const;
 
  private:
   void read_uses(const file::GraphProto& graph);
 
-  std::unordered_map<std::string, State::Kind> said_;      // by torch.onnx.export
-  std::unordered_map<std::string, State::Kind> settings_;  // by the nodes that take them
-  std::unordered_set<std::string> weights_;                // of layers
-  std::unordered_set<std::string> instance_norms_;         // inputs of them
-  bool names_states_ = false;  // the initializers of a state_dict have its names
+  std::unordered_map<std::string, State::Kind> said_;      // recorded by torch.onnx.export
+  std::unordered_map<std::string, State::Kind> settings_;  // from the nodes that use them
+  std::unordered_set<std::string> weights_;                // weights of layers
+  std::unordered_set<std::string> instance_norms_;         // inputs of InstanceNormalization
+  bool names_states_ = false;  // initializers from a state_dict have its names
 };
 
 }  // namespace hg::convert::onnx

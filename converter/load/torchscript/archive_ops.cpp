@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TorchScript's printer writes one statement per line, and strings in double quotes with escapes.
+// Assumes the format of TorchScript's printer: one statement per line, and strings in double quotes
+// with escapes.
 #include "converter/load/torchscript/archive_ops.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ std::string_view word_at(std::string_view code, size_t at) {
   return code.substr(at, end - at);
 }
 
-// The words of `a, b, `; 1 for an annotated or attribute target.
+// Returns the number of words in `a, b, `; 1 for an annotated or attribute target.
 int count_targets(std::string_view targets) {
   int count = 0;
   for (size_t i = 0; i < targets.size(); ++i) {
@@ -30,7 +31,8 @@ int count_targets(std::string_view targets) {
   return std::max(count, 1);
 }
 
-// Behind the string that begins at `at`, which ends with its line at the latest.
+// Returns the position after the string that begins at `at`. A string ends at the end of its line
+// at the latest.
 size_t skip_string(std::string_view code, size_t at) {
   for (++at; at < code.size() && code[at] != '\n'; ++at) {
     if (code[at] == '"') return at + 1;
@@ -39,7 +41,8 @@ size_t skip_string(std::string_view code, size_t at) {
   return std::min(at, code.size());
 }
 
-// Between brackets: the argument that is being read, and the call that it belongs to, or null.
+// An open bracket: the state of its current argument, and the call that the bracket belongs to, or
+// null.
 struct Brackets {
   OpUse* use = nullptr;
   int positional = 0;
@@ -55,7 +58,7 @@ struct Brackets {
   }
 };
 
-// One pass: what is open nests, so that code of any depth takes time by its length.
+// Scans the code once. A stack of open brackets makes the time linear in the length, at any depth.
 class Finder {
  public:
   Finder(std::string_view code, std::map<std::string, OpUse>& uses) : code_(code), uses_(uses) {}
@@ -104,7 +107,8 @@ class Finder {
     }
   }
 
-  // Behind the word at `at`, or behind the parenthesis where the words `ops.acme.wave` are called.
+  // Returns the position after the word at `at`; after the parenthesis if the words `ops.acme.wave`
+  // are called.
   size_t read_word(size_t at, size_t line, size_t equals) {
     const std::string_view word = word_at(code_, at);
     const size_t after = at + word.size();
@@ -116,7 +120,7 @@ class Finder {
       const size_t open = dot + 1 + op.size();
       if (!space.empty() && !op.empty() && code_.substr(open, 1) == "(") {
         OpUse& use = uses_[std::string(space) + "::" + std::string(op)];
-        // Only a call that is the whole right side is unpacked.
+        // Only a call that is the whole right side is unpacked into variables.
         if (equals + 2 == at)
           use.results = std::max(use.results, count_targets(code_.substr(line, equals - line)));
         argument();

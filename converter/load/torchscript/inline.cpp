@@ -13,9 +13,9 @@ namespace {
 
 namespace jit = torch::jit;
 
-// A trace holds Python's numbers as constant tensors of rank 0. Where libtorch itself takes them
-// for numbers again, before it runs a graph, so that they do not count for the dtype of the result,
-// they are also numbers here: for the reference as well, whose graph is not optimized.
+// In a trace, Python numbers are constant tensors of rank 0. Before libtorch runs a graph, it
+// converts some of them back to numbers, so that they do not affect the dtype of the result. The
+// same is done here for those ops, also for the reference, whose graph is not optimized.
 void restore_numbers(jit::Block* block) {
   static const std::set<std::string> kKinds = {"aten::add",    "aten::sub",        "aten::mul",
                                                "aten::div",    "aten::subtract",   "aten::multiply",
@@ -41,7 +41,7 @@ void restore_numbers(const jit::Module& module) {
       restore_numbers(jit::toGraphFunction(method.function()).graph()->block());
 }
 
-// Inlines every call, depth first, and notes in each node's scope the path of its module.
+// Inlines every call, depth first, and records the path of its module in each node's scope.
 class Inliner {
  public:
   explicit Inliner(const jit::Module& root) : root_(root) {}
@@ -53,7 +53,7 @@ class Inliner {
  private:
   struct Self {
     std::string path;
-    c10::intrusive_ptr<c10::ivalue::Object> object;  // null when it is made while running
+    c10::intrusive_ptr<c10::ivalue::Object> object;  // null if it is created at run time
   };
 
   std::shared_ptr<jit::Graph> inlined(jit::Function& function, const std::string& path,
@@ -76,7 +76,7 @@ class Inliner {
     }
   }
 
-  // Follows attribute reads back to the module that the graph's first input is.
+  // Follows attribute reads back to the module that is the graph's first input.
   static Self resolve(jit::Graph& graph, jit::Value* value, const Self& self) {
     if (!graph.inputs().empty() && value == graph.inputs()[0]) return self;
     jit::Node* node = value->node();
@@ -91,7 +91,7 @@ class Inliner {
     return {owner.path.empty() ? name : owner.path + "." + name, child.toObject()};
   }
 
-  // A forked call runs where it is forked. Returns the first node that stands for it.
+  // Runs a forked call at the place of the fork. Returns the first node that replaces it.
   static jit::graph_node_list_iterator join_fork(jit::Graph& graph, jit::Node* node) {
     std::shared_ptr<jit::Graph> body = node->g(jit::attr::Subgraph)->copy();
     mark(body->block(), node->scope());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A method with all calls inlined. Each node's scope ends in "at:" and the path of the module that
-// owns the code, which libtorch's own inliner keeps only in part.
+// owns the code; libtorch's own inliner keeps it only in part.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -10,8 +10,8 @@
 
 namespace hg::convert {
 
-// Of a method of `module`, whose own methods are changed: numbers that a trace has made tensors are
-// numbers again. Throws Failure where a function calls itself.
+// Returns the graph of a method of `module`. Also modifies the module's methods: numbers that a
+// trace turned into tensors become numbers again. Throws Failure if a function calls itself.
 std::shared_ptr<torch::jit::Graph> inlined_graph(const torch::jit::Module& module,
                                                  torch::jit::Function& method);
 

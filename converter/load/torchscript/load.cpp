@@ -35,7 +35,7 @@ jit::Operation cannot_run(std::string op) {
   };
 }
 
-// Gives back copies of the arguments that the results are declared to be like.
+// Returns an implementation that copies the arguments that the results are declared to be like.
 jit::Operation stand_in(const CustomOp& custom, std::vector<std::string> arguments) {
   return [custom, arguments = std::move(arguments)](jit::Stack& stack) {
     const size_t first = stack.size() - arguments.size();
@@ -56,7 +56,7 @@ jit::Operation stand_in(const CustomOp& custom, std::vector<std::string> argumen
   };
 }
 
-// Any arguments, tensors as results: enough for loading.
+// Declares an op with arguments of any type and tensor results, which suffices for loading.
 void declare_unknown(const std::string& op, const OpUse& use, const CustomOp* custom) {
   std::vector<c10::Argument> arguments, results;
   std::vector<std::string> names;
@@ -88,7 +88,7 @@ std::vector<std::string> declare_missing_ops(const std::string& path,
   for (const auto& [op, use] : uses) {
     if (op.starts_with("aten::") || op.starts_with("prim::")) continue;
     const auto& known = jit::getAllOperatorsFor(c10::Symbol::fromQualString(op));
-    // An earlier file of a batch may have declared it with fewer arguments.
+    // An earlier file of the batch may have declared it with fewer arguments.
     bool ours = !known.empty() && known.front()->schema().arguments().size() > 0 &&
                 known.front()->schema().arguments()[0].name() == "argument_0";
     if (!known.empty() && !ours) continue;
@@ -102,7 +102,8 @@ std::vector<std::string> declare_missing_ops(const std::string& path,
   return unknown;
 }
 
-// The source line that the author of the model wrote, or else that of the archive's code.
+// Returns the source line in the model's own code, or in the archive's code if the former is
+// unknown.
 std::string source_line(const jit::SourceRange& range) {
   auto origin = range.findSourceRangeThatGenerated();
   const jit::SourceRange& best = origin ? *origin : range;
@@ -123,13 +124,13 @@ std::string source_line(const jit::SourceRange& range) {
     std::string place =
         short_path(line.substr(0, open)) + ":" + line.substr(open + 1, close - open - 1);
     if (first.empty()) first = place;
-    // The model's own line says more than the one in torch.nn that it calls.
+    // A line in the model's code is more useful than the line in torch.nn that it calls.
     if (line.find("/torch/") == std::string::npos) return place;
   }
   return first;
 }
 
-// The type as Python spells it, with the fields of a NamedTuple: Tuple[a: Tensor, b: int].
+// Returns the type in Python's syntax, with the fields of a NamedTuple: Tuple[a: Tensor, b: int].
 std::string type_text(const c10::Type& type) {
   const auto all = [&](const std::string& head) {
     std::string inner;
@@ -194,7 +195,7 @@ class ProgramReader {
   using Identity =
       std::tuple<const void*, int64_t, std::vector<int64_t>, std::vector<int64_t>, int>;
 
-  // Entry of ScriptProgram::tensors, made on first sight.
+  // Returns the index in ScriptProgram::tensors; adds an entry on the first call.
   int32_t index_of(const at::Tensor& tensor, const std::string& name, State::Kind kind) {
     std::string trouble = unfit(tensor);
     if (!trouble.empty()) {
@@ -219,7 +220,7 @@ class ProgramReader {
     if (!name.empty()) {
       entry.names.push_back(name);
       if (kind < entry.kind)
-        entry.kind = kind;  // a parameter that is a buffer elsewhere is trained
+        entry.kind = kind;  // a parameter that is a buffer elsewhere is trainable
     }
     return index;
   }
@@ -240,8 +241,8 @@ class ProgramReader {
     return "";
   }
 
-  // Shares the memory of parameters that are row-major. Buffers and constants are copied,
-  // since libtorch may write to its own while it runs.
+  // Shares the memory of row-major parameters. Copies buffers and constants, because libtorch may
+  // write to them when it runs.
   static TensorData data_of(const at::Tensor& tensor, bool copy) {
     at::Tensor dense = tensor.detach().contiguous();
     if (is_pairs(dense)) dense = at::view_as_real(dense.resolve_conj());
@@ -294,8 +295,8 @@ class ProgramReader {
     return result;
   }
 
-  // Attributes of module, and constants; what the program has no word for becomes an Object that
-  // says its type, and a row that gets it refuses it by name.
+  // Converts attributes of the module, and constants. A value that the program cannot express
+  // becomes an Object with the name of its type; a row that gets it rejects it by name.
   Item item(const c10::IValue& value, const std::string& path) {
     if (value.isNone()) return Item();
     if (value.isTensor()) {
@@ -426,7 +427,7 @@ std::string libtorch_file() {
 
 namespace {
 
-// Why the module has no such method, and what to type instead.
+// Explains that the module has no such method, and which option to use instead.
 Failure no_method(const std::string& path, const jit::Module& module, const std::string& method) {
   std::string names, options;
   for (const jit::Method& each : module.get_methods()) {

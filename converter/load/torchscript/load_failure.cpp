@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Knows the messages of libtorch 1.13 to 2.13; of an unknown message, one line is passed on.
+// Knows the messages of libtorch 1.13 to 2.13. Passes on one line of an unknown message.
 #include "converter/load/torchscript/load_failure.h"
 
 #include <string_view>
@@ -12,7 +12,7 @@ std::string first_line(std::string_view text) {
   if (start == std::string_view::npos) return "no reason given";
   text.remove_prefix(start);
   text = text.substr(0, text.find('\n'));
-  // libtorch puts the place in its own source in front or behind.
+  // libtorch adds the place in its own source before or after the message.
   size_t place = text.find(" (at ");
   if (place != std::string_view::npos) text = text.substr(0, place);
   while (!text.empty() && (text.back() == ' ' || text.back() == '.' || text.back() == ':'))
@@ -20,7 +20,7 @@ std::string first_line(std::string_view text) {
   return std::string(text);
 }
 
-// The word behind `before`, up to white space or one of ".,'()".
+// Returns the word after `before`, up to white space or one of ".,'()".
 std::string word_after(std::string_view text, std::string_view before) {
   size_t at = text.find(before);
   if (at == std::string_view::npos) return "";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Explains libtorch's reasons for rejecting a file in the user's terms.
+// Explains in the user's terms why libtorch rejects a file.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each op runs as a program of one node, through its row and its own session.
+// Each op runs as a program of one node, by its row and its own session.
 #include "converter/load/torchscript/torchvision.h"
 
 #include <torch/csrc/jit/runtime/operator.h>
@@ -36,7 +36,7 @@ void require(const Status& status) {
   if (!status.ok()) throw std::runtime_error(std::string(status.message()));
 }
 
-// The arguments as the inputs and constants of a program that calls the op.
+// A program that calls the op, with the arguments as inputs and constants.
 struct OneNode {
   ScriptProgram program;
   std::vector<InputSpec> specs;
