@@ -51,7 +51,7 @@ Value rotated(const Value& x, const Value& cos, const Value& sin, const Dim& siz
 
 namespace {
 
-// The mask of all inputs and attributes: bool (what may be seen) and, apart, what is added.
+// The mask from all inputs and attributes: a bool (true: visible), and separately an added bias.
 struct Mask {
   Value seen, added;
   void see(const Value& more) { seen = seen ? logical_and(seen, more) : more; }
@@ -63,7 +63,7 @@ Mask mask_of(Node& n, const Value& q, const Dim& keys, const Dim& past) {
   const Dim queries = q.dim(2);
   if (n.has(3)) {
     Value given = n.in(3);
-    if (!(given.dim(-1) == keys)) {  // what it does not reach is hidden
+    if (!(given.dim(-1) == keys)) {  // keys beyond the mask are hidden
       Dims pads = one_each(2 * given.rank(), 0);
       pads.back() = keys - given.dim(-1);
       given = given.dtype() == boolean ? pad(given, pads)
@@ -120,12 +120,12 @@ void attention_of(Node& n) {
                            ? n.real("scale")
                            : 1 / std::sqrt(static_cast<double>(q.dim(3).constant()));
   Value y, product;
-  // Where no query can be without a key: then its answer is 0, not NaN.
+  // Plain if every query sees a key. A query without keys has the result 0, not NaN.
   const bool plain = !scores && softcap == 0 && !mask.seen && !mask.added;
   if (plain) {
     y = attention(q, k, v, {}, causal_alone, scale);
   } else {
-    // Scores, step by step, as they may be asked for.
+    // Separate steps, because the scores may be requested as a result.
     const Dim group = floordiv(q.dim(1), k.dim(1));
     const Value keys = heads_repeated(k, group), values = heads_repeated(v, group);
     const double root = std::sqrt(scale);

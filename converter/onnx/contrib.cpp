@@ -39,7 +39,7 @@ namespace {
 
 // ---- Products ----
 
-// A matrix whose first dim comes behind the batch, and whose last two are swapped, where asked for.
+// If requested, moves the first dim after the batch dims, and swaps the last two dims.
 Value turned(const Value& x, bool batch_behind, bool swapped) {
   if (x.rank() < 2) return x;
   Dims dims = range(x.rank());
@@ -77,7 +77,7 @@ void fused_conv(Node& n) {
   n.give(activated(n, y, n.string("activation", ""), n.reals("activation_params")));
 }
 
-// Sums of 32 bits, which wrap around.
+// Sums have 32 bits and wrap around.
 void mat_mul_integer_16(Node& n) {
   n.give(cast(cast(matmul(cast(n.in(0), f64), cast(n.in(1), f64)), i64), i32));
 }
@@ -162,7 +162,7 @@ void embed_layer_norm(Node& n) {
   if (n.has(1) && n.has(4)) x = x + looked_up(n.in(4), cast(n.in(1), i64));
   const Value y =
       layer_norm(x, {x.dim(-1)}, n.in(5), n.in_or_none(6), n.real("epsilon", double{1e-12f}));
-  // How many places of a row the mask shows.
+  // Number of visible positions in each row of the mask.
   Value shown = expand(g.scalar(int64_t{0}, i32), {ids.dim(0)});
   if (n.has(7)) {
     const Value mask = n.in(7);

@@ -6,53 +6,54 @@
 
 namespace hg::convert::onnx {
 
-// ONNX's Gemm of the node's inputs and attributes; Conv of x with the node's attributes; bias may
-// be missing.
+// ONNX's Gemm of the node's inputs with its attributes, and Conv of x with the node's attributes.
+// The bias may be missing.
 Value gemm_of(Node& n);
 Value convolution_of(Node& n, Value x, const Value& weight, const Value& bias);
-// ONNX's AveragePool and MaxPool of x, [n, c, spatial...], by the node's attributes.
+// ONNX's AveragePool and MaxPool of x, [n, c, spatial...], with the node's attributes.
 Value average_pooled(Node& n, const Value& x);
 Value max_pooled(Node& n, Value x);
 
-// The activation that a fused op names, with its parameters in the order of the op's attributes.
+// Applies the activation that a fused op names, with its parameters in attribute order.
 Value activated(Node& n, const Value& x, const std::string& name, const std::vector<double>& given);
 
 // [batch, time, heads * size] -> [batch, heads, time, size], and back.
 Value heads_apart(const Value& x, const Dim& heads);
 Value heads_together(const Value& x);
-// Heads of keys and values once for each head of the queries that they serve.
+// Repeats each head of keys or values once for each query head that uses it.
 Value heads_repeated(const Value& x, const Dim& times);
-// The first `size` elements of the last dim of x [batch, heads, time, size'] turned by the angles
-// of cos and sin, which broadcast to halves of them.
+// Rotates the first `size` elements of the last dim of x [batch, heads, time, size'] by the angles
+// of cos and sin, which broadcast to halves of these elements.
 Value rotated(const Value& x, const Value& cos, const Value& sin, const Dim& size,
               bool interleaved);
-// A size as a number of the graph, i64[].
+// Returns a size as an i64[] value.
 Value size_value(Graph& g, const Dim& size);
-// 0, 1, ... below size, i64 in the given shape.
+// Returns 0, 1, ... size - 1 as i64 in the given shape.
 Value places(Graph& g, const Dim& size, Shape shape);
-// Elements of a table [n, ...] at the places of an index of any shape.
+// Looks up elements of a table [n, ...] by an index of any shape.
 Value looked_up(const Value& table, const Value& index);
 
-// The least and the largest level of a dtype that tensors are quantized to; others are refused.
+// The lowest and highest level of a dtype for quantized tensors; other dtypes are rejected.
 struct Limits {
   double low = 0, high = 0;
 };
 Limits limits_of(Node& n, DType dtype);
-// round(x / scale) + zero, within the limits of the dtype; zero may be missing.
+// Returns round(ratio) + zero, clamped to the limits of the dtype. ratio is x / scale; zero may be
+// missing.
 Value quantized(Node& n, const Value& ratio, const Value& zero, DType dtype);
 Value quantized(const Value& ratio, const Value& zero, DType dtype, const Limits& limits);
-// An input that is a scale; one that is not finite, as calibration with infinite values writes it,
-// is refused.
+// Returns an input that is a scale. Rejects scales that are not finite, which calibration with
+// infinite values writes.
 Value scale_of(Node& n, int i);
-// A scale or a zero point, one number or one for each place along the axis, as it broadcasts to x.
+// Reshapes a scale or a zero point, one number or one per index of the axis, to broadcast to x.
 Value placed_along(const Value& v, const Value& x, int axis);
-// u8 numbers of x with a scale and a zero point of its range: DynamicQuantizeLinear.
+// DynamicQuantizeLinear: quantizes x to u8 with a scale and a zero point from its range.
 struct DynamicallyQuantized {
   Value y, scale, zero;  // u8, f32[], u8[]
 };
 DynamicallyQuantized dynamically_quantized(Node& n, const Value& x);
 
-// What ops of ai.onnx.ml do with scores [rows, classes] at last.
+// Applies the post_transform of an ai.onnx.ml op to scores [rows, classes].
 Value post_transformed(Node& n, const Value& scores, const std::string& name);
 
 }  // namespace hg::convert::onnx

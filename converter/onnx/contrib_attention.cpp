@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX Runtime's attention ops: built-in projections, key/value caches, rotary embeddings, masks as
-// lengths.
+// ONNX Runtime's attention ops, with built-in projections, key/value caches, rotary embeddings, and
+// masks given as lengths.
 #include <cmath>
 #include <limits>
 
@@ -16,22 +16,22 @@ double lowest_of(DType dtype) {
   return std::numeric_limits<float>::lowest();
 }
 
-// Queries, keys and values [batch, heads, time, size], with what came before them.
+// Queries, keys and values [batch, heads, time, size], with past keys and values.
 struct Parts {
   Value q, k, v;
   Value past_k, past_v;  // may be missing
-  Value mask, added;     // as the node has them; may be missing
+  Value mask, added;     // as in the node; may be missing
   bool causal = false;
-  double filter = -10000;  // added where the mask hides
+  double filter = -10000;  // added to hidden scores
   std::optional<double> scale;
 };
 
 struct Answer {
   Value y, k, v;  // y: [batch, time, heads * size]; k and v with the past
-  Value scores;   // before the softmax, where asked for
+  Value scores;   // before the softmax, if requested
 };
 
-// What is added to the scores where lengths, starts or a mask of 0 and 1 hide keys.
+// Returns the bias added to the scores if lengths, starts or a mask of 0 and 1 hide keys.
 Value padding_of(Node& n, const Parts& p, const Dim& keys) {
   Graph& g = n.graph();
   const Dim batch = p.q.dim(0), time = p.q.dim(2);
@@ -100,7 +100,7 @@ std::optional<double> scale_attribute(Node& n) {
   return n.real("scale");
 }
 
-// Of [2, batch, heads, time, size]
+// Returns half i of [2, batch, heads, time, size].
 Value half(Node& n, const Value& past, int64_t i) {
   return reshape(slice(past, 0, i, i + 1), n.sizes_from(past, 1));
 }
@@ -150,7 +150,7 @@ void self_attention(Node& n) {
   give_self_attention(n, projected, sizes, 3, 4, 5);
 }
 
-// Attention over u8 or i8 with scales.
+// Attention with quantized inputs and weights (u8 or i8).
 void quantized_self_attention(Node& n) {
   const Integers weight = integers_of(n, 1, 7);
   const IntegerSums sums = integer_product(integers_of(n, 0, 6), weight);
@@ -159,7 +159,7 @@ void quantized_self_attention(Node& n) {
   give_self_attention(n, projected, one_each(3, floordiv(weight.value.dim(1), 3)), 5, 8, -1);
 }
 
-// One of three in [batch, time, heads, count, size], as [batch, heads, time, size].
+// Returns part i of the three in [batch, time, heads, count, size], as [batch, heads, time, size].
 Value packed_part(const Value& x, int64_t i) {
   const Value one = slice(x, 3, i, i + 1);
   return permute(reshape(one, {x.dim(0), x.dim(1), x.dim(2), x.dim(4)}), {0, 2, 1, 3});
@@ -208,7 +208,7 @@ void multi_head_attention(Node& n) {
   n.give({answer.y, answer.k, answer.v, answer.scores});
 }
 
-// Angles of the places of a sequence, [batch or 1, 1, time, half].
+// Returns the angles for positions in a sequence, [batch or 1, 1, time, half].
 Value angles(const Value& cache, const Value& at) {
   const Value found = looked_up(cache, at);
   return reshape(found, {at.dim(0), 1, at.dim(1), cache.dim(1)});
@@ -236,10 +236,10 @@ void rotary_embedding_at_positions(Node& n) {
 
 // ---- GroupQueryAttention ----
 
-// The lengths of a batch, i64[batch, 1, 1, 1], and what follows from them.
+// The sequence lengths of a batch, i64[batch, 1, 1, 1], with and without the new positions.
 struct Lengths {
   Value total, past;
-  Dim present;  // places in the cache that is given back
+  Dim present;  // positions in the returned cache
 };
 
 Lengths lengths_of(Node& n, const Dim& batch, const Dim& time, const Dim& past) {
@@ -250,7 +250,7 @@ Lengths lengths_of(Node& n, const Dim& batch, const Dim& time, const Dim& past) 
   lengths.present = past == Dim(0) ? total : max(past, total);
   const Value before = lengths.total - size_value(g, time);
   const Value none = expand(constant_like(before, 0), before.shape());
-  // A sequence as long as all is the first prompt, padded behind.
+  // A sequence with the total length is the first prompt, padded at the end.
   if (time == total)
     lengths.past = none;
   else if (time.is_constant() && total.is_constant())
@@ -260,7 +260,8 @@ Lengths lengths_of(Node& n, const Dim& batch, const Dim& time, const Dim& past) 
   return lengths;
 }
 
-// The cache with the new keys or values behind what each sequence had, and zeros behind those.
+// Returns the cache with new keys or values after the past ones of each sequence, followed by
+// zeros.
 Value cached(Node& n, const Value& past, const Value& fresh, const Lengths& lengths) {
   Graph& g = n.graph();
   if (!past) return fresh;
@@ -282,7 +283,7 @@ Value head_norm(Node& n, const Value& x, int weight, std::string_view own) {
   return rms_norm(x, {x.dim(3)}, n.in(weight), n.real(own, shared));
 }
 
-// Softmax over the keys with one more score for each head, which takes its share and is dropped.
+// Softmax over the keys and one additional score per head, whose probability is dropped.
 Value softmax_with_sink(const Value& scores, const Value& sink) {
   const Shape column = {scores.dim(0), scores.dim(1), scores.dim(2), Dim(1)};
   const Value all = concat({scores, expand(sink, column)}, 3);
@@ -334,7 +335,7 @@ void group_query_attention(Node& n) {
   v = cached(n, past_v, v, lengths);
   const Dim keys = k.dim(2);
   const Value column = places(g, keys, {1, 1, 1, keys});
-  const Value row = places(g, time, {1, 1, time, 1}) + lengths.past;  // place of each query
+  const Value row = places(g, time, {1, 1, time, 1}) + lengths.past;  // position of each query
   const bool causal = n.flag("causal", true);
   Value seen = causal ? le(column, row) : lt(column, lengths.total);
   const int64_t window = n.integer("local_window_size", -1);
@@ -344,7 +345,7 @@ void group_query_attention(Node& n) {
   if (!scale) scale = 1 / std::sqrt(static_cast<double>(q.dim(3).constant()));
   const double softcap = n.real("softcap", 0.0);
   const bool sinks = n.has(11) || n.integer("smooth_softmax", -1) == 1;
-  // The bias has a column for each place in use; the cache may have more, which are hidden.
+  // The bias has one column per used position. The cache may have more positions, which are hidden.
   Value added = n.in_or_none(10), y;
   if (added && !(added.dim(3) == keys))
     added = pad(added, {0, 0, 0, 0, 0, 0, 0, keys - added.dim(3)});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX Runtime's quantized ops, computed with the numbers that their integers represent, and
-// weights packed in 2 to 8 bits.
+// ONNX Runtime's quantized ops, computed with the real numbers that the integers represent, and ops
+// with weights packed in 2 to 8 bits.
 #include <algorithm>
 #include <cmath>
 
@@ -11,25 +11,24 @@
 namespace hg::convert::onnx {
 namespace {
 
-// ---- On tensors of one scale and zero point ----
+// ---- On tensors with one scale and zero point ----
 
-// Input i less the zero point, times the scale; both may have one number for each place of the
-// axis.
+// Returns (input i - zero point) * scale. Both may have one number per index of the axis.
 Value real_of(Node& n, int i, int scale, int zero, int axis = -1) {
   Value x = cast(n.in(i), f64);
   if (n.has(zero)) x = x - placed_along(cast(n.in(zero), f64), x, axis);
   return x * placed_along(cast(scale_of(n, scale), f64), x, axis);
 }
 
-// x in units of the scale, of the dtype of input `like`.
+// Quantizes x with the scale to the dtype of input `like`.
 Value quantized_as(Node& n, const Value& x, int scale, int zero, int like) {
   const Value point = n.in_or_none(zero);
   const Value ratio = x / reshape(cast(scale_of(n, scale), x.dtype()), {});
   return quantized(n, ratio, point ? reshape(point, {}) : point, n.type(like).dtype);
 }
 
-// As ONNX Runtime adds and multiplies, to the bit: in f32, and the zero point of the result is
-// added before it is rounded.
+// Matches ONNX Runtime's additions and multiplications bit by bit: computes in f32, and adds the
+// zero point of the result before rounding.
 struct TwoQuantized {
   explicit TwoQuantized(Node& n)
       : a(cast(n.in(0), f32)),
@@ -73,7 +72,7 @@ void q_softmax(Node& n) {
   Value y;
   if (n.integer("opset") >= 13) {
     y = softmax(x, axis);
-  } else {  // all dims from the axis on are one
+  } else {  // the dims from the axis on become one
     const Shape before(x.shape().begin(), x.shape().begin() + axis),
         behind(x.shape().begin() + axis, x.shape().end());
     y = reshape(softmax(reshape(x, {count(before), count(behind)}), 1), x.shape());
@@ -99,7 +98,7 @@ void q_reduce_mean(Node& n) {
   n.give(quantized_as(n, mean(real_of(n, 0, 1, 2), axes, n.flag("keepdims", true)), 3, 4, 0));
 }
 
-// ---- Images, channels last where the node says so ----
+// ---- Images, with channels last if the node says so ----
 
 Value channels_first(Node& n, const Value& x) {
   if (x.rank() < 3) n.refuse(str_cat("its input is ", x.shape()));
@@ -165,7 +164,7 @@ void dynamic_product(Node& n) {
 void q_gemm(Node& n) {
   IntegerSums sums = integer_product(integers_of(n, 0, 2), integers_of(n, 3, 5), n.flag("transA"),
                                      n.flag("transB"));
-  // C has zero point 0, and the scale of the product; it broadcasts from the right.
+  // C has zero point 0 and the scale of the product; it broadcasts from the right.
   Value c = n.in_or_none(6);
   if (c && c.rank() == 2 && c.dim(0) == Dim(1)) c = reshape(c, {c.dim(1)});
   const bool is_list = c && c.rank() == 1 && c.dim(0) != Dim(1);
@@ -174,16 +173,16 @@ void q_gemm(Node& n) {
   n.give(n.has(7) ? requantized(n, sums, rows, columns, 7) : scaled(sums, rows, columns));
 }
 
-// ---- Weights in few bits ----
+// ---- Weights with few bits ----
 
-// x, or the refusal of the op that should have made it.
+// Returns x; refuses with the graph's error if its op failed.
 const Value& made(Node& n, const Value& x) {
   if (!x) n.refuse(std::string(n.graph().take_status().message()));
   if (x.rank() == 0) n.refuse("an input has no dims");
   return x;
 }
 
-// u8[..., size] as numbers of so many bits: u8[..., size * 8 / bits], the lowest bits first.
+// Unpacks u8[..., size] to numbers of `bits` bits: u8[..., size * 8 / bits], lowest bits first.
 Value unpacked(Node& n, const Value& given, int64_t bits) {
   const Value& x = made(n, given);
   if (bits == 8) return x;
@@ -202,7 +201,8 @@ Value unpacked(Node& n, const Value& given, int64_t bits) {
   return reshape(concat(parts, last), std::move(flat));
 }
 
-// An attribute that is a size; a product of two, rounded up to blocks, has at most 64 bits.
+// Returns an attribute that is a size. The limit keeps a product of two, rounded up to blocks,
+// within 64 bits.
 int64_t size_attribute(Node& n, std::string_view name, int64_t least,
                        std::optional<int64_t> fallback = {}) {
   constexpr int64_t kMost = int64_t{1} << 30;
@@ -217,7 +217,7 @@ int64_t bits_of(Node& n) {
   return bits;
 }
 
-// Zero points for blocks of the last dim: packed as the weights are, or as floats.
+// Returns zero points for blocks of the last dim, which are packed like the weights, or floats.
 Value zero_points(Node& n, int i, const Shape& blocks, int64_t bits, DType dtype) {
   if (!n.has(i))
     return constant_of(n.graph(), dtype, static_cast<double>(int64_t{1} << (bits - 1)));
@@ -229,11 +229,11 @@ Value zero_points(Node& n, int i, const Shape& blocks, int64_t bits, DType dtype
   return cast(slice(unpacked(n, reshape(given, packed), bits), last, 0, blocks.back()), dtype);
 }
 
-// Constant weights f32[rows, columns] in the library's form of few bits, which products compute
-// with; none if an input is no constant or no f32.
+// Returns constant weights f32[rows, columns] in the library's packed form, which products use
+// directly. Returns nothing unless all inputs are constants and scales and x are f32.
 Value weight_of_few_bits(Node& n, int64_t rows, int64_t columns, int64_t block, int64_t bits) {
   const Value values[] = {n.in(1), n.in(2), n.in_or_none(3)};
-  // Where they lie until the graph gets another constant, as it does when an input is first read.
+  // Valid until the graph gets another constant, which happens when an input is first read.
   const auto constant = [&](int i) { return n.graph().constant_of(values[i].id()); };
   const TensorData *packed = constant(0), *scales = constant(1),
                    *zeros = n.has(3) ? constant(2) : nullptr;
@@ -251,7 +251,7 @@ Value weight_of_few_bits(Node& n, int64_t rows, int64_t columns, int64_t block, 
   const auto number = [&](const uint8_t* from, int64_t i) {
     return from[i / each] >> (i % each * bits) & ((1 << bits) - 1);
   };
-  // Levels are signed; those of 2 bits take 4.
+  // Levels are signed. Levels of 2 bits are stored in 4.
   const int stored = bits == 8 ? 8 : 4, usual_zero = 1 << (bits - 1);
   const int center = bits == 2 ? 0 : usual_zero;
   const Blocks blocks{{rows, columns}, {1, std::min(block, columns)}};
@@ -308,7 +308,8 @@ void product_of_few_bits(Node& n) {
   n.give(linear(a, cast(w, a.dtype()), n.in_or_none(5)));
 }
 
-// bitsandbytes' numbers of four bits: normal floats, and floats of one sign and three bits.
+// The 4-bit numbers of bitsandbytes: normal floats, and floats with one sign bit and three more
+// bits.
 constexpr float kNormal4[] = {-1.0f,
                               -0.6961928009986877f,
                               -0.5250730514526367f,
@@ -338,7 +339,7 @@ void product_of_four_bit_floats(Node& n) {
   const Value a = n.in(0), packed = n.in(1);
   const Dim bytes = packed.dim(0);
   const auto column = [&](const Value& x) { return reshape(x, {bytes, 1}); };
-  // The high half of a byte comes first.
+  // The high half of a byte is first.
   const Value high = bitwise_right_shift(packed, g.scalar(int64_t{4}, u8)),
               low = bitwise_and(packed, g.scalar(int64_t{15}, u8));
   const int64_t total = rows * columns;
@@ -367,13 +368,13 @@ void gathered_blocks(Node& n) {
   Value at = cast(n.in(1), i64);
   const Value size = size_value(n.graph(), data.dim(0));
   at = where(lt(at, constant_like(at, 0)), at + size, at);
-  // What lies outside gives zeros.
+  // Indices outside the table return zeros.
   const Value inside = logical_and(ge(at, constant_like(at, 0)), lt(at, size));
   const Value safe = where(inside, at, constant_like(at, 0));
   const Dim columns = data.dim(1) * Dim(8 / bits), blocks = scales.dim(1);
   const Value zero = zero_points(n, 3, {data.dim(0), blocks}, bits, scales.dtype());
   const Value numbers = cast(unpacked(n, looked_up(data, safe), bits), scales.dtype());
-  const auto spread = [&](const Value& v) {  // one for each block, beside each number
+  const auto spread = [&](const Value& v) {  // repeats one number per block for each element
     if (v.rank() == 0) return v;
     Value found = made(n, looked_up(v, safe));
     Shape column = found.shape(), wide = found.shape(), flat = found.shape();

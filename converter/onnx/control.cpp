@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts between ONNX's tensors and the numbers that prim::If and prim::Loop take.
+// Converts between ONNX tensors and the numbers that prim::If and prim::Loop use.
 #include "converter/onnx/node.h"
 
 namespace hg::convert::onnx {
 namespace {
 
-// A tensor of one element as a condition or a count.
+// Converts a tensor of one element to a condition or a count.
 bool number(NodeCall& call) {
   const Node n(call);
   const Item& given = n.item(0);

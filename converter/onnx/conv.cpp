@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions, and the windows that they share with pools.
+// Convolutions, and the windows that they share with pooling.
 #include <algorithm>
 
 #include "converter/onnx/contrib.h"
@@ -62,7 +62,7 @@ Windows windows_of(Node& n, const Shape& x, Dims kernel) {
     w.end.push_back(automatic == "VALID" ? Dim(0) : pads[count + d]);
     const Dim free = in + w.begin[d] + w.end[d] - reach;
     Dim out = (up ? ceildiv(free, stride) : floordiv(free, stride)) + Dim(1);
-    // No window starts in the padding behind the input.
+    // No window starts in the padding after the input.
     if (up) out = min(out, floordiv(in + w.begin[d] - Dim(1), stride) + Dim(1));
     w.out.push_back(out);
   }
@@ -139,7 +139,7 @@ void transposed_convolution(Node& n) {
   options.output_padding = plain ? more : one_each(static_cast<int>(count), 0);
   Value y = conv_transposed(x, weight, plain ? bias : Value(), options);
   if (plain) return n.give(y);
-  // Uneven padding cuts what lies outside, or adds zeros where it is negative.
+  // Uneven padding crops the result, or adds zeros where it is negative.
   Dims cut = {0, 0, 0, 0};
   for (size_t d = 0; d < count; ++d) {
     cut.push_back(-begin[d]);
@@ -168,7 +168,7 @@ void deformable_convolution(Node& n) {
                {"groups", n.integer("group", 1)}}));
 }
 
-// A depthwise convolution over [state, x], which keeps the length, and the state after it.
+// A depthwise convolution over [state, x] that keeps the length. Also returns the next state.
 void causal_convolution(Node& n) {
   const Value x = n.in(0), weight = n.in(1), bias = n.in_or_none(2);
   if (x.rank() != 3) n.refuse(str_cat("its input is ", x.shape(), ", not [batch, channels, time]"));

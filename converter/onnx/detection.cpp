@@ -27,8 +27,8 @@ void max_roi_pool(Node& n) {
   n.give(roi_pool(n.in(0), n.in(1), dims_of(size), n.real("spatial_scale", 1.0))[0]);
 }
 
-// For each batch and class, a group: the boxes above the score, best first, that overlap none kept
-// before.
+// Processes each batch and class as a group: boxes above the score, best first, that do not overlap
+// an already selected box.
 void non_max_suppression(Node& n) {
   Value boxes = n.in(0);
   const Value scores = n.in(1);
@@ -52,7 +52,7 @@ void non_max_suppression(Node& n) {
     return n.op("index_select", {x, places}, {{"dim", 0}});
   };
   const auto counted = [&](const Dim& end) { return g.call("arange", {}, {{"end", end}}); };
-  // The scores that are looked at, of all batches, classes and boxes.
+  // The candidate scores of all batches, classes and boxes.
   Value score = reshape(scores, {batches * classes * count}), from = counted(score.dim(0));
   if (n.has(4)) {
     const Value above = gt(score, cast(reshape(n.in(4), {}), score.dtype()));
@@ -64,7 +64,7 @@ void non_max_suppression(Node& n) {
   const Value of_box = floor_divide(group, class_count) * each + place;
   const Value box = picked(reshape(boxes, {boxes.dim(0) * count, 4}), of_box);
   const Value kept = n.op("nms", {box, score, overlap, group});
-  // At most so many of a group: by how many of it stand before.
+  // Limits the boxes per group by each box's rank in its group.
   const Value groups = picked(group, kept);
   const Value rank = counted(kept.dim(0)) - n.op("searchsorted", {groups, groups});
   const Value within = n.op("nonzero", {lt(rank, most)});

@@ -14,12 +14,12 @@ void unary(Node& n) {
   n.give(F(n.in(0)));
 }
 
-// An op of floats only, which the specification also defines for integers.
+// The graph op has no u8, for which the specification also defines the op.
 void absolute(Node& n) {
   const Value x = n.in(0);
   n.give(x.dtype() == u8 ? x : hg::abs(x));
 }
-// That of NaN is NaN, and 0 to PyTorch.
+// The sign of NaN is NaN in ONNX, but 0 in PyTorch.
 void signum(Node& n) {
   const Value x = n.in(0), y = hg::sign(x);
   n.give(is_float(x.dtype()) ? where(isnan(x), x, y) : y);
@@ -43,7 +43,7 @@ void is_infinite(Node& n) {
 
 void softplus_of(Node& n) {
   const Value x = n.in(0);
-  // The op of the graph is x itself beyond 20, where f64 still shows the rest.
+  // The graph op returns x itself above 20, where f64 still resolves the difference.
   n.give(x.dtype() == f64 ? logaddexp(x, constant_like(x, 0)) : softplus(x));
 }
 
@@ -90,7 +90,7 @@ void swish(Node& n) {
 
 // ---- Two inputs ----
 
-// Before opset 7 the second input is aligned by the attributes `broadcast` and `axis`.
+// Before opset 7, the attributes `broadcast` and `axis` align the second input.
 Value aligned(Node& n, const Value& a, const Value& b) {
   if (n.opset() >= 7 || !n.flag("broadcast") || b.rank() >= a.rank()) return b;
   if (!n.has("axis")) return b;
@@ -134,7 +134,7 @@ void shifted(Node& n) {
 void parametric(Node& n) {
   const Value x = n.in(0);
   Value slope = n.in(1);
-  // Before opset 7 one slope for each channel may be given without the dims behind.
+  // Before opset 7, one slope per channel may lack the dims after the channels.
   if (n.opset() < 7 && slope.rank() == 1 && x.rank() > 2 && slope.dim(0) != Dim(1)) {
     Shape shape = {slope.dim(0)};
     while (static_cast<int>(shape.size()) + 1 < x.rank()) shape.emplace_back(1);
@@ -157,7 +157,7 @@ void averaged(Node& n) {
   n.give(y / constant_like(y, n.input_count()));
 }
 
-// ---- Choices, limits, casts ----
+// ---- Selection, clamping, casts ----
 
 void chosen(Node& n) { n.give(where(n.in(0), n.in(1), n.in(2))); }
 
@@ -182,7 +182,7 @@ void clip(Node& n) {
 
 Value converted(const Value& x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  // NaN is true, as everything that is not 0.
+  // NaN is true, like everything that is not 0.
   if (dtype == boolean) return ne(x, constant_like(x, 0));
   return cast(x, dtype);
 }
@@ -193,7 +193,7 @@ void cast_to(Node& n) {
 }
 void cast_like(Node& n) { n.give(converted(n.numbers(0), n.type(1).dtype)); }
 
-// The same bits as another dtype of the same size.
+// Reinterprets the bits as another dtype of the same size.
 void bit_cast(Node& n) {
   const Value x = n.in(0);
   const DType to = n.dtype("to");

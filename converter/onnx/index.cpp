@@ -7,7 +7,7 @@
 namespace hg::convert::onnx {
 namespace {
 
-// Indices from the start, as i64; negative ones count from the end of an axis of this size.
+// Converts indices to nonnegative i64; negative ones count from the end of an axis of this size.
 Value from_start(const Value& given, const Dim& size) {
   Graph& g = *given.graph();
   const Value index = cast(given, i64);
@@ -27,7 +27,7 @@ void gathered(Node& n) {
   const int axis = n.axis(n.integer("axis", 0), x.rank());
   if (const auto known = n.known(1); known && n.type(1).rank() == 0) {
     const Dim place = n.dim(1);
-    if (place.is_constant()) {  // one element, as x[:, 0]
+    if (place.is_constant()) {  // one element, as in x[:, 0]
       const Dim size = x.dim(axis), at = place.constant() < 0 ? place + size : place;
       if (size.is_constant() && (at.constant() < 0 || at.constant() >= size.constant()))
         n.refuse(str_cat("index ", place, " is out of range for a dim of ", size));
@@ -53,8 +53,7 @@ void gathered_elements(Node& n) {
   n.give(gather(x, from_start(n.in(1), x.dim(axis)), axis));
 }
 
-// The columns of index tuples [..., k] as positions in the flattened dims [batch, batch + k) of x,
-// with the batch dims counted in: i64[...].
+// Converts index tuples [..., k] to positions in the flattened dims [0, batch + k) of x: i64[...].
 Value flat_positions(const Value& x, const Value& indices, int batch) {
   Graph& g = *x.graph();
   const int tuple = indices.rank() - 1;
@@ -78,7 +77,7 @@ Value flat_positions(const Value& x, const Value& indices, int batch) {
   return expand(at, outer);
 }
 
-struct Rest {  // the dims of x that index tuples do not reach
+struct Rest {  // the dims of x that index tuples do not cover
   Shape reached, rest;
 };
 Rest split_at_tuples(Node& n, const Value& x, const Value& indices, int64_t batch) {
@@ -153,7 +152,7 @@ void tensor_scatter(Node& n) {
 
 void one_hot(Node& n) {
   const Value indices = n.in(0), values = n.in(2);
-  // The depth may be of any dtype.
+  // The depth may have any dtype.
   const bool exact = is_integer(n.type(1).dtype);
   const Dim depth = exact              ? n.dim(1)
                     : n.is_constant(1) ? Dim(n.integer(1))
@@ -208,7 +207,7 @@ void top_k(Node& n) {
   const int axis = n.axis(n.integer("axis", -1), x.rank());
   const bool largest = n.flag("largest", true);
   const Dim k = n.opset() < 10 ? Dim(n.integer("k")) : n.dim(1);
-  // Of equal elements the first ones, in order: a stable sort gives just these.
+  // Among equal elements the first ones, in order, as a stable sort returns them.
   const Values sorted = n.ops("sort", {x}, {{"dim", axis}, {"descending", largest}});
   n.give({slice(sorted[0], axis, 0, k), slice(sorted[1], axis, 0, k)});
 }
@@ -224,7 +223,7 @@ void unique_of(Node& n) {
   Value values = found[0], inverse = reshape(found[1], {count(found[1].shape())}),
         counts = found[2];
   const Dim unique = counts.dim(0), total = inverse.dim(0);
-  // Where each is first: the smallest place among its elements.
+  // The first occurrence of each: the smallest position among its elements.
   const Value places = g.call("arange", {}, {{"end", total}});
   const Value none = expand(g.scalar(int64_t{INT64_MAX}, i64), {unique});
   Value first = n.op("scatter", {none, inverse, places}, {{"dim", 0}, {"reduce", "amin"}});
@@ -248,7 +247,7 @@ void hardmax(Node& n) {
     y = reshape(x, {count(Shape(x.shape().begin(), x.shape().begin() + axis)),
                     count(Shape(x.shape().begin() + axis, x.shape().end()))});
   const int along = old ? 1 : axis;
-  if (y.dim(along) == Dim(0)) return n.give(x);  // no element, and so no largest one
+  if (y.dim(along) == Dim(0)) return n.give(x);  // x is empty, so it has no largest element
   Shape shape(y.rank(), Dim(1));
   shape[along] = y.dim(along);
   const Value places = reshape(n.graph().call("arange", {}, {{"end", y.dim(along)}}), shape);

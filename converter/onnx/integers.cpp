@@ -10,7 +10,7 @@ namespace hg::convert::onnx {
 namespace {
 
 bool is_number(const Value& v) { return v.rank() == 0 || (v.rank() == 1 && v.dim(0) == Dim(1)); }
-// A list of one number is that number.
+// Treats a list of one number as a number.
 Value number_or_list(const Value& v) { return v && is_number(v) ? reshape(v, {}) : v; }
 
 Integers checked(Node& n, const Value& x, const Value& zero) {
@@ -24,7 +24,8 @@ Value sum_of(const IntegerSums& sums) {
   return sums.more ? sum + sums.more : sum;
 }
 
-// Whether the ops take the scale of rows; that of columns they take where it is a list.
+// Returns whether the graph ops can apply the scales: one row scale, or a list along the same axis
+// as the columns.
 bool takes(const IntegerSums& sums, const Value& rows, const Value& columns) {
   const bool same = sums.row_axis == sums.column_axis;
   return !sums.more && columns.rank() <= 1 && (rows.rank() == 0 || (same && rows.rank() == 1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products and convolutions of 8-bit integers for quantized ops, built from matmul_integer and
-// conv_integer: exact, and rounded to 8 bits again on request.
+// conv_integer. They are exact, and can be requantized to 8 bits.
 #pragma once
 
 #include <functional>
@@ -10,35 +10,35 @@
 
 namespace hg::convert::onnx {
 
-// A tensor of u8 or i8 and its zero point, which may be missing: one number, or one for each row,
-// column or output channel.
+// A u8 or i8 tensor and its zero point, which may be missing: one number, or one per row, column or
+// output channel.
 struct Integers {
   Value value, zero;
 };
-// Of input i and its zero point, the input `zero`, which may be missing.
+// Returns input i and its zero point, input `zero`, which may be missing.
 Integers integers_of(Node& n, int i, int zero);
-// The same of what lies at one place of their first dim, which is gone then.
+// The same for one index of their first dim, which is removed.
 Integers integers_at(Node& n, int i, int zero, int64_t place);
 
-// Sums of products that are still to be made: what becomes of them decides how.
+// Sums of products that are not yet built, because the use of the sums decides how to build them.
 struct IntegerSums {
   std::function<Value(const IntegerOptions&)> made;
-  int row_axis = 0, column_axis = 0;  // along which scales and biases have one number each
-  Value bias = {};                    // i32, added first, one number for each column
-  Value more = {};                    // i32, added first, as it broadcasts
+  int row_axis = 0, column_axis = 0;  // axes with one scale or bias per index
+  Value bias = {};                    // i32, added first, one number per column
+  Value more = {};                    // i32, added first; broadcasts
 };
-// The product of a and b; of matrices, either may be the transpose of what is given.
+// The product of a and b. If they are matrices, either may be given transposed.
 IntegerSums integer_product(const Integers& a, const Integers& b, bool a_transposed = false,
                             bool b_transposed = false);
-// The convolution of x [n, c, spatial...] by the node's attributes.
+// The convolution of x [n, c, spatial...] with the node's attributes.
 IntegerSums integer_convolution(Node& n, const Integers& x, const Integers& weight);
 
-// The scale of input i, f32.
+// Returns input i, an f32 scale.
 Value scale_in(Node& n, int i);
-// Such sums times the scales of rows and columns, f32. As in ONNX Runtime, each sum is rounded to
-// f32 first, and scales are multiplied before.
+// Returns the sums times the scales of rows and columns, f32. As in ONNX Runtime, each sum is
+// rounded to f32 first, and the scales are multiplied before that.
 Value scaled(const IntegerSums& sums, const Value& rows, const Value& columns);
-// The same in units of the scale of input i_y, whose zero point is the next input.
+// Quantizes the same with the scale in input i_y and the zero point in the next input.
 Value requantized(Node& n, const IntegerSums& sums, const Value& rows, const Value& columns,
                   int i_y);
 

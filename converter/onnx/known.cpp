@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape arithmetic: ops on tensors of rank 0 and 1 whose numbers, possibly sizes, are known at
-// import. What cannot be computed exactly is left to the graph.
+// import. Whatever is not exact is left to the graph.
 #include <algorithm>
 #include <limits>
 
@@ -14,7 +14,7 @@ constexpr size_t kMostElements = 256;
 
 using Numbers = std::optional<Known>;
 
-// A number as an element of this dtype; none where that is not certain.
+// Returns a number as an element of this dtype; nothing if the result is uncertain.
 std::optional<Scalar> stored(const Scalar& s, DType dtype) {
   if (dtype == boolean) return to_boolean(s);
   if (is_float(dtype)) {
@@ -58,7 +58,7 @@ Numbers divided(Node& n) {
   const Numbers a = n.known(0), b = n.known(1);
   if (!a || !b || b->dtype == boolean) return std::nullopt;
   if (is_float(b->dtype)) return elementwise(n, "div", false);
-  bool are_sizes = true;  // of which the quotient is one
+  bool are_sizes = true;  // nonnegative integers, so the quotient is also a size
   for (const Known* k : {&*a, &*b})
     for (const Scalar& each : k->elements)
       are_sizes = are_sizes && each.kind == Scalar::Kind::integer && each.top.lower_bound() >= 0;
@@ -185,7 +185,7 @@ Numbers known_concat(Node& n) {
   return result;
 }
 
-// Whole numbers that the graph only moves, in the order of their memory.
+// Returns integers that nodes of the graph only move, in memory order.
 std::optional<std::vector<Scalar>> moved(const Graph& g, ValueId id, int moves = 0) {
   constexpr int kMostMoves = 8;
   const TensorType& type = g.value_info(id).type;
@@ -246,14 +246,15 @@ std::optional<std::vector<Scalar>> moved(const Graph& g, ValueId id, int moves =
   return result;
 }
 
-// Numbers in rows that become a list again, as torch.onnx.export turns those of F.pad round.
+// Matches rows of numbers that become a list again: torch.onnx.export reverses the padding of F.pad
+// in this way.
 Numbers rows_of(const Node& n) {
   if (n.name() != "Reshape" || n.type(0).rank() != 2) return std::nullopt;
   auto elements = moved(n.graph(), n.in(0).id());
   return elements ? Numbers(Known{i64, 1, std::move(*elements)}) : std::nullopt;
 }
 
-// Reshape, Squeeze, Unsqueeze, Flatten and Expand between the ranks 0 and 1.
+// Reshape, Squeeze, Unsqueeze, Flatten and Expand between ranks 0 and 1.
 Numbers known_reshape(Node& n) {
   Numbers a = n.known(0);
   if (!a) a = rows_of(n);
@@ -310,7 +311,7 @@ Numbers known_slice(Node& n) {
     if (!one(1, start) || !one(2, end) || !one(4, step) || step == 0) return std::nullopt;
   }
   const int64_t size = length(*a);
-  step = std::clamp(step, -size - 1, size + 1);  // none follows the first one as well
+  step = std::clamp(step, -size - 1, size + 1);  // larger steps also reach only the first element
   if (start < 0) start += size;
   if (end < 0) end += end < -size ? 0 : size;
   Known result{a->dtype, 1, {}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Losses over classes: scores [n, c, spatial...] and classes [n, spatial...].
+// Classification losses: scores [n, c, spatial...] and classes [n, spatial...].
 #include "converter/onnx/node.h"
 
 namespace hg::convert::onnx {
@@ -24,7 +24,7 @@ Value likelihood_loss(Node& n, const Value& log_p, const Value& target, const Va
   if (ignored) {
     const Value zero = constant_like(log_p, 0);
     counts = counts ? where(ignored, zero, counts) : cast(logical_not(ignored), log_p.dtype());
-    // Ignored elements may be anything, including infinity.
+    // The scores of ignored elements may have any value, including infinity.
     loss = where(ignored, zero, loss);
   }
   if (counts) loss = loss * counts;

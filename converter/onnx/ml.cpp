@@ -29,7 +29,7 @@ int64_t label_count(Node& n, std::string_view integers, std::string_view texts) 
 void give_classes(Node& n, const Value& places, const Value& scores, std::string_view integers) {
   const std::vector<int64_t> labels = n.integers(integers);
   Item given;
-  if (labels.empty()) {  // only a node that uses it is refused
+  if (labels.empty()) {  // rejects only nodes that use the labels
     auto missing = std::make_shared<Object>();
     missing->type = "a tensor of string";
     given = Item(std::move(missing));
@@ -43,7 +43,7 @@ Value post_transformed(Node& n, const Value& x, const std::string& name) {
   if (name == "NONE") return x;
   if (name == "LOGISTIC") return sigmoid(x);
   if (name == "SOFTMAX") return softmax(x, -1);
-  if (name == "SOFTMAX_ZERO") {  // what is 0 takes no share
+  if (name == "SOFTMAX_ZERO") {  // zeros do not count in the sum
     const Value top = amax(x, {Dim(-1)}, true);
     const Value counts = gt(hg::abs(x), constant_like(x, double{1e-7f}));
     const Value power = where(counts, hg::exp(x - top), constant_like(x, 0));
@@ -51,7 +51,7 @@ Value post_transformed(Node& n, const Value& x, const std::string& name) {
     return rest / sum(power, {Dim(-1)}, true);
   }
   if (name == "PROBIT") {
-    // The inverse error function of 2 x - 1, by Winitzki's approximation, which is what all use.
+    // Winitzki's approximation of the inverse error function of 2 x - 1, as in other runtimes.
     const Value at = x * 2.0 - 1.0;
     const Value logarithm = hg::log((1.0 - at) * (at + 1.0));
     const Value v = logarithm * 0.5 + 2 / (3.14159 * 0.147);
@@ -137,7 +137,7 @@ void feature_vectorizer(Node& n) {
     else
       x = reshape(x, {x.dim(0), count(n.sizes_from(x, 1))});
     const Dim width = widths[i];
-    if (!(x.dim(1) == width)) x = pad(x, {0, 0, 0, width - x.dim(1)});  // cuts where it is wider
+    if (!(x.dim(1) == width)) x = pad(x, {0, 0, 0, width - x.dim(1)});  // a negative padding crops
     parts.push_back(x);
   }
   n.give(concat(parts, 1));
@@ -150,7 +150,7 @@ void refuse_texts(Node& n, std::initializer_list<const char*> names) {
     if (n.has(name)) n.refuse(str_cat("attribute '", name, "' is a list of texts"));
 }
 
-// Keys or values of a LabelEncoder, of one of three attributes.
+// Keys or values of a LabelEncoder, from one of three attributes.
 struct Column {
   DType dtype = i64;
   std::vector<int64_t> integers;
@@ -201,7 +201,7 @@ void label_encoder(Node& n) {
   if (keys.size() != values.size()) n.refuse("it has not one value for each key");
   const Value x = n.in(0);
   if (keys.size() == 0) return n.give(expand(default_of(n, values.dtype), x.shape()));
-  // The keys in order; of equal ones the first counts. Since version 4 NaN equals NaN.
+  // Sorted keys; among equal keys the first counts. Since version 4, NaN equals NaN.
   std::vector<int64_t> order;
   int64_t nan = -1;
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -252,7 +252,7 @@ void one_hot_encoder(Node& n) {
   n.give(y);
 }
 
-// A list of maps from labels to numbers is, as a tensor, its numbers.
+// A list of maps from labels to numbers is represented by a tensor of the numbers.
 void zip_map(Node& n) {
   n.call().note("the maps of ZipMap are given as a tensor: a row for each, a column for each key");
   n.give_item(n.item(0));

@@ -134,7 +134,7 @@ Forest placed_forest(Node& n) {
     if (size != count) n.refuse("its lists of nodes are of different lengths");
   if (of.size() != weights.size()) n.refuse("its lists of leaves are of different lengths");
   const size_t leaves = of.size();
-  forest.nodes.resize(count + leaves);  // leaves are leaves by default
+  forest.nodes.resize(count + leaves);  // new nodes are leaves by default
   const auto child = [&](int64_t id, int64_t leaf) {
     if (id < 0 || id >= static_cast<int64_t>(leaf != 0 ? leaves : count))
       n.refuse(str_cat("a node leads to ", id, ", which is not there"));

@@ -20,20 +20,20 @@ struct Forest {
   std::vector<size_t> roots;
   size_t targets = 1;
   std::vector<double> weights;  // [nodes, targets]
-  std::vector<bool> has;        // [nodes, targets]: whether the leaf says anything of the target
+  std::vector<bool> has;        // [nodes, targets]: whether the leaf has a weight for the target
 
-  // Of the nodes that there are.
+  // Sizes the tables for the existing nodes.
   void size_tables(convert::onnx::Node& n);
   void weigh(convert::onnx::Node& n, size_t node, int64_t target, double weight);
 };
 
-// An attribute that is a list or, for numbers of 64 bits, a tensor.
+// Reads an attribute that is a list or, for 64-bit numbers, a tensor.
 std::vector<double> numbers_of(Node& n, const std::string& name);
-// The trees of versions 1 to 3, whose nodes are named by tree and number. `what` is target or
+// Reads the trees of versions 1 to 3, whose nodes are named by tree and number. `what` is target or
 // class.
 Forest named_forest(Node& n, const std::string& what, int64_t targets);
-// The trees of version 5: leaves are a list of their own, and a node may ask for one of a set,
-// which becomes a chain of nodes that ask for one number each.
+// Reads the trees of version 5. Leaves are a separate list. A node that tests for a set becomes a
+// chain of nodes that test for one number each.
 Forest placed_forest(Node& n);
 
 }  // namespace hg::convert::onnx

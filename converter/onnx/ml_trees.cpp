@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ai.onnx.ml: tree ensembles. Leaf values are looked up and added after tree_leaves.
+// ai.onnx.ml: tree ensembles. tree_leaves finds the leaves, whose values are then looked up and
+// added.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,9 +13,9 @@
 namespace hg::convert::onnx {
 namespace {
 
-// Nodes that the roots lead to, so that what follows a node stands behind it, as tree_leaves wants.
+// Returns the nodes reachable from the roots, each before its children, as tree_leaves requires.
 std::vector<size_t> order_of(Node& n, const Forest& forest) {
-  std::vector<size_t> waits(forest.nodes.size(), 0);  // for so many that lead to it
+  std::vector<size_t> waits(forest.nodes.size(), 0);  // number of unvisited parents
   std::vector<bool> seen(waits.size(), false);
   std::vector<size_t> open, order;
   const auto find = [&](size_t node) {
@@ -50,8 +51,7 @@ std::vector<size_t> order_of(Node& n, const Forest& forest) {
   return order;
 }
 
-// What a node lets pass. A split that is no number compares as the mode says: only "not equal"
-// holds.
+// Returns the test flags of a node. If the split is NaN, only the mode "not equal" passes numbers.
 int64_t test_of(const Forest::Node& node) {
   constexpr int64_t kOrdered[] = {
       kTreeLess | kTreeEqual, kTreeLess,  kTreeGreater | kTreeEqual,
@@ -79,7 +79,7 @@ void each_leaf(const Forest& forest, size_t root, const F& f) {
   }
 }
 
-// Whether each target is spoken of by all leaves of some tree, and so in every row.
+// Returns whether for each target all leaves of some tree have a weight, so that every row has one.
 bool always_told(const Forest& forest) {
   std::vector<bool> told(forest.targets, false);
   for (const size_t root : forest.roots) {
@@ -93,7 +93,8 @@ bool always_told(const Forest& forest) {
   return std::all_of(told.begin(), told.end(), [](bool each) { return each; });
 }
 
-// The trees of each target, where every tree speaks of one target alone; else nothing.
+// Returns the trees of each target if every tree has weights for one target only; otherwise
+// nothing.
 std::vector<std::vector<size_t>> trees_of_targets(const Forest& forest) {
   std::vector<std::vector<size_t>> trees(forest.targets);
   for (const size_t root : forest.roots) {
@@ -108,7 +109,7 @@ std::vector<std::vector<size_t>> trees_of_targets(const Forest& forest) {
   return trees;
 }
 
-// The leaves that rows reach, and what leaves say.
+// The leaves that rows reach, and their weights.
 struct Leaves {
   Value at;         // i64[rows, trees]
   Value weights;    // [rows, trees, targets]
@@ -117,12 +118,12 @@ struct Leaves {
   Value has() const { return looked_up(has_table, at); }
 };
 
-// The tables of tree_leaves, and what they are made of.
+// The tables of tree_leaves, and the nodes that they were built from.
 struct Tables {
   std::vector<int64_t> nodes;
   std::vector<double> splits;
-  std::vector<size_t> leaves;  // by number: the node
-  std::vector<int64_t> place;  // of a node
+  std::vector<size_t> leaves;  // the node of each leaf number
+  std::vector<int64_t> place;  // position of each node in the tables
 };
 
 Tables tables_of(Node& n, const Forest& forest) {
@@ -154,9 +155,9 @@ Value reached(const Tables& tables, const std::vector<int64_t>& roots, const Val
                      cast(constant_list(g, roots), i32));
 }
 
-// Sums of the leaves of all trees, [rows, targets], where every tree speaks of one target alone:
-// trees in the order of their targets, of which each has as many as the others, some of them of one
-// leaf that weighs nothing.
+// Returns the sums of the leaves of all trees, [rows, targets], if every tree has weights for one
+// target only. Trees are sorted by target. Trees with a single leaf of weight 0 are added so that
+// all targets have equally many.
 Value sums_by_target(Tables tables, const Forest& forest,
                      const std::vector<std::vector<size_t>>& trees, const Value& x) {
   std::vector<double> weights;
@@ -201,14 +202,14 @@ Leaves leaves_of(Node& n, const Forest& forest, const Value& x) {
           reshape(cast(constant_list(g, has), boolean), {leaves, targets})};
 }
 
-// [rows, targets]
+// Returns sums of weights, [rows, targets].
 Value sums_of(Node& n, const Forest& forest, const Value& x) {
   const std::vector<std::vector<size_t>> trees = trees_of_targets(forest);
   if (!trees.empty()) return sums_by_target(tables_of(n, forest), forest, trees, x);
   return sum(leaves_of(n, forest, x).weights, {Dim(1)});
 }
 
-// The leaves of all trees as one number for each target.
+// Aggregates the leaves of all trees to one number per target.
 Value aggregated(Node& n, const Forest& forest, const Value& x, const std::string& how) {
   const Dims along = {Dim(1)};
   if (how == "SUM") return sums_of(n, forest, x);
@@ -242,8 +243,8 @@ void tree_regressor(Node& n) {
   n.give(cast(post_transformed(n, y, n.string("post_transform", "NONE")), f32));
 }
 
-// Where all weights of two classes are of one, its score alone decides: by the half, or by its sign
-// where some weight is negative.
+// With two classes, all weights may belong to one of them. Its score alone decides then: compared
+// with 1/2, or with 0 if any weight is negative.
 void give_two_classes(Node& n, const Forest& forest, const Value& sums, int64_t id) {
   const std::vector<double> base = numbers_of(n, "base_values");
   const std::string transform = n.string("post_transform", "NONE");
@@ -282,7 +283,7 @@ void tree_classifier(Node& n) {
   Value scores, known;
   if (!base.empty() || always_told(forest)) {
     known = scores = with_base(n, sums_of(n, forest, x), base, classes);
-  } else {  // a class that no leaf speaks of is not the best one
+  } else {  // a class without any leaf must not win
     const Leaves leaves = leaves_of(n, forest, x);
     scores = sum(leaves.weights, {Dim(1)});
     known = where(any(leaves.has(), {Dim(1)}), scores, constant_like(scores, -INFINITY));

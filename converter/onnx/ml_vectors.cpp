@@ -39,8 +39,8 @@ void svm_regressor(Node& n) {
   n.give(y);
 }
 
-// One score for each pair of classes: what their vectors say, each with the weight against the
-// other.
+// One score for each pair of classes: the sum over the support vectors of both, each with its
+// weight against the other class.
 void svm_classifier(Node& n) {
   const int64_t classes = label_count(n, "classlabels_ints", "classlabels_strings");
   if (n.has("prob_a")) n.refuse("attribute 'prob_a', which asks for probabilities, is given");

@@ -72,7 +72,7 @@ std::optional<Known> Node::known(int i) const {
   return (*tensor)->known();
 }
 
-// `read` turns a number that only data decides into a term.
+// `read` turns a data-dependent number into a term.
 template <class Read>
 Dims Node::terms(int i, const Read& read) const {
   Dims result;

@@ -45,20 +45,20 @@ class Node {
   std::string_view name() const;  // "Conv"
   int output_count() const { return static_cast<int>(call_.node().outputs.size()); }
 
-  // Inputs. What is not given and has no default is refused.
+  // Inputs. Rejects a missing input without a default.
   int input_count() const { return call_.argument_count(); }
   bool has(int i) const;
   const Item& item(int i) const;
   Value in(int i) const;
-  Value in_or_none(int i) const;  // Value() where it is not given
+  Value in_or_none(int i) const;  // Value() if not given
   TensorType type(int i) const;
   std::vector<Item> list(int i) const;  // the elements of a sequence
-  // The numbers that the import knows of a tensor of rank 0 or 1.
+  // Returns the numbers of a tensor of rank 0 or 1 if the import knows them.
   std::optional<Known> known(int i) const;
-  // The elements of an integer tensor as sizes: those that only data decides become symbols.
+  // Returns the elements of an integer tensor as sizes. Data-dependent elements become symbols.
   Dims dims(int i) const;
   Dim dim(int i) const;  // of one element
-  // The same of integers of either sign.
+  // The same for integers of either sign.
   Dims terms(int i) const;
   Dim term(int i) const;
   // Elements that must not depend on sizes or data.
@@ -66,11 +66,11 @@ class Node {
   int64_t integer(int i) const;
   std::vector<double> reals(int i) const;
   double real(int i) const;
-  bool is_constant(int i) const;        // real() and reals() have an answer
-  bool only_data_decides(int i) const;  // it is neither a constant nor known by sizes
-  // Integers for which Hologram has no dtype: in(i) refuses them, and numbers(i) has them in a
-  // wider dtype. Of other tensors, numbers(i) is in(i).
-  int64_t small_type(int i) const;  // ONNX's number of the type; 0 of other tensors
+  bool is_constant(int i) const;        // whether real() and reals() return values
+  bool only_data_decides(int i) const;  // neither constant nor known from sizes
+  // Integers without a Hologram dtype: in(i) rejects them, and numbers(i) returns them in a wider
+  // dtype. For other tensors, numbers(i) is in(i).
+  int64_t small_type(int i) const;  // ONNX's number of the type; 0 for other tensors
   Value numbers(int i) const;
 
   // Attributes.
@@ -79,20 +79,21 @@ class Node {
   bool flag(std::string_view attribute, bool fallback = false) const;  // 0 or 1
   double real(std::string_view attribute, std::optional<double> fallback = {}) const;
   std::string string(std::string_view attribute, std::optional<std::string> fallback = {}) const;
-  std::vector<int64_t> integers(std::string_view attribute) const;  // empty when missing
-  std::vector<double> reals(std::string_view attribute) const;      // empty when missing
+  std::vector<int64_t> integers(std::string_view attribute) const;  // empty if missing
+  std::vector<double> reals(std::string_view attribute) const;      // empty if missing
   std::vector<std::string> strings(std::string_view attribute) const;
   const TensorData& tensor(std::string_view attribute) const;
-  // ONNX's number of a dtype; one that Hologram lacks is refused.
+  // Converts ONNX's number of a dtype; rejects dtypes that Hologram does not have.
   DType dtype(std::string_view attribute, std::optional<DType> fallback = {}) const;
 
-  // The sizes of x from a dim on; a tensor of fewer dims is refused.
+  // Returns the sizes of x from a dim on; rejects a tensor with fewer dims.
   Dims sizes_from(const Value& x, int dim) const;
-  // The results of an op with several; refuses where it does not take its inputs.
+  // Returns the results of an op with several results; refuses if the op rejects its inputs.
   Values ops(std::string_view name, const Values& inputs, const NamedAttrs& attrs = {}) const;
-  // The specification's axis, in [-rank, rank), from the start.
+  // Converts an axis in [-rank, rank) to one in [0, rank).
   int axis(int64_t given, int rank) const;
-  // Axes given as an attribute before `since`, and as input i from then on; none where missing.
+  // Returns axes that are an attribute before opset `since`, and input i from then on; nothing if
+  // missing.
   std::optional<std::vector<int>> axes(int64_t since, int i, int rank) const;
 
   // Results.
@@ -100,16 +101,16 @@ class Node {
   void give(const Values& values) const;
   void give(Known known) const;
   void give_item(Item item) const;
-  // ONNX's number of such a type, and its numbers in the wider dtype.
+  // Returns small integers: ONNX's number of the type, and the numbers in the wider dtype.
   void give_small_integers(int64_t type, const Value& numbers) const;
-  // From here on, input 0 and others of its type are their numbers, and results are such integers
-  // again; false where input 0 has a dtype.
+  // Makes input 0, and others of its type, their numbers in the wider dtype, and converts results
+  // back. Returns false if input 0 has a Hologram dtype.
   bool move_small_integers();
 
-  // Refuses where the op does not take its inputs.
+  // Refuses if the op rejects its inputs.
   Value op(std::string_view name, std::initializer_list<Value> inputs,
            const NamedAttrs& attrs = {}) const;
-  // A row of PyTorch's op of this name, on these arguments; its results.
+  // Runs the row of PyTorch's op with these arguments; returns its results.
   std::vector<Item> aten(std::string_view kind, std::vector<std::pair<std::string, Item>> arguments,
                          int results = 1) const;
   Value aten_value(std::string_view kind,
@@ -143,7 +144,7 @@ Dims one_each(int count, const Dim& value);
 Dims dims_of(const std::vector<int64_t>& values);
 Item list_item(const Dims& values);
 
-// Shape arithmetic on numbers that the import knows; false when it is not such.
+// Shape arithmetic on numbers that the import knows; returns false if it cannot compute the node.
 bool run_known(Node& node);
 
 using Rows = std::span<const Builtin>;
@@ -154,7 +155,7 @@ bool row(NodeCall& call) {
   return true;
 }
 
-// Of an op that only moves elements, whatever they are.
+// The row of an op that only moves elements of any type.
 template <void (*F)(Node&)>
 bool moving_row(NodeCall& call) {
   Node node(call);
@@ -162,7 +163,7 @@ bool moving_row(NodeCall& call) {
   return true;
 }
 
-// One table for each file of rows.
+// One table per file of rows.
 Rows elementwise_rows();
 Rows shape_rows();
 Rows slice_rows();

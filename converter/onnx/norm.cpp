@@ -7,7 +7,7 @@
 namespace hg::convert::onnx {
 namespace {
 
-// [c] beside [n, c, spatial...]
+// Reshapes [c] to broadcast to [n, c, spatial...].
 Value per_channel(const Value& v, const Value& x) {
   Shape shape(x.rank(), Dim(1));
   shape[x.rank() > 1 ? 1 : 0] = v.dim(0);
@@ -81,7 +81,7 @@ void group_normalization(Node& n) {
   const Value x = n.in(0);
   Value scale = n.in(1), bias = n.in(2);
   const Dim groups = n.integer("num_groups");
-  if (n.opset() < 21) {  // one number for each group
+  if (n.opset() < 21) {  // one number per group
     const Dim each = floordiv(x.dim(1), groups);
     const auto channels = [&](const Value& v) {
       return reshape(expand(reshape(v, {groups, 1}), {groups, each}), {x.dim(1)});
@@ -103,7 +103,7 @@ void local_response(Node& n) {
   const int64_t size = n.integer("size");
   const double alpha = n.real("alpha", double{0.0001f}), beta = n.real("beta", 0.75),
                bias = n.real("bias", 1.0);
-  // The mean of squares over neighboring channels: [n, 1, c, rest]
+  // Mean of squares over neighboring channels: [n, 1, c, rest]
   const Dim rest = count(n.sizes_from(x, 2));
   const Value square = reshape(x * x, {x.dim(0), 1, x.dim(1), rest});
   const Value padded = pad(square, {0, 0, 0, 0, (size - 1) / 2, size / 2, 0, 0});

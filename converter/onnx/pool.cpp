@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools over windows, and over all spatial dims.
+// Pooling over windows, and over all spatial dims.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,7 @@
 namespace hg::convert::onnx {
 namespace {
 
-// x with just the padding that the windows reach: `out` windows fit exactly.
+// Returns x padded so that `out` windows fit exactly.
 Value fitted(const Value& x, const Windows& w, double value) {
   Dims pads = {0, 0, 0, 0};
   for (int d = 0; d < w.count(); ++d) {
@@ -22,7 +22,7 @@ Value fitted(const Value& x, const Windows& w, double value) {
   return pad(x, std::move(pads), PadMode::constant, value);
 }
 
-// The sums over the windows of an x that they fit.
+// Sums over the windows, which must fit x exactly.
 Value sums(const Value& x, const Windows& w) {
   if (!w.is_dilated()) {
     PoolOptions options;
@@ -31,7 +31,7 @@ Value sums(const Value& x, const Windows& w) {
     for (const Dim& k : w.kernel) elements *= static_cast<double>(k.constant());
     return avg_pool(x, w.kernel, options) * elements;
   }
-  // A convolution of each channel with ones.
+  // Convolves each channel with ones.
   ConvOptions options;
   options.stride = w.strides;
   options.dilation = w.dilations;
@@ -48,7 +48,7 @@ Windows pool_windows(Node& n, const Shape& x) {
   return windows_of(n, x, dims_of(n.integers("kernel_shape")));
 }
 
-// Whether torch's pools have the same windows: even padding, of at most half the kernel.
+// Whether torch's pooling has the same windows: symmetric padding of at most half the kernel.
 bool is_plain(const Windows& w) {
   for (size_t d = 0; d < w.kernel.size(); ++d)
     if (!w.begin[d].is_constant() || 2 * w.begin[d].constant() > w.kernel[d].constant())
@@ -69,7 +69,7 @@ Value average_pooled(Node& n, const Value& x) {
     options.count_include_pad = counts;
     return avg_pool(x, w.kernel, options);
   }
-  // How many elements each window has: all inside the input, or of its padding.
+  // The number of elements of each window that are in the input, or also in the padding.
   Shape spatial = {1, 1};
   Windows around = w;
   for (size_t d = 0; d < w.kernel.size(); ++d) {
@@ -85,8 +85,8 @@ namespace {
 
 void average_pool(Node& n) { n.give(average_pooled(n, n.in(0))); }
 
-// The places in the whole tensor from those in each plane: ONNX counts [n, c, spatial...] as one,
-// row-major or with the first spatial axis fastest.
+// Converts positions in each plane to positions in the whole tensor [n, c, spatial...], row-major
+// or with the first spatial axis fastest.
 Value whole_places(Node& n, const Value& x, const Value& places) {
   Graph& g = n.graph();
   Dim plane = 1;
@@ -107,9 +107,9 @@ Value whole_places(Node& n, const Value& x, const Value& places) {
   return turned + offset;
 }
 
-// The places in each plane of x from those in `padded`, which has `begin` elements before x in each
-// dim. Padding is -inf: where it is the largest, so is all that a window has of x, and the nearest
-// element of x is one of these.
+// Converts positions in planes of `padded`, which has `begin` elements before x in each dim, to
+// positions in planes of x. Padding is -inf. If it is the maximum, all elements of x in the window
+// are -inf, and the nearest element of x is one of them.
 Value unpadded_places(const Value& x, const Value& padded, const Dims& begin, Value places) {
   Graph& g = *x.graph();
   Value y = g.scalar(int64_t{0}, i64), step = g.scalar(int64_t{1}, i64);

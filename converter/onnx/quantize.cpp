@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantized ops, computed with the numbers that their integers represent.
+// Quantized ops, computed with the real numbers that the integers represent.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -53,14 +53,15 @@ DynamicallyQuantized dynamically_quantized(Node& n, const Value& x) {
   const Value zero = constant_like(x, 0);
   const Value high = maximum(amax(x), zero), low = minimum(amin(x), zero);
   const Value width = (high - low) / 255.0;
-  const Value scale = where(eq(width, zero), constant_like(x, 1), width);  // of zeros alone
+  const Value scale = where(eq(width, zero), constant_like(x, 1), width);  // avoids dividing by 0
   const Value point = hg::round(hardtanh((0.0 - low) / scale, 0, 255));
   return {quantized(n, x / scale, point, u8), scale, cast(point, u8)};
 }
 
 namespace {
 
-// A scale or a zero point beside x: one number, one along the axis, or one for each block.
+// Reshapes a scale or a zero point to broadcast to x: one number, one per index of the axis, or one
+// per block.
 Value beside(Node& n, const Value& v, const Value& x, int64_t given_axis, int64_t block) {
   if (v.rank() == 0 || (v.rank() == 1 && v.dim(0) == Dim(1))) return reshape(v, {});
   const int axis = n.axis(given_axis, x.rank());
@@ -79,7 +80,7 @@ Value beside(Node& n, const Value& v, const Value& x, int64_t given_axis, int64_
 void quantize_linear(Node& n) {
   const Value x = n.in(0);
   const int64_t axis = n.integer("axis", 1), block = n.integer("block_size", 0);
-  // Types that Hologram lacks are numbers of ONNX.
+  // Types without a Hologram dtype are given by ONNX's number.
   const int64_t small = n.has(2) ? n.small_type(2) : n.integer("output_dtype", 0);
   DType dtype = u8;
   Limits limits;

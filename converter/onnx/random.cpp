@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random ops: the same distribution as in other runtimes, not the same numbers.
+// Random ops: the distribution matches other runtimes, the numbers do not.
 #include "converter/onnx/node.h"
 
 namespace hg::convert::onnx {
@@ -25,7 +25,7 @@ void uniform_like(Node& n) { drawn(n, false, n.type(0).shape, dtype_given(n, n.t
 void normal_like(Node& n) { drawn(n, true, n.type(0).shape, dtype_given(n, n.type(0).dtype)); }
 
 void bernoulli(Node& n) {
-  const Value p = n.in(0), wide = p.dtype() == f64 ? p : cast(p, f32);  // where no number becomes 1
+  const Value p = n.in(0), wide = p.dtype() == f64 ? p : cast(p, f32);  // no p < 1 rounds to 1
   n.call().note("random numbers are drawn anew in each run; a seed in the file is not used");
   const Value x = n.op("rand", {}, {{"shape", p.shape()}, {"dtype", f32}});
   n.give(cast(lt(cast(x, wide.dtype()), wide), n.dtype("dtype", p.dtype())));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LSTM, GRU and RNN: one scan of the graph if torch has the same layer, otherwise unrolled, or a
-// loop if the length is open or large. Also ONNX Runtime's LSTM with 8-bit weights.
+// LSTM, GRU and RNN: one scan node if torch has the same layer; otherwise unrolled, or a loop if
+// the length is symbolic or large. Also ONNX Runtime's LSTM with 8-bit weights.
 #include <cmath>
 
 #include "converter/onnx/contrib.h"
@@ -18,7 +18,7 @@ struct Activation {
   double alpha = 0, beta = 0;
 };
 
-// None for a function without such a parameter, NaN for one that must be given.
+// Nothing for a function without alpha; NaN for a function that requires it.
 std::optional<double> default_alpha(const std::string& name) {
   if (name == "LeakyRelu") return double{0.01f};
   if (name == "HardSigmoid") return double{0.2f};
@@ -49,7 +49,7 @@ Value gate_activation(Node& n, const Activation& f, const Value& x) {
   n.refuse(str_cat("the activation '", f.name, "' is not supported"));
 }
 
-// A weight in 8 bits, [in, gates * hidden].
+// An 8-bit weight, [in, gates * hidden].
 struct Quantized {
   Integers levels;
   Value scale;  // f32[] or f32[gates * hidden]
@@ -72,14 +72,14 @@ struct Layer {
   Dim hidden, time, batch;
   double clip = 0;
   bool input_forget = false, before_reset = false;
-  bool quantized = false;  // products see what they multiply in 8 bits
+  bool quantized = false;  // products quantize their input to 8 bits
   Value lengths;           // i64[batch], may be missing
 };
 
 Value part(const Value& x, int64_t i, const Dim& hidden, int dim) {
   return slice(x, dim, Dim(i) * hidden, Dim(i + 1) * hidden);
 }
-// The gates of a weight or a bias in another order.
+// Reorders the gates of a weight or a bias.
 Value reordered(const Value& x, const Dim& hidden, const std::vector<int64_t>& order) {
   if (!x) return x;
   Values parts;
@@ -132,10 +132,10 @@ Scanned scanned(const Layer& layer, const Direction& d, const Value& x) {
 }
 
 struct State {
-  Value h, c;  // [batch, hidden]; c of LSTM alone
+  Value h, c;  // [batch, hidden]; c only for LSTM
 };
 
-// x times a weight, plus the bias; with an 8-bit weight, x is also taken in 8 bits.
+// Returns x times a weight plus the bias. With an 8-bit weight, x is also quantized to 8 bits.
 Value product(Node& n, const Layer& layer, const Value& x, const Value& weight, const Quantized& q,
               const Value& bias) {
   if (!layer.quantized) return linear(x, weight, bias);
@@ -144,7 +144,8 @@ Value product(Node& n, const Layer& layer, const Value& x, const Value& weight, 
   return bias ? y + bias : y;
 }
 
-// The state after one step, by the formulas of the specification; from_x: [batch, gates * hidden].
+// Returns the state after one step by the formulas of the specification; from_x: [batch, gates *
+// hidden].
 State stepped(Node& n, const Layer& layer, const Direction& d, const Value& from_x,
               const State& before) {
   const auto clipped = [&](const Value& v) {
@@ -181,14 +182,16 @@ State stepped(Node& n, const Layer& layer, const Direction& d, const Value& from
   return {o * act(2, c), c};
 }
 
-// State where the condition, bool[batch], holds, else another; zeros where none is given.
+// Returns `state` where the condition, bool[batch], is true, otherwise `other`, or zeros without
+// it.
 Value kept(const Layer& layer, const Value& condition, const Value& state, const Value& other) {
   if (!state) return state;
   return where(reshape(condition, {layer.batch, 1}), state,
                other ? other : constant_like(state, 0));
 }
 
-// Step t, an i64[], of all sequences: those that have ended keep their state and give zeros.
+// Runs step t, an i64[], for all sequences. Sequences that have ended keep their state and output
+// zeros.
 State advanced(Node& n, const Layer& layer, const Direction& d, const Value& from_x, const Value& t,
                const State& before, Value& y) {
   if (!layer.lengths) {
@@ -197,7 +200,7 @@ State advanced(Node& n, const Layer& layer, const Direction& d, const Value& fro
     return after;
   }
   State seen = before;
-  if (layer.quantized)  // what lies in the range that 8 bits span: of a sequence that ended, zeros
+  if (layer.quantized)  // states that set the range of the 8 bits: zeros for ended sequences
     seen.h = kept(layer, ge(layer.lengths, t), before.h, Value());
   const State after = stepped(n, layer, d, from_x, seen);
   const Value goes = gt(layer.lengths, t);
@@ -205,7 +208,7 @@ State advanced(Node& n, const Layer& layer, const Direction& d, const Value& fro
   return {kept(layer, goes, after.h, before.h), kept(layer, goes, after.c, before.c)};
 }
 
-// Each sequence with its steps in reverse; what follows its end stays.
+// Reverses the steps of each sequence; positions after its end stay.
 Value reversed(const Layer& layer, const Value& x) {
   if (!layer.lengths) return flip(x, {0});
   const Value at = places(*x.graph(), layer.time, {layer.time, 1, 1});
@@ -214,13 +217,13 @@ Value reversed(const Layer& layer, const Value& x) {
   return gather(x, expand(from, x.shape()), 0);
 }
 
-// Zeros from where all sequences have ended.
+// Zeros positions at which all sequences have ended.
 Value before_ends(const Layer& layer, const Value& x) {
   const Value at = places(*x.graph(), layer.time, {layer.time, 1, 1});
   return where(lt(at, amax(layer.lengths)), x, constant_like(x, 0));
 }
 
-// All steps as nodes of their own. gates: [time, batch, gates * hidden], what x gives.
+// All steps as separate nodes. gates: [time, batch, gates * hidden], the contribution of x.
 Scanned unrolled(Node& n, const Layer& layer, const Direction& d, const Value& gates) {
   State state{d.h0, d.c0};
   Values steps;
@@ -233,8 +236,8 @@ Scanned unrolled(Node& n, const Layer& layer, const Direction& d, const Value& g
   return {concat(steps, 0), state.h, state.c};
 }
 
-// One step as the body of a loop. It gives what it takes: the number of the step, the results so
-// far, the state.
+// A loop with one step as its body. It carries the number of the step, the results so far and the
+// state.
 Scanned looped(Node& n, const Layer& layer, const Direction& d, const Value& gates) {
   Values values = {n.graph().scalar(int64_t{0}, i64),
                    expand(constant_like(d.h0, 0), {layer.time, layer.batch, layer.hidden}), d.h0};
@@ -274,7 +277,7 @@ Scanned looped(Node& n, const Layer& layer, const Direction& d, const Value& gat
 }
 
 Scanned by_steps(Node& n, const Layer& layer, const Direction& d, const Value& given) {
-  constexpr int64_t kMostSteps = 256;  // more are a loop
+  constexpr int64_t kMostSteps = 256;  // more become a loop
   Value x = d.reverse ? reversed(layer, given) : given;
   if (layer.quantized && layer.lengths) x = before_ends(layer, x);
   const Value gates = product(n, layer, x, d.w, d.q_w, d.b_w);
@@ -283,7 +286,7 @@ Scanned by_steps(Node& n, const Layer& layer, const Direction& d, const Value& g
   Scanned result = few ? unrolled(n, layer, d, gates) : looped(n, layer, d, gates);
   if (result.y && d.reverse) result.y = reversed(layer, result.y);
   if (layer.lengths) {
-    // ONNX Runtime's states of a sequence without steps; the specification has none.
+    // ONNX Runtime's states for a sequence without steps, which the specification does not define.
     const Value has_steps = gt(layer.lengths, constant_like(layer.lengths, 0));
     for (Value* state : {&result.h, &result.c}) *state = kept(layer, has_steps, *state, Value());
   }
@@ -300,7 +303,7 @@ std::vector<std::vector<Activation>> activations_of(Node& n, Cell cell, int dire
     for (int d = 0; d < directions; ++d) names.insert(names.end(), usual.begin(), usual.end());
   const std::vector<double> alphas = n.reals("activation_alpha"),
                             betas = n.reals("activation_beta");
-  // A function takes the next parameter where it has such.
+  // Each function with a parameter consumes the next one.
   size_t alpha = 0, beta = 0;
   const auto next = [](const std::vector<double>& given, size_t& at, std::optional<double> usual) {
     if (!usual) return 0.0;
@@ -338,7 +341,7 @@ void recurrent(Node& n, Cell cell, bool quantized = false) {
   layer.before_reset = n.flag("linear_before_reset");
   if (n.has(4)) layer.lengths = reshape(cast(n.in(4), i64), {layer.batch});
   const auto all = activations_of(n, cell, directions);
-  const auto at = [&](const Value& v, int d, int dim = 0) {  // without the dim of directions
+  const auto at = [&](const Value& v, int d, int dim = 0) {  // removes the dim of directions
     if (v.rank() <= dim) n.refuse(str_cat("an input is ", v.shape(), ", without directions"));
     Shape shape = v.shape();
     shape.erase(shape.begin() + dim);
@@ -395,8 +398,8 @@ void recurrent(Node& n, Cell cell, bool quantized = false) {
 void lstm_of(Node& n) { recurrent(n, Cell::lstm); }
 void gru_of(Node& n) { recurrent(n, Cell::gru); }
 void rnn_of(Node& n) { recurrent(n, Cell::rnn); }
-// As with one thread: with more, ONNX Runtime finds the range of the states of some sequences
-// alone.
+// Matches ONNX Runtime with one thread. With more, it computes the range for subsets of the
+// sequences.
 void quantized_lstm(Node& n) { recurrent(n, Cell::lstm, true); }
 
 constexpr Builtin kRows[] = {

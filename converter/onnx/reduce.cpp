@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions and running reductions along axes.
+// Reductions and cumulative reductions along axes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,10 +12,10 @@ namespace {
 struct Axes {
   Dims dims;
   bool keep = true;
-  bool none = false;  // nothing is reduced
+  bool none = false;  // reduces nothing
 };
 
-// Since opset 13 (ReduceSum) and 18 (the others) the axes are an input.
+// The axes are an input since opset 13 for ReduceSum, and since opset 18 for the others.
 Axes axes_of(Node& n, const Value& x) {
   Axes result;
   result.keep = n.flag("keepdims", true);
@@ -46,7 +46,7 @@ bool may_be_empty(const Value& x, const Axes& axes) {
   return false;
 }
 
-// The shape of the result, for reductions over nothing.
+// The shape of the result of reductions over empty axes.
 Shape left_of(const Value& x, const Axes& axes) {
   Shape shape;
   for (int d = 0; d < x.rank(); ++d) {
@@ -94,7 +94,7 @@ void reduce_prod(Node& n) {
 void reduce_mean(Node& n) {
   const Value x = n.in(0);
   const Axes axes = axes_of(n, x);
-  // As adaptive_avg_pool2d is exported, of which the layout of images is known.
+  // Export form of adaptive_avg_pool2d; using that op keeps the image layout known.
   if (is_float(x.dtype()) && x.rank() == 4 && axes.keep && !axes.none &&
       (axes.dims == Dims{2, 3} || axes.dims == Dims{3, 2}))
     return n.give(adaptive_avg_pool(x, {1, 1}));
@@ -146,7 +146,7 @@ void extreme_place(Node& n, bool max) {
 void arg_max(Node& n) { extreme_place(n, true); }
 void arg_min(Node& n) { extreme_place(n, false); }
 
-// Before opset 13 all dims from the axis on count as one.
+// Before opset 13, all dims from the axis on are treated as one.
 void along_axis(Node& n, std::string_view op) {
   const Value x = n.in(0);
   if (n.opset() >= 13) {
@@ -170,7 +170,7 @@ void cumulated(Node& n, std::string_view op, double start) {
   const bool reverse = n.flag("reverse");
   if (reverse) x = flip(x, {Dim(axis)});
   if (n.flag("exclusive")) {
-    // What comes first stands for nothing yet.
+    // Exclusive: shifts the elements by one and begins with the neutral element.
     Shape first = x.shape();
     first[axis] = 1;
     const Dim size = x.dim(axis);

@@ -20,10 +20,10 @@ struct Settings {
 struct Axis {
   int dim = 0;
   Dim in, out;
-  std::optional<double> scale;  // where it is a constant
-  Value scale_value;            // f64, rank 0; none where open sizes give it
-  Value roi_start, roi_end;     // f64, rank 0; of tf_crop_and_resize alone
-  bool scaled = true;           // by a scale that is not just the quotient of the sizes
+  std::optional<double> scale;  // if constant
+  Value scale_value;            // f64, rank 0; none if symbolic sizes determine it
+  Value roi_start, roi_end;     // f64, rank 0; only for tf_crop_and_resize
+  bool scaled = true;           // the scale is not just the quotient of the sizes
 };
 
 Value real(Graph& g, const Dim& size) {
@@ -31,7 +31,7 @@ Value real(Graph& g, const Dim& size) {
   return cast(reshape(g.call("dims", {}, {{"values", Dims{size}}}), {}), f64);
 }
 
-// Where in the input each element of the result lies: f64[out]
+// Returns the input coordinate of each result element: f64[out]
 Value coordinates(Node& n, const Axis& axis, const Settings& s) {
   Graph& g = n.graph();
   const Value i = cast(g.call("arange", {}, {{"end", axis.out}}), f64);
@@ -60,7 +60,7 @@ Value coordinates(Node& n, const Axis& axis, const Settings& s) {
   n.refuse(str_cat("attribute 'coordinate_transformation_mode' is '", mode, "'"));
 }
 
-// The weight of an element at this distance: f64
+// Returns the weight of an element at this distance: f64
 Value weight_at(const Value& distance, const Settings& s) {
   const Value d = hg::abs(distance), zero = constant_like(d, 0);
   if (s.mode == "linear") return maximum(1.0 - d, zero);
@@ -70,8 +70,8 @@ Value weight_at(const Value& distance, const Settings& s) {
   return where(le(d, constant_like(d, 1)), near, where(lt(d, constant_like(d, 2)), far, zero));
 }
 
-// Antialiased by a scale that is open, so that the number of taps is: a matrix product with the
-// weights [out, in] of all elements, where those outside of x count for its ends.
+// Antialiases with a non-constant scale, for which the number of taps varies: a matrix product with
+// weights [out, in]. Weights of elements outside x are added to those of its ends.
 Value antialiased(Node& n, const Value& x, const Axis& axis, const Settings& s, const Value& at) {
   Graph& g = n.graph();
   const auto counted = [&](const Dim& end) { return g.call("arange", {}, {{"end", end}}); };
@@ -164,7 +164,8 @@ Value resized_axis(Node& n, const Value& x, const Axis& axis, const Settings& s)
   return y;
 }
 
-// Whether each element of an axis stands for itself 2, 4 or 8 times, whatever rounds where it lies.
+// Returns whether every element of an axis is repeated exactly 2, 4 or 8 times, so that rounding of
+// coordinates does not matter.
 bool is_repeated(const Axis& axis, const Settings& s) {
   const bool from_start = s.coordinates == "asymmetric" && s.nearest == "floor";
   const bool from_middle =
@@ -178,7 +179,8 @@ bool is_repeated(const Axis& axis, const Settings& s) {
   return false;
 }
 
-// torch's "nearest" of images whose elements are repeated; other quotients it computes in f32.
+// Uses torch's "nearest" for images whose elements are repeated. For other quotients torch computes
+// coordinates in f32.
 Value repeated(Node& n, const Value& x, const std::vector<Axis>& axes, const Settings& s) {
   if (!is_float(x.dtype()) || x.rank() < 3 || x.rank() > 5) return {};
   Dims size(x.shape().begin() + 2, x.shape().end());
@@ -189,7 +191,7 @@ Value repeated(Node& n, const Value& x, const std::vector<Axis>& axes, const Set
   return n.op("interpolate", {x}, {{"size", size}, {"mode", "nearest"}});
 }
 
-// torch's own, where it means the same and all axes can go at once.
+// Uses torch's interpolation if it has the same semantics and handles all axes at once.
 Value interpolated(Node& n, Value x, const std::vector<Axis>& axes, const Settings& s) {
   const int spatial = x.rank() - 2;
   if (!is_float(x.dtype()) || spatial < 1 || spatial > 3 || s.antialias || s.exclude_outside)
@@ -206,8 +208,8 @@ Value interpolated(Node& n, Value x, const std::vector<Axis>& axes, const Settin
     if (s.coordinates == "pytorch_half_pixel" && axis.out.lower_bound() <= 1 &&
         (axis.scaled || s.mode != "linear"))
       return {};
-    if (corners && axis.scaled) return {};  // it divides by the length before rounding
-    // Where the size stays in spite of a scale, torch copies.
+    if (corners && axis.scaled) return {};  // ONNX divides by the length before rounding
+    // If the size does not change in spite of a scale, torch copies.
     if (s.mode == "linear" && axis.scaled && *axis.scale > 1 && *axis.scale < 1.5 &&
         (axis.out - axis.in).lower_bound() <= 0)
       return {};
@@ -216,7 +218,8 @@ Value interpolated(Node& n, Value x, const std::vector<Axis>& axes, const Settin
     scales[axis.dim - 2] = *axis.scale;
     scaled = true;
   }
-  // There a single element is the first of the input, and torch's is the middle.
+  // pytorch_half_pixel maps a single result element to the first input element; torch maps it to
+  // the middle.
   if (s.coordinates == "pytorch_half_pixel")
     for (const Axis& axis : axes)
       if (axis.out.lower_bound() <= 1)
@@ -252,7 +255,7 @@ Value resized(Node& n, Value x, const std::vector<Axis>& all, const Settings& s)
   return x;
 }
 
-// floor(in * scale + more)
+// Returns floor(in * scale + more).
 int64_t scaled_size(Node& n, int64_t in, double scale, double more) {
   const double size = std::floor(static_cast<double>(in) * scale + more);
   if (!(size >= 0 && size < kMostSize))
@@ -295,7 +298,7 @@ void size_axis(Node& n, Axis& axis, const Dim& size) {
   }
 }
 
-// All axes with the same scale, the least or the largest that the sizes ask for. The sizes are
+// Gives all axes the same scale: the smallest or largest that the sizes require. Computes the sizes
 // floor(in * scale + 1/2) in integers.
 void keep_aspect(Node& n, std::vector<Axis>& axes, const std::string& policy) {
   const bool is_least = policy == "not_larger";
@@ -348,7 +351,7 @@ void resize(Node& n) {
   if (!n.has("axes"))
     for (int d = 0; d < x.rank(); ++d) dims.push_back(d);
   const int scales = old ? 1 : 2;
-  // An empty tensor stands for one that is not given.
+  // An empty tensor counts as not given.
   const bool by_scale = n.has(scales) && !(count(n.type(scales).shape) == Dim(0));
   const Dims sizes = by_scale ? Dims{} : n.dims(3);
   Value roi;

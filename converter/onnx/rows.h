@@ -9,13 +9,13 @@
 
 namespace hg::convert {
 
-// An op of ONNX: its name, and what it does.
+// A row of an ONNX op: its name and the function that converts it.
 struct Builtin {
   std::string_view kind;
   bool (*run)(NodeCall&);
 };
 std::span<const std::span<const Builtin>> onnx_builtins();
-// Whether the op takes sequences of parts whose number sizes decide (sequence.cpp).
+// Returns whether the op accepts sequences of parts whose number depends on sizes (sequence.cpp).
 bool onnx_takes_parts(std::string_view kind);
 
 }  // namespace hg::convert

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences and optionals. Those whose lengths are known at import leave no trace in the graph. The
-// slices of a tensor along an axis whose size is open stay one tensor, [length, ...]; longer parts
+// Sequences and optionals. If their length is known at import, the graph does not contain them.
+// Slices of a tensor along an axis of symbolic size stay one tensor, [length, ...]. Longer parts
 // are represented like the result of split().
 #include "converter/containers/columns.h"
 #include "converter/containers/container_ops.h"
@@ -16,18 +16,18 @@ Item sequence(std::vector<Item> items) {
   return Item(std::move(list));
 }
 
-// The tensor that such slices are; none of other sequences.
+// Returns the tensor that contains such slices; an invalid Value for other sequences.
 Value slices_of(Node& n, int input) {
   const auto* list = std::get_if<std::shared_ptr<List>>(&n.item(input).value);
   if (list == nullptr || !(*list)->grown) return Value();
   return n.call().read(std::get<TensorRef>((*list)->grown->columns.at(0).all.value));
 }
-// Parts of a tensor, the last of which may be shorter; null of other sequences.
+// Returns parts of a tensor, of which the last may be smaller; null for other sequences.
 const Pieces* pieces_of(Node& n, int input) {
   const auto* list = std::get_if<std::shared_ptr<List>>(&n.item(input).value);
   return list != nullptr ? (*list)->pieces.get() : nullptr;
 }
-// Axis `from` of x becomes axis `to`.
+// Moves axis `from` of x to axis `to`.
 Value moved(const Value& x, int from, int to) {
   Dims order = range(x.rank());
   order.erase(order.begin() + from);

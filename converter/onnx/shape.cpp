@@ -9,7 +9,7 @@
 namespace hg::convert::onnx {
 namespace {
 
-// `sizes` with its 0 (a size of x) and its -1 (what is left) replaced.
+// Replaces 0 (the size of x) and -1 (the remaining factor) in `sizes`.
 Shape resolved(Node& n, const Shape& x, Dims sizes, bool keeps_zero) {
   int open = -1;
   Dim known = 1;
@@ -26,7 +26,7 @@ Shape resolved(Node& n, const Shape& x, Dims sizes, bool keeps_zero) {
     }
   }
   if (open < 0) return sizes;
-  // Sizes that both have in common are left out first, as they may be symbols that are 0.
+  // First cancels sizes that occur in both, because they may be symbols that are 0.
   Dims above(x.begin(), x.end());
   Dim below = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -42,7 +42,7 @@ Shape resolved(Node& n, const Shape& x, Dims sizes, bool keeps_zero) {
   return sizes;
 }
 
-// The same of a target that only data decides.
+// The same for a data-dependent target.
 Shape resolved_by_data(Node& n, const Shape& x, bool keeps_zero) {
   Graph& g = n.graph();
   const TensorType type = n.type(1);
@@ -91,7 +91,7 @@ void squeezed(Node& n) {
   Shape shape;
   for (int d = 0; d < x.rank(); ++d) {
     const bool named = axes && std::find(axes->begin(), axes->end(), d) != axes->end();
-    // A rank that depends on a size becomes an `if` up to where both ways have one rank.
+    // A size-dependent rank becomes an `if` that ends where both branches have one rank again.
     if (named || (!axes && n.call().is_one(x.dim(d), "Squeeze", false))) {
       if (x.dim(d).is_constant() && x.dim(d) != Dim(1))
         n.refuse(str_cat("axis ", int64_t{d}, " of ", x.shape(), " has more than one element"));
@@ -133,7 +133,7 @@ void joined(Node& n) {
   n.give(concat(parts, n.axis(n.integer("axis", n.opset() < 4 ? 1 : 0), parts[0].rank())));
 }
 
-// Parts of numbers that the import knows, as of a shape; false when they are not such.
+// Splits known numbers, such as those of a shape; returns false for other inputs.
 bool given_known_parts(Node& n, const Dims& sizes) {
   const std::optional<Known> known = n.known(0);
   if (!known || known->rank != 1) return false;
@@ -224,7 +224,7 @@ void padded(Node& n) {
     const bool exact = is_float(x.dtype()) || mode != "constant" || value == 0;
     if (exact) return n.give(pad(x, pads, known->second, value));
   }
-  // What only the graph knows, or integers: put where the padding is.
+  // For values that only the graph knows, and integers: selected where the padding is.
   const Value inside = pad(expand(n.graph().scalar(int64_t{1}, boolean), x.shape()), pads);
   const Value value = old ? constant_like(x, n.real("value", 0.0)) : reshape(n.in(2), {});
   n.give(where(inside, pad(x, pads), value));
@@ -257,7 +257,7 @@ void ranged(Node& n) {
     count = n.call().size_of(cast(maximum(steps, constant_like(steps, 0)), i64));
   }
   Value i = cast(g.call("arange", {}, {{"end", count}}), dtype);
-  // Exporters count from 0 by 1.
+  // Exporters usually count from 0 by 1.
   if (!(sizes && c->elements[0].top == Dim(1))) i = i * delta;
   if (!(sizes && a->elements[0].top == Dim(0))) i = i + start;
   n.give(i);
@@ -275,7 +275,7 @@ void eye_like(Node& n) {
   n.give(cast(eq(rows + g.scalar(n.integer("k", 0), i64), columns), dtype));
 }
 
-// A diagonal that data decides picks by place: column - row against it.
+// A data-dependent diagonal selects elements by comparing it with column - row.
 void triangle(Node& n) {
   const Value x = n.in(0);
   if (n.has(1) && n.only_data_decides(1)) {
@@ -331,10 +331,10 @@ void center_crop_pad(Node& n) {
   n.give(x);
 }
 
-// How Col2Im lays blocks along one axis of the image.
+// How Col2Im arranges blocks along one axis of the image.
 struct Folded {
   int64_t image, block, stride, dilation, before, after;
-  // Uneven padding: the larger image is made, then cut.
+  // For uneven padding, makes the larger image and crops it.
   int64_t padded() const { return image + before + after; }
   int64_t places() const {
     const int64_t reach = padded() - dilation * (block - 1) - 1;
@@ -355,8 +355,8 @@ Value folded_plane(Node& n, const Value& x, const Folded& h, const Folded& w) {
   return w.cut(h.cut(y, 2), 3);
 }
 
-// Any number of axes, one after the other: [n, c, blocks..., places..., images...], where each step
-// turns the first block and the first place into the last image.
+// Any number of axes, one after another: [n, c, blocks..., places..., images...]. Each step turns
+// the first block and the first place into the last image.
 Value folded_axes(Node& n, const Value& x, const std::vector<Folded>& axes) {
   const auto axis_count = static_cast<int>(axes.size());
   Shape blocks, places;

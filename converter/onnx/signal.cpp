@@ -8,7 +8,7 @@
 namespace hg::convert::onnx {
 namespace {
 
-// [..., 1] or [..., 2] as pairs of reals.
+// Returns [..., 1] or [..., 2] as complex pairs.
 Value as_pairs(Node& n, const Value& x) {
   const int last = x.rank() - 1;
   if (x.dim(last) == Dim(2)) return x;
@@ -28,8 +28,8 @@ void fourier(Node& n) {
   const int axis = n.axis(given, x.rank());
   if (axis == x.rank() - 1) n.refuse("it runs along the parts of complex numbers");
   const DType dtype = x.dtype();
-  x = cast(as_pairs(n, x), f64);            // sums over the whole axis, as the specification's own
-  const bool halved = inverse && onesided;  // the axis holds one side of N elements
+  x = cast(as_pairs(n, x), f64);            // sums over the whole axis, as in the specification
+  const bool halved = inverse && onesided;  // the axis has one side of N elements
   Dim length = n.has(1) ? n.dim(1) : halved ? (x.dim(axis) - Dim(1)) * Dim(2) : x.dim(axis);
   const Dim held = halved ? floordiv(length, 2) + Dim(1) : length;
   if (!(held == x.dim(axis))) {
@@ -96,7 +96,7 @@ void hann(Node& n) { window(n, {0.5, -0.5}); }
 void hamming(Node& n) { window(n, {25.0 / 46, -21.0 / 46}); }
 void blackman(Node& n) { window(n, {0.42, -0.5, 0.08}); }
 
-// How often the n-grams of the pool occur, with gaps of up to max_skip_count between elements.
+// Counts the n-grams of the pool, with gaps of up to max_skip_count between elements.
 void tf_idf(Node& n) {
   if (n.has("pool_strings")) n.refuse("it counts texts");
   const Value given = n.in(0);
@@ -147,9 +147,9 @@ void tf_idf(Node& n) {
   n.give(given.rank() == 1 ? reshape(y, {Dim(columns)}) : y);
 }
 
-// A triangle for each mel bin, [places of the spectrum, bins]: it rises from the place of one edge
-// to that of the next, and falls to that of the one after it. Edges stand evenly on the mel scale,
-// m = 2595 log10(1 + hertz / 700), and are rounded down to places.
+// One triangle per mel bin, [spectrum, bins]: it rises from one edge to the next and falls to the
+// one after. Edges are evenly spaced on the mel scale, m = 2595 log10(1 + hertz / 700), and rounded
+// down to indices of the spectrum.
 void mel_weight_matrix(Node& n) {
   Graph& g = n.graph();
   const DType dtype = output_dtype(n);

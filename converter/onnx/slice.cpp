@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices; their bounds are numbers, sizes, or data-dependent.
+// Slices with constant, symbolic or data-dependent bounds.
 #include <numeric>
 
 #include "converter/onnx/node.h"
@@ -7,25 +7,25 @@
 namespace hg::convert::onnx {
 namespace {
 
-// A bound of a slice as the specification clamps it: to [low, size + low].
+// Clamps a bound of a slice to [low, size + low], as the specification requires.
 Dim clamped(const Dim& bound, const Dim& size, int64_t low) {
   constexpr int64_t kFar = int64_t{1} << 31;
   if (bound.is_constant() && bound.constant() >= kFar - 1) return size + Dim(low);
   if (bound.is_constant() && bound.constant() <= -kFar) return Dim(low);
   Dim at = bound;
   if (bound.upper_bound() < 0) at = at + size;
-  // A bound that is a size minus something, such as length - 1, is one from the start.
+  // A bound such as length - 1 counts from the start.
   return max(Dim(low), min(at, size + Dim(low)));
 }
 
-// Whether a negative bound is clamped to the same element when it is counted from the end: where it
-// is one or two below the size, which is then 0 or 1.
+// Returns whether a negative bound is clamped to the same element when counted from the end: the
+// bound is one or two less than the size, which is then 0 or 1.
 bool is_just_below(const Dim& bound, const Dim& size, int64_t low) {
   const Dim below = size - bound;
   return below == Dim(1) || (below == Dim(2) && low == 0);
 }
 
-// Of the elements of a list.
+// Number of elements of a list.
 size_t count_of(Node& n, int input) {
   if (const auto known = n.known(input)) return known->elements.size();
   const TensorType type = n.type(input);
@@ -34,8 +34,8 @@ size_t count_of(Node& n, int input) {
   return static_cast<size_t>(type.shape[0].constant());
 }
 
-// The bounds that an input gives for axes of these sizes, clamped. A number that only data decides
-// may be negative, so it is clamped in the graph.
+// Returns clamped bounds for axes of these sizes. A data-dependent number may be negative, so it is
+// clamped in the graph.
 Dims bounds_of(Node& n, int input, const Dims& sizes, const std::vector<int64_t>& lows) {
   Dims result;
   const bool old = n.opset() < 10;
@@ -90,8 +90,8 @@ void sliced(Node& n) {
       x = slice(x, axis, starts[i], end, steps[i]);
       continue;
     }
-    // From the other end: element j of the flipped axis is size - 1 - j. A start before the first
-    // element is the first one.
+    // Negative step: element j of the flipped axis is size - 1 - j. A start before the first
+    // element becomes the first one.
     const Dim last = sizes[i] - Dim(1), start = min(last - starts[i], max(Dim(0), last));
     x = slice(flip(x, {Dim(axis)}), axis, start, max(start, last - ends[i]), -steps[i]);
   }

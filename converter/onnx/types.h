@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the reader of ONNX files names opset versions and types of elements for the rows.
+// Names of opset versions and element types that the ONNX reader passes to the rows.
 #pragma once
 
 #include <cmath>
@@ -11,11 +11,11 @@
 
 namespace hg::convert {
 
-// The key of the opset version among a node's attributes; no attribute of ONNX has a space.
+// Key of the opset version among a node's attributes; ONNX attribute names have no spaces.
 inline constexpr char kOpset[] = "opset version";
-// The name of ONNX's number of a dtype, such as "uint16" or "string"; for messages.
+// Returns the name of ONNX's number of a dtype, such as "uint16" or "string", for messages.
 std::string describe_onnx_dtype(int64_t data_type);
-// An integer type that Hologram lacks, and a wider dtype that holds its numbers.
+// An integer type without a Hologram dtype, and a wider dtype for its numbers.
 struct SmallInteger {
   DType dtype = i32;
   int bits = 0;
@@ -24,8 +24,8 @@ struct SmallInteger {
   double high() const { return std::exp2(is_signed ? bits - 1 : bits) - 1; }
 };
 std::optional<SmallInteger> small_integer_of_onnx(int64_t data_type);
-// An Object stands for a tensor of such a type. Its attributes: ONNX's number of the type, and the
-// tensor of the wider dtype.
+// An Object represents a tensor of such a type. Its attributes are ONNX's number of the type, and
+// the tensor in the wider dtype.
 inline constexpr char kSmallType[] = "type", kSmallNumbers[] = "numbers";
 
 }  // namespace hg::convert

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The windows of convolutions and pools: kernel, strides, dilations, and the padding given by pads
-// and auto_pad.
+// Windows of convolutions and pooling: kernel, strides, dilations, and the padding from pads and
+// auto_pad.
 #pragma once
 
 #include "converter/onnx/node.h"
@@ -16,11 +16,12 @@ struct Windows {
   Dim reach(int d) const;  // elements from the first to the last of a window
   bool is_symmetric() const { return begin == end; }
   bool is_dilated() const;
-  // [begin, end] for each dim of [n, c, spatial...].
+  // Returns [begin, end] for each dim of [n, c, spatial...].
   Dims pads() const;
 };
 
-// Of the node's attributes, for an input [n, c, spatial...] and a kernel of these sizes.
+// Returns the windows for the node's attributes, an input [n, c, spatial...] and a kernel of these
+// sizes.
 Windows windows_of(Node& n, const Shape& x, Dims kernel);
 
 }  // namespace hg::convert::onnx

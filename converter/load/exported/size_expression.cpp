@@ -11,7 +11,7 @@
 namespace hg::convert {
 namespace {
 
-constexpr int kMostSizeNesting = 400;  // a power nests one level per factor
+constexpr int kMostSizeNesting = 400;  // a parenthesis counts as two: power and factor
 
 class Parser {
  public:
