@@ -28,7 +28,7 @@ Value number_self(Call& call) {
 void plain(Call& call) { call.returns(call.graph().call(op_name(call), {float_self(call)})); }
 void relu(Call& call) { call.returns(hg::relu(number_self(call))); }
 void relu6(Call& call) { call.returns(hardtanh(number_self(call), 0, 6)); }
-// The op of the same name with numbers that data may decide.
+// The graph op of the same name, with parameters that may depend on data.
 void with_numbers(Call& call, const std::vector<NamedReal>& numbers) {
   call.returns(call_with(call.graph(), op_name(call), {float_self(call)}, numbers));
 }
@@ -63,7 +63,7 @@ void softplus(Call& call) {
   with_numbers(call,
                {{"beta", scalar(call, "beta", 1)}, {"threshold", scalar(call, "threshold", 20)}});
 }
-// For integers the bounds are also integers: torch truncates them.
+// For integers, torch truncates the bounds to integers.
 void hardtanh_of(Call& call) {
   const Value x = number_self(call);
   if (is_float(x.dtype()))
@@ -96,7 +96,7 @@ void logit(Call& call) {
   const Value x = call.promoted({"self"}, true)[0];
   if (!call.has("eps")) return call.returns(hg::logit(x));
   Real eps = scalar(call, "eps");
-  if (eps.is_known() && eps.known() > 0.5)  // the kernel takes the bounds in the other order
+  if (eps.is_known() && eps.known() > 0.5)  // the kernel gets the bounds in reversed order
     eps = Real(call.graph().scalar(eps.known(), f64));
   call.returns(call_with(call.graph(), "logit", {x}, {{"eps", eps}}));
 }

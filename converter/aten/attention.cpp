@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention: the plain function, and the fused layers that the fast paths of nn.MultiheadAttention
-// and nn.TransformerEncoderLayer call.
+// Attention: scaled_dot_product_attention, and the fused layers that the fast paths of
+// nn.MultiheadAttention and nn.TransformerEncoderLayer call.
 #include <algorithm>
 #include <cmath>
 
@@ -15,8 +15,8 @@ namespace {
 
 using Values = std::vector<Value>;
 
-// Ranks filled up with ones in front, and all batch dims but that of the heads broadcast; with
-// grouped queries the heads of k and v stay fewer.
+// Prepends dims of size 1 to equalize the ranks, and broadcasts all batch dims except heads. With
+// grouped queries, k and v keep their smaller number of heads.
 void same_batch(Call& call, Value& q, Value& k, Value& v, bool grouped) {
   const int rank = std::max({q.rank(), k.rank(), v.rank()});
   Shape lead;
@@ -39,7 +39,7 @@ void same_batch(Call& call, Value& q, Value& k, Value& v, bool grouped) {
     *x = expanded(*x, shape);
   }
   if (!grouped || rank < 3 || k.dim(-3) == v.dim(-3)) return;
-  for (Value* x : {&k, &v}) {  // the op has one number of heads for both: each is repeated
+  for (Value* x : {&k, &v}) {  // the op needs equal head counts: repeats each
     const Dim heads = x->dim(-3), times = floordiv(q.dim(-3), heads);
     Shape shape = x->shape();
     shape.insert(shape.end() - 2, times);
@@ -59,7 +59,7 @@ Value attention_of(Call& call, const Values& inputs) {
                    {{"causal", call.flag("is_causal", false)}});
 }
 
-// 1 / sqrt(size of the heads) unless given
+// Returns 1 / sqrt(head size) unless given.
 Real scale_of(Call& call, const Value& q) {
   if (call.has("scale")) return scalar(call, "scale");
   if (!q.dim(-1).is_constant()) call.refuse("query", "the size of its last dim must be known");
@@ -71,7 +71,7 @@ void check_dropout(Call& call) {
     call.refuse("dropout_p", "dropout inside attention is not supported; trace in eval mode");
 }
 
-// softmax(q k^T scale + mask), for the callers that want the weights too.
+// softmax(q k^T scale + mask), for callers that also need the weights.
 Value attention_weights(Graph& g, const Value& q, const Value& k, const Value& mask,
                         const Real& scale, bool causal) {
   Dims swap;
@@ -101,7 +101,7 @@ void scaled_dot_product_attention(Call& call) {
   same_batch(call, q, k, v, call.flag("enable_gqa", false));
   if (mask && mask.dtype() != boolean) mask = convert::cast(mask, q.dtype());
   const double p = call.real("dropout_p", 0.0);
-  if (p != 0) {  // the weights must be there to be dropped
+  if (p != 0) {  // dropout needs explicit weights
     if (p < 0 || p >= 1 || call.flag("enable_gqa", false))
       call.refuse("dropout_p", "is supported in [0, 1), without enable_gqa");
     call.note("dropout inside attention runs in training mode, as traced");
@@ -163,7 +163,7 @@ Value rows_of(const Value& x, int from, int count, const Dim& width) {
       {{"dim", 0}, {"start", width * from}, {"end", width * (from + count)}, {"step", 1}});
 }
 
-// True hides a key. Kinds of torch's fast path: 0 is [time, keys], 1 is [batch, keys], 2 is
+// True hides a key. mask_type of torch's fast path: 0 is [time, keys], 1 is [batch, keys], 2 is
 // [batch, heads, time, keys].
 Value fast_path_mask(Call& call, const Value& mask) {
   if (!mask) return mask;
@@ -177,7 +177,7 @@ Value fast_path_mask(Call& call, const Value& mask) {
   return m.dtype() == boolean ? g.call("logical_not", {m}) : m;
 }
 
-// The fast path has no number where all keys are hidden; the op `attention` has 0 there.
+// If all keys are hidden, torch's fast path returns NaN, but the op `attention` returns 0.
 Value attend_or_nan(const Value& q, const Value& k, const Value& v, const Value& mask) {
   Graph& g = *q.graph();
   const Value y = g.call("attention", {q, k, v, mask});
@@ -203,7 +203,7 @@ Projections project(Call& call, const Value& q, const Value& k, const Value& v, 
   return {part(q, 0), part(k, 1), part(v, 2)};
 }
 
-// -> (y, weights or None)
+// Returns (y, weights or None).
 void native_multi_head_attention(Call& call) {
   Graph& g = call.graph();
   const Dim heads = call.size("num_head");

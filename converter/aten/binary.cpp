@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic of two tensors, or of a tensor and a number.
+// Arithmetic on two tensors, or on a tensor and a number.
 #include "hg/ops/binary.h"
 
 #include <cmath>
@@ -25,7 +25,7 @@ namespace {
 
 using Values = std::vector<Value>;
 
-// x * alpha, where alpha is 1 unless given
+// Returns x * alpha; alpha defaults to 1.
 Value scaled(Call& call, const Value& x) {
   if (!call.has("alpha") || scalar(call, "alpha").is(1)) return x;
   return hg::mul(x, number_as(call, "alpha", x.dtype()));
@@ -45,7 +45,8 @@ void rsub(Call& call) {
   call.returns(hg::sub(v[1], scaled(call, v[0])));
 }
 
-// Whether rounding a number or a tensor without dims to 16 bits may lose more than a rounding does.
+// Returns whether f16 cannot represent a number or 0-d tensor, because it is too large or too
+// small.
 bool is_beyond_half(Call& call, DType dtype) {
   const Item& item = *call.find("other");
   const Value other = call.tensor_or_number("other");
@@ -55,8 +56,8 @@ bool is_beyond_half(Call& call, DType dtype) {
   const double size = std::abs(known != nullptr ? element(known->tensor, 0) : call.real("other"));
   return dtype == f16 && std::isfinite(size) && size != 0 && (size < 0x1p-14 || size > 65504);
 }
-// torch takes the second operand of a product or a quotient in 16 bits as it is where it has no
-// dims, and computes in f32: 1e6 is no infinity there.
+// In 16-bit products and quotients, torch does not round a second operand without dims, and
+// computes in f32. So 1e6 does not become infinity.
 Value by_factor(Call& call, const char* op, const Values& v) {
   const DType dtype = v[0].dtype();
   if ((dtype != f16 && dtype != bf16) || !is_beyond_half(call, dtype))
@@ -78,14 +79,15 @@ void div(Call& call) {
   const Values v = call.promoted({"self", "other"});
   if (v[0].dtype() == boolean) call.refuse("self", "must not be bool");
   if (mode != "trunc") call.refuse("rounding_mode", "must be 'trunc' or 'floor'");
-  // By several numbers in 16 bits, torch rounds the quotient before it cuts.
+  // For 16-bit floats and several divisors, torch rounds the quotient before truncating it.
   const bool is_half = v[0].dtype() == f16 || v[0].dtype() == bf16;
   if (is_half && !(count(v[1].shape()) == Dim(1)))
     return call.returns(hg::trunc(hg::div(v[0], v[1])));
   call.returns(by_factor(call, "trunc_divide", v));
 }
 
-// The op of the same name in the common dtype, as floats, or in integers alone.
+// The graph op of the same name, in the common dtype; the variants are for floats and for integers
+// alone.
 void same_name(Call& call) {
   call.returns(call.graph().call(op_name(call), call.promoted({"self", "other"})));
 }
@@ -109,7 +111,7 @@ HG_ALIAS(bitwise_or);
 HG_ALIAS(bitwise_xor);
 #undef HG_ALIAS
 
-// Shifts of floats multiply by a power of two.
+// For floats, a shift multiplies by a power of two.
 void shift(Call& call, std::string_view op, double sign) {
   const Values v = call.promoted({"self", "other"});
   if (!is_float(v[0].dtype())) return call.returns(call.graph().call(op, v));
@@ -123,7 +125,7 @@ void arctan2(Call& call) {
   call.returns(hg::atan2(v[0], v[1]));
 }
 
-// The exponent as a number, where it is one.
+// Returns the exponent if it is a constant number.
 std::optional<double> exponent_number(const Call& call) {
   const Item* item = call.find("exponent");
   if (item != nullptr && item->is_number() &&
@@ -132,7 +134,8 @@ std::optional<double> exponent_number(const Call& call) {
   return {};
 }
 
-// The simpler operations where they differ: for -inf and -0.
+// For data-dependent exponents 0.5 and -0.5, uses sqrt and rsqrt as torch does; they differ from
+// pow for -inf and -0.
 Value power_of_data(Call& call, const Value& x, const Value& exponent) {
   const Value y = pow(x, exponent);
   const Item& item = *call.find("exponent");
@@ -147,7 +150,7 @@ Value power_of_data(Call& call, const Value& x, const Value& exponent) {
   return hg::where(is(0.5), sqrt(x), hg::where(is(-0.5), rsqrt(x), y));
 }
 
-// torch writes the powers 0.5, 2, 3, -0.5, -1, -2 of floats in simpler operations, and so do we.
+// Like torch, uses simpler operations for float powers 0.5, 2, 3, -0.5, -1 and -2.
 void power(Call& call) {
   const Values v = call.promoted({"self", "exponent"});
   const Value x = v[0];
@@ -180,11 +183,11 @@ void logaddexp2(Call& call) {
   call.returns(logaddexp(v[0] * kLn2, v[1] * kLn2) * (1 / kLn2));
 }
 
-// 0 for x < 0, `values` at 0, 1 beyond
+// 0 for x < 0, `values` at 0, 1 for x > 0.
 void heaviside(Call& call) {
   const Values v = call.promoted({"self", "values"});
   const Value x = v[0];
-  if (x.dtype() == boolean)  // true is beyond 0
+  if (x.dtype() == boolean)  // true is greater than 0
     return call.returns(logical_or(x, v[1]));
   const Value zero = number_like(x, 0), one = number_like(x, 1);
   const Value step = hg::where(lt(x, zero), zero, one);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons and logic: both arguments are promoted to their common dtype; the result is bool.
+// Comparisons and logic: both arguments are promoted to their common dtype, and the result is bool.
 #include "converter/aten/complex.h"
 #include "converter/aten/pointwise.h"
 #include "converter/containers/container_ops.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Complex tensors: built from real ones, split into parts, and functions of them.
+// Complex tensors: made from real ones, split into parts, and functions on them.
 #include "converter/aten/complex.h"
 
 #include "converter/rows/complex_pairs.h"
@@ -33,7 +33,7 @@ Value absolute(const Complex& x) { return x.im ? op("hypot", x.re, x.im) : op("a
 Value direction(const Complex& x) { return op("atan2", imaginary(x), x.re); }
 Complex divided(const Complex& a, const Complex& b) {
   if (!b.im) return {a.re / b.re, imaginary(a) / b.re};
-  // Both are made smaller first, so that no square is too large.
+  // Scales both down first, so that no square overflows.
   const Value size = op("maximum", op("abs", b.re), op("abs", b.im));
   const Complex small = {b.re / size, b.im / size};
   const Value square = small.re * small.re + small.im * small.im;
@@ -133,7 +133,7 @@ void sgn(Call& call) { function<sign_of>(call); }
 void mul(Call& call) { function_of_two<times>(call); }
 void div(Call& call) { function_of_two<divided>(call); }
 
-// x^n of small whole numbers n as products, of others as e^(n log x), and 0 of 0
+// x^n as products for small integers n, otherwise as e^(n log x); 0 for x = 0.
 void pow(Call& call) {
   const Item* exponent = call.find("exponent");
   const auto x = complex_operands(call, {"self", "exponent"});
@@ -201,7 +201,7 @@ void conj_copy(Call& call) {
   return_complex(call, conjugate(parts_of(call.read(call.ref("self")))));
 }
 
-// Conjugated and transposed.
+// Conjugates and transposes.
 void adjoint(Call& call) {
   const Complex x = conjugate(parts_of(call.read(call.ref("self"))));
   const int rank = x.re.rank();

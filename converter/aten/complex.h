@@ -22,7 +22,7 @@ void mul(Call& call);
 void div(Call& call);
 void pow(Call& call);
 void equal_to(Call& call);  // eq, ne
-void any_part(Call& call);  // isnan, isinf: of one part or the other
+void any_part(Call& call);  // isnan, isinf: of either part
 void isfinite(Call& call);
 void isreal(Call& call);
 void real(Call& call);
@@ -30,7 +30,7 @@ void imag(Call& call);
 void view_as_real(Call& call);
 void conj(Call& call);
 void conj_copy(Call& call);  // shares no memory
-void adjoint(Call& call);    // conjugated and transposed
+void adjoint(Call& call);    // conjugates and transposes
 void linear(Call& call);
 void addmm(Call& call);
 void baddbmm(Call& call);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Composites of several families: gates, similarities and distances.
+// Composites from several families: gates, similarities and distances.
 #include "converter/rows/rows.h"
 #include "converter/rows/scalar.h"
 

@@ -35,15 +35,15 @@ void convolve(Call& call, Arguments a) {
   call.returns(y);
 }
 
-// A list argument with one number per spatial dim.
+// Returns a list argument with one number per spatial dim.
 std::vector<Dim> spatial(Call& call, std::string_view name, int dims, int fallback) {
   std::vector<Dim> given = call.sizes(name, dims);
   if (given.size() == 1) given.resize(dims, Dim(given[0]));
   return given.empty() ? std::vector<Dim>(dims, Dim(fallback)) : given;
 }
 
-// padding='same' keeps the size: dilation (kernel - 1) zeros in all, the odd one at the end, where
-// a pad of its own puts it.
+// padding='same' keeps the size by adding dilation * (kernel - 1) zeros. If their number is odd, a
+// separate pad adds the extra one at the end.
 void pad_same(Call& call, Arguments& a, int dims) {
   std::vector<Dim> pads(2 * a.x.rank(), Dim(0));
   bool uneven = false;
@@ -94,7 +94,7 @@ void conv_transpose(Call& call) {
   convolve(call, std::move(a));
 }
 
-void convolution(Call& call) {  // says by an argument whether it is transposed
+void convolution(Call& call) {  // an argument selects transposed or not
   Arguments a = read(call, "input", "bias");
   a.transposed = call.flag("transposed", false);
   convolve(call, std::move(a));
@@ -114,7 +114,7 @@ void conv_relu(Call& call) {
   convolve(call, std::move(a));
 }
 
-void depthwise(Call& call) {  // a group for each channel
+void depthwise(Call& call) {  // one group per channel
   Arguments a = read(call, "self", "bias");
   a.groups = a.x.dim(a.x.rank() == a.weight.rank() ? 1 : 0);
   convolve(call, std::move(a));

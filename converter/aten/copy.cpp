@@ -9,7 +9,7 @@
 namespace hg::convert::rows {
 namespace {
 
-// `pads` as torch gives them: [begin, end] of the last dim, then of the one before, and so on.
+// `pads` in torch's order: [begin, end] of the last dim, then of the one before, and so on.
 void padded(Call& call, const Value& x, const Dims& pads, std::string_view argument,
             const std::string& mode, const Real& value) {
   const auto rank = static_cast<size_t>(x.rank());
@@ -21,7 +21,7 @@ void padded(Call& call, const Value& x, const Dims& pads, std::string_view argum
     all[2 * (rank - 1 - i)] = pads[2 * i];
     all[2 * (rank - 1 - i) + 1] = pads[2 * i + 1];
   }
-  // What is cut off must be there.
+  // Negative padding must not crop more than the dim has.
   for (size_t d = 0; d < rank; ++d) {
     int64_t cut = 0;
     for (const Dim& pad : {all[2 * d], all[2 * d + 1]})
@@ -77,7 +77,7 @@ void triangle(Call& call, std::string_view op) {
 void tril(Call& call) { triangle(call, "tril"); }
 void triu(Call& call) { triangle(call, "triu"); }
 
-// The positions in a triangle of a matrix, as two rows: tril keeps column - row <= offset.
+// Returns the positions in a triangle of a matrix, as two rows. tril keeps column - row <= offset.
 template <bool kLower>
 void triangle_indices(Call& call) {
   const int64_t rows = call.number("row"), columns = call.number("col");
@@ -171,7 +171,7 @@ void roll(Call& call) {
   }
   if (given.size() != shifts.size()) call.refuse("dims", "has another length than shifts");
   if (x.rank() == 0) call.refuse("dims", "is given for a tensor without dims");
-  Dims dims, sums;  // a dim may come twice: the shifts add up
+  Dims dims, sums;  // if a dim occurs twice, its shifts are added
   for (size_t i = 0; i < given.size(); ++i) {
     const Dim axis = normalized_axis(call, "dims", given[i], x.rank());
     const auto found = std::find(dims.begin(), dims.end(), axis);
@@ -200,7 +200,7 @@ void tile(Call& call) {
   repeated(call, dims);
 }
 
-// The index of each repeated element; at conversion where the repeats are constants.
+// Returns the index of each repeated element; computed at conversion if the repeats are constants.
 Value repeat_indices(Call& call, const Value& repeats, std::string_view argument) {
   Graph& g = call.graph();
   if (repeats.rank() != 1) call.refuse(argument, "must have one dim");

@@ -8,7 +8,7 @@ namespace {
 
 using Dims = std::vector<Dim>;
 
-// 16-bit floats are computed with in f32.
+// 16-bit floats are computed in f32.
 DType wide(DType dtype) { return dtype == f64 ? f64 : f32; }
 
 void nms(Call& call) {
@@ -44,7 +44,7 @@ void roi_pool(Call& call) {
     call.returns(std::vector<Value>{convert::cast(y[0], x.dtype()), convert::cast(y[1], i32)});
 }
 
-// The groups of offsets follow from the shape of offset.
+// The shape of offset determines the number of offset groups.
 void deform_conv2d(Call& call) {
   const Value mask = call.flag("use_mask") ? call.tensor("mask") : Value();
   const auto pair = [&](std::string_view h, std::string_view w) {

@@ -13,8 +13,8 @@
 
 namespace hg::convert::rows {
 
-// The p-norm of differences along the last dim as torch's distances have it, where only the graph
-// knows p: NaN counts as NaN for p = 0, and for infinite p not at all if `passes_nan`.
+// The p-norm of differences along the last dim, with torch's semantics for distances, if only the
+// graph knows p. For p = 0, NaN counts as NaN. For infinite p, NaN is ignored if `passes_nan`.
 inline Value distance_of(const Value& d, const Real& p, bool passes_nan) {
   const std::vector<Dim> last = {-1};
   const Value size = abs(d), order = p.like(d), zero = number_like(d, 0);

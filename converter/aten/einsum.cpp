@@ -11,11 +11,11 @@
 namespace hg::convert::rows {
 namespace {
 
-using Labels = std::vector<int>;  // letters by their code; dims of "..." as -1, -2 from the end
+using Labels = std::vector<int>;  // letters by code; dims of "..." as -1, -2 from the end
 
 struct Operand {
   Value x;
-  Labels labels;  // one for each dim, all different
+  Labels labels;  // one per dim, all different
 };
 
 bool contains(const Labels& labels, int label) {
@@ -46,7 +46,7 @@ Labels parse(Call& call, std::string_view text, int ellipsis_dims) {
   return labels;
 }
 
-// A label twice in one operand takes the diagonal of both dims.
+// A label that occurs twice in one operand selects the diagonal of both dims.
 Operand without_repeats(Operand o) {
   for (size_t i = 0; i < o.labels.size(); ++i)
     for (size_t j = i + 1; j < o.labels.size();) {
@@ -57,7 +57,7 @@ Operand without_repeats(Operand o) {
       o.x = o.x.graph()->call(
           "diagonal", {o.x},
           {{"offset", 0}, {"dim1", static_cast<int>(i)}, {"dim2", static_cast<int>(j)}});
-      const int label = o.labels[i];  // the diagonal is the last dim
+      const int label = o.labels[i];  // diagonal() appends the dim
       o.labels.erase(o.labels.begin() + static_cast<std::ptrdiff_t>(j));
       o.labels.erase(o.labels.begin() + static_cast<std::ptrdiff_t>(i));
       o.labels.push_back(label);
@@ -66,7 +66,7 @@ Operand without_repeats(Operand o) {
   return o;
 }
 
-// Sums the dims for which drop(axis) holds.
+// Sums the dims for which drop(axis) is true.
 template <class F>
 Operand summed(Operand o, F drop) {
   std::vector<Dim> dims;
@@ -81,7 +81,7 @@ Operand summed(Operand o, F drop) {
   return {o.x, std::move(kept)};
 }
 
-// Removes dims of size 1 for labels that are wider in `other`, since they only broadcast.
+// Removes dims of size 1 whose label is wider in `other`, because they only broadcast.
 Operand without_broadcast(Operand o, const Operand& other) {
   Shape shape;
   Labels kept;
@@ -150,14 +150,14 @@ Operand product(Operand a, Operand b, const Labels& needed) {
   full.insert(full.end(), shape_a.begin(), shape_a.end());
   full.insert(full.end(), shape_b.begin(), shape_b.end());
   Graph& g = *left.graph();
-  if (inner.empty()) {  // nothing to sum: broadcast
+  if (inner.empty()) {  // no sum: broadcast
     Shape wide = batch_shape;
     wide.insert(wide.end(), shape_a.begin(), shape_a.end());
     wide.insert(wide.end(), shape_b.size(), Dim(1));
     Shape other = batch_shape;
     other.insert(other.end(), shape_a.size(), Dim(1));
     other.insert(other.end(), shape_b.begin(), shape_b.end());
-    const DType dtype = promote(left.dtype(), right.dtype());  // which a sum of products does not
+    const DType dtype = promote(left.dtype(), right.dtype());  // a sum of products does not promote
     return {g.call("mul", {convert::cast(reshaped(left, wide), dtype),
                            convert::cast(reshaped(right, other), dtype)}),
             order};
@@ -171,7 +171,7 @@ Operand product(Operand a, Operand b, const Labels& needed) {
   return {reshaped(y, full), order};
 }
 
-// Of a list of one.
+// Returns the operand of a list with one tensor.
 TensorRef one_operand(Call& call) {
   const auto& list = std::get<std::shared_ptr<List>>(call.find("tensors")->value);
   return std::get<TensorRef>(list->items.at(0).value);
@@ -208,7 +208,7 @@ void run(Call& call) {
   Labels output;
   if (arrow != equation.npos) {
     output = parse(call, all.substr(arrow + 2), ellipsis_dims);
-  } else {  // "..." and then the letters that occur once, in the order of the alphabet
+  } else {  // "...", then the letters that occur once, in alphabetical order
     for (int d = ellipsis_dims; d > 0; --d) output.push_back(-d);
     for (int letter = 'A'; letter <= 'z'; ++letter) {
       int uses = 0;

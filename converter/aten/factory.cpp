@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors made from sizes: zeros, full, arange, and dtype conversions.
+// Tensors created from sizes: zeros, full, arange; and dtype conversions.
 #include <cmath>
 
 #include "converter/aten/complex.h"
@@ -27,7 +27,7 @@ Value filled(Call& call, const Shape& shape, double value, DType dtype) {
   return call.graph().call("full", {}, {{"shape", shape}, {"value", value}, {"dtype", dtype}});
 }
 
-// The dtype of a Python number, or of a tensor that stands for one.
+// Returns the dtype of a Python number, or of a tensor that represents one.
 DType natural_dtype(Call& call, std::string_view argument) {
   const Item* item = call.find(argument);
   if (item && item->is_bool()) return boolean;
@@ -52,7 +52,7 @@ Value filled(Call& call, const Shape& shape, std::string_view argument, DType dt
 }
 
 template <int V>
-void constant(Call& call) {  // zeros, ones, and empty, whose elements may be anything
+void constant(Call& call) {  // zeros, ones, and empty, whose elements are arbitrary
   check_layout(call);
   const DType fallback = call.has("out") ? call.tensor("out").dtype() : f32;
   call.returns(filled(call, shape_of(call, "size"), V, call.dtype("dtype", fallback)));
@@ -106,8 +106,8 @@ std::optional<Scalar> known_scalar(Call& call, std::string_view argument, Dim fa
   return scalar;
 }
 
-// Integers from numbers that are not: torch drops the fractions of start and step, and counts with
-// them in i64, without them in the other dtypes.
+// arange with an integer dtype and float arguments. torch truncates start and step. It uses the
+// untruncated numbers for the count in i64, and the truncated ones in other dtypes.
 Value arange_of_integers(Call& call, const Scalar& start, const Scalar& end, const Scalar& step,
                          DType dtype) {
   if (!start.is_constant() || !end.is_constant() || !step.is_constant())
@@ -128,8 +128,8 @@ Value arange_of_integers(Call& call, const Scalar& start, const Scalar& end, con
                             {"dtype", dtype}});
 }
 
-// Where data decides a float: size = ceil((end - start) / step), elements start + i * step in
-// double, rounded once.
+// arange with a data-dependent float: size = ceil((end - start) / step), elements start + i * step
+// in double, rounded once.
 Value arange_of_data(Call& call) {
   const DType fallback = call.has("out") ? call.tensor("out").dtype() : f32;
   const DType dtype = call.dtype("dtype", fallback);
@@ -162,7 +162,7 @@ void arange(Call& call) {
   DType dtype = whole ? i64 : f32;
   if (call.has("out")) dtype = call.tensor("out").dtype();
   dtype = call.dtype("dtype", dtype);
-  // Floats without fractions count as integers do.
+  // Floats with integer values are handled like integers.
   for (auto* number : {&start, &end, &step}) {
     const Scalar& x = **number;
     if (x.kind == Scalar::Kind::real && std::trunc(x.number) == x.number &&
@@ -198,7 +198,7 @@ void arange(Call& call) {
   call.returns(convert::cast(y, dtype));
 }
 
-// A number, or a tensor of one.
+// Returns a number, or the number of a tensor with one element.
 Real end_of(Call& call, std::string_view name) {
   const Item* item = call.find(name);
   const auto* tensor = item ? std::get_if<TensorRef>(&item->value) : nullptr;
@@ -208,7 +208,7 @@ Real end_of(Call& call, std::string_view name) {
   return Real(x);
 }
 
-// Integers drop fractions.
+// An integer dtype truncates start and end.
 Value linspace_of_data(Call& call, const Real& start, const Real& end, DType dtype, DType result) {
   const DType wide = is_float(dtype) ? (dtype == f64 ? f64 : f32) : f64;
   const auto side = [&](const Real& number) {
@@ -242,7 +242,7 @@ void logspace(Call& call) {
   if (!start.is_known() || !end.is_known()) {
     exponents = linspace_of_data(call, start, end, dtype, f64);
   } else {
-    const auto side = [&](const Real& number) {  // integers drop fractions
+    const auto side = [&](const Real& number) {  // integers are truncated
       return is_float(dtype) ? number.known() : std::trunc(number.known());
     };
     exponents = g.call("linspace", {},
@@ -263,7 +263,7 @@ void eye(Call& call) {
       call.graph().call("eye", {}, {{"n", n}, {"m", call.size("m", n)}, {"dtype", dtype}}));
 }
 
-// torch.tensor() of nested lists. libtorch rounds floats to f32, whatever the dtype.
+// torch.tensor() of nested lists. libtorch rounds floats to f32 for every dtype.
 Value stacked(Call& call, const Item& item, DType dtype) {
   Graph& g = call.graph();
   if (item.is_tensor()) {
@@ -300,7 +300,7 @@ Value stacked(Call& call, const Item& item, DType dtype) {
   return parts.size() == 1 ? parts[0] : g.call("concat", parts, {{"dim", 0}});
 }
 
-// bool < int < float, as Python has them.
+// Python's order: bool < int < float.
 void widest(const Item& item, DType& dtype) {
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
     for (const Item& element : (*list)->items) widest(element, dtype);
@@ -333,7 +333,7 @@ void tensor(Call& call) {
   call.returns(stacked(call, *item, call.dtype("dtype", dtype)));
 }
 
-// The same tensor: conversions that change nothing for real dense tensors.
+// Returns the same tensor, for conversions that do not change real dense tensors.
 void same(Call& call) {
   const Item& self = call.find("self") ? *call.find("self") : call.argument(0);
   call.returns(std::vector<Item>{self});
@@ -344,7 +344,7 @@ void positive(Call& call) {
   same(call);
 }
 
-// A tensor of the wanted dtype is itself.
+// Returns the tensor itself if it has the requested dtype.
 void as_tensor(Call& call) {
   const Item& data = call.argument(0);
   const auto* self = std::get_if<TensorRef>(&data.value);
@@ -362,7 +362,7 @@ void converted(Call& call, DType dtype, bool copies) {
   constexpr int64_t kPreserve = 1;  // c10::MemoryFormat
   if (call.number("memory_format", kPreserve) == kPreserve)
     return call.returns(std::vector<Item>{Item(self)});
-  const TensorRef copy = call.make_tensor(x);  // itself where it lies so
+  const TensorRef copy = call.make_tensor(x);  // self if its layout fits
   call.may_share(copy, self);
   call.returns(std::vector<Item>{Item(copy)});
 }
@@ -397,7 +397,7 @@ void detach_copy(Call& call) {
   call.returns(is_float(self.dtype()) ? call.graph().call("detach", {self}) : self);
 }
 
-void copy(Call& call) {  // of copy_: src in the shape and dtype of self
+void copy(Call& call) {  // for copy_: src in the shape and dtype of self
   const Value self = call.tensor("self");
   const Value src = call.tensor(call.has("src") ? "src" : "other");
   if (src.rank() > self.rank())

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms of real and of complex tensors, over one dim or several, and short-time ones.
+// Fourier transforms of real and complex tensors over one or several dims, and short-time
+// transforms.
 #include <algorithm>
 #include <numbers>
 
@@ -12,7 +13,7 @@
 namespace hg::convert::rows {
 namespace {
 
-// The argument as pairs, [..., 2], also where it is real.
+// Returns the argument as pairs, [..., 2], even if it is real.
 Value pairs_argument(Call& call) {
   const Complex x = complex_operands(call, {"self"})[0];
   if (x.re.dtype() != f32 && x.re.dtype() != f64)
@@ -25,7 +26,7 @@ void need_real(Call& call) {
   if (is_complex_argument(call)) call.refuse("self", "must be real");
 }
 
-// x with `size` elements along the dim: the first ones, followed by zeros.
+// Returns x with `size` elements along the dim: cropped, or followed by zeros.
 Value resized(const Value& x, int dim, const Dim& size) {
   if (x.dim(dim) == size) return x;
   Shape more = x.shape();
@@ -36,7 +37,7 @@ Value resized(const Value& x, int dim, const Dim& size) {
   return slice(y, dim, 0, size);
 }
 
-// torch's norm as the factor of the transform in this direction.
+// Converts torch's norm to the factor of the transform in this direction.
 std::string factor(Call& call, bool inverse) {
   const std::string norm = call.string("norm", "backward");
   if (norm == "ortho") return "sqrt";
@@ -50,11 +51,11 @@ Value transform(const Value& pairs, int dim, bool inverse, const std::string& no
   return pairs.graph()->call("fft", {pairs}, {{"dim", dim}, {"inverse", inverse}, {"norm", norm}});
 }
 
-// The first n/2 + 1 of n elements: the others are their conjugates in reverse.
+// Returns the first n/2 + 1 of n elements; the others are their conjugates in reverse.
 Value half(const Value& pairs, int dim) {
   return slice(pairs, dim, 0, floordiv(pairs.dim(dim), 2) + 1);
 }
-// All n elements of such a half.
+// Returns all n elements from such a half.
 Value whole(Value pairs, int dim, const Dim& n) {
   const Dim known = floordiv(n, 2) + 1;
   pairs = resized(pairs, dim, known);
@@ -64,7 +65,7 @@ Value whole(Value pairs, int dim, const Dim& n) {
   return pairs.graph()->call("concat", {pairs, pairs_of({x.re, -x.im})}, {{"dim", dim}});
 }
 
-// The dims of a transform and their sizes, in order; a size of -1 stands for that of the tensor.
+// The dims of a transform and their sizes, in order; -1 means the size of the tensor.
 struct Axes {
   std::vector<int> dims;
   Dims sizes;
@@ -151,8 +152,8 @@ void complex_to_real(Call& call) {
   call.returns(part_of(x, 0));
 }
 
-// ---- The ops that those above are made of: their dims are the call's, and `normalization` is the
-// number of fft_norm_mode: none, by the root of n, by n. ----
+// ---- Lower-level ops: the call gives their dims, and `normalization` is the number of
+// fft_norm_mode: none, by sqrt(n), by n. ----
 
 std::string numbered_factor(Call& call) {
   constexpr const char* kFactors[] = {"none", "sqrt", "n"};
@@ -198,7 +199,7 @@ void fft_c2r(Call& call) {
   call.returns(part_of(transform(x, dims.back(), true, norm), 0));
 }
 
-// k / (n d) in the order of the transform: 0 .. (n-1)/2, -(n/2) .. -1
+// Returns k / (n d) in the order of the transform: 0 .. (n-1)/2, -(n/2) .. -1.
 template <bool half_only>
 void frequencies(Call& call) {
   Graph& g = call.graph();
@@ -222,8 +223,9 @@ void frequencies(Call& call) {
 
 enum class Curve { hann, hamming, blackman, bartlett, kaiser };
 
-// a - b cos t + c cos 2 t with t = 2 pi k / n, or n - 1 where it is not periodic; bartlett's is
-// 1 - |x| and kaiser's I0(beta sqrt(1 - x^2)) / I0(beta) with x = 2 k / n - 1. One sample is 1.
+// a - b cos t + c cos 2 t with t = 2 pi k / n if periodic, otherwise / (n - 1). bartlett: 1 - |x|;
+// kaiser: I0(beta sqrt(1 - x^2)) / I0(beta); both with x = 2 k / n - 1. A window of one sample is
+// 1.
 template <Curve curve>
 void fft_window(Call& call) {
   Graph& g = call.graph();
@@ -290,7 +292,7 @@ Frames frames_of(Call& call) {
   return f;
 }
 
-// Where the elements of the frames lie: [count, size], i64
+// Returns the signal positions of the elements of the frames: i64[count, size].
 Value places(Graph& g, const Dim& count, const Frames& f) {
   const Value first = g.call("arange", {}, {{"end", count}}) * g.scalar(f.hop, i64);
   const Value within = g.call("arange", {}, {{"end", f.size}});
@@ -340,7 +342,7 @@ void stft(Call& call) {
   call.returns(y);
 }
 
-// The way back: frames are added where they overlap, over the sum of the squared windows there.
+// Inverse of stft: adds overlapping frames, and divides by the sum of the squared windows.
 void istft(Call& call) {
   Graph& g = call.graph();
   const Frames f = frames_of(call);
@@ -379,7 +381,7 @@ void istft(Call& call) {
   const auto signal = [&](int k) {
     const Value y = trimmed(added(part_of(x, k) * window, batch));
     const Value by = trimmed(weight);
-    // What lies behind the frames is 0.
+    // Positions after the last frame are 0.
     const Value one = g.scalar(1.0, by.dtype()), zero = g.scalar(0.0, by.dtype());
     const Value z = y / g.call("where", {g.call("eq", {by, zero}), one, by});
     return batched ? z : reshaped(z, {z.dim(1)});

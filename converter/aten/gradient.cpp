@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch.gradient: derivatives along dims from differences of neighbors.
+// torch.gradient: derivatives along dims from differences between neighbors.
 #include "converter/rows/rows.h"
 #include "converter/rows/scalar.h"
 #include "hg/op.h"
@@ -11,7 +11,7 @@ namespace {
 
 using Values = std::vector<Value>;
 
-// Along one dim, of places `h` apart, or at the places `at` along that dim.
+// The derivative along one dim, for points `h` apart, or at the coordinates `at` along that dim.
 class Derivative {
  public:
   Derivative(Call& call, Value y, int dim, const Value& at, Real h)
@@ -40,7 +40,7 @@ class Derivative {
   Value part(const Dim& start, const Dim& end) const { return hg::slice(y_, dim_, start, end); }
   Value step(const Dim& start, const Dim& end) const { return hg::slice(steps_, dim_, start, end); }
 
-  // The parabola through three neighbors: a, b and c apart by p and q.
+  // Parabola through three neighbors a, b and c at distances p and q.
   Value inside() const {
     const Value a = part(0, size_ - 2), b = part(1, size_ - 1), c = part(2, size_);
     if (!steps_) return (c - a) / (2 * h_);
@@ -49,7 +49,7 @@ class Derivative {
   }
 
   Value edge(bool first) const {
-    // a is the outermost, and p the step from it.
+    // a is the outermost point, and p the step from it to the next.
     const auto at = [&](int i) { return first ? part(i, i + 1) : part(size_ - i - 1, size_ - i); };
     const auto apart = [&](int i) {
       return first ? step(i, i + 1) : step(size_ - i - 2, size_ - i - 1);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products over groups of rows, as mixture-of-experts layers need them.
+// Products over groups of rows, for mixture-of-experts layers.
 #include "converter/aten/matrices.h"
 
 namespace hg::convert::rows {
 namespace {
 
-// 2 dims by 3: rows in groups; 2 by 2: groups of the inner dim; 3 by 2: columns in groups;
-// 3 by 3: a product for each, without groups.
+// Ranks 2 and 3: groups of rows; 2 and 2: groups of the inner dim; 3 and 2: groups of columns; 3
+// and 3: one product per batch element, without groups.
 void grouped_mm(Call& call) {
   const Value a = call.tensor("self"), b = call.tensor("mat2");
   const Value given = call.tensor_or_none("offs");
@@ -18,7 +18,7 @@ void grouped_mm(Call& call) {
     call.refuse("offs", "is missing");
   } else {
     const Value ends = convert::cast(given, i64);
-    // y^T = b^T a^T, where columns of b are rows
+    // y^T = b^T a^T, which turns columns of b into rows.
     y = a.rank() == 3
             ? transposed(call.graph().call("grouped_mm", {transposed(b), transposed(a), ends}))
             : call.graph().call("grouped_mm", {a, b, ends});
@@ -27,7 +27,7 @@ void grouped_mm(Call& call) {
   call.returns(convert::cast(y, call.dtype("out_dtype", y.dtype())));
 }
 
-// The op of experts in programs that transformers exports in f32: rows in groups.
+// Op for experts in programs that transformers exports in f32: groups of rows.
 void grouped_mm_fallback(Call& call) {
   const Value ends = convert::cast(call.tensor("offs"), i64);
   call.returns(

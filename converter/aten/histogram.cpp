@@ -20,14 +20,15 @@ Value full(Graph& g, const Shape& shape, double value, DType dtype) {
   return g.call("full", {}, {{"shape", shape}, {"value", value}, {"dtype", dtype}});
 }
 
-// The edges of `bins` bins of equal width, of the range that is asked for or of all elements.
+// Returns the edges of `bins` bins of equal width, over the given range or over the range of all
+// elements.
 Value even_edges(Call& call, const Value& x) {
   Graph& g = call.graph();
   const Dim bins = call.size("bins", 100);
   if (bins.is_constant() && bins.constant() < 1) call.refuse("bins", str_cat("is ", bins));
   Value low, high;
   const std::vector<Real> range = scalars(call, "range");
-  const auto widen = [&](const Value& least, const Value& most) {  // one place gets a width
+  const auto widen = [&](const Value& least, const Value& most) {  // an empty range is widened
     const Value half = convert::cast(eq(least, most), x.dtype()) * 0.5;
     low = least - half;
     high = most + half;
@@ -54,7 +55,7 @@ Value even_edges(Call& call, const Value& x) {
   return linspace_between(low, high, bins + 1);
 }
 
-// The last bin holds its upper edge; what lies outside of all bins, and NaN, counts for nothing.
+// The last bin includes its upper edge. NaN and elements outside all bins are not counted.
 void histogram(Call& call) {
   Graph& g = call.graph();
   const Value given = call.tensor("self");
@@ -85,7 +86,7 @@ void histogram(Call& call) {
   call.returns(std::vector<Value>{y, edges});
 }
 
-// Rows 0 .. lengths[0] - 1 of the data are the first segment, and so on.
+// The first segment is rows 0 .. lengths[0] - 1 of the data, and so on.
 void segment_reduce(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("data");
@@ -106,7 +107,7 @@ void segment_reduce(Call& call) {
     ends = g.call("cumsum", {lengths}, {{"dim", 0}});
   }
   const Dim segments = lengths.dim(0), rows = x.dim(0);
-  // Segments that end before the last row, or behind it, fail the run, as they raise in torch.
+  // If the segments do not end at the last row, the run fails, as torch raises.
   const Value end = slice(ends, 0, segments - 1, segments);
   const Value row = g.call("arange", {}, {{"end", rows}});
   const Value checked = g.call("index_select", {full(g, {rows + 1}, 0, i64), end}, {{"dim", 0}});

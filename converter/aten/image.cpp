@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resampling, pixel shuffles, sliding blocks.
+// Resampling, pixel shuffles and sliding blocks.
 #include <cmath>
 
 #include "converter/rows/view.h"
@@ -7,7 +7,7 @@
 namespace hg::convert::rows {
 namespace {
 
-// floor(size * scale). With a symbolic size the scale must be a ratio of small whole numbers.
+// Returns floor(size * scale). For a symbolic size, the scale must be a ratio of small integers.
 Dim scaled(Call& call, const Dim& size, double scale) {
   if (size.is_constant()) return static_cast<int64_t>(static_cast<double>(size.constant()) * scale);
   for (int64_t q = 1; q <= 64; ++q) {
@@ -18,7 +18,7 @@ Dim scaled(Call& call, const Dim& size, double scale) {
   call.refuse("scale_factors", "must be ratios of small whole numbers where sizes are symbolic");
 }
 
-// The overloads with one scale for each dim, and `vec` with a size or scales.
+// Handles the overloads with one scale per dim, and `vec` with a size or scales.
 void upsample(Call& call, std::string_view mode, int dims, bool antialias) {
   const bool vec = call.find("input") != nullptr;
   const Value x = call.tensor(vec ? "input" : "self");
@@ -73,8 +73,8 @@ void grid_sampler(Call& call) {
                                   {"align_corners", call.flag("align_corners", false)}}));
 }
 
-// Where the pixels of one dim lie in [-1, 1]: the middles of size equal parts, or with
-// align_corners the ends and what is between them; a pixel alone lies at 0.
+// Returns the coordinates of the pixels of one dim in [-1, 1]: the centers of `size` equal parts.
+// With align_corners, they include both ends; a single pixel is at 0.
 Value positions(Call& call, const Dim& size, DType dtype, bool align_corners) {
   Graph& g = call.graph();
   const Value index = g.call("arange", {}, {{"end", size}, {"dtype", f64}});
@@ -89,7 +89,7 @@ Value positions(Call& call, const Dim& size, DType dtype, bool align_corners) {
   return convert::cast(g.call("sub", {g.call("div", {at, number}), one}), dtype);
 }
 
-// grid = (x, y, 1) theta^T for every pixel; theta: [n, 2, 3], or [n, 3, 4] with depth
+// grid = (x, y, 1) theta^T for each pixel; theta: [n, 2, 3], or [n, 3, 4] with depth
 void affine_grid(Call& call) {
   Graph& g = call.graph();
   const Value theta = call.tensor("theta");
@@ -149,7 +149,7 @@ void pixel_unshuffle(Call& call) {
   call.returns(reshaped(permute(reshaped(x, split), order), shape));
 }
 
-// Channels as [groups, c / groups], read as [c / groups, groups].
+// Reads channels [groups, c / groups] as [c / groups, groups].
 void channel_shuffle(Call& call) {
   const Value x = call.tensor("self");
   const Dim groups = call.size("groups");
@@ -163,10 +163,10 @@ void channel_shuffle(Call& call) {
   call.returns(reshaped(permute(reshaped(x, split), order), x.shape()));
 }
 
-// A single image gets a batch dim and loses it again.
+// A single image temporarily gets a batch dim.
 void blocks(Call& call, std::string_view op, int batched_rank) {
   Value x = call.tensor("self");
-  const bool is_bool = x.dtype() == boolean && op == "im2col";  // which moves elements alone
+  const bool is_bool = x.dtype() == boolean && op == "im2col";  // im2col only moves elements
   if (is_bool) x = convert::cast(x, f32);
   const bool single = x.rank() == batched_rank - 1;
   if (single) {

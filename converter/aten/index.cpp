@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads by index. Advanced indexing moves the indexed dims to the front for the op, and moves the
-// dims of the indices back to where torch puts them.
+// Reads by index. Advanced indexing moves the indexed dims to the front for the op, and then moves
+// the dims of the indices to their place in torch's result.
 #include <algorithm>
 #include <limits>
 
@@ -40,8 +40,8 @@ void index_row(Call& call) {
   call.returns(picked(x, indexing_of(call, x)));
 }
 
-// The indices within the tensor that they point into, as torch's masked forms have them: what the
-// mask leaves out may point anywhere.
+// Clamps indices into the tensor for torch's masked indexing, in which masked indices may be out of
+// range.
 Indexing clamped_indexing(Call& call, const Value& x) {
   Graph& g = *x.graph();
   Indexing i = indexing_of(call, x);
@@ -69,7 +69,7 @@ void masked_index_put_accumulate(Call& call) {
   call.returns(with_put(x, clamped_indexing(call, x), taken, true));
 }
 
-// x with `values` put, or added, where the indices point to.
+// Returns x with `values` stored or added at the indices.
 void index_put(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("self"), values = convert::cast(call.tensor("values"), x.dtype());
@@ -99,7 +99,7 @@ void gather(Call& call) {
   call.returns(gathered(call, x, wide_index(call, "index"), axis_of(call, "dim", x.rank(), 0)));
 }
 
-// Negative indices count from the end of dim.
+// Negative indices count from the end of the dim.
 Value from_start(const Value& index, const Dim& size) {
   Graph& g = *index.graph();
   const Value sizes = g.call("arange", {}, {{"start", size}, {"end", size + 1}});
@@ -107,7 +107,7 @@ Value from_start(const Value& index, const Dim& size) {
   return g.call("where", {g.call("lt", {index, g.scalar(int64_t{0}, i64)}), counted, index});
 }
 
-// The shapes broadcast, but for dim.
+// The shapes broadcast, except along dim.
 void take_along_dim(Call& call) {
   Value x = call.tensor("self"), index = wide_index(call, "indices");
   if (!call.has("dim")) {
@@ -145,7 +145,7 @@ void put(Call& call) {
 
 void nonzero(Call& call) { call.returns(nonzero_of(call.tensor("self"))); }
 
-// The first `size` places, and rows of fill_value where there are fewer.
+// Returns the first `size` positions, padded with rows of fill_value.
 void nonzero_static(Call& call) {
   const Value found = nonzero_of(call.tensor("self"));
   Graph& g = call.graph();
@@ -182,8 +182,8 @@ void embedding(Call& call) {
                                   {"scale_grad_by_freq", call.flag("scale_grad_by_freq", false)}}));
 }
 
-// The rows that indices name are scaled to norm max_norm where theirs is larger. PyTorch has the
-// scale in f64.
+// Scales the rows selected by the indices to norm max_norm if their norm is larger. PyTorch
+// computes the scale in f64.
 void embedding_renorm(Call& call) {
   Graph& g = call.graph();
   const Value weight = call.tensor("self");
@@ -201,8 +201,8 @@ void embedding_renorm(Call& call) {
   call.returns(g.call("index_put", {weight, changed, at}));
 }
 
-// Bags of rows of weight, added, averaged or with the largest of each column. Bag i starts at
-// offsets[i]; each index belongs to the last bag that starts at it or before it.
+// Sums, averages or maxima over bags of rows of weight. Bag i starts at offsets[i]. An index
+// belongs to the last bag that starts at or before it.
 void embedding_bag(Call& call) {
   Graph& g = call.graph();
   const Value weight = call.tensor("weight"), indices = wide_index(call, "indices");
@@ -211,15 +211,15 @@ void embedding_bag(Call& call) {
     call.refuse("indices", "and offsets must have one dim");
   if (call.flag("scale_grad_by_freq", false)) call.refuse("scale_grad_by_freq", "is true");
   const int64_t mode = call.number("mode", 0);
-  // embedding_bag counts a negative padding_idx from the end; -1 of _embedding_bag means none.
+  // embedding_bag counts a negative padding_idx from the end; in _embedding_bag, -1 means none.
   int64_t padding = call.number("padding_idx", -1);
   if (call.has("padding_idx") && call.kind() == "aten::embedding_bag" && padding < 0) {
     if (!weight.dim(0).is_constant()) call.refuse("padding_idx", "is negative for an open size");
     padding += weight.dim(0).constant();
   }
   const bool padded = padding >= 0;
-  // What lies beyond a last offset below the count belongs to no bag where torch adds in place, to
-  // the last bag elsewhere: in f64, with padding, and in maxima.
+  // If the last offset is less than the count, torch excludes later indices from all bags when it
+  // adds in place. Otherwise (f64, padding, maxima) they belong to the last bag.
   const bool closed = call.flag("include_last_offset", false);
   const bool in_place = mode != 2 && !padded && weight.dtype() != f64;
   if (closed && !in_place) offsets = slice(offsets, 0, 0, offsets.dim(0) - 1);
@@ -258,7 +258,7 @@ void embedding_bag(Call& call) {
     y = added(empty, bag, masked(0));
   }
   if (mode == 1 || (mode == 2 && padded)) {
-    // Torch counts what lies beyond a last offset as the last bag's, though it adds none of it.
+    // torch counts these later indices in the size of the last bag, although it does not add them.
     const bool beyond = closed && in_place;
     const Dim sized = beyond ? bags - 1 : bags;
     const Value owner = beyond ? bag_of_each(slice(offsets, 0, 0, sized)) : bag;
@@ -272,7 +272,7 @@ void embedding_bag(Call& call) {
       y = g.call("where", {g.call("ge", {size, one}), y, g.scalar(0.0, y.dtype())});
   }
   if (closed && in_place && mode == 0) y = slice(y, 0, 0, bags - 1);
-  // The others hold what torch's own gradient needs.
+  // Torch needs the other results only for its own gradient.
   call.returns({Item(call.make_tensor(y)), Item(), Item(), Item()});
 }
 

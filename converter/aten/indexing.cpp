@@ -12,7 +12,7 @@ namespace {
 
 bool is_mask(const Value& index) { return index.dtype() == boolean || index.dtype() == u8; }
 
-// dims [from, from + n) moved to `to`, as an order for permute
+// Returns the permutation that moves dims [from, from + n) to `to`.
 Dims moved(int rank, int from, int n, int to) {
   Dims rest, order;
   for (int d = 0; d < rank; ++d)
@@ -99,7 +99,7 @@ Value only_mask(Call& call, const Value& x) {
 
 Indexing indexing_of(Call& call, const Value& x) {
   Indexing result;
-  std::vector<int> dims;  // those that are indexed
+  std::vector<int> dims;  // the indexed dims
   int at = 0;
   for (const Value& index : call.tensors_or_none("indices")) {
     if (!index) {
@@ -130,7 +130,7 @@ Indexing indexing_of(Call& call, const Value& x) {
   for (const Value& index : result.indices)
     shape = broadcast_shape(call, "indices", shape, index.shape());
   for (Value& index : result.indices) index = expanded(index, shape);
-  // Next to each other: the new dims take their place; else they come first.
+  // If the indexed dims are adjacent, the new dims take their place; otherwise they come first.
   const bool adjacent = dims.back() - dims.front() + 1 == static_cast<int>(dims.size());
   result.at = adjacent ? dims.front() : 0;
   for (int d : dims) result.order.emplace_back(d);

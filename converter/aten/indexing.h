@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's advanced indexing, x[:, i, mask, ...]: which dims the indices apply to, and where the
-// dims of the indices go in the result.
+// torch's advanced indexing, x[:, i, mask, ...]: which dims are indexed, and where the dims of the
+// indices are in the result.
 #pragma once
 
 #include <vector>
@@ -9,32 +9,35 @@
 
 namespace hg::convert::rows {
 
-// What x[indices] means: the ops index and index_put want the indexed dims first.
+// The meaning of x[indices]. The ops index and index_put need the indexed dims first.
 struct Indexing {
-  std::vector<Value> indices;  // i64, all of one shape; empty when nothing is indexed
-  std::vector<Dim> order;      // of the dims of x: the indexed ones first
-  int at = 0;                  // where the dims of the indices are in the result
+  std::vector<Value> indices;  // i64, all of one shape; empty if no dim is indexed
+  std::vector<Dim> order;      // of x's dims: the indexed ones first
+  int at = 0;                  // position of the index dims in the result
   Shape placed_shape;          // of the result
 
   Value front(const Value& x) const;     // x with the indexed dims first
-  Value back(const Value& y) const;      // the reverse
+  Value back(const Value& y) const;      // inverse of front()
   Value placed(const Value& y) const;    // [indices..., rest...] as torch returns it
-  Value unplaced(const Value& y) const;  // the reverse
+  Value unplaced(const Value& y) const;  // inverse of placed()
 };
 
-// Of the arguments `indices`, tensors or None; masks become the positions of what is true.
+// Interprets the argument `indices`, tensors or None. Masks become the positions of their true
+// elements.
 Indexing indexing_of(Call& call, const Value& x);
-// An argument of integers, as i64.
+// Returns an integer argument as i64.
 Value wide_index(Call& call, std::string_view argument);
-// x, or its only element with a dim of its own.
+// Returns x; adds a dim if it has none.
 Value at_least_1d(const Value& x);
-// The mask, in a shape that broadcasts to x's, when it is the only index; else no value.
+// Returns the mask, in a shape that broadcasts to x's, if it is the only index; otherwise an
+// invalid Value.
 Value only_mask(Call& call, const Value& x);
-// The positions i64[n, rank] of what is not zero: one node for all that ask it of the same x.
+// Returns the positions of nonzero elements, i64[n, rank]; all calls with the same x share one
+// node.
 Value nonzero_of(const Value& x);
-// The columns [n] of the positions [n, rank] that nonzero gives.
+// Splits the positions [n, rank] from nonzero into columns [n].
 std::vector<Value> columns(const Value& positions);
-// values broadcast to a shape; leading dims of one element may be too many.
+// Broadcasts values to a shape. values may have extra leading dims of size 1.
 Value fitted(const Value& values, const Shape& shape);
 
 }  // namespace hg::convert::rows

@@ -9,7 +9,7 @@ namespace hg::convert::rows {
 namespace {
 using Values = std::vector<Value>;
 
-// The tensors in the dtype that torch's promotion gives them.
+// Returns the tensors in the dtype of torch's promotion.
 Values same_dtype(Call& call, std::string_view argument = "tensors") {
   Values values = call.tensors(argument);
   if (values.empty()) call.refuse(argument, "is empty");
@@ -20,7 +20,7 @@ Values same_dtype(Call& call, std::string_view argument = "tensors") {
   return values;
 }
 
-// Empty tensors of one dim are left out, as torch does for old code.
+// Ignores empty tensors with one dim, as torch does for compatibility with old code.
 void cat(Call& call) {
   Values values = same_dtype(call);
   Values kept;
@@ -30,8 +30,8 @@ void cat(Call& call) {
   call.returns(joined(kept, axis_of(call, "dim", kept[0].rank(), 0)));
 }
 
-// Each tensor with zeros behind it along dim, in `num_chunks` equal parts; then the k-th parts of
-// all, flat and side by side.
+// Pads each tensor with zeros along dim and splits it into `num_chunks` equal parts. Then
+// concatenates the flattened k-th parts of all tensors.
 void chunk_cat(Call& call) {
   Values values = same_dtype(call);
   const int dim = axis_of(call, "dim", values[0].rank(), 0);
@@ -80,7 +80,7 @@ void column_stack(Call& call) {
   call.returns(joined(values, 1));
 }
 
-// Each tensor with zeros left and right of it, one below the other.
+// Pads each tensor with zeros on the left and right, and stacks them vertically.
 void block_diag(Call& call) {
   Values values = same_dtype(call);
   Dim width = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear systems and decompositions. The signs of eigenvectors and singular vectors are arbitrary.
-// If the model exposes them, the check notices that libtorch chose others.
+// If the model exposes them, the check detects differences from libtorch.
 #include "hg/ops/linalg.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ Value identity(const Value& x, const Dim& n) {
   const Value one = x.graph()->call("eye", {}, {{"n", n}, {"m", n}, {"dtype", x.dtype()}});
   return expand(one, with(batch_of(x), {n, n}));
 }
-// "No error", for each matrix.
+// Returns the info "no error" for each matrix.
 Value no_error(const Value& x) {
   return convert::cast(expand(number_like(x, 0), batch_of(x)), i32);
 }
@@ -36,7 +36,7 @@ void inverse_ex(Call& call) {
   call.returns(Values{inverse_value(x), no_error(x)});
 }
 
-// b is a batch of vectors where it has one dim, or all dims of a but the last.
+// b is a batch of vectors if it has one dim, or all dims of a except the last.
 Value solve_value(Call& call) {
   Value a = matrices(call, "A"), b = call.tensor("B");
   const bool vector = b.rank() == 1 || (b.rank() == a.rank() - 1 &&
@@ -72,7 +72,7 @@ void linalg_solve_triangular(Call& call) {
   const Value x = solve_triangular(a, b, upper, unit);
   call.returns(left ? x : transposed(x));
 }
-// triangular_solve(self = b, A) -> solution, A
+// triangular_solve(self = b, A) returns the solution and A.
 void triangular_solve(Call& call) {
   Value a = matrices(call, "A"), b = matrices(call, "self");
   share_batch(call, "A", a, b);
@@ -84,7 +84,7 @@ void triangular_solve(Call& call) {
 
 void det_of(Call& call) { call.returns(det(self_or_a(call))); }
 void slogdet_of(Call& call) { call.returns(slogdet(self_or_a(call))); }
-// NaN for a negative determinant
+// Returns NaN for a negative determinant.
 void logdet(Call& call) {
   const Values v = slogdet(self_or_a(call));
   call.returns(where(lt(v[0], number_like(v[0], 0)), number_like(v[1], NAN), v[1]));
@@ -97,7 +97,7 @@ void cholesky_ex(Call& call) {
   const Value x = matrices(call, "self");
   call.returns(Values{cholesky(x, call.flag("upper", false)), no_error(x)});
 }
-// The answer for l l^T, or for u^T u.
+// Solves with the matrix l l^T, or u^T u.
 Value solved_by_factor(const Value& factor, bool upper, const Value& b) {
   const Value l = upper ? transposed(factor) : factor;
   return solve_triangular(transposed(l), solve_triangular(l, b, false), true);
@@ -113,9 +113,9 @@ void cholesky_inverse(Call& call) {
       solved_by_factor(factor, call.flag("upper", false), identity(factor, factor.dim(-1))));
 }
 
-// Reflections h_i = 1 - tau_i v_i v_i^T, whose v_i are the columns of x below its diagonal, with
-// ones on it: h_1 h_2 ... h_k = 1 - v t v^T, where t = (1 + d u)^-1 d, d = diag(tau) and u is what
-// stands above the diagonal of v^T v (Schreiber and Van Loan, 1989).
+// Reflections h_i = 1 - tau_i v_i v_i^T. The v_i are the columns of x below its diagonal, with ones
+// on the diagonal. h_1 h_2 ... h_k = 1 - v t v^T, where t = (1 + d u)^-1 d, d = diag(tau), and u is
+// the part of v^T v above its diagonal (Schreiber and Van Loan, 1989).
 struct Reflections {
   Value v, t;  // [..., m, k] and [..., k, k]
 };
@@ -130,7 +130,7 @@ Reflections reflections(const Value& x, Value tau) {
   const Value d = widened(tau, 0);  // scales rows
   return {v, solve_triangular(d * u, d * identity(u, k), true, true)};
 }
-// The product of the reflections, its first `columns` columns.
+// Returns the first `columns` columns of the product of the reflections.
 Value product_of(const Reflections& r, const Dim& columns) {
   const auto& [v, t] = r;
   const Dim m = v.dim(-2);
@@ -171,8 +171,8 @@ void ormqr(Call& call) {
                    : other - matmul(matmul(matmul(other, v), t), transposed(v)));
 }
 
-// The columns of u, which are orthonormal, and such as complete them to a square matrix: any do,
-// and no gradient flows through those, as in torch.
+// Returns the orthonormal columns of u, followed by columns that complete them to a square matrix.
+// Any such columns are valid, and as in torch, no gradient flows through them.
 Value completed(const Value& u) {
   const Dim m = u.dim(-2), k = u.dim(-1);
   if (m == k) return u;
@@ -189,7 +189,7 @@ Values svd_value(const Value& x, bool full) {
 void svd_of(Call& call) {
   call.returns(svd_value(self_or_a(call), call.flag("full_matrices", true)));
 }
-// svd(self, some, compute_uv) -> u, s, v
+// svd(self, some, compute_uv) returns u, s, v.
 void old_svd(Call& call) {
   const Value x = matrices(call, "self");
   if (!call.flag("compute_uv", true)) {
@@ -210,7 +210,7 @@ Values eigen(Call& call) {
 void eigh_of(Call& call) { call.returns(eigen(call)); }
 void eigvalsh(Call& call) { call.returns(eigen(call)[0]); }
 
-// Of any square matrix: complex.
+// Eigenvalues of any square matrix are complex.
 template <bool vectors>
 void eig_of(Call& call) {
   const TensorRef& x = call.ref("self");
@@ -224,8 +224,8 @@ void eig_of(Call& call) {
   call.returns(std::move(results));
 }
 
-// Singular values up to this count as 0: max(atol, rtol times the largest), [..., 1] as s is [...,
-// k].
+// Returns the bound up to which singular values count as 0: max(atol, rtol * largest), [..., 1] for
+// s [..., k].
 Value bound_of(Call& call, const Value& x, const Value& s) {
   const auto limit = [&](std::string_view name) {
     const Item* item = call.find(name);
@@ -243,13 +243,13 @@ Value bound_of(Call& call, const Value& x, const Value& s) {
       call.refuse("rtol", "is not given for a matrix of symbolic sizes");
     const double epsilon = x.dtype() == f64 ? 0x1p-52 : 0x1p-23;
     relative = number_like(s, epsilon * static_cast<double>(std::max(m.constant(), n.constant())));
-    // An absolute limit above 0 stands alone.
+    // A positive absolute limit replaces the default relative limit.
     if (absolute) relative = where(gt(absolute, number_like(s, 0)), number_like(s, 0), relative);
   }
   Value bound = relative * hg::amax(s, {-1}, true);
   return absolute ? maximum(bound, absolute) : bound;
 }
-// Sizes of eigenvalues are singular values where the lower triangle stands for both.
+// If only the lower triangle is used, the absolute eigenvalues are the singular values.
 Value hermitian_values(const Value& x) { return x.graph()->call("abs", {eigh(x, false)[0]}); }
 void pinv(Call& call) {
   const Value x = matrices(call, "self");
@@ -259,13 +259,14 @@ void pinv(Call& call) {
   const Value s = hermitian ? hermitian_values(x) : svd(x)[1];
   call.returns(x.graph()->call("pinv", {x, bound_of(call, x, s)}, {{"hermitian", hermitian}}));
 }
-// Those of one matrix, where it has full rank, else an empty vector.
+// Returns the residuals of one matrix if it has full rank, otherwise an empty vector.
 Value residuals_of_rank(const Value& full_rank, const Value& residuals) {
   const Value kept = nonzero(expand(full_rank, residuals.shape()));
   return index_select(residuals, reshape(kept, {kept.dim(0)}), 0);
 }
-// The shortest of the best solutions: solution, residuals, rank, singular values. The drivers gelsy
-// and gels alone leave the last of them empty, and the residuals for sizes that do not show.
+// The minimum-norm least-squares solution: solution, residuals, rank, singular values. For gelsy
+// and gels, the singular values are empty. The residuals are empty for sizes at which torch returns
+// none.
 void lstsq(Call& call) {
   Value a = matrices(call, "self"), b = call.tensor("b");
   const std::string driver = call.has("driver") ? call.string("driver") : "gelsy";
@@ -303,7 +304,7 @@ void lstsq(Call& call) {
   call.returns(Values{vector ? reshape(x, Shape(x.shape().begin(), x.shape().end() - 1)) : x,
                       residuals, rank, values ? s : nothing});
 }
-// As LAPACK's lower triangle, whatever hermitian says: x is real.
+// Factors the lower triangle as LAPACK does. x is real, so `hermitian` does not matter.
 void ldl_factor_of(Call& call) { call.returns(ldl_factor(matrices(call, "self"))); }
 void ldl_factor_ex(Call& call) {
   const Value x = matrices(call, "self");
@@ -334,7 +335,7 @@ void cond(Call& call) {
   call.returns(order > 0 ? most / least : least / most);
 }
 
-// The first `ind` dims against the others.
+// Inverts x as a matrix of the first `ind` dims and the others.
 void tensorinv(Call& call) {
   const Value x = call.tensor("self");
   const int ind = static_cast<int>(call.number("ind", 2));
@@ -349,7 +350,7 @@ void tensorinv(Call& call) {
 void tensorsolve(Call& call) {
   Value a = call.tensor("self");
   const Value b = call.tensor("other");
-  if (call.has("dims")) {  // these go to the end
+  if (call.has("dims")) {  // these move to the end
     std::vector<Dim> order, last;
     for (const Dim& dim : call.integers("dims")) {
       const Result<int> axis = normalize_axis(dim.constant(), a.rank());
@@ -367,7 +368,7 @@ void tensorsolve(Call& call) {
       solve(reshape(a, {count(b.shape()), count(result)}), reshape(b, {count(b.shape()), 1}));
   call.returns(reshape(x, result));
 }
-// x^0 ... x^(N - 1) along a new last dim
+// Returns x^0 ... x^(N - 1) along a new last dim.
 void vander(Call& call) {
   Value x = call.tensor("x");
   if (x.rank() == 0) x = widened(x, 0);
@@ -382,8 +383,8 @@ void matrix_exp(Call& call) {
   call.returns(call.graph().call("matrix_exp", {matrices(call, "self")}));
 }
 
-// What decomposition makes of the ops above. Their factors, of the matrix or its transpose by where
-// it lies in memory, have no value here.
+// Forms of the ops above in decomposed programs. Their factors have no value here, because they
+// depend on whether torch factors the matrix or its transpose, which memory layout decides.
 void decomposed_det(Call& call) {
   call.returns({Item(call.make_tensor(det(self_or_a(call)))), Item(), Item()});
 }
@@ -391,7 +392,7 @@ void decomposed_slogdet(Call& call) {
   const Values v = slogdet(self_or_a(call));
   call.returns({Item(call.make_tensor(v[0])), Item(call.make_tensor(v[1])), Item(), Item()});
 }
-void decomposed_solve(Call& call) {  // solution, factors, and whether there was an error
+void decomposed_solve(Call& call) {  // solution, factors, info
   call.returns({Item(call.make_tensor(solve_value(call))), Item(), Item(),
                 Item(call.make_tensor(no_error(matrices(call, "A"))))});
 }

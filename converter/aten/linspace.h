@@ -5,8 +5,8 @@
 
 namespace hg::convert::rows {
 
-// From one number of rank 0 to another, both included: start + i step up to the middle,
-// end - (steps - 1 - i) step beyond it, as torch rounds them.
+// From one rank-0 number to another, both included: start + i step up to the middle, then end -
+// (steps - 1 - i) step, rounded as in torch.
 Value linspace_between(const Value& start, const Value& end, const Dim& steps);
 
 }  // namespace hg::convert::rows

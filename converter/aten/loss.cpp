@@ -21,7 +21,7 @@ NamedAttrs reduced(Call& call, NamedAttrs attrs = {}) {
   return attrs;
 }
 
-// Losses of two tensors, "mse_loss" for aten::mse_loss.
+// Losses of two tensors: aten::mse_loss becomes "mse_loss".
 void of_two(Call& call, const std::vector<NamedReal>& numbers = {}, NamedAttrs attrs = {}) {
   const Values v = call.promoted({"self", "target"});
   std::string_view op = call.kind();
@@ -29,7 +29,7 @@ void of_two(Call& call, const std::vector<NamedReal>& numbers = {}, NamedAttrs a
   call.returns(call_with(call.graph(), op, {v[0], v[1]}, numbers, reduced(call, std::move(attrs))));
 }
 
-// Torch rounds what it computes in the promoted dtype to that of one of its tensors.
+// Torch computes in the promoted dtype and rounds the result to the dtype of one of its tensors.
 Value reduced_as(Call& call, const Value& loss, DType dtype) {
   const std::string kind = reduction(call);
   const Value rounded = convert::cast(loss, dtype);
@@ -50,7 +50,7 @@ bool have_one_dtype(Call& call, std::initializer_list<std::string_view> names) {
   return true;
 }
 
-// An op of two tensors in the dtype that torch's promotion gives them.
+// Applies an op to two tensors in the dtype of torch's promotion.
 Value apply(std::string_view op, const Value& a, const Value& b) {
   Promotion promotion;
   promotion.add_tensor(a.dtype(), a.rank());
@@ -58,12 +58,12 @@ Value apply(std::string_view op, const Value& a, const Value& b) {
   const DType dtype = promotion.result();
   return a.graph()->call(op, {convert::cast(a, dtype), convert::cast(b, dtype)});
 }
-// The same in place, which rounds to the dtype of `a`.
+// The same for an op in place, which rounds to the dtype of `a`.
 Value apply_in_place(std::string_view op, const Value& a, const Value& b) {
   return convert::cast(apply(op, a, b), a.dtype());
 }
 
-// For losses that torch puts together of other ops, each of which rounds to a dtype of its own.
+// For losses that torch composes of other ops, each of which rounds to its own dtype.
 void returns_reduced(Call& call, const Value& loss) {
   call.returns(reduced_as(call, loss, loss.dtype()));
 }
@@ -75,7 +75,7 @@ void expect_floats(Call& call, std::initializer_list<std::string_view> names) {
                   str_cat("is ", name_of(value.dtype()), ", which PyTorch does not take there"));
 }
 
-// PyTorch has no kernel of integers.
+// PyTorch has no integer kernel.
 void of_two_with_a_float(Call& call, const std::vector<NamedReal>& numbers = {}) {
   if (!is_float(call.tensor("target").dtype())) expect_floats(call, {"self"});
   of_two(call, numbers);
@@ -108,9 +108,8 @@ void kl_div(Call& call) {
       call, log_target ? apply("mul", g.call("exp", {target}), apply("sub", target, x))
                        : apply("sub", g.call("xlogy", {target, target}), apply("mul", target, x)));
 }
-// The target decides which of two terms counts, and nothing of the dtype.
-// eq or ne of a tensor and a number: torch compares bool as an integer, and u8 with what -1 wraps
-// to.
+// eq or ne of a tensor and a number. torch compares a bool as an integer, and a u8 with the wrapped
+// number, such as 255 for -1. The target selects one of two terms and does not affect the dtype.
 Value compared(std::string_view op, const Value& target, int64_t number) {
   const Value x = target.dtype() == boolean ? convert::cast(target, i64) : target;
   return x.graph()->call(op, {x, convert::cast(x.graph()->scalar(number, i64), x.dtype())});
@@ -129,7 +128,7 @@ void hinge_embedding(Call& call) {
   const Value apart = g.call("maximum", {g.call("sub", {limit, x}), zero});
   returns_reduced(call, g.call("add", {where_not(1, apart), where_not(-1, x)}));
 }
-// In place in torch, so the product also has the dtype of self.
+// torch computes the product in place, so it has the dtype of self.
 void soft_margin(Call& call) {
   expect_floats(call, {"self"});
   if (have_one_dtype(call, {"self", "target"})) return of_two(call);
@@ -207,7 +206,7 @@ void cosine_embedding(Call& call) {
 
 void poisson_nll(Call& call) {
   const Values v = call.promoted({"input", "target"}, true);
-  const bool log_input = call.flag("log_input", true);  // which does not use eps
+  const bool log_input = call.flag("log_input", true);  // then eps is not used
   call.returns(
       call_with(call.graph(), "poisson_nll_loss", v,
                 {{"eps", log_input ? Real(1e-8) : scalar(call, "eps", 1e-8)}},
@@ -233,7 +232,7 @@ void multi_margin(Call& call) {
 Values multilabel_margin_of(Call& call) {
   Values out = call.graph().calls("multilabel_margin_loss",
                                   {call.tensor("self"), call.tensor("target")}, reduced(call));
-  if (out.size() == 2)  // in the shape of self
+  if (out.size() == 2)  // reshaped to the shape of self
     out[1] = call.graph().call("reshape", {out[1]}, {{"shape", call.tensor("self").shape()}});
   return out;
 }
@@ -258,7 +257,7 @@ void cross_entropy(Call& call) {
                          reduced(call, {{"ignore_index", call.integer("ignore_index", -100)}})));
 }
 
-// Lengths as an i64 tensor, from one or from a list of numbers.
+// Returns lengths as an i64 tensor, from a number, a list or a tensor.
 Value lengths(Call& call, std::string_view argument) {
   const Item* item = call.find(argument);
   Graph& g = call.graph();
@@ -276,7 +275,7 @@ Value lengths(Call& call, std::string_view argument) {
   return g.constant(*std::move(data));
 }
 
-// The mean divides each sample's loss by the length of its target first.
+// For the mean, each sample's loss is first divided by the length of its target.
 void ctc_loss(Call& call) {
   Graph& g = call.graph();
   Value x = call.tensor("log_probs");

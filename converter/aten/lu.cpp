@@ -15,7 +15,7 @@ Values factors_of(Call& call) {
   if (!call.flag("pivot", true)) call.refuse("pivot", "is false");
   return call.graph().calls("lu", {self_or_a(call)});
 }
-// The first diagonal element of u that is 0, counted from 1; else 0.
+// Returns the 1-based position of the first zero on the diagonal of u; 0 if there is none.
 Value first_zero(const Value& lu) {
   Graph& g = *lu.graph();
   const Value diagonal =
@@ -37,7 +37,7 @@ void lu_factor_ex(Call& call) {
   const Values v = factors_of(call);
   call.returns(Values{v[0], v[1], first_zero(v[0])});
 }
-// p[j, i] = 1 where j = rows[i]
+// p[j, i] = 1 if j = rows[i].
 Value permutation(const Value& rows, DType dtype) {
   const Dim n = rows.dim(-1);
   const Value all = rows.graph()->call("arange", {}, {{"end", n}});
@@ -68,7 +68,7 @@ void lu_unpack(Call& call) {
   call.returns(Values{pivots ? permutation(rows_of(call, "LU_pivots", lu), lu.dtype()) : none,
                       data ? lower_of(lu) : none, data ? upper_of(lu) : none});
 }
-// p l u x = b; with `turn`, its transpose
+// Solves p l u x = b; with `turn`, the transposed system.
 Value solved_by_lu(Value lu, Value p, const Value& b, bool turn) {
   if (turn) {
     const Value y = solve_triangular(transposed(upper_of(lu)), b, false);

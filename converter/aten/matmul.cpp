@@ -18,14 +18,14 @@
 namespace hg::convert::rows {
 namespace {
 
-// alpha and beta in the tensor's dtype: an integer tensor takes the integer part.
+// Returns alpha or beta in the tensor's dtype; truncated for an integer tensor.
 Real factor(Call& call, const Value& x, std::string_view argument) {
   const Real value = scalar(call, argument, 1);
   return value.is_known() && !is_float(x.dtype()) ? Real(std::trunc(value.known())) : value;
 }
 
-// beta self + alpha product; with beta = 0, self counts for nothing, not even NaN. The result has
-// the product's shape, to which self broadcasts. `inner` is the dtype in which they are added.
+// Returns beta self + alpha product. If beta = 0, self is ignored, even NaN. The result has the
+// shape of the product, to which self broadcasts. The terms are added in the dtype `inner`.
 Value blend(Call& call, const Value& self, const Value& product, DType inner) {
   const Real alpha = factor(call, product, "alpha"), beta = factor(call, product, "beta");
   if (beta.is(0)) return product * alpha;
@@ -53,7 +53,7 @@ void dot(Call& call) { two(call, "self", "tensor"); }
 void linear(Call& call) {
   const Value x = call.tensor("input"), weight = call.tensor("weight");
   const Value bias = call.tensor_or_none("bias");
-  if (weight.rank() == 1) {  // one output without a dim
+  if (weight.rank() == 1) {  // one output, without a dim
     const Value y = matmul(x, weight);
     call.returns(bias ? call.graph().call("add", {y, bias}) : y);
     return;
@@ -84,7 +84,7 @@ void addmm_activation(Call& call) {
     call.returns(call.graph().call("relu", {y}));
 }
 
-// The sum of all products of a batch is one product: [m, b k] [b k, n].
+// The sum of the products of a batch equals a single product: [m, b k] [b k, n].
 void addbmm(Call& call) {
   const Value a = call.tensor("batch1"), b = call.tensor("batch2");
   const Value left = reshaped(permute(a, {1, 0, 2}), {a.dim(1), a.dim(0) * a.dim(2)});
@@ -115,7 +115,7 @@ void addr(Call& call) {
   call.returns(blend(call, all[0], product, product.dtype()));
 }
 
-// Sums over the last dims of both.
+// Sums over the last dim of both.
 void inner(Call& call) {
   const Value a = call.tensor("self"), b = call.tensor("other");
   if (a.rank() == 0 || b.rank() == 0) return call.returns(call.graph().call("mul", {a, b}));
@@ -162,7 +162,7 @@ void tensordot(Call& call) {
   Value left = a, right = b;
   for (size_t i = 0; i < sum_a.size(); ++i) {
     order_a.push_back(sum_a[i]);
-    // A size of 1 broadcasts: the other side is summed first.
+    // A size of 1 broadcasts, so the other side is summed first.
     const int da = static_cast<int>(sum_a[i].constant()),
               db = static_cast<int>(sum_b[i].constant());
     auto total = [&](const Value& x, int dim) {
@@ -180,7 +180,7 @@ void tensordot(Call& call) {
   call.returns(reshaped(matmul(left, right), shape));
 }
 
-// Left to right, but for three where the cheaper order of both is taken.
+// Multiplies left to right, except for three matrices, for which the cheaper order is chosen.
 void multi_dot(Call& call) {
   std::vector<Value> all = call.tensors(call.find("matrices") ? "matrices" : "tensors");
   if (all.empty()) call.refuse("tensors", "must not be empty");
@@ -190,7 +190,7 @@ void multi_dot(Call& call) {
     if (left.is_constant() && right.is_constant() && right.constant() < left.constant())
       return call.returns(matmul(all[0], matmul(all[1], all[2])));
   }
-  if (all.size() > 2 && all.back().rank() == 1) {  // vectors first
+  if (all.size() > 2 && all.back().rank() == 1) {  // starts with the vector
     Value y = all.back();
     for (size_t i = all.size() - 1; i-- > 0;) y = matmul(all[i], y);
     return call.returns(y);
@@ -236,7 +236,7 @@ void vecdot(Call& call) {
                       {{"dim", std::vector<Dim>{call.integer("dim", -1)}}, {"keepdim", false}}));
 }
 
-// By repeated squaring, of the inverse where n is negative. The zeroth power is the identity.
+// Repeated squaring, of the inverse if n is negative. The zeroth power is the identity.
 void matrix_power(Call& call) {
   const Value x = call.tensor("self");
   Graph& g = call.graph();
@@ -257,7 +257,8 @@ void matrix_power(Call& call) {
   call.returns(y);
 }
 
-// x_i y_k - x_k y_i, where i and k follow the place of the result along dim, around
+// x_i y_k - x_k y_i, where i and k are the next two positions after the result's along dim,
+// cyclically.
 void cross_along(Call& call, int64_t dim, const std::vector<Value>& v) {
   Graph& g = call.graph();
   const auto rolled = [&](const Value& x, int by) {
@@ -266,7 +267,7 @@ void cross_along(Call& call, int64_t dim, const std::vector<Value>& v) {
   call.returns(g.call("sub", {g.call("mul", {rolled(v[0], 1), rolled(v[1], 2)}),
                               g.call("mul", {rolled(v[0], 2), rolled(v[1], 1)})}));
 }
-// torch.cross without dim takes the first dim of size 3; linalg.cross the last.
+// torch.cross without dim uses the first dim of size 3; linalg.cross uses the last dim.
 void cross(Call& call) {
   std::vector<Value> v = call.promoted({"self", "other"});
   const Result<Shape> shape = broadcast(v[0].shape(), v[1].shape());
@@ -284,7 +285,7 @@ void cross(Call& call) {
   cross_along(call, dim, v);
 }
 
-// Every element of self times the whole of other.
+// Multiplies each element of self by all of other.
 void kron(Call& call) {
   Graph& g = call.graph();
   const std::vector<Value> v = call.promoted({"self", "other"});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code shared by rows on matrices [..., m, n].
+// Code shared by rows for matrices [..., m, n].
 #pragma once
 
 #include <initializer_list>
@@ -23,7 +23,7 @@ inline Value matrices(Call& call, std::string_view argument) {
     call.refuse(argument, str_cat("has the shape ", x.shape(), ", not of a matrix"));
   return x;
 }
-// Older schemas call the same argument self.
+// Older schemas name the argument `self`.
 inline Value self_or_a(Call& call) { return matrices(call, call.has("A") ? "A" : "self"); }
 
 inline Shape batch_of(const Value& x) { return Shape(x.shape().begin(), x.shape().end() - 2); }
@@ -37,12 +37,12 @@ inline Value transposed(const Value& x) {
   std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
   return permute(x, std::move(dims));
 }
-inline Value widened(const Value& x, int from_end) {  // one more dim of size 1
+inline Value widened(const Value& x, int from_end) {  // adds a dim of size 1
   Shape shape = x.shape();
   shape.insert(shape.end() - from_end, Dim(1));
   return reshape(x, std::move(shape));
 }
-// Both with the batch dims of both.
+// Broadcasts the batch dims of both.
 inline void share_batch(Call& call, std::string_view argument, Value& a, Value& b) {
   const Result<Shape> batch = broadcast(batch_of(a), batch_of(b));
   if (!batch.ok()) call.refuse(argument, std::string(batch.status().message()));

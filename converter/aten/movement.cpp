@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Views that keep all elements: reshapes, permutations, expansions. As in torch, `reshape` is a
-// view if the layout allows it and otherwise a copy.
+// view if the layout allows it, and a copy otherwise.
 #include <algorithm>
 #include <numeric>
 
@@ -16,7 +16,7 @@ Shape shape_of(Call& call) { return call.tensor("self").shape(); }
 
 void to_shape(Call& call, Shape shape) { give_view(call, reshape_view(std::move(shape))); }
 
-// Shares memory where the layout allows it.
+// Shares memory if the layout allows it.
 void to_shape_or_copy(Call& call, Shape shape) {
   const auto layout = call.layout(call.ref("self"));
   const auto shares = layout ? can_view(*layout, shape_of(call), shape) : std::nullopt;
@@ -27,7 +27,7 @@ void reshape_row(Call& call) {
   to_shape_or_copy(call, resolved_shape(call, "shape", call.sizes("shape"), count(shape_of(call))));
 }
 
-// The same memory as another shape, which PyTorch refuses where strides are in the way.
+// A view with another shape. PyTorch rejects it if the strides do not allow it.
 void to_view(Call& call, Shape shape) {
   if (const auto layout = call.layout(call.ref("self"))) {
     const Scalar can = can_view_at(*layout, shape_of(call), shape);
@@ -86,7 +86,7 @@ void ravel(Call& call) {
 
 void contiguous(Call& call) {
   const TensorRef self = call.ref("self");
-  if (call.integer("memory_format", 0) != Dim(0)) {  // itself where it lies so
+  if (call.integer("memory_format", 0) != Dim(0)) {  // self if its layout fits
     const TensorRef copy = call.make_tensor(call.graph().call("contiguous", {call.tensor("self")}));
     call.may_share(copy, self);
     return call.returns(std::vector<Item>{Item(copy)});
@@ -97,10 +97,10 @@ void contiguous(Call& call) {
   give_shared(call, reshape_view(shape_of(call)), shares);
 }
 
-// Another tensor of the same memory.
+// Another tensor with the same memory.
 void alias(Call& call) { to_shape(call, shape_of(call)); }
 
-// Another tensor of the same memory, through which no gradient goes.
+// Another tensor with the same memory but without gradients.
 void detach(Call& call) {
   if (!is_float(call.tensor("self").dtype())) return alias(call);
   give_view(call, detach_view());
@@ -120,7 +120,7 @@ void unflatten(Call& call) {
 void squeeze(Call& call) {
   const Shape shape = shape_of(call);
   const auto axes = axes_of(call, "dim", static_cast<int>(shape.size()));
-  const bool expects_one = call.has("dim");  // who names a dim knows it to be 1
+  const bool expects_one = call.has("dim");  // a program that names a dim expects it to be 1
   Shape rest;
   for (size_t d = 0; d < shape.size(); ++d) {
     const bool named = std::find(axes.begin(), axes.end(), static_cast<int>(d)) != axes.end();
@@ -214,7 +214,7 @@ void movedim(Call& call) {
   give_view(call, permute_view(dims));
 }
 
-// A size of -1 stays as it is.
+// A size of -1 keeps the dim.
 void expand_row(Call& call) {
   const Shape shape = shape_of(call);
   Shape size = call.sizes("size");
@@ -251,7 +251,7 @@ void broadcast_tensors(Call& call) {
   call.returns({Item(std::move(list))});
 }
 
-// indexing "ij": tensor k runs along dim k; "xy": the first two change places.
+// indexing "ij": tensor k varies along dim k. "xy": the first two dims are swapped.
 void meshgrid(Call& call) {
   const std::string indexing = call.string("indexing", "ij");
   if (indexing != "ij" && indexing != "xy") call.refuse("indexing", "is neither 'ij' nor 'xy'");
@@ -294,7 +294,7 @@ void unfold(Call& call) {
   const Shape shape = call.tensor("self").shape();
   const int dim = axis_of(call, "dimension", static_cast<int>(shape.size()), 0);
   const Dim size = call.size("size"), step = call.size("step");
-  // Kept where nobody reads the windows.
+  // The guard is needed even if the windows are unused.
   call.graph().guard(size, Relation::le, shape.empty() ? Dim(1) : shape[dim], "unfold");
   give_view(call, {[=](Value base) {
                      return base.graph()->call("unfold", {base},
@@ -319,8 +319,8 @@ NamedAttrs strided_attrs(Call& call) {
           {"storage_offset", call.size("storage_offset", 0)}};
 }
 
-// The order of dims in which the tensor's elements follow each other in memory from its start, or
-// none when that is not known, or there are gaps.
+// Returns the order of dims from outermost to innermost in memory. Returns nothing if it is
+// unknown, or if the tensor has gaps or an offset.
 std::optional<Dims> order_in_memory(const Layout& layout, const Shape& shape) {
   if (layout.offset != Dim(0) || shape.size() > 6) return std::nullopt;
   std::vector<size_t> order(shape.size());
@@ -343,7 +343,7 @@ std::optional<Dims> order_in_memory(const Layout& layout, const Shape& shape) {
 
 void as_strided(Call& call) {
   const NamedAttrs attrs = strided_attrs(call);
-  // The op counts in the elements of its input, torch in those of the memory that `self` lies in.
+  // The op counts elements of its input, torch those of the memory of `self`.
   const auto layout = call.layout(call.ref("self"));
   const auto order = layout ? order_in_memory(*layout, shape_of(call)) : std::nullopt;
   if (!order) call.refuse("self", "does not fill its memory from the start");

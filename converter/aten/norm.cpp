@@ -13,7 +13,7 @@ namespace {
 
 using Values = std::vector<Value>;
 
-// softmax(x, dim, dtype): x becomes `dtype` first; in torch an integer x without a dtype fails.
+// softmax(x, dim, dtype): x is cast to `dtype` first. torch rejects an integer x without a dtype.
 void softmax_of(Call& call, std::string_view op) {
   Value x = call.tensor("self");
   x = convert::cast(x, call.dtype("dtype", x.dtype()));
@@ -32,7 +32,7 @@ void inner_softmax_of(Call& call, std::string_view op) {
 void inner_softmax(Call& call) { inner_softmax_of(call, "softmax"); }
 void inner_log_softmax(Call& call) { inner_softmax_of(call, "log_softmax"); }
 
-// Of softmax's result y: (dy - sum(dy y)) y; of log_softmax's: dy - e^y sum(dy).
+// Gradient of softmax from its result y: (dy - sum(dy y)) y; of log_softmax: dy - e^y sum(dy).
 template <bool kLog>
 void softmax_backward(Call& call) {
   Graph& g = call.graph();
@@ -53,7 +53,7 @@ void softmin(Call& call) {
                                  {{"dim", call.integer("dim")}}));
 }
 
-// Where all elements along dim are -inf the result is 0 instead of NaN.
+// If all elements along dim are -inf, the result is 0 instead of NaN.
 void safe_softmax(Call& call) {
   Graph& g = call.graph();
   Value x = call.tensor("self");
@@ -67,10 +67,10 @@ void safe_softmax(Call& call) {
   call.returns(g.call("where", {dead, zero, y}));
 }
 
-// x and its parameters in one dtype: where 16-bit activations meet f32 parameters, f32.
+// x and its parameters in one dtype: f32 if 16-bit activations meet f32 parameters.
 struct Norm {
   Value x, weight, bias;
-  DType dtype;  // of x, which is that of the result
+  DType dtype;  // of x and of the result
 };
 Norm norm_arguments(Call& call) {
   Norm n;
@@ -96,7 +96,7 @@ void layer_norm(Call& call) {
   call.returns(convert::cast(y, n.dtype));
 }
 
-// The mean and 1 / sqrt(var + eps) that the native_ variants return beside y.
+// The mean and 1 / sqrt(var + eps) that the native_ variants return in addition to y.
 struct Moments {
   Value mean, rstd;
 };
@@ -122,7 +122,7 @@ void native_layer_norm(Call& call) {
   call.returns(Values{convert::cast(y, n.dtype), m.mean, m.rstd});
 }
 
-// Without eps it is the machine epsilon of what PyTorch computes in: f32 for 16 bits.
+// The default eps is the machine epsilon of the dtype in which PyTorch computes: f32 for 16 bits.
 double epsilon(DType dtype) {
   return dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
                              : double{std::numeric_limits<float>::epsilon()};
@@ -160,7 +160,7 @@ void group_norm(Call& call) {
   call.returns(convert::cast(y, n.dtype));
 }
 
-// (input, weight, bias, N, C, HxW, group, eps) -> y, mean [N, group], rstd [N, group]
+// (input, weight, bias, N, C, HxW, group, eps) returns y, mean [N, group], rstd [N, group].
 void native_group_norm(Call& call) {
   const Norm n = norm_arguments(call);
   const Dim batch = call.size("N"), groups = call.size("group");
@@ -173,7 +173,7 @@ void native_group_norm(Call& call) {
                       reshaped(m.rstd, {batch, groups})});
 }
 
-// One call of the op, and what the running statistics become.
+// A call of the op, and the new running statistics.
 struct BatchNorm {
   Norm n;
   Value y, running_mean, running_var;
@@ -186,7 +186,7 @@ BatchNorm batch_norm_of(Call& call, bool training, const Real& momentum, const R
     b.running_mean = call.tensor_or_none("running_mean");
     b.running_var = call.tensor_or_none("running_var");
   }
-  if (training) {  // one value has no variance; PyTorch's modules refuse it
+  if (training) {  // one value has no variance; PyTorch rejects it
     Dim values = 1;
     for (int d = 0; d < b.n.x.rank(); ++d)
       if (d != 1) values = values * b.n.x.dim(d);
@@ -196,7 +196,7 @@ BatchNorm batch_norm_of(Call& call, bool training, const Real& momentum, const R
   DType wide = b.n.x.dtype();
   if (b.running_mean) wide = promote(wide, b.running_mean.dtype());
   auto widen = [&](const Value& v) { return v ? convert::cast(v, wide) : v; };
-  // Without training only a trainer reads it, which needs a number.
+  // Outside of training, only a trainer uses the momentum, which must then be a number.
   const Real kept = training || momentum.is_known() ? momentum : Real(0.1);
   const Values out = calls_with(call.graph(), "batch_norm",
                                 {widen(b.n.x), widen(b.n.weight), widen(b.n.bias),
@@ -209,14 +209,14 @@ BatchNorm batch_norm_of(Call& call, bool training, const Real& momentum, const R
   b.y = convert::cast(out[0], b.n.dtype);
   if (training && b.running_mean) {
     call.note("batch_norm runs in training mode, as traced");
-    // PyTorch moves them outside of autograd.
+    // PyTorch updates them without autograd.
     b.running_mean = convert::cast(detach(out[1]), b.running_mean.dtype());
     b.running_var = convert::cast(detach(out[2]), b.running_var.dtype());
   }
   return b;
 }
 
-// The same; running statistics that training moves are written back to their buffers.
+// The same, and writes running statistics that training updates to their buffers.
 BatchNorm batch_norm_with_buffers(Call& call, bool training, const Real& momentum, const Real& eps,
                                   bool with_running = true) {
   BatchNorm b = batch_norm_of(call, training, momentum, eps, with_running);
@@ -230,7 +230,7 @@ BatchNorm batch_norm_with_buffers(Call& call, bool training, const Real& momentu
 void batch_norm(Call& call) {
   const bool training = call.flag("training");
   const Value x = call.tensor("input");
-  if (x.rank() == 1 && x.dim(0) == Dim(0)) return call.returns(x);  // nothing to normalize
+  if (x.rank() == 1 && x.dim(0) == Dim(0)) return call.returns(x);  // empty: nothing to normalize
   call.returns(batch_norm_with_buffers(call, training, scalar(call, "momentum", 0.1),
                                        scalar(call, "eps", 1e-5))
                    .y);
@@ -248,7 +248,7 @@ Value empty_tensor(Graph& g, DType dtype) {
   return none.ok() ? g.constant(*std::move(none)) : g.fail(none.status());
 }
 
-// y, mean, 1 / sqrt(var + eps); both empty outside of training.
+// Returns y, mean and 1 / sqrt(var + eps). The latter two are empty outside of training.
 Values with_moments(Call& call, const BatchNorm& b, bool training, const Real& eps) {
   Graph& g = call.graph();
   if (!training) return {b.y, empty_tensor(g, b.n.x.dtype()), empty_tensor(g, b.n.x.dtype())};
@@ -273,7 +273,7 @@ void native_batch_norm_no_stats(Call& call) {
 void native_batch_norm_no_training(Call& call) {
   call.returns(native_batch_norm_of(call, false, scalar(call, "momentum"), scalar(call, "eps")));
 }
-// A fourth result, reserve, is for other devices and empty on the CPU.
+// The fourth result, reserve, is for other devices and empty on the CPU.
 Values with_reserve(Call& call, Values values) {
   values.push_back(empty_tensor(call.graph(), u8));
   return values;
@@ -282,7 +282,7 @@ void batch_norm_with_update(Call& call) {
   call.returns(with_reserve(
       call, native_batch_norm_of(call, true, scalar(call, "momentum"), scalar(call, "eps"))));
 }
-// The statistics are results: (y, mean, rstd, running_mean, running_var)
+// Returns the statistics also: (y, mean, rstd, running_mean, running_var).
 void native_batch_norm_functional(Call& call) {
   const bool training = call.flag("training");
   const Real eps = scalar(call, "eps");
@@ -291,7 +291,7 @@ void native_batch_norm_functional(Call& call) {
   values.insert(values.end(), {b.running_mean, b.running_var});
   call.returns(std::move(values));
 }
-// (y, mean, rstd, reserve, running_mean, running_var)
+// Returns (y, mean, rstd, reserve, running_mean, running_var).
 void batch_norm_with_update_functional(Call& call) {
   const Real eps = scalar(call, "eps");
   const BatchNorm b = batch_norm_of(call, true, scalar(call, "momentum"), eps);
@@ -303,7 +303,7 @@ void batch_norm_no_update(Call& call) {
   call.returns(with_reserve(
       call, native_batch_norm_of(call, false, scalar(call, "momentum"), scalar(call, "eps"))));
 }
-// (y, mean, rstd, reserve, which implementation)
+// Returns (y, mean, rstd, reserve, number of the implementation).
 void batch_norm_impl_index(Call& call) {
   const Values values =
       with_reserve(call, native_batch_norm_of(call, call.flag("training"), scalar(call, "momentum"),
@@ -314,7 +314,8 @@ void batch_norm_impl_index(Call& call) {
   call.returns(std::move(items));
 }
 
-// With the running statistics. Not batch_norm, which training would give those of the batch.
+// Uses the running statistics. Not the batch_norm op, for which a trainer would use batch
+// statistics.
 void instance_norm_by_running(Call& call, const Real& eps) {
   Graph& g = call.graph();
   const Norm n = norm_arguments(call);
@@ -336,8 +337,8 @@ void instance_norm_by_running(Call& call, const Real& eps) {
   call.returns(convert::cast(y, n.dtype));
 }
 
-// With statistics of each sample's own: group_norm with one channel a group. The running statistics
-// are moved by the mean over the batch of those of the samples.
+// Uses the statistics of each sample: group_norm with one channel per group. The running statistics
+// are updated with the mean of the samples' statistics.
 void instance_norm(Call& call) {
   Graph& g = call.graph();
   const Real eps = scalar(call, "eps", 1e-5);
@@ -366,7 +367,7 @@ void instance_norm(Call& call) {
   call.returns(convert::cast(y, n.dtype));
 }
 
-// The 2-norm (or p) of every slice of v along dim, with v's rank; dim -1: of the whole of v.
+// Returns the p-norm of every slice of v along dim, with v's rank; for dim -1, of all of v.
 Value norm_except(Call& call, const Value& v, double p, int64_t dim) {
   if (dim < -1 || dim >= v.rank()) call.refuse("dim", str_cat("is ", dim, ", v is ", v.shape()));
   std::vector<Dim> others;

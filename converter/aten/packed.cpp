@@ -7,7 +7,7 @@
 namespace hg::convert::rows {
 namespace {
 
-// Where the steps lie among all of the padded sequences: i64[steps]
+// Returns the positions of the steps among all padded sequences: i64[steps].
 Value places(Graph& g, const Packed& packed) {
   const Value going = reshaped(going_on(g, packed), {packed.time * packed.batch});
   const Value found = g.call("nonzero", {going});
@@ -21,13 +21,13 @@ Value all_steps(const Value& padded) {
   return reshaped(padded, shape);
 }
 
-Value swap_batch_and_time(const Value& x) {  // batch first, or no longer
+Value swap_batch_and_time(const Value& x) {
   Dims order = {1, 0};
   for (int d = 2; d < x.rank(); ++d) order.emplace_back(d);
   return permute(x, order);
 }
 
-// (input, lengths) -> (data, batch sizes)
+// (input, lengths) returns (data, batch sizes).
 void pack_padded(Call& call) {
   Graph& g = call.graph();
   Value x = call.tensor("input");
@@ -45,7 +45,7 @@ void pack_padded(Call& call) {
   call.returns(std::vector<Item>{Item(data), Item(counts)});
 }
 
-// (data, batch sizes) -> (padded, lengths)
+// (data, batch sizes) returns (padded, lengths).
 void pad_packed(Call& call) {
   Graph& g = call.graph();
   const TensorRef sizes = call.ref("batch_sizes");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise selection, clamping and mixing: where, clamp, lerp, addcmul, addcdiv, isclose.
+// Elementwise selection, clamping and interpolation: where, clamp, lerp, addcmul, addcdiv, isclose.
 #include "converter/aten/pointwise.h"
 
 #include <cmath>
@@ -55,7 +55,7 @@ void clamp(Call& call) {
   call.returns(hg::clamp(v[0], v[1], v[2]));
 }
 
-// Of two tensors these are maximum and minimum, of bool too.
+// With two tensors, these are maximum and minimum, also for bool.
 void clamp_min_tensor(Call& call) {
   const std::vector<Value> v = call.promoted({"self", "min"});
   call.returns(v[0].dtype() == boolean ? maximum(v[0], v[1]) : hg::clamp(v[0], v[1], Value()));
@@ -67,7 +67,7 @@ void clamp_max_tensor(Call& call) {
 
 void lerp(Call& call) {
   const std::vector<Value> v = call.promoted({"self", "end"});
-  // A half may not have the number.
+  // A 16-bit float may not represent the number.
   const DType dtype = v[0].dtype();
   const DType inner = call.tensor_or_number("weight").rank() == 0 ? math_dtype(dtype) : dtype;
   call.returns(convert::cast(hg::lerp(convert::cast(v[0], inner), convert::cast(v[1], inner),
@@ -75,7 +75,8 @@ void lerp(Call& call) {
                              dtype));
 }
 
-// self + value * tensor1 op tensor2, from the left: another order would overflow elsewhere
+// self + value * tensor1 op tensor2, evaluated left to right: other orders overflow for other
+// inputs.
 void add_combined(Call& call, std::string_view op) {
   std::vector<Value> v = call.promoted({"self", "tensor1", "tensor2"});
   const DType dtype = v[0].dtype();
@@ -88,7 +89,7 @@ void add_combined(Call& call, std::string_view op) {
 void addcmul(Call& call) { add_combined(call, "mul"); }
 void addcdiv(Call& call) { add_combined(call, "div"); }
 
-// self == other or |self - other| <= atol + rtol |other|, the difference being finite
+// self == other or |self - other| <= atol + rtol |other| with a finite difference
 void isclose(Call& call) {
   const Value a = call.tensor("self"), b = call.tensor("other");
   if (a.dtype() != b.dtype()) call.refuse("other", "must have the dtype of self");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling. A tensor without a batch dim gets one for the op and loses it afterwards.
+// Pooling. A tensor without a batch dim temporarily gets one.
 #include <algorithm>
 
 #include "converter/rows/view.h"
@@ -93,7 +93,7 @@ void adaptive_max_pool(Call& call) {
                           {{"output_size", call.sizes("output_size", kDims)}}));
 }
 
-// y = zeros with y[n, c, indices] = x; indices count the positions of one channel of y.
+// y = zeros with y[n, c, indices] = x; indices are positions in one channel of y.
 template <int kDims>
 void max_unpool(Call& call) {
   Graph& g = call.graph();
@@ -117,7 +117,7 @@ void max_unpool(Call& call) {
   give(call, i, {g.call("reshape", {y}, {{"shape", shape}})});
 }
 
-// What a pool of the largest elements took from each position, at the positions that it named.
+// Sums the gradients of a max pool at the positions in `indices`.
 void max_pool2d_backward(Call& call) {
   Graph& g = call.graph();
   const Images x = images(call, 2), dy = images(call, 2, "grad_output"),
@@ -131,8 +131,8 @@ void max_pool2d_backward(Call& call) {
   give(call, x, {g.call("reshape", {dx}, {{"shape", x.x.shape()}})});
 }
 
-// Where the windows of one dim begin (Graham 2014): floor((i + u) a) - floor(u a), a being (in -
-// kernel) / (out - 1), and the last one at the end. u: [n, c]
+// Returns where the windows of one dim begin (Graham 2014): floor((i + u) a) - floor(u a) with a =
+// (in - kernel) / (out - 1); the last window ends at the end. u: [n, c]
 Value fractional_starts(const Value& u, const Dim& in, const Dim& kernel, const Dim& out) {
   Graph& g = *u.graph();
   const auto number = [&](const Dim& d) {
@@ -151,7 +151,8 @@ Value fractional_starts(const Value& u, const Dim& in, const Dim& kernel, const 
   return g.call("where", {is_last, end, g.call("expand", {start}, {{"shape", all}})});
 }
 
-// random_samples[n, c, dims] counts the dims from the last one in 2-d, from the first one in 3-d.
+// The last dim of random_samples[n, c, dims] is in reversed order of dims in 2-d, and in order in
+// 3-d.
 template <int kDims>
 void fractional_max_pool(Call& call) {
   Graph& g = call.graph();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantization-aware training: tensors are rounded to the levels of the later integers; the
+// Quantization-aware training: tensors are rounded to the levels of the later integers. The
 // gradient is that of x where the level is in range, and 0 elsewhere. Also the decomposed ops of
-// torch.ao.quantization, which round like PyTorch and have no gradient.
+// torch.ao.quantization, which round as in PyTorch and have no gradient.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -78,7 +78,7 @@ void when_enabled(Call& call) {
   call.returns({where(is_on, both.y, x), call.graph().call("logical_or", {all, both.in_range})});
 }
 
-// The integers that levels are held in, and the least and the most of them.
+// The integer dtype of the levels, and their smallest and largest value.
 struct Levels {
   DType dtype;
   double least, most;
@@ -98,7 +98,7 @@ Levels levels_of(Call& call) {
   }
 }
 
-// The bounds of the levels; PyTorch refuses those that the dtype cannot hold.
+// The bounds of the levels. PyTorch rejects bounds that the dtype cannot represent.
 struct Range {
   double low, high;
 };
@@ -117,7 +117,7 @@ void expect(const Call& call, const Value& holds, std::string_view what) {
   assert_true(holds, str_cat(call.kind(), ": ", what));
 }
 
-// An elementwise op in the dtype that two tensors have in common.
+// Applies an elementwise op in the promoted dtype of two tensors.
 Value in_common(std::string_view op, const Value& a, const Value& b) {
   Promotion common;
   common.add_tensor(a.dtype(), a.rank());
@@ -130,10 +130,10 @@ Value inverse(const Value& scale) {
   return 1.0 / x;
 }
 
-// No gradient goes through these ops.
+// These ops have no gradient.
 Value input_of(Call& call) { return detach(call.tensor("input")); }
 Value scales_of(Call& call) { return detach(call.tensor("scales")); }
-// The f32 that is quantized, or 16-bit floats that become f32.
+// Returns the f32 tensor to quantize; 16-bit floats become f32.
 Value narrow_input(Call& call) {
   const Value x = input_of(call);
   if (!is_float(x.dtype()) || x.dtype() == f64) call.refuse("input", "must be f32, f16 or bf16");
@@ -146,7 +146,7 @@ Value level_input(Call& call, const Levels& levels) {
   return x;
 }
 
-// A number of Python, or the only number of a tensor, in this dtype.
+// Returns a Python number, or the only element of a tensor, in this dtype.
 Value one_number(Call& call, std::string_view argument, DType dtype) {
   if (!call.find(argument)->is_tensor()) return number_as(call, argument, dtype);
   const Value v = detach(call.tensor(argument));
@@ -154,7 +154,7 @@ Value one_number(Call& call, std::string_view argument, DType dtype) {
   return convert::cast(reshaped(v, {}), dtype);
 }
 
-// clamp(round(x / scale) + zero_point), of a scale in f64.
+// clamp(round(x / scale) + zero_point) with a scale in f64.
 void quantize_per_tensor(Call& call) {
   Graph& g = call.graph();
   const Levels levels = levels_of(call);
@@ -177,7 +177,7 @@ void quantize_per_tensor(Call& call) {
       convert::cast(clamp(level, convert::cast(low, f32), convert::cast(high, f32)), levels.dtype));
 }
 
-// (x - zero_point) scale, each rounded to out_dtype.
+// (x - zero_point) scale, each step rounded to out_dtype.
 void dequantize_per_tensor(Call& call) {
   const Value x = level_input(call, levels_of(call));
   const DType to = call.dtype("out_dtype", f32), wide = to == f64 ? f64 : f32;
@@ -187,7 +187,7 @@ void dequantize_per_tensor(Call& call) {
   call.returns(convert::cast(centred * one_number(call, "scale", wide), to));
 }
 
-// The parameters of channels, beside a tensor of this rank.
+// Reshapes per-channel parameters to broadcast to a tensor of this rank.
 struct ChannelShape {
   int rank, axis;
   Dim channels;
@@ -215,7 +215,7 @@ void quantize_per_channel(Call& call) {
   call.returns(convert::cast(clamped(level, range), levels.dtype));
 }
 
-// Differences of integers are in the integers that both have in common, and wrap.
+// Differences of integers are computed in their promoted integer dtype and wrap around.
 Value dequantized(const Value& x, const Value& zero_points, const Value& scales) {
   return in_common("mul", zero_points ? in_common("sub", x, zero_points) : x, scales);
 }
@@ -257,7 +257,7 @@ void dequantize_per_token(Call& call) {
                              call.dtype("output_dtype")));
 }
 
-// Rows of numbers that have one scale each.
+// Reshapes rows into groups that share one scale.
 Value in_groups(Call& call, const Value& x, const Value& scales) {
   if (x.rank() != 2) call.refuse("input", "must have 2 dims");
   if (!x.dim(1).is_constant()) call.refuse("input", "must have a size of dim 1 that is known");
@@ -302,13 +302,13 @@ Rounded of_scales(Call& call) {
   return rounded(call, x, along(scales), along(convert::cast(zero_points, f32)));
 }
 
-// Sums and quotients that are rounded to the dtype of a tensor, as its ops round them.
+// Rounds sums and quotients to the dtype of a tensor, as ops of that dtype do.
 struct Rounding {
   DType dtype, wide = dtype == f64 ? f64 : f32;
   Value operator()(const Value& v) const { return convert::cast(convert::cast(v, dtype), wide); }
 };
 
-// The scale, f64[1], and the zero point, i64[1], of all numbers of a tensor.
+// Returns the scale, f64[1], and the zero point, i64[1], for all numbers of a tensor.
 template <bool is_symmetric>
 void choose_qparams(Call& call) {
   Graph& g = call.graph();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers and dropout. The numbers are not torch's; the distributions are.
+// Random numbers and dropout. The distributions are torch's, the numbers are not.
 #include <cmath>
 
 #include "converter/rows/scalar.h"
@@ -9,7 +9,7 @@
 namespace hg::convert::rows {
 namespace {
 
-// p, and whether the call is in training mode: the op keeps both, since a trainer may switch it.
+// The op stores p and whether the call is in training mode, because a trainer may switch the mode.
 void dropout_of(Call& call, bool channels) {
   const Value x = call.tensor(call.find("input") != nullptr ? "input" : "self");
   if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
@@ -23,7 +23,7 @@ void dropout_of(Call& call, bool channels) {
     call.note("dropout runs in training mode, as traced");
     return call.returns(drop(x));
   }
-  // Otherwise it gives its argument itself.
+  // Otherwise it returns its argument itself.
   give_view(call,
             {drop, [](Value, Value value) { return value; },
              [](const Layout& base, const Shape&) { return std::optional(base); }},
@@ -32,14 +32,15 @@ void dropout_of(Call& call, bool channels) {
 void dropout(Call& call) { dropout_of(call, false); }
 void feature_dropout(Call& call) { dropout_of(call, true); }
 
-// What is dropped becomes selu's limit, and all is scaled so that mean and variance stay (Klambauer
-// et al. 2017): y = x kept a + (kept - 1) alpha a + alpha a p. Of features, whole channels drop.
+// Replaces dropped elements by selu's limit, and scales the result so that mean and variance stay
+// the same (Klambauer et al. 2017): y = x kept a + (kept - 1) alpha a + alpha a p. With `features`,
+// drops whole channels.
 void alpha_dropout_of(Call& call, bool features) {
   Graph& g = call.graph();
   const Value x = call.tensor("input");
   const bool training = call.flag("train", true);
   const double p = training ? call.real("p") : 0;
-  if (p == 0)  // its argument itself
+  if (p == 0)  // returns the argument itself
     return call.returns(std::vector<Item>{Item(call.ref("input"))});
   if (!is_float(x.dtype())) call.refuse("input", "is not a float tensor");
   call.note("dropout runs in training mode, as traced");
@@ -55,7 +56,7 @@ void alpha_dropout_of(Call& call, bool features) {
 void alpha_dropout(Call& call) { alpha_dropout_of(call, false); }
 void feature_alpha_dropout(Call& call) { alpha_dropout_of(call, true); }
 
-// The slopes by which rrelu multiplies in training: random ones where x is not positive.
+// Returns the slopes of rrelu in training: random where x <= 0, and 1 elsewhere.
 Value random_slopes(Call& call, const Value& x, const Real& lower, const Real& upper) {
   Graph& g = call.graph();
   call.note("rrelu runs in training mode, as traced");
@@ -64,7 +65,8 @@ Value random_slopes(Call& call, const Value& x, const Real& lower, const Real& u
                           number_like(x, 1)});
 }
 
-// (y, slopes); outside of training the slope is the mean, and what the slopes were stays.
+// Returns (y, slopes). Outside of training, the slope is the mean of the bounds, and the slopes
+// keep their value.
 std::pair<Value, Value> rrelu_of(Call& call, const Value& noise) {
   const Value x = call.tensor("self");
   const Real lower = scalar(call, "lower", 0.125), upper = scalar(call, "upper", 1.0 / 3);
@@ -80,7 +82,7 @@ void rrelu_with_noise(Call& call) {
   call.returns(std::vector<Value>{y, slopes});
 }
 
-// native_dropout(x, p, train?) -> (y, mask)
+// native_dropout(x, p, train?) returns (y, mask).
 void native_dropout(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("input");
@@ -99,7 +101,7 @@ void native_dropout(Call& call) {
   call.returns({g.call("mul", {x, scale}), kept});
 }
 
-// Integers become f32 by the product with the scale.
+// The scale converts integers to f32.
 void native_dropout_backward(Call& call) {
   const Value dy = call.tensor("grad_output");
   const DType dtype = is_float(dy.dtype()) ? dy.dtype() : f32;
@@ -134,7 +136,7 @@ void uniform(Call& call) {
                       scalar(call, "to", 1)));
 }
 
-// normal_(x, mean, std) and normal(mean, std) of tensors and numbers.
+// normal_(x, mean, std), and normal(mean, std) with tensors and numbers.
 void normal_in_place(Call& call) {
   const Value x = call.tensor("self");
   const Real mean = scalar(call, "mean", 0);
@@ -156,7 +158,7 @@ void normal(Call& call) {
   call.returns(g.call("add", {values[0], g.call("mul", {noise, std})}));
 }
 
-// Integers in [low, high).
+// Returns integers in [low, high).
 Value integers_in(Call& call, const Shape& shape, const Dim& low, const Dim& high, DType dtype) {
   if (!low.is_constant() || !high.is_constant()) call.refuse("high", "depends on an input's size");
   Graph& g = call.graph();
@@ -226,16 +228,16 @@ void geometric(Call& call) {
   call.returns(convert::cast(g.call("maximum", {trials, g.scalar(1.0, f64)}), x.dtype()));
 }
 
-// The order of n random numbers.
+// Returns the sorting order of n random numbers.
 void randperm(Call& call) {
   Graph& g = call.graph();
   const Value noise = drawn(call, "rand", {call.size("n")}, f64);
   call.returns(convert::cast(g.calls("sort", {noise}, {{"dim", 0}})[1], call.dtype("dtype", i64)));
 }
 
-// Places drawn by weight along the last dim. Without replacement: the largest of weight / e, e
-// being exponential (Efraimidis, Spirakis 2006); with it, where uniform numbers fall into the
-// running sums.
+// Draws positions by weight along the last dim. Without replacement: those with the largest weight
+// / e, where e is exponentially distributed (Efraimidis, Spirakis 2006). With replacement:
+// positions of uniform numbers in the cumulative sums.
 void multinomial(Call& call) {
   Graph& g = call.graph();
   Value p = call.tensor("self");

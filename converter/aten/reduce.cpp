@@ -24,7 +24,7 @@ namespace {
 Dims dims_of(Call& call) { return call.integers("dim"); }
 bool keepdim(Call& call) { return call.flag("keepdim", false); }
 
-// `self` as the dtype that the call asks for
+// Returns `self` in the requested dtype.
 Value typed_self(Call& call) {
   const Value x = call.tensor("self");
   return convert::cast(x, call.dtype("dtype", x.dtype()));
@@ -35,7 +35,7 @@ Value typed_float_self(Call& call) {
   return x;
 }
 
-// torch sums into i64 unless a dtype is given.
+// torch sums integers in i64 unless a dtype is given.
 void sum_of(Call& call) {
   const Value x = typed_self(call);
   const Value y = hg::sum(x, dims_of(call), keepdim(call));
@@ -55,7 +55,7 @@ void prod_of(Call& call) {
 void mean_of(Call& call) {
   call.returns(hg::mean(typed_float_self(call), dims_of(call), keepdim(call)));
 }
-// the sum of the numbers over how many there are
+// Sum of the numbers that are not NaN, divided by their count.
 void nanmean(Call& call) {
   const Value x = typed_float_self(call);
   const Value missing = isnan(x);
@@ -65,7 +65,7 @@ void nanmean(Call& call) {
   call.returns(total / present);
 }
 
-// No elements have no extreme value: PyTorch raises, whether the result is read or not.
+// An empty tensor has no extreme value: PyTorch raises, even if the result is unused.
 void need_elements(Call& call) {
   const Value x = call.tensor("self");
   for (const int axis : axes_of(call, "dim", x.rank()))
@@ -104,7 +104,7 @@ void extreme_index(Call& call, std::string_view op) {
 void argmax_of(Call& call) { extreme_index(call, "argmax"); }
 void argmin_of(Call& call) { extreme_index(call, "argmin"); }
 
-// u8 tensors give u8; an empty list of dims, given as such, reduces nothing.
+// The result for u8 is u8. An explicitly empty list of dims reduces nothing.
 void test(Call& call, std::string_view op) {
   const Value x = call.tensor("self");
   const Dims dims = dims_of(call);
@@ -120,7 +120,7 @@ Real correction(Call& call) {
   if (call.has("unbiased")) return call.flag("unbiased") ? 1 : 0;
   return scalar(call, "correction", 1);
 }
-// The mean of the squares times n / max(n - correction, 0)
+// Mean of the squared deviations times n / max(n - correction, 0).
 Value variance_by(const Value& x, const Dims& dims, const Real& correction, bool keepdim) {
   const Value ones = expanded(number_like(x, 1), x.shape());
   const Value n = hg::sum(ones, dims, keepdim);
@@ -152,7 +152,7 @@ void std_mean(Call& call) { variance(call, true, true); }
 
 void logsumexp_of(Call& call) {
   Value x = call.promoted({"self"}, true)[0];
-  // One more element of -inf changes nothing, and is all that an empty dim has.
+  // Adds an element of -inf, which does not change the result, for dims that may be empty.
   for (const int axis : axes_of(call, "dim", x.rank()))
     if (x.rank() > 0 && !x.dim(axis).is_constant() && x.dim(axis).lower_bound() < 1) {
       Dims pads(2 * static_cast<size_t>(x.rank()), Dim(0));
@@ -167,7 +167,7 @@ void count_nonzero(Call& call) {
       hg::sum(ne(x, convert::cast(call.graph().scalar(0.0, f32), x.dtype())), dims_of(call)));
 }
 
-// The order of a norm as a number: also from text such as "inf".
+// Returns the order of a norm as a number, also from text such as "inf".
 Real order_of(Call& call, std::string_view argument, double fallback) {
   const Item* item = call.find(argument);
   if (item != nullptr && item->is_string()) {
@@ -199,7 +199,7 @@ int64_t from_front(const Value& x, const Dim& dim) {
   return dim.constant() < 0 ? dim.constant() + x.rank() : dim.constant();
 }
 
-// amax, amin or sum of the singular values.
+// Returns amax, amin or sum of the singular values.
 Value singular_norm(Call& call, const Value& x, const Dims& dims, std::string_view reduction) {
   if (x.dtype() != f32 && x.dtype() != f64)
     call.refuse("ord", str_cat("needs singular values, which ", x.dtype(), " has not"));
@@ -216,7 +216,7 @@ Value singular_norm(Call& call, const Value& x, const Dims& dims, std::string_vi
   shape[rows] = shape[columns] = 1;
   return hg::reshape(y, std::move(shape));
 }
-// The largest or smallest sum of a row or column, or singular value.
+// Returns the largest or smallest row sum, column sum or singular value.
 Value matrix_norm_value(Call& call, const Value& x, Dims dims, double order) {
   const bool columns = std::abs(order) == 1;
   if (std::abs(order) == 2) return singular_norm(call, x, dims, order > 0 ? "amax" : "amin");
@@ -242,8 +242,7 @@ void matrix_norm(Call& call) {
   }
   call.returns(matrix_norm_value(call, x, dims, call.real("ord")));
 }
-// linalg.norm: a matrix norm over two dims or of a matrix, a vector norm over one dim or of a
-// vector
+// linalg.norm: a matrix norm for two dims or a matrix, a vector norm for one dim or a vector.
 void linalg_norm(Call& call) {
   const Value x = typed_float_self(call);
   const Dims dims = dims_of(call);
@@ -258,7 +257,7 @@ void dist(Call& call) {
   call.returns(call_with(call.graph(), "norm", {v[0] - v[1]}, {{"ord", order_of(call, "p", 2)}}));
 }
 
-// Dims that the size has as 1, or not at all, are summed.
+// Sums dims in which `size` is 1 or which it does not have.
 void sum_to_size(Call& call) {
   const Value x = call.tensor("self");
   const Shape to = call.sizes("size");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent layers: for each layer and direction, a linear over all time steps and a scan.
+// Recurrent layers: for each layer and direction, a linear op over all time steps, and a scan.
 #include "converter/aten/packed.h"
 #include "converter/rows/view.h"
 #include "hg/ops/binary.h"
@@ -16,7 +16,7 @@ struct Weights {  // of one direction of one layer
   Value ih, hh, b_ih, b_hh, hr;
 };
 
-// The outputs y, h and (of an LSTM) c of one direction. x: [time, batch, in]
+// Returns y, h and, for an LSTM, c of one direction. x: [time, batch, in]
 Values scan(Kind kind, const Value& x, const Weights& w, const Value& h0, const Value& c0,
             bool reverse) {
   Graph& g = *x.graph();
@@ -29,19 +29,19 @@ Values scan(Kind kind, const Value& x, const Weights& w, const Value& h0, const 
                  {{"nonlinearity", kind == Kind::tanh ? "tanh" : "relu"}, {"reverse", reverse}});
 }
 
-// The state of one direction of one layer: [layers, batch, out] -> [batch, out]
+// Returns the state of one direction of one layer: [layers, batch, out] -> [batch, out].
 Value state_at(const Value& all, int i) {
   const Value one =
       all.graph()->call("slice", {all}, {{"dim", 0}, {"start", i}, {"end", i + 1}, {"step", 1}});
   return reshaped(one, {all.dim(1), all.dim(2)});
 }
 
-// A state as a step of a stack: [batch, out] -> [1, batch, out]
+// Returns a state as one entry of a stack: [batch, out] -> [1, batch, out].
 Value as_step(const Value& h) { return reshaped(h, {Dim(1), h.dim(0), h.dim(1)}); }
 
 // ---- Packed sequences ----
 
-// Each sequence with its steps in reverse; what follows its end stays. x: [time, batch, n]
+// Reverses the steps of each sequence; positions after its end stay. x: [time, batch, n]
 Value reversed(const Value& x, const Packed& packed) {
   Graph& g = *x.graph();
   const Value time = reshaped(g.call("arange", {}, {{"end", packed.time}}), {packed.time, 1});
@@ -51,7 +51,7 @@ Value reversed(const Value& x, const Packed& packed) {
                 {{"dim", 0}});
 }
 
-// The last step of each sequence: [batch, n]
+// Returns the last step of each sequence: [batch, n].
 Value last_of(const Value& y, const Packed& packed) {
   Graph& g = *y.graph();
   const Value last = packed.lengths() - g.scalar(int64_t{1}, i64);
@@ -61,8 +61,8 @@ Value last_of(const Value& y, const Packed& packed) {
   return reshaped(step, {packed.batch, y.dim(2)});
 }
 
-// After its end a sequence keeps its cell: the input gate is shut, the forget gate open. No product
-// of weights and states comes near this number.
+// Gate input that keeps the cell after the end of a sequence: -kShut closes the input gate, kShut
+// opens the forget gate. Products of weights and states are much smaller.
 constexpr double kShut = 1e4;
 
 Values scan_packed(Kind kind, const Value& x, const Weights& w, const Value& h0, const Value& c0,
@@ -90,7 +90,7 @@ Values scan_packed(Kind kind, const Value& x, const Weights& w, const Value& h0,
   return out;
 }
 
-// h0, and c0 of an LSTM.
+// Returns h0 and, for an LSTM, c0.
 std::pair<Value, Value> first_states(Call& call, Kind kind) {
   if (kind != Kind::lstm) return {call.tensor("hx"), {}};
   const Values states = call.tensors("hx");

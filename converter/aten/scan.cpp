@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running reductions along one dim.
+// Cumulative reductions along one dim.
 #include "hg/ops/scan.h"
 
 #include "converter/rows/rows.h"
@@ -26,7 +26,7 @@ void logcumsumexp_of(Call& call) {
   call.returns(hg::logcumsumexp(call.promoted({"self"}, true)[0], call.integer("dim")));
 }
 
-// The n-th differences along dim, of x with `prepend` and `append` joined to it.
+// Returns the n-th differences along dim, with `prepend` and `append` concatenated to x.
 void diff(Call& call) {
   Graph& g = call.graph();
   Value x = call.tensor("self");
@@ -34,7 +34,7 @@ void diff(Call& call) {
   int64_t dim = call.number("dim", -1);
   if (dim < 0) dim += x.rank();
   const int axis = static_cast<int>(dim);
-  if (call.number("n", 1) == 0) return call.returns(x);  // nothing is joined either
+  if (call.number("n", 1) == 0) return call.returns(x);  // nothing is concatenated either
   std::vector<Value> parts;
   if (call.has("prepend")) parts.push_back(call.tensor("prepend"));
   parts.push_back(x);

@@ -8,7 +8,7 @@
 namespace hg::convert::rows {
 namespace {
 
-// torch's words for a reduction as the op's.
+// Converts torch's name of a reduction to the op's.
 std::string reduction(const Call& call, std::string_view name) {
   if (name == "sum" || name == "add") return "add";
   if (name == "multiply" || name == "prod") return "prod";
@@ -26,7 +26,7 @@ Value scattered(Call& call, const Value& x, const Value& index, const Value& src
   return reshaped(y, x.shape());
 }
 
-// scatter: the argument is `src` or `value`, perhaps with `reduce`
+// scatter: the argument is `src` or `value`, optionally with `reduce`.
 void scatter(Call& call) {
   const Value x = call.tensor("self"), index = wide_index(call, "index");
   const std::string reduce = call.has("reduce") ? reduction(call, call.string("reduce")) : "none";
@@ -54,7 +54,7 @@ Value reduced(Call& call, const Value& x, const Value& src, const std::string& r
   if (index.rank() > 1) call.refuse("index", "must have one dim");
   const Value wide = at_least_1d(x);
   Value from = convert::cast(src, x.dtype());
-  Shape shape = wide.shape();  // of src; one without dims stands for one element
+  Shape shape = wide.shape();  // of src; without dims, one element
   shape[dim] = count(index.shape());
   if (from.rank() == 0) from = reshaped(from, Shape(shape.size(), Dim(1)));
   if (from.rank() != wide.rank())
@@ -87,8 +87,8 @@ void index_reduce(Call& call) {
                        reduction(call, call.string("reduce")), call.flag("include_self", true)));
 }
 
-// Where the index marks a place; so the gradient of value counts each place once. Negative places
-// count from the end.
+// Selects with a mask of indexed positions, so that the gradient of value counts each position
+// once. Negative positions count from the end.
 void index_fill(Call& call) {
   Graph& g = call.graph();
   const Value x = call.tensor("self");

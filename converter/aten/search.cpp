@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that find and count elements.
+// Ops that find or count elements.
 #include "hg/ops/search.h"
 
 #include "converter/rows/rows.h"
@@ -15,7 +15,7 @@ Values unique_values(Call& call, bool consecutive) {
   if (call.has("dim")) attrs.push_back({"dim", call.integer("dim")});
   return call.graph().calls("unique", {call.tensor("self")}, attrs);
 }
-// torch leaves inverse and counts empty, of size 0, where they are not asked for.
+// torch returns inverse and counts with size 0 if they are not requested.
 void returns_asked(Call& call, Values v, bool inverse, bool counts) {
   const auto empty = [&] {
     return call.graph().call(
@@ -29,7 +29,7 @@ void returns_asked(Call& call, Values v, bool inverse, bool counts) {
   }
   call.returns(v);
 }
-// `sorted` = false leaves the order open, so that sorted is right too.
+// `sorted` = false allows any order, including the sorted one.
 void unique2(Call& call) {
   const Values v = unique_values(call, false);
   returns_asked(call, v, call.flag("return_inverse", false) || call.flag("return_counts", false),

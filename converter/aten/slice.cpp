@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Views of parts of a tensor, and lists of such parts.
+// Views of parts of a tensor, and lists of such views.
 #include <algorithm>
 
 #include "converter/containers/container_ops.h"
@@ -15,7 +15,7 @@ struct Along {
   Dim size;
 };
 
-// The dim that an op works along, and its size.
+// Returns the dim that an op works along, and its size.
 Along along(Call& call, std::string_view argument = "dim", int64_t fallback = 0) {
   const Value x = call.tensor("self");
   if (x.rank() == 0) call.refuse("self", "has no dims");
@@ -55,7 +55,7 @@ void narrow(Call& call) {
     return give_view(call, index_view(a.dim, call.keep(at)));
   }
   const Dim given = call.integer("start"), length = call.size("length");
-  // From the end where it is negative; the one behind the last is no index, but a start of nothing.
+  // A negative start counts from the end. The size itself is a valid start of an empty slice.
   const Dim is_negative = min(max(-given, 0), 1);
   const Dim start = given + a.size * is_negative;
   call.graph().guard(0, Relation::le, start, "narrow");
@@ -64,7 +64,7 @@ void narrow(Call& call) {
   give_view(call, slice_view(a.dim, start, start + length));
 }
 
-// Consecutive parts of these sizes.
+// Returns consecutive parts of these sizes.
 void parts(Call& call, int dim, const Dims& sizes) {
   std::vector<View> views;
   Dim start = 0;
@@ -87,14 +87,14 @@ void parts_of_sizes(Call& call, std::string_view argument) {
   parts(call, a.dim, sizes);
 }
 
-// `pieces` parts of `size`, the last one shorter.
+// Returns `pieces` parts of `size`; the last one may be smaller.
 void equal_parts(Call& call, const Along& a, const Dim& size, int64_t pieces) {
   Dims sizes(pieces, size);
   if (pieces > 0) sizes.back() = a.size - size * (pieces - 1);
   parts(call, a.dim, sizes);
 }
 
-// As many parts of `size` as sizes decide, which mostly are `usual`.
+// Returns parts of `size` whose number depends on sizes; for most sizes it is `usual`.
 void give_pieces(Call& call, const Along& a, const Dim& size, Dim count, int64_t usual) {
   const TensorRef base = call.ref("self");
   if (call.is_complex(base))
@@ -129,13 +129,13 @@ void chunk(Call& call) {
   if (a.size.is_constant()) return equal_parts(call, a, size, ceildiv(a.size, size).constant());
   if (floordiv(a.size, chunks) * chunks == a.size)
     return parts(call, a.dim, Dims(chunks, floordiv(a.size, chunks)));
-  // Of no elements there are as many parts as were asked for.
+  // For an empty dim, the number of parts is the requested one.
   const Dim none = 1 - min(a.size, 1);
   const Dim pieces = max(min(ceildiv(a.size, max(size, 1)), chunks), none * chunks);
   give_pieces(call, a, size, pieces, chunks);
 }
 
-// `sections` parts, the first ones larger by one where the size does not divide.
+// Returns `sections` parts. If the size is not divisible, the first ones are larger by one.
 void sections_of(Call& call, const Along& a, int64_t sections) {
   if (sections < 1) call.refuse("sections", "must be positive");
   Dims sizes;
@@ -154,7 +154,7 @@ void cuts_of(Call& call, const Along& a, const Dims& indices) {
   give_views(call, std::move(views));
 }
 
-// Cuts that data decides: each part keeps the places from its first to before its last.
+// Data-dependent split positions: each part selects the positions from its start to before its end.
 void cuts_of_data(Call& call, const Along& a, const Value& given) {
   Graph& g = call.graph();
   if (given.rank() != 1 || !given.dim(0).is_constant())
@@ -164,7 +164,7 @@ void cuts_of_data(Call& call, const Along& a, const Value& given) {
   const int64_t count = given.dim(0).constant();
   std::vector<View> views;
   Value behind =
-      g.call("ge", {places, g.scalar(int64_t{0}, i64)});  // the places from the part's first on
+      g.call("ge", {places, g.scalar(int64_t{0}, i64)});  // positions from the start of the part on
   for (int64_t i = 0; i <= count; ++i) {
     Value kept = behind;
     if (i < count) {
@@ -182,7 +182,7 @@ void cuts_of_data(Call& call, const Along& a, const Value& given) {
 void split_along(Call& call, const Along& a) {
   if (call.has("indices")) return cuts_of(call, a, call.integers("indices"));
   if (call.has("sections")) return sections_of(call, a, call.number("sections"));
-  // A constant tensor: one number without dims, or a list of indices.
+  // A constant tensor: a number without dims, or a list of indices.
   const Value given = call.tensor("tensor_indices_or_sections");
   const TensorData* data = call.graph().constant_of(given.id());
   if (data == nullptr || data->tensor.dtype != i64) return cuts_of_data(call, a, given);
@@ -197,7 +197,7 @@ void split_along(Call& call, const Along& a) {
 
 void tensor_split(Call& call) { split_along(call, along(call)); }
 
-// hsplit, vsplit, dsplit: sections must divide the size.
+// hsplit, vsplit, dsplit: the sections must divide the size.
 void split_dim(Call& call, int dim) {
   const Value x = call.tensor("self");
   if (x.rank() <= dim && !(x.rank() == 1 && dim == 1)) call.refuse("self", "has too few dims");
@@ -225,7 +225,7 @@ void unbind(Call& call) {
   give_views(call, std::move(views));
 }
 
-// x with src written into a part of it.
+// Returns x with src written into a slice.
 void slice_scatter(Call& call) {
   const Along a = along(call);
   const Bounds b = slice_bounds(call, a.size);

@@ -20,12 +20,12 @@ Values sorted(Call& call, const Dim& fallback) {
   return hg::sort(call.tensor("self"), call.integer("dim", fallback),
                   call.flag("descending", false));
 }
-// `stable` asks for what is always so.
+// The sort is always stable.
 void sort_of(Call& call) { call.returns(sorted(call, -1)); }
 void argsort(Call& call) { call.returns(sorted(call, -1)[1]); }
 void msort(Call& call) { call.returns(sorted(call, 0)[0]); }
 
-// `sorted` = false leaves the order open, so that sorted is right too.
+// `sorted` = false allows any order, including the sorted one.
 void topk_of(Call& call) {
   call.returns(hg::topk(call.tensor("self"), call.size("k"), call.integer("dim", -1),
                         call.flag("largest", true)));
@@ -47,8 +47,8 @@ void mode_of(Call& call) {
   call.returns(hg::mode(call.tensor("self"), call.integer("dim", -1), call.flag("keepdim", false)));
 }
 
-// Sorted along the last dim, n elements each; the q-quantile lies at place q (n - 1), between two
-// elements. With `skip_nan`, n counts the numbers of each line.
+// Sorts n elements along the last dim. The q-quantile is at position q (n - 1), interpolated
+// between two elements. With `skip_nan`, n is the number of elements of a line that are not NaN.
 void quantile_of(Call& call, bool skip_nan) {
   Graph& g = call.graph();
   Value x = call.tensor("self");
@@ -76,7 +76,7 @@ void quantile_of(Call& call, bool skip_nan) {
     order.emplace_back(axis);
     x = g.call("permute", {x}, {{"dims", order}});
   }
-  // s: [lines..., n], places: [lines or 1..., count of q]
+  // s: [lines..., n], places: [lines or 1..., number of q]
   const Value s = hg::sort(x, -1)[0];
   const Dim n = s.dim(-1);
   if (n == Dim(0)) call.refuse("self", "is empty");
@@ -91,7 +91,7 @@ void quantile_of(Call& call, bool skip_nan) {
   const Value numbers = hg::cast(logical_not(isnan(s)), s.dtype());
   const Value present = g.call("sum", {numbers}, {{"dim", {-1}}, {"keepdim", true}});  // [lines, 1]
   Value size = present;
-  if (!skip_nan) {  // NaN in a line makes all its quantiles NaN: its last place is one
+  if (!skip_nan) {  // NaN sorts last and makes all quantiles of its line NaN
     const Value whole = g.call("sum", {hg::cast(eq(isnan(s), isnan(s)), s.dtype())},
                                {{"dim", {-1}}, {"keepdim", true}});
     size = whole;
@@ -118,7 +118,7 @@ void quantile_of(Call& call, bool skip_nan) {
   } else {
     call.refuse("interpolation", "must be linear, lower, higher, midpoint or nearest");
   }
-  // Back to [q..., dims...]
+  // Restores [q..., dims...].
   Shape shape;
   if (flat && keepdim) shape.assign(rank, Dim(1));
   if (!flat)

@@ -16,7 +16,7 @@ namespace {
 
 using Values = std::vector<Value>;
 
-// The argument of a function of one tensor, which some schemas call x.
+// Returns the argument of a function of one tensor, named x in some schemas.
 Value promoted_self(Call& call) {
   return call.promoted({call.find("self") != nullptr ? "self" : "x"}, true)[0];
 }
@@ -46,8 +46,8 @@ void polygamma_of(Call& call) {
   if (call.number("n") < 0) call.refuse("n", "must be at least 0");
   call.returns(hg::polygamma(promoted_self(call), call.size("n")));
 }
-// log of the multivariate gamma function: p (p - 1) / 4 log pi + sum over j < p of lgamma(x - j /
-// 2)
+// Log of the multivariate gamma function: p (p - 1) / 4 log pi + sum over j < p of lgamma(x - j /
+// 2).
 void mvlgamma(Call& call) {
   const int64_t p = call.number("p");
   if (p < 1) call.refuse("p", "must be at least 1");
@@ -57,13 +57,13 @@ void mvlgamma(Call& call) {
   for (int64_t j = 1; j < p; ++j) y = y + lgamma(x - static_cast<double>(j) / 2);
   call.returns(y);
 }
-// -x log x, 0 at 0, -inf below
+// -x log x; 0 at 0; -inf for x < 0.
 void entr(Call& call) {
   const Value x = promoted_self(call);
   const Value inside = -xlogy(x, x);
   call.returns(hg::where(lt(x, number_like(x, 0)), number_like(x, -HUGE_VAL), inside));
 }
-// The normal distribution: erfc(-x / sqrt 2) / 2, its logarithm, and its inverse
+// The normal distribution: erfc(-x / sqrt 2) / 2, its logarithm, and its inverse.
 void ndtr(Call& call) {
   const Value x = promoted_self(call);
   call.returns(erfc(x * (-std::numbers::sqrt2 / 2)) * 0.5);
@@ -77,9 +77,9 @@ void log_ndtr(Call& call) {
   const Value tail = log(erfcx(-t_low) * 0.5) - t_low * t_low;
   call.returns(hg::where(low, tail, log1p(erfc(t_high) * -0.5)));
 }
-// sqrt(2) erfinv(2p - 1). Near 0 that has no digits left: there log Phi(y) = log p is solved for y
-// with Newton's steps from the first terms of its asymptotic series, where
-// Phi(y) = e^(-y^2 / 2) erfcx(-y / sqrt(2)) / 2.
+// sqrt(2) erfinv(2p - 1). Near 0 this loses all digits. There, solves log Phi(y) = log p with
+// Newton's method, starting from the first terms of the asymptotic series, with Phi(y) = e^(-y^2 /
+// 2) erfcx(-y / sqrt(2)) / 2.
 void ndtri(Call& call) {
   const Value x = promoted_self(call);
   const Value p = convert::cast(x, f64), half = number_like(p, 0.5);
@@ -94,8 +94,8 @@ void ndtri(Call& call) {
   }
   call.returns(convert::cast(hg::where(is_low, y, high), x.dtype()));
 }
-// x = m 2^e with m in [0.5, 1). Scaled by a power of two where that is not exact otherwise, and
-// corrected where log2 is rounded to the other side of an integer.
+// x = m 2^e with m in [0.5, 1). Tiny numbers are scaled by a power of two first. Corrects the
+// result if log2 rounds across an integer.
 void frexp(Call& call) {
   const Value given = call.tensor("self");
   if (!is_float(given.dtype())) call.refuse("self", str_cat("is ", given.dtype()));
@@ -113,7 +113,7 @@ void frexp(Call& call) {
   call.returns(Values{convert::cast(hg::where(usual, mantissa, x), given.dtype()),
                       convert::cast(hg::where(usual, exponent, real(0)), i32)});
 }
-// x log(1 + y), 0 where x is 0 and y is a number
+// x log(1 + y); 0 if x is 0 and y is not NaN.
 void xlog1py(Call& call) {
   const Values v = call.promoted({"self", "other"}, true);
   const Value zero = number_like(v[0], 0);
@@ -121,7 +121,7 @@ void xlog1py(Call& call) {
   const Value safe = hg::where(flat, zero, v[1]);
   call.returns(hg::where(flat, zero, v[0] * log1p(safe)));
 }
-// sin(x) / x, 1 at 0 and 0 at infinity
+// sin(x) / x; 1 at 0 and 0 at infinity.
 void spherical_bessel_j0(Call& call) {
   const Value x = promoted_self(call);
   const Value is_zero = eq(x, number_like(x, 0)), one = number_like(x, 1);
@@ -129,7 +129,7 @@ void spherical_bessel_j0(Call& call) {
   call.returns(hg::where(hg::isinf(x), number_like(x, 0), hg::where(is_zero, one, y)));
 }
 
-// special_chebyshev_polynomial_t is "chebyshev_t" here.
+// special_chebyshev_polynomial_t becomes "chebyshev_t".
 void polynomial_of(Call& call) {
   std::string kind(op_name(call));
   const size_t at = kind.find("_polynomial");

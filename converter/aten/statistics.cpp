@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integrals, covariances, and distances and pairs of the rows of one tensor.
+// Integrals, covariances, and distances and combinations of the rows of one tensor.
 #include <cmath>
 
 #include "converter/aten/complex.h"
@@ -24,13 +24,13 @@ int dim_argument(Call& call, const Value& x, int64_t fallback) {
   return *axis;
 }
 
-// (y_i + y_{i+1}) / 2 times the step, along the dim in `axis`.
+// (y_i + y_{i+1}) / 2 times the step, along the dim that `axis` receives.
 Value trapezoids(Call& call, int& axis) {
   const bool spaced = call.has("x");
   Value y = call.tensor("y");
   axis = dim_argument(call, y, -1);
   if (!is_float(y.dtype())) y = convert::cast(y, f32);
-  // What follows another place, and what comes before one; nothing of nothing.
+  // All elements except the first, and all except the last; empty for an empty dim.
   const auto later = [&](const Value& v) {
     return slice(v, axis, v.dim(axis) - max(v.dim(axis) - 1, 0), v.dim(axis));
   };
@@ -58,7 +58,7 @@ void cumulative_trapezoid(Call& call) {
   call.returns(call.graph().call("cumsum", {steps}, {{"dim", axis}}));
 }
 
-// Rows are variables, columns observations.
+// Rows are variables; columns are observations.
 Value covariance(Call& call, double correction) {
   Value x = call.tensor("self");
   if (x.rank() > 2) call.refuse("self", "has more than two dims");
@@ -98,7 +98,8 @@ void corrcoef(Call& call) {
   call.returns(clamp(y, number_like(y, -1), number_like(y, 1)));
 }
 
-// Indices of all combinations of r of n things, one row of each list for the r-th.
+// Returns the indices of all combinations of r of n elements; list r has the index of the r-th
+// element.
 std::vector<std::vector<int64_t>> combinations_of(int64_t n, int64_t r, bool again) {
   std::vector<std::vector<int64_t>> places(r);
   std::vector<int64_t> chosen;
@@ -122,11 +123,11 @@ Value chosen(Call& call, const Value& x, const std::vector<int64_t>& places) {
   std::copy(places.begin(), places.end(), data->tensor.as<int64_t>());
   return index_select(x, call.graph().constant(*std::move(data)), 0);
 }
-constexpr int64_t kMostRows = int64_t{1} << 23;  // of indices that are listed in the file
+constexpr int64_t kMostRows = int64_t{1} << 23;  // limit of index rows stored in the file
 void check_known(Call& call, const Value& x, int64_t r, bool again) {
   if (x.rank() == 0 || !x.dim(0).is_constant())
     call.refuse("self", "has a symbolic first dim: give it as a number");
-  double rows = 1;  // the binomial coefficient of n, or n + r - 1, and r
+  double rows = 1;  // binomial coefficient of n, or n + r - 1, over r
   for (int64_t i = 0; i < r; ++i)
     rows *=
         static_cast<double>(x.dim(0).constant() + (again ? i : -i)) / static_cast<double>(i + 1);
@@ -147,8 +148,8 @@ void combinations(Call& call) {
     columns.push_back(reshape(chosen(call, x, places), {static_cast<int64_t>(places.size()), 1}));
   call.returns(concat(columns, 1));
 }
-// The distances of all pairs of rows: those above the diagonal of all that there are. For torch the
-// largest difference beside NaN is NaN here, while cdist passes over NaN.
+// Distances between all pairs of rows: the part above the diagonal of cdist. In torch, the largest
+// difference is NaN here if any is NaN, whereas cdist ignores NaN.
 void pdist(Call& call) {
   const Value x = call.tensor("self");
   check_known(call, x, 2, false);
@@ -168,7 +169,7 @@ void pdist(Call& call) {
   call.returns(chosen(call, reshape(all, {n * n}), above));
 }
 
-// Slices along dim whose norm is above the limit are scaled down to it.
+// Scales slices along dim down to the limit if their norm exceeds it.
 void renorm(Call& call) {
   const Value x = call.tensor("self");
   const int axis = dim_argument(call, x, 0);
@@ -182,7 +183,7 @@ void renorm(Call& call) {
   call.returns(x * where(gt(size, limit.like(size)), limit / (size + 1e-7), number_like(size, 1)));
 }
 
-// 0, or pi for negative numbers; NaN stays.
+// 0 for positive and pi for negative numbers; NaN stays.
 void angle(Call& call) {
   Value x = call.tensor("self");
   if (!is_float(x.dtype())) x = convert::cast(x, f32);
@@ -191,7 +192,7 @@ void angle(Call& call) {
   call.returns(where(isnan(x), x, y));
 }
 
-// The zero frequency to the middle, or back.
+// Moves the zero frequency to the middle, or back.
 void shift_frequencies(Call& call, bool back) {
   const Value x = call.tensor("self");
   std::vector<Dim> dims = call.integers("dim", 1), shifts;

@@ -16,7 +16,7 @@ namespace rows {
 
 namespace {
 
-// Sorted by name, once.
+// All rows, sorted by name once.
 const std::vector<const Row*>& sorted_rows() {
   static const std::vector<const Row*> kRows = [] {
     std::vector<const Row*> all;

@@ -11,12 +11,12 @@
 
 namespace hg::convert {
 
-// The row that runs this overload on tensors, or else the row for all overloads; null if neither
-// exists.
+// Returns the row that runs this overload on tensors, or else the row for all overloads; null if
+// neither exists.
 const Row* find_row(std::string_view kind, std::string_view overload);
-// The row with exactly this name, for tensors or not; null if no row has it.
+// Returns the row with exactly this name, on tensors or not; null if no row has it.
 const Row* row_named(std::string_view op);
-std::vector<std::string> all_rows();  // that run on tensors, sorted; complex::x of complex tensors
+std::vector<std::string> all_rows();  // rows that run on tensors, sorted; complex::x for complex
 std::span<const Row* const> every_row();  // sorted by name
 
 }  // namespace hg::convert

@@ -17,15 +17,15 @@
 namespace hg::convert::rows {
 namespace {
 
-// The op of the same name; integers become f32.
+// The graph op of the same name; integers become f32.
 void float_function(Call& call) {
   call.returns(call.graph().call(op_name(call), call.promoted({"self"}, true)));
 }
-// The op of the same name in x's dtype.
+// The graph op of the same name, in x's dtype.
 void same_function(Call& call) {
   call.returns(call.graph().call(op_name(call), {call.tensor("self")}));
 }
-// Integers are their own floor, and so on; bool too.
+// Integers, including bool, are returned unchanged.
 void rounding(Call& call) {
   const Value x = call.tensor("self");
   call.returns(is_float(x.dtype()) ? call.graph().call(op_name(call), {x}) : x);
@@ -81,7 +81,7 @@ void nan_to_number(Call& call) {
   const Value x = call.tensor("self");
   if (!is_float(x.dtype())) return call.returns(x);
   NamedAttrs attrs;
-  std::vector<std::pair<Value, Value>> by_data;  // where, and the number
+  std::vector<std::pair<Value, Value>> by_data;  // condition, and the replacement
   const auto replace = [&](std::string_view name, const auto& where_found) {
     if (!call.has(name)) return;
     const Real number = scalar(call, name);
@@ -105,7 +105,7 @@ void is_infinite_with(Call& call, double value) {
 }
 void isposinf(Call& call) { is_infinite_with(call, HUGE_VAL); }
 void isneginf(Call& call) { is_infinite_with(call, -HUGE_VAL); }
-void isreal(Call& call) {  // there are no complex tensors: true everywhere
+void isreal(Call& call) {  // a real tensor: true everywhere
   const Value x = call.tensor("self");
   call.returns(logical_or(eq(x, x), ne(x, x)));
 }
