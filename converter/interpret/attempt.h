@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tries alternatives of a script before one of them is committed.
+// Tries alternatives of a script before committing one.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace hg::convert {
 
-// From its making on: whether an op could not be taken, and everything as it was before.
+// Detects whether an op was rejected since the attempt began, and can restore the state from
+// before.
 class Interpreter::Attempt {
  public:
   explicit Attempt(Interpreter& in)
@@ -35,13 +36,13 @@ class Interpreter::Attempt {
   Identities::Marks marks_;
 };
 
-// How a block ends that is run alone, in a body that is thrown away.
+// How a block ends when it is run alone, in a body that is then discarded.
 struct Tried {
   enum class End { raises, fails, runs } end = End::runs;
-  std::string exception;  // where it raises one
+  std::string exception;  // if it raises one
 };
 
-// While it lives the condition of sizes, or that of data, is known to be `value`, as it is on one
+// During its lifetime, the condition on sizes or on data has the known result `value`, as on one
 // side of an `if`.
 class Interpreter::Given {
  public:

@@ -11,7 +11,7 @@ std::string path_of(const Object& object, const std::string& name) {
   return object.path.empty() ? name : str_cat(object.path, ".", name);
 }
 
-// The same number, or the same container.
+// Whether both are the same number or the same container.
 bool is_identical(const Item& a, const Item& b) {
   const double *x = std::get_if<double>(&a.value), *y = std::get_if<double>(&b.value);
   if (x != nullptr && y != nullptr && std::isnan(*x) && std::isnan(*y)) return true;
@@ -20,7 +20,7 @@ bool is_identical(const Item& a, const Item& b) {
 
 using Uses = std::vector<const ScriptNode*>;
 
-// The nodes that take the value; null for a block that gives it on.
+// Collects the nodes that use the value; null for a block that returns it.
 void collect_uses(const ScriptBlock& block, ScriptId value, Uses& uses) {
   const auto has = [&](const std::vector<ScriptId>& ids) {
     return std::find(ids.begin(), ids.end(), value) != ids.end();
@@ -40,7 +40,7 @@ Uses uses_of(const ScriptProgram& program, ScriptId value) {
 
 }  // namespace
 
-// Whether what a run left is what it began with.
+// Compares the state after a run with the state before it.
 class Attributes::Comparison {
  public:
   Comparison(const Attributes& attributes, Memory& memory, const ScriptProgram& program)
@@ -63,7 +63,7 @@ class Attributes::Comparison {
                           return is_same(a.first, b.first) && is_same(a.second, b.second);
                         });
     }
-    // The attributes of an object are compared where it is known.
+    // The attributes of an object are compared where it is a known attribute itself.
     if (const auto* object = std::get_if<std::shared_ptr<Object>>(&first.value)) {
       const auto copy = attributes_.copies_.find(object->get());
       return copy != attributes_.copies_.end() && is_identical(copy->second, now);
@@ -77,8 +77,8 @@ class Attributes::Comparison {
                       [&](const Item& a, const Item& b) { return is_same(a, b); });
   }
 
-  // Tensors with names are states, which the file keeps; others must not be written to, unless they
-  // have no element.
+  // Named tensors are states, which the file stores. Other tensors must not be written, unless they
+  // are empty.
   bool is_same_tensor(int32_t index, const Item& now) const {
     if (index < 0) return is_identical(Item(ScriptTensorIndex{index}), now);
     const bool is_used = memory_.is_taken(index);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of the module that are no tensors of the file. A run starts with their values at
-// conversion: the file does not keep what a run sets.
+// Attributes of the module that are not tensors of the file. Every run starts with their values at
+// conversion; the file does not store values that a run sets.
 #pragma once
 
 #include <map>
@@ -16,12 +16,12 @@ namespace hg::convert {
 
 class Attributes {
  public:
-  // `copies` has the interpreter's copy of each container of the program, by the original.
+  // `copies` maps each container of the program to the interpreter's copy.
   explicit Attributes(std::map<const void*, Item> copies);
 
-  // The node that gives `value` reads an attribute.
+  // Records that the node with the result `value` reads an attribute.
   void note_read(const Object& object, const std::string& name, const Item& item, ScriptId value);
-  // Adds what the run read and changed to the result.
+  // Adds to the result which attributes the run read and changed.
   void finish(Memory& memory, const ScriptProgram& program, Imported& result) const;
 
  private:
@@ -35,8 +35,8 @@ class Attributes {
   std::set<std::pair<std::string, ScriptId>> reads_;
 };
 
-// Whether the program uses the value of an attribute only to count: for the attribute's own next
-// value, as in `self.calls += 1`.
+// Returns whether the program uses the attribute's value only to compute its next value, as in
+// `self.calls += 1`.
 bool only_counts(const ScriptProgram& program, const AttributeRead& read);
 
 }  // namespace hg::convert

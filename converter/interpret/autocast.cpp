@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows PyTorch 2.13: the ops registered for autocast, and unregistered ops that are written with
-// them.
+// Follows PyTorch 2.13: the ops registered for autocast, and unregistered ops that consist of
+// registered ones.
 #include "converter/interpret/autocast.h"
 
 #include <algorithm>
@@ -14,16 +14,16 @@ namespace {
 enum class Casts : uint8_t {
   lower,     // to the dtype of the region
   full,      // to f32
-  widest,    // to f32 where one argument is, else to the dtype of the region
-  products,  // of einsum: to the dtype of the region, where two operands are multiplied and summed
-  padding,   // of pad: to f32, where the op behind the mode is registered
-  gates,     // of a recurrent cell: the gates have the dtype of the region, the states their own
-  layer,     // of an LSTM: to the dtype of the region, where there are no projections
-  refused,   // some of what the op computes
+  widest,    // to f32 if one argument is f32, otherwise to the dtype of the region
+  products,  // einsum: to the dtype of the region, if two operands are multiplied and summed
+  padding,   // pad: to f32, if the op for the mode is registered
+  gates,     // recurrent cell: gates in the dtype of the region, states in their own
+  layer,     // LSTM: to the dtype of the region, unless it has projections
+  refused,   // PyTorch casts only parts of the op's computation
 };
 
 struct Rule {
-  std::string_view op;  // of aten: the name, and the overload if any
+  std::string_view op;  // name in aten, with the overload if any
   Casts casts;
 };
 
@@ -191,7 +191,7 @@ const Rule* rule_of(const ScriptNode& node) {
   return at != std::end(kRules) && at->op == op ? at : nullptr;
 }
 
-// The tensor's dtype where autocast may change it.
+// Returns the tensor's dtype if autocast may change it.
 std::optional<DType> castable(Memory& memory, const Item& item) {
   const auto* tensor = std::get_if<TensorRef>(&item.value);
   if (!tensor || (*tensor)->is_poisoned() || (*tensor)->is_number() || (*tensor)->is_complex())
@@ -200,7 +200,7 @@ std::optional<DType> castable(Memory& memory, const Item& item) {
   return dtype == f32 || dtype == f16 || dtype == bf16 ? std::optional(dtype) : std::nullopt;
 }
 
-// All arguments, and the elements of lists.
+// Visits all arguments, and the elements of lists.
 template <class Visit>
 void each_item(const NodeCall& call, const Visit& visit) {
   for (int i = 0; i < call.argument_count(); ++i) {
@@ -225,7 +225,8 @@ DType widest(const NodeCall& call, DType lower) {
   return dtype;
 }
 
-// The size of the dim that a letter of one operand's letters stands for; none where it has no such.
+// Returns the size of the dim that a letter denotes in one operand; nothing if the operand lacks
+// it.
 std::optional<Dim> size_of(std::string_view letters, char letter, const Shape& shape) {
   const size_t at = letters.find(letter), dots = letters.find("...");
   if (at == letters.npos) return std::nullopt;
@@ -233,8 +234,8 @@ std::optional<Dim> size_of(std::string_view letters, char letter, const Shape& s
   return dim < shape.size() ? std::optional(shape[dim]) : std::nullopt;
 }
 
-// PyTorch multiplies two operands by bmm where it sums a letter that both have, and by mul where
-// there is none, or the size is 1.
+// PyTorch multiplies two operands with bmm if it sums a letter that both have, and with mul if
+// there is no such letter or its size is 1.
 bool is_summed_product(NodeCall& call) {
   const Item* tensors = call.find("tensors");
   if (!tensors || !tensors->is_list()) return false;
@@ -265,13 +266,13 @@ bool is_summed_product(NodeCall& call) {
   return any;
 }
 
-// reflect of one and two dims and replicate have ops that are registered.
+// The ops for replicate, and for reflect in one and two dims, are registered.
 bool is_padded_in_full(const NodeCall& call) {
   const std::string mode = call.string("mode", "constant");
   return mode == "replicate" || (mode == "reflect" && call.integers("pad").size() <= 4);
 }
 
-// What the states of a recurrent cell stay in, and so what its results are.
+// Returns the dtype in which the states of a recurrent cell stay; the results have it also.
 DType dtype_of_states(NodeCall& call, DType lower) {
   const Item* states = call.find("hx");
   if (states != nullptr && states->is_list()) {
@@ -292,7 +293,7 @@ bool has_projections(NodeCall& call) {
   return count > call.number("num_layers") * directions * (call.flag("has_biases") ? 4 : 2);
 }
 
-// The tensor as this dtype where autocast may change it, else the item itself.
+// Casts a tensor to this dtype if autocast may change it; returns other items unchanged.
 Item cast_to(NodeCall& call, const Item& item, DType dtype) {
   if (item.is_list()) {
     auto list = std::make_shared<List>();
@@ -307,7 +308,7 @@ Item cast_to(NodeCall& call, const Item& item, DType dtype) {
                                    call.node().origin)[0];
 }
 
-// None where the arguments stay.
+// Returns nothing if the arguments are not cast.
 std::optional<Autocast> target(NodeCall& call, Casts casts, DType lower) {
   const auto to = [](DType dtype) { return std::optional(Autocast{dtype, dtype}); };
   switch (casts) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What torch.autocast casts on the CPU. A node in an autocast region has the region's dtype as its
-// attribute; prim nodes, which have their own attributes, are never cast.
+// The casts of torch.autocast on the CPU. A node in an autocast region stores the region's dtype in
+// its attribute. prim nodes, which use their attributes themselves, are never cast.
 #pragma once
 
 #include <optional>
@@ -16,14 +16,15 @@ class NodeCall;
 void set_autocast(ScriptNode& node, DType dtype);
 std::optional<DType> autocast_of(const ScriptNode& node);
 
-// What floating point arguments other than f64 are cast to: first to `dtype`, and for states that
-// stay wider than the gates of a recurrent cell on to the dtype that it is computed in.
+// The cast of floating point arguments other than f64: first to `dtype`, then to the dtype
+// `computed` in which the op runs. The two differ for recurrent cells whose states stay wider than
+// the gates.
 struct Autocast {
   DType dtype, computed;
 };
-// None where the arguments stay. Throws Refusal where PyTorch casts within the op.
+// Returns nothing if the arguments are not cast. Throws Refusal if PyTorch casts inside the op.
 std::optional<Autocast> autocast_target(NodeCall& call);
-// The argument as it is cast, where autocast may change it, else the item itself.
+// Casts the argument if autocast may change it; otherwise returns the item itself.
 Item autocast(NodeCall& call, std::string_view argument, const Item& item, const Autocast& to);
 
 }  // namespace hg::convert

@@ -11,7 +11,7 @@
 namespace hg::convert {
 namespace {
 
-// Of a number as a tensor.
+// The type of a number as a tensor.
 TensorType number_type(const Item& item) {
   return {item.is_bool() ? boolean : item.is_int() ? i64 : f64, {}};
 }
@@ -21,7 +21,7 @@ DType common_dtype(DType a, DType b) {
   return is_float(a) || is_float(b) ? f64 : i64;
 }
 
-// What stands for a value that the other side alone has.
+// A placeholder for a value that only the other side has.
 Value filler(Memory& memory, const TensorType& type) {
   Shape shape = type.shape;
   for (Dim& dim : shape)
@@ -29,7 +29,7 @@ Value filler(Memory& memory, const TensorType& type) {
   return rows::zeros(memory.graph(), type.dtype, shape);
 }
 
-// Whether a symbol is younger than `last`, so that only a body knows it.
+// Whether a symbol is newer than `last`, so that only a body knows it.
 bool is_inner(const Dim& dim, const Dim& last) {
   const auto age = [](std::string_view symbol) -> std::optional<int64_t> {
     int64_t number = 0;
@@ -50,7 +50,8 @@ Dim select(const Dim& condition, const Dim& a, const Dim& b) {
   return a == b ? a : condition * a + (1 - condition) * b;
 }
 
-// a where the condition is 1, and b where it is 0; none where that is no term of sizes.
+// Returns a if the condition is 1, and b if it is 0; nothing unless both are integral terms of
+// sizes.
 std::optional<Item> chosen(Memory& memory, const Dim& condition, const Item& a, const Item& b,
                            const Dim& last) {
   if (!is_numeric(a) || !is_numeric(b)) return std::nullopt;
@@ -61,8 +62,8 @@ std::optional<Item> chosen(Memory& memory, const Dim& condition, const Item& a, 
   return item_of(memory, {x->kind, select(condition, x->top, y->top), 1, 0, {}});
 }
 
-// What one side of an `if` takes for granted, for numbers that leave it without the node: there the
-// condition is 1, or a guard of the side holds.
+// Adds the guards of one side of an `if` to the graph, for numbers of the side that are used
+// without the node: either the condition is 1, or a guard of the side must hold.
 void lift_guards(const Graph& side, const Dim& condition, const Dim& last, Graph& graph) {
   for (const Guard& guard : side.guards()) {
     if (is_inner(guard.left, last) || is_inner(guard.right, last)) continue;
@@ -102,7 +103,7 @@ bool Interpreter::BranchNode::build() {
   built_.reserve(2);
   seen_.push_back(run_side(0, nullptr, {}, Run::to_look));
   seen_.push_back(run_side(1, &seen_[0], seen_[0].region.captured, Run::to_look));
-  if (!has_failed() && !are_alike()) {  // lists become such as both sides can give
+  if (!has_failed() && !are_alike()) {  // fit lists to a pattern of both sides
     const std::vector<Side> before = std::exchange(seen_, {});
     seen_.reserve(2);
     seen_.push_back(run_side(0, &before[1], {}, Run::to_look));
@@ -154,7 +155,8 @@ Interpreter::BranchNode::Side Interpreter::BranchNode::run_side(size_t index, co
   return side;
 }
 
-// What the side gives, and its containers from outside, in the containers that the other side has.
+// Collects the results of the side, and its copies of containers from outside, in the structure of
+// the other side.
 void Interpreter::BranchNode::take_results(Side& side, const Side* other) {
   for (const Item& container : held_) {
     side.results.push_back(snapshot(container));
@@ -195,7 +197,7 @@ bool Interpreter::BranchNode::are_alike() const {
   return true;
 }
 
-// Both sides give the same containers.
+// Requires that both sides return the same containers.
 void Interpreter::BranchNode::fit_sides() {
   Side& yes = seen_[0];
   const Side& no = seen_[1];
@@ -209,7 +211,7 @@ void Interpreter::BranchNode::fit_sides() {
       refuse_choice(yes.results[i], no.results[i]);
 }
 
-// Which leaves need not come out of the node.
+// Determines the leaves that need not be outputs of the node.
 void Interpreter::BranchNode::choose_outside() {
   outside_.resize(seen_[0].leaves.size());
   for (size_t i = 0; i < seen_[0].leaves.size(); ++i) {
@@ -232,7 +234,7 @@ void Interpreter::BranchNode::choose_outside() {
   }
 }
 
-// Tensors from outside that either side writes, and those that are no longer known.
+// Collects the tensors from outside that either side writes, and those that become unknown.
 void Interpreter::BranchNode::note_written() {
   for (const Side& side : seen_)
     invalidated_.insert(invalidated_.end(), side.region.invalidated.begin(),
@@ -244,8 +246,8 @@ void Interpreter::BranchNode::note_written() {
         touched_.push_back(write.root);
 }
 
-// The outputs of a subgraph: leaves, tensors from outside, and what either side's leaves share
-// memory with, of which the other side gives zeros.
+// Adds the outputs of a subgraph: leaves, tensors from outside, and tensors that the leaves of
+// either side share memory with. The other side returns zeros for the latter.
 void Interpreter::BranchNode::give_outputs(size_t index, const Side& present) {
   Graph& g = memory_.graph();
   for (size_t i = 0; i < kept_.size(); ++i) {
@@ -272,12 +274,12 @@ void Interpreter::BranchNode::give_outputs(size_t index, const Side& present) {
   }
 }
 
-// Whether anything of the node shows; a print does not.
+// Returns whether the node has any effect; a print does not count.
 bool Interpreter::BranchNode::is_needed() {
   if (!built_[0].region.graph->outputs().empty()) return true;
   if (!has_assertions(*built_[0].region.graph) && !has_assertions(*built_[1].region.graph))
     return false;
-  for (const Side& side : built_) {  // a node gives something
+  for (const Side& side : built_) {  // a node needs an output
     Graph& body = *side.region.graph;
     body.output("", body.scalar(int64_t{0}, boolean));
   }
@@ -296,7 +298,7 @@ std::vector<Value> Interpreter::BranchNode::call_if(const Value& condition) {
   return outputs;
 }
 
-// Sizes that the node makes new symbols of, though they are terms of those outside.
+// Replaces new symbols of the node's output sizes by terms of sizes from outside, where possible.
 void Interpreter::BranchNode::name_sizes(std::vector<Value>& outputs) {
   for (size_t k = 0; k < outputs.size(); ++k) {
     const auto shape_in = [&](const Memory::Region& region) -> const Shape& {
@@ -343,7 +345,7 @@ void Interpreter::BranchNode::add_node() {
   in_.kept_control_ = true;
 }
 
-// A leaf that comes out of the node: a tensor of its own, or one from outside on either side.
+// Returns a leaf that is an output of the node: a new tensor, or on either side one from outside.
 Item Interpreter::BranchNode::result_of(size_t i, const Value& condition, const Value& value) {
   const Item& typed = *seen_[is_undefined(*seen_[0].leaves[i]) ? 1 : 0].leaves[i];
   if (is_numeric(typed))
@@ -365,12 +367,12 @@ Item Interpreter::BranchNode::result_of(size_t i, const Value& condition, const 
                      : memory_.make_choice(condition, is_on[0], is_on[1], value));
 }
 
-// The names of the script after the `if`, and the containers that it changes.
+// Sets the script's values after the `if`, and the containers that it changes.
 void Interpreter::BranchNode::give_back(Identities::Merge merge) {
   const size_t count = node_.outputs.size();
   for (size_t i = 0; i < seen_[0].results.size(); ++i) {
     const Item result = in_.identities_.merged(seen_[0].results[i], seen_[1].results[i], merge);
-    for (const Side& side : seen_)  // of which a list has a copy on that side, and not on the other
+    for (const Side& side : seen_)  // lists of which one side has a copy
       if (side.marks.stored.contains(identity_of(side.results[i]))) in_.identities_.store(result);
     if (i < count)
       in_.set(node_.outputs[i], result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An `if` that data or sizes decide, while it becomes a graph node.
+// Builds a graph node for an `if` whose condition depends on data or sizes.
 #pragma once
 
 #include <map>
@@ -12,16 +12,16 @@
 
 namespace hg::convert {
 
-// Each side runs once to find what it returns, reads and writes. Once the other side is known, it
-// runs again to become a subgraph: both take the same inputs and return the same outputs.
+// Each side first runs once to find what it returns, reads and writes. When the other side is
+// known, it runs again to become a subgraph. Both subgraphs have the same inputs and outputs.
 class Interpreter::BranchNode {
  public:
-  // `sizes` where they decide the condition `item`. `held` are lists and dicts from outside that a
-  // side changes.
+  // `sizes` is set if sizes decide the condition `item`. `held` are lists and dicts from outside
+  // that a side changes.
   BranchNode(Interpreter& interpreter, const ScriptNode& node, const Item& item,
              const Scalar* sizes, const std::vector<Item>& held);
 
-  // False where an op of a side is not supported. Throws Changing and Growing, and Refusal where
+  // Returns false if an op of a side is not supported. Throws Changing and Growing, and Refusal if
   // the sides do not fit.
   bool build();
   void add_node();
@@ -29,9 +29,9 @@ class Interpreter::BranchNode {
  private:
   struct Side {
     std::vector<Item> results;
-    std::vector<std::optional<Pattern>> patterns;  // of results that hold lists
+    std::vector<std::optional<Pattern>> patterns;  // of results with lists
     std::vector<const Item*> leaves;
-    std::map<const void*, TensorType> types;  // of tensors; the side alone may know its views
+    std::map<const void*, TensorType> types;  // of tensors; only the side may know its views
     TensorType type(const Item& leaf) const;
     std::vector<MemoryOrder> orders;  // by leaf
     std::optional<Leaving> leaving;
@@ -62,11 +62,11 @@ class Interpreter::BranchNode {
   const std::vector<Item>& held_;
   const size_t failures_;
   const Identities::Marks marks_;
-  const Dim last_;                  // symbols that are younger are of the sides
-  std::vector<Side> seen_, built_;  // the first where the condition holds
-  std::vector<bool> kept_;     // by leaf: outside of the node, as both share it or sizes say it
-  std::vector<Item> outside_;  // those
-  std::vector<TensorRef> touched_, invalidated_;  // tensors from outside: written, no longer known
+  const Dim last_;                  // newer symbols belong to the sides
+  std::vector<Side> seen_, built_;  // [0] is for a true condition
+  std::vector<bool> kept_;          // by leaf: not an output, as both share it or sizes decide
+  std::vector<Item> outside_;       // the values of kept leaves
+  std::vector<TensorRef> touched_, invalidated_;  // tensors from outside: written, become unknown
 };
 
 }  // namespace hg::convert

@@ -8,8 +8,8 @@
 
 namespace hg::convert {
 
-// Lists and dicts from outside that a body changes: they have the elements of a round or a side
-// while it is interpreted, and their own again when it was.
+// Lists and dicts from outside that a body changes. During the interpretation of an iteration or a
+// side they have its elements; afterwards their own are restored.
 class Interpreter::ChangedContainers {
  public:
   ChangedContainers(Interpreter& in, const std::vector<Item>& containers)

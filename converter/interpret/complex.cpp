@@ -13,7 +13,7 @@
 namespace hg::convert {
 namespace {
 
-// Arguments whose numbers count; the others are indices, masks and the like.
+// Whether the argument is numeric data; others are indices, masks and similar.
 bool is_operand(std::string_view name) {
   static const std::set<std::string_view> kNames = {
       "self",       "other",    "tensors", "tensor",  "src",   "source",  "value",
@@ -36,7 +36,7 @@ std::string_view name_of(const NodeCall& call, int i) {
   return static_cast<size_t>(i) < names.size() ? std::string_view(names[i]) : "";
 }
 
-// The complex dtype among the arguments, as the number of its parts' one.
+// Returns the requested complex dtype, as torch's number of the dtype of its parts.
 int64_t asked_part(const NodeCall& call) {
   for (int i = 0; i < call.argument_count(); ++i)
     if (name_of(call, i) == "dtype" && call.argument(i).is_int())
@@ -51,7 +51,7 @@ bool asks_real(const NodeCall& call) {
   return false;
 }
 
-// The arguments with the k-th part in place of complex ones; of real ones the second part is zero.
+// Replaces complex arguments by their k-th part. The second part of real arguments is zero.
 class PartMaker {
  public:
   explicit PartMaker(NodeCall& call) : call_(call) {}
@@ -68,13 +68,13 @@ class PartMaker {
     return part;
   }
 
-  // Of the argument alone that is the n-th complex tensor, and how many there are.
+  // Returns how many complex tensors the arguments contain.
   int count() {
     int total = 0;
     for (int i = 0; i < call_.argument_count(); ++i) count(call_.argument(i), total);
     return total;
   }
-  // With the part of the n-th complex tensor that bit n says.
+  // Replaces the n-th complex tensor by the part that bit n selects.
   NodeCall::Part choose(uint32_t bits) {
     NodeCall::Part part;
     int n = 0;
@@ -163,7 +163,7 @@ bool is_done(const Item& item, const NodeCall::Part& part) {
   return true;
 }
 
-// One result of both parts.
+// Combines the results for both parts.
 Item joined(NodeCall& call, const Item& re, const Item& im, const NodeCall::Part& part) {
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&re.value)) {
     const auto* other = std::get_if<std::shared_ptr<List>>(&im.value);
@@ -188,7 +188,7 @@ Item joined(NodeCall& call, const Item& re, const Item& im, const NodeCall::Part
   return Item(result);
 }
 
-// On the real parts, and then on the imaginary ones, where the result has them.
+// Runs the op on the real parts, and on the imaginary parts if the result has them.
 void run_parts(NodeCall& call, const Row& row) {
   if (call.kind() == "aten::view" && call.overload() == "dtype")
     call.refuse("dtype", "asks for the bits of complex numbers as another dtype");
@@ -214,7 +214,7 @@ void run_parts(NodeCall& call, const Row& row) {
   call.returns(std::move(results));
 }
 
-// (a + bi)(c + di) = ac - bd + (ad + bc)i, of as many factors as are complex.
+// (a + bi)(c + di) = ac - bd + (ad + bc)i, generalized to all complex factors.
 void run_product(NodeCall& call, const Row& row) {
   PartMaker maker(call);
   const int factors = maker.count();
@@ -231,7 +231,7 @@ void run_product(NodeCall& call, const Row& row) {
   return_complex(call, {sums[0], sums[1]});
 }
 
-// Of the absolute values of the first argument.
+// Runs the op on the absolute values of the first argument.
 void run_magnitudes(NodeCall& call, const Row& row) {
   NodeCall::Part part = PartMaker(call).make(0);
   rows::of_complex::abs(call);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `if`: followed if constants or sizes decide, kept as a graph op if data decides.
+// `if`: resolved if constants or sizes decide, a graph op if data decides.
 #include <algorithm>
 #include <optional>
 
@@ -17,8 +17,8 @@ bool squeezes(const ScriptBlock& block) {
                      [](const ScriptNode& node) { return node.kind == "onnx::Squeeze"; });
 }
 
-// The side that squeezes, where the other one passes its tensor on: exporters write x.squeeze(1)
-// so, whose author knows the dim to be 1.
+// Returns the side that squeezes if the other side passes its tensor on. Exporters write
+// x.squeeze(1) in this form, and the author of the model expects the dim to be 1.
 std::optional<bool> squeezing_side(const ScriptNode& node) {
   const auto passes_on = [](const ScriptBlock& block) {
     return std::all_of(block.nodes.begin(), block.nodes.end(), [](const ScriptNode& inner) {
@@ -95,7 +95,7 @@ Tried Interpreter::try_alone(const ScriptBlock& block) {
     tried = {Tried::End::raises, raised.text};
   } catch (const Refusal&) {
     tried.end = Tried::End::fails;
-  } catch (const Changing&) {  // where the way is gone alone, it may
+  } catch (const Changing&) {  // allowed when only this side is taken
   } catch (const Growing&) {
   } catch (...) {
     memory_.leave();
@@ -136,9 +136,9 @@ TensorRef Interpreter::data_condition(const Item& item) {
                         : value.graph()->call("reshape", {value}, {{"shape", std::vector<Dim>()}}));
 }
 
-// What can be one node of the graph becomes one, whichever way the sizes go, or else together with
-// the nodes after it. Where the two ways differ in rank, structure or types, or one of them fails,
-// one is taken under a guard.
+// If possible, the `if` becomes one graph node for all sizes, alone or together with the nodes
+// after it. If the sides differ in rank, structure or types, or if one of them fails, one side is
+// taken with a guard.
 void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Scalar& condition) {
   const bool may_split = std::exchange(may_split_, false);
   Attempt attempt(*this);
@@ -163,7 +163,7 @@ void Interpreter::if_on_sizes(const ScriptNode& node, const Item& item, const Sc
   take(node, side);
 }
 
-// Sides of two ranks become one node of the graph together with the nodes after it.
+// If the sides differ in rank, the `if` and the nodes after it become one graph node.
 void Interpreter::if_or_split(const ScriptNode& node, const Item& item) {
   if (!std::exchange(may_split_, false)) return if_on_data(node, item, nullptr);
   Attempt attempt(*this);
@@ -175,7 +175,7 @@ void Interpreter::if_or_split(const ScriptNode& node, const Item& item) {
   if (try_alone(node.blocks[0]).end == Tried::End::runs &&
       try_alone(node.blocks[1]).end == Tried::End::runs)
     throw Splitting{std::nullopt, node.inputs.at(0)};
-  if_on_data(node, item, nullptr);  // says why
+  if_on_data(node, item, nullptr);  // throws with the reason
 }
 
 void Interpreter::if_on_data(const ScriptNode& node, const Item& item, const Scalar* sizes) {

@@ -5,7 +5,7 @@ namespace hg::convert {
 
 namespace {
 
-// How a signature would name the type of an argument.
+// Returns the name of an argument's type in a signature.
 std::string_view type_of(const Item& item) {
   if (item.is_bool()) return "bool";
   if (item.is_int()) return "int";
@@ -22,7 +22,7 @@ bool is_tensor(const Item& item) {
 
 bool has_name(std::string_view argument) { return !argument.starts_with("argument_"); }
 
-// A signature that fits this call.
+// Returns a signature that fits this call.
 std::string fitting(const NodeCall& call, const Op& op) {
   std::string inputs, attributes;
   for (int i = 0; i < call.argument_count(); ++i) {
@@ -60,7 +60,7 @@ Attr attribute(const NodeCall& call, std::string_view argument, AttrType type) {
   call.refuse(argument, "is a list of strings, which --custom does not take");
 }
 
-// Where the arguments of a call go, in the order of the signature.
+// Assigns the arguments of a call to the parameters of the signature.
 class Arguments {
  public:
   Arguments(NodeCall& call, const Op& op)

@@ -7,8 +7,8 @@
 
 namespace hg::convert {
 
-// Adds the node. Tensors become inputs and everything else attributes, by their names where the
-// call has them and else in order.
+// Adds the node. Tensors become inputs, everything else becomes attributes: by name if the call has
+// names, otherwise by position.
 void call_custom(NodeCall& call, const Op& op);
 
 }  // namespace hg::convert

@@ -10,7 +10,7 @@
 namespace hg::convert {
 namespace {
 
-// Tensors that a type takes at least; lists and dicts take what is left over.
+// Returns the minimum number of tensors in a type. Lists and dicts get the remaining tensors.
 size_t fixed_tensors(const std::string& type) {
   if (const auto elements = inside_of(type, "Tuple")) {
     size_t total = 0;
@@ -21,7 +21,7 @@ size_t fixed_tensors(const std::string& type) {
   return 1;
 }
 
-// A copy of its own for each import, which changes lists, dicts and attributes in place.
+// Returns a copy, because an import changes lists, dicts and attributes in place.
 Item copy_of(const Item& item, std::map<const void*, Item>& known) {
   const auto make = [&](const auto& from, const auto& fill) {
     const auto found = known.find(from.get());
@@ -119,7 +119,7 @@ Item Interpreter::bind_input(const std::string& name, const std::string& type, s
   return tensor;
 }
 
-// The container whose elements have names that lead to them: 'x.0', 'x.key', 'x.field.1'.
+// Binds a container whose elements are named by their paths: 'x.0', 'x.key', 'x.field.1'.
 Item Interpreter::bind_by_path(const std::string& name, const std::string& type, size_t& next) {
   const auto child = [&](const auto& key) { return str_cat(name, ".", key); };
   const auto holds_more = [&](const std::string& path) {
@@ -171,7 +171,7 @@ void Interpreter::bind_inputs() {
     fixed -= needs(input);
     const size_t left = inputs_.size() - std::min(next, inputs_.size());
     size_t spare = left > fixed ? left - fixed : 0;
-    // The keys of a dict may be names of other arguments.
+    // A key of a dict may equal the name of another argument.
     const bool may_be_left_out = input.has_default || inside_of(input.type, "Optional").has_value();
     if (spare > 0 && may_be_left_out && is_for_another(program_.inputs, i, inputs_[next].name))
       spare = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter's main loop: one node after another.
+// The interpreter's main loop: runs one node after another.
 #include "converter/interpret/interpret.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 namespace hg::convert {
 namespace {
 
-// Nothing that ONNX names is a Python op, and the other way round.
+// ONNX ops and Python ops have disjoint names.
 bool is_of_onnx(std::string_view kind) {
   return !kind.starts_with("aten::") && !kind.starts_with("prim::");
 }
@@ -34,7 +34,7 @@ const Builtin* find_onnx_row(std::string_view kind) {
   return nullptr;
 }
 
-// Room for the arguments and results of ops that rows run: see run_op.
+// Space for the arguments and results of ops that rows run: see run_op.
 constexpr size_t kSpareValues = 256;
 
 bool writes_in_place(const ScriptBlock& block) {
@@ -46,7 +46,7 @@ bool writes_in_place(const ScriptBlock& block) {
   });
 }
 
-// Guards that sizes of which infer takes for granted that they broadcast do.
+// Adds guards for the broadcasts that infer assumes.
 void guard_broadcast(Graph& graph, const Node& node) {
   if ((node.op->def.traits & kElementwise) == 0) return;
   const Shape& result = graph.value_info(node.outputs.at(0)).type.shape;
@@ -61,8 +61,8 @@ void guard_broadcast(Graph& graph, const Node& node) {
   }
 }
 
-// Adds guards for the sizes that the node's shape rule assumes; `equal_only` leaves out limits.
-// Not for views: the import also makes views on branches that are not taken.
+// Adds guards for the sizes that the node's shape rule assumes; `equal_only` omits inequalities.
+// Skips views, because the import also makes views on branches that are not taken.
 void guard_assumptions(Graph& graph, const Node& node, bool equal_only) {
   if (node.op->def.view != nullptr) return;
   const Assumptions assumptions;
@@ -79,7 +79,8 @@ void guard_assumptions(Graph& graph, const Node& node, bool equal_only) {
   }
 }
 
-// An assumption that fails a session if its node is used also fails it if nothing reads the node.
+// Adds the guards of unused nodes, so that wrong sizes fail a session whether or not a node is
+// used.
 void guard_unused(Graph& graph) {
   std::vector<int> uses = use_counts(graph);
   for (size_t n = graph.nodes().size(); n-- > 0;) {
@@ -95,7 +96,8 @@ void guard_unused(Graph& graph) {
   }
 }
 
-// Nodes of different branches or loops also draw different numbers: one count numbers all streams.
+// Numbers all random streams with one counter, so that nodes of different branches or loops draw
+// different numbers.
 void number_draws(Graph& graph, int64_t& next) {
   for (Node& node : GraphAccess::body(graph).nodes) {
     if ((node.op->def.traits & kRandom) != 0)
@@ -118,7 +120,7 @@ Interpreter::Interpreter(const ScriptProgram& program, std::span<const InputSpec
       identities_(memory_),
       values_(static_cast<size_t>(program.value_count)),
       tracks_memory_(writes_in_place(program.body)) {
-  // References to values stay valid while an op runs others.
+  // Reserved, so that references to values stay valid while an op runs others.
   values_.reserve(values_.size() + kSpareValues);
 }
 
@@ -197,14 +199,13 @@ void Interpreter::run() {
   } catch (const Raised& raised) {
     record(whole, {str_cat("the model raises an exception: ", raised.text), ""});
   } catch (const Poisoned&) {
-    if (result_.unsupported
-            .empty())  // an op that could not be taken is recorded, whenever it counts
+    if (result_.unsupported.empty())  // rejected ops are already recorded
       record(whole, {"a result comes from an op that failed without saying so", ""});
   }
 }
 
 void Interpreter::run_block(const ScriptBlock& block) {
-  struct Level {  // a loop that starts over leaves its blocks early
+  struct Level {  // a restarted loop leaves its blocks early
     std::vector<bool>& all;
     size_t count = all.size();
     ~Level() { all.resize(count); }
@@ -236,7 +237,8 @@ void Interpreter::run_node(const ScriptNode& node) {
   const size_t before = memory_.graph().nodes().size();
   try {
     dispatch(node);
-    // The results of a body may all be unused, and the node that would fail with them gone.
+    // All results of a body may be unused. Then its nodes, which would fail for wrong sizes, are
+    // removed.
     for (size_t n = before; memory_.depth() > 0 && n < memory_.graph().nodes().size(); ++n) {
       guard_broadcast(memory_.graph(), memory_.graph().nodes()[n]);
       guard_assumptions(memory_.graph(), memory_.graph().nodes()[n], true);
@@ -259,7 +261,7 @@ void Interpreter::run_node(const ScriptNode& node) {
   Executed executed{sequence, &node, {}};
   for (const ScriptId id : node.outputs) {
     const auto* tensor = std::get_if<TensorRef>(&get(id).value);
-    // Numbers that are known have no value in the graph unless something reads it.
+    // Known numbers have no value in the graph unless something reads it.
     const bool has_value = tensor && !(*tensor)->is_poisoned() && !(*tensor)->known();
     executed.outputs.push_back(has_value ? memory_.read(*tensor).id() : kNoValue);
   }
@@ -267,14 +269,14 @@ void Interpreter::run_node(const ScriptNode& node) {
 }
 
 void Interpreter::poison_outputs(const ScriptNode& node) {
-  // An in-place op also leaves its destination unknown.
+  // After a failed in-place op, its destination is also unknown.
   if (node.kind.starts_with("aten::") && node.kind.ends_with('_') && !node.inputs.empty())
     if (const auto* self = std::get_if<TensorRef>(&get(node.inputs[0]).value))
       memory_.poison(*self);
   for (const ScriptId id : node.outputs) set(id, Item(memory_.make_poison()));
 }
 
-// Ops that nothing could take, in blocks that cannot be run because something before failed.
+// Lists the unsupported ops in blocks that cannot be run because an earlier op failed.
 void Interpreter::list_missing(const ScriptBlock& block) {
   for (const ScriptNode& node : block.nodes) {
     for (const ScriptBlock& inner : node.blocks) list_missing(inner);
@@ -326,8 +328,9 @@ void Interpreter::write_back(const TensorRef& self, const Item& result) {
   }
   Value value = cast(memory_.read(tensor), type.dtype);
   if (!gradients_.back() && is_float(type.dtype)) value = hg::detach(value);
-  // Sizes that broadcasting could not prove equal, as those of a stride and of a pool, are equal
-  // where the script runs at all: in place nothing may grow.
+  // Two sizes may be equal although broadcasting could not prove it, such as sizes after a stride
+  // and after a pool. They are equal whenever the script runs, because an in-place op cannot
+  // enlarge its tensor.
   if (const Shape shape = value.shape(); shape != type.shape) {
     const auto differ = [](const Dim& a, const Dim& b) {
       const Scalar same = equal(a, b);
@@ -361,7 +364,7 @@ bool Interpreter::run_row(const ScriptNode& node) {
   std::string kind = node.kind;
   bool in_place = false;
   if (row == nullptr && kind.starts_with("aten::__i") && kind.ends_with("__")) {
-    kind = str_cat("aten::__", std::string_view(kind).substr(9));  // __iand__ is __and__ in place
+    kind = str_cat("aten::__", std::string_view(kind).substr(9));  // __iand__: in-place __and__
     in_place = true;
     row = find_row(kind, node.overload);
   } else if (row == nullptr && kind.ends_with('_') && !kind.ends_with("__")) {
@@ -369,7 +372,7 @@ bool Interpreter::run_row(const ScriptNode& node) {
     in_place = true;
     row = find_row(kind, node.overload);
   }
-  bool copies = false;  // aten::permute_copy is aten::permute that shares no memory
+  bool copies = false;  // permute_copy is permute with a copy
   if (row == nullptr && !in_place && kind.ends_with("_copy")) {
     kind.resize(kind.size() - 5);
     copies = true;
@@ -382,7 +385,7 @@ bool Interpreter::run_row(const ScriptNode& node) {
   if (complex) {
     run_complex(call, row);
   } else if (in_place && !reshapes && run_known(call)) {
-    // As a row.
+    // The same as a row.
   } else {
     if (row == nullptr) return false;
     row->run(call);
@@ -435,7 +438,7 @@ void Interpreter::dispatch(const ScriptNode& node) {
     for (const ScriptId id : node.inputs) identities_.check_stale(get(id));
   NodeCall call(*this, node, node.kind, row_named(node.kind));
   if (const std::optional<Autocast> to = autocast_target(call)) {
-    ScriptNode cast = node;  // as it would be outside of the region
+    ScriptNode cast = node;  // the cast itself runs outside of the region
     cast.attribute.clear();
     const size_t first = values_.size();
     if (first + cast.inputs.size() > values_.capacity())
@@ -452,7 +455,7 @@ void Interpreter::dispatch(const ScriptNode& node) {
     values_.resize(first);
     return;
   }
-  // Rows of ONNX see to them themselves.
+  // ONNX rows handle such lists themselves.
   if (!is_of_onnx(node.kind) && std::any_of(node.inputs.begin(), node.inputs.end(),
                                             [&](ScriptId id) { return has_grown(get(id)); })) {
     run_on_grown(call);
@@ -517,7 +520,7 @@ Imported import_program(const ScriptProgram& program, std::span<const InputSpec>
     return each.unsupported.empty() && has_all_ranks(program, each.graph);
   };
   Imported likely = import_once(program, inputs, registry, {});
-  std::map<std::string, bool> others;  // the other ways of its forks
+  std::map<std::string, bool> others;  // the other sides of its forks
   for (const Fork& fork : likely.forks)
     if (!fork.is_known && others.size() < kMostTurns) others.emplace(fork.key, !fork.taken);
   if (!is_right(likely) && !others.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a script program on symbolic tensors: in-place ops become pure, containers, shape arithmetic
-// and constant control flow are resolved, and each aten op adds nodes through its row.
+// Runs a script program on symbolic tensors. In-place ops become pure. Containers, shape arithmetic
+// and constant control flow are resolved. Each aten op adds nodes through its row.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace hg::convert {
 
-// Of forks that the program does not tell, the way is taken that can be imported. The registry and
+// If the program does not decide a fork, the side that can be imported is taken. The registry and
 // the program must outlive the result.
 Imported import_program(const ScriptProgram& program, std::span<const InputSpec> inputs,
                         const Registry& registry);

@@ -22,23 +22,22 @@ struct Tried;
 
 // complex.cpp: a call of an op with complex tensors, numbers or dtypes.
 bool is_complex_call(const NodeCall& call);
-// Whether the op takes complex tensors as what they are: sizes, containers.
+// Returns whether the op accepts complex tensors as they are, such as ops on sizes and containers.
 bool passes_complex(std::string_view kind);
 void run_complex(NodeCall& call, const Row* row);
 
-// ranks.cpp: what the report says of the ways that were not imported.
+// ranks.cpp: report lines about the sides of forks that were not imported.
 std::vector<std::string> notes_of_forks(const std::vector<Fork>& forks);
 
-// Thrown where a condition decides on ranks and types, and the nodes that follow may become an
-// `if`.
+// Thrown if a condition decides ranks and types. The nodes that follow may become an `if`.
 struct Splitting {
-  std::optional<Scalar> sizes;  // that decide it
-  ScriptId data = -1;           // or the value that does
+  std::optional<Scalar> sizes;  // the condition, if sizes decide
+  ScriptId data = -1;           // otherwise the value that decides
 };
 
 class Interpreter final : public Environment {
  public:
-  // `turned` are ways of forks that are taken instead of the likely ones, by their keys.
+  // `turned` are sides of forks, by key, that replace the likely sides.
   using Turned = std::map<std::string, bool>;
   Interpreter(const ScriptProgram& program, std::span<const InputSpec> inputs, const Turned& turned,
               Graph& graph, Imported& result);
@@ -61,7 +60,7 @@ class Interpreter final : public Environment {
   void run_loop(const ScriptNode& node);
   void note(const std::string& text) override;
   void warn(const std::string& text);
-  // From here on the graph is for sizes of which the condition is what is wanted, or fails.
+  // From here on, the graph requires sizes for which the condition is `wanted`, or fails.
   void assume(const Scalar& condition, bool wanted, std::string_view reason);
   void require(const Item& condition, bool wanted, std::string_view message) override;
   bool is_one(const Dim& size, std::string_view reason, bool expects_one) override;
@@ -87,10 +86,10 @@ class Interpreter final : public Environment {
   void run_node(const ScriptNode& node);
   size_t run_split(const ScriptBlock& block, size_t first, const Splitting& found);
   size_t where_ranks_meet(const ScriptBlock& block, size_t first, const Splitting& found);
-  // Takes one of two ways that give other ranks, under a guard: that of the sizes that the program
-  // was made with or that are asked for, or else `likely`.
+  // Takes one of two sides whose results differ in rank, with a guard: the side for the program's
+  // example sizes or the requested sizes, or otherwise `likely`.
   bool take_fork(const Scalar& condition, bool likely, std::string_view reason);
-  // What sizes decide, where it is known in the present body.
+  // The condition's result, if it is known in the current body.
   std::optional<bool> given(const Scalar& condition) const;
   std::optional<bool> given(ScriptId condition) const;
   Tried try_alone(const ScriptBlock& block);
@@ -113,7 +112,7 @@ class Interpreter final : public Environment {
                       const Item& condition);
   void while_on_data(const ScriptNode& node, const Item& trips, const Dim& done,
                      const Item& condition);
-  // The item with the containers of the pattern; lists in it that become others are frozen.
+  // Returns the item with the containers of the pattern; freezes lists in it that are replaced.
   Item fit(const Item& item, const Pattern& pattern);
   std::vector<Item> block_items(const std::vector<ScriptId>& ids) const;
   std::vector<Item> block_results(const ScriptBlock& block) const {
@@ -137,12 +136,12 @@ class Interpreter final : public Environment {
   int64_t sequence_ = 0;
   std::vector<bool> gradients_ = {true};
   bool asked_alignment_ = false;
-  bool tracks_memory_;                       // some op of the program writes in place
-  std::vector<std::pair<Dim, bool>> given_;  // conditions of sizes, known in the present body
-  std::vector<std::pair<ScriptId, bool>> given_data_;  // conditions of data, likewise
-  bool may_split_ = false;     // the node that runs may become an `if` with those after it
-  bool is_splitting_ = false;  // and is being made one
-  bool kept_control_ = false;  // the loop or branch that ran last is one node of the graph
+  bool tracks_memory_;                       // an op of the program writes in place
+  std::vector<std::pair<Dim, bool>> given_;  // conditions on sizes that the current body knows
+  std::vector<std::pair<ScriptId, bool>> given_data_;  // the same for conditions on data
+  bool may_split_ = false;     // the current node may become an `if` with those after it
+  bool is_splitting_ = false;  // and is being converted to one
+  bool kept_control_ = false;  // the last loop or branch became one graph node
 };
 
 }  // namespace hg::convert

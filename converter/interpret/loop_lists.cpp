@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists that a loop carries: they grow where rounds give them other numbers of elements, and they
-// are changed in place only where nothing else holds them.
+// Lists that a loop carries. They become grown lists if iterations change their length. They are
+// changed in place only if nothing else refers to them.
 #include <algorithm>
 
 #include "converter/containers/containers.h"
@@ -19,7 +19,7 @@ void collect_lists(const Item& item, std::vector<const void*>& lists) {
 
 }  // namespace
 
-// The lists of a round, and those from before the loop that they stand for.
+// Pairs the lists of an iteration with those from before the loop.
 void Interpreter::LoopNode::pair_lists(const Item& copy, const Item& known) {
   if (copy.is_list() || copy.is_dict()) in_.identities_.inherit(copy, known);
   if (copy.is_list()) copies_.emplace_back(identity_of(copy), known);
@@ -31,14 +31,14 @@ void Interpreter::LoopNode::pair_lists(const Item& copy, const Item& known) {
   for (size_t i = 0; i < x.size(); ++i) pair_lists(x[i].second, y[i].second);
 }
 
-// Fits the values of a round to the lists that the round starts with. Starts over if those must
-// grow.
+// Fits the results of an iteration to the lists that it starts with. Starts over if these must
+// become grown lists.
 Item Interpreter::LoopNode::fit_lists(const Item& known, const Item& last, const Pattern& pattern) {
   grow_lists(known, pattern);
   return in_.fit(last, pattern);
 }
 
-// Starts over with the first list that must become one of open length.
+// Starts over with the first list whose length must become variable.
 void Interpreter::LoopNode::grow_lists(const Item& known, const Pattern& pattern) {
   const auto* list = std::get_if<std::shared_ptr<List>>(&known.value);
   if (list && pattern.kind == Pattern::Kind::grown) {
@@ -53,7 +53,7 @@ void Interpreter::LoopNode::grow_lists(const Item& known, const Pattern& pattern
       grow_lists((*dict)->items[i].second, pattern.parts.at(i));
 }
 
-// Which leaves are elements of lists: what a round leaves behind, the next one takes.
+// Records which leaves are elements of lists: results of an iteration are inputs of the next one.
 void Interpreter::LoopNode::note_members(Pass& pass) {
   const auto note = [&](size_t leaf, const TensorRef& other) {
     const void* known = memory_.is_outer(other) ? other.get() : nullptr;
@@ -77,7 +77,7 @@ void Interpreter::LoopNode::note_members(Pass& pass) {
   }
 }
 
-// Only the loop may use these lists from now on.
+// From now on only the loop may use these lists.
 void Interpreter::LoopNode::leave_to_loop(const Item& known) {
   std::vector<const void*> lists;
   collect_lists(known, lists);
@@ -87,17 +87,17 @@ void Interpreter::LoopNode::leave_to_loop(const Item& known) {
   }
 }
 
-// A list that some rounds change in place and others replace: the next round's must be its own, and
-// nobody may look at the one from before the loop.
+// If some iterations change a list in place and others replace it, the list of the next iteration
+// must be its own, and the list from before the loop must not be used.
 void Interpreter::LoopNode::note_changed_lists(Pass& pass) {
   size_t first = 0;
-  std::vector<const void*> seen;  // lists that the next round takes
+  std::vector<const void*> seen;  // inputs of the next iteration
   for (size_t i = 0; i < start_.size(); ++i) collect_lists(last_[i + 1], seen);
   for (size_t i = 0; i < carried_; ++i) {
     std::vector<const void*> own, after;
     collect_lists(in_.get(block_.inputs[i + 1]), own);
     collect_lists(last_[i + 1], after);
-    // Through a name of its own, or one that may also be another list.
+    // Changed under its own name, or under the name of a list that may be the same.
     bool is_changed = std::any_of(own.begin(), own.end(), [&](const void* list) {
       return in_.identities_.marks().stale.contains(list);
     });

@@ -8,7 +8,7 @@
 namespace hg::convert {
 namespace {
 
-constexpr int kMostPasses = 16;  // to find out what a body changes
+constexpr int kMostPasses = 16;  // maximum, to find what a body changes
 
 std::vector<TensorRef> tensors_of(const std::vector<const Item*>& leaves, bool tracked) {
   std::vector<TensorRef> tensors;
@@ -58,7 +58,7 @@ Interpreter::LoopNode::LoopNode(Interpreter& interpreter, const ScriptNode& node
   for (const Item* leaf : leaves_) orders_.push_back(memory_.order(tensor_of(*leaf)));
 }
 
-// The script's condition, and rounds that are left.
+// Returns the script's condition, and whether iterations are left.
 Value Interpreter::LoopNode::go_on(Value condition, Value counter) {
   if (!counted_) return condition;
   Graph& g = memory_.graph();
@@ -120,11 +120,11 @@ bool Interpreter::LoopNode::run_pass(Pass& pass) {
   return true;
 }
 
-// The inputs of the body: the counter, the leaves and the tensors from outside that change, and
-// which tensors the leaves are.
+// Creates the inputs of the body: the counter, the leaves and tensors from outside that change, and
+// numbers that state which tensors the leaves are.
 void Interpreter::LoopNode::enter(Pass& pass) {
   initial_ = {counter_};
-  std::set<std::pair<size_t, size_t>> sizes;  // that change, of `initial_`
+  std::set<std::pair<size_t, size_t>> sizes;  // changing sizes, by position in `initial_`
   const auto note_sizes = [&](const void* what) {
     for (const auto& [grown, dim] : growing_)
       if (grown == what) sizes.emplace(initial_.size(), dim);
@@ -149,14 +149,16 @@ void Interpreter::LoopNode::enter(Pass& pass) {
   pass.inside = memory_.enter(initial_, sizes);
 }
 
-// Whether an integer that is carried may be negative before a round; whether that is news.
+// Updates whether a carried integer may be negative before an iteration. Returns whether this is
+// new.
 bool Interpreter::LoopNode::note_sign(size_t i, const Value& value) {
   const bool is_integer = value.dtype() == i64 && value.rank() == 0;
   if (may_be_negative_[i] || (is_integer && memory_.is_nonnegative(value))) return false;
   return may_be_negative_[i] = true;
 }
 
-// The names of the script inside: leaves that the body takes are new tensors and numbers.
+// Sets the script's values in the body. Leaves that are inputs of the body become new tensors and
+// numbers.
 void Interpreter::LoopNode::set_carried(Pass& pass) {
   size_t next = 1;
   memory_.set_nonnegative(pass.inside[0]);
@@ -205,7 +207,7 @@ void Interpreter::LoopNode::set_carried(Pass& pass) {
   in_.set(block_.inputs[0], Item(memory_.make_number(pass.inside[0])));
 }
 
-// Runs the body; false where an op is not supported.
+// Runs the body; returns false if an op is not supported.
 bool Interpreter::LoopNode::run_body() {
   in_.run_block(block_);
   last_ = in_.block_results(block_);
@@ -213,7 +215,7 @@ bool Interpreter::LoopNode::run_body() {
   return in_.result_.unsupported.size() == failures_;
 }
 
-// Every round gives the containers that it takes.
+// Requires that each iteration returns the containers that it receives.
 void Interpreter::LoopNode::check_structure(Pass& pass) {
   bool is_shaped = true;
   for (size_t i = 0; i < carried_; ++i) {
@@ -242,7 +244,7 @@ void Interpreter::LoopNode::check_structure(Pass& pass) {
   }
 }
 
-// Leaves that a round leaves as they are, and those that it gives their first value.
+// Finds leaves that an iteration does not change, and leaves that get their first value in it.
 void Interpreter::LoopNode::note_changes(Pass& pass) {
   for (size_t i = 0; i < leaves_.size(); ++i) {
     const Item &before = pass.items[i], &after = *pass.after[i];
@@ -278,7 +280,7 @@ void Interpreter::LoopNode::note_changes(Pass& pass) {
   note_changed_lists(pass);
 }
 
-// Notes the dims that a round changes; whether there are new ones.
+// Records the dims that an iteration changes; returns whether any are new.
 bool Interpreter::LoopNode::grows(const void* what, const Shape& before, const Shape& after) {
   bool news = false;
   for (size_t d = 0; d < after.size() && after.size() == before.size(); ++d)
@@ -286,7 +288,7 @@ bool Interpreter::LoopNode::grows(const void* what, const Shape& before, const S
   return news;
 }
 
-// Whether another round follows, and what it takes.
+// Adds the outputs: whether another iteration follows, and its inputs.
 void Interpreter::LoopNode::give_outputs(Pass& pass) {
   Graph& g = memory_.graph();
   const Value one = g.scalar(int64_t{1}, i64);
@@ -331,7 +333,7 @@ void Interpreter::LoopNode::give_outputs(Pass& pass) {
   for (const Value& place : places_.next(ends, pass.settled)) g.output("", place);
 }
 
-// Tensors from outside that the body writes, or of which it is not known whether it does.
+// Records tensors from outside that the body writes or may write.
 void Interpreter::LoopNode::note_region(Pass& pass) {
   for (const Memory::Write& write : region_.writes)
     if (std::find(touched_.begin(), touched_.end(), write.root) == touched_.end()) {
@@ -346,7 +348,7 @@ void Interpreter::LoopNode::note_region(Pass& pass) {
     }
 }
 
-// What the body alone gives a value, as an early return does, starts as zeros of its type.
+// A value that only the body sets, as for an early return, starts as zeros of its type.
 void Interpreter::LoopNode::seed(Pass& pass) {
   for (const auto& [i, type] : pass.fresh) {
     Graph& g = memory_.graph();
@@ -397,7 +399,8 @@ void Interpreter::LoopNode::add_node() {
   give_back(results);
 }
 
-// What grows by so much in each round of a loop that sizes count has a size that is known.
+// If sizes determine the number of iterations, a tensor that grows by a constant size in each of
+// them has a known size.
 Value Interpreter::LoopNode::with_length(const Value& after, size_t k) const {
   const auto limit = scalar_of(trips_);
   const bool sure = decided(last_[0]).value_or(false) && decided(condition_).value_or(false) &&
@@ -417,11 +420,11 @@ Value Interpreter::LoopNode::with_length(const Value& after, size_t k) const {
   return memory_.graph().call("reshape", {after}, {{"shape", shape}});
 }
 
-// The names of the script after the loop, and the containers that it changes.
+// Sets the script's values after the loop, and the containers that it changes.
 void Interpreter::LoopNode::give_back(const std::vector<Item>& results) {
   Identities::Merge merge{results, 0, {}};
   for (size_t i = 0; i < carried_; ++i) {
-    // A container that no round makes anew is the one from before the loop.
+    // A container that no iteration replaces is the one from before the loop.
     const bool is_same = identity_of(last_[i + 1]) == identity_of(in_.get(block_.inputs[i + 1]));
     in_.set(node_.outputs[i],
             in_.identities_.merged(start_[i], is_same ? start_[i] : last_[i + 1], merge));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop whose end data or sizes decide, while it becomes a `while` node.
+// Builds a `while` node for a loop whose end depends on data or sizes.
 #pragma once
 
 #include <deque>
@@ -13,45 +13,46 @@
 
 namespace hg::convert {
 
-// The body is run on symbolic values, a pass after the other, until a pass finds out nothing new
-// about what a round changes: leaves (the tensors and numbers inside what the loop carries),
-// tensors from outside, and sizes of both. The last pass is the body of the node.
+// Interprets the body on symbolic values in passes, until a pass finds no new changes. Changes
+// concern leaves (tensors and numbers in the carried values), tensors from outside, and sizes of
+// both. The last pass becomes the body of the node.
 class Interpreter::LoopNode {
  public:
-  // `done` rounds have been unrolled. `held` are lists and dicts from outside that the body
+  // `done` iterations have been unrolled. `held` are lists and dicts from outside that the body
   // changes.
   LoopNode(Interpreter& interpreter, const ScriptNode& node, const Item& trips, const Dim& done,
            const Item& condition, const std::vector<Item>& held);
 
-  // False where an op of the body is not supported. Throws what makes the loop start over:
-  // Changing, Growing, Shaped, Peeling.
+  // Returns false if an op of the body is not supported. Throws Changing, Growing, Shaped or
+  // Peeling if the loop must start over.
   bool find_changes();
   void add_node();
 
-  // Thrown where the body gives what is undefined before the loop its containers.
+  // Thrown if a value is undefined before the loop and the body determines its containers.
   struct Shaped {};
-  // Thrown where a round gives what the loop carries another structure or dtype. The loop may start
-  // over after its first round; `refusal` where that is of no use.
+  // Thrown if an iteration changes the structure or dtype of a carried value. The loop may start
+  // over after unrolling its first iteration; `refusal` is the error if that does not help.
   struct Peeling {
     Refusal refusal;
   };
-  // After a throw: what the loop carries is what it was, or has the containers that were found.
+  // Called after a throw: resets the carried values to those from before, in the containers that
+  // were found.
   void start_over();
-  // The container that the script knows, of a copy that a round has.
+  // Returns the script's container for an iteration's copy.
   Item original(const Item& container) const;
   bool carries(const void* container) const;
 
  private:
-  // What one pass over the body has.
+  // The state of one pass over the body.
   struct Pass {
-    std::vector<bool> takes;         // by leaf: it is an input of the body
+    std::vector<bool> takes;         // by leaf: whether it is an input of the body
     std::vector<Value> inside;       // the inputs: counter, leaves, tensors from outside, places
-    size_t first_place = 0;          // of `inside`: which tensor each leaf is (Carried)
-    std::vector<Item> items;         // the leaves inside
-    std::vector<TensorRef> own;      // those that are tensors
-    std::vector<const Item*> after;  // the leaves at the end of the round
-    std::vector<std::pair<size_t, TensorType>> fresh;  // leaves that get their first value
-    bool settled = true;                               // nothing new was found out
+    size_t first_place = 0;          // in `inside`: which tensor each leaf is (Carried)
+    std::vector<Item> items;         // the leaves in the body
+    std::vector<TensorRef> own;      // those of them that are tensors
+    std::vector<const Item*> after;  // the leaves at the end of the iteration
+    std::vector<std::pair<size_t, TensorType>> fresh;  // leaves with their first value
+    bool settled = true;                               // the pass found nothing new
   };
 
   Value go_on(Value condition, Value counter);
@@ -86,24 +87,24 @@ class Interpreter::LoopNode {
   const size_t carried_, failures_;
   const Identities::Marks marks_;
   bool counted_;
-  Value counter_, first_;    // of rounds, and whether there is one
-  std::vector<Item> start_;  // what the loop carries, and then what is held
+  Value counter_, first_;    // iteration counter; whether there is an iteration
+  std::vector<Item> start_;  // carried values, followed by held ones
   std::vector<const Item*> leaves_;
   std::vector<bool> changes_;                         // by leaf
   std::set<std::pair<const void*, size_t>> growing_;  // leaves or tensors from outside, and a dim
-  std::vector<TensorRef> touched_, invalidated_;  // tensors from outside: written, no longer known
-  std::set<std::pair<size_t, const void*>> members_;  // leaves, and lists or tensors of lists
-  std::vector<TensorRef> left_;        // by leaf: what a round leaves behind, for lists
-  std::deque<Item> seeds_;             // values that only the body sets; they start as zeros
-  std::vector<bool> numeric_;          // of those
-  std::vector<bool> may_be_negative_;  // by leaf; where it is no integer
-  std::vector<MemoryOrder> orders_;    // of leaves, after every round
+  std::vector<TensorRef> touched_, invalidated_;  // tensors from outside: written, become unknown
+  std::set<std::pair<size_t, const void*>> members_;  // leaves, and lists or tensors in lists
+  std::vector<TensorRef> left_;                       // by leaf: result of an iteration, for lists
+  std::deque<Item> seeds_;             // start values, zeros, of values that only the body sets
+  std::vector<bool> numeric_;          // by leaf: its seed is a number
+  std::vector<bool> may_be_negative_;  // by leaf; only for integers
+  std::vector<MemoryOrder> orders_;    // of leaves, after any iteration
   Carried places_;
-  std::vector<std::pair<const void*, Item>> copies_;  // lists of a round, and before the loop
-  std::vector<bool> rewritten_;  // by what is carried: lists that are both changed and replaced
-  std::vector<Value> initial_;   // the inputs of the node, but for its condition
+  std::vector<std::pair<const void*, Item>> copies_;  // lists of an iteration, and before the loop
+  std::vector<bool> rewritten_;                       // by carried value: both changed and replaced
+  std::vector<Value> initial_;                        // the inputs of the node except its condition
   Memory::Region region_;
-  std::vector<Item> last_;  // what a round gives
+  std::vector<Item> last_;  // results of an iteration
 };
 
 }  // namespace hg::convert

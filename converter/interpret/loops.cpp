@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops: unrolled if constants decide their length, kept as graph ops if data or symbolic sizes do.
+// Loops: unrolled if constants decide their length, graph ops if data or symbolic sizes do.
 #include <algorithm>
 
 #include "converter/containers/columns.h"
@@ -10,15 +10,15 @@ namespace hg::convert {
 namespace {
 
 constexpr int64_t kMostTrips = 100000;  // of an unrolled loop
-constexpr int64_t kMostUnrolled = 64;   // trips that sizes count, of a loop that is not kept
-constexpr int kMostPeeled = 2;   // rounds before a loop that change what the rounds after them keep
-constexpr int kMostStarts = 64;  // of a loop whose containers are found out
+constexpr int64_t kMostUnrolled = 64;   // the same, if its length depends on sizes
+constexpr int kMostPeeled = 2;   // unrolled first iterations that change types of carried values
+constexpr int kMostStarts = 64;  // of a loop, to find its containers
 
 [[noreturn]] void refuse_trips() {
   throw Refusal{str_cat("a loop runs more than ", kMostTrips, " times"), ""};
 }
 
-// Whether the condition after a round is a constant, or one from around the loop.
+// Whether the condition after an iteration is a constant or comes from outside the loop.
 bool has_fixed_condition(const ScriptBlock& body) {
   const auto has = [&](const std::vector<ScriptId>& ids) {
     return std::find(ids.begin(), ids.end(), body.outputs.at(0)) != ids.end();
@@ -52,7 +52,7 @@ void Interpreter::run_loop(const ScriptNode& node) {
     const auto more = count ? relate("lt", Scalar::of(Dim(done)), *count) : std::nullopt;
     const auto go_on = decided(condition);
     if ((more && more->is_constant() && more->as_double() == 0) || (go_on && !*go_on)) break;
-    // A symbolic trip count may admit some trips for sure; the rest are for the graph to count.
+    // A symbolic trip count may have a known minimum. The graph counts the remaining iterations.
     if (!go_on || !count || !count->is_constant()) {
       const bool few =
           go_on && count && count->is_integral() && count->top.upper_bound() <= kMostUnrolled;
@@ -85,7 +85,7 @@ void Interpreter::run_loop(const ScriptNode& node) {
   for (size_t i = 0; i < carried; ++i) set(node.outputs[i], get(block.inputs[i + 1]));
 }
 
-// One round of a loop outside of a node; whether there is another.
+// Runs one iteration outside a node; returns the condition for the next one.
 Item Interpreter::run_round(const ScriptBlock& block, int64_t counter) {
   set(block.inputs[0], Item(counter));
   run_block(block);
@@ -94,8 +94,8 @@ Item Interpreter::run_round(const ScriptBlock& block, int64_t counter) {
   return next[0];
 }
 
-// Whether a loop has another round, where what it carries has other types after that: decided by an
-// `if` around all that follows, or else assumed.
+// Returns whether a loop has another iteration, if an iteration changes the types of carried
+// values. An `if` around all following nodes decides, or else the iteration is assumed.
 bool Interpreter::has_round(const Scalar& condition, bool may_split) {
   if (const auto known = given(condition)) return *known;
   if (may_split && !is_splitting_) throw Splitting{condition};
@@ -103,7 +103,8 @@ bool Interpreter::has_round(const Scalar& condition, bool may_split) {
   return true;
 }
 
-// A loop that sizes count as a node of the graph. False, with nothing done, where it cannot be one.
+// Converts a loop whose length depends on sizes to a graph node. Returns false and changes nothing
+// if this is impossible.
 bool Interpreter::while_on_sizes(const ScriptNode& node, const Item& trips, const Dim& done,
                                  const Item& condition) {
   const ScriptBlock& block = node.blocks.at(0);
@@ -121,7 +122,7 @@ bool Interpreter::while_on_sizes(const ScriptNode& node, const Item& trips, cons
   return false;
 }
 
-// Starts over where a pass finds a list or dict from outside that the body changes.
+// Starts over if a pass finds a list or dict from outside that the body changes.
 void Interpreter::while_on_data(const ScriptNode& node, const Item& trips, const Dim& done,
                                 const Item& condition) {
   Growths grown(*this);

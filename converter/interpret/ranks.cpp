@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose result rank depends on a size, such as squeeze, branches that give results of other
-// ranks, and loops whose first round changes types. The nodes from there to the point where both
-// cases have one rank again become an `if`. If there is no such point, one case is taken under a
-// guard where sizes decide.
+// Handles results whose rank depends on a size: ops such as squeeze, branches with results of
+// different ranks, and loops whose first iteration changes types. The nodes from there on, up to
+// the point where both cases have the same rank again, become an `if`. If there is no such point
+// and sizes decide, one case is taken with a guard.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,7 +16,7 @@
 namespace hg::convert {
 namespace {
 
-constexpr size_t kMostNodes = 64;  // of the way to one rank
+constexpr size_t kMostNodes = 64;  // searched for a common rank
 
 void collect_uses(const ScriptBlock& block, std::set<ScriptId>& used) {
   for (const ScriptNode& node : block.nodes) {
@@ -26,7 +26,7 @@ void collect_uses(const ScriptBlock& block, std::set<ScriptId>& used) {
   used.insert(block.outputs.begin(), block.outputs.end());
 }
 
-// What the nodes from `first` to before `end` give to those after them.
+// Returns the values of the nodes [first, end) that later nodes use.
 std::vector<ScriptId> live_after(const ScriptBlock& block, size_t first, size_t end) {
   std::set<ScriptId> used;
   for (size_t i = end; i < block.nodes.size(); ++i)
@@ -39,7 +39,8 @@ std::vector<ScriptId> live_after(const ScriptBlock& block, size_t first, size_t 
   return live;
 }
 
-// What two values have in common that one node can give: containers, dtypes and ranks.
+// Returns what two values must have in common to be outputs of one node: containers, dtypes and
+// ranks.
 std::string kind_of(Memory& memory, const Item& item) {
   std::vector<const Item*> leaves;
   collect(item, leaves);
@@ -58,7 +59,7 @@ std::string kind_of(Memory& memory, const Item& item) {
   return kind;
 }
 
-// What the term is for the inputs that the program was made with, whose ranks its nodes go by.
+// Evaluates the term for the program's example inputs, whose ranks its nodes assume.
 std::optional<int64_t> example_value(const ScriptProgram& program, const Dim& term) {
   Bindings made_with;
   for (const SymbolRange& range : program.ranges)
@@ -67,7 +68,7 @@ std::optional<int64_t> example_value(const ScriptProgram& program, const Dim& te
   return value.ok() ? std::optional(*value) : std::nullopt;
 }
 
-// What it is for the sizes that are asked for.
+// Evaluates the term for the requested sizes.
 std::optional<int64_t> asked_value(const ScriptProgram& program, const Dim& term) {
   Bindings asked;
   for (const auto& [symbol, size] : program.asked_sizes) (void)asked.bind(symbol, size).ok();
@@ -75,7 +76,7 @@ std::optional<int64_t> asked_value(const ScriptProgram& program, const Dim& term
   return value.ok() ? std::optional(*value) : std::nullopt;
 }
 
-// Whether a size is a symbol of other dims than first ones, which number samples.
+// Returns whether a size is a symbol of dims other than the first, which is the batch.
 bool is_open_feature(std::span<const InputSpec> inputs, const Dim& size) {
   if (size.symbol().empty()) return false;
   for (const InputSpec& input : inputs)
@@ -87,7 +88,7 @@ bool is_open_feature(std::span<const InputSpec> inputs, const Dim& size) {
   return false;
 }
 
-// A size of the one symbol of the condition for which it is `wanted`; none where it has several.
+// If the condition has one symbol, returns a size for which it is `wanted`; otherwise nothing.
 std::optional<std::pair<std::string, int64_t>> size_with(const Dim& condition, bool wanted) {
   std::vector<std::string> symbols;
   condition.collect_symbols(symbols);
@@ -158,7 +159,7 @@ bool Interpreter::take_fork(const Scalar& condition, bool likely, std::string_vi
             condition.top,
             likely,
             false};
-  // What was taken for granted before stays so.
+  // Stays consistent with earlier assumptions.
   for (const Fork& earlier : result_.forks) {
     if (earlier.condition == condition.top) fork.taken = earlier.taken;
     if (earlier.condition == negation(condition).top) fork.taken = !earlier.taken;
@@ -176,8 +177,8 @@ bool Interpreter::take_fork(const Scalar& condition, bool likely, std::string_vi
   return fork.taken;
 }
 
-// The end of the shortest run of nodes from `first` on after which both cases have the same kinds
-// of values; `first` if there is none.
+// Returns the end of the shortest sequence of nodes from `first` on after which both cases have
+// values of the same kinds; `first` if there is none.
 size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first,
                                      const Splitting& found) {
   const size_t last = std::min(block.nodes.size(), first + kMostNodes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory layout of row results in torch; unknown layouts stay open.
+// The memory layout in torch of the results of rows; unknown layouts stay unknown.
 #include <algorithm>
 
 #include "converter/interpret/interpreter.h"
@@ -9,11 +9,11 @@ namespace {
 
 constexpr int64_t kContiguous = 0, kPreserve = 1;  // c10::MemoryFormat
 
-// Tensors of 4 and of 5 dims may have their channels last, which some ops keep.
+// Tensors with 4 or 5 dims may have channels last, which some ops keep.
 bool has_channels(int rank) { return rank == 4 || rank == 5; }
 
-// Whether what cat and stack join may have its channels last. A stack along the last dim joins what
-// has one dim more; along the others, what it is given.
+// Whether inputs of cat or stack may have channels last. A stack along the last dim joins tensors
+// with an additional dim; other stacks join the given tensors.
 bool joins_channels(NodeCall& call, std::span<const TensorRef> tensors, Memory& memory) {
   const auto* result = std::get_if<TensorRef>(&call.results().at(0).value);
   for (const TensorRef& tensor : tensors) {
@@ -26,7 +26,7 @@ bool joins_channels(NodeCall& call, std::span<const TensorRef> tensors, Memory& 
   return false;
 }
 
-// What the row says, for these arguments.
+// Returns the row's layout for these arguments.
 ResultLayout layout_of_results(const Row& row, NodeCall& call, std::span<const TensorRef> tensors,
                                Memory& memory) {
   if (call.has("memory_format")) {
@@ -45,7 +45,7 @@ ResultLayout layout_of_results(const Row& row, NodeCall& call, std::span<const T
   return keeps ? ResultLayout::kept : ResultLayout::row_major;
 }
 
-// Tensors among the arguments, and in lists.
+// Collects the tensors among the arguments, including those in lists.
 std::vector<TensorRef> tensors_of(const NodeCall& call) {
   std::vector<const Item*> arguments;
   for (int i = 0; i < call.argument_count(); ++i) arguments.push_back(&call.argument(i));
@@ -89,7 +89,7 @@ class Elementwise {
       const auto layout = memory_.layout(tensor);
       if (!layout) return std::nullopt;
       known.push_back({*layout, own.shape});
-      // The first decides alone where nothing is broadcast.
+      // Without broadcasting, the first operand alone decides.
       if (known.size() == 1 && own.shape == type.shape && is_row_major(*layout, own.shape) == true)
         return row_major(type.shape);
     }
