@@ -10,7 +10,7 @@
 namespace hg::convert {
 namespace {
 
-// Where the dims of an element are in its column: the open ones, then the others.
+// Order of an element's dims in its column: open dims first, then the others.
 std::vector<int> order_of(const std::vector<int>& open, int rank) {
   std::vector<int> order = open;
   for (const int d : shared_dims(open, rank)) order.push_back(d);
@@ -36,7 +36,7 @@ Value select_rows(const Value& x, const Value& indices) {
   return x.graph()->call("index_select", {x, indices}, {{"dim", 0}});
 }
 
-// The number of numbers of each element: i64[length].
+// Returns the number of elements in each list element: i64[length].
 Value counts_of(const Value& sizes) {
   Value counts;
   for (int64_t j = 0; j < sizes.dim(1).constant(); ++j) {
@@ -48,7 +48,7 @@ Value counts_of(const Value& sizes) {
   return counts;
 }
 
-// Where each element starts.
+// Returns the start of each element.
 Value begins_of(const Value& counts) {
   Graph& g = *counts.graph();
   return g.call("sub", {g.call("cumsum", {counts}, {{"dim", 0}}), counts});
@@ -71,7 +71,7 @@ std::vector<Item> elements_of_parts(Memory& memory, const Pattern& pattern) {
   return items;
 }
 
-// The columns of a list of such elements, which have no values yet.
+// Returns columns without values for a list of such elements.
 std::vector<Column> blank_columns(Memory& memory, const Pattern& element) {
   std::vector<Pattern> leaves;
   flatten(element, leaves);
@@ -95,7 +95,7 @@ std::vector<Column> blank_columns(Memory& memory, const Pattern& element) {
   return columns;
 }
 
-// An item of the pattern, with leaves that have no values.
+// Returns an item of the pattern whose leaves have no values.
 Item element_of(Memory& memory, const Pattern& pattern) {
   switch (pattern.kind) {
     case Pattern::Kind::leaf:
@@ -133,7 +133,7 @@ Value value_of(Memory& memory, const Item& leaf) {
   return leaf.is_tensor() ? memory.read(cell_of(leaf)) : number_value(memory, leaf);
 }
 
-// A leaf of one element as rows of its column, and its open sizes.
+// Returns a leaf of one element as rows of its column, and its open sizes.
 Columns as_rows(const Value& value, const std::vector<int>& open) {
   const Shape& shape = value.shape();
   if (open.empty()) {
@@ -149,7 +149,7 @@ Columns as_rows(const Value& value, const std::vector<int>& open) {
           reshape(numbers(*value.graph(), sizes), {Dim(1), static_cast<int64_t>(open.size())})};
 }
 
-// Columns of no elements.
+// Returns empty columns.
 Columns no_rows(Memory& memory, const Pattern& leaf, const std::set<std::string>& known) {
   Shape row = {0};
   const auto size = [&](const Dim& dim) { return is_known(known, dim) ? dim : Dim(0); };
@@ -162,7 +162,7 @@ Columns no_rows(Memory& memory, const Pattern& leaf, const std::set<std::string>
   return columns;
 }
 
-// The rows of elements of one size, as those of elements that differ in size.
+// Converts rows of elements with equal sizes to the form for elements of different sizes.
 Columns opened(const Value& all, const std::vector<int>& open) {
   const int rank = all.rank() - 1;
   std::vector<int> order = {0};
@@ -211,7 +211,7 @@ std::shared_ptr<const Grown> grown_of(Memory& memory, const Pattern& element, co
   return std::make_shared<const Grown>(std::move(grown));
 }
 
-// The columns of a list that grows already, as those of elements of another pattern.
+// Converts the columns of a grown list to those for another element pattern.
 class Conversion {
  public:
   Conversion(Memory& memory, const Grown& from) : memory_(memory), from_(from) {}
@@ -233,7 +233,7 @@ class Conversion {
   }
 
   const Columns& values() const { return values_; }
-  // Which columns each new one is made of.
+  // The source columns of each new column.
   const std::vector<std::vector<TensorRef>>& sources() const { return sources_; }
 
  private:
@@ -257,7 +257,7 @@ class Conversion {
     }
   }
 
-  // Lists of so many tensors or numbers of one size, as lists of open length.
+  // Converts lists with a fixed number of tensors or numbers to lists of variable length.
   void convert_list(const Pattern& from, const Pattern& to) {
     std::vector<Pattern> wanted;
     flatten(to, wanted);
@@ -321,7 +321,7 @@ Item fitted(Memory& memory, const Item& item, const Pattern& pattern) {
   const auto* from = std::get_if<std::shared_ptr<List>>(&item.value);
   if (from == nullptr) return item;
   if (pattern.kind == list && ((*from)->grown || (*from)->items.size() != pattern.parts.size()))
-    return item;  // which does not fit
+    return item;  // does not fit
   auto copy = std::make_shared<List>();
   if (pattern.kind == list) {
     copy->items = (*from)->items;
@@ -354,7 +354,7 @@ void Growths::grow(const Growing& growing) {
     known_.push_back({growing.list, before, growing.list->grown});
     return;
   }
-  // From what it was at first: its elements may differ in more than was known.
+  // Starts from the original list, because its elements may differ in more dims than known before.
   const Pattern pattern = grown_pattern(environment_.memory(), growing);
   *growing.list = known->before;
   start_growing(environment_, {growing.list, pattern, false});

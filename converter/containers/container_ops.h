@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `script` and `grown_list` functions of rows: ops on lists, tuples, dicts and text. Each
-// returns false if the arguments are of another kind. Also the rows of ops that know nothing else.
+// returns false if the arguments are of another kind. Also declares the tables of rows without
+// tensor code.
 #pragma once
 
 #include <span>
@@ -63,20 +64,21 @@ bool to_tensor(NodeCall& call);
 bool copy(NodeCall& call);
 bool slice(NodeCall& call);
 bool unpack(NodeCall& call);
-// An op on a list of known length, where data decides which of its elements is meant.
+// An op on a list of known length if data selects the element.
 bool by_data(NodeCall& call);
-// unbind() along a symbolic size, which gives such a list; false when the size is known.
+// unbind() along a symbolic size, which returns such a list; returns false if the size is known.
 bool unbind(NodeCall& call);
 }  // namespace grown
 
-// Whether the item is, or holds, a list whose length data or sizes decide.
+// Returns whether the item is or contains a list whose length depends on data or sizes.
 bool has_grown(const Item& item);
-// An op on such a list; throws Refusal when the op needs the elements one by one.
+// Runs an op on such a list; throws Refusal if the op needs the individual elements.
 void run_on_grown(NodeCall& call);
-// A list of parts becomes a list of so many elements, or of the usual number where that is 0.
+// Turns a list of parts into a list with `expected` elements, or with the usual number if that is
+// 0.
 void settle_pieces(Memory& memory, const Item& item, int64_t expected = 0);
 
-// Ops without tensors, by the files of their names.
+// Rows of ops without tensors, one table per file.
 std::span<const Row> container_rows();
 std::span<const Row> list_rows();
 std::span<const Row> dict_rows();

@@ -180,7 +180,7 @@ T sliced(const T& from, const Range& range) {
   return result;
 }
 
-// The bounds of a tuple's slice are attributes of the node.
+// The bounds of a slice of a tuple are attributes of the node.
 bool slice_tuple(NodeCall& call) {
   const std::string& bounds = call.node().attribute;
   const size_t colon = bounds.find(':');

@@ -11,18 +11,18 @@ namespace hg::convert {
 
 using Items = std::vector<Item>;
 
-// Of a list or a tuple; null for other items.
+// Returns the elements of a list or tuple; null for other items.
 const Items* elements_of(const Item& item);
 Item list_of(Items items);
 bool first_is_list(NodeCall& call);
 bool first_is_dict(NodeCall& call);
-// The elements of the first argument, a list that is about to change.
+// Returns the elements of the first argument, a list that will be changed.
 Items& changed_list(NodeCall& call);
-// The first argument, a dict that is about to change.
+// Returns the first argument, a dict that will be changed.
 Dict& changed_dict(NodeCall& call);
-// Argument `argument` as an index of `size` elements, counted from the end when negative.
+// Returns an argument as an index into `size` elements; negative indices count from the end.
 size_t position(NodeCall& call, int argument, size_t size);
-// The place of the key, or the number of entries.
+// Returns the position of the key, or the number of entries.
 size_t find_key(const Dict& dict, const Item& key);
 void put(Dict& dict, const Item& key, const Item& value);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on lists whose length data or sizes decide (columns.h). A change writes new columns, and
-// reads of the list become ops on them.
+// Ops on lists whose length depends on data or sizes (columns.h). Changing a list writes new
+// columns; reading it becomes ops on the columns.
 #include <algorithm>
 #include <limits>
 
@@ -25,7 +25,7 @@ std::shared_ptr<List> grown_at(NodeCall& call, int index) {
   return list && list->grown ? list : nullptr;
 }
 
-// A list of numbers, or of tensors of one size.
+// Whether it is a list of numbers, or of tensors of equal size.
 bool is_plain(const List& list) {
   return list.grown->element.is_tensor() && list.grown->columns[0].open.empty();
 }
@@ -58,7 +58,7 @@ void require(NodeCall& call, const Value& condition, std::string_view message) {
                     {{"message", str_cat("the model raises an exception: ", message)}});
 }
 
-// Argument `argument` as an index from the start, which may be out of range.
+// Returns an argument as an index from the start, which may be out of range.
 Value index_at(NodeCall& call, int argument, const Dim& size) {
   Graph& g = call.graph();
   const Value given = cast(number_value(call.memory(), call.at(argument)), i64);
@@ -67,7 +67,7 @@ Value index_at(NodeCall& call, int argument, const Dim& size) {
                 {g.call("lt", {given, zero}), g.call("add", {given, number(call, size)}), given});
 }
 
-// Likewise as one in range, without which the model raises an exception.
+// The same, but the model raises an exception if the index is out of range.
 Value checked_index_at(NodeCall& call, int argument, const Dim& size) {
   Graph& g = call.graph();
   const Value index = index_at(call, argument, size);
@@ -78,12 +78,12 @@ Value checked_index_at(NodeCall& call, int argument, const Dim& size) {
   return index;
 }
 
-// Writes a list whose elements are its own from now on.
+// Writes a list; afterwards it owns its elements.
 void set_elements(NodeCall& call, const std::shared_ptr<List>& list, const Columns& columns) {
   Identities& identities = call.identities();
   identities.check_frozen(Item(list));
   if (list->grown->views) {
-    // What they were parts of may share their memory, but is not written.
+    // The unbound tensor may share memory with the parts, but is not written.
     identities.check_change(Item(list));
     list->grown = list_like(call.memory(), *list->grown, columns)->grown;
     return;
@@ -95,16 +95,17 @@ void set_elements(NodeCall& call, const std::shared_ptr<List>& list, const Colum
   }
 }
 
-// A list from outside the present body grows there: the loop or branch starts over.
+// Turns the list into a grown list. If it is from outside the current body, the loop or branch
+// starts over.
 void grow(NodeCall& call, const Growing& growing) {
   if (call.identities().is_outer(growing.list.get())) throw growing;
   start_growing(call.environment(), growing);
 }
 
-// The element as columns; the list is made to hold such ones where it cannot.
+// Returns the element as columns. Adapts the list if it cannot hold the element.
 Columns row_of(NodeCall& call, const std::shared_ptr<List>& list, const Item& element) {
   Memory& memory = call.memory();
-  if (list->grown->views) {  // of which one part becomes an element like others
+  if (list->grown->views) {  // a part becomes a separate element
     const auto own = std::make_shared<const Grown>(*list->grown);
     call.identities().check_change(Item(list));
     list->grown = list_like(memory, *own, read_columns(memory, *own))->grown;
@@ -120,13 +121,13 @@ Columns row_of(NodeCall& call, const std::shared_ptr<List>& list, const Item& el
                 "append elements of one dtype, rank and structure"};
 }
 
-// An element that is part of a list: lists in it are those of the list.
+// Adds an element to a list. Lists in the element then belong to the list.
 void add_element(NodeCall& call, const std::shared_ptr<List>& list, const Item& element) {
   link_element(call.memory(), *list->grown, fitted(call.memory(), element, list->grown->pattern));
   call.identities().store(element);
 }
 
-// The elements at these indices of a list and of one more element behind its end.
+// Rebuilds the list by indices into its elements followed by one additional element.
 void replace(NodeCall& call, const std::shared_ptr<List>& list, const Item& element,
              const Value& indices) {
   const Columns row = row_of(call, list, element);
@@ -137,7 +138,7 @@ void replace(NodeCall& call, const std::shared_ptr<List>& list, const Item& elem
   add_element(call, list, element);
 }
 
-// The list without the element at the index.
+// Removes the element at the index.
 void erase(NodeCall& call, const std::shared_ptr<List>& list, const Value& index) {
   Graph& g = call.graph();
   const Value at = positions(call, max(length_of(call, *list) - 1, Dim(0)));
@@ -149,7 +150,7 @@ void erase(NodeCall& call, const std::shared_ptr<List>& list, const Value& index
 void give_nothing(NodeCall& call) { call.returns(Items(call.node().outputs.size())); }
 void give_list(NodeCall& call) { call.returns(Items(call.node().outputs.size(), call.at(0))); }
 
-// An element that is a part of the tensor that was unbound.
+// Returns an element that is a part of the unbound tensor.
 TensorRef part(NodeCall& call, const TensorRef& parts) {
   const TensorType type = call.memory().type(parts);
   const auto at = scalar_of(call.at(1));
@@ -185,7 +186,7 @@ Value movedim(const Value& x, int64_t to) {  // dim 0 becomes dim `to`
       "keep the numbers to compare in a list of their own"};
 }
 
-// Which elements equal the argument: bool[length].
+// Returns which elements equal the argument: bool[length].
 Value matches(NodeCall& call, const List& list) {
   if (!is_of_numbers(list)) refuse_elements(call, "whose elements are not numbers");
   Graph& g = call.graph();
@@ -195,7 +196,8 @@ Value matches(NodeCall& call, const List& list) {
   return g.call("eq", {cast(all, dtype), cast(wanted, dtype)});
 }
 
-// The first element that equals the argument, without which the model raises an exception.
+// Returns the first element that equals the argument; the model raises an exception if there is
+// none.
 Value first_match(NodeCall& call, const List& list) {
   Graph& g = call.graph();
   const Value same = matches(call, list);
@@ -205,7 +207,7 @@ Value first_match(NodeCall& call, const List& list) {
   return g.call("amin", {g.call("concat", {at, reshape(behind, {Dim(1)})}, {{"dim", 0}})});
 }
 
-// Whether data decides which element an op means, or an order.
+// Whether data decides the selected element or an order.
 bool depends_on_data(NodeCall& call, const List& list) {
   const auto is_known = [](const Item& item) {
     const auto number = is_numeric(item) ? scalar_of(item) : std::nullopt;
@@ -273,7 +275,8 @@ bool set_item(NodeCall& call) {
   return true;
 }
 
-// What `to` holds of the list that is the argument, of which `from` is a copy that fits `to`.
+// `from` is a copy of the argument's list that fits `to`. Records the memory that the argument
+// shares with `to`.
 void share_columns(NodeCall& call, int argument, const Grown& from, const Grown& to) {
   Memory& memory = call.memory();
   const std::shared_ptr<List> list = grown_at(call, argument);
@@ -306,7 +309,7 @@ bool extend(NodeCall& call) {  // list.extend(list), list += list
     give_list(call);
     return true;
   }
-  // Both hold what either does.
+  // Finds a pattern for the elements of both.
   const auto both = joined(pattern_of(memory, call.at(0)), pattern_of(memory, call.at(1)), true);
   if (!both)
     throw Refusal{"a list is extended by another whose elements differ in type",
@@ -325,7 +328,7 @@ bool extend(NodeCall& call) {  // list.extend(list), list += list
 
 bool join(NodeCall& call) {  // list + list
   if (!list_item(call, 0) || !list_item(call, 1)) return false;
-  if (!grown_at(call, 0) && !grown_at(call, 1)) return false;  // lists of lists that grow
+  if (!grown_at(call, 0) && !grown_at(call, 1)) return false;  // lists in lists may grow
   Memory& memory = call.memory();
   const Pattern a = pattern_of(memory, call.at(0)), b = pattern_of(memory, call.at(1));
   auto both = joined(a, b, true);
@@ -462,7 +465,7 @@ bool total(NodeCall& call) {  // sum, min and max of numbers
     give_number(call, g.call(op, {numbers}));
     return true;
   }
-  // As Python compares: what is not a number stays where it comes first, and nowhere else.
+  // Python's comparison: a NaN is the result only if it comes first.
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const Value is_nan = g.call("ne", {numbers, numbers});
   const Value last = g.scalar(least ? kInfinity : -kInfinity, numbers.dtype());
@@ -480,7 +483,7 @@ bool stack(NodeCall& call) {
   Value all = all_of(call, *list);
   const Column& column = list->grown->columns[0];
   if (!column.open.empty()) {
-    // All have the size of the first one.
+    // All elements must have the size of the first one.
     Graph& g = call.graph();
     Memory& memory = call.memory();
     const Value sizes = sizes_of(call, *list);
@@ -612,7 +615,7 @@ bool slice(NodeCall& call) {  // list[start:end], list[::-1]
     call.give(Item(list_like(memory, *list->grown, taken(memory, *list->grown, at))));
     return true;
   }
-  // The positions from `start` on, as many as there are before `end`, as Python clamps both.
+  // Returns the positions from `start` to before `end`, both clamped as in Python.
   const Value zero = g.scalar(int64_t{0}, i64), one = g.scalar(int64_t{1}, i64);
   const Value all = number(call, size), by = g.scalar(std::abs(step), i64);
   const Value low = step > 0 ? zero : g.scalar(int64_t{-1}, i64);
@@ -672,7 +675,7 @@ bool equals(NodeCall& call) {  // of lists of numbers: ==, !=
   return true;
 }
 
-// x.unbind() along a symbolic size: a list of unknown length from the start.
+// x.unbind() along a symbolic size returns a list of unknown length.
 bool unbind(NodeCall& call) {
   const TensorRef x = call.ref("self");
   const TensorType type = call.memory().type(x);
@@ -688,7 +691,7 @@ bool unbind(NodeCall& call) {
   return true;
 }
 
-// A list whose elements have one type, where data decides which of them is meant.
+// Selects an element of a list with one element type by a data-dependent index.
 bool by_data(NodeCall& call) {
   const std::shared_ptr<List> list = list_item(call, 0);
   if (!list || list->grown || list->pieces || list->items.empty()) return false;

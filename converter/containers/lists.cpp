@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of the script: changes, order, sums, ranges.
+// Lists of the script: changes, sorting, sums, ranges.
 #include <algorithm>
 
 #include "converter/containers/columns.h"
@@ -72,14 +72,14 @@ bool less(const Item& a, const Item& b) {
   return *result;
 }
 
-// Whether all elements are numbers: known ones, sizes, or what data decides.
+// Whether all elements are numbers: known, symbolic or data-dependent.
 bool has_numbers(const Items& items) {
   return std::all_of(items.begin(), items.end(), [](const Item& item) {
     return item.is_number() || (item.is_tensor() && std::get<TensorRef>(item.value)->is_number());
   });
 }
 
-// How many numbers a range() has of which data decides an end.
+// Returns the length of a range() with a data-dependent end.
 Value range_length_of_data(NodeCall& call, int64_t step) {
   Graph& g = call.graph();
   const auto end = [&](int i) { return cast(number_value(call.memory(), call.at(i)), i64); };
@@ -91,7 +91,7 @@ Value range_length_of_data(NodeCall& call, int64_t step) {
   return g.call("where", {g.call("lt", {low, high}), length, g.scalar(int64_t{0}, i64)});
 }
 
-// range(): the trip count and the value of one trip.
+// range(): the trip count, and the value in one iteration.
 bool range_length(NodeCall& call) {
   const Dim step = call.integer_at(2);
   if (!step.is_constant() || step.constant() == 0)
@@ -128,7 +128,7 @@ bool range_list(NodeCall& call) {
   return true;
 }
 
-// Numbers that only data decides, as nested lists.
+// Converts data-dependent numbers to nested lists.
 Item listed(NodeCall& call, const Value& value) {
   Graph& g = call.graph();
   if (value.rank() == 0)

@@ -43,7 +43,7 @@ void flatten(const Pattern& pattern, std::vector<Pattern>& leaves) {
     for (const Pattern& part : pattern.parts) flatten(part, leaves);
     return;
   }
-  std::vector<Pattern> inner;  // a list in a list: its columns are leaves
+  std::vector<Pattern> inner;  // for a list in a list, its columns are leaves
   flatten(pattern.parts[0], inner);
   for (const Pattern& leaf : inner) {
     Pattern& all = leaves.emplace_back(leaf);
@@ -65,7 +65,8 @@ void flatten(const Pattern& pattern, std::vector<Pattern>& leaves) {
 
 namespace {
 
-// What all items of a list have in common; none where it is empty or they have nothing.
+// Returns the pattern that all items of a list fit; nothing if the list is empty or there is no
+// such pattern.
 std::optional<Pattern> common(const std::vector<Pattern>& parts) {
   if (parts.empty()) return std::nullopt;
   std::optional<Pattern> all = parts[0];
@@ -73,7 +74,7 @@ std::optional<Pattern> common(const std::vector<Pattern>& parts) {
   return all;
 }
 
-// Elements whose sizes only the body knows that appends them differ in those.
+// Opens the sizes that are only known in the body that appends the element.
 void open_unknown(Pattern& pattern, const std::set<std::string>& known) {
   for (Pattern& part : pattern.parts) open_unknown(part, known);
   for (int d = 0; d < pattern.type.rank(); ++d)
@@ -82,7 +83,7 @@ void open_unknown(Pattern& pattern, const std::set<std::string>& known) {
       pattern.open.push_back(d);
 }
 
-// The sizes that the elements of a list have at present.
+// Sets the sizes in the pattern to the current sizes of the list's elements.
 void note_sizes(Memory& memory, const Grown& grown, Pattern& pattern, size_t& next) {
   if (pattern.kind == Pattern::Kind::grown) {
     std::vector<Pattern> inner;
@@ -125,7 +126,7 @@ bool joins_parts(Pattern& a, const Pattern& b, bool in_list) {
   return true;
 }
 
-// Two lists, of which one grows or that have other numbers of elements.
+// Joins two lists of which one is grown or whose lengths differ.
 std::optional<Pattern> joined_lists(const Pattern& a, const Pattern& b, bool in_list) {
   const auto x = common(a.parts), y = common(b.parts);
   if ((!x && !a.parts.empty()) || (!y && !b.parts.empty()) || (!x && !y)) return std::nullopt;
@@ -228,7 +229,7 @@ Pattern grown_pattern(Memory& memory, const Growing& growing) {
     list.parts.push_back(std::move(wanted));
     wanted = std::move(list);
   }
-  // A list is of elements of one type: what is appended differs in size from those before.
+  // All elements of a list have one type, so the new element differs only in size from the others.
   auto result = joined_lists(before, wanted, growing.is_element);
   if (!result)
     throw Refusal{str_cat("a list whose length data or sizes decide holds ",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The structure of script values, and what two of them have in common. Lists that grow and control
-// flow hold values of one pattern.
+// The structure of script values, and the common structure of two values. Grown lists and control
+// flow require values of one pattern.
 #pragma once
 
 #include <optional>
@@ -17,16 +17,16 @@ namespace hg::convert {
 Pattern pattern_of(Memory& memory, const Item& item);
 // Makes an empty list a list of numbers if its type in the script says so.
 void note_types(Pattern& pattern, std::string_view type);
-// Returns the pattern that both fit, or nullopt. With `in_list` both are elements of one list, and
+// Returns the pattern that both fit, or nothing. With `in_list`, both are elements of one list, and
 // sizes in which they differ become open.
 std::optional<Pattern> joined(const Pattern& a, const Pattern& b, bool in_list);
 
-// The leaves of a pattern, in the order of collect(). A list that grows has its columns as leaves.
-// Throws Refusal if the pattern holds something that no column can hold.
+// Appends the leaves of a pattern, in the order of collect(). The leaves of a grown list are its
+// columns. Throws Refusal if the pattern contains something that columns cannot represent.
 void flatten(const Pattern& pattern, std::vector<Pattern>& leaves);
-// The dims of an element that all elements share, in order; `open` are the others.
+// Returns the dims of an element that all elements share, in order; `open` are the others.
 std::vector<int> shared_dims(const std::vector<int>& open, int rank);
-// The sizes that the present graph and those around it know.
+// Returns the sizes that the current graph and those around it know.
 std::set<std::string> known_symbols(Memory& memory);
 bool is_known(const std::set<std::string>& known, const Dim& dim);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of parts whose number depends on sizes, such as x.chunk(2) where x may have one row. Their
+// Lists of parts whose number depends on sizes, such as x.chunk(2) if x may have one row. Their
 // length and elements are terms of sizes. Any other use of such a list assumes the number of parts
-// that most sizes give, under a guard.
+// for most sizes, with a guard.
 #include "converter/containers/container_ops.h"
 #include "converter/rows/view.h"
 
@@ -46,7 +46,7 @@ bool get_item(NodeCall& call) {
     number = call.memory().integer_of(*tensor);
   if (!number) call.refuse("1", str_cat("is ", describe(call.at(1)), ", not an integer"));
   const Dim given = *number, count = list->pieces->count;
-  const Dim index = given + min(max(-given, 0), 1) * count;  // from the end where it is negative
+  const Dim index = given + min(max(-given, 0), 1) * count;  // negative: from the end
   const std::string reason = str_cat("element ", given, " of a list of parts");
   call.graph().guard(0, Relation::le, index, reason);
   call.graph().guard(index, Relation::lt, count, reason);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The methods of str, on known text. They match libtorch, which differs from Python: letters are
-// bytes, and only ASCII letters have a case or a kind.
+// The methods of str on known text. They match libtorch, which differs from Python: letters are
+// bytes, and only ASCII letters have case and class.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -44,7 +44,7 @@ Item text_list(std::vector<std::string> parts) {
   return list_of(std::move(items));
 }
 
-// A separator or a text to search for.
+// Returns a separator or search text.
 std::string nonempty_at(NodeCall& call, int argument) {
   const std::string& what = call.string_at(argument);
   if (what.empty()) throw Refusal{str_cat(op_of(call), "() with an empty text"), ""};
@@ -72,7 +72,7 @@ bool letters(NodeCall& call) {
 }
 char swapped(char c) { return std::isupper(as_int(c)) != 0 ? lower(c) : upper(c); }
 
-// isdigit() and its like: all letters are of the kind, and there are some.
+// isdigit() and similar: the text is not empty, and all letters are of the kind.
 template <int (*F)(int)>
 bool all_are(NodeCall& call) {
   if (!is_text(call)) return false;
@@ -82,7 +82,7 @@ bool all_are(NodeCall& call) {
   return true;
 }
 
-// isupper() and islower(): all letters that have a case have this one, and there are some.
+// isupper() and islower(): the text has letters with case, and all of them have this case.
 template <int (*F)(int)>
 bool has_case(NodeCall& call) {
   if (!is_text(call)) return false;
@@ -156,7 +156,7 @@ bool pad(NodeCall& call) {
   const auto size = static_cast<int64_t>(from.size()), width = call.number_at(1);
   if (width > (int64_t{1} << 20)) throw Refusal{str_cat(op, "() to a width of ", width), ""};
   const int64_t rest = std::max<int64_t>(width - size, 0);
-  // An odd rest goes to the left where the width is odd.
+  // If the rest and the width are odd, the extra space is on the left.
   const int64_t left = op == "ljust"    ? 0
                        : op == "center" ? (width % 2 != 0 ? (rest + 1) / 2 : rest / 2)
                                         : rest;
@@ -191,7 +191,7 @@ bool strip(NodeCall& call) {
   return true;
 }
 
-// The part of a text that find() and its relatives look at.
+// Returns the part of a text that find() and similar methods search.
 std::string part_of(NodeCall& call) {
   const std::string& all = call.string_at(0);
   const auto size = static_cast<int64_t>(all.size());
@@ -248,7 +248,7 @@ bool split_from_right(NodeCall& call) {
   return true;
 }
 
-// What ends a line becomes an element of its own where it is kept.
+// If line ends are kept, they become separate elements.
 bool split_lines(NodeCall& call) {
   if (!is_text(call)) return false;
   require_ascii(call);
@@ -283,7 +283,7 @@ bool split(NodeCall& call) {
   if (!is_text(call)) return false;
   const std::string& from = call.string_at(0);
   std::vector<std::string> parts;
-  if (call.argument_count() < 2 || call.at(1).is_none()) {  // at spaces, however many there are
+  if (call.argument_count() < 2 || call.at(1).is_none()) {  // splits at runs of spaces
     require_ascii(call);
     constexpr char kSpaces[] = " \t\n\r\v\f\x1c\x1d\x1e";
     for (size_t at = 0; (at = from.find_first_not_of(kSpaces, at)) != std::string::npos;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text built from values: names that are compared, and messages. Text with numbers that sizes or
-// data decide is unknown: messages may use it, and every other use is rejected.
+// Text built from values: names for comparisons, and messages. Text that contains numbers that
+// depend on sizes or data is unknown: messages may use it, and every other use is rejected.
 #include "converter/containers/texts.h"
 
 #include <climits>
@@ -21,8 +21,8 @@ bool give_text(NodeCall& call, std::optional<std::string> out) {
 
 namespace {
 
-// The text of a value as libtorch prints it, which is not always as Python does; nothing where
-// sizes or data decide it.
+// Returns the text of a value as libtorch prints it, which sometimes differs from Python; nothing
+// if it depends on sizes or data.
 std::optional<std::string> printed(const Item& item);
 
 std::optional<std::string> printed(const std::vector<Item>& items, std::string_view open,
@@ -41,7 +41,7 @@ std::string printed(double x) {
   const int kind = std::fpclassify(x);
   const bool whole =
       (kind == FP_NORMAL || kind == FP_ZERO) && std::fabs(x) < 1e10 && std::trunc(x) == x;
-  std::snprintf(buffer, sizeof buffer, whole ? "%.0f." : "%.17g", x + 0.0);  // no -0
+  std::snprintf(buffer, sizeof buffer, whole ? "%.0f." : "%.17g", x + 0.0);  // avoids -0
   return buffer;
 }
 
@@ -59,7 +59,7 @@ std::optional<std::string> printed(const Item& item) {
   return std::nullopt;
 }
 
-// "{} of {}".format(a, b): libtorch knows no other braces and leaves them as they are.
+// "{} of {}".format(a, b): libtorch supports no other braces and leaves them unchanged.
 bool format(NodeCall& call) {
   if (call.argument_count() == 0 || !call.at(0).is_string()) return give_text(call, std::nullopt);
   const std::string& pattern = call.string_at(0);
@@ -80,7 +80,7 @@ bool format(NodeCall& call) {
   return give_text(call, known ? std::optional(out) : std::nullopt);
 }
 
-// One value of "%d of %s" % (a, b).
+// Formats one value of "%d of %s" % (a, b).
 std::optional<std::string> formatted(char key, const Item& item) {
   if (key == 's') return printed(item);
   const auto scalar = scalar_of(item);

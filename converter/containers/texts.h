@@ -9,7 +9,7 @@
 
 namespace hg::convert {
 
-// Gives the text; without one, text that sizes or data decide. Always true.
+// Returns the text, or unknown text that depends on sizes or data. The result is always true.
 bool give_text(NodeCall& call, std::optional<std::string> out);
 
 }  // namespace hg::convert
