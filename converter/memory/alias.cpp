@@ -318,7 +318,7 @@ Value Memory::materialize(const Known& known) {
   for (const Scalar& s : known.elements) constant &= s.is_constant();
   if (constant) return graph().constant(data_of(known));
   std::vector<Dim> tops, bottoms;
-  Known reals{f64, 1, {}}, are_real{boolean, 1, {}};  // numbers that no sizes have a part in
+  Known reals{f64, 1, {}}, are_real{boolean, 1, {}};  // elements that do not depend on sizes
   bool fraction = false, mixed = false;
   for (const Scalar& s : known.elements) {
     const bool real = s.kind == Scalar::Kind::real;
@@ -360,7 +360,7 @@ Value Memory::read(const TensorRef& tensor) {
   }
   if (tensor->value_ && is_open(tensor->value_.graph())) return here(tensor->value_);
   if (tensor->known_) {
-    // Not kept in a script tensor's cell: a body that ends takes the value with it.
+    // Not stored in the cell of a script tensor, because the value ends with its body.
     const Value value = materialize(*tensor->known_);
     tensor->value_ = value;
     return value;
@@ -404,7 +404,7 @@ void Memory::write(const TensorRef& tensor, Value value) {
                   "write to a copy: x = x.clone()"};
   const Value base = read(tensor->base_);
   write(tensor->base_, tensor->inverse_(base, value));
-  // The view's own value is what was written.
+  // The written value is the view's value.
   tensor->value_ = value;
   tensor->known_.reset();
   tensor->version_ = version(tensor);
@@ -437,7 +437,7 @@ void Memory::undo_poison(size_t mark) {
 
 void Memory::finish() {
   Graph& top = *regions_.front().graph;
-  std::map<TensorRef, size_t> holders;  // of roots: the state that ends with them
+  std::map<TensorRef, size_t> holders;  // by root: the state that has it after the run
   for (size_t i = 0; i < script_tensors_.size(); ++i) {
     const TensorRef& cell = script_tensors_[i];
     const auto index = static_cast<int32_t>(i);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functionalization: script tensors that share memory, on top of graph values that never change. A
-// root tensor holds the current value. A view recomputes its value if the root was written since; a
-// write through a chain of views becomes a new value of the root. A choice is one of two tensors,
-// and data decides which: a write to it writes to either, under the choice's condition.
+// Functionalization: script tensors that share memory, represented by graph values that never
+// change. A root tensor has the current value. A view recomputes its value if the root was written
+// since. A write through a chain of views becomes a new value of the root. A choice is one of two
+// tensors, and data decides which one. A write to a choice writes to either tensor, under the
+// choice's condition.
 #pragma once
 
 #include <map>
@@ -21,24 +22,26 @@
 
 namespace hg::convert {
 
-// Thrown on use of a value that an unsupported op should have made; the user hears of that op only.
+// Thrown when a value of an unsupported op is used. Only the unsupported op is reported to the
+// user.
 struct Poisoned {};
 
 class Memory;
-// One of Memory's functions that give a number as a term of sizes.
+// A function of Memory that returns a number as a term of sizes.
 using TermOf = std::optional<Dim> (Memory::*)(const TensorRef& number);
 
 class TensorCell {
  public:
-  // A Python number that only the graph knows: it counts as a number in type promotion.
+  // A Python number whose value only the graph has. It counts as a number in type promotion.
   bool is_number() const { return number_; }
   DType number_dtype() const { return known() ? known()->dtype : value_.dtype(); }
   bool is_poisoned() const;
-  // Of a list whose length data or sizes decide: no tensor of the script (core/grown.h).
+  // A column of a list whose length depends on data or sizes; not a tensor of the script
+  // (core/grown.h).
   bool is_column() const { return column_; }
   bool has_value() const { return static_cast<bool>(value_); }
-  bool is_written() const { return version_ > 0; }  // of a root
-  // A pair of reals for each element: the value has a last dim of 2 that the script does not see.
+  bool is_written() const { return version_ > 0; }  // for roots
+  // Elements are pairs of reals: the value has a last dim of 2 that the script does not see.
   bool is_complex() const { return complex_; }
   std::optional<Packed> packed() const {
     return packed_ && packed_version_ == version_ ? packed_ : std::nullopt;
@@ -48,7 +51,7 @@ class TensorCell {
   }
   bool is_root() const { return base_ == nullptr && !is_choice(); }
   bool is_choice() const { return yes_ != nullptr || no_ != nullptr; }
-  bool may_share() const { return !twins_.empty(); }  // of a root
+  bool may_share() const { return !twins_.empty(); }  // for roots
   const std::optional<Known>& known() const;
 
  private:
@@ -60,33 +63,33 @@ class TensorCell {
   Value condition_;  // of a choice
   TensorRef yes_, no_;
   std::vector<TensorRef> roots_;
-  int64_t serial_ = 0;          // choices that it leads to have smaller ones
-  Value value_;                 // invalid when not yet made
-  int64_t version_ = 0;         // of a root: counts writes; of others: when value_ was made
-  int region_ = 0;              // the depth of control flow in which the tensor was made
-  int32_t script_tensor_ = -1;  // a root that is ScriptProgram::tensors[i]
+  int64_t serial_ = 0;          // of a choice; greater than those of the choices it leads to
+  Value value_;                 // invalid if not made yet
+  int64_t version_ = 0;         // for roots: number of writes; otherwise the version of value_
+  int region_ = 0;              // depth of the control flow body that made the tensor
+  int32_t script_tensor_ = -1;  // for a root that is ScriptProgram::tensors[i]
   std::optional<Known> known_;
   bool number_ = false;
   bool poisoned_ = false;
   bool complex_ = false;
   bool column_ = false;
-  std::optional<Packed> packed_;  // of the version that it was set for
+  std::optional<Packed> packed_;  // valid for packed_version_
   int64_t packed_version_ = 0;
-  std::optional<Nested> nested_;  // likewise
+  std::optional<Nested> nested_;  // valid for nested_version_
   int64_t nested_version_ = 0;
-  std::function<std::optional<Dim>(TermOf)> term_;  // of a number that is computed from others
+  std::function<std::optional<Dim>(TermOf)> term_;  // for a number computed from others
   std::optional<Layout> layout_;
-  MemoryOrder order_ = MemoryOrder::unknown;  // of a root without a layout
-  // Of a root: others that share its memory or do not, and why its own value is not known since
+  MemoryOrder order_ = MemoryOrder::unknown;  // for a root without a layout
+  // For roots: other roots that may share the memory, and the reason why the value is unknown since
   // one of them was written.
   std::vector<std::weak_ptr<TensorCell>> twins_;
   std::string invalid_because_;
-  std::vector<TensorRef> lists_;  // of a root: grown lists that have it as an element
-  std::vector<std::weak_ptr<TensorCell>> elements_;  // of such a list
+  std::vector<TensorRef> lists_;                     // for roots: grown lists with this element
+  std::vector<std::weak_ptr<TensorCell>> elements_;  // for such a list
 };
 
-// All tensors of one import, and the graph that is being built: a stack of subgraphs while the body
-// of data-dependent control flow is interpreted.
+// All tensors of one import, and the graph under construction: a stack of subgraphs while bodies of
+// data-dependent control flow are interpreted.
 class Memory {
  public:
   Memory(Graph& graph, const ScriptProgram& program);
@@ -99,12 +102,12 @@ class Memory {
   TensorRef make_known(Known known, bool number = false);
   TensorRef make_view(const TensorRef& base, Forward forward, Inverse inverse,
                       const Relayout& relayout);
-  // A view of known numbers whose own numbers are known.
+  // Makes a view of known numbers whose own numbers are known.
   TensorRef make_known_view(const TensorRef& base, Known known, Forward forward, Inverse inverse);
-  // `yes` where the condition holds, and else `no`; null where nobody will ask. `value` is what it
-  // is now.
+  // Makes a tensor that is `yes` if the condition is true, and otherwise `no`. Either is null if it
+  // will not be used. `value` is the current value.
   TensorRef make_choice(Value condition, TensorRef yes, TensorRef no, Value value);
-  // A tensor, number or complex tensor as `like` is one.
+  // Makes a tensor, a number or a complex tensor, depending on `like`.
   TensorRef make_like(const TensorRef& like, Value value);
   void set_packed(const TensorRef& tensor, Packed packed);
   void set_nested(const TensorRef& tensor, Nested nested);
@@ -113,15 +116,15 @@ class Memory {
   TensorRef make_poison();
   TensorRef of_script(int32_t index);
   bool is_taken(int32_t index) const { return script_tensors_.at(index) != nullptr; }
-  // The name of a buffer or parameter is that of another tensor from now on.
+  // Makes another tensor the value of a buffer or parameter from now on.
   void rebind(int32_t index, const TensorRef& tensor);
 
   Value read(const TensorRef& tensor);  // a value of graph()
   TensorType type(const TensorRef& tensor);
-  void write(const TensorRef& tensor, Value value);  // same type
-  void write(const TensorRef& tensor, Known known);  // a root that holds known numbers
+  void write(const TensorRef& tensor, Value value);  // of the same type
+  void write(const TensorRef& tensor, Known known);  // a root with known numbers
   void poison(const TensorRef& tensor);
-  // Tensors that become poisoned in an attempt that is given up are what they were before it.
+  // Tensors that were poisoned since the mark are restored when an attempt is undone.
   size_t poison_mark() const { return poisoned_.size(); }
   void undo_poison(size_t mark);
 
@@ -130,82 +133,82 @@ class Memory {
   void set_layout(const TensorRef& root, Layout layout) { root->layout_ = std::move(layout); }
   MemoryOrder order(const TensorRef& tensor);
   void set_order(const TensorRef& root, MemoryOrder order);
-  // An integer that only data decides as a term of sizes; none of these where it is no integer.
-  // As a size it is a symbol that is known when the graph runs, which fails where it is negative.
+  // Return a data-dependent integer as a term of sizes; nothing if it is not an integer. size_of()
+  // returns a symbol that becomes known when the graph runs; the run fails if it is negative.
   std::optional<Dim> size_of(const TensorRef& number);
-  // As any integer it is one such symbol less another.
+  // An integer of any sign is the difference of two such symbols.
   std::optional<Dim> integer_of(const TensorRef& number);
-  // What both give of numbers that are computed from what is never negative; none for others.
+  // Returns the result of both for numbers computed from nonnegative numbers; nothing for others.
   std::optional<Dim> term_of(const TensorRef& number);
-  // Sets how the number follows from its operands: `term` computes its term from theirs.
+  // Sets how the number follows from its operands; `term` computes its term from their terms.
   using Term = std::function<std::optional<Dim>(TermOf)>;
   void set_term(const TensorRef& number, Term term);
-  // Records that the value is not negative in any run that succeeds.
+  // Records that the value is nonnegative in every run that succeeds.
   void set_nonnegative(const Value& value);
   bool is_nonnegative(const Value& value);
-  // Likewise what a condition says of the numbers that it compares, where every run in which it is
-  // not `wanted` fails.
+  // Records the signs that follow from a condition, if every run fails in which it is not `wanted`.
   void learn_signs(const Value& condition, bool wanted);
-  // `a` is memory of `b` or its own: sizes or layouts that are not known decide. A write to one
-  // of them makes the other's value unknown.
+  // Sizes or unknown layouts decide whether `a` shares memory with `b`. A write to either makes the
+  // value of the other unknown.
   void may_share(const TensorRef& a, const TensorRef& b);
-  // `element` is in the grown list from now on: a write to it makes the list's value unknown.
+  // Adds `element` to the grown list: a write to it makes the list's value unknown.
   void add_to_list(const TensorRef& element, const TensorRef& list);
-  // `to` is in the lists that `from` is in, and a column of the elements of `from`; whether that is
-  // news.
+  // Adds `to` to the lists that contain `from`; if `from` is a column, also makes `to` a column for
+  // its elements. Returns whether this is new.
   bool share_lists(const TensorRef& from, const TensorRef& to);
-  // The lists that the tensor is in, and the tensors that are in a list.
+  // Return the lists that contain the tensor, and the tensors that a list contains.
   std::vector<TensorRef> lists_of(const TensorRef& tensor) const;
   std::vector<TensorRef> elements_of(const TensorRef& list) const;
-  // squeeze_ and its like: `tensor` itself becomes what `view` shows of it.
+  // For squeeze_ and similar ops: `tensor` becomes the tensor that `view` shows.
   void become(const TensorRef& tensor, const TensorRef& view);
 
-  // A constant of graph() with these numbers, or a node that computes them from sizes.
+  // Returns a constant of graph() with these numbers, or a node that computes them from sizes.
   Value materialize(const Known& known);
 
-  // What a body of control flow left behind.
+  // The effects of a control flow body.
   struct Write {
     TensorRef root;
-    Value value;  // inside the body's graph
+    Value value;  // in the body's graph
   };
   struct Region {
     std::shared_ptr<Graph> graph;
-    std::vector<Value> captured;  // of the graph around, for each input of the body
+    std::vector<Value> captured;  // values of the graph around, for each input of the body
     std::vector<Write> writes;
-    std::vector<TensorRef> invalidated;  // tensors from outside that are no longer known
+    std::vector<TensorRef> invalidated;  // tensors from outside that became unknown
   };
-  // Starts a body whose first inputs are copies of `inputs`, values of the present graph.
-  // Of their sizes, those in `changing` (input, dim) get symbols of their own.
+  // Starts a body whose first inputs are copies of `inputs`, values of the current graph. The sizes
+  // in `changing` (input, dim) get new symbols.
   std::vector<Value> enter(const std::vector<Value>& inputs,
                            const std::set<std::pair<size_t, size_t>>& changing = {});
-  // Adds an input to the present body that has the type of `outer`.
+  // Adds an input with the type of `outer` to the current body.
   Value capture(Value outer);
-  // Ends the body: all writes to tensors from outside are undone, and returned.
+  // Ends the body: undoes all writes to tensors from outside, and returns them.
   Region leave();
-  // The sizes that the graphs around the present body know.
+  // Returns the sizes that the graphs around the current body know.
   const std::set<std::string>& symbols_outside();
-  // The tensors are no longer known, as a body may have written what they share memory with.
+  // Makes the tensors unknown, because a body may have written memory that they share.
   void invalidate(const std::vector<TensorRef>& roots);
   bool is_known(const TensorRef& tensor) const { return why_invalid(tensor).empty(); }
-  // In a body: the root has this value from now on.
+  // In a body: sets the value of the root from now on.
   void set_root(const TensorRef& root, Value value);
   std::vector<TensorRef> roots_of(const TensorRef& tensor) const;
-  // The roots, and all that may share memory with them.
+  // Returns the roots, and all roots that may share memory with them.
   std::vector<TensorRef> twins_of(const TensorRef& tensor) const;
-  // Made before the present body of control flow.
+  // Whether the tensor was made before the current control flow body.
   bool is_outer(const TensorRef& tensor) const { return tensor->region_ < depth(); }
-  // What a tensor is, and where: itself, or what choices made in the present body lead to.
+  // A tensor that another one is: itself, or one to which choices made in the current body lead.
   struct Place {
     Value condition;  // invalid: always
     TensorRef tensor;
   };
   std::vector<Place> places_of(const TensorRef& tensor);
-  // Conditions of places, of which an invalid one always holds. The same ones give the same Value.
+  // Combine conditions of places; an invalid condition is always true. Equal conditions have one
+  // Value.
   Value both(const Value& a, const Value& b);
   Value either(const Value& a, const Value& b);
   Value negated(const Value& a);
-  // What a view makes of its base, in nodes that see nothing else and sizes that the graphs around
-  // the current body know; empty if it needs more. A view without steps is its base.
+  // The ops of a view on its base. They use nothing else but sizes that the graphs around the
+  // current body know. Nothing if the view needs more. A view without steps is its base.
   struct Step {
     const Op* op;
     std::vector<Attr> attrs;
@@ -214,10 +217,10 @@ class Memory {
   };
   std::optional<std::vector<Step>> steps_of(const TensorRef& view);
   const TensorRef& base_of(const TensorRef& view) const { return view->base_; }
-  // The same view of another base; null where it needs values of a body that has ended.
+  // Returns the same view of another base; null if it needs values of a body that has ended.
   TensorRef again(const TensorRef& view, const TensorRef& base);
 
-  // Adds the assignments of buffers that were written.
+  // Adds the assignments to buffers that were written.
   void finish();
 
  private:
@@ -238,7 +241,7 @@ class Memory {
     std::optional<std::set<std::string>> symbols_outside;
   };
   bool is_open(const Graph* graph) const;
-  Value here(Value value);  // a value of an open graph, brought into graph()
+  Value here(Value value);  // brings a value of an open graph into graph()
   Value capture_into(size_t level, Value outer);
   void save(const TensorRef& root);
   void invalidate_aliases(const TensorRef& root);
@@ -254,15 +257,15 @@ class Memory {
   const ScriptProgram& program_;
   std::vector<Body> regions_;
   std::vector<TensorRef> script_tensors_;
-  std::set<int32_t> rebound_;        // of the script's tensors: names of others now
-  std::vector<TensorRef> poisoned_;  // in the order in which they became so
+  std::set<int32_t> rebound_;        // script tensors whose names belong to other tensors now
+  std::vector<TensorRef> poisoned_;  // in the order in which they were poisoned
   std::vector<Value> state_values_;
   std::vector<std::weak_ptr<TensorCell>> views_, choices_;
   int64_t choice_count_ = 0;
   std::map<std::tuple<const Graph*, char, ValueId, ValueId>, Value> conditions_;
   std::map<std::pair<const Graph*, ValueId>, Dim> extents_;
   std::set<std::pair<const Graph*, ValueId>> nonnegative_;
-  // Bodies stay alive as long as values may name them, so that no two have one address.
+  // Keeps bodies alive while values may refer to them, so that their addresses are unique.
   std::vector<std::shared_ptr<Graph>> kept_;
 };
 

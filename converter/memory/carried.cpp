@@ -6,7 +6,7 @@
 namespace hg::convert {
 namespace {
 
-constexpr size_t kMostTargets = 6;  // of a leaf
+constexpr size_t kMostTargets = 6;  // per leaf
 
 }  // namespace
 
@@ -60,7 +60,7 @@ std::vector<TensorRef> Carried::placed(const std::vector<TensorRef>& own,
     const Value number = numbers[next++], value = memory_.read(own[i]);
     for (size_t k = leaf.targets.size(); k-- > 0;) {
       const Target& target = leaf.targets[k];
-      // A leaf that the loop turns out not to carry has no tensor of its own that others could be.
+      // A leaf that turns out not to be carried has no tensor that others could be.
       if (target.is_lost || (!target.base && !own[target.leaf])) continue;
       const TensorRef tensor = target.base ? target.outside : viewed(target, own[target.leaf]);
       if (!tensor) {
@@ -94,7 +94,7 @@ void Carried::follow(const TensorRef& tensor, const Way& so_far, std::vector<Way
   }
 }
 
-// Two views of one tensor of the body that no leaf is: what they share is not said.
+// Two views share a tensor of the body that is not a leaf. What they share is not recorded.
 void Carried::share_views(const std::vector<std::vector<Way>>& ways, size_t i, size_t j,
                           bool& settled) {
   for (const Way& mine : ways[i])
@@ -147,7 +147,8 @@ std::vector<Value> Carried::next(const std::vector<TensorRef>& left, bool& settl
       const Value code = graph.scalar(found - leaf.targets.begin() + 1, i64);
       number = condition ? graph.call("where", {condition, code, number}) : code;
     };
-    // The first leaf that is a tensor of the body is the one that has it; views of it are others'.
+    // If several leaves are the same tensor of the body, the first one owns it; the others are
+    // views of it.
     for (size_t j = left.size(); j-- > 0;) {
       if (i == j) continue;
       for (const Way& mine : ways[i])

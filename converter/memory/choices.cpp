@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choices: tensors that are one of two others, as data decides. Nested choices reach few tensors on
-// many paths, so one walk finds all places, later choices before earlier ones.
+// Choices: tensors that are one of two others, as data decides. Nested choices lead to few tensors
+// on many paths. So one walk finds all places, visiting later choices before earlier ones.
 #include <algorithm>
 #include <span>
 
@@ -90,14 +90,14 @@ TensorRef Memory::again(const TensorRef& view, const TensorRef& base) {
     result = make_view(base, view->forward_, view->inverse_, {});
     result->complex_ = view->complex_;
   } catch (const Refusal&) {
-    // It is made of values of a body.
+    // The view uses values of a body.
   }
   return graph().take_status().ok() ? result : nullptr;
 }
 
 std::vector<Memory::Place> Memory::places_of(const TensorRef& tensor, int region) {
   std::vector<Place> places;
-  std::map<int64_t, Place> choices;  // still to be looked at
+  std::map<int64_t, Place> choices;  // not yet visited
   const auto arrive = [&](const TensorRef& at, const Value& condition) {
     if (!at) return;
     Place* known = nullptr;

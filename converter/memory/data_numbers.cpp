@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that only data decides, as terms of sizes. A symbol is a size, so never negative: a
-// number that may be negative is one symbol less another, unless it is used as a size.
+// Data-dependent numbers as terms of sizes. A symbol is a size and thus never negative. A number
+// that may be negative is the difference of two symbols, unless it is used as a size.
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -14,12 +14,12 @@
 namespace hg::convert {
 namespace {
 
-// When the results of an op are not negative.
+// When the results of an op are nonnegative.
 enum class Sign : uint8_t {
   never_negative,
-  as_inputs,  // where all its inputs are not
-  as_any,     // where one of them is not
-  as_first,   // where the first one is not
+  as_inputs,  // if all inputs are nonnegative
+  as_any,     // if any input is nonnegative
+  as_first,   // if the first input is nonnegative
   as_last,
   values,  // as_first for the first result; the others are indices and counts
 };
@@ -106,20 +106,20 @@ std::optional<Sign> sign_of(std::string_view op) {
 }
 
 bool has_no_negative(const Tensor& tensor) {
-  constexpr int64_t kMost = 1 << 16;  // elements that are looked at
+  constexpr int64_t kMost = 1 << 16;  // of elements that are checked
   if (tensor.count() > kMost || is_complex(tensor.dtype)) return false;
   for (int64_t i = 0; i < tensor.count(); ++i)
     if (!(element(tensor, i) >= 0)) return false;
   return true;
 }
 
-constexpr int kMostSteps = 100;  // from a number back to what tells its sign
+constexpr int kMostSteps = 100;  // from a number back to the values that determine its sign
 
 class Signs {
  public:
   using Outside = std::function<std::optional<Value>(const Graph&, ValueId)>;
-  // `is_given` are values that are known not to be negative, `outside` is what a body's input is in
-  // the graph around.
+  // `is_given` returns whether a value is known to be nonnegative. `outside` returns the value in
+  // the graph around that an input of a body stands for.
   Signs(std::function<bool(const Graph&, ValueId)> is_given, Outside outside)
       : is_given_(std::move(is_given)), outside_(std::move(outside)) {}
 
@@ -271,7 +271,7 @@ std::optional<Dim> Memory::term_of(const TensorRef& number) {
 
 std::optional<Dim> Memory::size_of(const TensorRef& number) {
   if (const auto term = term_of(number)) return term;
-  // Parts that may be negative may cancel out: (i + 4) - i.
+  // Negative parts may cancel out: (i + 4) - i.
   if (!number->known() && number->term_)
     if (const auto term = number->term_(&Memory::integer_of); term && term->lower_bound() >= 0)
       return term;
@@ -287,7 +287,7 @@ std::optional<Dim> Memory::integer_of(const TensorRef& number) {
   if (!value) return std::nullopt;
   Graph& g = graph();
   const Value zero = g.scalar(int64_t{0}, i64);
-  // The other way round, the negation of the least integer would overflow and be cut off.
+  // Not min(-value, 0): the negation of the smallest integer would overflow.
   return extent_of(g.call("maximum", {*value, zero})) -
          extent_of(g.call("neg", {g.call("minimum", {*value, zero})}));
 }

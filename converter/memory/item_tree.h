@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What control flow asks of the items that enter and leave it: the tensors and numbers inside
-// containers, and whether two of them are the same.
+// Operations of control flow on items that enter and leave it: collects the tensors and numbers in
+// containers, and compares items.
 #pragma once
 
 #include <optional>
@@ -10,41 +10,43 @@
 
 namespace hg::convert {
 
-// True or false, or none when data or symbols decide.
+// Returns true or false, or nothing if data or symbols decide.
 std::optional<bool> decided(const Item& item);
-// The tensors and numbers inside an item, in order.
+// Appends the tensors and numbers in an item, in order.
 void collect(const Item& item, std::vector<const Item*>& leaves);
 size_t count_leaves(const Item& item);
-// The same containers with other leaves, from `next` on.
+// Returns the same containers with other leaves, starting at `next`.
 Item rebuild(const Item& item, const std::vector<Item>& leaves, size_t& next);
 bool same_structure(const Item& a, const Item& b);
-// What two items have in common that are the same list, tuple, dict or object; null for others.
+// Returns the same pointer for items that are the same list, tuple, dict or object; null for other
+// items.
 const void* identity_of(const Item& item);
-// Whether the container is the item, or inside it.
+// Returns whether the container is the item or in it.
 bool holds(const Item& item, const void* container);
-// A list or dict of its own with the same elements, and back: the elements of `from` become those
-// of the container.
+// Returns a new list or dict with the same elements. restore() copies the elements of `from` back
+// to the container.
 Item snapshot(const Item& container);
 void restore(const Item& container, const Item& from);
-// A number, or a tensor that stands for one.
+// Whether the item is a number, or a tensor that represents one.
 bool is_numeric(const Item& item);
-// The tensor that the item is; null where it stands for a number or is something else.
+// Returns the tensor; null if it represents a number, or for other items.
 TensorRef tensor_of(const Item& item);
-// Likewise the column that it is (core/grown.h), which the script does not see.
+// Returns the column (core/grown.h), which the script does not see; null for other items.
 TensorRef column_of(const Item& item);
-// Whether the item is, or holds, a list.
+// Whether the item is or contains a list.
 bool holds_list(const Item& item);
-// Neither a tensor nor a number that could become one, or the same constant in both.
+// Whether both are the same constant or the same tensor, so that no result is needed for them.
 bool keeps(const Item& a, const Item& b);
 bool is_complex(const Item& item);
-// What prim::Uninitialized gives: a value that is never read, whatever it is.
+// Whether the item is the result of prim::Uninitialized: a value that is never read.
 bool is_undefined(const Item& item);
-// The item, of which what is undefined takes the containers of the other: a result of an early
-// return is undefined as a whole on the way that goes on.
+// Returns the item with its undefined parts replaced by the containers of the other. The result of
+// an early return is completely undefined on the path that continues.
 Item defined_like(const Item& item, const Item& other);
-// A constant: the same inside and outside of a body, so that it may stand for what is undefined.
+// Whether the item is a constant: it is the same inside and outside a body, so it may replace an
+// undefined value.
 bool is_constant(const Item& item);
-// What str() and its like give where sizes or data decide.
+// Whether the item is the text of a value that depends on sizes or data.
 bool is_unknown_text(const Item& item);
 
 }  // namespace hg::convert

@@ -17,7 +17,7 @@ Leaving::Leaving(Memory& memory, std::vector<TensorRef> results)
   for (const Value& value : told_) types_.push_back({value.dtype(), value.shape()});
 }
 
-// A root that is a result's alone needs no telling, unless it is so under a condition.
+// A root that belongs to one result only need not be output, unless a choice leads to it.
 void Leaving::look_at(const TensorRef& tensor, bool chosen) {
   if (!tensor || memory_.is_outer(tensor) || !seen_.emplace(tensor, chosen).second) return;
   if (tensor->base_) {
@@ -54,7 +54,7 @@ void Leaving::arrive(std::span<const Value> told) {
   for (size_t i = 0; i < results_.size(); ++i) outside_[i] = moved(results_[i]);
 }
 
-// Null for a root that is not told of, and for what the outside cannot follow.
+// Returns null for a root that is not output, and for tensors that cannot be rebuilt outside.
 TensorRef Leaving::moved(const TensorRef& tensor) {
   if (!tensor || tensor->region_ < region_) return tensor;
   const auto found = arrived_.find(tensor);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tensors the results of a control flow body share memory with: tensors from outside, or each
-// other.
+// Tracks which tensors the results of a control flow body share memory with: tensors from outside,
+// or each other.
 #pragma once
 
 #include <map>
@@ -13,22 +13,24 @@
 
 namespace hg::convert {
 
-// The results of one side of an `if`. Made at the end of the side; the rest is asked outside.
+// The results of one side of an `if`. Construct it at the end of the side; call the other functions
+// outside.
 class Leaving {
  public:
-  // Null results are no tensors.
+  // Null results are not tensors.
   Leaving(Memory& memory, std::vector<TensorRef> results);
-  // Conditions and tensors of the side that the outside must know, and their types.
+  // Conditions and tensors of the side that are needed outside, and their types.
   const std::vector<Value>& told() const { return told_; }
   const std::vector<TensorType>& types() const { return types_; }
 
-  // `told` as the `if` gives it.
+  // `told` are these values as outputs of the `if`.
   void arrive(std::span<const Value> told);
-  // The tensor that a result is outside; null when it is one of its own, as far as is known.
+  // Returns the tensor that a result is outside; null if it is a separate tensor, as far as is
+  // known.
   TensorRef outside(size_t result) const { return outside_[result]; }
-  // A result without a tensor outside has become this one.
+  // Records that a result without a tensor outside became this one.
   void became(size_t result, const TensorRef& tensor);
-  // Notes what the results may share memory with, once all have become tensors.
+  // Records which memory the results may share; call it when all of them are tensors.
   void share();
 
  private:
@@ -36,17 +38,17 @@ class Leaving {
   TensorRef moved(const TensorRef& tensor);
 
   Memory& memory_;
-  int region_;  // of what the side made
+  int region_;  // depth of the side
   std::vector<TensorRef> results_, outside_;
-  std::map<TensorRef, int> uses_;  // of roots of the side, by results
+  std::map<TensorRef, int> uses_;  // of the side's roots, by number of results
   std::set<std::pair<TensorRef, bool>> seen_;
-  std::vector<TensorRef> order_;  // the choices and roots that are told of
+  std::vector<TensorRef> order_;  // the choices and roots in `told_`
   std::vector<Value> told_;
   std::vector<TensorType> types_;
-  std::vector<MemoryOrder> orders_;                     // of what is told
-  std::set<TensorRef> fixed_;                           // views that are the same outside
-  std::map<TensorRef, TensorRef> arrived_;              // tensors of the side, outside
-  std::map<TensorRef, Value> conditions_;               // of choices, outside
+  std::vector<MemoryOrder> orders_;                     // of `told_`
+  std::set<TensorRef> fixed_;                           // views that can be rebuilt outside
+  std::map<TensorRef, TensorRef> arrived_;              // the side's tensors, as outside
+  std::map<TensorRef, Value> conditions_;               // of choices, as values outside
   std::vector<std::pair<TensorRef, TensorRef>> vague_;  // tensors outside, and roots of the side
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that may share memory: after a write to one of them, the others are invalid and must not
+// Tensors that may share memory. After a write to one of them, the others are invalid and must not
 // be read.
 #include <algorithm>
 
@@ -41,10 +41,10 @@ void Memory::invalidate(const std::vector<TensorRef>& roots) {
   }
 }
 
-// After a write to `root`: tensors that may share its memory are no longer known.
+// After a write to `root`: makes tensors unknown that may share its memory.
 void Memory::invalidate_aliases(const TensorRef& root) {
   root->invalid_because_.clear();
-  if (root->column_) return;  // a list that changes leaves its elements as they are
+  if (root->column_) return;  // changing a list does not change its elements
   std::vector<TensorRef> reached = {root};
   const auto reach = [&](const TensorRef& other) {
     if (!other || std::find(reached.begin(), reached.end(), other) != reached.end()) return;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What crosses the boundary of control flow bodies: values that they read, and outer tensors that
-// they write.
+// Values that control flow bodies read, and outer tensors that they write.
 #include <algorithm>
 
 #include "converter/memory/alias.h"
@@ -8,7 +7,7 @@
 namespace hg::convert {
 namespace {
 
-constexpr int64_t kSmallConstant = 64;  // elements that a body copies instead of taking as an input
+constexpr int64_t kSmallConstant = 64;  // largest count that a body copies, not captures
 
 }  // namespace
 
@@ -52,7 +51,7 @@ std::vector<Value> Memory::enter(const std::vector<Value>& inputs,
   body.owner = std::make_shared<Graph>(graph().registry());
   body.graph = body.owner.get();
   kept_.push_back(body.owner);
-  // What data decides inside gets other symbols than what may come in from outside.
+  // Data-dependent symbols of the body must differ from those that may be captured from outside.
   const Dim last = graph().fresh_symbol();
   while (!(body.graph->fresh_symbol() == last)) {
   }
@@ -96,7 +95,7 @@ Memory::Region Memory::leave() {
 
 const std::set<std::string>& Memory::symbols_outside() {
   auto& known = regions_.back().symbols_outside;
-  if (known) return *known;  // no graph around grows while a body is interpreted
+  if (known) return *known;  // the outer graphs do not change while a body is interpreted
   std::vector<std::string> symbols;
   for (size_t level = 0; level + 1 < regions_.size(); ++level) {
     const Graph& graph = *regions_[level].graph;
