@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Comparisons, and, or, not of numbers and other script items.
+// Comparisons, and logical ops on numbers and other script items.
 #include <algorithm>
 #include <cmath>
 
@@ -17,7 +17,7 @@ Value compared(NodeCall& call, std::string_view op, const Item& a, const Item& b
 
 namespace {
 
-// Lists of numbers of which sizes decide some, such as two shapes.
+// Compares lists of numbers of which some are symbolic, such as two shapes.
 bool equal_by_sizes(NodeCall& call, const Item& a, const Item& b) {
   if (!a.is_list() || !b.is_list()) return false;
   const auto &x = std::get<std::shared_ptr<List>>(a.value)->items,
@@ -34,7 +34,7 @@ bool equal_by_sizes(NodeCall& call, const Item& a, const Item& b) {
   return true;
 }
 
-// Lists of numbers of which data decides some: whether all are equal, or not.
+// Compares lists of numbers of which some depend on data.
 bool equal_by_data(NodeCall& call, const Item& a, const Item& b) {
   if (!a.is_list() || !b.is_list()) return false;
   const auto &x = std::get<std::shared_ptr<List>>(a.value)->items,

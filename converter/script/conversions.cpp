@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converts between numbers, text and tensors.
+// Conversions between numbers, text and tensors.
 #include <cerrno>
 #include <cstdlib>
 
@@ -11,7 +11,7 @@
 namespace hg::convert {
 namespace {
 
-// One element of a tensor, as rank 0.
+// Returns the only element of a tensor as rank 0.
 Value single(NodeCall& call, const TensorRef& tensor) {
   const Value value = call.memory().read(tensor);
   if (value.rank() == 0) return value;
@@ -20,7 +20,8 @@ Value single(NodeCall& call, const TensorRef& tensor) {
   return call.graph().call("reshape", {value}, {{"shape", std::vector<Dim>()}});
 }
 
-// int("12") and float("1.5") as libtorch reads them: what C does, of the whole text and in range.
+// int("12") and float("1.5") as in libtorch: C's parsers, which must consume the whole text without
+// overflow.
 template <class T, class Read>
 T number_of(const std::string& string, const char* name, Read read) {
   char* end = nullptr;
@@ -32,7 +33,7 @@ T number_of(const std::string& string, const char* name, Read read) {
 }
 
 template <DType T>
-bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
+bool convert(NodeCall& call) {  // Int Float Bool and the implicit conversions
   const Item& a = call.at(0);
   if (const auto* string = std::get_if<std::string>(&a.value)) {
     if constexpr (T == boolean) {
@@ -45,7 +46,7 @@ bool convert(NodeCall& call) {  // Int Float Bool and the implicit ones
     }
     return true;
   }
-  // float(i) of an integer goes through single precision in libtorch.
+  // In libtorch, float(i) of an integer rounds to single precision.
   const bool single_precision = T == f64 && call.overload() == "int";
   if (const auto scalar = scalar_of(a)) {
     if (single_precision && scalar->is_constant()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on small tensors whose numbers are known at import. Traces compute sizes this way, and
-// results that stay symbolic can still become shapes.
+// Ops on small tensors with known numbers. Traces compute sizes this way. Results that stay
+// symbolic can become shapes.
 #include "converter/script/fold.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMostElements = 64;
 
-// Numbers as a tensor of this dtype holds them; none when that is not certain.
+// Returns numbers as stored in a tensor of this dtype; nothing if that is uncertain.
 std::optional<Scalar> stored(const Scalar& s, DType dtype) {
   if (is_float(dtype)) {
     auto real = to_real(s);
@@ -54,7 +54,7 @@ bool is_number(const Item& item) {
   return !item.is_tensor() || std::get<TensorRef>(item.value)->is_number();
 }
 
-// The tensor argument as it is, for ops that may share memory.
+// Returns the tensor argument itself, for ops that may share memory.
 bool give(NodeCall& call, std::optional<Known> known) {
   if (!known || known->elements.size() > kMostElements) return false;
   call.give(Item(call.memory().make_known(std::move(*known))));
@@ -65,7 +65,7 @@ Shape shape_of(const Known& known) {
   return known.rank == 0 ? Shape{} : Shape{static_cast<int64_t>(known.elements.size())};
 }
 
-// Numbers that share memory with those of `base`.
+// Returns numbers that share memory with those of `base`.
 bool give_part(NodeCall& call, const Item& base, Known known, rows::View view) {
   const auto* tensor = std::get_if<TensorRef>(&base.value);
   if (tensor == nullptr) return give(call, std::move(known));
@@ -131,7 +131,7 @@ bool cast_first(NodeCall& call, DType dtype) {
   return a && cast_known(call, *a, dtype);
 }
 
-// A size over a power of two is no other number in f32 while the size has at most 24 bits.
+// A size divided by a power of two is exact in f32 if the size has at most 24 bits.
 bool stays_exact(NodeCall& call, const Scalar& ratio) {
   constexpr int64_t kEnd = int64_t{1} << 24;
   if (ratio.kind != Scalar::Kind::ratio || !ratio.bottom.is_constant()) return false;
@@ -301,7 +301,7 @@ bool pass(NodeCall& call, std::string_view) {
   return true;
 }
 
-// torch.tensor() and its relatives on numbers, or on a flat list of them.
+// torch.tensor() and similar ops on numbers or a flat list of numbers.
 bool create(NodeCall& call, std::string_view) {
   if (call.argument_count() == 0) return false;
   const Item& data = call.argument(0);
@@ -323,7 +323,7 @@ bool create(NodeCall& call, std::string_view) {
   } else if (!is_number(data) || !add(data)) {
     return false;
   }
-  // scalar_tensor makes floats of whatever it gets; the others round floats to f32, whatever the
+  // scalar_tensor converts every number to float. The other ops round floats to f32 for every
   // dtype.
   const bool rounds = pure_name(call) != "scalar_tensor";
   result.dtype = real || !rounds ? f32 : integer ? i64 : boolean;
@@ -351,7 +351,7 @@ bool as_tensor(NodeCall& call, std::string_view op) {
 bool run_known(NodeCall& call) {
   const Row* row = call.row();
   if (row == nullptr || row->fold.run == nullptr) return false;
-  // An overload with a list of tensors or numbers looks for itself.
+  // Overloads with a list of tensors or numbers check their arguments themselves.
   for (int i = 0; i < call.argument_count() && i < 2; ++i) {
     const auto* tensor = std::get_if<TensorRef>(&call.argument(i).value);
     if (tensor && !(*tensor)->known() && row->fold.run != fold::to) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nested tensors that nn.TransformerEncoder makes from a padding mask: they stay padded here, with
+// Nested tensors that nn.TransformerEncoder makes from a padding mask. Here they stay padded, with
 // a mask of the valid part. Only the ops of the encoder are supported.
 #include <algorithm>
 
@@ -17,8 +17,8 @@ const TensorRef& tensor_at(NodeCall& call, int index) {
   return *tensor;
 }
 
-// The script goes on with nested tensors where the mask is left-aligned, and else with the mask as
-// it is. Data decides that; both differ in what padding holds at the end, so one way does for both.
+// The script uses nested tensors if the mask is left-aligned, and otherwise the plain mask, as data
+// decides. The two differ only in the final values of the padding, so one form represents both.
 bool is_left_aligned(NodeCall& call) {
   call.environment().ask_alignment();
   call.give(Item(true));
@@ -41,7 +41,7 @@ bool from_mask(NodeCall& call) {
     call.memory().set_nested(
         nested,
         {call.keep(mask), call.keep(g.call("logical_or", {mask, g.call("logical_not", {same})}))});
-  } else {  // a trace, where only the number of elements counts
+  } else {  // a trace depends only on the number of elements
     call.memory().set_nested(nested, {call.keep(aligned), call.keep(aligned)});
   }
   call.give(Item(nested));
@@ -91,7 +91,7 @@ bool encoder_layer(NodeCall& call) {
       part.arguments[i] =
           Item(call.make_tensor(call.graph().call("logical_not", {nested->counts()})));
     else if (names[i] == "mask_type")
-      part.arguments[i] = Item(1);  // of keys
+      part.arguments[i] = Item(1);  // [batch, keys]
   }
   call.set_part(&part);
   call.row()->run(call);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Script numbers: Python arithmetic on constants and sizes, and on data-dependent numbers, which
-// are tensors of rank 0 in the graph.
+// Script numbers: Python arithmetic on constants, sizes, and data-dependent numbers, which are
+// tensors of rank 0 in the graph.
 #include "converter/script/numbers.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ void give_number(NodeCall& call, Value value) {
 
 namespace {
 
-// The result of op as a term of sizes, from both as such terms.
+// Returns the result of op on two numbers as a term of sizes, from their terms.
 std::optional<Dim> term_of_two(Memory& memory, TermOf term_of, std::string_view op, const Item& a,
                                const Item& b) {
   const auto term = [&](const Item& item) -> std::optional<Scalar> {
@@ -57,7 +57,7 @@ std::optional<Dim> term_of_two(Memory& memory, TermOf term_of, std::string_view 
 
 namespace {
 
-// The graph's op on two numbers, in the order and with the rounding of libtorch's own arithmetic.
+// The graph op on two numbers, with the evaluation order and rounding of libtorch's own arithmetic.
 Value computed(Graph& g, std::string_view op, std::string_view graph_op, const Value& p,
                const Value& q) {
   if (is_float(p.dtype())) {
@@ -80,7 +80,7 @@ Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, con
   const bool real = is_float(p.dtype()) || is_float(q.dtype()) || op == "div" ||
                     (op == "pow" && declared(call) == f64);
   const DType dtype = real ? f64 : i64;
-  // Where a tensor's division would give something, a number's raises.
+  // Division by zero has a result for tensors, but raises for numbers.
   if (dtype == i64 && y && y->top == Dim(0) &&
       (op == "floor_divide" || op == "remainder" || op == "trunc_divide" || op == "fmod"))
     throw Raised{"division by zero"};
@@ -191,7 +191,7 @@ bool pow(NodeCall& call) {
 
 bool sign(NodeCall& call) { return unary_as(call, op_of(call), op_of(call), false); }
 
-// math.floor and math.ceil give ints in TorchScript.
+// math.floor and math.ceil return ints in TorchScript.
 bool round(NodeCall& call) {
   const bool to_int = !call.node().output_types.empty() && call.node().output_types[0] == "int";
   return unary_as(call, op_of(call), op_of(call), to_int);

@@ -9,17 +9,18 @@
 
 namespace hg::convert {
 
-// "add" of "aten::add"
+// Returns "add" for "aten::add".
 std::string_view op_of(const NodeCall& call);
-// Gives the number as what the script says that the node gives; false when there is none.
+// Returns the number with the type that the script declares for the node; returns false if there is
+// no number.
 bool give_scalar(NodeCall& call, std::optional<Scalar> scalar);
-// Likewise a number of the graph.
+// The same for a number of the graph.
 void give_number(NodeCall& call, Value value);
-// The dtype of a number that the script says the node gives; none for `Scalar`.
+// Returns the declared dtype of the node's number; nothing for `Scalar`.
 std::optional<DType> declared(const NodeCall& call);
-// The graph's comparison of two numbers, of which sizes or data decide one.
+// The graph's comparison of two numbers of which one depends on sizes or data.
 Value compared(NodeCall& call, std::string_view op, const Item& a, const Item& b);
-// op of apply() on two numbers; the graph computes with graph_op what data decides.
+// Applies op of apply() to two numbers; for data-dependent numbers, the graph computes graph_op.
 Item combine(NodeCall& call, std::string_view op, std::string_view graph_op, const Item& a,
              const Item& b);
 

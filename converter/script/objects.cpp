@@ -9,7 +9,7 @@
 namespace hg::convert {
 namespace {
 
-// Whether the item is of a type as TorchScript names it.
+// Whether the item has the type with this TorchScript name.
 bool is_of(const Item& item, std::string_view type) {
   if (type == "Any") return true;
   if (const auto inner = inside_of(type, "Optional")) return item.is_none() || is_of(item, *inner);
@@ -64,7 +64,7 @@ bool isinstance_of(NodeCall& call) {
   return true;
 }
 
-// Tensors of the file, also inside containers, become tensors of the import.
+// Replaces tensors of the file by tensors of the import, also in containers.
 void resolve(Memory& memory, Item& item) {
   if (const auto* tensor = std::get_if<ScriptTensorIndex>(&item.value)) {
     item = Item(memory.of_script(tensor->index));
@@ -118,7 +118,7 @@ bool set_attribute(NodeCall& call) {
   const Item& value = call.at(1);
   for (auto& [name, item] : attributes) {
     if (name != call.node().attribute) continue;
-    // The next run begins with the value of the tensor that a buffer is bound to.
+    // The next run begins with the tensor that the buffer is bound to.
     const auto* old = std::get_if<ScriptTensorIndex>(&item.value);
     const bool is_read = old != nullptr && call.memory().is_taken(old->index);
     if (old && value.is_tensor()) {
@@ -129,7 +129,8 @@ bool set_attribute(NodeCall& call) {
         call.memory().rebind(old->index, tensor);
         return changed(call);
       }
-      // Where every run sets it before it reads it, no run sees what the one before left.
+      // If every run sets the attribute before reading it, no run sees the value from the previous
+      // run.
       if (is_read)
         throw Refusal{str_cat("the buffer '", name, "' changes its type from ",
                               call.memory().type(state), " to ", call.memory().type(tensor)),
@@ -168,7 +169,7 @@ bool create_object(NodeCall& call) {
 bool constant(NodeCall& call) {
   Item value = call.node().constant;
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&value.value))
-    value = Item(std::make_shared<List>(**list));  // the program's own stays as it is
+    value = Item(std::make_shared<List>(**list));  // keeps the program's own list unchanged
   if (const auto* object = std::get_if<std::shared_ptr<Object>>(&value.value);
       object && (*object)->type == kComplexNumber) {
     call.give(complex_number(call, **object));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queries of a script about its tensors and environment: sizes, dtypes, devices, modes.
+// Queries about tensors and the environment: sizes, dtypes, devices, modes.
 #include "converter/rows/complex_pairs.h"
 #include "converter/script/script_ops.h"
 #include "hg/promotion.h"
@@ -153,7 +153,7 @@ bool set_grad_enabled(NodeCall& call) {
   return nothing(call);
 }
 
-// The dtype that two tensors or numbers have in common.
+// Returns the promoted dtype of two tensors or numbers.
 bool result_type(NodeCall& call) {
   Promotion promotion;
   for (const int i : {0, 1}) {
@@ -173,7 +173,7 @@ bool result_type(NodeCall& call) {
   return true;
 }
 
-// `with`: of torch's own managers, no_grad and those that only measure.
+// `with` blocks of torch's no_grad, and of profilers, which only measure.
 bool enter(NodeCall& call) {
   const auto* object = std::get_if<std::shared_ptr<Object>>(&call.at(0).value);
   const std::string_view type = object ? std::string_view((*object)->type) : "";
@@ -256,7 +256,7 @@ bool device_index(NodeCall& call) {
 }
 
 bool wait(NodeCall& call) {
-  call.give(call.at(0));  // fork ran to its end
+  call.give(call.at(0));  // the forked call has already run
   return true;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `script` functions of rows: ops on numbers and queries about tensors. Each returns false if
-// the arguments are of another kind. Also the rows of ops that know no tensors at all.
+// the arguments are of another kind. Also declares the tables of rows without tensor code.
 #pragma once
 
 #include <span>
@@ -16,10 +16,10 @@ bool pow(NodeCall& call);
 bool min(NodeCall& call);
 bool max(NodeCall& call);
 bool sign(NodeCall& call);   // neg, abs
-bool round(NodeCall& call);  // floor ceil round trunc: an int where the script says so
+bool round(NodeCall& call);  // floor ceil round trunc: an int if the script declares it
 bool shift(NodeCall& call);
 bool gcd(NodeCall& call);
-bool log(NodeCall& call);  // with a base or without
+bool log(NodeCall& call);  // with or without a base
 bool function(NodeCall& call, double (*f)(double));
 bool function_of_two(NodeCall& call, double (*f)(double, double));
 template <double (*F)(double)>
@@ -45,7 +45,7 @@ namespace nested {  // nested.cpp
 bool encoder_layer(NodeCall& call);
 }  // namespace nested
 
-// Ops without tensors, by the files of their names.
+// Rows of ops without tensors, one table per file.
 std::span<const Row> number_rows();
 std::span<const Row> comparison_rows();
 std::span<const Row> conversion_rows();
