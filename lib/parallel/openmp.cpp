@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kMaxTeam = 32;
 
-// In a child that was forked the team of the thread that lives on is gone, and a region would wait
-// for it: that thread works alone. Threads that begin there have teams of their own.
+// In a forked child, the OpenMP team of the surviving thread is gone, and a region would wait for
+// it. So that thread runs its work alone. New threads get new teams.
 thread_local bool is_alone = false;
 
 void watch_forks() {
@@ -30,7 +30,7 @@ ParallelFor session_threads(int threads, std::shared_ptr<void>&) {
   watch_forks();
   ParallelFor parallel;
   parallel.threads = threads;
-  // The number of threads travels in the host pointer, so that nothing needs to be kept alive.
+  // The host pointer stores the number of threads, so no object must be kept alive.
   parallel.host = reinterpret_cast<void*>(static_cast<intptr_t>(threads));
   parallel.run = [](void* host, int64_t count, void (*task)(void*, int64_t), void* arg) {
     const auto limit = static_cast<int>(reinterpret_cast<intptr_t>(host));
@@ -44,7 +44,7 @@ ParallelFor session_threads(int threads, std::shared_ptr<void>&) {
       for (int64_t i = 0; i < count; ++i) task(arg, i);
       return;
     }
-    // One task each, which needs no counters that threads would ask each other for.
+    // With one task per thread, no shared counter is needed.
     if (count == team) {
 #pragma omp parallel num_threads(team)
       for (int64_t i = omp_get_thread_num(); i < count; i += omp_get_num_threads()) task(arg, i);

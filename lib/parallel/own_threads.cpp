@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session's share of the pool. It watches whether the workers help: beside other busy threads
-// they may cost more than they do, since a preempted worker holds up the caller for a time slice.
+// A session's use of the pool. Measures whether the workers help. If other threads keep the
+// processors busy, workers can cost more than they save: the caller waits a time slice for a
+// preempted worker.
 #include <algorithm>
 
 #include "lib/parallel/thread_pool.h"
@@ -11,8 +12,8 @@
 namespace hg {
 namespace {
 
-constexpr int64_t kWindowUs = 2000;      // of regions that are judged together
-constexpr int64_t kLeastAloneUs = 4000;  // that the caller works alone after a window of losses
+constexpr int64_t kWindowUs = 2000;      // time in regions per judgment
+constexpr int64_t kLeastAloneUs = 4000;  // least time without workers after a loss
 constexpr int64_t kMostAloneUs = 256000;
 
 class Team {
@@ -27,7 +28,7 @@ class Team {
   }
 
   void run(int64_t count, void (*task)(void*, int64_t), void* arg) {
-    // Threads of one session take turns; judging is for the first of them.
+    // Only one thread of a session judges at a time.
     const bool is_judge = !is_judging_.exchange(true, std::memory_order_acquire);
     if (pool_ == nullptr || count < 2 || (is_judge && works_alone())) {
       for (int64_t i = 0; i < count; ++i) task(arg, i);
@@ -46,9 +47,10 @@ class Team {
     return false;
   }
 
-  // What the caller would have taken alone, by its own pieces, beside what the region took.
+  // Compares the estimated time of the caller alone, from its own pieces, with the time of the
+  // region.
   void judge(const ThreadPool::Account& account, int64_t count) {
-    if (account.own_pieces == 0) return;  // no piece tells what the others are worth
+    if (account.own_pieces == 0) return;                           // no piece to estimate from
     if (account.work < 0 || account.total < account.work) return;  // the counter jumped
     const double alone = static_cast<double>(account.work) * static_cast<double>(count) /
                          static_cast<double>(account.own_pieces);
@@ -61,7 +63,7 @@ class Team {
       alone_for_ = next_alone_us_ * ticks_per_us();
       next_alone_us_ = std::min(4 * next_alone_us_, kMostAloneUs);
     } else if (won_ > spent_ / 4) {
-      next_alone_us_ = std::max(next_alone_us_ / 2, kLeastAloneUs);  // one gain may be luck
+      next_alone_us_ = std::max(next_alone_us_ / 2, kLeastAloneUs);  // a single gain may be luck
     }
     won_ = spent_ = 0;
   }
@@ -69,9 +71,9 @@ class Team {
   const int threads_;
   ThreadPool* pool_ = nullptr;
   std::atomic<bool> is_judging_{false};
-  int64_t won_ = 0, spent_ = 0;              // ticks of the window
-  int64_t next_alone_us_ = kLeastAloneUs;    // how long the next loss lasts
-  int64_t alone_since_ = 0, alone_for_ = 0;  // ticks; 0: with the workers
+  int64_t won_ = 0, spent_ = 0;              // of the current window
+  int64_t next_alone_us_ = kLeastAloneUs;    // duration after the next loss
+  int64_t alone_since_ = 0, alone_for_ = 0;  // ticks; alone_for_ is 0 while workers help
 };
 
 }  // namespace

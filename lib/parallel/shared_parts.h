@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that threads share: each has a part of its own, the same in every run, so that it finds in
-// its cache what it wrote; then it helps the others. Who does what changes no result.
+// Work shared by threads. Each thread starts with its own part, the same one in every run, so that
+// the data is in its cache; then it helps with the other parts. Results do not depend on the
+// distribution.
 #pragma once
 
 #include <atomic>
@@ -8,7 +9,7 @@
 
 namespace hg {
 
-// Where part `index` of `parts` begins, which are as equal as they can be.
+// Returns the beginning of part `index` of `parts` parts of nearly equal size.
 inline int64_t part_begin(int64_t count, int64_t parts, int64_t index) {
   return count * index / parts;
 }
@@ -18,12 +19,12 @@ struct alignas(64) SharedPart {
   SharedPart(int64_t count, int64_t parts, int64_t index)
       : next(part_begin(count, parts, index)), end(part_begin(count, parts, index + 1)) {}
 
-  std::atomic<int64_t> next{0};  // of the indices that nobody has begun
+  std::atomic<int64_t> next{0};  // first index that is not taken
   int64_t end = 0;
 };
 
-// Runs task(index) for all of part `own`, then for what is left of the others, in turn. Returns how
-// many indices it ran.
+// Runs task(index) for all of part `own`, then for the remaining indices of the other parts.
+// Returns the number of indices that it ran.
 template <class Task>
 int64_t take_parts(SharedPart* parts, int64_t count, int64_t own, const Task& task) {
   int64_t taken = 0;

@@ -17,17 +17,17 @@
 namespace hg {
 namespace {
 
-// How long workers look for the next region before they sleep: longer than what lies between the
-// kernels of a run, and short beside a time slice of the system.
+// Time that workers spin for the next region before they sleep: longer than the gaps between the
+// kernels of a run, and shorter than a time slice of the system.
 constexpr int64_t kWorkerSpinUs = 100;
-// How long the caller spins for a piece beyond the time that a piece took so far.
+// Time that the caller spins for a piece, in addition to the duration of a piece so far.
 constexpr int64_t kCallerSpinUs = 10;
 
-// The pool and its holders. A lock that a forked child can reset guards both.
+// The pool and the number of its holders. Both are guarded by a lock that a forked child can reset.
 constinit std::atomic_flag is_locked = ATOMIC_FLAG_INIT;
 constinit ThreadPool* current = nullptr;
 constinit int64_t holders = 0;
-// The child of a fork has none of the threads: pools that were made before work on the caller
+// The child of a fork has none of the threads: pools created before the fork run on the caller
 // alone.
 constinit std::atomic<int> forks{0};
 constinit std::atomic<bool> watches_forks{false};
@@ -50,7 +50,7 @@ void leave_parent() {
 }  // namespace
 
 ThreadPool* ThreadPool::hold() {
-  // No static guard, which a fork could leave locked. Twice does no harm.
+  // Not a static variable, whose guard a fork could leave locked. Registering twice is harmless.
   if (!watches_forks.load(std::memory_order_acquire)) {
     call_in_forked_children(leave_parent);
     watches_forks.store(true, std::memory_order_release);
@@ -62,7 +62,7 @@ ThreadPool* ThreadPool::hold() {
 }
 
 void ThreadPool::release() {
-  if (born_ != forks.load(std::memory_order_relaxed)) return;  // its threads live in the parent
+  if (born_ != forks.load(std::memory_order_relaxed)) return;  // its threads are in the parent
   {
     const Lock lock;
     if (--holders > 0) return;
@@ -83,7 +83,7 @@ ThreadPool::~ThreadPool() {
   for (int i = 0; i < worker_count_; ++i) workers_[i].thread.join();
 }
 
-// As many as the system gives, at most kMaxTeam - 1.
+// Starts as many as the system allows, at most kMaxTeam - 1.
 void ThreadPool::start_workers(int count) {
   if (is_starting_.exchange(true, std::memory_order_acquire)) return;
   if (workers_ == nullptr) workers_.reset(new (std::nothrow) Worker[kMaxTeam - 1]);
@@ -99,7 +99,7 @@ void ThreadPool::start_workers(int count) {
     ++worker_count_;
   }
   {
-    // What threads allocate when they begin does not fall into a later run.
+    // Waits, so that allocations at the start of a thread do not happen during a later run.
     std::unique_lock<std::mutex> lock(sleep_);
     left_.wait(lock, [&] { return begun_ == worker_count_; });
   }
@@ -159,8 +159,8 @@ ThreadPool::Account ThreadPool::run(int threads, int64_t count, void (*task)(voi
   return account;
 }
 
-// Waits for workers that are inside a piece. One that takes far longer than a piece did so far was
-// probably preempted: sleeping frees this processor for it.
+// Waits for workers that are computing a piece. A worker that takes far longer than earlier pieces
+// was probably preempted: sleeping frees this processor for it.
 void ThreadPool::close(Region& region, int64_t patience) {
   uint32_t state = region.state.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
   if (state == 0) return;
@@ -177,7 +177,7 @@ void ThreadPool::close(Region& region, int64_t patience) {
 
 void ThreadPool::work(int worker) {
 #ifdef HG_OPENMP
-  omp_set_num_threads(1);  // for this thread: OpenBLAS starts none, and OpenMP allocates now
+  omp_set_num_threads(1);  // for this thread: OpenBLAS starts none; allocates now
 #endif
   {
     const std::lock_guard<std::mutex> lock(sleep_);
@@ -185,14 +185,14 @@ void ThreadPool::work(int worker) {
   }
   left_.notify_all();
   while (const uint32_t open = wait_for_region()) {
-    // Workers begin at different regions, where there are several.
+    // If several regions are open, workers begin at different ones.
     const uint32_t turned = std::rotr(open, worker % kRegions);
     const int index = (std::countr_zero(turned) + worker) % kRegions;
     help(regions_[index], uint32_t{1} << index, worker);
   }
 }
 
-// The regions that are open; 0 when the pool ends.
+// Returns the open regions; 0 if the pool ends.
 uint32_t ThreadPool::wait_for_region() {
   for (;;) {
     const int64_t begin = ticks(), spin = kWorkerSpinUs * ticks_per_us();
@@ -218,18 +218,18 @@ void ThreadPool::help(Region& region, uint32_t bit, int worker) {
     if ((state & kOpen) == 0) return;
   } while (!region.state.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel,
                                                std::memory_order_relaxed));
-  // From here until the worker leaves, the caller stays in its region.
+  // From here until the worker leaves, the caller does not end its region.
   const int32_t joined = region.joined.fetch_add(1, std::memory_order_relaxed) + 1;
   if (joined < region.team) {
     set_float_environment(region.float_environment);
     take_parts(region.parts, region.team, worker % region.team,
                [&](int64_t piece) { region.task(region.arg, piece); });
   }
-  // No piece is left for it, nor for other workers.
+  // No piece is left for any worker.
   open_.fetch_and(~bit, std::memory_order_relaxed);
   if (region.state.fetch_sub(1, std::memory_order_acq_rel) == (kAwaited | 1)) {
-    { const std::lock_guard<std::mutex> lock(sleep_); }  // the caller sleeps, or looks again
-    left_.notify_all();                                  // callers of other regions too
+    { const std::lock_guard<std::mutex> lock(sleep_); }  // the caller sleeps or checks again
+    left_.notify_all();                                  // also wakes callers of other regions
   }
 }
 
