@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libtorch runs all cases while the model is still being written; then the file that was read back
-// runs.
+// libtorch runs all cases while the model is still being written. Then the file is read back and
+// run.
 #include "converter/check/check.h"
 
 #include <algorithm>
@@ -30,9 +30,10 @@ bool has_loops(const Graph& graph) {
   });
 }
 
-// Of loops, at sizes that nobody asked for: as many as small tensors need, few for large ones.
+// Limits loops at sizes that the user did not request: as many iterations as small tensors need,
+// and few for large tensors.
 int64_t most_rounds(const Inputs& inputs) {
-  constexpr int64_t kMostElements = int64_t{1} << 24;  // of all rounds
+  constexpr int64_t kMostElements = int64_t{1} << 24;  // over all iterations
   int64_t elements = 1;
   for (const ReferenceInput& input : inputs.reference) elements += input.tensor.count();
   return std::clamp<int64_t>(kMostElements / elements, 16, Checker::kMostRounds);
@@ -71,7 +72,7 @@ CheckResult Checker::run() {
   model_ = &written_();
   Result<Session> session = Session::create(*model_);
   for (size_t k = 0; k < references.size() && result_.exit == Exit::ok; ++k) {
-    // Each case starts from the buffers that the file holds.
+    // Each case starts with the buffers stored in the file.
     if (k > 0 && !graph_.assignments().empty()) session = Session::create(*model_);
     if (!session.ok()) {
       fail(Exit::unsupported,
@@ -94,7 +95,7 @@ void Checker::fail(Exit exit, std::string message) {
   result_.message = std::move(message);
 }
 
-// A limit of rounds, for values that may keep a loop going forever.
+// Limits iterations for values that may make a loop endless.
 std::vector<TensorData> Checker::libtorch(const Inputs& inputs, uint64_t seed,
                                           int64_t most_rounds) const {
   const bool limited = most_rounds > 0 && has_loops_;
@@ -103,8 +104,8 @@ std::vector<TensorData> Checker::libtorch(const Inputs& inputs, uint64_t seed,
              : run_reference(loaded_, inputs.reference, seed);
 }
 
-// Inputs that libtorch accepts, and its outputs; nothing when it refuses whatever it is given.
-// Where nobody asked for the sizes, others are tried, and those that the file is for come first.
+// Finds inputs that libtorch accepts, and its outputs; returns false if it rejects all of them. If
+// the user requested no sizes, also tries others, starting with sizes that the guards admit.
 bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected,
                           const std::optional<Binding>& earlier) {
   draw_ = Draw();
@@ -128,7 +129,7 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
   const auto accepts_asked = [&] {
     size_t tried = 0;
     for (const Draw& draw : draws(specs_, asked)) {
-      // Integers of other kinds make no difference to a size that does not fit.
+      // If a size does not fit, other integers make no difference.
       if (tried++ > std::size(kFillings) + 1 && reasons.size() == 1) break;
       if (accepts(asked, draw)) return true;
       if (reasons.empty()) refusal_ = refusal;
@@ -138,7 +139,7 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
   };
   const bool is_for_others = is_guarded(graph_, asked);
   if (!is_for_others && accepts_asked()) return true;
-  // Where the values make no difference, those of other sizes do not either.
+  // If values make no difference at these sizes, they make none at other sizes.
   const bool values_matter = reasons.size() > 1;
   std::vector<Binding> others = fitting_sizes(specs_, job_, asked, refusal_.reason, earlier);
   const auto guarded =
@@ -156,7 +157,7 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
     const std::vector<Binding> admitted =
         admitted_sizes(specs_, job_, graph_, asked, earlier, may_repeat_batches);
     if (accepts_any(admitted.begin(), admitted.end())) return true;
-    // What is to be said of a refusal is said of sizes that the model is for.
+    // A refusal should be reported for sizes that the model admits.
     if (!admitted.empty() && is_guarded(graph_, sizes)) sizes = admitted[0];
     return false;
   };
@@ -166,7 +167,7 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
   return earlier && is_for_others && only_program_refuses_ && accepts_admitted(true);
 }
 
-// Whether the program itself says that it is not for what it was given: a guard or an assertion.
+// Whether the program itself rejects the inputs, by a guard or an assertion.
 bool Checker::is_program_refusal(const ReferenceFailure& failure) const {
   return !loaded_.module && failure.op == "prim::RaiseException";
 }
@@ -184,8 +185,8 @@ Checker::Reference Checker::run_libtorch(const Binding& sizes,
   return reference;
 }
 
-// Whether a case is missing because libtorch takes no size but the one of the first case. Where
-// that is a size of batches, a trace has it baked in, unless the program itself excludes all
+// Whether a case is missing because libtorch accepts no size except that of the first case. For a
+// batch size, this means that a trace has a constant size, unless the program itself excludes all
 // others.
 bool Checker::is_only_size(const Binding& first) {
   const auto is_free = [&](const auto& size) {
@@ -223,7 +224,7 @@ void Checker::check_case(Session& session, Reference& reference, size_t k) {
   result_.cases.push_back(std::move(report));
 }
 
-// What the first run left in buffers and attributes shows in the second.
+// The second run shows what the first run left in buffers and attributes.
 void Checker::check_second_run(Session& session, const Inputs& inputs, CheckedCase& report,
                                const std::string& with) {
   std::vector<TensorData> expected;
@@ -238,7 +239,7 @@ void Checker::check_second_run(Session& session, const Inputs& inputs, CheckedCa
   for (int i = 0; i < session.output_count(); ++i) {
     const CheckedOutput output = check_output(session, i, expected[i], nullptr);
     if (output.verdict != CheckedOutput::Verdict::different) continue;
-    // What rounding decides in one run it decides in the next.
+    // A difference caused by rounding in one run also occurs in the next.
     if (report.outputs[i].verdict == CheckedOutput::Verdict::ill_conditioned) continue;
     report.outputs[i] = output;
     return fail(
@@ -253,14 +254,14 @@ void Checker::check_second_run(Session& session, const Inputs& inputs, CheckedCa
   }
 }
 
-// A check that compares nothing proves nothing.
+// A check that compares nothing is worthless.
 void Checker::expect_elements() {
-  if (graph_.outputs().empty()) return;  // the states that it changes are compared
+  if (graph_.outputs().empty()) return;  // changed states are compared
   for (const CheckedCase& checked : result_.cases)
     for (const CheckedOutput& output : checked.outputs)
       if (output.reason != CheckedOutput::kNoElement) return;
   result_.not_exercised.insert(result_.not_exercised.begin(), "any element of an output");
-  if (result_.cases.empty()) return;  // which was said
+  if (result_.cases.empty()) return;  // already reported
   const Binding& sizes = result_.cases[0].sizes;
   warn(str_cat("nothing is checked: no output has an element",
                sizes.empty() ? ""
@@ -273,7 +274,7 @@ void Checker::warn(std::string line) {
   if (std::find(all.begin(), all.end(), line) == all.end()) all.push_back(std::move(line));
 }
 
-// libtorch does not run the model on these inputs.
+// Reports that libtorch does not run the model on these inputs.
 void Checker::report_refusal(const Inputs& inputs, const Binding& sizes, size_t k,
                              const Status& status) {
   ReferenceFailure why = refusal_;

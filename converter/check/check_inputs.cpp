@@ -12,8 +12,8 @@
 namespace hg::convert {
 namespace {
 
-// Two sizes for a symbol that nobody gave any, by where it stands in the inputs. Each symbol has
-// others, so that a mix-up of two shows.
+// Returns two sizes for a symbol without requested sizes, by its position in the inputs. Each
+// symbol gets different sizes, so that a confusion of two symbols is detected.
 std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
                                           const std::string& symbol, int index) {
   bool image = false, features = false, volume = false;
@@ -24,7 +24,8 @@ std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
       if (std::find(used.begin(), used.end(), symbol) == used.end()) continue;
       volume = volume || (type.rank() > 4 && d >= type.rank() - 3 && is_float(type.dtype));
       if (type.rank() < 4 || d < type.rank() - 2 || !is_float(type.dtype)) continue;
-      // Pictures have one channel or three; what has others was made smaller by some model before.
+      // Images have one or three channels. Tensors with other channel counts come from an earlier
+      // model, which has reduced their size.
       const Dim& channels = type.shape[type.rank() - 3];
       (channels == Dim(1) || channels == Dim(3) ? image : features) = true;
     }
@@ -40,7 +41,7 @@ std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
 
 namespace {
 
-// fill(i, dtype, shape, range, seed) gives the i-th input.
+// Fills the i-th input with fill(i, dtype, shape, range, seed).
 template <class Fill>
 Inputs filled_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
                      const Fill& fill) {
@@ -57,7 +58,7 @@ Inputs filled_inputs(std::span<const InputSpec> specs, const Binding& sizes, con
                     str_cat("input '", name, "' cannot have the shape ", type.shape, " with ",
                             describe_sizes(sizes), ": ", shape.status().message())};
     std::optional<std::pair<double, double>> range;
-    std::string given = name;  // by the program, where the file has another name
+    std::string given = name;  // the program's name, if the file has another
     if (i < job.inputs.size()) {
       range = job.inputs[i].range;
       if (!job.inputs[i].new_name.empty()) given = job.inputs[i].spec.name;
@@ -165,7 +166,7 @@ std::vector<Binding> check_sizes(std::span<const InputSpec> specs, const Job& jo
       throw Failure{Exit::usage, str_cat("--check-size ", option.symbol, ": no sizes are given")};
     cases = std::max(cases, option.sizes.size());
   }
-  // With sizes for every symbol, those alone count.
+  // If every symbol has requested sizes, uses only these.
   if (!symbols.empty() && job.check_sizes.size() == symbols.size()) {
     cases = 1;
     for (const SizeOption& option : job.check_sizes) cases = std::max(cases, option.sizes.size());

@@ -23,17 +23,18 @@ struct Inputs {
 
 Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
                    const Draw& draw);
-// The i-th input as `chosen[i]` says, null for the usual way; integers as `integers` says, unless
+// Fills the i-th input by `chosen[i]`, or by default if null. Fills integers by `integers` unless
 // it is null.
 Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
                    std::span<const Recipe* const> chosen, uint64_t seed,
                    const Draw* integers = nullptr);
-// What to try in turn, until libtorch takes it: all fillings, and integers that the sizes limit.
+// Returns the draws to try until libtorch accepts one: all fillings, and integers limited by the
+// sizes.
 std::vector<Draw> draws(std::span<const InputSpec> specs, const Binding& sizes);
 bool is_integer_input(const InputSpec& spec);
-// Whether a symbol stands in first dims alone.
+// Returns whether a symbol occurs only in first dims.
 bool is_batch(std::span<const InputSpec> specs, const std::string& symbol);
-// The sizes to check with: the job's, and two for each other symbol of the inputs.
+// Returns the sizes to check: those of the job, and two for each other symbol of the inputs.
 std::vector<Binding> check_sizes(std::span<const InputSpec> specs, const Job& job);
 std::vector<InputSpec> input_specs(const Graph& graph);
 // "n=2, s=5"

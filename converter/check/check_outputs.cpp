@@ -28,7 +28,8 @@ std::vector<CheckedOutput> Checker::check_outputs(const Session& session, const 
   for (size_t i = 0; i < expected.size(); ++i)
     outputs.push_back(
         check_output(session, static_cast<int>(i), expected[i], varies_ ? &again[i] : nullptr));
-  // A random number may come twice: what differs from ours gets more chances to vary.
+  // Two random numbers may be equal by chance, so an output that differs from libtorch's gets more
+  // seeds.
   for (uint64_t seed = 2; varies_ && seed < 10; ++seed) {
     if (std::none_of(outputs.begin(), outputs.end(), is_wrong)) break;
     const std::vector<TensorData> more = libtorch(inputs, job_.seed + seed);
@@ -77,8 +78,9 @@ CheckedOutput Checker::check_output(const Session& session, int index, const Ten
   return output;
 }
 
-// What differs is wrong, unless libtorch, going on from our results at nodes that leave something
-// open, ends where we do, or its own answer moves as much.
+// An output that differs is wrong, with two exceptions. libtorch may compute it when it continues
+// from our results at nodes whose result is not unique. Or libtorch's own output may change as much
+// under rounding.
 void Checker::explain(const Session& session, std::vector<CheckedOutput>& outputs,
                       const Inputs& inputs, const std::vector<TensorData>& expected,
                       const std::string& with) {
@@ -88,7 +90,7 @@ void Checker::explain(const Session& session, std::vector<CheckedOutput>& output
   const Result<Session> kept = run_with_all_values(trial);
   NodeReport nodes;
   if (kept.ok()) nodes = compare_nodes(trial, *kept);
-  // Where no node leaves anything open, our own run without optimization has to be right.
+  // If all nodes have unique results, our own unoptimized run must be right.
   const auto is_kept_equal = [&](size_t i, const Tensor& want) {
     if (!kept.ok()) return false;
     const Result<Tensor> plain = kept->output(static_cast<int>(i));
@@ -112,7 +114,7 @@ void Checker::explain(const Session& session, std::vector<CheckedOutput>& output
         reason = conditioning->excuse(i, *got, expected[i].tensor, kThere);
         if (reason.empty() && went_on) reason = conditioning->excuse(i, *got, want, kThere);
       } catch (const ReferenceFailure&) {
-        break;  // what is nearly the same input is refused
+        break;  // libtorch rejects a nearly equal input
       }
     }
     if (reason.empty()) break;

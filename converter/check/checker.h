@@ -20,24 +20,24 @@ class Checker {
           const std::function<void(const std::string&)>& progress);
   CheckResult run();
 
-  // Of the loops of one run, where values or sizes that nobody asked for may keep one going
-  // forever.
+  // Limit of loop iterations in one run, for values and sizes that the user did not request, which
+  // may make a loop endless.
   static constexpr int64_t kMostRounds = 2000;
 
  private:
-  // What libtorch made of one binding of the sizes.
+  // libtorch's results for one binding of the sizes.
   struct Reference {
     Binding sizes;
-    std::string values;  // what is not usual about the inputs
+    std::string values;  // how the inputs differ from the default
     Inputs inputs;
-    std::vector<TensorData> expected, again;  // again: with another seed, where it matters
-    bool known = false;                       // libtorch took the inputs
+    std::vector<TensorData> expected, again;  // again: with another seed, if results may vary
+    bool known = false;                       // libtorch accepted the inputs
   };
 
   void fail(Exit exit, std::string message);
   void warn(std::string line);
 
-  // check.cpp: libtorch alone, and the cases
+  // check.cpp: the cases, and libtorch's part in them
   std::vector<TensorData> libtorch(const Inputs& inputs, uint64_t seed,
                                    int64_t most_rounds = 0) const;
   bool find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData>& expected,
@@ -58,7 +58,7 @@ class Checker {
   void say_drawn();
   std::string other_numbers(const Inputs& inputs) const;
 
-  // check_outputs.cpp: both
+  // check_outputs.cpp: compares both runs
   static Status run(Session& session, const Inputs& inputs);
   std::vector<CheckedOutput> check_outputs(const Session& session, const Inputs& inputs,
                                            const std::vector<TensorData>& expected,
@@ -68,7 +68,7 @@ class Checker {
   void explain(const Session& session, std::vector<CheckedOutput>& outputs, const Inputs& inputs,
                const std::vector<TensorData>& expected, const std::string& with);
 
-  // exercise.cpp: the ways that the cases did not take
+  // exercise.cpp: branches that the cases did not take
   void exercise(Session& checked);
   struct Trying;
   void try_one(Trying& trying, const Binding& sizes, const Search& search, int number);
@@ -86,10 +86,10 @@ class Checker {
   const std::function<void(const std::string&)>& progress_;
   bool varies_, uninitialised_, has_loops_;
   ReferenceFailure refusal_;
-  Draw draw_;                                                      // which libtorch took last
-  std::vector<std::optional<std::pair<int64_t, int64_t>>> drawn_;  // by input: integers compared
-  std::string refused_numbers_;       // why libtorch takes fewer integers than were tried
-  bool only_program_refuses_ = true;  // of the sizes that were tried for the last case
+  Draw draw_;                                                      // libtorch accepted it last
+  std::vector<std::optional<std::pair<int64_t, int64_t>>> drawn_;  // by input: compared integers
+  std::string refused_numbers_;       // why libtorch accepts fewer integers than were tried
+  bool only_program_refuses_ = true;  // for the sizes tried for the last case
   Coverage coverage_;
   CheckResult result_;
 };

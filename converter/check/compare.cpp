@@ -90,13 +90,13 @@ Comparison compare_integers(const Tensor& got, const Tensor& want, std::string_v
   return result;
 }
 
-// How large the values of a tensor are.
+// Magnitudes of the values of a tensor.
 struct Magnitude {
-  double usual = 0;  // the root of the mean square, without those above 1e3 times the median
-  double wide = 0;   // without those above 1e8 times, of which f32 keeps nothing beside the others
+  double usual = 0;  // root mean square without values above 1e3 times the median
+  double wide = 0;   // without values above 1e8 times, which absorb all others in f32
 };
 
-// A mask of -1e30 hides no error in the others, nor does one of -1e4.
+// A mask of -1e30 or -1e4 must not hide errors in the other values.
 Magnitude magnitude_of(const Tensor& tensor) {
   const Reader read = reader(tensor.dtype);
   std::vector<double> sizes;
@@ -201,12 +201,12 @@ Result<Tensor> row_major(const Tensor& tensor, TensorData& owner) {
   return owner.tensor;
 }
 
-// Smaller outputs may be differences of numbers around 1, whose rounding is about 1e-7 in f32.
+// Smaller outputs may be differences of numbers near 1, whose rounding error is about 1e-7 in f32.
 constexpr double kLeastSize = 1e-3;
 
 Tolerance tolerance_for(const Tensor& want, DType computed_in) {
   if (!is_float(want.dtype)) return {};
-  constexpr double kUlps = 8;  // that sums of large and small values may lose
+  constexpr double kUlps = 8;  // lost in sums of large and small values
   const DType dtype = ulp_of(computed_in) > ulp_of(want.dtype) ? computed_in : want.dtype;
   const Tolerance limit = tolerance(dtype);
   const Magnitude size = magnitude_of(want);

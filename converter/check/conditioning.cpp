@@ -15,20 +15,21 @@
 namespace hg::convert {
 namespace {
 
-// Units in the last place: one is what 1 + 1e-7 does to f32, and a product of many terms loses a
-// few of them.
+// In units in the last place. One unit is the effect of 1 + 1e-7 in f32; products of many terms
+// lose a few units.
 constexpr double kUlps[] = {1, 1, 1, 4, 4, 4};
-constexpr double kFactor = 4;  // a few runs do not find the largest movement
+constexpr double kFactor = 4;  // a few runs may miss the largest movement
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Whether it has so few digits that it is meant exactly: 0.5, 255, but not a scale of calibration.
+// Whether the number has so few digits that it is probably exact: 0.5 or 255, but not a calibrated
+// scale.
 bool is_short(double number) {
   int exponent = 0;
   const double digits = std::ldexp(std::frexp(number, &exponent), 12);
   return digits == std::trunc(digits);
 }
 
-// Moves each number by up to so many units in its last place.
+// Moves each number by up to `ulps` units in its last place.
 void move(const Tensor& tensor, double ulps, std::mt19937_64& noise) {
   const double ulp = tensor.dtype == f64    ? 0x1p-52
                      : tensor.dtype == f16  ? 0x1p-10
@@ -47,7 +48,7 @@ Result<TensorData> moved(const Tensor& tensor, double ulps, std::mt19937_64& noi
   return copy;
 }
 
-// The outputs of a run without optimization, moved by so many units.
+// Returns the outputs of an unoptimized run whose numbers are moved by up to `ulps` units.
 Result<std::vector<TensorData>> run_moved(const Model& model, const Inputs& inputs, double ulps,
                                           uint64_t seed) {
   std::mt19937_64 noise(seed);
@@ -59,7 +60,7 @@ Result<std::vector<TensorData>> run_moved(const Model& model, const Inputs& inpu
   SessionOptions options;
   options.keep_all_values = true;
   HG_TRY_ASSIGN(Session session, Session::create(other, options));
-  std::vector<TensorData> given;  // which the session reads as it runs
+  std::vector<TensorData> given;  // the session reads them when it runs
   for (const TensorData& input : inputs.data) {
     HG_TRY_ASSIGN(TensorData own, moved(input.tensor, ulps, noise));
     HG_TRY(session.set_input(static_cast<int>(given.size()), own.tensor));
@@ -88,7 +89,7 @@ Conditioning::Conditioning(const Loaded& loaded, const Inputs& inputs, uint64_t 
 Conditioning::Conditioning(const Model& model, const Inputs& inputs)
     : whose_("the answer of the plain run") {
   auto plain = run_moved(model, inputs, 0, 0);
-  if (!plain.ok()) return;  // then there is no result to compare a change with
+  if (!plain.ok()) return;  // no result to compare with
   runs_.push_back(*std::move(plain));
   uint64_t noise = 1;
   for (const double ulps : kUlps)
@@ -104,14 +105,14 @@ std::string Conditioning::excuse(size_t output, const Tensor& ours, const Tensor
   const Tensor got = view_as_real(*dense), want = view_as_real(theirs);
   std::vector<Tensor> runs;
   for (const std::vector<TensorData>& run : runs_) {
-    // If even the shape changes, there is no element to compare with.
+    // If the shape changes, elements cannot be compared.
     if (output >= run.size() || run[output].empty() || run[output].tensor.shape != theirs.shape)
       return "";
     runs.push_back(view_as_real(run[output].tensor));
   }
   if (runs.empty()) return "";
   const Tolerance allowed = tolerance_for(want);
-  // Of each element, how far it is off, and how far it moves.
+  // For each element, its error and its movement.
   std::vector<double> errors, movements;
   for (int64_t i = 0; i < want.count(); ++i) {
     const double a = number_at(got, i), b = number_at(want, i), plain = number_at(runs[0], i);

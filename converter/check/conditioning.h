@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a result moves when inputs and weights change by about one unit in the last place. A
-// difference of that size is not a conversion error.
+// Measures how far a result moves if inputs and weights change by about one unit in the last place.
+// A difference of that size is not a conversion error.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,21 @@ namespace hg::convert {
 
 class Conditioning {
  public:
-  // Of libtorch's answer: runs it several times. Throws ReferenceFailure.
+  // Measures libtorch's outputs: runs it several times. Throws ReferenceFailure.
   Conditioning(const Loaded& loaded, const Inputs& inputs, uint64_t seed);
-  // Of the model's own, without optimization.
+  // Measures the model's own outputs, without optimization.
   Conditioning(const Model& model, const Inputs& inputs);
 
-  // Where an answer has to move: at the elements that differ, or, as steps of a quantization do,
-  // at as many, of which the k-th has to move as the k-th of those that differ does.
+  // Where the output must move. there: at the elements that differ. anywhere: at equally many
+  // elements, for steps of a quantization. The k-th largest movement must then match the k-th
+  // largest difference.
   enum class Where : uint8_t { there, anywhere };
-  // Why all elements of an output that differ may do so; empty where one may not.
+  // Returns why all differing elements of an output may differ; empty if any of them may not.
   std::string excuse(size_t output, const Tensor& ours, const Tensor& theirs, Where where) const;
 
  private:
   std::string whose_;
-  std::vector<std::vector<TensorData>> runs_;  // [run][output]; the first one is not moved
+  std::vector<std::vector<TensorData>> runs_;  // [run][output]; the first run is not moved
 };
 
 }  // namespace hg::convert

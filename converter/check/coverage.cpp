@@ -9,14 +9,14 @@
 namespace hg::convert {
 namespace {
 
-constexpr size_t kLongest = 1000;  // characters of a size that is looked into
+constexpr size_t kLongest = 1000;  // longest size expression that is analyzed, in characters
 
 std::string place(const Origin& origin) {
   const std::string& at = origin.source.empty() ? origin.module : origin.source;
   return at.empty() ? "" : " at " + at;
 }
 
-// The name of a way of a row; several sizes of one op share theirs.
+// Returns the name of a case of a row. Several sizes of one op have the same name.
 std::string name_of(const WaysRow& row, size_t way) {
   constexpr const char* kSides[] = {"the body of `if`", "the else of `if`"};
   constexpr const char* kRounds[] = {"no round of a loop", "a single round of a loop",
@@ -33,7 +33,7 @@ std::string name_of(const WaysRow& row, size_t way) {
   return str_cat(kSizes[way % 3], " ", row.op);
 }
 
-// What was not exercised, by its place in the source.
+// Collects what was not exercised by place in the source.
 class Gaps {
  public:
   void add(const Origin& origin, const std::string& what) {
@@ -62,7 +62,7 @@ class Gaps {
  private:
   struct Gap {
     std::vector<std::string> words;
-    std::map<std::string, std::vector<SizeCase>> cases;  // by the op
+    std::map<std::string, std::vector<SizeCase>> cases;  // by op
   };
   Gap& at(const Origin& origin) {
     const std::string there = place(origin);
@@ -93,7 +93,7 @@ void Coverage::find_choices(const Graph& graph) {
   }
 }
 
-// Sizes that data decides are counted where data decides them.
+// Data-dependent sizes are covered by the rows of their own nodes.
 bool Coverage::is_of_inputs(const Dim& dim) const {
   std::vector<std::string> used;
   dim.collect_symbols(used);

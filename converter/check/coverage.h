@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records what the check has run: the sides of each `if`, the rounds of each loop, results that
-// data makes empty, and which argument of each min and max of sizes was smaller.
+// Records what the check has run: the sides of each `if`, the iteration counts of each loop,
+// data-dependent results that were empty, and which argument of each min and max of sizes was
+// smaller.
 #pragma once
 
 #include <map>
@@ -15,27 +16,28 @@ namespace hg::convert {
 
 class Coverage {
  public:
-  // `texts` says how the op that gave a value reads in the source (op_text.h).
+  // `texts` are the source texts of the ops that produce the values (op_text.h).
   Coverage(const Graph& graph, std::map<ValueId, std::string> texts);
 
-  // Counts what was run under these sizes as exercised; whether any of it is new.
+  // Records what was run with these sizes as exercised. Returns whether any of it is new.
   bool add(const std::vector<WaysRow>& rows, const Bindings& sizes);
-  // Whether the graph has nodes of which data or sizes decide the way, and each took all of them.
+  // Whether the graph has data-dependent or size-dependent nodes, and whether each has taken all
+  // cases.
   bool has_rows() const { return !rows_.empty(); }
   bool has_all_rows() const;
-  // Whether sizes decide a way that no run so far has taken and these would take.
+  // Whether these sizes would take a case that no run has taken so far.
   bool has_news(const Bindings& sizes) const;
   bool is_complete() const;
-  // "the else of `if` at model.py:12", "chunk(3) with n < 3 at model.py:7": one line for each
-  // place. Sizes that are not admitted do not count.
+  // Returns one line per place: "the else of `if` at model.py:12", "chunk(3) with n < 3 at
+  // model.py:7". Sizes that are not admitted are ignored.
   std::vector<std::string> not_exercised(const Admits& admits) const;
 
  private:
   struct Choice {  // min(a, b) or max(a, b)
     Dim a, b;
-    std::string op;  // of the source, whose result has such a size
+    std::string op;  // source text of the op whose result has such a size
     Origin origin;
-    bool less = false, more = false;  // a < b, a > b was seen
+    bool less = false, more = false;  // whether a < b and a > b have occurred
   };
   void find_choices(const Graph& graph);
   void find_choices(const Dim& dim, const Node& node);
@@ -45,13 +47,13 @@ class Coverage {
   std::vector<std::string> symbols_;       // of the inputs
   std::vector<WaysRow> rows_;              // of all sessions
   std::map<std::string, size_t> row_of_;   // by WaysRow::node
-  std::map<std::string, Choice> choices_;  // by the key of the atom
+  std::map<std::string, Choice> choices_;  // by key of the atom
 };
 
-// What a session ran between two looks at its ways.
+// Returns what a session ran between two calls of its ways().
 std::vector<WaysRow> rows_between(const std::vector<WaysRow>& before,
                                   const std::vector<WaysRow>& after);
-// The same text for runs of the same sizes that took the same ways.
+// Returns equal texts for runs with the same sizes and the same branches.
 std::string path_of(const std::vector<WaysRow>& rows,
                     const std::vector<std::pair<std::string, int64_t>>& sizes);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TorchScript versions of the decomposed ops of torch.ao.quantization, with the semantics of
-// PyTorch 2.13. The check compares the converter's rows with them.
+// PyTorch 2.13. The converter's rows are compared with them.
 #include "converter/check/decomposed.h"
 
 #include <torch/csrc/jit/api/compilation_unit.h>
@@ -15,7 +15,7 @@ namespace {
 
 namespace jit = torch::jit;
 
-// The schema of an op, and the function that it is.
+// The schema of an op, and the name of the function that implements it.
 struct Decomposed {
   const char* schema;
   const char* function;
@@ -83,7 +83,7 @@ constexpr Decomposed kOps[] = {
 };
 #undef HG_SPACE
 
-// Dtypes are by PyTorch's numbers: u8 is 0, i32 is 3, i64 is 4, f16 is 5, f32 is 6, f64 is 7.
+// Dtypes have PyTorch's numbers: u8 is 0, i32 is 3, i64 is 4, f16 is 5, f32 is 6, f64 is 7.
 constexpr const char* kScript = R"JIT(
 def to_levels(x: Tensor, scale: float, zero: int, low: int, high: int, dtype: int):
     x = x.to(6)
@@ -207,7 +207,7 @@ void declare_decomposed() {
       jit::registerOperator(jit::Operator(
           op.schema,
           [unit, &function](jit::Stack& stack) {
-            // The results of a script are one, or a tuple.
+            // A script returns one result or a tuple.
             const size_t first = stack.size() - function.getSchema().arguments().size();
             jit::Stack own(stack.begin() + static_cast<std::ptrdiff_t>(first), stack.end());
             stack.resize(first);

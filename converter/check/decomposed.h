@@ -4,8 +4,8 @@
 
 namespace hg::convert {
 
-// Registers with libtorch those that are not there yet. Each is a script of aten ops, which has
-// nothing of the converter's rows.
+// Registers with libtorch those ops that it does not have. Each is a script of aten ops,
+// independent of the converter's rows.
 void declare_decomposed();
 
 }  // namespace hg::convert

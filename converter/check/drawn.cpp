@@ -10,7 +10,7 @@
 namespace hg::convert {
 namespace {
 
-// The smallest and the largest integer; nullopt without elements.
+// Returns the smallest and the largest integer; nothing for an empty tensor.
 std::optional<std::pair<int64_t, int64_t>> limits_of(const Tensor& integers) {
   if (integers.count() == 0) return std::nullopt;
   std::pair<int64_t, int64_t> limits{std::numeric_limits<int64_t>::max(),
@@ -29,7 +29,7 @@ std::string describe(const std::pair<int64_t, int64_t>& limits) {
 
 }  // namespace
 
-// --input 'n:i64[]=0..4', or --input 'n=input.1:i64[]=0..4' of an input that was renamed
+// Returns --input 'n:i64[]=0..4', or --input 'n=input.1:i64[]=0..4' for a renamed input.
 std::string Checker::range_option(size_t i, const std::pair<int64_t, int64_t>& limits) const {
   const bool renamed = i < job_.inputs.size() && !job_.inputs[i].new_name.empty();
   std::string type = str_cat(specs_[i].type);
@@ -68,7 +68,7 @@ void Checker::say_drawn() {
   }
 }
 
-// Names the integers that were drawn, and the options that give other ones.
+// Names the integers that were drawn, and the options that select others.
 std::string Checker::other_numbers(const Inputs& inputs) const {
   std::string text, options;
   for (size_t i = 0; i < specs_.size(); ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Searches for inputs that reach branches which the cases did not reach, and checks there too. Work
-// and attempts limit the search, never time, so a slow machine finds the same inputs.
+// Searches for inputs that reach branches not taken by the cases, and checks the outputs there.
+// Work and the number of attempts limit the search, never time, so a slow machine finds the same
+// inputs.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -12,11 +13,11 @@ namespace hg::convert {
 namespace {
 
 constexpr int kMostAttempts = 200;    // with other values
-constexpr int kAlways = 6;            // of them are compared though they take no new way
-constexpr int kFewSizes = 8;          // are tried where data or sizes decide anything
-constexpr double kMostWork = 2e9;     // of all runs: floating-point operations, or what costs as
-constexpr double kWorkOfANode = 3e5;  // much: a node, or a way through one, on both sides,
-constexpr double kWorkOfASize = 2e7;  // and a size that data gives, after which plans are made
+constexpr int kAlways = 6;            // first attempts, compared even if they take no new branch
+constexpr int kFewSizes = 8;          // sizes to try if data or sizes decide anything
+constexpr double kMostWork = 2e9;     // of all runs, in floating-point operations; cost estimates
+constexpr double kWorkOfANode = 3e5;  // for a node, or an iteration or branch of one, on both sides
+constexpr double kWorkOfASize = 2e7;  // and for a data-dependent size, which requires planning
 
 double nodes_of(const Graph& graph) {
   double count = 0;
@@ -31,12 +32,12 @@ double nodes_of(const Graph& graph) {
 
 struct Checker::Trying {
   Session session;
-  std::vector<WaysRow> before = {};  // of the session, when the last run ended
+  std::vector<WaysRow> before = {};  // of the session, after the last run
   std::set<std::string> paths = {};  // that were compared
-  double work_of_a_run = 0;          // but for kernels
+  double work_of_a_run = 0;          // without kernels
   double work_left = kMostWork;
-  std::string refusal = {};      // why libtorch refused inputs last
-  bool refuses_numbers = false;  // the converted model, which was said
+  std::string refusal = {};      // libtorch's last reason to reject inputs
+  bool refuses_numbers = false;  // by the converted model; already reported
 };
 
 void Checker::exercise(Session& checked) {
@@ -67,8 +68,8 @@ void Checker::exercise(Session& checked) {
     result_.not_exercised.push_back(std::move(way));
 }
 
-// The attempt of this number, or the usual values where it is negative. Where libtorch refuses them
-// the integers are drawn again, as counts or lengths that the sizes limit.
+// Tries attempt `number`, or the default values if it is negative. If libtorch rejects the inputs,
+// draws the integers again as counts or lengths limited by the sizes.
 void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search, int number) {
   if (try_inputs(trying, sizes, search, number, nullptr)) return;
   const std::vector<Draw> all = draws(specs_, sizes);
@@ -78,7 +79,7 @@ void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search
   try_inputs(trying, sizes, search, number, &all[fillings + turn]);
 }
 
-// False where libtorch refuses the inputs.
+// Returns false if libtorch rejects the inputs.
 bool Checker::try_inputs(Trying& trying, const Binding& sizes, const Search& search, int number,
                          const Draw* integers) {
   Search::Attempt attempt;
@@ -88,7 +89,7 @@ bool Checker::try_inputs(Trying& trying, const Binding& sizes, const Search& sea
     return true;  // the inputs cannot have these sizes
   }
   Session& session = trying.session;
-  // Each attempt starts from the buffers that the file holds.
+  // Each attempt starts with the buffers stored in the file.
   for (const auto& [target, source] : graph_.assignments()) {
     const ValueInfo& info = graph_.value_info(target);
     (void)session.set_value(info.name, model_->graph().states()[info.state].data.tensor);
@@ -97,7 +98,7 @@ bool Checker::try_inputs(Trying& trying, const Binding& sizes, const Search& sea
   std::vector<WaysRow> after = session.ways();
   const std::vector<WaysRow> taken = rows_between(trying.before, after);
   trying.before = std::move(after);
-  double ways = 0;  // of nodes in the rounds of loops, which the graph has once
+  double ways = 0;  // executions of branches and loop bodies, which the graph has once
   for (const WaysRow& row : taken)
     for (const int64_t times : row.taken) ways += static_cast<double>(times);
   trying.work_left -=
@@ -105,7 +106,7 @@ bool Checker::try_inputs(Trying& trying, const Binding& sizes, const Search& sea
   const std::string path = path_of(taken, sizes);
   if (status.ok() && number >= kAlways && trying.paths.count(path) > 0) return true;
 
-  // Where the file refuses the sizes, libtorch may do worse than raise: it divides integers by 0.
+  // For sizes that the file rejects, libtorch may crash, such as in an integer division by 0.
   if (!status.ok() && is_guarded(graph_, sizes)) return true;
   std::vector<TensorData> expected, again;
   try {

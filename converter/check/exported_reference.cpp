@@ -28,7 +28,7 @@ namespace {
 namespace jit = torch::jit;
 using c10::IValue;
 
-// The op of this name and overload, or null.
+// Returns the op with this name and overload, or null.
 std::shared_ptr<jit::Operator> operator_of(const ScriptNode& node) {
   declare_torchvision();
   if (node.kind.starts_with("quantized_decomposed::")) declare_decomposed();
@@ -37,7 +37,7 @@ std::shared_ptr<jit::Operator> operator_of(const ScriptNode& node) {
   return nullptr;
 }
 
-// `value` as the schema wants it: numbers for tensors, one number for a list of equal ones.
+// Converts `value` to the schema's type: numbers from tensors, a list from one number.
 IValue fitted(const IValue& value, const c10::TypePtr& type, c10::optional<int32_t> length) {
   switch (type->kind()) {
     case c10::TypeKind::OptionalType:
@@ -57,7 +57,7 @@ IValue fitted(const IValue& value, const c10::TypePtr& type, c10::optional<int32
     }
     case c10::TypeKind::ListType: {
       const c10::TypePtr& element = type->containedType(0);
-      // Lists that a loop fills are shared.
+      // A list that a loop fills must stay the same object.
       if (value.isList() && (element->kind() == c10::TypeKind::VarType ||
                              (element->kind() == c10::TypeKind::TensorType &&
                               value.toList().elementType()->kind() == element->kind())))
@@ -79,7 +79,7 @@ IValue fitted(const IValue& value, const c10::TypePtr& type, c10::optional<int32
   }
 }
 
-// An op that gives the same again.
+// Whether running the node again returns the same results.
 bool is_repeatable(const ScriptNode& node) {
   if (leaves_memory(node.kind)) return false;
   const auto op = c10::Dispatcher::singleton().findSchema({node.kind, node.overload});
@@ -91,7 +91,7 @@ bool is_repeatable(const ScriptNode& node) {
   });
 }
 
-// The region of torch.autocast that a node lies in, while it runs.
+// Enters the torch.autocast region of a node while it runs.
 class AutocastRegion {
  public:
   explicit AutocastRegion(const std::optional<DType>& dtype) : on_(dtype.has_value()) {
@@ -224,7 +224,7 @@ class ProgramRunner {
     return IValue();
   }
 
-  // The last of the outermost nodes that reads, or makes, each value.
+  // Records the last outermost node that reads or makes each value.
   static void note_uses(const ScriptNode& node, size_t at, std::vector<size_t>& last) {
     const auto note = [&](const std::vector<ScriptId>& ids) {
       for (const ScriptId id : ids) last[id] = at;
@@ -284,7 +284,7 @@ class ProgramRunner {
   void execute(const ScriptNode& node) {
     if (node.kind == "prim::If") return branch(node);
     if (node.kind == "prim::Loop") return loop(node);
-    if (node.kind == "aten::set_grad_enabled") return;  // no gradients are computed here
+    if (node.kind == "aten::set_grad_enabled") return;  // gradients are not computed here
     if (node.kind == "prim::RaiseException")
       throw std::runtime_error(get(node.inputs.at(0)).toStringRef());
     if (node.kind == "prim::Constant") return set(node.outputs.at(0), value_of(node.constant));
@@ -328,7 +328,7 @@ class ProgramRunner {
       const c10::Argument& argument = op.schema().arguments()[i];
       const auto found =
           std::find(node.argument_names.begin(), node.argument_names.end(), argument.name());
-      // Ops on numbers have arguments without names that count.
+      // Ops on numbers have positional arguments without names.
       const bool numbered = op.schema().is_vararg() || !node.kind.starts_with("aten::") ||
                             op.schema().arguments().size() == node.inputs.size();
       const size_t given = found != node.argument_names.end()
@@ -350,14 +350,14 @@ class ProgramRunner {
                                        static_cast<int64_t>(node.outputs.size())));
     const auto& results = op.schema().returns();
     for (size_t i = 0; i < node.outputs.size(); ++i) {
-      // libtorch's pow of two integers is declared to give one, and gives a real number.
+      // libtorch declares an integer result for pow of two integers, but returns a real number.
       const bool whole = i < results.size() && results[i].type()->kind() == c10::TypeKind::IntType;
       if (whole && stack[i].isDouble()) stack[i] = static_cast<int64_t>(stack[i].toDouble());
       set(node.outputs[i], std::move(stack[i]));
     }
   }
 
-  // A custom op gives back copies of what its results are declared to be like.
+  // A custom op returns copies of the inputs that its results are declared to be like.
   void stand_in(const ScriptNode& node) {
     const auto custom = std::find_if(loaded_.custom.begin(), loaded_.custom.end(),
                                      [&](const CustomOp& op) { return op.kind() == node.kind; });
@@ -382,7 +382,7 @@ class ProgramRunner {
   uint64_t seed_;
   const Observer& observer_;
   int64_t rounds_left_;
-  bool replays_ = false;  // a node runs again for NodeRun::outputs_of()
+  bool replays_ = false;  // true while a node runs again for NodeRun::outputs_of()
   std::vector<IValue> values_;
   std::vector<uint32_t> versions_;  // of the weights before the run
   std::vector<at::Tensor> tensors_;

@@ -8,12 +8,12 @@
 namespace hg::convert {
 namespace {
 
-constexpr int64_t kMostElements = int64_t{1} << 22;  // of all inputs
-constexpr int64_t kMostMultiple = int64_t{1} << 17;  // samples of sound
-constexpr int64_t kMostScanned = 24;                 // sizes that are tried one by one
+constexpr int64_t kMostElements = int64_t{1} << 22;  // total of all inputs
+constexpr int64_t kMostMultiple = int64_t{1} << 17;  // audio samples
+constexpr int64_t kMostScanned = 24;                 // sizes up to here are tried one by one
 constexpr size_t kMostTries = 300;
-constexpr size_t kMostAdmitted = 24;     // of each wish
-constexpr int64_t kMostSteps = 1 << 14;  // of the search for each wish
+constexpr size_t kMostAdmitted = 24;     // per wish
+constexpr int64_t kMostSteps = 1 << 14;  // of the search per wish
 
 std::vector<int64_t> numbers_in(std::string_view text) {
   std::vector<int64_t> numbers;
@@ -29,7 +29,7 @@ std::vector<int64_t> numbers_in(std::string_view text) {
   return numbers;
 }
 
-// Of all inputs; nothing where the sizes cannot be.
+// Returns the total number of elements of all inputs; nothing if the sizes are invalid.
 std::optional<int64_t> elements(std::span<const InputSpec> specs, const Binding& sizes) {
   const Bindings bindings = bindings_of(sizes);
   int64_t sum = 0;
@@ -50,10 +50,10 @@ void collect_guards(const Graph& graph, std::vector<const Guard*>& guards) {
     for (const auto& subgraph : node.subgraphs) collect_guards(*subgraph, guards);
 }
 
-// Tries one symbol after the other, and goes back where a guard fails.
+// Tries one symbol after another; backtracks if a guard fails.
 class AdmittedSearch {
  public:
-  // From what all sizes together should be like to what will do.
+  // What the sizes together should satisfy, from best to merely sufficient.
   enum class Wish { all_different, all_new, new_batches, something_new };
 
   AdmittedSearch(std::span<const InputSpec> specs, const Job& job, const Graph& graph,
@@ -69,7 +69,7 @@ class AdmittedSearch {
             if (size > kMostScanned && size <= kMostMultiple) further.insert(size);
     for (int64_t size = 2; size <= kMostScanned; ++size) values_.push_back(size);
     values_.insert(values_.end(), further.begin(), further.end());
-    values_.push_back(1);  // hides a mix-up of two dims, as 0 does
+    values_.push_back(1);  // like 0, hides a confusion of two dims
     for (const auto& [symbol, size] : asked) {
       const bool given = std::any_of(
           job.check_sizes.begin(), job.check_sizes.end(),
@@ -129,7 +129,7 @@ class AdmittedSearch {
   const Binding& asked_;
   std::vector<const Guard*> guards_;
   std::vector<int64_t> values_;
-  std::vector<bool> free_, batch_;  // of asked_
+  std::vector<bool> free_, batch_;  // by symbol of asked_
   Wish wish_ = Wish::all_different;
   int64_t steps_ = 0;
   size_t most_ = 0;
@@ -157,14 +157,14 @@ class Candidates {
       add([&](size_t i, int64_t other) { return i == s ? size : other; });
   }
 
-  // As late as sizes that differ: a mix-up of two dims shows there alone.
+  // Sorted as late as different sizes, because only those reveal a confusion of two dims.
   void add_together(int64_t size) {
     int64_t orders = 1;
     for (size_t place = 2; place <= others_.size(); ++place) orders *= static_cast<int64_t>(place);
     add_for_others([&](int64_t) { return size; }, orders);
   }
 
-  // All that the file says the size of in its example, so many times that.
+  // Sets all symbols with an example size in the file to that size times `times`.
   void add_example(const std::vector<SizeOption>& example, int64_t times) {
     if (example.empty()) return;
     add([&](size_t i, int64_t other) {
@@ -174,7 +174,7 @@ class Candidates {
     });
   }
 
-  // All but batches, with the place of each.
+  // Sets all sizes except batch sizes; `size_at` gets the position of each.
   template <class SizeAt>
   void add_for_others(const SizeAt& size_at, int64_t weight = 1) {
     add(
@@ -212,7 +212,7 @@ class Candidates {
 
   std::span<const InputSpec> specs_;
   const Binding& asked_;
-  std::vector<size_t> batches_, others_;  // places in asked_
+  std::vector<size_t> batches_, others_;  // positions in asked_
   std::vector<std::pair<int64_t, Binding>> found_;
   std::set<Binding> seen_;
 };
@@ -234,7 +234,7 @@ std::vector<Binding> fitting_sizes(std::span<const InputSpec> specs, const Job& 
     candidates.add_alone(candidates.batches(), number);
   }
   for (Binding& sizes : candidates.take_sorted()) tries.push_back(std::move(sizes));
-  // Nets that halve their input want multiples of 2^k, some of them the same for all dims.
+  // Nets that halve their input need multiples of 2^k, some of them the same for all dims.
   for (int64_t multiple = 1; multiple <= kMostMultiple; multiple *= 2) {
     for (const int64_t first : {1, 2, 3})
       candidates.add_for_others([&](int64_t place) { return multiple * (first + place); });

@@ -15,7 +15,7 @@ namespace {
 
 using Verdict = CheckedOutput::Verdict;
 
-// In which a run computes the state's next value.
+// Returns the precision in which a run computes the state's next value.
 DType precision_of(const Graph& graph, const std::string& name) {
   for (const State& state : graph.states())
     for (const auto& [target, source] : graph.assignments()) {
@@ -24,7 +24,7 @@ DType precision_of(const Graph& graph, const std::string& name) {
       with_state.output("", with_state.value(source));
       return precisions_of_outputs(with_state).back();
     }
-  return f64;  // it stays as it is
+  return f64;  // the state does not change
 }
 
 class InTurn {
@@ -95,7 +95,7 @@ class InTurn {
         return fail(std::string(status.message()));
     if (Status status = session.run(); !status.ok())
       return fail(str_cat("the entries in turn", what(entry), " fails: ", status.message()));
-    if (!has_only_equal(entry)) return;  // rounding also decides what it leaves
+    if (!has_only_equal(entry)) return;  // rounding also affects the states
     compare_outputs(entry, session, want);
     for (const std::string& name : names_) compare_state(entry, name, reference);
   }

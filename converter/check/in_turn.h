@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the entries of the written file in turn, beside the methods of the module, and compares the
-// states that each run leaves.
+// Runs the entries of the written file one after another, like the methods of the module, and
+// compares the states after each run.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 namespace hg::convert {
 
 struct EntryInTurn {
-  std::string name;  // empty: the only one
+  std::string name;  // empty: the only entry
   const Loaded* loaded;
   const Graph* graph;
   const Job* job;
-  const CheckResult* alone;  // of the entry's own check
+  const CheckResult* alone;  // result of the entry's own check
 };
 
-// Adds to the result: a mismatch, or warnings about what cannot be compared. Runs start from the
-// states of the reference, so that rounding does not add up.
+// Adds a mismatch to the result, or warnings about states that cannot be compared. Each run starts
+// with the states of the reference, so that rounding errors do not accumulate.
 void check_in_turn(const std::vector<EntryInTurn>& entries, const Model& written, uint64_t seed,
                    CheckResult& result);
 

@@ -20,11 +20,10 @@
 namespace hg::convert {
 namespace {
 
-// What all nodes together may take that go through the loops, at all sizes of the check.
+// Limits the work of all nodes that run through the loops, over all sizes of the check.
 class Budget {
  public:
-  // Whether multiplications and additions on so many elements are still affordable; if so, they
-  // are spent.
+  // Returns whether the work on so many operations and elements is affordable, and spends it.
   bool take(double flops, double elements) {
     const double work = flops + kElement * elements;
     if (work > work_ || std::chrono::steady_clock::now() > end_) return false;
@@ -33,9 +32,9 @@ class Budget {
   }
 
  private:
-  static constexpr double kElement = 16;  // to read, convert and compare it
+  static constexpr double kElement = 16;  // operations to read, convert and compare an element
   double work_ = 2e9;
-  // For machines that are slow or busy.
+  // For slow or busy machines.
   std::chrono::steady_clock::time_point end_ =
       std::chrono::steady_clock::now() + std::chrono::seconds(5);
 };
@@ -106,7 +105,7 @@ class LoopWalk {
     for (const State& state : graph.states()) states_[state.value] = &state;
   }
 
-  // The first node whose result is not that of the loops.
+  // Returns the first node whose result differs from that of the loops.
   std::optional<WrongNode> run() {
     for (const Node& node : graph_.nodes())
       if (auto wrong = check(node)) return wrong;
@@ -145,7 +144,7 @@ class LoopWalk {
       const std::optional<Tensor> got = value(id);
       if (!got) return leave_out("whose values are not kept");
       const Shape& shape = graph_.value_info(id).type.shape;
-      for (int d = 0; d < got->rank(); ++d)  // sizes that only data decides
+      for (int d = 0; d < got->rank(); ++d)  // data-dependent sizes
         if (const std::string_view symbol = shape[d].symbol();
             !symbol.empty() && !symbols_.find(symbol))
           (void)symbols_.bind(symbol, got->shape[d]);
@@ -187,7 +186,8 @@ class LoopWalk {
     for (size_t i = 0; i < in.size(); ++i) {
       if (!in[i].given) continue;
       in[i].values = elements_of(*value(node.inputs[i]));
-      // Beyond, the loops do not say what 0 times it is, and doubles hold not every integer.
+      // Otherwise the result of a product with 0 is undefined, or doubles may not represent the
+      // integers.
       if (!all_of(in[i].values, [](double x) { return std::abs(x) < 0x1p53; }))
         return leave_out("of numbers that are not finite or too large");
     }
@@ -261,7 +261,7 @@ class LoopCheck {
     std::vector<TensorData> expected;  // ONNX Runtime's
   };
 
-  // The budget goes to the cases that take least.
+  // Cases with the least work come first.
   static std::vector<Binding> smallest_first(std::vector<Binding> all) {
     const auto elements = [](const Binding& sizes) {
       double product = 1;
@@ -273,7 +273,7 @@ class LoopCheck {
     return all;
   }
 
-  // With inputs that the model and ONNX Runtime accept; the reason if there are none.
+  // Chooses inputs that the model and ONNX Runtime accept; returns the reason if there are none.
   std::optional<std::string> start(const Binding& sizes, Case& made) {
     std::string refusal;
     for (const Filling filling : kFillings) {
@@ -297,7 +297,7 @@ class LoopCheck {
     return refusal;
   }
 
-  // The same run, of which all values are kept.
+  // Runs the same again and keeps all values.
   Status run_kept(const Inputs& inputs) {
     if (!kept_) {
       SessionOptions all;
@@ -308,7 +308,7 @@ class LoopCheck {
     return kept_->run();
   }
 
-  // Returns `asked` if the guards admit it, otherwise similar sizes that they admit, if any.
+  // Returns `asked` if the guards admit it, otherwise similar admitted sizes, if any.
   Binding admitted(const Binding& asked, const std::optional<Binding>& earlier) const {
     if (!is_guarded(graph_, asked)) return asked;
     for (const bool may_repeat_batches : {false, true}) {
@@ -327,14 +327,14 @@ class LoopCheck {
     }
     CheckedCase checked;
     checked.sizes = sizes;
-    // Where ONNX Runtime has the same outputs, there is nothing left to ask the loops.
+    // If ONNX Runtime has the same outputs, the loops need not run.
     const bool differs =
         runtime_ == nullptr || is_random_ || compare_with_runtime(sizes, made, checked);
     if (differs && result_.exit == Exit::ok) check_nodes(sizes, made, checked);
     result_.cases.push_back(std::move(checked));
   }
 
-  // Whether some output is not ONNX Runtime's.
+  // Returns whether some output differs from ONNX Runtime's.
   bool compare_with_runtime(const Binding& sizes, const Case& made, CheckedCase& checked) {
     const int count = plain_->output_count();
     if (count != static_cast<int>(made.expected.size())) {
@@ -355,7 +355,7 @@ class LoopCheck {
     return nullptr;
   }
 
-  // Every node by itself, the optimized graph, and where outputs differ from ONNX Runtime's.
+  // Checks every node separately, the optimized graph, and outputs that differ from ONNX Runtime's.
   void check_nodes(const Binding& sizes, const Case& made, CheckedCase& checked) {
     if (const Status status = run_kept(made.inputs); !status.ok())
       return result_.not_exercised.push_back(
@@ -378,8 +378,8 @@ class LoopCheck {
     checked = std::move(own);
   }
 
-  // Outputs whose elements step as far when weights change in their last place: of a graph that
-  // quantizes, rounding decides about levels.
+  // Excuses outputs whose elements move as much when weights change in the last place: in a graph
+  // that quantizes, rounding decides between levels.
   void excuse(const Case& made, CheckedCase& checked) {
     std::optional<Conditioning> conditioning;
     for (size_t i = 0; i < checked.outputs.size(); ++i) {
@@ -398,7 +398,7 @@ class LoopCheck {
     }
   }
 
-  // Where outputs differ from ONNX Runtime's though no node differs from its loop.
+  // Explains outputs that differ from ONNX Runtime's although no node differs from its loop.
   void explain(const Binding& sizes, const Case& made, CheckedCase& checked) {
     const OnnxReference::Explanation why = runtime_->explain(*kept_, made.inputs);
     if (why.wrong) return fail_at(*why.wrong, sizes);
@@ -463,7 +463,7 @@ class LoopCheck {
   const Job& job_;
   const OnnxReference* const runtime_;
   std::vector<InputSpec> specs_;
-  std::optional<Session> plain_, kept_;  // without and with all values
+  std::optional<Session> plain_, kept_;  // kept_ keeps all values
   bool is_random_ = false;
   Budget budget_;
   std::map<std::string, int64_t> left_out_;

@@ -11,10 +11,10 @@
 
 namespace hg::convert {
 
-// `graph` is the imported one, `written` the model with that graph as it was read back. What the
-// loops do not say (random numbers, bodies of control flow, what takes too long) is counted among
-// what was not exercised. So is the import itself without `runtime`, which may be null:
-// `import_unchecked` says so.
+// `graph` is the imported graph; `written` is the model with that graph, as read back. Nodes that
+// the loops do not cover are reported as not exercised: random numbers, bodies of control flow, and
+// nodes that take too long. `runtime` may be null; the import itself is then reported as not
+// exercised, with the text `import_unchecked`.
 CheckResult check_by_loops(const Graph& graph, const Model& written, const Job& job,
                            const OnnxReference* runtime, const std::string& import_unchecked,
                            const std::function<void(const std::string&)>& progress);

@@ -15,7 +15,7 @@ namespace {
 namespace jit = torch::jit;
 using c10::IValue;
 
-// What prim::ListConstruct and its like make of their inputs; None for other nodes.
+// Returns the result of prim::ListConstruct and similar nodes; None for other nodes.
 IValue construct(const jit::Node& node, const jit::Stack& inputs) {
   const c10::Symbol kind = node.kind();
   const c10::TypePtr& type = node.output()->type();
@@ -78,7 +78,7 @@ void expect_defined(std::string_view kind, const jit::Stack& arguments) {
 }
 
 std::string one_line(std::string_view what) {
-  // An interpreter's error has a stack of TorchScript in front of the reason.
+  // An interpreter error begins with a TorchScript stack, followed by the reason.
   constexpr std::string_view kReason = "Error: ";
   size_t start = what.starts_with("The following operation failed") ? what.rfind(kReason) : 0;
   if (start == std::string_view::npos)
@@ -188,7 +188,7 @@ void NodeRunner::execute(jit::Node& node, const ScriptNode& script) {
         ->setAttr(node.s(jit::attr::name), get(node.inputs()[1]));
   if (kind == c10::aten::remainder && get(node.inputs()[0]).isInt() &&
       get(node.inputs()[1]).isInt() && get(node.inputs()[1]).toInt() == 0)
-    throw std::runtime_error("division by zero");  // where libtorch ends the process
+    throw std::runtime_error("division by zero");  // libtorch would end the process
   if (kind == c10::prim::Uninitialized) return set(node.output(), IValue());
   if (kind == c10::prim::unchecked_cast) return set(node.output(), IValue(get(node.input())));
   if (kind == c10::prim::TupleUnpack) {

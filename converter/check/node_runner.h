@@ -16,9 +16,9 @@ namespace hg::convert {
 
 class NodeRunner {
  public:
-  struct Stop {};  // thrown when the observer has seen enough
+  struct Stop {};  // thrown when the observer ends the run
 
-  // All loops together take `most_rounds` at most, where it is not 0.
+  // All loops together run at most `most_rounds` iterations; 0: no limit.
   NodeRunner(const TorchModule& torch, uint64_t seed, const Observer& observer,
              int64_t most_rounds);
   void set(const torch::jit::Value* value, c10::IValue to) { values_[id(value)] = std::move(to); }
@@ -39,18 +39,18 @@ class NodeRunner {
   uint64_t seed_;
   const Observer& observer_;
   int64_t rounds_left_;
-  bool replays_ = false;  // a node with other inputs: no part of the run
+  bool replays_ = false;  // a node runs again with other inputs, which is not part of the run
   std::vector<c10::IValue> values_;
   std::map<const ScriptNode*, int64_t> occurrences_;
 };
 
 bool is_uninitialised(const torch::jit::Node& node);
 bool leaves_memory(std::string_view kind);
-// Fills the memory that such an op leaves as it was with a pattern of the seed.
+// Fills memory that such an op leaves uninitialized with a pattern that depends on the seed.
 void fill_memory(const at::Tensor& tensor, uint64_t seed);
-// Throws where libtorch reads memory that it does not own instead of refusing its arguments.
+// Throws if libtorch would read memory out of bounds instead of rejecting the arguments.
 void expect_defined(std::string_view kind, const torch::jit::Stack& arguments);
-// The reason in what libtorch throws.
+// Extracts the reason from libtorch's error.
 std::string one_line(std::string_view what);
 
 }  // namespace hg::convert

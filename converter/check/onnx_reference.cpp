@@ -41,7 +41,7 @@ struct OnnxReference::State {
         model(*from.onnx->model),
         whole(runtime, from.onnx->path) {}
 
-  // The inputs of the file, those among them that are constants of the converted model.
+  // Returns the inputs of the file, including those that are constants of the converted model.
   Feeds feeds(const Inputs& inputs) const {
     Feeds feeds;
     size_t next = 0;
@@ -56,7 +56,7 @@ struct OnnxReference::State {
     return feeds;
   }
 
-  // What the converted model has for a value of the file.
+  // Returns the converted model's value for a value of the file.
   std::optional<Tensor> ours(const Session& kept, const std::string& name) const {
     const auto id = loaded.onnx->values.find(name);
     if (id == loaded.onnx->values.end()) return std::nullopt;
@@ -71,7 +71,7 @@ struct OnnxReference::State {
   const Graph& graph;
   const file::ModelProto& model;
   OnnxSession whole;
-  std::map<ScriptId, ValueId> values;  // of the graph, for those of the program that have one
+  std::map<ScriptId, ValueId> values;  // graph values of the program's values
 };
 
 namespace {
@@ -135,7 +135,7 @@ class NodeWalk {
   }
 
   std::optional<WrongNode> check(const file::NodeProto& node) {
-    std::vector<std::string> names;  // of outputs that both have
+    std::vector<std::string> names;  // outputs that both have
     std::vector<Tensor> ours;
     std::optional<WrongNode> wrong;
     bool far = false;
@@ -158,7 +158,7 @@ class NodeWalk {
     try {
       alone = run_alone(node, names);
     } catch (const OnnxRefusal&) {
-      return wrong;  // not sure: its inputs may differ already
+      return wrong;  // unsure: its inputs may already differ
     }
     bool same = true;
     for (size_t i = 0; i < names.size(); ++i) {
@@ -182,7 +182,7 @@ class NodeWalk {
             comparison.difference, comparison.largest_error};
   }
 
-  // One node in ONNX Runtime, on our values where there are such.
+  // Runs one node in ONNX Runtime, with our values if available.
   std::vector<TensorData> run_alone(const file::NodeProto& node,
                                     const std::vector<std::string>& names) {
     file::ModelProto model;
@@ -232,7 +232,7 @@ class NodeWalk {
   std::map<std::string, Tensor> theirs_;
   std::map<std::string, const file::TensorProto*> initializers_;
   std::set<std::string> checked_;
-  bool doubtful_ = false;  // some node is right by the tolerance, but differs by more than rounding
+  bool doubtful_ = false;  // a node is within the tolerance, but differs by more than rounding
 };
 
 }  // namespace
@@ -244,7 +244,7 @@ OnnxReference::OnnxReference(const OnnxRuntime& runtime, const Loaded& loaded, c
     for (size_t i = 0; i < executed.outputs.size(); ++i)
       if (executed.outputs[i] != kNoValue)
         state_->values[executed.node->outputs[i]] = executed.outputs[i];
-  // The inputs that stay open, in order; input 0 of the body is the module.
+  // The inputs that are not constants, in order; input 0 of the body is the module.
   size_t next = 0;
   for (size_t i = 0; i < loaded.program.inputs.size(); ++i)
     if (!loaded.program.inputs[i].is_constant && next < graph.inputs().size())

@@ -20,23 +20,23 @@ namespace hg::convert {
 
 class OnnxReference {
  public:
-  // All of them but the trace must outlive this. Throws OnnxRefusal where ONNX Runtime does not
-  // take the model.
+  // All arguments except the trace must outlive this object. Throws OnnxRefusal if ONNX Runtime
+  // rejects the model.
   OnnxReference(const OnnxRuntime& runtime, const Loaded& loaded, const Graph& graph,
                 std::span<const Executed> trace);
   ~OnnxReference();
 
-  // The outputs, sequences flattened; an empty one is of a dtype that Hologram lacks. Throws
-  // OnnxRefusal.
+  // Returns the outputs, with sequences flattened. An empty tensor has a dtype that Hologram does
+  // not have. Throws OnnxRefusal.
   std::vector<TensorData> run(const Inputs& inputs) const;
 
   struct Explanation {
     std::optional<WrongNode> wrong;  // the first one
-    // Every value between inputs and outputs comes of a node that was found right.
+    // Every value between inputs and outputs comes from a node that was found right.
     bool complete = false;
-    std::string trouble;  // why the nodes are not known
+    std::string trouble;  // why nodes could not be compared
   };
-  // `kept` has run with the same inputs and keeps all values.
+  // `kept` must have run with the same inputs, and must keep all values.
   Explanation explain(const Session& kept, const Inputs& inputs) const;
 
  private:

@@ -14,11 +14,11 @@
 
 namespace hg::convert {
 
-// Objects of the library, of which only it knows more.
+// Opaque objects of the library.
 struct OrtObject;
 
-// The places of functions in ONNX Runtime's OrtApi. They are the same in every version: its own
-// static_asserts hold the ends of versions 1 (101), 3 (124) and 4 (126).
+// Indices of functions in ONNX Runtime's OrtApi. They are the same in every version: its own
+// static_asserts fix the ends of versions 1 (101), 3 (124) and 4 (126).
 enum OrtFunction {
   kGetErrorMessage = 2,
   kCreateEnv = 3,
@@ -55,7 +55,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint32_t kApiVersion = 5;  // of 1.5: the first that has all of them
+constexpr uint32_t kApiVersion = 5;  // of 1.5, the first version with all of them
 
 // Values of its enums.
 constexpr int kLogFatal = 4, kNoOptimization = 0, kDeviceAllocator = 0, kDefaultMemory = 0;
@@ -79,13 +79,13 @@ std::optional<std::string> library_in(const fs::path& folder) {
   return found;
 }
 
-// Of the packages of one Python.
+// Looks in the packages of one Python installation.
 std::optional<std::string> library_among(const fs::path& packages) {
   return library_in(packages / "onnxruntime" / "capi");
 }
 
 std::optional<std::string> library_of_python() {
-  // torch/lib/libtorch.so lies beside the package.
+  // torch/lib/libtorch.so is next to the package.
   if (const std::string torch = libtorch_file(); !torch.empty())
     if (auto found = library_among(fs::path(torch).parent_path().parent_path().parent_path()))
       return found;
@@ -110,7 +110,7 @@ std::optional<std::string> library_of_python() {
   throw Failure{Exit::usage, str_cat("--onnxruntime: ", why...)};
 }
 
-// Stays loaded: its threads and static objects live as long as the process.
+// Never unloaded: its threads and static objects live as long as the process.
 void* open_library(const std::string& where) {
   const auto open = [](const std::string& file) {
     return ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -135,7 +135,7 @@ void* open_library(const std::string& where) {
   return found;
 }
 
-// The numbers of dtypes are those of the files.
+// Its numbers of dtypes are those in ONNX files.
 std::optional<int> type_of(DType dtype) {
   for (int type = 1; type <= 16; ++type)
     if (onnx::dtype_of_onnx(type) == dtype) return type;
@@ -168,7 +168,7 @@ struct OnnxRuntime::Api {
   }
 };
 
-// An object of the library, for as long as this lives.
+// Owns an object of the library.
 template <class Api>
 class Owned {
  public:
@@ -238,7 +238,7 @@ std::vector<TensorData> tensors_of(const Api& api, OrtObject* value) {
     TensorData data = copy_of(api, value);
     if (!data.empty()) tensors.push_back(std::move(data));
   } else if (kind == kSequenceValue) {
-    OrtObject* allocator = nullptr;  // the library's own
+    OrtObject* allocator = nullptr;  // owned by the library
     api.call(kGetAllocatorWithDefaultOptions, &allocator);
     size_t count = 0;
     api.call(kGetValueCount, asked, &count);
@@ -331,7 +331,7 @@ std::vector<std::vector<TensorData>> OnnxSession::run(
     names.push_back(name.c_str());
   }
   for (const std::string& name : outputs) wanted.push_back(name.c_str());
-  const OrtObject* const usual = nullptr;  // options of the run
+  const OrtObject* const usual = nullptr;  // default run options
   api.call(kRun, state_->session.get(), usual, static_cast<const char* const*>(names.data()),
            static_cast<const OrtObject* const*>(given.values().data()), names.size(),
            static_cast<const char* const*>(wanted.data()), wanted.size(), made.values().data());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX Runtime as a shared library found at run time. Its C API is a table of functions to which
-// versions only append, so building hg-convert needs nothing of it.
+// ONNX Runtime as a shared library that is found at run time. Its C API is a table of functions to
+// which versions only append, so building hg-convert does not require it.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,9 @@ namespace hg::convert {
 
 class OnnxRuntime {
  public:
-  // `where` is the library or a folder that holds it; empty: what the loader finds, or the package
-  // of a Python whose bin folder is on PATH or whose libtorch this process has. Throws Failure
-  // (usage) if there is none, or one older than 1.5.
+  // `where` is the library or a folder that contains it. If empty, uses the library that the loader
+  // finds, or the package of a Python installation on PATH or of this process's libtorch. Throws
+  // Failure (usage) if none is found, or if it is older than 1.5.
   explicit OnnxRuntime(const std::string& where);
   ~OnnxRuntime();
   OnnxRuntime(const OnnxRuntime&) = delete;
@@ -30,25 +30,25 @@ class OnnxRuntime {
   std::unique_ptr<const Api> api_;
 };
 
-// ONNX Runtime does not take a model or its inputs.
+// ONNX Runtime rejects a model or its inputs.
 struct OnnxRefusal {
   std::string reason;
 };
 
-// One model, without ONNX Runtime's optimizations, on the CPU and one thread.
+// A model in ONNX Runtime, without optimizations, on one CPU thread.
 class OnnxSession {
  public:
-  // A file. The runtime must outlive the session. All functions throw OnnxRefusal.
+  // Loads a file. The runtime must outlive the session. All functions throw OnnxRefusal.
   OnnxSession(const OnnxRuntime& runtime, const std::string& path);
-  // The bytes of a file that would lie in `folder`, where its external data is.
+  // Loads the bytes of a file whose external data is in `folder`.
   OnnxSession(const OnnxRuntime& runtime, const std::string& bytes, const std::string& folder);
   ~OnnxSession();
   OnnxSession(const OnnxSession&) = delete;
   OnnxSession& operator=(const OnnxSession&) = delete;
 
-  using Feeds = std::vector<std::pair<std::string, Tensor>>;  // row-major ones, by name
-  // The tensors of each of these outputs: one, those of a sequence, or none where the value is
-  // missing or of a dtype that Hologram lacks.
+  using Feeds = std::vector<std::pair<std::string, Tensor>>;  // row-major, by name
+  // Returns the tensors of each output: one, the elements of a sequence, or none if the value is
+  // missing or has a dtype that Hologram does not have.
   std::vector<std::vector<TensorData>> run(const Feeds& feeds,
                                            const std::vector<std::string>& outputs) const;
 

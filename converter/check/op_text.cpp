@@ -13,7 +13,7 @@ class OpTexts {
   explicit OpTexts(const ScriptProgram& program) { collect(program.body); }
 
   std::string of(const ScriptNode& node) const {
-    // The parts of a list are those of the op that made it.
+    // The parts of a list belong to the op that made it.
     if (node.kind.starts_with("prim::") && !node.inputs.empty())
       if (const auto made = makers_.find(node.inputs[0]); made != makers_.end())
         if (!made->second->kind.starts_with("prim::")) return of(*made->second);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an op of the program reads in its source: "chunk(3)", "[:6]".
+// Source texts of the program's ops: "chunk(3)", "[:6]".
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace hg::convert {
 
-// Of the nodes that gave the values of the graph.
+// Returns the texts of the ops that produced the graph's values.
 std::map<ValueId, std::string> texts_of_ops(const ScriptProgram& program,
                                             std::span<const Executed> trace);
 

@@ -7,13 +7,13 @@ namespace hg::convert {
 namespace {
 
 DType coarser(DType a, DType b) {
-  const auto bits = [](DType dtype) {  // of the mantissa
+  const auto bits = [](DType dtype) {  // mantissa bits
     return dtype == bf16 ? 8 : dtype == f16 ? 11 : dtype == f32 ? 24 : 53;
   };
   return bits(a) <= bits(b) ? a : b;
 }
 
-// Of each value, from what it is made of; a body counts as a whole.
+// Returns the precision of each value from its inputs; treats a control flow body as a whole.
 std::vector<DType> precisions(const Graph& graph) {
   std::vector<DType> of(graph.value_count(), f64);
   for (const Node& node : graph.nodes()) {

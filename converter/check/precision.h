@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How exact an output can be.
+// The precision of outputs.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace hg::convert {
 
-// Of each output the coarsest float dtype in which any part of it is computed: the f64 that Python
-// makes of a sum of f32 numbers is no more exact than that sum. f64 where nothing is.
+// Returns for each output the coarsest float dtype in which any part of it is computed: an f64
+// number that Python makes from a sum of f32 numbers is as inexact as that sum. f64 if no part uses
+// floats.
 std::vector<DType> precisions_of_outputs(const Graph& graph);
 
 }  // namespace hg::convert

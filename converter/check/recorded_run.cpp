@@ -20,13 +20,14 @@ void add_elements(const IValue& value, std::vector<NodeRun::Argument>& result) {
   for (const at::Tensor& element : value.toTensorVector()) result.push_back(argument_of(element));
 }
 
-// Where each element lies in the storage.
+// Returns the position of each element in the storage.
 at::Tensor places_of(const at::Tensor& tensor) {
   const auto count = static_cast<int64_t>(tensor.storage().nbytes() / tensor.itemsize());
   return at::arange(count).as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
-// Whether elements of `read` are written for other elements than those that they are read for.
+// Whether an element of `read` is overwritten while computing another element than the one it is
+// read for.
 bool lies_across(const at::Tensor& written, const at::Tensor& read) {
   if (!written.has_storage() || !read.has_storage() || !written.is_alias_of(read)) return false;
   if (written.numel() == 0 || read.numel() == 0 || written.itemsize() != read.itemsize() ||
@@ -136,7 +137,7 @@ void RecordedRun::replace(size_t output, const Tensor& tensor) {
   IValue& given = value(node->outputs[output]);
   const at::Tensor theirs = given.toTensor();
   const at::Tensor ours = in_place_of(theirs, tensor);
-  // Written to where it lies, for what shares its memory.
+  // Writes in place, so that tensors that share the memory see the value.
   if (theirs.sizes() == ours.sizes() && theirs.is_non_overlapping_and_dense())
     theirs.copy_(ours);
   else
@@ -150,7 +151,7 @@ std::vector<ScriptId> RecordedRun::values_read() const {
   return read;
 }
 
-// In the order of arguments().
+// `given` is in the order of arguments().
 void RecordedRun::set_given(std::span<const Tensor> given) const {
   size_t next = 0;
   const auto replaced = [&](const at::Tensor& theirs) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One execution of a node as an observer sees it, in a run that keeps libtorch's values by the
+// One execution of a node as seen by an observer, in a run that keeps libtorch's values by the
 // script's value numbers. Includes libtorch.
 #pragma once
 
@@ -14,8 +14,8 @@ namespace hg::convert {
 
 class RecordedRun : public NodeRun {
  public:
-  // Of a node that has run. `replays` is true while a node runs again, which nobody observes; it
-  // and the values must outlive this.
+  // `of` has just run. `replays` is true while a node runs again, which observers do not see.
+  // `replays` and the values must outlive this object.
   RecordedRun(std::vector<c10::IValue>& values, bool& replays, const ScriptNode& of, int64_t which);
 
   std::vector<Argument> arguments() const final;
@@ -27,13 +27,13 @@ class RecordedRun : public NodeRun {
   void replace(size_t output, const Tensor& tensor) final;
 
  private:
-  // Whether the node gives the same again and writes to nothing.
+  // Whether the node is deterministic and writes to no input.
   virtual bool is_repeatable() const = 0;
-  // Runs the node again, on the values that are there now. Throws where it fails.
+  // Runs the node again with the current values. Throws if it fails.
   virtual void run_again() const = 0;
 
   c10::IValue& value(ScriptId id) const { return values_[id]; }
-  // The node's inputs, and what its blocks take from around.
+  // Returns the node's inputs, and the values that its blocks read from outside.
   std::vector<ScriptId> values_read() const;
   void set_given(std::span<const Tensor> given) const;
   std::vector<TensorData> listed_outputs() const;
@@ -42,9 +42,9 @@ class RecordedRun : public NodeRun {
   bool& replays_;
 };
 
-// As values of the graph are: a complex tensor is its parts, [..., 2].
+// Converts to the form of graph values: a complex tensor becomes its parts, [..., 2].
 TensorData to_parts(const at::Tensor& tensor);
-// A tensor of ours in the place of one of libtorch's, which may be complex.
+// Converts our tensor to replace one of libtorch's, which may be complex.
 at::Tensor in_place_of(const at::Tensor& theirs, const Tensor& ours);
 
 }  // namespace hg::convert

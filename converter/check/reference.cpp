@@ -26,13 +26,13 @@ at::Tensor to_torch(const Tensor& tensor) {
       at::TensorOptions().dtype(static_cast<at::ScalarType>(torch_of_dtype(tensor.dtype)));
   const std::vector<int64_t> sizes(tensor.shape.begin(), tensor.shape.end());
   const std::vector<int64_t> strides(tensor.strides.begin(), tensor.strides.end());
-  // A flipped view, which libtorch has no strides for.
+  // A flipped view has negative strides, which libtorch does not support.
   if (std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride < 0; })) {
     const Result<TensorData> copy = TensorData::copy_of(tensor);
     if (!copy.ok()) throw ReferenceFailure{"", {}, std::string(copy.status().message())};
     return to_torch(copy->tensor);
   }
-  // A copy, since models may write to their inputs.
+  // A copy, because models may write to their inputs.
   return at::from_blob(tensor.data, sizes, strides, options).clone();
 }
 
@@ -64,7 +64,7 @@ using c10::IValue;
 
 void flatten(const IValue& value, std::vector<TensorData>& out) {
   if (value.isTensor()) {
-    // Copied, since the next run may write to it.
+    // A copy, because the next run may write to it.
     out.push_back(to_ours(value.toTensor().clone()));
   } else if (value.isDouble() || value.isInt() || value.isBool()) {
     at::ScalarType type = value.isDouble() ? at::kDouble : value.isInt() ? at::kLong : at::kBool;
@@ -94,7 +94,7 @@ void collect_slots(const c10::intrusive_ptr<c10::ivalue::Object>& object, Slots&
   }
 }
 
-// The model's own print() must not get into what hg-convert writes to standard output.
+// Suppresses the model's print(), which must not appear in hg-convert's standard output.
 class Silence {
  public:
   Silence() : before_(jit::getPrintHandler()) {
@@ -108,7 +108,7 @@ class Silence {
   jit::PrintHandler before_;
 };
 
-// Puts the module back as it was loaded when it goes out of scope.
+// Restores the module's loaded state at the end of the scope.
 class Restore {
  public:
   explicit Restore(const Loaded& loaded) : loaded_(loaded) {
@@ -131,7 +131,7 @@ class Restore {
   Restore(const Restore&) = delete;
   Restore& operator=(const Restore&) = delete;
 
-  // The name of a parameter that forward wrote to, or nothing.
+  // Returns the name of a parameter that forward wrote to, if any.
   std::string written_parameter() const {
     const auto& tensors = loaded_.module->tensors;
     for (size_t i = 0; i < tensors.size(); ++i)
@@ -177,7 +177,8 @@ void refuse_written_parameter(const Restore& restore) {
                                          "' in place; register it as a buffer instead"};
 }
 
-// libtorch's interpreter loses a value that a loop gives under two names: None is in its place.
+// libtorch's interpreter loses a value that a loop returns under two names, and returns None
+// instead.
 constexpr std::string_view kLostInside = "Expected Tensor but got None";
 bool is_lost(const IValue& value, const c10::Type& type) {
   if (value.isNone()) return type.kind() == c10::TypeKind::TensorType;
@@ -188,7 +189,7 @@ bool is_lost(const IValue& value, const c10::Type& type) {
   return false;
 }
 
-// None where libtorch's interpreter has lost a value.
+// Returns nothing if libtorch's interpreter lost a value.
 std::optional<std::vector<TensorData>> interpreted(const Loaded& loaded,
                                                    std::span<const ReferenceInput> inputs,
                                                    uint64_t seed, int runs) {
@@ -270,7 +271,7 @@ std::vector<TensorData> run_reference_moved(const Loaded& loaded,
     tensor.copy_(tensor.to(at::kDouble).mul(by.mul_(ulps * ulp).add_(1)));
     return true;
   };
-  // Its own copies of the inputs; the weights are put back.
+  // Moves copies of the inputs; restores the weights afterwards.
   std::vector<ReferenceInput> moved(inputs.begin(), inputs.end());
   std::vector<at::Tensor> owners;
   for (ReferenceInput& input : moved) {
@@ -283,7 +284,7 @@ std::vector<TensorData> run_reference_moved(const Loaded& loaded,
                           if (weight.dim() > 0) move(weight);
                         }});
   struct Weights {
-    std::vector<std::pair<at::Tensor, at::Tensor>> before;  // and what it was
+    std::vector<std::pair<at::Tensor, at::Tensor>> before;  // tensor and its original value
     ~Weights() {
       for (auto& [tensor, was] : before) tensor.copy_(was);
     }
@@ -344,7 +345,7 @@ class ReferenceSequence::Body {
   }
 
  private:
-  // Buffers of one name are one tensor.
+  // Buffers with the same name are one tensor.
   std::vector<TensorData> run_program(const Loaded& loaded, std::span<const ReferenceInput> inputs,
                                       uint64_t seed) {
     std::vector<std::pair<const ScriptTensor*, at::Tensor>> own;
@@ -378,7 +379,7 @@ class ReferenceSequence::Body {
 
   std::vector<const Loaded*> methods_;
   std::list<Restore> restores_;
-  std::map<std::string, at::Tensor> buffers_;  // of exported programs that ran
+  std::map<std::string, at::Tensor> buffers_;  // of exported programs that have run
 };
 
 ReferenceSequence::ReferenceSequence(std::span<const Loaded* const> methods)

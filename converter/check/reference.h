@@ -16,8 +16,8 @@
 
 namespace hg::convert {
 
-// One input tensor. Tuples, lists and dicts among the script's inputs take several, in order, as
-// import_program does; the name is the key in a dict.
+// One input tensor. A script input that is a tuple, list or dict has several, in order, as in
+// import_program; the name is the key in a dict.
 struct ReferenceInput {
   std::string name;
   Tensor tensor;
@@ -25,71 +25,72 @@ struct ReferenceInput {
 
 // libtorch refused to run the model.
 struct ReferenceFailure {
-  std::string op;      // "aten::conv2d", or empty when it is not known
+  std::string op;      // "aten::conv2d"; empty if unknown
   Origin origin;       // of the node
   std::string reason;  // one line
 };
 
-// The outputs, flattened in order. The same seed gives the same random numbers. Starts from the
-// buffers that the file holds; of several runs in a row, the last one's. Throws ReferenceFailure.
+// Returns the outputs, flattened in order. Random numbers depend only on the seed. Starts with the
+// buffers stored in the file. If `runs` > 1, returns the outputs of the last run. Throws
+// ReferenceFailure.
 std::vector<TensorData> run_reference(const Loaded& loaded, std::span<const ReferenceInput> inputs,
                                       uint64_t seed, int runs = 1);
 
-// One execution of a node that has just run. Valid during the call of an observer.
+// One execution of a node that has just run. Valid only during the observer's call.
 class NodeRun {
  public:
   virtual ~NodeRun() = default;
   const ScriptNode* node = nullptr;
-  int64_t occurrence = 0;  // counts the executions of this node from 0
-  // One tensor for each output of the node, empty where it is not a tensor.
+  int64_t occurrence = 0;  // number of earlier executions of this node
+  // One tensor per output of the node; empty if the output is not a tensor.
   std::vector<TensorData> outputs;
 
-  // A tensor of libtorch's: the same one has one identity, wherever it is passed on to.
+  // Identifies a tensor of libtorch, also when it is passed on.
   using Identity = const void*;
   struct Argument {
     Identity identity = nullptr;
     TensorData value;
   };
-  // The tensors among the inputs, and among what its blocks read from around, those in lists one by
-  // one, as the node left them.
+  // Returns the tensors among the inputs and among the values that its blocks read from outside, as
+  // the node left them. Lists are flattened.
   virtual std::vector<Argument> arguments() const = 0;
   virtual Identity identity(size_t output) const = 0;
-  // The tensors in those of its outputs that are lists, one by one.
+  // Returns the tensors in list outputs, flattened.
   virtual std::vector<Argument> elements() const = 0;
-  // Whether it writes to elements of an argument that it also reads for others: their results
-  // depend on the order in which elements are computed.
+  // Returns whether it overwrites elements of an argument that it also reads for other elements.
+  // The results then depend on the order of computation.
   virtual bool reads_what_it_writes() const = 0;
-  // A bool among its inputs, by the schema's name; none where there is no such.
+  // Returns a bool input by its schema name; nothing if there is none.
   virtual std::optional<bool> boolean(std::string_view argument) const = 0;
-  // What libtorch makes of other tensors in the places of arguments() (without data: of its own),
-  // lists one by one.
-  // Nothing where the node draws random numbers, writes to its inputs, or fails.
+  // Returns libtorch's results if arguments() are replaced by these tensors, with lists flattened;
+  // a tensor without data is not replaced. Returns nothing if the node draws random numbers, writes
+  // to its inputs, or fails.
   virtual std::optional<std::vector<TensorData>> outputs_of(
       std::span<const Tensor> given) const = 0;
-  // The run goes on with this in the place of an output.
+  // Replaces an output for the rest of the run.
   virtual void replace(size_t output, const Tensor& tensor) = 0;
 };
 
-// Called after each node, in order of execution, inside branches and loops too. Returning false
-// ends the run.
+// Called after each node in order of execution, also in branches and loops. Returning false ends
+// the run.
 using Observer = std::function<bool(NodeRun& run)>;
 
-// The same node by node. Memory that ops such as aten::empty leave as it was is filled with a
-// pattern that depends on the seed. Throws ReferenceFailure, which names the node, also when all
-// loops together take more than `most_rounds`, which is none where it is 0.
+// The same, node by node. Memory that ops such as aten::empty leave uninitialized is filled with a
+// pattern that depends on the seed. Throws ReferenceFailure, which names the node; also if all
+// loops together exceed `most_rounds` iterations (0: no limit).
 std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
                                             std::span<const ReferenceInput> inputs, uint64_t seed,
                                             const Observer& observer, int64_t most_rounds = 0);
 
-// As run_reference, with inputs and weights that are each off by up to `ulps` units in the last
-// place of their dtypes, by random amounts.
+// As run_reference, with each input and weight moved randomly by up to `ulps` units in the last
+// place of its dtype.
 std::vector<TensorData> run_reference_moved(const Loaded& loaded,
                                             std::span<const ReferenceInput> inputs, uint64_t seed,
                                             double ulps, uint64_t noise);
 
-// Methods of one module in turn: each run starts from what the one before left in the module, which
-// is put back at the end. Or exported programs in turn, of which buffers of one name are one. The
-// methods must outlive this.
+// Runs methods of one module in sequence: each run starts with the state that the previous one left
+// in the module, which is restored at the end. Or runs exported programs in sequence, whose buffers
+// with the same name are shared. The methods must outlive this object.
 class ReferenceSequence {
  public:
   explicit ReferenceSequence(std::span<const Loaded* const> methods);
@@ -97,10 +98,10 @@ class ReferenceSequence {
   ReferenceSequence(const ReferenceSequence&) = delete;
   ReferenceSequence& operator=(const ReferenceSequence&) = delete;
 
-  // As run_reference.
+  // See run_reference.
   std::vector<TensorData> run(size_t method, std::span<const ReferenceInput> inputs, uint64_t seed);
-  // A copy of the tensor that has the name in the module now, complex numbers as pairs; empty where
-  // the name is no tensor's.
+  // Returns a copy of the tensor with this name in the module's current state, complex numbers as
+  // pairs; empty if the name is not that of a tensor.
   TensorData state(const std::string& name) const;
 
  private:
@@ -108,8 +109,8 @@ class ReferenceSequence {
   std::unique_ptr<Body> body_;
 };
 
-// Some op of the program draws random numbers or returns memory as it was, so that two seeds may
-// give two results.
+// Whether an op of the program draws random numbers or returns uninitialized memory, so that two
+// seeds may give different results.
 bool may_vary(const Loaded& loaded);
 bool has_uninitialised(const Loaded& loaded);
 

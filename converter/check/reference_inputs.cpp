@@ -140,7 +140,7 @@ class InputBinder {
     }
   }
 
-  // As Interpreter::bind_by_path.
+  // See Interpreter::bind_by_path.
   IValue by_path(const std::string& name, const c10::TypePtr& type) {
     const auto child = [&](const auto& key) { return str_cat(name, ".", key); };
     const auto holds_more = [&](const std::string& path) {

@@ -11,7 +11,8 @@
 
 namespace hg::convert {
 
-// From the flat list of tensors and the constants of the script, by the rules of import_program.
+// Built from the flat list of tensors and the constants of the script, by the rules of
+// import_program.
 std::vector<c10::IValue> reference_arguments(const torch::jit::Graph& graph,
                                              const std::vector<c10::Argument>& arguments,
                                              std::span<const ReferenceInput> inputs,

@@ -43,7 +43,7 @@ Search::Search(std::span<const InputSpec> specs, const Binding& base, const Job&
 
 Binding Search::sizes_of(int number) const {
   if (sizes_.empty() || number < static_cast<int>(recipes().size())) return base_;
-  // Half of them at the sizes that are sure to fit.
+  // Half of them at sizes that are known to fit.
   const uint64_t random = split_mix_finish(job_.seed * 31 + static_cast<uint64_t>(number));
   return random % 2 == 0 ? base_ : sizes_[random / 2 % std::min<size_t>(sizes_.size(), 16)];
 }

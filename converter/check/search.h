@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs that may reach branches which usual inputs do not: values of other signs, scales and
-// orders, and other sizes. The same seed gives the same inputs on every machine.
+// Inputs that may reach branches that default inputs do not reach: values of other signs, scales
+// and orders, and other sizes. The same seed gives the same inputs on every machine.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace hg::convert {
 
-// Attempts are numbered from 0: first one plain recipe for all inputs, then random mixtures of
-// recipes, also at other sizes.
+// Attempts are numbered from 0: first one recipe for all inputs, then random mixtures of recipes,
+// also at other sizes.
 class Search {
  public:
-  // `base` are sizes that libtorch takes. Symbols that the job names keep to its sizes.
+  // `base` are sizes that libtorch accepts. Symbols with sizes in the job keep these.
   Search(std::span<const InputSpec> specs, const Binding& base, const Job& job);
 
-  // Bindings that are worth a look where sizes decide, small ones first.
+  // Bindings to try if sizes decide branches, small ones first.
   const std::vector<Binding>& sizes() const { return sizes_; }
   Binding sizes_of(int number) const;
 
@@ -25,8 +25,8 @@ class Search {
     Inputs inputs;
     std::string values;  // "all values 100"
   };
-  // The usual values where the number is negative, and integers as `integers` says, unless it is
-  // null. Throws Failure when inputs cannot have the sizes.
+  // Returns default values for a negative number. Fills integers by `integers` unless it is null.
+  // Throws Failure if inputs cannot have the sizes.
   Attempt attempt(const Binding& sizes, int number, const Draw* integers = nullptr) const;
 
  private:

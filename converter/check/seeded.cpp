@@ -55,7 +55,7 @@ void put(void* data, DType dtype, int64_t i, double value) {
       break;
     case c64:
     case c128:
-      break;  // filled as pairs
+      break;  // filled in pairs
   }
 }
 
@@ -91,7 +91,8 @@ double least(DType dtype) {
 }
 double most(DType dtype) { return dtype == u8 ? 255 : dtype == i64 ? 1e15 : -least(dtype) - 1; }
 
-// Integers within the draw's limit, and the range where both have some in common.
+// Fills integers within the draw's limit, intersected with the range unless the intersection is
+// empty.
 void fill_up_to(const Tensor& integers, const Draw& draw,
                 const std::optional<std::pair<double, double>>& range, Random& random) {
   double low = draw.filling == Filling::lengths ? 1 : 0;
@@ -108,7 +109,7 @@ void fill_up_to(const Tensor& integers, const Draw& draw,
     put(integers.data, integers.dtype, static_cast<int64_t>(i), values[i]);
 }
 
-// Each matrix x becomes x x^T / n + 1.
+// Replaces each matrix x by x x^T / n + 1.
 void make_definite(const Tensor& matrices) {
   const int64_t n = matrices.shape[matrices.rank() - 1], size = n * n;
   std::vector<double> x(static_cast<size_t>(size));

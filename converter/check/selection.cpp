@@ -10,8 +10,8 @@
 namespace hg::convert {
 namespace {
 
-// The elements of one line, in the order of its indices; empty where an index is out of range or
-// comes twice.
+// Returns the elements of one line, in the order of its indices; empty if an index is out of range
+// or duplicate.
 std::vector<double> taken(const Tensor& source, int64_t first, int64_t stride, int64_t size,
                           const std::vector<int64_t>& indices) {
   std::vector<double> result;

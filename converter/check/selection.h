@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which elements sort, topk and similar ops select: the order of equal elements is undefined.
+// Compares selections by sort, topk and similar ops, for which the order of equal elements is
+// undefined.
 #pragma once
 
 #include "hg/tensor.h"
 
 namespace hg::convert {
 
-// Both results take, along `dim`, other elements of `source` of the same values: at each place, or
-// in each line as a whole where no order is asked for. `values`, where they are given, are those at
-// `indices`. The dim may be missing in the results. False where `dim` does not fit.
+// Returns whether both results select elements of `source` with equal values along `dim`: at each
+// position, or, unless `in_order`, in each line as a whole. `values`, if given, are the values at
+// `indices`. The results may lack the dim. Returns false if `dim` does not fit.
 bool selects_equally(const Tensor& source, int dim, const Tensor* values, const Tensor& indices,
                      const Tensor& other_indices, bool in_order);
 

@@ -11,19 +11,19 @@
 namespace hg::convert {
 namespace {
 
-constexpr int64_t kDense = 130;  // all sizes up to here are tried
+constexpr int64_t kDense = 130;  // all sizes up to this one are tried
 constexpr int64_t kSparse[] = {160,  200,  256,  257,  300,     384,     400,    512,
                                513,  640,  768,  800,  1000,    1024,    1025,   1500,
                                2000, 2048, 4096, 8192, 1 << 14, 1 << 16, 1 << 20};
 constexpr int64_t kFew[] = {1, 2, 3,  4,  5,  6, 7,
-                            8, 9, 12, 16, 17, 0};  // of several symbols at once
+                            8, 9, 12, 16, 17, 0};  // for several symbols at once
 constexpr int64_t kMostNumber = int64_t{1} << 40;
 constexpr int64_t kMostSteps = 3000;
-constexpr size_t kMostLetters = 40;  // of a comparison that is shown as it is
+constexpr size_t kMostLetters = 40;  // longest comparison that is printed unchanged
 
 using Holds = std::function<bool(int64_t)>;
 
-// Also around the numbers in the cases, at which their terms change.
+// Includes sizes near the numbers in the cases, at which their terms change.
 std::vector<int64_t> sizes_to_try(std::span<const SizeCase* const> cases) {
   std::set<int64_t> sizes(std::begin(kSparse), std::end(kSparse));
   for (int64_t size = 0; size <= kDense; ++size) sizes.insert(size);
@@ -47,8 +47,8 @@ bool case_holds(const SizeCase& each, const Bindings& sizes) {
   return left.ok() && right.ok() && *left < *right;
 }
 
-// The size between two others at which an answer changes: the first one that has the answer of
-// `after`.
+// Returns the first size after `before` with the answer of `after`; the answer changes once in
+// between.
 int64_t boundary(const Holds& is_held, int64_t before, int64_t after) {
   const bool answer = is_held(after);
   while (after - before > 1) {
@@ -58,7 +58,7 @@ int64_t boundary(const Holds& is_held, int64_t before, int64_t after) {
   return after;
 }
 
-// Sizes with the same remainder have the same answer.
+// Finds a divisor for which all sizes with the same remainder have the same answer.
 std::optional<std::string> divisibility(const std::string& n, const std::vector<bool>& answers) {
   for (int64_t m = 2; m <= 32; ++m) {
     std::vector<std::optional<bool>> rest(static_cast<size_t>(m));
@@ -118,7 +118,7 @@ std::string describe_one(const std::string& n, const std::vector<int64_t>& sizes
   return str_cat(n, " such as ", some);
 }
 
-// Some sizes for which the case holds: "h=1, w=3, for example".
+// Returns some sizes for which the case holds: "h=1, w=3, for example".
 std::string example_of(const SizeCase& each, const std::vector<std::string>& symbols,
                        const Admits& admits) {
   std::vector<size_t> at(symbols.size(), 0);

@@ -36,7 +36,7 @@ gguf::TextFiles gguf::text_files(const File& file, int64_t) { refuse(file.label(
 std::span<const std::span<const Builtin>> onnx_builtins() { return {}; }
 bool onnx_takes_parts(std::string_view) { return false; }
 
-// No ONNX model gets as far as what follows.
+// Never used: no ONNX model is read.
 struct OnnxRuntime::Api {};
 OnnxRuntime::OnnxRuntime(const std::string&) { refuse("--onnxruntime", "a check of ONNX models"); }
 OnnxRuntime::~OnnxRuntime() = default;

@@ -114,7 +114,7 @@ void WrittenModel::rewrite(const std::vector<std::string>& not_exercised) {
                 "process writing there?"};
 }
 
-// The graphs and the weights that were checked.
+// Whether the graphs and the weights are those that were checked.
 bool WrittenModel::is_same(const Result<Model>& again) const {
   if (!again.ok() || again->entries() != back_.entries()) return false;
   std::vector<std::string> entries = back_.entries();

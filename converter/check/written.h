@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The converted model as bytes: written while libtorch still runs, read back for the check, and
-// moved into place at the end. Without keep(), nothing of it remains.
+// The converted model as bytes: written while libtorch runs, read back for the check, and moved
+// into place at the end. Without keep(), no output remains.
 #pragma once
 
 #include <functional>
@@ -14,23 +14,24 @@ namespace hg::convert {
 
 struct Destination {
   std::string output;   // a file, or "-" for standard output
-  int descriptor = -1;  // of an open, empty file that takes the bytes in its place
+  int descriptor = -1;  // an open, empty file that replaces `output`; -1: none
 };
 
 class WrittenModel {
  public:
-  // `info` may wait. A pipe or a device, and "-" for standard output, get nothing before keep().
-  // The model and the registry must outlive this. Throws Failure where `output` is a directory.
+  // `info` may block. Pipes, devices and standard output ("-") get nothing before keep(). The model
+  // and the registry must outlive this object. Throws Failure if `output` is a directory.
   WrittenModel(Model& model, Destination destination, const Registry& registry,
                std::function<Model::Info()> info);
   ~WrittenModel();
   WrittenModel(const WrittenModel&) = delete;
   WrittenModel& operator=(const WrittenModel&) = delete;
 
-  // What the bytes hold. Waits for them; throws Failure when they cannot be written or read.
+  // Returns the model as read back. Waits until it is written; throws Failure if it cannot be
+  // written or read.
   const Model& read_back();
-  // Throws Failure. Bytes that have to say what was not exercised are written again, and held
-  // against those that were checked.
+  // Throws Failure. If `not_exercised` must be added, the bytes are written again and compared with
+  // those that were checked.
   void keep(const std::vector<std::string>& not_exercised);
 
  private:
@@ -46,10 +47,10 @@ class WrittenModel {
   std::vector<std::byte> bytes_;  // of a stream
   Model back_;
   bool is_read_ = false;
-  std::promise<std::string> temporary_;  // where the bytes of a file lie; empty: nowhere
+  std::promise<std::string> temporary_;  // path of the temporary file; empty: none
   std::promise<bool> keep_;
   bool answered_ = false;
-  std::future<Status> done_;  // last: its end waits for the thread
+  std::future<Status> done_;  // last member: its destructor waits for the thread
 };
 
 }  // namespace hg::convert

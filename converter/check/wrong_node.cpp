@@ -30,7 +30,7 @@ std::set<Execution> varying_nodes(const Trial& trial) {
   return varying;
 }
 
-// The walk along libtorch's nodes.
+// Walks along libtorch's nodes.
 class NodeComparison {
  public:
   NodeComparison(const Trial& trial, const Session& kept) : trial_(trial), kept_(kept) {
@@ -40,12 +40,12 @@ class NodeComparison {
     if (trial.varies) varying_ = varying_nodes(trial);
   }
 
-  // An observer; false at a wrong node.
+  // The observer; returns false at a wrong node.
   bool operator()(NodeRun& run) {
     const Execution execution{run.node, run.occurrence};
     const auto found = converted_.find(execution);
     if (found == converted_.end() || varying_.count(execution) > 0) {
-      // Containers and branches pass on tensors that are known by their identity.
+      // Containers and branches pass on tensors, which are known by identity.
       const std::string& kind = run.node->kind;
       if (!kind.starts_with("prim::") || kind == "prim::NumToTensor") forget(run);
       return true;
@@ -57,7 +57,7 @@ class NodeComparison {
       ours.push_back(id == kNoValue || run.outputs[i].empty()
                          ? Result<Tensor>(not_found("no tensor"))
                          : kept_.value(trial_.model.graph().value_info(id).name));
-      if (!ours[i].ok() || wrong) continue;  // folded away
+      if (!ours[i].ok() || wrong) continue;  // removed by folding
       const Comparison comparison = compare(*ours[i], run.outputs[i].tensor);
       if (comparison.equal) continue;
       wrong = WrongNode{run.node->kind, run.node->origin, comparison.difference,
@@ -102,8 +102,8 @@ class NodeComparison {
     for (size_t i = 0; i < run.outputs.size(); ++i) ours_.erase(run.identity(i));
   }
 
-  // A list's tensors are no values of ours that have a name: what libtorch makes of our inputs
-  // stands for them, and shows in what reads them.
+  // The tensors of a list have no named values in our graph. They are replaced by libtorch's
+  // results for our inputs, so that differences appear in the nodes that read them.
   void take_elements(const NodeRun& run) {
     const std::vector<NodeRun::Argument> elements = run.elements();
     if (elements.empty()) return;
@@ -117,7 +117,7 @@ class NodeComparison {
     }
   }
 
-  // Our inputs in the places of the node's arguments, where they are known.
+  // Returns our values for the node's arguments, where known.
   std::vector<Tensor> given_to(std::span<const NodeRun::Argument> arguments) const {
     std::vector<Tensor> given(arguments.size());
     for (size_t i = 0; i < arguments.size(); ++i)
@@ -127,7 +127,8 @@ class NodeComparison {
     return given;
   }
 
-  // libtorch, given our inputs, has other results than ours, by more than any order of sums.
+  // Whether libtorch computes other results from our inputs, with a difference larger than that of
+  // any summation order.
   bool disagrees(const NodeRun& run, std::span<const Result<Tensor>> ours) const {
     if (selects(run.node->kind)) return false;
     const auto again = run.outputs_of(given_to(run.arguments()));
@@ -136,7 +137,7 @@ class NodeComparison {
     return false;
   }
 
-  // Why both results of a node are right; empty where they are not.
+  // Returns why both results of a node are right; empty if they are not.
   std::string open_reason(const NodeRun& run, std::span<const Result<Tensor>> ours,
                           WrongNode& wrong) const {
     const std::vector<NodeRun::Argument> arguments = run.arguments();
@@ -159,7 +160,7 @@ class NodeComparison {
     }
     for (size_t i = 0; i < ours.size() && i < again->size(); ++i)
       if (ours[i].ok() && !compare(*ours[i], (*again)[i].tensor).equal) {
-        // Inputs none of which is known here may have moved before.
+        // Inputs of which none is known here may have differed before.
         const auto is_known = [](const Tensor& tensor) { return tensor.data != nullptr; };
         wrong.sure = given.empty() || std::any_of(given.begin(), given.end(), is_known);
         return "";
@@ -173,7 +174,8 @@ class NodeComparison {
     return kKinds.count(kind) > 0;
   }
 
-  // Values and indices, or indices alone, that both sides have taken from one source along one dim.
+  // Whether both sides selected values and indices, or indices alone, from one source along one
+  // dim.
   static bool is_selection(const NodeRun& run, std::span<const Result<Tensor>> ours,
                            const Tensor& source, std::span<const TensorData> theirs) {
     const size_t at = run.outputs.size() == 1 ? 0 : 1;
@@ -220,7 +222,7 @@ NodeReport compare_nodes(const Trial& trial, const Session& kept) {
     outputs = run_reference_nodes(trial.loaded, trial.inputs.reference, trial.seed,
                                   [&](NodeRun& run) { return compare(run); });
   } catch (const ReferenceFailure&) {
-    // The node-by-node run lacks some construct: what was found until there counts.
+    // The node-by-node run does not support some construct; the results up to there are used.
   }
   NodeReport report = compare.take();
   report.outputs = std::move(outputs);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the node behind a wrong output. A second run keeps every value and compares it with
-// libtorch, node by node. The first node whose result differs is wrong, unless it decides by
-// rounding or by its order. In that case libtorch continues from our result, and all later results
-// must be equal again.
+// Finds the node that causes a wrong output. A second run keeps every value and compares it with
+// libtorch, node by node. The first node whose result differs is wrong, unless rounding or the
+// order of equal elements decides its result. In that case libtorch continues from our result, and
+// all later results must be equal again.
 #pragma once
 
 #include <optional>
@@ -22,12 +22,12 @@ struct WrongNode {
   Origin origin;
   std::string difference;
   double largest_error = 0;
-  // libtorch's own ops, given our inputs, disagree with our results here or before; otherwise it
-  // may be that rounding has grown.
+  // libtorch's own ops, applied to our inputs, differ from our results here or before. Otherwise
+  // accumulated rounding may be the cause.
   bool sure = false;
 };
 
-// What both are to be run with.
+// What both sides are run with.
 struct Trial {
   const Loaded& loaded;
   const Model& model;
@@ -39,10 +39,11 @@ struct Trial {
 
 struct NodeReport {
   std::optional<WrongNode> wrong;  // the first one
-  // "equal values are ordered in another way by aten::sort (model.py:12)", of the first nodes.
+  // For the first such nodes: "equal values are ordered in another way by aten::sort
+  // (model.py:12)".
   std::vector<std::string> open;
-  // libtorch's outputs, where nodes that leave something open gave our results; none when the run
-  // came to no end.
+  // libtorch's outputs after continuing from our results at nodes without a unique result; empty if
+  // the run did not finish.
   std::vector<TensorData> outputs;
 };
 
