@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Permanently drops the rights of a process and of all threads that it starts later.
+// Permanently drops the permissions of a process and of all threads that it starts later.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace hg::convert {
 
-// The folders of the shared libraries that this process runs, and what such libraries read of the
-// system: its libraries, its processors, its own entry in /proc.
+// Returns the folders of the shared libraries of this process, and the system files that such
+// libraries read: libraries, processor information, and this process's entry in /proc.
 std::vector<std::string> system_files();
 
-// From here on this thread reads files of `readable` alone, files or whole folders (what is missing
-// is passed over), opens none for writing, reaches no network and no other process, and starts
-// threads but no process. Throws Failure (usage), before anything is given up, where the system
-// cannot keep that. Nothing but this thread may run.
+// From here on, this thread can read only the files and folders in `readable` (missing ones are
+// skipped). It cannot open files for writing, use the network, reach other processes or start
+// processes; it can start threads. Must be called while this is the only thread. Throws Failure
+// (usage), before any permission is dropped, if the system does not support this.
 void confine(const std::vector<std::string>& readable);
 
 }  // namespace hg::convert

@@ -6,7 +6,8 @@
 
 namespace hg::convert {
 
-// Control characters but line feeds become question marks: a terminal obeys some of them.
+// Replaces control characters except line feeds by question marks, because terminals execute some
+// of them.
 inline std::string printable(std::string text) {
   for (char& c : text)
     if ((static_cast<unsigned char>(c) < 32 && c != '\n') || c == 127) c = '?';

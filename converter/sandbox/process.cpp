@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two pipes lead out of the process: one for messages, each a letter, a length and its bytes, and
-// one for printed text. The parent treats everything it receives as untrusted bytes.
+// Two pipes lead out of the process: one for messages, each with a letter, a length and its bytes,
+// and one for printed text. The parent treats all received bytes as untrusted.
 #include "converter/sandbox/process.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ namespace {
 constexpr uint32_t kLongestMessage = 64 << 20;
 enum Letter : char { kProgress = 'p', kAnswer = 'a', kFailure = 'f' };
 
-// Shared with the process.
+// Shared between parent and child.
 std::atomic<bool>* memory_refused = nullptr;
 
 void refuse_memory() {
@@ -46,7 +46,7 @@ void write_all(int fd, const char* bytes, size_t count) {
   while (count > 0) {
     const ssize_t written = write(fd, bytes, count);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) _exit(1);  // nobody listens
+    if (written <= 0) _exit(1);  // the parent does not listen
     bytes += written;
     count -= static_cast<size_t>(written);
   }
@@ -69,7 +69,7 @@ void limit(int resource, int64_t most) {
     throw Failure{Exit::usage, str_cat("--sandbox: a limit cannot be set: ", std::strerror(errno))};
 }
 
-// Below that, the next page of the stack would end the process without a word.
+// With less room, a new page of the stack would end the process without a message.
 void limit_memory(int64_t most) {
   constexpr int64_t kRoom = 64 << 20;
   int64_t pages = 0;
@@ -149,12 +149,12 @@ class Pipe {
   int ends_[2] = {-1, -1};
 };
 
-// Reads the messages as they come, in pieces of any length.
+// Parses the messages as they arrive, in pieces of any length.
 class Listener {
  public:
   Listener(SandboxEnd& end, const Tell& progress) : end_(end), progress_(progress) {}
 
-  // False: these are no messages.
+  // Returns false if the bytes are not messages.
   bool take(const char* bytes, size_t count) {
     buffer_.append(bytes, count);
     size_t at = 0;
@@ -191,7 +191,7 @@ class Listener {
   std::optional<std::string> failure_;
 };
 
-// Until both pipes are closed. What has answered is not waited for.
+// Reads until both pipes are closed. Does not wait for a child that has answered.
 void listen(Pipe& messages, Pipe& printed, Listener& listener, pid_t process) {
   std::array<char, 1 << 16> buffer;
   while (messages.end(0) >= 0 || printed.end(0) >= 0) {
@@ -202,7 +202,7 @@ void listen(Pipe& messages, Pipe& printed, Listener& listener, pid_t process) {
       const bool is_sense = got <= 0 || listener.take(buffer.data(), static_cast<size_t>(got));
       if (got <= 0 || !is_sense || listener.is_done()) {
         messages.shut(0);
-        kill(process, SIGKILL);  // changes nothing where it has ended
+        kill(process, SIGKILL);  // no effect if it has ended
       }
     }
     if (ready[1].revents != 0) {
@@ -228,7 +228,7 @@ SandboxEnd run_in_sandbox(const Sandbox& sandbox,
     throw Failure{Exit::usage, str_cat("--sandbox: no memory: ", std::strerror(errno))};
   memory_refused = new (shared) std::atomic<bool>(false);
   Pipe messages, printed;
-  std::fflush(nullptr);  // what is printed so far is not printed twice
+  std::fflush(nullptr);  // so that the child does not print it again
   const pid_t parent = getpid();
   const pid_t process = fork();
   if (process < 0)
