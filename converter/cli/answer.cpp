@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Every place; a single one is in the closing sentence already.
+// Lists every place. A single one is already in the closing sentence.
 std::string unsupported_lines(const Report& report) {
   if (report.unsupported.size() < 2 || report.exit != Exit::unsupported) return "";
   std::string lines;
@@ -85,7 +85,7 @@ std::string remarks_of(const Report& report) {
   for (const std::string& line : report.warnings)
     lines += str_cat("hg-convert: warning: ", line, "\n");
   lines += unsupported_lines(report);
-  // Worth a report, unlike a slip on the command line.
+  // Adds the line for a bug report, which is not needed for an error on the command line.
   if (report.exit == Exit::unsupported || report.exit == Exit::mismatch)
     lines += summary_line(report) + "\n";
   return lines;

@@ -10,20 +10,20 @@ namespace hg::convert {
 
 struct Answer {
   Exit exit = Exit::ok;
-  std::string message = {};  // one sentence, when exit is not ok
-  std::string remarks = {};  // lines for standard error: notes, warnings, all that is not supported
-  std::string summary = {};  // lines about what was written, when exit is ok
-  std::string report = {};   // as JSON; empty where none was asked for
+  std::string message = {};  // one sentence, if exit is not ok
+  std::string remarks = {};  // lines for standard error: notes, warnings, unsupported ops
+  std::string summary = {};  // lines about the written file, if exit is ok
+  std::string report = {};   // JSON; empty if not requested
 };
 
 Answer answer_of(const Report& report, bool with_json);
 
-// Between processes. What others wrote must be an answer: control characters are replaced, and
-// anything else throws Failure.
+// Serialization between processes. unpacked() treats its text as untrusted: it replaces control
+// characters and throws Failure unless the text is an answer.
 std::string packed(const Answer& answer);
 Answer unpacked(const std::string& text);
 
-// The same with another end.
+// Returns the same answer with another exit code and message.
 Answer failed(Answer answer, Exit exit, const std::string& message);
 
 }  // namespace hg::convert

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line of hg-convert. Results go to standard output; failures go to standard error as
-// one sentence. No exception leaves run_command().
+// The command line of hg-convert. Results go to standard output; errors go to standard error as one
+// sentence. run_command() does not throw.
 #include "converter/cli/command.h"
 
 #include <unistd.h>
@@ -45,7 +45,7 @@ Examples:
 
 Exit codes: 0 ok, 1 usage, 2 unreadable, 3 unsupported, 4 mismatch. Nothing is written unless 0.)";
 
-// One line that is overwritten, on a terminal only.
+// One line that is overwritten; on a terminal only.
 class Progress {
  public:
   Progress() : shown_(isatty(STDERR_FILENO) != 0) {}

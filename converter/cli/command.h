@@ -8,18 +8,18 @@
 
 namespace hg::convert {
 
-// What a command line asks for: one conversion, a batch, the table of ops, or only what it says.
+// A parsed command line: one conversion, a batch, the table of ops, or only text to print.
 struct Command {
   Job job;
-  std::string json;   // where the report goes; empty: nowhere
+  std::string json;   // destination of the report; empty: none
   std::string batch;  // the file of jobs
   bool list_ops = false;
-  bool sandbox = false;  // each conversion in a process of its own
+  bool sandbox = false;  // each conversion runs in a separate process
   int64_t sandbox_memory_mib = 4096;
-  std::string said;  // the answer to --help or --version
+  std::string said;  // the text of --help or --version
 };
 Command parse_command(int argc, const char* const* argv);  // throws Failure (usage)
-// Does it and returns the exit code. Never throws.
+// Executes the command and returns the exit code. Never throws.
 int run_command(int argc, const char* const* argv);
 
 }  // namespace hg::convert

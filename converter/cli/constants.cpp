@@ -23,7 +23,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// "[1, 2]" or "(1, 2)", or without the brackets.
+// Splits "[1, 2]", "(1, 2)" or "1, 2".
 std::vector<std::string_view> elements_of(std::string_view text, char open, char close) {
   text = trimmed(text);
   if (text.size() >= 2 && text.front() == open && text.back() == close)
@@ -41,7 +41,7 @@ std::vector<std::string_view> elements_of(std::string_view text, char open, char
   return parts;
 }
 
-// The value of this type, or none where the text does not say one.
+// Parses a value of this type; returns nothing if the text is not one.
 std::optional<Item> value_of(const std::string& type, std::string_view text) {
   const std::string_view word = trimmed(text);
   if (const auto inner = inside_of(type, "Optional"))
@@ -115,7 +115,7 @@ ConstantOption parse_constant(std::string_view text) {
 
 namespace {
 
-// The tensor of a .npy file in the place of an input of this type.
+// Reads a .npy file as the tensor for an input of this type.
 Item tensor_of(ScriptProgram& program, const ScriptInput& input, const std::string& path) {
   const auto fail = [&](const auto&... why) {
     throw Failure{Exit::usage, str_cat("--constant ", input.name, ": ", why...)};

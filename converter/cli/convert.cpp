@@ -74,7 +74,7 @@ class Conversion {
     if (!name.empty()) progress_(name);
   }
 
-  // A program of the conversion, and what becomes of it.
+  // A program of the conversion, and its results.
   struct Part : EntryProgram {
     std::vector<InputSpec> specs = {};
     Imported imported = {};
@@ -87,13 +87,13 @@ class Conversion {
       runtime_ = std::make_unique<OnnxRuntime>(*job().onnxruntime);
       report_.onnxruntime = runtime_->version();
     }
-    hash_ = std::async(std::launch::async, sha256_of_files, files);  // beside the reading
+    hash_ = std::async(std::launch::async, sha256_of_files, files);  // while the files are read
     std::vector<Part> parts;
     for (EntryProgram& program : read_programs(job(), files)) {
       for (const std::string& line : program.loaded.program.notes) report_.notes.push_back(line);
       parts.push_back({std::move(program)});
     }
-    if (is_onnx(parts)) report_.libtorch.clear();  // it has no part in this
+    if (is_onnx(parts)) report_.libtorch.clear();  // not used
     return parts;
   }
 
@@ -111,7 +111,7 @@ class Conversion {
     return warnings;
   }
 
-  // Runs the part of the model as it will be written beside what it was read from.
+  // Runs the part of the model as it will be written, and compares it with its source.
   CheckResult check(const Part& part, const std::function<const Model&()>& written) {
     const Graph& graph = part.model.graph();
     if (part.format == Format::onnx) {
@@ -155,8 +155,8 @@ class Conversion {
     for (const std::string& line : report_.check.warnings) report_.warnings.push_back(line);
   }
 
-  // Compares the states that runs leave. Methods of one module run in turn, and so do all exported
-  // programs. A module of its own is compared alone.
+  // Compares the states after runs. Methods of one module run in sequence, and so do all exported
+  // programs. Separate modules are compared separately.
   void check_states(const std::vector<Part>& parts, WrittenModel& written) {
     std::vector<std::vector<EntryInTurn>> modules;
     std::vector<EntryInTurn> programs;
@@ -176,7 +176,7 @@ class Conversion {
     }
   }
 
-  // Files of several models may have states of one name by chance, or those of one model.
+  // States of several files may have the same name by chance, or because they belong to one model.
   void note_states(const Model& model) {
     if (job().entry_files.empty()) return;
     const Status shared = SharedStates::create(model).status();
@@ -186,7 +186,7 @@ class Conversion {
           str_cat("sessions of several entries cannot share states: ", shared.message()));
   }
 
-  // Fails as the method's failure.
+  // Reports a failure as that of the method.
   void in_entry(const Part& part, const std::function<void()>& step) {
     report_.job = part.job;
     try {
@@ -213,7 +213,7 @@ class Conversion {
     part.job = job();
   }
 
-  // Parameters that a method writes to are buffers in all methods.
+  // A parameter that a method writes to becomes a buffer in all methods.
   void keep_written_parameters(std::vector<Part>& parts, std::future<std::string>& bad_weights) {
     std::set<std::string> written;
     std::string writer, names;
@@ -240,7 +240,7 @@ class Conversion {
     return job().methods.empty() ? "forward" : str_cat("`", job().methods[0], "`");
   }
 
-  // Whether all ops are supported; else the report says what is not.
+  // Returns whether all ops are supported; otherwise reports the unsupported ones.
   bool report_import(Part& part) {
     for (std::string& line : part.imported.notes) report_.notes.push_back(std::move(line));
     for (std::string& line : part.imported.warnings) report_.warnings.push_back(std::move(line));
@@ -262,14 +262,14 @@ class Conversion {
     refuse_changing_attributes(job().model, entries);
   }
 
-  // The parts as one model, whose entries are those with names.
+  // Joins the parts to one model with named entries.
   Result<Model> joined(std::vector<Part>& parts) {
     Model whole;
     for (Part& part : parts) {
       report_.job = part.job;
       HG_TRY_ASSIGN(part.model, verified(std::move(part.imported.graph)));
       part.job = job();
-      check_sizes(input_specs(part.model.graph()), job());  // names of --check-size
+      check_sizes(input_specs(part.model.graph()), job());  // rejects unknown names
       if (!part.entry.empty()) HG_TRY(whole.add_entry(part.entry, std::move(part.model.graph())));
     }
     if (parts[0].entry.empty()) {
@@ -320,7 +320,7 @@ class Conversion {
     write(written);
   }
 
-  // A GGUF file has no program: its architecture's name and settings decide the graph.
+  // A GGUF file contains no program: its architecture and settings determine the graph.
   void steps_of_gguf(const SourceFile& source) {
     refuse_options_of_programs(job(), source.label);
     hash_ = std::async(std::launch::async, sha256_of_file, source.path);
@@ -335,7 +335,7 @@ class Conversion {
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
     describe(model->graph(), "");
     report_.job.inputs = inputs_of_decoder(model->graph(), decoder);
-    check_sizes(input_specs(model->graph()), job());  // names of --check-size
+    check_sizes(input_specs(model->graph()), job());  // rejects unknown names
     WrittenModel written(*model, {job().output, job().result}, custom_.registry(),
                          [this, checked = job().check] { return info(checked); });
     if (job().check) {
@@ -349,7 +349,7 @@ class Conversion {
     write(written);
   }
 
-  // The graph as a model, which the report then describes.
+  // Returns the graph as a model, and describes it in the report.
   Result<Model> verified(Graph graph) {
     stage("verify");
     Status status = graph.status();
@@ -376,7 +376,7 @@ class Conversion {
     written.keep(report_.check.not_exercised);
   }
 
-  // ONNX Runtime with the model, where it was asked for and takes the model.
+  // Returns ONNX Runtime with the model, if requested and if it accepts the model.
   std::unique_ptr<OnnxReference> onnx_reference(const Loaded& loaded, const Graph& graph,
                                                 std::span<const Executed> trace) {
     if (!runtime_) return nullptr;
@@ -403,7 +403,7 @@ class Conversion {
                  "; give ranges of values or sizes that take them, as in 'x:f32[n]=0..100'"));
   }
 
-  // What is not proven here, since only the application has the op.
+  // Notes what cannot be checked, because only the application has the op.
   void note_custom(const std::vector<Part>& parts) {
     std::vector<std::string> unknown;
     for (const Part& part : parts)
@@ -427,7 +427,7 @@ class Conversion {
     }
   }
 
-  // Is it the op, the inputs that do not fit the model, or a size that cannot stay open?
+  // Finds out whether the cause is the op, inputs that do not fit, or a size that must be a number.
   void explain_unsupported(const Loaded& loaded, const std::vector<InputSpec>& specs, bool calls) {
     const std::vector<Unsupported>& all = report_.unsupported;
     if (calls) {
@@ -451,7 +451,7 @@ class Conversion {
                  " not supported: ", list_unsupported(all), hint));
   }
 
-  // Adds the graph, whose inputs and outputs get a prefix, to what the report says.
+  // Adds the graph to the report, with a prefix for its inputs and outputs.
   void describe(const Graph& graph, const std::string& prefix) {
     for (ValueId id : graph.inputs())
       report_.inputs.push_back(
@@ -478,7 +478,7 @@ class Conversion {
   std::vector<Model::Attachment> attachments_;  // of a GGUF file
   Report report_;
   std::set<const void*> described_;  // states of entries
-  bool can_share_ = true;            // the states of all entries, by their names
+  bool can_share_ = true;            // entries can share states by name
   std::string stage_;
   std::chrono::steady_clock::time_point stage_start_;
 };

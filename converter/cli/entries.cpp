@@ -16,7 +16,7 @@ bool has_argument(const ScriptProgram& program, const std::string& path) {
                      [&](const ScriptInput& input) { return is_path_into(path, input.name); });
 }
 
-// Calls give(k, name) for each entry that an option of the name is for.
+// Calls give(k, name) for each entry that an option with this name applies to.
 template <class Give>
 void give_to_entries(const std::vector<std::string>& entries, std::span<const Loaded> programs,
                      const std::string& name, std::string_view option, const Give& give) {

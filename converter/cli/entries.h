@@ -13,18 +13,18 @@
 
 namespace hg::convert {
 
-// The job of each entry: `decode/z:f32[n,64]` is for an input of `decode`, a name without an entry
-// for all entries that have the input; constants likewise. Throws Failure (usage) for an option
-// that is for no entry.
+// Returns the job of each entry. `decode/z:f32[n,64]` applies to an input of `decode`. A name
+// without an entry applies to all entries that have the input. The same is true for constants.
+// Throws Failure (usage) for an option that applies to no entry.
 std::vector<Job> jobs_of_entries(const Job& job, const std::vector<std::string>& names,
                                  std::span<const Loaded> entries);
 
-// Leaves the options of --dim and --check-size whose symbol an input of the entry has.
+// Keeps the --dim and --check-size options for symbols that an input of the entry has.
 void keep_own_symbols(Job& job);
 // Throws Failure (usage) for a symbol that no job has.
 void refuse_unknown_symbols(const Job& job, std::span<const Job> entries);
 
-// Adds the check of an entry to that of the file.
+// Adds the check of an entry to the check of the file.
 void add_check_of_entry(const std::string& entry, const CheckResult& one, CheckResult& all);
 
 struct ImportedEntry {
@@ -32,8 +32,8 @@ struct ImportedEntry {
   const ScriptProgram& program;
   const Imported& imported;
 };
-// Throws Failure where a method reads an attribute that is no tensor and that a method sets: a file
-// has the attribute's value at conversion.
+// Throws Failure if a method reads a non-tensor attribute that a method sets. A file stores the
+// value of the attribute at conversion.
 void refuse_changing_attributes(const std::string& model, std::span<const ImportedEntry> entries);
 
 }  // namespace hg::convert

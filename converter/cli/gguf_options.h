@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the options mean for a GGUF file, which has no program.
+// The meaning of options for a GGUF file, which contains no program.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace hg::convert {
 
-// Throws Failure (usage) for an option that only programs have.
+// Throws Failure (usage) for an option that applies only to programs.
 void refuse_options_of_programs(const Job& job, const std::string& label);
 
-// The inputs of the decoder's graph with the values that the check may give them.
+// Returns the inputs of the decoder's graph, with the ranges of values for the check.
 std::vector<InputOption> inputs_of_decoder(const Graph& graph, const gguf::Decoder& decoder);
 
 }  // namespace hg::convert

@@ -13,12 +13,12 @@
 namespace hg::convert {
 namespace {
 
-// One tensor that forward takes. Lists and dicts take any number, and are `open`.
+// A tensor argument of forward. Lists and dicts accept any number, and are `open`.
 struct Leaf {
   std::string name, type;
   bool optional = false, open = false;
-  ScriptId id = -1;                    // of a plain tensor argument
-  const ScriptInput* input = nullptr;  // that it is, whole
+  ScriptId id = -1;                    // for a plain tensor argument
+  const ScriptInput* input = nullptr;  // the input, if it is this tensor alone
 };
 
 void add_leaves(const std::string& name, const std::string& type, bool optional, ScriptId id,
@@ -49,7 +49,7 @@ std::vector<Leaf> leaves_of(const ScriptProgram& program) {
   return leaves;
 }
 
-// Reads shapes off the first layer that an input goes into.
+// Infers shapes from the first layer that uses an input.
 class Guess {
  public:
   explicit Guess(const ScriptProgram& program) : program_(program) {
@@ -87,7 +87,7 @@ class Guess {
     for (const ScriptNode& node : block.nodes) {
       if (std::find(node.inputs.begin(), node.inputs.end(), input) != node.inputs.end()) {
         if (auto type = from(node)) return type;
-        // The same values in the same shape.
+        // The same values and shape.
         if ((node.kind == "aten::to" || node.kind == "aten::contiguous") && node.inputs[0] == input)
           if (auto type = search(program_.body, node.outputs[0])) return type;
       }
@@ -188,7 +188,7 @@ std::string describe_inputs(const ScriptProgram& program) {
 std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<InputOption> options,
                                     std::string& note) {
   std::vector<Leaf> leaves = leaves_of(program);
-  // The names of the entries of lists and dicts, and paths into arguments, are the user's.
+  // The user chooses names of entries in lists and dicts, and paths into arguments.
   const bool open =
       std::any_of(leaves.begin(), leaves.end(), [](const Leaf& l) { return l.open; }) ||
       std::any_of(options.begin(), options.end(), [](const InputOption& option) {
@@ -200,7 +200,7 @@ std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<In
   std::vector<std::optional<InputOption>> placed(leaves.size());
   std::vector<std::string> names;
   for (const Leaf& leaf : leaves) names.push_back(leaf.name);
-  // The elements of a tuple may be named at will, in order.
+  // The elements of a tuple may have any names, in order.
   const bool own_names =
       std::any_of(leaves.begin(), leaves.end(), [](auto& l) { return l.id < 0; }) &&
       options.size() <= leaves.size() &&
@@ -240,7 +240,7 @@ std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<In
       require_narrower(*placed[i], *input, renamed);
     }
     if (placed[i]) {
-      // By its name the argument is found where optional ones before it are left out.
+      // The name identifies the argument if optional arguments before it are omitted.
       if (leaves[i].id >= 0 && placed[i]->spec.name.empty()) placed[i]->spec.name = leaves[i].name;
       result.push_back(*placed[i]);
     } else if (!leaves[i].optional) {
@@ -261,7 +261,7 @@ void rename_inputs(Graph& graph, std::vector<InputOption>& options) {
     if (option.new_name.empty()) continue;
     const ValueId id = graph.inputs()[i];
     option.spec.name = graph.value_info(id).name;
-    GraphAccess::rename(graph, id, "renamed");  // two inputs may exchange their names
+    GraphAccess::rename(graph, id, "renamed");  // two inputs may exchange names
     renamed.emplace_back(id, option.new_name);
   }
   for (const auto& [id, name] : renamed) {

@@ -10,17 +10,18 @@
 
 namespace hg::convert {
 
-// The options in the order of forward's tensors: named ones go to their place, the others fill the
-// rest in order. With no options at all, shapes are inferred where the first layer tells them, and
-// `note` says so. Throws Failure (usage) naming what is missing, unknown or too much.
+// Returns the options in the order of forward's tensors. Named options go to their argument, the
+// others to the remaining arguments in order. Without options, infers shapes from the first layer
+// if possible, and describes that in `note`. Throws Failure (usage) that names a missing, unknown
+// or superfluous input.
 std::vector<InputOption> fit_inputs(const ScriptProgram& program, std::vector<InputOption> options,
                                     std::string& note);
 
-// --input NEW=NAME:...: the graph's inputs get their new names, and the options the names that the
-// inputs have in the program. Throws Failure (usage) where a name is taken.
+// --input NEW=NAME:...: gives the graph's inputs their new names, and the options the names that
+// the inputs have in the program. Throws Failure (usage) if a name is taken.
 void rename_inputs(Graph& graph, std::vector<InputOption>& options);
 
-// "--input 'x:f32[n, 4]'" for the inputs whose first layer tells their shape; may be empty.
+// Returns "--input 'x:f32[n, 4]'" for inputs whose shape the first layer determines; may be empty.
 std::string suggested_inputs(const ScriptProgram& program);
 
 // "x: Tensor, mask: Optional[Tensor]"

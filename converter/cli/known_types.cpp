@@ -8,14 +8,14 @@
 namespace hg::convert {
 namespace {
 
-// What the symbol has become; null: nothing yet.
+// Returns the replacement of the symbol; null if there is none yet.
 const Dim* find(const Renamed& renamed, std::string_view symbol) {
   const auto found = std::find_if(renamed.begin(), renamed.end(),
                                   [&](const auto& each) { return each.first == symbol; });
   return found == renamed.end() ? nullptr : &found->second;
 }
 
-// The expression with what its symbols have become.
+// Returns the expression with its symbols replaced.
 Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed) {
   const std::string from = str_cat(dim);
   std::string to;
@@ -33,8 +33,8 @@ Result<Dim> renamed_dim(const Dim& dim, const Renamed& renamed) {
   return Dim::parse(to);
 }
 
-// The one symbol of an expression that has no new name yet takes that of the other expression,
-// where they are then the same.
+// If one symbol of an expression has no replacement yet, and replacing it by the only symbol of the
+// other expression makes both equal, records the replacement.
 void rename_inside(const Dim& from, const Dim& to, Renamed& renamed) {
   std::vector<std::string> old, fresh;
   from.collect_symbols(old);
@@ -50,7 +50,7 @@ void rename_inside(const Dim& from, const Dim& to, Renamed& renamed) {
 
 std::optional<std::pair<double, double>> checked_numbers(const ScriptInput& input) {
   if (!input.numbers) return std::nullopt;
-  constexpr int64_t kFurther = 62;  // of a range without an end
+  constexpr int64_t kFurther = 62;  // length of a range without an end
   const auto [smallest, largest] = *input.numbers;
   const int64_t from = std::max(smallest, -kFurther);
   const int64_t to = std::max(from, std::min(largest, from + kFurther));

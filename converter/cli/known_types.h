@@ -7,12 +7,12 @@
 
 namespace hg::convert {
 
-// The range of values that the check gives to a number, where the file says its own.
+// Returns the range of values that the check gives to a number, if the file states its range.
 std::optional<std::pair<double, double>> checked_numbers(const ScriptInput& input);
 
-// The option must be of the file's type, with numbers or other names for its symbols, and gets the
-// file's range where it has none. `renamed` collects what the symbols have become. Throws Failure
-// (usage).
+// The option must have the file's type; its symbols may be numbers or have other names. Sets the
+// file's range if the option has none. `renamed` collects the replacements of symbols. Throws
+// Failure (usage).
 using Renamed = std::vector<std::pair<std::string, Dim>>;
 void require_narrower(InputOption& option, const ScriptInput& input, Renamed& renamed);
 

@@ -6,12 +6,12 @@
 #include "converter/cli/command.h"
 
 int main(int argc, char** argv) {
-  // A limit on file sizes shall be an error of writing, not the end of the process.
+  // Exceeding a file size limit must be a write error and must not end the process.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   const int code = hg::convert::run_command(argc, argv);
-  // libtorch's destructors take its thousands of operators off their tables one by one, for a third
-  // of what a small conversion takes.
+  // libtorch's destructors would remove thousands of operators from its tables one by one, which
+  // takes a third of the time of a small conversion.
   std::fflush(nullptr);
   std::_Exit(code);
 }

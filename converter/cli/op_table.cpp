@@ -12,7 +12,7 @@
 namespace hg::convert {
 namespace {
 
-// How a device runs an op: its kernels by name, as a view, as its expansion, or not at all.
+// Returns how a device runs an op: names of kernels, as a view, by its expansion, or not at all.
 std::string support(const Op& op, Device device) {
   std::string names;
   for (const KernelDef* kernel : Registry::built_in().kernels(op.name(), device))
@@ -55,7 +55,7 @@ std::string op_table_text() {
 }
 
 std::string op_table_json() {
-  // The one type of JSON in hg_convert_command: each costs seconds to compile.
+  // The only JSON type in hg_convert_command: each one costs seconds to compile.
   using Json = nlohmann::ordered_json;
   Json ops = Json::array();
   for (const Op* op : Registry::built_in().ops())

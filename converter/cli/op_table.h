@@ -6,11 +6,11 @@
 
 namespace hg::convert {
 
-// A page of Markdown: the ops of the library with what runs and differentiates them, then the ops
-// of TorchScript that become nodes.
+// Returns a page of Markdown: the ops of the library with their kernels and gradients, then the
+// TorchScript ops that become nodes.
 std::string op_table_text();
-// {"ops": [{"op", "signature", "cpu", "vulkan", "gradient"}, ...], "torchscript": ["aten::abs",
-// ...]}
+// Returns {"ops": [{"op", "signature", "cpu", "vulkan", "gradient"}, ...], "torchscript":
+// ["aten::abs", ...]}.
 std::string op_table_json();
 
 }  // namespace hg::convert

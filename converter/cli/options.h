@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small languages of the options of hg-convert.
+// Parsers for the values of hg-convert's options.
 #pragma once
 
 #include <string_view>
@@ -11,16 +11,16 @@
 
 namespace hg::convert {
 
-// "x:f32[n,3,h*2]=0..1" (tools/command_line/input_text.h).
+// Parses "x:f32[n,3,h*2]=0..1" (tools/command_line/input_text.h).
 InputOption parse_input(std::string_view text);  // throws Failure (usage)
 
-// "n=1,4" of --check-size or --dim.
+// Parses "n=1,4" of --check-size or --dim.
 SizeOption parse_size(std::string_view option, std::string_view text);  // throws Failure (usage)
 
 EntryFile parse_entry(std::string_view text);  // "encode=encoder.pt2"; throws Failure (usage)
 
-// Names the files of --entry in Job::model. Throws Failure (usage) if a model or a method is also
-// given, or if no output is given.
+// Sets Job::model to the file names of --entry, for messages. Throws Failure (usage) if a model or
+// a method is also given, or if no output is given.
 void use_entry_files(Job& job);
 
 using tools::closest_name;

@@ -16,7 +16,8 @@ bool is_torchscript(const SourceFile& file) {
   return file.format != Format::onnx && file.format != Format::exported;
 }
 
-// The inputs of an ONNX file that options name. Another entry's have its name before a slash.
+// Returns the inputs of an ONNX file that options name. Inputs of other entries have the entry's
+// name and a slash before their own.
 std::set<std::string> named_inputs(const Job& job, const std::string& entry) {
   std::set<std::string> names;
   const auto add = [&](const std::string& name) {
@@ -43,8 +44,7 @@ void refuse_wrong_options(const Job& job, const SourceFile& file) {
   if (job.onnxruntime && file.format != Format::onnx)
     throw Failure{Exit::usage, file.label + ": --onnxruntime applies to ONNX models only"};
   if (!job.methods.empty() && !is_torchscript(file))
-    throw Failure{Exit::usage,
-                  file.label + ": --method applies to TorchScript modules only"};
+    throw Failure{Exit::usage, file.label + ": --method applies to TorchScript modules only"};
 }
 
 void refuse_repeated(std::string_view option, const std::vector<std::string>& names) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the programs of a conversion: that of a file, the methods of a TorchScript module, or one
-// file per entry.
+// Reads the programs of a conversion: the program of a file, the methods of a TorchScript module,
+// or one file per entry.
 #pragma once
 
 #include <memory>
@@ -21,16 +21,16 @@ struct SourceFile {
 // `input` keeps standard input open. Throws Failure.
 std::vector<SourceFile> recognise_files(const Job& job, std::unique_ptr<StandardInput>& input);
 
-// The hash of each file, with spaces between them.
+// Returns the hashes of the files, separated by spaces.
 std::string sha256_of_files(const std::vector<SourceFile>& files);
 
 struct EntryProgram {
-  std::string entry;  // empty: the only one, without a name
+  std::string entry;  // empty: the only program, without a name
   Format format;
-  Job job;  // with the options that are for this entry
+  Job job;  // with the options for this entry
   Loaded loaded;
 };
-// Throws Failure. The files are not GGUF files.
+// Throws Failure. The files must not be GGUF files.
 std::vector<EntryProgram> read_programs(const Job& job, const std::vector<SourceFile>& files);
 
 }  // namespace hg::convert

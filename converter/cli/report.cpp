@@ -35,7 +35,7 @@ Json case_json(const CheckedCase& checked) {
   return json;
 }
 
-// Text in another encoding than UTF-8 is shown with replacement characters, not refused.
+// Prints text that is not UTF-8 with replacement characters.
 std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }

@@ -13,7 +13,7 @@ std::string report_json(const Report& report);
 // {"status": "ok", "message": ""}: one line.
 std::string answer_json(Exit exit, const std::string& message);
 
-// A job of a batch, or why it makes no sense.
+// A job of a batch, or the error in its description.
 struct BatchJob {
   Job job;
   std::string trouble;

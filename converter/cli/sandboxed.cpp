@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file without a name, on the disk of the output where that is possible.
+// An unnamed file, if possible on the disk of the output.
 class NamelessFile {
  public:
   explicit NamelessFile([[maybe_unused]] const std::string& output) {
@@ -43,8 +43,8 @@ class NamelessFile {
   int fd_ = -1;
 };
 
-// The models, files that constants name, and of ONNX models, whose weights may lie beside them, the
-// folders.
+// Returns the models and the files that constants name. For ONNX models, whose weights may be in
+// files next to them, also returns the folders.
 std::vector<std::string> files_of(const Job& job) {
   std::vector<fs::path> models;
   for (const EntryFile& each : job.entry_files) models.emplace_back(each.path);
@@ -60,7 +60,7 @@ std::vector<std::string> files_of(const Job& job) {
   return files;
 }
 
-// libtorch asks for memory past operator new.
+// libtorch also allocates memory without operator new.
 bool lacked_memory(const SandboxEnd& end, const Answer& answer) {
   return end.memory_refused || answer.message.find("enough memory") != std::string::npos ||
          answer.message.find("allocate memory") != std::string::npos;
@@ -76,7 +76,7 @@ std::string how_it_ended(const Job& job, const SandboxEnd& end, int64_t memory_m
   return job.model + ": the sandboxed process ended without an answer";
 }
 
-// Reads what the process wrote as a file that nobody vouches for, and writes it as the output.
+// Reads the file written by the process as an untrusted file, and writes it to the output.
 void deliver(const Job& job, const NamelessFile& result) {
   const CustomRegistry custom(job.custom);
   Result<Model> model = Model::load(result.path(), custom.registry());

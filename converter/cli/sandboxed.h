@@ -9,8 +9,8 @@
 
 namespace hg::convert {
 
-// As convert() and answer_of(). The file that the process hands over is read and written again
-// here. Never throws.
+// As convert() followed by answer_of(). Reads the file that the process returns, and writes it
+// again. Never throws.
 Answer convert_in_sandbox(const Job& job, int64_t memory_mib, bool with_json, const Tell& progress);
 
 }  // namespace hg::convert

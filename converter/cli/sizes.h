@@ -19,11 +19,12 @@ bool has_symbol(const Job& job, const std::string& symbol);
 // has.
 void apply_dims(Job& job);
 
-// One size per symbol with --check-size: the first other than 1, which is special, or else 1.
+// Returns one size per symbol with --check-size: the first one other than 1, which is a special
+// case, or otherwise 1.
 std::vector<std::pair<std::string, int64_t>> asked_sizes(const Job& job);
 
-// "; with a number for this size (--dim n=2) it can be converted ...": the options with which the
-// program can be imported, for one symbol or for all; else empty.
+// Returns "; with a number for this size (--dim n=2) it can be converted ...": the options with
+// which the program can be imported, for one symbol or for all; empty if there are none.
 std::string fixed_sizes_hint(const ScriptProgram& program, const std::vector<InputSpec>& specs,
                              const Job& job, const Registry& registry);
 

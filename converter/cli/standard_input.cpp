@@ -30,7 +30,7 @@ StandardInput::StandardInput() {
     if (std::fwrite(buffer, 1, got, copy_) != got)
       throw Failure{Exit::unreadable, str_cat("standard input does not fit on the temporary disk: ",
                                               std::strerror(errno))};
-  std::rewind(copy_);  // another process may get it as its standard input
+  std::rewind(copy_);  // another process may use it as standard input
 }
 
 StandardInput::~StandardInput() {

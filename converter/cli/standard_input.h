@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standard input as a file that can be read more than once.
+// Standard input as a file that can be read several times.
 #pragma once
 
 #include <cstdio>
@@ -7,8 +7,8 @@
 
 namespace hg::convert {
 
-// A file that is read from its beginning is itself; the rest is copied to a temporary file without
-// a name. Throws Failure.
+// Uses standard input itself if it is a file at its beginning. Otherwise copies it to an unnamed
+// temporary file. Throws Failure.
 class StandardInput {
  public:
   StandardInput();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the report says of ops that the converter does not support.
+// The report about ops that the converter does not support.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace hg::convert {
 
-// Each op once: how often, where first, and why.
+// Lists each op once: number of occurrences, first place, and reason.
 std::string list_unsupported(const std::vector<Unsupported>& all);
-// The op exists here, so it is this call that does not fit.
+// Whether the op is supported, so that only this call is the problem.
 bool is_call(const Unsupported& each);
-// Says what to do about ops that do not exist here; `unknown_ops` are custom ones.
+// Sets suggestions for unsupported ops; `unknown_ops` are custom ops.
 void suggest(std::vector<Unsupported>& all, const std::vector<std::string>& unknown_ops);
 
 }  // namespace hg::convert
