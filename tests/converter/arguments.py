@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that data decides, in the argument positions of all ops, beside PyTorch.
+"""Replaces arguments of all ops by data-dependent numbers and compares the results with PyTorch.
 
   python3 tests/converter/arguments.py build/bin FOLDER [--count 100] [--seed 1] [--reasons 20] [--exported]
 
-Each case takes one sample of PyTorch's own table of ops, and replaces one or two of its integers and floats by `int(n)` and
-`float(t)` of inputs. hg-convert converts the scripted call, and hg-run answers for several values of either sign. Answers must be
-PyTorch's. Refusals, and values that stop a run, are counted by their sentence. A wrong answer fails the test.
-Skipped without torch, or if its table of ops cannot be imported.
+Each case takes a sample from PyTorch's own table of ops and replaces one or two of its integers and floats by `int(n)`
+and `float(t)` of inputs. hg-convert converts the scripted call, and hg-run runs it for several values of either sign.
+Results must equal PyTorch's. Refusals, and values that stop a run, are counted by message. A wrong result fails the
+test. Skipped without torch, or if its table of ops cannot be imported.
 """
 import argparse
 import importlib.util
@@ -26,7 +26,7 @@ try:
     import numpy as np
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
-except Exception as missing:  # what the table needs differs by version
+except Exception as missing:  # the requirements of the table depend on the version
     print(f"no Python with torch's table of ops: numbers of data are left out: {missing}")
     sys.exit(77)
 
@@ -37,7 +37,7 @@ DTYPES = {torch.float32: "f32", torch.int64: "i64", torch.bool: "bool"}
 
 
 class Source:
-    """The text of a call, in which the chosen numbers are those of inputs."""
+    """The text of a call in which the chosen numbers are inputs."""
 
     def __init__(self, chosen, exported):
         self.tensors, self.numbers, self.chosen, self.exported = [], [], chosen, exported
@@ -66,7 +66,7 @@ class Source:
 
 
 def call_of(op, sample, chosen, exported=False):
-    """The body of forward, and its Source."""
+    """Returns the body of forward and its Source."""
     source = Source(chosen, exported)
     owner, name = torch, op.name
     is_method = False
@@ -116,7 +116,7 @@ def answer(module, tensors, numbers):
 
 
 def is_same(got, want):
-    """In the precision of the wanted tensors."""
+    """Compares in the precision of the wanted tensors."""
     if got.dtype != want.dtype or got.shape != want.shape:
         return False
     if got.dtype.kind not in "fc":
@@ -127,7 +127,7 @@ def is_same(got, want):
 
 
 def sample_with_numbers(rng):
-    """An op, one of its samples, and the Source of the call as it is."""
+    """Returns an op, one of its samples, and the Source of the unchanged call."""
     ops = [op for op in op_db if not LEFT_OUT.search(op.name) and torch.float32 in op.dtypes]
     for _ in range(30):
         op = rng.choice(ops)
@@ -165,7 +165,7 @@ class Case:
                 want = answer(self.module, self.tensors, numbers)
                 torch.manual_seed(2)
                 again = answer(self.module, self.tensors, numbers)
-            except Exception:  # what PyTorch refuses
+            except Exception:  # PyTorch rejects it
                 continue
             if not all(a.shape == b.shape and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) for a, b in zip(want, again)):
                 raise ValueError("it draws numbers")
@@ -245,7 +245,7 @@ def main():
     for seed in range(given.seed, given.seed + given.count):
         try:
             cases.append(Case(seed, given.folder, given.exported))
-        except Exception as error:  # no sample with numbers, or one that TorchScript does not take
+        except Exception as error:  # no sample with numbers, or TorchScript rejects it
             useless[str(error).strip().split("\n")[0][:60]] += 1
     refused, differing, stopped, wrong, equal = Counter(), Counter(), Counter(), [], 0
     kept, jobs = [], []

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The check itself: it finds conversions that are broken here on purpose, including those that
-// usual inputs do not reach, and accepts correct ones whose results depend on rounding.
-// make_checked.py makes the models; without a Python with torch the tests are skipped.
+// The check itself: it detects conversions that are broken on purpose, including faults that the
+// default inputs do not reach, and accepts correct ones whose results depend on rounding.
+// make_checked.py makes the models; without a Python installation with torch the tests are skipped.
 #include "converter/check/check.h"
 
 #include <gtest/gtest.h>
@@ -44,8 +44,8 @@ CheckResult check(const std::string& name, const std::string& input, const Tampe
   return check(name, Types{input}, tamper);
 }
 
-// Puts another op in the place of all nodes of an op, in bodies too; it has the first of its
-// attributes, if any.
+// Replaces one op by another in all nodes, including those in bodies, and keeps the first
+// attributes.
 void replace_op(Graph& graph, std::string_view op, std::string_view by) {
   for (Node& node : GraphAccess::body(graph).nodes) {
     if (node.op->name() == op) {
@@ -89,7 +89,7 @@ TEST(Check, AWrongBodyThatUsualValuesDoNotReachIsFound) {
   const CheckResult wrong = check("sides", "f32[n,4]", instead("add", "sub"));
   EXPECT_EQ(wrong.exit, Exit::mismatch);
   EXPECT_NE(wrong.message.find("normal values of scale"), std::string::npos) << wrong.message;
-  // What the range keeps out cannot be found, and is said.
+  // A fault outside the range cannot be found, and is reported as not exercised.
   const CheckResult unseen = check("sides", "f32[n,4]=-1..1", instead("add", "sub"));
   EXPECT_EQ(unseen.exit, Exit::ok);
   ASSERT_EQ(unseen.not_exercised.size(), 1u);
@@ -107,7 +107,7 @@ TEST(Check, AWrongLoopThatUsualValuesDoNotEnterIsFound) {
 TEST(Check, AWrongClampOfASliceIsFound) {
   SKIP_WITHOUT_MODELS();
   EXPECT_TRUE(check("slice", "f32[n,4]").not_exercised.empty());
-  // Right for n up to 5, as the usual sizes are.
+  // Right for n up to 5, and thus for the default sizes.
   const CheckResult wrong = check("slice", "f32[n,4]", [](Graph& graph) {
     const auto shrink = [](Dim& dim) {
       if (str_cat(dim) == str_cat(min(Dim("n"), Dim(6)))) dim = min(Dim("n"), Dim(5));
@@ -198,7 +198,7 @@ TEST(Check, NamesARangeWhereNoIntegerFits) {
   EXPECT_EQ(check("odd", Types{"f32[5,4]", "i64[]=20..20"}).exit, Exit::ok);
 }
 
-// The entries of totals.pt, of which `add` is tampered with.
+// Checks the entries of totals.pt after tampering with `add`.
 CheckResult check_totals(const Tamper& tamper) {
   const std::vector<std::string> methods = {"add", "read"};
   const std::vector<Loaded> loaded = load_script((kModels / "totals.pt").string(), {}, methods);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a model's result may differ if rounding decides about quantization levels, and how far it
-// may not.
+// How far a model's result may differ if rounding decides between quantization levels.
 #include "converter/check/conditioning.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +17,8 @@ using Where = Conditioning::Where;
 constexpr int64_t kCount = 1000;
 constexpr float kScale = 0.0371F;
 
-// Levels of w x: half of them lie in the middle between two, where the last place of x decides.
+// Levels of w x. Half of the products lie in the middle between two levels, where the last place of
+// x decides.
 Model quantising() {
   Graph g;
   const Value x = g.input("x", f32, {Dim(kCount)});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// hg-convert as a process: its messages, its exit code, and that it writes nothing unless that is
-// 0. make_models.py makes the models; without a Python with torch the tests are skipped.
+// hg-convert as a process: its messages, its exit code, and that it writes nothing unless the exit
+// code is 0. make_models.py makes the models; without a Python installation with torch the tests
+// are skipped.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -21,7 +22,7 @@ const fs::path kModels = HG_TEST_MODELS;
 
 struct Outcome {
   int exit = -1;
-  std::string text;  // of both streams
+  std::string text;  // from both streams
 };
 
 Outcome run_shell(const std::string& command) {
@@ -62,7 +63,7 @@ class ConvertTest : public testing::Test {
   bool has_models() const { return fs::exists(kModels / "made"); }
   fs::path output() const { return folder_ / "out.hgm"; }
 
-  // Runs the tool in the models' folder, and expects an exit code and words in what it says.
+  // Runs the tool in the models' folder; expects an exit code and words in its output.
   void expect(const std::string& arguments, int exit, const std::vector<std::string>& words) {
     std::string command = "cd '" + kModels.string() + "' && " + tool() + arguments;
     if (arguments.find("-o ") == std::string::npos) command += " -o '" + output().string() + "'";
@@ -318,7 +319,7 @@ TEST_F(ConvertTest, WhatTheModelUses) {
          {"acme::wave", "--custom 'acme.wave(x, ...) -> like x'"});
   expect("unsupported.pt --input 'f32[4,4]'", 3,
          {"2 ops", "aten::special_airy_ai (2x)", "aten::binomial", "report: hg-convert"});
-  // Which node of which module has a size baked in, and what to do.
+  // Names the node and module with a baked-in size, and the fix.
   expect("baked.pt --input 'f32[n,4]'", 4,
          {"n=3", "aten::view in module 'head' (", "make_models.py:", "baked in",
           "compute it there from x.size()"});
@@ -410,7 +411,7 @@ TEST_F(ConvertTest, WritesWholeFilesOnly) {
   EXPECT_NE(outcome.text.find("cannot write"), std::string::npos) << outcome.text;
   EXPECT_NE(outcome.text.find("File too large"), std::string::npos) << outcome.text;
   EXPECT_EQ(read(output()), "old");
-  // Every write fails, since no file may grow.
+  // Every write fails, because the file size limit is 0.
   outcome = run_shell("(ulimit -f 0; " + tool() + model + "-o '" + output().string() + "') | cat");
   EXPECT_EQ(read(output()), "old") << outcome.text;
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
@@ -431,7 +432,7 @@ TEST_F(ConvertTest, TheCheckTakesAllWays) {
   if (!has_models()) GTEST_SKIP() << "no Python with torch";
   expect("far.pt --input 'f32[n,4]' --strict", 0,
          {"checked with n=2 and normal values of scale 10: 2 of 2", "scale 100: 2 of 2"});
-  // The clamp of a slice, and an op whose result data makes empty.
+  // The clamp of a slice, and an op whose result is empty for some data.
   expect("head.pt --input 'f32[n,4]' --strict", 0, {"checked with n=6 and the usual values"});
 }
 
@@ -440,7 +441,7 @@ TEST_F(ConvertTest, TheCheckSaysWhatItDidNotTake) {
   const char* never = "the body of `if` at ";
   expect("never.pt --input 'f32[n,4]'", 0, {std::string("not exercised: ") + never});
   expect("never.pt --input 'f32[n,4]' --strict", 4, {std::string("did not exercise ") + never});
-  // A range keeps the search inside.
+  // The range limits the search.
   expect("far.pt --input 'f32[n,4]=-5..5'", 0, {std::string("not exercised: ") + never});
   expect("endless.pt --input 'f32[n,4]'", 0,
          {"not exercised: a single round of a loop; more than one round of a loop at "});

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random files of several formats become entries of one file, beside PyTorch.
+"""Makes random files of several formats entries of one file, and compares them with PyTorch.
 
   python3 tests/converter/entry_files.py build/bin FOLDER [--count 24] [--seed 1]
 
-Each case has two to four programs over a pool of weights, under names of their own: exported programs, TorchScript and ONNX files.
-`hg-convert --batch` makes one file of them, and `hg-run --batch` runs each entry at n = 0, 1 and 3. Outputs must be those of the
-modules, and the file must hold each weight of the pool at most once. Skipped without torch or onnx.
+Each case has two to four programs that share a pool of weights under their own names: exported programs, TorchScript
+and ONNX files. `hg-convert --batch` makes one file of them, and `hg-run --batch` runs each entry at n = 0, 1 and 3.
+Outputs must equal those of the modules, and the file must contain each weight of the pool at most once. Skipped without
+torch or onnx.
 """
 import argparse
 import json
@@ -31,11 +32,11 @@ warnings.simplefilter("ignore")
 
 WIDTH = 64
 WEIGHT_BYTES = 4 * WIDTH * WIDTH
-OVERHEAD = 8000  # of an entry: its graph and its vectors
+OVERHEAD = 8000  # per entry: its graph and vectors
 
 
 class Program(torch.nn.Module):
-    """Steps over tensors of [n, WIDTH]; `last` is a buffer that a run overwrites."""
+    """Steps on tensors of [n, WIDTH]; `last` is a buffer that a run overwrites."""
 
     def __init__(self, steps, pool):
         super().__init__()
@@ -108,7 +109,7 @@ def write(module, steps, pool, kind, path):
     elif kind == "pt":
         traced = torch.jit.trace(module, example, check_trace=False)
         if hasattr(module, "last"):
-            traced.last.fill_(1)  # tracing ran it
+            traced.last.fill_(1)  # tracing has run it
         traced.save(path)
     else:
         size = torch.export.Dim("n", min=0)
@@ -149,7 +150,7 @@ def main():
             write(Program(steps, pool), steps, pool, kind, path)
             if kind == "pt":
                 inputs.append(f"{name}/x:f32[n,{WIDTH}]")
-            # Two parameters of one program stay two, even if their values are equal.
+            # Two parameters of one program stay separate, even if their values are equal.
             counts = {}
             for _, *own in steps:
                 for _, key in own:
@@ -181,7 +182,7 @@ def main():
                              "output_dir": str(folder / f"{name}_{n}")})
     answers = batch(options.bin / "hg-run", runs, options.folder)
     for (seed, name, n, want), run, answer in zip(wanted, runs, answers):
-        outputs = sorted(Path(run["output_dir"]).glob("*.npy"))[:1]  # of one output, maybe under two names
+        outputs = sorted(Path(run["output_dir"]).glob("*.npy"))[:1]  # one output, possibly under two names
         got = np.load(outputs[0]) if answer["status"] == "ok" and len(outputs) == 1 else None
         if got is None or got.shape != want.shape or not np.allclose(got, want, 1e-4, 1e-4):
             failures += 1

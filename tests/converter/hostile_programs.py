@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hostile_programs.py HG_CONVERT FOLDER: exported programs and ONNX models that try to crash the converter, keep it busy or fill its
-memory are rejected with a sentence. Each is a small valid program that converts, with one change."""
+"""hostile_programs.py HG_CONVERT FOLDER: exported programs and ONNX models designed to crash the converter, keep it
+busy or fill its memory are rejected with a message. Each one is a small valid program with one change."""
 import json
 import pathlib
 import subprocess
@@ -8,7 +8,7 @@ import sys
 import time
 import zipfile
 
-SECONDS = 60  # on a machine that does much else
+SECONDS = 60  # enough for a busy machine
 
 
 def tensor(name):
@@ -27,7 +27,7 @@ def node(target, inputs, outputs):
 
 
 def sized(text):
-    """The input's size is this expression."""
+    """Makes this expression the input's size."""
     def change(program, archive):
         program["graph_module"]["graph"]["tensor_values"]["x"] = meta({"as_expr": {"expr_str": text, "hint": None}})
     return change
@@ -79,7 +79,7 @@ def empty_user_input(program, archive):
 
 
 def loops_in_conditions(program, archive):
-    """Each condition is read twice, so that 40 of them would be read 2^40 times."""
+    """Each condition is read twice, so 40 nested ones would be read 2^40 times."""
     x = {"as_tensors": [{"name": "x"}]}
     truth = node("torch.ops.aten.any.default", [("self", tensor("x"))], [tensor("t")])
     condition = {"inputs": [tensor("x")], "outputs": [tensor("t")], "nodes": [truth]}
@@ -97,7 +97,7 @@ def range_beyond_numbers(program, archive):
 
 
 def parameters(*shapes):
-    """A parameter of these sizes and strides for each of the shapes, all in the same four bytes."""
+    """Adds one parameter per (sizes, strides), all in the same four bytes."""
     def change(program, archive):
         config = archive["data/weights/model_weights_config.json"]["config"]
         for i, (sizes, strides) in enumerate(shapes):
@@ -111,7 +111,7 @@ def parameters(*shapes):
 
 
 def saved(pickle):
-    """Weights as torch.save writes them, with this pickle."""
+    """Weights in the form of torch.save, with this pickle."""
     def change(program, archive):
         inner = pathlib.Path(archive["folder"]) / "inner.zip"
         with zipfile.ZipFile(inner, "w") as file:
@@ -123,13 +123,13 @@ def saved(pickle):
     return change
 
 
-# A dict of 20,000 tensors whose sizes are one tuple of 20,000 numbers.
+# A dict of 20,000 tensors that share one tuple of 20,000 sizes.
 LONG_SIZES = (b"\x80\x02" + b"(" + b"K\x01" * 20000 + b"tr\x00\x01\x00\x00" +
               b"((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x01tQq\x01" +
               b"ctorch._utils\n_rebuild_tensor_v2\nq\x02" +
               b"h\x02(h\x01K\x00j\x00\x01\x00\x00j\x00\x01\x00\x00tR" * 20000 + b".")
 
-# (what, its change, words of the refusal or None)
+# (what, change, words of the refusal or None)
 CASES = [
     ("a good program", None, None),
     ("an output of no kind", empty_output, "one kind of value is due"),
@@ -196,7 +196,7 @@ def acme(name, inputs, outputs):
 
 
 RELU = onnx_node("Relu", ["x"], ["y"])
-# Each calls the next one twice.
+# Each function calls the next one twice.
 DOUBLING = [onnx_function(f"f{i}", acme(f"f{i + 1}", ["x"], ["z"]), acme(f"f{i + 1}", ["z"], ["y"])) for i in range(40)]
 ONNX_CASES = [
     ("a good model", onnx_model([acme("f0", ["x"], ["y"])], [onnx_function("f0", RELU)]), None),
@@ -229,7 +229,7 @@ def convert(tool, path, folder):
 
 
 def taken_rightly(what, tool, path, folder, words):
-    """Converted where there are no words, else refused with them."""
+    """Must be converted if `words` is None, otherwise rejected with these words."""
     try:
         code, said, seconds = convert(tool, path, folder)
     except subprocess.TimeoutExpired:

@@ -24,7 +24,7 @@ except ImportError:
     print("no Python with torch and numpy: the layouts are left out")
     sys.exit(77)
 
-# The type of an input and a text that makes [n,3,4] of it.
+# The type of an input, and an expression that turns it into [n,3,4].
 FULL = {
     "rows": ("f32[n,3,4]", "{}"),
     "swapped": ("f32[n,4,3]", "{}.transpose(1, 2)"),
@@ -36,7 +36,7 @@ FULL = {
     "expanded": ("f32[n,1,4]", "{}.expand(-1, 3, -1)"),
     "stretched": ("f32[4,n]", "{}.t().unsqueeze(1).expand(-1, 3, -1)"),
 }
-# Texts that broadcast to it.
+# Expressions that broadcast to it.
 PART = {
     "row": ("f32[4]", "{}"),
     "column": ("f32[3,1]", "{}"),
@@ -87,7 +87,7 @@ BINARY = [each for line in BINARY.splitlines() for each in line.split("|")]
 
 
 def program(texts, views):
-    """The source, and the text of each line that asks."""
+    """Returns the source, and the text of each line that queries a layout."""
     lines = [f"def forward({', '.join(f'{name}_: Tensor' for name in views)}):"]
     lines += [f"    {name} = {view.format(name + '_')}" for name, view in views.items()]
     asked = {}
@@ -119,7 +119,7 @@ def answers(function, inputs):
 
 
 def usable(texts, views, inputs):
-    """Those that PyTorch answers at every size."""
+    """Returns the texts that PyTorch accepts at every size."""
     good = []
     for text in texts:
         try:
@@ -137,7 +137,7 @@ def ended(tool, *arguments):
 
 
 def check(options, folder, texts, views, types):
-    """Counts, and sentences about what is wrong."""
+    """Returns counts, and messages about wrong results."""
     folder.mkdir(parents=True, exist_ok=True)
     inputs = {n: [torch.rand(sizes_of(each, n)) + 1 for each in types] for n in (0, 1, 2, 3)}
     texts = usable(texts, views, inputs)
@@ -174,11 +174,11 @@ def check(options, folder, texts, views, types):
             continue
         wanted = answers(function, tensors)
         found = [int(np.load(out / f"output_{k}.npy")) for k in range(len(wanted))]
-        # Each number belongs to a line: is_contiguous gives one, stride as many as there are dims.
+        # Each number belongs to a line: is_contiguous has one, stride has one per dim.
         at = 0
         for line, (text, what) in asked.items():
             count = 1 if what == "is_contiguous" else int(ranks(text, views, tensors))
-            # Strides of what is empty mean nothing.
+            # Strides of empty tensors are meaningless.
             if found[at:at + count] != wanted[at:at + count] and (n > 0 or what == "is_contiguous"):
                 wrong.append(f"{types} {list(views.values())} at n = {n}: {what} of {text} is {found[at:at + count]} instead of {wanted[at:at + count]}")
             at += count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the models of check_test: branches far from usual values, and ill-conditioned models.
+"""Writes the models of check_test: branches far from default values, and ill-conditioned models.
 
 Usage: make_checked.py FOLDER. Without torch it writes only a file `skipped`.
 """
@@ -42,7 +42,7 @@ class Slice(nn.Module):
 
 
 class Masked(nn.Module):
-    """The mask is 1e30 times as large as the rest."""
+    """The mask is 1e30 times as large as the other values."""
 
     def forward(self, x):
         y = x.clone()
@@ -56,7 +56,7 @@ class Small(nn.Module):
 
 
 class Phase(nn.Module):
-    """The first and the last of its numbers are real: their phase is 0, pi or -pi."""
+    """The first and last numbers are real, so their phase is 0, pi or -pi."""
 
     def forward(self, x):
         phase = torch.fft.rfft(x).angle()
@@ -76,7 +76,7 @@ class Ties(nn.Module):
 
 
 class Threshold(nn.Module):
-    """The rounding of a product decides on which side of a step its elements lie."""
+    """Rounding of a product decides on which side of a step its elements lie."""
 
     def __init__(self):
         super().__init__()
@@ -88,7 +88,7 @@ class Threshold(nn.Module):
 
 
 class Counted(Threshold):
-    """The same in every run, of which a buffer counts the number."""
+    """The same result in every run; a buffer counts the runs."""
 
     def __init__(self):
         super().__init__()
@@ -111,7 +111,7 @@ class Odd(nn.Module):
 
 
 class Totals(nn.Module):
-    """A method that changes what only another one returns."""
+    """A method changes state that only another one returns."""
 
     def __init__(self):
         super().__init__()

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes random modules with two to four methods over shared buffers, and what libtorch computes when the methods are called in
-random order.
+"""Writes random modules with two to four methods that share buffers, and libtorch's results when the methods are called
+in random order.
 
-Usage: make_methods.py FOLDER [COUNT [SEED]]. FOLDER/cases.txt has a line for each program, with tabs between: the file, "keeps" or
-"loses" (a method reads an attribute that is no tensor and that a method sets), the size of the tensors, the states, and the methods
-with their numbers of inputs, as in `m0/2`. FILE.calls has a line for each call: the method, the numbers of its inputs, outputs and
-states, and each of these tensors as "count number ...".
-Without torch it writes only a file `skipped`.
+Usage: make_methods.py FOLDER [COUNT [SEED]].
+
+FOLDER/cases.txt has a line per program, separated by tabs: the file, "keeps" or "loses" (a method reads a non-tensor
+attribute that a method sets), the size of the tensors, the states, and the methods with their numbers of inputs, such
+as `m0/2`. FILE.calls has a line per call: the method, the numbers of its inputs, outputs and states, and each of these
+tensors as "count number ...". Without torch it writes only a file `skipped`.
 """
 import importlib.util
 import random
@@ -36,7 +37,7 @@ class Program:
         self.states = [f"s{i}" for i in range(self.random.randint(1, 3))]
         self.whole = self.random.random() < 0.5  # a buffer of integers
         self.inner = self.random.random() < 0.4  # a submodule with a buffer
-        self.number = self.random.choice(["", "", "", "int", "float", "bool", "list"])  # an attribute that is no tensor
+        self.number = self.random.choice(["", "", "", "int", "float", "bool", "list"])  # a non-tensor attribute
         self.reads, self.sets = False, False
         self.methods = {}
         for k in range(self.random.randint(2, 4)):

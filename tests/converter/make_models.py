@@ -39,7 +39,7 @@ class Two(nn.Module):
 
 
 class Rows(nn.Module):
-    """The tracer turns len(x) into a number, so that the trace is right for a batch of two alone."""
+    """Tracing turns len(x) into a number, so the trace is right only for a batch of two."""
 
     def forward(self, x):
         return x.view(len(x), 2, 2) * 2
@@ -55,7 +55,7 @@ class Baked(nn.Module):
 
 
 class Positions(nn.Module):
-    """A short table, of which the entries from past * past + 8 on are read."""
+    """A short table whose entries are read from past * past + 8 on."""
 
     def __init__(self):
         super().__init__()
@@ -69,7 +69,7 @@ class Positions(nn.Module):
 
 
 class Halved(nn.Module):
-    """Sizes that a power of two divides come back as they were."""
+    """Sizes divisible by a power of two are restored."""
 
     def __init__(self, pool, up):
         super().__init__()
@@ -80,7 +80,7 @@ class Halved(nn.Module):
 
 
 class Numbers(nn.Module):
-    """The tracer turns Python's numbers into tensors, which must not count for the result's dtype."""
+    """Tracing turns Python numbers into tensors, which must not affect the result's dtype."""
 
     def forward(self, x):
         return x + 1.5, x * 0.5
@@ -102,7 +102,7 @@ class Detached(nn.Module):  # its gradient is x^2 + 4 x + 2
         with torch.no_grad():
             square = x * x
         double = x * 2
-        double.detach().mul_(3)  # the numbers alone
+        double.detach().mul_(3)  # changes only the numbers
         triple = x * 3
         triple.detach_()
         return square * x + x.data * x + double + triple * x
@@ -135,7 +135,7 @@ class Codec(nn.Module):
 
 
 class Frozen(nn.Module):
-    """Attributes that are no tensors, and that methods set."""
+    """Non-tensor attributes that methods set."""
 
     scale: float
     calls: int
@@ -210,7 +210,7 @@ class Noisy(nn.Module):
 
 
 class Far(nn.Module):
-    """Usual values take neither the body nor more than no round."""
+    """Default values take neither the body of the `if` nor an iteration of the loop."""
 
     def forward(self, x):
         rounds = 0
@@ -265,7 +265,7 @@ def save(name, module, *inputs):
 
 
 def rewrite(source, target, change):
-    """A copy of an archive with other code in it."""
+    """Copies an archive with changed code."""
     with zipfile.ZipFile(folder / source) as old, zipfile.ZipFile(folder / target, "w") as new:
         for info in old.infolist():
             data = old.read(info)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random modules from make_methods.py: hg-convert makes their methods entries of one file, and
-// sessions that share states are called in the order in which libtorch was. HG_METHODS names
+// sessions that share states are called in the same order as in libtorch. HG_METHODS selects
 // another folder of modules.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -29,7 +29,7 @@ using Numbers = std::vector<double>;
 struct Case {
   std::string file, kind, size;
   std::vector<std::string> states;
-  std::map<std::string, int> methods;  // and their inputs
+  std::map<std::string, int> methods;  // number of inputs by method
 };
 
 std::vector<std::string> split(const std::string& text, char by) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ONNX Runtime and a converted model: equal outputs, and the first wrongly converted node. Skipped
-// without ONNX Runtime.
+// Compares a converted model with ONNX Runtime: equal outputs, and the first wrongly converted
+// node. Skipped without ONNX Runtime.
 #include "converter/check/onnx_reference.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ std::string write_model(const std::string& name, float alpha) {
   return path;
 }
 
-// A file that was converted, and a run of it with some x.
+// A converted file, and a run of it for some x.
 struct Converted {
   explicit Converted(const std::string& path) : loaded(load_onnx(path, path, {})) {
     const InputSpec spec{"x", *loaded.program.inputs[0].known};
@@ -99,7 +99,7 @@ void add_input(file::GraphProto& graph, const char* name, file::TensorProto::Dat
   for (int i = 0; i < rank; ++i) type.mutable_shape()->add_dim()->set_dim_value(3);
 }
 
-// The parameters that are trained, and the first number of each.
+// Returns the trainable parameters, and the first number of each.
 std::map<std::string, float> parameters_of(const file::ModelProto& model, const char* file_name) {
   const std::string path = (std::filesystem::path(::testing::TempDir()) / file_name).string();
   std::ofstream(path, std::ios::binary) << model.SerializeAsString();
@@ -115,7 +115,7 @@ std::map<std::string, float> parameters_of(const file::ModelProto& model, const 
   return found;
 }
 
-// What the branches of an If list is trained as what the main graph lists is.
+// Initializers of the branches of an If are trained like those of the main graph.
 TEST(Onnx, WeightsOfBodiesAreParameters) {
   file::ModelProto model;
   model.set_ir_version(8);
@@ -141,7 +141,7 @@ TEST(Onnx, WeightsOfBodiesAreParameters) {
             (std::map<std::string, float>{{"weight", 1}, {"weight_1", 2}}));
 }
 
-// A copy of a weight that is turned is that weight; layers that start alike are not.
+// A transposed copy of a weight is the same parameter; layers that start with equal values are not.
 TEST(Onnx, CopiesOfWeightsThatAreTurned) {
   file::ModelProto model;
   model.set_ir_version(8);
@@ -195,7 +195,7 @@ TEST_F(OnnxReferenceTest, FindsEveryNodeEqual) {
   EXPECT_EQ(why.trouble, "");
 }
 
-// As if the conversion had taken another alpha.
+// Simulates a conversion with a wrong alpha.
 TEST_F(OnnxReferenceTest, NamesTheFirstWrongNode) {
   const Converted other(write_model("other.onnx", 0.5F));
   Converted made(write_model("made.onnx", 0.25F));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows hold everything the converter knows about an op: no name occurs twice, a row's claims are
-// consistent, and every aten op named elsewhere has a row.
+// Rows contain everything the converter knows about an op: no name occurs twice, the fields of a
+// row are consistent, and every aten op named elsewhere has a row.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -44,14 +44,14 @@ TEST(Rows, TraitsFitTogether) {
     SCOPED_TRACE(row->op);
     const OnComplex::Rule rule = row->complex.rule;
     EXPECT_EQ(rule == OnComplex::function, row->complex.compute != nullptr);
-    // These run `run` on parts.
+    // These rules run `run` on parts.
     const bool refuses = rule == OnComplex::unsaid || rule == OnComplex::refused;
     EXPECT_TRUE(row->run || refuses || rule == OnComplex::function);
     EXPECT_TRUE(row->run || row->layout == ResultLayout::unsaid);
     EXPECT_TRUE(row->run || !row->fold.run);
     EXPECT_TRUE(row->run || !row->reshapes_in_place);
     EXPECT_TRUE(row->fold.run || row->fold.op.empty());
-    // What the script does is in front, without gaps.
+    // Script functions come first, without gaps.
     for (size_t i = 1; i < row->script.size(); ++i)
       EXPECT_TRUE(row->script[i - 1] || !row->script[i]);
     EXPECT_TRUE(row->script[0] || !row->script_takes_complex);
@@ -60,7 +60,7 @@ TEST(Rows, TraitsFitTogether) {
   }
 }
 
-// These are asked by the name alone.
+// These fields are looked up by the op's name alone.
 TEST(Rows, OverloadsSayNothingOfAllOverloads) {
   for (const Row* row : every_row()) {
     if (!is_of_overload(*row)) continue;
@@ -81,7 +81,7 @@ TEST(Rows, OverloadsOfOneOpAgree) {
     const Row* all = row_named(row->op.substr(0, row->op.find('.')));
     if (all == nullptr || all->run == nullptr) continue;
     EXPECT_EQ(row->complex.rule, all->complex.rule) << row->op;
-    // Of two tensors max and min are elementwise, of one they reduce.
+    // With two tensors, max and min are elementwise; with one they reduce.
     const bool reduces = all->op == "aten::max" || all->op == "aten::min";
     EXPECT_EQ(row->layout,
               reduces && row->op.ends_with(".other") ? ResultLayout::elementwise : all->layout)
@@ -92,15 +92,15 @@ TEST(Rows, OverloadsOfOneOpAgree) {
 TEST(Rows, WhatIsAskedOfARowIsFound) {
   EXPECT_EQ(find_row("aten::max", "dim"), row_named("aten::max.dim"));
   EXPECT_EQ(find_row("aten::max", "other_name"), row_named("aten::max"));
-  EXPECT_EQ(find_row("aten::len", "t"), nullptr);  // knows no tensors
+  EXPECT_EQ(find_row("aten::len", "t"), nullptr);  // has no tensor code
   EXPECT_EQ(find_row("aten::no_such_op", ""), nullptr);
   EXPECT_EQ(row_named("aten::no_such_op"), nullptr);
   const Row* add = row_named("aten::add");
   ASSERT_NE(add, nullptr);
   EXPECT_EQ(add->complex.rule, OnComplex::parts);
-  EXPECT_EQ(add->layout, ResultLayout::elementwise);  // by its table
+  EXPECT_EQ(add->layout, ResultLayout::elementwise);  // from its table
   EXPECT_EQ(add->fold.run, fold::arithmetic);
-  EXPECT_EQ(row_named("aten::rot90")->layout, ResultLayout::unknown);  // in spite of its table
+  EXPECT_EQ(row_named("aten::rot90")->layout, ResultLayout::unknown);  // overrides its table
   EXPECT_EQ(row_named("aten::rot90")->complex.rule, OnComplex::parts);
   EXPECT_EQ(row_named("aten::as_strided")->complex.rule, OnComplex::refused);
 }
@@ -116,10 +116,10 @@ TEST(Rows, TheListOfOpsHasComplexOnesToo) {
     EXPECT_FALSE(names.contains(name)) << name;
 }
 
-// Names of aten ops in the sources: "aten::x" as a whole.
+// Collects names of aten ops in the sources: complete strings "aten::x".
 TEST(Rows, NamesInTheSourcesAreRows) {
-  // What the loader of exported programs turns into others or drops, and an op that is in place
-  // alone.
+  // Ops that the loader of exported programs replaces or drops, and an op that only exists in
+  // place.
   const std::set<std::string> kNone = {
       "aten::_assert_scalar",
       "aten::_functional_assert_async",
@@ -141,7 +141,7 @@ TEST(Rows, NamesInTheSourcesAreRows) {
         const std::string name = line.substr(at + 1, end - at - 1);
         if (name.size() == 6 || name.ends_with("aten::__") || name == "aten::__i" ||
             name == "aten::sym_" || name == "aten::unsafe_" || kNone.contains(name))
-          continue;  // the beginning of names
+          continue;  // a prefix of names
         ++found;
         const std::string kind = name.substr(0, name.find('.'));
         std::vector<std::string> forms = {name, kind};

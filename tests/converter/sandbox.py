@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Conversions with --sandbox: the same file and report as without, and models that write or read files, or request more memory than
-allowed, when libtorch loads them. tests/converter/sandbox.py HG_CONVERT FOLDER; exits with 77 without torch or Landlock."""
+"""Conversions with --sandbox: the file and the report are the same as without it. Also models that write or read files,
+or request more memory than allowed, when libtorch loads them. tests/converter/sandbox.py HG_CONVERT FOLDER; exits with
+77 without torch or Landlock."""
 import ctypes
 import json
 import pathlib
@@ -77,7 +78,7 @@ def files():
 
 
 def check_same(model, *options):
-    """The same bytes, words and report."""
+    """Requires the same bytes, output and report."""
     out = {}
     for name, sandbox in (("plain", []), ("boxed", ["--sandbox"])):
         out[name] = convert(model, "-o", FOLDER / "out.hgm", "--json", FOLDER / "out.json", *options, *sandbox)
@@ -95,14 +96,14 @@ def main():
     torch.jit.script(Small()).save(str(small))
     check_same(small, "--input", x)
 
-    # From standard input to standard output, from files and pipes.
+    # From standard input to standard output; from files and pipes.
     plain = (FOLDER / "out.hgm").read_bytes()
     with small.open("rb") as file:
         assert convert("-", "-o", "-", "--input", x, "--sandbox", stdin=file).stdout == plain
     with subprocess.Popen(["cat", small], stdout=subprocess.PIPE) as cat:
         assert convert("-", "-o", "-", "--input", x, "--sandbox", stdin=cat.stdout).stdout == plain
 
-    # A batch: each in a process of its own, so that what one does is no other's.
+    # A batch: each job runs in its own process, so jobs cannot affect each other.
     secret = FOLDER / "secret"
     secret.write_text("secret")
     made = FOLDER / "made"
@@ -127,12 +128,12 @@ def main():
     assert (FOLDER / "boxed" / "model.hgm").read_bytes() == plain
     assert files() == before and not list((FOLDER / "again").iterdir())
 
-    # Outside of a sandbox the first two do what they want; that they can is what makes the rest a test.
+    # Outside a sandbox the first two succeed; without that, their failure in a sandbox would prove nothing.
     for name, sandbox in (("writes", True), ("writes", False), ("reads", True), ("reads", False)):
         done = subprocess.run([TOOL, FOLDER / f"{name}.pt", "-o", FOLDER / "hostile.hgm", "--input", x,
                                "--json", FOLDER / "hostile.json"] + ["--sandbox"] * sandbox, capture_output=True, check=False)
         if sandbox:
-            # What it writes, libtorch does not miss.
+            # libtorch ignores that the write fails.
             assert done.returncode == {"writes": 0, "reads": 2}[name], done
             assert json.loads((FOLDER / "hostile.json").read_text())["exit_code"] == done.returncode
             assert not made.exists(), "a sandboxed model wrote a file"
@@ -141,9 +142,9 @@ def main():
             assert made.exists(), done
             made.unlink()
         else:
-            assert b"115" in done.stderr + done.stdout, done  # the s of secret
+            assert b"115" in done.stderr + done.stdout, done  # the letter s of secret
 
-    # Limits that leave no room, options without sense, an output that cannot be written.
+    # Limits that are too small, invalid options, and an output that cannot be written.
     tight = convert(small, "-o", FOLDER / "tight.hgm", "--input", x, "--sandbox", "--sandbox-memory", "64", code=1)
     assert b"allow at least" in tight.stderr, tight
     assert b"needs --sandbox" in convert(small, "--input", x, "--sandbox-memory", "64", code=1).stderr
@@ -165,7 +166,7 @@ def main():
 
 
 def external_weights():
-    """An ONNX model with its weights in a file beside it."""
+    """An ONNX model with its weights in a separate file in the same folder."""
     try:
         import onnx
     except ImportError:

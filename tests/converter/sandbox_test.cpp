@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sandboxed process may do, and that everything else fails. Each attempt first succeeds
+// A sandboxed process can do what it may, and everything else fails. Each attempt first succeeds
 // outside the sandbox.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -119,7 +119,7 @@ TEST_F(SandboxTest, ThreadsCompute) {
   EXPECT_EQ(end.answer, "84");
 }
 
-// What each does to the system must work here, so that its failure means something there.
+// Each attempt must succeed here, so that its failure in the sandbox is meaningful.
 TEST_F(SandboxTest, EverythingElseFails) {
   const pid_t outside = getpid();
   const auto opened = [](int fd) {
@@ -157,7 +157,7 @@ TEST_F(SandboxTest, EverythingElseFails) {
        }},
       {"another program",
        [&] {
-         // The C library starts it by a clone without CLONE_THREAD.
+         // The C library starts it with a clone without CLONE_THREAD.
          return std::system("true") == 0;
        }},
       {"a signal to another process", [&] { return kill(outside, 0) == 0; }},
@@ -209,7 +209,7 @@ TEST_F(SandboxTest, MemoryEnds) {
       kNoProgress);
   EXPECT_EQ(large.answer, "refused");
   EXPECT_TRUE(large.memory_refused);
-  // Nobody catches it.
+  // The exception is not caught.
   const SandboxEnd many = run_in_sandbox(
       {.memory_bytes = kMemory},
       [](const Tell&) {
@@ -220,7 +220,7 @@ TEST_F(SandboxTest, MemoryEnds) {
       kNoProgress);
   EXPECT_FALSE(many.has_answer);
   EXPECT_TRUE(many.memory_refused);
-  // Less than the program itself has.
+  // Less memory than the program itself uses.
   try {
     run_in_sandbox(
         {.memory_bytes = 4096}, [](const Tell&) { return std::string(); }, kNoProgress);

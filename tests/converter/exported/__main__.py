@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exported programs (.pt2) are converted without --input, run, and compared with the module itself.
+"""Converts exported programs (.pt2) without --input, runs them, and compares the results with the module.
 
-Usage: exported FOLDER_WITH_TOOLS SCRATCH_FOLDER [NAME, or autocast=, quantized=, composed= or shaped=FIRST:COUNT]. The reader
-computes none of the expected results: the module runs in Python, at the example's sizes and at others. Exits with 77 if this Python
-has no torch that writes the archives.
+Usage: exported FOLDER_WITH_TOOLS SCRATCH_FOLDER [NAME, or autocast=, quantized=, composed= or shaped=FIRST:COUNT].
+The reader does not compute expected results: the module runs in Python, at the example's sizes and at others. Exits
+with 77 if this Python installation has no torch that writes these archives.
 """
 import collections
 import contextlib
@@ -30,10 +30,10 @@ import older  # noqa: E402
 
 tools, scratch = Path(sys.argv[1]), Path(sys.argv[2])
 version = subprocess.run([str(tools / "hg-convert"), "--version"], capture_output=True, text=True).stdout
-checks = "without libtorch" not in version  # else runs alone tell whether a file is right
+checks = "without libtorch" not in version  # otherwise only runs show whether a file is right
 only = sys.argv[3] if len(sys.argv) > 3 else ""
 kind, _, seeds = only.partition("=")
-if seeds:  # FIRST:COUNT of one kind, and nothing else
+if seeds:  # FIRST:COUNT of one kind only
     first, count = map(int, seeds.split(":"))
     cases.all_cases.clear()
     drawn.draw(kind, range(first, first + count))
@@ -44,7 +44,7 @@ else:
 
 
 def flat(value):
-    """Tensors and numbers in order, as the file has its outputs."""
+    """Returns tensors and numbers in the order of the file's outputs."""
     if value is None:
         return []
     if isinstance(value, torch.Tensor):
@@ -57,7 +57,7 @@ def flat(value):
 
 
 def names_of(value):
-    """The names of those outputs: keys of dicts, and places in what they hold."""
+    """Returns the names of these outputs: keys of dicts, and positions in containers."""
     names = []
     for path, leaf in torch.utils._pytree.tree_flatten_with_path(value)[0]:
         if leaf is None:
@@ -96,7 +96,7 @@ def run(model, inputs, taken, folder):
 
 
 def check(case):
-    """What is wrong with a case, or nothing."""
+    """Returns what is wrong with a case, or nothing."""
     folder = scratch / case.name
     folder.mkdir(parents=True, exist_ok=True)
     source, model = folder / "model.pt2", folder / "model.hgm"
@@ -110,7 +110,7 @@ def check(case):
     except Exception as error:  # noqa: BLE001: whatever PyTorch raises
         if not case.random:
             raise
-        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(0)  # transforms that it did not leave
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(0)  # transforms that were not left
         return Left(str(error).strip().splitlines()[0][:120] if str(error).strip() else type(error).__name__)
     taken = [spec.arg.__class__.__name__ != "ConstantArgument" for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
     model.unlink(missing_ok=True)
@@ -141,7 +141,7 @@ def check(case):
         want, names = flat(result), names_of(result)
         trouble = run(model, (args, kwargs), taken, folder / f"run_{k}")
         if case.random and "the model was converted for" in trouble:
-            narrow[trouble.partition("because of")[2][:80]] += 1  # sizes that the graph, but not PyTorch, excludes
+            narrow[trouble.partition("because of")[2][:80]] += 1  # the graph rejects sizes that PyTorch accepts
             continue
         if trouble:
             return f"run {k}: hg-run says {trouble}"
@@ -160,11 +160,11 @@ def check(case):
 
 
 class Left(str):
-    """Why torch.export does not take a random case."""
+    """Why torch.export rejects a random case."""
 
 
 class Refused(str):
-    """Why hg-convert does not take it."""
+    """Why hg-convert rejects it."""
 
 
 def is_readable(source):
@@ -177,7 +177,7 @@ def is_readable(source):
 
 def answers(module, args, kwargs):
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # programs print where they raise
+        with contextlib.redirect_stderr(io.StringIO()):  # programs print when they raise
             module(*torch.utils._pytree.tree_map(clone, args), **torch.utils._pytree.tree_map(clone, kwargs))
     except Exception:  # noqa: BLE001: whatever PyTorch raises
         return False
@@ -198,7 +198,7 @@ for case in cases.all_cases:
     module_state[case.name] = case.module().state_dict()
     try:
         trouble = check(case)
-    except Exception as error:  # noqa: BLE001: a case that PyTorch refuses is one to repair
+    except Exception as error:  # a case that PyTorch rejects must be fixed
         trouble = f"{type(error).__name__}: {str(error)[:600]}"
     if isinstance(trouble, Left):
         left[trouble] += 1

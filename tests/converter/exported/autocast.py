@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random modules with regions of torch.autocast on the CPU: nested, disabled, in bf16 and f16.
 
-The steps include every op that autocast knows, and ops that it does not. Results are cast to f32 and reveal their dtype by their
-numbers: those of a 16-bit tensor all fit that dtype.
+The steps include every op that autocast handles, and ops that it does not. Results are cast to f32. Their numbers
+reveal the original dtype: all numbers of a 16-bit tensor fit that dtype.
 """
 import random
 import re
@@ -14,7 +14,7 @@ from torch import nn
 
 WIDTH = 8
 
-# x: [n, 8] of any float dtype, and y: another one.
+# x: [n, 8] of any float dtype; y: another tensor.
 STEPS = {
     "linear": lambda m, x, y: m.linear(x),
     "matmul": lambda m, x, y: x @ m.weight,
@@ -70,7 +70,7 @@ STEPS = {
     "lstm_cell": lambda m, x, y: m.lstm_cell(x, (y, y))[0] if x.dtype == y.dtype == torch.float32 else x,
     "gru_cell": lambda m, x, y: m.gru_cell(x, y) if x.dtype == y.dtype == torch.float32 else x,
     "rnn_cell": lambda m, x, y: m.rnn_cell(x, y) if x.dtype == y.dtype == torch.float32 else x,
-    # those that autocast leaves alone
+    # ops that autocast does not change
     "exp": lambda m, x, y: (x * 0.5).exp(),
     "softmax": lambda m, x, y: x.softmax(-1),
     "layer_norm": lambda m, x, y: F.layer_norm(x, (WIDTH,)),
@@ -89,7 +89,7 @@ STEPS = {
 
 
 def plan(draw, depth=0):
-    """Steps, and regions of steps: (dtype or None, steps)."""
+    """Returns steps and regions of steps: (dtype or None, steps)."""
     steps = []
     for _ in range(draw.randint(1, 4)):
         if depth < 3 and (depth == 0 or draw.random() < 0.3):
@@ -128,7 +128,7 @@ class Random(nn.Module):
 
 
 def answers(seed):
-    """Whether eager PyTorch runs the module: dtypes may not fit each other."""
+    """Returns whether eager PyTorch runs the module: dtypes may not fit each other."""
     torch.manual_seed(seed)
     try:
         return all(bool(each.isfinite().all()) for each in Random(seed)(torch.randn(3, WIDTH)))
@@ -137,7 +137,7 @@ def answers(seed):
 
 
 def difference(got, want):
-    """What is wrong with a result, whose numbers tell the dtype that it was computed in."""
+    """Returns what is wrong with a result. Its numbers show the dtype in which it was computed."""
     got = torch.from_numpy(got.copy())
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"is {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
@@ -150,7 +150,8 @@ def difference(got, want):
 
 
 def table_troubles():
-    """The table of the converter has every op that this PyTorch registers, and of others those below alone."""
+    """Checks that the converter's table has every op that this PyTorch registers, and otherwise only those listed
+    below."""
     source = (Path(__file__).parents[3] / "converter/interpret/autocast.cpp").read_text()
     table = {"aten::" + name for name in re.findall(r'^    \{"([^"]+)", Casts::', source, re.M)}
     names = torch._C._dispatch_get_all_op_names()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules, how they are exported, and other inputs at which the file must give the same results."""
+"""Modules, how they are exported, and other inputs for which the file must compute the same results."""
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -23,21 +23,21 @@ class Case:
     kwargs: dict = field(default_factory=dict)
     dynamic: Any = None
     others: list = field(default_factory=list)
-    refused: list = field(default_factory=list)  # what the export's guards exclude, and hg-run too
-    decompose: str = ""  # "core", or "train" for what training decomposes
+    refused: list = field(default_factory=list)  # inputs that the export's guards reject; hg-run must also reject them
+    decompose: str = ""  # "core", or "train" for the decompositions of training
     strict: bool = False
     options: tuple = ()
     exit: int = 0
     words: tuple = ()
-    difference: Any = None  # in place of the usual comparison
-    random: bool = False  # torch.export may refuse it, and its guards what eager PyTorch takes
+    difference: Any = None  # replaces the default comparison
+    random: bool = False  # torch.export may reject it, and its guards may reject inputs that eager PyTorch accepts
 
 
 all_cases: list[Case] = []
 
 
 def case(*args, decomposed=True, name="", **more):
-    """The module as it is exported, and its core aten decomposition too."""
+    """Adds the exported module, and its core aten decomposition."""
     def add(module):
         title = name or module.__name__
         all_cases.append(Case(title, module, args, **more))
@@ -114,7 +114,7 @@ class Counter(nn.Module):
 
 @case(rand(4, 3, 5), others=[(rand(4, 3, 5),)])
 class TrainedNorms(nn.Module):
-    """In training mode; decomposed, the running statistics are results of the op."""
+    """In training mode. After decomposition, the running statistics are results of the op."""
 
     def __init__(self):
         super().__init__()
@@ -213,7 +213,7 @@ class Number(nn.Module):
 
 @case(rand(3, 4), rand(9), 3, dynamic=(None, {0: AUTO}, AUTO), others=[(rand(3, 4), rand(7), 7)], strict=True, decomposed=False)
 class StrictNumber(nn.Module):
-    """The guards of a strict export count inputs and do not name them."""
+    """The guards of a strict export refer to inputs by number, not by name."""
     def forward(self, x, y, k: int):
         return x.repeat(k, 1), y[:k] * k
 
@@ -365,7 +365,7 @@ class Images(nn.Module):
 
 @case(rand(3, 4), dynamic=({0: N},), others=[(rand(7, 4),), (rand(1, 4),)])
 class Vmap(nn.Module):
-    """The regions of vmap stay in the program until it is decomposed."""
+    """Regions of vmap stay in the program until it is decomposed."""
     def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.randn(4, 5))
@@ -387,14 +387,14 @@ class AssociativeScan(nn.Module):
 
 @case(rand(5, 3), dynamic=({0: AUTO},), others=[(rand(7, 3),), (rand(9, 3),)], refused=[(rand(15, 3),), (rand(20, 3),)])
 class OneRow(nn.Module):
-    """The size that it was exported with has one part, whose dim is dropped."""
+    """At the size of the export there is one part, whose dim is dropped."""
     def forward(self, x):
         return x[:(x.shape[0] + 5) // 10].squeeze(0) * 2
 
 
 @case(rand(5, 3), rand(5, 3), dynamic=({0: N}, {0: N}), others=[(rand(9, 3), rand(9, 3)), (rand(1, 3), rand(1, 3))], decomposed=False)
 class AssociativeScanOp(nn.Module):
-    """As exports for a GPU have it."""
+    """In the form of exports for a GPU."""
     def __init__(self):
         super().__init__()
         self.register_buffer("scale", torch.tensor([0.5, 1.0, -1.0]))
@@ -427,7 +427,7 @@ class Fourier(nn.Module):
 @case(rand(4, 6).double(), torch.tensor([[0, 2], [1, 3], [5, 0], [4, 4]]),
       others=[(rand(4, 6).double(), torch.tensor([[1, 2], [3, 3], [0, 0], [5, 4]]))])
 class NumbersOfDoubles(nn.Module):
-    """None of them passes through 32 bits."""
+    """No number is rounded to 32 bits."""
     def forward(self, x, at):
         y = x.masked_fill(x > 1, 0.1).index_fill(1, at[0], 0.3).index_add(0, at[1] % 4, x[:2], alpha=0.7)
         z = x.scatter(1, at, 0.1)
@@ -438,7 +438,7 @@ class NumbersOfDoubles(nn.Module):
 
 @case(torch.randint(0, 10, (12,)), torch.tensor([0, 3, 3, 8]), others=[(torch.randint(0, 10, (12,)), torch.tensor([0, 1, 5, 12]))])
 class Bags(nn.Module):
-    """PyTorch does not look at offsets that fall; the check must not draw such."""
+    """PyTorch does not check for descending offsets; the check must not draw any."""
     def __init__(self):
         super().__init__()
         self.bags = nn.ModuleList([nn.EmbeddingBag(10, 4, mode=mode, padding_idx=skipped, dtype=torch.float64) for mode in ("sum", "mean", "max") for skipped in (None, 2)])
@@ -449,7 +449,7 @@ class Bags(nn.Module):
 
 @case(rand(2, 3, 12, 13), rand(5), dynamic=({0: AUTO, 2: AUTO, 3: AUTO}, {0: AUTO}), others=[(rand(3, 3, 15, 9), rand(3))], decomposed=False)
 class GuardsOfReals(nn.Module):
-    """Sizes are products with fractions; what guards ask of them is not known at the conversion."""
+    """Sizes are products with fractions, so guards on them cannot be evaluated at conversion."""
     def forward(self, x, y):
         torch._check(x.shape[2] ** 0.5 < 20)
         small = F.interpolate(x, scale_factor=0.7, mode="bilinear", recompute_scale_factor=True)
@@ -469,7 +469,7 @@ class RandomizedRelu(nn.Module):
 
 @case(rand(3, 4, 4), others=[(rand(3, 4, 4),)])
 class Decompositions(nn.Module):
-    """Decomposed, errors of matrices are effects, which tokens order."""
+    """After decomposition, errors of matrices are effects, which tokens order."""
     def forward(self, a):
         m, linalg = a @ a.mT + 4 * torch.eye(4), torch.linalg
         lower = linalg.cholesky(m)
@@ -479,7 +479,7 @@ class Decompositions(nn.Module):
 
 @case(rand(3, 4), exit=4, words=("depends on the order in which it computes",), decomposed=False)
 class WritesAcross(nn.Module):
-    """PyTorch refuses arguments that overlap where they are dense, and computes with what it has written where they are not."""
+    """PyTorch rejects overlapping dense arguments; for others, it reads elements that it has already overwritten."""
     def forward(self, x):
         y = x * 2
         y.div_(y[:, :1])
@@ -499,7 +499,7 @@ class WritesBeside(nn.Module):
 @case(composed.Named(rand(3, 4), (rand(3, 4),)), dynamic=(composed.Named({0: AUTO}, ({0: AUTO},)),), strict=True, decomposed=False,
       others=[(composed.Named(rand(5, 4), (rand(5, 4),)),)])
 class GuardsOfFields(nn.Module):
-    """Strict exports name the fields of an input in their guards."""
+    """Strict exports refer to fields of an input in their guards."""
     def forward(self, pair):
         return pair.left * pair.right[0]
 
@@ -526,17 +526,17 @@ case(rand(3, 4), rand(3, 4), name="Tangent", exit=3, words=("save program.run_de
 
 @case(rand(3, 4), rand(3, 4), dynamic=({0: AUTO}, {0: AUTO}), others=[(rand(1, 4), rand(2, 4))])
 class SinesOfSums(nn.Module):
-    """The check's large numbers have sines that a rounding of the sum decides."""
+    """The check uses large numbers. Rounding of the sums decides their sines."""
     def forward(self, x, y):
         from torch._higher_order_ops.map import map as hop_map
         return hop_map(lambda row, v: (row * v).sin(), x, y.sum(0))
 
 
-# What the check runs at, where ranges and guards exclude the sizes that it would take.
+# Sizes of the check, if ranges and guards reject the default sizes.
 @case(rand(5, 4), rand(5, 3), dynamic=({}, {0: AUTO, 1: AUTO}), others=[(rand(5, 4), rand(7, 2))],
       words=("checked with s17=5, s94=3", "checked with s17=6, s94=2"), decomposed=False)
 class SizesOfGuards(nn.Module):
-    """The second columns are one, the rows at least those of x: no single size may change alone."""
+    """The second dims are equal, and the rows are at least those of x: no single size may change alone."""
     def forward(self, x, y):
         z = y.clone()
         z.chunk(2, 1)[-1].copy_(torch.zeros_like(z.chunk(2, 1)[-1]))
@@ -547,7 +547,7 @@ class SizesOfGuards(nn.Module):
 
 @case(rand(5), dynamic=({0: AUTO},), words=("takes no other sizes than", "nothing else is checked"), decomposed=False)
 class OneSizeOfGuards(nn.Module):
-    """Of the two sizes that are split into three parts, a guard leaves one."""
+    """Of the two sizes that split into three parts, a guard admits only one."""
     def forward(self, x):
         a, b, c = x.split(2)
         return (a if x.shape[0] < 6 else b) * 2, x.cumsum(0)
@@ -556,12 +556,12 @@ class OneSizeOfGuards(nn.Module):
 @case(rand(1 << 23), dynamic=({0: Dim("n", min=1 << 23)},), words=("nothing is checked: the program itself refuses all sizes",),
       decomposed=False)
 class NoSizeOfGuards(nn.Module):
-    """The smallest size is larger than what the check tries."""
+    """The smallest size is larger than those that the check tries."""
     def forward(self, x):
         return x * 2
 
 
-# What --input may change.
+# Changes that --input may make.
 case(rand(3, 4), dynamic=({0: N},), name="Narrowed", decomposed=False,
      options=("--input", "x:f32[5,4]"), words=("f32[5, 4]",))(Mlp)
 all_cases[-1].args = (rand(5, 4),)
@@ -573,7 +573,7 @@ case(rand(3, 4), dynamic=({0: N},), name="OtherDtype", decomposed=False, exit=1,
      options=("--input", "x:f64[n,4]"), words=("dtype is f32, not f64",))(Mlp)
 
 
-# As convert_pt2e writes them.
+# As written by convert_pt2e.
 case(rand(2, 3, 8, 8), dynamic=({0: N},), others=[(rand(5, 3, 8, 8),), (rand(1, 3, 8, 8),)],
      difference=quantized.difference)(quantized.StaticNet)
 case(rand(3, 8), dynamic=({0: N},), others=[(rand(1, 8),), (rand(7, 8) * 100,)])(quantized.DynamicNet)

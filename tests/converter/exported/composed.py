@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random modules of torch.export features other than ops: control flow, function transforms, state that is written, data-dependent
-sizes, and inputs and outputs in trees of all kinds. PyTorch 2.13 cannot save programs with torch.func's grad, vjp or jacobians."""
+"""Random modules with torch.export features other than ops: control flow, function transforms, written state,
+data-dependent sizes, and inputs and outputs in trees of all kinds. PyTorch 2.13 cannot save programs with torch.func's
+grad, vjp or jacobians."""
 import collections
 import dataclasses
 import random
@@ -40,7 +41,7 @@ class Doubled(torch.autograd.Function):
 
 
 def count(m, x, least, most):
-    """A number that data decides, below what is given."""
+    """Returns a data-dependent number in [least, most)."""
     k = ((x.float().abs().sum() * 10).long() % (most - least) + least).item()
     torch._check(k >= least)
     torch._check(k < most)
@@ -48,7 +49,7 @@ def count(m, x, least, most):
 
 
 def rows(m, x, y):
-    """As many rows as data says, from a constant number of them."""
+    """Selects a data-dependent number of rows."""
     k = count(m, x, 1, WIDTH + 1)
     return m.weight[:k].to(x.dtype).sum(0) + x
 
@@ -107,7 +108,7 @@ def filled(m, x, y):
 
 
 def written(m, x, y):
-    """Writes to the module's input, which the program gives back to its caller."""
+    """Writes to the module's input, which the program returns to its caller."""
     m.given.mul_(0.5).add_(0.25)
     return x + m.given
 
@@ -138,7 +139,7 @@ def loop_until(m, x, y):
 
 
 def loop_around(m, x, y):
-    """The body reads tensors and weights from around the loop."""
+    """The body reads tensors and weights from outside the loop."""
     return while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, (m.linear(v) + y).tanh()), (torch.tensor(0), x))[1]
 
 
@@ -199,7 +200,7 @@ def complex_product(m, x, y):
 
 
 def narrow(m, x):
-    """x as numbers of the module's other dtype, small ones."""
+    """Returns x as small numbers of the module's other dtype."""
     return (x * 2).round().abs().clamp(max=5).to(m.other)
 
 
@@ -281,9 +282,9 @@ STEPS = {
 }
 DTYPES = {torch.float32: 3, torch.float64: 1, torch.float16: 1}
 CLOSE = {torch.float32: 2e-4, torch.float64: 1e-9, torch.float16: 2e-2}
-LEFT_OUT = {torch.float16: ("complex", "norm")}  # there are no complex numbers of halves, and a norm of three is their rounding
+LEFT_OUT = {torch.float16: ("complex", "norm")}  # no complex numbers of f16; a norm of three elements is only rounding
 NARROW = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool, torch.float16, torch.bfloat16)
-ORDINARY = ["add", "sin", "linear", "constant"]  # between those that are looked for
+ORDINARY = ["add", "sin", "linear", "constant"]  # placed between the features under test
 
 
 class Composed(nn.Module):
@@ -318,7 +319,7 @@ class Composed(nn.Module):
         return self.results(values[begin:])
 
     def results(self, values):
-        """In trees, as they are and as numbers."""
+        """Returns the values in trees, as tensors and as numbers."""
         *some, last = values
         kinds = [lambda: tuple(values), lambda: Pair(last, some), lambda: Named(last, {"z": some, "a": last.sum(0)}),
                  lambda: {"last": last, "size": last.shape[0], "none": None, "some": some},
@@ -327,7 +328,7 @@ class Composed(nn.Module):
 
 
 def arguments(seed, rows):
-    """What the module of the seed takes, with so many rows: positional ones and those by name."""
+    """Returns the positional and named arguments of the seed's module, with `rows` rows."""
     draw, dtype = random.Random(f"arguments {seed}"), Composed(seed).dtype
     x, y = torch.randn(rows, WIDTH, dtype=dtype), torch.randn(rows, WIDTH, dtype=dtype)
     args = draw.choice([lambda: (x, y), lambda: ([x, y],), lambda: ({"b": x, "a": y},), lambda: (Pair(x, y),), lambda: (Named(x, (y,)),),
@@ -347,20 +348,20 @@ def arguments(seed, rows):
 
 
 def options(seed):
-    """How it is exported: from how many rows, whether these stay open, strictly or not, and what is decomposed."""
+    """Returns the export options: number of rows, whether it is dynamic, strictness, and decompositions."""
     draw = random.Random(f"options {seed}")
     return {"rows": draw.choice([3, 3, 5, 6]), "open": draw.random() < 0.75, "strict": draw.random() < 0.3,
             "decompose": draw.choice(["core", "train"] + [""] * all(name != "jvp" for name, _ in Composed(seed).plan))}
 
 
 def difference_of(dtype):
-    """How answers of a module of this dtype are compared."""
+    """Returns the comparison for results of a module of this dtype."""
 
     def difference(got, want):
         got = torch.from_numpy(got.copy())
         if got.shape != want.shape or got.dtype != want.dtype:
             return f"is {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
-        if not want.is_floating_point():  # of what may be a rounding away from another one
+        if not want.is_floating_point():  # may differ by one because of rounding
             far = (got != want).float().mean() if want.numel() else 0
             return f"{float(far):.2f} of it is wrong" if far > (0 if dtype == torch.float64 else 0.1) else ""
         limit = CLOSE[dtype] * max(1.0, float(want.abs().nan_to_num(0, 0, 0).max()) if want.numel() else 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged archives: each is kept or rejected with a sentence, and never crashes."""
+"""Damaged archives: each is converted or rejected with a message, and never crashes the converter."""
 import json
 import random
 import subprocess
@@ -108,7 +108,7 @@ def troubles(tools, scratch):
 
 
 def random_troubles(tools, folder, good):
-    """Records that are garbled, and bytes that are: each is answered, in one process."""
+    """Garbles records and bytes; all must be handled in one process."""
     dice = random.Random(1)
     changed = []
     for k in range(30):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of aten's defaults matches libtorch, for every op that has a row."""
+"""Compares the table of aten's defaults with libtorch, for every op that has a row."""
 import json
 import re
 import subprocess
@@ -40,7 +40,7 @@ def troubles(tools):
         if (packet is None or (schema.overload_name or "default") not in packet.overloads()
                 or "Dimname" in kinds or "str self" in kinds or "Tensor" not in kinds
                 or schema.overload_name == "hacked_twin"):
-            continue  # TorchScript's own, which no export has
+            continue  # only in TorchScript, never in an export
         bases = [schema.name] + [schema.name.removesuffix(end) for end in ("_", "_copy")]
         if not any(base + name[len(schema.name):] in table for base in bases):
             yield f"{name} is not in the table: ({schemas[name]})"

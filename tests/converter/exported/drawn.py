@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random modules as cases: regions of autocast, low-bit integer ops, and the modules of composed.py and shaped.py."""
+"""Random modules as cases: autocast regions, low-bit integer ops, and the modules of composed.py and shaped.py."""
 import copy
 
 import torch
@@ -12,7 +12,8 @@ from cases import AUTO, Case, N, all_cases, rand
 
 
 def random_autocast(seed):
-    """A module with regions of autocast; the program itself is what it is compared with. None where dtypes do not fit each other."""
+    """A module with autocast regions, compared with the exported program itself. None if dtypes do not fit each
+    other."""
     if not autocast.answers(seed):
         return
     torch.manual_seed(seed)
@@ -29,7 +30,7 @@ def random_quantized(first):
 
 
 def random_composed(seed):
-    """A module of control flow, transforms, state and trees, at more sizes than it is exported at."""
+    """A module with control flow, transforms, state and trees, at other sizes than those of the export."""
     how = composed.options(seed)
     torch.manual_seed(seed)
     args, kwargs = composed.arguments(seed, how["rows"])
@@ -44,7 +45,7 @@ def random_composed(seed):
 
 
 def random_shaped(seed):
-    """A module of views, writes and arithmetic on sizes, at other sizes and again at its own."""
+    """A module with views, writes and arithmetic on sizes, at other sizes and again at its own."""
     module = shaped.Shaped(seed)
     args, kwargs = shaped.inputs_of(seed, 0, module.dtype)
     dynamic = shaped.dynamic_of(seed, args, kwargs)
@@ -53,7 +54,7 @@ def random_shaped(seed):
                           decompose="train" if seed % 3 == 0 else "", difference=composed.difference_of(module.dtype), random=True))
 
 
-# A maker for each kind, and how many seeds the ordinary run takes.
+# The maker of each kind, and its number of seeds in a normal run.
 KINDS = {"autocast": (random_autocast, 24), "quantized": (random_quantized, 2), "composed": (random_composed, 12), "shaped": (random_shaped, 12)}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives in the layout of PyTorch 2.5 to 2.8, made from a new one: torch.save wrote the weights."""
+"""Archives in the layout of PyTorch 2.5 to 2.8, made from a new archive. Their weights are written by torch.save."""
 import io
 import subprocess
 import zipfile
@@ -28,7 +28,7 @@ def saved(tensors):
 
 
 def bare(content):
-    """Numbers that are no JSON, as json.dumps writes them by default."""
+    """Writes numbers that are not valid JSON unquoted, as json.dumps does by default."""
     return content.replace(b'"-Infinity"', b"-Infinity")
 
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random calls of quantized_decomposed's ops, and models in the form that pt2e produces.
 
-Inputs include halves, numbers far out of range, infinities and NaN; integers must be equal, floats to rounding.
+Inputs include 16-bit floats, numbers far out of range, infinities and NaN. Integers must be equal, and floats equal up
+to rounding.
 """
 import random
 
@@ -30,7 +31,7 @@ def difference(got, want):
 
 
 class Random(nn.Module):
-    """One op with random arguments; 16-bit results leave as f32, which holds them."""
+    """One op with random arguments. 16-bit results are returned as f32, which represents them exactly."""
 
     def __init__(self, seed):
         super().__init__()
@@ -47,7 +48,7 @@ class Random(nn.Module):
         self.axis = r.choice((1, 1, -1)) if self.op != "fake_quant_per_channel" else 1
         self.with_zeros = r.random() < 0.8
         self.out = r.choice((None, torch.float32, torch.float16, torch.bfloat16))
-        self.exact = r.random() < 0.5  # powers of two, so that there are ties
+        self.exact = r.random() < 0.5  # powers of two produce ties
         self.input_dtype = r.choice((torch.float32, torch.float32, torch.float16, torch.bfloat16))
         if self.op in ("fake_quant_per_channel", "quantize_per_channel_group"):
             self.input_dtype = torch.float32
@@ -87,7 +88,7 @@ class Random(nn.Module):
 
     def forward(self, x):
         y = self.call(x if self.op.startswith("dequantize") else x.to(self.input_dtype))
-        # torch.export takes choose_qparams_per_token's results for f64 and i64, which they are not.
+        # torch.export wrongly assumes f64 and i64 results for choose_qparams_per_token.
         return tuple(v.float() if v.dtype in (torch.float16, torch.bfloat16) or self.op == "choose_qparams_per_token" else v
                      for v in (y if isinstance(y, tuple) else (y,)))
 
@@ -128,7 +129,7 @@ class Random(nn.Module):
 
 
 class Batch(nn.Module):
-    """Random calls of seeds from `first` on, each with an input of its own."""
+    """Random calls of the seeds from `first` on, each with its own input."""
 
     COUNT = 28
 
@@ -140,7 +141,7 @@ class Batch(nn.Module):
         return tuple(y for call, x in zip(self.calls, inputs) for y in call(x))
 
     def inputs(self, round):
-        """The example in round 0, then other numbers of rows: 1, 7 and none."""
+        """Returns the example for round 0, and then inputs with 1, 7 and 0 rows."""
         def rows(call):
             if "group" in call.op:
                 return 5
@@ -152,7 +153,7 @@ class Batch(nn.Module):
 
 
 class Levels(nn.Module):
-    """A module's weight as integers, per channel, as convert_pt2e writes it; its scales are powers of two."""
+    """A module's weight as integers per channel, as written by convert_pt2e. Its scales are powers of two."""
 
     def __init__(self, weight):
         super().__init__()
@@ -166,13 +167,14 @@ class Levels(nn.Module):
 
 
 def through(x, scale, zero):
-    """Static levels of activations, per tensor."""
+    """Static per-tensor quantization of activations."""
     levels = ops.quantize_per_tensor(x, scale, zero, -128, 127, torch.int8)
     return ops.dequantize_per_tensor(levels, scale, zero, -128, 127, torch.int8)
 
 
 class StaticNet(nn.Module):
-    """All sums are exact, in any order: scales are powers of two, and biases few bits. So the answers are equal."""
+    """Scales are powers of two and biases have few bits, so all sums are exact in any order, and results must be
+    equal."""
 
     def __init__(self):
         super().__init__()
@@ -189,7 +191,7 @@ class StaticNet(nn.Module):
 
 
 class DynamicNet(nn.Module):
-    """The parameters of the input's levels are chosen in each run, of the whole and of each row."""
+    """Chooses the quantization parameters of the input in each run: per tensor and per row."""
 
     def __init__(self):
         super().__init__()

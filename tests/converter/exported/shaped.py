@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random modules of views, writes and arithmetic on sizes: open sizes of every kind (ranges, derived, equal, numbers as inputs),
-strided and complex examples, state that many calls change, tied weights, and results that are inputs, weights or views. A step is
-kept if eager PyTorch accepts it at all sizes used for the module."""
+"""Random modules with views, writes and arithmetic on sizes: dynamic sizes of every kind (ranges, derived, equal,
+numbers as inputs), strided and complex examples, state that many calls change, tied weights, and results that are
+inputs, weights or views. A step is kept if eager PyTorch accepts it at all sizes used for the module."""
 import math
 import random
 
@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.export import Dim
 
-SIZES = [(3, 4), (5, 2), (6, 7), (2, 3)]  # n and m; the first is what is exported
+SIZES = [(3, 4), (5, 2), (6, 7), (2, 3)]  # n and m; the first pair is exported
 MOST = 600  # elements of a value
 
 
-# Views: x -> view or views.
+# Views: x -> view, or several views.
 VIEWS = {
     "t": lambda x, p: x.transpose(p.a % x.dim(), p.b % x.dim()),
     "flat": lambda x, p: x.reshape(-1),
@@ -106,7 +106,7 @@ def written(z, p):
     z[0] = p.y.reshape(-1)[0]
 
 
-# Writes to values that views of are seen afterwards; a step may return the value that it writes to.
+# Writes to values whose views are read afterwards; a step may return the value that it writes to.
 WRITES = {
     "mul_": lambda x, p: x.mul_(0.5), "add_y": lambda x, p: x.add_(p.y), "row": lambda x, p: x[0].fill_(0.25), "column": lambda x, p: x[..., 0].add_(0.5),
     "copy_view": lambda x, p: x.t().copy_(p.y), "transposed": lambda x, p: x.transpose(0, -1).mul_(0.5), "flat_": lambda x, p: x.view(-1)[:2].neg_(),
@@ -168,7 +168,7 @@ STATES = {f.__name__: f for f in (ring, moving, seen, shifted, of_view, of_both,
 
 
 class P:
-    """What a step may take beside its value."""
+    """What a step may use in addition to its value."""
 
     def __init__(self, m, y, a, b):
         self.m, self.y, self.a, self.b = m, y, a, b
@@ -213,7 +213,7 @@ class Shaped(nn.Module):
                     for name, value in buffers.items():
                         getattr(self, name).copy_(value) if getattr(self, name).shape == value.shape else setattr(self, name, value.clone())
                     values = self.values(*torch.utils._pytree.tree_map(copied, (args, kwargs)))
-                except Exception:  # noqa: BLE001: it does not take these sizes
+                except Exception:  # it rejects these sizes
                     self.plan.pop()
                     break
                 last = values[-1]
@@ -259,7 +259,7 @@ def copied(leaf):
 
 
 def signature_of(seed):
-    """The inputs: their dims, dtypes, how they lie in memory, and what is asked of open sizes."""
+    """Returns the inputs: dims, dtypes, memory layouts, and the constraints on dynamic sizes."""
     draw = random.Random(f"signature {seed}")
     dims = [("n",), ("n", "m"), ("m", "n"), ("n", 4), ("2n", "m"), ("n+1",), ("n", "n"), ("2", "n", "m"), ("n", 1), (), ("3n", 2), ("2n+1", 2), (4, 2)]
     shapes = [draw.choice([("n", "m"), ("n", 4), ("n",), ("m", "n"), ("n", "m", 2)])] + [draw.choice(dims) for _ in range(draw.randrange(3))]
@@ -316,7 +316,7 @@ def dynamic_of(seed, args, kwargs):
         named = {k: Dim.AUTO if how == "auto" else Dim.DYNAMIC for k in named}
     dynamic = torch.export.ShapesCollection()
     tensors = [leaf for leaf in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-    order = range(len(shapes)) if not isinstance(args[0], dict) else [*range(1, len(shapes)), 0]  # leaves of dicts go by key
+    order = range(len(shapes)) if not isinstance(args[0], dict) else [*range(1, len(shapes)), 0]  # dict leaves are sorted
     for leaf, k in zip(tensors, order, strict=True):
         dynamic[leaf] = {i: named[d] for i, d in enumerate(shapes[k]) if d in named}
     return dynamic

@@ -45,7 +45,7 @@ def outputs(bin, work, feeds):
 
 
 def compared(bin, work, rng, architecture):
-    """'' if the converted decoder gives the logits and the tokens of numpy, otherwise what is wrong."""
+    """Returns '' if the converted decoder's logits and tokens equal numpy's, otherwise what is wrong."""
     decoder = Decoder(rng, architecture)
     version = int(rng.choice([2, 3]))
     done = convert(bin, work, container.container(decoder.metadata(), decoder.tensors, version))
@@ -73,14 +73,14 @@ def compared(bin, work, rng, architecture):
         return f"logits of shape {got.shape}, expected {want.shape}"
     worst = np.abs(got - want)[seen != 0].max()
     limit = TOLERANCE * max(1, np.abs(want).max())
-    # A choice between experts that rounding decides proves nothing.
+    # A choice between experts that depends on rounding proves nothing.
     if not decoder.close and worst > limit:
         return f"a logit differs by {worst:.3g}, more than {limit:.3g}"
     return continued(bin, work, rng, decoder)
 
 
 def continued(bin, work, rng, decoder):
-    """'' if hg-generate continues prompts of several lengths by the tokens with the largest logits of numpy."""
+    """Returns '' if hg-generate continues prompts of several lengths with numpy's most likely tokens."""
     lengths = rng.choice([1, 2, 7, 19], rng.integers(1, 4))
     prompts = [rng.integers(0, VOCABULARY, length).tolist() for length in lengths]
     options = [word for prompt in prompts for word in ("--ids", ",".join(map(str, prompt)))]
@@ -107,13 +107,13 @@ def continued(bin, work, rng, decoder):
 
 
 def small(architecture="llama"):
-    """Metadata and tensors of a decoder that is alike every time."""
+    """Returns the metadata and tensors of a decoder that is always the same."""
     decoder = Decoder(np.random.default_rng(7), architecture)
     return decoder.metadata(), decoder.tensors
 
 
 def rejected():
-    """(what, bytes, exit code, phrase of the message, options)"""
+    """Yields (what, bytes, exit code, phrase of the message, options)."""
     metadata, tensors = small()
     plain = container.container(metadata, tensors)
     name = "blk.0.attn_output.weight"
@@ -169,7 +169,7 @@ def main():
         if done.returncode != code or phrase not in done.stderr or (job.work / "model.hgm").exists():
             report(what, f"exit code {done.returncode}, expected {code} and '{phrase}': {done.stderr.strip()}")
 
-    # Damage: cut off, and bytes changed in the header and tensor infos.
+    # Damage: truncated files, and changed bytes in the header and tensor infos.
     rng = np.random.default_rng(job.seed)
     metadata, tensors = small(names[job.seed % len(names)])
     data = container.container(metadata, tensors)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes GGUF files, and random blocks of each type together with the numbers that they stand for."""
+"""Writes GGUF files, and random blocks of each type together with the numbers that they represent."""
 import struct
 
 import numpy as np
@@ -13,7 +13,7 @@ def text(value):
 
 
 def value(item):
-    """The type's number and the bytes of a metadata value."""
+    """Returns the number of a metadata value's type and the value's bytes."""
     if isinstance(item, bool):
         return struct.pack("<IB", BOOL, item)
     if isinstance(item, int):
@@ -29,7 +29,8 @@ def value(item):
 
 
 def container(metadata, tensors, version=3):
-    """The bytes of a file. `tensors` has (type, shape, bytes) by name; the last dim of a shape is contiguous."""
+    """Returns the bytes of a file. `tensors` maps names to (type, shape, bytes); the last dim of a shape is
+    contiguous."""
     alignment = metadata.get("general.alignment", 32)
     head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(metadata))
     for key, item in metadata.items():
@@ -81,7 +82,8 @@ def q8_0(rng, n, s):
 
 
 def scales_and_minimums(packed):
-    """Eight of 6 bits each in 12 bytes: four whole ones, and four whose upper bits are in the first bytes."""
+    """Unpacks eight 6-bit numbers each from 12 bytes: four complete ones, and four whose upper bits are in the first
+    bytes."""
     first, second, both = packed[:, :4], packed[:, 4:8], packed[:, 8:]
     scales = np.concatenate([first & 63, both & 15 | first >> 6 << 4], 1)
     return scales.astype(float), np.concatenate([second & 63, both >> 4 | second >> 6 << 4], 1).astype(float)
@@ -123,7 +125,7 @@ BLOCKS = {2: (32, q4_0), 3: (32, q4_1), 6: (32, q5_0), 7: (32, q5_1), 8: (32, q8
 
 
 def tensor(rng, kind, shape, scale, center=0.0):
-    """A random tensor of a type: (type, shape, bytes), and its numbers in f64."""
+    """Returns a random tensor of a type, (type, shape, bytes), and its numbers in f64."""
     if kind in BLOCKS:
         elements, make = BLOCKS[kind]
         parts, numbers = make(rng, int(np.prod(shape)) // elements, scale)

@@ -27,7 +27,7 @@ def softmax(x):
     return e / e.sum(-1, keepdims=True)
 
 
-# What an architecture has; `window` is the period of the layers without one.
+# Properties of the architectures; every `window`-th layer has no window.
 KINDS = {
     "llama": dict(act=silu, gated=True, neighbors=True, bias=True, moe=True, normalized=True),
     "qwen2": dict(act=silu, gated=True, bias=True),
@@ -45,7 +45,7 @@ KINDS = {
 
 
 class Decoder:
-    """Draws sizes, settings and tensors. `close` tells that the choice of an expert hangs on rounding."""
+    """Draws sizes, settings and tensors. `close` is set if rounding decides the choice of an expert."""
 
     def __init__(self, rng, architecture):
         self.rng, self.name, self.kind = rng, architecture, KINDS[architecture]
@@ -83,7 +83,7 @@ class Decoder:
         return {"general.architecture": self.name, "general.name": "random"} | {f"{self.name}.{k}": v for k, v in values.items()}
 
     def put(self, name, shape, center=0.0, exact=False):
-        """A matrix of any type whose blocks divide its rows, or a vector of f32."""
+        """Adds a matrix of a type whose block size divides its rows, or an f32 vector."""
         kinds = [0, 1, 30] + [k for k, (elements, _) in BLOCKS.items() if shape[-1] % elements == 0]
         kind = 0 if exact or len(shape) == 1 else int(self.rng.choice(kinds))
         scale = 0.3 if len(shape) == 1 else 1.2 / math.sqrt(shape[-1])

@@ -33,7 +33,7 @@ NEMO = (rf"[^\r\n\p{{L}}\p{{N}}]?[{UPPER}]*[{LOWER}]+|[^\r\n\p{{L}}\p{{N}}]?[{UP
 
 
 def words(split, after=()):
-    """Pre-tokenizers before a byte level that splits words, and behind it."""
+    """Returns pre-tokenizers before and after a byte level that splits words."""
     return P.Sequence([*split, P.ByteLevel(add_prefix_space=False), *after])
 
 
@@ -41,7 +41,8 @@ def isolated(*patterns):
     return P.Sequence([P.Split(Regex(p), "isolated") for p in patterns] + [P.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-# As the original tokenizers are: pre-tokenizer, normalizer, whether whole words need no merges, whether <s> comes first by itself.
+# As in the original tokenizers: pre-tokenizer, normalizer, whether whole words need no merges, and whether <s> is added
+# at the start.
 KINDS = {
     "gpt-2": (words([]), None, False, False),
     "llama-bpe": (isolated(LLAMA3), None, True, True),
@@ -62,7 +63,7 @@ def fields(**more):
 
 
 def byte_level(draw, pre):
-    """The original, and the fields of the file."""
+    """Returns the original tokenizer, and the fields of the file."""
     splits, normalizer, whole, adds = KINDS[pre]
     made = Tokenizer(models.BPE(ignore_merges=whole))
     if normalizer:
@@ -89,7 +90,7 @@ def byte_level(draw, pre):
 
 
 class Scores:
-    """SentencePiece's byte pairs, as written down: of all neighbors the best score, then the leftmost."""
+    """SentencePiece's byte-pair algorithm: repeatedly joins the leftmost neighbors with the best score."""
 
     def __init__(self, draw):
         letters = draw.sample("abcde▁日é", draw.randint(2, 6)) + ["▁"]
@@ -102,7 +103,7 @@ class Scores:
         draw.shuffle(multiple)
         self.score = {p: -float(i) for i, p in enumerate(multiple)} | {p: -1000.0 for p in pieces if len(p) == 1}
         for run in [p for p in multiple if set(p) == {"▁"}]:
-            self.score[run] = -1e9  # as the runs of spaces of Llama's vocabulary
+            self.score[run] = -1e9  # as in Llama's vocabulary for runs of spaces
         self.tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{i:02X}>" for i in range(256)] + pieces
         self.ids = {t: i for i, t in enumerate(self.tokens)}
         self.letters = letters
@@ -145,7 +146,7 @@ def sentence_piece(draw, work):
 
 
 def convert(bin, work, file, more=None, chat=None):
-    """The run, and the attached files by name."""
+    """Returns the finished process, and the attached files by name."""
     decoder.VOCABULARY = len(file.get("tokenizer.ggml.tokens", [])) or 61
     small = decoder.Decoder(np.random.default_rng(7), "llama")
     metadata = small.metadata() | file | (more or {})
@@ -195,7 +196,7 @@ def compared(bin, work, texts, encode, file):
 
 
 def rejected(draw):
-    """(what, fields, exit code, phrase)"""
+    """Yields (what, fields, exit code, phrase)."""
     _, plain = byte_level(draw, "gpt-2")
     key = "tokenizer.ggml."
     tokens, count = plain[key + "tokens"], len(plain[key + "tokens"])

@@ -41,7 +41,7 @@ def main():
             with np.errstate(all="ignore"):
                 feeds = {f"x{i}": x for i, x in enumerate(case.inputs)}
                 want = ReferenceEvaluator(model).run(None, feeds) if case.answer is None else [case.answer]
-        except Exception:  # what the specification does not allow
+        except Exception:  # the specification does not allow it
             continue
         onnx.save(model, folder / "model.onnx")
         for i, x in enumerate(case.inputs):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One node as a model, the tools run on many models, and the comparison of results."""
+"""A node as a model, runs of the tools on many models, and the comparison of results."""
 import json, subprocess, sys
 
 import numpy as np
@@ -7,11 +7,11 @@ from onnx import helper, numpy_helper
 
 
 class Case:
-    """Inputs that stay open, constants, the op and its attributes."""
+    """Inputs, constants, the op and its attributes."""
 
     def __init__(self, op, inputs, constants=(), opset=21, outputs=1, answer=None, bits=False, **attributes):
-        self.answer = answer  # where onnx's evaluator knows the newest version alone
-        self.bits = bits      # whether all bits must be equal
+        self.answer = answer  # expected result, if onnx's evaluator supports only the newest version
+        self.bits = bits      # whether results must be bit-identical
         self.op, self.inputs, self.constants, self.opset = op, list(inputs), list(constants), opset
         self.outputs, self.attributes = outputs, attributes
 

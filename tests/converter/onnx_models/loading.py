@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What files hold besides ops: nodes in any order, unused nodes, inputs with values, small integers, and open sizes of single ops."""
+"""Contents of files other than ops: nodes in any order, unused nodes, inputs with values, small integers, and dynamic
+sizes of single ops."""
 import subprocess
 
 import numpy as np
@@ -19,7 +20,7 @@ def model_of(nodes, inputs, outputs, constants=(), opset=21, domains=(), **more)
 
 
 class Trial:
-    """One model in a folder of its own; counts what is not as expected."""
+    """One model in its own folder; counts unexpected results."""
 
     def __init__(self, given, name, model):
         self.given, self.name, self.folder, self.bad = given, name, given.work / name, 0
@@ -43,7 +44,7 @@ class Trial:
         return self if self.code == code and words in self.err else self.say(f"exit {self.code}, expected {code} and '{words}': {self.err}")
 
     def gives(self, feeds, want=None, tolerance=1e-5):
-        """want: arrays in the order of the outputs; none: what onnx's evaluator says."""
+        """want: arrays in the order of the outputs; None: the results of onnx's evaluator."""
         if self.code:
             return self.say(f"exit {self.code}: {self.err}")
         if want is None:
@@ -67,14 +68,14 @@ XS = [("x", FLOAT, ["n", 3])]
 
 
 def orders(given):
-    """Nodes stand in any order, also in bodies and functions; a cycle is refused."""
+    """Nodes are in any order, also in bodies and functions; a cycle is rejected."""
     bad = Trial(given, "order", model_of([node("Relu", ["t"], ["y"]), node("Neg", ["x"], ["t"])], XS, ["y"])).convert().gives({"x": X}, [np.maximum(-X, 0)]).bad
     chain = [node("Neg" if i % 2 else "Relu", ["x" if i == 0 else f"t{i - 1}"], ["y" if i == 7 else f"t{i}"]) for i in range(8)]
     for seed in range(4):
         mixed = [chain[i] for i in np.random.default_rng(seed).permutation(8)]
         ordered = model_of(chain, XS, ["y"])
         bad += Trial(given, f"order_{seed}", model_of(mixed, XS, ["y"])).convert().gives({"x": X}, ReferenceEvaluator(ordered).run(None, {"x": X})).bad
-    # A body reads a name that a later node of the graph around it gives, and its own nodes are turned round too.
+    # A body reads a value of a later node of the graph around it, and its own nodes are in reverse order.
     branch = lambda op: helper.make_graph([node("Relu", ["s"], [f"out_{op}"]), node(op, ["t"], ["s"])], op, [], [info(f"out_{op}", FLOAT, None)])
     nodes = [node("If", ["c"], ["y"], then_branch=branch("Neg"), else_branch=branch("Abs")), node("Mul", ["x", "x"], ["t"])]
     for c in (True, False):
@@ -92,7 +93,7 @@ def orders(given):
 
 
 def unused(given):
-    """Nodes whose results nothing uses are not looked at, whatever they are."""
+    """Nodes with unused results are ignored, whatever they are."""
     nodes = [node("Unheard", ["x"], ["a"], domain="nobody"), node("Neg", ["a"], ["b"]), node("Neg", ["x"], ["y"])]
     bad = Trial(given, "unused", model_of(nodes, XS, ["y"], domains=["nobody"])).convert().gives({"x": X}, [-X]).bad
     branch = lambda op: helper.make_graph([node("Unheard", ["x"], [f"a_{op}"], domain="nobody"), node(op, ["x"], [f"o_{op}"])], op, [], [info(f"o_{op}", FLOAT, None)])
@@ -103,7 +104,7 @@ def unused(given):
 
 
 def opened(given):
-    """An input with a value in the file keeps it, unless --input or --constant names it."""
+    """An input with a value in the file is a constant, unless --input or --constant names it."""
     w = np.array([1, 2, 3], np.float32)
     bad = 0
     for version in (3, 8):
@@ -120,7 +121,7 @@ def opened(given):
 
 
 def packed(name, dtype, values, raw):
-    """A tensor of a small integer type, its elements in the raw bytes or in the field of numbers."""
+    """Returns a tensor of a small integer type, with its elements in raw bytes or in a numeric field."""
     values, bits = np.asarray(values), {TensorProto.INT4: 4, TensorProto.UINT4: 4, TensorProto.UINT16: 16, TensorProto.UINT32: 32}[dtype]
     tensor = TensorProto(name=name, data_type=dtype, dims=values.shape)
     flat = values.ravel().astype(np.int64)
@@ -140,7 +141,7 @@ SMALL = {TensorProto.INT4: (-8, 7), TensorProto.UINT4: (0, 15), TensorProto.UINT
 
 
 def small_integers(given):
-    """Weights of types that Hologram lacks: cast, moved and dequantized; other ops refuse them."""
+    """Weights of types without a Hologram dtype are cast, moved and dequantized; other ops reject them."""
     bad = 0
     for dtype, (low, high) in SMALL.items():
         for raw in (True, False):
@@ -165,7 +166,7 @@ def small_integers(given):
             bad += Trial(given, f"dequantized_{label}", model).convert().gives({"x": X}, [X @ want], 1e-4).bad
         if dtype == TensorProto.UINT32:
             continue
-        # Blocks of two along the columns, and a round trip of x.
+        # Blocks of two along the columns, and quantizing and dequantizing x.
         q, scale = rng.integers(low, high + 1, (3, 4)), rng.uniform(0.01, 0.1, (3, 2)).astype(np.float32)
         model = model_of([node("DequantizeLinear", ["q", "scale"], ["y"], axis=1, block_size=2)], XS, ["y"], [packed("q", dtype, q, True), ("scale", scale)])
         bad += Trial(given, f"blocks_{dtype}", model).convert().gives({"x": X}, [(q * np.repeat(scale, 2, 1)).astype(np.float32)]).bad
@@ -179,7 +180,7 @@ def small_integers(given):
 
 
 def open_images(given):
-    """Resize that is antialiased or keeps the ratio, and MaxPool with indices, of open sizes."""
+    """Resize with antialiasing or a fixed aspect ratio, and MaxPool with indices, at dynamic sizes."""
     bad, rng = 0, np.random.default_rng(1)
     image = [("x", FLOAT, ["n", 2, "h", "w"]), ("t", FLOAT, ["i", "k"])]
     wanted = [node("Shape", ["t"], ["size"])]
@@ -211,7 +212,7 @@ def open_images(given):
 
 
 def largest(x, step, pads, order):
-    """Windows of step times step, and where in x their largest elements are."""
+    """Computes windows of step x step, and the positions of their largest elements in x."""
     n, c, h, w = x.shape
     top, left = pads[0], pads[1]
     rows, columns = (h + pads[0] + pads[2] - step) // step + 1, (w + pads[1] + pads[3] - step) // step + 1
@@ -225,7 +226,7 @@ def largest(x, step, pads, order):
 
 
 def open_boxes(given):
-    """NonMaxSuppression of open batches, classes and boxes; RoiAlign takes the largest samples."""
+    """NonMaxSuppression with dynamic batches, classes and boxes; RoiAlign with maxima of samples."""
     rng, bad = np.random.default_rng(2), 0
     inputs = [("boxes", FLOAT, ["b", "n", 4]), ("scores", FLOAT, ["b", "c", "n"])]
     limits = [("most", np.array([3])), ("overlap", np.array([0.4], np.float32)), ("least", np.array([0.2], np.float32))]
@@ -249,7 +250,7 @@ def open_boxes(given):
 
 
 def open_sequences(given):
-    """The slices of an axis whose size is open, as a sequence: its length, elements and their concatenation."""
+    """Slices along an axis of dynamic size, as a sequence: its length, elements and concatenation."""
     bad, x = 0, np.arange(24, dtype=np.float32).reshape(4, 3, 2)
     for axis, keep in ((0, 1), (0, 0), (1, 1), (1, 0), (-1, 0)):
         size = ["n", "m", "k"]
@@ -273,7 +274,7 @@ def open_sequences(given):
 
 
 def numbers_of_data(given):
-    """Integers of either sign that an input gives, and sizes that two inputs give."""
+    """Integers of either sign that are inputs, and sizes from two inputs."""
     bad, x = 0, np.arange(20, dtype=np.float32).reshape(5, 4)
     wide = [("x", FLOAT, ["n", "m"])]
     trial = Trial(given, "pads_of_data", model_of([node("Pad", ["x", "p", "v"], ["y"])], [*wide, ("p", INT64, [4])], ["y"], [("v", np.float32(1.5))])).convert()
@@ -300,7 +301,7 @@ def numbers_of_data(given):
 
 
 def ranks_of_data(given):
-    """Branches of two ranks, which data chooses, up to the node after which both have one rank."""
+    """Data-dependent branches of different ranks, up to the node after which both have the same rank."""
     bad = 0
     for name, after, want in (("sum", [node("ReduceSum", ["t"], ["y"], keepdims=0)], lambda t: t.sum()),
                               ("flat", [node("Neg", ["t"], ["u"]), node("Reshape", ["u", "minus"], ["y"])], lambda t: -t.ravel())):

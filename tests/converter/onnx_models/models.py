@@ -10,15 +10,15 @@ from onnx.reference import ReferenceEvaluator
 from case import Case, batch
 
 X = np.ones((2, 3), np.float32)
-REFUSED = [  # cases, and words of the sentence that refuses them
+REFUSED = [  # cases, and words of the error message
     (Case("QuantizeLinear", [X], [np.float32(np.inf), np.uint8(0)]), "scale, input 1, is not finite"),
     (Case("QuantizeLinear", [X], [np.array([1, np.nan, 1], np.float32), np.zeros(3, np.uint8)], axis=1), "scale, input 1, is not finite"),
     (Case("DequantizeLinear", [X.astype(np.uint8)], [np.float32(-np.inf), np.uint8(0)]), "scale, input 1, is not finite"),
     (Case("ScatterND", [X], [np.zeros((1, X.ndim + 1), np.int64), np.zeros(1, np.float32)]), "more columns than the data has dims"),
-    *((Case(op, [np.ones((1, 4, 5, 5), np.uint8)], [np.ones(shape, np.int8), *zeros]), "")  # zero points that do not fit, or weights
+    *((Case(op, [np.ones((1, 4, 5, 5), np.uint8)], [np.ones(shape, np.int8), *zeros]), "")  # zero points or weights that do not fit
       for op in ("ConvInteger", "MatMulInteger") for shape in ((), (4,), (3, 4, 3, 3), (5, 5))
       for zeros in ([None, np.ones(2, np.int8)], [np.ones(7, np.uint8)], [np.ones((3, 3), np.uint8)])),
-    (Case("Col2Im", [np.ones((2, 4, 6), np.float32)], [np.array([6, 2, 2]), np.array([2, 2, 1])]), ""),  # of 10 places
+    (Case("Col2Im", [np.ones((2, 4, 6), np.float32)], [np.array([6, 2, 2]), np.array([2, 2, 1])]), ""),  # of 10
     (Case("RNN", [np.ones((4, 3, 1), np.float32)], [np.float32(1), np.ones((1, 1, 1), np.float32)], hidden_size=1), "without directions"),
     *((Case("RNN", [np.ones((4, 3, 1), np.float32)], [np.ones((1, 1, 1), np.float32)] * 2, hidden_size=1, activations=["ScaledTanh"], **given),
        "'ScaledTanh' has not its alpha and beta") for given in ({}, {"activation_alpha": [1.0]}, {"activation_beta": [1.0]})),
@@ -33,7 +33,7 @@ REFUSED = [  # cases, and words of the sentence that refuses them
 
 
 def refusals(given):
-    """The cases of REFUSED that something else became of."""
+    """Counts cases of REFUSED with another outcome."""
     jobs = []
     for i, (case, _) in enumerate(REFUSED):
         folder = given.work / f"refused_{i}"
@@ -49,7 +49,7 @@ def refusals(given):
 
 
 def turned_pads(given):
-    """Pads as torch.onnx.export turns those of F.pad round, as rows of two: the sizes they give are known."""
+    """torch.onnx.export reverses the pads of F.pad in rows of two; the resulting sizes are known."""
     folder = given.work / "turned_pads"
     folder.mkdir(parents=True)
     numbers = {"pads": [1, 2, 0, 3, 0, 0, 0, 0], "rows": [-1, 2], "from": [-1], "to": [-2**63 + 1], "axis": [0], "step": [-1], "flat": [-1]}
@@ -74,7 +74,7 @@ def turned_pads(given):
 
 
 def quotients(given):
-    """Sizes that Div rounds towards 0: (n - 1) / 4 + 1, as torch.export writes those of a stride, and (n - 9) / 4 + 3."""
+    """Div rounds sizes toward 0: (n - 1) / 4 + 1, as torch.export writes sizes after a stride, and (n - 9) / 4 + 3."""
     folder = given.work / "quotients"
     folder.mkdir(parents=True)
     numbers = {"one": [1], "nine": [9], "four": [4], "three": [3]}
@@ -103,7 +103,7 @@ def quotients(given):
 
 
 def floats_of_sizes(given):
-    """n / 49 * 49 rounds twice, to less than some n; sizes and numbers stand beside each other in one tensor of floats."""
+    """n / 49 * 49 rounds twice, to less than n for some n. One float tensor contains both sizes and numbers."""
     folder = given.work / "floats"
     folder.mkdir(parents=True)
     nodes = [helper.make_node("Shape", ["x"], ["n"], end=1), helper.make_node("Cast", ["n"], ["a"], to=TensorProto.FLOAT), helper.make_node("Div", ["a", "whole"], ["b"]),
@@ -131,7 +131,7 @@ def floats_of_sizes(given):
 
 
 def far_steps(given):
-    """A step beyond all that follows, of sizes and of a range."""
+    """A step larger than the remaining range, in a slice of sizes and in a Range."""
     folder, most = given.work / "far_steps", 2**63 - 1
     folder.mkdir(parents=True)
     numbers = {"one": [1], "far": [most], "low": most - 1, "high": most, "five": 5}
@@ -153,7 +153,7 @@ def far_steps(given):
 
 
 def endless_loops(given):
-    """Rounds without end, and with a condition that is passed on, are refused before they are unrolled."""
+    """Endless loops, also with a condition that is passed on, are rejected before they are unrolled."""
     bad = 0
     for name, trips, passed in (("most", 2**31 - 1, False), ("passed", 2**31 - 1, True), ("open", None, True)):
         folder = given.work / f"endless_{name}"
@@ -180,7 +180,7 @@ def endless_loops(given):
 
 
 def just_below(given):
-    """Slices to and from one and two below the size, in both directions, of sizes down to 0."""
+    """Slices to and from size - 1 and size - 2, in both directions, for sizes down to 0."""
     folder, bad = given.work / "just_below", 0
     folder.mkdir(parents=True)
     numbers = {"zero": [0], "one": [1], "two": [2], "far": [2**31 - 1], "back": [-1], "first": [-(2**31)]}
@@ -207,7 +207,7 @@ def just_below(given):
 
 
 def named_sizes(given):
-    """Names are sums and products of others that the inputs tell, or names, whatever stands in them."""
+    """Dim names are sums and products of names that inputs define, or arbitrary text."""
     folder, bad = given.work / "named", 0
     folder.mkdir(parents=True)
     for names, shapes, want in (
@@ -254,7 +254,7 @@ def names_as_text(given):
 
 
 def parted_sizes(given):
-    """Parts of a shape stay sizes: [n, m, 3] split after the first turns to [m, 3, n]."""
+    """Parts of a shape stay symbolic: [n, m, 3] is split after the first size and becomes [m, 3, n]."""
     folder = given.work / "parted"
     folder.mkdir(parents=True)
     nodes = [helper.make_node("Shape", ["x"], ["sizes"]), helper.make_node("Split", ["sizes", "counts"], ["first", "rest"], axis=0),
@@ -273,7 +273,7 @@ def parted_sizes(given):
 
 
 def open_resizes(given):
-    """Resize from and to open sizes is one interpolation; pytorch_half_pixel gives a single element its own place."""
+    """Resize between dynamic sizes is one interpolation; pytorch_half_pixel handles a single element specially."""
     bad = 0
     for mode in ("half_pixel", "pytorch_half_pixel", "align_corners"):
         folder = given.work / f"open_{mode}"

@@ -65,7 +65,8 @@ def sliced(rng):
     steps = rng.choice([-3, -2, -1, 1, 2], len(axes)).astype(np.int64)
     starts, ends, whole = bound(), bound(), [slice(None)] * x.ndim
     for at, start, end, step in zip(axes, starts, ends, steps):
-        # Backwards from before the first element is from that one; numpy, and so onnx's evaluator, takes none.
+        # A negative step from before the first element starts at that element; numpy and onnx's evaluator select
+        # nothing.
         whole[at] = slice(max(start, -x.shape[at]) if step < 0 else start, end, step)
     return Case("Slice", [x], [starts, ends, axes, steps], answer=x[tuple(whole)])
 
@@ -99,7 +100,7 @@ def along(rng):
     op, at = rng.choice(["Softmax", "LogSoftmax", "Hardmax"]), axis(rng, x.ndim)
     if rng.random() < 0.5:
         return Case(op, [x], axis=at)
-    # Before opset 13 all dims from the axis on are one.
+    # Before opset 13, all dims from the axis on are treated as one.
     flat = x.reshape(int(np.prod(x.shape[: at % x.ndim])), -1)
     power = np.exp(flat - flat.max(1, keepdims=True))
     soft = power / power.sum(1, keepdims=True)
@@ -141,9 +142,9 @@ def pooled(rng):
     if rng.random() < 0.5:
         return Case("AveragePool", [x], count_include_pad=int(rng.integers(0, 2)), **windows(rng, dims))
     made = windows(rng, dims)
-    if "auto_pad" in made:  # which onnx's evaluator computes in another way than ONNX Runtime and Conv
+    if "auto_pad" in made:  # onnx's evaluator differs from ONNX Runtime and Conv
         return Case("AveragePool", [x], **made)
-    made["pads"] = [min(made["pads"][:dims])] * (2 * dims)  # of others onnx's evaluator drops places or mixes up the dims
+    made["pads"] = [min(made["pads"][:dims])] * (2 * dims)  # for others, onnx's evaluator drops places or confuses dims
     return Case("MaxPool", [x], **made)
 
 
@@ -181,7 +182,7 @@ def bits(rng):
 
 
 def eight_bits(rng, size):
-    """Integers of 8 bits: all the same limit, both limits, small ones or any."""
+    """Returns 8-bit integers: all at one limit, at both limits, small or arbitrary."""
     dtype = rng.choice([np.uint8, np.int8])
     limits = np.iinfo(dtype)
     kind = rng.integers(0, 4)
@@ -195,7 +196,7 @@ def eight_bits(rng, size):
 
 
 def zero_point(rng, x, count):
-    """None, one number, or one for each of so many places."""
+    """Returns None, one number, or `count` numbers."""
     kind, limits = rng.integers(0, 3), np.iinfo(x.dtype)
     size = () if kind == 1 or count is None else (count,)
     return None if kind == 0 else rng.integers(limits.min, limits.max + 1, size).astype(x.dtype)
@@ -246,7 +247,7 @@ def diagonals(rng):
 
 
 def certain(rng):
-    """What is certain is drawn always, in halves too, where most numbers near 1 become it."""
+    """Probabilities 0 and 1 must always produce 0 and 1, also in f16, in which most numbers near 1 round to it."""
     p = rng.integers(0, 2, 20000).astype(rng.choice([np.float16, np.float32, np.float64]))
     return Case("Bernoulli", [p], opset=15, answer=p)
 

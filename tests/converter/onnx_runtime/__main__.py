@@ -78,7 +78,7 @@ def main():
         model = case.model()
         try:
             want = answers_of(model, case.feeds(), case.evaluator)
-        except Exception as why:  # what ONNX Runtime does not take
+        except Exception as why:  # ONNX Runtime rejects it
             unknown.setdefault(case.op, str(why).splitlines()[0][:200])
             continue
         folder = given.work / str(seed)

@@ -95,7 +95,7 @@ def group_query(rng):
     inputs += [fixed(np.cos(angle).astype(np.float32)), fixed(np.sin(angle).astype(np.float32))] if rotates else [None, None]
     inputs += [None, maybe(rng, open_(values(rng, (b if flag(rng) else 1, heads if flag(rng) else 1, s, total))), 0.2),
                maybe(rng, fixed(values(rng, (heads,))), 0.2)]
-    # A prompt's rows behind its length have no answer.
+    # Rows of a prompt after its length are undefined.
     ends = lengths if prompt else [s] * b
 
     def rows(i, y):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One random node as a model: open inputs, constants, attributes, and the tolerance of its result."""
+"""One random node as a model: inputs, constants, attributes, and the tolerance of its result."""
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -7,18 +7,18 @@ FLOATS = [np.float32, np.float64]
 
 
 class Case:
-    """inputs: a list of (array, stays open) or None, in the order of the op's inputs."""
+    """inputs: a list of (array, whether it stays an input) or None, in the order of the op's inputs."""
 
     def __init__(self, op, inputs, domain="com.microsoft", opset=1, outputs=1, quanta=0, tolerance=1e-4, rows=None,
                  keep=None, refusable=False, symbolic=False, evaluator=False, **attributes):
         self.op, self.inputs, self.domain, self.opset, self.outputs = op, list(inputs), domain, opset, outputs
-        self.quanta = quanta        # by how many integers a quantized answer may differ
+        self.quanta = quanta        # allowed difference of a quantized result, in integers
         self.tolerance = tolerance  # relative and absolute
-        self.rows = rows            # of output i what is compared, where the rest is not defined
-        self.keep = keep            # which outputs the model gives; all when none
-        self.refusable = refusable  # the op may be refused for these inputs
-        self.symbolic = symbolic    # all sizes of the inputs are open
-        self.evaluator = evaluator  # onnx's evaluator answers, in place of ONNX Runtime
+        self.rows = rows            # the part of output i that is defined and compared
+        self.keep = keep            # the outputs of the model; None: all
+        self.refusable = refusable  # the op may be rejected for these inputs
+        self.symbolic = symbolic    # all sizes of the inputs are symbolic
+        self.evaluator = evaluator  # onnx's evaluator replaces ONNX Runtime
         self.attributes = {k: v for k, v in attributes.items() if v is not None}
         while self.inputs and self.inputs[-1] is None:
             self.inputs.pop()
@@ -82,18 +82,20 @@ def values(rng, shape, dtype=np.float32):
 
 
 def weights_of(rng, shape, dtype):
-    """As values, but i8 in 7 bits: without VNNI, ONNX Runtime sums two products of u8 and i8 in 16 bits, which saturate."""
+    """As values(), but i8 in 7 bits: without VNNI, ONNX Runtime adds two products of u8 and i8 in 16 bits and
+    saturates."""
     return values(rng, shape, dtype) // (2 if dtype == np.int8 else 1)
 
 
 def activations(rng, count, directions):
-    """Attributes of a recurrent layer: as usual, or functions that take the next parameter where they have such."""
+    """Returns attributes of a recurrent layer: the defaults, or functions, each of which consumes its own
+    parameters."""
     if rng.random() < 0.6:
         return {}
     bounded = {"Sigmoid": "", "Tanh": "", "Softsign": "", "HardSigmoid": "ab", "ScaledTanh": "ab"}
     parameters = bounded | {"Relu": "", "Softplus": "", "LeakyRelu": "a", "Elu": "a", "ThresholdedRelu": "a", "Affine": "ab"}
     names = []
-    for _ in range(directions):  # states do not grow beyond measure with one that is not bounded
+    for _ in range(directions):  # keeps states small with at least one bounded function
         some = [str(name) for name in rng.choice(list(bounded), count)]
         some[int(rng.integers(min(1, count - 1), count))] = str(rng.choice(list(parameters)))
         names += some

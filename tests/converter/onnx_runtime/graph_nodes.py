@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of random nodes, which ONNX Runtime runs as they are added."""
+"""Graphs of random nodes. ONNX Runtime runs each node when it is added."""
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
-MOST = 1e3  # greater numbers are left out
+MOST = 1e3  # larger numbers are left out
 FLOATS = (np.float32, np.float64, np.float16)
 onnxruntime.set_default_logger_severity(4)
 
@@ -18,11 +18,11 @@ def session_of(model):
 
 
 class Unfit(Exception):
-    """ONNX Runtime does not take it, or its answer leads nowhere."""
+    """ONNX Runtime rejects the node, or its result is unusable."""
 
 
 class V:
-    """A value of the graph: what it is at each of the tries."""
+    """A value of the graph, with its data in each of the tries."""
 
     def __init__(self, name, arrays, fixed=False):
         self.name, self.arrays, self.fixed = name, arrays, fixed
@@ -30,7 +30,7 @@ class V:
 
     dims = property(lambda self: list(zip(*(a.shape for a in self.arrays))))
     is_float = property(lambda self: self.dtype in FLOATS)
-    is_full = property(lambda self: all(a.size for a in self.arrays))  # of none the specification leaves extremes and means open
+    is_full = property(lambda self: all(a.size for a in self.arrays))  # extremes and means of empty tensors are undefined
     is_small = property(lambda self: all(a.size <= 4000 for a in self.arrays))
 
     def info(self, name=None, shape=None):
@@ -38,12 +38,12 @@ class V:
 
 
 class Builder:
-    """Nodes of one graph, within another one or not."""
+    """Nodes of one graph, which may be nested in another one."""
 
     def __init__(self, rng, opset, dtype, parent=None, tries=3, prefix=""):
         self.rng, self.opset, self.dtype, self.parent, self.tries, self.prefix = rng, opset, dtype, parent, tries, prefix
         self.values, self.nodes, self.initializers, self.functions = [], [], [], parent.functions if parent else []
-        self.sees = True  # what is around
+        self.sees = True  # whether values of the outer graph are visible
         self.depth = parent.depth + 1 if parent else 0
 
     # Choices.
@@ -74,7 +74,7 @@ class Builder:
         return f"{self.prefix}v{len(self.values)}_{len(self.nodes)}"
 
     def constant(self, array):
-        """An initializer, or a Constant; one that there is already perhaps."""
+        """Returns an initializer or a Constant, possibly an existing one."""
         array = np.asarray(array)
         for v in self.visible():
             if v.fixed and v.dtype == array.dtype and v.arrays[0].shape == array.shape and np.array_equal(v.arrays[0], array):
@@ -94,7 +94,7 @@ class Builder:
         return self.constant(self.rng.normal(0, 0.7, shape).astype(self.dtype))
 
     def add(self, op, inputs, outputs=1, domain="", keep=None, **attributes):
-        """The results of a node, as ONNX Runtime computes them."""
+        """Adds a node; returns its results, computed by ONNX Runtime."""
         names = [f"{self.name()}_{i}" if keep is None or i in keep else "" for i in range(outputs)]
         given = [v.name if v else "" for v in inputs]
         while given and not given[-1]:
@@ -138,7 +138,7 @@ class Builder:
 
 
 def needs(node):
-    """Names that the node, or a graph within it, reads from around."""
+    """Returns the names that the node, or a graph in it, reads from outside."""
     found = {n for n in node.input if n}
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
@@ -293,7 +293,7 @@ def unsqueezed(g):
 
 
 def size(g):
-    """A size of a value as a number of rank 1."""
+    """Returns a size of a value as a tensor of rank 1."""
     x = g.pick(lambda v: v.rank >= 1)
     axis = g.whole(0, x.rank)
     if g.opset >= 15 and g.chance():
@@ -442,7 +442,7 @@ def counted(g):
 
 
 def found(g):
-    """As many as data says, and what becomes of them."""
+    """Adds nodes with a data-dependent size, and nodes that use them."""
     x = g.pick(lambda v: v.rank >= 1 and v.dtype.kind in "fb")
     if x.dtype != bool:
         x = g.add("Greater", [x, g.constant(np.array(0.1, x.dtype))])

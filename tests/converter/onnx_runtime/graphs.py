@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random models of many nodes, in all opset versions: If, Loop and Scan that read outer values, functions of the file, computed sizes,
-and initializers and inputs that are outputs. ONNX Runtime runs each node as it is added, so the whole model is valid at all sizes
-used."""
+"""Random models of many nodes, in all opset versions: If, Loop and Scan that read outer values, functions of the file,
+computed sizes, and initializers and inputs that are outputs. ONNX Runtime runs each node when it is added, so the whole
+model is valid at all sizes used."""
 import json
 
 import numpy as np
@@ -44,7 +44,7 @@ def branch(g):
             kinds = [(v.dtype, v.rank, v.dims) for v in outs]
         else:
             outs = [b.pick(lambda v, k=k: (v.dtype, v.rank) == k[:2] and (v.dims == k[2] or g.chance(0.1))) for k in kinds]
-        # ONNX Runtime wants values of the branch itself, and gives one that is there twice once.
+        # ONNX Runtime requires values of the branch itself, and merges duplicate outputs.
         outs = [v if v in b.values and not v.fixed and v not in outs[:k] else b.add("Identity", [v]) for k, v in enumerate(outs)]
         sides.append(b.graph("side", [], [v.info() for v in outs]))
     names = [f"{g.name()}_{i}" for i in range(len(kinds))]
@@ -73,12 +73,12 @@ def loop(g):
     outs = []
     for s in states:
         v = b.pick(same(s))
-        if v.is_float:  # numbers stay small
+        if v.is_float:  # keeps numbers small
             v = b.add("Tanh", [v])
         outs.append(v)
     stacked = results(b, g.whole(0 if outs else 1, 3))
     limit = b.constant(np.array(g.one([0, 1, 2]), np.int64))
-    # Without a condition at the start that of the body is ignored, though ONNX Runtime goes by it.
+    # Without an initial condition the body's condition is ignored, but ONNX Runtime uses it.
     goes = b.add("Less", [i, limit]) if start is not None and (count is None or g.chance(0.3)) else going
     if count is not None and start is not None and g.chance(0.2):
         goes = b.pick(lambda v: v.dtype == bool and v.rank == 0)
@@ -131,7 +131,7 @@ def scan(g):
 
 
 def call(g):
-    """A function of the file, which an earlier call has perhaps."""
+    """A function of the file, possibly the same one as in an earlier call."""
     taken = [g.floats(), g.pick()]
     b = body_of(g, "f_")
     b.sees = False
@@ -142,7 +142,7 @@ def call(g):
     nodes = list(b.nodes)
     name = f"F{len(g.functions)}"
     attributes = []
-    for node in nodes:  # what the call gives
+    for node in nodes:  # results of the call
         if node.op_type in ("Elu", "LeakyRelu") and not attributes:
             del node.attribute[:]
             reference = onnx.AttributeProto(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
@@ -159,7 +159,7 @@ CONTROL = [branch, branch, loop, loop, scan]
 
 
 class Model:
-    """A whole model, its inputs at each try, and its results."""
+    """A whole model, its inputs in each try, and its results."""
 
     def __init__(self, seed):
         rng = np.random.default_rng(seed)
@@ -196,7 +196,7 @@ class Model:
         return g.values[-1], shape
 
     def said(self, shape):
-        """What the file says of the sizes of an input."""
+        """Returns the sizes of an input as stated in the file."""
         kinds = {"numbers": lambda d: self.symbols[d][0], "unnamed": lambda d: None}
         return [kinds.get(self.how, str)(d) if isinstance(d, str) else d for d in shape]
 
@@ -214,7 +214,7 @@ class Model:
         return f"differs by {apart:.3g} of {largest:.3g}" if apart > close * largest else ""
 
     def is_decided(self, t):
-        """Whether roundings of the inputs leave the answers as they are."""
+        """Returns whether the results are stable under rounding of the inputs."""
         session, rng = session_of(self.model), np.random.default_rng(1)
         step = {np.float32: 2e-6, np.float64: 1e-12, np.float16: 2e-3}[self.dtype]
         for _ in range(4):
@@ -226,7 +226,7 @@ class Model:
 
 
 def compare(given, batch):
-    """Converts and runs models of the seeds; the exit code."""
+    """Converts and runs the models of the seeds; returns the exit code."""
     count = {"right": 0, "wrong": 0, "refused": 0, "undecided": 0, "excluded sizes": 0}
     for first in range(given.seed, given.seed + given.count, 100):
         models = {seed: Model(seed) for seed in range(first, min(first + 100, given.seed + given.count))}

@@ -20,7 +20,7 @@ def windows(rng, count, dilated):
     kind = rng.random()
     if kind < 0.3:
         made["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID", "NOTSET"]))
-        if made["auto_pad"].startswith("SAME"):  # where ONNX Runtime forgets dilations
+        if made["auto_pad"].startswith("SAME"):  # ONNX Runtime ignores dilations there
             made.pop("dilations", None)
     elif kind < 0.9:
         made["pads"] = [int(p) for p in rng.integers(0, np.array(kernel * 2))]
@@ -52,7 +52,7 @@ def conv_transpose(rng):
     if kind == 1:
         made["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]))
         made.pop("pads", None)
-        made["strides"] = [min(s, k) for s, k in zip(strides, made["kernel_shape"])]  # else ONNX Runtime's result is smaller than specified
+        made["strides"] = [min(s, k) for s, k in zip(strides, made["kernel_shape"])]  # otherwise ONNX Runtime returns a smaller result
     if kind == 2:
         made.pop("pads", None)
         dilations = made.get("dilations", [1] * count)
@@ -158,7 +158,7 @@ def resize(rng):
         return standard("Upsample", [open_(x)], version, mode=mode, scales=[float(s) for s in scales])
     if version < 11:
         return standard("Upsample" if version == 9 else "Resize", [open_(x), fixed(np.maximum(scales, 1) if version == 9 else scales)], version, mode=mode)
-    if way == "pytorch_half_pixel":  # of one element ONNX Runtime and the reference evaluator have different ones
+    if way == "pytorch_half_pixel":  # ONNX Runtime and the reference evaluator differ for single elements
         out, scales = np.maximum(out, 2), np.maximum(scales, 1)
         x = values(rng, (1, 2, *solid(rng, 2, 2, 6)))
     given = {"coordinate_transformation_mode": way, "mode": mode}
@@ -207,7 +207,7 @@ def recurrent(rng):
         given["input_forget"] = flag(rng) if rng.random() < 0.2 else None
     if op == "GRU":
         given["linear_before_reset"] = flag(rng)
-    if flag(rng) and op != "LSTM":  # whose last activation ONNX Runtime does not clip
+    if flag(rng) and op != "LSTM":  # ONNX Runtime does not clip its last activation
         given["clip"] = 0.6
     given |= activations(rng, {"LSTM": 3, "GRU": 2, "RNN": 1}[op], both)
     return standard(op, inputs, version, outputs=3 if op == "LSTM" else 2, **given)
@@ -222,7 +222,7 @@ def quantised(rng):
     kind = [np.uint8, np.int8][flag(rng)]
     point = lambda count=None, kind=kind: rng.integers(*((0, 255) if kind == np.uint8 else (-128, 127)), () if count is None else (count,)).astype(kind)
     if op == "DynamicQuantizeLinear":
-        x = values(rng, dims(rng, 1, empty=0)) * np.float32(rng.random() < 0.9)  # zeros alone have no range
+        x = values(rng, dims(rng, 1, empty=0)) * np.float32(rng.random() < 0.9)  # all zeros have an empty range
         return standard(op, [open_(x)], rng.integers(11, NEWEST), outputs=3, quanta=1)
     if op in ("QuantizeLinear", "DequantizeLinear"):
         version = int(rng.integers(10, NEWEST))
@@ -289,7 +289,7 @@ def blocks(rng):
     places = (image + pads[:count] + pads[count:] - dilations * (block - 1) - 1) // strides + 1
     x = values(rng, (int(rng.integers(1, 3)), int(rng.integers(1, 3) * block.prod()), int(places.prod())))
     return standard("Col2Im", [open_(x), fixed(image), fixed(block)], rng.integers(18, NEWEST), strides=strides.tolist(), dilations=dilations.tolist(),
-                    pads=pads.tolist(), evaluator=count != 2)  # ONNX Runtime 1.32 adds up other places for other counts of axes
+                    pads=pads.tolist(), evaluator=count != 2)  # ONNX Runtime 1.32 adds wrong places for other counts of axes
 
 
 def spectrum(rng):
@@ -310,7 +310,7 @@ def spectrum(rng):
 
 
 def mel(rng):
-    """Edges that f32 and f64 round down to the same places: the evaluator computes in the dtype of the edges."""
+    """Edges that f32 and f64 round down to the same positions: the evaluator computes in the dtype of the edges."""
     while True:
         bins, length, rate = int(rng.integers(1, 40)), int(rng.choice([16, 33, 256, 400])), int(rng.choice([8000, 16000]))
         low, high = np.float32(rng.choice([0, 20, 100])), np.float32(rng.choice([2000, 4000]))

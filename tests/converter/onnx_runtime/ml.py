@@ -104,7 +104,7 @@ def vectors(rng):
 
 
 def grown(rng, columns, trees, modes):
-    """Lists of nodes of random trees, each numbered from 0; leaves are (tree, node)."""
+    """Returns lists of nodes of random trees, each numbered from 0; leaves are (tree, node)."""
     nodes, leaves = [], []
     for tree in range(trees):
         first, todo = len(nodes), [0]
@@ -145,7 +145,7 @@ def node_lists(nodes, tracks):
 
 
 def leaf_lists(rng, what, leaves, targets, positive=False, all_told=True):
-    if rng.random() < 0.3 and not all_told:  # each tree speaks of one target, as boosted ones do
+    if rng.random() < 0.3 and not all_told:  # each tree has weights for one target, as in boosted trees
         own = rng.integers(0, targets, 1 + max(t for t, _ in leaves))
         found = [(t, n, int(own[t])) for t, n in leaves]
     else:
@@ -156,7 +156,8 @@ def leaf_lists(rng, what, leaves, targets, positive=False, all_told=True):
 
 
 def regression_trees(rng):
-    """ONNX Runtime leaves the base value out where no leaf speaks of a target, which the specification does not say."""
+    """If no leaf has a weight for a target, ONNX Runtime omits the base value, which the specification does not
+    state."""
     x, nodes, leaves, tracks = tree_inputs(rng)
     targets, with_base = int(rng.integers(1, 4)), flag(rng)
     transforms = ["NONE", "NONE", "LOGISTIC", "SOFTMAX"] if targets > 1 else ["NONE"]
@@ -166,7 +167,8 @@ def regression_trees(rng):
 
 
 def classification_trees(rng):
-    """Of two classes that both have weights ONNX Runtime gives the label 1 or 0, whatever the labels are: only scores are compared."""
+    """If both of two classes have weights, ONNX Runtime returns label 1 or 0 for any labels, so only scores are
+    compared."""
     x, nodes, leaves, tracks = tree_inputs(rng)
     classes = int(rng.integers(2, 5))
     made = {"classlabels_int64s": [3, 1, 7, 5][:classes], "outputs": 2, "tolerance": 1e-3, **node_lists(nodes, tracks)}
@@ -183,7 +185,7 @@ def classification_trees(rng):
 
 
 def placed_trees(rng):
-    """TreeEnsemble of version 5: leaves stand in lists of their own, and a node may ask for a set."""
+    """TreeEnsemble of version 5: leaves are in separate lists, and a node may test for a set."""
     x = features(rng, dtypes=(np.float32, np.float64))
     columns, targets = x.shape[1], int(rng.integers(1, 4))
     nodes, leaves = grown(rng, columns, int(rng.integers(1, 9)), [str(rng.choice(COMPARISONS))])

@@ -25,7 +25,7 @@ def attention(rng):
     mask = None
     if rng.random() < 0.6:
         reach = total if version < 24 or flag(rng) else int(rng.integers(valid.max() if counted else 1, total + 1))
-        if reach == 1:  # one column: to be repeated, or to be filled up
+        if reach == 1:  # one column, to be repeated or padded
             reach = total
         shape = [(), (heads if flag(rng) else 1,), (b if flag(rng) else 1, heads if flag(rng) else 1)][int(rng.integers(0, 3))]
         mask = values(rng, (*shape, queries, reach), dtype)
@@ -42,7 +42,7 @@ def attention(rng):
     if scores is not None:
         keep = [*keep, 3]
     evaluator = scores == 2 or (causal and past >= 0 and queries == 1)
-    # Of capped scores the evaluator gives the capped ones as the raw ones.
+    # For capped scores, the evaluator returns the capped ones as raw scores.
     capped = rng.random() < 0.3 and not (evaluator and scores == 0)
     return standard("Attention", [tensor(heads, queries, size), tensor(kv, keys, size), tensor(kv, keys, vsize), None if mask is None else open_(mask),
                                   *([open_(values(rng, (b, kv, past, width), dtype)) for width in (size, vsize)] if past >= 0 else [None, None]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random convolutions and products between DequantizeLinear and QuantizeLinear: real quantized ops, and near misses."""
+"""Random convolutions and products between DequantizeLinear and QuantizeLinear: quantized ops, and near misses."""
 import numpy as np
 from onnx import helper, numpy_helper
 
@@ -7,7 +7,7 @@ from case import Case, flag, open_, sizes, values
 
 
 class Pairs(Case):
-    """Nodes on tensors; `fixed` has the constants by name. The input is x0, the result y0."""
+    """Nodes on tensors; `fixed` are the constants by name. The input is x0, the result y0."""
 
     def __init__(self, x, nodes, fixed, **more):
         super().__init__(f"{nodes[-3].op_type} and {nodes[-2].op_type} in pairs", [open_(x)], **more)

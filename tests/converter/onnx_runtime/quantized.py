@@ -116,7 +116,7 @@ def lstm(rng):
     weights, dtype = [], pick(rng)
     for rows in (inner, hidden):
         each = (both, 4 * hidden) if flag(rng) else (both,)
-        zero = np.zeros(each, dtype)  # of channels it is 0, or the same u8 for all
+        zero = np.zeros(each, dtype)  # per channel, it is 0 or the same u8 for all
         if len(each) == 1 or dtype == np.uint8:
             zero = np.full(each, values(rng, (), dtype) // 4 + (64 if dtype == np.uint8 else 0), dtype)
         inputs.append(fixed(weights_of(rng, (both, rows, 4 * hidden), dtype)))

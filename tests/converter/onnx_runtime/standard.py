@@ -4,7 +4,7 @@ import numpy as np
 
 from case import Case, either, fixed, flag, open_, values
 
-NEWEST = 26  # opset versions are below
+NEWEST = 26  # opset versions are less than this
 INTEGERS = [np.int8, np.uint8, np.int32, np.int64]
 SPECIAL = [np.inf, -np.inf, np.nan, 0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, 1e-30, -1e30, 88.0, -104.0, 1.0, -1.0]
 
@@ -198,7 +198,7 @@ def sliced(rng):
     x = values(rng, dims(rng, 1), any_type(rng))
     axes = rng.permutation(x.ndim)[: int(rng.integers(1, x.ndim + 1))]
     kind = rng.choice([np.int32, np.int64])
-    bound = lambda: rng.choice([-9, -3, -2, -1, 0, 1, 2, 4, 9], len(axes))  # ONNX Runtime takes INT_MAX for the end of both ways
+    bound = lambda: rng.choice([-9, -3, -2, -1, 0, 1, 2, 4, 9], len(axes))  # ONNX Runtime takes INT_MAX for both ends
     version = int(rng.integers(7, NEWEST))
     starts, ends = bound(), bound()
     if version < 10:
@@ -322,7 +322,7 @@ def scattered(rng):
     if flag(rng):
         shape = tuple(int(rng.integers(1, d + 1)) for d in x.shape)
         order = rng.permuted(np.broadcast_to(np.arange(x.shape[at]).reshape([-1 if i == at % x.ndim else 1 for i in range(x.ndim)]), x.shape), axis=at)
-        index = order[tuple(slice(0, d) for d in shape)].astype(np.int64)  # each place once
+        index = order[tuple(slice(0, d) for d in shape)].astype(np.int64)  # each position once
         index = index - (x.shape[at] if flag(rng) else 0)
         return standard("ScatterElements", [open_(x), either(rng, index), open_(values(rng, shape, x.dtype))], rng.integers(version, NEWEST), axis=at, **given)
     depth = int(rng.integers(1, x.ndim + 1))

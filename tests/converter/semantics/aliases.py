@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that branches and loops pass on: which of several a name refers to, and writes to it."""
+"""Tensors that branches and loops pass on: the tensor that a name refers to, and writes to it."""
 from typing import List
 
 import torch

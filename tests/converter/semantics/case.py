@@ -13,8 +13,8 @@ lines = []
 
 
 def case(*inputs, exit=0, words="", sizes="", constants=()):
-    """Scripts the module; without inputs it takes one matrix of n rows. `sizes` are those that the
-    check takes for n, such as "1,3"; constants are "name=value"."""
+    """Scripts the module; without inputs it gets one matrix of n rows. `sizes` are the sizes that the check uses for n,
+    such as "1,3"; constants are "name=value"."""
 
     def write(module):
         name = module.__name__ + ".pt"

@@ -22,7 +22,7 @@ class Transforms(nn.Module):
 
 @case("f32[n,t,6]")
 class InnerTransforms(nn.Module):
-    """What decomposed programs have in place of those above."""
+    """The ops in decomposed programs that replace those above."""
     def forward(self, x: T):
         z = torch._fft_r2c(x, [1, 2], 0, True)
         all = torch._fft_r2c(x, [0, 2], 1, False)
@@ -76,7 +76,7 @@ class ShortTime(nn.Module):
         return z.abs(), y
 
 
-# In an order and with phases of vectors that are free.
+# The order, and the phases of the vectors, are arbitrary.
 @case("f32[n,4,4]", "f32[n,4,4]")
 class Eigenvalues(nn.Module):
     def forward(self, x: T, y: T):

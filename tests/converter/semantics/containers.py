@@ -64,7 +64,7 @@ class OptionalGiven(OptionalLeftOut):
     pass
 
 
-# Values of Python.
+# Python values.
 
 
 @torch.jit.script
@@ -218,7 +218,7 @@ class WritesAtNumbersOfData(nn.Module):
 
 @case("f32[40,10]")
 class PartsThatReadEarlierOnes(nn.Module):
-    """As detection models choose boxes: each class has sizes of its own."""
+    """As in detection models that choose boxes: sizes depend on the class."""
 
     def forward(self, x: T):
         scores: List[T] = []

@@ -127,7 +127,7 @@ class ListsFromALoopOverRows(nn.Module):
 
 @case("f32[n,k]")
 class WritesInALoopThatCannotBeKept(nn.Module):
-    """Tried as a loop of the graph, unrolled at last; the outputs are those of the script."""
+    """First tried as a loop node, then unrolled. The outputs are those of the script."""
 
     def forward(self, x: T):
         y = x.clone()
@@ -148,7 +148,7 @@ class ANumberIsCopiedInALoop(nn.Module):
 
 @case("f32[n,3]")
 class WaysOfSizesThatDifferInRank(nn.Module):
-    """The file is for the usual sizes, and so is the check."""
+    """The file supports the default sizes, at which it is checked."""
 
     def forward(self, x: T):
         if x.size(0) != 2:
@@ -169,7 +169,7 @@ class Raises(nn.Module):
 
 @case(sizes="2,3")
 class ResultsThatTheInterpreterLoses(nn.Module):
-    """One of two names of a tensor is None there, and the next round finds it so."""
+    """In the interpreter, one of two names of a tensor becomes None, which the next iteration reads."""
 
     def forward(self, x: T):
         a = x * 2

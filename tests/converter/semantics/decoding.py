@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Greedy, beam and CTC decoding written in TorchScript, over open lengths."""
+"""Greedy, beam and CTC decoding in TorchScript, over dynamic lengths."""
 from typing import List, Tuple
 
 import torch
@@ -62,7 +62,7 @@ class GreedyBatch(Decoder):
 
 
 class PreciseDecoder(Decoder):
-    """Whose rounding does not decide between sequences of almost the same score."""
+    """In f64, so that rounding does not decide between sequences of nearly equal score."""
 
     def __init__(self):
         super().__init__()
@@ -168,7 +168,7 @@ class CtcBatch(nn.Module):
 
 @case("f64[n,4]")
 class CtcPrefixLists(nn.Module):
-    """Of which prefixes are lists of tokens that are compared."""
+    """Prefixes are lists of tokens that are compared."""
 
     def forward(self, x: T):
         p = x.softmax(-1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops at the limits of their dtypes, which seeded inputs never reach."""
+"""Ops at the limits of their dtypes, which seeded inputs do not reach."""
 
 import math
 
@@ -13,7 +13,7 @@ ENDS = [0., -0., 1., -1., 6e-8, 65504., -65504., 3e4, 1e-3, math.inf, -math.inf,
 
 
 class Values(nn.Module):
-    """Has the values in a dtype, and all pairs of them."""
+    """Provides the values in a dtype, and all pairs of them."""
 
     def __init__(self, values, dtype):
         super().__init__()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Float arguments that data decides."""
+"""Data-dependent float arguments."""
 import math
 from typing import List
 
@@ -9,7 +9,7 @@ from torch import nn
 
 from semantics.case import T, case
 
-# What the number may be: not negative, as most of these arguments must be.
+# Range of the number: nonnegative, as most of these arguments must be.
 NUMBER = "f64[]=0.25..2"
 
 
@@ -29,7 +29,7 @@ class FloatsOfHalves(nn.Module):
         return F.elu(x, float(s)), F.softplus(y, float(s)), torch.add(x, x, alpha=s), torch.addcmul(y, y, y, value=s)
 
 
-# A half has no 75000, but the sum has a place in it.
+# f16 cannot represent 75000, but it can represent the sum.
 @case("f16[n,4]=1.25..1.75", "f64[]=5e4..6e4")
 class ProductsBeyondHalf(nn.Module):
     def forward(self, x: T, t: T):
@@ -54,7 +54,7 @@ class FloatOfAttention(nn.Module):
         return F.scaled_dot_product_attention(x[None], x[None], x[None], scale=float(t))
 
 
-# With beta 0, self counts for nothing, not even NaN.
+# If beta is 0, self is ignored, even NaN.
 @case("f32[n,4]", "f64[]=0..0")
 class BetaThatIsZero(nn.Module):
     def forward(self, x: T, t: T):
@@ -92,7 +92,7 @@ class FloatsOfQuantiles(nn.Module):
         return torch.quantile(x, float(t)), torch.quantile(x, float(t), dim=1), torch.nanquantile(x, float(t), dim=0)
 
 
-# libtorch does not set the multi_margin_loss of no samples.
+# libtorch leaves the multi_margin_loss of zero samples undefined.
 @case("f32[n,4]", "f32[n,4]", NUMBER, sizes="1,3")
 class FloatsOfLosses(nn.Module):
     def forward(self, x: T, y: T, t: T):
@@ -134,7 +134,7 @@ class FloatsInEvaluation(nn.Module):
         return F.dropout(x, s / 4, False), F.alpha_dropout(x, s / 4, False), torch.lerp(x, x * 2, s), x ** s
 
 
-# Sizes in floating point too.
+# Symbolic sizes in floating point.
 @case("f32[n,4]")
 class FloatsOfSizes(nn.Module):
     def forward(self, x: T):

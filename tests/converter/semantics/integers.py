@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integers that data decides, of either sign. The ranges of the inputs give the values to check."""
+"""Data-dependent integers of either sign. The ranges of the inputs determine the values to check."""
 from typing import List
 
 import torch
@@ -12,7 +12,7 @@ SMALLEST, LARGEST = -(2 ** 63), 2 ** 63 - 1
 
 
 def at(*values, exit=0, words=""):
-    """Checks the module with these numbers in place of its inputs after x."""
+    """Checks the module with these numbers as inputs after x."""
     return case("f32[5,4]", *[f"i64[]={value}..{value}" for value in values], exit=exit, words=words)
 
 

@@ -10,7 +10,7 @@ from semantics.case import T, case
 
 
 class StridedConv(nn.Module):
-    """Padded so far that the last window is full."""
+    """Padded so that the last window is full."""
 
     def __init__(self, inputs, outputs, kernel, stride):
         super().__init__()
@@ -72,7 +72,7 @@ class CodecThatPadsTheSignal(nn.Module):
 
 @case("f32[n,2,t]")
 class SizesOfSizesOfSizes(nn.Module):
-    """Written out, the last size would have 5^60 parts."""
+    """Written without shared subexpressions, the last size would have 5^60 parts."""
 
     def __init__(self):
         super().__init__()

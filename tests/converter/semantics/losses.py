@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses of two dtypes: which dtype PyTorch rounds to in intermediate and final results."""
+"""Losses of two dtypes: the dtype to which PyTorch rounds intermediate and final results."""
 import itertools
 import random
 
@@ -58,7 +58,7 @@ class L1Loss(Loss):
 
 
 class IntegerLoss(Loss):
-    """Those that PyTorch computes in whole numbers, as it computes products of eight bits."""
+    """Losses that PyTorch computes in integers, as it does for 8-bit products."""
     def forward(self, x: T, y: T):
         return (F.l1_loss(x, y, reduction=self.reduction), F.hinge_embedding_loss(x, y.sign(), margin=1.7, reduction=self.reduction),
                 F.cosine_embedding_loss(x * 40, y, y[:, 0].sign(), margin=0.3, reduction=self.reduction))

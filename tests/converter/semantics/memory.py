@@ -166,7 +166,7 @@ class OverlapsOfTransposed(nn.Module):
 
 @case("f32[n,8,6]")
 class WindowsOverATransposedResult(nn.Module):
-    """As Longformer cuts its overlapping chunks."""
+    """Overlapping chunks, as in Longformer."""
 
     def __init__(self):
         super().__init__()
@@ -212,7 +212,7 @@ class ViewsOfWhatIsComputedFromThat(nn.Module):
 
 @case("f32[n,4]=-1..1")
 class ViewsOfWhatIsComputedFromSlices(nn.Module):
-    """What is computed from them has no gaps."""
+    """Results computed from slices have no gaps."""
 
     def forward(self, x: T):
         y = x[:, :2]
@@ -223,7 +223,7 @@ class ViewsOfWhatIsComputedFromSlices(nn.Module):
 
 @case(sizes="1,1")
 class ViewsOfWhatIsComputedFromTransposed(nn.Module):
-    """PyTorch raises for more than one row."""
+    """PyTorch raises if there is more than one row."""
 
     def forward(self, x: T):
         return (x.t() + 1).view(-1)

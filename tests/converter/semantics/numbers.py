@@ -92,7 +92,7 @@ class CommonTypes(nn.Module):
 
 @case("x:f64[n,4]", "k:i64[]=1..5")
 class TensorsOfNumbers(Numbers):
-    """Differences to numbers in double, which show what was rounded on the way."""
+    """Differences to the numbers in f64 show intermediate rounding."""
 
     def forward(self, x: T, k: T):
         n, i, r = x.size(0), int(k), float(x[0, 0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists that loops of open length fill, change and replace, and loops whose first round changes types."""
+"""Lists that loops of unknown length fill, change and replace, and loops whose first iteration changes types."""
 import enum
 import math
 from typing import List, Optional, Tuple
@@ -245,7 +245,7 @@ class ValuesOfAnEnum(nn.Module):
         return x * self.mode.value + len(self.mode.name) + len("text") + Mode.SHIFT.value
 
 
-# unbind() gives views, which a write to x changes.
+# unbind() returns views, which a write to x changes.
 @case("f32[n,4]", "f32[4]", exit=3, words="decide whether the two share memory")
 class PartsInASumOfLists(nn.Module):
     def forward(self, x: T, y: T):

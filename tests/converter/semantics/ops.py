@@ -46,7 +46,7 @@ class BagsWithALastOffset(nn.Module):
         return mean, F.embedding_bag(rows, weight, offsets, mode="sum", include_last_offset=True)
 
 
-if not torch.__version__.startswith("1."):  # where libtorch itself writes out of bounds
+if not torch.__version__.startswith("1."):  # libtorch 1.13 writes out of bounds
 
     @case("f32[9,4]", "i64[n]=0..9", "i64[3]=0..1")
     class LargestOfBagsWithALastOffset(nn.Module):
@@ -83,7 +83,7 @@ class SingularValues(nn.Module):
                 torch.linalg.matrix_norm(x, -2, dim=(2, 0)), torch.linalg.matrix_rank(x))
 
 
-@case("f32[4,3]", exit=4, words="linalg_svd")  # signs, and all of the last column, are free
+@case("f32[4,3]", exit=4, words="linalg_svd")  # signs, and the entire last column, are arbitrary
 class FullSingularVectors(nn.Module):
     def forward(self, x: T):
         return torch.linalg.svd(x)[0]
@@ -141,7 +141,7 @@ class SumsOfReshapedProducts(nn.Module):
         return state + advantage - advantage.mean(1, keepdim=True)
 
 
-if not torch.__version__.startswith("1."):  # which has neither
+if not torch.__version__.startswith("1."):  # 1.13 has neither
 
     @case("f32[n,4,5,8]", "f32[n,2,5,8]")
     class KeysAndValuesOfOtherHeads(nn.Module):
@@ -152,7 +152,7 @@ if not torch.__version__.startswith("1."):  # which has neither
 
     @case("f32[n,5,8]", "bool[n,5]")
     class NothingToAttendTo(nn.Module):
-        """The fast path has no number where all keys are hidden."""
+        """If all keys are hidden, the result of the fast path is NaN."""
 
         def __init__(self):
             super().__init__()
@@ -219,7 +219,7 @@ class CompleteSvd(nn.Module):
         return (
             s,
             (u[..., :3] * s.unsqueeze(-2)) @ vh,
-            rest @ rest.mT,  # the rest is any basis of a space
+            rest @ rest.mT,  # the rest is an arbitrary basis
             u.mT @ u,
             v[:, 2:] @ v[:, 2:].mT,
             torch.svd(tall, some=False)[0].mT @ u[..., :3] * 0,
@@ -237,7 +237,7 @@ class SymmetricFactors(nn.Module):
 @case("f32[5,3]", "f32[5,2]", "f32[b,5,3]", "f32[b,5,2]")
 class LeastSquares(nn.Module):
     def forward(self, a: T, y: T, many: T, right: T):
-        lower = a * torch.tensor([1.0, 1.0, 0.0])  # of rank 2: there are no residuals
+        lower = a * torch.tensor([1.0, 1.0, 0.0])  # rank 2: no residuals
         return (
             torch.linalg.lstsq(a, y, driver="gelsd"),
             torch.linalg.lstsq(a, y, driver="gelss")[1],
@@ -334,7 +334,7 @@ if hasattr(F, "rms_norm"):  # not in 1.13
             return F.rms_norm(x.float(), [8]), each[0], each[1], each[2], (x * 1e6).std(1), x.std()
 
 
-if not torch.__version__.startswith("1."):  # which counts NaN in some bin
+if not torch.__version__.startswith("1."):  # 1.13 counts NaN in a bin
 
     @case("f32[n,9]=0..8")
     class HistogramOfNothing(nn.Module):
@@ -364,7 +364,7 @@ class WindowsOfSymbolicSizes(nn.Module):
 
 @case("f32[n,2,n,4]", sizes="2,3")
 class ScaledToTheSameSize(nn.Module):
-    """Torch copies there, but for the plain cubic."""
+    """Torch copies if the size stays the same, except for plain cubic."""
 
     def forward(self, x: T):
         return (F.interpolate(x, scale_factor=1.3, mode="bilinear"), F.interpolate(x, scale_factor=1.2, mode="bicubic"),
@@ -372,7 +372,7 @@ class ScaledToTheSameSize(nn.Module):
                 F.interpolate(x.unsqueeze(2), scale_factor=1.3, mode="trilinear", align_corners=True))
 
 
-if not torch.__version__.startswith("1."):  # which resamples there
+if not torch.__version__.startswith("1."):  # 1.13 resamples there
 
     @case("f32[n,2,n,4]", sizes="2,3")
     class AntialiasedToTheSameSize(nn.Module):
@@ -437,7 +437,7 @@ class HardtanhOfIntegers(nn.Module):
 
 @case()
 class ScattersManyHalves(nn.Module):
-    """More than the integers that a bf16 tells apart: torch adds them in f32."""
+    """More elements than bf16 can count: torch adds them in f32."""
 
     def forward(self, x: T):
         ones = (x.sum() * 0 + 1).to(torch.bfloat16).expand(1500)

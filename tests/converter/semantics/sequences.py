@@ -129,7 +129,7 @@ class WritesToTheLastElementOfAList(nn.Module):
 
 @case("f32[n,t,4]")
 class ListOfStates(nn.Module):
-    """A list and a dict from outside that a loop of unknown length writes to."""
+    """A loop of unknown length writes to a list and a dict from outside."""
 
     def __init__(self):
         super().__init__()
@@ -197,7 +197,7 @@ class PartsOfWhatIsWritten(nn.Module):
         return parts[0]
 
 
-if not torch.__version__.startswith("1."):  # which pads to the longest sequence alone
+if not torch.__version__.startswith("1."):  # 1.13 pads only to the longest sequence
 
     @case("f32[n,t,8]", "bool[n,t]")
     class PaddedEncoder(nn.Module):
@@ -216,7 +216,7 @@ if not torch.__version__.startswith("1."):  # which pads to the longest sequence
 
 @case("f32[n,t,8]", "bool[n,t]")
 class RowsOfAMask(nn.Module):
-    """The number of true elements is the same each time that it is asked."""
+    """The number of true elements is the same in every query."""
 
     def forward(self, x: T, mask: T):
         y = x.clone()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Structure that depends on a size: right at every size, or rejected by name at run time."""
+"""Structure that depends on a size: right for every size, or rejected by name at run time."""
 import math
 
 import torch
@@ -170,7 +170,7 @@ class SlicesThatAreClamped(nn.Module):
 
 @case(sizes="1,2,5")
 class ShiftedByOne(nn.Module):
-    """What is one shorter and gets a row back has the size of x, as decoders shift their targets."""
+    """Removing and adding a row restores the size of x, as when decoders shift their targets."""
 
     def forward(self, x: T):
         n, y = x.size(0), x[:-1]
@@ -180,7 +180,7 @@ class ShiftedByOne(nn.Module):
 
 @case(sizes="1,2,5,27")
 class RoundedTwice(nn.Module):
-    """1 / 49 * 49 is less than 1, and so are others than their n."""
+    """1 / 49 * 49 is less than 1, and other n / 49 * 49 are less than n."""
 
     def forward(self, x: T):
         n = x.size(0)
@@ -210,7 +210,7 @@ class ContiguousForOneRow(nn.Module):
 
 @case("f32[n,1,t]")
 class PaddedToAValidLength(nn.Module):
-    """A denoiser: padded so that strides of 4 fit, narrowed and widened again, cropped."""
+    """A denoiser: padded so that strides of 4 fit, downsampled and upsampled, cropped."""
 
     def __init__(self):
         super().__init__()

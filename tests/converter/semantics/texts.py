@@ -6,7 +6,7 @@ from semantics.case import T, case
 
 
 def numbers_from_text(text, kind, **said):
-    """A module that reads a number from text, which raises in PyTorch where `said` says so."""
+    """Returns a module that parses a number from text, for which PyTorch raises if `said` expects it."""
 
     class FromText(nn.Module):
         def __init__(self):

@@ -39,8 +39,8 @@ from states import Library  # noqa: E402
 warnings.filterwarnings("ignore")
 logging.disable(logging.CRITICAL)
 LR = 1.0
-ADAM = {"lr": 0.01, "eps": 1e-3}  # an eps that tells apart gradients that are small
-TOLERANCE = 2e-4  # of the largest change of a parameter
+ADAM = {"lr": 0.01, "eps": 1e-3}  # this eps makes small gradients distinguishable
+TOLERANCE = 2e-4  # relative to the largest change of a parameter
 
 
 def save_torchscript(module, inputs, path):
@@ -52,7 +52,7 @@ def save_exported(module, inputs, path):
 
 
 def folds_apart(module):
-    """Whether an exporter that folds makes one weight of several, or another of one."""
+    """Returns whether an exporter that folds merges several weights into one or changes a weight."""
     return any(isinstance(m, (torch.nn.RNNBase, torch.nn.modules.batchnorm._BatchNorm, models.Einsum)) for m in module.modules())
 
 
@@ -72,7 +72,7 @@ FORMATS |= {"dynamo.onnx": save_dynamo} if onnx and onnxscript else {}
 
 
 def stepped(module, inputs, target, kind):
-    """The parameters after one step of PyTorch, by name; and their values before."""
+    """Returns the parameters after one step of PyTorch, by name, and their values before."""
     before = {name: p.detach().clone() for name, p in module.named_parameters()}
     optimizer = torch.optim.SGD(module.parameters(), lr=LR) if kind == "sgd" else torch.optim.Adam(module.parameters(), **ADAM)
     optimizer.zero_grad()
@@ -87,7 +87,7 @@ def stepped(module, inputs, target, kind):
 
 @contextlib.contextmanager
 def silence():
-    """Exporters print, from C++ too."""
+    """Exporters print, also from C++."""
     sys.stdout.flush()
     kept, nothing = [os.dup(1), os.dup(2)], os.open(os.devnull, os.O_WRONLY)
     try:
@@ -101,14 +101,15 @@ def silence():
 
 
 def forms(x):
-    """As exporters write a parameter: itself, transposed, with sizes of 1 more or less."""
+    """Yields the forms in which exporters write a parameter: unchanged, transposed, with sizes of 1 added or
+    removed."""
     yield lambda a: a
     if x.ndim >= 2:
         yield lambda a: numpy.swapaxes(a, -1, -2)
 
 
 def partner(name, ours, before):
-    """Which of PyTorch's parameters a state is, and in what form."""
+    """Returns the PyTorch parameter that a state is, and its form."""
     for theirs in [name, *before]:
         if theirs not in before:
             continue
@@ -125,7 +126,7 @@ def tool(*words):
 
 
 def check(given, library, module, inputs, kind, folder):
-    """What is wrong, for each format."""
+    """Yields what is wrong, for each format."""
     folder.mkdir(parents=True)
     with torch.no_grad():
         answer = module(*inputs)
@@ -133,7 +134,7 @@ def check(given, library, module, inputs, kind, folder):
     before, after = stepped(module, inputs, target, kind)
     wide = [x.double() if x.is_floating_point() else x for x in inputs]
     _, exact = stepped(copy.deepcopy(module).double(), wide, target.double(), kind)
-    # PyTorch's own, which is all that there is of a gradient that cancels, as of a bias before a norm.
+    # PyTorch's own rounding error; a gradient that cancels, as for a bias before a norm, consists only of it.
     rounding = {name: (after[name] - exact[name]).abs().max().item() for name in after}
     before, after = ({n: p.numpy() for n, p in ps.items()} for ps in (before, after))
     options = []
@@ -158,7 +159,7 @@ def check(given, library, module, inputs, kind, folder):
         sizes = [word for x in inputs for word in ("--input", f"{'f32' if x.is_floating_point() else 'i64'}{list(x.shape)}".replace(" ", ""))]
         trouble = tool(given.bin / "hg-convert", source, "-o", model, *(sizes if kind_of_file == "pt" else []))
         if not trouble:
-            # ONNX does not say what is a buffer, but in files of the exporter that follows programs.
+            # ONNX does not mark buffers, except in files of the exporter that is based on torch.export.
             buffered = any(isinstance(m, models.Buffered) for m in module.modules())
             frozen = ["--freeze", models.BUFFER] if kind_of_file == "onnx" and buffered else []
             trouble = tool(given.bin / "hg-train", model, *options, *frozen, "--out", trained)
@@ -182,7 +183,7 @@ def difference(old, new, before, after, rounding):
         seen.add(theirs)
         want = form(after[theirs] - before[theirs]).reshape(-1)
         got = (new[name][2] - value).reshape(-1)
-        least = 3e-7 * max(1, numpy.abs(value).max(initial=0))  # of the subtraction
+        least = 3e-7 * max(1, numpy.abs(value).max(initial=0))  # error of the subtraction
         if numpy.abs(got - want).max(initial=0) > TOLERANCE * numpy.abs(want).max(initial=0) + 2 * least + 4 * rounding[theirs]:
             return f"'{name}' moves by another amount: off by {numpy.abs(got - want).max():.3g} of {numpy.abs(want).max():.3g}"
     missing = [name for name in before if name not in seen and numpy.abs(after[name] - before[name]).max(initial=0) > 0]

@@ -12,7 +12,7 @@ def pick(rng, choices):
 
 
 class Scaled(nn.Module):
-    """Parameters that are no layer's: a number, one of one element, one that broadcasts."""
+    """Parameters outside layers: a number, one with a single element, one that broadcasts."""
 
     def __init__(self, rng, shape):
         super().__init__()
@@ -33,7 +33,7 @@ class Residual(nn.Module):
 
 
 class Twice(nn.Module):
-    """One weight, used twice and transposed in between."""
+    """A weight that is used twice, once transposed."""
 
     def __init__(self):
         super().__init__()
@@ -54,7 +54,7 @@ class Einsum(nn.Module):
 
 
 class Buffered(nn.Module):
-    """A buffer of floats, which no training moves."""
+    """A float buffer, which training does not change."""
 
     def __init__(self):
         super().__init__()
@@ -66,7 +66,7 @@ class Buffered(nn.Module):
 
 
 class Taken(nn.Module):
-    """The first result of a module with several."""
+    """The first result of a module with several results."""
 
     def __init__(self, inner, copies=1):
         super().__init__()
@@ -95,7 +95,7 @@ class RmsByHand(nn.Module):
 
 
 class Branches(nn.Module):
-    """Two halves of the channels, each a way of its own."""
+    """Two halves of the channels, each in its own branch."""
 
     def __init__(self):
         super().__init__()
@@ -112,7 +112,7 @@ def activation(rng):
 
 
 def rows_block(rng):
-    """Of [..., WIDTH]."""
+    """Blocks for [..., WIDTH]."""
     return pick(rng, [
         lambda: nn.Linear(WIDTH, WIDTH), lambda: nn.Linear(WIDTH, WIDTH, bias=False), lambda: nn.LayerNorm(WIDTH),
         lambda: nn.RMSNorm(WIDTH), RmsByHand, Twice, Einsum, Buffered, Branches, lambda: Scaled(rng, (WIDTH,)),
@@ -172,7 +172,7 @@ class Words(nn.Module):
 
 
 class Turned(nn.Module):
-    """What wants channels first."""
+    """Blocks that need channels first."""
 
     def __init__(self, inner):
         super().__init__()
@@ -202,7 +202,7 @@ def make(rng):
     torch.manual_seed(int(rng.integers(1 << 30)))
     module, inputs = pick(rng, [vectors, images, sentences])(rng)
     with torch.no_grad():
-        for parameter in module.parameters():  # zeros and ones would hide what is mixed up
+        for parameter in module.parameters():  # zeros and ones would hide confusions
             parameter += 0.1 * torch.randn_like(parameter)
         for name, buffer in module.named_buffers():
             if "running" in name:

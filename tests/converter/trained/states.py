@@ -33,7 +33,7 @@ class Library:
             raise RuntimeError(self.dll.hg_status_message(status).decode())
 
     def states(self, path):
-        """name -> (kind, requires_grad, array), of floats."""
+        """Returns name -> (kind, requires_grad, array) for float states."""
         model = c_void_p()
         self.check(self.dll.hg_model_load(str(path).encode(), None, byref(model)))
         found = {}
