@@ -45,8 +45,8 @@ void rsub(Call& call) {
   call.returns(hg::sub(v[1], scaled(call, v[0])));
 }
 
-// Returns whether f16 cannot represent a number or 0-d tensor, because it is too large or too
-// small.
+// Returns whether rounding a number or 0-d tensor to 16 bits may change it by more than the
+// relative rounding error: it is unknown, too large or too small.
 bool is_beyond_half(Call& call, DType dtype) {
   const Item& item = *call.find("other");
   const Value other = call.tensor_or_number("other");

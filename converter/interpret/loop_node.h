@@ -98,7 +98,7 @@ class Interpreter::LoopNode {
   std::deque<Item> seeds_;             // start values, zeros, of values that only the body sets
   std::vector<bool> numeric_;          // by leaf: its seed is a number
   std::vector<bool> may_be_negative_;  // by leaf; only for integers
-  std::vector<MemoryOrder> orders_;    // of leaves, after any iteration
+  std::vector<MemoryOrder> orders_;    // of leaves, after every iteration
   Carried places_;
   std::vector<std::pair<const void*, Item>> copies_;  // lists of an iteration, and before the loop
   std::vector<bool> rewritten_;                       // by carried value: both changed and replaced

@@ -287,7 +287,8 @@ std::optional<Dim> Memory::integer_of(const TensorRef& number) {
   if (!value) return std::nullopt;
   Graph& g = graph();
   const Value zero = g.scalar(int64_t{0}, i64);
-  // Not min(-value, 0): the negation of the smallest integer would overflow.
+  // Not max(-value, 0): the negation of the smallest integer would overflow, and the clamp would
+  // hide it.
   return extent_of(g.call("maximum", {*value, zero})) -
          extent_of(g.call("neg", {g.call("minimum", {*value, zero})}));
 }

@@ -157,14 +157,14 @@ enum class ResultLayout : uint8_t {
   unsaid,       // the layout that the table's rows share; `unknown` if there is none
   unknown,      // permuted for some arguments, as in attention, or not examined
   kept,         // row-major if all tensor arguments are
-  elementwise,  // dims are in the order of the first tensor argument that
+  elementwise,  // dims in the order of the first tensor argument that
                 // orders them
   row_major,    // row-major for all arguments
   copied,       // row-major if the result is a copy rather than a view
-  padded,  // row-major if constants pad anything but 4 or 5 dims, which keep channels last; else
-           // `kept`
-  joined,  // of cat and stack: row-major unless tensors of 4 or 5 dims, which may all have their
-           // channels last, are joined; else `kept`
+  padded,  // row-major if constants pad tensors of other than 4 and 5 dims (these keep channels
+           // last); else `kept`
+  joined,  // of cat and stack: row-major unless tensors of 4 or 5 dims are joined, which may all
+           // have their channels last; else `kept`
 };
 
 // Computes small tensors whose numbers the import knows, such as sizes in traces, so that symbolic

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sandboxed process can do what it may, and everything else fails. Each attempt first succeeds
+// Permissions of a sandboxed process, and that everything else fails. Each attempt first succeeds
 // outside the sandbox.
 #include <fcntl.h>
 #include <gtest/gtest.h>
