@@ -46,7 +46,8 @@ void rsub(Call& call) {
 }
 
 // Returns whether rounding a number or 0-d tensor to 16 bits may change it by more than the
-// relative rounding error: it is unknown, too large or too small.
+// relative rounding error. This is assumed if it is unknown, and true outside the normal range of
+// f16.
 bool is_beyond_half(Call& call, DType dtype) {
   const Item& item = *call.find("other");
   const Value other = call.tensor_or_number("other");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records what the check has run: the sides of each `if`, the iteration counts of each loop,
-// data-dependent results that were empty, and which argument of each min and max of sizes was
-// smaller.
+// Records what the check has run: the sides of each `if`, the iteration counts of each loop, and
+// data-dependent results that were empty. Also records which argument of each min and max of sizes
+// was smaller.
 #pragma once
 
 #include <map>

@@ -8,9 +8,9 @@
 
 namespace hg::convert {
 
-// Returns for each output the coarsest float dtype in which any part of it is computed: an f64
-// number that Python makes from a sum of f32 numbers is as inexact as that sum. f64 if no part uses
-// floats.
+// Returns for each output the coarsest float dtype in which any part of it is computed. For
+// example, an f64 number that Python makes from a sum of f32 numbers is as inexact as that sum.
+// Returns f64 if no part uses floats.
 std::vector<DType> precisions_of_outputs(const Graph& graph);
 
 }  // namespace hg::convert

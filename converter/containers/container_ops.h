@@ -35,7 +35,7 @@ bool find(NodeCall& call);  // find rfind index rindex
 bool count(NodeCall& call);
 }  // namespace texts
 
-namespace pieces {  // pieces.cpp: a list of parts whose number sizes decide
+namespace pieces {  // pieces.cpp: a list of parts whose number depends on sizes
 bool length(NodeCall& call);
 bool get_item(NodeCall& call);
 }  // namespace pieces

@@ -63,7 +63,7 @@ std::optional<Item> chosen(Memory& memory, const Dim& condition, const Item& a, 
 }
 
 // Adds the guards of one side of an `if` to the graph, for numbers of the side that are used
-// without the node: either the condition is 1, or a guard of the side must hold.
+// without the node. Either the condition is 1, or a guard of the side must hold.
 void lift_guards(const Graph& side, const Dim& condition, const Dim& last, Graph& graph) {
   for (const Guard& guard : side.guards()) {
     if (is_inner(guard.left, last) || is_inner(guard.right, last)) continue;

@@ -87,8 +87,8 @@ void Interpreter::LoopNode::leave_to_loop(const Item& known) {
   }
 }
 
-// If some iterations change a list in place and others replace it, the list of the next iteration
-// must be its own, and the list from before the loop must not be used.
+// Handles a list that some iterations change in place and others replace. The next iteration must
+// own its list, and the list from before the loop must not be used.
 void Interpreter::LoopNode::note_changed_lists(Pass& pass) {
   size_t first = 0;
   std::vector<const void*> seen;  // inputs of the next iteration

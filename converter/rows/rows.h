@@ -157,8 +157,7 @@ enum class ResultLayout : uint8_t {
   unsaid,       // the layout that the table's rows share; `unknown` if there is none
   unknown,      // permuted for some arguments, as in attention, or not examined
   kept,         // row-major if all tensor arguments are
-  elementwise,  // dims in the order of the first tensor argument that
-                // orders them
+  elementwise,  // dims in the order of the first tensor argument whose strides order them
   row_major,    // row-major for all arguments
   copied,       // row-major if the result is a copy rather than a view
   padded,  // row-major if constants pad tensors of other than 4 and 5 dims (these keep channels

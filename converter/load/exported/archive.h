@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The records of a zip archive, read with libzip. Untrusted: a record is read only if it has the
-// expected size or is smaller than a limit, and an archive that unpacks to far more than its own
-// size is rejected.
+// The records of a zip archive, read with libzip. Archives are untrusted. A record is read only if
+// it has the expected size or is smaller than a limit. An archive that unpacks to far more than its
+// own size is rejected.
 #pragma once
 
 #include <cstdint>

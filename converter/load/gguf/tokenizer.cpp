@@ -216,7 +216,7 @@ class TokenizerReader {
   // has the best score, and the leftmost of equal scores. Merges sorted by score do the same if all
   // scores differ. If several pairs make the same token, pairs with a longer first part come first,
   // as transformers writes them. Tokens that repeat one character, such as spaces, may have equal
-  // scores; the same order is right for them, because joining from the left makes the leftmost part
+  // scores. The same order is right for them, because joining from the left makes the leftmost part
   // the longest.
   std::string write_sentence_piece() {
     const auto* scores = list<double>("scores");
