@@ -84,39 +84,25 @@ void Levels::widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int
   }
 }
 
-void Levels::unpack(const LevelRows& w, int64_t r, int64_t begin, int64_t end, uint8_t* to) const {
+void Levels::unpack(const RoundedTable& table, const LevelRows& w, int64_t r, int64_t begin,
+                    int64_t end, uint8_t* to) const {
   const bool is_high_row = packing == Packing::rows && r >= byte_rows;
   const auto* const row =
       reinterpret_cast<const uint8_t*>(w.levels) + (is_high_row ? r - byte_rows : r) * w.row_bytes;
-  const auto low_level = [](uint8_t byte) { return static_cast<uint8_t>((byte & 15) ^ 8); };
-  const auto high_level = [](uint8_t byte) { return static_cast<uint8_t>((byte >> 4) ^ 8); };
-  const auto copy = [&](int64_t count, const uint8_t* from, bool high) {
-    if (high)
-      for (int64_t i = 0; i < count; ++i) to[i] = high_level(from[i]);
-    else
-      for (int64_t i = 0; i < count; ++i) to[i] = low_level(from[i]);
-    to += count;
-  };
   switch (packing) {
     case Packing::bytes:
-      for (int64_t i = begin; i < end; ++i) *to++ = row[i] ^ 128;
-      break;
+      return table.unpack(Stream::bytes, end - begin, row + begin, to);
     case Packing::rows:
-      copy(end - begin, row + begin, is_high_row);
-      break;
+      return table.unpack(is_high_row ? Stream::high : Stream::low, end - begin, row + begin, to);
     case Packing::halves: {
       const int64_t middle = std::clamp(low(), begin, end);
-      copy(middle - begin, row + begin, false);
-      copy(end - middle, row + middle - low(), true);
-      break;
+      table.unpack(Stream::low, middle - begin, row + begin, to);
+      return table.unpack(Stream::high, end - middle, row + middle - low(), to + middle - begin);
     }
     case Packing::pairs:
-      if (begin < end && begin % 2 != 0) copy(1, row + begin++ / 2, true);
-      for (; begin + 2 <= end; begin += 2, to += 2) {
-        to[0] = low_level(row[begin / 2]);
-        to[1] = high_level(row[begin / 2]);
-      }
-      if (begin < end) copy(1, row + begin / 2, false);
+      if (begin < end && begin % 2 != 0) table.unpack(Stream::high, 1, row + begin++ / 2, to++);
+      table.unpack(Stream::pairs, (end - begin) / 2, row + begin / 2, to);
+      if ((end - begin) % 2 != 0) table.unpack(Stream::low, 1, row + end / 2, to + end - begin - 1);
   }
 }
 

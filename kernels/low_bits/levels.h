@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hg/kernel.h"
-#include "kernels/low_bits/low_bits_simd.h"
+#include "kernels/low_bits/rounded_simd.h"
 #include "lib/table/packing.h"
 
 namespace hg::kernels {
@@ -33,7 +33,8 @@ struct Levels {
   void widen(const LowBitsTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,
              float* to) const;
   // The levels themselves, made unsigned by adding 8 (4 bits) or 128 (8 bits).
-  void unpack(const LevelRows& w, int64_t r, int64_t begin, int64_t end, uint8_t* to) const;
+  void unpack(const RoundedTable& table, const LevelRows& w, int64_t r, int64_t begin, int64_t end,
+              uint8_t* to) const;
 };
 
 }  // namespace hg::kernels

@@ -27,9 +27,6 @@ using V = hn::Vec<D>;
 using VI = hn::Vec<DI>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 
-constexpr int64_t kLine = 64, kLongSegment = 128;  // bytes
-constexpr int64_t kAhead = 1;                      // blocks of rows that are fetched ahead
-
 // A Decoder unpacks a chunk of levels and adds the products with x to a Sum; scaled() multiplies
 // the sum of a segment.
 
@@ -155,14 +152,13 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
     low_row[j] = (column + j) * w.groups;
     high_row[j] = (shares ? std::min(column + j + w.half, w.n - 1) : column + j) * w.groups;
   }
+  for (int t = 0; t < (shares ? 2 : 1); ++t)
+    for (int64_t i = 0; i < kColumns * w.groups; i += kCacheLine / 4)
+      hwy::Prefetch(w.scales + (t == 0 ? low_row : high_row)[0] + scales_ahead<kColumns>(w) + i);
+  const int8_t* ahead = w.levels + column * w.row_bytes + kFetchAhead;
   for (int64_t s = 0; s < w.segment_count; ++s) {
     const Segment segment = w.segments[s];
     const int8_t* from = w.levels + column * w.row_bytes + segment.begin;
-    // Rows are too short for hardware prefetching.
-    if (segment.bytes <= kLongSegment)
-      for (int j = 0; j < kColumns; ++j)
-        for (int64_t i = 0; i < segment.bytes; i += kLine)
-          hwy::Prefetch(from + (j + kAhead * kColumns) * w.row_bytes + i);
     Sum low[kRows][kColumns], high[kRows][kColumns];
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i)
@@ -172,6 +168,8 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
         if constexpr (Decode::kHigh) high[i][j] = Decode::none();
       }
     const auto chunk = [&](const int8_t* bytes, int64_t step) HWY_ATTR {
+      hwy::Prefetch(ahead);
+      ahead += kColumns * kChunkBytes;
 #pragma GCC unroll 4
       for (int j = 0; j < kColumns; ++j) {
         const auto loaded = Decode::load(bytes + j * step);

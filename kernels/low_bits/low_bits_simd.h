@@ -51,6 +51,17 @@ struct OffsetProduct {
   int64_t y_row = 0;
 };
 
+// The loops fetch levels this many bytes ahead. Hardware does not fetch enough, as several short
+// rows are read at a time.
+inline constexpr int64_t kFetchAhead = 4096;
+inline constexpr int64_t kCacheLine = 64;
+// The distance between the scales of a block of kColumns rows and those to fetch.
+template <int kColumns>
+int64_t scales_ahead(const LevelRows& w) {
+  const int64_t block_bytes = kColumns * (w.row_bytes > 0 ? w.row_bytes : 1);
+  return (kFetchAhead / block_bytes + 1) * kColumns * w.groups;
+}
+
 enum class Stream : uint8_t { bytes, low, high, pairs };
 
 struct LowBitsTable {

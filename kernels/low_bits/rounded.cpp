@@ -10,9 +10,13 @@
 namespace hg::kernels {
 namespace {
 
-constexpr int64_t kFewRows = 8;
+// The rows of x that are multiplied without panels, on processors with loops over panels or
+// without.
+constexpr int64_t kFewRows = 4, kFewRowsWithoutPanels = 8;
 constexpr int64_t kTileM = 960;
 constexpr int64_t kUnpacked = 512;  // levels of a row that are unpacked at a time
+constexpr int64_t kRowStep = kUnpacked + 64;
+static_assert(kRowStep - kUnpacked >= kQuadSlack);
 
 int64_t padded(int64_t k) { return ceil_div(k, int64_t{kRoundedBytes}) * kRoundedBytes; }
 
@@ -91,8 +95,9 @@ struct RoundedTiles : QuantizedLinear {
   int64_t tiles_m() const { return ceil_div(m, tile_m); }
   int64_t panels() const { return ceil_div(levels.n, int64_t{rounded->panel_columns}); }
   int64_t panel_bytes() const { return x_row * rounded->panel_columns; }
-  // Of the scales of a panel, in a slot.
+  // Of the scales of a panel, and of unpacked levels, in a slot.
   int64_t scales_at() const { return slot_step(panel_bytes()); }
+  int64_t rows_at() const { return scales_at() + slot_step(rounded->panel_columns * count() * 4); }
 };
 
 void (*panel_loop(const PrepareContext& c))(const RoundedPanel& p) {
@@ -111,32 +116,27 @@ void find_pieces(RoundedTiles& g) {
   }
 }
 
-// The levels and scales of the columns from `first` on, at most a panel.
+// The levels and scales of the columns from `first` on, at most a panel. `rows` is for unpacked
+// levels.
 void pack_panel(const RoundedTiles& g, const LevelRows& w, int64_t first, uint8_t* levels,
-                float* scales) {
+                float* scales, uint8_t* rows) {
   const int64_t nr = g.rounded->panel_columns, columns = std::min(nr, g.levels.n - first);
   if (columns < nr) {
     std::memset(levels, 0, static_cast<size_t>(g.panel_bytes()));
     std::fill_n(scales, g.count() * nr, 0.0f);
   }
-  uint8_t row[kUnpacked + 4] = {};
   for (int64_t piece = 0, end; piece < g.count(); piece = end) {
     const int64_t begin = g.pieces[piece].begin;
-    int64_t last = begin, bytes = 0;
+    int64_t last = begin;
     for (end = piece; end < g.count() && last - begin <= kUnpacked - kRoundedBytes; ++end)
       last += g.pieces[end].count;
     for (int64_t j = 0; j < columns; ++j) {
-      g.levels.unpack(w, first + j, begin, last, row);
-      uint8_t* to = levels + 4 * j;
-      bytes = 0;
-      for (int64_t p = piece; p < end; ++p) {
-        const uint8_t* const from = row + (g.pieces[p].begin - begin);
-        for (int32_t q = 0; q < g.quads[p]; ++q, bytes += 4 * nr)
-          std::memcpy(to + bytes, from + 4 * q, 4);
-        scales[p * nr + j] = w.scales[(first + j) * g.levels.groups + g.pieces[p].group];
-      }
+      g.levels.unpack(*g.rounded, w, first + j, begin, last, rows + j * kRowStep);
+      const float* const from = w.scales + (first + j) * g.levels.groups;
+      for (int64_t p = piece; p < end; ++p) scales[p * nr + j] = from[g.pieces[p].group];
     }
-    levels += bytes;
+    for (int64_t p = piece; p < end; levels += g.quads[p++] * 4 * nr)
+      g.rounded->pack(g.quads[p], rows + (g.pieces[p].begin - begin), kRowStep, levels);
   }
 }
 
@@ -174,7 +174,8 @@ RoundedRow rounded_row(const RunContext& c, int64_t k, int64_t i, char* memory) 
 }
 
 bool takes_rounded_rows(const PrepareContext& c) {
-  return c.precision() == Precision::i8 && x_rows(c) <= kFewRows && has_sizes(c);
+  const int64_t few = panel_loop(c) != nullptr ? kFewRows : kFewRowsWithoutPanels;
+  return c.precision() == Precision::i8 && x_rows(c) <= few && has_sizes(c);
 }
 
 Status prepare_rounded_rows(PrepareContext& c) {
@@ -235,7 +236,7 @@ Status prepare_rounded_tiles(PrepareContext& c) {
   find_pieces(g);
   g.tile_m = std::clamp<int64_t>(g.m, 1, kTileM);
   g.lanes = tile_lanes(c, g.tiles_m() * g.panels());
-  g.slot_bytes = g.scales_at() + g.rounded->panel_columns * g.count() * 4;
+  g.slot_bytes = g.rows_at() + g.rounded->panel_columns * kRowStep;
   // for_tiles uses the start of the workspace.
   const int64_t slots = slot_step(tile_workspace(g.lanes, g.slot_bytes));
   for (Copy& copy : g.copies)
@@ -268,7 +269,7 @@ void run_rounded_tiles(const RunContext& c) noexcept {
     const int64_t rows = std::min(g.tile_m, g.m - i0), columns = std::min(nr, g.levels.n - j0);
     auto* const levels = reinterpret_cast<uint8_t*>(slot);
     auto* const scales = reinterpret_cast<float*>(levels + g.scales_at());
-    pack_panel(g, w, j0, levels, scales);
+    pack_panel(g, w, j0, levels, scales, levels + g.rows_at());
     g.loop({.rows = rows,
             .columns = columns,
             .quads = g.quads.data(),

@@ -23,8 +23,6 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int64_t kAhead = 1;  // blocks of rows that are fetched ahead
-
 constexpr float kLeast = 0x1p-100f;  // smaller numbers count as 0
 
 #if HWY_TARGET == HWY_SCALAR
@@ -163,12 +161,16 @@ HWY_NOINLINE void block(const RoundedProduct& p, int64_t row, int64_t column) {
   // weight.
   const int8_t* const rows = w.levels + column * w.row_bytes;
   const int64_t readable = (p.byte_rows - column - kColumns) * w.row_bytes + p.width;
+  for (int t = 0; t < (shares ? 2 : 1); ++t)
+    for (int64_t i = 0; i < kColumns * w.groups; i += kCacheLine / 4)
+      hwy::Prefetch(scale_rows[t][0] + scales_ahead<kColumns>(w) + i);
+  const int8_t* ahead = rows + kFetchAhead;
   for (int64_t s = 0; s < w.segment_count; ++s, ++scales) {
     const Segment segment = w.segments[s];
     const int8_t* from = rows + segment.begin;
     int64_t row_bytes = w.row_bytes;
-#pragma GCC unroll 4
-    for (int j = 0; j < kColumns; ++j) hwy::Prefetch(from + (j + kAhead * kColumns) * w.row_bytes);
+    for (int64_t i = 0; i < kColumns * segment.bytes; i += kCacheLine) hwy::Prefetch(ahead + i);
+    ahead += kColumns * segment.bytes;
     alignas(32) int8_t part[kColumns * kRoundedBytes];
     if (segment.bytes < kRoundedBytes && segment.begin + kRoundedBytes > readable) [[unlikely]] {
       for (int j = 0; j < kColumns; ++j)
@@ -274,7 +276,66 @@ void product(const RoundedProduct& p) {
 
 // ---- Panels ----
 
+HWY_INLINE uint8_t low_level(uint8_t byte) { return static_cast<uint8_t>((byte & 15) ^ 8); }
+HWY_INLINE uint8_t high_level(uint8_t byte) { return static_cast<uint8_t>((byte >> 4) ^ 8); }
+
+void unpack(Stream stream, int64_t count, const uint8_t* from, uint8_t* to) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<uint8_t> d;
+  const hn::Repartition<uint16_t, decltype(d)> d16;
+  const auto excess = hn::Set(d, stream == Stream::bytes ? 0x80 : 0x88), mask = hn::Set(d, 15);
+  const auto step = static_cast<int64_t>(hn::Lanes(d));
+  for (; i + step <= count; i += step) {
+    const auto bytes = hn::Xor(hn::LoadU(d, from + i), excess);
+    const auto low = hn::And(bytes, mask),
+               high = hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, bytes))), mask);
+    if (stream == Stream::pairs)
+      hn::StoreInterleaved2(low, high, d, to + 2 * i);
+    else
+      hn::StoreU(stream == Stream::bytes ? bytes : stream == Stream::low ? low : high, d, to + i);
+  }
+#endif
+  for (; i < count; ++i) {
+    if (stream == Stream::pairs) {
+      to[2 * i] = low_level(from[i]);
+      to[2 * i + 1] = high_level(from[i]);
+    } else {
+      to[i] = stream == Stream::bytes ? from[i] ^ 128
+              : stream == Stream::low ? low_level(from[i])
+                                      : high_level(from[i]);
+    }
+  }
+}
+
 #if defined(HG_HAS_QUADS)
+
+void pack(int64_t quads, const uint8_t* rows, int64_t row_step, uint8_t* to) {
+  const hn::FixedTag<uint32_t, 4> d;
+  const hn::Repartition<uint64_t, decltype(d)> pairs;
+  const auto quads_at = [&](const uint8_t* at) HWY_ATTR {
+    return hn::LoadU(d, reinterpret_cast<const uint32_t*>(at));
+  };
+  for (int64_t q = 0; q < quads; q += 4)
+    for (int j = 0; j < 2 * kLanes; j += 4) {
+      const uint8_t* const from = rows + j * row_step + 4 * q;
+      const auto a = quads_at(from), b = quads_at(from + row_step),
+                 c = quads_at(from + 2 * row_step), e = quads_at(from + 3 * row_step);
+      const auto ab = hn::BitCast(pairs, hn::InterleaveLower(d, a, b)),
+                 ab_upper = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b)),
+                 ce = hn::BitCast(pairs, hn::InterleaveLower(d, c, e)),
+                 ce_upper = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
+      const auto store = [&](int64_t i, auto all) HWY_ATTR {
+        if (q + i < quads)
+          hn::StoreU(hn::BitCast(d, all), d,
+                     reinterpret_cast<uint32_t*>(to) + (q + i) * 2 * kLanes + j);
+      };
+      store(0, hn::InterleaveLower(pairs, ab, ce));
+      store(1, hn::InterleaveUpper(pairs, ab, ce));
+      store(2, hn::InterleaveLower(pairs, ab_upper, ce_upper));
+      store(3, hn::InterleaveUpper(pairs, ab_upper, ce_upper));
+    }
+}
 
 constexpr int kPanelRows = HWY_TARGET == HWY_AVX3 ? 6 : 2;
 
@@ -387,8 +448,10 @@ constexpr RoundedTable table() {
   t.round = round;
   t.bytes = product<kVnni, false>;
   t.nibbles = product<kVnni, true>;
+  t.unpack = unpack;
 #if defined(HG_HAS_QUADS)
   t.panel_columns = 2 * kLanes;
+  t.pack = pack;
   t.bytes_panel = kVnni ? panel<kVnni> : nullptr;
   t.nibbles_panel = panel<kVnni>;
 #endif

@@ -50,13 +50,19 @@ struct RoundedPanel {
   int64_t y_row = 0;
 };
 
+inline constexpr int64_t kQuadSlack = 16;
+
 struct RoundedTable {
   // Rounds at most kRoundedBytes numbers to multiples of a scale by integers from -127 to 127.
   // Returns the scale: NaN if x has an infinity or a NaN, 0 if all are zero or nearly so.
   float (*round)(const float* x, int64_t count, int8_t* to) = nullptr;
   void (*bytes)(const RoundedProduct& p) = nullptr;
   void (*nibbles)(const RoundedProduct& p) = nullptr;
+  // The levels of `count` bytes, made unsigned as in a panel; for pairs, two per byte.
+  void (*unpack)(Stream stream, int64_t count, const uint8_t* from, uint8_t* to) = nullptr;
   int panel_columns = 0;
+  // Packs `quads` quads of a row per column into a panel. Reads up to kQuadSlack bytes beyond.
+  void (*pack)(int64_t quads, const uint8_t* rows, int64_t row_step, uint8_t* to) = nullptr;
   // Null if floats are as fast.
   void (*bytes_panel)(const RoundedPanel& p) = nullptr;
   void (*nibbles_panel)(const RoundedPanel& p) = nullptr;
