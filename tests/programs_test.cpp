@@ -12,6 +12,7 @@
 #include "hg/pointwise_program.h"
 #include "lib/platform/instruction_set.h"
 #include "tests/compiled.h"
+#include "tests/random_case.h"
 
 namespace hg {
 namespace {
@@ -288,6 +289,88 @@ TEST(Programs, ReduceToTheSameBits) {
         limit_isa(kBestIsa);
       }
     }
+}
+
+// Random chains of the steps that quantize and widen numbers, which one block function may compute.
+class QuantizedChain : test::Chance {
+ public:
+  explicit QuantizedChain(uint64_t seed) : Chance(seed) {}
+
+  void run() {
+    const int64_t columns = 1 + below(chance(50) ? 40 : 700);
+    shape_ = {1 + below(4), columns};
+    Graph g;
+    Value x = input(g, f32, shape_);
+    for (int64_t i = 0, links = 1 + below(3); i < links; ++i) {
+      const DType byte = chance(50) ? u8 : i8;
+      const Value scale = operand(g), zero = operand(g);
+      const double low = byte == u8 ? 0 : -128;
+      const Value rounded = round(div(x, scale), chance(10) ? 1 : 0);
+      const Value sum = chance(50) ? add(rounded, zero) : add(zero, rounded);
+      const Value limited = hardtanh(sum, low, chance(90) ? low + 255 : 1e10);
+      if (chance(10)) g.output(str_cat("limited", i), limited);  // a second reader
+      const Value q = cast(limited, byte);
+      if (chance(30)) g.output(str_cat("q", i), q);
+      const Value number = sub(cast(chance(70) ? q : input(g, byte, shape_), f32), zero);
+      x = chance(50) ? mul(number, scale) : mul(scale, number);
+      if (chance(30)) x = add(x, input(g, f32, shape_));
+    }
+    g.output("y", x);
+    ASSERT_TRUE(g.status().ok()) << g.status().message();
+    const Model model = *Model::from_graph(std::move(g));
+    const Isa best = chosen_isa();
+    for (const Isa isa : kIsas) {
+      if (isa > best) continue;
+      limit_isa(isa);
+      EXPECT_EQ(bytes(model, {.threads = 2}),
+                bytes(model, {.threads = 1, .disabled_passes = {"programs"}}))
+          << name_of(isa) << "\n"
+          << model.graph().text();
+    }
+    limit_isa(best);
+  }
+
+ private:
+  Value input(Graph& g, DType dtype, const Sizes& shape) {
+    TensorData data = *TensorData::allocate(dtype, shape);
+    constexpr float kSpecial[] = {NAN, HUGE_VALF, -HUGE_VALF, 3e9f, -3e9f, 2147483647.0f, 0, -0.0f};
+    for (int64_t i = 0; i < shape.count(); ++i) {
+      if (dtype == f32)
+        data.tensor.as<float>()[i] =
+            chance(3) ? kSpecial[below(8)] : static_cast<float>(below(20001) - 10000) / 37;
+      else
+        data.tensor.as<uint8_t>()[i] = static_cast<uint8_t>(below(256));
+    }
+    data_.push_back(std::move(data));
+    return g.input(str_cat("in", static_cast<int64_t>(data_.size())), dtype, to_shape(shape));
+  }
+  // A number, one for each column, or one for each element.
+  Value operand(Graph& g) {
+    return input(g, f32, chance(60) ? Sizes{} : chance(50) ? Sizes{shape_[1]} : shape_);
+  }
+  std::string bytes(const Model& model, SessionOptions how) {
+    Session session = *Session::create(model, std::move(how));
+    for (size_t k = 0; k < data_.size(); ++k)
+      EXPECT_TRUE(session.set_input(static_cast<int>(k), data_[k].tensor).ok());
+    const Status status = session.run();
+    EXPECT_TRUE(status.ok()) << status.message();
+    std::string all;
+    for (int k = 0; k < static_cast<int>(model.graph().outputs().size()); ++k) {
+      const Tensor y = *session.output(k);
+      if (y.dtype == f32)  // every NaN is the same
+        for (int64_t i = 0; i < y.count(); ++i)
+          if (std::isnan(y.as<float>()[i])) y.as<float>()[i] = NAN;
+      all.append(static_cast<const char*>(y.data), static_cast<size_t>(y.bytes()));
+    }
+    return all;
+  }
+
+  Sizes shape_;
+  std::deque<TensorData> data_;
+};
+
+TEST(Programs, QuantizeToTheSameBits) {
+  test::for_cases(300, [](uint64_t i) { QuantizedChain(i).run(); });
 }
 
 TEST(Programs, HaveGradients) {

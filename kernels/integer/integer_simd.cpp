@@ -347,8 +347,13 @@ struct AsBytes {
   HWY_INLINE auto operator()(hn::Vec<DF> x) const {
     constexpr float kLarge = 12582912;  // 1.5 * 2^23
     x = hn::Add(hn::Min(hn::Max(x, low), high), hn::Set(DF(), kLarge));
-    const V32 bits = hn::And(hn::Add(hn::BitCast(D32(), x), zero), hn::Set(D32(), 255));
-    return hn::U8FromU32(hn::BitCast(hn::Rebind<uint32_t, D32>(), bits));
+    const V32 bits = hn::Add(hn::BitCast(D32(), x), zero);
+#if HWY_TARGET == HWY_AVX3
+    return hn::Vec<hn::Rebind<uint8_t, D32>>{_mm512_cvtepi32_epi8(bits.raw)};
+#else
+    const V32 low = hn::And(bits, hn::Set(D32(), 255));
+    return hn::U8FromU32(hn::BitCast(hn::Rebind<uint32_t, D32>(), low));
+#endif
   }
 };
 
@@ -371,6 +376,10 @@ void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t su
         hn::StoreU(x, bytes, to);
         continue;
       }
+#if HWY_TARGET == HWY_AVX3
+      hn::BlendedStore(x, hn::FirstN(bytes, static_cast<size_t>(columns - j)), bytes, to);
+      continue;
+#endif
       HWY_ALIGN uint8_t part[kLanes];
       hn::StoreU(x, bytes, part);
 #pragma GCC unroll 1

@@ -13,6 +13,7 @@
 #include "kernels/simd/rows-inl.h"
 // clang-format on
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -21,6 +22,8 @@ namespace hg::kernels::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+using DI = hn::RebindToSigned<D>;
 
 struct Exp {
   HWY_INLINE V operator()(V x) const {
@@ -217,6 +220,78 @@ void where(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
   for (; i < n; ++i) out[i] = condition[i] != 0 ? a[i] : b[i];
 }
 
+// At most kLanes bytes of type T as floats.
+template <class T>
+HWY_INLINE V floats_of(const T* from, int count) {
+  const hn::Rebind<T, D> bytes;
+  T part[kLanes] = {};
+  if (count < kLanes) {
+    std::memcpy(part, from, static_cast<size_t>(count));
+    from = part;
+  }
+  return hn::ConvertTo(D(), hn::PromoteTo(DI(), hn::LoadU(bytes, from)));
+}
+// Stores floats as bytes, by the rules of Cast in pointwise.cpp: truncated to i32, of which the low
+// byte remains.
+HWY_INLINE void store_bytes(V x, int count, uint8_t* to) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::Rebind<uint8_t, D> bytes;
+  const V fits = hn::IfThenElseZero(hn::Lt(hn::Abs(x), hn::Set(D(), 0x1p31F)), x);
+  const auto whole = hn::BitCast(du, hn::ConvertTo(DI(), fits));
+#if HWY_TARGET == HWY_AVX3
+  const hn::Vec<decltype(bytes)> low{_mm512_cvtepi32_epi8(whole.raw)};
+#else
+  const auto low = hn::U8FromU32(hn::And(whole, hn::Set(du, 255)));
+#endif
+  if (count == kLanes) return hn::StoreU(low, bytes, to);
+  uint8_t part[kLanes];
+  hn::StoreU(low, bytes, part);
+  std::memcpy(to, part, static_cast<size_t>(count));
+}
+
+// Calls f(first element, count) for all vectors.
+template <class F>
+HWY_INLINE void for_vectors(int64_t n, const F& f) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) f(i, kLanes);
+  if (i < n) f(i, static_cast<int>(n - i));
+}
+
+template <class T>
+void from_bytes(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+    store_part(D(), floats_of(static_cast<const T*>(x[0]) + i, count), count,
+               static_cast<float*>(y) + i);
+  });
+}
+void to_bytes(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+    store_bytes(load_part(D(), static_cast<const float*>(x[0]) + i, count), count,
+                static_cast<uint8_t*>(y) + i);
+  });
+}
+template <class T>
+void dequantize(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+  const D d;
+  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+    const V zero = load_part(d, static_cast<const float*>(x[1]) + i, count),
+            scale = load_part(d, static_cast<const float*>(x[2]) + i, count);
+    const V number = hn::Sub(floats_of(static_cast<const T*>(x[0]) + i, count), zero);
+    store_part(d, hn::Mul(number, scale), count, static_cast<float*>(y) + i);
+  });
+}
+void quantize(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
+  const D d;
+  const Hardtanh limited(params);
+  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+    const V number = load_part(d, static_cast<const float*>(x[0]) + i, count),
+            scale = load_part(d, static_cast<const float*>(x[1]) + i, count),
+            zero = load_part(d, static_cast<const float*>(x[2]) + i, count);
+    store_bytes(limited(hn::Add(hn::Round(quotient_of(number, scale)), zero)), count,
+                static_cast<uint8_t*>(y) + i);
+  });
+}
+
 }  // namespace
 
 constexpr PointwiseSimd kPointwiseSimd = {.activations =
@@ -250,7 +325,13 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
                                           .maximum = binary<Maximum>,
                                           .minimum = binary<Minimum>,
                                           .clamp = clamp,
-                                          .where = where};
+                                          .where = where,
+                                          .from_u8 = from_bytes<uint8_t>,
+                                          .from_i8 = from_bytes<int8_t>,
+                                          .to_bytes = to_bytes,
+                                          .dequantize_u8 = dequantize<uint8_t>,
+                                          .dequantize_i8 = dequantize<int8_t>,
+                                          .quantize = quantize};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -295,6 +376,21 @@ bool chooses_f32(const PrepareContext& c) {
   const DType dtype = c.in(1).dtype;
   return dtype == f32 || dtype == f16 || dtype == bf16;
 }
+bool is_byte(DType dtype) { return dtype == DType::u8 || dtype == DType::i8; }
+bool casts_bytes(const PrepareContext& c) {
+  const DType from = c.in(0).dtype, to = c.out(0).dtype;
+  return (is_byte(from) && to == f32) || (from == f32 && is_byte(to));
+}
+Status prepare_cast(PrepareContext& c) {
+  switch (c.in(0).dtype) {
+    case DType::u8:
+      return prepare_simd<&PointwiseSimd::from_u8>(c);
+    case DType::i8:
+      return prepare_simd<&PointwiseSimd::from_i8>(c);
+    default:
+      return prepare_simd<&PointwiseSimd::to_bytes>(c);
+  }
+}
 constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&),
                         bool (*accepts)(const PrepareContext&) = in_f32) {
   return {.op = op,
@@ -307,6 +403,7 @@ constexpr KernelDef row(std::string_view op, Status (*prepare)(PrepareContext&),
 }
 
 constexpr KernelDef kKernels[] = {
+    row("cast", prepare_cast, casts_bytes),
     row("exp", prepare_simd<&PointwiseSimd::exp>),
     row("sigmoid", prepare_activation<Activation::sigmoid>),
     row("silu", prepare_activation<Activation::silu>),

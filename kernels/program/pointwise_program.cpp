@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/pointwise/pointwise.h"
+#include "kernels/pointwise/pointwise_simd.h"
 #include "kernels/reduce/reducers.h"
 #include "kernels/simd/half_simd.h"
 #include "lib/table/rows.h"
@@ -78,8 +79,8 @@ bool is_half(DType dtype) { return dtype == f16 || dtype == bf16; }
 int64_t size_in_blocks(DType dtype) { return is_half(dtype) ? 4 : size_of(dtype); }
 
 // The block that the op's own kernel would use for such inputs.
-Result<Call> call_of(const PrepareContext& c, const PointwiseProgram::Step& step,
-                     const std::vector<DType>& dtypes) {
+Result<Call> block_of(const PrepareContext& c, const PointwiseProgram::Step& step,
+                      const std::vector<DType>& dtypes) {
   for (const KernelDef* kernel : Registry::built_in().kernels(step.op->name(), Device::cpu)) {
     PrepareContext::Call own{.attrs = AttrReader(step.op, step.attrs), .label = c.label()};
     for (const int arg : step.args) {
@@ -98,12 +99,108 @@ Result<Call> call_of(const PrepareContext& c, const PointwiseProgram::Step& step
     Call call;
     call.block = chosen.block;
     call.params = chosen.params;
-    for (const int arg : step.args)
-      if (arg != PointwiseProgram::kAbsent) call.from[call.count++] = arg;
     return call;
   }
   return c.fail("'", step.op->name(), "' is not elementwise");
 }
+
+// One or more steps that a block function computes. It has the result of the last one.
+struct Part {
+  size_t step = 0;
+  Block block = nullptr;  // null: that of the step's op
+  PointwiseParams params;
+  std::vector<int> args;
+};
+
+// Finds the steps of quantization: five that round a float to a byte, and three that widen it. Each
+// of these becomes one part, which computes the same bits.
+class Parts {
+ public:
+  Parts(const PointwiseProgram& text, const std::vector<DType>& dtypes)
+      : text_(text), dtypes_(dtypes), readers_(text.steps.size(), 0) {
+    for (const PointwiseProgram::Step& step : text.steps)
+      for (const int arg : step.args)
+        if (arg >= text.input_count) ++readers_[at(arg)];
+  }
+
+  std::vector<Part> find() {
+    std::vector<Part> parts;
+    for (size_t k = 0; k < text_.steps.size(); ++k) {
+      Part part;
+      part.step = k;
+      part.args = text_.steps[k].args;
+      if (!quantizes(part)) dequantizes(part);
+      // The steps before the last one follow each other, but perhaps not immediately.
+      std::erase_if(parts, [&](const Part& each) { return absorbed_[each.step]; });
+      parts.push_back(std::move(part));
+    }
+    return parts;
+  }
+
+ private:
+  using Step = PointwiseProgram::Step;
+
+  size_t at(int arg) const { return static_cast<size_t>(arg - text_.input_count); }
+  bool is_float(int arg) const { return arg >= 0 && dtypes_[static_cast<size_t>(arg)] == f32; }
+  // The step of this op that computes the f32 `arg` for one reader; null if there is none.
+  const Step* single(int arg, std::string_view op) const {
+    if (arg < text_.input_count || readers_[at(arg)] != 1) return nullptr;
+    const Step& step = text_.steps[at(arg)];
+    return step.op->name() == op && step.dtype == f32 ? &step : nullptr;
+  }
+  void absorb(std::initializer_list<const Step*> steps) {
+    for (const Step* step : steps) absorbed_[static_cast<size_t>(step - text_.steps.data())] = true;
+  }
+
+  bool quantizes(Part& part) {
+    const Step& cast = text_.steps[part.step];
+    if (cast.op->name() != "cast" || (cast.dtype != DType::u8 && cast.dtype != DType::i8))
+      return false;
+    const Step* const limited = single(cast.args[0], "hardtanh");
+    const Step* const sum = limited ? single(limited->args[0], "add") : nullptr;
+    if (sum == nullptr) return false;
+    for (const size_t side : {0, 1}) {
+      const Step* const rounded = single(sum->args[side], "round");
+      if (!rounded || AttrReader(rounded->op, rounded->attrs).integer("decimals") != 0) continue;
+      const Step* const quotient = single(rounded->args[0], "div");
+      const int zero = sum->args[1 - side];
+      if (!quotient || !is_float(quotient->args[0]) || !is_float(quotient->args[1]) ||
+          !is_float(zero))
+        continue;
+      const AttrReader limits(limited->op, limited->attrs);
+      part.block = pointwise_simd_blocks().quantize;
+      part.params.a = limits.real("min_val");
+      part.params.b = limits.real("max_val");
+      part.args = {quotient->args[0], quotient->args[1], zero};
+      absorb({limited, sum, rounded, quotient});
+      return true;
+    }
+    return false;
+  }
+  bool dequantizes(Part& part) {
+    const Step& product = text_.steps[part.step];
+    if (product.op->name() != "mul" || product.dtype != f32) return false;
+    for (const size_t side : {0, 1}) {
+      const Step* const difference = single(product.args[side], "sub");
+      const Step* const number = difference ? single(difference->args[0], "cast") : nullptr;
+      const int scale = product.args[1 - side];
+      if (!number || !is_float(difference->args[1]) || !is_float(scale)) continue;
+      const DType from = dtypes_[static_cast<size_t>(number->args[0])];
+      if (from != DType::u8 && from != DType::i8) continue;
+      const PointwiseSimd& blocks = pointwise_simd_blocks();
+      part.block = from == DType::u8 ? blocks.dequantize_u8 : blocks.dequantize_i8;
+      part.args = {number->args[0], difference->args[1], scale};
+      absorb({difference, number});
+      return true;
+    }
+    return false;
+  }
+
+  const PointwiseProgram& text_;
+  const std::vector<DType>& dtypes_;  // of inputs, then of steps
+  std::vector<int> readers_;          // of each step
+  std::vector<bool> absorbed_ = std::vector<bool>(text_.steps.size(), false);
+};
 
 // The elementwise steps; `stored`: the last result is rounded when it is stored.
 Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, PointwiseProgram& text,
@@ -115,31 +212,37 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
   program->inputs = c.input_count();
   program->out_size = size_in_blocks(text.steps.back().dtype);
   for (int i = 0; i < c.input_count(); ++i) program->in_size[i] = size_in_blocks(dtypes[i]);
-  const size_t count = text.steps.size();
-  std::vector<size_t> last_reader(count, 0);
-  for (size_t k = 0; k < count; ++k)
-    for (const int arg : text.steps[k].args)
+  for (const PointwiseProgram::Step& step : text.steps) dtypes.push_back(step.dtype);
+  const std::vector<Part> parts = Parts(text, dtypes).find();
+  std::vector<size_t> last_reader(text.steps.size(), 0);  // the part
+  for (size_t k = 0; k < parts.size(); ++k)
+    for (const int arg : parts[k].args)
       if (arg >= c.input_count()) last_reader[arg - c.input_count()] = k;
-  std::vector<int> slot_of(count, -1);
+  std::vector<int> slot_of(text.steps.size(), -1);
   bool taken[kMostSlots] = {};
-  for (size_t k = 0; k < count; ++k) {
-    const PointwiseProgram::Step& step = text.steps[k];
-    HG_TRY_ASSIGN(Call call, call_of(c, step, dtypes));
-    dtypes.push_back(step.dtype);
-    for (int i = 0; i < call.count; ++i)
-      if (call.from[i] >= program->inputs)
-        call.from[i] = program->inputs + slot_of[call.from[i] - program->inputs];
-    const bool is_last = k + 1 == count;
+  for (size_t k = 0; k < parts.size(); ++k) {
+    const Part& part = parts[k];
+    const PointwiseProgram::Step& step = text.steps[part.step];
+    Call call{.block = part.block, .params = part.params};
+    if (call.block == nullptr) {
+      HG_TRY_ASSIGN(call, block_of(c, step, dtypes));
+    }
+    for (const int arg : part.args)
+      if (arg != PointwiseProgram::kAbsent)
+        call.from[call.count++] =
+            arg < program->inputs ? arg : program->inputs + slot_of[arg - program->inputs];
+    const bool is_last = k + 1 == parts.size();
     if (!is_last) {
       int slot = 0;
       while (taken[slot]) ++slot;
       taken[slot] = true;
-      call.slot = slot_of[k] = slot;
+      call.slot = slot_of[part.step] = slot;
     }
     if (is_half(step.dtype) && !(is_last && stored)) call.rounds_to = step.dtype;
     program->calls.push_back(call);
     for (size_t j = 0; j < k; ++j)
-      if (last_reader[j] == k && slot_of[j] >= 0) taken[slot_of[j]] = false;
+      if (const size_t at = parts[j].step; last_reader[at] == k && slot_of[at] >= 0)
+        taken[slot_of[at]] = false;
   }
   const int64_t most = std::max<int64_t>(1, 1 + *std::max_element(slot_of.begin(), slot_of.end()));
   program->piece = std::min(kLongest, kMostSlots * kShortest / most);
