@@ -3,10 +3,15 @@
 // pixels]. Images are copied with zero points as padding, and columns that a stride reads together
 // become adjacent, so a row of patches consists of whole pieces of lines. If the patches are x
 // itself, x is read in place.
+//
+// With quads and without strides, images are copied as planes of four channels each. A row of
+// patches is then such a plane, from the place of its kernel element on, and no patches are packed.
+// Products also include the columns between lines, which are not stored.
 #include "kernels/integer/conv_integer.h"
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
@@ -21,6 +26,7 @@ constexpr int64_t kCopied = 16;       // bytes per copy, which may exceed an end
 // Quads are used if the total is at most this many times the quads of all weights: a quad takes the
 // time of 1.1 pairs.
 constexpr double kMostQuads = 1.6;
+constexpr int64_t kLeastPadded = 16;      // channels of a group, if they are no multiple of 4
 constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
 
 // A piece of a line of y, and the position in its images that the first kernel element reads.
@@ -34,6 +40,8 @@ struct ConvInteger {
   std::vector<int64_t> elements;  // positions of [group_c, kernel] in the images of their group
   const char* packed = nullptr;   // [o] sums of i32, and from data_at on [groups][blocks of rows]
   bool plain = false;             // the patches are x itself
+  bool in_quads = false;          // images consist of planes of four channels
+  std::vector<int32_t> offset;    // of each quad, in columns
   int64_t depth = 0, pairs = 0;
   Quads quads;  // instead of pairs, if they can be used
   // A copied channel: planes x rows x pitch, `phase` columns for each remainder of the stride.
@@ -49,17 +57,45 @@ struct ConvInteger {
   // For a column of a panel.
   int64_t column_bytes() const { return has_quads() ? quads.whole * 4 : pairs * 2; }
   int64_t packed_bytes() const { return data_at() + (has_quads() ? quads.bytes : s.o * pairs * 4); }
-  int64_t panels() const { return ceil_div(s.out_size(), table->nr); }
-  int64_t pixel_at(int64_t index) const {
-    return std::min(s.out_size(), part_begin(panels(), tiles, index) * table->nr);
+  int64_t planes() const { return ceil_div(s.group_c(), int64_t{4}); }  // of four channels
+  // Columns of a group's product. With planes of four channels, they include those between lines.
+  int64_t columns() const {
+    if (!in_quads) return s.out_size();
+    return ((s.out[0] - 1) * rows + s.out[1] - 1) * pitch + s.out[2];
+  }
+  int64_t panels() const { return ceil_div(columns(), table->nr); }
+  int64_t column_at(int64_t index) const {
+    return std::min(columns(), part_begin(panels(), tiles, index) * table->nr);
+  }
+  int64_t image_bytes() const {
+    if (plain) return 0;
+    return in_quads ? s.n * s.groups * planes() * plane * 4 : s.n * s.c * plane + kCopied;
   }
 };
 
+// The weights in the order of planes of four channels: [o][planes, kernel, 4]. Missing channels
+// have the weight 0.
+Tensor in_order(const ConvInteger& g, const Tensor& weight, const ZeroPoints& zeros,
+                std::vector<uint8_t>& bytes) {
+  if (!g.in_quads) return weight;
+  const int64_t taps = g.s.kernel_size(), channels = g.s.group_c();
+  bytes.resize(static_cast<size_t>(g.s.o * g.depth));
+  uint8_t* to = bytes.data();
+  const uint8_t* row = weight.as<uint8_t>();
+  for (int64_t o = 0; o < g.s.o; ++o, row += channels * taps)
+    for (int64_t plane = 0; plane < g.planes(); ++plane)
+      for (int64_t tap = 0; tap < taps; ++tap)
+        for (int64_t c = 4 * plane; c < 4 * plane + 4; ++c)
+          *to++ = c < channels ? row[c * taps + tap] : static_cast<uint8_t>(zeros.at(o));
+  return view(static_cast<void*>(bytes.data()), weight.dtype, {g.s.o, g.depth});
+}
+
 void pack_weight(const ConvInteger& g, const Tensor& weight, const ZeroPoints& zeros, char* to) {
   const int64_t rows = g.s.group_o();
+  std::vector<uint8_t> bytes;
   if (g.has_quads())
-    return pack_quad_rows(g.quads, g.s.groups, rows, g.depth, weight, zeros, *g.table,
-                          reinterpret_cast<int8_t*>(to + g.data_at()),
+    return pack_quad_rows(g.quads, g.s.groups, rows, g.depth, in_order(g, weight, zeros, bytes),
+                          zeros, *g.table, reinterpret_cast<int8_t*>(to + g.data_at()),
                           reinterpret_cast<int32_t*>(to));
   for (int64_t group = 0; group < g.s.groups; ++group) {
     const int64_t first = group * rows;
@@ -72,8 +108,8 @@ void pack_weight(const ConvInteger& g, const Tensor& weight, const ZeroPoints& z
 void choose_tiles(ConvInteger& g, int64_t threads) {
   const int64_t nr = g.table->nr, panels = g.panels(), images = g.s.n * g.s.groups;
   const int64_t panel_bytes = std::max<int64_t>(1, g.column_bytes() * nr);
-  const int64_t most =
-      std::clamp<int64_t>(kPackedRowsFloats * 4 / panel_bytes, 1, kMaxColumns / nr);
+  const int64_t fitting = g.in_quads ? kMaxColumns : kPackedRowsFloats * 4 / panel_bytes;
+  const int64_t most = std::clamp<int64_t>(fitting, 1, kMaxColumns / nr);
   g.tiles = std::max<int64_t>(1, ceil_div(panels, most));
   int64_t parts = 1;
   if (threads > 1 && images > 0 && g.s.out_size() * g.s.o * g.depth > kLeastShared) {
@@ -86,7 +122,8 @@ void choose_tiles(ConvInteger& g, int64_t threads) {
   g.tile = ceil_div(panels, g.tiles) * nr;
 }
 
-// The position in the images of its group of each element k of [group_c, kernel].
+// The position in the images of its group of element k of [group_c, kernel], or of quad k of
+// [planes, kernel].
 int64_t element_at(const ConvInteger& g, int64_t k) {
   const ConvShape& s = g.s;
   const int64_t channel = k / s.kernel_size(), tap = k % s.kernel_size();
@@ -96,50 +133,82 @@ int64_t element_at(const ConvInteger& g, int64_t k) {
   return channel * g.plane + row * g.pitch + x % s.stride[2] * g.phase + x / s.stride[2];
 }
 
-[[gnu::cold]] Status prepare(PrepareContext& c) {
-  ConvInteger g;
-  g.s = conv_integer_shape(c);
+// Lays out images: as planes of four channels, or of one.
+void lay_out(ConvInteger& g, bool in_quads) {
   const ConvShape& s = g.s;
-  g.table = &integer_table();
-  g.depth = s.group_c() * s.kernel_size();
-  g.pairs = pairs_of(g.depth);
-  g.plain = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} && s.in == s.out &&
-            s.padding == ConvShape::Spatial{0, 0, 0};
   const auto reach = [&](size_t d) {
     return (s.out[d] - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d] + 1;
   };
   g.phase = ceil_div(reach(2), s.stride[2]);
   g.pitch = g.phase * s.stride[2];
   g.rows = reach(1);
-  g.plane = reach(0) * g.rows * g.pitch;
-  for (int64_t k = 0; k < g.depth && !g.plain; ++k) g.elements.push_back(element_at(g, k));
+  // Whole panels are written and read beyond a plane of four channels.
+  g.plane = reach(0) * g.rows * g.pitch + (in_quads ? g.table->nr : 0);
+  g.in_quads = in_quads;
+  g.depth = (in_quads ? g.planes() * 4 : s.group_c()) * s.kernel_size();
+  g.pairs = pairs_of(g.depth);
+  g.elements.clear();
+  for (int64_t k = 0; k < g.depth && !g.plain && !in_quads; ++k)
+    g.elements.push_back(element_at(g, k));
+  g.offset = panel_places(quads_of(g.depth), g.table->nr);
+  for (size_t q = 0; q < g.offset.size() && in_quads; ++q)
+    g.offset[q] = static_cast<int32_t>(element_at(g, static_cast<int64_t>(q)));
+}
+
+// Packs constant weights, as quads if they can be used.
+void pack(PrepareContext& c, ConvInteger& g) {
+  const ConvShape& s = g.s;
   const ZeroPoints zeros = c.has(3) ? zero_points(c.in(3)) : ZeroPoints();
-  if (c.is_constant(1) && (!c.has(3) || c.is_constant(3)) && s.o * g.depth > 0 && !c.low_memory()) {
-    if (g.table->quad_sums != nullptr) {
-      g.quads = find_quads(s.groups, s.group_o(), g.depth, c.in(1), zeros, *g.table);
-      if (static_cast<double>(g.quads.bytes) >
-          kMostQuads * static_cast<double>(g.quads.whole * s.o * 4))
-        g.quads = {};
+  const bool takes_quads = g.table->quad_sums != nullptr;
+  lay_out(g, false);
+  if (takes_quads && !g.plain && s.stride == ConvShape::Spatial{1, 1, 1} &&
+      (s.group_c() % 4 == 0 || s.group_c() >= kLeastPadded) &&
+      g.planes() * g.plane < std::numeric_limits<int32_t>::max() / 2)
+    lay_out(g, true);
+  if (!c.is_constant(1) || (c.has(3) && !c.is_constant(3)) || s.o * g.depth == 0 || c.low_memory())
+    return lay_out(g, false);
+  if (takes_quads) {
+    std::vector<uint8_t> bytes;
+    g.quads = find_quads(s.groups, s.group_o(), g.depth, in_order(g, c.in(1), zeros, bytes), zeros,
+                         *g.table);
+    if (static_cast<double>(g.quads.bytes) >
+        kMostQuads * static_cast<double>(g.quads.whole * s.o * 4)) {
+      g.quads = {};
+      lay_out(g, false);
     }
-    const std::string layout =
-        g.has_quads() ? str_cat("quads", g.table->most_pair) : std::string("pairs");
-    const std::string key =
-        str_cat("conv_integer.", layout, "/", g.table->mr, "/", s.groups, ":", key_of(zeros));
-    g.packed = static_cast<const char*>(
-        c.pack(1, key, g.packed_bytes(), [g, weight = c.in(1), zeros](void* to) {
-          pack_weight(g, weight, zeros, static_cast<char*>(to));
-        }));
-    if (g.packed == nullptr) g.quads = {};
   }
+  const std::string layout = !g.has_quads()
+                                 ? std::string("pairs")
+                                 : str_cat(g.in_quads ? "planes" : "quads", g.table->most_pair);
+  const std::string key =
+      str_cat("conv_integer.", layout, "/", g.table->mr, "/", s.groups, ":", key_of(zeros));
+  g.packed = static_cast<const char*>(
+      c.pack(1, key, g.packed_bytes(), [g, weight = c.in(1), zeros](void* to) {
+        pack_weight(g, weight, zeros, static_cast<char*>(to));
+      }));
+  if (g.packed != nullptr) return;
+  g.quads = {};
+  lay_out(g, false);
+}
+
+[[gnu::cold]] Status prepare(PrepareContext& c) {
+  ConvInteger g;
+  g.s = conv_integer_shape(c);
+  const ConvShape& s = g.s;
+  g.table = &integer_table();
+  g.plain = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} && s.in == s.out &&
+            s.padding == ConvShape::Spatial{0, 0, 0};
+  pack(c, g);
   choose_tiles(g, c.threads());
   g.lanes = tile_lanes(c, s.n * s.groups * g.tiles * g.parts());
-  g.row_at = slot_step(g.tile * g.column_bytes());
-  g.sums_at = g.row_at + slot_step(4 * (g.tile + kCopied));
+  g.row_at = g.in_quads ? 0 : slot_step(g.tile * g.column_bytes());
+  g.sums_at = g.in_quads ? 0 : g.row_at + slot_step(4 * (g.tile + kCopied));
   g.pieces_at = g.sums_at + slot_step(g.table->mr * g.tile * 4);
-  g.slot_bytes = g.pieces_at + (g.plain ? 0 : g.tile * static_cast<int64_t>(sizeof(Piece)));
+  const bool has_pieces = !g.plain && !g.in_quads;
+  g.slot_bytes = g.pieces_at + (has_pieces ? g.tile * static_cast<int64_t>(sizeof(Piece)) : 0);
   g.starts_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
   g.images_at = g.starts_at + slot_step(s.o * 4);
-  g.packed_at = g.images_at + (g.plain ? 0 : slot_step(s.n * s.c * g.plane + kCopied));
+  g.packed_at = g.images_at + slot_step(g.image_bytes());
   c.set_workspace(g.packed_at + (g.packed == nullptr ? g.packed_bytes() : 0));
   c.make_state(std::move(g));
   return {};
@@ -170,6 +239,30 @@ void copy_channel(const ConvInteger& g, const uint8_t* x, uint8_t zero, uint8_t*
     }
 }
 
+// Four channels as one plane of quads. `rows`: their first elements.
+void copy_channels(const ConvInteger& g, const uint8_t* const* rows, uint8_t zero, uint8_t flip,
+                   uint8_t* to) {
+  const ConvShape& s = g.s;
+  const int64_t left = s.padding[2], width = s.in[2], panel = g.table->nr * 4;
+  const auto fill = [&](uint8_t* at, int64_t columns) {
+    std::memset(at, zero ^ flip, static_cast<size_t>(columns * 4));
+  };
+  const int64_t lines = g.plane / (g.rows * g.pitch) * g.rows;
+  for (int64_t line = 0; line < lines; ++line, to += g.pitch * 4) {
+    const int64_t z = line / g.rows - s.padding[0], y = line % g.rows - s.padding[1];
+    if (z < 0 || z >= s.in[0] || y < 0 || y >= s.in[1] || width == 0) {
+      fill(to, g.pitch);
+      continue;
+    }
+    const uint8_t* from[4];
+    for (int c = 0; c < 4; ++c) from[c] = rows[c] + (z * s.in[1] + y) * width;
+    fill(to, left);
+    // The end of this line and the next line overwrite the excess.
+    g.table->pack_quads(width, from, flip, to + left * 4, panel);
+    fill(to + (left + width) * 4, g.pitch - left - width);
+  }
+}
+
 // The pieces of lines that make up the pixels [first, first + count).
 int64_t find_pieces(const ConvInteger& g, int64_t first, int64_t count, Piece* pieces) {
   const ConvShape& s = g.s;
@@ -187,6 +280,21 @@ void copy_pieces(const uint8_t* from, const Piece* pieces, int64_t count, uint8_
   for (const Piece* p = pieces; p < pieces + count; to += p->count, ++p)
     for (int64_t i = 0; i < p->count; i += kCopied)
       std::memcpy(to + i, from + p->from + i, kCopied);
+}
+
+// Calls f(first column, its pixel, columns) for the parts of lines of y in the columns [first,
+// first + count) of a product over planes of quads.
+template <class F>
+void for_lines(const ConvInteger& g, int64_t first, int64_t count, const F& f) {
+  const ConvShape& s = g.s;
+  const int64_t end = first + count;
+  for (int64_t line = first / g.pitch; line * g.pitch < end; ++line) {
+    const int64_t y = line % g.rows, start = line * g.pitch;
+    const int64_t from = std::max(first, start), to = std::min(end, start + s.out[2]);
+    if (y >= s.out[1] || from >= to) continue;
+    const int64_t pixel = (line / g.rows * s.out[1] + y) * s.out[2] + from - start;
+    f(from, pixel, to - from);
+  }
 }
 
 void run(const RunContext& c) noexcept {
@@ -209,8 +317,21 @@ void run(const RunContext& c) noexcept {
   const auto* const weight = reinterpret_cast<const int16_t*>(packed + g.data_at());
   const auto* const x = c.in(0).as<uint8_t>();
   auto* const images = reinterpret_cast<uint8_t*>(workspace + g.images_at);
-  if (!g.plain) {
-    const auto zero = static_cast<uint8_t>(c.has(2) ? zero_points(c.in(2)).at(0) : 0);
+  const auto zero = static_cast<uint8_t>(c.has(2) ? zero_points(c.in(2)).at(0) : 0);
+  if (g.in_quads) {
+    const int64_t planes = g.planes(), last = s.group_c() - 1;
+    c.parallel_for(s.n * s.groups * planes, std::max<int64_t>(1, (1 << 12) / g.plane),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t i = begin; i < end; ++i) {
+                       const uint8_t* rows_of[4];
+                       for (int64_t k = 0; k < 4; ++k)
+                         rows_of[k] =
+                             x + (i / planes * s.group_c() + std::min(i % planes * 4 + k, last)) *
+                                     s.in_size();
+                       copy_channels(g, rows_of, zero, flip, images + i * g.plane * 4);
+                     }
+                   });
+  } else if (!g.plain) {
     c.parallel_for(s.n * s.c, std::max<int64_t>(1, (1 << 14) / std::max<int64_t>(1, g.plane)),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t i = begin; i < end; ++i)
@@ -232,11 +353,11 @@ void run(const RunContext& c) noexcept {
         auto* const pieces = reinterpret_cast<Piece*>(slot + g.pieces_at);
         const int64_t part = task % g.parts(), index = task / g.parts();
         const int64_t image = index / (s.groups * g.tiles), group = index / g.tiles % s.groups;
-        const int64_t first = g.pixel_at(index % g.tiles);
-        const int64_t columns = g.pixel_at(index % g.tiles + 1) - first;
+        const int64_t first = g.column_at(index % g.tiles);
+        const int64_t columns = g.column_at(index % g.tiles + 1) - first;
         const int64_t channel = image * s.c + group * s.group_c();
-        const int64_t panel_step = g.column_bytes() * nr;
-        const int64_t found = g.plain ? 0 : find_pieces(g, first, columns, pieces);
+        const int64_t panel_step = g.in_quads ? nr * 4 : g.column_bytes() * nr;
+        const int64_t found = g.plain || g.in_quads ? 0 : find_pieces(g, first, columns, pieces);
         // Row k of the patches. Rows after the last one repeat it; their weights are 0.
         const auto patches = [&](int64_t k, int64_t each) -> const uint8_t* {
           if (k >= g.depth) k = g.depth - 1;
@@ -245,7 +366,8 @@ void run(const RunContext& c) noexcept {
           copy_pieces(images + channel * g.plane + g.elements[k], pieces, found, to);
           return to;
         };
-        for (int64_t p = 0; p < (quads ? g.quads.whole : g.pairs); ++p) {
+        const int64_t steps = g.in_quads ? 0 : quads ? g.quads.whole : g.pairs;
+        for (int64_t p = 0; p < steps; ++p) {
           const uint8_t* rows_of[4];
           for (int64_t i = 0; i < (quads ? 4 : 2); ++i)
             rows_of[i] = patches(p * (quads ? 4 : 2) + i, i);
@@ -255,6 +377,9 @@ void run(const RunContext& c) noexcept {
           else
             g.table->pack(columns, rows_of[0], rows_of[1], flip, panels + p * nr * 2, panel_step);
         }
+        const auto* const quad_columns =
+            g.in_quads ? images + ((image * s.groups + group) * g.planes() * g.plane + first) * 4
+                       : reinterpret_cast<const uint8_t*>(panels);
         int count;
         for (int64_t o = g.first_o[part]; o < g.first_o[part + 1]; o += count) {
           count = block_rows(rows - o, g.table->mr);
@@ -265,14 +390,24 @@ void run(const RunContext& c) noexcept {
           if (by_row) f.scale += at;
           if (quads)
             g.table->quad_sums(
-                count, columns, g.quads.whole, g.quads.more[at],
-                g.quads.again.data() + g.quads.more_at[at],
+                count, columns,
+                {.whole = g.quads.whole,
+                 .more = g.quads.more[at],
+                 .offset = g.offset.data(),
+                 .index = g.quads.again.data() + g.quads.more_at[at]},
                 reinterpret_cast<const int8_t*>(packed + g.data_at()) + g.quads.at[at],
-                reinterpret_cast<const uint8_t*>(panels), sums, g.tile);
+                quad_columns, panel_step, sums, g.tile);
           else
             g.table->sums(count, columns, g.pairs, weight + at * g.pairs * 2, panels, sums, g.tile);
-          g.table->finish(count, columns, sums, g.tile, f,
-                          y + ((image * s.o + at) * size + first) * y_size, size);
+          char* const to = y + (image * s.o + at) * size * y_size;
+          if (!g.in_quads) {
+            g.table->finish(count, columns, sums, g.tile, f, to + first * y_size, size);
+            continue;
+          }
+          for_lines(g, first, columns, [&](int64_t column, int64_t pixel, int64_t width) {
+            g.table->finish(count, width, sums + column - first, g.tile, f, to + pixel * y_size,
+                            size);
+          });
         }
       });
 }

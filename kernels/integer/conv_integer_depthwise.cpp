@@ -9,6 +9,7 @@
 #include "kernels/ceil_div.h"
 #include "kernels/gemm/tiles.h"
 #include "kernels/integer/conv_integer.h"
+#include "kernels/integer/conv_integer_bytes.h"
 #include "lib/table/rows.h"
 
 namespace hg::kernels {
@@ -153,6 +154,11 @@ void run(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
+    {.op = "conv_integer",
+     .name = "depthwise_bytes",
+     .accepts = takes_depthwise_bytes,
+     .prepare = prepare_depthwise_bytes,
+     .run = run_depthwise_bytes},
     {.op = "conv_integer", .name = "depthwise", .accepts = accepts, .prepare = prepare, .run = run},
 };
 

@@ -84,6 +84,13 @@ void for_blocks(int64_t groups, int64_t rows, int mr, const F& f) {
 
 }  // namespace
 
+std::vector<int32_t> panel_places(int64_t quads, int64_t panel_columns) {
+  std::vector<int32_t> offsets(static_cast<size_t>(quads));
+  for (size_t q = 0; q < offsets.size(); ++q)
+    offsets[q] = static_cast<int32_t>(static_cast<int64_t>(q) * panel_columns);
+  return offsets;
+}
+
 Quads find_quads(int64_t groups, int64_t rows, int64_t k, const Tensor& weight,
                  const ZeroPoints& zeros, const IntegerTable& table) {
   Quads quads;

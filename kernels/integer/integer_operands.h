@@ -3,7 +3,9 @@
 // and the effect of the inputs bias, scale and zero on the result.
 #pragma once
 
+#include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "hg/kernel.h"
@@ -33,6 +35,22 @@ std::string key_of(const ZeroPoints& zeros);
 inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
 inline int64_t quads_of(int64_t k) { return (k + 3) / 4; }
 
+// memcpy for lines of images, which are often shorter than a call takes.
+inline void copy_line(uint8_t* to, const uint8_t* from, int64_t count) {
+  const auto copy = [&]<int kBytes>(std::integral_constant<int, kBytes>) {
+    for (int64_t i = 0; i + kBytes < count; i += kBytes) std::memcpy(to + i, from + i, kBytes);
+    std::memcpy(to + count - kBytes, from + count - kBytes, kBytes);  // overlaps the one before
+  };
+  if (count >= 256)
+    std::memcpy(to, from, static_cast<size_t>(count));
+  else if (count >= 16)
+    copy(std::integral_constant<int, 16>());
+  else if (count >= 4)
+    copy(std::integral_constant<int, 4>());
+  else
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+}
+
 // Packs rows of bytes [rows, k] into the blocks of block_rows (kernels/gemm/tiles.h): each [pairs,
 // rows, 2] of i16, minus the zero points. `first` is the index of the first row in the zero points.
 // sums: of each packed row.
@@ -43,6 +61,9 @@ void pack_byte_rows(int64_t rows, int64_t k, const Tensor& from, int64_t first,
 // The sums are those of the numbers minus `zero`.
 void pack_byte_quads(int64_t rows, int64_t k, const Tensor& from, int64_t first, int zero, int mr,
                      int8_t* to, int32_t* sums);
+
+// Places of quads in a panel.
+std::vector<int32_t> panel_places(int64_t quads, int64_t panel_columns);
 
 // Rows of constant weights as quads of i8, minus their zero points. If two neighbors together
 // exceed the table's most_pair, or one exceeds kMostWeight, the excess becomes another quad at the

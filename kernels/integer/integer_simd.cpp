@@ -209,17 +209,18 @@ HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (&sum)[kRows
 }
 
 template <bool kVnni, int kRows, int kVectors>
-void quad_block(int64_t whole, int64_t more, const int32_t* index, const int8_t* HWY_RESTRICT a,
-                const uint8_t* HWY_RESTRICT panel, int32_t* sums, int64_t sums_row) {
+void quad_block(const QuadPlaces& places, const int8_t* HWY_RESTRICT a,
+                const uint8_t* HWY_RESTRICT x, int32_t* sums, int64_t sums_row) {
   V32 sum[kRows][kVectors];
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(D32());
-  for (int64_t q = 0; q < whole + more; ++q, a += 4 * kRows) {
-    const int64_t place = q < whole ? q : index[q - whole];
-    add_quad<kVnni>(panel + place * 4 * kNr, a, sum);
-  }
+  const int32_t* const offset = places.offset;
+  for (int64_t q = 0; q < places.whole; ++q, a += 4 * kRows)
+    add_quad<kVnni>(x + int64_t{offset[q]} * 4, a, sum);
+  for (int64_t q = 0; q < places.more; ++q, a += 4 * kRows)
+    add_quad<kVnni>(x + int64_t{offset[places.index[q]]} * 4, a, sum);
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
@@ -227,8 +228,8 @@ void quad_block(int64_t whole, int64_t more, const int32_t* index, const int8_t*
       hn::StoreU(sum[i][v], D32(), sums + i * sums_row + v * kLanes);
 }
 
-using QuadBlock = void (*)(int64_t whole, int64_t more, const int32_t* index, const int8_t* a,
-                           const uint8_t* panel, int32_t* sums, int64_t sums_row);
+using QuadBlock = void (*)(const QuadPlaces& places, const int8_t* a, const uint8_t* x,
+                           int32_t* sums, int64_t sums_row);
 template <bool kVnni, int kVectors, int... kIndex>
 constexpr std::array<QuadBlock, kMr> quad_blocks_of(std::integer_sequence<int, kIndex...>) {
   return {quad_block<kVnni, kIndex + 1, kVectors>...};
@@ -238,12 +239,12 @@ constexpr auto kQuadBlocks =
     quad_blocks_of<kVnni, kVectors>(std::make_integer_sequence<int, kMr>());
 
 template <bool kVnni>
-void quad_sums(int rows, int64_t columns, int64_t whole, int64_t more, const int32_t* index,
-               const int8_t* a, const uint8_t* panels, int32_t* sums, int64_t sums_row) {
+void quad_sums(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
+               const uint8_t* x, int64_t x_step, int32_t* sums, int64_t sums_row) {
   const auto at = static_cast<size_t>(rows - 1);
-  for (; columns > 0; columns -= kNr, panels += whole * 4 * kNr, sums += kNr)
-    (columns > kLanes ? kQuadBlocks<kVnni, 2> : kQuadBlocks<kVnni, 1>)[at](whole, more, index, a,
-                                                                           panels, sums, sums_row);
+  for (; columns > 0; columns -= kNr, x += x_step, sums += kNr)
+    (columns > kLanes ? kQuadBlocks<kVnni, 2> : kQuadBlocks<kVnni, 1>)[at](places, a, x, sums,
+                                                                           sums_row);
 }
 
 void pack_quads(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
@@ -344,15 +345,19 @@ struct AsBytes {
     high = hn::Set(DF(), lowest + 255 - f.zero);
     zero = hn::Set(D32(), static_cast<int32_t>(f.zero));
   }
-  HWY_INLINE auto operator()(hn::Vec<DF> x) const {
+  // In the low byte of each lane.
+  HWY_INLINE V32 in_lanes(hn::Vec<DF> x) const {
     constexpr float kLarge = 12582912;  // 1.5 * 2^23
     x = hn::Add(hn::Min(hn::Max(x, low), high), hn::Set(DF(), kLarge));
-    const V32 bits = hn::Add(hn::BitCast(D32(), x), zero);
+    return hn::Add(hn::BitCast(D32(), x), zero);
+  }
+  HWY_INLINE auto operator()(hn::Vec<DF> x) const {
+    const V32 lanes = in_lanes(x);
 #if HWY_TARGET == HWY_AVX3
-    return hn::Vec<hn::Rebind<uint8_t, D32>>{_mm512_cvtepi32_epi8(bits.raw)};
+    return hn::Vec<hn::Rebind<uint8_t, D32>>{_mm512_cvtepi32_epi8(lanes.raw)};
 #else
-    const V32 low = hn::And(bits, hn::Set(D32(), 255));
-    return hn::U8FromU32(hn::BitCast(hn::Rebind<uint32_t, D32>(), low));
+    const V32 bytes = hn::And(lanes, hn::Set(D32(), 255));
+    return hn::U8FromU32(hn::BitCast(hn::Rebind<uint32_t, D32>(), bytes));
 #endif
   }
 };
@@ -424,6 +429,61 @@ void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row
   }
 }
 
+#if HWY_TARGET == HWY_AVX3
+
+// Lane i of sum r has the result of element kSums i + r, as its four bytes of x begin there. The
+// bytes of kSums results then fill a lane. A step of 2 has the half of these results.
+template <int kStep>
+void depthwise_bytes_of(const DepthwiseBytes& p, const IntegerFinish& f) {
+  constexpr int kSums = 4 / kStep, kResults = kSums * kLanes;
+  AsBytes as_bytes;
+  as_bytes.set(f);
+  const V32 add = hn::Set(D32(), f.add), mask = hn::Set(D32(), 255);
+  const auto scale = hn::Set(DF(), *f.scale);
+  for (int64_t j = 0; j < p.count; j += kResults) {
+    const uint8_t* const x = p.x + kStep * j;
+    V32 sum[kSums];
+#pragma GCC unroll 4
+    for (int r = 0; r < kSums; ++r) sum[r] = add;
+    for (int t = 0; t < p.taps; ++t) {
+      const V32 w = hn::Set(D32(), p.weights[t]);
+#pragma GCC unroll 4
+      for (int r = 0; r < kSums; ++r) {
+        const auto* const at = reinterpret_cast<const int32_t*>(x + p.offset[t] + kStep * r);
+        sum[r] = add_quads<true>(sum[r], hn::LoadU(D32(), at), w);
+      }
+    }
+    V32 bytes = hn::Zero(D32());
+#pragma GCC unroll 4
+    for (int r = kSums; r-- > 0;) {
+      const V32 lanes = as_bytes.in_lanes(hn::Mul(hn::ConvertTo(DF(), sum[r]), scale));
+      bytes = hn::Or(hn::ShiftLeft<8>(bytes), hn::And(lanes, mask));
+    }
+    const int64_t left = p.count - j;
+    if constexpr (kStep == 1) {
+      const hn::Repartition<uint8_t, D32> d;
+      const auto all = hn::BitCast(d, bytes);
+      if (left >= kResults)
+        hn::StoreU(all, d, p.y + j);
+      else
+        hn::BlendedStore(all, hn::FirstN(d, static_cast<size_t>(left)), d, p.y + j);
+    } else {
+      const hn::FixedTag<uint8_t, 2 * kLanes> d;
+      const hn::Vec<decltype(d)> all{_mm512_cvtepi32_epi16(bytes.raw)};
+      if (left >= kResults)
+        hn::StoreU(all, d, p.y + j);
+      else
+        hn::BlendedStore(all, hn::FirstN(d, static_cast<size_t>(left)), d, p.y + j);
+    }
+  }
+}
+
+void depthwise_bytes(const DepthwiseBytes& p, const IntegerFinish& f) {
+  p.step == 1 ? depthwise_bytes_of<1>(p, f) : depthwise_bytes_of<2>(p, f);
+}
+
+#endif
+
 }  // namespace
 
 // With VNNI or without.
@@ -442,6 +502,9 @@ constexpr IntegerTable table() {
 #endif
   t.widen = widen;
   t.depthwise = depthwise<kVnni>;
+#if HWY_TARGET == HWY_AVX3
+  if (kVnni) t.depthwise_bytes = depthwise_bytes;
+#endif
   return t;
 }
 constexpr IntegerTable kTable = table<false>();

@@ -25,6 +25,24 @@ struct IntegerFinish {
   float zero = 0;  // of an 8-bit result
 };
 
+// Where quads are.
+struct QuadPlaces {
+  int64_t whole = 0, more = 0;
+  const int32_t* offset = nullptr;  // [whole]
+  const int32_t* index = nullptr;   // [more]
+};
+
+// A depthwise convolution of bytes: y[j] = the sum over t of the four bytes x[offset[t] + step j
+// ...] times those of weights[t], plus `add`, scaled and rounded to bytes.
+struct DepthwiseBytes {
+  int taps = 0;
+  const int32_t* offset = nullptr;   // [taps]
+  const int32_t* weights = nullptr;  // [taps], 4 of i8 each
+  const uint8_t* x = nullptr;        // may be read up to kDepthwiseSlack bytes beyond
+  int64_t step = 1, count = 0;       // a step of 1 or 2
+  uint8_t* y = nullptr;
+};
+
 struct IntegerTable {
   int mr = 0, nr = 0;  // rows and columns of sums in registers; nr is two vectors
   // sums[rows, columns] for rows <= mr. a: [pairs, rows, 2]; panels: [pairs, nr, 2] each. Writes
@@ -40,12 +58,12 @@ struct IntegerTable {
                int64_t panel_step) = nullptr;
   // Four neighbors along k at a time: bytes of b, as i8 plus 128, times i8. No sum saturates if the
   // magnitudes of neighboring weights add up to at most most_pair. Null if no instruction supports
-  // this. a: [quads, rows, 4]; panels: [whole, nr, 4] each. Quads after the first `whole` ones use
-  // the panel rows that `index` names again.
+  // this. a: [quads, rows, 4]. x: nr columns of 4 bytes for each quad, offset[quad] columns after
+  // the first; the next nr columns follow after `x_step` bytes. Quads after the first `whole` ones
+  // read the places that `index` names again.
   int most_pair = 0;
-  void (*quad_sums)(int rows, int64_t columns, int64_t whole, int64_t more, const int32_t* index,
-                    const int8_t* a, const uint8_t* panels, int32_t* sums,
-                    int64_t sums_row) = nullptr;
+  void (*quad_sums)(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
+                    const uint8_t* x, int64_t x_step, int32_t* sums, int64_t sums_row) = nullptr;
   // Packs four rows of b as quads into panels. flip: 128 for i8, else 0.
   void (*pack_quads)(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
                      int64_t panel_step) = nullptr;
@@ -57,6 +75,8 @@ struct IntegerTable {
   // for a step of 1 or 2. Reads x and writes sums up to kDepthwiseSlack elements beyond.
   void (*depthwise)(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
                     int64_t step, int64_t count, int32_t* sums) = nullptr;
+  // With the `add`, the first `scale`, `to` and `zero` of f. Null without VNNI.
+  void (*depthwise_bytes)(const DepthwiseBytes& p, const IntegerFinish& f) = nullptr;
 };
 inline constexpr int64_t kDepthwiseSlack = 160;
 inline constexpr int kMostWeight = 128;  // magnitude of a weight in a quad

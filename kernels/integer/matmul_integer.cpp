@@ -23,14 +23,16 @@ struct MatmulInteger {
   const IntegerTable* table = nullptr;
   const int8_t* packed = nullptr;  // [matrices of b][panels][steps, nr, 2 or 4], column sums
   bool has_quads = false;
-  std::vector<int8_t> ones;  // a row of quads, whose products are the column sums
-  int64_t steps = 0;         // pairs or quads along k
+  std::vector<int8_t> ones;     // a row of quads, whose products are the column sums
+  std::vector<int32_t> offset;  // of the quads of a panel
+  int64_t steps = 0;            // pairs or quads along k
   int64_t a_matrices = 0, b_matrices = 0;
   int64_t tiles = 1, tile = 0;     // of the columns; columns of the largest
   std::vector<int64_t> first_row;  // of each part of the rows, and the end
   bool has_factor = false;         // b's bytes are not the factors themselves
   int64_t lanes = 1, a_at = 0, row_sums_at = 0, factors_at = 0, column_add_at = 0, packed_at = 0;
 
+  QuadPlaces places() const { return {.whole = steps, .offset = offset.data()}; }
   int64_t parts() const { return static_cast<int64_t>(first_row.size()) - 1; }
   int64_t slot_bytes() const { return table->mr * tile * 4; }  // sums of a block of rows
   int64_t panels() const { return ceil_div(s.n, table->nr); }
@@ -64,8 +66,8 @@ void pack_panels(const MatmulInteger& g, const Tensor& b, int64_t matrix, int64_
       g.table->pack(columns, rows[0], rows[1], flip, to, g.panel_bytes());
   }
   if (g.has_quads)
-    g.table->quad_sums(1, columns, g.steps, 0, nullptr, g.ones.data(),
-                       reinterpret_cast<const uint8_t*>(panels),
+    g.table->quad_sums(1, columns, g.places(), g.ones.data(),
+                       reinterpret_cast<const uint8_t*>(panels), g.panel_bytes(),
                        reinterpret_cast<int32_t*>(packed + g.column_sums_at(matrix)) + first, 0);
 }
 
@@ -97,6 +99,7 @@ const int32_t* column_terms(const RunContext& c, const MatmulInteger& g, const i
   if (g.has_quads) {
     g.ones.assign(static_cast<size_t>(g.steps) * 4, 0);
     std::fill_n(g.ones.begin(), g.s.k, int8_t{1});
+    g.offset = panel_places(g.steps, g.table->nr);
   }
   g.a_matrices = g.s.m * g.s.k == 0 ? 0 : a.count() / (g.s.m * g.s.k);
   g.b_matrices = g.s.n * g.s.k == 0 ? 0 : b.count() / (g.s.n * g.s.k);
@@ -210,9 +213,9 @@ void run(const RunContext& c) noexcept {
           const int64_t row = a_matrix * s.m + i;
           const char* const from = rows + row * g.steps * 4;
           if (g.has_quads)
-            g.table->quad_sums(count, columns, g.steps, 0, nullptr,
-                               reinterpret_cast<const int8_t*>(from),
-                               reinterpret_cast<const uint8_t*>(panels), sums, g.tile);
+            g.table->quad_sums(count, columns, g.places(), reinterpret_cast<const int8_t*>(from),
+                               reinterpret_cast<const uint8_t*>(panels), g.panel_bytes(), sums,
+                               g.tile);
           else
             g.table->sums(count, columns, g.steps, reinterpret_cast<const int16_t*>(from), panels,
                           sums, g.tile);

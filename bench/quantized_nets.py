@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times 8-bit networks of ONNX Runtime's quantizer beside ONNX Runtime and OpenVINO, in turn, and the float networks.
 
-  bench/lowbit/nets.py WORK --hg-bin build/bin [--vision-python python3] [--nets resnet18 ...] [--threads 1 2] [--emit FILE]
+  bench/quantized_nets.py WORK --hg-bin build/bin [--vision-python python3] [--nets resnet18 ...] [--threads 1 2] [--emit FILE]
 
 Exports the networks with random weights to the folder WORK (--vision-python: a Python with torch and torchvision; transformers
 need torch, onnx, onnxscript and transformers here), quantizes them with `quantize_static` (pairs of QuantizeLinear and
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import measurements  # noqa: E402
 
@@ -217,7 +217,7 @@ def main():
         "title": "8-bit networks beside ONNX Runtime and OpenVINO", "date": str(datetime.date.today()), "machine": given.machine,
         "what": f"ms of a call (one image of 224 x 224, or {WORDS} tokens), networks with random weights quantized by ONNX Runtime's "
                 "quantize_static; error: relative to the float network",
-        "command": "bench/lowbit/nets.py WORK",
+        "command": "bench/quantized_nets.py WORK",
         "columns": ["network", "threads", "Hologram", "ONNX Runtime", "OpenVINO", "Hologram f32", "of the best peer", "of f32", "error",
                     "error of ONNX Runtime"],
         "rows": rows}, given.emit)
