@@ -300,10 +300,22 @@ class QuantizedChain : test::Chance {
     const int64_t columns = 1 + below(chance(50) ? 40 : 700);
     shape_ = {1 + below(4), columns};
     Graph g;
-    Value x = input(g, f32, shape_);
+    // A function of a byte may be computed once for each.
+    const bool of_bytes = chance(30);
+    if (of_bytes) shape_[1] += 300;
+    const auto operand = [&] {
+      return input(g, f32,
+                   of_bytes || chance(60) ? Sizes{}
+                   : chance(50)           ? Sizes{shape_[1]}
+                                          : shape_);
+    };
+    Value x =
+        of_bytes ? mul(sub(cast(input(g, chance(50) ? u8 : i8, shape_), f32), operand()), operand())
+                 : input(g, f32, shape_);
+    if (of_bytes && chance(50)) x = sigmoid(x);
     for (int64_t i = 0, links = 1 + below(3); i < links; ++i) {
       const DType byte = chance(50) ? u8 : i8;
-      const Value scale = operand(g), zero = operand(g);
+      const Value scale = operand(), zero = operand();
       const double low = byte == u8 ? 0 : -128;
       const Value rounded = round(div(x, scale), chance(10) ? 1 : 0);
       const Value sum = chance(50) ? add(rounded, zero) : add(zero, rounded);
@@ -311,9 +323,10 @@ class QuantizedChain : test::Chance {
       if (chance(10)) g.output(str_cat("limited", i), limited);  // a second reader
       const Value q = cast(limited, byte);
       if (chance(30)) g.output(str_cat("q", i), q);
-      const Value number = sub(cast(chance(70) ? q : input(g, byte, shape_), f32), zero);
+      const Value number =
+          sub(cast(of_bytes || chance(70) ? q : input(g, byte, shape_), f32), zero);
       x = chance(50) ? mul(number, scale) : mul(scale, number);
-      if (chance(30)) x = add(x, input(g, f32, shape_));
+      if (!of_bytes && chance(30)) x = add(x, input(g, f32, shape_));
     }
     g.output("y", x);
     ASSERT_TRUE(g.status().ok()) << g.status().message();
@@ -343,10 +356,6 @@ class QuantizedChain : test::Chance {
     }
     data_.push_back(std::move(data));
     return g.input(str_cat("in", static_cast<int64_t>(data_.size())), dtype, to_shape(shape));
-  }
-  // A number, one for each column, or one for each element.
-  Value operand(Graph& g) {
-    return input(g, f32, chance(60) ? Sizes{} : chance(50) ? Sizes{shape_[1]} : shape_);
   }
   std::string bytes(const Model& model, SessionOptions how) {
     Session session = *Session::create(model, std::move(how));

@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "hg/kernel.h"
+#include "kernels/bytes.h"
 #include "kernels/element.h"
-#include "kernels/index/bytes.h"
 #include "kernels/strided_copy.h"
 #include "lib/table/rows.h"
 

@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "hg/kernel.h"
+#include "kernels/bytes.h"
 #include "kernels/ceil_div.h"
 #include "kernels/element.h"
-#include "kernels/index/bytes.h"
 #include "kernels/simd/half_simd.h"
 #include "kernels/strided_copy.h"
 #include "lib/table/rows.h"

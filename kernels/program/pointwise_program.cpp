@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/bytes.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/pointwise_simd.h"
 #include "kernels/reduce/reducers.h"
@@ -270,6 +271,95 @@ Status prepare(PrepareContext& c) {
   return plan_blocks(c, std::move(program));
 }
 
+// -- Functions of a byte --------------------------------------------------------------------------
+
+constexpr int64_t kBytes = 256, kLeastForTable = 4 * kBytes, kTableGrain = 1 << 14;
+
+// A program of one tensor of bytes and of numbers: its results for all bytes are computed first.
+struct ByteFunction {
+  std::shared_ptr<const void> results;  // plan of the program for all bytes
+  int input = 0;                        // the tensor
+  uint8_t bytes[kBytes] = {};
+};
+
+// The input that is a tensor of bytes if all others are numbers, or -1.
+int byte_input(const PrepareContext& c) {
+  int found = -1;
+  for (int i = 0; i < c.input_count(); ++i) {
+    const Tensor& x = c.in(i);
+    if (x.count() == 1) continue;
+    const bool is_byte = x.dtype == DType::u8 || x.dtype == DType::i8;
+    if (found >= 0 || !is_byte || x.shape != c.out(0).shape || !x.is_contiguous()) return -1;
+    found = i;
+  }
+  return found;
+}
+
+bool is_byte_function(const PrepareContext& c) {
+  if (c.out(0).count() < kLeastForTable || byte_input(c) < 0) return false;
+  Result<PointwiseProgram> text =
+      PointwiseProgram::parse(c.attrs().string("program"), c.input_count(), Registry::built_in());
+  std::vector<DType> dtypes;
+  for (int i = 0; i < c.input_count(); ++i) dtypes.push_back(c.in(i).dtype);
+  if (!text.ok() || !text->infer_dtypes(dtypes).ok()) return false;
+  // Divisions of integers fail for a byte that the tensor might not have.
+  return std::all_of(text->steps.begin(), text->steps.end(), [](const auto& step) {
+    return is_float(step.dtype) || step.op->name() == "cast";
+  });
+}
+
+Status prepare_byte_function(PrepareContext& c) {
+  HG_TRY_ASSIGN(
+      PointwiseProgram text,
+      PointwiseProgram::parse(c.attrs().string("program"), c.input_count(), Registry::built_in()));
+  HG_TRY_ASSIGN(std::shared_ptr<const Program> program, program_of(c, text, true));
+  ByteFunction f;
+  f.input = byte_input(c);
+  for (int i = 0; i < kBytes; ++i) f.bytes[i] = static_cast<uint8_t>(i);
+  PrepareContext::Call all{.attrs = AttrReader(text.steps.back().op, text.steps.back().attrs),
+                           .label = c.label()};
+  for (int i = 0; i < c.input_count(); ++i) {
+    all.given.push_back(true);
+    all.ids.push_back(kNoValue);
+    all.inputs.push_back(
+        view(static_cast<void*>(nullptr), c.in(i).dtype, {i == f.input ? kBytes : 1}));
+  }
+  all.outputs = {view(static_cast<void*>(nullptr), c.out(0).dtype, {kBytes})};
+  PrepareContext elements(std::move(all));
+  HG_TRY(plan_blocks(elements, std::move(program)));
+  f.results = elements.shared_state();
+  c.set_workspace(kBytes * size_of(c.out(0).dtype));
+  c.make_state(std::move(f));
+  return {};
+}
+
+template <class T>
+void look_up(const RunContext& c, const uint8_t* x, const void* table, void* y) {
+  c.parallel_for(c.out(0).count(), kTableGrain, [&](int64_t begin, int64_t end) {
+    const auto* const results = static_cast<const T*>(table);
+    auto* const to = static_cast<T*>(y);
+    for (int64_t i = begin; i < end; ++i) to[i] = results[x[i]];
+  });
+}
+
+void run_byte_function(const RunContext& c) noexcept {
+  const ByteFunction& f = c.state<ByteFunction>();
+  void* const table = c.workspace<void>();
+  const DType dtype = c.out(0).dtype;
+  Tensor inputs[PointwiseProgram::kMostInputs];
+  for (int i = 0; i < c.input_count(); ++i)
+    inputs[i] = view(i == f.input ? const_cast<uint8_t*>(f.bytes) : c.in(i).data, c.in(i).dtype,
+                     {i == f.input ? kBytes : 1});
+  Tensor result = view(table, dtype, {kBytes});
+  RunContext all = c;
+  all.inputs = {inputs, static_cast<size_t>(c.input_count())};
+  all.outputs = {&result, 1};
+  all.prepared = f.results.get();
+  run_pointwise(all);
+  const auto* const x = c.in(f.input).as<const uint8_t>();
+  for_bytes(dtype, [&]<class T>() { look_up<T>(c, x, table, c.out(0).data); });
+}
+
 struct Reduction {
   std::shared_ptr<const void> elements;  // plan of the steps before it
   std::shared_ptr<void> plan;
@@ -359,6 +449,12 @@ void run_reduction(const RunContext& c) noexcept {
 }
 
 constexpr KernelDef kKernels[] = {
+    {.op = "pointwise_program",
+     .name = "bytes",
+     .accepts = is_byte_function,
+     .prepare = prepare_byte_function,
+     .run = run_byte_function,
+     .strided = kAllStrided},
     {.op = "pointwise_program",
      .name = "pieces",
      .prepare = prepare,
