@@ -444,6 +444,49 @@ TEST(Generator, MakesRoomForMorePositionsThanItBeganWith) {
   EXPECT_EQ(answer.sequences[1].ids, sums.greedy({2, 0}, 8300));
 }
 
+// Random chats: each prompt shares a beginning with the text before it.
+TEST(Generator, ReadsOnlyWhatAChatAdds) {
+  std::mt19937 random(3);
+  Whole whole;
+  Generator generator = generator_of();
+  Ids text;
+  for (int turn = 0; turn < 60; ++turn) {
+    const size_t kept = text.empty() ? 0 : random() % (text.size() + 1);
+    Ids prompt(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(kept));
+    if (prompt.size() > 120) prompt.clear();
+    const Ids more = random_ids(1 + random() % 9, random());
+    prompt.insert(prompt.end(), more.begin(), more.end());
+    if (turn % 10 == 9) {  // another kind of call between them
+      (void)must(generator.generate({prompt, more}, {.max_tokens = 3}));
+      text.clear();
+    }
+    const GenerateOptions options = {.max_tokens = 1 + static_cast<int64_t>(random() % 12),
+                                     .reuse_past = true};
+    const Generation answer = must(generator.generate({prompt}, options));
+    // The last token of an answer is never read.
+    size_t same = 0;
+    while (same + 1 < text.size() && same + 1 < prompt.size() && text[same] == prompt[same]) ++same;
+    EXPECT_EQ(answer.reused, static_cast<int64_t>(same)) << "turn " << turn;
+    EXPECT_EQ(answer.sequences[0].ids, whole.greedy(prompt, options.max_tokens)) << turn;
+    text = prompt;
+    text.insert(text.end(), answer.sequences[0].ids.begin(), answer.sequences[0].ids.end());
+  }
+}
+
+TEST(Generator, ReadsTheWholePromptWhereThePastCannotBeShortened) {
+  const Ids prompt = random_ids(9, 1);
+  for (const Form& form : {Form{.past = false}, Form{.mask = false}}) {
+    Generator generator = generator_of(form);
+    Ids longer = prompt;
+    longer.push_back(3);
+    (void)must(generator.generate({prompt}, {.max_tokens = 4}));
+    const Generation answer =
+        must(generator.generate({longer}, {.max_tokens = 4, .reuse_past = true}));
+    EXPECT_EQ(answer.reused, 0);
+    EXPECT_EQ(answer.sequences[0].ids, Whole().greedy(longer, 4));
+  }
+}
+
 TEST(Generator, RefusesOtherModels) {
   const auto refuses = [](Graph g, std::string_view part) {
     ASSERT_TRUE(g.status().ok()) << g.status().message();

@@ -23,8 +23,8 @@ namespace {
 
 constexpr int64_t kMaxColumns = 256;  // of a tile
 constexpr int64_t kCopied = 16;       // bytes per copy, which may exceed an end
-// Quads are used if the total is at most this many times the quads of all weights: a quad takes the
-// time of 1.1 pairs.
+// Quads are used if the total is at most this many times the quads of all weights: without VNNI, a
+// quad takes the time of 1.1 pairs.
 constexpr double kMostQuads = 1.6;
 constexpr int64_t kLeastPadded = 16;      // channels of a group, if they are no multiple of 4
 constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
@@ -44,8 +44,9 @@ struct ConvInteger {
   std::vector<int32_t> offset;    // of each quad, in columns
   int64_t depth = 0, pairs = 0;
   Quads quads;  // instead of pairs, if they can be used
-  // A copied channel: planes x rows x pitch, `phase` columns for each remainder of the stride.
-  int64_t phase = 0, pitch = 0, rows = 0, plane = 0;
+  // A copied channel: `lines` of `pitch` columns, `rows` for each z; `phase` columns for each
+  // remainder of the stride.
+  int64_t phase = 0, pitch = 0, rows = 0, lines = 0, plane = 0;
   int64_t tiles = 1, tile = 0;   // of an image's group; columns of the largest
   std::vector<int64_t> first_o;  // of each part of a group's output channels, and the end
   int64_t lanes = 1, slot_bytes = 0, row_at = 0, pieces_at = 0, sums_at = 0;  // of a slot
@@ -143,7 +144,8 @@ void lay_out(ConvInteger& g, bool in_quads) {
   g.pitch = g.phase * s.stride[2];
   g.rows = reach(1);
   // Whole panels are written and read beyond a plane of four channels.
-  g.plane = reach(0) * g.rows * g.pitch + (in_quads ? g.table->nr : 0);
+  g.lines = reach(0) * g.rows;
+  g.plane = g.lines * g.pitch + (in_quads ? g.table->nr : 0);
   g.in_quads = in_quads;
   g.depth = (in_quads ? g.planes() * 4 : s.group_c()) * s.kernel_size();
   g.pairs = pairs_of(g.depth);
@@ -219,14 +221,13 @@ void copy_channel(const ConvInteger& g, const uint8_t* x, uint8_t zero, uint8_t*
   const ConvShape& s = g.s;
   std::memset(to, zero, static_cast<size_t>(g.plane));
   const int64_t step = s.stride[2], left = s.padding[2];
-  const int64_t planes = g.plane / (g.rows * g.pitch);
   const int64_t reach = (s.out[2] - 1) * step + (s.kernel[2] - 1) * s.dilation[2] + 1;
   const int64_t width = std::clamp<int64_t>(reach - left, 0, s.in[2]);
   for (int64_t z = 0; z < s.in[0]; ++z)
     for (int64_t y = 0; y < s.in[1]; ++y, x += s.in[2]) {
-      const int64_t plane = z + s.padding[0], row = y + s.padding[1];
-      if (plane >= planes || row >= g.rows) continue;
-      uint8_t* const line = to + (plane * g.rows + row) * g.pitch;
+      const int64_t at_line = (z + s.padding[0]) * g.rows + y + s.padding[1];
+      if (y + s.padding[1] >= g.rows || at_line >= g.lines) continue;
+      uint8_t* const line = to + at_line * g.pitch;
       if (step == 1) {
         std::memcpy(line + left, x, static_cast<size_t>(width));
         continue;
@@ -247,8 +248,7 @@ void copy_channels(const ConvInteger& g, const uint8_t* const* rows, uint8_t zer
   const auto fill = [&](uint8_t* at, int64_t columns) {
     std::memset(at, zero ^ flip, static_cast<size_t>(columns * 4));
   };
-  const int64_t lines = g.plane / (g.rows * g.pitch) * g.rows;
-  for (int64_t line = 0; line < lines; ++line, to += g.pitch * 4) {
+  for (int64_t line = 0; line < g.lines; ++line, to += g.pitch * 4) {
     const int64_t z = line / g.rows - s.padding[0], y = line % g.rows - s.padding[1];
     if (z < 0 || z >= s.in[0] || y < 0 || y >= s.in[1] || width == 0) {
       fill(to, g.pitch);

@@ -36,6 +36,7 @@ Result<GenerateOptions> read_generate_options(const hg_generate_options* given) 
                .repetition_penalty = all.repetition_penalty,
                .seed = all.seed};
   o.log_probabilities = all.log_probabilities != 0;
+  o.reuse_past = all.reuse_past != 0;
   return o;
 }
 

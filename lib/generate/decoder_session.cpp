@@ -223,6 +223,24 @@ Status DecoderSession::start(int64_t batch, int64_t positions) {
   return clear_states();
 }
 
+Result<int64_t> DecoderSession::resume(std::span<const int32_t> prompt, int64_t positions) {
+  if (!keeps_past() || !session_ || batch_ != 1 || session_batch_ != 1) return 0;
+  for (const CarriedValue& each : carried_)
+    if (growing_dim(each) < 0) return 0;
+  // Rows may be longer than the past if a run failed.
+  const std::vector<int64_t>& before = ids_.rows[0];
+  const int64_t most = std::min<int64_t>(past_, static_cast<int64_t>(prompt.size()) - 1);
+  int64_t same = 0;
+  while (same < most && before[static_cast<size_t>(same)] == prompt[static_cast<size_t>(same)])
+    ++same;
+  if (same == 0) return 0;
+  for (Integers* input : {&ids_, &mask_, &positions_})
+    input->rows[0].resize(static_cast<size_t>(same));
+  past_ = same;
+  if (positions > capacity_) HG_TRY(grow(positions));
+  return same;
+}
+
 // Values that grow start with a past of 0; other values start with zeros.
 Status DecoderSession::clear_states() {
   for (const CarriedValue& each : carried_) {

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -24,6 +25,10 @@ class DecoderSession {
 
   // Forgets all tokens. Makes room for this many positions; later runs make more room if needed.
   Status start(int64_t batch, int64_t positions);
+  // Forgets all but the first tokens, which `prompt` also begins with. Keeps at most all but the
+  // last of the prompt. Returns the number of these tokens; 0 if there are none, or if the model
+  // cannot return to an earlier position: then call start().
+  Result<int64_t> resume(std::span<const int32_t> prompt, int64_t positions);
   // Adds a token to sequence `row`. Before run(), all rows must have the same number of tokens.
   // Hidden tokens are padding.
   void push(size_t row, int64_t id, int64_t position, bool is_hidden);

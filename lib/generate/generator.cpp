@@ -75,13 +75,16 @@ Status Generator::Body::begin(std::span<const std::vector<int32_t>> prompts, Gen
   HG_TRY_ASSIGN(const Sampler made, Sampler::create(with.sampler));
   size_t longest = 0;
   for (const std::vector<int32_t>& prompt : prompts) longest = std::max(longest, prompt.size());
-  const auto first = static_cast<int64_t>(longest);
-  HG_TRY(decoder.start(static_cast<int64_t>(prompts.size()),
-                       first + std::min(with.max_tokens, kMostReserved)));
+  const int64_t positions =
+      static_cast<int64_t>(longest) + std::min(with.max_tokens, kMostReserved);
+  if (with.reuse_past && prompts.size() == 1) {
+    HG_TRY_ASSIGN(result.reused, decoder.resume(prompts[0], positions));
+  }
+  if (result.reused == 0) HG_TRY(decoder.start(static_cast<int64_t>(prompts.size()), positions));
   for (size_t row = 0; row < prompts.size(); ++row) {
     const std::vector<int32_t>& prompt = prompts[row];
     for (size_t i = prompt.size(); i < longest; ++i) decoder.push(row, prompt[0], 0, true);
-    for (size_t i = 0; i < prompt.size(); ++i)
+    for (auto i = static_cast<size_t>(result.reused); i < prompt.size(); ++i)
       decoder.push(row, prompt[i], static_cast<int64_t>(i), false);
   }
   options = std::move(with);

@@ -58,9 +58,10 @@ class Generator:
         """Yields each Token as soon as it is known.
 
         Options: ``max_tokens`` (128), ``stop_ids`` (end a sequence), ``temperature`` (0: the largest logit),
-        ``top_k``, ``top_p``, ``min_p``, ``repetition_penalty``, ``seed``, ``log_probabilities``. ``on_logits(prompt,
-        ids, logits)`` may change the array of logits before each choice; ``ids`` are those of the prompt and the
-        answer so far. Another call of the generator ends an unfinished iteration with an error.
+        ``top_k``, ``top_p``, ``min_p``, ``repetition_penalty``, ``seed``, ``log_probabilities``, ``reuse_past`` (a
+        prompt that begins with the text of the last call, such as the next turn of a chat, is read from there on).
+        ``on_logits(prompt, ids, logits)`` may change the array of logits before each choice; ``ids`` are those of the
+        prompt and the answer so far. Another call of the generator ends an unfinished iteration with an error.
         """
         self._begin(prompts, on_logits, options)
         return self._tokens(self._call)
@@ -91,6 +92,11 @@ class Generator:
     def decode_ms(self):
         """Milliseconds of all later runs of the last call."""
         return self._base.result_()[2]
+
+    @property
+    def reused(self):
+        """The tokens of the last call's prompt that ``reuse_past`` did not read again."""
+        return self._base.result_()[3]
 
     @property
     def vocabulary(self):

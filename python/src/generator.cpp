@@ -79,7 +79,7 @@ nb::list step(LockedGenerator& self) {
   return out;
 }
 
-// (ids, finish, log_probabilities) per prompt, and the times in ms.
+// (ids, finish, log_probabilities) per prompt, the times in ms, and the tokens that were reused.
 nb::tuple result(LockedGenerator& self) {
   const Turn::Held held(self.turn, kInside);
   const Generation& all = self.generator.generation();
@@ -90,7 +90,7 @@ nb::tuple result(LockedGenerator& self) {
     for (const float log : each.log_probabilities) logs.append(log);
     sequences.append(nb::make_tuple(ids, std::string(name_of(each.finish)), logs));
   }
-  return nb::make_tuple(sequences, all.prompt_ms, all.decode_ms);
+  return nb::make_tuple(sequences, all.prompt_ms, all.decode_ms, all.reused);
 }
 
 }  // namespace

@@ -292,7 +292,7 @@ GenerateOptions generate_options(const nb::dict& given) {
     return static_cast<float>(nb::cast<double>(nb::float_(nb::borrow(value))));
   };
   fields.get("max_tokens", o.max_tokens).get("stop_ids", o.stop_ids, ids);
-  fields.get("log_probabilities", o.log_probabilities);
+  fields.get("log_probabilities", o.log_probabilities).get("reuse_past", o.reuse_past);
   fields.get("temperature", s.temperature, real).get("top_k", s.top_k).get("top_p", s.top_p, real);
   fields.get("min_p", s.min_p, real).get("repetition_penalty", s.repetition_penalty, real);
   fields.get("seed", s.seed).end();

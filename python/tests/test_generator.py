@@ -65,6 +65,16 @@ def test_several_prompts(generator, weights):
     assert generator.prompt_ms > 0 and generator.decode_ms > 0
 
 
+def test_a_chat_goes_on(generator, weights):
+    prompt = [1, 2, 3]
+    for more, reused in (([], 0), ([4], 6), ([5, 6], 11)):
+        prompt += more
+        answer = generator.generate(prompt, max_tokens=4, reuse_past=True)
+        assert answer.ids == greedy(weights, prompt, 4)
+        assert generator.reused == reused  # all but the last token of the answer
+        prompt += answer.ids
+
+
 def test_stream(generator, weights):
     tokens = list(generator.stream([1, 2], max_tokens=5, log_probabilities=True))
     assert [t.id for t in tokens] == greedy(weights, [1, 2], 5)

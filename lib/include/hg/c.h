@@ -405,7 +405,7 @@ typedef struct hg_generate_options {
   float min_p;
   float repetition_penalty; /* 1 */
   int32_t log_probabilities;
-  int32_t reserved;
+  int32_t reuse_past;
 } hg_generate_options;
 HG_C_API void hg_generate_options_init(hg_generate_options* options, size_t struct_size);
 

@@ -35,6 +35,11 @@ struct GenerateOptions {
   // Also computes the natural logarithm of the probability of each token: log_softmax of the
   // model's logits, without the steps of the sampler.
   bool log_probabilities = false;
+  // Does not read again the tokens that a single prompt shares with the beginning of the last
+  // call's text, such as the earlier turns of a chat: their past stays in the session. Needs a past
+  // that grows, which the session keeps. Logits equal those of reading the whole prompt except for
+  // rounding.
+  bool reuse_past = false;
   // Called before each choice. May change `logits`, one per token of the vocabulary: -infinity
   // excludes a token. `history` holds the prompt and the tokens so far. A Status that is not ok
   // fails the call.
@@ -60,6 +65,7 @@ struct Generation {
   std::vector<GeneratedSequence> sequences;  // one per prompt
   double prompt_ms = 0;                      // the first run of the model, which reads the prompts
   double decode_ms = 0;                      // all later runs
+  int64_t reused = 0;                        // tokens of the prompt that were not read again
 };
 
 // Generates tokens with one session of a model. The model needs these inputs and outputs:
