@@ -13,6 +13,7 @@
 #include "hg/model.h"
 #include "hg/session.h"
 #include "tools/command_line/command_line.h"
+#include "tools/command_line/overwrites.h"
 #include "tools/entry.h"
 #include "tools/gpu.h"
 #include "tools/inputs.h"
@@ -133,6 +134,16 @@ Status time_together(const BenchJob& job, std::vector<Session>& sessions, Measur
   return {};
 }
 
+Outcome check_files(const BenchJob& job, const Session& session) {
+  std::vector<FileOption> written = {{"--trace", job.trace}, {"--tuning", job.tuning}};
+  if (!job.output_dir.empty())
+    for (std::string& path : output_paths(session, job.output_dir))
+      written.push_back({"--output-dir", std::move(path)});
+  std::vector<FileOption> read = files_in("--input", job.inputs);
+  read.push_back({"MODEL", job.model});
+  return check_overwrites(written, read);
+}
+
 Outcome measure(const BenchJob& job, Measurement& result) {
   Result<Device> device = parse_device(job.device);
   if (!device.ok()) return usage(device.status().message());
@@ -174,6 +185,7 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   }
   Result<Session> session = Session::create(*model, std::move(options));
   if (!session.ok()) return outcome(session.status());
+  if (Outcome o = check_files(job, *session); !o.ok()) return o;
   if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;
   if (Status planned = session->plan(); !planned.ok()) return outcome(planned);
   result.create_ms = ms_since(create);

@@ -5,6 +5,7 @@
 
 #include "hg/model.h"
 #include "tools/command_line/command_line.h"
+#include "tools/command_line/overwrites.h"
 #include "tools/elf_object.h"
 #include "tools/process.h"
 
@@ -27,6 +28,8 @@ struct EmbedJob {
 };
 
 Outcome embed(const EmbedJob& job) {
+  const FileOption read{"MODEL", job.model}, written{"-o", job.out};
+  if (Outcome o = check_overwrites({&written, 1}, {&read, 1}); !o.ok()) return o;
   // Checks that the model can be loaded before it is embedded.
   if (const Result<Model> model = Model::load(job.model); !model.ok())
     return outcome(model.status());

@@ -10,6 +10,7 @@
 #include "hg/needs.h"
 #include "hg/version.h"
 #include "tools/command_line/command_line.h"
+#include "tools/command_line/overwrites.h"
 #include "tools/describe.h"
 #include "tools/draw/dot.h"
 #include "tools/draw/draw_graph.h"
@@ -50,6 +51,15 @@ struct InfoJob {
   std::string svg, dot, memory_svg, html, trace;
   std::vector<std::string> disabled_passes;
 };
+
+Outcome check_files(const InfoJob& job) {
+  const FileOption read[] = {{"MODEL", job.model}, {"--trace", job.trace}};
+  const FileOption written[] = {{"--html", job.html},
+                                {"--svg", job.svg},
+                                {"--dot", job.dot},
+                                {"--memory-svg", job.memory_svg}};
+  return check_overwrites(written, read);
+}
 
 Outcome write_file(const std::string& path, const std::string& content) {
   std::ofstream file(path_of(path), std::ios::binary);
@@ -248,5 +258,6 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (job.model.empty()) return finish("hg-info", usage("no MODEL is given; see hg-info --help"));
+  if (const Outcome o = check_files(job); !o.ok()) return finish("hg-info", o);
   return finish("hg-info", job.needs ? show_needs(job) : show(job));
 }

@@ -240,8 +240,22 @@ Outcome set_inputs(Session& session, const InputArrays& arrays) {
   return {};
 }
 
+std::vector<std::string> output_paths(const Session& session, const std::string& folder) {
+  std::vector<std::string> paths;
+  for (int i = 0; i < session.output_count(); ++i) {
+    std::string name = file_name(session.output_name(i)), path;
+    do {
+      path = text_of(path_of(folder) / path_of(name + ".npy"));
+      name.push_back('_');
+    } while (std::find(paths.begin(), paths.end(), path) != paths.end());
+    paths.push_back(path);
+  }
+  return paths;
+}
+
 Outcome write_outputs(const Session& session, const std::string& folder, bool as_f32,
                       std::vector<std::string>& paths) {
+  const std::vector<std::string> files = output_paths(session, folder);
   std::error_code error;
   std::filesystem::create_directories(path_of(folder), error);
   if (error) return usage("--output-dir ", folder, ": ", error.message());
@@ -254,11 +268,7 @@ Outcome write_outputs(const Session& session, const std::string& folder, bool as
       if (!wide.ok()) return outcome(wide.status());
       written = *std::move(wide);
     }
-    std::string name = file_name(session.output_name(i)), path;
-    do {
-      path = text_of(path_of(folder) / path_of(name + ".npy"));
-      name.push_back('_');
-    } while (std::find(paths.begin(), paths.end(), path) != paths.end());
+    const std::string& path = files[static_cast<size_t>(i)];
     if (Status saved = write_npy(path, written.tensor()); !saved.ok()) return outcome(saved);
     paths.push_back(path);
   }

@@ -37,9 +37,12 @@ Outcome match_types(const Graph& graph, InputArrays& arrays, std::vector<std::st
 // Sets the arrays as inputs of the session. They must outlive its runs.
 Outcome set_inputs(Session& session, const InputArrays& arrays);
 
-// Writes every output as FOLDER/<name>.npy, and appends the paths. Creates the folder if it does
-// not exist. Replaces characters that are not valid in file names by '_'; if two names then
-// collide, the later one gets another '_'. With `as_f32`, converts f16 and bf16 to f32.
+// FOLDER/<name>.npy for every output. Replaces characters that are not valid in file names by '_';
+// if two names then collide, the later one gets another '_'.
+std::vector<std::string> output_paths(const Session& session, const std::string& folder);
+
+// Writes every output to its path, and appends the paths. Creates the folder if it does not exist.
+// With `as_f32`, converts f16 and bf16 to f32.
 Outcome write_outputs(const Session& session, const std::string& folder, bool as_f32,
                       std::vector<std::string>& paths);
 

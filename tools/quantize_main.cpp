@@ -7,6 +7,7 @@
 
 #include "hg/quantize.h"
 #include "tools/command_line/command_line.h"
+#include "tools/command_line/overwrites.h"
 #include "tools/process.h"
 #include "tools/samples.h"
 
@@ -138,6 +139,9 @@ Result<Quantized> quantized_model(const QuantizeJob& job, const Model& model,
 
 // What was quantized, once the file is written.
 Outcome quantize(const QuantizeJob& job, Done& done) {
+  const FileOption output{"-o", job.out};
+  if (Outcome o = check_overwrites({&output, 1}, files_in("--input", job.inputs)); !o.ok())
+    return o;
   const Result<Model> model = Model::load(job.model);
   if (!model.ok()) return outcome(model.status());
   if (model->entries().empty()) {

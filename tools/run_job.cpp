@@ -11,6 +11,7 @@
 
 #include "hg/session.h"
 #include "hg/train.h"
+#include "tools/command_line/overwrites.h"
 #include "tools/entry.h"
 #include "tools/inputs.h"
 #include "tools/plugin.h"
@@ -100,11 +101,28 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
   return {};
 }
 
+std::filesystem::path numbered_path(const std::string& folder, size_t k) {
+  return path_of(folder) / str_cat("output_", k, ".npy");
+}
+
+// `count` is the number of the model's own outputs.
+Outcome check_files(const RunJob& job, const Session& session, size_t count) {
+  std::vector<FileOption> written;
+  for (std::string& path : output_paths(session, job.output_dir))
+    written.push_back({"--output-dir", std::move(path)});
+  for (size_t k = 0; k < count; ++k)
+    written.push_back({"--output-dir", text_of(numbered_path(job.output_dir, k))});
+  for (const std::vector<FileOption>& read :
+       {files_in("--input", job.inputs), files_in("--grad-output", job.grad_outputs)})
+    for (const FileOption& each : written)
+      if (Outcome o = check_overwrites({&each, 1}, read); !o.ok()) return o;
+  return {};
+}
+
 // A named output is also found by its number.
 Outcome number_outputs(const std::vector<std::string>& written, const std::string& folder) {
   for (size_t k = 0; k < written.size(); ++k) {
-    const std::string number = str_cat("output_", k, ".npy");
-    const std::filesystem::path to = path_of(folder) / number;
+    const std::filesystem::path to = numbered_path(folder, k);
     if (std::find(written.begin(), written.end(), text_of(to)) != written.end()) continue;
     std::error_code error;
     std::filesystem::copy_file(path_of(written[k]), to,
@@ -146,6 +164,7 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   Result<Session> session = Session::create(*model, std::move(options));
   if (!session.ok()) return outcome(session.status());
+  if (Outcome o = check_files(job, *session, count); !o.ok()) return o;
   if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;
   if (Status ran = session->run(); !ran.ok()) return outcome(ran);
   if (Outcome wrote = write_outputs(*session, job.output_dir, job.as_f32, written); !wrote.ok())

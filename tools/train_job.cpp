@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "lib/platform/memory.h"
+#include "tools/command_line/overwrites.h"
 #include "tools/entry.h"
 #include "tools/export_weights.h"
 #include "tools/inputs.h"
@@ -76,6 +77,7 @@ class Job {
         summary_(summary) {}
 
   Outcome run() {
+    if (Outcome o = check_files(); !o.ok()) return o;
     for (const std::string* path : {&job_.out, &job_.best, &job_.log, &job_.svg, &job_.weights})
       if (Outcome o = check_place(*path); !o.ok()) return o;
     if (!job_.weights.empty())
@@ -111,6 +113,26 @@ class Job {
   }
 
  private:
+  // The trained model may replace the model.
+  Outcome check_files() const {
+    std::vector<FileOption> read;
+    for (const auto& [option, words] : {std::pair("--input", &job_.inputs),
+                                        {"--target", &job_.targets},
+                                        {"--validation-input", &job_.validation_inputs},
+                                        {"--validation-target", &job_.validation_targets}}) {
+      const std::vector<FileOption> files = files_in(option, *words);
+      read.insert(read.end(), files.begin(), files.end());
+    }
+    const FileOption written[] = {{"--out", job_.out},
+                                  {"--best", job_.best},
+                                  {"--export", job_.weights},
+                                  {"--json", job_.log},
+                                  {"--svg", job_.svg}};
+    if (Outcome o = check_overwrites(written, read); !o.ok()) return o;
+    const FileOption model{"MODEL", job_.model};
+    return check_overwrites(std::span(written).subspan(1), {&model, 1});
+  }
+
   // Training may take hours, so a missing folder is reported before it starts.
   static Outcome check_place(const std::string& path) {
     if (path.empty()) return {};

@@ -118,8 +118,7 @@ void refuse_contradictions(const Command& command) {
     throw Failure{Exit::usage, "--strict needs the check that --no-check leaves out"};
   if (job.output == "-" && command.json == "-")
     throw Failure{Exit::usage, "-o - and --json - cannot both write standard output"};
-  if (job.output == job.model && job.model != "-")
-    throw Failure{Exit::usage, "the output " + job.output + " would replace the model; give -o"};
+  refuse_overwriting(job, {{"--json", command.json}});
 }
 
 std::string version_with_libtorch() {

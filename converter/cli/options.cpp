@@ -60,11 +60,17 @@ void use_entry_files(Job& job) {
     usage(
         "--method chooses methods of one module, and --entry takes whole files; give one of them");
   if (job.output.empty()) usage("--entry needs -o, the .hgm file to write");
-  for (const EntryFile& each : job.entry_files) {
-    if (each.path == job.output)
-      usage("the output ", job.output, " would replace a model; give another -o");
+  for (const EntryFile& each : job.entry_files)
     job.model += str_cat(job.model.empty() ? "" : ", ", each.path);
-  }
+}
+
+void refuse_overwriting(const Job& job, std::vector<tools::FileOption> written,
+                        std::vector<tools::FileOption> read) {
+  written.insert(written.begin(), {"the output", job.output});
+  if (job.entry_files.empty()) read.push_back({"MODEL", job.model});
+  for (const EntryFile& each : job.entry_files)
+    read.push_back({str_cat("--entry ", each.name), each.path});
+  if (const tools::Outcome o = tools::check_overwrites(written, read); !o.ok()) usage(o.message);
 }
 
 }  // namespace hg::convert

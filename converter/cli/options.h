@@ -3,10 +3,12 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "converter/cli/constants.h"
 #include "converter/core/failure.h"
 #include "converter/core/job.h"
+#include "tools/command_line/overwrites.h"
 #include "tools/command_line/words.h"
 
 namespace hg::convert {
@@ -22,6 +24,11 @@ EntryFile parse_entry(std::string_view text);  // "encode=encoder.pt2"; throws F
 // Sets Job::model to the file names of --entry, for messages. Throws Failure (usage) if a model or
 // a method is also given, or if no output is given.
 void use_entry_files(Job& job);
+
+// Throws Failure (usage) if the job's output or a file of `written` is also a file that the job or
+// `read` reads, under whatever name.
+void refuse_overwriting(const Job& job, std::vector<tools::FileOption> written,
+                        std::vector<tools::FileOption> read = {});
 
 using tools::closest_name;
 

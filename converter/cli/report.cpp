@@ -40,7 +40,7 @@ std::string dump(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
-BatchJob read_job(const Json& entry) {
+BatchJob read_job(const Json& entry, const std::string& batch) {
   BatchJob result;
   Job& job = result.job;
   try {
@@ -68,6 +68,7 @@ BatchJob read_job(const Json& entry) {
                                                        : value.dump()});
     job.methods = entry.value("methods", job.methods);
     use_entry_files(job);
+    refuse_overwriting(job, {}, {{"--batch", batch}});
     job.check = entry.value("check", true);
     job.strict = entry.value("strict", false);
     if (const Json runtime = entry.value("onnxruntime", Json(false)); runtime.is_string())
@@ -161,7 +162,7 @@ std::vector<BatchJob> read_batch(const std::string& path) {
   if (!list.is_array())
     throw Failure{Exit::usage, path + " must hold an array of jobs, as in [{\"model\": ...}]"};
   std::vector<BatchJob> jobs;
-  for (const Json& entry : list) jobs.push_back(read_job(entry));
+  for (const Json& entry : list) jobs.push_back(read_job(entry, path));
   return jobs;
 }
 

@@ -31,6 +31,10 @@ def _arrays(words):
     return out
 
 
+def _files(words):
+    return [path for word in words or [] for path in (word, word.partition("=")[2]) if path]
+
+
 def _given(pairs):
     return [array for name, array in pairs if name is None], {name: array for name, array in pairs if name is not None}
 
@@ -72,14 +76,17 @@ def _run(options):
     import numpy as np
 
     from . import load
+    from ._model import refuse_overwriting
 
     model = load(options.model)
     args, named = _given(_arrays(options.input))
+    paths = [os.path.join(options.output_dir, spec.name.replace("/", "_") + ".npy") for spec in model.outputs]
+    for path in paths:
+        refuse_overwriting(path, _files(options.input))
     result = _session(model, options)(*args, **named)
     os.makedirs(options.output_dir, exist_ok=True)
     written = []
-    for name, array in _outputs(model, result):
-        path = os.path.join(options.output_dir, name.replace("/", "_") + ".npy")
+    for path, (name, array) in zip(paths, _outputs(model, result)):
         np.save(path, array)
         written.append({"name": name, "file": path, "dtype": str(array.dtype), "shape": list(array.shape)})
     if options.json:
@@ -101,7 +108,10 @@ def _dims(words):
 
 def _info(options):
     from . import load
+    from ._model import refuse_overwriting
 
+    if options.svg:
+        refuse_overwriting(options.svg, [options.model])
     model = load(options.model)
     if not hasattr(model, "inputs"):
         print("\n".join(model.functions()))
@@ -189,7 +199,12 @@ def _bench(options):
 
 def _train(options):
     from . import Schedule, Trainer, load
+    from ._model import refuse_overwriting
 
+    files = _files(options.input + options.target)
+    refuse_overwriting(options.out, files)  # but it may replace the model
+    if options.json:
+        refuse_overwriting(options.json, [options.model, options.out, *files])
     model = load(options.model)
     inputs = [array for _, array in _arrays(options.input)]
     targets = [array for _, array in _arrays(options.target)]

@@ -33,6 +33,13 @@ def path_of(path):
     return path
 
 
+def refuse_overwriting(written, read):
+    """Raises ValueError if the path ``written`` is one of the existing files ``read``, under whatever name."""
+    for path in read:
+        if os.path.isfile(written) and os.path.isfile(path) and os.path.samefile(written, path):
+            raise ValueError(f"'{written}' would replace '{path}', which is read; give another path")
+
+
 class TensorSpec(NamedTuple):
     """Name, dtype and shape of an input or output. Open sizes are text, such as ``"n"``."""
 

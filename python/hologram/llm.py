@@ -18,7 +18,7 @@ from ._convert import Report, _run
 from ._decoder import decoder_of, export
 from ._decoder_check import compare_decoder, expected_of
 from ._errors import NotFoundError, UnsupportedError
-from ._model import load, path_of
+from ._model import load, path_of, refuse_overwriting
 from ._quantize import quantize
 
 # The files of a folder that a model keeps.
@@ -44,6 +44,8 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     if max_context is not None and max_context < 1:
         raise ValueError(f"max_context is {max_context}, expected at least 1")
     path = path_of(path)
+    if isinstance(folder_or_model, (str, os.PathLike)) and os.path.isdir(folder_or_model):
+        refuse_overwriting(path, [file.path for file in os.scandir(folder_or_model) if not file.name.endswith(".hgm")])
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path)), prefix=".hologram-") as work:
         source, target = os.path.join(work, "model.pt2"), os.path.join(work, "model.hgm")
         captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, check, source)

@@ -30,6 +30,10 @@ def test_run(files, capsys):
     assert "y.npy: float32[4, 3]" in capsys.readouterr().out
     assert main(["run", f"{folder}/m.hgm", "--input", f"x={folder}/x.npy", "--output-dir", f"{folder}/out", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["outputs"][0]["shape"] == [4, 3]
+    (folder / "out" / "y.npy").write_bytes((folder / "x.npy").read_bytes())
+    assert main(["run", f"{folder}/m.hgm", "--input", f"x={folder}/out/y.npy", "--output-dir", f"{folder}/./out"]) == 4
+    assert "would replace" in capsys.readouterr().err
+    np.testing.assert_array_equal(np.load(folder / "out" / "y.npy"), x)
 
 
 def test_info(files, capsys):
@@ -75,6 +79,10 @@ def test_train(files, capsys):
         (["info", "{}/m.hgm", "--dim", "n"], 4, "NAME=SIZE"),
         (["info", "{}/m.hgm", "--colour"], 1, "--colour"),
         (["sing"], 1, "sing"),
+        (["info", "{}/m.hgm", "--svg", "{}/./m.hgm"], 4, "would replace"),
+        (["train", "{}/m.hgm", "--input", "{}/x.npy", "--target", "{}/y.npy", "--out", "{}/./y.npy"], 4, "would replace"),
+        (["train", "{}/m.hgm", "--input", "{}/x.npy", "--target", "{}/y.npy", "--out", "{}/t.hgm", "--json", "{}/./m.hgm"], 4,
+         "would replace"),
         (["train", "{}/m.hgm", "--input", "{}/x.npy", "--target", "{}/y.npy", "--loss", "msee", "--out", "t.hgm"], 4, "msee"),
     ],
 )

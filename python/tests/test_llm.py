@@ -55,6 +55,8 @@ def greedy(model, prompts, steps):
 def test_a_folder_becomes_a_file_that_generates(folder, tmp_path, capsys):
     assert main(["llm", str(folder), "-o", f"{tmp_path}/small.hgm"]) == 0
     assert "hologram:" not in capsys.readouterr().err  # transformers prints its progress
+    assert main(["llm", str(folder), "-o", f"{folder}/config.json"]) == 4
+    assert "would replace" in capsys.readouterr().err
     model = hg.load(tmp_path / "small.hgm")
     assert {"tokenizer.json", "generation_config.json", "config.json", "chat_template.jinja"} <= set(model.attachments)
     assert model.attachments["tokenizer.json"] == (folder / "tokenizer.json").read_bytes()

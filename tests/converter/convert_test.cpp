@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -237,6 +238,41 @@ TEST_F(ConvertTest, CommandLine) {
     EXPECT_EQ(outcome.exit, 1) << spec << "\n" << outcome.text;
     EXPECT_NE(outcome.text.find(words), std::string::npos) << spec << "\n" << outcome.text;
   }
+}
+
+TEST_F(ConvertTest, KeepsTheFilesThatItReads) {
+  const fs::path model = folder_ / "model.pt";
+  write(model, "a model");
+  write(folder_ / "other.onnx", "another model");
+  fs::create_directory(folder_ / "deep");
+  fs::create_symlink("model.pt", folder_ / "symbolic.pt");
+  fs::create_hard_link(model, folder_ / "hard.pt");
+  const std::string in_folder = "cd '" + folder_.string() + "' && " + tool();
+  for (const std::string alias :
+       {"model.pt", "./model.pt", "deep/../model.pt", "symbolic.pt", "hard.pt"})
+    for (const std::string& arguments :
+         {"model.pt -o " + alias, alias + " -o model.pt", "model.pt -o new.hgm --json " + alias,
+          "--entry a=other.onnx --entry b=model.pt -o " + alias,
+          "--entry a=model.pt --entry b=other.onnx -o new.hgm --json " + alias}) {
+      const Outcome outcome = run_shell(in_folder + arguments);
+      EXPECT_EQ(outcome.exit, 1) << arguments << "\n" << outcome.text;
+      EXPECT_NE(outcome.text.find("would replace '"), std::string::npos) << outcome.text;
+      EXPECT_EQ(read(model), "a model") << arguments;
+    }
+  EXPECT_EQ(run_shell(in_folder + "model.pt -o new.hgm --json deep/../new.hgm").exit, 1);
+  // Jobs write model.hgm.
+  fs::rename(model, folder_ / "model.hgm");
+  write(
+      folder_ / "jobs.json",
+      R"([{"model": "model.hgm", "output_dir": "."}, {"model": "model.hgm", "output_dir": "deep/.."},
+            {"entries": {"a": "model.hgm"}, "output_dir": ""}])");
+  const Outcome jobs = run_shell(in_folder + "--batch jobs.json");
+  EXPECT_EQ(std::count(jobs.text.begin(), jobs.text.end(), '\n'), 3) << jobs.text;
+  for (size_t at = 0, k = 0; k < 3; ++k, ++at) {
+    at = jobs.text.find("would replace 'model.hgm'", at);
+    ASSERT_NE(at, std::string::npos) << jobs.text;
+  }
+  EXPECT_EQ(read(folder_ / "model.hgm"), "a model");
 }
 
 TEST_F(ConvertTest, OtherFilesOfPyTorch) {
