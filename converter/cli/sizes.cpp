@@ -58,10 +58,10 @@ std::string fixed_sizes_hint(const ScriptProgram& program, const std::vector<Inp
     for (InputSpec& spec : fixed)
       for (Dim& dim : spec.type.shape) dim = dim.substitute(bindings);
     if (import_program(program, fixed, registry).unsupported.empty())
-      return str_cat("; with a number for ", sizes.size() > 1 ? "each size" : "this size", " (",
-                     options.substr(1),
-                     ") it can be converted: what a trace has baked in is to be "
-                     "computed from x.size()");
+      return str_cat("; with ", options.substr(1), " the model converts, for ",
+                     sizes.size() > 1 ? "these sizes" : "this size",
+                     " only. If it is a trace that recorded a number, compute the number from "
+                     "x.size()");
   }
   return "";
 }

@@ -23,8 +23,8 @@ void apply_dims(Job& job);
 // case, or otherwise 1.
 std::vector<std::pair<std::string, int64_t>> asked_sizes(const Job& job);
 
-// Returns "; with a number for this size (--dim n=2) it can be converted ...": the options with
-// which the program can be imported, for one symbol or for all; empty if there are none.
+// Returns "; with --dim n=2 the model converts ...": the options with which the program can be
+// imported, for one symbol or for all; empty if there are none.
 std::string fixed_sizes_hint(const ScriptProgram& program, const std::vector<InputSpec>& specs,
                              const Job& job, const Registry& registry);
 

@@ -62,8 +62,8 @@ void settle_pieces(Memory& memory, const Item& item, int64_t expected) {
   const Pieces pieces = *(*list)->pieces;
   const int64_t count = expected > 0 ? expected : pieces.usual;
   if (count == 0)
-    throw Refusal{str_cat("a list of ", pieces.count, " parts, a number that sizes decide"),
-                  "ask for its length and its elements alone, or give the sizes as numbers"};
+    throw Refusal{"a list of parts, whose number a size decides, is used as a whole",
+                  "use only its length and single elements, or return the tensor that is split"};
   pieces.home->guard(pieces.count, Relation::eq, count, str_cat("a list of ", count, " parts"));
   if (Status status = pieces.home->take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};

@@ -290,6 +290,15 @@ std::vector<Value> Interpreter::BranchNode::call_if(const Value& condition) {
   std::vector<Value> inputs = {condition};
   const std::vector<Value>& captured = built_[1].region.captured;
   inputs.insert(inputs.end(), captured.begin(), captured.end());
+  const Graph &yes = *built_[0].region.graph, &no = *built_[1].region.graph;
+  for (size_t k = 0; k < std::min(yes.outputs().size(), no.outputs().size()); ++k) {
+    const TensorType& a = yes.value_info(yes.outputs()[k].second).type;
+    const TensorType& b = no.value_info(no.outputs()[k].second).type;
+    if (a.dtype != b.dtype || a.rank() != b.rank())
+      throw Refusal{str_cat("data decides between a tensor ", a, " and a tensor ", b,
+                            ", but a result has one dtype and one number of dims"),
+                    "give both branches the same, as with y.float() or y.unsqueeze(0)"};
+  }
   std::vector<Value> outputs =
       memory_.graph().calls("if", inputs, {}, {built_[0].region.graph, built_[1].region.graph});
   if (Status status = memory_.graph().take_status(); !status.ok())

@@ -197,8 +197,13 @@ void Interpreter::add_output(const std::string& name, const Item& item) {
   identities_.check_stale(item);
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
     if ((*list)->grown)
-      throw Refusal{"the model returns a list whose length only data or a symbolic size decides",
-                    "return torch.stack(list)"};
+      throw Refusal{
+          "the model returns a list whose length only data or a symbolic size decides, but a file "
+          "has a fixed number of outputs",
+          std::any_of(program_.body.nodes.begin(), program_.body.nodes.end(),
+                      [](const ScriptNode& node) { return node.kind.starts_with("onnx::"); })
+              ? "return one tensor, as from ConcatFromSequence"
+              : "return torch.stack(list) or torch.cat(list), and torch.tensor(list) of numbers"};
     for (size_t k = 0; k < (*list)->items.size(); ++k) add_output(child(k), (*list)->items[k]);
   } else if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
     for (size_t k = 0; k < (*tuple)->items.size(); ++k)

@@ -40,7 +40,7 @@ bool has_number(const Dim& dim, const Bindings& sizes) {
   return true;
 }
 
-constexpr size_t kMostLetters = 80;  // of both sides in a sentence; else prints their numbers
+constexpr size_t kMostLetters = 60;  // of both sides in a sentence; else prints their numbers
 
 // A guard on a term that is 0 or 1.
 std::optional<std::string> condition_of(const Guard& guard) {
