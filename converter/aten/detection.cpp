@@ -20,14 +20,31 @@ void nms(Call& call) {
   call.returns(call.graph().call("nms", {boxes, scores, threshold.like(boxes)}));
 }
 
+// The boxes in pixels of the image, where data decides their scale: scale 1 is left then.
+Value scaled_rois(Call& call, DType dtype, double& scale) {
+  const Value rois = convert::cast(call.tensor("rois"), dtype);
+  const Real given = scalar(call, "spatial_scale");
+  scale = given.is_known() ? given.known() : 1;
+  if (given.is_known()) return rois;
+  const auto columns = [&](int64_t from, int64_t to) {
+    return call.graph().call("slice", {rois}, {{"dim", 1}, {"start", from}, {"end", to}});
+  };
+  return call.graph().call(
+      "concat",
+      {columns(0, 1), call.graph().call("mul", {columns(1, 5), given.as(call.graph(), dtype)})},
+      {{"dim", 1}});
+}
+
 void roi_align(Call& call) {
   const Value x = call.tensor("input");
   const DType dtype = wide(x.dtype());
   const int64_t ratio = call.number("sampling_ratio");
+  double scale = 1;
+  const Value rois = scaled_rois(call, dtype, scale);
   const Value y = call.graph().call(
-      "roi_align", {convert::cast(x, dtype), convert::cast(call.tensor("rois"), dtype)},
+      "roi_align", {convert::cast(x, dtype), rois},
       {{"output_size", Dims{call.size("pooled_height"), call.size("pooled_width")}},
-       {"spatial_scale", call.real("spatial_scale")},
+       {"spatial_scale", scale},
        {"sampling_ratio", ratio > 0 ? ratio : 0},
        {"aligned", call.flag("aligned")}});
   call.returns(convert::cast(y, x.dtype()));
@@ -36,10 +53,12 @@ void roi_align(Call& call) {
 void roi_pool(Call& call) {
   const Value x = call.tensor("input");
   const DType dtype = wide(x.dtype());
+  double scale = 1;
+  const Value rois = scaled_rois(call, dtype, scale);
   const std::vector<Value> y = call.graph().calls(
-      "roi_pool", {convert::cast(x, dtype), convert::cast(call.tensor("rois"), dtype)},
+      "roi_pool", {convert::cast(x, dtype), rois},
       {{"output_size", Dims{call.size("pooled_height"), call.size("pooled_width")}},
-       {"spatial_scale", call.real("spatial_scale")}});
+       {"spatial_scale", scale}});
   if (y.size() == 2)
     call.returns(std::vector<Value>{convert::cast(y[0], x.dtype()), convert::cast(y[1], i32)});
 }

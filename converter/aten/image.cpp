@@ -26,6 +26,11 @@ void upsample(Call& call, std::string_view mode, int dims, bool antialias) {
   Dims size = call.sizes("output_size", dims);
   std::vector<double> scales;
   if (vec) {
+    if (call.is_of_data("scale_factors"))
+      throw Refusal{
+          "argument 'scale_factors' depends on data, but must be constants unless they only decide "
+          "the size",
+          "call interpolate with recompute_scale_factor=True, or with size="};
     scales = call.reals("scale_factors");
     if (!scales.empty() && scales.size() != static_cast<size_t>(dims))
       call.refuse("scale_factors", "must have one number for each spatial dim");

@@ -23,8 +23,12 @@ void to_shape_or_copy(Call& call, Shape shape) {
   give_shared(call, reshape_view(std::move(shape)), shares);
 }
 
+Shape given_shape(Call& call, std::string_view argument, const Dim& total) {
+  return resolved_shape(call, argument, call.shape(argument, total), total);
+}
+
 void reshape_row(Call& call) {
-  to_shape_or_copy(call, resolved_shape(call, "shape", call.sizes("shape"), count(shape_of(call))));
+  to_shape_or_copy(call, given_shape(call, "shape", count(shape_of(call))));
 }
 
 // A view with another shape. PyTorch rejects it if the strides do not allow it.
@@ -55,7 +59,7 @@ void view(Call& call) {
     return to_shape(call, shape_of(call));
   }
   const std::string_view name = call.find("shape") != nullptr ? "shape" : "size";
-  to_view(call, resolved_shape(call, name, call.sizes(name), count(shape_of(call))));
+  to_view(call, given_shape(call, name, count(shape_of(call))));
 }
 
 void reshape_as(Call& call) { to_shape_or_copy(call, call.tensor("other").shape()); }
@@ -109,8 +113,7 @@ void detach(Call& call) {
 void unflatten(Call& call) {
   const Shape shape = shape_of(call);
   const int dim = axis_of(call, "dim", static_cast<int>(shape.size()), 0);
-  const Shape sizes =
-      resolved_shape(call, "sizes", call.sizes("sizes"), shape.empty() ? Dim(1) : shape[dim]);
+  const Shape sizes = given_shape(call, "sizes", shape.empty() ? Dim(1) : shape[dim]);
   Shape result(shape.begin(), shape.begin() + dim);
   result.insert(result.end(), sizes.begin(), sizes.end());
   if (!shape.empty()) result.insert(result.end(), shape.begin() + dim + 1, shape.end());

@@ -2,7 +2,14 @@
 // Ops that find or count elements.
 #include "hg/ops/search.h"
 
+#include <limits>
+
 #include "converter/rows/rows.h"
+#include "converter/rows/scalar.h"
+#include "hg/ops/binary.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/control.h"
+#include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 
 namespace hg::convert::rows {
@@ -73,7 +80,44 @@ void bincount(Call& call) {
   call.returns(call.graph().call("bincount", {convert::cast(x, i64), weights},
                                  {{"minlength", call.size("minlength", 0)}}));
 }
+// Bins between numbers of data, in the arithmetic of the op `histc`.
+Value histc_between(Call& call, const Real& least, const Real& most) {
+  Graph& g = call.graph();
+  const Value given = call.tensor("self");
+  const Dim bins = call.size("bins", 100), size = count(given.shape());
+  const DType dtype = given.dtype() == f64 ? f64 : f32;
+  const Value x = g.call("reshape", {convert::cast(given, dtype)}, {{"shape", Shape{size}}});
+  const auto number_of = [&](const Dim& dim) {
+    return g.call("reshape", {g.call("dims", {}, {{"values", Shape{dim}}})}, {{"shape", Shape{}}});
+  };
+  const Value one = g.scalar(1.0, dtype), zero = g.scalar(int64_t{0}, i64);
+  Value low = least.as(g, dtype), high = most.as(g, dtype);
+  assert_true(le(low, high), "histc: 'max' is below 'min'");
+  // Equal ends stand for the least and the largest element. The filler is for x without elements.
+  const Value is_auto = logical_and(eq(low, high), gt(number_of(size), zero));
+  const auto extreme = [&](const char* op, double filler) {
+    const Value end = g.call("reshape", {g.scalar(filler, dtype)}, {{"shape", Shape{1}}});
+    return g.call(op, {g.call("concat", {x, end}, {{"dim", 0}})});
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Value from = hg::where(is_auto, extreme("amin", kInfinity), low);
+  const Value to = hg::where(is_auto, extreme("amax", -kInfinity), high);
+  const Value is_one_place = eq(from, to);
+  low = hg::where(is_one_place, from - one, from);
+  high = hg::where(is_one_place, to + one, to);
+  assert_true(lt(abs(high - low), g.scalar(kInfinity, dtype)), "histc: the range is not finite");
+  const Value inside = logical_and(ge(x, low), le(x, high));
+  const Value place = (x - low) / (high - low) * convert::cast(number_of(bins), dtype);
+  const Value bin = minimum(convert::cast(hg::where(inside, place, g.scalar(0.0, dtype)), i64),
+                            number_of(bins - 1));
+  const Value none = g.call("full", {}, {{"shape", Shape{bins}}, {"value", 0.0}, {"dtype", dtype}});
+  const Value y = g.call("index_reduce", {none, bin, convert::cast(inside, dtype)},
+                         {{"dim", 0}, {"reduce", "add"}});
+  return convert::cast(y, given.dtype());
+}
 void histc_of(Call& call) {
+  const Real least = scalar(call, "min", 0), most = scalar(call, "max", 0);
+  if (!least.is_known() || !most.is_known()) return call.returns(histc_between(call, least, most));
   call.returns(hg::histc(call.tensor("self"), call.size("bins", 100), call.real("min", 0),
                          call.real("max", 0)));
 }

@@ -61,8 +61,34 @@ void sign_of(Call& call) {
   call.returns(x.dtype() == boolean ? x : sign(x));
 }
 
+// Scales by 10^decimals, rounds and scales back, as the op `round` does.
+Value round_at_data(Call& call, const Value& given) {
+  Graph& g = call.graph();
+  const DType dtype = given.dtype() == f64 ? f64 : f32;
+  const Value x = convert::cast(given, dtype);
+  const Value decimals = convert::cast(call.tensor("decimals"), i64);
+  // The first power that is infinite stands for all larger ones.
+  std::vector<double> powers;
+  for (int n = 0; n == 0 || std::isfinite(powers.back()); ++n) powers.push_back(std::pow(10.0, n));
+  const auto largest = static_cast<int64_t>(powers.size()) - 1;
+  const Value least = g.scalar(-largest, i64), most = g.scalar(largest, i64);
+  const Value bounded = g.call("minimum", {g.call("maximum", {decimals, least}), most});
+  const Value place = g.call("reshape", {g.call("abs", {bounded})}, {{"shape", Shape{1}}});
+  Result<TensorData> table =
+      TensorData::copy_of(view(powers.data(), f64, Sizes{static_cast<int64_t>(powers.size())}));
+  if (!table.ok()) throw Refusal{std::string(table.status().message()), ""};
+  const Value power = g.call(
+      "reshape", {g.call("index_select", {g.constant(*std::move(table)), place}, {{"dim", 0}})},
+      {{"shape", Shape{}}});
+  const Value ten = convert::cast(power, dtype);
+  const Value is_negative = g.call("lt", {decimals, g.scalar(int64_t{0}, i64)});
+  const Value y = g.call("where", {is_negative, round(x / ten) * ten, round(x * ten) / ten});
+  return convert::cast(y, given.dtype());
+}
 void round_to(Call& call) {
   const Value x = call.tensor("self");
+  if (is_float(x.dtype()) && call.is_of_data("decimals"))
+    return call.returns(round_at_data(call, x));
   const int64_t decimals = call.number("decimals", 0);
   if (is_float(x.dtype())) return call.returns(round(x, decimals));
   if (decimals != 0) call.refuse("decimals", "is defined for float tensors only");

@@ -467,6 +467,7 @@ void Interpreter::dispatch(const ScriptNode& node) {
           tensor && (*tensor)->nested())
         throw Refusal{"the op is not supported for nested tensors",
                       "build nn.TransformerEncoder with enable_nested_tensor=False"};
+  if (run_at_data_choice(node)) return;
   const bool complex = is_complex_call(call);
   if (complex && !passes_complex(node.kind)) {
     if (run_row(node)) return;

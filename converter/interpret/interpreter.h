@@ -95,6 +95,8 @@ class Interpreter final : public Environment {
   Tried try_alone(const ScriptBlock& block);
   void dispatch(const ScriptNode& node);
   bool run_script_op(NodeCall& call);
+  // data_choices.cpp: false if data decides no dim and no order of a matrix norm.
+  bool run_at_data_choice(const ScriptNode& node);
   bool run_row(const ScriptNode& node);
   Item copied(const Item& item);
   void settle_layout(const Row& row, NodeCall& call);

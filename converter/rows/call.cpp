@@ -61,7 +61,7 @@ double real_of(const Call& call, std::string_view argument, const Item& item) {
   const auto scalar = scalar_of(item);
   if (const auto* number = std::get_if<TensorRef>(&item.value);
       !scalar && number && (*number)->is_number() && !(*number)->is_poisoned())
-    call.refuse(argument, "depends on data, but must be a constant");
+    call.refuse_data(argument);
   if (!scalar) refuse_kind(call, argument, item, "a number");
   if (!scalar->is_constant())
     call.refuse(argument, str_cat("depends on the size ", scalar->top, ", but must be a constant"));
@@ -103,6 +103,12 @@ bool Call::has(std::string_view name) const {
 
 void Call::refuse(std::string_view name, std::string_view why) const {
   throw Refusal{str_cat("argument '", name, "' ", why), ""};
+}
+
+void Call::refuse_data(std::string_view name) const {
+  throw Refusal{str_cat("argument '", name, "' depends on data, but must be a constant"),
+                "write the number in the script, or make it an argument of forward that is no "
+                "tensor and give its value with --constant"};
 }
 
 TensorRef Call::ref(std::string_view name) const {
@@ -166,8 +172,7 @@ bool Call::may_be_negative(std::string_view name) const {
 }
 
 int64_t Call::number(std::string_view name) const {
-  if (memory_of(*this, required(*this, name)) && !scalar_of(*find(name)))
-    refuse(name, "depends on data, but must be a constant");
+  if (memory_of(*this, required(*this, name)) && !scalar_of(*find(name))) refuse_data(name);
   const Dim value = integer(name);
   if (!value.is_constant())
     refuse(name, str_cat("depends on the size ", value, ", but must be a constant"));
@@ -238,6 +243,60 @@ std::vector<Dim> Call::integers(std::string_view name, int expected) const {
 
 std::vector<Dim> Call::sizes(std::string_view name, int expected) const {
   return integers_of(*this, name, expected, &Memory::size_of);
+}
+
+bool Call::is_of_data(std::string_view name) const {
+  const Item* item = find(name);
+  if (item == nullptr) return false;
+  const auto decides = [&](const Item& each) { return memory_of(*this, each) && !scalar_of(each); };
+  const std::vector<Item>* items = elements_of(*item);
+  return items ? std::any_of(items->begin(), items->end(), decides) : decides(*item);
+}
+
+std::vector<Dim> Call::shape(std::string_view name, const Dim& total) {
+  if (!is_of_data(name)) return sizes(name);
+  const Item& item = required(*this, name);
+  const std::vector<Item>* list = elements_of(item);
+  const std::vector<Item> items = list ? *list : std::vector<Item>{item};
+  const auto may_be_rest = [&](const Item& each) {
+    Memory* const memory = scalar_of(each) ? nullptr : memory_of(*this, each);
+    return memory && !memory->term_of(std::get<TensorRef>(each.value));
+  };
+  const auto is_rest = [](const Item& each) {
+    const auto scalar = scalar_of(each);
+    return scalar && scalar->is_constant() && scalar->as_double() == -1;
+  };
+  if (std::any_of(items.begin(), items.end(), is_rest) ||
+      std::none_of(items.begin(), items.end(), may_be_rest))
+    return sizes(name);
+  Graph& g = graph();
+  const auto number = [&](int64_t value) { return g.scalar(value, i64); };
+  const auto value_of = [&](const Dim& dim) {
+    return g.call("reshape", {g.call("dims", {}, {{"values", Shape{dim}}})}, {{"shape", Shape{}}});
+  };
+  std::vector<Value> values;
+  for (const Item& each : items)
+    values.push_back(may_be_rest(each)
+                         ? convert::cast(read(std::get<TensorRef>(each.value)), i64)
+                         : value_of(term_of_item(*this, name, each, &Memory::size_of)));
+  std::vector<Dim> result;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (!may_be_rest(items[i])) {
+      result.push_back(term_of_item(*this, name, items[i], &Memory::size_of));
+      continue;
+    }
+    Value others = number(1);
+    for (size_t k = 0; k < items.size(); ++k)
+      if (k != i) others = g.call("mul", {others, values[k]});
+    // Beside a size of 0, PyTorch refuses -1: it stays negative, which fails the run.
+    const Value is_empty = g.call("eq", {others, number(0)});
+    const Value rest =
+        g.call("floor_divide", {value_of(total), g.call("where", {is_empty, number(1), others})});
+    result.push_back(
+        size_of(g.call("where", {g.call("eq", {values[i], number(-1)}),
+                                 g.call("where", {is_empty, number(-1), rest}), values[i]})));
+  }
+  return result;
 }
 
 std::vector<double> Call::reals(std::string_view name) const {

@@ -124,6 +124,13 @@ class Call {
   void returns(const std::vector<Value>& values);       // several tensor outputs
   void returns_list(const std::vector<Value>& values);  // one output: a list of tensors
   [[noreturn]] void refuse(std::string_view argument, std::string_view why) const;
+  // Sizes of `total` elements, of which one may be -1, also where data decides it. A constant -1 is
+  // left to resolved_shape().
+  std::vector<Dim> shape(std::string_view argument, const Dim& total);
+  // Whether data decides the number, or one of a list.
+  bool is_of_data(std::string_view argument) const;
+  // Where data decides a number that must be a constant: says what to do instead.
+  [[noreturn]] void refuse_data(std::string_view argument) const;
 };
 
 // torch's numbers for dtypes (c10::ScalarType); throws Refusal for complex, quantized and others.

@@ -178,7 +178,7 @@ void give_views(Call& call, std::vector<View> views, std::string_view argument) 
 }
 
 int normalized_axis(const Call& call, std::string_view argument, const Dim& dim, int rank) {
-  if (decided_by_data(dim)) call.refuse(argument, "depends on data, but must be a constant");
+  if (decided_by_data(dim)) call.refuse_data(argument);
   if (!dim.is_constant()) call.refuse(argument, str_cat("is ", dim, ", but must be a number"));
   const Result<int> axis = normalize_axis(dim.constant(), rank);
   if (!axis.ok()) call.refuse(argument, str_cat("is wrong: ", axis.status().message()));

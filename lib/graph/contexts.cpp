@@ -47,7 +47,8 @@ Result<int> normalize_axis(int64_t axis, int rank) {
 namespace {
 
 Result<int> axis_of(const Dim& dim, std::string_view attr, int rank) {
-  HG_CHECK(dim.is_constant(), "attribute '", attr, "' is ", dim, ", but must be a number");
+  HG_CHECK(dim.is_constant(), "'", attr, "' must be a constant dim, but is ", dim,
+           ", which is known only at run time");
   return normalize_axis(dim.constant(), rank);
 }
 

@@ -20,6 +20,7 @@ except ImportError:
 
 from semantics import (  # noqa: E402,F401
     aliases,
+    choices,
     complex,
     containers,
     control,

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dims and orders of matrix norms that data decides. Nodes of the graph have them as constants, so
+// the op becomes one branch per choice, of which the run takes one.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "converter/interpret/interpreter.h"
+
+namespace hg::convert {
+namespace {
+
+constexpr std::array<std::string_view, 7> kDimArguments = {"dim",  "dim0", "dim1", "dim2",
+                                                           "dims", "axis", "axis0"};
+
+bool is_data_number(const Item& item) {
+  const auto* tensor = std::get_if<TensorRef>(&item.value);
+  return tensor && (*tensor)->is_number() && !(*tensor)->is_poisoned() && !scalar_of(item);
+}
+
+const std::vector<Item>* parts_of(const Item& item) {
+  if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) return &(*list)->items;
+  if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) return &(*tuple)->items;
+  return nullptr;
+}
+
+// How many dims the op chooses from: those of the tensor with the most, and one more where the op
+// adds one. Numbers below 0 stay so, since an op may count them from the rank of all its tensors.
+int count_dims(const ScriptNode& node, Environment& environment) {
+  int most = -1;
+  const auto note = [&](const Item& item) {
+    const auto* tensor = std::get_if<TensorRef>(&item.value);
+    if (tensor == nullptr || (*tensor)->is_number()) return;
+    const int pair = (*tensor)->is_complex() ? 1 : 0;
+    most = std::max(most, environment.memory().type(*tensor).rank() - pair);
+  };
+  for (const ScriptId id : node.inputs) {
+    const Item& item = environment.get(id);
+    note(item);
+    if (const std::vector<Item>* parts = parts_of(item))
+      for (const Item& part : *parts) note(part);
+  }
+  if (most < 0) return 0;
+  const bool adds = node.kind == "aten::unsqueeze" || node.kind == "aten::unsqueeze_" ||
+                    node.kind == "aten::stack" || node.kind == "aten::diag_embed";
+  return adds ? most + 1 : std::max(most, 1);
+}
+
+// Constant dims of which the one that data decides must differ.
+std::vector<int64_t> other_dims(const ScriptNode& node, Environment& environment, size_t argument,
+                                int element) {
+  std::vector<int64_t> others;
+  const auto note = [&](const Item& item) {
+    if (const auto dim = scalar_of(item); dim && dim->is_constant() && dim->is_integral())
+      others.push_back(dim->top.constant());
+  };
+  if (element >= 0 && node.kind != "aten::roll") {
+    const std::vector<Item>& parts = *parts_of(environment.get(node.inputs[argument]));
+    for (size_t k = 0; k < parts.size(); ++k)
+      if (k != static_cast<size_t>(element)) note(parts[k]);
+  }
+  if (node.kind.find("diag") != std::string::npos)
+    for (size_t i = 0; i < std::min(node.inputs.size(), node.argument_names.size()); ++i)
+      if (i != argument && (node.argument_names[i] == "dim1" || node.argument_names[i] == "dim2"))
+        note(environment.get(node.inputs[i]));
+  return others;
+}
+
+// An argument that chooses one of few ways to compute, and the number of data in it.
+struct DataChoice {
+  size_t argument = 0;
+  int element = -1;  // of a list; -1: the argument itself
+  TensorRef number;
+  std::vector<Item> choices;
+  std::vector<double> numbers;  // that mean them
+};
+
+void choose_dim(DataChoice& choice, int count, const std::vector<int64_t>& others) {
+  for (int d = -count; d < count; ++d) {
+    const int same = d < 0 ? d + count : d - count;
+    if (std::any_of(others.begin(), others.end(),
+                    [&](int64_t other) { return other == d || other == same; }))
+      continue;
+    choice.choices.emplace_back(d);
+    choice.numbers.push_back(d);
+  }
+}
+
+void choose_matrix_norm(DataChoice& choice) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double order : {1.0, -1.0, 2.0, -2.0, kInfinity, -kInfinity}) {
+    choice.choices.emplace_back(order);
+    choice.numbers.push_back(order);
+  }
+}
+
+// torch.linalg.norm is a matrix norm over two dims, or of a matrix.
+bool is_matrix_norm(const ScriptNode& node, Environment& environment) {
+  if (node.kind == "aten::linalg_matrix_norm") return true;
+  if (node.kind != "aten::linalg_norm") return false;
+  const auto at = std::find(node.argument_names.begin(), node.argument_names.end(), "dim");
+  if (at == node.argument_names.end()) return false;
+  const Item& dim = environment.get(node.inputs.at(size_t(at - node.argument_names.begin())));
+  const std::vector<Item>* parts = parts_of(dim);
+  return parts ? parts->size() == 2 : dim.is_none() && count_dims(node, environment) == 2;
+}
+
+std::optional<DataChoice> find_choice(const ScriptNode& node, Environment& environment) {
+  const auto is_dim = [](const std::string& name) {
+    return std::find(kDimArguments.begin(), kDimArguments.end(), name) != kDimArguments.end();
+  };
+  for (size_t i = 0; i < std::min(node.inputs.size(), node.argument_names.size()); ++i) {
+    const std::string& name = node.argument_names[i];
+    const bool dim = is_dim(name);
+    if (!dim && name != "ord") continue;
+    const Item& item = environment.get(node.inputs[i]);
+    DataChoice choice{
+        .argument = i, .element = -1, .number = nullptr, .choices = {}, .numbers = {}};
+    if (is_data_number(item)) choice.number = std::get<TensorRef>(item.value);
+    if (const std::vector<Item>* parts = dim ? parts_of(item) : nullptr)
+      for (size_t k = 0; k < parts->size() && choice.number == nullptr; ++k)
+        if (is_data_number((*parts)[k])) {
+          choice.element = static_cast<int>(k);
+          choice.number = std::get<TensorRef>((*parts)[k].value);
+        }
+    if (choice.number == nullptr) continue;
+    if (dim)
+      choose_dim(choice, count_dims(node, environment),
+                 other_dims(node, environment, i, choice.element));
+    else if (is_matrix_norm(node, environment))
+      choose_matrix_norm(choice);
+    if (!choice.choices.empty()) return choice;
+  }
+  return std::nullopt;
+}
+
+Item with_choice(const Item& argument, int element, const Item& choice) {
+  if (element < 0) return choice;
+  auto list = std::make_shared<List>();
+  list->items = *parts_of(argument);
+  list->items[static_cast<size_t>(element)] = choice;
+  return Item(std::move(list));
+}
+
+}  // namespace
+
+bool Interpreter::run_at_data_choice(const ScriptNode& node) {
+  // The dims of tile() are repetitions.
+  if (!node.kind.starts_with("aten::") || node.kind == "aten::tile") return false;
+  const std::optional<DataChoice> found = find_choice(node, *this);
+  if (!found) return false;
+  const size_t count = found->choices.size(), first = values_.size();
+  if (first + count * (node.outputs.size() + 2) > values_.capacity())
+    throw Refusal{"the op has too many dims for one that depends on data", ""};
+  struct Spare {  // of the values of the branches
+    std::vector<Item>& all;
+    size_t count = all.size();
+    ~Spare() { all.resize(count); }
+  } spare{values_};
+  const auto add_value = [&](Item item) {
+    values_.push_back(std::move(item));
+    return static_cast<ScriptId>(values_.size() - 1);
+  };
+  Graph& g = memory_.graph();
+  Value number = memory_.read(found->number);
+  if (!is_float(number.dtype())) number = cast(number, i64);
+  std::vector<Value> conditions;
+  Value is_any;
+  for (const double each : found->numbers) {
+    const Value is_one = g.call(
+        "eq", {number, is_float(number.dtype()) ? g.scalar(each, number.dtype())
+                                                : g.scalar(static_cast<int64_t>(each), i64)});
+    conditions.push_back(is_one);
+    is_any = is_any ? g.call("logical_or", {is_any, is_one}) : is_one;
+  }
+  const std::string& name = node.argument_names[found->argument];
+  require(Item(memory_.make_number(is_any)), true,
+          str_cat(node.kind, ": '", name, "' has a value that the op does not allow"));
+  const Item argument = get(node.inputs[found->argument]);
+  // From the last choice, which needs no condition, to the first.
+  ScriptNode chosen;
+  for (size_t c = count; c-- > 0;) {
+    ScriptNode at = node;
+    at.inputs[found->argument] =
+        add_value(with_choice(argument, found->element, found->choices[c]));
+    if (c + 1 == count) {
+      chosen = std::move(at);
+      continue;
+    }
+    ScriptNode either;
+    either.kind = "prim::If";
+    either.output_types = node.output_types;
+    either.origin = node.origin;
+    either.inputs = {add_value(Item(memory_.make_number(conditions[c])))};
+    either.outputs = node.outputs;
+    for (ScriptNode* side : {&at, &chosen}) {
+      for (ScriptId& id : side->outputs) id = add_value({});
+      either.blocks.push_back({{}, {}, side->outputs});
+      either.blocks.back().nodes.push_back(std::move(*side));
+    }
+    chosen = std::move(either);
+  }
+  may_split_ = false;
+  try {
+    dispatch(chosen);
+  } catch (const Refusal& refusal) {
+    throw Refusal{
+        str_cat("argument '", name,
+                "' depends on data, and its results do not fit together: ", refusal.reason),
+        "write the number in the script, or make it an argument of forward that is no "
+        "tensor and give its value with --constant"};
+  }
+  return true;
+}
+
+}  // namespace hg::convert

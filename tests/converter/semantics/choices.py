@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of data that choose how an op computes: dims, orders of matrix norms, -1 among sizes, decimals, bounds of bins. Each
+choice is checked alone."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from semantics.case import T, case
+
+
+def at(*values, exit=0, words="", dtype="i64"):
+    return case("f32[5,4]", *[f"{dtype}[]={value}..{value}" for value in values], exit=exit, words=words)
+
+
+def at_each(*values, dtype="i64"):
+    def write(module):
+        for value in values:
+            at(*(value if isinstance(value, tuple) else (value,)), dtype=dtype)(module)
+        return module
+
+    return write
+
+
+@at_each(-2, -1, 0, 1)
+class ReducesADim(nn.Module):
+    def forward(self, x: T, n: T):
+        d = int(n)
+        top, at = x.max(d)
+        return x.sum(d), x.sum([d]), x.mean(d, keepdim=True), x.argmax(d), top, at, x.logsumexp(d), x.var(d), x.norm(2.0, d), x / x.sum(d, keepdim=True)
+
+
+@at_each(-2, -1, 0, 1)
+class ScansADim(nn.Module):
+    def forward(self, x: T, n: T):
+        d = int(n)
+        y = x * 2
+        y.cumsum_(d)
+        return torch.softmax(x, d), x.cumsum(d), x.sort(d)[1], x.topk(2, d)[0], x.flip(d), torch.roll(x, 1, d), y
+
+
+@at_each(-2, -1, 0, 1)
+class SelectsInADim(nn.Module):
+    def forward(self, x: T, n: T):
+        d = int(n)
+        at = torch.tensor([0, 2])
+        return x.index_select(d, at), x.narrow(d, 1, 2), x.select(d, 1), x.gather(d, torch.zeros([2, 2], dtype=torch.long)), x.size(d), x.split(2, d)[0], x.unbind(d)[1]
+
+
+@at_each((-2, 2), (-1, -3), (0, 0), (1, 1))
+class JoinsInADim(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        d = int(n)
+        return torch.cat([x, x], d), x.transpose(d, 1), x.transpose(d, d), x.unsqueeze(int(m)), torch.stack([x, x * 2], int(m))
+
+
+@at_each(-3, -2, -1, 0, 1, 2)
+class CountsFromTheLargerRank(nn.Module):
+    def forward(self, x: T, n: T):
+        return F.cosine_similarity(x[:1], x[None], dim=int(n))
+
+
+@at_each((-2, 1), (0, 0), (1, 3), dtype="i64")
+class TakesAnotherDim(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        y = x[None].expand(2, 5, 4)
+        d = int(n)
+        return y.sum([d, 2]) if d != -1 else y.sum([0, 2]), y.diagonal(0, 2, d), x.tile([1, int(m)]), x.tile([int(m)])
+
+
+@at_each((-3, 0), (-1, 1), (0, -1), (2, -3))
+class EmbedsDiagonals(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        return torch.diag_embed(x, 0, int(n), 1), torch.fft.fft(x, dim=int(m) if int(m) > -3 else 0).real
+
+
+@at_each(-2, -1, 0, 1)
+class CountsDimsOfComplexNumbers(nn.Module):
+    def forward(self, x: T, n: T):
+        z = torch.complex(x, x * 2)
+        return torch.view_as_real(z.sum(int(n))), z.cumsum(int(n)).imag
+
+
+@at(-3, exit=4)
+class DimIsOutOfRange(nn.Module):
+    def forward(self, x: T, n: T):
+        return x.sum(int(n))
+
+
+@case("f32[a,b,3]", "i64[]=-3..2")
+class ReducesADimOfOpenSizes(nn.Module):
+    def forward(self, x: T, n: T):
+        return x.sum(int(n)), torch.softmax(x, int(n))
+
+
+@at(0, exit=3, words="argument 'start_dim' depends on data, but must be a constant (write the number in the script, or make it an argument of forward")
+class FlattensFromADim(nn.Module):
+    def forward(self, x: T, n: T):
+        return x.flatten(int(n))
+
+
+@at_each((-1, 4), (5, -1), (5, 4))
+class RestOfTheSizes(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        return x.view(int(n), 4), x.reshape(int(n), int(m)), x.view(5, int(m)), x.reshape(int(n), -1, 2) if int(n) > 0 else x[None], x.view(int(m), 5) if int(m) > 0 else x
+
+
+@at_each(-1, 20)
+class FlattensByData(nn.Module):
+    def forward(self, x: T, n: T):
+        return x.reshape(int(n)), x.view(int(n)), x.unflatten(1, [2, int(n) // 10 if int(n) > 0 else -1])
+
+
+@at((-1), exit=4)
+class RestThatDoesNotDivide(nn.Module):
+    def forward(self, x: T, n: T):
+        return x.view(int(n), 3)
+
+
+@at_each(-400, -2, -1, 0, 1, 3, 40)
+class RoundsToDecimals(nn.Module):
+    def forward(self, x: T, n: T):
+        return torch.round(x * 7.3, decimals=int(n)), torch.round(x.double() * 77.7, decimals=int(n))
+
+
+@at_each((-1.0, 1.0), (0.0, 0.5), (0.0, 0.0), (0.25, 0.25), (-100.0, 100.0), dtype="f64")
+class CountsInBins(nn.Module):
+    def forward(self, x: T, a: T, b: T):
+        low, high = float(a), float(b)
+        return torch.histc(x, 7, low, high), torch.histc(x * 0 + 2, 3, low, high), torch.histc(x[:0], 3, low, high), torch.histc(x, 4, max=high + 1)
+
+
+@at((1.0), (0.0), exit=4, dtype="f64")
+class BinsOutOfOrder(nn.Module):
+    def forward(self, x: T, a: T, b: T):
+        return torch.histc(x, 7, float(a), float(b))
+
+
+@at_each(1, -1, 2, -2)
+class TakesMatrixNorms(nn.Module):
+    def forward(self, x: T, n: T):
+        return torch.linalg.matrix_norm(x, float(n)), torch.linalg.norm(x, float(n)), torch.linalg.matrix_norm(x[None], float(n), keepdim=True)
+
+
+@at(0.5, exit=3, words="call interpolate with recompute_scale_factor=True", dtype="f64")
+class ScalesAnImage(nn.Module):
+    def forward(self, x: T, t: T):
+        return F.interpolate(x[None, None], scale_factor=[float(t), float(t)], mode="bilinear")
+
+
+@at_each(0.5, 1.5, 2.0, dtype="f64")
+class ResizesAnImage(nn.Module):
+    def forward(self, x: T, t: T):
+        return F.interpolate(x[None, None], scale_factor=[float(t), float(t)], mode="bilinear", recompute_scale_factor=True)
+
+
+@case(exit=3, words="but a file has a fixed number of outputs (return torch.stack(list) or torch.cat(list)")
+class ReturnsAListOfOpenLength(nn.Module):
+    def forward(self, x: T):
+        rows = [x[0]]
+        for i in range(x.size(0)):
+            rows.append(x[i] * 2)
+        return rows
+
+
+@case(exit=3, words="a list of parts, whose number a size decides, is used as a whole (use only its length")
+class ReturnsParts(nn.Module):
+    def forward(self, x: T):
+        return x.split(2)
+
+
+@case("f32[3,4]", exit=3, words="data decides between a tensor f32[4] and a tensor f32[3, 4], but a result has one dtype")
+class ReturnsOneOfTwoRanks(nn.Module):
+    def forward(self, x: T):
+        if bool(x.sum() > 0):
+            y = x[0]
+        else:
+            y = x
+        return y
+
+
+@case("f32[3,4]")
+class UsesWhatABranchMade(nn.Module):
+    def forward(self, x: T):
+        y = x
+        for i in range(3):
+            if bool(y.sum() > i):
+                z = y * 2
+                w = z.mean(0)
+            else:
+                w = y[0]
+                z = y - 1
+            y = y + w + z
+        return y
