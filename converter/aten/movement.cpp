@@ -220,7 +220,14 @@ void movedim(Call& call) {
 // A size of -1 keeps the dim.
 void expand_row(Call& call) {
   const Shape shape = shape_of(call);
-  Shape size = call.sizes("size");
+  // -1 keeps a size of the tensor.
+  const auto kept = [&](size_t place, const std::vector<Value>& sizes) {
+    const size_t added = sizes.size() - std::min(sizes.size(), shape.size());
+    const Dim size = place < added ? Dim(-1) : shape[place - added];
+    Graph& g = call.graph();
+    return g.call("reshape", {g.call("dims", {}, {{"values", Dims{size}}})}, {{"shape", Dims()}});
+  };
+  Shape size = call.is_of_data("size") ? call.sizes_or("size", kept) : call.sizes("size");
   if (size.size() < shape.size())
     call.refuse("size", str_cat("has fewer dims than the tensor, which is ", shape));
   const size_t added = size.size() - shape.size();

@@ -42,6 +42,10 @@ const Item& required(const Call& call, std::string_view argument) {
   return *item;
 }
 
+Value number_of(Graph& g, const Dim& dim) {
+  return g.call("reshape", {g.call("dims", {}, {{"values", Shape{dim}}})}, {{"shape", Shape{}}});
+}
+
 // Returns the memory of a data-dependent number; null for other items.
 Memory* memory_of(const Call& call, const Item& item) {
   const auto* number = std::get_if<TensorRef>(&item.value);
@@ -253,50 +257,53 @@ bool Call::is_of_data(std::string_view name) const {
   return items ? std::any_of(items->begin(), items->end(), decides) : decides(*item);
 }
 
-std::vector<Dim> Call::shape(std::string_view name, const Dim& total) {
-  if (!is_of_data(name)) return sizes(name);
+std::vector<Dim> Call::sizes_or(std::string_view name, const Rest& rest) {
   const Item& item = required(*this, name);
   const std::vector<Item>* list = elements_of(item);
   const std::vector<Item> items = list ? *list : std::vector<Item>{item};
-  const auto may_be_rest = [&](const Item& each) {
+  const auto may_be_negative = [&](const Item& each) {
     Memory* const memory = scalar_of(each) ? nullptr : memory_of(*this, each);
     return memory && !memory->term_of(std::get<TensorRef>(each.value));
   };
+  Graph& g = graph();
+  std::vector<Dim> result;
+  std::vector<Value> values;
+  for (const Item& each : items) {
+    const bool is_open = may_be_negative(each);
+    result.push_back(is_open ? Dim(-1) : term_of_item(*this, name, each, &Memory::size_of));
+    values.push_back(is_open ? convert::cast(read(std::get<TensorRef>(each.value)), i64)
+                             : number_of(g, result.back()));
+  }
+  for (size_t i = 0; i < items.size(); ++i)
+    if (may_be_negative(items[i]))
+      result[i] = size_of(g.call("where", {g.call("eq", {values[i], g.scalar(int64_t{-1}, i64)}),
+                                           rest(i, values), values[i]}));
+  return result;
+}
+
+std::vector<Dim> Call::shape(std::string_view name, const Dim& total) {
   const auto is_rest = [](const Item& each) {
     const auto scalar = scalar_of(each);
     return scalar && scalar->is_constant() && scalar->as_double() == -1;
   };
-  if (std::any_of(items.begin(), items.end(), is_rest) ||
-      std::none_of(items.begin(), items.end(), may_be_rest))
+  const std::vector<Item>* items = elements_of(required(*this, name));
+  if (!is_of_data(name) || (items && std::any_of(items->begin(), items->end(), is_rest)))
     return sizes(name);
-  Graph& g = graph();
-  const auto number = [&](int64_t value) { return g.scalar(value, i64); };
-  const auto value_of = [&](const Dim& dim) {
-    return g.call("reshape", {g.call("dims", {}, {{"values", Shape{dim}}})}, {{"shape", Shape{}}});
-  };
-  std::vector<Value> values;
-  for (const Item& each : items)
-    values.push_back(may_be_rest(each)
-                         ? convert::cast(read(std::get<TensorRef>(each.value)), i64)
-                         : value_of(term_of_item(*this, name, each, &Memory::size_of)));
-  std::vector<Dim> result;
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (!may_be_rest(items[i])) {
-      result.push_back(term_of_item(*this, name, items[i], &Memory::size_of));
-      continue;
+  return sizes_or(name, [&](size_t i, const std::vector<Value>& values) {
+    Graph& g = graph();
+    const auto number = [&](int64_t value) { return g.scalar(value, i64); };
+    Value others = number(1), least = number(1);
+    for (size_t k = 0; k < values.size(); ++k) {
+      if (k == i) continue;
+      others = g.call("mul", {others, values[k]});
+      least = g.call("minimum", {least, values[k]});
     }
-    Value others = number(1);
-    for (size_t k = 0; k < items.size(); ++k)
-      if (k != i) others = g.call("mul", {others, values[k]});
-    // Beside a size of 0, PyTorch refuses -1: it stays negative, which fails the run.
-    const Value is_empty = g.call("eq", {others, number(0)});
-    const Value rest =
-        g.call("floor_divide", {value_of(total), g.call("where", {is_empty, number(1), others})});
-    result.push_back(
-        size_of(g.call("where", {g.call("eq", {values[i], number(-1)}),
-                                 g.call("where", {is_empty, number(-1), rest}), values[i]})));
-  }
-  return result;
+    // Beside a size of 0 or another -1, PyTorch refuses -1: it stays, which fails the run.
+    const Value is_wrong = g.call("lt", {least, number(1)});
+    const Value rest = g.call(
+        "floor_divide", {number_of(g, total), g.call("where", {is_wrong, number(1), others})});
+    return g.call("where", {is_wrong, number(-1), rest});
+  });
 }
 
 std::vector<double> Call::reals(std::string_view name) const {

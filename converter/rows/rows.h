@@ -127,6 +127,10 @@ class Call {
   // Sizes of `total` elements, of which one may be -1, also where data decides it. A constant -1 is
   // left to resolved_shape().
   std::vector<Dim> shape(std::string_view argument, const Dim& total);
+  // Sizes. Where data decides one and it is -1, `rest` gives it from its place and all sizes as
+  // numbers of the graph. A constant -1 stays.
+  using Rest = std::function<Value(size_t place, const std::vector<Value>& sizes)>;
+  std::vector<Dim> sizes_or(std::string_view argument, const Rest& rest);
   // Whether data decides the number, or one of a list.
   bool is_of_data(std::string_view argument) const;
   // Where data decides a number that must be a constant: says what to do instead.

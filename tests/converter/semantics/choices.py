@@ -110,6 +110,12 @@ class FlattensByData(nn.Module):
         return x.reshape(int(n)), x.view(int(n)), x.unflatten(1, [2, int(n) // 10 if int(n) > 0 else -1])
 
 
+@at_each((-1, 4), (5, -1), (-1, -1))
+class KeepsSizes(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        return x.expand(int(n), int(m)), x.expand([2, -1, int(m)]), x[:, None].expand(int(n), 3, -1), x.broadcast_to(int(n), 4)
+
+
 @at((-1), exit=4)
 class RestThatDoesNotDivide(nn.Module):
     def forward(self, x: T, n: T):
