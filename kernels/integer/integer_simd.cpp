@@ -32,7 +32,6 @@ constexpr int kNr = 2 * kLanes;
 
 int32_t pair_product(const int16_t* a, const int16_t* b) { return a[0] * b[0] + a[1] * b[1]; }
 
-template <bool>
 void sums(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8_t* panels,
           int32_t* sums, int64_t sums_row) {
   for (int64_t j = 0; j < columns; ++j)
@@ -47,7 +46,6 @@ void sums(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8
     }
 }
 
-template <bool>
 void depthwise(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
                int64_t step, int64_t count, int32_t* sums) {
   std::fill_n(sums, count, 0);
@@ -72,11 +70,12 @@ using D16 = hn::Repartition<int16_t, D32>;
 using V16 = hn::Vec<D16>;
 
 // Sums in registers. Some instruction sets keep them in an intermediate form until the end.
-template <bool kVnni>
 struct Sum {
   V32 even, odd;
   HWY_INLINE void clear() { even = odd = hn::Zero(D32()); }
-  HWY_INLINE void add(V16 a, V16 b) { add_pairs<kVnni>(a, b, even, odd); }
+  HWY_INLINE void add(V16 a, V16 b) {
+    even = hn::ReorderWidenMulAccumulate(D32(), a, b, even, odd);
+  }
   HWY_INLINE V32 whole() const { return hn::RearrangeToOddPlusEven(even, odd); }
 };
 
@@ -86,11 +85,11 @@ HWY_INLINE V16 pair_at(const void* at) {
   return hn::BitCast(D16(), hn::Set(D32(), pair));
 }
 
-template <bool kVnni, int kRows>
+template <int kRows>
 void block(int64_t pairs, const int16_t* HWY_RESTRICT a, const int8_t* HWY_RESTRICT panel,
            int32_t* sums, int64_t sums_row) {
   const hn::Rebind<int8_t, D16> bytes;
-  Sum<kVnni> sum[kRows][2];
+  Sum sum[kRows][2];
 #pragma GCC unroll 12
   for (int i = 0; i < kRows; ++i) {
     sum[i][0].clear();
@@ -115,28 +114,26 @@ void block(int64_t pairs, const int16_t* HWY_RESTRICT a, const int8_t* HWY_RESTR
 
 using Block = void (*)(int64_t pairs, const int16_t* a, const int8_t* panel, int32_t* sums,
                        int64_t sums_row);
-template <bool kVnni, int... kIndex>
+template <int... kIndex>
 constexpr std::array<Block, kMr> blocks_of(std::integer_sequence<int, kIndex...>) {
-  return {block<kVnni, kIndex + 1>...};
+  return {block<kIndex + 1>...};
 }
-template <bool kVnni>
-constexpr auto kBlocks = blocks_of<kVnni>(std::make_integer_sequence<int, kMr>());
+constexpr auto kBlocks = blocks_of(std::make_integer_sequence<int, kMr>());
 
-template <bool kVnni>
 void sums(int rows, int64_t columns, int64_t pairs, const int16_t* a, const int8_t* panels,
           int32_t* sums, int64_t sums_row) {
   for (; columns > 0; columns -= kNr, panels += pairs * 2 * kNr, sums += kNr)
-    kBlocks<kVnni>[static_cast<size_t>(rows - 1)](pairs, a, panels, sums, sums_row);
+    kBlocks[static_cast<size_t>(rows - 1)](pairs, a, panels, sums, sums_row);
 }
 
 // With a step of 2, a vector of pairs gives a vector of results. With a step of 1 it gives every
 // other result, and the vector that starts one element later gives the ones between.
-template <bool kVnni, int kVectors>
+template <int kVectors>
 HWY_INLINE void depthwise_block(int taps, const int64_t* offset, const int32_t* weights,
                                 const int16_t* x, bool dense, int32_t* to) {
   const D16 d;
   const int64_t behind = dense ? 1 : 2 * kLanes, next = dense ? 2 * kLanes : 4 * kLanes;
-  Sum<kVnni> sum[kVectors];
+  Sum sum[kVectors];
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) sum[v].clear();
   for (int t = 0; t < taps; ++t) {
@@ -159,13 +156,12 @@ HWY_INLINE void depthwise_block(int taps, const int64_t* offset, const int32_t* 
   }
 }
 
-template <bool kVnni>
 void depthwise(int taps, const int64_t* offset, const int32_t* weights, const int16_t* x,
                int64_t step, int64_t count, int32_t* sums) {
   const bool dense = step == 1;
   for (; count > kNr; count -= 2 * kNr, x += 2 * kNr * step, sums += 2 * kNr)
-    depthwise_block<kVnni, 4>(taps, offset, weights, x, dense, sums);
-  if (count > 0) depthwise_block<kVnni, 2>(taps, offset, weights, x, dense, sums);
+    depthwise_block<4>(taps, offset, weights, x, dense, sums);
+  if (count > 0) depthwise_block<2>(taps, offset, weights, x, dense, sums);
 }
 
 // For a whole number of vectors of kNr bytes, or of 16 bytes.
@@ -492,7 +488,7 @@ constexpr IntegerTable table() {
   IntegerTable t;
   t.mr = kMr;
   t.nr = kNr;
-  t.sums = sums<kVnni>;
+  t.sums = sums;
   t.finish = finish;
   t.pack = pack;
 #if defined(HG_HAS_QUADS)
@@ -501,7 +497,7 @@ constexpr IntegerTable table() {
   t.pack_quads = pack_quads;
 #endif
   t.widen = widen;
-  t.depthwise = depthwise<kVnni>;
+  t.depthwise = depthwise;
 #if HWY_TARGET == HWY_AVX3
   if (kVnni) t.depthwise_bytes = depthwise_bytes;
 #endif

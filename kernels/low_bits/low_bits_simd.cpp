@@ -220,7 +220,8 @@ void rows_of(const LowBitsProduct& p, const float* x, float* y) {
   constexpr int kColumns = kRows == 1 ? 4 : 2;
   int64_t j = p.first;
   for (; j + kColumns <= p.last; j += kColumns) block<Decode, kRows, kColumns>(p, x, j, y);
-  for (; j < p.last; ++j) block<Decode, kRows, 1>(p, x, j, y);
+  for (; j < p.last; ++j)
+    for (int i = 0; i < kRows; ++i) block<Decode, 1, 1>(p, x + i * p.x_row, j, y + i * p.y_row);
 }
 
 template <bool kNibbles>

@@ -261,7 +261,8 @@ void rows_of(const RoundedProduct& p, int64_t row) {
   constexpr int kColumns = kRows == 1 ? 4 : 2;
   for (; j + kColumns <= p.last; j += kColumns) block<kVnni, kNibbles, kRows, kColumns>(p, row, j);
 #endif
-  for (; j < p.last; ++j) block<kVnni, kNibbles, kRows, 1>(p, row, j);
+  for (; j < p.last; ++j)
+    for (int i = 0; i < kRows; ++i) block<kVnni, kNibbles, 1, 1>(p, row + i, j);
 }
 
 template <bool kVnni, bool kNibbles>

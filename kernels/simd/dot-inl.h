@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of products of four neighboring bytes, or two 16-bit integers, in each lane of 32 bits.
-// kVnni: in one instruction (Intel's Software Developer's Manual, VPDPBUSD and VPDPWSSD), for the
-// tables of HG_SIMD_VNNI. It is written in assembly, so that one copy of a loop can be compiled
-// with it and another without; Highway 1.0.3 has no such function. Included once for every
-// instruction set, as kernels/simd/simd.h describes.
+// Sums of products of four neighboring bytes in each lane of 32 bits. kVnni: in one instruction
+// (Intel's Software Developer's Manual, VPDPBUSD), for the tables of HG_SIMD_VNNI. It is written in
+// assembly, so that one copy of a loop can be compiled with it and another without; Highway 1.0.3
+// has no such function. Included once for every instruction set, as kernels/simd/simd.h describes.
 #if defined(HG_KERNELS_DOT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HG_KERNELS_DOT_INL_H_
 #undef HG_KERNELS_DOT_INL_H_
@@ -91,18 +90,6 @@ HWY_INLINE V32 add_quads(V32 sum, V32 x, V32 w) {
 }
 
 #endif
-
-// Adds to each lane of `sum` the products of its two 16-bit integers of a and b.
-template <bool kVnni, class V32, class V16>
-HWY_INLINE void add_pairs(V16 a, V16 b, V32& sum, V32& more) {
-#if HWY_TARGET == HWY_AVX3
-  if constexpr (kVnni) {
-    asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-    return;
-  }
-#endif
-  sum = hn::ReorderWidenMulAccumulate(hn::DFromV<V32>(), a, b, sum, more);
-}
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
