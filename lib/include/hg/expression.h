@@ -139,7 +139,7 @@ class TextKernel {
   // Number of sessions created so far. Repeated calls should not increase it.
   int64_t sessions_made() const;
 
-  struct Body;  // lib/expression/text_kernel.h
+  struct Body;  // lib/kernel_text/text_kernel.h
 
  private:
   friend Result<TextKernel> kernel(std::string name, std::string text, KernelOptions options);

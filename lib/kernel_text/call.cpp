@@ -5,8 +5,8 @@
 
 #include "hg/ops/binary.h"
 #include "hg/train.h"
-#include "lib/expression/text_kernel.h"
 #include "lib/graph/border.h"
+#include "lib/kernel_text/text_kernel.h"
 
 namespace hg {
 namespace {

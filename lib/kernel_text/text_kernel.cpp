@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parses kernels, assigns arguments to parameters, and adds kernels to graphs.
-#include "lib/expression/text_kernel.h"
+#include "lib/kernel_text/text_kernel.h"
 
 #include <algorithm>
 
