@@ -147,9 +147,8 @@ const std::vector<std::string>& ExecutorBase::notes() const {
 
 ExecutorCounters ExecutorBase::counters() const {
   if (body_ == nullptr) return {};
-  ExecutorCounters counters = body_->counters;
-  counters.evicted = body_->cache.evicted();
-  return counters;
+  const LruIndex::Counters& counters = body_->cache.counters();
+  return {.plans = counters.added, .hits = counters.hits, .evicted = counters.evicted};
 }
 
 Result<Array> IntoBase::call(std::string_view op, std::span<const Operand> inputs,

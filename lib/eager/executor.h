@@ -10,7 +10,8 @@
 #include "hg/eager.h"
 #include "hg/gpu.h"
 #include "hg/options.h"
-#include "lib/eager/plan_cache.h"
+#include "lib/eager/planned_call.h"
+#include "lib/run/lru_cache.h"
 
 namespace hg {
 
@@ -19,7 +20,7 @@ struct ExecutorBase::Body {
 
   // Appends an input to the key. Fails if the input cannot be read.
   Status describe(std::string_view op, std::span<const Operand> inputs, size_t i,
-                  CallKey& key) const;
+                  CacheKey& key) const;
   Result<PlannedCall*> planned(std::string_view op, std::span<const Operand> inputs,
                                std::span<const Argument> attrs);
   Result<PlannedCall> plan(std::string_view op, std::span<const Operand> inputs,
@@ -56,8 +57,7 @@ struct ExecutorBase::Body {
   const Registry* registry = nullptr;
   SessionOptions session;
   std::vector<std::string> notes;
-  PlanCache cache;
-  ExecutorCounters counters;
+  LruCache<PlannedCall> cache;
   uint64_t draws = 0;  // calls of random ops so far
   bool is_closed = false;
   struct alignas(16) Number {

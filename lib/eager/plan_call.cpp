@@ -32,13 +32,13 @@ std::string ExecutorBase::Body::input_label(std::string_view op, size_t i) const
 }
 
 Status ExecutorBase::Body::describe(std::string_view op, std::span<const Operand> inputs, size_t i,
-                                    CallKey& key) const {
+                                    CacheKey& key) const {
   const Operand& input = inputs[i];
   const auto kind = static_cast<uint64_t>(input.kind_);
   if (input.failed_ != nullptr) [[unlikely]]
     return input.failed_->status();
   if (input.kind_ != Operand::Kind::tensor) {
-    key.add(kind | static_cast<uint64_t>(input.number_.kind) << 8);
+    key.push_back(kind | static_cast<uint64_t>(input.number_.kind) << 8);
     return {};
   }
   const Sizes& shape = *input.shape_;
@@ -50,29 +50,24 @@ Status ExecutorBase::Body::describe(std::string_view op, std::span<const Operand
   if (input.data_ == nullptr && shape.count() > 0) [[unlikely]]
     return invalid_argument(input_label(op, i), " of shape ", shape, " has null data");
   const bool contiguous = is_contiguous(shape, *input.strides_);
-  key.add(kind | uint64_t{contiguous} << 4 | static_cast<uint64_t>(input.dtype_) << 8 |
-          shape.size() << 16);
-  key.add(shape);
-  if (!contiguous) key.add(*input.strides_);
+  key.push_back(kind | uint64_t{contiguous} << 4 | static_cast<uint64_t>(input.dtype_) << 8);
+  add_words(key, shape);
+  if (!contiguous) add_words(key, *input.strides_);
   return {};
 }
 
 Result<PlannedCall*> ExecutorBase::Body::planned(std::string_view op,
                                                  std::span<const Operand> inputs,
                                                  std::span<const Argument> attrs) {
-  CallKey key;
-  key.add(op);
-  for (const Argument& attr : attrs) key.add(attr.value);
-  key.add(inputs.size());
+  CacheKey key;
+  add_words(key, op);
+  for (const Argument& attr : attrs) add_words(key, attr.value);
+  key.push_back(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) HG_TRY(describe(op, inputs, i, key));
-  const uint64_t hash = key.hash();
-  if (PlannedCall* const known = cache.find(key.words(), hash)) [[likely]] {
-    ++counters.hits;
+  if (PlannedCall* const known = cache.find(key)) [[likely]]
     return known;
-  }
   HG_TRY_ASSIGN(PlannedCall call, plan(op, inputs, attrs));
-  ++counters.plans;
-  return &cache.add(key.words(), hash, std::move(call));
+  return cache.add(key, std::move(call)).get();
 }
 
 // Passes an input with gaps as its memory in one line, viewed with its strides. Kernels that

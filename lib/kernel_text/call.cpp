@@ -11,8 +11,6 @@
 namespace hg {
 namespace {
 
-constexpr size_t kMostPlans = 64;  // the least recently used one is evicted
-
 using Bound = std::span<const KernelArgument* const>;
 
 // A number as the tensor of rank 0 that a session reads. The variant stores its bytes.
@@ -41,32 +39,29 @@ Status check_tensors(const Syntax& syntax, Bound bound) {
 
 }  // namespace
 
-Result<TextKernel::Body::Plan*> TextKernel::Body::plan(Bound arguments, const Wanted& wanted,
-                                                       const CallOptions& call) {
-  std::string key = str_cat(call.shape, wanted.is_gradient, " ", wanted.seeds, wanted.accumulate);
-  for (const int index : wanted.gradients) key += str_cat(" ", index);
+Result<Session*> TextKernel::Body::session_for(Bound arguments, const Wanted& wanted,
+                                               const CallOptions& call) {
+  CacheKey key;
+  add_words(key, str_cat(call.shape));
+  key.push_back(uint64_t{wanted.is_gradient} | uint64_t{wanted.accumulate} << 1 |
+                static_cast<uint64_t>(wanted.seeds) << 8);
+  key.push_back(wanted.gradients.size());
+  for (const int index : wanted.gradients) key.push_back(static_cast<uint64_t>(index));
   for (const KernelArgument* argument : arguments) {
-    key += ";";
+    key.push_back(argument != nullptr);
     if (argument == nullptr) continue;
     const ConstTensor tensor = tensor_of(*argument);
-    key += str_cat(tensor.dtype, tensor.shape, is_number(*argument));
-    for (const int dim : argument->dims) key += str_cat(" ", dim);
+    key.push_back(static_cast<uint64_t>(tensor.dtype) | uint64_t{is_number(*argument)} << 8);
+    add_words(key, tensor.shape);
+    key.push_back(argument->dims.size());
+    for (const int dim : argument->dims) key.push_back(static_cast<uint64_t>(dim));
   }
-  const auto found =
-      std::find_if(plans.rbegin(), plans.rend(), [&](const Plan& plan) { return plan.key == key; });
-  if (found != plans.rend()) {
-    std::rotate(found.base() - 1, found.base(), plans.end());
-    return &plans.back();
-  }
-
+  if (Session* const known = sessions.find(key)) return known;
   Graph graph(options.registry ? *options.registry : Registry::built_in());
   HG_TRY(build_call(graph, arguments, wanted, call.shape));
   HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(graph)));
   HG_TRY_ASSIGN(Session session, Session::create(model, options.session));
-  if (plans.size() == kMostPlans) plans.erase(plans.begin());
-  plans.push_back({std::move(key), std::move(session)});
-  ++sessions_made;
-  return &plans.back();
+  return sessions.add(key, std::move(session)).get();
 }
 
 Status TextKernel::Body::build_call(Graph& graph, Bound arguments, const Wanted& wanted,
@@ -118,8 +113,8 @@ Status TextKernel::Body::run(Bound arguments, const Wanted& wanted, const CallOp
                              std::span<const ConstTensor> seeds, std::vector<TensorData>* made,
                              std::span<const Tensor> into) {
   HG_TRY(check_tensors(syntax, arguments));
-  HG_TRY_ASSIGN(Plan* const found, plan(arguments, wanted, call));
-  Session& session = found->session;
+  HG_TRY_ASSIGN(Session* const found, session_for(arguments, wanted, call));
+  Session& session = *found;
   const auto count = static_cast<size_t>(session.output_count());
   for (size_t i = 0; i < arguments.size(); ++i)
     if (arguments[i] != nullptr)

@@ -164,7 +164,7 @@ Result<TextKernel> kernel(std::string name, std::string text, KernelOptions opti
 }
 
 const std::string& TextKernel::name() const { return body_->syntax.kernel; }
-int64_t TextKernel::sessions_made() const { return body_->sessions_made; }
+int64_t TextKernel::sessions_made() const { return body_->sessions.counters().added; }
 
 std::vector<std::string> TextKernel::parameters() const {
   std::vector<std::string> names;

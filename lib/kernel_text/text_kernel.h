@@ -9,6 +9,7 @@
 #include "hg/expression.h"
 #include "hg/session.h"
 #include "lib/expression/lower.h"
+#include "lib/run/lru_cache.h"
 
 namespace hg {
 
@@ -25,13 +26,7 @@ struct TextKernel::Body {
   Result<std::vector<Value>> add_to(Graph& graph, std::span<const KernelArgument* const> arguments,
                                     std::vector<KernelInput> inputs, const Shape& shape) const;
 
-  // A session for calls of one kind. The key is everything that its graph depends on.
-  struct Plan {
-    std::string key;
-    Session session;
-  };
-  std::vector<Plan> plans;  // the most recently used one is last
-  int64_t sessions_made = 0;
+  LruCache<Session> sessions{64};  // by kind of call
 
   // The result of a call: outputs, or gradients with respect to the arguments of these parameters.
   struct Wanted {
@@ -41,7 +36,7 @@ struct TextKernel::Body {
     bool accumulate = false;
   };
   using Bound = std::span<const KernelArgument* const>;
-  Result<Plan*> plan(Bound arguments, const Wanted& wanted, const CallOptions& call);
+  Result<Session*> session_for(Bound arguments, const Wanted& wanted, const CallOptions& call);
   Status build_call(Graph& graph, Bound arguments, const Wanted& wanted, const Shape& shape) const;
   // Copies results into new memory, or into `into` if `made` is null.
   Status run(Bound arguments, const Wanted& wanted, const CallOptions& call,

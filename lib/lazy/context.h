@@ -5,17 +5,17 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "hg/session.h"
 #include "hg/var.h"
+#include "lib/run/lru_cache.h"
 
 namespace hg {
 
 struct LazyContext {
   LazyContext(SessionOptions given, size_t most, uint64_t bytes)
-      : options(std::move(given)), most_plans(most), most_bytes(bytes) {}
+      : options(std::move(given)), plans(most, bytes) {}
 
   // A cached session. The form of an expression is everything that its graph depends on, except the
   // values of its numbers. The first plan of a form stores them as constants. If they change later,
@@ -26,7 +26,6 @@ struct LazyContext {
       int32_t place = 0;
       std::optional<DType> number;
     };
-    std::vector<uint64_t> key;
     std::vector<uint64_t> numbers;  // their bits, in walk order
     std::vector<bool> is_read;      // per number: whether it is an input
     std::vector<Input> inputs;
@@ -34,18 +33,13 @@ struct LazyContext {
     std::vector<std::pair<DType, Sizes>> outputs;
     std::vector<Array> constants;  // kept alive: keys identify them by memory
     int64_t nodes = 0;
-    bool draws = false;  // draws random numbers
-    uint64_t bytes = 0;  // of the arena and constants
-    uint64_t used = 0;
+    bool draws = false;       // draws random numbers
+    uint64_t bytes = 0;       // of the arena and constants
     bool is_running = false;  // a host op may evaluate expressions while it runs
   };
   SessionOptions options;
-  size_t most_plans;
-  uint64_t most_bytes;
-  std::unordered_multimap<uint64_t, Plan> plans;
-  uint64_t bytes = 0;  // of all plans
-  Lazy::Counters counters;
-  uint64_t clock = 0;
+  LruCache<Plan> plans;  // several with the same key, for different numbers
+  int64_t runs = 0, nodes = 0;
   uint64_t random = options.seed;  // the state that provides the plans' seeds
 
   static const std::shared_ptr<LazyContext>& of(const Lazy& lazy) { return lazy.context_; }

@@ -19,9 +19,8 @@ namespace {
 using Kind = LazyNode::Kind;
 
 // The form of an expression.
-std::vector<uint64_t> key_of(std::span<const Var> vars, std::span<LazyNode* const> nodes) {
-  std::vector<uint64_t> key;
-  key.reserve(nodes.size() * 6 + vars.size());
+CacheKey key_of(std::span<const Var> vars, std::span<LazyNode* const> nodes) {
+  CacheKey key;
   const auto add_place = [&](const Var& var) {
     key.push_back(var ? uint64_t(LazyNode::of(var).place) << 16 | uint64_t(LazyNode::output(var))
                       : ~uint64_t{0});
@@ -41,13 +40,11 @@ std::vector<uint64_t> key_of(std::span<const Var> vars, std::span<LazyNode* cons
                                                                         << 8);
         for (const Dim& dim : node->types[0].shape)
           key.push_back(static_cast<uint64_t>(dim.constant()));
-        if (node->kind == Kind::constant)
-          for (const int64_t stride : node->array.strides())
-            key.push_back(static_cast<uint64_t>(stride));
+        if (node->kind == Kind::constant) add_words(key, node->array.strides());
         continue;
       case Kind::op:
         key.push_back(reinterpret_cast<uintptr_t>(node->op));
-        key.insert(key.end(), node->attr_words.begin(), node->attr_words.end());
+        for (const uint64_t word : node->attr_words) key.push_back(word);
         break;
       default:
         key.push_back(uint64_t(node->ys) << 32 | uint64_t(node->xs));
@@ -56,12 +53,6 @@ std::vector<uint64_t> key_of(std::span<const Var> vars, std::span<LazyNode* cons
   }
   for (const Var& var : vars) add_place(var);
   return key;
-}
-
-uint64_t hash_of(std::span<const uint64_t> key) {
-  uint64_t hash = 0x9e3779b97f4a7c15u;
-  for (const uint64_t word : key) hash = ((hash ^ word) * 0xbf58476d1ce4e5b9u) ^ (hash >> 29);
-  return hash ^ (hash >> 32);
 }
 
 std::vector<uint64_t> numbers_of(std::span<LazyNode* const> nodes) {
@@ -176,48 +167,31 @@ Result<LazyContext::Plan> make_plan(const LazyContext& context, std::span<const 
   return plan;
 }
 
-// Evicts the least recently used plans, except running ones and `newest`.
-void let_go(LazyContext& context, const LazyContext::Plan* newest) {
-  while (context.plans.size() > context.most_plans || context.bytes > context.most_bytes) {
-    auto oldest = context.plans.end();
-    for (auto at = context.plans.begin(); at != context.plans.end(); ++at)
-      if (const LazyContext::Plan& plan = at->second; &plan != newest && !plan.is_running)
-        if (oldest == context.plans.end() || plan.used < oldest->second.used) oldest = at;
-    if (oldest == context.plans.end()) return;
-    context.bytes -= oldest->second.bytes;
-    context.plans.erase(oldest);
-  }
-}
-
 bool serves(const LazyContext::Plan& plan, std::span<const uint64_t> numbers) {
   for (size_t i = 0; i < numbers.size(); ++i)
     if (!plan.is_read[i] && plan.numbers[i] != numbers[i]) return false;
   return true;
 }
 
-Result<LazyContext::Plan*> plan_of(LazyContext& context, std::span<const Var> vars,
-                                   std::span<LazyNode* const> nodes) {
-  std::vector<uint64_t> key = key_of(vars, nodes), numbers = numbers_of(nodes);
-  const uint64_t hash = hash_of(key);
-  const auto range = context.plans.equal_range(hash);
+Result<std::shared_ptr<LazyContext::Plan>> plan_of(LazyContext& context, const CacheKey& key,
+                                                   std::span<const Var> vars,
+                                                   std::span<LazyNode* const> nodes) {
+  std::vector<uint64_t> numbers = numbers_of(nodes);
   std::vector<bool> is_read(numbers.size());
-  for (auto at = range.first; at != range.second; ++at) {
-    LazyContext::Plan& plan = at->second;
-    if (plan.is_running || plan.key != key) continue;
-    if (serves(plan, numbers)) return &plan;
+  const auto known = context.plans.find(key, [&](const LazyContext::Plan& plan) {
+    if (plan.is_running) return false;
+    if (serves(plan, numbers)) return true;
     for (size_t i = 0; i < numbers.size(); ++i)
       if (plan.is_read[i] || plan.numbers[i] != numbers[i]) is_read[i] = true;
-  }
+    return false;
+  });
+  if (known != nullptr) return known;
   Result<LazyContext::Plan> made = make_plan(context, vars, nodes, is_read);
   // An op may need a number before it runs.
   if (!made.ok()) made = make_plan(context, vars, nodes, std::vector<bool>(numbers.size()));
   HG_TRY(made.status());
-  made->key = std::move(key);
   made->numbers = std::move(numbers);
-  ++context.counters.plans;
-  LazyContext::Plan* const plan = &context.plans.emplace(hash, *std::move(made))->second;
-  let_go(context, plan);
-  return plan;
+  return context.plans.add(key, *std::move(made));
 }
 
 Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
@@ -261,13 +235,8 @@ Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
       }
   session.forget_tensors();
   HG_TRY(status);
-  ++context.counters.runs;
-  context.counters.nodes += plan.nodes;
-  plan.used = ++context.clock;
-  HG_TRY_ASSIGN(const Memory memory, session.memory());
-  const auto bytes = static_cast<uint64_t>(memory.arena_bytes + memory.weights_bytes);
-  context.bytes += bytes - std::exchange(plan.bytes, bytes);
-  let_go(context, &plan);
+  ++context.runs;
+  context.nodes += plan.nodes;
   return results;
 }
 
@@ -295,8 +264,14 @@ Result<std::vector<Array>> evaluate(std::span<const Var> vars) {
                "the leaf '", node->name, "' has no array");
     }
     const std::shared_ptr<LazyContext> context = context_of(nodes);
-    HG_TRY_ASSIGN(LazyContext::Plan* const plan, plan_of(*context, vars, nodes));
-    return run(*context, *plan, nodes);
+    const CacheKey key = key_of(vars, nodes);
+    HG_TRY_ASSIGN(const std::shared_ptr<LazyContext::Plan> plan,
+                  plan_of(*context, key, vars, nodes));
+    HG_TRY_ASSIGN(std::vector<Array> values, run(*context, *plan, nodes));
+    HG_TRY_ASSIGN(const Memory memory, plan->session->memory());
+    const auto bytes = static_cast<uint64_t>(memory.arena_bytes + memory.weights_bytes);
+    if (bytes != std::exchange(plan->bytes, bytes)) context->plans.set_bytes(key, plan, bytes);
+    return values;
   });
 }
 
@@ -317,11 +292,12 @@ Result<Var> Var::evaluated() const {
 }
 
 Lazy::Lazy(SessionOptions options, size_t most_plans, uint64_t most_bytes)
-    : context_(std::make_shared<LazyContext>(std::move(options), std::max<size_t>(most_plans, 1),
-                                             most_bytes)) {}
+    : context_(std::make_shared<LazyContext>(std::move(options), most_plans, most_bytes)) {}
 
 Lazy::Counters Lazy::counters() const {
-  return context_ != nullptr ? context_->counters : Counters();
+  if (context_ == nullptr) return {};
+  return {
+      .runs = context_->runs, .plans = context_->plans.counters().added, .nodes = context_->nodes};
 }
 
 }  // namespace hg

@@ -3,7 +3,6 @@
 #include "hg/var.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "lib/graph/border.h"
 #include "lib/lazy/context.h"
@@ -29,32 +28,6 @@ const Registry* registry_of(std::span<const Var> inputs) {
   for (const Var& input : inputs)
     if (input && LazyNode::of(input).registry != nullptr) return LazyNode::of(input).registry;
   return nullptr;
-}
-
-void add_words(std::vector<uint64_t>& words, std::string_view text) {
-  words.push_back(text.size());
-  uint64_t word = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    word |= uint64_t{static_cast<unsigned char>(text[i])} << (8 * (i % 8));
-    if (i % 8 == 7 || i + 1 == text.size()) words.push_back(std::exchange(word, 0));
-  }
-}
-
-// Writes the kind of a value and its length first, so that equal words mean equal attributes.
-void add_words(std::vector<uint64_t>& words, const Argument::Value& value) {
-  words.push_back(value.index());
-  const auto numbers = [&](const auto& list) {
-    words.push_back(list.size());
-    for (const auto number : list) words.push_back(std::bit_cast<uint64_t>(number));
-  };
-  if (const auto* flag = std::get_if<bool>(&value)) words.push_back(*flag);
-  if (const auto* integer = std::get_if<int64_t>(&value)) numbers(std::span(integer, 1));
-  if (const auto* real = std::get_if<double>(&value)) numbers(std::span(real, 1));
-  if (const auto* word = std::get_if<std::string_view>(&value)) add_words(words, *word);
-  if (const auto* dtype = std::get_if<DType>(&value))
-    words.push_back(static_cast<uint64_t>(*dtype));
-  if (const auto* list = std::get_if<std::span<const int64_t>>(&value)) numbers(*list);
-  if (const auto* list = std::get_if<std::span<const double>>(&value)) numbers(*list);
 }
 
 std::shared_ptr<LazyNode> op_node(std::string_view op, std::span<const Var> inputs,

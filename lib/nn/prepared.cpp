@@ -6,6 +6,7 @@
 
 #include "hg/train.h"
 #include "lib/graph/rewrite.h"
+#include "lib/run/lru_cache.h"
 
 namespace hg::nn {
 
@@ -137,15 +138,14 @@ void keep_plans(Prepared& prepared, Variant& variant) {
 // -- The cache ------------------------------------------------------------------------------------
 
 struct PlanCache::Body {
-  static constexpr size_t kMost = 32;
   struct Entry {
     Block model;
     LowerOptions options;
     std::shared_ptr<Prepared> prepared;
   };
   std::mutex mutex;
-  std::vector<Entry> entries;  // the newest is last
-  Counters counters;
+  LruCache<Entry> entries{32};
+  int64_t misses = 0;
 };
 
 namespace {
@@ -169,7 +169,7 @@ PlanCache::PlanCache() : body_(std::make_shared<Body>()) {}
 
 PlanCache::Counters PlanCache::counters() const {
   const std::lock_guard<std::mutex> locked(body_->mutex);
-  return body_->counters;
+  return {.hits = body_->entries.counters().hits, .misses = body_->misses};
 }
 
 struct PlanCacheAccess {
@@ -177,19 +177,21 @@ struct PlanCacheAccess {
                                                    const LowerOptions& options) {
     PlanCache::Body& body = *cache.body_;
     const std::lock_guard<std::mutex> locked(body.mutex);
-    for (const PlanCache::Body::Entry& entry : body.entries)
-      if (entry.options == options && entry.model == model) {
-        ++body.counters.hits;
-        return entry.prepared;
-      }
-    ++body.counters.misses;
+    // The key is only a part of what the graph depends on.
+    CacheKey key;
+    key.push_back(static_cast<uint64_t>(options.dtype) | uint64_t{options.training} << 8 |
+                  static_cast<uint64_t>(model.blocks.size()) << 16);
+    const auto known = body.entries.find(key, [&](const PlanCache::Body::Entry& entry) {
+      return entry.options == options && entry.model == model;
+    });
+    if (known != nullptr) return known->prepared;
+    ++body.misses;
     HG_TRY_ASSIGN(std::shared_ptr<Prepared> made, prepare_new(model, options));
     made->is_cached = true;
     PlanCache::Body::Entry entry{model, options, made};
     HG_TRY(copy_arrays(entry.model));
     for (auto& [name, array] : entry.options.constants) HG_TRY(copy_array(array));
-    if (body.entries.size() >= PlanCache::Body::kMost) body.entries.erase(body.entries.begin());
-    body.entries.push_back(std::move(entry));
+    body.entries.add(key, std::move(entry));
     return made;
   }
 };

@@ -112,7 +112,8 @@ Result<std::string> summary(const Block& model);
 // -- Compiling ------------------------------------------------------------------------------------
 
 // A cache of compiled models. Compiling an equal model with equal options reuses the compiled graph
-// and packed weights. Copies refer to the same cache. Thread-safe; keeps the newest 32 models.
+// and packed weights. Copies refer to the same cache. Thread-safe. Keeps the 32 models that were used
+// last.
 class PlanCache {
  public:
   PlanCache();
