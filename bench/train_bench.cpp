@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
   const double before = start_of_growth(*model);
   const size_t of_model = model->graph().inputs().size();
   hg::TrainOptions options;
-  const hg::Result<hg::Loss::Kind> kind = hg::loss_named(given(2, "mse"));
+  const hg::Result<hg::Loss::Kind> kind = hg::parse_loss(given(2, "mse"));
   if (!kind.ok()) return fail(kind.status());
   options.losses[0].kind = *kind;
   options.optimizer = std::string(given(3, "sgd")) == "sgd" ? hg::sgd(0.01, 0.9) : hg::adamw();

@@ -352,7 +352,7 @@ TEST(ArrayText, IsPyTorchs) {
   };
   ASSERT_GT(cases.size(), 100u);
   for (const TextCase& c : cases) {
-    const DType dtype = *dtype_named(c.dtype);
+    const DType dtype = *parse_dtype(c.dtype);
     std::vector<double> values = c.values;
     if (c.values.empty())
       for (int64_t i = 0; i < c.shape.count(); ++i) values.push_back(c.first + c.step * double(i));

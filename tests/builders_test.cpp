@@ -32,10 +32,10 @@ struct Args : AttrReader {
   std::optional<double> maybe_real(std::string_view name) const {
     return has(name) ? std::optional(real(name)) : std::nullopt;
   }
-  Reduction reduction() const { return *reduction_named(string("reduction")); }
-  Activation activation(std::string_view name) const { return *activation_named(string(name)); }
-  Interpolation interpolation() const { return *interpolation_named(string("mode")); }
-  ScatterReduce scatter() const { return *scatter_reduce_named(string("reduce")); }
+  Reduction reduction() const { return *parse_reduction(string("reduction")); }
+  Activation activation(std::string_view name) const { return *parse_activation(string(name)); }
+  Interpolation interpolation() const { return *parse_interpolation(string("mode")); }
+  ScatterReduce scatter() const { return *parse_scatter_reduce(string("reduce")); }
   ConvOptions conv() const {
     return {list("stride"),         list("padding"),          list("dilation"), integer("groups"),
             list("output_padding"), activation("activation"), flag("exact")};
@@ -324,18 +324,18 @@ const Row kRows[] = {
     {"expand", HG_CALL(expand(x[0], a.list("shape"))), HG_CALL(expand(x[0], a.list("shape")))},
     {"eye", HG_CALL(eye(g, a.integer("n"), a.integer("m"), a.dtype("dtype"))),
      HG_CALL(eye(g, a.integer("n"), a.integer("m")))},
-    {"fft", HG_CALL(fft(x[0], a.n("dim"), a.flag("inverse"), *fft_norm_named(a.string("norm")))),
+    {"fft", HG_CALL(fft(x[0], a.n("dim"), a.flag("inverse"), *parse_fft_norm(a.string("norm")))),
      HG_CALL(fft(x[0], a.n("dim")))},
     {"flip", HG_CALL(flip(x[0], a.list("dims"))), HG_CALL(flip(x[0], a.list("dims")))},
     {"full", HG_CALL(full(g, a.list("shape"), a.real("value"), a.dtype("dtype"))),
      HG_CALL(full(g, a.list("shape"), a.real("value")))},
     {"gather", HG_CALL(gather(x[0], x[1], a.n("dim"))), HG_CALL(gather(x[0], x[1], a.n("dim")))},
-    {"gelu", HG_CALL(gelu(x[0], *gelu_approximation_named(a.string("approximate")))),
+    {"gelu", HG_CALL(gelu(x[0], *parse_gelu_approximation(a.string("approximate")))),
      HG_CALL(gelu(x[0]))},
     {"glu", HG_CALL(glu(x[0], a.n("dim"))), HG_CALL(glu(x[0]))},
     {"grid_sample",
      HG_CALL(grid_sample(x[0], x[1], a.interpolation(),
-                         *grid_padding_named(a.string("padding_mode")), a.flag("align_corners"))),
+                         *parse_grid_padding(a.string("padding_mode")), a.flag("align_corners"))),
      HG_CALL(grid_sample(x[0], x[1]))},
     {"group_norm", HG_CALL(group_norm(x[0], a.integer("groups"), x[1], x[2], a.real("eps"))),
      HG_CALL(group_norm(x[0], a.integer("groups")))},
@@ -416,7 +416,7 @@ const Row kRows[] = {
     {"norm", HG_CALL(norm(x[0], a.real("ord"), a.list("dim"), a.flag("keepdim"))),
      HG_CALL(norm(x[0]))},
     {"one_hot", HG_CALL(one_hot(x[0], a.integer("num_classes"))), HG_CALL(one_hot(x[0]))},
-    {"pad", HG_CALL(pad(x[0], a.list("pads"), *pad_mode_named(a.string("mode")), a.real("value"))),
+    {"pad", HG_CALL(pad(x[0], a.list("pads"), *parse_pad_mode(a.string("mode")), a.real("value"))),
      HG_CALL(pad(x[0], a.list("pads")))},
     {"pairwise_distance",
      HG_CALL(pairwise_distance(x[0], x[1], a.real("p"), a.real("eps"), a.flag("keepdim"))),
@@ -429,8 +429,8 @@ const Row kRows[] = {
      HG_CALL(poisson_nll_loss(x[0], x[1]))},
     {"polygamma", HG_CALL(polygamma(x[0], a.integer("n"))),
      HG_CALL(polygamma(x[0], a.integer("n")))},
-    {"polynomial", HG_CALL(polynomial(x[0], x[1], *polynomial_kind_named(a.string("kind")))),
-     HG_CALL(polynomial(x[0], x[1], *polynomial_kind_named(a.string("kind"))))},
+    {"polynomial", HG_CALL(polynomial(x[0], x[1], *parse_polynomial_kind(a.string("kind")))),
+     HG_CALL(polynomial(x[0], x[1], *parse_polynomial_kind(a.string("kind"))))},
     {"rand", HG_CALL(rand(g, a.list("shape"), a.dtype("dtype"), a.n("stream"))),
      HG_CALL(rand(g, a.list("shape")))},
     {"randn", HG_CALL(randn(g, a.list("shape"), a.dtype("dtype"), a.n("stream"))),

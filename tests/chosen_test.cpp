@@ -24,7 +24,7 @@ Status created(Graph graph, const SessionOptions& options = {}) {
 constexpr DType kLacking[] = {f64, f16, bf16, i32, i16, i8, u8};
 
 std::string lacks(DType dtype, std::string_view of) {
-  return str_cat("this build lacks the dtype ", name_of(dtype), " of the ", of,
+  return str_cat("this build lacks the dtype ", to_string(dtype), " of the ", of,
                  " (HG_OPS was made from few.needs)");
 }
 
@@ -55,7 +55,7 @@ TEST(ChosenTest, WhatNodesMakeInOtherDTypesIsRefused) {
     const Value wide = g.call("cast", {g.input("x", f32, {"n"})}, {{"dtype", dtype}});
     g.output("y", g.call("cast", {wide}, {{"dtype", f32}}));
     expect_message(created(std::move(g)), Code::unsupported,
-                   str_cat("this build lacks the dtype ", name_of(dtype), " of cast"));
+                   str_cat("this build lacks the dtype ", to_string(dtype), " of cast"));
   }
 }
 

@@ -115,7 +115,7 @@ TEST(Complex, HasPyTorchsGradients) {
   const Value z = view_as_complex(product(view_as_real(x), view_as_real(y)));
   const Value twice = view_as_complex(view_as_real(x) * 3.0);  // a second reader of x
   const std::vector<Value> seeds = {s, s};
-  for (const Value& dx : gradients(std::vector<Value>{z, twice}, std::vector<Value>{x, y}, seeds))
+  for (const Value& dx : grad(std::vector<Value>{z, twice}, std::vector<Value>{x, y}, seeds))
     g.output("", dx);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   Session session = *Session::create(*Model::from_graph(std::move(g)));
@@ -138,7 +138,7 @@ TEST(Complex, HasPyTorchsGradients) {
 TEST(Complex, AnOutputNeedsASeed) {
   Graph g;
   const Value x = g.input("x", c64, {2});
-  gradients(std::vector<Value>{view_as_complex(view_as_real(x) * 2.0)}, std::vector<Value>{x}, {});
+  grad(std::vector<Value>{view_as_complex(view_as_real(x) * 2.0)}, std::vector<Value>{x}, {});
   EXPECT_NE(g.status().message().find("needs a seed"), std::string_view::npos)
       << g.status().message();
 }

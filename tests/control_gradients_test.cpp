@@ -28,9 +28,9 @@ TEST(ControlGradients, GoThroughTheBranchThatIsTaken) {
     };
     const Value inputs[] = {cond, x, z};
     const Value y = g.calls("if", inputs, {}, {branch(true), branch(false)})[0];
-    const std::vector<Value> first = gradients(y, {x, z});
+    const std::vector<Value> first = grad(y, {x, z});
     for (const Value& d : first) g.output("", d);
-    for (const Value& d : gradients(first[0], {x, z})) g.output("", d);
+    for (const Value& d : grad(first[0], {x, z})) g.output("", d);
     ASSERT_TRUE(g.status().ok()) << g.status().message();
     EXPECT_EQ(evaluate(std::move(g), {{2, 3}, {5, 7}}),
               choice ? (std::vector<double>{20, 42, 4, 9, 10, 14, 4, 6})
@@ -60,7 +60,7 @@ TEST(ControlGradients, GoThroughBranchesThatGiveOtherSizes) {
     const std::vector<Value> ys = g.calls("if", inputs, {}, {branch(true), branch(false)});
     const Value loss =
         g.call("add", {g.call("sum", {g.call("exp", {ys[0]})}), g.call("sum", {ys[1]})});
-    for (const Value& d : gradients(loss, {x, z})) g.output("", d);
+    for (const Value& d : grad(loss, {x, z})) g.output("", d);
     ASSERT_TRUE(g.status().ok()) << g.status().message();
     const std::vector<double> found = evaluate(std::move(g), {{1, -1, 0.5}, {5, 7}});
     const double total = std::exp(0.5) + 1;
@@ -89,7 +89,7 @@ TEST(ControlGradients, WalkBackOverTheRoundsOfALoop) {
     body->output("", body->call("add", {n, body->scalar(int64_t{1}, i64)}));
     const Value inputs[] = {below(g, x), x, g.scalar(int64_t{0}, i64), c};
     const Value y = g.calls("while", inputs, {}, {body})[0];
-    for (const Value& d : gradients(y, {x, c})) g.output("", d);
+    for (const Value& d : grad(y, {x, c})) g.output("", d);
     ASSERT_TRUE(g.status().ok()) << g.status().message();
     // After four rounds: y = x c^4. After none: y = x.
     EXPECT_EQ(evaluate(std::move(g), {{start, 4}, {2}}),
@@ -148,7 +148,7 @@ TEST(ControlGradients, WalkBackOverWhatALoopKeepsOfEachRound) {
     }
     const Value loss =
         g.call("add", {g.call("sum", {g.call("exp", {stack})}), g.call("sum", {carry})});
-    for (const Value& d : gradients(loss, {x, a, first})) g.output("", d);
+    for (const Value& d : grad(loss, {x, a, first})) g.output("", d);
     EXPECT_TRUE(g.status().ok()) << g.status().message();
     return evaluate(std::move(g), {{0.5, -0.25, 1}, {0.7}, {1, 2}});
   };
@@ -185,7 +185,7 @@ TEST(ControlGradients, WalkBackOverWhatALoopDrew) {
   const Value y =
       sum(g.calls("if", std::vector{gt(sum(loop), g.scalar(150.0, f64)), loop}, {}, branches)[0]);
   g.output("y", y);
-  g.output("dx", gradients(y, {x})[0]);
+  g.output("dx", grad(y, {x})[0]);
   const Model model = *Model::from_graph(std::move(g));
 
   const std::vector<double> start = {0.3, 0.5, 0.7, 1.1, 0.2};
@@ -227,7 +227,7 @@ TEST(ControlGradients, OfALoopThatDrawsInABranchAreRefused) {
   const Value x = g.input("x", f64, {4});
   const Value y =
       sum(g.calls("while", std::vector{gt(sum(x), g.scalar(0.0, f64)), x}, {}, {body})[0]);
-  gradients(y, {x});
+  grad(y, {x});
   const std::string message(g.take_status().message());
   EXPECT_NE(message.find("there is no gradient through a loop in which if"), std::string::npos)
       << message;
@@ -246,7 +246,7 @@ TEST(ControlGradients, WalkBackOverSequencesOfAnyLength) {
           g.call("full", {}, {{"shape", Shape{1, 1}}, {"value", 0.0}, {"dtype", dtype}});
       const Value h = g.calls("rnn_scan", {as(x, {x.dim(0), 1, 1}), h0, as(w, {1, 1})},
                               {{"nonlinearity", "relu"}, {"reverse", reverse}})[1];
-      for (const Value& d : gradients(h, {x, w})) g.output("", d);
+      for (const Value& d : grad(h, {x, w})) g.output("", d);
       ASSERT_TRUE(g.status().ok()) << g.status().message();
       // h3 = x3 + w (x2 + w x1): dw = x2 + 2 w x1
       EXPECT_EQ(evaluate(g, {{1, 2, 3}, {2}}), reverse ? (std::vector<double>{1, 2, 4, 2 + 4 * 3})
@@ -278,7 +278,7 @@ TEST(ControlGradients, OfProjectionsWalkBackOverSequencesOfAnyLength) {
       const std::vector<Value> y = g.calls("lstm_scan", in, {{"reverse", reverse}});
       const std::vector<Value> seeds = {
           g.call("slice", {in[0]}, {{"dim", 2}, {"start", 0}, {"end", kOut}}), noise(shapes[0])};
-      for (const Value& d : gradients(std::vector<Value>{y[0], y[1]}, in, seeds))
+      for (const Value& d : grad(std::vector<Value>{y[0], y[1]}, in, seeds))
         g.output("", g.call("cast", {d}, {{"dtype", f64}}));
       EXPECT_TRUE(g.status().ok()) << g.status().message();
       std::vector<double> data;

@@ -261,7 +261,7 @@ TEST(Control, GradientsWithoutAKernelBehindALoop) {
     double before = HUGE_VAL;
     for (int step = 0; step < 3; ++step) {
       const Result<double> loss = trainer->step(inputs, targets);
-      ASSERT_TRUE(loss.ok()) << name_of(dtype) << ": " << loss.status().message();
+      ASSERT_TRUE(loss.ok()) << to_string(dtype) << ": " << loss.status().message();
       EXPECT_LT(*loss, before);
       before = *loss;
     }

@@ -137,7 +137,7 @@ TEST(Eager, ZeroKeepsItsSign) {
       ASSERT_TRUE(y.ok()) << y.status().message();
       for (const float each : values_of(ex.cast(*y, f32)))
         EXPECT_TRUE(each == 0 && std::signbit(each))
-            << op << " in " << name_of(dtype) << " gives " << each;
+            << op << " in " << to_string(dtype) << " gives " << each;
     }
 }
 
@@ -376,11 +376,11 @@ TEST(Eager, RandomOpsFollowTheSeed) {
 }
 
 TEST(Eager, DevicesGoByName) {
-  EXPECT_EQ(*device_named("cpu"), Device::cpu);
-  EXPECT_EQ(*device_named("vulkan"), Device::vulkan);
-  EXPECT_EQ(*device_named("automatic"), Device::automatic);
-  EXPECT_EQ(*device_named("auto"), Device::automatic);
-  EXPECT_NE(refusal(device_named("cuda")).find("'cuda'"), std::string::npos);
+  EXPECT_EQ(*parse_device("cpu"), Device::cpu);
+  EXPECT_EQ(*parse_device("vulkan"), Device::vulkan);
+  EXPECT_EQ(*parse_device("automatic"), Device::automatic);
+  EXPECT_EQ(*parse_device("auto"), Device::automatic);
+  EXPECT_NE(refusal(parse_device("cuda")).find("'cuda'"), std::string::npos);
   const Result<Executor> none =
       Executor::create({.device = Device::vulkan, .gpu_name = "no such device"});
   ASSERT_FALSE(none.ok());

@@ -44,7 +44,7 @@ std::string text_of(const hg::TensorData& data) {
     std::snprintf(two, sizeof two, "%02x", bytes[i]);
     hex += two;
   }
-  return std::string(name_of(data.tensor.dtype)) + " " + (shape.empty() ? "-" : shape) + " " +
+  return std::string(to_string(data.tensor.dtype)) + " " + (shape.empty() ? "-" : shape) + " " +
          (hex.empty() ? "-" : hex);
 }
 
@@ -72,7 +72,7 @@ void read_argument(Case& one, const std::string& kind, std::istringstream& line)
   std::vector<uint8_t>& bytes = one.bytes.emplace_back();
   for (size_t i = 0; i + 1 < hex.size(); i += 2)
     bytes.push_back(static_cast<uint8_t>(std::stoi(hex.substr(i, 2), nullptr, 16)));
-  one.arguments.emplace_back(kept, hg::ConstTensor(bytes.data(), *hg::dtype_named(type),
+  one.arguments.emplace_back(kept, hg::ConstTensor(bytes.data(), *hg::parse_dtype(type),
                                                    sizes_of(shape), sizes_of(strides)));
 }
 
@@ -82,7 +82,7 @@ hg::Status run(const Case& one) {
   for (const hg::TensorData& y : outputs) std::cout << "out " << text_of(y) << "\n";
   if (one.gradients.empty()) return {};
   HG_TRY_ASSIGN(const std::vector<hg::TensorData> gradients,
-                kernel.gradients(one.arguments, one.gradients));
+                kernel.grad(one.arguments, one.gradients));
   for (const hg::TensorData& dx : gradients) std::cout << "grad " << text_of(dx) << "\n";
   return {};
 }

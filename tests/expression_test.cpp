@@ -96,7 +96,7 @@ std::string call_error(const TextKernel& kernel, Arguments arguments) {
 }
 Numbers gradient(const TextKernel& kernel, Arguments arguments, const std::string& of,
                  const BackwardOptions& options = {}) {
-  Result<std::vector<TensorData>> dx = kernel.gradients(arguments, {of}, options);
+  Result<std::vector<TensorData>> dx = kernel.grad(arguments, {of}, options);
   EXPECT_TRUE(dx.ok()) << dx.status().message();
   return dx.ok() ? numbers((*dx)[0]) : Numbers();
 }
@@ -248,7 +248,7 @@ TEST(Expression, ArgumentsAreNamedInErrors) {
   EXPECT_EQ(call_error(sum, {kFour, view(kX, {3})}),
             "kernel 'k': 'b' is [3], which does not broadcast to [4] of the arguments before it");
   const std::vector<int64_t> whole = {1, 2};
-  const Result<std::vector<TensorData>> dx = sum.gradients({view(whole, {2}), kFour}, {"a"});
+  const Result<std::vector<TensorData>> dx = sum.grad({view(whole, {2}), kFour}, {"a"});
   EXPECT_EQ(dx.status().message(), "kernel 'k': 'a' is i64, which has no gradient");
 }
 
@@ -356,7 +356,7 @@ TEST(Expression, BackwardOfOnesOwn) {
   EXPECT_EQ(gradient(made("out = x * y", {.backward = "dx = dout; dy = dout"}),
                      {kFour, view(kX, {1})}, "y"),
             Numbers{4});
-  const Result<std::vector<TensorData>> db = step.gradients({kFour, 2.5}, {"b"});
+  const Result<std::vector<TensorData>> db = step.grad({kFour, 2.5}, {"b"});
   EXPECT_EQ(db.status().message(),
             "these ops have no gradient: expression 'k' has no backward for 'b'");
   EXPECT_EQ(error_of("x", {.backward = "dx = dy"}),
@@ -395,7 +395,7 @@ TEST(Expression, InAGraphOneKernelAndDifferentiable) {
   const std::string text = compiled(graph);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
   EXPECT_NE(text.find("pointwise_program"), std::string::npos) << text;
-  const std::vector<Value> dx = gradients(y[0], {x});
+  const std::vector<Value> dx = grad(y[0], {x});
   EXPECT_TRUE(graph.status().ok());
 
   Graph other;
@@ -412,7 +412,7 @@ TEST(Expression, BackwardOfOnesOwnIsKeptInTheFile) {
   Model model = *Model::read(bytes);
   Graph& read = model.graph();
   const Value y = read.value(read.outputs()[0].second);
-  read.output("dx", gradients(y, {read.value(read.inputs()[0])})[0]);
+  read.output("dx", grad(y, {read.value(read.inputs()[0])})[0]);
   Session session = *Session::create(model);
   ASSERT_TRUE(session.set_input(0, kFour).ok());
   ASSERT_TRUE(session.run().ok());

@@ -101,7 +101,7 @@ TEST(ForwardBackward, EqualsTheGradientsOfTheWholeGraph) {
                                       joint.input("dz", f32, {"n", 3})};
     const std::vector<Value> wrt = {joint.value(joint.inputs()[0]),
                                     joint.value(joint.states()[0].value)};
-    const std::vector<Value> found = gradients(ys, wrt, seeds);
+    const std::vector<Value> found = grad(ys, wrt, seeds);
     joint.output("dx", found[0]);
     joint.output("dw", found[1]);
     const Arrays want = run(*Model::from_graph(std::move(joint)), {x, dy, dz});

@@ -234,9 +234,9 @@ TEST(Generator, StopsAtIdsAndCallbacks) {
   const Generation two = must(generator.generate(prompts, options));
   EXPECT_EQ(two.sequences[0].ids, Ids(first.begin(), first.begin() + 3));
   EXPECT_EQ(two.sequences[0].finish, Finish::stop);
-  EXPECT_EQ(name_of(two.sequences[0].finish), "stop");
+  EXPECT_EQ(to_string(two.sequences[0].finish), "stop");
   EXPECT_EQ(two.sequences[1].ids, second);
-  EXPECT_EQ(name_of(two.sequences[1].finish), "length");
+  EXPECT_EQ(to_string(two.sequences[1].finish), "length");
   EXPECT_EQ(seen[0], two.sequences[0].ids);
   EXPECT_EQ(seen[1], second);
 

@@ -20,7 +20,7 @@ TEST(Gradients, AreExactOnGraphsWithReuse) {
   const Value a = g.input("a", f64, {}), b = g.input("b", f64, {});
   const Value t = g.call("mul", {a, b});
   const Value y = g.call("add", {t, g.call("mul", {g.call("mul", {t, a}), a})});
-  for (const Value& d : gradients(y, {a, b, t})) g.output("", d);
+  for (const Value& d : grad(y, {a, b, t})) g.output("", d);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   // d/dt alone: 1 + a^2
   EXPECT_EQ(evaluate(std::move(g), {{3}, {5}}), (std::vector<double>{140, 30, 10}));
@@ -30,9 +30,9 @@ TEST(Gradients, CanBeDifferentiatedAgain) {
   Graph g;
   const Value a = g.input("a", f64, {});
   const Value cube = g.call("mul", {g.call("mul", {a, a}), a});
-  const Value first = gradients(cube, {a})[0];
-  const Value second = gradients(first, {a})[0];
-  const Value third = gradients(second, {a})[0];
+  const Value first = grad(cube, {a})[0];
+  const Value second = grad(first, {a})[0];
+  const Value third = grad(second, {a})[0];
   for (const Value& d : {first, second, third}) g.output("", d);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(evaluate(std::move(g), {{3}}), (std::vector<double>{27, 18, 6}));
@@ -46,7 +46,7 @@ TEST(Gradients, OfAPolynomialOverAVector) {
                                                 g.call("mul", {number(8), x})}),
                                  number(-1)});
   g.output("y", y);
-  g.output("dx", gradients(y, {x})[0]);
+  g.output("dx", grad(y, {x})[0]);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(evaluate(std::move(g), {{1, 2, 3, 4}}),
             (std::vector<double>{9, 23, 41, 63, 12, 16, 20, 24}));
@@ -56,7 +56,7 @@ TEST(Gradients, SumOverBroadcastDimsAndTakeSeeds) {
   Graph g;
   const Value x = g.input("x", f64, {3}), s = g.input("s", f64, {}), seed = g.input("v", f64, {3});
   const Value y = g.call("mul", {x, s});
-  for (const Value& d : gradients(y, {x, s}, seed)) g.output("", d);
+  for (const Value& d : grad(y, {x, s}, seed)) g.output("", d);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(evaluate(std::move(g), {{1, 2, 3}, {10}, {1, 0, -1}}),
             (std::vector<double>{10, 0, -10, 1 - 3}));
@@ -69,7 +69,7 @@ TEST(Gradients, SumOverOpenSizesThatAreRepeated) {
                         const std::vector<double>& expected) {
     Graph g;
     const Value a = g.input("a", f64, {"n"}), b = g.input("b", f64, {"m"});
-    for (const Value& d : gradients(a * b, {a, b})) g.output("", d);
+    for (const Value& d : grad(a * b, {a, b})) g.output("", d);
     ASSERT_TRUE(g.status().ok()) << g.status().message();
     EXPECT_EQ(evaluate(std::move(g), {x, y}), expected);
   };
@@ -81,7 +81,7 @@ TEST(Gradients, SumOverOpenSizesThatAreRepeated) {
       Graph g;
       const Value a = g.input("a", f64, {"n"}), b = g.input("b", f64, {size});
       const Value wide = g.call("expand", {a}, {{"shape", {2, size}}});
-      for (const Value& d : {gradients(a * b, {a})[0], gradients(wide, {a})[0]}) g.output("", d);
+      for (const Value& d : {grad(a * b, {a})[0], grad(wide, {a})[0]}) g.output("", d);
       ASSERT_TRUE(g.status().ok()) << g.status().message();
       EXPECT_EQ(evaluate(std::move(g), {x, three}), x.size() == 1
                                                         ? (std::vector<double>{6, 6})
@@ -89,7 +89,7 @@ TEST(Gradients, SumOverOpenSizesThatAreRepeated) {
     }
   Graph g;
   const Value a = g.input("a", f64, {"n"}), first = slice(a, 0, 0, min(Dim(1), Dim("n")));
-  g.output("", gradients(first * a, {first})[0]);
+  g.output("", grad(first * a, {first})[0]);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(evaluate(std::move(g), {three}), std::vector<double>{6});
 }
@@ -99,7 +99,7 @@ TEST(Gradients, OfAnglesAndSignsAreZeroWhereTheyHaveNone) {
   const auto gradients_of = [](const char* op, std::vector<double> x, std::vector<double> y) {
     Graph g;
     const Value a = g.input("a", f64, {2}), b = g.input("b", f64, {2});
-    for (const Value& d : gradients(g.call(op, {a, b}), {a, b})) g.output("", d);
+    for (const Value& d : grad(g.call(op, {a, b}), {a, b})) g.output("", d);
     EXPECT_TRUE(g.status().ok()) << g.status().message();
     return evaluate(std::move(g), {std::move(x), std::move(y)});
   };
@@ -113,7 +113,7 @@ TEST(Gradients, OfScatteredExtremesAreNaNWhereThoseAre) {
   const Value x = g.input("x", f64, {3}), src = g.input("src", f64, {3});
   const Value index = cast(g.input("index", f64, {3}), i64);
   for (const ScatterReduce reduce : {ScatterReduce::amax, ScatterReduce::amin})
-    for (const Value& d : gradients(scatter(x, index, src, 0, reduce), {x, src})) g.output("", d);
+    for (const Value& d : grad(scatter(x, index, src, 0, reduce), {x, src})) g.output("", d);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   const std::vector<double> d = evaluate(std::move(g), {{1, 2, 5}, {1, NAN, 2}, {0, 1, 1}});
   ASSERT_EQ(d.size(), 12u);
@@ -133,7 +133,7 @@ TEST(Gradients, OfMaskedScatterTakeAnEmptySource) {
     const Value x = g.input("x", f64, {"n"}), given = g.input("mask", f64, {"n"});
     const Value from = g.input("src", f64, {"m"});
     const Value y = masked_scatter(x, cast(given, boolean), from);
-    for (const Value& d : gradients(y * x, {from, x})) g.output("", d);
+    for (const Value& d : grad(y * x, {from, x})) g.output("", d);
     EXPECT_TRUE(g.status().ok()) << g.status().message();
     return evaluate(std::move(g), {{2, 3, 4}, std::move(mask), std::move(src)});
   };
@@ -146,7 +146,7 @@ TEST(Gradients, OfRunningTotalsOfOneNumberAreOne) {
   Graph g;
   const Value x = g.input("x", f64, {});
   for (const char* op : {"cumprod", "logcumsumexp"})
-    g.output("", gradients(g.call(op, {x}, {{"dim", 0}}), {x})[0]);
+    g.output("", grad(g.call(op, {x}, {{"dim", 0}}), {x})[0]);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(evaluate(std::move(g), {{HUGE_VAL}}), (std::vector<double>{1, 1}));
 }
@@ -158,7 +158,7 @@ TEST(Gradients, OfEqualIndicesOfHalvesAreSummedInF32) {
   const Value zeros =
       g.call("full", {}, {{"shape", std::vector<Dim>{4000}}, {"value", 0}, {"dtype", i64}});
   const Value picked = g.call("gather", {cast(x, bf16), zeros}, {{"dim", 0}});
-  g.output("", gradients(cast(picked, f64), {x})[0]);
+  g.output("", grad(cast(picked, f64), {x})[0]);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(evaluate(std::move(g), {{1}}), std::vector<double>{4000});
 }
@@ -167,7 +167,7 @@ TEST(Gradients, OfEqualIndicesOfHalvesAreSummedInF32) {
 TEST(Gradients, OfRunningProductsEndAtZeros) {
   Graph g;
   const Value x = g.input("x", f64, {5});
-  g.output("", gradients(g.call("cumprod", {x}, {{"dim", 0}}), {x})[0]);
+  g.output("", grad(g.call("cumprod", {x}, {{"dim", 0}}), {x})[0]);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(evaluate(std::move(g), {{2, 0, 3, 0, HUGE_VAL}}), (std::vector<double>{1, 8, 0, 0, 0}));
 }
@@ -176,7 +176,7 @@ TEST(Gradients, AreZeroWhereNothingDepends) {
   Graph g;
   const Value x = g.input("x", f64, {2}), z = g.input("z", f64, {2});
   const Value y = g.call("mul", {x, x});
-  for (const Value& d : gradients(y, {z})) g.output("", d);
+  for (const Value& d : grad(y, {z})) g.output("", d);
   g.output("y", y);
   EXPECT_EQ(evaluate(std::move(g), {{1, 2}, {3, 4}}), (std::vector<double>{0, 0, 1, 4}));
 }
@@ -185,7 +185,7 @@ TEST(Gradients, EndWhereAValueIsDetached) {
   Graph g;
   const Value x = g.input("x", f64, {3});
   const Value y = detach(x * x) * x;
-  for (const Value& d : gradients(y, {x})) g.output("", d);
+  for (const Value& d : grad(y, {x})) g.output("", d);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(evaluate(std::move(g), {{1, 2, -3}}), (std::vector<double>{1, 4, 9}));
 }
@@ -198,7 +198,7 @@ TEST(Gradients, OfSlicesThatMakeUpAValueArePutTogether) {
     const Value a = slice(x, 0, 0, 2), b = slice(x, 0, 2, 5), c = slice(x, 0, 5, 6);
     Value y = sum(b * b) + sum(c * 5) + sum(a * 2);
     if (has_more) y = y + sum(slice(x, 0, 1, 4)) + sum(slice(x, -1, 0, 6) * 100);
-    g.output("", gradients(y, {x})[0]);
+    g.output("", grad(y, {x})[0]);
     ASSERT_TRUE(g.status().ok()) << g.status().message();
     const auto count = [&](std::string_view op) {
       return std::count_if(g.nodes().begin(), g.nodes().end(),
@@ -220,7 +220,7 @@ TEST(Gradients, TakeSizesThatMayBeEqual) {
   const Value h0 = g.input("h0", f64, {2, 3}), c0 = g.input("c0", f64, {2, 3});
   const Value weight = g.input("weight", f64, {12, 3});
   const Value y = g.calls("lstm_scan", {gates, h0, c0, weight})[0];
-  const std::vector<Value> d = gradients(g.call("sum", {y}), {gates, c0});
+  const std::vector<Value> d = grad(g.call("sum", {y}), {gates, c0});
   EXPECT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(d.size(), size_t{2});
   for (const int last : {16, 17}) {
@@ -246,7 +246,7 @@ TEST(Gradients, MakeUpProductsWithTheJacobian) {
   const Value x = g.input("x", f64, {2}), z = g.input("z", f64, {2});
   const Value u = g.input("u", f64, {2}), v = g.input("v", f64, {2});
   const Value ys[] = {x * x * z, x, sum(z), u}, wrt[] = {x, z}, directions[] = {u, v};
-  for (const Value& d : jacobian_vector_product(ys, wrt, directions)) g.output("", d);
+  for (const Value& d : jvp(ys, wrt, directions)) g.output("", d);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(evaluate(std::move(g), {{2, 3}, {5, 7}, {1, 10}, {100, 1000}}),
             (std::vector<double>{20 + 400, 420 + 9000, 1, 10, 1100, 0, 0}));
@@ -255,7 +255,7 @@ TEST(Gradients, MakeUpProductsWithTheJacobian) {
 TEST(Gradients, NeedADirectionForEachValue) {
   Graph g;
   const Value x = g.input("x", f64, {2});
-  EXPECT_TRUE(jacobian_vector_product(std::span(&x, 1), std::span(&x, 1), {}).empty());
+  EXPECT_TRUE(jvp(std::span(&x, 1), std::span(&x, 1), {}).empty());
   EXPECT_NE(g.status().message().find("1 values and 0 directions"), std::string::npos);
 }
 
@@ -265,7 +265,7 @@ TEST(Gradients, MakeUpProductsWithTheHessian) {
   const Value x = g.input("x", f64, {2}), z = g.input("z", f64, {2});
   const Value u = g.input("u", f64, {2}), v = g.input("v", f64, {2});
   const Value wrt[] = {x, z}, directions[] = {u, v};
-  for (const Value& d : hessian_vector_product(sum(x * x * z), wrt, directions)) g.output("", d);
+  for (const Value& d : hvp(sum(x * x * z), wrt, directions)) g.output("", d);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   EXPECT_EQ(evaluate(std::move(g), {{2, 3}, {5, 7}, {1, 10}, {100, 1000}}),
             (std::vector<double>{10 + 400, 140 + 6000, 4, 60}));
@@ -274,7 +274,7 @@ TEST(Gradients, MakeUpProductsWithTheHessian) {
 TEST(Gradients, OfSecondOrderNeedASingleNumber) {
   Graph g;
   const Value x = g.input("x", f64, {2});
-  EXPECT_TRUE(hessian_vector_product(x, std::span(&x, 1), std::span(&x, 1)).empty());
+  EXPECT_TRUE(hvp(x, std::span(&x, 1), std::span(&x, 1)).empty());
   EXPECT_NE(g.status().message().find("'x' has the shape [2]"), std::string::npos);
 }
 
@@ -283,7 +283,7 @@ void expect_differences(Graph& g, const Value& x, const Value& y) {
   const Value total = sum(y);
   Graph forward = g;
   forward.output("", forward.value(total.id()));
-  g.output("", gradients(total, {x})[0]);
+  g.output("", grad(total, {x})[0]);
   ASSERT_TRUE(g.status().ok()) << g.status().message();
   std::vector<double> at(x.dim(0).constant());
   for (size_t i = 0; i < at.size(); ++i) at[i] = std::sin(static_cast<double>(i * i));
@@ -333,9 +333,9 @@ TEST(Gradients, OfSecondOrderAreRefusedWhereNoRuleIsKnown) {
   Graph g;
   const Value x = g.input("x", f32, {1, 2, 3, 3}), grid = g.input("grid", f32, {1, 2, 2, 2});
   const Value y = sum(g.call("grid_sample", {x, grid}));
-  const std::vector<Value> first = gradients(y, {grid});
+  const std::vector<Value> first = grad(y, {grid});
   ASSERT_EQ(first.size(), 1u);
-  EXPECT_TRUE(gradients(sum(first[0]), {grid}).empty()) << "not zero in silence";
+  EXPECT_TRUE(grad(sum(first[0]), {grid}).empty()) << "not zero in silence";
   EXPECT_EQ(g.status().message(), "these ops have no gradient: grid_sample_grad");
 }
 
@@ -354,14 +354,14 @@ TEST(Gradients, ListAllOpsWithoutOne) {
   Graph g(registry);
   const Value x = g.input("x", f32, {2});
   const Value y = g.call("acme.tide", {g.call("neg", {g.call("acme.wave", {x})})});
-  EXPECT_TRUE(gradients(y, {x}).empty());
+  EXPECT_TRUE(grad(y, {x}).empty());
   EXPECT_EQ(g.status().message(), "these ops have no gradient: acme.tide, acme.wave");
   const Value other = g.input("other", f32, {2});
   (void)g.take_status();
-  EXPECT_TRUE(gradients(g.call("add", {y, g.call("acme.wave", {other})}), {x, other}).empty());
+  EXPECT_TRUE(grad(g.call("add", {y, g.call("acme.wave", {other})}), {x, other}).empty());
   EXPECT_EQ(g.status().message(), "these ops have no gradient: acme.tide, acme.wave");
   (void)g.take_status();
-  EXPECT_TRUE(gradients(g.call("igamma", {x, g.call("bessel_j0", {y})}), {x}).empty());
+  EXPECT_TRUE(grad(g.call("igamma", {x, g.call("bessel_j0", {y})}), {x}).empty());
   EXPECT_EQ(g.status().message(),
             "these ops have no gradient: acme.tide, acme.wave, bessel_j0, igamma for its first "
             "argument");

@@ -127,7 +127,7 @@ TEST(Graph, BuildersOnAnEmptyValueFail) {
   EXPECT_FALSE(2.0 - none);
   EXPECT_FALSE(linear(none, x, x));
   EXPECT_FALSE(sum(none, {0}));
-  EXPECT_TRUE(gradients(none, {x}).empty());
+  EXPECT_TRUE(grad(none, {x}).empty());
   EXPECT_FALSE(jacobian(none, x));
   EXPECT_TRUE(g.status().ok());
   g.output("y", relu(none));

@@ -383,7 +383,7 @@ TEST(ModelFile, CutAnywhereItIsRefused) {
   for (size_t size = 0; size + 1 < bytes.size(); size += size < 256 ? 1 : 64) {
     Result<Model> cut = Model::read(std::span(bytes).first(size));
     ASSERT_FALSE(cut.ok()) << size;
-    EXPECT_EQ(name_of(cut.status().code()), "corrupt_model") << cut.status().message();
+    EXPECT_EQ(to_string(cut.status().code()), "corrupt_model") << cut.status().message();
   }
 }
 
@@ -515,7 +515,7 @@ TEST(ModelFile, NoFileOfOurs) {
   const std::string words =
       "this is a text and no model, however long it may be: " + std::string(4096, 'x');
   Result<Model> model = Model::read(std::as_bytes(std::span(words)));
-  EXPECT_EQ(name_of(model.status().code()), "corrupt_model");
+  EXPECT_EQ(to_string(model.status().code()), "corrupt_model");
 }
 
 // Damage that gives another valid file is read; other damage is rejected with a Status. Files named

@@ -68,7 +68,7 @@ void compare(uint64_t seed, DType dtype, double tolerance) {
       if (graph.value_info(id).name == name) wrt.push_back(graph.value(id));
   const Graph forward = graph;
   const Value loss = graph.value(graph.outputs()[0].second);
-  const std::vector<Value> by_hand = gradients(std::span(&loss, 1), wrt);
+  const std::vector<Value> by_hand = grad(std::span(&loss, 1), wrt);
   for (size_t i = 0; i < by_hand.size(); ++i)
     graph.output(str_cat("gradient", int64_t(i)), by_hand[i]);
   Session session = *Session::create(*Model::from_graph(graph), {.threads = 1});

@@ -75,8 +75,8 @@ TEST_F(NeedsTest, SayWhichInstructionSetsTakeAKernel) {
   std::set<std::string> sets, wide;
   for (const Isa isa : kIsas) {
     if (isa > processor_isa()) continue;
-    sets.emplace(name_of(isa));
-    if (isa >= Isa::avx2) wide.emplace(name_of(isa));
+    sets.emplace(to_string(isa));
+    if (isa >= Isa::avx2) wide.emplace(to_string(isa));
   }
   const auto columns = found->kernels.find({"conv", "columns"});
   EXPECT_EQ(columns == found->kernels.end() ? std::set<std::string>() : columns->second, wide);

@@ -32,7 +32,7 @@ class Npy : public testing::Test {
   void expect_failure(Code code, const std::string& part) {
     Result<Array> array = read_npy(path_);
     ASSERT_FALSE(array.ok());
-    EXPECT_EQ(name_of(array.status().code()), name_of(code));
+    EXPECT_EQ(to_string(array.status().code()), to_string(code));
     EXPECT_NE(array.status().message().find(part), std::string::npos) << array.status().message();
     EXPECT_NE(array.status().message().find(path_), std::string::npos) << array.status().message();
   }

@@ -38,7 +38,7 @@ void check_saved(const Sample& sample, DType floats) {
   CaseRun loaded(**c);
   ASSERT_TRUE(loaded.create(*read, on_threads(1)).ok());
   ASSERT_TRUE(loaded.run().ok());
-  expect_same_bits(loaded.answers(), *expected, str_cat(name_of(floats), " loaded"));
+  expect_same_bits(loaded.answers(), *expected, str_cat(to_string(floats), " loaded"));
 }
 
 void check_short_memory(const Sample& sample) {

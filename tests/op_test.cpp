@@ -62,7 +62,7 @@ struct LimitedIsa {
 };
 
 void check_dtype(const Sample& sample, DType floats) {
-  const std::string what(name_of(floats));
+  const std::string what(to_string(floats));
   Result<std::unique_ptr<Case>> c = build(sample, floats);
   ASSERT_TRUE(c.ok()) << what << ": " << c.status().message();
   const Result<std::vector<Answer>> plain = run(**c, on_threads(1));
@@ -184,7 +184,7 @@ class SampleTest : public testing::Test {
         continue;
       const Result<std::unique_ptr<Case>> c = build(sample_, dtype);
       EXPECT_FALSE(c.ok() && run(**c, on_threads(1)).ok())
-          << name_of(dtype) << " is taken, which the sample does not say";
+          << to_string(dtype) << " is taken, which the sample does not say";
     }
   }
 

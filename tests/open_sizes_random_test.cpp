@@ -103,7 +103,7 @@ Built build(const Graph& source, const std::vector<RandomInput>& given, int64_t 
     made.steady.push_back(name);
     if (is_float(value.dtype())) ys.push_back(sum(sin(value)));
   }
-  const std::vector<Value> slopes = gradients(ys, xs);
+  const std::vector<Value> slopes = grad(ys, xs);
   if (!g.take_status().ok()) return made;  // an op has no gradient
   for (size_t i = 0; i < slopes.size(); ++i) {
     made.steady.push_back(str_cat("dx", uint64_t{i}));

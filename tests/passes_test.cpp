@@ -149,13 +149,13 @@ TEST(Passes, EveryActivationJoinsTheProductBeforeIt) {
       const Value x = g.input("x", f32, {"n", 4});
       const Value w = g.parameter("w", f32, {40, 4}, init::uniform(-1, 1, 1));
       const Value y = apply_activation(g.call("linear", {x, w}), activation);
-      EXPECT_EQ(activation_of(g.nodes().back()), activation) << name_of(activation);
+      EXPECT_EQ(activation_of(g.nodes().back()), activation) << to_string(activation);
       g.output("y", y);
       return g;
     };
     const std::string text = compiled(graph());
     EXPECT_NE(
-        text.find("linear(x, w, none, none, activation=\"" + std::string(name_of(activation))),
+        text.find("linear(x, w, none, none, activation=\"" + std::string(to_string(activation))),
         std::string::npos)
         << text;
     const auto run = [&](SessionOptions options) {
@@ -168,7 +168,7 @@ TEST(Passes, EveryActivationJoinsTheProductBeforeIt) {
       const Tensor y = *session.output(0);
       return std::vector<float>(y.as<float>(), y.as<float>() + y.count());
     };
-    EXPECT_EQ(run({}), run({.disabled_passes = {"epilogue"}})) << name_of(activation);
+    EXPECT_EQ(run({}), run({.disabled_passes = {"epilogue"}})) << to_string(activation);
   }
 }
 

@@ -284,7 +284,7 @@ TEST(Programs, ReduceToTheSameBits) {
         const std::string plain = bytes(*by_ops, 1);
         for (const int threads : {1, 2})
           EXPECT_EQ(bytes(*joined, threads), plain)
-              << str_cat(name_of(dtype), " ", r.program, " of ", r.shapes[0], " and ", r.shapes[1],
+              << str_cat(to_string(dtype), " ", r.program, " of ", r.shapes[0], " and ", r.shapes[1],
                          ", ", threads, " threads, isa ", static_cast<int64_t>(isa));
         limit_isa(kBestIsa);
       }
@@ -337,7 +337,7 @@ class QuantizedChain : test::Chance {
       limit_isa(isa);
       EXPECT_EQ(bytes(model, {.threads = 2}),
                 bytes(model, {.threads = 1, .disabled_passes = {"programs"}}))
-          << name_of(isa) << "\n"
+          << to_string(isa) << "\n"
           << model.graph().text();
     }
     limit_isa(best);
@@ -392,7 +392,7 @@ TEST(Programs, HaveGradients) {
                      {{"program", "mul x0 x1; leaky_relu s0 negative_slope=0.5; exp s1"}})
             : g.call("exp",
                      {g.call("leaky_relu", {g.call("mul", {x, y})}, {{"negative_slope", 0.5}})});
-    g.output("dy", gradients(g.call("sum", {z}), {y})[0]);
+    g.output("dy", grad(g.call("sum", {z}), {y})[0]);
     EXPECT_TRUE(g.status().ok()) << g.status().message();
     const Model model = *Model::from_graph(std::move(g));
     Session session = *Session::create(model);

@@ -42,7 +42,7 @@ std::string text_of(const hg::Array& array) {
     std::snprintf(two, sizeof two, "%02x", bytes[i]);
     hex += two;
   }
-  return std::string(name_of(dense->dtype())) + " " + (shape.empty() ? "-" : shape) + " " +
+  return std::string(to_string(dense->dtype())) + " " + (shape.empty() ? "-" : shape) + " " +
          (hex.empty() ? "-" : hex);
 }
 
@@ -127,7 +127,7 @@ Case::Operand operand_of(const std::string& kind, std::istringstream& line) {
   }
   std::string shape, hex;
   line >> shape >> hex;
-  hg::Array array = *hg::Array::allocate(*hg::dtype_named(type), sizes_of(shape));
+  hg::Array array = *hg::Array::allocate(*hg::parse_dtype(type), sizes_of(shape));
   for (int64_t i = 0; i < array.bytes(); ++i)
     array.tensor().as<uint8_t>()[i] =
         static_cast<uint8_t>(std::stoi(hex.substr(static_cast<size_t>(2 * i), 2), nullptr, 16));

@@ -424,7 +424,7 @@ class WithOffsets : test::Chance {
     const Isa best = chosen_isa();
     for (const Isa isa : kIsas) {
       if (isa > best || (isa < best && !chance(30))) continue;
-      SCOPED_TRACE(name_of(isa));
+      SCOPED_TRACE(to_string(isa));
       limit_isa(isa);
       const std::vector<float> got = answer(model, {.threads = 1, .profile = true});
       const std::vector<float> threads = answer(model, {.threads = 3});

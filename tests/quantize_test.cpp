@@ -151,11 +151,11 @@ TEST(Quantize, NumbersAtTheEndsOfTheirTypes) {
           top = std::max<long double>(top, std::abs(element(weight.tensor, row * kColumns + i)));
         const long double step = top / most * (1 + 0x1p-7L) + least;  // the scale, rounded
         for (int64_t i = row * kColumns; i < (row + 1) * kColumns; ++i) {
-          ASSERT_TRUE(std::isfinite(element(w, i))) << name_of(dtype) << " row " << row;
+          ASSERT_TRUE(std::isfinite(element(w, i))) << to_string(dtype) << " row " << row;
           const long double is = element(w, i), was = element(weight.tensor, i);
           ASSERT_LE(std::abs(is - was),
                     step * 0.51L + std::max<long double>(top * rounding, smallest / 2))
-              << name_of(dtype) << " row " << row << " bits " << bits;
+              << to_string(dtype) << " row " << row << " bits " << bits;
         }
       }
     }
@@ -281,9 +281,9 @@ TEST(Quantize, QuantizedWeightsAreNotTrained) {
 
   Graph copy = quantized.model.graph();
   const Value loss = sum(copy.value(copy.outputs()[0].second));
-  copy.output("dx", gradients(loss, {copy.value(copy.inputs()[0])})[0]);
+  copy.output("dx", grad(loss, {copy.value(copy.inputs()[0])})[0]);
   EXPECT_TRUE(copy.status().ok()) << copy.status().message();
-  (void)gradients(loss, {copy.value(state_of(copy, "w")->value)});
+  (void)grad(loss, {copy.value(state_of(copy, "w")->value)});
   EXPECT_NE(copy.status().message().find("i8, not a float"), std::string_view::npos)
       << copy.status().message();
 }

@@ -169,7 +169,7 @@ class Case {
 
   Model network() {
     dtype_ = one_of<DType>({f32, f32, f32, f32, f64, f16, bf16});
-    say(name_of(dtype_));
+    say(to_string(dtype_));
     Graph g;
     const bool open = chance(0.7);
     samples_ = open ? one_of<int64_t>({1, 2, 7, 12, 13}) : 12;
@@ -256,7 +256,7 @@ class Case {
     o.losses = {loss_};
     o.optimizer.kind = one_of({Optimizer::Kind::sgd, Optimizer::Kind::adam, Optimizer::Kind::adamw,
                                Optimizer::Kind::rmsprop});
-    say(name_of(o.optimizer.kind));
+    say(to_string(o.optimizer.kind));
     o.optimizer.lr = one_of({0.01, 0.001, 0.05});
     if (chance(0.4)) o.optimizer.momentum = 0.9;
     if (chance(0.4)) o.optimizer.weight_decay = 0.02;
@@ -270,7 +270,7 @@ class Case {
     using Kind = Schedule::Kind;
     o.schedule.kind = one_of({Kind::constant, Kind::step, Kind::exponential, Kind::linear,
                               Kind::cosine, Kind::one_cycle, Kind::plateau});
-    say(name_of(o.schedule.kind));
+    say(to_string(o.schedule.kind));
     o.schedule.by_epoch = chance(0.3);
     o.schedule.warmup = below(3);
     o.schedule.period = 2;
@@ -280,7 +280,7 @@ class Case {
     if (chance(0.3)) o.clip_norm = 0.3, say("clip_norm");
     if (chance(0.3)) o.clip_value = 0.05, say("clip_value");
     o.accumulate = one_of({1, 1, 2, 3});
-    if (chance(0.15)) o.compute = one_of({f16, bf16}), say(str_cat("compute ", name_of(o.compute)));
+    if (chance(0.15)) o.compute = one_of({f16, bf16}), say(str_cat("compute ", to_string(o.compute)));
     if (o.compute == f16) o.accumulate = 1;
     if (o.accumulate > 1) say(str_cat("accumulate ", int64_t(o.accumulate)));
     if (chance(0.2)) o.penalties = {{"w*", 0.01, 0.02}};

@@ -72,7 +72,7 @@ Model residual_network(int blocks, bool with_dropout = false) {
   }
   const Value loss = mean(x * x);
   g.output("loss", loss);
-  for (const Value& d : gradients(std::span(&loss, 1), wrt)) g.output("", d);
+  for (const Value& d : grad(std::span(&loss, 1), wrt)) g.output("", d);
   Result<Model> model = Model::from_graph(std::move(g));
   EXPECT_TRUE(model.ok()) << model.status().message();
   return *std::move(model);
@@ -198,7 +198,7 @@ Model random_model(std::mt19937& random) {
   }
   const Value loss = mean(values.back() * values[values.size() - 2]);
   g.output("loss", loss);
-  for (const Value& d : gradients(loss, {values[0], values[1]})) g.output("", d);
+  for (const Value& d : grad(loss, {values[0], values[1]})) g.output("", d);
   Result<Model> model = Model::from_graph(std::move(g));
   EXPECT_TRUE(model.ok()) << model.status().message();
   return *std::move(model);

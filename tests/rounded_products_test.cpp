@@ -68,7 +68,7 @@ class Product : test::Chance {
     const Isa best = chosen_isa();
     for (const Isa isa : kIsas) {
       if (isa > best || (isa < best && !chance(30))) continue;
-      SCOPED_TRACE(name_of(isa));
+      SCOPED_TRACE(to_string(isa));
       limit_isa(isa);
       const std::vector<float> got = answer(1, Precision::i8);
       EXPECT_EQ(bits(got), bits(answer(1 + static_cast<int>(below(3)), Precision::i8)));
@@ -133,7 +133,7 @@ class Product : test::Chance {
                 scales = constant(g, "scales", scales_, n_, groups_);
     const Value offsets = has_offsets_ ? constant(g, "offsets", offsets_, n_, groups_) : Value();
     g.output("y", g.call("quantized_linear", {x, levels, scales, offsets},
-                         {{"packing", std::string(name_of(packing_))}, {"group", group_}}));
+                         {{"packing", std::string(to_string(packing_))}, {"group", group_}}));
     EXPECT_TRUE(g.status().ok()) << g.status().message();
     Session session = must(Session::create(must(Model::from_graph(std::move(g))),
                                            {.threads = threads, .precision = precision}));

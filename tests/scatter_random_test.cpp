@@ -121,7 +121,7 @@ void Case::run() {
     const double rounding = dtype == bf16 ? 0x1p-8 : dtype == f16 ? 0x1p-11 : 0;
     const double room = is_float(dtype) ? (1e-6 + rounding) * std::abs(right) : 0;
     if (y[i] != right) {
-      ASSERT_NEAR(y[i], right, room) << name_of(dtype) << " element " << i;
+      ASSERT_NEAR(y[i], right, room) << to_string(dtype) << " element " << i;
     }
   }
 }

@@ -102,13 +102,13 @@ void Case::run() {
         for (const bool first : {false, true}) {
           const double value = (first ? smallest : most)[size_t(o * inner + b)];
           ASSERT_TRUE(has_nan ? std::isnan(value) : value == *(first ? ends.first : ends.second))
-              << value << " of " << n << ", " << name_of(dtype);
+              << value << " of " << n << ", " << to_string(dtype);
         }
       }
       for (int64_t i = 0; i < k; ++i) {
         const auto place = static_cast<size_t>((o * k + i) * inner + b);
         ASSERT_EQ(static_cast<int64_t>(places[place]), order[size_t(i)])
-            << "place " << i << " of " << k << " of " << n << ", " << name_of(dtype);
+            << "place " << i << " of " << k << " of " << n << ", " << to_string(dtype);
         ASSERT_TRUE(got[place] == at(order[size_t(i)]) ||
                     (std::isnan(got[place]) && std::isnan(at(order[size_t(i)]))));
       }
@@ -153,7 +153,7 @@ void Case::run_set() {
     const bool is_same =
         std::bit_cast<int64_t>(values[groups]) == std::bit_cast<int64_t>(sorted[i]);
     ASSERT_TRUE(is_same || (std::isnan(sorted[i]) && std::isnan(values[groups])))
-        << values[groups] << " for " << sorted[i] << ", " << name_of(dtype);
+        << values[groups] << " for " << sorted[i] << ", " << to_string(dtype);
     ++groups;
   }
   ASSERT_EQ(values.size(), groups);
@@ -163,7 +163,7 @@ void Case::run_set() {
     ASSERT_TRUE(value == from[i] || (std::isnan(value) && std::isnan(from[i])));
     ++counted[static_cast<size_t>(inverse[i])];
     ASSERT_EQ(is_in[i] != 0, std::count(in_set.begin(), in_set.end(), from[i]) > 0)
-        << from[i] << ", " << name_of(dtype);
+        << from[i] << ", " << to_string(dtype);
   }
   ASSERT_EQ(counts, counted);
 }

@@ -251,20 +251,20 @@ TEST(Gradients, KnownAnswers) {
     const Value a = g.parameter("a", f32, {}, init::constant(3));
     const Value b = g.parameter("b", f32, {}, init::constant(5));
     const Value t = a * b, y = t + (t * a) * a;
-    EXPECT_EQ(run(g, gradients(y, {a, b})), (std::vector<float>{140, 30}));
+    EXPECT_EQ(run(g, grad(y, {a, b})), (std::vector<float>{140, 30}));
   }
   {  // the second derivative of a^3
     Graph g;
     const Value a = g.parameter("a", f32, {}, init::constant(3));
-    const Value first = gradients(a * a * a, {a})[0];
-    EXPECT_EQ(run(g, gradients(first, {a})), std::vector<float>{18});
+    const Value first = grad(a * a * a, {a})[0];
+    EXPECT_EQ(run(g, grad(first, {a})), std::vector<float>{18});
   }
   {  // a x^2 + b x + c
     Graph g;
     const std::vector<float> points = {1, 2, 3, 4};
     const Value x = g.parameter("x", *TensorData::copy_of(view(points, {4})));
     const Value y = 2.0 * x * x + 8.0 * x - 1.0;
-    const std::vector<Value> dx = gradients(y, {x});
+    const std::vector<Value> dx = grad(y, {x});
     EXPECT_EQ(run(g, {y, dx[0]}), (std::vector<float>{9, 23, 41, 63, 12, 16, 20, 24}));
   }
 }

@@ -434,7 +434,7 @@ TEST(Trainer, RefusesWithASentence) {
     return std::string(trainer.status().message());
   };
   TrainOptions o = classify();
-  EXPECT_NE(loss_named("crossentropy").status().message().find("no loss 'crossentropy'"),
+  EXPECT_NE(parse_loss("crossentropy").status().message().find("no loss 'crossentropy'"),
             std::string::npos);
   o.losses[0].output = "logits";
   EXPECT_EQ(refusal(o), "the model has no output 'logits'; the outputs are scores");

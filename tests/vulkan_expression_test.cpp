@@ -19,7 +19,7 @@ TEST_F(Vulkan, PolynomialAndItsGradient) {
   const Result<std::vector<TensorData>> y = polynomial.call(arguments);
   ASSERT_TRUE(y.ok()) << y.status().message();
   EXPECT_EQ(floats((*y)[0]), (std::vector<float>{9, 23, 41, 63}));
-  const Result<std::vector<TensorData>> dx = polynomial.gradients(arguments, {"x"});
+  const Result<std::vector<TensorData>> dx = polynomial.grad(arguments, {"x"});
   ASSERT_TRUE(dx.ok()) << dx.status().message();
   EXPECT_EQ(floats((*dx)[0]), (std::vector<float>{12, 16, 20, 24}));
 }

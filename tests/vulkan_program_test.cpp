@@ -48,7 +48,7 @@ class VulkanProgram : public Vulkan {
     ASSERT_EQ(both->cpu.size(), both->device.size());
     for (size_t i = 0; i < both->cpu.size(); ++i)
       EXPECT_NEAR(both->device[i], both->cpu[i], tolerance * (1 + std::abs(both->cpu[i])))
-          << program << " " << name_of(dtype) << " " << i;
+          << program << " " << to_string(dtype) << " " << i;
   }
 };
 

@@ -72,7 +72,7 @@ TEST_F(Vulkan, AnApplicationsShaderRunsItsOp) {
     const Value x = graph.input("x", f32, {count});
     const Value y = graph.call("acme.wave", {x * 2.0}, {{"gain", 0.5}});
     graph.output("y", y);
-    graph.output("dx", gradients(y, {x})[0]);
+    graph.output("dx", grad(y, {x})[0]);
     std::vector<float> numbers(count);
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.001f * static_cast<float>(i % 5000);
     Result<Session> s = session(graph, options());

@@ -58,7 +58,7 @@ nlohmann::ordered_json type_json(std::string_view name, const TensorType& type) 
       shape.push_back(str_cat(dim));
     }
   }
-  return {{"name", name}, {"dtype", hg::name_of(type.dtype)}, {"shape", shape}};
+  return {{"name", name}, {"dtype", hg::to_string(type.dtype)}, {"shape", shape}};
 }
 
 // "area(w: f32[n], h: f32[n]) -> a: f32[n]"

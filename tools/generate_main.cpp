@@ -77,7 +77,7 @@ nlohmann::ordered_json json_of(const GenerateJob& job, const Generation& answer,
                                const std::vector<std::string>& texts, size_t prompt) {
   const GeneratedSequence& sequence = answer.sequences[prompt];
   nlohmann::ordered_json row = {{"ids", sequence.ids},
-                                {"finish", name_of(sequence.finish)},
+                                {"finish", to_string(sequence.finish)},
                                 {"prompt_tokens", job.prompts[prompt].size()},
                                 {"tokens", sequence.ids.size()},
                                 {"prompt_ms", answer.prompt_ms},

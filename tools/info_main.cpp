@@ -149,7 +149,7 @@ Outcome show_needs(const InfoJob& job) {
   if (!needs.ok()) return outcome(needs.status());
   std::printf("hologram %s\n", HG_VERSION);
   for (const DType dtype : needs->dtypes)
-    std::printf("dtype %s\n", std::string(name_of(dtype)).c_str());
+    std::printf("dtype %s\n", std::string(to_string(dtype)).c_str());
   for (const std::string& op : needs->ops) std::printf("op %s\n", op.c_str());
   for (const auto& [kernel, sets] : needs->kernels) {
     std::printf("kernel %s %s", kernel.first.c_str(), kernel.second.c_str());

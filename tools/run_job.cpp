@@ -90,7 +90,7 @@ Outcome add_gradients(const RunJob& job, Model& model, InputArrays& arrays) {
         dtype == ys[k].dtype() ? seed : graph.call("cast", {seed}, {{"dtype", ys[k].dtype()}}));
     arrays.push_back(*std::move(array));
   }
-  const std::vector<Value> dxs = gradients(ys, xs, seeds);
+  const std::vector<Value> dxs = grad(ys, xs, seeds);
   if (!graph.status().ok()) {
     return {Exit::unsupported, std::string(graph.status().message())};
   }
@@ -187,7 +187,7 @@ Outcome run_batch(const std::string& list, const RunJob& defaults,
     std::vector<std::string> written, notes;
     if (result.ok()) result = run(job, gpu, written, notes);
     failed += result.ok() ? 0 : 1;
-    const json line = {{"status", name_of(result.exit)}, {"message", result.message}};
+    const json line = {{"status", to_string(result.exit)}, {"message", result.message}};
     answer(line.dump(-1, ' ', false, json::error_handler_t::replace));
   }
   if (failed == 0) return {};

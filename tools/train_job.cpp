@@ -54,7 +54,7 @@ Outcome parse_loss(const std::string& given, Loss& loss) {
     loss.output = rest.substr(0, equals);
     rest = rest.substr(equals + 1);
   }
-  const Result<Loss::Kind> kind = loss_named(rest);
+  const Result<Loss::Kind> kind = parse_loss(rest);
   if (!kind.ok()) return usage("--loss ", given, ": ", kind.status().message());
   loss.kind = *kind;
   return {};
@@ -303,7 +303,7 @@ class Job {
     for (const std::string& given : job_.metrics) {
       const size_t equals = given.rfind('=');
       const bool has_output = equals != std::string::npos;
-      const Result<Metric::Kind> kind = metric_named(has_output ? given.substr(equals + 1) : given);
+      const Result<Metric::Kind> kind = parse_metric(has_output ? given.substr(equals + 1) : given);
       if (!kind.ok()) return usage("--metric ", given, ": ", kind.status().message());
       Metric metric{.kind = *kind};
       if (has_output) metric.output = given.substr(0, equals);

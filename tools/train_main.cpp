@@ -221,7 +221,7 @@ void add_goal(CommandLine& line, TrainJob& job) {
 void add_optimizer(CommandLine& line, TrainJob& job, Words& words) {
   Optimizer& o = job.options.optimizer;
   o.kind = Optimizer::Kind::adamw;
-  add_word(line, "--optimizer", o.kind, optimizer_named,
+  add_word(line, "--optimizer", o.kind, parse_optimizer,
            "sgd, adam, adamw or rmsprop; default: adamw");
   line.add("--lr", words.lr, "learning rate; default: 1e-3, rmsprop: 1e-2");
   line.add("--weight-decay", words.weight_decay,
@@ -242,7 +242,7 @@ void add_optimizer(CommandLine& line, TrainJob& job, Words& words) {
   line.add("--clip-value", job.options.clip_value, "clip each element of the gradients");
   line.add("--accumulate", job.options.accumulate, "batches per update").is_at_least(1);
   Schedule& s = job.options.schedule;
-  add_word(line, "--schedule", s.kind, schedule_named,
+  add_word(line, "--schedule", s.kind, parse_schedule,
            "rate schedule: constant, step, exponential, linear, cosine, one_cycle or plateau");
   line.add_flag("--schedule-by-epoch", s.by_epoch, "schedule ticks are epochs instead of updates");
   line.add("--warmup", s.warmup, "ticks during which the rate rises");

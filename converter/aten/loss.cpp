@@ -72,7 +72,7 @@ void expect_floats(Call& call, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names)
     if (const Value value = call.tensor(name); !is_float(value.dtype()))
       call.refuse(name,
-                  str_cat("is ", name_of(value.dtype()), ", which PyTorch does not take there"));
+                  str_cat("is ", to_string(value.dtype()), ", which PyTorch does not take there"));
 }
 
 // PyTorch has no integer kernel.

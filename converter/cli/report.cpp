@@ -99,7 +99,7 @@ std::string report_json(const Report& report) {
   Json entries = Json::object();
   for (const EntryFile& each : report.job.entry_files) entries[each.name] = each.path;
   Json constants = Json::object(), computed_in = Json::array();
-  for (const DType dtype : report.computed_in) computed_in.push_back(name_of(dtype));
+  for (const DType dtype : report.computed_in) computed_in.push_back(to_string(dtype));
   for (const auto& [name, value] : report.job.constants) constants[name] = value;
   for (const CheckedCase& checked : report.check.cases) cases.push_back(case_json(checked));
   for (const WrongNode& node : report.check.wrong_nodes) {

@@ -410,8 +410,8 @@ void grid_sample_of(Node& n) {
   if (mode == "linear") mode = "bilinear";
   if (mode == "cubic") mode = "bicubic";
   const Value x = n.in(0), grid = n.in(1);
-  const Result<Interpolation> how = interpolation_named(mode);
-  const Result<GridPadding> beyond = grid_padding_named(n.string("padding_mode", "zeros"));
+  const Result<Interpolation> how = parse_interpolation(mode);
+  const Result<GridPadding> beyond = parse_grid_padding(n.string("padding_mode", "zeros"));
   if (!how.ok()) n.refuse(std::string(how.status().message()));
   if (!beyond.ok()) n.refuse(std::string(beyond.status().message()));
   n.give(cast(grid_sample(x, cast(grid, x.dtype()), *how, *beyond, n.flag("align_corners")),

@@ -57,7 +57,7 @@ ConvShape image_shape(const Tensor& x, int first, const Tensor& weight, const Te
   read_spatial(attrs, "stride", 2, s.stride);
   read_spatial(attrs, "padding", 2, s.padding);
   read_spatial(attrs, "dilation", 2, s.dilation);
-  s.activation = *activation_named(attrs.string("activation"));
+  s.activation = *parse_activation(attrs.string("activation"));
   return s;
 }
 
@@ -70,7 +70,7 @@ ConvShape conv_shape(const Tensor& x, const Tensor& weight, const Tensor& y,
   const int dims = x.rank() - 2;
   for (int i = 0; i < dims; ++i) s.kernel[size_t(3 - dims + i)] = weight.shape[2 + i];
   s.transposed = attrs.flag("transposed");
-  s.activation = *activation_named(attrs.string("activation"));
+  s.activation = *parse_activation(attrs.string("activation"));
   put_single_pixels_first(s);
   return s;
 }

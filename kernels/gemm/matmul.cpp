@@ -59,7 +59,7 @@ MatmulShape product_shape(const PrepareContext& c) {
   s.a_row = s.k;  // x is contiguous
   s.a_col = 1;
   for (int i = 0; i + 1 < x.rank(); ++i) s.m *= x.shape[i];
-  s.activation = *activation_named(c.attrs().string("activation"));
+  s.activation = *parse_activation(c.attrs().string("activation"));
   return s;
 }
 

@@ -164,7 +164,7 @@ enum : int { kTableLevels, kTableScales, kIndices, kTableOffsets };
 
 Status prepare_embedding(PrepareContext& c) {
   const Tensor &levels = c.in(kTableLevels), &scales = c.in(kTableScales);
-  c.make_state(Levels{.packing = *packing_named(c.attrs().string("packing")),
+  c.make_state(Levels{.packing = *parse_packing(c.attrs().string("packing")),
                       .n = scales.shape[0],
                       .k = c.attrs().integer("width"),
                       .group = c.attrs().integer("group"),

@@ -48,14 +48,14 @@ QuantizedLinear quantized_linear(PrepareContext& c, int64_t before) {
   QuantizedLinear g;
   g.workspace = before;
   const Tensor &x = c.in(kX), &levels = c.in(kLevels), &scales = c.in(kScales);
-  g.levels.packing = *packing_named(c.attrs().string("packing"));
+  g.levels.packing = *parse_packing(c.attrs().string("packing"));
   g.levels.n = scales.shape[0];
   g.levels.k = x.shape[x.rank() - 1];
   g.levels.group = c.attrs().integer("group");
   g.levels.groups = scales.shape[1];
   g.levels.byte_rows = levels.shape[0];
   g.m = x_rows(c);
-  g.activation = *activation_named(c.attrs().string("activation"));
+  g.activation = *parse_activation(c.attrs().string("activation"));
   g.loops = &low_bits_table();
   g.table = &gemm_table();
   for (int i = 0; i < 3; ++i)

@@ -101,7 +101,7 @@ struct RoundedTiles : QuantizedLinear {
 };
 
 void (*panel_loop(const PrepareContext& c))(const RoundedPanel& p) {
-  const bool bytes = c.attrs().string("packing") == name_of(Packing::bytes);
+  const bool bytes = c.attrs().string("packing") == to_string(Packing::bytes);
   return bytes ? rounded_table().bytes_panel : rounded_table().nibbles_panel;
 }
 

@@ -29,7 +29,7 @@ struct Polynomial {
   }
 };
 void polynomial_params(const PrepareContext& c, PointwiseParams& p) {
-  p.n = static_cast<int64_t>(*polynomial_kind_named(c.attrs().string("kind")));  // infer checked it
+  p.n = static_cast<int64_t>(*parse_polynomial_kind(c.attrs().string("kind")));  // infer checked it
 }
 
 constexpr KernelDef kKernels[] = {

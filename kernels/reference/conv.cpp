@@ -77,7 +77,7 @@ void conv_run(const Call& c) {
           y.at(y_plane + (transposed ? pair.far : pair.near)) +=
               x.at(x_plane + (transposed ? pair.near : pair.far)) * weight.at(w + pair.kernel);
       }
-  const Activation activation = *activation_named(c.attrs.string("activation"));
+  const Activation activation = *parse_activation(c.attrs.string("activation"));
   for (int64_t at = 0; at < y.count(); ++at) {
     if (given(c, 2)) y.at(at) += c.in[2].at(at / y_size.count() % y.shape[1]);
     if (given(c, 3)) y.at(at) += c.in[3].at(at);

@@ -13,7 +13,7 @@ void convolve(const Call& c, int64_t rows, int64_t columns, const Element& eleme
   Array& y = c.out[0];
   const Sizes stride = listed(c.attrs, "stride", 2), padding = listed(c.attrs, "padding", 2),
               dilation = listed(c.attrs, "dilation", 2);
-  const Activation activation = *activation_named(c.attrs.string("activation"));
+  const Activation activation = *parse_activation(c.attrs.string("activation"));
   for_positions(y.shape, [&](int64_t at, const Sizes& p) {
     double sum = given(c, 2) ? c.in[2].at(p[3]) : 0;
     for (int64_t channel = 0; channel < weight.shape[1]; ++channel)

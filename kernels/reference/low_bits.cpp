@@ -27,7 +27,7 @@ double level_at(const Call& c, const Array& levels, int64_t k, int64_t o, int64_
 
 void quantized_linear_run(const Call& c) {
   const Array &x = c.in[0], &levels = c.in[1], &scales = c.in[2];
-  const Activation activation = *activation_named(c.attrs.string("activation"));
+  const Activation activation = *parse_activation(c.attrs.string("activation"));
   const int64_t n = scales.shape[0], k = x.shape.back(), group = c.attrs.integer("group");
   for (int64_t at = 0; at < c.out[0].count(); ++at) {
     const int64_t o = at % n;

@@ -52,7 +52,7 @@ void matmul_run(const Call& c) {
 
 void linear_run(const Call& c) {
   const int64_t out = c.in[1].shape[0], k = c.in[1].shape[1];
-  const Activation activation = *activation_named(c.attrs.string("activation"));
+  const Activation activation = *parse_activation(c.attrs.string("activation"));
   for (int64_t at = 0; at < c.out[0].count(); ++at) {
     double sum = 0;
     for (int64_t p = 0; p < k; ++p)

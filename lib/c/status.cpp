@@ -36,7 +36,7 @@ extern "C" {
 const char* hg_version(void) { return HG_VERSION; }
 
 const char* hg_code_name(hg_code code) {
-  return code < HG_OK || code > HG_BUSY ? "" : hg::name_of(static_cast<hg::Code>(code)).data();
+  return code < HG_OK || code > HG_BUSY ? "" : hg::to_string(static_cast<hg::Code>(code)).data();
 }
 
 hg_code hg_status_code(const hg_status* status) {

@@ -70,7 +70,7 @@ using hg::c::border;
 extern "C" {
 
 const char* hg_dtype_name(hg_dtype dtype) {
-  return hg::c::is_dtype(dtype) ? hg::name_of(static_cast<hg::DType>(dtype)).data() : "";
+  return hg::c::is_dtype(dtype) ? hg::to_string(static_cast<hg::DType>(dtype)).data() : "";
 }
 
 int64_t hg_dtype_bytes(hg_dtype dtype) {

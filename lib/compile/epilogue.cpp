@@ -57,7 +57,7 @@ class EpilogueFuser {
       inputs.push_back(id == kNoValue ? Value() : graph_.value(id));
     inputs[residual_of(from)] = residual == kNoValue ? Value() : graph_.value(residual);
     NamedAttrs attrs = named_attrs(from);
-    attrs[index_of(from, "activation")].value = Attr(std::string(name_of(activation)));
+    attrs[index_of(from, "activation")].value = Attr(std::string(to_string(activation)));
     graph_.set_origin(from.origin);
     return graph_.call(from.op->name(), inputs, attrs);
   }

@@ -284,7 +284,7 @@ class Reader {
     const Packing packing = q.packed < 0        ? Packing::bytes
                             : q.packed == along ? Packing::halves
                                                 : Packing::rows;
-    NamedAttrs attrs = {{"packing", std::string(name_of(packing))}, {"group", group}};
+    NamedAttrs attrs = {{"packing", std::string(to_string(packing))}, {"group", group}};
     if (rows_of(node)) {
       attrs.push_back({"width", k});
       return graph_.call("quantized_embedding",

@@ -7,7 +7,7 @@
 
 namespace hg {
 
-std::string_view name_of(DeviceInfo::Type type) {
+std::string_view to_string(DeviceInfo::Type type) {
   switch (type) {
     case DeviceInfo::Type::discrete:
       return "discrete";

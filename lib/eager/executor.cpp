@@ -7,10 +7,10 @@
 
 namespace hg {
 
-Result<Device> device_named(std::string_view name) {
+Result<Device> parse_device(std::string_view name) {
   return or_no_memory([&]() -> Result<Device> {
     for (const Device device : {Device::automatic, Device::cpu, Device::vulkan})
-      if (name == name_of(device)) return device;
+      if (name == to_string(device)) return device;
     if (name == "automatic") return Device::automatic;
     return invalid_argument("there is no device '", name, "'; it is cpu, vulkan or automatic");
   });

@@ -137,7 +137,7 @@ class Lowering {
     }
     if (const Special special_one = special(expression.name))
       return (this->*special_one)(expression);
-    if (const Result<DType> dtype = dtype_named(expression.name); dtype.ok())
+    if (const Result<DType> dtype = parse_dtype(expression.name); dtype.ok())
       return convert_to(expression, *dtype);
     return call(expression);
   }
@@ -169,7 +169,7 @@ class Lowering {
     HG_CHECK(given.kind == Kind::word, "'", wanted.name,
              "' must be a number or a word of the text");
     if (wanted.type != AttrType::dtype) return Attr(given.name);
-    HG_TRY_ASSIGN(const DType dtype, dtype_named(given.name));
+    HG_TRY_ASSIGN(const DType dtype, parse_dtype(given.name));
     return Attr(dtype);
   }
 
@@ -435,7 +435,7 @@ Special Lowering::special(std::string_view name) {
 
 Status check_functions(const Syntax& syntax, const Registry& registry) {
   for (const Expression& call : syntax.expressions) {
-    if (call.kind != Kind::call || Lowering::special(call.name) || dtype_named(call.name).ok())
+    if (call.kind != Kind::call || Lowering::special(call.name) || parse_dtype(call.name).ok())
       continue;
     const Op* op = function_op(registry, call.name);
     if (op == nullptr) {

@@ -159,7 +159,7 @@ class Parser {
     ++next_;
     Syntax::Parameter parameter{.name = std::string(name.text)};
     if (take(":")) {
-      const Result<DType> dtype = dtype_named(token().text);
+      const Result<DType> dtype = parse_dtype(token().text);
       if (!dtype.ok() || is_complex(*dtype)) {
         fail(token().at, found(), " where a dtype such as f32 was expected");
         return;

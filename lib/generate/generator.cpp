@@ -47,7 +47,7 @@ Status check(const DecoderSession& decoder, std::span<const std::vector<int32_t>
 
 }  // namespace
 
-std::string_view name_of(Finish finish) { return finish == Finish::stop ? "stop" : "length"; }
+std::string_view to_string(Finish finish) { return finish == Finish::stop ? "stop" : "length"; }
 
 struct Generator::Body {
   explicit Body(DecoderSession made) : decoder(std::move(made)) {}

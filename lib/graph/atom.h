@@ -94,7 +94,7 @@ Interval call_bounds(Atom::Kind kind, const Dim& a, const Dim& b);
 // Visits all atoms of a size, each once, after its operands, from left to right.
 std::vector<const Atom*> post_order(const Dim& dim);
 
-std::string_view name_of(Atom::Kind kind);  // of a call
+std::string_view to_string(Atom::Kind kind);  // of a call
 // The key of an atom before it is shortened.
 std::string key_of(Atom::Kind kind, const Dim& a, const Dim& b);
 std::string key_of(const Dim& dim);  // the text, with the keys of atoms

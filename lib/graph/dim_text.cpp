@@ -49,7 +49,7 @@ void append_sum(std::string& out, const Dim& dim, const Append& append) {
 
 template <class Append>
 void append_call(std::string& out, Kind kind, const Dim& a, const Dim& b, const Append& append) {
-  out.append(name_of(kind)).push_back('(');
+  out.append(to_string(kind)).push_back('(');
   append_sum(out, a, append);
   if (kind != Kind::sum) {
     out.append(", ");
@@ -85,7 +85,7 @@ std::string digest(std::string_view text) {
 
 }  // namespace
 
-std::string_view name_of(Kind kind) {
+std::string_view to_string(Kind kind) {
   switch (kind) {
     case Kind::floordiv:
       return "floordiv";

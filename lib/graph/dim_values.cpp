@@ -79,7 +79,7 @@ Result<Wide> value_of(const Atom& atom, const Values& values) {
     default:
       if (b == 0) {
         HG_TRY_ASSIGN(const int64_t top, narrow(a, atom.a));
-        return invalid_argument("the size ", name_of(atom.kind), "(", atom.a, ", ", atom.b,
+        return invalid_argument("the size ", to_string(atom.kind), "(", atom.a, ", ", atom.b,
                                 ") divides ", top, " by zero");
       }
       return atom.kind == Kind::floordiv ? floor_divide(a, b) : a - floor_divide(a, b) * b;
@@ -187,7 +187,7 @@ Result<int64_t> Dim::evaluate(const Bindings& bindings) const {
       }
       HG_TRY_ASSIGN(const Wide value, value_of(*atom, values));
       const auto number = static_cast<int64_t>(value);
-      HG_CHECK(number == value, "the size ", name_of(atom->kind), "(", atom->a, ", ", atom->b,
+      HG_CHECK(number == value, "the size ", to_string(atom->kind), "(", atom->a, ", ", atom->b,
                ") overflows");
       values.add(atom, number);
     }

@@ -32,7 +32,7 @@ std::string text_of(const Attr& attr) {
   }
   if (const bool* flag = std::get_if<bool>(&attr.value)) return *flag ? "true" : "false";
   if (const Dim* dim = std::get_if<Dim>(&attr.value)) return str_cat(dim->constant());
-  if (const DType* dtype = std::get_if<DType>(&attr.value)) return std::string(name_of(*dtype));
+  if (const DType* dtype = std::get_if<DType>(&attr.value)) return std::string(to_string(*dtype));
   if (const std::string* word = std::get_if<std::string>(&attr.value)) return *word;
   if (const auto* dims = std::get_if<std::vector<Dim>>(&attr.value)) {
     std::string numbers;
@@ -64,7 +64,7 @@ bool parse_attr(AttrType type, std::string_view word, Attr& to) {
       return true;
     case AttrType::dtype:
       for (int i = 0; i < kDTypeCount; ++i)
-        if (name_of(static_cast<DType>(i)) == word) {
+        if (to_string(static_cast<DType>(i)) == word) {
           to = Attr(static_cast<DType>(i));
           return true;
         }

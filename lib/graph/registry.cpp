@@ -34,7 +34,7 @@
 
 namespace hg {
 
-std::string_view name_of(Device device) {
+std::string_view to_string(Device device) {
   switch (device) {
     case Device::automatic:
       return "auto";

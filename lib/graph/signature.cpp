@@ -132,7 +132,7 @@ class SignatureParser {
         return value;
       }
       case AttrType::dtype: {
-        HG_TRY_ASSIGN(const DType value, dtype_named(word()));
+        HG_TRY_ASSIGN(const DType value, parse_dtype(word()));
         return Attr(value);
       }
       case AttrType::integers:

@@ -11,7 +11,7 @@ namespace hg {
 
 std::string_view version() { return HG_VERSION; }
 
-std::string_view name_of(Code code) {
+std::string_view to_string(Code code) {
   switch (code) {
     case Code::ok:
       return "ok";

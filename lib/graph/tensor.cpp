@@ -17,12 +17,12 @@ constexpr std::string_view kNames[kDTypeCount] = {"f32", "f64", "f16", "bf16", "
 
 }  // namespace
 
-std::string_view name_of(DType dtype) {
+std::string_view to_string(DType dtype) {
   const auto index = static_cast<size_t>(dtype);
   return index < kDTypeCount ? kNames[index] : "invalid";
 }
 
-Result<DType> dtype_named(std::string_view name) {
+Result<DType> parse_dtype(std::string_view name) {
   return or_no_memory([&]() -> Result<DType> {
     for (int i = 0; i < kDTypeCount; ++i)
       if (kNames[i] == name) return static_cast<DType>(i);
@@ -31,7 +31,7 @@ Result<DType> dtype_named(std::string_view name) {
   });
 }
 
-void append_text(std::string& out, DType dtype) { out.append(name_of(dtype)); }
+void append_text(std::string& out, DType dtype) { out.append(to_string(dtype)); }
 
 Half::Half(float value) {
   const uint32_t x = std::bit_cast<uint32_t>(value);

@@ -22,7 +22,7 @@ std::string_view word_name(std::span<const std::string_view> names, Word word) {
 // Fails with a message that lists all names. Contains or_no_memory() for the public functions that
 // only call it.
 template <class Word>
-Result<Word> word_named(std::span<const std::string_view> names, std::string_view what,
+Result<Word> parse_word(std::span<const std::string_view> names, std::string_view what,
                         std::string_view name) {
   return or_no_memory([&]() -> Result<Word> {
     std::string known;

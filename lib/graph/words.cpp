@@ -24,44 +24,44 @@ constexpr std::string_view kPolynomialKinds[] = {
 
 }  // namespace
 
-std::string_view name_of(Reduction word) { return word_name(kReductions, word); }
-Result<Reduction> reduction_named(std::string_view name) {
-  return word_named<Reduction>(kReductions, "reduction", name);
+std::string_view to_string(Reduction word) { return word_name(kReductions, word); }
+Result<Reduction> parse_reduction(std::string_view name) {
+  return parse_word<Reduction>(kReductions, "reduction", name);
 }
 
-std::string_view name_of(PadMode word) { return word_name(kPadModes, word); }
-Result<PadMode> pad_mode_named(std::string_view name) {
-  return word_named<PadMode>(kPadModes, "mode of padding", name);
+std::string_view to_string(PadMode word) { return word_name(kPadModes, word); }
+Result<PadMode> parse_pad_mode(std::string_view name) {
+  return parse_word<PadMode>(kPadModes, "mode of padding", name);
 }
 
-std::string_view name_of(ScatterReduce word) { return word_name(kScatterReduces, word); }
-Result<ScatterReduce> scatter_reduce_named(std::string_view name) {
-  return word_named<ScatterReduce>(kScatterReduces, "reduction of scatter", name);
+std::string_view to_string(ScatterReduce word) { return word_name(kScatterReduces, word); }
+Result<ScatterReduce> parse_scatter_reduce(std::string_view name) {
+  return parse_word<ScatterReduce>(kScatterReduces, "reduction of scatter", name);
 }
 
-std::string_view name_of(GeluApproximation word) { return word_name(kGeluApproximations, word); }
-Result<GeluApproximation> gelu_approximation_named(std::string_view name) {
-  return word_named<GeluApproximation>(kGeluApproximations, "approximation of gelu", name);
+std::string_view to_string(GeluApproximation word) { return word_name(kGeluApproximations, word); }
+Result<GeluApproximation> parse_gelu_approximation(std::string_view name) {
+  return parse_word<GeluApproximation>(kGeluApproximations, "approximation of gelu", name);
 }
 
-std::string_view name_of(Interpolation word) { return word_name(kInterpolations, word); }
-Result<Interpolation> interpolation_named(std::string_view name) {
-  return word_named<Interpolation>(kInterpolations, "interpolation", name);
+std::string_view to_string(Interpolation word) { return word_name(kInterpolations, word); }
+Result<Interpolation> parse_interpolation(std::string_view name) {
+  return parse_word<Interpolation>(kInterpolations, "interpolation", name);
 }
 
-std::string_view name_of(GridPadding word) { return word_name(kGridPaddings, word); }
-Result<GridPadding> grid_padding_named(std::string_view name) {
-  return word_named<GridPadding>(kGridPaddings, "padding of grid_sample", name);
+std::string_view to_string(GridPadding word) { return word_name(kGridPaddings, word); }
+Result<GridPadding> parse_grid_padding(std::string_view name) {
+  return parse_word<GridPadding>(kGridPaddings, "padding of grid_sample", name);
 }
 
-std::string_view name_of(FftNorm word) { return word_name(kFftNorms, word); }
-Result<FftNorm> fft_norm_named(std::string_view name) {
-  return word_named<FftNorm>(kFftNorms, "norm of fft", name);
+std::string_view to_string(FftNorm word) { return word_name(kFftNorms, word); }
+Result<FftNorm> parse_fft_norm(std::string_view name) {
+  return parse_word<FftNorm>(kFftNorms, "norm of fft", name);
 }
 
-std::string_view name_of(PolynomialKind word) { return word_name(kPolynomialKinds, word); }
-Result<PolynomialKind> polynomial_kind_named(std::string_view name) {
-  return word_named<PolynomialKind>(kPolynomialKinds, "kind of polynomial", name);
+std::string_view to_string(PolynomialKind word) { return word_name(kPolynomialKinds, word); }
+Result<PolynomialKind> parse_polynomial_kind(std::string_view name) {
+  return parse_word<PolynomialKind>(kPolynomialKinds, "kind of polynomial", name);
 }
 
 }  // namespace hg

@@ -32,7 +32,7 @@ Json json_of(const Attr& attr) {
     return std::isfinite(*number) ? json_of(*number) : Json{{"real", json_of(*number)}};
   if (const auto* word = std::get_if<std::string>(&value)) return *word;
   if (const auto* dtype = std::get_if<DType>(&value))
-    return Json{{"dtype", std::string(name_of(*dtype))}};
+    return Json{{"dtype", std::string(to_string(*dtype))}};
   if (const auto* dims = std::get_if<std::vector<Dim>>(&value)) {
     Json list = Json::array();
     for (const Dim& dim : *dims) list.push_back(json_of(dim));
@@ -99,7 +99,7 @@ Result<Json> json_of(const Array& array, const Block& block) {
   HG_TRY(array.to_host());
   HG_TRY_ASSIGN(const Array dense, array.contiguous());
   Json json = Json::object();
-  json["dtype"] = std::string(name_of(array.dtype()));
+  json["dtype"] = std::string(to_string(array.dtype()));
   Json shape = Json::array();
   for (const int64_t size : array.shape()) shape.push_back(size);
   json["shape"] = std::move(shape);
@@ -203,7 +203,7 @@ Result<Attr> marked_at(const Json& json, const std::string& where) {
   }
   if (mark == "dtype") {
     HG_TRY_ASSIGN(const std::string name, word_at(value, where));
-    const Result<DType> dtype = dtype_named(name);
+    const Result<DType> dtype = parse_dtype(name);
     if (!dtype.ok()) return wrong(where, dtype.status().message());
     return Attr(*dtype);
   }
@@ -289,7 +289,7 @@ Status value_at(const Json& json, const std::string& where, Array& array) {
       !json.contains("data") || !json["shape"].is_array() || !json["data"].is_array())
     return wrong(where, "a value is {\"dtype\", \"shape\", \"data\"}");
   HG_TRY_ASSIGN(const std::string name, word_at(json["dtype"], where));
-  const Result<DType> dtype = dtype_named(name);
+  const Result<DType> dtype = parse_dtype(name);
   if (!dtype.ok() || is_complex(*dtype))
     return wrong(where, "'", name, "' is not a supported dtype");
   Sizes shape;

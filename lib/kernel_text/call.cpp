@@ -99,7 +99,7 @@ Status TextKernel::Body::build_call(Graph& graph, Bound arguments, const Wanted&
              syntax.kernel, "' has ", int64_t(results.size()), " outputs, there are gradients of ",
              wanted.seeds);
     HG_CHECK(!floats.empty(), "kernel '", syntax.kernel, "' has no float result to differentiate");
-    results = hg::gradients(floats, wrt, seeds);
+    results = hg::grad(floats, wrt, seeds);
     HG_TRY(graph.take_status());
     if (wanted.accumulate)
       for (size_t k = 0; k < results.size(); ++k)
@@ -174,15 +174,15 @@ Status TextKernel::call_into(std::span<const Tensor> outputs, Arguments argument
   return call_into(outputs, std::span(arguments.begin(), arguments.size()), options);
 }
 
-Result<std::vector<TensorData>> TextKernel::gradients(Arguments arguments,
+Result<std::vector<TensorData>> TextKernel::grad(Arguments arguments,
                                                       const std::vector<std::string>& parameters,
                                                       const BackwardOptions& options) const {
   return or_no_memory([&]() -> Result<std::vector<TensorData>> {
-    return gradients(std::span(arguments.begin(), arguments.size()), parameters, options);
+    return grad(std::span(arguments.begin(), arguments.size()), parameters, options);
   });
 }
 
-Result<std::vector<TensorData>> TextKernel::gradients(std::span<const KernelArgument> arguments,
+Result<std::vector<TensorData>> TextKernel::grad(std::span<const KernelArgument> arguments,
                                                       const std::vector<std::string>& parameters,
                                                       const BackwardOptions& options) const {
   return or_no_memory([&]() -> Result<std::vector<TensorData>> {

@@ -52,15 +52,15 @@ Result<std::vector<Value>> lower_node(Graph& graph, const LazyNode& node,
   const std::span<const Value> wrt = inputs.subspan(ys, xs), rest = inputs.subspan(ys + xs);
   std::vector<Value> results;
   if (node.kind == Kind::gradient) {
-    results = gradients(inputs.first(ys), wrt, rest);
+    results = grad(inputs.first(ys), wrt, rest);
   } else if (node.kind == Kind::jvp) {
-    results = jacobian_vector_product(inputs.first(ys), wrt, rest);
+    results = jvp(inputs.first(ys), wrt, rest);
   } else if (node.kind == Kind::jacobian) {
     results = {jacobian(inputs[0], inputs[1])};
   } else {
     HG_CHECK(rest.size() == xs, "hvp: there are ", int64_t(xs), " values and ",
              int64_t(rest.size()), " directions");
-    results = hessian_vector_product(inputs[0], wrt, rest);
+    results = hvp(inputs[0], wrt, rest);
   }
   HG_TRY(graph.take_status());
   HG_CHECK(results.size() == static_cast<size_t>(node.outputs), "a derivative is missing");

@@ -54,7 +54,7 @@ Result<std::shared_ptr<Variant>> make_variant(const Lowered& lowered, const Vari
         wrt.push_back(graph.value(lowered.states[i].value));
       }
     for (const ValueId id : lowered.gradients_of) wrt.push_back(graph.value(id));
-    gradients_given = gradients(ys, wrt, seeds);
+    gradients_given = grad(ys, wrt, seeds);
     HG_TRY(graph.take_status());
   }
   size_t extra = 0;

@@ -19,7 +19,7 @@ Status infer_fft(InferContext& c) {
     return c.fail("x is ", x, ", but its last dim must hold the parts of a number: ", parts);
   HG_TRY_ASSIGN(const int axis, c.axis("dim", x.rank()));
   if (axis == x.rank() - 1) return c.fail("dim ", axis, " is that of the two parts");
-  const Result<FftNorm> norm = fft_norm_named(c.attrs().string("norm"));
+  const Result<FftNorm> norm = parse_fft_norm(c.attrs().string("norm"));
   if (!norm.ok()) return c.fail(norm.status().message());
   c.out(0) = x;
   c.out(0).shape.back() = 2;

@@ -11,7 +11,7 @@ namespace hg::ops {
 
 inline Status check_activation(const InferContext& c) {
   const std::string& name = c.attrs().string("activation");
-  const std::optional<Activation> activation = activation_named(name);
+  const std::optional<Activation> activation = parse_activation(name);
   if (!activation) {
     std::string known;
     for (const std::string_view one : kActivationNames) known += str_cat(" ", one);
@@ -27,7 +27,7 @@ inline Status check_activation(const InferContext& c) {
 
 // For a node whose activation infer has checked.
 inline Activation activation_attr(const AttrReader& attrs) {
-  return *activation_named(attrs.string("activation"));
+  return *parse_activation(attrs.string("activation"));
 }
 
 }  // namespace hg::ops

@@ -15,7 +15,7 @@ namespace {
 // A weight [n, k]: levels: i8, scales: [n, ceil(k / group)]
 Status check_weight(InferContext& c, const TensorType& levels, const TensorType& scales,
                     const Dim& k) {
-  const std::optional<Packing> packing = packing_named(c.attrs().string("packing"));
+  const std::optional<Packing> packing = parse_packing(c.attrs().string("packing"));
   const Dim group = c.attrs().integer("group");
   if (!packing) return c.fail("packing is '", c.attrs().string("packing"), "'");
   if (levels.dtype != i8 || scales.dtype != f32)
@@ -75,7 +75,7 @@ Value for_columns(const Value& x, const Dim& group, const Dim& k) {
 Value widened(ExpandContext& c, Value levels, const Value& scales, const Value& offsets,
               const Dim& k) {
   Graph& g = c.graph();
-  const Packing packing = *packing_named(c.attrs().string("packing"));
+  const Packing packing = *parse_packing(c.attrs().string("packing"));
   const Dim n = scales.dim(0), group = c.attrs().integer("group");
   if (packing != Packing::bytes) {
     // Shifts of i8 preserve the sign.

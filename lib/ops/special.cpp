@@ -97,7 +97,7 @@ Status zeta_grad(GradContext& c) {
 // As in torch, the other Bessel functions and the polynomials have no gradient.
 
 Status polynomial_infer(InferContext& c) {
-  const Result<PolynomialKind> kind = polynomial_kind_named(c.attrs().string("kind"));
+  const Result<PolynomialKind> kind = parse_polynomial_kind(c.attrs().string("kind"));
   if (!kind.ok()) return c.fail(kind.status().message());
   return infer_float_binary(c);
 }

@@ -56,7 +56,7 @@ Isa detect() { return Isa::baseline; }
 
 }  // namespace
 
-std::string_view name_of(Isa isa) {
+std::string_view to_string(Isa isa) {
   constexpr std::string_view kNames[] = {"plain", "sse4", "avx2", "avx512", "avx512_vnni"};
   return kNames[static_cast<size_t>(isa)];
 }

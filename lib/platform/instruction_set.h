@@ -22,7 +22,7 @@ inline constexpr Isa kBestIsa = Isa::avx512_vnni;
 
 // Names as in CMake's HG_SIMD_TARGETS, whose "avx512" includes "avx512_vnni"; "plain" for the
 // baseline.
-std::string_view name_of(Isa isa);
+std::string_view to_string(Isa isa);
 
 // The best set that the processor supports and whose registers the system saves.
 Isa processor_isa();

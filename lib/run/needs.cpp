@@ -83,7 +83,7 @@ Status add_needs(const Model& model, const SymbolSizes& dims, RegistryWatch& wat
   for (const Isa isa : sets_of_processor()) {
     const LimitedIsa limited(isa);
     HG_TRY(add_plans(model, dims, needs));
-    for (const auto& kernel : watch.take_kernels()) needs.kernels[kernel].emplace(name_of(isa));
+    for (const auto& kernel : watch.take_kernels()) needs.kernels[kernel].emplace(to_string(isa));
   }
   return {};
 }
@@ -109,7 +109,7 @@ void add_kernels(const Registry& registry, bool all, Needs& needs) {
     if (!all && !is_mixed && std::any_of(kernels.begin(), kernels.end(), is_taken)) continue;
     for (const KernelDef* kernel : kernels)
       for (const Isa isa : sets_of_processor())
-        needs.kernels[{op, std::string(kernel->name)}].emplace(name_of(isa));
+        needs.kernels[{op, std::string(kernel->name)}].emplace(to_string(isa));
   }
 }
 

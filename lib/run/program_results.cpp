@@ -205,7 +205,7 @@ std::string Program::report() const {
   if (device_ != nullptr) {
     const DeviceInfo& info = options_.gpu.info();
     out +=
-        str_cat("device vulkan: ", info.name, " (", name_of(info.type), ", ", info.driver, ")\n");
+        str_cat("device vulkan: ", info.name, " (", to_string(info.type), ", ", info.driver, ")\n");
     for (const std::string& kernel : distrusted_)
       out += str_cat(kernel, " fails its self-test on this device and is not used\n");
     for (const ReadyPlan* ready : parts_)

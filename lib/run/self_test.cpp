@@ -110,7 +110,7 @@ Result<std::set<std::string>> distrusted_kernels(const Graph& graph, const Sessi
     for (const KernelDef* kernel : registry.kernels(op->name(), Device::vulkan)) {
       const std::string name = str_cat(kernel->op, "=", kernel->name);
       const std::string all =
-          str_cat(kVersion, ";", info.name, ";", info.driver, ";", name, ";", hg::name_of(real));
+          str_cat(kVersion, ";", info.name, ";", info.driver, ";", name, ";", hg::to_string(real));
       const uint64_t key = checksum_of(std::as_bytes(std::span(all)));
       std::optional<DeviceTimes> verdict = measured.find(key);
       if (!verdict) {

@@ -172,7 +172,7 @@ Result<Session> Session::create(const Model& model, SessionOptions options) {
     HG_TRY_ASSIGN(body->program, program_of(graph, options, registry));
     body->tell(LogLevel::info, str_cat("compiled ", uint64_t{graph.nodes().size()}, " nodes to ",
                                        uint64_t{body->program->graph().nodes().size()}, " for the ",
-                                       name_of(options.device)));
+                                       to_string(options.device)));
     Session session(std::move(body));
     if (graph.symbols().size() <= options.dims.size()) HG_TRY(session.plan());
     return session;

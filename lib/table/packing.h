@@ -16,12 +16,12 @@ enum class Packing : uint8_t {
 };
 inline constexpr std::string_view kPackingNames[] = {"bytes", "rows", "halves", "pairs"};
 
-inline std::optional<Packing> packing_named(std::string_view name) {
+inline std::optional<Packing> parse_packing(std::string_view name) {
   for (int i = 0; i < 4; ++i)
     if (kPackingNames[i] == name) return static_cast<Packing>(i);
   return {};
 }
-inline std::string_view name_of(Packing packing) {
+inline std::string_view to_string(Packing packing) {
   return kPackingNames[static_cast<int>(packing)];
 }
 

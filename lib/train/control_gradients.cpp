@@ -70,7 +70,7 @@ class OfIf {
     }
     for (size_t i = 1; i < needs_.size(); ++i)
       if (needs_[i]) xs.push_back(g->value(branch.inputs()[i - 1]));
-    const std::vector<Value> grads = gradients(ys, xs, seeds);
+    const std::vector<Value> grads = grad(ys, xs, seeds);
     HG_TRY(g->take_status());
     GraphAccess::body(*g).outputs.clear();
     for (const Value& dx : grads) g->output("", dx);
@@ -344,7 +344,7 @@ class OfWhile {
       ys.push_back(rows);
       seeds.push_back(g->call("reshape", {dy}, {{"shape", rows.shape()}}));
     }
-    const std::vector<Value> grads = gradients(ys, wrt, seeds);
+    const std::vector<Value> grads = grad(ys, wrt, seeds);
     HG_TRY(g->take_status());
     g->output("", g->call("gt", {round, g->scalar(int64_t{0}, i64)}));
     g->output("", round);

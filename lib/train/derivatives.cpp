@@ -30,7 +30,7 @@ Value jacobian(const Value& y, const Value& x) {
   for (int64_t i = 0; i < rows; ++i) {
     const Value seed =
         g.call("cast", {g.call("eq", {index, g.scalar(i, i64)})}, {{"dtype", y.dtype()}});
-    const std::vector<Value> d = gradients(y, {x}, seed);
+    const std::vector<Value> d = grad(y, {x}, seed);
     if (d.empty()) return {};
     parts.push_back(g.call("reshape", {d[0]}, {{"shape", row}}));
   }
@@ -39,36 +39,36 @@ Value jacobian(const Value& y, const Value& x) {
 
 // The gradients of sum_k u[k] ys[k] are linear in u. Their derivative with respect to u, along the
 // directions, is the result, for any u.
-std::vector<Value> jacobian_vector_product(std::span<const Value> ys, std::span<const Value> wrt,
+std::vector<Value> jvp(std::span<const Value> ys, std::span<const Value> wrt,
                                            std::span<const Value> directions) {
   if (ys.empty()) return {};
   Graph& g = *ys[0].graph();
   if (wrt.size() != directions.size()) {
-    g.fail(invalid_argument("jacobian_vector_product: there are ", int64_t(wrt.size()),
+    g.fail(invalid_argument("jvp: there are ", int64_t(wrt.size()),
                             " values and ", int64_t(directions.size()), " directions"));
     return {};
   }
   std::vector<Value> u;
   for (const Value& y : ys) u.push_back(filled(g, 0, y));
-  const std::vector<Value> products = gradients(ys, wrt, u);
+  const std::vector<Value> products = grad(ys, wrt, u);
   if (products.size() != wrt.size()) return {};
   if (wrt.empty()) return u;
-  return gradients(products, u, directions);
+  return grad(products, u, directions);
 }
 
-std::vector<Value> hessian_vector_product(const Value& y, std::span<const Value> wrt,
+std::vector<Value> hvp(const Value& y, std::span<const Value> wrt,
                                           std::span<const Value> directions) {
   Graph& g = *y.graph();
   if (y.rank() != 0 || wrt.size() != directions.size()) {
-    g.fail(invalid_argument("hessian_vector_product: '", y.name(), "' has the shape ", y.shape(),
+    g.fail(invalid_argument("hvp: '", y.name(), "' has the shape ", y.shape(),
                             ", which must be [], and there are ", int64_t(wrt.size()),
                             " values and ", int64_t(directions.size()), " directions"));
     return {};
   }
-  const std::vector<Value> first = gradients(std::span(&y, 1), wrt);
+  const std::vector<Value> first = grad(std::span(&y, 1), wrt);
   if (first.size() != wrt.size()) return {};
   // The gradient of the gradients, weighted by the directions.
-  return gradients(first, wrt, directions);
+  return grad(first, wrt, directions);
 }
 
 }  // namespace hg

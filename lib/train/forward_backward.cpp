@@ -116,7 +116,7 @@ class Split {
           joint_.input(str_cat("gradient/", outputs[k].first), type.dtype, type.shape));
     }
     for (const ValueId id : wrt_) xs.push_back(joint_.value(id));
-    for (const Value& dx : gradients(ys, xs, seeds_)) gradients_.push_back(dx.id());
+    for (const Value& dx : grad(ys, xs, seeds_)) gradients_.push_back(dx.id());
     return joint_.take_status();
   }
 

@@ -205,7 +205,7 @@ class Backward {
 
 }  // namespace
 
-std::vector<Value> gradients(std::span<const Value> ys, std::span<const Value> wrt,
+std::vector<Value> grad(std::span<const Value> ys, std::span<const Value> wrt,
                              std::span<const Value> seeds) {
   if (ys.empty()) return {};
   Graph& graph = *ys[0].graph();

@@ -83,7 +83,7 @@ class ObjectiveBuilder {
     for (const int dim : {1, -1})
       if (loss.class_dim.value_or(dim) == dim && may_fit(without(y.shape(), dim), target))
         return dim;
-    return invalid_argument(name_of(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
+    return invalid_argument(to_string(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
                             ", the target '", loss.target, "' is ", target,
                             "; expected are class indices in the output's shape without dim ",
                             loss.class_dim.value_or(1),
@@ -91,12 +91,12 @@ class ObjectiveBuilder {
   }
 
   Status add_loss(const Loss& loss) {
-    HG_CHECK(loss.reduction != Reduction::none, "loss ", name_of(loss.kind),
+    HG_CHECK(loss.reduction != Reduction::none, "loss ", to_string(loss.kind),
              ": training needs the reduction mean or sum, not 'none'");
     HG_TRY_ASSIGN(Value y, find_output(loss.output));
     const std::string& name = loss.output.empty() ? graph_.outputs()[0].first : loss.output;
-    graph_.set_origin({"", str_cat("the ", name_of(loss.kind), " loss of '", name, "'")});
-    HG_CHECK(is_float(y.dtype()), "loss ", name_of(loss.kind), ": the output '", y.name(), "' is ",
+    graph_.set_origin({"", str_cat("the ", to_string(loss.kind), " loss of '", name, "'")});
+    HG_CHECK(is_float(y.dtype()), "loss ", to_string(loss.kind), ": the output '", y.name(), "' is ",
              y.dtype(), ", not a float");
     if (y.dtype() != f64) y = as_type(y, f32);
     HG_TRY_ASSIGN(Value value, value_of(loss, y));
@@ -115,7 +115,7 @@ class ObjectiveBuilder {
     }
     HG_TRY_ASSIGN(Value target, target_of(loss, y));
     if (takes_classes(loss)) return class_loss(loss, y, target);
-    HG_CHECK(may_fit(y.shape(), target.shape()), "loss ", name_of(loss.kind), ": the output '",
+    HG_CHECK(may_fit(y.shape(), target.shape()), "loss ", to_string(loss.kind), ": the output '",
              y.name(), "' is ", y.shape(), ", the target '", loss.target, "' is ", target.shape());
     target = as_type(target, y.dtype());
     const Reduction r = loss.reduction;
@@ -135,7 +135,7 @@ class ObjectiveBuilder {
     if (loss.target_type) {
       type = *loss.target_type;
     } else if (takes_classes(loss)) {
-      HG_CHECK(y.rank() >= 2, name_of(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
+      HG_CHECK(y.rank() >= 2, to_string(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
                "; expected is [n, classes, ...]");
       type = {i64, without(y.shape(), loss.class_dim.value_or(1))};
     }
@@ -147,7 +147,7 @@ class ObjectiveBuilder {
 
   Result<Value> class_loss(const Loss& loss, Value y, Value target) {
     const bool indices = is_integer(target.dtype());
-    HG_CHECK(y.rank() >= 2, name_of(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
+    HG_CHECK(y.rank() >= 2, to_string(loss.kind), ": the output '", y.name(), "' is ", y.shape(),
              "; expected is [n, classes, ...]");
     HG_CHECK(indices || loss.kind == Kind::cross_entropy, "nll: the target '", loss.target, "' is ",
              target.dtype(), "; expected are class indices");
@@ -155,7 +155,7 @@ class ObjectiveBuilder {
     if (indices) {
       HG_TRY_ASSIGN(dim, class_dim(loss, y, target.shape()));
     } else {
-      HG_CHECK(may_fit(y.shape(), target.shape()) && (dim == 1 || dim == -1), name_of(loss.kind),
+      HG_CHECK(may_fit(y.shape(), target.shape()) && (dim == 1 || dim == -1), to_string(loss.kind),
                ": the output '", y.name(), "' is ", y.shape(), ", the target '", loss.target,
                "' is ", target.shape(), " of ", target.dtype(),
                ": class indices must be integers, class probabilities have the output's shape");
@@ -175,7 +175,7 @@ class ObjectiveBuilder {
     Value weight;
     if (!loss.class_weights.empty()) {
       const auto classes = static_cast<int64_t>(loss.class_weights.size());
-      HG_CHECK(may_fit(y.dim(1), Dim(classes)), name_of(loss.kind), ": there are ", classes,
+      HG_CHECK(may_fit(y.dim(1), Dim(classes)), to_string(loss.kind), ": there are ", classes,
                " class weights, and ", y.dim(1), " classes");
       HG_TRY_ASSIGN(const TensorData data,
                     TensorData::copy_of(view(loss.class_weights, {classes})));
@@ -208,7 +208,7 @@ class ObjectiveBuilder {
     HG_TRY_ASSIGN(const Value y, find_output(metric.output));
     const Value target = find_target(metric.target);
     if (!target)
-      return not_found("metric ", name_of(metric.kind), ": no loss has a target '", metric.target,
+      return not_found("metric ", to_string(metric.kind), ": no loss has a target '", metric.target,
                        "'");
     if (metric.kind == Metric::Kind::mean_error) {
       HG_CHECK(is_float(y.dtype()) && may_fit(y.shape(), target.shape()),

@@ -279,7 +279,7 @@ class StepBuilder {
     add(objective.mean, part);
     add(objective.sum, {});
     for (const Trained& t : trained_) wrt.push_back(g.value(t.value));
-    std::vector<Value> grads = gradients(ys, wrt, seeds);
+    std::vector<Value> grads = grad(ys, wrt, seeds);
     HG_TRY(g.take_status());
     return grads;
   }

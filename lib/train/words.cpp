@@ -15,24 +15,24 @@ constexpr std::string_view kSchedules[] = {"constant", "step",      "exponential
 
 }  // namespace
 
-std::string_view name_of(Loss::Kind kind) { return word_name(kLosses, kind); }
-Result<Loss::Kind> loss_named(std::string_view name) {
-  return word_named<Loss::Kind>(kLosses, "loss", name);
+std::string_view to_string(Loss::Kind kind) { return word_name(kLosses, kind); }
+Result<Loss::Kind> parse_loss(std::string_view name) {
+  return parse_word<Loss::Kind>(kLosses, "loss", name);
 }
 
-std::string_view name_of(Metric::Kind kind) { return word_name(kMetrics, kind); }
-Result<Metric::Kind> metric_named(std::string_view name) {
-  return word_named<Metric::Kind>(kMetrics, "metric", name);
+std::string_view to_string(Metric::Kind kind) { return word_name(kMetrics, kind); }
+Result<Metric::Kind> parse_metric(std::string_view name) {
+  return parse_word<Metric::Kind>(kMetrics, "metric", name);
 }
 
-std::string_view name_of(Optimizer::Kind kind) { return word_name(kOptimizers, kind); }
-Result<Optimizer::Kind> optimizer_named(std::string_view name) {
-  return word_named<Optimizer::Kind>(kOptimizers, "optimizer", name);
+std::string_view to_string(Optimizer::Kind kind) { return word_name(kOptimizers, kind); }
+Result<Optimizer::Kind> parse_optimizer(std::string_view name) {
+  return parse_word<Optimizer::Kind>(kOptimizers, "optimizer", name);
 }
 
-std::string_view name_of(Schedule::Kind kind) { return word_name(kSchedules, kind); }
-Result<Schedule::Kind> schedule_named(std::string_view name) {
-  return word_named<Schedule::Kind>(kSchedules, "schedule", name);
+std::string_view to_string(Schedule::Kind kind) { return word_name(kSchedules, kind); }
+Result<Schedule::Kind> parse_schedule(std::string_view name) {
+  return parse_word<Schedule::Kind>(kSchedules, "schedule", name);
 }
 
 }  // namespace hg

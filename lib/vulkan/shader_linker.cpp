@@ -176,7 +176,7 @@ class MainWriter {
     else
       at = call(input.access == Access::flat ? "at_flat(u1;u1;" : "at_one(u1;u1;",
                 {index_, number(slot)});
-    registers_.push_back({call(str_cat("load_", name_of(input.dtype), "_", slot, "(u1;"), {at}),
+    registers_.push_back({call(str_cat("load_", to_string(input.dtype), "_", slot, "(u1;"), {at}),
                           std::string(mangled(input.dtype))});
   }
 
@@ -198,7 +198,7 @@ class MainWriter {
 
   void store() {
     const uint32_t to = call("at_flat(u1;u1;", {index_, number(1)});
-    call(str_cat("store_", name_of(program_.result), "(u1;", mangled(program_.result)),
+    call(str_cat("store_", to_string(program_.result), "(u1;", mangled(program_.result)),
          {to, registers_.back().id});
     if (registers_.back().type != mangled(program_.result)) ok_ = false;
   }

@@ -40,13 +40,13 @@ class Kernel(_core.KernelBase):
             named[name] = value
         return {name: _plain(value) for name, value in named.items()}
 
-    def gradients(self, *args, wrt=None, output_gradients=None, shape=None, **kwargs):
+    def grad(self, *args, wrt=None, output_gradients=None, shape=None, **kwargs):
         """Gradients by name, for the parameters in ``wrt``, of the sum of each output times its gradient."""
         named = self._named(args, kwargs)
         names = list(wrt) if wrt is not None else self.parameters
         if output_gradients is not None and not isinstance(output_gradients, (list, tuple)):
             output_gradients = [output_gradients]
-        found = _core.kernel_gradients(self, named, names, output_gradients, shape)
+        found = _core.kernel_grad(self, named, names, output_gradients, shape)
         return dict(zip(names, found))
 
     def __reduce__(self):

@@ -83,11 +83,11 @@ void bind_layers(nb::module_& m) {
   m.def("block_sigmoid", []() -> nn::Block { return nn::Sigmoid(); });
   m.def("block_tanh", []() -> nn::Block { return nn::Tanh(); });
   m.def("block_gelu", [](const std::string& approximate) -> nn::Block {
-    return nn::GELU(take(gelu_approximation_named(approximate)));
+    return nn::GELU(take(parse_gelu_approximation(approximate)));
   });
   m.def("block_softmax", [](int64_t dim) -> nn::Block { return nn::Softmax(dim); });
   m.def("block_mse_loss", [](const std::string& reduction) -> nn::Block {
-    return nn::MSELoss(take(reduction_named(reduction)));
+    return nn::MSELoss(take(parse_reduction(reduction)));
   });
 }
 

@@ -22,7 +22,7 @@ void bind_devices(nb::module_& m) {
       nb::dict row;
       row["index"] = info.index;
       row["name"] = info.name;
-      row["type"] = std::string(name_of(info.type));
+      row["type"] = std::string(to_string(info.type));
       row["driver"] = info.driver;
       row["memory_bytes"] = info.memory_bytes;
       row["float64"] = info.f64;

@@ -30,7 +30,7 @@ class LockedExecutor {
   LockedExecutor(const std::string& backend, int threads, uint64_t seed,
                  const std::string& gpu_name) {
     ExecutorOptions options;
-    options.device = take(device_named(backend));
+    options.device = take(parse_device(backend));
     options.threads = is_forked() ? 1 : threads;
     options.seed = seed;
     options.gpu_name = gpu_name;
@@ -51,7 +51,7 @@ class LockedExecutor {
     const std::scoped_lock lock(mutex_);
     executor_->seed(seed);
   }
-  std::string device() const { return std::string(name_of(executor_->device())); }
+  std::string device() const { return std::string(to_string(executor_->device())); }
   std::vector<std::string> notes() const { return executor_->notes(); }
   nb::dict counters() const {
     const ExecutorCounters c = executor_->counters();

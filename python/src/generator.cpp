@@ -88,7 +88,7 @@ nb::tuple result(LockedGenerator& self) {
     nb::list ids, logs;
     for (const int32_t id : each.ids) ids.append(id);
     for (const float log : each.log_probabilities) logs.append(log);
-    sequences.append(nb::make_tuple(ids, std::string(name_of(each.finish)), logs));
+    sequences.append(nb::make_tuple(ids, std::string(to_string(each.finish)), logs));
   }
   return nb::make_tuple(sequences, all.prompt_ms, all.decode_ms, all.reused);
 }

@@ -65,7 +65,7 @@ class LockedKernel {
     return results(take(*std::move(made)), given.kind);
   }
 
-  nb::object gradients(const nb::dict& named, const std::vector<std::string>& parameters,
+  nb::object grad(const nb::dict& named, const std::vector<std::string>& parameters,
                        nb::handle output_gradients, nb::handle shape) {
     Given given(kernel_.name(), named);
     BackwardOptions options;
@@ -79,7 +79,7 @@ class LockedKernel {
     std::optional<Result<std::vector<TensorData>>> made;
     {
       const Unlocked unlocked(mutex_);
-      made.emplace(kernel_.gradients(given.arguments, parameters, options));
+      made.emplace(kernel_.grad(given.arguments, parameters, options));
     }
     nb::list out;
     for (TensorData& data : take(*std::move(made)))
@@ -184,7 +184,7 @@ void bind_kernels(nb::module_& m) {
   // Python.
   m.def("kernel_call", &LockedKernel::call, nb::arg("kernel"), nb::arg("named"),
         nb::arg("out").none(), nb::arg("shape").none());
-  m.def("kernel_gradients", &LockedKernel::gradients, nb::arg("kernel"), nb::arg("named"),
+  m.def("kernel_grad", &LockedKernel::grad, nb::arg("kernel"), nb::arg("named"),
         nb::arg("parameters"), nb::arg("output_gradients").none(), nb::arg("shape").none());
 }
 

@@ -120,8 +120,8 @@ std::optional<TensorType> type_from(nb::handle value) {
 Loss loss_from(nb::handle given) {
   Loss loss;
   Fields fields(nb::cast<nb::dict>(given), "a loss");
-  fields.word("kind", loss.kind, loss_named).get("output", loss.output).get("target", loss.target);
-  fields.get("weight", loss.weight).word("reduction", loss.reduction, reduction_named);
+  fields.word("kind", loss.kind, parse_loss).get("output", loss.output).get("target", loss.target);
+  fields.get("weight", loss.weight).word("reduction", loss.reduction, parse_reduction);
   fields.get("beta", loss.beta).get("label_smoothing", loss.label_smoothing);
   fields.get<std::optional<TensorType>>("target_type", loss.target_type, type_from);
   fields.get<std::optional<int>>("class_dim", loss.class_dim, optional_from<int>);
@@ -151,7 +151,7 @@ Penalty penalty_from(nb::handle given) {
 Metric metric_from(nb::handle given) {
   Metric metric;
   Fields fields(nb::cast<nb::dict>(given), "a metric");
-  fields.word("kind", metric.kind, metric_named).get("output", metric.output);
+  fields.word("kind", metric.kind, parse_metric).get("output", metric.output);
   fields.get("target", metric.target).end();
   return metric;
 }
@@ -159,7 +159,7 @@ Metric metric_from(nb::handle given) {
 Schedule schedule_from(nb::handle given) {
   Schedule s;
   Fields fields(nb::cast<nb::dict>(given), "a schedule");
-  fields.word("kind", s.kind, schedule_named).get("by_epoch", s.by_epoch).get("warmup", s.warmup);
+  fields.word("kind", s.kind, parse_schedule).get("by_epoch", s.by_epoch).get("warmup", s.warmup);
   fields.get("total", s.total)
       .get("period", s.period)
       .get("gamma", s.gamma)
@@ -240,7 +240,7 @@ SessionOptions session_options(const nb::dict& given) {
   SessionOptions o;
   Fields fields(given, "a session");
   fields.get<Device>("device", o.device,
-                     [](nb::handle value) { return take(device_named(words(value))); });
+                     [](nb::handle value) { return take(parse_device(words(value))); });
   fields.get("threads", o.threads).get<int64_t>("memory_limit", o.memory_limit, bytes_from);
   fields.get<Checkpoint>("checkpoint", o.checkpoint, checkpoint_from);
   fields.get("low_memory", o.low_memory).get<Precision>("precision", o.precision, precision_from);
@@ -268,14 +268,14 @@ Optimizer optimizer_from(const nb::dict& given) {
   for (const auto& [name, value] : given) rest[name] = value;
   if (rest.contains("kind")) {
     // The defaults of each kind, as in torch.optim.
-    const Optimizer::Kind kind = take(optimizer_named(words(nb::object(rest["kind"]))));
+    const Optimizer::Kind kind = take(parse_optimizer(words(nb::object(rest["kind"]))));
     o = kind == Optimizer::Kind::sgd     ? sgd()
         : kind == Optimizer::Kind::adam  ? adam()
         : kind == Optimizer::Kind::adamw ? adamw()
                                          : rmsprop();
   }
   Fields fields(rest, "an optimizer");
-  fields.word("kind", o.kind, optimizer_named).get("lr", o.lr).get("weight_decay", o.weight_decay);
+  fields.word("kind", o.kind, parse_optimizer).get("lr", o.lr).get("weight_decay", o.weight_decay);
   fields.get("momentum", o.momentum).get("dampening", o.dampening).get("nesterov", o.nesterov);
   fields.get("beta1", o.beta1).get("beta2", o.beta2).get("amsgrad", o.amsgrad);
   fields.get("alpha", o.alpha).get("centered", o.centered).get("eps", o.eps);

@@ -443,7 +443,7 @@ DType dtype_from(nb::handle object) {
   if (name.starts_with("torch.")) name = name.substr(6);
   if (name == "bool_") name = "bool";
   for (int i = 0; i < kDTypeCount; ++i)
-    if (name == kNumpyNames[i] || name == name_of(static_cast<DType>(i)))
+    if (name == kNumpyNames[i] || name == to_string(static_cast<DType>(i)))
       return static_cast<DType>(i);
   raise(PyExc_ValueError, "there is no dtype '" + name + "'");
 }

@@ -210,7 +210,7 @@ def test_a_forked_child_goes_on_with_all_that_was_made():
         lambda: model(x),
         lambda: hg.ops.matmul(x, x),
         lambda: kernel(x),
-        lambda: kernel.gradients(x, wrt=["x"])["x"],
+        lambda: kernel.grad(x, wrt=["x"])["x"],
         lambda: executor.matmul(x, x),
         lambda: expression.numpy(),
         lambda: program.evaluate(parameters, {"x": x}, {})[1]["y.weight"],

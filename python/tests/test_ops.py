@@ -278,7 +278,7 @@ def test_the_polynomial():
     out = np.empty(4, np.float32)
     assert k(2, x, 8, -1, out=out) is out
     np.testing.assert_array_equal(out, want)
-    np.testing.assert_array_equal(k.gradients(2.0, x, 8.0, -1.0, wrt=["x"])["x"], [12, 16, 20, 24])
+    np.testing.assert_array_equal(k.grad(2.0, x, 8.0, -1.0, wrt=["x"])["x"], [12, 16, 20, 24])
     with pytest.raises(TypeError, match="'d'"):
         k(a=2, b=8, d=-1, x=x)
     with pytest.raises(ValueError, match="column"):

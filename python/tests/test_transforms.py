@@ -264,7 +264,7 @@ REFUSING = {
     "model": lambda x: _model()(x),
     "session": lambda x: _model().session()(x),
     "var": lambda x: (hg.Var(x) * 2).torch(),
-    "gradients of a kernel": lambda x: KERNEL.gradients(2.0, x, 3.0, wrt=["x"]),
+    "gradients of a kernel": lambda x: KERNEL.grad(2.0, x, 3.0, wrt=["x"]),
     "out of an op": lambda x: hg.ops.add(torch.ones(2, 8), 1.0, out=x),
     "out of a kernel": lambda x: KERNEL(2.0, torch.ones(2, 8), 3.0, out=x),
     "a struct of a kernel": lambda x: hg.kernel("s", "y = p.mass * 2")(p={"mass": x}),

@@ -30,7 +30,7 @@ hg::Status run_model(const char* file) {
   hg::Graph& graph = model.graph();
   const hg::Value x = graph.value(graph.inputs()[0]);
   const hg::Value y = graph.value(graph.outputs()[0].second);
-  const auto dx = hg::gradients(y, {x});  // gradients of the sum of y
+  const auto dx = hg::grad(y, {x});  // gradients of the sum of y
   HG_TRY(graph.status());
   graph.output("dx", dx[0]);
 

@@ -17,7 +17,7 @@ hg::Result<hg::Array> attention(hg::Executor& ex, const hg::Array& q, const hg::
 }
 
 hg::Status show(const std::string& device) {
-  HG_TRY_ASSIGN(const hg::Device chosen, hg::device_named(device));
+  HG_TRY_ASSIGN(const hg::Device chosen, hg::parse_device(device));
   HG_TRY_ASSIGN(hg::Executor ex, hg::Executor::create({.device = chosen}));
   for (const std::string& note : ex.notes()) std::printf("%s\n", note.c_str());
 

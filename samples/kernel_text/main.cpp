@@ -22,7 +22,7 @@ hg::Status run() {
 
   HG_TRY_ASSIGN(const hg::TextKernel polynomial, hg::kernel("polynomial", "a*x*x + b*x + c"));
   HG_TRY_ASSIGN(const auto y, polynomial.call({{"a", 2.0}, {"b", 8.0}, {"c", -1.0}, {"x", x}}));
-  HG_TRY_ASSIGN(const auto dx, polynomial.gradients({2.0, x, 8.0, -1.0}, {"x"}));
+  HG_TRY_ASSIGN(const auto dx, polynomial.grad({2.0, x, 8.0, -1.0}, {"x"}));
   print("y", y[0]);
   print("dy/dx", dx[0]);
 
@@ -40,7 +40,7 @@ hg::Status run() {
 
   HG_TRY_ASSIGN(const hg::TextKernel step,
                 hg::kernel("step", "y = x > 2.5 ? 1.0 : 0.0", {.backward = "dx = dy"}));
-  HG_TRY_ASSIGN(const auto straight, step.gradients({x}, {"x"}));
+  HG_TRY_ASSIGN(const auto straight, step.grad({x}, {"x"}));
   print("straight through", straight[0]);
   return {};
 }

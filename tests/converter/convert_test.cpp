@@ -370,7 +370,7 @@ TEST_F(ConvertTest, GradientsEndWhereTorchEndsThem) {
   ASSERT_TRUE(model.ok()) << model.status().message();
   hg::Graph& graph = model->graph();
   const hg::Value x = graph.value(graph.inputs()[0]), y = graph.value(graph.outputs()[0].second);
-  graph.output("dx", hg::gradients(y, {x})[0]);
+  graph.output("dx", hg::grad(y, {x})[0]);
   ASSERT_TRUE(graph.status().ok()) << graph.status().message();
   hg::Result<hg::Session> session = hg::Session::create(*model);
   ASSERT_TRUE(session.ok()) << session.status().message();

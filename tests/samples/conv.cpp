@@ -34,7 +34,7 @@ Sample sample(const ConvCase& c, bool bias, bool constant,
              {"transposed", c.transposed},
              {"output_padding", c.output_padding},
              {"groups", c.groups},
-             {"activation", std::string(name_of(activation))}};
+             {"activation", std::string(to_string(activation))}};
   return s;
 }
 

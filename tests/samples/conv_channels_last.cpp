@@ -22,7 +22,7 @@ Sample sample(const ChannelsLastCase& c, bool bias, Activation activation = Acti
   s.attrs = {{"stride", c.stride},
              {"padding", c.padding},
              {"dilation", c.dilation},
-             {"activation", std::string(name_of(activation))}};
+             {"activation", std::string(to_string(activation))}};
   return s;
 }
 

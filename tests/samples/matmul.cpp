@@ -76,7 +76,7 @@ std::vector<Sample> matmul() {
                                   weight({outputs, 13}, 13, constant),
                                   {.shape = {outputs}},
                                   {.shape = {7, outputs}}},
-                       .attrs = {{"activation", std::string(name_of(activation))}},
+                       .attrs = {{"activation", std::string(to_string(activation))}},
                        .gradient = is_smooth(activation)});
     }
   }

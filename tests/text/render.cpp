@@ -38,7 +38,7 @@ int main() {
       answer["text"] = *text;
     } else {
       answer["error"] = text.status().message();
-      answer["code"] = hg::name_of(text.status().code());
+      answer["code"] = hg::to_string(text.status().code());
     }
     std::cout << answer.dump() << std::endl;
   }

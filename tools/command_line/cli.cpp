@@ -9,7 +9,7 @@
 
 namespace hg::tools {
 
-std::string_view name_of(Exit exit) {
+std::string_view to_string(Exit exit) {
   switch (exit) {
     case Exit::ok:
       return "ok";

@@ -16,7 +16,7 @@ namespace hg::tools {
 
 // Exit codes, and their names in the answers of --batch.
 enum class Exit : int { ok = 0, usage = 1, unreadable = 2, unsupported = 3, mismatch = 4 };
-std::string_view name_of(Exit exit);
+std::string_view to_string(Exit exit);
 
 // How a job or a program ended, with a one-line reason if it failed.
 struct Outcome {

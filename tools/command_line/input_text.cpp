@@ -22,7 +22,7 @@ Outcome parse_number(std::string_view text, std::string_view whole, double& valu
 }
 
 Outcome parse_dtype(std::string_view word, std::string_view whole, DType& parsed) {
-  const Result<DType> dtype = dtype_named(word);
+  const Result<DType> dtype = parse_dtype(word);
   if (dtype.ok()) {
     parsed = *dtype;
     return {};
@@ -41,7 +41,7 @@ Outcome parse_dtype(std::string_view word, std::string_view whole, DType& parsed
   std::vector<std::string> names;
   std::string list;
   for (int i = 0; i < kDTypeCount; ++i) {
-    names.emplace_back(name_of(static_cast<DType>(i)));
+    names.emplace_back(to_string(static_cast<DType>(i)));
     list += (i > 0 ? " " : "") + names.back();
   }
   const std::string close = closest_name(word, names);

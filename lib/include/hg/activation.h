@@ -21,11 +21,11 @@ inline constexpr std::string_view kActivationNames[] = {
 };
 inline constexpr int kActivationCount = static_cast<int>(std::size(kActivationNames));
 
-constexpr std::string_view name_of(Activation activation) {
+constexpr std::string_view to_string(Activation activation) {
   return kActivationNames[static_cast<size_t>(activation)];
 }
 // Returns nullopt if no activation has this name.
-constexpr std::optional<Activation> activation_named(std::string_view name) {
+constexpr std::optional<Activation> parse_activation(std::string_view name) {
   for (int i = 0; i < kActivationCount; ++i)
     if (kActivationNames[i] == name) return static_cast<Activation>(i);
   return std::nullopt;

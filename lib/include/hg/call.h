@@ -67,8 +67,8 @@ class Word {
   Word(std::string_view text) : text_(text) {}
   Word(const std::string& text) : text_(text) {}
   template <class Enum>
-  requires(std::is_enum_v<Enum>&& requires(Enum word) { name_of(word); }) Word(Enum word)
-      : text_(name_of(word)) {}
+  requires(std::is_enum_v<Enum>&& requires(Enum word) { to_string(word); }) Word(Enum word)
+      : text_(to_string(word)) {}
   std::string_view text() const { return text_; }
 
  private:

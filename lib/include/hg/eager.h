@@ -35,7 +35,7 @@ namespace hg {
 
 // Parses a name: "cpu", "vulkan", "auto" or "automatic". Fails with invalid_argument for other
 // names.
-Result<Device> device_named(std::string_view name);
+Result<Device> parse_device(std::string_view name);
 
 struct ExecutorOptions {
   // Device::automatic uses a GPU if available, otherwise the CPU; notes() names the choice and

@@ -4,7 +4,7 @@
 //
 //     HG_TRY_ASSIGN(hg::TextKernel polynomial, hg::kernel("polynomial", "a*x*x + b*x + c"));
 //     HG_TRY_ASSIGN(auto y, polynomial.call({{"a", 2.0}, {"b", 8.0}, {"c", -1.0}, {"x", x}}));
-//     HG_TRY_ASSIGN(auto dx, polynomial.gradients({2.0, x, 8.0, -1.0}, {"x"}));
+//     HG_TRY_ASSIGN(auto dx, polynomial.grad({2.0, x, 8.0, -1.0}, {"x"}));
 #pragma once
 
 #include <cstdint>
@@ -118,10 +118,10 @@ class TextKernel {
 
   // Returns the gradients of sum over outputs of (output * its gradient) with respect to
   // `parameters`, in the dtype and shape of their arguments. The gradient of a number has rank 0.
-  Result<std::vector<TensorData>> gradients(Arguments arguments,
+  Result<std::vector<TensorData>> grad(Arguments arguments,
                                             const std::vector<std::string>& parameters,
                                             const BackwardOptions& options = {}) const;
-  Result<std::vector<TensorData>> gradients(std::span<const KernelArgument> arguments,
+  Result<std::vector<TensorData>> grad(std::span<const KernelArgument> arguments,
                                             const std::vector<std::string>& parameters,
                                             const BackwardOptions& options = {}) const;
   // As above, writing to the caller's memory.

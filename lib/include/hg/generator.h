@@ -53,7 +53,7 @@ enum class Finish : uint8_t {
   length,  // max_tokens
   stop,    // a stop id, on_token returned false, or end()
 };
-std::string_view name_of(Finish finish);  // "length", "stop"
+std::string_view to_string(Finish finish);  // "length", "stop"
 
 struct GeneratedSequence {
   std::vector<int32_t> ids;              // new tokens, without the prompt and the stop id

@@ -39,7 +39,7 @@ struct DeviceInfo {
   bool f16 = false, i8 = false;                // arithmetic
   bool cooperative_matrix = false;  // 16x16 f16 matrices with f32 sums (VK_NV_cooperative_matrix)
 };
-std::string_view name_of(DeviceInfo::Type type);
+std::string_view to_string(DeviceInfo::Type type);
 
 // Returns all Vulkan devices, in the driver's order. Fails with `unsupported` without a Vulkan
 // loader or driver.

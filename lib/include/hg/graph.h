@@ -42,8 +42,8 @@ class Attr {
   Attr(DType value);
   // One of the enums of hg/words.h.
   template <class Word>
-    requires(std::is_enum_v<Word> && requires(Word word) { name_of(word); })
-  Attr(Word word) : Attr(std::string(name_of(word))) {}
+    requires(std::is_enum_v<Word> && requires(Word word) { to_string(word); })
+  Attr(Word word) : Attr(std::string(to_string(word))) {}
   Attr(std::vector<Dim> value);
   Attr(std::initializer_list<Dim> value);
   Attr(std::vector<double> value);

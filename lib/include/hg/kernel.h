@@ -18,7 +18,7 @@
 namespace hg {
 
 enum class Device : uint8_t { automatic, cpu, vulkan };
-std::string_view name_of(Device device);
+std::string_view to_string(Device device);
 
 // Runs task(arg, 0) ... task(arg, count - 1) in any order and on any threads, and returns when all
 // are done. A host supplies such a function to run tasks on its own thread pool.

@@ -30,7 +30,7 @@ enum class Code : uint8_t {
 };
 
 // Returns the name of the code, such as "invalid_argument".
-std::string_view name_of(Code code);
+std::string_view to_string(Code code);
 
 // Either success, or an error code with a one-sentence message. One pointer wide, null if ok.
 // Copying never throws: if the copy cannot be allocated, the result is no_memory().

@@ -47,9 +47,9 @@ constexpr bool is_complex(DType dtype) { return dtype == DType::c64 || dtype == 
 constexpr DType real_of(DType dtype) {
   return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype;
 }
-std::string_view name_of(DType dtype);  // "f32", "bool"
-// the inverse of name_of(); invalid_argument if unknown
-Result<DType> dtype_named(std::string_view name);
+std::string_view to_string(DType dtype);  // "f32", "bool"
+// the inverse of to_string(); invalid_argument if unknown
+Result<DType> parse_dtype(std::string_view name);
 void append_text(std::string& out, DType dtype);
 
 // 16-bit floats, stored as bits. Convert to float for arithmetic.

@@ -39,12 +39,12 @@ namespace hg {
 // If an op between `wrt` and `ys` has no gradient, the graph fails with the names of all such ops,
 // and the result is empty. Gradients are ordinary nodes of the same graph, which can be
 // differentiated again.
-std::vector<Value> gradients(std::span<const Value> ys, std::span<const Value> wrt,
+std::vector<Value> grad(std::span<const Value> ys, std::span<const Value> wrt,
                              std::span<const Value> seeds = {});
 
-inline std::vector<Value> gradients(const Value& y, std::initializer_list<Value> wrt,
+inline std::vector<Value> grad(const Value& y, std::initializer_list<Value> wrt,
                                     const Value& seed = {}) {
-  return gradients(std::span(&y, 1), std::span(wrt.begin(), wrt.size()), std::span(&seed, 1));
+  return grad(std::span(&y, 1), std::span(wrt.begin(), wrt.size()), std::span(&seed, 1));
 }
 
 // d y[i] / d x[j], in the shape of y followed by that of x. Adds one backward pass per element of
@@ -52,11 +52,11 @@ inline std::vector<Value> gradients(const Value& y, std::initializer_list<Value>
 Value jacobian(const Value& y, const Value& x);
 // Jacobian-vector products: for each k, sum_i d ys[k] / d wrt[i] * directions[i], of the type of
 // ys[k]. directions[i] has the type of wrt[i].
-std::vector<Value> jacobian_vector_product(std::span<const Value> ys, std::span<const Value> wrt,
+std::vector<Value> jvp(std::span<const Value> ys, std::span<const Value> wrt,
                                            std::span<const Value> directions);
 // Hessian-vector products: for each i, sum_j d2 y / (d wrt[i] d wrt[j]) * directions[j]. y has rank
 // 0; directions[j] has the type of wrt[j].
-std::vector<Value> hessian_vector_product(const Value& y, std::span<const Value> wrt,
+std::vector<Value> hvp(const Value& y, std::span<const Value> wrt,
                                           std::span<const Value> directions);
 
 // -- Objective ------------------------------------------------------------------------------------
@@ -96,8 +96,8 @@ struct Loss {
   bool log_target = false;  // kl_div
 };
 
-std::string_view name_of(Loss::Kind kind);
-Result<Loss::Kind> loss_named(std::string_view name);
+std::string_view to_string(Loss::Kind kind);
+Result<Loss::Kind> parse_loss(std::string_view name);
 
 // Adds l1 * sum |w| + l2 * sum w^2 to the loss, for the matching parameters.
 struct Penalty {
@@ -114,8 +114,8 @@ struct Metric {
   std::string output = "";        // as in Loss
   std::string target = "target";  // of one of the losses
 };
-std::string_view name_of(Metric::Kind kind);
-Result<Metric::Kind> metric_named(std::string_view name);
+std::string_view to_string(Metric::Kind kind);
+Result<Metric::Kind> parse_metric(std::string_view name);
 
 // -- Optimization ---------------------------------------------------------------------------------
 
@@ -137,8 +137,8 @@ struct Optimizer {
   double eps = 1e-8;
   bool maximize = false;
 };
-std::string_view name_of(Optimizer::Kind kind);
-Result<Optimizer::Kind> optimizer_named(std::string_view name);
+std::string_view to_string(Optimizer::Kind kind);
+Result<Optimizer::Kind> parse_optimizer(std::string_view name);
 inline Optimizer sgd(double lr = 1e-3, double momentum = 0, double weight_decay = 0,
                      bool nesterov = false) {
   return {.kind = Optimizer::Kind::sgd,
@@ -191,8 +191,8 @@ struct Schedule {
   int64_t patience = 10, cooldown = 0;                         // plateau: in epochs
   double threshold = 1e-4;  // plateau: least improvement, relative to the best loss
 };
-std::string_view name_of(Schedule::Kind kind);
-Result<Schedule::Kind> schedule_named(std::string_view name);
+std::string_view to_string(Schedule::Kind kind);
+Result<Schedule::Kind> parse_schedule(std::string_view name);
 // Returns the rate of tick `t`, counted from 0. Returns the rate before any drop for plateau, which
 // depends on losses.
 double learning_rate(const Schedule& schedule, double lr, int64_t t);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Enums for string attributes of ops. name_of() returns the string of the attribute; the
-// ..._named() functions parse it and fail with invalid_argument for unknown names.
+// Enums for string attributes of ops. to_string() returns the string of the attribute; the
+// parse_...() functions parse it and fail with invalid_argument for unknown names.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@ namespace hg {
 
 // Reduction of a loss: none (elementwise), mean, or sum.
 enum class Reduction : uint8_t { none, mean, sum };
-std::string_view name_of(Reduction word);
-Result<Reduction> reduction_named(std::string_view name);
+std::string_view to_string(Reduction word);
+Result<Reduction> parse_reduction(std::string_view name);
 
 // Values outside the bounds of a tensor.
 enum class PadMode : uint8_t { constant, reflect, replicate, circular };
-std::string_view name_of(PadMode word);
-Result<PadMode> pad_mode_named(std::string_view name);
+std::string_view to_string(PadMode word);
+Result<PadMode> parse_pad_mode(std::string_view name);
 
 // How several values scattered to one element combine. none: one of them is kept.
 enum class ScatterReduce : uint8_t { none, add, prod, amax, amin, mean };
-std::string_view name_of(ScatterReduce word);
-Result<ScatterReduce> scatter_reduce_named(std::string_view name);
+std::string_view to_string(ScatterReduce word);
+Result<ScatterReduce> parse_scatter_reduce(std::string_view name);
 
 enum class GeluApproximation : uint8_t { none, tanh };
-std::string_view name_of(GeluApproximation word);
-Result<GeluApproximation> gelu_approximation_named(std::string_view name);
+std::string_view to_string(GeluApproximation word);
+Result<GeluApproximation> parse_gelu_approximation(std::string_view name);
 
 // linear for [n, c, w], bilinear and bicubic for [n, c, h, w], trilinear for [n, c, d, h, w];
 // nearest for all.
 enum class Interpolation : uint8_t { nearest, nearest_exact, linear, bilinear, trilinear, bicubic };
-std::string_view name_of(Interpolation word);  // "nearest-exact"
-Result<Interpolation> interpolation_named(std::string_view name);
+std::string_view to_string(Interpolation word);  // "nearest-exact"
+Result<Interpolation> parse_interpolation(std::string_view name);
 
 // Values that grid_sample reads outside the image.
 enum class GridPadding : uint8_t { zeros, border, reflection };
-std::string_view name_of(GridPadding word);
-Result<GridPadding> grid_padding_named(std::string_view name);
+std::string_view to_string(GridPadding word);
+Result<GridPadding> parse_grid_padding(std::string_view name);
 
 }  // namespace hg

@@ -322,7 +322,7 @@ Status add_step(const PrepareContext& c, const PointwiseProgram::Step& step,
                        step.dtype == i8 || step.dtype == u8;
   if (is_kept) {
     from.push_back(next());
-    program.calls.push_back({str_cat("kept_", name_of(step.dtype)), {from[from.size() - 2]}, {}});
+    program.calls.push_back({str_cat("kept_", to_string(step.dtype)), {from[from.size() - 2]}, {}});
   }
   registers.push_back(from.back());
   return {};

@@ -38,7 +38,7 @@ class _Kernel(Program):
             return super().gradients(wanted, seeded, tensors)
         seeds = list(tensors[len(self.names) :])
         named = self._with(tensors[: len(self.names)])
-        return tuple(_core.kernel_gradients(self.kernel, named, [self.names[i] for i in wanted], seeds, self.shape))
+        return tuple(_core.kernel_grad(self.kernel, named, [self.names[i] for i in wanted], seeds, self.shape))
 
 
 def _flat(named, prefix=""):

@@ -23,8 +23,8 @@ enum class PolynomialKind : uint8_t {
   laguerre_l,
   legendre_p,
 };
-std::string_view name_of(PolynomialKind word);
-Result<PolynomialKind> polynomial_kind_named(std::string_view name);
+std::string_view to_string(PolynomialKind word);
+Result<PolynomialKind> parse_polynomial_kind(std::string_view name);
 
 // sum over k >= 0 of (k + q)^-s
 inline Value zeta(const Value& s, const Value& q) { return s.graph()->call("zeta", {s, q}); }
