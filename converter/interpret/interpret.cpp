@@ -65,10 +65,12 @@ void guard_broadcast(Graph& graph, const Node& node) {
 // Skips views, because the import also makes views on branches that are not taken.
 void guard_assumptions(Graph& graph, const Node& node, bool equal_only) {
   if (node.op->def.view != nullptr) return;
-  const Assumptions assumptions;
-  if (!GraphAccess::infer(GraphAccess::infer_call(graph, node)).ok()) return;
+  std::vector<Assumption> assumptions;
+  GraphAccess::InferCall call = GraphAccess::infer_call(graph, node);
+  call.assumptions = &assumptions;
+  if (!GraphAccess::infer(call).ok()) return;
   const std::string reason(node.op->def.name);
-  for (const auto& taken : assumptions.taken()) {
+  for (const Assumption& taken : assumptions) {
     const bool known =
         std::any_of(graph.guards().begin(), graph.guards().end(), [&](const Guard& other) {
           return other.relation == taken.relation &&

@@ -47,6 +47,8 @@ struct GraphBody {
   Origin origin;
   Status status;
   int32_t fresh_count = 0;
+  // Of a scratch graph: collects what the shape rules of its calls assume; null: nobody asks.
+  std::vector<Assumption>* assumptions = nullptr;
   std::shared_ptr<GraphCompanions> companions = std::make_shared<GraphCompanions>();
 
   // Called by every function that changes a part of the graph that sessions depend on.
@@ -89,8 +91,9 @@ struct GraphAccess {
     std::vector<const TensorData*> constants;  // null if not constant
     std::span<const std::shared_ptr<Graph>> subgraphs;
     const Origin* origin = nullptr;
-    Graph* graph = nullptr;  // source of fresh symbols; null: uses `fresh`
-    std::vector<Dim> fresh;  // existing symbols to reuse if `graph` is null
+    Graph* graph = nullptr;                          // source of fresh symbols; null: uses `fresh`
+    std::vector<Dim> fresh;                          // existing symbols to reuse if `graph` is null
+    std::vector<Assumption>* assumptions = nullptr;  // null: not collected
   };
   // Returns the types of the outputs, from the op's shape rule or else its expansion.
   static Result<std::vector<TensorType>> infer(const InferCall& call);

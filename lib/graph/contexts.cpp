@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lib/graph/access.h"
+#include "lib/graph/assumptions.h"
 #include "lib/graph/overflows.h"
 
 namespace hg {
@@ -134,6 +135,55 @@ Dim InferContext::fresh_dim() {
   return fresh_used_ < fresh_.size() ? fresh_[fresh_used_++] : Dim("unknown");
 }
 
+namespace {
+
+void note(std::vector<Assumption>* assumptions, const Dim& left, Relation relation,
+          const Dim& right) {
+  if (assumptions != nullptr) assumptions->push_back({left, relation, right});
+}
+
+bool require_equal_in(std::vector<Assumption>* assumptions, const Dim& a, const Dim& b) {
+  if (a.is_constant() && b.is_constant()) return a.constant() == b.constant();
+  note(assumptions, a, Relation::eq, b);
+  return true;
+}
+
+bool require_at_least_in(std::vector<Assumption>* assumptions, const Dim& value, int64_t least) {
+  if (value.is_constant()) return value.constant() >= least;
+  note(assumptions, least, Relation::le, value);
+  return true;
+}
+
+}  // namespace
+
+bool InferContext::require_equal(const Dim& a, const Dim& b) const {
+  return require_equal_in(assumptions_, a, b);
+}
+
+bool InferContext::require_equal(const TensorType& a, const TensorType& b) const {
+  return a.dtype == b.dtype &&
+         std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end(),
+                    [&](const Dim& x, const Dim& y) { return require_equal(x, y); });
+}
+
+bool InferContext::require_at_least(const Dim& value, int64_t least) const {
+  return require_at_least_in(assumptions_, value, least);
+}
+
+Graph InferContext::scratch_graph() const {
+  Graph scratch;
+  GraphAccess::body(scratch).assumptions = assumptions_;
+  return scratch;
+}
+
+bool ExpandContext::require_equal(const Dim& a, const Dim& b) const {
+  return require_equal_in(GraphAccess::body(std::as_const(*graph_)).assumptions, a, b);
+}
+
+bool ExpandContext::require_at_least(const Dim& value, int64_t least) const {
+  return require_at_least_in(GraphAccess::body(std::as_const(*graph_)).assumptions, value, least);
+}
+
 std::string InferContext::label() const { return label_of(attrs_.op(), origin_, ""); }
 
 Result<int> ExpandContext::axis(std::string_view attr, int rank) const {
@@ -212,6 +262,7 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
     context.origin_ = call.origin;
     context.graph_ = call.graph;
     context.fresh_ = call.fresh;
+    context.assumptions_ = call.assumptions;
     context.outputs_.resize(op.signature.outputs.size());
     const bool takes_complex = op.def.traits & kComplex;
     if (const TensorType* type = complex_of(call.inputs); type != nullptr && !takes_complex)
@@ -233,6 +284,7 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
   if (op.def.expand == nullptr)
     return internal_error("the op '", op.name(), "' has neither a shape rule nor an expansion");
   Graph scratch(call.graph != nullptr ? call.graph->registry() : Registry::built_in());
+  GraphAccess::body(scratch).assumptions = call.assumptions;
   if (call.origin != nullptr) scratch.set_origin(*call.origin);
   Node node;
   node.op = &op;

@@ -303,6 +303,7 @@ std::vector<Value> Graph::calls(std::string_view op_name, std::span<const Value>
 
   GraphAccess::InferCall call = GraphAccess::infer_call(*this, node);
   call.graph = this;
+  call.assumptions = body_->assumptions;
   Result<std::vector<TensorType>> types = GraphAccess::infer(call);
   if (!types.ok()) {
     fail(types.status());

@@ -24,16 +24,16 @@ Status attention_infer(InferContext& c) {
   if (rank < 2 || k.shape.size() != rank || v.shape.size() != rank)
     return c.fail("q, k and v must have the same rank of at least 2: q is ", q.shape, ", k is ",
                   k.shape, ", v is ", v.shape);
-  bool fits = !differ(q.shape[rank - 1], k.shape[rank - 1]) &&
-              !differ(k.shape[rank - 2], v.shape[rank - 2]);
+  bool fits = c.require_equal(q.shape[rank - 1], k.shape[rank - 1]) &&
+              c.require_equal(k.shape[rank - 2], v.shape[rank - 2]);
   for (size_t i = 0; i + 2 < rank; ++i) {
-    fits = fits && !differ(k.shape[i], v.shape[i]);
+    fits = fits && c.require_equal(k.shape[i], v.shape[i]);
     const Dim &a = q.shape[i], &b = k.shape[i];
     if (i + 3 == rank) {
       if (a.is_constant() && b.is_constant())
         fits = fits && (a == b || (b.constant() > 0 && a.constant() % b.constant() == 0));
     } else {
-      fits = fits && !differ(a, b);
+      fits = fits && c.require_equal(a, b);
     }
   }
   if (!fits)
@@ -132,7 +132,7 @@ Status attention_grad(GradContext& c) {
 
 Status attention_grad_infer(InferContext& c) {
   HG_TRY(attention_infer(c));
-  if (!may_equal(c.in(4), c.out(0))) return c.fail("dy is ", c.in(4), ", y is ", c.out(0));
+  if (!c.require_equal(c.in(4), c.out(0))) return c.fail("dy is ", c.in(4), ", y is ", c.out(0));
   for (int i = 0; i < 3; ++i) c.out(i) = c.in(i);
   return {};
 }

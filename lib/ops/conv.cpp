@@ -33,14 +33,24 @@ Result<Geometry> geometry(const AttrReader& attrs, int dims, bool with_output_pa
   if (with_output_padding) {
     HG_TRY_ASSIGN(g.output_padding, spatial(attrs, "output_padding", dims));
   }
-  for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
-    HG_CHECK(!below(g.stride[i], 1), "stride is ", g.stride[i], ", not positive");
-    HG_CHECK(!below(g.padding[i], 0), "padding is ", g.padding[i], ", it must not be negative");
-    HG_CHECK(!below(g.dilation[i], 1), "dilation is ", g.dilation[i], ", not positive");
-    HG_CHECK(!below(g.output_padding[i], 0), "output_padding is ", g.output_padding[i],
-             ", it must not be negative");
-  }
   return g;
+}
+
+Result<Geometry> checked_geometry(const InferContext& c, int dims, bool with_output_padding) {
+  Result<Geometry> read = geometry(c.attrs(), dims, with_output_padding);
+  if (!read.ok()) return c.fail(read.status().message());
+  const Geometry& g = *read;
+  for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
+    if (!c.require_at_least(g.stride[i], 1))
+      return c.fail("stride is ", g.stride[i], ", not positive");
+    if (!c.require_at_least(g.padding[i], 0))
+      return c.fail("padding is ", g.padding[i], ", it must not be negative");
+    if (!c.require_at_least(g.dilation[i], 1))
+      return c.fail("dilation is ", g.dilation[i], ", not positive");
+    if (!c.require_at_least(g.output_padding[i], 0))
+      return c.fail("output_padding is ", g.output_padding[i], ", it must not be negative");
+  }
+  return read;
 }
 
 // Kernels store parts of images with their padding. The total must be addressable.
@@ -70,16 +80,14 @@ Status conv_infer(InferContext& c) {
     if (c.has(i) && c.in(i).dtype != x.dtype)
       return c.fail("x is ", x.dtype, ", input ", i, " is ", c.in(i).dtype);
   const bool is_transposed = c.attrs().flag("transposed");
-  Result<Geometry> read = geometry(c.attrs(), dims, true);
-  if (!read.ok()) return c.fail(read.status().message());
-  const Geometry& g = *read;
+  HG_TRY_ASSIGN(const Geometry g, checked_geometry(c, dims, true));
   const Dim groups = c.attrs().integer("groups");
-  if (below(groups, 1)) return c.fail("groups is ", groups, ", not positive");
+  if (!c.require_at_least(groups, 1)) return c.fail("groups is ", groups, ", not positive");
 
   const Dim& channels = x.shape[1];
   const Dim used = is_transposed ? weight.shape[0] : weight.shape[1] * groups;
   const Dim out = is_transposed ? weight.shape[1] * groups : weight.shape[0];
-  if (differ(channels, used))
+  if (!c.require_equal(channels, used))
     return c.fail("x has ", channels, " channels, weight ", weight.shape, " with ", groups,
                   " groups takes ", used);
   const Dim grouped = is_transposed ? channels : out;
@@ -91,7 +99,8 @@ Status conv_infer(InferContext& c) {
   for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
     const Dim& size = x.shape[i + 2];
     const Dim& kernel = weight.shape[i + 2];
-    if (below(kernel, 1)) return c.fail("weight ", weight.shape, " has an empty kernel");
+    if (!c.require_at_least(kernel, 1))
+      return c.fail("weight ", weight.shape, " has an empty kernel");
     const Dim reach = g.dilation[i] * (kernel - 1) + 1;
     if (is_transposed) {
       if (g.output_padding[i].is_constant() && g.stride[i].is_constant() &&
@@ -106,19 +115,21 @@ Status conv_infer(InferContext& c) {
     } else {
       padded = padded * (size + 2 * g.padding[i]);
       const Dim room = size + 2 * g.padding[i] - reach;
-      if (below(room, 0))
+      if (!c.require_at_least(room, 0))
         return c.fail("the kernel reaches over ", reach, " elements, the padded input has ",
                       size + 2 * g.padding[i]);
       shape.push_back(floordiv(room, g.stride[i]) + 1);
     }
-    if (below(shape.back(), 0)) return c.fail("the output would have the size ", shape.back());
+    if (!c.require_at_least(shape.back(), 0))
+      return c.fail("the output would have the size ", shape.back());
   }
   HG_TRY(check_padded(c, padded));
-  if (c.has(2) && (c.in(2).rank() != 1 || differ(c.in(2).shape[0], out)))
+  if (c.has(2) && (c.in(2).rank() != 1 || !c.require_equal(c.in(2).shape[0], out)))
     return c.fail("bias must be [", out, "], it is ", c.in(2).shape);
   if (c.has(3)) {
     bool same = c.in(3).rank() == x.rank();
-    for (size_t i = 0; same && i < shape.size(); ++i) same = !differ(c.in(3).shape[i], shape[i]);
+    for (size_t i = 0; same && i < shape.size(); ++i)
+      same = c.require_equal(c.in(3).shape[i], shape[i]);
     if (!same) return c.fail("residual must be ", shape, ", it is ", c.in(3).shape);
   }
   c.out(0) = {x.dtype, std::move(shape)};
@@ -272,15 +283,14 @@ Status conv_weight_grad_infer(InferContext& c) {
                   x.shape, ", dy is ", dy.shape);
   if (x.dtype != dy.dtype || x.dtype == boolean)
     return c.fail("x is ", x.dtype, ", dy is ", dy.dtype);
-  if (differ(x.shape[0], dy.shape[0]))
+  if (!c.require_equal(x.shape[0], dy.shape[0]))
     return c.fail("batch sizes differ: x is ", x.shape, ", dy is ", dy.shape);
-  Result<Geometry> read = geometry(c.attrs(), dims, false);
-  if (!read.ok()) return c.fail(read.status().message());
+  HG_TRY_ASSIGN(const Geometry g, checked_geometry(c, dims, false));
   const std::span<const Dim> kernel = c.attrs().integers("kernel");
   if (kernel.size() != static_cast<size_t>(dims))
     return c.fail("kernel has ", int64_t(kernel.size()), " numbers for ", dims, " spatial dims");
   const Dim groups = c.attrs().integer("groups");
-  if (below(groups, 1)) return c.fail("groups is ", groups, ", not positive");
+  if (!c.require_at_least(groups, 1)) return c.fail("groups is ", groups, ", not positive");
   for (const Dim& channels : {x.shape[1], dy.shape[1]})
     if (channels.is_constant() && groups.is_constant() &&
         channels.constant() % groups.constant() != 0)
@@ -288,14 +298,15 @@ Status conv_weight_grad_infer(InferContext& c) {
   Shape shape = {dy.shape[1], floordiv(x.shape[1], groups)};
   Dim padded = x.shape[1];
   for (size_t i = 0; i < kernel.size(); ++i) {
-    if (below(kernel[i], 1)) return c.fail("kernel sizes must be positive, one is ", kernel[i]);
+    if (!c.require_at_least(kernel[i], 1))
+      return c.fail("kernel sizes must be positive, one is ", kernel[i]);
     shape.push_back(kernel[i]);
     // A transposed convolution may have fewer groups.
-    const Dim around = x.shape[i + 2] + 2 * read->padding[i];
+    const Dim around = x.shape[i + 2] + 2 * g.padding[i];
     padded = padded * around;
-    const Dim room = around - read->dilation[i] * (kernel[i] - 1) - 1;
-    const Dim most = floordiv(room, read->stride[i]) + 1;
-    if (!(dy.shape[i + 2] == Dim(0)) && below(most - dy.shape[i + 2], 0))
+    const Dim room = around - g.dilation[i] * (kernel[i] - 1) - 1;
+    const Dim most = floordiv(room, g.stride[i]) + 1;
+    if (!(dy.shape[i + 2] == Dim(0)) && !c.require_at_least(most - dy.shape[i + 2], 0))
       return c.fail("dy is ", dy.shape, ", but of x ", x.shape, " there are ", most,
                     " positions in dim ", int64_t(i + 2));
   }

@@ -12,7 +12,7 @@ namespace {
 Status conv_channels_last_expand(ExpandContext& c) {
   Graph& g = c.graph();
   if (c.in(0).rank() != 4 || c.in(1).rank() != 4 || !(c.in(1).dim(1) == Dim(1)) ||
-      differ(c.in(1).dim(0), c.in(0).dim(3)))
+      !c.require_equal(c.in(1).dim(0), c.in(0).dim(3)))
     return invalid_argument(
         "conv_channels_last: x must be [n, h, w, c] and weight [c, 1, kernel_h,",
         " kernel_w]: x is ", c.in(0).shape(), ", weight is ", c.in(1).shape());

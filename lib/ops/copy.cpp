@@ -40,7 +40,7 @@ Status concat_infer(InferContext& c) {
         y.shape[d] = y.shape[d] + x.shape[d];
         continue;
       }
-      if (differ(x.shape[d], y.shape[d]))
+      if (!c.require_equal(x.shape[d], y.shape[d]))
         return c.fail("tensor 0 is ", first.shape, ", tensor ", i, " is ", x.shape,
                       ": they differ in dim ", int64_t(d));
       if (x.shape[d].is_constant()) y.shape[d] = x.shape[d];
@@ -79,17 +79,19 @@ Status pad_infer(InferContext& c) {
     const Dim& end = pads[2 * d + 1];
     y.shape[d] = x.shape[d] + begin + end;
     const auto takes_more = [&](const Dim& pad) {
-      return !(pad.is_constant() && pad.constant() >= 0) && below(x.shape[d] + pad, 0);
+      return !(pad.is_constant() && pad.constant() >= 0) &&
+             !c.require_at_least(x.shape[d] + pad, 0);
     };
-    if (takes_more(begin) || takes_more(end) || below(y.shape[d], 0))
+    if (takes_more(begin) || takes_more(end) || !c.require_at_least(y.shape[d], 0))
       return c.fail("pads ", begin, " and ", end, " leave less than nothing of dim ", int64_t(d),
                     " of ", x.shape);
     if (mode == "constant" || (begin == Dim(0) && end == Dim(0))) continue;
     const Dim most = max(begin, end);  // elements that the padding reads
     const Dim kept = x.shape[d] + min(begin, 0) + min(end, 0);
-    const bool enough = mode == "reflect"    ? !below(x.shape[d] - 1 - most, 0)
-                        : mode == "circular" ? !below(x.shape[d] - most, 0) && !below(kept, 1)
-                                             : !below(x.shape[d], 1);
+    const bool enough = mode == "reflect"    ? c.require_at_least(x.shape[d] - 1 - most, 0)
+                        : mode == "circular" ? c.require_at_least(x.shape[d] - most, 0) &&
+                                                   c.require_at_least(kept, 1)
+                                             : c.require_at_least(x.shape[d], 1);
     if (!enough)
       return c.fail("dim ", int64_t(d), " of ", x.shape, " is too short for the padding ", begin,
                     " and ", end, " of mode '", mode, "'");
@@ -166,7 +168,7 @@ Status repeat_infer(InferContext& c) {
   const size_t added = repeats.size() - x.shape.size();
   TensorType y{x.dtype, {}};
   for (size_t d = 0; d < repeats.size(); ++d) {
-    if (below(repeats[d], 0)) return c.fail("cannot repeat ", repeats[d], " times");
+    if (!c.require_at_least(repeats[d], 0)) return c.fail("cannot repeat ", repeats[d], " times");
     y.shape.push_back(d < added ? repeats[d] : repeats[d] * x.shape[d - added]);
   }
   c.out(0) = std::move(y);

@@ -18,16 +18,16 @@ Status nms_infer(InferContext& c) {
   if (!is_float(boxes.dtype)) return c.fail("boxes must be floats, they are ", boxes.dtype);
   if (scores.dtype != boxes.dtype)
     return c.fail("boxes are ", boxes.dtype, ", scores are ", scores.dtype);
-  if (boxes.rank() != 2 || differ(boxes.shape[1], 4))
+  if (boxes.rank() != 2 || !c.require_equal(boxes.shape[1], 4))
     return c.fail("boxes must be [count, 4], they are ", boxes.shape);
-  if (scores.rank() != 1 || differ(scores.shape[0], boxes.shape[0]))
+  if (scores.rank() != 1 || !c.require_equal(scores.shape[0], boxes.shape[0]))
     return c.fail("scores must have one number for each box: they are ", scores.shape,
                   ", boxes are ", boxes.shape);
   if (c.has(2) && (c.in(2).dtype != boxes.dtype || c.in(2).rank() != 0))
     return c.fail("threshold must be one number of ", boxes.dtype, ", it is ", c.in(2).dtype,
                   c.in(2).shape);
-  if (c.has(3) &&
-      (c.in(3).dtype != i64 || c.in(3).rank() != 1 || differ(c.in(3).shape[0], boxes.shape[0])))
+  if (c.has(3) && (c.in(3).dtype != i64 || c.in(3).rank() != 1 ||
+                   !c.require_equal(c.in(3).shape[0], boxes.shape[0])))
     return c.fail("groups must be one i64 for each box, they are ", c.in(3).dtype, c.in(3).shape);
   c.out(0) = {i64, {c.fresh_dim()}};
   return {};
@@ -38,22 +38,22 @@ Status check_rois(const InferContext& c, const TensorType& x, const TensorType& 
   if (!is_wide(x.dtype)) return c.fail("x must be f32 or f64, it is ", x.dtype);
   if (rois.dtype != x.dtype) return c.fail("x is ", x.dtype, ", rois are ", rois.dtype);
   if (x.rank() != 4) return c.fail("x must be [n, c, h, w], it is ", x.shape);
-  if (rois.rank() != 2 || differ(rois.shape[1], 5))
+  if (rois.rank() != 2 || !c.require_equal(rois.shape[1], 5))
     return c.fail("rois must be [count, 5], they are ", rois.shape);
   const std::span<const Dim> size = c.attrs().integers("output_size");
-  if (size.size() != 2 || below(size[0], 1) || below(size[1], 1))
+  if (size.size() != 2 || !c.require_at_least(size[0], 1) || !c.require_at_least(size[1], 1))
     return c.fail("output_size must be two positive numbers");
   return {};
 }
 Status check_pixels(const InferContext& c, const Dim& height, const Dim& width) {
-  if (below(height, 1) || below(width, 1))
+  if (!c.require_at_least(height, 1) || !c.require_at_least(width, 1))
     return c.fail("an image of ", height, " times ", width, " has no pixels");
   return {};
 }
 // 0 or less: one sample per pixel.
 Status check_sampling(const InferContext& c) {
   constexpr int64_t kMost = 1024;
-  if (below(kMost - c.attrs().integer("sampling_ratio"), 0))
+  if (!c.require_at_least(kMost - c.attrs().integer("sampling_ratio"), 0))
     return c.fail("sampling_ratio is ", c.attrs().integer("sampling_ratio"), ", the most is ",
                   kMost);
   return {};
@@ -82,10 +82,10 @@ Status roi_align_grad_infer(InferContext& c) {
   const std::span<const Dim> size = c.attrs().integers("input_size");
   if (size.size() != 4) return c.fail("input_size must be [n, c, h, w]");
   HG_TRY(check_pixels(c, size[2], size[3]));
-  if (differ(dy.shape[0], rois.shape[0]) || differ(dy.shape[1], size[1]))
+  if (!c.require_equal(dy.shape[0], rois.shape[0]) || !c.require_equal(dy.shape[1], size[1]))
     return c.fail("dy is ", dy.shape, ", rois are ", rois.shape, ", x has ", size[1], " channels");
   const std::span<const Dim> regions = c.attrs().integers("output_size");
-  if (differ(dy.shape[2], regions[0]) || differ(dy.shape[3], regions[1]))
+  if (!c.require_equal(dy.shape[2], regions[0]) || !c.require_equal(dy.shape[3], regions[1]))
     return c.fail("dy is ", dy.shape, ", output_size is [", regions[0], ", ", regions[1], "]");
   c.out(0) = {dy.dtype, Shape(size.begin(), size.end())};
   return {};
@@ -162,20 +162,21 @@ Status check_deform(const InferContext& c, const TensorType& x, const TensorType
   }
   for (size_t i = 0; i < 2; ++i) {
     const Dim &k = lists[0][i], &s = lists[1][i], &p = lists[2][i], &d = lists[3][i];
-    if (below(k, 1) || below(s, 1) || below(p, 0) || below(d, 1))
+    if (!c.require_at_least(k, 1) || !c.require_at_least(s, 1) || !c.require_at_least(p, 0) ||
+        !c.require_at_least(d, 1))
       return c.fail("kernel_size ", k, ", stride ", s, " and dilation ", d,
                     " must be positive and padding ", p, " not negative");
     const Dim size = floordiv(x.shape[i + 2] + 2 * p - d * (k - 1) - 1, s) + 1;
-    if (differ(offset.shape[i + 2], size) || differ(mask.shape[i + 2], size))
+    if (!c.require_equal(offset.shape[i + 2], size) || !c.require_equal(mask.shape[i + 2], size))
       return c.fail("offset ", offset.shape, " and mask ", mask.shape, " must have size ", size,
                     " in dim ", int64_t(i + 2));
   }
   const Dim area = lists[0][0] * lists[0][1];
-  if (differ(offset.shape[1], 2 * mask.shape[1]) || differ(offset.shape[0], x.shape[0]) ||
-      differ(mask.shape[0], x.shape[0]))
+  if (!c.require_equal(offset.shape[1], 2 * mask.shape[1]) ||
+      !c.require_equal(offset.shape[0], x.shape[0]) || !c.require_equal(mask.shape[0], x.shape[0]))
     return c.fail("offset ", offset.shape, " and mask ", mask.shape, " do not fit x ", x.shape);
   const Dim groups = floordiv(mask.shape[1], area);
-  if (below(groups, 1) || differ(groups * area, mask.shape[1]) ||
+  if (!c.require_at_least(groups, 1) || !c.require_equal(groups * area, mask.shape[1]) ||
       (groups.is_constant() && x.shape[1].is_constant() &&
        x.shape[1].constant() % groups.constant() != 0))
     return c.fail(x.shape[1], " channels do not divide into ", groups, " groups of offsets");
@@ -194,9 +195,9 @@ Status deform_im2col_grad_infer(InferContext& c) {
   const TensorType &dy = c.in(0), &x = c.in(1), &offset = c.in(2);
   HG_TRY(check_deform(c, x, offset, c.in(3)));
   HG_TRY_ASSIGN(const Dims kernel, per_dim(c.attrs(), "kernel_size", 2));
-  if (dy.dtype != x.dtype || dy.rank() != 3 || differ(dy.shape[0], x.shape[0]) ||
-      differ(dy.shape[1], x.shape[1] * kernel[0] * kernel[1]) ||
-      differ(dy.shape[2], offset.shape[2] * offset.shape[3]))
+  if (dy.dtype != x.dtype || dy.rank() != 3 || !c.require_equal(dy.shape[0], x.shape[0]) ||
+      !c.require_equal(dy.shape[1], x.shape[1] * kernel[0] * kernel[1]) ||
+      !c.require_equal(dy.shape[2], offset.shape[2] * offset.shape[3]))
     return c.fail("dy must be [n, c kernel, blocks] of ", x.dtype, ", it is ", dy);
   for (int i = 0; i < 3; ++i) c.out(i) = c.in(i + 1);
   return {};
@@ -224,7 +225,7 @@ Status deform_conv2d(ExpandContext& c) {
   if (x.rank() != 4 || weight.rank() != 4 || offset.rank() != 4)
     return invalid_argument("deform_conv2d: x ", x.shape(), ", weight ", weight.shape(),
                             " and offset ", offset.shape(), " must have 4 dims");
-  if (below(groups, 1) || differ(weight.dim(1) * groups, x.dim(1)) ||
+  if (!c.require_at_least(groups, 1) || !c.require_equal(weight.dim(1) * groups, x.dim(1)) ||
       (groups.is_constant() && weight.dim(0).is_constant() &&
        weight.dim(0).constant() % groups.constant() != 0))
     return invalid_argument("deform_conv2d: x is ", x.shape(), ", weight is ", weight.shape(),

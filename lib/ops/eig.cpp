@@ -56,10 +56,10 @@ Status eigvals_infer(InferContext& c) {
   if (x.rank() < 2 + complex)
     return c.fail("a matrix has at least two dims", complex ? ", and one of pairs" : "",
                   ", this has the shape ", x.shape);
-  if (complex && differ(x.shape.back(), 2))
+  if (complex && !c.require_equal(x.shape.back(), 2))
     return c.fail("x is ", x, ", but its last dim must hold real and imaginary parts: 2");
   const auto rows = x.shape.end() - 2 - complex;
-  if (differ(rows[0], rows[1]))
+  if (!c.require_equal(rows[0], rows[1]))
     return c.fail("the matrices must be square, they have the shape ", x.shape);
   c.out(0) = {x.dtype, term::with(Shape(x.shape.begin(), rows), {rows[1], 2})};
   return {};

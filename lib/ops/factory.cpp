@@ -16,7 +16,7 @@ Status full_expand(ExpandContext& c) {
   const std::span<const Dim> shape = c.attrs().integers("shape");
   const DType dtype = c.attrs().dtype("dtype");
   for (const Dim& size : shape)
-    if (below(size, 0)) return invalid_argument("full: a size is ", size);
+    if (!c.require_at_least(size, 0)) return invalid_argument("full: a size is ", size);
   c.set_out(0, expand(c.graph().scalar(c.attrs().real("value"), dtype),
                       Shape(shape.begin(), shape.end())));
   return {};
@@ -30,14 +30,15 @@ Status arange_infer(InferContext& c) {
   if (c.attrs().dtype("dtype") == boolean) return c.fail("dtype is bool");
   // ceil((end - start) / step), for positive and negative steps
   Dim size = Dim(0) - floordiv(start - end, step);
-  if (below(size, 0)) return c.fail("start ", start, " and end ", end, " do not fit step ", step);
+  if (!c.require_at_least(size, 0))
+    return c.fail("start ", start, " and end ", end, " do not fit step ", step);
   c.out(0) = {c.attrs().dtype("dtype"), {std::move(size)}};
   return {};
 }
 
 Status linspace_infer(InferContext& c) {
   const Dim steps = c.attrs().integer("steps");
-  if (below(steps, 0)) return c.fail("steps is ", steps);
+  if (!c.require_at_least(steps, 0)) return c.fail("steps is ", steps);
   const DType dtype = c.attrs().dtype("dtype");
   if (dtype == boolean) return c.fail("dtype is bool");
   for (const std::string_view end : {"start", "end"})

@@ -19,9 +19,9 @@ Status grouped_mm_infer(InferContext& c) {
     return c.fail("a must have 2 dims and b 2 or 3: a is ", a.shape, ", b is ", b.shape);
   if (ends.dtype != i64 || ends.rank() != 1)
     return c.fail("ends must be i64[groups], it is ", ends);
-  if (differ(a.shape[1], b.shape[b.shape.size() - 2]))
+  if (!c.require_equal(a.shape[1], b.shape[b.shape.size() - 2]))
     return c.fail("inner sizes differ: a is ", a.shape, ", b is ", b.shape);
-  if (b.rank() == 3 && differ(b.shape[0], ends.shape[0]))
+  if (b.rank() == 3 && !c.require_equal(b.shape[0], ends.shape[0]))
     return c.fail("b has ", b.shape[0], " groups, ends ", ends.shape[0]);
   Shape shape = {a.shape[0], b.shape.back()};
   if (b.rank() == 2) shape.insert(shape.begin(), ends.shape[0]);

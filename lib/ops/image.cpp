@@ -40,7 +40,7 @@ Status resized(InferContext& c, std::string_view attribute) {
                   " spatial dims");
   Shape shape = {x.shape[0], x.shape[1]};
   for (size_t i = 0; i < size.size(); ++i) {
-    if (below(size[i], 1) || below(x.shape[i + 2], 1))
+    if (!c.require_at_least(size[i], 1) || !c.require_at_least(x.shape[i + 2], 1))
       return c.fail("sizes must be positive: x is ", x.shape, ", ", attribute, " has ", size[i]);
     shape.push_back(size[i]);
   }
@@ -69,12 +69,12 @@ Status check_grid(const InferContext& c, const TensorType& x, const TensorType& 
   const int dims = x.rank() - 2;
   if (!is_float(x.dtype)) return c.fail("x must be a float tensor, it is ", x.dtype);
   if (grid.dtype != x.dtype) return c.fail("x is ", x.dtype, ", grid is ", grid.dtype);
-  if ((dims != 2 && dims != 3) || grid.rank() != x.rank() || differ(grid.shape.back(), Dim(dims)) ||
-      differ(grid.shape[0], x.shape[0]))
+  if ((dims != 2 && dims != 3) || grid.rank() != x.rank() ||
+      !c.require_equal(grid.shape.back(), Dim(dims)) || !c.require_equal(grid.shape[0], x.shape[0]))
     return c.fail("x must be [n, c, h, w] with grid [n, h', w', 2], or the same with depth: x is ",
                   x.shape, ", grid is ", grid.shape);
   for (size_t i = 2; i < x.shape.size(); ++i)
-    if (below(x.shape[i], 1)) return c.fail("x ", x.shape, " has no pixels");
+    if (!c.require_at_least(x.shape[i], 1)) return c.fail("x ", x.shape, " has no pixels");
   const std::string& mode = c.attrs().string("mode");
   if (!one_of(mode, {"bilinear", "nearest"}) && !(mode == "bicubic" && dims == 2))
     return c.fail("mode '", mode, "' is not defined for ", dims, " spatial dims");
@@ -101,7 +101,8 @@ Status grid_sample_infer(InferContext& c) {
 Status grid_sample_grad_infer(InferContext& c) {
   HG_TRY(check_grid(c, c.in(1), c.in(2)));
   const TensorType sampled = {c.in(1).dtype, sampled_shape(c.in(1), c.in(2))};
-  if (!may_equal(c.in(0), sampled)) return c.fail("dy is ", c.in(0), ", it must be ", sampled);
+  if (!c.require_equal(c.in(0), sampled))
+    return c.fail("dy is ", c.in(0), ", it must be ", sampled);
   c.out(0) = c.in(1);
   c.out(1) = c.in(2);
   return {};
@@ -133,11 +134,13 @@ Status blocks_of(const InferContext& c, std::span<const Dim> size, Blocks& block
   }
   for (size_t i = 0; i < 2; ++i) {
     const Dim &k = lists[0][i], &d = lists[1][i], &p = lists[2][i], &s = lists[3][i];
-    if (below(k, 1) || below(d, 1) || below(s, 1) || below(p, 0))
+    if (!c.require_at_least(k, 1) || !c.require_at_least(d, 1) || !c.require_at_least(s, 1) ||
+        !c.require_at_least(p, 0))
       return c.fail("kernel_size ", k, ", dilation ", d, " and stride ", s,
                     " must be positive and padding ", p, " not negative");
     Dim count = floordiv(size[i] + 2 * p - d * (k - 1) - 1, s) + 1;
-    if (below(count, 1)) return c.fail("a block of ", k, " does not fit into ", size[i]);
+    if (!c.require_at_least(count, 1))
+      return c.fail("a block of ", k, " does not fit into ", size[i]);
     blocks.counts.push_back(std::move(count));
   }
   blocks.kernel = lists[0];
@@ -164,11 +167,12 @@ Status col2im_infer(InferContext& c) {
   Blocks b;
   HG_TRY(blocks_of(c, *size, b));
   const Dim area = b.kernel[0] * b.kernel[1];
-  if (below(area, 1)) return c.fail("a block of ", b.kernel[0], " times ", b.kernel[1]);
+  if (!c.require_at_least(area, 1))
+    return c.fail("a block of ", b.kernel[0], " times ", b.kernel[1]);
   if (x.shape[1].is_constant() && area.is_constant() &&
       x.shape[1].constant() % area.constant() != 0)
     return c.fail(x.shape[1], " rows do not divide into blocks of ", area);
-  if (differ(x.shape[2], b.counts[0] * b.counts[1]))
+  if (!c.require_equal(x.shape[2], b.counts[0] * b.counts[1]))
     return c.fail("x has ", x.shape[2], " blocks, output_size asks for ",
                   b.counts[0] * b.counts[1]);
   c.out(0) = {x.dtype, {x.shape[0], floordiv(x.shape[1], area), (*size)[0], (*size)[1]}};

@@ -27,7 +27,7 @@ Status gather_infer(InferContext& c) {
   HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
   for (int d = 0; d < x.rank(); ++d) {
     const auto at = static_cast<size_t>(d);
-    if (d != dim && below(x.shape[at] - index.shape[at], 0))
+    if (d != dim && !c.require_at_least(x.shape[at] - index.shape[at], 0))
       return c.fail("index ", index.shape, " is larger than x ", x.shape, " in dim ", d);
   }
   c.out(0) = {x.dtype, index.shape};
@@ -90,7 +90,7 @@ Status embedding_grad(GradContext& c) {
   const Value indices = reshape(c.in(1), flat);
   Value dy = reshape(c.dout(0), {flat[0], weight.dim(1)});
   const Dim padding = c.attrs().integer("padding_idx");
-  if (!below(padding, 0)) {
+  if (padding.constant() >= 0) {
     const Value pads = op("eq", indices, g.scalar(padding.constant(), i64));
     dy = where(reshape(pads, {flat[0], 1}), number(dy, 0), dy);
   }
@@ -118,7 +118,7 @@ Status check_index(const InferContext& c, int first) {
     HG_TRY(check_indices(c, i));
     bool same = c.in(i).rank() == c.in(first).rank();
     for (size_t d = 0; same && d < c.in(i).shape.size(); ++d)
-      same = !differ(c.in(i).shape[d], c.in(first).shape[d]);
+      same = c.require_equal(c.in(i).shape[d], c.in(first).shape[d]);
     if (!same)
       return c.fail("the indices have different shapes ", c.in(first).shape, " and ",
                     c.in(i).shape);
@@ -155,7 +155,7 @@ Status index_put_infer(InferContext& c) {
     return c.fail("x is ", c.in(0).dtype, ", values are ", values.dtype);
   const Shape want = indexed_shape(c, 2);
   bool same = want.size() == values.shape.size();
-  for (size_t d = 0; same && d < want.size(); ++d) same = !differ(want[d], values.shape[d]);
+  for (size_t d = 0; same && d < want.size(); ++d) same = c.require_equal(want[d], values.shape[d]);
   if (!same) return c.fail("values must be ", want, ", they are ", values.shape);
   c.out(0) = c.in(0);
   return {};
@@ -184,7 +184,7 @@ Status one_hot_infer(InferContext& c) {
     if (count(c.in(0).shape) == Dim(0)) return c.fail("x is empty, so num_classes must be given");
     c.out(0).shape.push_back(c.fresh_dim());
   } else {
-    if (below(classes, 1)) return c.fail("num_classes is ", classes);
+    if (!c.require_at_least(classes, 1)) return c.fail("num_classes is ", classes);
     c.out(0).shape.push_back(classes);
   }
   return {};

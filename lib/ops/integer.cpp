@@ -10,8 +10,8 @@ namespace {
 
 bool is_byte(DType dtype) { return dtype == u8 || dtype == i8; }
 bool is_one(const TensorType& t) { return t.rank() == 0; }
-bool is_list_of(const TensorType& t, const Dim& size) {
-  return t.rank() == 1 && !differ(t.shape[0], size);
+bool is_list_of(const InferContext& c, const TensorType& t, const Dim& size) {
+  return t.rank() == 1 && c.require_equal(t.shape[0], size);
 }
 
 // What is added to the sums and how they are rounded. The inputs from `bias` on are the bias, and
@@ -19,10 +19,10 @@ bool is_list_of(const TensorType& t, const Dim& size) {
 // `size`.
 Status infer_result(InferContext& c, int bias, const Dim& size, Shape shape) {
   const int scale = bias + 1, zero = bias + 2;
-  if (given(c, bias) && (c.in(bias).dtype != i32 || !is_list_of(c.in(bias), size)))
+  if (given(c, bias) && (c.in(bias).dtype != i32 || !is_list_of(c, c.in(bias), size)))
     return c.fail("bias must be i32[", size, "], it is ", c.in(bias));
   if (given(c, scale) &&
-      (c.in(scale).dtype != f32 || (!is_one(c.in(scale)) && !is_list_of(c.in(scale), size))))
+      (c.in(scale).dtype != f32 || (!is_one(c.in(scale)) && !is_list_of(c, c.in(scale), size))))
     return c.fail("scale must be f32 and one number or [", size, "], it is ", c.in(scale));
   DType dtype = given(c, scale) ? f32 : i32;
   if (given(c, zero)) {
@@ -41,12 +41,12 @@ bool fits_zero(const InferContext& c, int i, int dim) {
   const TensorType &x = c.in(i), &zero = c.in(i + 2);
   if (zero.dtype != x.dtype) return false;
   if (is_one(zero) || zero.rank() == 1)
-    return is_one(zero) || is_list_of(zero, x.shape[static_cast<size_t>(dim)]);
+    return is_one(zero) || is_list_of(c, zero, x.shape[static_cast<size_t>(dim)]);
   bool same = zero.rank() == x.rank();
   for (int d = 0; same && d < x.rank(); ++d) {
     const bool gone = d >= x.rank() - 2 && d != dim;
-    same = !differ(zero.shape[static_cast<size_t>(d)],
-                   gone ? Dim(1) : x.shape[static_cast<size_t>(d)]);
+    same = c.require_equal(zero.shape[static_cast<size_t>(d)],
+                           gone ? Dim(1) : x.shape[static_cast<size_t>(d)]);
   }
   return same;
 }
@@ -58,7 +58,7 @@ Status matmul_integer_infer(InferContext& c) {
     return c.fail("a and b must be u8 or i8, they are ", a.dtype, " and ", b.dtype);
   if (a.rank() < 2 || b.rank() < 2)
     return c.fail("both tensors need at least two dims: a is ", a.shape, ", b is ", b.shape);
-  if (differ(a.shape.back(), b.shape[b.shape.size() - 2]))
+  if (!c.require_equal(a.shape.back(), b.shape[b.shape.size() - 2]))
     return c.fail("inner sizes differ: a is ", a.shape, ", b is ", b.shape);
   if (given(c, 2) && !fits_zero(c, 0, a.rank() - 2))
     return c.fail("a is ", a, ", its zero point ", c.in(2));
@@ -86,7 +86,7 @@ Status conv_integer_infer(InferContext& c) {
   if (given(c, 2) && (c.in(2).dtype != x.dtype || !is_one(c.in(2))))
     return c.fail("x is ", x.dtype, ", its zero point ", c.in(2), " instead of one number of that");
   if (given(c, 3) && (c.in(3).dtype != weight.dtype ||
-                      (!is_one(c.in(3)) && !is_list_of(c.in(3), weight.shape[0]))))
+                      (!is_one(c.in(3)) && !is_list_of(c, c.in(3), weight.shape[0]))))
     return c.fail("weight is ", weight, ", its zero point ", c.in(3));
   Dims stride, dilation, padding;
   HG_TRY_ASSIGN(stride, per_dim(c.attrs(), "stride", dims));
@@ -99,8 +99,8 @@ Status conv_integer_infer(InferContext& c) {
     padding.insert(padding.end(), padding.begin(), padding.begin() + dims);
   }
   const Dim groups = c.attrs().integer("groups");
-  if (below(groups, 1)) return c.fail("groups is ", groups, ", not positive");
-  if (differ(x.shape[1], weight.shape[1] * groups))
+  if (!c.require_at_least(groups, 1)) return c.fail("groups is ", groups, ", not positive");
+  if (!c.require_equal(x.shape[1], weight.shape[1] * groups))
     return c.fail("x has ", x.shape[1], " channels, weight ", weight.shape, " with ", groups,
                   " groups takes ", weight.shape[1] * groups);
   if (weight.shape[0].is_constant() && groups.is_constant() &&
@@ -111,14 +111,16 @@ Status conv_integer_infer(InferContext& c) {
   for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
     const Dim &size = x.shape[i + 2], &kernel = weight.shape[i + 2];
     const Dim &begin = padding[i], &end = padding[i + static_cast<size_t>(dims)];
-    if (below(kernel, 1)) return c.fail("weight ", weight.shape, " has an empty kernel");
-    if (below(stride[i], 1)) return c.fail("stride is ", stride[i], ", not positive");
-    if (below(dilation[i], 1)) return c.fail("dilation is ", dilation[i], ", not positive");
-    if (below(begin, 0) || below(end, 0))
+    if (!c.require_at_least(kernel, 1))
+      return c.fail("weight ", weight.shape, " has an empty kernel");
+    if (!c.require_at_least(stride[i], 1)) return c.fail("stride is ", stride[i], ", not positive");
+    if (!c.require_at_least(dilation[i], 1))
+      return c.fail("dilation is ", dilation[i], ", not positive");
+    if (!c.require_at_least(begin, 0) || !c.require_at_least(end, 0))
       return c.fail("padding is ", begin, " and ", end, ", it must not be negative");
     const Dim whole = size + begin + end;
     const Dim room = whole - dilation[i] * (kernel - 1) - 1;
-    if (below(room, 0))
+    if (!c.require_at_least(room, 0))
       return c.fail("the kernel reaches over ", dilation[i] * (kernel - 1) + 1, " elements, x has ",
                     whole, " with its padding");
     elements = elements * whole;

@@ -34,7 +34,7 @@ Status check_matrix(InferContext& c, int input, bool square) {
     return c.fail("matrices must be f32 or f64, they are ", x.dtype);
   if (x.rank() < 2) return c.fail("a matrix has at least two dims, this has the shape ", x.shape);
   const Dim &rows = x.shape[x.shape.size() - 2], &columns = x.shape.back();
-  if (square && differ(rows, columns))
+  if (square && !c.require_equal(rows, columns))
     return c.fail("the matrices must be square, they have the shape ", x.shape);
   return {};
 }
@@ -46,7 +46,8 @@ Status solve_infer(InferContext& c) {
   HG_TRY(check_matrix(c, 1, false));
   const TensorType &a = c.in(0), &b = c.in(1);
   bool fits = a.dtype == b.dtype && a.rank() == b.rank();
-  for (size_t d = 0; fits && d + 1 < a.shape.size(); ++d) fits = !differ(a.shape[d], b.shape[d]);
+  for (size_t d = 0; fits && d + 1 < a.shape.size(); ++d)
+    fits = c.require_equal(a.shape[d], b.shape[d]);
   if (!fits) return c.fail("a is ", a, ", b is ", b, ": they do not fit each other");
   c.out(0) = b;
   return {};
@@ -115,7 +116,7 @@ Status ldl_solve_infer(InferContext& c) {
   const TensorType &ld = c.in(0), &pivots = c.in(2);
   bool fits = pivots.dtype == i32 && pivots.rank() + 1 == ld.rank();
   for (size_t d = 0; fits && d + 1 < ld.shape.size(); ++d)
-    fits = !differ(ld.shape[d], pivots.shape[d]);
+    fits = c.require_equal(ld.shape[d], pivots.shape[d]);
   if (!fits)
     return c.fail("ld is ", ld, ", the pivots are ", pivots, ": they do not fit each other");
   return {};

@@ -26,12 +26,12 @@ Status check_weight(InferContext& c, const TensorType& levels, const TensorType&
                   scales.shape);
   if (!group.is_constant() || group.constant() < 1) return c.fail("group is ", group);
   const Dim& n = scales.shape[0];
-  if (differ(scales.shape[1], ceildiv(k, group)))
+  if (!c.require_equal(scales.shape[1], ceildiv(k, group)))
     return c.fail("scales ", scales.shape, " do not fit ", k, " columns in groups of ", group);
   const bool halves_n = *packing == Packing::rows;
   const bool halves_k = *packing == Packing::halves || *packing == Packing::pairs;
-  if (differ(levels.shape[0], halves_n ? ceildiv(n, 2) : n) ||
-      differ(levels.shape[1], halves_k ? ceildiv(k, 2) : k))
+  if (!c.require_equal(levels.shape[0], halves_n ? ceildiv(n, 2) : n) ||
+      !c.require_equal(levels.shape[1], halves_k ? ceildiv(k, 2) : k))
     return c.fail("levels ", levels.shape, " with packing '", c.attrs().string("packing"),
                   "' do not fit ", n, " rows and ", k, " columns");
   return {};
@@ -39,7 +39,7 @@ Status check_weight(InferContext& c, const TensorType& levels, const TensorType&
 
 // f32, as scales, or none.
 Status check_offsets(InferContext& c, int input, const TensorType& scales) {
-  if (given(c, input) && !may_equal(c.in(input), {f32, scales.shape}))
+  if (given(c, input) && !c.require_equal(c.in(input), {f32, scales.shape}))
     return c.fail("offsets must be f32", scales.shape, ", they are ", c.in(input));
   return {};
 }
@@ -52,11 +52,12 @@ Status quantized_linear_infer(InferContext& c) {
   HG_TRY(check_weight(c, c.in(1), scales, x.shape.back()));
   const Dim& n = scales.shape[0];
   HG_TRY(check_offsets(c, 3, scales));
-  if (given(c, 4) && (c.in(4).dtype != f32 || c.in(4).rank() != 1 || differ(c.in(4).shape[0], n)))
+  if (given(c, 4) &&
+      (c.in(4).dtype != f32 || c.in(4).rank() != 1 || !c.require_equal(c.in(4).shape[0], n)))
     return c.fail("bias must be f32[", n, "], it is ", c.in(4));
   Shape shape = x.shape;
   shape.back() = n;
-  if (given(c, 5) && (c.in(5).rank() != x.rank() || !may_equal(c.in(5), {f32, shape})))
+  if (given(c, 5) && (c.in(5).rank() != x.rank() || !c.require_equal(c.in(5), {f32, shape})))
     return c.fail("residual must be f32", shape, ", it is ", c.in(5));
   c.out(0) = {f32, std::move(shape)};
   return {};

@@ -24,7 +24,7 @@ Status matmul_infer(InferContext& c) {
     return c.fail("both tensors need at least one dim: a is ", a.shape, ", b is ", b.shape);
   const Dim& inner_a = a.shape.back();
   const Dim& inner_b = b.rank() == 1 ? b.shape[0] : b.shape[b.shape.size() - 2];
-  if (differ(inner_a, inner_b))
+  if (!c.require_equal(inner_a, inner_b))
     return c.fail("inner sizes differ: a is ", a.shape, ", b is ", b.shape);
   const Shape lead_a(a.shape.begin(), a.shape.end() - (a.rank() > 1 ? 2 : 1));
   const Shape lead_b(b.shape.begin(), b.shape.end() - (b.rank() > 1 ? 2 : 1));
@@ -89,18 +89,19 @@ Status linear_infer(InferContext& c) {
   if (x.rank() < 1 || weight.rank() != 2)
     return c.fail("x must be [..., in] and weight [out, in]: x is ", x.shape, ", weight is ",
                   weight.shape);
-  if (differ(x.shape.back(), weight.shape[1]))
+  if (!c.require_equal(x.shape.back(), weight.shape[1]))
     return c.fail("inner sizes differ: x is ", x.shape, ", weight is ", weight.shape);
   Shape shape = x.shape;
   shape.back() = weight.shape[0];
   for (int i = 1; i < c.input_count(); ++i)
     if (c.has(i) && c.in(i).dtype != x.dtype)
       return c.fail("x is ", x.dtype, ", input ", i, " is ", c.in(i).dtype);
-  if (c.has(2) && (c.in(2).rank() != 1 || differ(c.in(2).shape[0], weight.shape[0])))
+  if (c.has(2) && (c.in(2).rank() != 1 || !c.require_equal(c.in(2).shape[0], weight.shape[0])))
     return c.fail("bias must be [", weight.shape[0], "], it is ", c.in(2).shape);
   if (c.has(3)) {
     bool same = c.in(3).rank() == x.rank();
-    for (size_t i = 0; same && i < shape.size(); ++i) same = !differ(c.in(3).shape[i], shape[i]);
+    for (size_t i = 0; same && i < shape.size(); ++i)
+      same = c.require_equal(c.in(3).shape[i], shape[i]);
     if (!same) return c.fail("residual must be ", shape, ", it is ", c.in(3).shape);
   }
   c.out(0) = {x.dtype, std::move(shape)};
@@ -146,7 +147,7 @@ Status cdist_infer(InferContext& c) {
     return c.fail("both tensors must have one float dtype, they are ", a.dtype, " and ", b.dtype);
   if (a.rank() < 2 || b.rank() < 2)
     return c.fail("both tensors need two dims or more: a is ", a.shape, ", b is ", b.shape);
-  if (differ(a.shape.back(), b.shape.back()))
+  if (!c.require_equal(a.shape.back(), b.shape.back()))
     return c.fail("columns differ: a is ", a.shape, ", b is ", b.shape);
   if (!(c.attrs().real("p") >= 0)) return c.fail("p is ", c.attrs().real("p"), ", not >= 0");
   Result<Shape> lead = broadcast(Shape(a.shape.begin(), a.shape.end() - 2),

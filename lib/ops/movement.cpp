@@ -18,7 +18,8 @@ Status check_sizes(const InferContext& c, const Shape& shape) {
   if (shape.size() > kMaxRank)
     return c.fail("the shape has ", int64_t(shape.size()), " dims, of ", kMaxRank, " at most");
   for (const Dim& size : shape)
-    if (below(size, 0)) return c.fail("shape ", shape, " has the negative size ", size);
+    if (!c.require_at_least(size, 0))
+      return c.fail("shape ", shape, " has the negative size ", size);
   return {};
 }
 
@@ -26,7 +27,7 @@ Status reshape_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   Shape shape = listed_shape(c.attrs().integers("shape"));
   HG_TRY(check_sizes(c, shape));
-  if (differ(count(x.shape), count(shape)))
+  if (!c.require_equal(count(x.shape), count(shape)))
     return c.fail("x is ", x.shape, " with ", count(x.shape), " elements, but shape ", shape,
                   " has ", count(shape));
   c.out(0) = {x.dtype, std::move(shape)};
@@ -150,8 +151,9 @@ Status slice_infer(InferContext& c) {
   const Dim start = c.attrs().integer("start"), end = c.attrs().integer("end");
   const Dim step = c.attrs().integer("step");
   const Dim& size = x.shape[dim];
-  if (below(step, 1)) return c.fail("step is ", step, ", but must be 1 or more");
-  if (below(start, 0) || below(end - start, 0) || below(size - end, 0))
+  if (!c.require_at_least(step, 1)) return c.fail("step is ", step, ", but must be 1 or more");
+  if (!c.require_at_least(start, 0) || !c.require_at_least(end - start, 0) ||
+      !c.require_at_least(size - end, 0))
     return c.fail("[", start, ", ", end, ") is not within dim ", dim, " of ", x.shape);
   c.out(0) = x;
   c.out(0).shape[dim] = ceildiv(end - start, step);
@@ -253,8 +255,8 @@ Status unfold_infer(InferContext& c) {
   HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
   const Dim size = c.attrs().integer("size"), step = c.attrs().integer("step");
   const Dim length = x.rank() == 0 ? Dim(1) : x.shape[dim];
-  if (below(step, 1)) return c.fail("step is ", step, ", but must be 1 or more");
-  if (below(size, 0) || below(length - size, 0))
+  if (!c.require_at_least(step, 1)) return c.fail("step is ", step, ", but must be 1 or more");
+  if (!c.require_at_least(size, 0) || !c.require_at_least(length - size, 0))
     return c.fail("size is ", size, ", but dim ", dim, " of x has ", length, " elements");
   c.out(0) = x;
   if (x.rank() > 0) c.out(0).shape[dim] = floordiv(length - size, step) + 1;
@@ -319,10 +321,10 @@ Status as_strided_infer(InferContext& c) {
     return c.fail("size has ", int64_t(shape.size()), " entries, stride has ",
                   int64_t(strides.size()));
   Dim last = c.attrs().integer("storage_offset");
-  if (below(last, 0)) return c.fail("storage_offset is ", last);
+  if (!c.require_at_least(last, 0)) return c.fail("storage_offset is ", last);
   bool empty = false;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (below(strides[i], 0)) return c.fail("stride ", strides[i], " is negative");
+    if (!c.require_at_least(strides[i], 0)) return c.fail("stride ", strides[i], " is negative");
     if (shape[i] == Dim(0)) empty = true;
     const Dim steps = shape[i] - 1;
     int64_t reach = 0;  // an overflowed sum could seem to be inside x
@@ -332,7 +334,7 @@ Status as_strided_infer(InferContext& c) {
       return c.fail("stride ", strides[i], " times ", steps, " overflows");
     last = last + steps * strides[i];
   }
-  if (!empty && below(count(x.shape) - 1 - last, 0) && is_constant(shape))
+  if (!empty && !c.require_at_least(count(x.shape) - 1 - last, 0) && is_constant(shape))
     return c.fail("element ", last, " is beyond the ", count(x.shape), " elements of x");
   c.out(0) = {x.dtype, std::move(shape)};
   return {};

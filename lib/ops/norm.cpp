@@ -47,7 +47,7 @@ Status check_affine(const InferContext& c, int first, int last, const Shape& wan
     const TensorType& t = c.in(i);
     if (t.dtype != x.dtype) return c.fail("x is ", x.dtype, ", input ", i, " is ", t.dtype);
     bool same = t.shape.size() == want.size();
-    for (size_t k = 0; same && k < want.size(); ++k) same = !differ(t.shape[k], want[k]);
+    for (size_t k = 0; same && k < want.size(); ++k) same = c.require_equal(t.shape[k], want[k]);
     if (!same) return c.fail("input ", i, " must be ", want, ", it is ", t.shape);
   }
   return {};
@@ -60,7 +60,7 @@ Status trailing_infer(InferContext& c, int last_affine) {
   const Shape& shape = c.in(0).shape;
   bool fits = !want.empty() && want.size() <= shape.size();
   for (size_t i = 0; fits && i < want.size(); ++i)
-    fits = !differ(want[i], shape[shape.size() - want.size() + i]);
+    fits = c.require_equal(want[i], shape[shape.size() - want.size() + i]);
   if (!fits) return c.fail("x ", shape, " does not end in normalized_shape ", want);
   HG_TRY(check_affine(c, 1, last_affine, want));
   c.out(0) = c.in(0);
@@ -127,7 +127,7 @@ Status group_norm_infer(InferContext& c) {
   const Shape& shape = c.in(0).shape;
   if (shape.size() < 2) return c.fail("x must be [n, c, ...], it is ", shape);
   const Dim groups = c.attrs().integer("groups");
-  if (below(groups, 1)) return c.fail("groups is ", groups, ", not positive");
+  if (!c.require_at_least(groups, 1)) return c.fail("groups is ", groups, ", not positive");
   if (shape[1].is_constant() && groups.is_constant() &&
       shape[1].constant() % groups.constant() != 0)
     return c.fail(shape[1], " channels do not divide into ", groups, " groups");
@@ -169,7 +169,7 @@ Value has_elements(const Value& x, int except) {
   Dim open = 1;
   for (int i = 0; i < x.rank(); ++i) {
     if (i == except) continue;
-    if (below(x.dim(i), 1)) return x.graph()->scalar(0.0, boolean);
+    if (x.dim(i) == Dim(0)) return x.graph()->scalar(0.0, boolean);
     if (!x.dim(i).is_constant()) open = open * x.dim(i);
   }
   if (open == Dim(1)) return {};

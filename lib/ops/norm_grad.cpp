@@ -16,8 +16,8 @@ using namespace term;
 Status infer_with(InferContext& c, Shape affine) {
   const TensorType& x = c.in(0);
   if (!is_float(x.dtype)) return c.fail("x must be a float tensor, it is ", x.dtype);
-  if (!may_equal(c.in(2), x)) return c.fail("x is ", x, ", dy is ", c.in(2));
-  if (c.has(1) && !may_equal(c.in(1), {x.dtype, affine}))
+  if (!c.require_equal(c.in(2), x)) return c.fail("x is ", x, ", dy is ", c.in(2));
+  if (c.has(1) && !c.require_equal(c.in(1), {x.dtype, affine}))
     return c.fail("weight must be ", TensorType{x.dtype, affine}, ", it is ", c.in(1));
   c.out(0) = x;
   c.out(1) = c.out(2) = {x.dtype, std::move(affine)};
@@ -29,7 +29,7 @@ Status layer_norm_grad_infer(InferContext& c) {
   const Shape& x = c.in(0).shape;
   bool fits = !listed.empty() && listed.size() <= x.size();
   for (size_t i = 0; fits && i < listed.size(); ++i)
-    fits = !differ(listed[i], x[x.size() - listed.size() + i]);
+    fits = c.require_equal(listed[i], x[x.size() - listed.size() + i]);
   if (!fits)
     return c.fail("x ", x, " does not end in normalized_shape ",
                   Shape(listed.begin(), listed.end()));

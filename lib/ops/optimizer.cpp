@@ -34,7 +34,7 @@ Status optimizer_infer(InferContext& c) {
   const Dim first = c.attrs().integer("first");
   if (part.rank() > 0 && c.in(at.gradient).rank() > 0) {
     const Dim rows = part.shape[0], given_rows = c.in(at.gradient).shape[0];
-    if (below(first, 0) || below(rows - first - given_rows, 0))
+    if (!c.require_at_least(first, 0) || !c.require_at_least(rows - first - given_rows, 0))
       return c.fail("the rows from ", first, " to ", first + given_rows,
                     " of the gradient are none of x, which is ", part);
     if (!(first == Dim(0)) || given_rows.is_constant()) part.shape[0] = given_rows;
@@ -49,7 +49,7 @@ Status optimizer_infer(InferContext& c) {
   const TensorType& lr = c.in(at.lr);
   const Dim group = c.attrs().integer("group");
   if (!is_float(lr.dtype) || lr.rank() != 1) return c.fail("lr is ", lr, ", not floats[groups]");
-  if (!group.is_constant() || group.constant() < 0 || below(lr.shape[0] - group, 1))
+  if (!group.is_constant() || group.constant() < 0 || !c.require_at_least(lr.shape[0] - group, 1))
     return c.fail("group is ", group, ", lr is ", lr);
   int outputs = 0;
   for (int i = 0; i < at.gradient; ++i) outputs += given(c, i);

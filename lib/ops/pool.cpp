@@ -37,17 +37,18 @@ Status pooled_shape(const InferContext& c, const Shape& shape, bool dilated, Sha
   Dim window = 1;  // an overflow is rejected
   for (size_t i = 0; i < static_cast<size_t>(dims); ++i) {
     const Dim &k = (*kernel)[i], &s = (*stride)[i], &p = (*padding)[i], &d = (*dilation)[i];
-    if (below(k, 1) || below(s, 1) || below(d, 1) || below(p, 0))
+    if (!c.require_at_least(k, 1) || !c.require_at_least(s, 1) || !c.require_at_least(d, 1) ||
+        !c.require_at_least(p, 0))
       return c.fail("kernel_size ", k, ", stride ", s, " and dilation ", d,
                     " must be positive and padding ", p, " not negative");
-    if (below(shape[i + 2], 1)) return c.fail("x ", shape, " has no element to pool");
+    if (!c.require_at_least(shape[i + 2], 1)) return c.fail("x ", shape, " has no element to pool");
     const Dim reach = d * (k - 1) + 1;
     window = window * reach;
     if (p.is_constant() && reach.is_constant() && p.constant() > reach.constant() / 2)
       return c.fail("padding ", p, " is more than half of the window, which is ", reach, " wide");
     constexpr int64_t kWide = 1 << 20;  // kernels have tables of the window
     if (!(reach.is_constant() && reach.constant() <= kWide) &&
-        below(4 * shape[i + 2] + kWide - reach, 0))
+        !c.require_at_least(4 * shape[i + 2] + kWide - reach, 0))
       return c.fail("a window of ", reach, " elements for ", shape[i + 2],
                     " is nearly all padding");
     const Dim room = shape[i + 2] + 2 * p - reach;
@@ -56,7 +57,7 @@ Status pooled_shape(const InferContext& c, const Shape& shape, bool dilated, Sha
       size = min(ceildiv(room, s) + 1, ceildiv(shape[i + 2] + p, s));
     else
       size = floordiv(room, s) + 1;
-    if (below(size, 1))
+    if (!c.require_at_least(size, 1))
       return c.fail("a window of ", reach, " does not fit into ", shape[i + 2] + 2 * p,
                     " padded elements");
     out.push_back(std::move(size));
@@ -106,7 +107,7 @@ Status max_pool_grad(GradContext& c) {
 Status max_pool_grad_infer(InferContext& c) {
   HG_TRY(max_pool_infer(c));
   if (!is_float(c.in(0).dtype)) return c.fail("x must be a float tensor, it is ", c.in(0).dtype);
-  if (!may_equal(c.out(0), c.in(1)))
+  if (!c.require_equal(c.out(0), c.in(1)))
     return c.fail("dy must be the gradient of ", c.out(0), ", it is ", c.in(1));
   c.out(0) = c.in(0);
   return {};
@@ -170,7 +171,7 @@ Status avg_pool_grad_infer(InferContext& c) {
   Shape pooled;
   HG_TRY(pooled_shape(c, c.out(0).shape, false, pooled));
   for (size_t i = 0; i < pooled.size(); ++i)
-    if (differ(pooled[i], c.in(0).shape[i]))
+    if (!c.require_equal(pooled[i], c.in(0).shape[i]))
       return c.fail("dy is ", c.in(0).shape, ", it should be ", pooled);
   return {};
 }
@@ -205,7 +206,7 @@ Status adaptive_shape(const InferContext& c, Shape& shape) {
   if (!size.ok()) return c.fail(size.status().message());
   shape = {x[0], x[1]};
   for (size_t i = 0; i < size->size(); ++i) {
-    if (below((*size)[i], 0)) return c.fail("output_size has a ", (*size)[i]);
+    if (!c.require_at_least((*size)[i], 0)) return c.fail("output_size has a ", (*size)[i]);
     if (x[i + 2] == Dim(0) && !((*size)[i] == Dim(0)))
       return c.fail("x ", x, " has no element to pool");
     shape.push_back((*size)[i]);

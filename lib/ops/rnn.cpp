@@ -20,14 +20,15 @@ Status check_scan(const InferContext& c, int count, int weight, int bias, Dim& h
     return c.fail("gates must be [time, batch, ", count,
                   " hidden], h0 [batch, out] and weight_hh [", count, " hidden, out]: they are ",
                   gates.shape, ", ", h0.shape, " and ", w.shape);
-  if (differ(gates.shape[1], h0.shape[0]) || differ(gates.shape[2], w.shape[0]) ||
-      differ(w.shape[1], h0.shape[1]))
+  if (!c.require_equal(gates.shape[1], h0.shape[0]) ||
+      !c.require_equal(gates.shape[2], w.shape[0]) || !c.require_equal(w.shape[1], h0.shape[1]))
     return c.fail("sizes do not fit: gates is ", gates.shape, ", h0 is ", h0.shape,
                   ", weight_hh is ", w.shape);
   hidden = floordiv(gates.shape[2], count);
-  if (differ(hidden * count, gates.shape[2]))
+  if (!c.require_equal(hidden * count, gates.shape[2]))
     return c.fail("gates is ", gates.shape, ", but must be [time, batch, ", count, " hidden]");
-  if (given(c, bias) && (c.in(bias).rank() != 1 || differ(c.in(bias).shape[0], gates.shape[2])))
+  if (given(c, bias) &&
+      (c.in(bias).rank() != 1 || !c.require_equal(c.in(bias).shape[0], gates.shape[2])))
     return c.fail("bias_hh must be [", gates.shape[2], "], it is ", c.in(bias).shape);
   return {};
 }
@@ -42,13 +43,15 @@ Status lstm_infer(InferContext& c) {
   Dim hidden;
   HG_TRY(check_scan(c, 4, 3, 4, hidden));
   const TensorType& c0 = c.in(2);
-  if (c0.rank() != 2 || differ(c0.shape[1], hidden) || differ(c0.shape[0], c.in(1).shape[0]))
+  if (c0.rank() != 2 || !c.require_equal(c0.shape[1], hidden) ||
+      !c.require_equal(c0.shape[0], c.in(1).shape[0]))
     return c.fail("c0 must be [batch, ", hidden, "], it is ", c0.shape);
   if (given(c, 5)) {
     const TensorType& p = c.in(5);
-    if (p.rank() != 2 || differ(p.shape[0], c.in(1).shape[1]) || differ(p.shape[1], hidden))
+    if (p.rank() != 2 || !c.require_equal(p.shape[0], c.in(1).shape[1]) ||
+        !c.require_equal(p.shape[1], hidden))
       return c.fail("weight_hr must be [", c.in(1).shape[1], ", ", hidden, "], it is ", p.shape);
-  } else if (differ(hidden, c.in(1).shape[1])) {
+  } else if (!c.require_equal(hidden, c.in(1).shape[1])) {
     return c.fail("h0 must be [batch, ", hidden, "], it is ", c.in(1).shape);
   }
   set_scan_types(c);
@@ -58,7 +61,7 @@ Status lstm_infer(InferContext& c) {
 Status gru_infer(InferContext& c) {
   Dim hidden;
   HG_TRY(check_scan(c, 3, 2, 3, hidden));
-  if (differ(hidden, c.in(1).shape[1]))
+  if (!c.require_equal(hidden, c.in(1).shape[1]))
     return c.fail("h0 must be [batch, ", hidden, "], it is ", c.in(1).shape);
   set_scan_types(c);
   return {};
@@ -69,7 +72,7 @@ Status rnn_infer(InferContext& c) {
   const std::string& f = c.attrs().string("nonlinearity");
   if (f != "tanh" && f != "relu")
     return c.fail("nonlinearity is '", f, "', known are tanh and relu");
-  if (differ(hidden, c.in(1).shape[1]))
+  if (!c.require_equal(hidden, c.in(1).shape[1]))
     return c.fail("h0 must be [batch, ", hidden, "], it is ", c.in(1).shape);
   set_scan_types(c);
   return {};

@@ -16,15 +16,16 @@ Status check_scan_grad(const InferContext& c, int count, int weight, int states,
     return c.fail("expected are floats [time, batch, ", count, " hidden] and a weight [", count,
                   " hidden, hidden]: they are ", x, " and ", c.in(weight));
   hidden = floordiv(x.shape[2], count);
-  if (differ(hidden * count, x.shape[2]) || differ(x.shape[2], c.in(weight).shape[0]) ||
-      differ(hidden, c.in(weight).shape[1]))
+  if (!c.require_equal(hidden * count, x.shape[2]) ||
+      !c.require_equal(x.shape[2], c.in(weight).shape[0]) ||
+      !c.require_equal(hidden, c.in(weight).shape[1]))
     return c.fail("sizes do not fit: ", x, " and the weight ", c.in(weight));
   if (c.in(weight).dtype != x.dtype)
     return c.fail("input 0 is ", x.dtype, ", the weight is ", c.in(weight).dtype);
   const TensorType each = {x.dtype, {x.shape[0], x.shape[1], hidden}};
   const TensorType once = {x.dtype, {x.shape[1], hidden}};
   for (int i = states; i < c.input_count(); ++i)
-    if (given(c, i) && !may_equal(c.in(i), i == states ? each : once))
+    if (given(c, i) && !c.require_equal(c.in(i), i == states ? each : once))
       return c.fail("input ", i, " is ", c.in(i), ", not ", i == states ? each : once);
   return {};
 }
@@ -35,7 +36,7 @@ Status lstm_grad_infer(InferContext& c) {
   const TensorType& gates = c.in(0);
   c.out(0) = gates;
   c.out(1) = c.out(2) = {gates.dtype, {gates.shape[1], hidden}};
-  if (!may_equal(c.in(1), c.out(1))) return c.fail("c0 is ", c.in(1), ", not ", c.out(1));
+  if (!c.require_equal(c.in(1), c.out(1))) return c.fail("c0 is ", c.in(1), ", not ", c.out(1));
   return {};
 }
 Status gru_grad_infer(InferContext& c) {
@@ -45,7 +46,7 @@ Status gru_grad_infer(InferContext& c) {
   c.out(0) = c.out(1) = gates;
   c.out(2) = {gates.dtype, {gates.shape[1], hidden}};
   const TensorType before = {gates.dtype, {gates.shape[0], gates.shape[1], hidden}};
-  if (!may_equal(c.in(1), gates) || !may_equal(c.in(2), before))
+  if (!c.require_equal(c.in(1), gates) || !c.require_equal(c.in(2), before))
     return c.fail("back and before are ", c.in(1), " and ", c.in(2), ", not ", gates, " and ",
                   before);
   return {};

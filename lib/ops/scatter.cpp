@@ -33,9 +33,9 @@ Status scatter_infer(InferContext& c) {
   const bool empty = count(index.shape) == Dim(0);
   for (int d = 0; d < x.rank() && !empty; ++d) {
     const auto at = static_cast<size_t>(d);
-    if (below(src.shape[at] - index.shape[at], 0))
+    if (!c.require_at_least(src.shape[at] - index.shape[at], 0))
       return c.fail("index ", index.shape, " is larger than src ", src.shape, " in dim ", d);
-    if (d != dim && below(x.shape[at] - index.shape[at], 0))
+    if (d != dim && !c.require_at_least(x.shape[at] - index.shape[at], 0))
       return c.fail("index ", index.shape, " is larger than x ", x.shape, " in dim ", d);
   }
   c.out(0) = x;
@@ -154,7 +154,7 @@ Status index_reduce_infer(InferContext& c) {
   for (int d = 0; d < x.rank(); ++d) {
     const auto at = static_cast<size_t>(d);
     const Dim& want = d == dim ? index.shape[0] : x.shape[at];
-    if (differ(src.shape[at], want))
+    if (!c.require_equal(src.shape[at], want))
       return c.fail("x is ", x.shape, ", index is ", index.shape, ", src is ", src.shape,
                     ": they differ in dim ", d);
   }
@@ -202,7 +202,8 @@ Status masked_scatter_infer(InferContext& c) {
   if (c.in(1).dtype != boolean) return c.fail("mask must be bool, it is ", c.in(1).dtype);
   if (c.in(2).dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", c.in(2).dtype);
   bool same = c.in(1).rank() == x.rank();
-  for (size_t d = 0; same && d < x.shape.size(); ++d) same = !differ(x.shape[d], c.in(1).shape[d]);
+  for (size_t d = 0; same && d < x.shape.size(); ++d)
+    same = c.require_equal(x.shape[d], c.in(1).shape[d]);
   if (!same) return c.fail("x is ", x.shape, ", mask is ", c.in(1).shape);
   c.out(0) = x;
   return {};

@@ -33,13 +33,13 @@ Status scatter_view_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   const TensorType& src = c.in(1);
   const Reverse reverse = reverse_of(c.attrs());
-  Graph scratch;
+  Graph scratch = c.scratch_graph();
   const Value view = scratch.call(reverse.view, {scratch.input("x", x.dtype, x.shape)},
                                   copied(c.attrs(), reverse));
   if (!scratch.status().ok()) return c.fail(scratch.status().message());
   if (src.dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", src.dtype);
   bool same = src.rank() == view.rank();
-  for (int d = 0; same && d < src.rank(); ++d) same = !differ(src.shape[d], view.dim(d));
+  for (int d = 0; same && d < src.rank(); ++d) same = c.require_equal(src.shape[d], view.dim(d));
   if (!same) return c.fail("src must be ", view.shape(), ", it is ", src.shape);
   c.out(0) = x;
   return {};

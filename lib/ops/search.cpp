@@ -55,8 +55,8 @@ Status bincount_infer(InferContext& c) {
   if (c.has(1) && c.in(1).dtype != f32 && c.in(1).dtype != f64)
     return c.fail("weights must be f32 or f64, they are ", c.in(1).dtype);
   const Dim least = c.attrs().integer("minlength");
-  if (below(least, 0)) return c.fail("minlength is ", least);
-  if (c.has(1) && !may_equal(c.in(1), {c.in(1).dtype, x.shape}))
+  if (!c.require_at_least(least, 0)) return c.fail("minlength is ", least);
+  if (c.has(1) && !c.require_equal(c.in(1), {c.in(1).dtype, x.shape}))
     return c.fail("x is ", x.shape, ", weights are ", c.in(1).shape);
   c.out(0) = {c.has(1) ? c.in(1).dtype : i64, {c.fresh_dim()}};
   return {};

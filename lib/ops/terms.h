@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Short spellings of primitives, for expansions and gradients written as formulas; and checks of
-// symbolic sizes for shape rules.
+// symbolic sizes.
 #pragma once
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +14,6 @@
 #include "hg/ops/pointwise.h"
 #include "hg/ops/reduce.h"
 #include "hg/ops/unary.h"
-#include "lib/graph/assumptions.h"
 
 namespace hg::ops {
 
@@ -23,25 +21,6 @@ using Dims = std::vector<Dim>;
 
 inline bool certainly_differ(const Dim& a, const Dim& b) {
   return a.is_constant() && b.is_constant() && a.constant() != b.constant();
-}
-// For sizes that must be equal. If this is not known yet, records it as an assumption.
-inline bool differ(const Dim& a, const Dim& b) {
-  if (a.is_constant() && b.is_constant()) return a.constant() != b.constant();
-  Assumptions::take(a, Relation::eq, b);
-  return false;
-}
-// Whether the dtypes are equal and no sizes are known to differ. A size that is symbolic here may
-// be a number elsewhere.
-inline bool may_equal(const TensorType& a, const TensorType& b) {
-  return a.dtype == b.dtype &&
-         std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end(),
-                    [](const Dim& x, const Dim& y) { return !differ(x, y); });
-}
-// Likewise for a size that must be at least `least`.
-inline bool below(const Dim& value, int64_t least) {
-  if (value.is_constant()) return value.constant() < least;
-  Assumptions::take(least, Relation::le, value);
-  return false;
 }
 // For sizes that must be equal in an expansion. The expansion does not run again with numbers, so
 // the graph gets a guard.

@@ -12,9 +12,9 @@ namespace {
 Status tree_leaves_infer(InferContext& c) {
   const TensorType &x = c.in(0), &nodes = c.in(1), &splits = c.in(2), &roots = c.in(3);
   if (!is_float(x.dtype) || x.rank() != 2) return c.fail("x must be floats of two dims, it is ", x);
-  if (nodes.dtype != i32 || nodes.rank() != 2 || differ(nodes.shape[1], 4))
+  if (nodes.dtype != i32 || nodes.rank() != 2 || !c.require_equal(nodes.shape[1], 4))
     return c.fail("nodes must be i32[count, 4], they are ", nodes);
-  if (!may_equal(splits, {x.dtype, {nodes.shape[0]}}))
+  if (!c.require_equal(splits, {x.dtype, {nodes.shape[0]}}))
     return c.fail("splits must be ", x.dtype, "[", nodes.shape[0], "], they are ", splits);
   if (roots.dtype != i32 || roots.rank() != 1)
     return c.fail("roots must be i32 of one dim, they are ", roots);

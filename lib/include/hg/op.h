@@ -16,6 +16,7 @@
 namespace hg {
 
 class AttrReader;
+struct Assumption;
 class InferContext;
 class ExpandContext;
 class GradContext;
@@ -191,6 +192,15 @@ class InferContext {
   TensorType& out(int i) { return outputs_[i]; }
   int output_count() const { return static_cast<int>(outputs_.size()); }
   Dim fresh_dim();  // a size that depends on data
+  // Return false if two sizes or types that must be equal certainly are not, or if a size that must
+  // be at least `least` certainly is less. Otherwise the rule may go on; where that depends on
+  // symbols, it is checked when they are bound.
+  bool require_equal(const Dim& a, const Dim& b) const;
+  bool require_equal(const TensorType& a, const TensorType& b) const;
+  bool require_at_least(const Dim& value, int64_t least) const;
+  // An empty graph for rules that follow from those of other ops. It adds the requirements of its
+  // calls to those of this rule.
+  Graph scratch_graph() const;
 
   // Returns invalid_argument, with the op and node name prefixed to the message.
   template <class... Parts>
@@ -211,6 +221,7 @@ class InferContext {
   Graph* graph_ = nullptr;  // allocates fresh symbols; null when checking
   std::vector<Dim> fresh_;  // when checking: the existing symbols of the node
   size_t fresh_used_ = 0;
+  std::vector<Assumption>* assumptions_ = nullptr;
 };
 
 // Broadcasts two shapes as torch does. A symbol and a number other than 1 become the number; two
@@ -231,6 +242,9 @@ class ExpandContext {
   Value in(int i) const { return inputs_[i]; }
   const AttrReader& attrs() const { return attrs_; }
   Result<int> axis(std::string_view attr, int rank) const;
+  // As in InferContext.
+  bool require_equal(const Dim& a, const Dim& b) const;
+  bool require_at_least(const Dim& value, int64_t least) const;
   void set_out(int i, Value value);
 
  private:
