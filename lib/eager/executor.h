@@ -37,13 +37,13 @@ struct ExecutorBase::Body {
   Status run_general(PlannedCall& call, std::span<const Operand> inputs, std::span<Array> results,
                      bool given);
   // On a device.
-  Status set_device_input(Program& program, const PlannedCall& call,
-                          std::span<const Operand> inputs, size_t k);
-  Status take_from_device(Program& program, size_t i, const PlannedCall::Output& output, bool given,
+  Status set_device_input(Engine& engine, const PlannedCall& call, std::span<const Operand> inputs,
+                          size_t k);
+  Status take_from_device(Engine& engine, size_t i, const PlannedCall::Output& output, bool given,
                           Array& result) const;
   Status run_on_device(PlannedCall& call, std::span<const Operand> inputs, std::span<Array> results,
                        bool given);
-  // Returns the tensor of an input, in the form that the program expects.
+  // Returns the tensor of an input, in the form that the engine expects.
   ConstTensor tensor_of(std::span<const Operand> inputs, size_t i) const;
   // Returns the error for an op that is not in the registry.
   Status unknown_op(std::string_view op) const;

@@ -142,32 +142,32 @@ Result<PlannedCall> ExecutorBase::Body::plan(std::string_view op, std::span<cons
   }
   if (session.device != Device::cpu && found->def.view != nullptr) {
     // If the result is a view, no kernel runs, on any device.
-    HG_TRY_ASSIGN(call.program, Program::create(graph, {}, *registry));
-    HG_TRY(call.program->plan({}));
+    HG_TRY_ASSIGN(call.engine, Engine::create(graph, {}, *registry));
+    HG_TRY(call.engine->plan({}));
     choose_way(call);
     if (call.way == PlannedCall::Way::view) return call;
   }
-  HG_TRY_ASSIGN(call.program, Program::create(std::move(graph), session, *registry));
-  HG_TRY(call.program->plan({}));
+  HG_TRY_ASSIGN(call.engine, Engine::create(std::move(graph), session, *registry));
+  HG_TRY(call.engine->plan({}));
   choose_way(call);
   return call;
 }
 
 void ExecutorBase::Body::choose_way(PlannedCall& call) {
   call.is_random = false;
-  for (const Node& node : call.program->graph().nodes())
+  for (const Node& node : call.engine->graph().nodes())
     call.is_random |= (node.op->def.traits & kRandom) != 0;
   bool all_views = true;
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     call.outputs[i].may_overwrite.clear();
-    call.outputs[i].view = call.program->view_of_input(i);
+    call.outputs[i].view = call.engine->view_of_input(i);
     all_views &= call.outputs[i].view.has_value();
     for (size_t k = 0; k < call.operands.size(); ++k)
-      call.outputs[i].may_overwrite.push_back(call.program->may_overwrite(i, k));
+      call.outputs[i].may_overwrite.push_back(call.engine->may_overwrite(i, k));
   }
   if (call.is_read_in_place && all_views)
     call.way = PlannedCall::Way::view;
-  else if (call.is_read_in_place && call.program->can_run_on())
+  else if (call.is_read_in_place && call.engine->can_run_on())
     call.way = PlannedCall::Way::direct;
   call.in.resize(call.operands.size());
   call.out.resize(call.outputs.size());

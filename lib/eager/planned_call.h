@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an executor keeps of a call: a program of the one op.
+// What an executor keeps of a call: an engine of the one op.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "lib/run/program.h"
+#include "lib/run/engine.h"
 
 namespace hg {
 
@@ -23,18 +23,18 @@ struct PlannedCall {
     bool is_known = false;  // dtype and shape are known; otherwise they depend on data
     DType dtype = f32;
     Sizes shape;
-    std::optional<Program::InputView> view;
-    std::vector<bool> may_overwrite;  // per program input
+    std::optional<Engine::InputView> view;
+    std::vector<bool> may_overwrite;  // per engine input
   };
   Way way = Way::general;
-  std::unique_ptr<Program> program;
-  std::vector<size_t> operands;  // per program input: index of the operand
-  std::vector<int64_t> extents;  // per program input: extent if it is passed as a line; else -1
+  std::unique_ptr<Engine> engine;
+  std::vector<size_t> operands;  // per engine input: index of the operand
+  std::vector<int64_t> extents;  // per engine input: extent if it is passed as a line; else -1
   std::vector<Output> outputs;
   DType numbers = f32;  // dtype of the numbers among the inputs
   bool is_random = false;
   bool is_read_in_place = true;  // no input needs a copy
-  // Addresses of the current call, per input and output of the program.
+  // Addresses of the current call, per input and output of the engine.
   std::vector<void*> in, out;
 };
 

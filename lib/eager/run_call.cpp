@@ -76,7 +76,7 @@ Status ExecutorBase::Body::execute(std::string_view op, PlannedCall& call,
            static_cast<int64_t>(call.outputs.size()), " outputs; ",
            static_cast<int64_t>(results.size()), " were asked for");
   HG_TRY(read_numbers(op, inputs, call.numbers));
-  if (call.is_random) call.program->set_random({options.seed, draws++});
+  if (call.is_random) call.engine->set_random({options.seed, draws++});
   if (given)
     for (size_t i = 0; i < results.size(); ++i) HG_TRY(check_out(op, call.outputs[i], results[i]));
   if (session.device != Device::cpu && call.way != PlannedCall::Way::view)
@@ -88,7 +88,7 @@ Status ExecutorBase::Body::execute(std::string_view op, PlannedCall& call,
   }
   if (call.way == PlannedCall::Way::view && !given) {
     for (size_t i = 0; i < results.size(); ++i) {
-      const Program::InputView& seen = *call.outputs[i].view;
+      const Engine::InputView& seen = *call.outputs[i].view;
       const Operand& input = inputs[call.operands[seen.input]];
       if (input.kind_ != Operand::Kind::tensor) return run_general(call, inputs, results, given);
       Tensor tensor = seen.tensor;
@@ -117,17 +117,17 @@ Status ExecutorBase::Body::execute(std::string_view op, PlannedCall& call,
     }
     call.out[i] = results[i].tensor().data;
   }
-  return call.program->run_on(call.in, call.out);
+  return call.engine->run_on(call.in, call.out);
 }
 
 Status ExecutorBase::Body::run_general(PlannedCall& call, std::span<const Operand> inputs,
                                        std::span<Array> results, bool given) {
-  Program& program = *call.program;
+  Engine& engine = *call.engine;
   Status status;
   for (size_t k = 0; status.ok() && k < call.operands.size(); ++k) {
     ConstTensor tensor = tensor_of(inputs, call.operands[k]);
     if (call.extents[k] >= 0) tensor = view(tensor.data, tensor.dtype, {call.extents[k]});
-    status = program.set_input(static_cast<int>(k), tensor);
+    status = engine.set_input(static_cast<int>(k), tensor);
   }
   for (size_t i = 0; status.ok() && i < results.size(); ++i) {
     const PlannedCall::Output& output = call.outputs[i];
@@ -137,19 +137,19 @@ Status ExecutorBase::Body::run_general(PlannedCall& call, std::span<const Operan
       if (made.ok()) results[i] = *std::move(made);
     }
     if (status.ok() && output.is_known)
-      status = program.set_output(static_cast<int>(i), results[i].tensor());
+      status = engine.set_output(static_cast<int>(i), results[i].tensor());
   }
-  if (status.ok()) status = program.run();
+  if (status.ok()) status = engine.run();
   for (size_t i = 0; status.ok() && i < results.size(); ++i) {
     if (call.outputs[i].is_known) continue;
-    const Result<Tensor> made = program.output(static_cast<int>(i));
+    const Result<Tensor> made = engine.output(static_cast<int>(i));
     status = made.status();
     if (!made.ok()) break;
     Result<Array> copy = Array::copy_of(*made);
     status = copy.status();
     if (copy.ok()) results[i] = *std::move(copy);
   }
-  program.forget_tensors();
+  engine.forget_tensors();
   return status;
 }
 

@@ -7,31 +7,31 @@
 
 namespace hg {
 
-Status ExecutorBase::Body::set_device_input(Program& program, const PlannedCall& call,
+Status ExecutorBase::Body::set_device_input(Engine& engine, const PlannedCall& call,
                                             std::span<const Operand> inputs, size_t k) {
   const Operand& input = inputs[call.operands[k]];
   ConstTensor tensor = tensor_of(inputs, call.operands[k]);
   if (call.extents[k] >= 0) tensor = view(tensor.data, tensor.dtype, {call.extents[k]});
   const auto index = static_cast<int>(k);
-  if (input.array_ == nullptr || tensor.count() == 0) return program.set_input(index, tensor);
+  if (input.array_ == nullptr || tensor.count() == 0) return engine.set_input(index, tensor);
   if (!tensor.is_contiguous()) {  // negative strides: copied by the host
     HG_TRY(input.array_->to_host());
-    return program.set_input(index, tensor);
+    return engine.set_input(index, tensor);
   }
   HG_TRY(input.array_->to_device(session.gpu));
   const Array::Memory& memory = *input.array_->memory_;
-  return program.set_input(index,
-                           DeviceTensor{tensor.dtype, tensor.shape, memory.device,
-                                        static_cast<const std::byte*>(tensor.data) - memory.begin});
+  return engine.set_input(index,
+                          DeviceTensor{tensor.dtype, tensor.shape, memory.device,
+                                       static_cast<const std::byte*>(tensor.data) - memory.begin});
 }
 
-// Copies results to device memory of their own, because the next run overwrites the program's.
-Status ExecutorBase::Body::take_from_device(Program& program, size_t i,
+// Copies results to device memory of their own, because the next run overwrites the engine's.
+Status ExecutorBase::Body::take_from_device(Engine& engine, size_t i,
                                             const PlannedCall::Output& output, bool given,
                                             Array& result) const {
-  const Result<DeviceTensor> there = program.device_output(static_cast<int>(i));
+  const Result<DeviceTensor> there = engine.device_output(static_cast<int>(i));
   if (!there.ok() || (given && !result.is_contiguous())) {
-    HG_TRY_ASSIGN(const Tensor made, program.output(static_cast<int>(i)));
+    HG_TRY_ASSIGN(const Tensor made, engine.output(static_cast<int>(i)));
     if (!given) {
       HG_TRY_ASSIGN(result, Array::copy_of(made));
       return {};
@@ -71,14 +71,14 @@ Status ExecutorBase::Body::take_from_device(Program& program, size_t i,
 
 Status ExecutorBase::Body::run_on_device(PlannedCall& call, std::span<const Operand> inputs,
                                          std::span<Array> results, bool given) {
-  Program& program = *call.program;
+  Engine& engine = *call.engine;
   Status status;
   for (size_t k = 0; status.ok() && k < call.operands.size(); ++k)
-    status = set_device_input(program, call, inputs, k);
-  if (status.ok()) status = program.run();
+    status = set_device_input(engine, call, inputs, k);
+  if (status.ok()) status = engine.run();
   for (size_t i = 0; status.ok() && i < results.size(); ++i)
-    status = take_from_device(program, i, call.outputs[i], given, results[i]);
-  program.forget_tensors();
+    status = take_from_device(engine, i, call.outputs[i], given, results[i]);
+  engine.forget_tensors();
   return status;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host arenas of a program, one per part of its plans, and the notification of the observer.
+// Host arenas of an engine, one per part of its plans, and the notification of the observer.
 #pragma once
 
 #include <vector>

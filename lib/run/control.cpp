@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "lib/graph/split_mix.h"
+#include "lib/run/engine.h"
 #include "lib/run/extent.h"
-#include "lib/run/program.h"
 
 namespace hg {
 namespace {
@@ -36,8 +36,8 @@ Result<std::unique_ptr<Control>> Control::create(const Node& node, SessionOption
   options.memory_limit = 0;
   options.device_outputs = false;
   for (const auto& subgraph : node.subgraphs) {
-    HG_TRY_ASSIGN(std::unique_ptr<Program> body,
-                  Program::create(*subgraph, options, registry, around.of_body(subgraph, options)));
+    HG_TRY_ASSIGN(std::unique_ptr<Engine> body,
+                  Engine::create(*subgraph, options, registry, around.of_body(subgraph, options)));
     body->run_within(limits);
     control->bodies_.push_back(std::move(body));
   }
@@ -66,7 +66,7 @@ Status Control::run_if(const Step& step, std::span<const Tensor> inputs) {
   const size_t side = *inputs[0].as<bool>() ? 0 : 1;
   ++taken_[side];
   runs_ = {side == 0, side == 1};
-  Program& body = *bodies_[side];
+  Engine& body = *bodies_[side];
   for (size_t i = 1; i < step.inputs.size(); ++i)
     HG_TRY(body.set_input(static_cast<int>(i) - 1, inputs[i]));
   HG_TRY(body.run_once());
@@ -81,7 +81,7 @@ Status Control::run_if(const Step& step, std::span<const Tensor> inputs) {
 // while(cond, values..., captures...): while cond is true, the body maps (values, captures) to
 // (cond, values).
 Status Control::run_while(const Step& step, std::span<const Tensor> inputs) {
-  Program& body = *bodies_[0];
+  Engine& body = *bodies_[0];
   const size_t carried = body.graph().outputs().size() - 1;
   results_.assign(inputs.begin() + 1, inputs.begin() + 1 + static_cast<int64_t>(carried));
   carried_.resize(carried);
@@ -108,7 +108,7 @@ Status Control::run_while(const Step& step, std::span<const Tensor> inputs) {
 // input of the iteration or a view of one. A value passed on unchanged stays in place. All others
 // are copied to memory that no other result of the iteration uses.
 Status Control::carry_on() {
-  const Program& body = *bodies_[0];
+  const Engine& body = *bodies_[0];
   bool crosses = false;  // a result overlaps another value of this iteration
   for (size_t i = 0; i < carried_.size(); ++i) {
     HG_TRY_ASSIGN(const Tensor value, body.output(static_cast<int>(i) + 1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A control flow node. Its subgraphs are separate programs, which run as often as the data
+// A control flow node. Its subgraphs are separate engines, which run as often as the data
 // requires.
 #pragma once
 
@@ -17,10 +17,10 @@
 namespace hg {
 
 class Compiled;
-class Program;
+class Engine;
 class RunProgress;
 
-// Limits of a run of the outermost program, shared by all bodies in it.
+// Limits of a run of the outermost engine, shared by all bodies in it.
 struct RunLimits {
   int64_t rounds_left = 0;
   const std::stop_token* stop = nullptr;  // null: the run cannot be stopped
@@ -29,19 +29,19 @@ struct RunLimits {
 
 class Control {
  public:
-  // `options` and `around` are those of the enclosing program.
+  // `options` and `around` are those of the enclosing engine.
   static Result<std::unique_ptr<Control>> create(const Node& node, SessionOptions options,
                                                  const Registry& registry, Compiled& around,
                                                  RunLimits* limits);
   ~Control();
 
   // Runs the node. results() are then stored in the bodies or in this object, until the next run.
-  // `around` is the random state of the enclosing program.
+  // `around` is the random state of the enclosing engine.
   Status run(const Step& step, std::span<const Tensor> inputs, const Bindings& sizes,
              const RandomState& around);
   std::span<const Tensor> results() const { return results_; }
 
-  std::span<const std::unique_ptr<Program>> bodies() const { return bodies_; }
+  std::span<const std::unique_ptr<Engine>> bodies() const { return bodies_; }
   std::span<const int64_t> taken() const { return taken_; }  // as in WaysRow, over all runs
   // How often the last run executed each body.
   std::span<const int64_t> runs() const { return runs_; }
@@ -63,7 +63,7 @@ class Control {
   int64_t most_rounds_ = 0;  // 0: no limit
   RunLimits* limits_;
   bool is_loop_ = false;
-  std::vector<std::unique_ptr<Program>> bodies_;
+  std::vector<std::unique_ptr<Engine>> bodies_;
   std::vector<Tensor> results_;
   std::vector<Carried> carried_;
   std::array<int64_t, 3> taken_{};

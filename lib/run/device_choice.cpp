@@ -5,23 +5,23 @@
 
 #include "lib/device/backend.h"
 #include "lib/graph/checksum.h"
-#include "lib/run/program.h"
+#include "lib/run/engine.h"
 
 namespace hg {
 namespace {
 
 constexpr int kMostDeviceRuns = 4;     // the first only warms up
 constexpr double kMostDeviceMs = 100;  // no run starts after this
-// The least time of several runs of a separate program, so that no state of the session changes.
+// The least time of several runs of a separate engine, so that no state of the session changes.
 Result<double> measure_device(Device device, const Graph& graph, SessionOptions options,
                               const Registry& registry, const Bindings& sizes) {
   options.device = device;
   options.profile = options.keep_all_values = false;
   if (device == Device::cpu) options.gpu = {};
-  HG_TRY_ASSIGN(const std::unique_ptr<Program> program, Program::create(graph, options, registry));
-  HG_TRY_ASSIGN(const std::vector<TensorData> zeros, program->give_zeros(sizes));
-  HG_TRY(program->plan(sizes.all()));
-  return program->least_ms(kMostDeviceRuns, kMostDeviceMs);
+  HG_TRY_ASSIGN(const std::unique_ptr<Engine> engine, Engine::create(graph, options, registry));
+  HG_TRY_ASSIGN(const std::vector<TensorData> zeros, engine->give_zeros(sizes));
+  HG_TRY(engine->plan(sizes.all()));
+  return engine->least_ms(kMostDeviceRuns, kMostDeviceMs);
 }
 
 uint64_t key_of(const Graph& graph, const SessionOptions& options, const Bindings& sizes) {

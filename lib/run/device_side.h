@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device resources of a program: arenas, inputs, copies of weights and states, and the recordings
+// Device resources of an engine: arenas, inputs, copies of weights and states, and the recordings
 // of its plans.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs of a program: the tensors set by the host, and the memory that kernels read.
+// Inputs of an engine: the tensors set by the host, and the memory that kernels read.
 // Non-contiguous inputs are copied: data(i) is contiguous after gather().
 #pragma once
 

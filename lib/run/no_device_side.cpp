@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds without a backend have no device: a program never has a DeviceSide.
+// Builds without a backend have no device: an engine never has a DeviceSide.
 #include "lib/run/device_side.h"
 
 namespace hg {

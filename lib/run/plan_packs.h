@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packed weights that kernels request while one plan of a program is made.
+// The packed weights that kernels request while one plan of an engine is made.
 #pragma once
 
 #include <functional>
@@ -52,7 +52,7 @@ class PlanPacks final : public PackCache {
     has_new_ |= is_new;
     return to;
   }
-  // Values for which other programs already had the requested packs.
+  // Values for which other engines already had the requested packs.
   const std::vector<ValueId>& found() const { return found_; }
   bool has_new() const { return has_new_; }
 

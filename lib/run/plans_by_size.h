@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cache of a program's plans by size. A part is found by the sizes of all symbols and the part that
+// Cache of an engine's plans by size. A part is found by the sizes of all symbols and the part that
 // it continues; the first part also by the input shapes.
 #pragma once
 

@@ -17,7 +17,7 @@
 
 namespace hg {
 
-// Shared by all steps of a program.
+// Shared by all steps of an engine.
 struct RunShared {
   const ParallelFor* parallel = nullptr;
   std::atomic<const char*>* error = nullptr;
@@ -47,7 +47,7 @@ struct ReadyPlan {
     int64_t offset;
   };
   std::vector<InputPatch> patches;
-  // Output addresses that Program::run_on() sets, and whether it did so since resolve().
+  // Output addresses that Engine::run_on() sets, and whether it did so since resolve().
   struct OutputPatch {
     size_t tensor;
     size_t output;

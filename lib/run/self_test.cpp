@@ -11,7 +11,7 @@
 #include "lib/graph/access.h"
 #include "lib/graph/checksum.h"
 #include "lib/graph/element.h"
-#include "lib/run/program.h"
+#include "lib/run/engine.h"
 
 namespace hg {
 namespace {
@@ -22,16 +22,16 @@ constexpr std::string_view kVersion = "self-test 10";
 
 Result<std::vector<TensorData>> answers(Graph graph, const SessionOptions& options,
                                         const Registry& registry, double& ms) {
-  HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
-                Program::create(std::move(graph), options, registry));
-  HG_TRY_ASSIGN(const std::vector<TensorData> inputs, program->give_zeros(Bindings()));
+  HG_TRY_ASSIGN(const std::unique_ptr<Engine> engine,
+                Engine::create(std::move(graph), options, registry));
+  HG_TRY_ASSIGN(const std::vector<TensorData> inputs, engine->give_zeros(Bindings()));
   for (size_t i = 0; i < inputs.size(); ++i)
     fill_case(inputs[i].tensor, static_cast<int64_t>(i) + 1);
-  HG_TRY(program->plan({}));
+  HG_TRY(engine->plan({}));
   const auto begin = std::chrono::steady_clock::now();
-  HG_TRY(program->run());
+  HG_TRY(engine->run());
   ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  return program->copies_of_outputs();
+  return engine->copies_of_outputs();
 }
 
 bool agree(const std::vector<TensorData>& got, const std::vector<TensorData>& expected) {

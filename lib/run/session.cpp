@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public Session: a Program with inputs and outputs by name.
+// The public Session: an engine with inputs and outputs by name.
 #include "hg/session.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "lib/graph/border.h"
 #include "lib/run/compiled.h"
 #include "lib/run/device_choice.h"
-#include "lib/run/program.h"
+#include "lib/run/engine.h"
 
 namespace hg {
 namespace {
@@ -56,19 +56,19 @@ Status take_ranges(const Graph& graph, SessionOptions& options) {
 }
 
 // Shares compiled data with other sessions of the graph.
-Result<std::unique_ptr<Program>> program_of(const Graph& graph, const SessionOptions& options,
-                                            const Registry& registry) {
-  return Program::create(graph, options, registry, Compiled::of(graph, options));
+Result<std::unique_ptr<Engine>> engine_of(const Graph& graph, const SessionOptions& options,
+                                          const Registry& registry) {
+  return Engine::create(graph, options, registry, Compiled::of(graph, options));
 }
 
 }  // namespace
 
 struct Session::Body {
-  std::unique_ptr<Program> program;
+  std::unique_ptr<Engine> engine;
   std::vector<TensorType> output_types;  // with symbols, as the model has them
   std::string choice;                    // how Device::automatic was decided
   Log log;
-  // Kept for Device::automatic until the sizes are known. The program runs on the CPU until then.
+  // Kept for Device::automatic until the sizes are known. The engine runs on the CPU until then.
   struct Undecided {
     Graph graph;
     SessionOptions options;
@@ -86,9 +86,9 @@ struct Session::Body {
 
 void Session::Body::tell_plan() const {
   if (log.write == nullptr) return;
-  const Memory memory = program->memory();
+  const Memory memory = engine->memory();
   std::string sizes;
-  for (const auto& [symbol, size] : program->bindings().all())
+  for (const auto& [symbol, size] : engine->bindings().all())
     sizes += str_cat(sizes.empty() ? "" : ", ", symbol, "=", size);
   tell(LogLevel::info,
        str_cat("planned", sizes.empty() ? "" : " for ", sizes, ": ", memory.arena_bytes,
@@ -101,14 +101,14 @@ void Session::Body::tell_plan() const {
 // Called after planning.
 Status Session::Body::decide() {
   if (undecided == nullptr) return {};
-  DeviceChoice chosen = choose_device(undecided->graph, undecided->options, *undecided->registry,
-                                      program->bindings());
+  DeviceChoice chosen =
+      choose_device(undecided->graph, undecided->options, *undecided->registry, engine->bindings());
   choice = std::move(chosen.why);
   tell(LogLevel::info, choice);
   if (chosen.device == Device::vulkan) {
-    const Bindings sizes = program->bindings();
+    const Bindings sizes = engine->bindings();
     HG_TRY(move_to_gpu());
-    HG_TRY(program->plan(sizes.all()));
+    HG_TRY(engine->plan(sizes.all()));
   }
   undecided = nullptr;
   return {};
@@ -117,14 +117,14 @@ Status Session::Body::decide() {
 Status Session::Body::move_to_gpu() {
   SessionOptions options = undecided->options;
   options.device = Device::vulkan;
-  HG_TRY_ASSIGN(std::unique_ptr<Program> moved,
-                program_of(undecided->graph, options, *undecided->registry));
-  for (size_t i = 0; i < program->inputs().size(); ++i)
-    if (const Tensor& tensor = program->inputs()[i]; tensor.data != nullptr)
+  HG_TRY_ASSIGN(std::unique_ptr<Engine> moved,
+                engine_of(undecided->graph, options, *undecided->registry));
+  for (size_t i = 0; i < engine->inputs().size(); ++i)
+    if (const Tensor& tensor = engine->inputs()[i]; tensor.data != nullptr)
       HG_TRY(moved->set_input(static_cast<int>(i), tensor));
-  for (size_t i = 0; i < program->bound_outputs().size(); ++i)
-    HG_TRY(moved->set_output(static_cast<int>(i), program->bound_outputs()[i]));
-  program = std::move(moved);
+  for (size_t i = 0; i < engine->bound_outputs().size(); ++i)
+    HG_TRY(moved->set_output(static_cast<int>(i), engine->bound_outputs()[i]));
+  engine = std::move(moved);
   return {};
 }
 
@@ -169,9 +169,9 @@ Result<Session> Session::create(const Model& model, SessionOptions options) {
       options.device = Device::cpu;
       options.gpu = {};
     }
-    HG_TRY_ASSIGN(body->program, program_of(graph, options, registry));
+    HG_TRY_ASSIGN(body->engine, engine_of(graph, options, registry));
     body->tell(LogLevel::info, str_cat("compiled ", uint64_t{graph.nodes().size()}, " nodes to ",
-                                       uint64_t{body->program->graph().nodes().size()}, " for the ",
+                                       uint64_t{body->engine->graph().nodes().size()}, " for the ",
                                        to_string(options.device)));
     Session session(std::move(body));
     if (graph.symbols().size() <= options.dims.size()) HG_TRY(session.plan());
@@ -215,7 +215,7 @@ Status Session::set_input(int index, const ConstTensor& tensor) {
   return or_no_memory([&]() -> Status {
     if (index < 0 || index >= input_count())
       return not_found("there is no input ", index, "; the model has ", input_count());
-    return body_->program->set_input(index, tensor);
+    return body_->engine->set_input(index, tensor);
   });
 }
 
@@ -236,7 +236,7 @@ Status Session::set_input(int index, const DeviceTensor& tensor) {
       HG_TRY(body_->move_to_gpu());
       body_->undecided = nullptr;
     }
-    return body_->program->set_input(index, tensor);
+    return body_->engine->set_input(index, tensor);
   });
 }
 
@@ -251,19 +251,19 @@ Status Session::set_output(int index, const Tensor& tensor) {
   return or_no_memory([&]() -> Status {
     if (index < 0 || index >= output_count())
       return not_found("there is no output ", index, "; the model has ", output_count());
-    return body_->program->set_output(index, tensor);
+    return body_->engine->set_output(index, tensor);
   });
 }
 
-void Session::forget_tensors() { body_->program->forget_tensors(); }
+void Session::forget_tensors() { body_->engine->forget_tensors(); }
 
 Status Session::plan() { return plan({}); }
 
 Status Session::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   return or_no_memory([&]() -> Status {
-    HG_TRY(body_->program->plan(dims));
+    HG_TRY(body_->engine->plan(dims));
     HG_TRY(body_->decide());
-    if (body_->program->is_planned()) body_->tell_plan();
+    if (body_->engine->is_planned()) body_->tell_plan();
     return {};
   });
 }
@@ -271,20 +271,20 @@ Status Session::plan(std::span<const std::pair<std::string, int64_t>> dims) {
 Status Session::run(std::stop_token stop, RunProgress* progress) {
   return or_no_memory([&]() -> Status {
     if (body_->undecided != nullptr) HG_TRY(plan());
-    return body_->program->run(stop, progress);
+    return body_->engine->run(stop, progress);
   });
 }
 
 Result<std::optional<StepRow>> Session::step() {
   return or_no_memory([&]() -> Result<std::optional<StepRow>> {
     if (body_->undecided != nullptr) HG_TRY(plan());
-    return body_->program->step();
+    return body_->engine->step();
   });
 }
 
-void Session::release_memory() { body_->program->release_memory(); }
+void Session::release_memory() { body_->engine->release_memory(); }
 
-void Session::seed(uint64_t seed) { body_->program->seed(seed); }
+void Session::seed(uint64_t seed) { body_->engine->seed(seed); }
 
 Result<Tensor> Session::output(std::string_view name) const {
   return or_no_memory([&]() -> Result<Tensor> {
@@ -297,7 +297,7 @@ Result<Tensor> Session::output(int index) const {
   return or_no_memory([&]() -> Result<Tensor> {
     if (index < 0 || index >= output_count())
       return not_found("there is no output ", index, "; the model has ", output_count());
-    return body_->program->output(index);
+    return body_->engine->output(index);
   });
 }
 
@@ -312,68 +312,68 @@ Result<DeviceTensor> Session::device_output(int index) const {
   return or_no_memory([&]() -> Result<DeviceTensor> {
     if (index < 0 || index >= output_count())
       return not_found("there is no output ", index, "; the model has ", output_count());
-    return body_->program->device_output(index);
+    return body_->engine->device_output(index);
   });
 }
 
 Result<Tensor> Session::value(std::string_view name) const {
   return or_no_memory([&]() -> Result<Tensor> {
-    const Graph& graph = body_->program->graph();
+    const Graph& graph = body_->engine->graph();
     const auto& names = GraphAccess::body(graph).names;
     const auto found = names.find(std::string(name));
-    if (found != names.end()) return body_->program->value(found->second);
+    if (found != names.end()) return body_->engine->value(found->second);
     for (const State& state : graph.states())
       for (const std::string& alias : state.aliases)
-        if (alias == name) return body_->program->value(state.value);
+        if (alias == name) return body_->engine->value(state.value);
     return not_found("there is no value '", name, "'");
   });
 }
 
 Status Session::set_value(std::string_view name, const ConstTensor& tensor) {
   return or_no_memory([&]() -> Status {
-    const auto& states = body_->program->graph().states();
+    const auto& states = body_->engine->graph().states();
     for (size_t i = 0; i < states.size(); ++i)
-      if (states[i].name == name) return body_->program->set_state(i, tensor);
+      if (states[i].name == name) return body_->engine->set_state(i, tensor);
     return not_found("there is no parameter or buffer '", name, "'");
   });
 }
 
 int Session::input_count() const {
-  return static_cast<int>(body_->program->graph().inputs().size());
+  return static_cast<int>(body_->engine->graph().inputs().size());
 }
 int Session::output_count() const {
-  return static_cast<int>(body_->program->graph().outputs().size());
+  return static_cast<int>(body_->engine->graph().outputs().size());
 }
 std::string_view Session::input_name(int index) const {
-  const Graph& graph = body_->program->graph();
+  const Graph& graph = body_->engine->graph();
   return graph.value_info(graph.inputs()[index]).name;
 }
 std::string_view Session::output_name(int index) const {
-  return body_->program->graph().outputs()[index].first;
+  return body_->engine->graph().outputs()[index].first;
 }
 const TensorType& Session::input_type(int index) const {
-  const Graph& graph = body_->program->graph();
+  const Graph& graph = body_->engine->graph();
   return graph.value_info(graph.inputs()[index]).type;
 }
 const TensorType& Session::output_type(int index) const { return body_->output_types[index]; }
 
 Result<Memory> Session::memory() const {
   return or_no_memory([&]() -> Result<Memory> {
-    HG_CHECK(body_->program->is_planned(),
+    HG_CHECK(body_->engine->is_planned(),
              "the memory is not known yet: set the inputs or give `dims`, then call plan()");
-    return body_->program->memory();
+    return body_->engine->memory();
   });
 }
-std::vector<ArenaBlock> Session::arena_blocks() const { return body_->program->arena_blocks(); }
-double Session::flops() const { return body_->program->flops(); }
-std::vector<ProfileRow> Session::profile() const { return body_->program->profile(); }
-std::vector<WaysRow> Session::ways() const { return body_->program->ways(); }
-const Graph& Session::compiled_graph() const { return body_->program->graph(); }
-std::vector<std::byte> Session::tuning() const { return body_->program->tuning(); }
-const Gpu& Session::gpu() const { return body_->program->gpu(); }
+std::vector<ArenaBlock> Session::arena_blocks() const { return body_->engine->arena_blocks(); }
+double Session::flops() const { return body_->engine->flops(); }
+std::vector<ProfileRow> Session::profile() const { return body_->engine->profile(); }
+std::vector<WaysRow> Session::ways() const { return body_->engine->ways(); }
+const Graph& Session::compiled_graph() const { return body_->engine->graph(); }
+std::vector<std::byte> Session::tuning() const { return body_->engine->tuning(); }
+const Gpu& Session::gpu() const { return body_->engine->gpu(); }
 std::string Session::report() const {
   const std::string choice = body_->choice.empty() ? "" : body_->choice + "\n";
-  return choice + body_->program->report();
+  return choice + body_->engine->report();
 }
 
 }  // namespace hg

@@ -35,9 +35,8 @@ Status check_same(const Changing& a, const Changing& b) {
            "; a state that entries share has one type");
   HG_CHECK(a.entry != b.entry, "'", a.state->name, "' and '", b.state->name,
            "' are two states of the entry '", a.entry, "' and one of another entry");
-  HG_CHECK(have_same_bits(x, y), "the entries '",
-           a.entry, "' and '", b.entry, "' have different values of '", a.state->name,
-           "', which they share");
+  HG_CHECK(have_same_bits(x, y), "the entries '", a.entry, "' and '", b.entry,
+           "' have different values of '", a.state->name, "', which they share");
   return {};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a program's states. States that no run changes use the graph's data; each other state
+// Memory of an engine's states. States that no run changes use the graph's data; each other state
 // has its own memory, initialized from the graph.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace hg {
 class States {
  public:
   // Call again after passes added states; values that runs changed are kept. The graph's data of
-  // states that change becomes the program's memory.
+  // states that change becomes the engine's memory.
   // States of `shared`, which may be null, use its memory.
   Status prepare(Graph& graph, const Allocator& allocator, const SharedStates* shared);
 

@@ -12,7 +12,7 @@
 
 #include "lib/graph/checksum.h"
 #include "lib/plan/planner.h"
-#include "lib/run/program.h"
+#include "lib/run/engine.h"
 
 namespace hg {
 namespace {
@@ -101,17 +101,17 @@ Result<double> measure(const Graph& graph, const PlanRequest& request, const Ker
   options.precision = request.options->precision;
   options.keep_all_values = true;  // so that no pass changes the node
   options.kernels = {str_cat(kernel.op, "=", kernel.name)};
-  HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
-                Program::create(graph, options, *request.registry));
-  HG_TRY_ASSIGN(const std::vector<TensorData> zeros, program->give_zeros(Bindings()));
-  HG_TRY(program->plan({}));
+  HG_TRY_ASSIGN(const std::unique_ptr<Engine> engine,
+                Engine::create(graph, options, *request.registry));
+  HG_TRY_ASSIGN(const std::vector<TensorData> zeros, engine->give_zeros(Bindings()));
+  HG_TRY(engine->plan({}));
   // If the kernel rejects the node, it may have been expanded; the time is then not the kernel's.
-  const std::vector<ProfileRow> rows = program->profile();
+  const std::vector<ProfileRow> rows = engine->profile();
   if (std::none_of(rows.begin(), rows.end(), [&](const ProfileRow& row) {
         return row.op == kernel.op && row.kernel == kernel.name;
       }))
     return unsupported(kernel.op, ": '", kernel.name, "' refuses");
-  return program->least_ms(kMostRuns, kMostMs);
+  return engine->least_ms(kMostRuns, kMostMs);
 }
 
 // All kernels except fallbacks, in order of preference.

@@ -87,7 +87,7 @@ class Gpu {
   Result<std::vector<std::byte>> cache() const;
 
  private:
-  friend class Program;
+  friend class Engine;
   friend Backend& backend_of(const Gpu& gpu);
   std::shared_ptr<Backend> backend_;
 };

@@ -86,7 +86,7 @@ class RunProgress {
   int64_t known() const { return known_.load(std::memory_order_relaxed); }
 
  private:
-  friend class Program;
+  friend class Engine;
   std::atomic<int64_t> done_{0}, known_{0};
 };
 

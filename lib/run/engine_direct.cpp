@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs small programs on memory passed in each call: sets pointers and runs kernels.
+// Runs small engines on memory passed in each call: sets pointers and runs kernels.
 #include <algorithm>
 
-#include "lib/run/program.h"
+#include "lib/run/engine.h"
 
 namespace hg {
 
-bool Program::can_run_on() {
+bool Engine::can_run_on() {
   if (parts_.size() != 1 || device_ != nullptr || options_.profile) return false;
   ReadyPlan& ready = *parts_.front();
   const Plan& plan = ready.plan;
@@ -39,7 +39,7 @@ bool Program::can_run_on() {
   return true;
 }
 
-Status Program::run_on(std::span<void* const> inputs, std::span<void* const> outputs) {
+Status Engine::run_on(std::span<void* const> inputs, std::span<void* const> outputs) {
   ReadyPlan& ready = *parts_.front();
   if (ready.generation != generation_) resolve(ready);
   ready.is_rebound = true;
@@ -59,7 +59,7 @@ Status Program::run_on(std::span<void* const> inputs, std::span<void* const> out
 
 // The same condition under which the planner lets an output overwrite an input that nobody else
 // reads.
-bool Program::may_overwrite(size_t output, size_t input) const {
+bool Engine::may_overwrite(size_t output, size_t input) const {
   const Plan& plan = parts_.front()->plan;
   if (plan.steps.size() != 1 || plan.steps[0].node < 0) return false;
   const Step& step = plan.steps[0];
@@ -84,7 +84,7 @@ bool Program::may_overwrite(size_t output, size_t input) const {
   return found;
 }
 
-std::optional<Program::InputView> Program::view_of_input(size_t output) const {
+std::optional<Engine::InputView> Engine::view_of_input(size_t output) const {
   if (parts_.size() != 1 || !parts_.front()->plan.steps.empty() || device_ != nullptr)
     return std::nullopt;
   const PlacedTensor* const made =

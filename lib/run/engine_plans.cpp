@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plans of a program. They are made when sizes are first seen, part by part, and cached.
+// The plans of an engine. They are made when sizes are first seen, part by part, and cached.
 #include <algorithm>
 
 #include "lib/graph/rewrite.h"
 #include "lib/plan/branches.h"
 #include "lib/plan/fit.h"
+#include "lib/run/engine.h"
 #include "lib/run/plan_packs.h"
-#include "lib/run/program.h"
 #include "lib/run/self_test.h"
 
 namespace hg {
@@ -32,7 +32,7 @@ std::string places_of(const Guard& guard, const Graph& graph) {
 
 }  // namespace
 
-Status Program::plan(std::span<const std::pair<std::string, int64_t>> dims) {
+Status Engine::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   stepping_.reset();
   HG_TRY_ASSIGN(const Bindings bindings, bindings_of_inputs(dims));
   parts_.clear();
@@ -44,7 +44,7 @@ Status Program::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   return {};
 }
 
-Status Program::plan_for_inputs() {
+Status Engine::plan_for_inputs() {
   if (ReadyPlan* const known = plans_.find_first(inputs_.tensors(), outer_sizes_)) {
     parts_.assign(1, known);
     inputs_.settle();
@@ -59,7 +59,7 @@ Status Program::plan_for_inputs() {
   return {};
 }
 
-Result<ReadyPlan*> Program::next_part(ReadyPlan& ready) {
+Result<ReadyPlan*> Engine::next_part(ReadyPlan& ready) {
   const size_t index = parts_.size();
   if (ReadyPlan* const known = plans_.find_next(index, ready, ready.measured)) return known;
   Bindings bindings = ready.plan.bindings;
@@ -70,8 +70,7 @@ Result<ReadyPlan*> Program::next_part(ReadyPlan& ready) {
   return next;
 }
 
-Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings,
-                                 const ReadyPlan* previous) {
+Result<ReadyPlan*> Engine::part(size_t index, const Bindings& bindings, const ReadyPlan* previous) {
   if (ReadyPlan* const known = plans_.find(index, bindings, previous)) return known;
   for (const Guard& guard : graph_.guards())
     if (const Status broken = check(guard, bindings); !broken.ok()) {
@@ -90,8 +89,8 @@ Result<ReadyPlan*> Program::part(size_t index, const Bindings& bindings,
   return exact_part(index, bindings, previous);
 }
 
-PlanRequest Program::request_for(const Bindings& bindings, const ReadyPlan* previous,
-                                 PackCache& packs) {
+PlanRequest Engine::request_for(const Bindings& bindings, const ReadyPlan* previous,
+                                PackCache& packs) {
   PlanRequest request;
   request.graph = &graph_;
   request.registry = registry_;
@@ -108,8 +107,8 @@ PlanRequest Program::request_for(const Bindings& bindings, const ReadyPlan* prev
   return request;
 }
 
-Result<ReadyPlan*> Program::exact_part(size_t index, const Bindings& bindings,
-                                       const ReadyPlan* previous) {
+Result<ReadyPlan*> Engine::exact_part(size_t index, const Bindings& bindings,
+                                      const ReadyPlan* previous) {
   auto ready = std::make_unique<ReadyPlan>();
   if (const auto known = index > 0 ? nullptr : plan_of_others(bindings)) {
     ready->plan = *known;
@@ -127,7 +126,7 @@ Result<ReadyPlan*> Program::exact_part(size_t index, const Bindings& bindings,
 
 // Expands nodes that no kernel accepts until all nodes have a kernel. Only the first part may
 // change the graph, because plans of later parts refer to it.
-Result<Plan> Program::make_plan_of_part(PlanRequest request, bool may_expand) {
+Result<Plan> Engine::make_plan_of_part(PlanRequest request, bool may_expand) {
   PreparedNodes prepared;
   NodeKernels preferred;
   request.prepared = &prepared;
@@ -150,7 +149,7 @@ Result<Plan> Program::make_plan_of_part(PlanRequest request, bool may_expand) {
   }
 }
 
-Status Program::expand_node(int32_t index) {
+Status Engine::expand_node(int32_t index) {
   Graph changed = graph_;
   HG_TRY(rewrite(
       changed,
@@ -169,7 +168,7 @@ Status Program::expand_node(int32_t index) {
 }
 
 // Searches for orders and recomputations that need less memory, within the limit if there is one.
-Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
+Status Engine::fit_limit(const PlanRequest& request, Plan& plan) const {
   const int64_t own = states_.own_bytes();
   int64_t earlier = 0;
   for (size_t i = 0; i < static_cast<size_t>(plan.part); ++i) earlier += arenas_.bytes(i);
@@ -185,8 +184,8 @@ Status Program::fit_limit(const PlanRequest& request, Plan& plan) const {
                        earlier > 0 ? str_cat(", ", earlier, " of earlier parts") : "", ")");
 }
 
-// Plans on a device refer to uploads of this program alone.
-std::shared_ptr<const Plan> Program::plan_of_others(const Bindings& bindings) const {
+// Plans on a device refer to uploads of this engine alone.
+std::shared_ptr<const Plan> Engine::plan_of_others(const Bindings& bindings) const {
   if (only_plan_ != nullptr) return only_plan_;
   if (!is_as_compiled_ || device_ != nullptr) return nullptr;
   for (const auto& plan : compiled_->plans) {
@@ -197,7 +196,7 @@ std::shared_ptr<const Plan> Program::plan_of_others(const Bindings& bindings) co
   return nullptr;
 }
 
-void Program::share_plan(const Plan& plan) {
+void Engine::share_plan(const Plan& plan) {
   if (!is_as_compiled_ || device_ != nullptr || only_plan_ != nullptr || compiled_->plan != nullptr)
     return;
   std::vector<std::shared_ptr<const Plan>>& plans = compiled_->plans;
@@ -208,13 +207,13 @@ void Program::share_plan(const Plan& plan) {
 
 // The system reads dropped pages of a mapped file again when they are used. Weights that passes
 // created are freed once their only reader has packed them, unless another plan needs them. All
-// later programs then share this plan.
-Status Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before) {
+// later engines then share this plan.
+Status Engine::fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before) {
   const bool is_last = device_ == nullptr && plan.part == 0 &&
                        plan.next_node == graph_.nodes().size() && graph_.symbols().empty() &&
                        compiled_->outer_symbols.empty();
   const std::vector<int> uses = use_counts(graph_);
-  // Data that is left for other programs must be allocated before a weight is freed.
+  // Data that is left for other engines must be allocated before a weight is freed.
   std::shared_ptr<const Plan> only;
   std::optional<Graph> left;
   std::vector<State>* kept = nullptr;
@@ -248,7 +247,7 @@ Status Program::fill_packed(const Plan& plan, const std::vector<ValueId>& packed
   return {};
 }
 
-Status Program::make_ready(ReadyPlan& ready) {
+Status Engine::make_ready(ReadyPlan& ready) {
   const Plan& plan = ready.plan;
   if (!options_.lazy_allocation) {
     HG_TRY(hold_arena(plan));
@@ -264,7 +263,7 @@ Status Program::make_ready(ReadyPlan& ready) {
 
 // If an arena cannot be enlarged, it is gone. Plans for smaller sizes stay; their next run
 // allocates their own arena.
-Status Program::hold_arena(const Plan& plan) {
+Status Engine::hold_arena(const Plan& plan) {
   const auto part = static_cast<size_t>(plan.part);
   if (arenas_.is_enough(part, plan.arena_bytes)) return {};
   ++generation_;
@@ -273,7 +272,7 @@ Status Program::hold_arena(const Plan& plan) {
   return {};
 }
 
-Status Program::make_controls(const Plan& plan) {
+Status Engine::make_controls(const Plan& plan) {
   controls_.resize(std::max(controls_.size(), graph_.nodes().size()));
   SessionOptions options = options_;
   options.parallel_for = parallel_;

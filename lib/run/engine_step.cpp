@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program in single steps.
+// Runs an engine in single steps.
 #include <algorithm>
 #include <chrono>
 #include <map>
 #include <utility>
 
-#include "lib/run/program.h"
+#include "lib/run/engine.h"
 
 namespace hg {
 
-Result<std::optional<StepRow>> Program::step() {
+Result<std::optional<StepRow>> Engine::step() {
   if (!stepping_) {
     own_limits_ = {options_.most_rounds, nullptr, nullptr};
     HG_TRY(begin_run());
@@ -43,7 +43,7 @@ Result<std::optional<StepRow>> Program::step() {
 
 // The values that are available after a step, in graph order: results of its node, and of nodes
 // without a step, such as views of other results, views of copies, or concatenations in place.
-std::vector<std::vector<ValueId>> Program::values_by_step(const Plan& plan) const {
+std::vector<std::vector<ValueId>> Engine::values_by_step(const Plan& plan) const {
   std::vector<std::vector<ValueId>> made(plan.steps.size());
   if (made.empty()) return made;
   constexpr int32_t kNone = -1;
@@ -77,7 +77,7 @@ std::vector<std::vector<ValueId>> Program::values_by_step(const Plan& plan) cons
   return made;
 }
 
-std::optional<Tensor> Program::made_by(const ReadyPlan& ready, size_t index, ValueId id) const {
+std::optional<Tensor> Engine::made_by(const ReadyPlan& ready, size_t index, ValueId id) const {
   const Step& step = ready.plan.steps[index];
   const int32_t node = graph_.value_info(id).node;
   Tensor tensor;
@@ -94,7 +94,7 @@ std::optional<Tensor> Program::made_by(const ReadyPlan& ready, size_t index, Val
   return tensor;
 }
 
-StepRow Program::row_of(const ReadyPlan& ready, size_t index) const {
+StepRow Engine::row_of(const ReadyPlan& ready, size_t index) const {
   const Step& step = ready.plan.steps[index];
   StepRow row;
   if (step.kernel != nullptr) row.kernel = step.kernel->name;

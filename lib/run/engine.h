@@ -3,8 +3,8 @@
 // Its components are independent: inputs, bound outputs, states, sizes, the plan cache, control
 // flow, and the device side.
 //
-// program.cpp creates programs, program_plans.cpp plans them, program_run.cpp, program_step.cpp and
-// program_direct.cpp run them, and program_results.cpp returns results.
+// engine.cpp creates engines, engine_plans.cpp plans them, engine_run.cpp, engine_step.cpp and
+// engine_direct.cpp run them, and engine_results.cpp returns results.
 #pragma once
 
 #include <atomic>
@@ -31,16 +31,16 @@
 
 namespace hg {
 
-class Program {
+class Engine {
  public:
-  // Runs the passes. The registry must outlive the program.
-  static Result<std::unique_ptr<Program>> create(const Graph& graph, const SessionOptions& options,
-                                                 const Registry& registry);
-  // As above, sharing what other programs of the graph compiled and packed.
-  static Result<std::unique_ptr<Program>> create(const Graph& graph, const SessionOptions& options,
-                                                 const Registry& registry,
-                                                 std::shared_ptr<Compiled> compiled);
-  ~Program();
+  // Runs the passes. The registry must outlive the engine.
+  static Result<std::unique_ptr<Engine>> create(const Graph& graph, const SessionOptions& options,
+                                                const Registry& registry);
+  // As above, sharing what other engines of the graph compiled and packed.
+  static Result<std::unique_ptr<Engine>> create(const Graph& graph, const SessionOptions& options,
+                                                const Registry& registry,
+                                                std::shared_ptr<Compiled> compiled);
+  ~Engine();
 
   Status set_input(int index, const ConstTensor& tensor);
   Status set_input(int index, const DeviceTensor& tensor);
@@ -62,14 +62,14 @@ class Program {
   // See Session::seed().
   void seed(uint64_t seed) { random_ = {.seed = seed, .run = options_.first_run}; }
   // Runs on memory passed in each call, without the checks of run(), for very short calls. Requires
-  // can_run_on(): a planned program of one part whose steps are CPU kernels, each output in its own
+  // can_run_on(): a planned engine of one part whose steps are CPU kernels, each output in its own
   // memory. Inputs and outputs must be contiguous, outputs 64-byte aligned. Outputs must not
   // overlap each other or an input, except as may_overwrite() allows.
   bool can_run_on();
   Status run_on(std::span<void* const> inputs, std::span<void* const> outputs);
   // Whether the output may have the same memory as the input.
   bool may_overwrite(size_t output, size_t input) const;
-  // For a planned program without steps: the position of this output in an input; otherwise
+  // For a planned engine without steps: the position of this output in an input; otherwise
   // nothing.
   struct InputView {
     size_t input = 0;
@@ -79,7 +79,7 @@ class Program {
   std::optional<InputView> view_of_input(size_t output) const;
   // The random state of the next run.
   void set_random(const RandomState& state) { random_ = state; }
-  // Runs as a body of another program, within its limits.
+  // Runs as a body of another engine, within its limits.
   void run_within(RunLimits* limits);
   Status run_once();
   // Least time of several runs, of which the first is a warm-up; no run starts after `most_ms`.
@@ -107,8 +107,8 @@ class Program {
   std::vector<std::byte> tuning() const;
 
  private:
-  Program(const SessionOptions& options, const Registry& registry,
-          std::shared_ptr<Compiled> compiled);
+  Engine(const SessionOptions& options, const Registry& registry,
+         std::shared_ptr<Compiled> compiled);
   // With the shared compiled data locked.
   static Status compile_for_all(const Graph& graph, const SessionOptions& options,
                                 const Registry& registry, Compiled& compiled);
@@ -139,7 +139,7 @@ class Program {
   Status expand_node(int32_t index);
   Status fit_limit(const PlanRequest& request, Plan& plan) const;
   Status fill_packed(const Plan& plan, const std::vector<ValueId>& packed_before);
-  // Returns the only plan, or one that another program of this graph made for these sizes, or null.
+  // Returns the only plan, or one that another engine of this graph made for these sizes, or null.
   std::shared_ptr<const Plan> plan_of_others(const Bindings& bindings) const;
   void share_plan(const Plan& plan);
   Status make_ready(ReadyPlan& ready);
@@ -210,7 +210,7 @@ class Program {
   std::vector<std::unique_ptr<Control>> controls_;     // per node
   std::map<int32_t, std::vector<int64_t>> size_ways_;  // per node: sizes that depended on data
   RunLimits own_limits_;
-  RunLimits* limits_ = &own_limits_;               // in a body: those of the outermost program
+  RunLimits* limits_ = &own_limits_;               // in a body: those of the outermost engine
   std::unique_ptr<DeviceSide> device_;             // null: CPU only
   std::set<std::string> distrusted_;               // device kernels that failed their self-test
   mutable std::map<ValueId, TensorData> fetched_;  // values read from the device since the last run

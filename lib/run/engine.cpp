@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Creates programs, and sets inputs, outputs and states.
-#include "lib/run/program.h"
+// Creates engines, and sets inputs, outputs and states.
+#include "lib/run/engine.h"
 
 #include <algorithm>
 
@@ -13,22 +13,22 @@
 namespace hg {
 namespace {
 
-// The program that the constant folding pass runs, compiled only with required passes.
+// The engine that the constant folding pass runs, compiled only with required passes.
 Result<std::vector<TensorData>> evaluate_constants(Graph graph, const CompileContext& context) {
   SessionOptions options;
   options.threads = context.options->threads;
   options.parallel_for = context.options->parallel_for;
   options.keep_all_values = true;
-  HG_TRY_ASSIGN(const std::unique_ptr<Program> program,
-                Program::create(graph, options, *context.registry));
-  HG_TRY(program->run());
-  return program->copies_of_outputs();
+  HG_TRY_ASSIGN(const std::unique_ptr<Engine> engine,
+                Engine::create(graph, options, *context.registry));
+  HG_TRY(engine->run());
+  return engine->copies_of_outputs();
 }
 
 }  // namespace
 
-Program::Program(const SessionOptions& options, const Registry& registry,
-                 std::shared_ptr<Compiled> compiled)
+Engine::Engine(const SessionOptions& options, const Registry& registry,
+               std::shared_ptr<Compiled> compiled)
     : graph_(compiled->graph),
       options_(options),
       registry_(&registry),
@@ -47,28 +47,28 @@ Program::Program(const SessionOptions& options, const Registry& registry,
                                            options.arena_observer);
 }
 
-Program::~Program() = default;
+Engine::~Engine() = default;
 
-Result<std::unique_ptr<Program>> Program::create(const Graph& graph, const SessionOptions& options,
-                                                 const Registry& registry) {
+Result<std::unique_ptr<Engine>> Engine::create(const Graph& graph, const SessionOptions& options,
+                                               const Registry& registry) {
   return create(graph, options, registry, std::make_shared<Compiled>(options));
 }
 
-Result<std::unique_ptr<Program>> Program::create(const Graph& graph, const SessionOptions& options,
-                                                 const Registry& registry,
-                                                 std::shared_ptr<Compiled> compiled) {
+Result<std::unique_ptr<Engine>> Engine::create(const Graph& graph, const SessionOptions& options,
+                                               const Registry& registry,
+                                               std::shared_ptr<Compiled> compiled) {
   HG_TRY(graph.status());
   std::unique_lock<std::mutex> locked(compiled->lock);
   if (!compiled->is_made) HG_TRY(compile_for_all(graph, options, registry, *compiled));
-  std::unique_ptr<Program> program(new Program(options, registry, compiled));
+  std::unique_ptr<Engine> engine(new Engine(options, registry, compiled));
   locked.unlock();
-  program->take_states(graph);
-  HG_TRY(program->prepare_states(program->graph_));
-  return program;
+  engine->take_states(graph);
+  HG_TRY(engine->prepare_states(engine->graph_));
+  return engine;
 }
 
-Status Program::compile_for_all(const Graph& source, const SessionOptions& options,
-                                const Registry& registry, Compiled& compiled) {
+Status Engine::compile_for_all(const Graph& source, const SessionOptions& options,
+                               const Registry& registry, Compiled& compiled) {
   Graph graph = source;
   CompileContext context{&registry, &options, changed_states(graph), evaluate_constants};
   compiled.first_made_state = graph.states().size();
@@ -93,7 +93,7 @@ Status Program::compile_for_all(const Graph& source, const SessionOptions& optio
 }
 
 // States that runs change start with the model's values.
-void Program::take_states(const Graph& source) {
+void Engine::take_states(const Graph& source) {
   std::vector<State>& states = GraphAccess::body(graph_).states;
   for (const auto& [target, value] : graph_.assignments()) {
     const auto i = static_cast<size_t>(graph_.value_info(target).state);
@@ -101,7 +101,7 @@ void Program::take_states(const Graph& source) {
   }
 }
 
-Status Program::prepare_states(Graph& graph) {
+Status Engine::prepare_states(Graph& graph) {
   HG_TRY(states_.prepare(graph, options_.allocator, options_.states.get()));
   if (device_ != nullptr) device_->set_states(states_.tensors(graph));
   return {};
@@ -109,7 +109,7 @@ Status Program::prepare_states(Graph& graph) {
 
 // -- Inputs and states ----------------------------------------------------------------------------
 
-Status Program::set_input(int index, const DeviceTensor& tensor) {
+Status Engine::set_input(int index, const DeviceTensor& tensor) {
   stepping_.reset();
   const auto i = static_cast<size_t>(index);
   const std::string& name = graph_.value_info(graph_.inputs()[i]).name;
@@ -121,19 +121,19 @@ Status Program::set_input(int index, const DeviceTensor& tensor) {
   return {};
 }
 
-Status Program::set_input(int index, const ConstTensor& tensor) {
+Status Engine::set_input(int index, const ConstTensor& tensor) {
   stepping_.reset();
   HG_TRY(inputs_.set(static_cast<size_t>(index), tensor));
   if (device_ != nullptr) device_->set_input(static_cast<size_t>(index), {});
   return {};
 }
 
-Status Program::set_output(int index, const Tensor& tensor) {
+Status Engine::set_output(int index, const Tensor& tensor) {
   stepping_.reset();
   return outputs_.set(static_cast<size_t>(index), tensor);
 }
 
-void Program::forget_tensors() {
+void Engine::forget_tensors() {
   stepping_.reset();
   inputs_.forget();
   outputs_.forget();
@@ -142,7 +142,7 @@ void Program::forget_tensors() {
     for (size_t i = 0; i < inputs_.size(); ++i) device_->set_input(i, {});
 }
 
-Result<std::vector<TensorData>> Program::give_zeros(const Bindings& sizes) {
+Result<std::vector<TensorData>> Engine::give_zeros(const Bindings& sizes) {
   std::vector<TensorData> zeros;
   for (size_t i = 0; i < graph_.inputs().size(); ++i) {
     const TensorType& type = graph_.value_info(graph_.inputs()[i]).type;
@@ -154,7 +154,7 @@ Result<std::vector<TensorData>> Program::give_zeros(const Bindings& sizes) {
   return zeros;
 }
 
-void Program::release_memory() {
+void Engine::release_memory() {
   stepping_.reset();
   has_run_ = false;
   fetched_.clear();
@@ -170,13 +170,13 @@ void Program::release_memory() {
       for (const auto& body : control->bodies()) body->release_memory();
 }
 
-void Program::set_outer_sizes(const Bindings& sizes) {
+void Engine::set_outer_sizes(const Bindings& sizes) {
   if (sizes == outer_sizes_) return;
   outer_sizes_ = sizes;
   outer_sizes_changed_ = true;
 }
 
-Result<Bindings> Program::bindings_of_inputs(
+Result<Bindings> Engine::bindings_of_inputs(
     std::span<const std::pair<std::string, int64_t>> dims) const {
   return bind_sizes(graph_, {.inputs = inputs_.tensors(),
                              .dims = dims,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a program: visits the steps of its plan, part by part.
+// Runs an engine: visits the steps of its plan, part by part.
 #include <algorithm>
 #include <chrono>
 
 #include "lib/graph/border.h"
-#include "lib/run/program.h"
+#include "lib/run/engine.h"
 
 namespace hg {
 namespace {
@@ -17,7 +17,7 @@ double ms_since(Clock::time_point start) {
 
 }  // namespace
 
-Status Program::run(const std::stop_token& stop, RunProgress* progress) {
+Status Engine::run(const std::stop_token& stop, RunProgress* progress) {
   own_limits_ = {options_.most_rounds, stop.stop_possible() ? &stop : nullptr, progress};
   if (progress != nullptr) {
     progress->done_.store(0, std::memory_order_relaxed);
@@ -28,8 +28,8 @@ Status Program::run(const std::stop_token& stop, RunProgress* progress) {
   return status;
 }
 
-// Called only by the program's own thread.
-void Program::add_progress(size_t known, size_t done) const {
+// Called only by the engine's own thread.
+void Engine::add_progress(size_t known, size_t done) const {
   RunProgress* const progress = limits_->progress;
   if (progress == nullptr) [[likely]]
     return;
@@ -37,9 +37,9 @@ void Program::add_progress(size_t known, size_t done) const {
   progress->done_.fetch_add(static_cast<int64_t>(done), std::memory_order_relaxed);
 }
 
-void Program::run_within(RunLimits* limits) { limits_ = limits; }
+void Engine::run_within(RunLimits* limits) { limits_ = limits; }
 
-Status Program::run_once() {
+Status Engine::run_once() {
   HG_TRY(begin_run());
   for (bool more = true; more;) {
     HG_TRY(run_part(*parts_.back()));
@@ -48,7 +48,7 @@ Status Program::run_once() {
   return finish_run();
 }
 
-Status Program::begin_run() {
+Status Engine::begin_run() {
   stepping_.reset();
   HG_TRY(inputs_.gather());
   has_run_ = false;
@@ -60,7 +60,7 @@ Status Program::begin_run() {
   return {};
 }
 
-Result<bool> Program::next_part_begins() {
+Result<bool> Engine::next_part_begins() {
   ReadyPlan& ready = *parts_.back();
   if (ready.first_commit < ready.plan.steps.size()) limits_->stop = nullptr;
   if (ready.plan.next_node == graph_.nodes().size()) return false;
@@ -70,7 +70,7 @@ Result<bool> Program::next_part_begins() {
   return true;
 }
 
-Status Program::finish_run() {
+Status Engine::finish_run() {
   if (outputs_.any()) HG_TRY(take_outputs());
   assign_states();
   if (outputs_.any()) HG_TRY(outputs_.copy());
@@ -79,7 +79,7 @@ Status Program::finish_run() {
   return {};
 }
 
-Result<double> Program::least_ms(int most_runs, double most_ms) {
+Result<double> Engine::least_ms(int most_runs, double most_ms) {
   double best = 0, sum = 0;
   for (int i = 0; i < most_runs && (i < 2 || sum < most_ms); ++i) {
     const Clock::time_point begin = Clock::now();
@@ -93,7 +93,7 @@ Result<double> Program::least_ms(int most_runs, double most_ms) {
 
 // -- Addresses ------------------------------------------------------------------------------------
 
-void* Program::address_of(const Place& place) const {
+void* Engine::address_of(const Place& place) const {
   const auto index = static_cast<size_t>(place.index);
   if (place.side == Side::device) return nullptr;
   const auto at = [&](void* base) { return static_cast<std::byte*>(base) + place.offset; };
@@ -115,7 +115,7 @@ void* Program::address_of(const Place& place) const {
   return nullptr;
 }
 
-void Program::resolve(ReadyPlan& ready) {
+void Engine::resolve(ReadyPlan& ready) {
   ready.resolve(generation_, [&](const Place& place) { return address_of(place); });
   for (const ReadyPlan::InputPatch& patch : ready.patches) {
     void* const data = inputs_.data(static_cast<size_t>(patch.input));
@@ -124,7 +124,7 @@ void Program::resolve(ReadyPlan& ready) {
   }
 }
 
-void Program::place_outputs(ReadyPlan& ready) {
+void Engine::place_outputs(ReadyPlan& ready) {
   if (!outputs_.any() && !ready.has_homes) return;
   ready.has_homes = outputs_.any();
   if (outputs_.place(ready.plan, ready.output_blocks, inputs_.tensors(), ready.homes))
@@ -132,7 +132,7 @@ void Program::place_outputs(ReadyPlan& ready) {
 }
 
 // Downloads the inputs on the device that the CPU reads.
-Status Program::fetch_inputs(const ReadyPlan& ready) {
+Status Engine::fetch_inputs(const ReadyPlan& ready) {
   for (const int32_t index : ready.host_inputs) {
     const auto i = static_cast<size_t>(index);
     if (device_->is_given(i))
@@ -141,7 +141,7 @@ Status Program::fetch_inputs(const ReadyPlan& ready) {
   return {};
 }
 
-Status Program::record(ReadyPlan& ready) {
+Status Engine::record(ReadyPlan& ready) {
   HG_TRY(device_->reserve(ready.plan));
   HG_TRY_ASSIGN(ready.segments, device_->record(ready.plan, options_.profile));
   ready.device_generation = device_->generation();
@@ -150,7 +150,7 @@ Status Program::record(ReadyPlan& ready) {
 
 // -- Steps ----------------------------------------------------------------------------------------
 
-Status Program::begin_part(ReadyPlan& ready) {
+Status Engine::begin_part(ReadyPlan& ready) {
   HG_TRY(hold_arena(ready.plan));
   place_outputs(ready);
   resolve(ready);
@@ -162,7 +162,7 @@ Status Program::begin_part(ReadyPlan& ready) {
   return {};
 }
 
-Status Program::run_part(ReadyPlan& ready) {
+Status Engine::run_part(ReadyPlan& ready) {
   HG_TRY(begin_part(ready));
   Cursor at;
   while (at.step < ready.plan.steps.size()) HG_TRY(advance(ready, at));
@@ -171,7 +171,7 @@ Status Program::run_part(ReadyPlan& ready) {
 }
 
 // Runs one step, or a group of steps that run together.
-Status Program::advance(ReadyPlan& ready, Cursor& at) {
+Status Engine::advance(ReadyPlan& ready, Cursor& at) {
   const size_t i = at.step;
   add_progress(0, i - at.done);
   at.done = i;
@@ -196,7 +196,7 @@ Status Program::advance(ReadyPlan& ready, Cursor& at) {
   return {};
 }
 
-Status Program::run_segment(ReadyPlan& ready, DeviceSegment& segment) {
+Status Engine::run_segment(ReadyPlan& ready, DeviceSegment& segment) {
   const Clock::time_point start = Clock::now();
   for (size_t k = 0; k < segment.transfers.size(); ++k)
     segment.host[k] = address_of(*segment.transfers[k]);
@@ -205,7 +205,7 @@ Status Program::run_segment(ReadyPlan& ready, DeviceSegment& segment) {
   return {};
 }
 
-bool Program::is_stopped(const ReadyPlan& ready, size_t step) const {
+bool Engine::is_stopped(const ReadyPlan& ready, size_t step) const {
   const std::stop_token* const stop = limits_->stop;
   if (stop == nullptr) [[likely]]
     return false;
@@ -216,13 +216,13 @@ bool Program::is_stopped(const ReadyPlan& ready, size_t step) const {
   return stop->stop_requested();
 }
 
-Status Program::stopped_before(const ReadyPlan& ready, size_t step) const {
+Status Engine::stopped_before(const ReadyPlan& ready, size_t step) const {
   return cancelled("the run was stopped before ", ready.plan.steps[step].label);
 }
 
 // A lane stops at the first step that fails. If several lanes fail, reports the error of the
 // earliest step in the plan, which would also have failed in a sequential run.
-Status Program::run_branches(ReadyPlan& ready, size_t index) {
+Status Engine::run_branches(ReadyPlan& ready, size_t index) {
   const Branches& branches = ready.plan.branches[index];
   struct Work {
     ReadyPlan* ready;
@@ -268,7 +268,7 @@ Status Program::run_branches(ReadyPlan& ready, size_t index) {
   return status;
 }
 
-Status Program::run_step(ReadyPlan& ready, size_t index) {
+Status Engine::run_step(ReadyPlan& ready, size_t index) {
   const Step& step = ready.plan.steps[index];
   const RunContext& context = ready.contexts[index];
   if (step.kind == StepKind::control) {
@@ -289,15 +289,15 @@ Status Program::run_step(ReadyPlan& ready, size_t index) {
   return {};
 }
 
-Status Program::run_control(const Step& step, const RunContext& context, const Bindings& sizes) {
+Status Engine::run_control(const Step& step, const RunContext& context, const Bindings& sizes) {
   return controls_[step.node]->run(step, context.inputs, sizes, random_);
 }
 
-Status Program::failure(const Step& step) {
+Status Engine::failure(const Step& step) {
   return invalid_argument(step.label, ": ", error_.exchange(nullptr));
 }
 
-Status Program::measure(ReadyPlan& ready) {
+Status Engine::measure(ReadyPlan& ready) {
   const Step& step = *ready.plan.measure;
   const RunContext& context = ready.contexts.back();
   if (step.kind == StepKind::control) {
@@ -322,7 +322,7 @@ Status Program::measure(ReadyPlan& ready) {
 // -- The end of a run -----------------------------------------------------------------------------
 
 // Before states are assigned: outputs that do not fit the host's memory fail the run.
-Status Program::take_outputs() {
+Status Engine::take_outputs() {
   const Plan& last = parts_.back()->plan;
   for (size_t i = 0; i < outputs_.tensors().size(); ++i) {
     const ValueId id = graph_.outputs()[i].second;
@@ -335,7 +335,7 @@ Status Program::take_outputs() {
   return {};
 }
 
-void Program::assign_states() {
+void Engine::assign_states() {
   if (device_ != nullptr) return;  // the plan's last steps did this
   const Plan& last = parts_.back()->plan;
   for (const auto& [target, source] : graph_.assignments()) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of the last run, and memory statistics of a program.
+// Results of the last run, and memory statistics of an engine.
 #include <algorithm>
 #include <utility>
 
 #include "lib/graph/rewrite.h"
-#include "lib/run/program.h"
+#include "lib/run/engine.h"
 
 namespace hg {
 namespace {
@@ -21,16 +21,16 @@ std::string ranges_of(const ReadyPlan& ready) {
 
 }  // namespace
 
-const Bindings& Program::bindings() const { return parts_.front()->plan.bindings; }
+const Bindings& Engine::bindings() const { return parts_.front()->plan.bindings; }
 
-Result<Tensor> Program::output(int index) const {
+Result<Tensor> Engine::output(int index) const {
   HG_CHECK(has_run_, "there are no outputs yet; call run() first");
   const auto at = static_cast<size_t>(index);
   HG_TRY_ASSIGN(const Tensor made, computed(graph_.outputs()[at].second));
   return outputs_.filled(at, made);
 }
 
-Result<std::vector<TensorData>> Program::copies_of_outputs() const {
+Result<std::vector<TensorData>> Engine::copies_of_outputs() const {
   std::vector<TensorData> copies;
   for (size_t i = 0; i < graph_.outputs().size(); ++i) {
     HG_TRY_ASSIGN(const Tensor tensor, output(static_cast<int>(i)));
@@ -40,7 +40,7 @@ Result<std::vector<TensorData>> Program::copies_of_outputs() const {
   return copies;
 }
 
-Result<Tensor> Program::value(ValueId id) const {
+Result<Tensor> Engine::value(ValueId id) const {
   const ValueInfo& info = graph_.value_info(id);
   if (info.state >= 0) {
     const auto state = static_cast<size_t>(info.state);
@@ -54,7 +54,7 @@ Result<Tensor> Program::value(ValueId id) const {
   return computed(id);
 }
 
-Status Program::set_state(size_t index, const ConstTensor& tensor) {
+Status Engine::set_state(size_t index, const ConstTensor& tensor) {
   const State& state = graph_.states()[index];
   const Tensor& own = state.data.tensor;
   HG_CHECK(states_.changes(index), "'", state.name, "' cannot be set: no run changes it");
@@ -65,7 +65,7 @@ Status Program::set_state(size_t index, const ConstTensor& tensor) {
 }
 
 // The value computed by the last run; for a state that the run assigned, the old contents.
-Result<Tensor> Program::computed(ValueId id) const {
+Result<Tensor> Engine::computed(ValueId id) const {
   const Plan& plan = parts_.back()->plan;
   if (const PlacedTensor* const here = plan.find(id, Side::host)) {
     Tensor tensor = here->tensor;
@@ -82,7 +82,7 @@ Result<Tensor> Program::computed(ValueId id) const {
   return fetched.tensor;
 }
 
-Result<DeviceTensor> Program::device_output(int index) const {
+Result<DeviceTensor> Engine::device_output(int index) const {
   const auto& [name, id] = graph_.outputs()[index];
   HG_CHECK(has_run_, "there are no outputs yet; call run() first");
   HG_CHECK(device_ != nullptr, "output '", name,
@@ -94,12 +94,12 @@ Result<DeviceTensor> Program::device_output(int index) const {
   return DeviceTensor{there->tensor.dtype, there->tensor.shape, span.memory, span.offset};
 }
 
-std::vector<std::byte> Program::tuning() const {
+std::vector<std::byte> Engine::tuning() const {
   const std::lock_guard<std::mutex> locked(compiled_->lock);
   return compiled_->tuning.blob();
 }
 
-Memory Program::memory() const {
+Memory Engine::memory() const {
   Memory memory;
   for (const ReadyPlan* ready : parts_) {
     memory.arena_bytes += ready->plan.arena_bytes;
@@ -123,7 +123,7 @@ Memory Program::memory() const {
   return memory;
 }
 
-std::vector<ArenaBlock> Program::arena_blocks() const {
+std::vector<ArenaBlock> Engine::arena_blocks() const {
   std::vector<ArenaBlock> blocks;
   int64_t base = 0;
   int step = 0;
@@ -137,7 +137,7 @@ std::vector<ArenaBlock> Program::arena_blocks() const {
   return blocks;
 }
 
-double Program::flops() const {
+double Engine::flops() const {
   double total = 0;
   for (const ReadyPlan* ready : parts_)
     for (const Step& step : ready->plan.steps) total += step.flops;
@@ -148,7 +148,7 @@ double Program::flops() const {
   return total;
 }
 
-std::vector<ProfileRow> Program::profile() const {
+std::vector<ProfileRow> Engine::profile() const {
   std::vector<ProfileRow> rows;
   for (const ReadyPlan* ready : parts_)
     for (size_t i = 0; i < ready->plan.steps.size(); ++i) {
@@ -172,7 +172,7 @@ std::vector<ProfileRow> Program::profile() const {
   return rows;
 }
 
-std::vector<WaysRow> Program::ways() const {
+std::vector<WaysRow> Engine::ways() const {
   std::vector<WaysRow> rows;
   for (size_t i = 0; i < graph_.nodes().size(); ++i) {
     const Node& node = graph_.nodes()[i];
@@ -200,7 +200,7 @@ std::vector<WaysRow> Program::ways() const {
   return rows;
 }
 
-std::string Program::report() const {
+std::string Engine::report() const {
   std::string out;
   if (device_ != nullptr) {
     const DeviceInfo& info = options_.gpu.info();

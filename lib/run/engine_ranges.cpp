@@ -5,8 +5,8 @@
 
 #include "lib/plan/branches.h"
 #include "lib/plan/refill.h"
+#include "lib/run/engine.h"
 #include "lib/run/plan_packs.h"
-#include "lib/run/program.h"
 
 namespace hg {
 namespace {
@@ -60,8 +60,8 @@ void end_where_allowed(const Graph& graph, const Bindings& bindings,
 }  // namespace
 
 // The first size of a symbol gets a separate plan. A symbol has a range once it has had two values.
-std::vector<SizeInterval> Program::ranges_for(size_t index, const Bindings& bindings,
-                                              const ReadyPlan* previous) const {
+std::vector<SizeInterval> Engine::ranges_for(size_t index, const Bindings& bindings,
+                                             const ReadyPlan* previous) const {
   if (device_ != nullptr || only_plan_ != nullptr || options_.autotune ||
       !options_.tuning.empty() || range_failures_ >= kMostFailures)
     return {};
@@ -90,8 +90,8 @@ std::vector<SizeInterval> Program::ranges_for(size_t index, const Bindings& bind
   return any ? ranges : std::vector<SizeInterval>();
 }
 
-Result<ReadyPlan*> Program::ranged_part(size_t index, const Bindings& bindings,
-                                        const ReadyPlan* previous) {
+Result<ReadyPlan*> Engine::ranged_part(size_t index, const Bindings& bindings,
+                                       const ReadyPlan* previous) {
   std::vector<SizeInterval> ranges = ranges_for(index, bindings, previous);
   if (ranges.empty()) return static_cast<ReadyPlan*>(nullptr);
   end_where_allowed(graph_, bindings, ranges);
@@ -126,7 +126,7 @@ Result<ReadyPlan*> Program::ranged_part(size_t index, const Bindings& bindings,
   return plans_.add(index, std::move(ready));
 }
 
-Result<bool> Program::refill(ReadyPlan& ready, const Bindings& bindings) {
+Result<bool> Engine::refill(ReadyPlan& ready, const Bindings& bindings) {
   PlanPacks packs(compiled_->packs, graph_);
   RefillResult result;
   const bool was_stale = std::exchange(ready.is_stale, true);
