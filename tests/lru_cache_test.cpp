@@ -13,7 +13,7 @@ namespace {
 
 CacheKey key_of(int number) {
   CacheKey key;
-  add_words(key, "key " + std::to_string(number % 7));
+  add_words(key, std::string_view("key " + std::to_string(number % 7)));
   for (int i = 0; i < number % 90; ++i)
     key.push_back(number);  // some are longer than the key's array
   return key;

@@ -54,7 +54,7 @@ Outcome parse_loss(const std::string& given, Loss& loss) {
     loss.output = rest.substr(0, equals);
     rest = rest.substr(equals + 1);
   }
-  const Result<Loss::Kind> kind = parse_loss(rest);
+  const Result<Loss::Kind> kind = hg::parse_loss(rest);
   if (!kind.ok()) return usage("--loss ", given, ": ", kind.status().message());
   loss.kind = *kind;
   return {};

@@ -4,9 +4,12 @@
 // become adjacent, so a row of patches consists of whole pieces of lines. If the patches are x
 // itself, x is read in place.
 //
-// With quads and without strides, images are copied as planes of four channels each. A row of
-// patches is then such a plane, from the place of its kernel element on, and no patches are packed.
-// Products also include the columns between lines, which are not stored.
+// With quads, images are copied as planes of four channels each. A row of patches is then such a
+// plane, from the place of its kernel element on, and no patches are packed. There are two layouts:
+// - One plane with its padding. Products include the columns between lines, which are not stored.
+// - With strides, or if these columns would be many: a plane for each element of a kernel's row,
+//   with the columns that it reads alone, so that lines follow each other without a gap. Lines that
+//   a stride reads together are adjacent.
 #include "kernels/integer/conv_integer.h"
 
 #include <algorithm>
@@ -28,6 +31,12 @@ constexpr int64_t kCopied = 16;       // bytes per copy, which may exceed an end
 constexpr double kMostQuads = 1.6;
 constexpr int64_t kLeastPadded = 16;      // channels of a group, if they are no multiple of 4
 constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
+// Planes for each element of a row are used if without them the product has more than this many
+// times the panels, and they have at most this many bytes. Strides always use them.
+constexpr double kMostGaps = 1.02;
+constexpr int64_t kMostPlaneBytes = 4 << 20;
+// Bytes of columns that stay in the first-level cache while the weights pass.
+constexpr int64_t kColumnBytes = 24 << 10;
 
 // A piece of a line of y, and the position in its images that the first kernel element reads.
 struct Piece {
@@ -40,17 +49,20 @@ struct ConvInteger {
   std::vector<int64_t> elements;  // positions of [group_c, kernel] in the images of their group
   const char* packed = nullptr;   // [o] sums of i32, and from data_at on [groups][blocks of rows]
   bool plain = false;             // the patches are x itself
-  bool in_quads = false;          // images consist of planes of four channels
+  bool in_quads = false;          // images consist of planes of four channels,
+  bool by_element = false;        // one for each element of a kernel's row
   std::vector<int32_t> offset;    // of each quad, in columns
   int64_t depth = 0, pairs = 0;
   Quads quads;  // instead of pairs, if they can be used
   // A copied channel: `lines` of `pitch` columns, `rows` for each z; `phase` columns for each
-  // remainder of the stride.
-  int64_t phase = 0, pitch = 0, rows = 0, lines = 0, plane = 0;
+  // remainder of the stride. Or a plane of four channels; with a plane for each element of a row,
+  // `phase_lines` for each remainder of the strides of z and y.
+  int64_t phase = 0, pitch = 0, rows = 0, lines = 0, plane = 0, line_bytes = 0;
+  int64_t phase_lines[2] = {};
   int64_t tiles = 1, tile = 0;   // of an image's group; columns of the largest
   std::vector<int64_t> first_o;  // of each part of a group's output channels, and the end
   int64_t lanes = 1, slot_bytes = 0, row_at = 0, pieces_at = 0, sums_at = 0;  // of a slot
-  int64_t starts_at = 0, images_at = 0, packed_at = 0;                        // in the workspace
+  int64_t starts_at = 0, images_at = 0, lines_at = 0, packed_at = 0;          // in the workspace
 
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
   int64_t data_at() const { return slot_step(s.o * 4); }
@@ -58,12 +70,15 @@ struct ConvInteger {
   // For a column of a panel.
   int64_t column_bytes() const { return has_quads() ? quads.whole * 4 : pairs * 2; }
   int64_t packed_bytes() const { return data_at() + (has_quads() ? quads.bytes : s.o * pairs * 4); }
-  int64_t planes() const { return ceil_div(s.group_c(), int64_t{4}); }  // of four channels
+  int64_t fours() const { return ceil_div(s.group_c(), int64_t{4}); }  // of channels
+  int64_t planes() const { return fours() * (by_element ? s.kernel[2] : 1); }
   // Columns of a group's product. With planes of four channels, they include those between lines.
   int64_t columns() const {
     if (!in_quads) return s.out_size();
     return ((s.out[0] - 1) * rows + s.out[1] - 1) * pitch + s.out[2];
   }
+  // Whether each column is a pixel of y.
+  bool has_all_columns() const { return columns() == s.out_size(); }
   int64_t panels() const { return ceil_div(columns(), table->nr); }
   int64_t column_at(int64_t index) const {
     return std::min(columns(), part_begin(panels(), tiles, index) * table->nr);
@@ -74,8 +89,8 @@ struct ConvInteger {
   }
 };
 
-// The weights in the order of planes of four channels: [o][planes, kernel, 4]. Missing channels
-// have the weight 0.
+// The weights in the order of four channels: [o][fours, kernel, 4]. Missing channels have the
+// weight 0.
 Tensor in_order(const ConvInteger& g, const Tensor& weight, const ZeroPoints& zeros,
                 std::vector<uint8_t>& bytes) {
   if (!g.in_quads) return weight;
@@ -84,9 +99,9 @@ Tensor in_order(const ConvInteger& g, const Tensor& weight, const ZeroPoints& ze
   uint8_t* to = bytes.data();
   const uint8_t* row = weight.as<uint8_t>();
   for (int64_t o = 0; o < g.s.o; ++o, row += channels * taps)
-    for (int64_t plane = 0; plane < g.planes(); ++plane)
+    for (int64_t four = 0; four < g.fours(); ++four)
       for (int64_t tap = 0; tap < taps; ++tap)
-        for (int64_t c = 4 * plane; c < 4 * plane + 4; ++c)
+        for (int64_t c = 4 * four; c < 4 * four + 4; ++c)
           *to++ = c < channels ? row[c * taps + tap] : static_cast<uint8_t>(zeros.at(o));
   return view(static_cast<void*>(bytes.data()), weight.dtype, {g.s.o, g.depth});
 }
@@ -123,19 +138,29 @@ void choose_tiles(ConvInteger& g, int64_t threads) {
   g.tile = ceil_div(panels, g.tiles) * nr;
 }
 
+// The line of a plane that has this position of z or y, in a plane for each element of a row.
+int64_t line_of(const ConvInteger& g, size_t d, int64_t position) {
+  return position % g.s.stride[d] * g.phase_lines[d] + position / g.s.stride[d];
+}
+
 // The position in the images of its group of element k of [group_c, kernel], or of quad k of
-// [planes, kernel].
+// [fours, kernel].
 int64_t element_at(const ConvInteger& g, int64_t k) {
   const ConvShape& s = g.s;
   const int64_t channel = k / s.kernel_size(), tap = k % s.kernel_size();
   const int64_t x = tap % s.kernel[2] * s.dilation[2], line = tap / s.kernel[2];
+  if (g.by_element)
+    return (channel * s.kernel[2] + tap % s.kernel[2]) * g.plane +
+           (line_of(g, 0, line / s.kernel[1] * s.dilation[0]) * g.rows +
+            line_of(g, 1, line % s.kernel[1] * s.dilation[1])) *
+               g.pitch;
   const int64_t row =
       line / s.kernel[1] * s.dilation[0] * g.rows + line % s.kernel[1] * s.dilation[1];
   return channel * g.plane + row * g.pitch + x % s.stride[2] * g.phase + x / s.stride[2];
 }
 
 // Lays out images: as planes of four channels, or of one.
-void lay_out(ConvInteger& g, bool in_quads) {
+void lay_out(ConvInteger& g, bool in_quads, bool by_element = false) {
   const ConvShape& s = g.s;
   const auto reach = [&](size_t d) {
     return (s.out[d] - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d] + 1;
@@ -143,11 +168,19 @@ void lay_out(ConvInteger& g, bool in_quads) {
   g.phase = ceil_div(reach(2), s.stride[2]);
   g.pitch = g.phase * s.stride[2];
   g.rows = reach(1);
-  // Whole panels are written and read beyond a plane of four channels.
   g.lines = reach(0) * g.rows;
+  if (by_element) {
+    for (size_t d = 0; d < 2; ++d) g.phase_lines[d] = ceil_div(reach(d), s.stride[d]);
+    g.pitch = s.out[2];
+    g.rows = g.phase_lines[1] * s.stride[1];
+    g.lines = g.phase_lines[0] * s.stride[0] * g.rows;
+    g.line_bytes = 4 * std::max(reach(2), s.padding[2] + slot_step(s.in[2]) + g.table->nr);
+  }
+  // Whole panels are written and read beyond a plane of four channels.
   g.plane = g.lines * g.pitch + (in_quads ? g.table->nr : 0);
   g.in_quads = in_quads;
-  g.depth = (in_quads ? g.planes() * 4 : s.group_c()) * s.kernel_size();
+  g.by_element = by_element;
+  g.depth = (in_quads ? g.fours() * 4 : s.group_c()) * s.kernel_size();
   g.pairs = pairs_of(g.depth);
   g.elements.clear();
   for (int64_t k = 0; k < g.depth && !g.plain && !in_quads; ++k)
@@ -157,16 +190,32 @@ void lay_out(ConvInteger& g, bool in_quads) {
     g.offset[q] = static_cast<int32_t>(element_at(g, static_cast<int64_t>(q)));
 }
 
+// Lays out images as planes of four channels, if their positions have 32 bits.
+void lay_out_quads(ConvInteger& g) {
+  const ConvShape& s = g.s;
+  const auto fits = [&] { return g.planes() * g.plane < std::numeric_limits<int32_t>::max() / 2; };
+  const bool has_strides = s.stride != ConvShape::Spatial{1, 1, 1};
+  double panels = std::numeric_limits<double>::max();
+  if (!has_strides) {
+    lay_out(g, true);
+    panels = static_cast<double>(g.panels());
+    if (!fits()) return lay_out(g, false);
+  }
+  lay_out(g, true, true);
+  if (fits() && (has_strides || (panels > kMostGaps * static_cast<double>(g.panels()) &&
+                                 g.image_bytes() <= kMostPlaneBytes)))
+    return;
+  lay_out(g, !has_strides);
+}
+
 // Packs constant weights, as quads if they can be used.
 void pack(PrepareContext& c, ConvInteger& g) {
   const ConvShape& s = g.s;
   const ZeroPoints zeros = c.has(3) ? zero_points(c.in(3)) : ZeroPoints();
   const bool takes_quads = g.table->quad_sums != nullptr;
   lay_out(g, false);
-  if (takes_quads && !g.plain && s.stride == ConvShape::Spatial{1, 1, 1} &&
-      (s.group_c() % 4 == 0 || s.group_c() >= kLeastPadded) &&
-      g.planes() * g.plane < std::numeric_limits<int32_t>::max() / 2)
-    lay_out(g, true);
+  if (takes_quads && !g.plain && (s.group_c() % 4 == 0 || s.group_c() >= kLeastPadded))
+    lay_out_quads(g);
   if (!c.is_constant(1) || (c.has(3) && !c.is_constant(3)) || s.o * g.depth == 0 || c.low_memory())
     return lay_out(g, false);
   if (takes_quads) {
@@ -210,7 +259,9 @@ void pack(PrepareContext& c, ConvInteger& g) {
   g.slot_bytes = g.pieces_at + (has_pieces ? g.tile * static_cast<int64_t>(sizeof(Piece)) : 0);
   g.starts_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
   g.images_at = g.starts_at + slot_step(s.o * 4);
-  g.packed_at = g.images_at + slot_step(g.image_bytes());
+  g.lines_at = g.images_at + slot_step(g.image_bytes());
+  g.packed_at =
+      g.lines_at + slot_step(g.by_element ? s.n * s.groups * g.fours() * g.line_bytes : 0);
   c.set_workspace(g.packed_at + (g.packed == nullptr ? g.packed_bytes() : 0));
   c.make_state(std::move(g));
   return {};
@@ -261,6 +312,42 @@ void copy_channels(const ConvInteger& g, const uint8_t* const* rows, uint8_t zer
     g.table->pack_quads(width, from, flip, to + left * 4, panel);
     fill(to + (left + width) * 4, g.pitch - left - width);
   }
+}
+
+// Four channels as a plane for each element of a kernel's row. `line`: memory for a line of quads.
+void copy_elements_of_row(const ConvInteger& g, const uint8_t* const* rows, uint8_t zero,
+                          uint8_t flip, uint8_t* line, uint8_t* to) {
+  const ConvShape& s = g.s;
+  const int64_t left = s.padding[2], width = s.in[2], count = s.out[2], panel = g.table->nr * 4;
+  // Lines that some element of a kernel reads.
+  const auto is_read = [&](size_t d, int64_t position) {
+    for (int64_t k = 0; k < s.kernel[d]; ++k)
+      if (position % s.stride[d] == k * s.dilation[d] % s.stride[d]) return true;
+    return false;
+  };
+  for (int64_t z = 0; z < g.phase_lines[0] * s.stride[0]; ++z)
+    for (int64_t y = 0; y < g.rows; ++y) {
+      if (!is_read(0, z) || !is_read(1, y)) continue;
+      const int64_t from_z = z - s.padding[0], from_y = y - s.padding[1];
+      std::memset(line, zero ^ flip, static_cast<size_t>(g.line_bytes));
+      if (from_z >= 0 && from_z < s.in[0] && from_y >= 0 && from_y < s.in[1] && width > 0) {
+        const uint8_t* from[4];
+        for (int c = 0; c < 4; ++c) from[c] = rows[c] + (from_z * s.in[1] + from_y) * width;
+        g.table->pack_quads(width, from, flip, line + left * 4, panel);
+        // The last panel has bytes beyond the line.
+        const int64_t end = left + width, written = left + ceil_div(width, panel / 4) * (panel / 4);
+        std::memset(line + end * 4, zero ^ flip, static_cast<size_t>((written - end) * 4));
+      }
+      uint8_t* at = to + (line_of(g, 0, z) * g.rows + line_of(g, 1, y)) * g.pitch * 4;
+      for (int64_t k = 0; k < s.kernel[2]; ++k, at += g.plane * 4) {
+        const uint8_t* const first = line + k * s.dilation[2] * 4;
+        if (s.stride[2] == 1)
+          copy_line(at, first, count * 4);
+        else
+          for (int64_t j = 0; j < count; ++j)
+            std::memcpy(at + 4 * j, first + 4 * s.stride[2] * j, 4);
+      }
+    }
 }
 
 // The pieces of lines that make up the pixels [first, first + count).
@@ -319,16 +406,23 @@ void run(const RunContext& c) noexcept {
   auto* const images = reinterpret_cast<uint8_t*>(workspace + g.images_at);
   const auto zero = static_cast<uint8_t>(c.has(2) ? zero_points(c.in(2)).at(0) : 0);
   if (g.in_quads) {
-    const int64_t planes = g.planes(), last = s.group_c() - 1;
-    c.parallel_for(s.n * s.groups * planes, std::max<int64_t>(1, (1 << 12) / g.plane),
+    const int64_t fours = g.fours(), last = s.group_c() - 1,
+                  bytes = g.planes() / fours * g.plane * 4;
+    c.parallel_for(s.n * s.groups * fours, std::max<int64_t>(1, (1 << 14) / bytes),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t i = begin; i < end; ++i) {
                        const uint8_t* rows_of[4];
                        for (int64_t k = 0; k < 4; ++k)
                          rows_of[k] =
-                             x + (i / planes * s.group_c() + std::min(i % planes * 4 + k, last)) *
+                             x + (i / fours * s.group_c() + std::min(i % fours * 4 + k, last)) *
                                      s.in_size();
-                       copy_channels(g, rows_of, zero, flip, images + i * g.plane * 4);
+                       if (g.by_element)
+                         copy_elements_of_row(
+                             g, rows_of, zero, flip,
+                             reinterpret_cast<uint8_t*>(workspace + g.lines_at) + i * g.line_bytes,
+                             images + i * bytes);
+                       else
+                         copy_channels(g, rows_of, zero, flip, images + i * bytes);
                      }
                    });
   } else if (!g.plain) {
@@ -341,6 +435,8 @@ void run(const RunContext& c) noexcept {
   const IntegerFinish finish = integer_finish(c);
   const bool by_row = c.has(5) && c.in(5).rank() == 1;
   const int64_t size = s.out_size(), rows = s.group_o(), nr = g.table->nr;
+  const bool to_bytes =
+      quads && (finish.to == DType::u8 || finish.to == DType::i8) && g.has_all_columns();
   char* const y = c.out(0).as<char>();
   const int64_t y_size = size_of(c.out(0).dtype);
   for_tiles(
@@ -380,34 +476,48 @@ void run(const RunContext& c) noexcept {
         const auto* const quad_columns =
             g.in_quads ? images + ((image * s.groups + group) * g.planes() * g.plane + first) * 4
                        : reinterpret_cast<const uint8_t*>(panels);
-        int count;
-        for (int64_t o = g.first_o[part]; o < g.first_o[part + 1]; o += count) {
-          count = block_rows(rows - o, g.table->mr);
-          const int64_t at = group * rows + o;
-          IntegerFinish f = finish;
-          f.row_add = starts + at;
-          f.scale_by_row = by_row;
-          if (by_row) f.scale += at;
-          if (quads)
-            g.table->quad_sums(
-                count, columns,
-                {.whole = g.quads.whole,
-                 .more = g.quads.more[at],
-                 .offset = g.offset.data(),
-                 .index = g.quads.again.data() + g.quads.more_at[at]},
-                reinterpret_cast<const int8_t*>(packed + g.data_at()) + g.quads.at[at],
-                quad_columns, panel_step, sums, g.tile);
-          else
-            g.table->sums(count, columns, g.pairs, weight + at * g.pairs * 2, panels, sums, g.tile);
-          char* const to = y + (image * s.o + at) * size * y_size;
-          if (!g.in_quads) {
-            g.table->finish(count, columns, sums, g.tile, f, to + first * y_size, size);
-            continue;
+        // Few columns stay in the first-level cache, or the weights of a block.
+        const int64_t fitting = kColumnBytes / std::max<int64_t>(1, g.column_bytes()) / nr * nr;
+        const int64_t each = fitting > 0 ? fitting : columns;
+        for (int64_t begin = 0; begin < columns; begin += each) {
+          const int64_t wide = std::min(each, columns - begin);
+          int count;
+          for (int64_t o = g.first_o[part]; o < g.first_o[part + 1]; o += count) {
+            count = block_rows(rows - o, g.table->mr);
+            const int64_t at = group * rows + o;
+            IntegerFinish f = finish;
+            f.row_add = starts + at;
+            f.scale_by_row = by_row;
+            if (by_row) f.scale += at;
+            char* const to = y + (image * s.o + at) * size * y_size;
+            const QuadPlaces places = {
+                .whole = g.quads.whole,
+                .more = quads ? g.quads.more[at] : 0,
+                .offset = g.offset.data(),
+                .index = quads ? g.quads.again.data() + g.quads.more_at[at] : nullptr};
+            const auto* const quad_rows = reinterpret_cast<const int8_t*>(packed + g.data_at()) +
+                                          (quads ? g.quads.at[at] : 0);
+            if (to_bytes) {
+              g.table->quad_bytes(count, wide, places, quad_rows,
+                                  quad_columns + begin / nr * panel_step, panel_step, f,
+                                  reinterpret_cast<uint8_t*>(to) + first + begin, size);
+              continue;
+            }
+            if (quads)
+              g.table->quad_sums(count, wide, places, quad_rows,
+                                 quad_columns + begin / nr * panel_step, panel_step, sums, g.tile);
+            else
+              g.table->sums(count, wide, g.pairs, weight + at * g.pairs * 2,
+                            panels + begin / nr * panel_step, sums, g.tile);
+            if (g.has_all_columns()) {
+              g.table->finish(count, wide, sums, g.tile, f, to + (first + begin) * y_size, size);
+              continue;
+            }
+            for_lines(g, first + begin, wide, [&](int64_t column, int64_t pixel, int64_t found) {
+              g.table->finish(count, found, sums + column - first - begin, g.tile, f,
+                              to + pixel * y_size, size);
+            });
           }
-          for_lines(g, first, columns, [&](int64_t column, int64_t pixel, int64_t width) {
-            g.table->finish(count, width, sums + column - first, g.tile, f, to + pixel * y_size,
-                            size);
-          });
         }
       });
 }

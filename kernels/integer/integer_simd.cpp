@@ -188,6 +188,47 @@ void interleave(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_
 
 #endif
 
+// The results as bytes, u8 or the bits of i8. Rounds, ties to even, by adding a number so large
+// that the float has no fraction bits left.
+struct AsBytes {
+  hn::Vec<DF> low, high;
+  V32 zero;
+  HWY_INLINE void set(const IntegerFinish& f) {
+    const float lowest = f.to == DType::i8 ? -128 : 0;
+    low = hn::Set(DF(), lowest - f.zero);
+    high = hn::Set(DF(), lowest + 255 - f.zero);
+    zero = hn::Set(D32(), static_cast<int32_t>(f.zero));
+  }
+  // In the low byte of each lane.
+  HWY_INLINE V32 in_lanes(hn::Vec<DF> x) const {
+    constexpr float kLarge = 12582912;  // 1.5 * 2^23
+    x = hn::Add(hn::Min(hn::Max(x, low), high), hn::Set(DF(), kLarge));
+    return hn::Add(hn::BitCast(D32(), x), zero);
+  }
+  HWY_INLINE auto operator()(hn::Vec<DF> x) const {
+    const V32 lanes = in_lanes(x);
+#if HWY_TARGET == HWY_AVX3
+    return hn::Vec<hn::Rebind<uint8_t, D32>>{_mm512_cvtepi32_epi8(lanes.raw)};
+#else
+    const V32 bytes = hn::And(lanes, hn::Set(D32(), 255));
+    return hn::U8FromU32(hn::BitCast(hn::Rebind<uint32_t, D32>(), bytes));
+#endif
+  }
+};
+
+HWY_INLINE void store_bytes(hn::Vec<hn::Rebind<uint8_t, D32>> x, int64_t valid, uint8_t* to) {
+  const hn::Rebind<uint8_t, D32> bytes;
+  if (valid >= kLanes) return hn::StoreU(x, bytes, to);
+#if HWY_TARGET == HWY_AVX3
+  hn::BlendedStore(x, hn::FirstN(bytes, static_cast<size_t>(valid)), bytes, to);
+#else
+  HWY_ALIGN uint8_t part[kLanes];
+  hn::StoreU(x, bytes, part);
+#pragma GCC unroll 1
+  for (int64_t t = 0; t < valid; ++t) to[t] = part[t];
+#endif
+}
+
 #if defined(HG_HAS_QUADS)
 
 template <bool kVnni, int kRows, int kVectors>
@@ -205,9 +246,8 @@ HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (&sum)[kRows
 }
 
 template <bool kVnni, int kRows, int kVectors>
-void quad_block(const QuadPlaces& places, const int8_t* HWY_RESTRICT a,
-                const uint8_t* HWY_RESTRICT x, int32_t* sums, int64_t sums_row) {
-  V32 sum[kRows][kVectors];
+HWY_INLINE void add_all_quads(const QuadPlaces& places, const int8_t* HWY_RESTRICT a,
+                              const uint8_t* HWY_RESTRICT x, V32 (&sum)[kRows][kVectors]) {
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
@@ -217,6 +257,13 @@ void quad_block(const QuadPlaces& places, const int8_t* HWY_RESTRICT a,
     add_quad<kVnni>(x + int64_t{offset[q]} * 4, a, sum);
   for (int64_t q = 0; q < places.more; ++q, a += 4 * kRows)
     add_quad<kVnni>(x + int64_t{offset[places.index[q]]} * 4, a, sum);
+}
+
+template <bool kVnni, int kRows, int kVectors>
+void quad_block(const QuadPlaces& places, const int8_t* a, const uint8_t* x, int32_t* sums,
+                int64_t sums_row) {
+  V32 sum[kRows][kVectors];
+  add_all_quads<kVnni>(places, a, x, sum);
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
@@ -233,6 +280,46 @@ constexpr std::array<QuadBlock, kMr> quad_blocks_of(std::integer_sequence<int, k
 template <bool kVnni, int kVectors>
 constexpr auto kQuadBlocks =
     quad_blocks_of<kVnni, kVectors>(std::make_integer_sequence<int, kMr>());
+
+// The results as bytes, from the registers of the sums.
+template <bool kVnni, int kRows, int kVectors>
+void quad_bytes_block(const QuadPlaces& places, const int8_t* a, const uint8_t* x,
+                      const IntegerFinish& f, int64_t valid, uint8_t* y, int64_t y_row) {
+  V32 sum[kRows][kVectors];
+  add_all_quads<kVnni>(places, a, x, sum);
+  AsBytes as_bytes;
+  as_bytes.set(f);
+#pragma GCC unroll 6
+  for (int i = 0; i < kRows; ++i) {
+    const V32 start = hn::Set(D32(), f.row_add[i]);
+    const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      store_bytes(as_bytes(hn::Mul(hn::ConvertTo(DF(), hn::Add(sum[i][v], start)), scale)),
+                  valid - v * kLanes, y + i * y_row + v * kLanes);
+  }
+}
+
+using QuadBytesBlock = void (*)(const QuadPlaces& places, const int8_t* a, const uint8_t* x,
+                                const IntegerFinish& f, int64_t valid, uint8_t* y, int64_t y_row);
+template <bool kVnni, int kVectors, int... kIndex>
+constexpr std::array<QuadBytesBlock, kMr> quad_bytes_blocks_of(
+    std::integer_sequence<int, kIndex...>) {
+  return {quad_bytes_block<kVnni, kIndex + 1, kVectors>...};
+}
+template <bool kVnni, int kVectors>
+constexpr auto kQuadBytesBlocks =
+    quad_bytes_blocks_of<kVnni, kVectors>(std::make_integer_sequence<int, kMr>());
+
+template <bool kVnni>
+void quad_bytes(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
+                const uint8_t* x, int64_t x_step, const IntegerFinish& f, uint8_t* y,
+                int64_t y_row) {
+  const auto at = static_cast<size_t>(rows - 1);
+  for (; columns > 0; columns -= kNr, x += x_step, y += kNr)
+    (columns > kLanes ? kQuadBytesBlocks<kVnni, 2> : kQuadBytesBlocks<kVnni, 1>)[at](
+        places, a, x, f, columns, y, y_row);
+}
 
 template <bool kVnni>
 void quad_sums(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
@@ -330,34 +417,6 @@ HWY_INLINE V32 columns_at(const void* from, int valid) {
   return hn::Load(D32(), part);
 }
 
-// The results as bytes, u8 or the bits of i8. Rounds, ties to even, by adding a number so large
-// that the float has no fraction bits left.
-struct AsBytes {
-  hn::Vec<DF> low, high;
-  V32 zero;
-  HWY_INLINE void set(const IntegerFinish& f) {
-    const float lowest = f.to == DType::i8 ? -128 : 0;
-    low = hn::Set(DF(), lowest - f.zero);
-    high = hn::Set(DF(), lowest + 255 - f.zero);
-    zero = hn::Set(D32(), static_cast<int32_t>(f.zero));
-  }
-  // In the low byte of each lane.
-  HWY_INLINE V32 in_lanes(hn::Vec<DF> x) const {
-    constexpr float kLarge = 12582912;  // 1.5 * 2^23
-    x = hn::Add(hn::Min(hn::Max(x, low), high), hn::Set(DF(), kLarge));
-    return hn::Add(hn::BitCast(D32(), x), zero);
-  }
-  HWY_INLINE auto operator()(hn::Vec<DF> x) const {
-    const V32 lanes = in_lanes(x);
-#if HWY_TARGET == HWY_AVX3
-    return hn::Vec<hn::Rebind<uint8_t, D32>>{_mm512_cvtepi32_epi8(lanes.raw)};
-#else
-    const V32 bytes = hn::And(lanes, hn::Set(D32(), 255));
-    return hn::U8FromU32(hn::BitCast(hn::Rebind<uint32_t, D32>(), bytes));
-#endif
-  }
-};
-
 // 8-bit results without inputs per column.
 void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row,
                   const IntegerFinish& f, uint8_t* y, int64_t y_row) {
@@ -377,14 +436,7 @@ void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t su
         hn::StoreU(x, bytes, to);
         continue;
       }
-#if HWY_TARGET == HWY_AVX3
-      hn::BlendedStore(x, hn::FirstN(bytes, static_cast<size_t>(columns - j)), bytes, to);
-      continue;
-#endif
-      HWY_ALIGN uint8_t part[kLanes];
-      hn::StoreU(x, bytes, part);
-#pragma GCC unroll 1
-      for (int64_t t = 0; t < columns - j; ++t) to[t] = part[t];
+      store_bytes(x, columns - j, to);
     }
   }
 }
@@ -494,6 +546,7 @@ constexpr IntegerTable table() {
 #if defined(HG_HAS_QUADS)
   t.most_pair = kVnni ? 2 * kMostWeight : kMostWeight;
   t.quad_sums = quad_sums<kVnni>;
+  t.quad_bytes = quad_bytes<kVnni>;
   t.pack_quads = pack_quads;
 #endif
   t.widen = widen;

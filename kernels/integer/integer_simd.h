@@ -64,6 +64,11 @@ struct IntegerTable {
   int most_pair = 0;
   void (*quad_sums)(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
                     const uint8_t* x, int64_t x_step, int32_t* sums, int64_t sums_row) = nullptr;
+  // The same, from sums to bytes: with the row_add, the scale (of all rows or by row), `to` and
+  // `zero` of f.
+  void (*quad_bytes)(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
+                     const uint8_t* x, int64_t x_step, const IntegerFinish& f, uint8_t* y,
+                     int64_t y_row) = nullptr;
   // Packs four rows of b as quads into panels. flip: 128 for i8, else 0.
   void (*pack_quads)(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
                      int64_t panel_step) = nullptr;

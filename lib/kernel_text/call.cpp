@@ -42,7 +42,7 @@ Status check_tensors(const Syntax& syntax, Bound bound) {
 Result<Session*> TextKernel::Body::session_for(Bound arguments, const Wanted& wanted,
                                                const CallOptions& call) {
   CacheKey key;
-  add_words(key, str_cat(call.shape));
+  add_words(key, std::string_view(str_cat(call.shape)));
   key.push_back(uint64_t{wanted.is_gradient} | uint64_t{wanted.accumulate} << 1 |
                 static_cast<uint64_t>(wanted.seeds) << 8);
   key.push_back(wanted.gradients.size());

@@ -21,8 +21,8 @@ Outcome parse_number(std::string_view text, std::string_view whole, double& valu
   return {};
 }
 
-Outcome parse_dtype(std::string_view word, std::string_view whole, DType& parsed) {
-  const Result<DType> dtype = parse_dtype(word);
+Outcome take_dtype(std::string_view word, std::string_view whole, DType& parsed) {
+  const Result<DType> dtype = hg::parse_dtype(word);
   if (dtype.ok()) {
     parsed = *dtype;
     return {};
@@ -110,7 +110,7 @@ Outcome parse_input_text(std::string_view whole, InputText& parsed) {
   }
   if (head.empty())
     return usage("--input '", whole, "' has no dtype before the bracket; ", kExample);
-  if (Outcome o = parse_dtype(head, whole, parsed.type.dtype); !o.ok()) return o;
+  if (Outcome o = take_dtype(head, whole, parsed.type.dtype); !o.ok()) return o;
   if (Outcome o =
           parse_sizes(trim(rest.substr(open + 1, close - open - 1)), whole, parsed.type.shape);
       !o.ok())
