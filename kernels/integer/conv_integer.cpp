@@ -31,12 +31,10 @@ constexpr int64_t kCopied = 16;       // bytes per copy, which may exceed an end
 constexpr double kMostQuads = 1.6;
 constexpr int64_t kLeastPadded = 16;      // channels of a group, if they are no multiple of 4
 constexpr int64_t kLeastShared = 400000;  // products of a convolution that is worth sharing
-// Planes for each element of a row are used if without them the product has more than this many
-// times the panels, and they have at most this many bytes. Strides always use them.
+// Planes for each element of a row are used if without them the product takes more than this many
+// times as long, and they have at most this many bytes. Strides always use them.
 constexpr double kMostGaps = 1.02;
 constexpr int64_t kMostPlaneBytes = 4 << 20;
-// Bytes of columns that stay in the first-level cache while the weights pass.
-constexpr int64_t kColumnBytes = 24 << 10;
 
 // A piece of a line of y, and the position in its images that the first kernel element reads.
 struct Piece {
@@ -61,8 +59,9 @@ struct ConvInteger {
   int64_t phase_lines[2] = {};
   int64_t tiles = 1, tile = 0;   // of an image's group; columns of the largest
   std::vector<int64_t> first_o;  // of each part of a group's output channels, and the end
-  int64_t lanes = 1, slot_bytes = 0, row_at = 0, pieces_at = 0, sums_at = 0;  // of a slot
-  int64_t starts_at = 0, images_at = 0, lines_at = 0, packed_at = 0;          // in the workspace
+  int64_t lanes = 1, slot_bytes = 0, row_at = 0, pieces_at = 0, sums_at = 0,
+          few_at = 0;                                                 // of a slot
+  int64_t starts_at = 0, images_at = 0, lines_at = 0, packed_at = 0;  // in the workspace
 
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
   int64_t data_at() const { return slot_step(s.o * 4); }
@@ -77,8 +76,21 @@ struct ConvInteger {
     if (!in_quads) return s.out_size();
     return ((s.out[0] - 1) * rows + s.out[1] - 1) * pitch + s.out[2];
   }
+  int64_t few_step() const { return quads.whole + kFewSlack; }  // quads of a column
   // Whether each column is a pixel of y.
   bool has_all_columns() const { return columns() == s.out_size(); }
+  // The columns of a tile for quad_few(): the last ones, if this takes less time than a vector of
+  // sums. Times are in cycles of a block, measured with AVX-512.
+  int64_t few_of(int64_t columns) const {
+    const int64_t rest = columns % (table->nr / 2), steps = quads_of(depth);
+    const bool is_faster = rest * (80 + steps * 11 / 10) < 60 + steps * table->mr;
+    return rest <= table->most_few && is_faster ? rest : 0;
+  }
+  // Vectors of sums of a group's product.
+  double vectors() const {
+    const int64_t lanes = table->nr / 2, few = few_of(columns());
+    return static_cast<double>(ceil_div(columns() - few, lanes)) + 0.2 * static_cast<double>(few);
+  }
   int64_t panels() const { return ceil_div(columns(), table->nr); }
   int64_t column_at(int64_t index) const {
     return std::min(columns(), part_begin(panels(), tiles, index) * table->nr);
@@ -195,15 +207,15 @@ void lay_out_quads(ConvInteger& g) {
   const ConvShape& s = g.s;
   const auto fits = [&] { return g.planes() * g.plane < std::numeric_limits<int32_t>::max() / 2; };
   const bool has_strides = s.stride != ConvShape::Spatial{1, 1, 1};
-  double panels = std::numeric_limits<double>::max();
+  double vectors = std::numeric_limits<double>::max();
   if (!has_strides) {
     lay_out(g, true);
-    panels = static_cast<double>(g.panels());
+    vectors = g.vectors();
     if (!fits()) return lay_out(g, false);
   }
   lay_out(g, true, true);
-  if (fits() && (has_strides || (panels > kMostGaps * static_cast<double>(g.panels()) &&
-                                 g.image_bytes() <= kMostPlaneBytes)))
+  if (fits() &&
+      (has_strides || (vectors > kMostGaps * g.vectors() && g.image_bytes() <= kMostPlaneBytes)))
     return;
   lay_out(g, !has_strides);
 }
@@ -255,8 +267,9 @@ void pack(PrepareContext& c, ConvInteger& g) {
   g.row_at = g.in_quads ? 0 : slot_step(g.tile * g.column_bytes());
   g.sums_at = g.in_quads ? 0 : g.row_at + slot_step(4 * (g.tile + kCopied));
   g.pieces_at = g.sums_at + slot_step(g.table->mr * g.tile * 4);
-  const bool has_pieces = !g.plain && !g.in_quads;
-  g.slot_bytes = g.pieces_at + (has_pieces ? g.tile * static_cast<int64_t>(sizeof(Piece)) : 0);
+  const bool has_lines = !g.plain && !g.in_quads;
+  g.few_at = g.pieces_at + slot_step(has_lines ? g.tile * static_cast<int64_t>(sizeof(Piece)) : 0);
+  g.slot_bytes = g.few_at + (g.has_quads() ? g.table->most_few * g.few_step() * 4 : 0);
   g.starts_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
   g.images_at = g.starts_at + slot_step(s.o * 4);
   g.lines_at = g.images_at + slot_step(g.image_bytes());
@@ -369,6 +382,19 @@ void copy_pieces(const uint8_t* from, const Piece* pieces, int64_t count, uint8_
       std::memcpy(to + i, from + p->from + i, kCopied);
 }
 
+// The quads of the columns [first, first + few), each in one piece with zeros after it. `panels`:
+// the first column of their product.
+void gather_few(const ConvInteger& g, const uint8_t* panels, int64_t panel_step, int64_t first,
+                int64_t few, int32_t* to) {
+  const int64_t nr = g.table->nr;
+  for (int64_t j = first; j < first + few; ++j, to += g.few_step()) {
+    const uint8_t* const from = panels + j / nr * panel_step + j % nr * 4;
+    for (int64_t q = 0; q < g.quads.whole; ++q)
+      std::memcpy(to + q, from + int64_t{g.offset[static_cast<size_t>(q)]} * 4, 4);
+    std::fill_n(to + g.quads.whole, kFewSlack, 0);
+  }
+}
+
 // Calls f(first column, its pixel, columns) for the parts of lines of y in the columns [first,
 // first + count) of a product over planes of quads.
 template <class F>
@@ -447,6 +473,7 @@ void run(const RunContext& c) noexcept {
         auto* const row = reinterpret_cast<uint8_t*>(slot + g.row_at);
         auto* const sums = reinterpret_cast<int32_t*>(slot + g.sums_at);
         auto* const pieces = reinterpret_cast<Piece*>(slot + g.pieces_at);
+        auto* const few_quads = reinterpret_cast<int32_t*>(slot + g.few_at);
         const int64_t part = task % g.parts(), index = task / g.parts();
         const int64_t image = index / (s.groups * g.tiles), group = index / g.tiles % s.groups;
         const int64_t first = g.column_at(index % g.tiles);
@@ -476,48 +503,47 @@ void run(const RunContext& c) noexcept {
         const auto* const quad_columns =
             g.in_quads ? images + ((image * s.groups + group) * g.planes() * g.plane + first) * 4
                        : reinterpret_cast<const uint8_t*>(panels);
-        // Few columns stay in the first-level cache, or the weights of a block.
-        const int64_t fitting = kColumnBytes / std::max<int64_t>(1, g.column_bytes()) / nr * nr;
-        const int64_t each = fitting > 0 ? fitting : columns;
-        for (int64_t begin = 0; begin < columns; begin += each) {
-          const int64_t wide = std::min(each, columns - begin);
-          int count;
-          for (int64_t o = g.first_o[part]; o < g.first_o[part + 1]; o += count) {
-            count = block_rows(rows - o, g.table->mr);
-            const int64_t at = group * rows + o;
-            IntegerFinish f = finish;
-            f.row_add = starts + at;
-            f.scale_by_row = by_row;
-            if (by_row) f.scale += at;
-            char* const to = y + (image * s.o + at) * size * y_size;
-            const QuadPlaces places = {
-                .whole = g.quads.whole,
-                .more = quads ? g.quads.more[at] : 0,
-                .offset = g.offset.data(),
-                .index = quads ? g.quads.again.data() + g.quads.more_at[at] : nullptr};
-            const auto* const quad_rows = reinterpret_cast<const int8_t*>(packed + g.data_at()) +
-                                          (quads ? g.quads.at[at] : 0);
+        // The last columns, if they fill little of a vector.
+        const int64_t few = quads ? g.few_of(columns) : 0, most = columns - few;
+        if (few > 0) gather_few(g, quad_columns, panel_step, most, few, few_quads);
+        int count;
+        for (int64_t o = g.first_o[part]; o < g.first_o[part + 1]; o += count) {
+          count = block_rows(rows - o, g.table->mr);
+          const int64_t at = group * rows + o;
+          IntegerFinish f = finish;
+          f.row_add = starts + at;
+          f.scale_by_row = by_row;
+          if (by_row) f.scale += at;
+          char* const to = y + (image * s.o + at) * size * y_size;
+          if (quads) {
+            const QuadPlaces places = {.whole = g.quads.whole,
+                                       .more = g.quads.more[at],
+                                       .offset = g.offset.data(),
+                                       .index = g.quads.again.data() + g.quads.more_at[at]};
+            const auto* const block =
+                reinterpret_cast<const int8_t*>(packed + g.data_at()) + g.quads.at[at];
+            if (few > 0)
+              g.table->quad_few(count, static_cast<int>(few), places, block, few_quads,
+                                g.few_step(), sums + most, g.tile);
             if (to_bytes) {
-              g.table->quad_bytes(count, wide, places, quad_rows,
-                                  quad_columns + begin / nr * panel_step, panel_step, f,
-                                  reinterpret_cast<uint8_t*>(to) + first + begin, size);
+              g.table->quad_bytes(count, most, places, block, quad_columns, panel_step, f,
+                                  reinterpret_cast<uint8_t*>(to) + first, size);
+              if (few > 0)
+                g.table->finish(count, few, sums + most, g.tile, f, to + first + most, size);
               continue;
             }
-            if (quads)
-              g.table->quad_sums(count, wide, places, quad_rows,
-                                 quad_columns + begin / nr * panel_step, panel_step, sums, g.tile);
-            else
-              g.table->sums(count, wide, g.pairs, weight + at * g.pairs * 2,
-                            panels + begin / nr * panel_step, sums, g.tile);
-            if (g.has_all_columns()) {
-              g.table->finish(count, wide, sums, g.tile, f, to + (first + begin) * y_size, size);
-              continue;
-            }
-            for_lines(g, first + begin, wide, [&](int64_t column, int64_t pixel, int64_t found) {
-              g.table->finish(count, found, sums + column - first - begin, g.tile, f,
-                              to + pixel * y_size, size);
-            });
+            g.table->quad_sums(count, most, places, block, quad_columns, panel_step, sums, g.tile);
+          } else {
+            g.table->sums(count, columns, g.pairs, weight + at * g.pairs * 2, panels, sums, g.tile);
           }
+          if (g.has_all_columns()) {
+            g.table->finish(count, columns, sums, g.tile, f, to + first * y_size, size);
+            continue;
+          }
+          for_lines(g, first, columns, [&](int64_t column, int64_t pixel, int64_t found) {
+            g.table->finish(count, found, sums + column - first, g.tile, f, to + pixel * y_size,
+                            size);
+          });
         }
       });
 }

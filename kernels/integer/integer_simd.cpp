@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #undef HWY_TARGET_INCLUDE
@@ -247,11 +248,12 @@ HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (&sum)[kRows
 
 template <bool kVnni, int kRows, int kVectors>
 HWY_INLINE void add_all_quads(const QuadPlaces& places, const int8_t* HWY_RESTRICT a,
-                              const uint8_t* HWY_RESTRICT x, V32 (&sum)[kRows][kVectors]) {
+                              const uint8_t* HWY_RESTRICT x, const int32_t* start,
+                              V32 (&sum)[kRows][kVectors]) {
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Zero(D32());
+    for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Set(D32(), start ? start[i] : 0);
   const int32_t* const offset = places.offset;
   for (int64_t q = 0; q < places.whole; ++q, a += 4 * kRows)
     add_quad<kVnni>(x + int64_t{offset[q]} * 4, a, sum);
@@ -263,7 +265,7 @@ template <bool kVnni, int kRows, int kVectors>
 void quad_block(const QuadPlaces& places, const int8_t* a, const uint8_t* x, int32_t* sums,
                 int64_t sums_row) {
   V32 sum[kRows][kVectors];
-  add_all_quads<kVnni>(places, a, x, sum);
+  add_all_quads<kVnni>(places, a, x, nullptr, sum);
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
@@ -286,17 +288,16 @@ template <bool kVnni, int kRows, int kVectors>
 void quad_bytes_block(const QuadPlaces& places, const int8_t* a, const uint8_t* x,
                       const IntegerFinish& f, int64_t valid, uint8_t* y, int64_t y_row) {
   V32 sum[kRows][kVectors];
-  add_all_quads<kVnni>(places, a, x, sum);
+  add_all_quads<kVnni>(places, a, x, f.row_add, sum);
   AsBytes as_bytes;
   as_bytes.set(f);
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i) {
-    const V32 start = hn::Set(D32(), f.row_add[i]);
     const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v)
-      store_bytes(as_bytes(hn::Mul(hn::ConvertTo(DF(), hn::Add(sum[i][v], start)), scale)),
-                  valid - v * kLanes, y + i * y_row + v * kLanes);
+      store_bytes(as_bytes(hn::Mul(hn::ConvertTo(DF(), sum[i][v]), scale)), valid - v * kLanes,
+                  y + i * y_row + v * kLanes);
   }
 }
 
@@ -316,9 +317,80 @@ void quad_bytes(int rows, int64_t columns, const QuadPlaces& places, const int8_
                 const uint8_t* x, int64_t x_step, const IntegerFinish& f, uint8_t* y,
                 int64_t y_row) {
   const auto at = static_cast<size_t>(rows - 1);
-  for (; columns > 0; columns -= kNr, x += x_step, y += kNr)
+  for (; columns > 0; columns -= kNr, x += x_step, y += kNr) {
     (columns > kLanes ? kQuadBytesBlocks<kVnni, 2> : kQuadBytesBlocks<kVnni, 1>)[at](
         places, a, x, f, columns, y, y_row);
+  }
+}
+
+// A vector holds quads of one column. The rows of `a` alternate: lane l of sum v belongs to row
+// (kLanes v + l) % kRows, and reads quad (kLanes v + l) / kRows of the vector.
+template <bool kVnni, int kRows>
+void quad_few_block(int few, const QuadPlaces& places, const int8_t* a, const int32_t* x,
+                    int64_t x_row, int32_t* sums, int64_t sums_row) {
+  const D32 d;
+  HWY_ALIGN int32_t part[kRows * kLanes];
+  for (int i = 0; i < kRows * kLanes; ++i) part[i] = i / kRows;
+  decltype(hn::SetTableIndices(d, part)) quad_of[kRows];
+#pragma GCC unroll 6
+  for (int v = 0; v < kRows; ++v) quad_of[v] = hn::SetTableIndices(d, part + v * kLanes);
+  const auto* const whole = reinterpret_cast<const int32_t*>(a);
+  for (int j = 0; j < few; ++j, x += x_row, ++sums) {
+    V32 sum[kRows];
+#pragma GCC unroll 6
+    for (int v = 0; v < kRows; ++v) sum[v] = hn::Zero(d);
+    int64_t q = 0;
+    for (; q + kLanes <= places.whole; q += kLanes) {
+      const V32 quads = hn::LoadU(d, x + q);
+#pragma GCC unroll 6
+      for (int v = 0; v < kRows; ++v)
+        sum[v] = add_quads<kVnni>(sum[v], hn::TableLookupLanes(quads, quad_of[v]),
+                                  hn::LoadU(d, whole + q * kRows + v * kLanes));
+    }
+    if (q < places.whole) {
+      const V32 quads = hn::LoadU(d, x + q);
+      const int64_t left = (places.whole - q) * kRows;
+#pragma GCC unroll 6
+      for (int v = 0; v < kRows; ++v) {
+        if (left <= v * kLanes) continue;
+        const auto valid = static_cast<size_t>(std::min<int64_t>(left - v * kLanes, kLanes));
+        const V32 w = hn::MaskedLoad(hn::FirstN(d, valid), d, whole + q * kRows + v * kLanes);
+        sum[v] = add_quads<kVnni>(sum[v], hn::TableLookupLanes(quads, quad_of[v]), w);
+      }
+    }
+    // After every kPeriod sums, lanes belong to the same rows again.
+    constexpr int kPeriod = kRows / std::gcd(kRows, kLanes);
+#pragma GCC unroll 6
+    for (int v = kPeriod; v < kRows; ++v) sum[v % kPeriod] = hn::Add(sum[v % kPeriod], sum[v]);
+#pragma GCC unroll 6
+    for (int v = 0; v < kPeriod; ++v) hn::Store(sum[v], d, part + v * kLanes);
+    int32_t of_row[kRows] = {};
+    for (int i = 0; i < kPeriod * kLanes; i += kRows)
+      for (int r = 0; r < kRows; ++r) of_row[r] += part[i + r];
+    for (int64_t k = 0; k < places.more; ++k) {
+      uint8_t factor[4];
+      std::memcpy(factor, x + places.index[k], 4);
+      const int8_t* const w = a + (places.whole + k) * kRows * 4;
+      for (int i = 0; i < kRows; ++i)
+        for (int t = 0; t < 4; ++t) of_row[i] += factor[t] * w[4 * i + t];
+    }
+    for (int i = 0; i < kRows; ++i) sums[i * sums_row] = of_row[i];
+  }
+}
+
+using QuadFewBlock = void (*)(int few, const QuadPlaces& places, const int8_t* a, const int32_t* x,
+                              int64_t x_row, int32_t* sums, int64_t sums_row);
+template <bool kVnni, int... kIndex>
+constexpr std::array<QuadFewBlock, kMr> quad_few_blocks_of(std::integer_sequence<int, kIndex...>) {
+  return {quad_few_block<kVnni, kIndex + 1>...};
+}
+template <bool kVnni>
+constexpr auto kQuadFewBlocks = quad_few_blocks_of<kVnni>(std::make_integer_sequence<int, kMr>());
+
+template <bool kVnni>
+void quad_few(int rows, int few, const QuadPlaces& places, const int8_t* a, const int32_t* x,
+              int64_t x_row, int32_t* sums, int64_t sums_row) {
+  kQuadFewBlocks<kVnni>[static_cast<size_t>(rows - 1)](few, places, a, x, x_row, sums, sums_row);
 }
 
 template <bool kVnni>
@@ -547,6 +619,8 @@ constexpr IntegerTable table() {
   t.most_pair = kVnni ? 2 * kMostWeight : kMostWeight;
   t.quad_sums = quad_sums<kVnni>;
   t.quad_bytes = quad_bytes<kVnni>;
+  t.quad_few = quad_few<kVnni>;
+  t.most_few = kLanes / 4;
   t.pack_quads = pack_quads;
 #endif
   t.widen = widen;
