@@ -325,15 +325,22 @@ void quad_bytes(int rows, int64_t columns, const QuadPlaces& places, const int8_
 
 // A vector holds quads of one column. The rows of `a` alternate: lane l of sum v belongs to row
 // (kLanes v + l) % kRows, and reads quad (kLanes v + l) / kRows of the vector.
+template <int kRows>
+constexpr std::array<int32_t, kRows * kLanes> quads_of_lanes() {
+  std::array<int32_t, kRows * kLanes> quads{};
+  for (int i = 0; i < kRows * kLanes; ++i) quads[static_cast<size_t>(i)] = i / kRows;
+  return quads;
+}
 template <bool kVnni, int kRows>
 void quad_few_block(int few, const QuadPlaces& places, const int8_t* a, const int32_t* x,
                     int64_t x_row, int32_t* sums, int64_t sums_row) {
   const D32 d;
-  HWY_ALIGN int32_t part[kRows * kLanes];
-  for (int i = 0; i < kRows * kLanes; ++i) part[i] = i / kRows;
+  static_assert(kRows <= 8);
+  static constexpr auto kQuads = quads_of_lanes<kRows>();
+  HWY_ALIGN int32_t part[kRows * kLanes + 8] = {};
   decltype(hn::SetTableIndices(d, part)) quad_of[kRows];
 #pragma GCC unroll 6
-  for (int v = 0; v < kRows; ++v) quad_of[v] = hn::SetTableIndices(d, part + v * kLanes);
+  for (int v = 0; v < kRows; ++v) quad_of[v] = hn::SetTableIndices(d, kQuads.data() + v * kLanes);
   const auto* const whole = reinterpret_cast<const int32_t*>(a);
   for (int j = 0; j < few; ++j, x += x_row, ++sums) {
     V32 sum[kRows];
@@ -364,9 +371,12 @@ void quad_few_block(int few, const QuadPlaces& places, const int8_t* a, const in
     for (int v = kPeriod; v < kRows; ++v) sum[v % kPeriod] = hn::Add(sum[v % kPeriod], sum[v]);
 #pragma GCC unroll 6
     for (int v = 0; v < kPeriod; ++v) hn::Store(sum[v], d, part + v * kLanes);
-    int32_t of_row[kRows] = {};
-    for (int i = 0; i < kPeriod * kLanes; i += kRows)
-      for (int r = 0; r < kRows; ++r) of_row[r] += part[i + r];
+    const hn::FixedTag<int32_t, 8> eight;  // the rows of one quad, and what follows them
+    auto rows = hn::LoadU(eight, part);
+    for (int i = kRows; i < kPeriod * kLanes; i += kRows)
+      rows = hn::Add(rows, hn::LoadU(eight, part + i));
+    HWY_ALIGN int32_t of_row[8];
+    hn::Store(rows, eight, of_row);
     for (int64_t k = 0; k < places.more; ++k) {
       uint8_t factor[4];
       std::memcpy(factor, x + places.index[k], 4);

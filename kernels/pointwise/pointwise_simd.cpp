@@ -231,22 +231,33 @@ HWY_INLINE V floats_of(const T* from, int count) {
   }
   return hn::ConvertTo(D(), hn::PromoteTo(DI(), hn::LoadU(bytes, from)));
 }
-// Stores floats as bytes, by the rules of Cast in pointwise.cpp: truncated to i32, of which the low
-// byte remains.
-HWY_INLINE void store_bytes(V x, int count, uint8_t* to) {
-  const hn::RebindToUnsigned<D> du;
+// Stores the low bytes of lanes of 32 bits.
+template <class VU>
+HWY_INLINE void store_low_bytes(VU lanes, int count, uint8_t* to) {
   const hn::Rebind<uint8_t, D> bytes;
-  const V fits = hn::IfThenElseZero(hn::Lt(hn::Abs(x), hn::Set(D(), 0x1p31F)), x);
-  const auto whole = hn::BitCast(du, hn::ConvertTo(DI(), fits));
 #if HWY_TARGET == HWY_AVX3
-  const hn::Vec<decltype(bytes)> low{_mm512_cvtepi32_epi8(whole.raw)};
+  const hn::Vec<decltype(bytes)> low{_mm512_cvtepi32_epi8(lanes.raw)};
 #else
-  const auto low = hn::U8FromU32(hn::And(whole, hn::Set(du, 255)));
+  const auto low = hn::U8FromU32(hn::And(lanes, hn::Set(hn::RebindToUnsigned<D>(), 255)));
 #endif
   if (count == kLanes) return hn::StoreU(low, bytes, to);
   uint8_t part[kLanes];
   hn::StoreU(low, bytes, part);
   std::memcpy(to, part, static_cast<size_t>(count));
+}
+// Stores floats as bytes, by the rules of Cast in pointwise.cpp: truncated to i32, of which the low
+// byte remains.
+HWY_INLINE void store_bytes(V x, int count, uint8_t* to) {
+  const V fits = hn::IfThenElseZero(hn::Lt(hn::Abs(x), hn::Set(D(), 0x1p31F)), x);
+  store_low_bytes(hn::BitCast(hn::RebindToUnsigned<D>(), hn::ConvertTo(DI(), fits)), count, to);
+}
+// The same for magnitudes of at most kMostSmall, and NaN: when 1.5 * 2^23 is added to a whole
+// number, the low bits of the float are those of the number.
+constexpr double kMostSmall = 0x1p21;
+HWY_INLINE void store_small_bytes(V x, int count, uint8_t* to) {
+  const V known = hn::IfThenElseZero(hn::Eq(x, x), hn::Trunc(x));
+  const V moved = hn::Add(known, hn::Set(D(), 0x1.8p23F));
+  store_low_bytes(hn::BitCast(hn::RebindToUnsigned<D>(), moved), count, to);
 }
 
 // Calls f(first element, count) for all vectors.
@@ -280,16 +291,22 @@ void dequantize(void* y, const void* const* x, int64_t n, const PointwiseParams&
     store_part(d, hn::Mul(number, scale), count, static_cast<float*>(y) + i);
   });
 }
-void quantize(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
+template <bool kSmall>
+void quantize_within(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
   const D d;
   const Hardtanh limited(params);
   for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
     const V number = load_part(d, static_cast<const float*>(x[0]) + i, count),
             scale = load_part(d, static_cast<const float*>(x[1]) + i, count),
             zero = load_part(d, static_cast<const float*>(x[2]) + i, count);
-    store_bytes(limited(hn::Add(hn::Round(quotient_of(number, scale)), zero)), count,
-                static_cast<uint8_t*>(y) + i);
+    const V rounded = limited(hn::Add(hn::Round(quotient_of(number, scale)), zero));
+    auto* const to = static_cast<uint8_t*>(y) + i;
+    kSmall ? store_small_bytes(rounded, count, to) : store_bytes(rounded, count, to);
   });
+}
+void quantize(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
+  const bool is_small = params.a >= -kMostSmall && params.b <= kMostSmall;
+  (is_small ? quantize_within<true> : quantize_within<false>)(y, x, n, params);
 }
 
 }  // namespace
