@@ -4,6 +4,8 @@
 import contextvars
 import threading
 
+import numpy
+
 from . import _core, _current, ops
 
 _outer = contextvars.ContextVar("hologram_outer_executors", default=())  # of the `with`s that this thread or task is in
@@ -117,8 +119,11 @@ class Executor:
         return "Executor(freed)" if self._base is None else f"Executor(backend='{self.backend}')"
 
 
-def create_executor_for_tensor(tensor):
-    """An executor for the tensor's location: the Vulkan device of a VulkanTensor, else the CPU."""
+def create_executor_for_tensor(tensor, backend=None):
+    """An executor of ``backend``, or by default for the tensor's location: the Vulkan device of a VulkanTensor, else the
+    CPU."""
+    if backend is not None:
+        return Executor(backend)
     if isinstance(tensor, _core.VulkanTensor) and tensor.is_on_device:
         return _vulkan() or Executor("cpu")
     return Executor("cpu")
@@ -140,6 +145,8 @@ def _vulkan():
 
 def _device_values(tensor):
     """Casts f64 to f32, in which shaders compute; integers stay."""
+    if isinstance(tensor, float):  # also a numpy.float64
+        return numpy.float32(tensor)
     if isinstance(tensor, (list, tuple)):
         return type(tensor)(_device_values(each) for each in tensor)
     dtype = str(getattr(tensor, "dtype", ""))
@@ -153,7 +160,7 @@ def _device_values(tensor):
 def to_vulkan(tensor, keep_on_gpu=True):
     """Uploads a tensor, or a list or tuple of them, as VulkanTensors in one submission; lists keep their type.
 
-    float64 is cast to float32, integers stay. With ``keep_on_gpu=False``, or without a Vulkan device, the elements
+    float64 and Python's floats become float32, integers stay. With ``keep_on_gpu=False``, or without a Vulkan device, the elements
     stay on the host.
     """
     executor = _vulkan()

@@ -34,6 +34,18 @@ def compile(model, **options):
     PlanCache), and the options of ``Model.session``. Raises ValueError that names both ends of a wire that does not
     fit.
     """
+    if not isinstance(model, Block):
+        hint = "Group([...])" if isinstance(model, (list, tuple)) else "a block, such as Group([...])"
+        raise TypeError(f"compile takes {hint}, not a {type(model).__name__}")
+    for name, is_right, wanted in (
+        ("cache", lambda given: isinstance(given, PlanCache), "a PlanCache, which several calls of compile share"),
+        ("debug", callable, "a function, which is called with every inner value"),
+        ("on_arena", callable, "a function, which is called with each allocation"),
+    ):
+        if options.get(name) is not None and not is_right(options[name]):
+            raise TypeError(f"compile: {name} takes {wanted}, not {options[name]!r}")
+    if "use_amp" in options:
+        raise TypeError("compile has no use_amp; dtype='float16' or 'bfloat16' computes in 16 bits")
     return _core.compile_named(model, options)
 
 
@@ -70,26 +82,50 @@ def Call(op, **attributes):
     return _core.block_call(op, attributes)
 
 
-def Linear(*features, bias=True):
+def _placed(block, given, optional, required, keywords):
+    """Values of a block's numbers by name. All are given by place, or all but the first, or by name."""
+    named = {name: value for name, value in keywords.items() if value is not None}
+    left = [name for name in (optional, *required) if name not in named]
+    if len(given) < len(left):
+        left = [name for name in left if name != optional]
+    if len(given) != len(left):
+        raise TypeError(f"{block} takes {', '.join(required)}, and {optional} first or not; {len(given) + len(named)} are given")
+    return {optional: None, **named, **dict(zip(left, given))}
+
+
+def Linear(*features, in_features=None, out_features=None, bias=True):
     """``Linear(out_features)``, or ``Linear(in_features, out_features)``."""
-    if not 1 <= len(features) <= 2:
-        raise TypeError(f"Linear takes out_features, or in_features and out_features; {len(features)} numbers are given")
-    return _core.block_linear(features[0], features[1] if len(features) == 2 else None, bias)
+    sizes = _placed(
+        "Linear", features, "in_features", ["out_features"], {"in_features": in_features, "out_features": out_features}
+    )
+    return _core.block_linear(sizes["out_features"], sizes["in_features"], bias)
 
 
-def Conv2d(*channels_and_kernel, stride=1, padding=0, dilation=1, groups=1, bias=True):
+def Conv2d(
+    *channels_and_kernel,
+    in_channels=None,
+    out_channels=None,
+    kernel_size=None,
+    stride=1,
+    padding=0,
+    dilation=1,
+    groups=1,
+    bias=True,
+):
     """``Conv2d(out_channels, kernel_size)``, or ``Conv2d(in_channels, out_channels, kernel_size)``."""
-    if not 2 <= len(channels_and_kernel) <= 3:
-        raise TypeError("Conv2d takes in_channels (or not), out_channels and kernel_size")
-    *before, out, kernel = channels_and_kernel
-    return _core.block_conv2d(before[0] if before else None, out, kernel, stride, padding, dilation, groups, bias)
+    keywords = {"in_channels": in_channels, "out_channels": out_channels, "kernel_size": kernel_size}
+    sizes = _placed("Conv2d", channels_and_kernel, "in_channels", ["out_channels", "kernel_size"], keywords)
+    return _core.block_conv2d(
+        sizes["in_channels"], sizes["out_channels"], sizes["kernel_size"], stride, padding, dilation, groups, bias
+    )
 
 
-def BatchNorm2d(features=None, eps=1e-5, momentum=0.1, affine=True):
-    """Over [n, features, h, w]; ``features`` defaults to the channels of the input. Its statistics are states of the program."""
-    if features is None and (eps, momentum, affine) != (1e-5, 0.1, True):
-        raise ValueError("BatchNorm2d with settings needs the number of features")
-    return _core.block_batch_norm2d(features, eps, momentum, affine)
+def BatchNorm2d(num_features=None, eps=1e-5, momentum=0.1, affine=True):
+    """Over [n, num_features, h, w]; ``num_features`` defaults to the channels of the input. Its statistics are states of
+    the program."""
+    if num_features is None and (eps, momentum, affine) != (1e-5, 0.1, True):
+        raise ValueError("BatchNorm2d with settings needs num_features")
+    return _core.block_batch_norm2d(num_features, eps, momentum, affine)
 
 
 def LayerNorm(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
@@ -97,9 +133,9 @@ def LayerNorm(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
     return _core.block_layer_norm(normalized_shape, eps, elementwise_affine, bias)
 
 
-def Embedding(embeddings, dim, padding_idx=None):
+def Embedding(num_embeddings, embedding_dim, padding_idx=None):
     """Looks up rows of a table by integer index; row ``padding_idx`` has no gradient."""
-    return _core.block_embedding(embeddings, dim, padding_idx)
+    return _core.block_embedding(num_embeddings, embedding_dim, padding_idx)
 
 
 def Dropout(p=0.5):

@@ -52,6 +52,7 @@ def test_lists_keep_their_type_and_go_in_one_submission(device, rng):
         for m, a in zip(made, arrays):
             np.testing.assert_array_equal(m.numpy(), a.astype(m.dtype))
     assert hg.to_vulkan([]) == [] and hg.to_vulkan(()) == ()
+    assert [str(hg.to_vulkan(x).dtype) for x in (1.5, np.float64(1.5), np.zeros(2), 3)] == ["float32"] * 3 + ["int64"]
     kept = hg.to_vulkan(arrays[0], keep_on_gpu=False)
     assert isinstance(kept, hg.VulkanTensor) and not kept.is_on_device
 

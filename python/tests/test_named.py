@@ -228,11 +228,36 @@ def test_a_cache_of_programs(data):
         (lambda: nn.Call("ad"), "add"),
         (lambda: nn.MSELoss("most"), "most"),
         (lambda: nn.Parameter("p", (3,), "many"), "many"),
+        (lambda: hg.compile(network(), cache=True), "cache takes a PlanCache.*, not True"),
+        (lambda: hg.compile(network(), debug=True), "debug takes a function.*, not True"),
+        (lambda: hg.compile(network(), use_amp=True), "dtype='float16'"),
+        (lambda: hg.compile([nn.Linear(3)]), r"Group\(\[...\]\), not a list"),
+        (lambda: nn.Linear(), "Linear takes out_features, and in_features first or not; 0 are given"),
+        (lambda: nn.Linear(4, 3, in_features=4), "3 are given"),
+        (lambda: nn.Conv2d(8), "Conv2d takes out_channels, kernel_size"),
     ],
 )
 def test_refusals(make, sentence):
-    with pytest.raises((ValueError, LookupError), match=sentence):
+    with pytest.raises((ValueError, LookupError, TypeError), match=sentence):
         make()
+
+
+@pytest.mark.parametrize(
+    "block, same",
+    [
+        (nn.Linear(out_features=3), nn.Linear(3)),
+        (nn.Linear(4, out_features=3), nn.Linear(4, 3)),
+        (nn.Linear(in_features=4, out_features=3), nn.Linear(4, 3)),
+        (nn.Linear(3, in_features=4), nn.Linear(4, 3)),
+        (nn.Conv2d(8, kernel_size=3), nn.Conv2d(8, 3)),
+        (nn.Conv2d(3, 8, kernel_size=(3, 1)), nn.Conv2d(3, 8, (3, 1))),
+        (nn.Conv2d(in_channels=3, out_channels=8, kernel_size=3), nn.Conv2d(3, 8, 3)),
+        (nn.BatchNorm2d(num_features=3), nn.BatchNorm2d(3)),
+        (nn.Embedding(num_embeddings=5, embedding_dim=2), nn.Embedding(5, 2)),
+    ],
+)
+def test_sizes_have_the_names_of_torch(block, same):
+    assert block == same
     with pytest.raises(TypeError, match="sped"):
         hg.compile(network(), sped=1)
 
