@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels written as expressions."""
 
-from . import _core
+import numpy
+
+from . import _core, ops
 
 _apply = None  # of kernels in autograd, once torch is there
 
@@ -10,7 +12,8 @@ class Kernel(_core.KernelBase):
     """A function of single elements that runs over whole tensors; ``hg.kernel`` creates it.
 
     Call it with numbers, numpy arrays or torch tensors, in the order of ``parameters`` or by name; they broadcast.
-    With torch tensors that require a gradient it takes part in autograd. Structs are dicts.
+    With torch tensors that require a gradient it takes part in autograd. With a ``Var`` or a value of a ``Graph`` it adds to
+    the expression or graph. Structs are dicts.
     """
 
     _options = None
@@ -18,6 +21,10 @@ class Kernel(_core.KernelBase):
 
     def __call__(self, *args, out=None, shape=None, **kwargs):
         named = self._named(args, kwargs)
+        if any(isinstance(value, (_core.Var, _core.Value)) for value in _flat(named).values()):
+            if out is not None:
+                raise ValueError(f"kernel '{self.name}': an expression has no memory yet that out= could name")
+            return self._expression(_flat(named), shape)
         if _core.is_followed(list(named.values())):
             if out is not None:
                 raise ValueError(f"kernel '{self.name}': out= takes no part in autograd; use torch.no_grad()")
@@ -39,6 +46,24 @@ class Kernel(_core.KernelBase):
                 raise TypeError(f"kernel '{self.name}' has no parameter '{name}'; it has {', '.join(roots)}")
             named[name] = value
         return {name: _plain(value) for name, value in named.items()}
+
+    def _expression(self, given, shape):
+        """The call as an expression of a Var or a graph, with the same derivatives."""
+        _, text, strict, backward, _ = self._options
+        inputs, numbers = [], []
+        for i, name in enumerate(self.parameters):
+            value = given.get(name, self.defaults_.get(name))
+            if value is None:
+                raise TypeError(f"kernel '{self.name}': '{name}' is missing")
+            if isinstance(value, (bool, int, float)):
+                numbers.append(i)
+                value = numpy.asarray(value)
+            inputs.append(value)
+        attributes = {"text": text, "name": self.name, "strict": strict, "numbers": numbers, "backward": backward}
+        if shape is not None:
+            attributes["shape"] = list(shape) if isinstance(shape, (list, tuple)) else [shape]
+        results = ops.call("expression", inputs, **attributes)
+        return tuple(results) if isinstance(results, (list, tuple)) and len(self.outputs) > 1 else results
 
     def grad(self, *args, wrt=None, output_gradients=None, shape=None, **kwargs):
         """Gradients by name, for the parameters in ``wrt``, of the sum of each output times its gradient."""
@@ -65,6 +90,14 @@ def _plain(value):
     if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0 and not hasattr(value, "__setitem__"):
         return value.item()
     return value
+
+
+def _flat(named, prefix=""):
+    """The members of structs by their full names."""
+    flat = {}
+    for name, value in named.items():
+        flat.update(_flat(value, prefix + name + ".") if isinstance(value, dict) else {prefix + name: value})
+    return flat
 
 
 def _make(name, text, strict, backward, options):

@@ -316,6 +316,51 @@ def test_kernels_broadcast_strided_and_empty(rng):
 # -- hg.Var ---------------------------------------------------------------------------------------
 
 
+KERNELS = {
+    "numbers": ("a*x*x + b*x + c", {"a": 2.0, "b": 8, "c": -1}),
+    "two outputs": ("y = x*a; z = y + b", {"a": 3, "b": 0.5}),
+    "a choice": ("x > 0 ? x : a*x", {"a": 0.1}),
+    "members": ("p.a*x - p.b", {"p": {"a": 2.0, "b": 3}}),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64"])
+@pytest.mark.parametrize("shape", [(3, 4), (), (0, 2)])
+def test_kernels_in_expressions_and_graphs_give_the_same_bits(name, dtype, shape, rng):
+    text, numbers = KERNELS[name]
+    kernel = hg.kernel(name.replace(" ", "_"), text)
+    x = np.asarray(rng.standard_normal(shape) * 5).astype(dtype)
+    wanted = kernel(x=x, **numbers)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    lazy = kernel(x=hg.Var(x), **numbers)
+    graph = hg.Graph()
+    built = kernel(x=graph.input("x", shape, dtype), **numbers)
+    for i, value in enumerate(built if isinstance(built, tuple) else (built,)):
+        graph.output(f"y{i}", value)
+    run = graph.model()(x)
+    for results in (lazy, run if isinstance(run, (tuple, list)) else (run,)):
+        results = results if isinstance(results, (tuple, list)) else (results,)
+        assert len(results) == len(wanted)
+        for got, want in zip(results, wanted):
+            got = np.asarray(got.value() if isinstance(got, hg.Var) else got)
+            assert got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
+
+
+def test_kernels_in_expressions_have_their_derivatives(rng):
+    x, dy = (rng.standard_normal((3, 4)).astype("float32") for _ in range(2))
+    leaf = hg.Var(x)
+    polynomial = hg.kernel("polynomial", "a*x*x + b*x")
+    (dx,) = hg.vjp([polynomial(2.0, leaf, 8)], [leaf], [hg.Var(dy)])
+    np.testing.assert_array_equal(dx.value(), polynomial.grad(2.0, x, 8, wrt=["x"], output_gradients=[dy])["x"])
+    own = hg.kernel("own", "y = x*x", backward="dx = dy*10")
+    np.testing.assert_array_equal(own(own(leaf)).grad(leaf).value(), np.full_like(x, 100))
+    with pytest.raises(TypeError, match="'a' is missing"):
+        polynomial(x=leaf)
+    with pytest.raises(ValueError, match="out="):
+        own(leaf, out=x)
+
+
 def test_lazy(rng):
     a_, b_ = rng.standard_normal((2, 3, 4)).astype(np.float32)
     a, b = hg.Var(a_), hg.Var(b_)
