@@ -285,6 +285,9 @@ class Library:
 
     def add(self, name, model):
         """Adds the model under a new name."""
+        if not isinstance(model, _core.ModelBase):
+            hint = "; add it to a hg.Graph and give graph.model()" if isinstance(model, _core.KernelBase) else ""
+            raise TypeError(f"a library takes models; '{name}' is a {type(model).__name__}{hint}")
         self._base.add_(name, model)
 
     def save(self, path):

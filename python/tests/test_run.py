@@ -225,3 +225,11 @@ def test_functions_take_what_models_take(tmp_path):
     if torch is not None:
         double, scaled = library.scaled(torch.from_numpy(a.copy()))
         assert isinstance(double, torch.Tensor) and torch.equal(scaled, torch.from_numpy(a * np.arange(3, dtype=np.float32)))
+
+
+def test_a_library_takes_models_only(tmp_path):
+    with pytest.raises(TypeError, match="'k' is a Kernel; add it to a hg.Graph and give graph.model()"):
+        hg.save_library({"k": hg.kernel("k", "x*x")}, tmp_path / "k.hgm")
+    with pytest.raises(TypeError, match="'k' is a int"):
+        hg.save_library({"k": 3}, tmp_path / "k.hgm")
+    assert not (tmp_path / "k.hgm").exists()
