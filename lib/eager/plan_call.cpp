@@ -50,9 +50,11 @@ Status ExecutorBase::Body::describe(std::string_view op, std::span<const Operand
   if (input.data_ == nullptr && shape.count() > 0) [[unlikely]]
     return invalid_argument(input_label(op, i), " of shape ", shape, " has null data");
   const bool contiguous = is_contiguous(shape, *input.strides_);
-  key.push_back(kind | uint64_t{contiguous} << 4 | static_cast<uint64_t>(input.dtype_) << 8);
-  add_words(key, shape);
-  if (!contiguous) add_words(key, *input.strides_);
+  key.push_back(kind | uint64_t{contiguous} << 4 | static_cast<uint64_t>(input.dtype_) << 8 |
+                shape.size() << 16);
+  for (const int64_t size : shape) key.push_back(static_cast<uint64_t>(size));
+  if (!contiguous)
+    for (const int64_t stride : *input.strides_) key.push_back(static_cast<uint64_t>(stride));
   return {};
 }
 
