@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "hg/generator.h"
+#include "hg/text/model_files.h"
 #include "tools/chat_prompts.h"
 #include "tools/command_line/command_line.h"
 #include "tools/command_line/words.h"
@@ -14,7 +15,6 @@
 #include "tools/generated_text.h"
 #include "tools/gpu.h"
 #include "tools/process.h"
-#include "tools/stop_ids.h"
 
 namespace hg::tools {
 namespace {

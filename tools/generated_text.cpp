@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/generated_text.h"
 
+#include "hg/text/model_files.h"
 #include "hg/text/stop_strings.h"
-#include "hg/text/tokenizer.h"
 
 namespace hg::tools {
 namespace {
@@ -59,16 +59,11 @@ class TokenizerText final : public GeneratedText {
 Result<std::unique_ptr<GeneratedText>> GeneratedText::open(const Model& model,
                                                            const std::string& path,
                                                            const std::vector<std::string>& stops) {
-  if (!path.empty()) {
-    HG_TRY_ASSIGN(Tokenizer tokenizer, Tokenizer::load(path));
-    return std::unique_ptr<GeneratedText>(new TokenizerText(std::move(tokenizer), stops));
-  }
-  const Model::Attachment* attached = model.attachment("tokenizer.json");
-  if (attached == nullptr)
-    return invalid_argument(
-        "the model has no attachment tokenizer.json: use --tokenizer FILE, or --ids");
-  HG_TRY_ASSIGN(Tokenizer tokenizer, Tokenizer::from_json(attached->content, attached->name));
-  return std::unique_ptr<GeneratedText>(new TokenizerText(std::move(tokenizer), stops));
+  Result<Tokenizer> tokenizer = path.empty() ? tokenizer_of(model) : Tokenizer::load(path);
+  if (path.empty() && tokenizer.status().code() == Code::not_found)
+    return invalid_argument(tokenizer.status().message(), ": use --tokenizer FILE, or --ids");
+  HG_TRY(tokenizer.status());
+  return std::unique_ptr<GeneratedText>(new TokenizerText(*std::move(tokenizer), stops));
 }
 
 }  // namespace hg::tools
