@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // An HTTP server for models: the Open Inference Protocol v2 with one hg::Pool per model. Shows
 // requests from many threads in batches, deadlines, a bounded queue, metrics and a graceful stop.
-#include <httplib.h>
-#include <pthread.h>
-
-#include <CLI/CLI.hpp>
 #include <atomic>
-#include <csignal>
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <thread>
 
+#include "http/http.h"
 #include "protocol.h"
 
 namespace {
@@ -24,21 +19,13 @@ using Models = std::map<std::string, std::unique_ptr<Served>>;
 
 struct Arguments {
   std::vector<std::string> models;
-  std::string host = "127.0.0.1";
-  int port = 8000, connections = 32, sessions = 2, most_rows = 16, most_waiting = 64;
-  int delay_us = 0, read_timeout_s = 5, drain_ms = 0;
-  int64_t most_bytes = 16 << 20;
+  HttpOptions http;
+  int sessions = 2, most_rows = 16, most_waiting = 64, delay_us = 0;
 };
 
 hg::Status load(const Arguments& arguments, Models& models) {
   for (const std::string& given : arguments.models) {
-    const size_t equals = given.find('=');
-    const std::string path = equals == std::string::npos ? given : given.substr(equals + 1);
-    std::string name = equals == std::string::npos ? path : given.substr(0, equals);
-    if (equals == std::string::npos) {
-      name = name.substr(name.find_last_of('/') + 1);
-      name = name.substr(0, name.rfind(".hgm"));
-    }
+    const auto [name, path] = named_file(given);
     HG_TRY_ASSIGN(hg::Model model, hg::Model::load(path));
     hg::Pool::Options options;
     options.sessions = arguments.sessions;
@@ -73,32 +60,6 @@ void fail(httplib::Response& response, int status, std::string_view message) {
   response.status = status;
   if (status == 503) response.set_header("Retry-After", "1");
   response.set_content(error_text(message), "application/json");
-}
-
-// Reads the whole body and keeps at most `most` bytes, whatever the stated length, chunks or
-// compression. Returns false if there is more or the body breaks off; `response` then says so.
-bool read_body(const httplib::Request& request, const httplib::ContentReader& read, size_t most,
-               httplib::Response& response, std::string& body) {
-  if (request.is_multipart_form_data()) {
-    read([](const httplib::MultipartFormData&) { return true; },
-         [](const char*, size_t) { return true; });
-    fail(response, 415, "a form of parts is no request of the protocol");
-    return false;
-  }
-  bool fits = true;
-  const bool is_whole = read([&](const char* data, size_t size) {
-    fits = fits && size <= most - body.size();
-    if (fits) body.append(data, size);
-    return true;
-  });
-  if (is_whole && !fits)
-    fail(response, 413, hg::str_cat("the body has more than ", uint64_t{most}, " bytes"));
-  // Each error could be the whole answer, and there may be thousands.
-  if (is_whole && fits && !request.ranges.empty()) {
-    fail(response, 400, "answers have no ranges");
-    return false;
-  }
-  return is_whole && fits;
 }
 
 hg::Status infer(const std::string& name, Served& served, const httplib::Request& request,
@@ -192,7 +153,7 @@ void add_routes(httplib::Server& server, const Models& models, size_t most_bytes
               [find, most_bytes](const httplib::Request& q, httplib::Response& response,
                                  const httplib::ContentReader& read) {
                 std::string body;
-                if (!read_body(q, read, most_bytes, response, body)) return;
+                if (!read_body(q, read, most_bytes, fail, response, body)) return;
                 Served* const served = find(q, response);
                 if (served == nullptr) return;
                 bool is_late = false;
@@ -203,48 +164,6 @@ void add_routes(httplib::Server& server, const Models& models, size_t most_bytes
   server.Get("/metrics", [&models](const httplib::Request&, httplib::Response& response) {
     response.set_content(metrics(models), "text/plain; version=0.0.4");
   });
-  // Requests that HTTP itself rejects.
-  server.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
-    if (response.body.empty())
-      fail(response, response.status,
-           hg::str_cat(request.method, " ", request.path, ": HTTP status ", response.status));
-  });
-}
-
-int serve(const Arguments& arguments, const Models& models) {
-  std::atomic<bool> is_ready = true;
-  httplib::Server server;
-  server.new_task_queue = [&] {
-    return new httplib::ThreadPool(static_cast<size_t>(arguments.connections));
-  };
-  server.set_read_timeout(arguments.read_timeout_s);
-  server.set_keep_alive_timeout(arguments.read_timeout_s);
-  server.set_payload_max_length(static_cast<size_t>(arguments.most_bytes));
-  server.set_tcp_nodelay(true);
-  add_routes(server, models, static_cast<size_t>(arguments.most_bytes), is_ready);
-  // Blocked before threads start: only sigwait() below receives these signals.
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-  int port = arguments.port;
-  if (port == 0) port = server.bind_to_any_port(arguments.host);
-  if (port < 0 || (arguments.port != 0 && !server.bind_to_port(arguments.host, port))) {
-    std::fprintf(stderr, "server: %s:%d cannot be bound\n", arguments.host.c_str(), port);
-    return 1;
-  }
-  std::printf("serving %zu models on %s:%d\n", models.size(), arguments.host.c_str(), port);
-  std::fflush(stdout);
-  std::thread listening([&] { server.listen_after_bind(); });
-  int signal = 0;
-  sigwait(&ends, &signal);
-  is_ready = false;  // load balancers use other servers
-  std::this_thread::sleep_for(std::chrono::milliseconds(arguments.drain_ms));
-  server.stop();  // accepts no more connections; open ones get their answers
-  listening.join();
-  std::printf("stopped\n");
-  return 0;
 }
 
 }  // namespace
@@ -253,21 +172,21 @@ int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app{"Serves models by the Open Inference Protocol v2."};
   app.add_option("models", arguments.models, "FILE.hgm or NAME=FILE.hgm")->required();
-  app.add_option("--host", arguments.host);
-  app.add_option("--port", arguments.port, "0: any that is free; it is printed");
-  app.add_option("--connections", arguments.connections, "that are served at a time");
+  add_http_options(app, arguments.http);
   app.add_option("--sessions", arguments.sessions, "batches of a model that run at a time");
   app.add_option("--most-rows", arguments.most_rows, "of a batch; 1: each request runs alone");
   app.add_option("--most-waiting", arguments.most_waiting, "requests; more get 503");
   app.add_option("--delay-us", arguments.delay_us, "that a request waits for others");
-  app.add_option("--most-bytes", arguments.most_bytes, "of a request");
-  app.add_option("--read-timeout", arguments.read_timeout_s, "seconds without a byte");
-  app.add_option("--drain-ms", arguments.drain_ms, "between not ready and the end");
   CLI11_PARSE(app, argc, argv);
+  block_end_signals();
   Models models;
   if (const hg::Status status = load(arguments, models); !status.ok()) {
     std::fprintf(stderr, "server: %s\n", std::string(status.message()).c_str());
     return 1;
   }
-  return serve(arguments, models);
+  std::atomic<bool> is_ready = true;
+  httplib::Server server;
+  add_routes(server, models, static_cast<size_t>(arguments.http.most_bytes), is_ready);
+  return serve(server, arguments.http, "server", hg::str_cat(uint64_t{models.size()}, " models"),
+               fail, is_ready);
 }

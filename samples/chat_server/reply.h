@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers in the form of OpenAI's API: whole ones, server-sent events, and errors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine.h"
+#include "request.h"
+
+class Reply {
+ public:
+  Reply(const CompletionRequest& request, const std::string& id, int64_t created);
+
+  // The whole answer as JSON.
+  std::string whole(const Piece& all, const Outcome& outcome) const;
+
+  // Events, each "data: {...}\n\n". begin() comes before all pieces, and end() after them.
+  std::string begin() const;
+  std::string piece(const Piece& piece) const;
+  std::string end(const Outcome& outcome) const;
+
+ private:
+  using Json = nlohmann::ordered_json;
+  Json head(bool is_event) const;
+  Json log_probabilities(const Piece& piece) const;
+  std::string event(Json choice) const;
+
+  bool is_chat_, wants_usage_, log_probabilities_;
+  int64_t alternatives_;
+  std::string model_, id_;
+  int64_t created_;
+};
+
+// {"error": {...}}
+std::string error_text(const ApiError& error);
+// An error of a generation.
+ApiError error_of(const hg::Status& status);
+// The answer to /v1/models, and to /v1/models/NAME.
+std::string models_text(const std::vector<std::string>& names, int64_t created);
+std::string model_text(const std::string& name, int64_t created);

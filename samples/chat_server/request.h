@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requests of OpenAI's API: /v1/completions and /v1/chat/completions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fields.h"
+#include "hg/sampler.h"
+
+struct CompletionRequest {
+  bool is_chat = false;
+  std::string model;
+  std::string text;          // completions: the prompt, unless it is given as ids
+  std::vector<int32_t> ids;  // completions: the prompt as ids, or empty
+  std::string messages;      // chat: a JSON list of {role, content} with texts, for a template
+  bool streams = false, wants_usage = false;
+  int64_t max_tokens = -1;  // -1: not given
+  std::vector<std::string> stops;
+  hg::SamplerOptions sampler;
+  bool has_seed = false;
+  bool log_probabilities = false;
+  int64_t alternatives = 0;  // most likely tokens to report for each token
+  double frequency_penalty = 0, presence_penalty = 0;
+  std::map<int32_t, float> bias;  // is added to the logits of ids
+};
+
+// Reads a request. Refuses parameters that the server does not support, unless their value changes
+// nothing.
+std::optional<ApiError> read_request(std::string_view body, bool is_chat, CompletionRequest& out);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model that is served: its generator, tokenizer and chat template, and the tasks that requests
+// become.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine.h"
+#include "hg/text/chat_template.h"
+#include "request.h"
+
+struct ServedOptions {
+  std::string entry, tokenizer, chat_template;  // empty: those of the model file
+  int64_t most_tokens = 1024;                   // per answer
+  int64_t most_context = 4096;                  // prompt and answer
+  Engine::Options engine;
+};
+
+class Served {
+ public:
+  static hg::Result<std::unique_ptr<Served>> load(const std::string& path,
+                                                  const ServedOptions& options);
+
+  // Turns a request into a task. Refuses one that does not fit the model.
+  std::optional<ApiError> prepare(const CompletionRequest& request, Task& task) const;
+  Engine& engine() const { return *engine_; }
+
+ private:
+  explicit Served(hg::Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
+  std::optional<ApiError> read_prompt(const CompletionRequest& request, Task& task) const;
+  std::optional<ApiError> check_size(const CompletionRequest& request, Task& task) const;
+
+  hg::Tokenizer tokenizer_;
+  std::optional<hg::ChatTemplate> chat_;
+  hg::ChatOptions chat_options_;
+  std::vector<int32_t> stop_ids_;
+  int64_t most_tokens_ = 0, most_context_ = 0;
+  std::unique_ptr<Engine> engine_;
+};
