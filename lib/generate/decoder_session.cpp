@@ -310,6 +310,7 @@ Status DecoderSession::set_integers(Integers& input, int64_t from) {
 Status DecoderSession::run(std::stop_token stop) {
   const auto all = static_cast<int64_t>(ids_.rows[0].size());
   const int64_t time = all - past_;
+  if (!session_) return internal_error("generate: an earlier call lost the session");
   if (keeps_past() && all > capacity_) HG_TRY(grow(all));
   session_->forget_tensors();
   HG_TRY(set_integers(ids_, past_));

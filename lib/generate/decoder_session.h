@@ -37,6 +37,20 @@ class DecoderSession {
   // Copies the logits after the last token of a row.
   Status logits(size_t row, std::vector<float>& out) const;
 
+  // For sequences that join and leave a running batch. A row holds the tokens of its sequence at
+  // its right end; the columns before them are hidden. Fails with unsupported if the model's rows
+  // cannot be exchanged.
+  Status check_rows() const;
+  // Number of columns.
+  int64_t past() const { return past_; }
+  // Fills a row with the tokens that `other`, a session of the same model, has read in its only
+  // row. If they need more columns, all rows get them.
+  Status replace_row(size_t row, const DecoderSession& other);
+  // Drops the first columns of all rows.
+  Status drop_columns(int64_t count);
+  // Forgets the tokens that no run has read.
+  void discard_new();
+
   bool can_pad() const { return mask_.value != kNoValue && positions_.value != kNoValue; }
   int64_t vocabulary() const { return vocabulary_; }  // of ids; 0: unknown
   int64_t position_limit() const { return position_limit_; }
@@ -66,6 +80,9 @@ class DecoderSession {
   Status clear_states();
   Status grow(int64_t positions);
   int growing_dim(const CarriedValue& carried) const;
+  int batch_dim(const CarriedValue& carried) const;
+  Status move_columns(int64_t from, int64_t to, int64_t count);
+  Status keep_changes(const std::string& name, const Tensor& state);
   Status set_integers(Integers& input, int64_t from);
 
   Model model_;

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <optional>
 
+#include "lib/generate/choice.h"
 #include "lib/generate/decoder_session.h"
+#include "lib/generate/prompt_check.h"
 #include "lib/graph/border.h"
 
 namespace hg {
@@ -15,35 +16,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMostReserved = 4096;  // new tokens that a call makes room for at once
-
-Status check(const DecoderSession& decoder, std::span<const std::vector<int32_t>> prompts,
-             const GenerateOptions& options) {
-  HG_CHECK(!prompts.empty(), "generate: there are no prompts");
-  HG_CHECK(prompts.size() <= std::numeric_limits<uint32_t>::max(), "generate: there are ",
-           uint64_t{prompts.size()}, " prompts");
-  HG_CHECK(options.max_tokens >= 0, "generate: max_tokens is ", options.max_tokens,
-           ", expected at least 0");
-  const int64_t words = decoder.vocabulary(), limit = decoder.position_limit();
-  size_t longest = 0, shortest = std::numeric_limits<size_t>::max();
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    const std::vector<int32_t>& prompt = prompts[i];
-    HG_CHECK(!prompt.empty(), "generate: prompt ", uint64_t{i}, " is empty");
-    longest = std::max(longest, prompt.size());
-    shortest = std::min(shortest, prompt.size());
-    for (const int32_t id : prompt)
-      HG_CHECK(id >= 0 && (words == 0 || id < words), "generate: prompt ", uint64_t{i},
-               " has the id ", id, ", but the vocabulary has ", words, " tokens");
-    // The last token is never an input.
-    const auto size = static_cast<int64_t>(prompt.size());
-    HG_CHECK(limit == 0 || (size <= limit && options.max_tokens <= limit - size + 1),
-             "generate: prompt ", uint64_t{i}, " of length ", size, " and max_tokens ",
-             options.max_tokens, " exceed the model's ", limit, " positions");
-  }
-  HG_CHECK(longest == shortest || decoder.can_pad(), "generate: prompts have ", uint64_t{shortest},
-           " to ", uint64_t{longest},
-           " ids; different lengths need the inputs attention_mask and position_ids");
-  return {};
-}
 
 }  // namespace
 
@@ -54,7 +26,6 @@ struct Generator::Body {
 
   Status begin(std::span<const std::vector<int32_t>> prompts, GenerateOptions with);
   Status step(std::stop_token stop);
-  Status choose(size_t row, const Sampler& with);
 
   DecoderSession decoder;
   GenerateOptions options;
@@ -71,7 +42,7 @@ Status Generator::Body::begin(std::span<const std::vector<int32_t>> prompts, Gen
   sampler.reset();
   result = {};
   tokens.clear();
-  HG_TRY(check(decoder, prompts, with));
+  HG_TRY(check_prompts(decoder, prompts, with));
   HG_TRY_ASSIGN(const Sampler made, Sampler::create(with.sampler));
   size_t longest = 0;
   for (const std::vector<int32_t>& prompt : prompts) longest = std::max(longest, prompt.size());
@@ -96,40 +67,6 @@ Status Generator::Body::begin(std::span<const std::vector<int32_t>> prompts, Gen
   return {};
 }
 
-// Chooses the next token of a sequence.
-Status Generator::Body::choose(size_t row, const Sampler& with) {
-  GeneratedSequence& sequence = result.sequences[row];
-  std::vector<int32_t>& ids = history[row];
-  const auto prompt = static_cast<int64_t>(row);
-  HG_TRY(decoder.logits(row, logits));
-  std::vector<float> original;
-  if (options.on_logits) {
-    if (options.log_probabilities) original = logits;
-    HG_TRY(options.on_logits(prompt, ids, logits));
-  }
-  HG_TRY_ASSIGN(const int32_t id,
-                with.choose(logits, ids, sequence.ids.size(), static_cast<uint32_t>(row)));
-  if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
-    sequence.finish = Finish::stop;
-    is_done[row] = true;
-    return {};
-  }
-  GeneratedToken token{prompt, id, 0};
-  if (options.log_probabilities) {
-    HG_TRY_ASSIGN(token.log_probability, log_probability(original.empty() ? logits : original, id));
-    sequence.log_probabilities.push_back(token.log_probability);
-  }
-  ids.push_back(id);
-  sequence.ids.push_back(id);
-  tokens.push_back(token);
-  is_done[row] = static_cast<int64_t>(sequence.ids.size()) >= options.max_tokens;
-  if (options.on_token && !options.on_token(token)) {
-    sequence.finish = Finish::stop;
-    is_done[row] = true;
-  }
-  return {};
-}
-
 Status Generator::Body::step(std::stop_token stop) {
   tokens.clear();
   HG_CHECK(sampler.has_value(), "generate: step() needs a begin() that succeeded");
@@ -146,7 +83,12 @@ Status Generator::Body::step(std::stop_token stop) {
       std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   has_run = true;
   for (size_t row = 0; row < history.size(); ++row)
-    if (!is_done[row]) HG_TRY(choose(row, now));
+    if (!is_done[row]) {
+      HG_TRY(decoder.logits(row, logits));
+      HG_TRY_ASSIGN(is_done[row],
+                    choose_token({static_cast<int64_t>(row), static_cast<uint32_t>(row)}, now,
+                                 options, logits, history[row], result.sequences[row], tokens));
+    }
   sampler = now;
   return {};
 }

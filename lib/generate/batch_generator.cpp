@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each row of the running session holds a sequence at its right end. Every step gives each row one
+// more token; rows without a sequence get one that nobody reads.
+#include "hg/batch_generator.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "lib/generate/choice.h"
+#include "lib/generate/decoder_session.h"
+#include "lib/generate/prompt_check.h"
+#include "lib/graph/border.h"
+
+namespace hg {
+namespace {
+
+struct Row {
+  int64_t id = -1;  // -1: free
+  GenerateOptions options = {};
+  std::optional<Sampler> sampler = {};
+  std::vector<int32_t> history = {};
+  EndedSequence result = {};
+};
+
+}  // namespace
+
+struct BatchGenerator::Body {
+  Body(DecoderSession one, DecoderSession all, int64_t count)
+      : reader(std::move(one)), decoder(std::move(all)), rows(static_cast<size_t>(count)) {}
+
+  Result<int64_t> add(const std::vector<int32_t>& prompt, GenerateOptions with,
+                      std::stop_token stop);
+  Status read(const std::vector<int32_t>& prompt, bool reuse, std::stop_token stop,
+              int64_t& reused);
+  Status drop_columns();
+  Status step(std::stop_token stop);
+  void end(Row& row);
+
+  DecoderSession reader;   // one row: prompts
+  DecoderSession decoder;  // all rows
+  std::vector<Row> rows;
+  std::vector<float> logits;
+  std::vector<GeneratedToken> tokens;
+  std::vector<EndedSequence> ended;
+  int64_t added = 0, running = 0;
+};
+
+// Reads all but the last token of a prompt, which the next step reads.
+Status BatchGenerator::Body::read(const std::vector<int32_t>& prompt, bool reuse,
+                                  std::stop_token stop, int64_t& reused) {
+  const size_t count = prompt.size() - 1;
+  reused = 0;
+  if (reuse) {
+    // Keeps all but the last token, so the last one takes part.
+    HG_TRY_ASSIGN(reused, reader.resume(prompt, static_cast<int64_t>(prompt.size())));
+  }
+  if (reused == 0) HG_TRY(reader.start(1, static_cast<int64_t>(prompt.size())));
+  for (auto i = static_cast<size_t>(reused); i < count; ++i)
+    reader.push(0, prompt[i], static_cast<int64_t>(i), false);
+  return static_cast<size_t>(reused) < count ? reader.run(std::move(stop)) : Status();
+}
+
+Result<int64_t> BatchGenerator::Body::add(const std::vector<int32_t>& prompt, GenerateOptions with,
+                                          std::stop_token stop) {
+  HG_TRY(check_prompts(reader, {&prompt, 1}, with));
+  HG_TRY_ASSIGN(const Sampler sampler, Sampler::create(with.sampler));
+  const auto free =
+      std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.id < 0; });
+  if (free == rows.end())
+    return Status(Code::busy, str_cat("generate: all ", uint64_t{rows.size()}, " rows are taken"));
+  EndedSequence result;
+  HG_TRY(read(prompt, with.reuse_past, std::move(stop), result.reused));
+  if (running == 0) HG_TRY(decoder.start(static_cast<int64_t>(rows.size()), 0));
+  HG_TRY(drop_columns());
+  HG_TRY(decoder.replace_row(static_cast<size_t>(free - rows.begin()), reader));
+  result.id = added++;
+  *free = Row{result.id, std::move(with), sampler, prompt, std::move(result)};
+  ++running;
+  if (free->options.max_tokens == 0) end(*free);
+  return added - 1;
+}
+
+// Drops columns that belong to no sequence. Moving the others costs as much as reading them, so
+// this waits until at least half are free.
+Status BatchGenerator::Body::drop_columns() {
+  int64_t longest = 0;
+  for (const Row& row : rows)
+    if (row.id >= 0) longest = std::max(longest, static_cast<int64_t>(row.history.size()) - 1);
+  const int64_t unused = decoder.past() - longest;
+  return unused > 0 && unused >= longest ? decoder.drop_columns(unused) : Status();
+}
+
+void BatchGenerator::Body::end(Row& row) {
+  row.result.id = row.id;
+  ended.push_back(std::move(row.result));
+  row = {};
+  --running;
+}
+
+Status BatchGenerator::Body::step(std::stop_token stop) {
+  tokens.clear();
+  ended.clear();
+  if (running == 0) return {};
+  HG_TRY(drop_columns());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    decoder.push(i, row.id < 0 ? 0 : row.history.back(),
+                 row.id < 0 ? 0 : static_cast<int64_t>(row.history.size()) - 1, false);
+  }
+  if (Status ran = decoder.run(std::move(stop)); !ran.ok()) {
+    decoder.discard_new();
+    return ran;
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Row& row = rows[i];
+    if (row.id < 0) continue;
+    HG_TRY(decoder.logits(i, logits));
+    const Result<bool> has_ended = choose_token({row.id, 0}, *row.sampler, row.options, logits,
+                                                row.history, row.result.sequence, tokens);
+    row.result.status = has_ended.status();
+    if (!has_ended.ok() || *has_ended) end(row);
+  }
+  return {};
+}
+
+BatchGenerator::BatchGenerator(std::unique_ptr<Body> body) : body_(std::move(body)) {}
+BatchGenerator::BatchGenerator(BatchGenerator&&) noexcept = default;
+BatchGenerator& BatchGenerator::operator=(BatchGenerator&&) noexcept = default;
+BatchGenerator::~BatchGenerator() = default;
+
+Result<BatchGenerator> BatchGenerator::create(const Model& model, int64_t rows,
+                                              SessionOptions options) {
+  return or_no_memory([&]() -> Result<BatchGenerator> {
+    HG_CHECK(rows > 0 && rows <= 4096, "generate: rows is ", rows, ", expected 1 to 4096");
+    HG_TRY_ASSIGN(DecoderSession reader, DecoderSession::create(model, options));
+    HG_TRY(reader.check_rows());
+    HG_TRY_ASSIGN(DecoderSession decoder, DecoderSession::create(model, std::move(options)));
+    HG_TRY(decoder.start(rows, 0));
+    return BatchGenerator(std::make_unique<Body>(std::move(reader), std::move(decoder), rows));
+  });
+}
+
+Result<int64_t> BatchGenerator::add(const std::vector<int32_t>& prompt, GenerateOptions options,
+                                    std::stop_token stop) {
+  return or_no_memory([&] { return body_->add(prompt, std::move(options), std::move(stop)); });
+}
+
+Result<std::span<const GeneratedToken>> BatchGenerator::step(std::stop_token stop) {
+  return or_no_memory([&]() -> Result<std::span<const GeneratedToken>> {
+    HG_TRY(body_->step(std::move(stop)));
+    return std::span<const GeneratedToken>(body_->tokens);
+  });
+}
+
+std::span<const EndedSequence> BatchGenerator::ended() const { return body_->ended; }
+
+Status BatchGenerator::end(int64_t id) {
+  return or_no_memory([&]() -> Status {
+    for (Row& row : body_->rows)
+      if (row.id == id && id >= 0) {
+        row.result.sequence.finish = Finish::stop;
+        body_->end(row);
+        return {};
+      }
+    return not_found("generate: there is no running sequence ", id);
+  });
+}
+
+int64_t BatchGenerator::running() const { return body_->running; }
+int64_t BatchGenerator::rows() const { return static_cast<int64_t>(body_->rows.size()); }
+int64_t BatchGenerator::vocabulary() const { return body_->decoder.vocabulary(); }
+int64_t BatchGenerator::position_limit() const { return body_->decoder.position_limit(); }
+
+}  // namespace hg

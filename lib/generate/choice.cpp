@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/generate/choice.h"
+
+#include <algorithm>
+
+namespace hg {
+
+Result<bool> choose_token(SequenceName name, const Sampler& sampler, const GenerateOptions& options,
+                          std::span<float> logits, std::vector<int32_t>& history,
+                          GeneratedSequence& sequence, std::vector<GeneratedToken>& tokens) {
+  std::vector<float> original;
+  if (options.on_logits) {
+    if (options.log_probabilities) original.assign(logits.begin(), logits.end());
+    HG_TRY(options.on_logits(name.prompt, history, logits));
+  }
+  HG_TRY_ASSIGN(const int32_t id, sampler.choose(logits, history, sequence.ids.size(), name.draws));
+  if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
+    sequence.finish = Finish::stop;
+    return true;
+  }
+  GeneratedToken token{name.prompt, id, 0};
+  if (options.log_probabilities) {
+    const std::span<const float> model = original.empty() ? logits : std::span(original);
+    HG_TRY_ASSIGN(token.log_probability, log_probability(model, id));
+    sequence.log_probabilities.push_back(token.log_probability);
+  }
+  history.push_back(id);
+  sequence.ids.push_back(id);
+  tokens.push_back(token);
+  if (options.on_token && !options.on_token(token)) {
+    sequence.finish = Finish::stop;
+    return true;
+  }
+  return static_cast<int64_t>(sequence.ids.size()) >= options.max_tokens;
+}
+
+}  // namespace hg

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// The next token of a sequence, for Generator and BatchGenerator.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hg/generator.h"
+
+namespace hg {
+
+// Names a sequence for its callbacks and draws.
+struct SequenceName {
+  int64_t prompt = 0;  // see GeneratedToken
+  uint32_t draws = 0;  // of the sampler's seed
+};
+
+// Chooses a token from the model's logits, which it may change, and appends it to the sequence and
+// `history`, and to `tokens`. Returns whether the sequence has ended.
+Result<bool> choose_token(SequenceName name, const Sampler& sampler, const GenerateOptions& options,
+                          std::span<float> logits, std::vector<int32_t>& history,
+                          GeneratedSequence& sequence, std::vector<GeneratedToken>& tokens);
+
+}  // namespace hg

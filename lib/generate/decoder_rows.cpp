@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of a session whose sequences join and leave. Keys and values are moved inside the session's
+// buffers.
+#include <algorithm>
+#include <cstring>
+
+#include "lib/generate/decoder_session.h"
+#include "lib/graph/ends.h"
+
+namespace hg {
+
+// The dim of a carried value that counts the sequences; -1: none, or several.
+int DecoderSession::batch_dim(const CarriedValue& carried) const {
+  const TensorType& type =
+      model_.graph().value_info(input_named(model_.graph(), carried.input)).type;
+  int found = -1;
+  for (int d = 0; d < type.rank(); ++d) {
+    if (type.shape[static_cast<size_t>(d)] != batch_size()) continue;
+    if (found >= 0) return -1;
+    found = d;
+  }
+  return found;
+}
+
+Status DecoderSession::check_rows() const {
+  constexpr std::string_view kCannot = "generate: sequences cannot join a running batch: ";
+  if (!can_pad())
+    return unsupported(kCannot, "the model lacks the input attention_mask or position_ids");
+  if (!keeps_past()) return unsupported(kCannot, "the session does not keep the model's past");
+  if (batch_size().is_constant())
+    return unsupported(kCannot, "the model takes ", batch_size().constant(), " prompts at a time");
+  for (const CarriedValue& each : carried_)
+    if (batch_dim(each) < 0)
+      return unsupported(kCannot, "no dim, or several, of the input '", each.input,
+                         "' is the number of prompts");
+  return {};
+}
+
+// A device reads what changed in the host's copy of a state.
+Status DecoderSession::keep_changes(const std::string& name, const Tensor& state) {
+  if (options_.device == Device::cpu) return {};
+  HG_TRY_ASSIGN(const TensorData copy, TensorData::copy_of(state));
+  return session_->set_value(name, copy.tensor);
+}
+
+Status DecoderSession::move_columns(int64_t from, int64_t to, int64_t count) {
+  if (count == 0 || from == to) return {};
+  for (const CarriedValue& each : carried_) {
+    const int grows = growing_dim(each);
+    if (grows < 0) continue;
+    HG_TRY_ASSIGN(const Tensor state, session_->value(each.input));
+    int64_t outer = 1, column = size_of(state.dtype);
+    for (int d = 0; d < grows; ++d) outer *= state.shape[d];
+    for (int d = grows + 1; d < state.rank(); ++d) column *= state.shape[d];
+    for (int64_t i = 0; i < outer; ++i) {
+      auto* const columns = static_cast<char*>(state.data) + i * state.shape[grows] * column;
+      std::memmove(columns + to * column, columns + from * column,
+                   static_cast<size_t>(count * column));
+    }
+    HG_TRY(keep_changes(each.input, state));
+  }
+  return {};
+}
+
+Status DecoderSession::drop_columns(int64_t count) {
+  HG_TRY(move_columns(count, 0, past_ - count));
+  for (Integers* const input : {&ids_, &mask_, &positions_})
+    for (std::vector<int64_t>& row : input->rows) row.erase(row.begin(), row.begin() + count);
+  past_ -= count;
+  return {};
+}
+
+Status DecoderSession::replace_row(size_t row, const DecoderSession& other) {
+  if (!session_ || !other.session_)
+    return internal_error("generate: an earlier call lost the session");
+  const int64_t length = other.past_, more = std::max(int64_t{0}, length - past_);
+  if (past_ + more > capacity_) HG_TRY(grow(past_ + more));
+  HG_TRY(move_columns(0, more, past_));
+  for (Integers* const input : {&ids_, &mask_, &positions_})
+    for (std::vector<int64_t>& each : input->rows)
+      each.insert(each.begin(), static_cast<size_t>(more), 0);
+  past_ += more;
+  for (const CarriedValue& each : carried_) {
+    const int grows = growing_dim(each), batch = batch_dim(each);
+    HG_TRY_ASSIGN(Tensor from, other.session_->value(each.input));
+    HG_TRY_ASSIGN(const Tensor state, session_->value(each.input));
+    Tensor to = state;
+    to.shape[batch] = 1;
+    int64_t offset = static_cast<int64_t>(row) * to.strides[batch];
+    if (grows >= 0) {
+      from.shape[grows] = to.shape[grows] = length;
+      offset += (past_ - length) * to.strides[grows];
+    }
+    to.data = static_cast<char*>(state.data) + offset * size_of(state.dtype);
+    copy_elements(from, to);
+    HG_TRY(keep_changes(each.input, state));
+  }
+  for (const auto& [mine, its] : {std::pair{&ids_, &other.ids_}, std::pair{&mask_, &other.mask_},
+                                  std::pair{&positions_, &other.positions_}}) {
+    std::vector<int64_t>& tokens = mine->rows[row];
+    std::fill(tokens.begin(), tokens.end(), 0);
+    std::copy_n(its->rows[0].begin(), length, tokens.end() - length);
+  }
+  return {};
+}
+
+void DecoderSession::discard_new() {
+  for (Integers* const input : {&ids_, &mask_, &positions_})
+    for (std::vector<int64_t>& row : input->rows)
+      if (static_cast<int64_t>(row.size()) > past_) row.resize(static_cast<size_t>(past_));
+}
+
+}  // namespace hg

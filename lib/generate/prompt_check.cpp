@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/generate/prompt_check.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace hg {
+
+Status check_prompts(const DecoderSession& decoder, std::span<const std::vector<int32_t>> prompts,
+                     const GenerateOptions& options) {
+  HG_CHECK(!prompts.empty(), "generate: there are no prompts");
+  HG_CHECK(prompts.size() <= std::numeric_limits<uint32_t>::max(), "generate: there are ",
+           uint64_t{prompts.size()}, " prompts");
+  HG_CHECK(options.max_tokens >= 0, "generate: max_tokens is ", options.max_tokens,
+           ", expected at least 0");
+  const int64_t words = decoder.vocabulary(), limit = decoder.position_limit();
+  size_t longest = 0, shortest = std::numeric_limits<size_t>::max();
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    const std::vector<int32_t>& prompt = prompts[i];
+    HG_CHECK(!prompt.empty(), "generate: prompt ", uint64_t{i}, " is empty");
+    longest = std::max(longest, prompt.size());
+    shortest = std::min(shortest, prompt.size());
+    for (const int32_t id : prompt)
+      HG_CHECK(id >= 0 && (words == 0 || id < words), "generate: prompt ", uint64_t{i},
+               " has the id ", id, ", but the vocabulary has ", words, " tokens");
+    // The last token is never an input.
+    const auto size = static_cast<int64_t>(prompt.size());
+    HG_CHECK(limit == 0 || (size <= limit && options.max_tokens <= limit - size + 1),
+             "generate: prompt ", uint64_t{i}, " of length ", size, " and max_tokens ",
+             options.max_tokens, " exceed the model's ", limit, " positions");
+  }
+  HG_CHECK(longest == shortest || decoder.can_pad(), "generate: prompts have ", uint64_t{shortest},
+           " to ", uint64_t{longest},
+           " ids; different lengths need the inputs attention_mask and position_ids");
+  return {};
+}
+
+}  // namespace hg
