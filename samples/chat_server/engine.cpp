@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace {
 
@@ -92,12 +93,14 @@ void Times::add(Clock::duration time) {
 
 hg::Result<std::unique_ptr<Engine>> Engine::create(const hg::Model& model, hg::Tokenizer tokenizer,
                                                    const Options& options) {
-  HG_CHECK(options.workers > 0 && options.most_waiting >= 0, "expected at least one session, got ",
-           options.workers, ", and a queue of at least 0, got ", options.most_waiting);
+  HG_CHECK(options.workers > 0 && options.rows > 0 && options.most_waiting >= 0,
+           "expected at least one session, got ", options.workers, ", one row, got ", options.rows,
+           ", and a queue of at least 0, got ", options.most_waiting);
   std::unique_ptr<Engine> engine(new Engine(std::move(tokenizer), options.most_waiting));
   for (int i = 0; i < options.workers; ++i) {
-    HG_TRY_ASSIGN(hg::Generator generator, hg::Generator::create(model, options.session));
-    engine->workers_.push_back(std::make_unique<Worker>(std::move(generator)));
+    HG_TRY_ASSIGN(std::unique_ptr<Rows> rows, Rows::create(model, options.rows, options.session));
+    engine->workers_.push_back(std::make_unique<Worker>());
+    engine->workers_.back()->rows = std::move(rows);
   }
   for (const auto& worker : engine->workers_)
     worker->thread = std::thread([&engine = *engine, &worker = *worker] { engine.work(worker); });
@@ -122,7 +125,7 @@ hg::Result<std::shared_ptr<Answer>> Engine::submit(Task task) {
     ++statistics_.refused;
     return hg::cancelled("the server stops");
   }
-  if (Worker* const worker = idle_worker(answer->task.prompt); worker != nullptr) {
+  if (Worker* const worker = free_worker(answer->task.prompt); worker != nullptr) {
     give(*worker, answer);
     return answer;
   }
@@ -135,17 +138,18 @@ hg::Result<std::shared_ptr<Answer>> Engine::submit(Task task) {
   return answer;
 }
 
-// The worker that has read most of the prompt. One that would lose more than it could use does not
-// count; then the worker whose last task is the oldest.
-Engine::Worker* Engine::idle_worker(const std::vector<int32_t>& prompt) {
+// The worker that has read most of the prompt, if it would not lose more than it could use; then
+// the least busy one, then the one whose last task is the oldest.
+Engine::Worker* Engine::free_worker(const std::vector<int32_t>& prompt) {
   Worker* best = nullptr;
   size_t best_shared = 0;
   for (const auto& worker : workers_) {
-    if (worker->now) continue;
+    if (worker->busy >= worker->rows->count()) continue;
     size_t shared = shared_prefix(worker->past, prompt);
     if (2 * shared < worker->past.size()) shared = 0;
+    const auto rank = [](const Worker& each) { return std::pair(each.busy, each.last_task); };
     if (best == nullptr || shared > best_shared ||
-        (shared == best_shared && worker->last_task < best->last_task)) {
+        (shared == best_shared && rank(*worker) < rank(*best))) {
       best = worker.get();
       best_shared = shared;
     }
@@ -154,8 +158,11 @@ Engine::Worker* Engine::idle_worker(const std::vector<int32_t>& prompt) {
 }
 
 void Engine::give(Worker& worker, std::shared_ptr<Answer> answer) {
-  worker.now = std::move(answer);
+  open_.insert(answer);
+  worker.past = answer->task.prompt;
+  worker.given.push_back(std::move(answer));
   worker.last_task = ++tasks_;
+  ++worker.busy;
   changed_.notify_all();
 }
 
@@ -184,80 +191,127 @@ void Engine::stop() {
     stops_ = true;
     waiting.swap(queue_);
     statistics_.cancelled += static_cast<int64_t>(waiting.size());
-    for (const auto& worker : workers_)
-      if (worker->now) worker->now->stop_.request_stop();
+    for (const auto& answer : open_) answer->stop_.request_stop();
   }
   for (const auto& answer : waiting) answer->end({.status = hg::cancelled("the server stops")});
 }
 
+Statistics Engine::statistics() const {
+  const std::lock_guard lock(mutex_);
+  Statistics now = statistics_;
+  now.waiting = static_cast<int64_t>(queue_.size());
+  now.running = static_cast<int64_t>(open_.size());
+  return now;
+}
+
+// ---- Workers ----
+
+Engine::Running::Running(const hg::Tokenizer& tokenizer, std::shared_ptr<Answer> given)
+    : answer(std::move(given)),
+      transcript(tokenizer, answer->task.stops, answer->task.prompt.back(),
+                 answer->task.options.log_probabilities) {}
+
 void Engine::work(Worker& worker) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return worker.now || ends_; });
-    if (!worker.now) return;
-    const std::shared_ptr<Answer> answer = worker.now;
+    changed_.wait(lock, [&] { return ends_ || !worker.given.empty() || !worker.running.empty(); });
+    if (worker.given.empty() && worker.running.empty()) return;
+    const std::deque<std::shared_ptr<Answer>> given = std::exchange(worker.given, {});
     lock.unlock();
-    Outcome outcome = generate(worker, *answer);
-    lock.lock();
-    worker.past = answer->task.prompt;
-    if (!worker.generator.generation().sequences.empty()) {
-      const std::vector<int32_t>& ids = worker.generator.generation().sequences[0].ids;
-      worker.past.insert(worker.past.end(), ids.begin(), ids.end());
-    }
-    worker.now = nullptr;
-    if (!queue_.empty()) {
-      give(worker, std::move(queue_.front()));
-      queue_.pop_front();
-    }
-    lock.unlock();
-    finish(*answer, std::move(outcome));  // after which a client sees a free worker
+    for (const std::shared_ptr<Answer>& answer : given) begin(worker, answer);
+    end_cancelled(worker);
+    collect(worker);
+    if (!worker.running.empty()) step(worker);
     lock.lock();
   }
 }
 
-Outcome Engine::generate(Worker& worker, Answer& answer) {
-  const Task& task = answer.task;
-  Outcome outcome{.prompt_tokens = static_cast<int64_t>(task.prompt.size())};
+void Engine::begin(Worker& worker, std::shared_ptr<Answer> answer) {
+  auto running = std::make_unique<Running>(tokenizer_, answer);
+  const hg::Result<int64_t> id =
+      worker.rows->add(answer->task.prompt, options_of(*running), answer->stop_.get_token());
+  if (id.ok())
+    worker.running.emplace(*id, std::move(running));
+  else
+    finish(worker, *answer, {.status = id.status()});
+}
+
+hg::GenerateOptions Engine::options_of(Running& running) {
+  const Task& task = running.answer->task;
   hg::GenerateOptions options = task.options;
   options.reuse_past = true;
-  Transcript transcript(tokenizer_, task.stops, task.prompt.back(), options.log_probabilities);
-  Transcript::Likely likely;
   if (task.alternatives > 0 || task.frequency_penalty != 0 || task.presence_penalty != 0 ||
       !task.bias.empty())
-    options.on_logits = [&](int64_t, std::span<const int32_t> history, std::span<float> logits) {
-      if (task.alternatives > 0) HG_TRY(find_likely(logits, task.alternatives, likely));
+    options.on_logits = [&running, &task](int64_t, std::span<const int32_t> history,
+                                          std::span<float> logits) {
+      if (task.alternatives > 0) HG_TRY(find_likely(logits, task.alternatives, running.likely));
       return change_logits(task, history.subspan(task.prompt.size()), logits);
     };
-  bool is_first = true;
-  const auto add = [&](hg::Result<Piece> piece) {
-    if (!piece.ok()) outcome.status = piece.status();
-    if (piece.ok()) answer.add(*std::move(piece));
-    return outcome.status.ok();
-  };
-  options.on_token = [&](const hg::GeneratedToken& token) {
-    if (is_first) {
+  options.on_token = [this, &running](const hg::GeneratedToken& token) {
+    if (running.is_first) {
       const std::lock_guard lock(mutex_);
-      statistics_.first_piece.add(Clock::now() - answer.start_);
-      is_first = false;
+      statistics_.first_piece.add(Clock::now() - running.answer->start_);
+      running.is_first = false;
     }
-    return add(transcript.push(token, likely)) && !transcript.has_ended();
+    hg::Result<Piece> piece = running.transcript.push(token, running.likely);
+    running.failed = piece.status();
+    if (piece.ok()) running.answer->add(*std::move(piece));
+    return running.failed.ok() && !running.transcript.has_ended();
   };
-  const hg::Result<hg::Generation> made =
-      worker.generator.generate({&task.prompt, 1}, options, answer.stop_.get_token());
-  if (!outcome.status.ok()) return outcome;
-  if (!made.ok()) {
-    outcome.status = made.status();
-    return outcome;
-  }
-  if (!add(transcript.finish())) return outcome;
-  // The end of a text can complete a stop string.
-  outcome.finish = transcript.has_ended() ? hg::Finish::stop : made->sequences[0].finish;
-  outcome.tokens = static_cast<int64_t>(made->sequences[0].ids.size());
-  outcome.cached_tokens = made->reused;
-  return outcome;
+  return options;
 }
 
-void Engine::finish(Answer& answer, Outcome outcome) {
+void Engine::end_cancelled(Worker& worker) {
+  for (const auto& [id, running] : worker.running)
+    if (running->answer->stop_.stop_requested() && worker.rows->end(id).ok())
+      running->is_cancelled = true;
+}
+
+void Engine::step(Worker& worker) {
+  // Only a sequence that runs alone can end a step early.
+  const std::stop_token stop = worker.running.size() == 1
+                                   ? worker.running.begin()->second->answer->stop_.get_token()
+                                   : std::stop_token();
+  const hg::Status status = worker.rows->step(stop);
+  if (status.ok()) return collect(worker);
+  if (status.code() == hg::Code::cancelled) return;  // end_cancelled() follows
+  for (const auto& [id, running] : worker.running)
+    if (worker.rows->end(id).ok()) running->failed = status;
+  collect(worker);
+}
+
+void Engine::collect(Worker& worker) {
+  for (const hg::EndedSequence& ended : worker.rows->ended()) {
+    const auto found = worker.running.find(ended.id);
+    if (found == worker.running.end()) continue;  // collected before
+    finish(worker, *found->second, ended);
+    worker.running.erase(found);
+  }
+}
+
+void Engine::finish(Worker& worker, Running& running, const hg::EndedSequence& ended) {
+  Answer& answer = *running.answer;
+  Outcome outcome{.status = running.failed.ok() ? ended.status : running.failed,
+                  .finish = ended.sequence.finish,
+                  .prompt_tokens = static_cast<int64_t>(answer.task.prompt.size()),
+                  .tokens = static_cast<int64_t>(ended.sequence.ids.size()),
+                  .cached_tokens = ended.reused};
+  if (running.is_cancelled) outcome.status = hg::cancelled("the request was cancelled");
+  if (outcome.status.ok()) {
+    hg::Result<Piece> rest = running.transcript.finish();
+    outcome.status = rest.status();
+    if (rest.ok()) answer.add(*std::move(rest));
+    // The end of a text can complete a stop string.
+    if (running.transcript.has_ended()) outcome.finish = hg::Finish::stop;
+  }
+  if (worker.rows->count() == 1) {  // the session keeps the answer
+    const std::lock_guard lock(mutex_);
+    worker.past.insert(worker.past.end(), ended.sequence.ids.begin(), ended.sequence.ids.end());
+  }
+  finish(worker, answer, std::move(outcome));
+}
+
+void Engine::finish(Worker& worker, Answer& answer, Outcome outcome) {
   {
     const std::lock_guard lock(mutex_);
     const hg::Code code = outcome.status.code();
@@ -270,15 +324,12 @@ void Engine::finish(Answer& answer, Outcome outcome) {
       statistics_.tokens += outcome.tokens;
       statistics_.answer.add(Clock::now() - answer.start_);
     }
+    std::erase_if(open_, [&](const auto& each) { return each.get() == &answer; });
+    --worker.busy;
+    if (!queue_.empty()) {
+      give(worker, std::move(queue_.front()));
+      queue_.pop_front();
+    }
   }
   answer.end(std::move(outcome));
-}
-
-Statistics Engine::statistics() const {
-  const std::lock_guard lock(mutex_);
-  Statistics now = statistics_;
-  now.waiting = static_cast<int64_t>(queue_.size());
-  now.running = std::count_if(workers_.begin(), workers_.end(),
-                              [](const auto& worker) { return worker->now != nullptr; });
-  return now;
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generates the answers of one model. Requests wait in a bounded queue for a worker. Each worker is
-// a thread with a hg::Generator; all share the weights. A worker keeps the past of its last
-// request, so the next turn of a chat reads only what is new.
+// Generates the answers of one model. Requests wait in a bounded queue for a row of a worker. Each
+// worker is a thread with a batch that sequences join and leave; all share the weights. A worker
+// keeps the past of its last prompt, so the next turn of a chat reads only what is new.
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -13,13 +12,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "hg/generator.h"
 #include "hg/text/tokenizer.h"
+#include "rows.h"
 #include "transcript.h"
 
 struct Task {
@@ -82,6 +82,7 @@ class Engine {
  public:
   struct Options {
     int workers = 1;
+    int rows = 4;  // sequences of a worker that run together; 1 if the model allows no more
     int most_waiting = 32;
     hg::SessionOptions session = {};
   };
@@ -98,25 +99,41 @@ class Engine {
   void stop();
 
   Statistics statistics() const;
-  int64_t vocabulary() const { return workers_[0]->generator.vocabulary(); }
-  int64_t position_limit() const { return workers_[0]->generator.position_limit(); }
+  int64_t vocabulary() const { return workers_[0]->rows->vocabulary(); }
+  int64_t position_limit() const { return workers_[0]->rows->position_limit(); }
 
  private:
+  // A sequence of a worker, with its callbacks.
+  struct Running {
+    Running(const hg::Tokenizer& tokenizer, std::shared_ptr<Answer> given);
+    std::shared_ptr<Answer> answer;
+    Transcript transcript;
+    Transcript::Likely likely = {};
+    hg::Status failed = {};  // text that cannot be decoded
+    bool is_first = true, is_cancelled = false;
+  };
   struct Worker {
-    explicit Worker(hg::Generator made) : generator(std::move(made)) {}
-    hg::Generator generator;
-    std::shared_ptr<Answer> now;  // null: idle
-    std::vector<int32_t> past;    // ids of the last prompt and answer
-    uint64_t last_task = 0;       // number of the last task
-    std::thread thread;
+    std::unique_ptr<Rows> rows;
+    std::map<int64_t, std::unique_ptr<Running>> running = {};  // by id of the sequence
+    // With the engine's mutex:
+    std::deque<std::shared_ptr<Answer>> given = {};  // not yet started
+    int64_t busy = 0;                                // given and running
+    std::vector<int32_t> past = {};                  // what the next prompt can share
+    uint64_t last_task = 0;                          // number of the last task
+    std::thread thread = {};
   };
   Engine(hg::Tokenizer tokenizer, int most_waiting)
       : tokenizer_(std::move(tokenizer)), most_waiting_(most_waiting) {}
-  Worker* idle_worker(const std::vector<int32_t>& prompt);
+  Worker* free_worker(const std::vector<int32_t>& prompt);
   void give(Worker& worker, std::shared_ptr<Answer> answer);
   void work(Worker& worker);
-  Outcome generate(Worker& worker, Answer& answer);
-  void finish(Answer& answer, Outcome outcome);
+  void begin(Worker& worker, std::shared_ptr<Answer> answer);
+  hg::GenerateOptions options_of(Running& running);
+  void end_cancelled(Worker& worker);
+  void step(Worker& worker);
+  void collect(Worker& worker);
+  void finish(Worker& worker, Running& running, const hg::EndedSequence& ended);
+  void finish(Worker& worker, Answer& answer, Outcome outcome);
 
   const hg::Tokenizer tokenizer_;
   const int most_waiting_;
@@ -124,6 +141,7 @@ class Engine {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Answer>> queue_;
+  std::set<std::shared_ptr<Answer>> open_;  // given to workers
   uint64_t tasks_ = 0;
   bool stops_ = false, ends_ = false;  // no new tasks; threads end
   Statistics statistics_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An HTTP server for language models: the completions and chat completions of OpenAI's API. Shows
-// hg::Generator with streams, stop strings, seeds, the past of earlier turns, clients that leave,
-// a bounded queue, metrics and a graceful stop.
+// hg::BatchGenerator with streams, stop strings, seeds, the past of earlier turns, clients that
+// leave, a bounded queue, metrics and a graceful stop.
 #include <atomic>
 #include <cstdio>
 #include <ctime>
@@ -240,7 +240,8 @@ int main(int argc, char** argv) {
   app.add_option("--entry", served.entry, "of the file that is the language model");
   app.add_option("--tokenizer", served.tokenizer, "a tokenizer.json instead of the models' own");
   app.add_option("--chat-template", served.chat_template, "a file instead of the models' own");
-  app.add_option("--sessions", served.engine.workers, "requests of a model that run at a time");
+  app.add_option("--sessions", served.engine.workers, "threads of a model, each with a batch");
+  app.add_option("--rows", served.engine.rows, "requests of a session that run together");
   app.add_option("--most-waiting", served.engine.most_waiting, "requests; more get 503");
   app.add_option("--most-tokens", served.most_tokens, "of an answer");
   app.add_option("--most-context", served.most_context, "tokens of prompt and answer");

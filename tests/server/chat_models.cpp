@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // chat_models count|random WORDS FILE [ATTACHMENT]...: writes a small language model with the files
 // attached. `count`: after the id i, i + 1 is the most likely. `random`: a decoder with random
-// weights, a past, and 512 positions.
+// weights, a past, and 65,536 positions.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -26,7 +26,7 @@ void count(hg::Graph& g, int64_t words) {
 }
 
 void decode(hg::Graph& g, int64_t words) {
-  constexpr int64_t kWidth = 32, kHeads = 4, kHeadDim = 8, kPositions = 512;
+  constexpr int64_t kWidth = 32, kHeads = 4, kHeadDim = 8, kPositions = 65536;
   const Dim b("b"), t("t"), p("p");
   uint64_t seed = 0;
   const auto weight = [&](int64_t rows, int64_t columns, double scale) {

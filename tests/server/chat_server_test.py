@@ -432,11 +432,27 @@ def check_many(server, generate):
         assert f'hologram_{name}_count{{model="m"}} {int(buckets[-1])}\n' in text
 
 
+def drain(connection):
+    """Reads in the background: the server leaves a client that reads nothing for five seconds."""
+    def read():
+        with contextlib.suppress(OSError):
+            while connection.recv(1 << 16):
+                pass
+
+    threading.Thread(target=read, daemon=True).start()
+
+
 LONG = {"prompt": [1], "max_tokens": 10**6, "temperature": 0}
 
 
 def vanish(connection):
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closes by reset
+    leave(connection)
+
+
+def leave(connection):
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RD)  # ends drain()
     connection.close()
 
 
@@ -444,7 +460,7 @@ def check_vanished(program, model):
     """The generation of a client that has left ends; so does a request that waits."""
     server = Server(program, f"m={model}", "--most-tokens=1000000", "--most-context=2000000", "--most-waiting=2")
     for streams in False, True:
-        for leave in vanish, socket.socket.close:
+        for go in vanish, leave:
             before = server.metric("requests_cancelled_total")
             body = json.dumps({"model": "m", "stream": streams, **LONG}).encode()
             head = f"POST {COMPLETE} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
@@ -452,16 +468,17 @@ def check_vanished(program, model):
             server.until("requests_running", 1)
             if streams:
                 assert running.recv(100)
+                drain(running)
             waiting = [raw(server, head + body) for _ in range(2)]
             server.until("requests_waiting", 2)
             status, told, headers = server.post(COMPLETE, prompt="a")
             assert status == 503 and told["error"]["code"] == "overloaded" and headers["Retry-After"] == "1", told
             assert told["error"]["type"] == "server_error"
-            leave(waiting[0])
+            go(waiting[0])
             server.until("requests_cancelled_total", before + 1)
-            leave(running)
+            go(running)
             server.until("requests_cancelled_total", before + 2)
-            leave(waiting[1])
+            go(waiting[1])
             server.until("requests_cancelled_total", before + 3)
             server.until_idle()
             assert server.ask(COMPLETE, prompt=[1], max_tokens=3, temperature=0)["choices"][0]["text"] == "日"
@@ -474,6 +491,37 @@ def check_vanished(program, model):
         vanish(connection)
     server.until_idle()
     assert server.ask(COMPLETE, prompt=[1], max_tokens=3, temperature=0)["choices"][0]["text"] == "日"
+    server.end()
+
+
+def check_joined(program, model, generate):
+    """Requests join and leave a batch that runs."""
+    server = Server(program, f"m={model}", "--most-tokens=60000", "--most-context=65000", "--rows=4", "--most-waiting=0")
+    expected = {text: generate("--prompt", text, "--max-tokens=30") for text in ("the man", "a", "12345678")}
+    long = []
+    # The bias keeps sequences from ending at <|end|>.
+    body = json.dumps({"model": "m", "stream": True, "prompt": "hi", "max_tokens": 60000, "temperature": 0, "logit_bias": {"260": -100}}).encode()
+    head = f"POST {COMPLETE} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    for _ in range(3):
+        long.append(raw(server, head + body))
+        assert long[-1].recv(1 << 16)
+        drain(long[-1])
+        for text, answer in expected.items():
+            same(server.ask(COMPLETE, prompt=text, max_tokens=30, temperature=0), answer)
+            assert server.metric("requests_running") == len(long)
+    long.append(raw(server, head + body))
+    drain(long[-1])
+    server.until("requests_running", 4)
+    assert server.post(COMPLETE, prompt="a")[0] == 503
+    for connection in long[:2]:
+        vanish(connection)
+    server.until("requests_cancelled_total", 2)
+    for text, answer in expected.items():
+        same(server.ask(COMPLETE, prompt=text, max_tokens=30, temperature=0), answer)
+    for connection in long[2:]:
+        vanish(connection)
+    server.until_idle()
+    same(server.ask(COMPLETE, prompt="a", max_tokens=30, temperature=0), expected["a"])
     server.end()
 
 
@@ -598,11 +646,11 @@ def main():
     subprocess.run([args.make_model, "count", words, models["bare"]], check=True)
     generate = Generate(args.generate, models["random"])
     common = [f"m={models['random']}", f"--most-bytes={1 << 20}", "--most-context=400", "--most-tokens=100", "--read-timeout=1"]
-    for sessions in 1, 3:
-        server = Server(args.server, *common, f"--sessions={sessions}")
+    for sessions, rows in (1, 1), (1, 4), (3, 1), (2, 3):
+        server = Server(args.server, *common, f"--sessions={sessions}", f"--rows={rows}")
         try:
             assert server.get("/health/live")[0] == server.get("/health/ready")[0] == 200
-            if sessions == 1:
+            if sessions == 1:  # once for sequences alone, and once for batches
                 check_answers(server, generate)
                 check_chat(server, generate)
                 check_stops(server, generate)
@@ -621,6 +669,7 @@ def main():
         server.end()
     finally:
         server.process.kill()
+    check_joined(args.server, models["random"], generate)
     check_vanished(args.server, models["count"])
     check_end(args.server, models["count"])
     check_starts(args.server, work, models)
