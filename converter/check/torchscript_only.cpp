@@ -23,7 +23,8 @@ Loaded load_exported(const std::string&, const std::string& label, const std::ve
   refuse(label, "an exported program");
 }
 
-Loaded load_onnx(const std::string&, const std::string& label, const std::set<std::string>&) {
+Loaded load_onnx(const std::string&, const std::string& label, const std::set<std::string>&,
+                 const ReadsFile&) {
   refuse(label, "an ONNX model");
 }
 

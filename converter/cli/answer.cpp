@@ -95,7 +95,8 @@ std::string remarks_of(const Report& report) {
 
 Answer answer_of(const Report& report, bool with_json) {
   return {report.exit, report.message, remarks_of(report),
-          report.exit == Exit::ok ? summary_of(report) : "", with_json ? report_json(report) : ""};
+          report.exit == Exit::ok ? summary_of(report) : "",
+          with_json && report.may_be_written ? report_json(report) : ""};
 }
 
 std::string packed(const Answer& answer) {

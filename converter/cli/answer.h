@@ -13,7 +13,7 @@ struct Answer {
   std::string message = {};  // one sentence, if exit is not ok
   std::string remarks = {};  // lines for standard error: notes, warnings, unsupported ops
   std::string summary = {};  // lines about the written file, if exit is ok
-  std::string report = {};   // JSON; empty if not requested
+  std::string report = {};   // JSON; empty if not requested, or if it would replace a file
 };
 
 Answer answer_of(const Report& report, bool with_json);

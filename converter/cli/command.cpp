@@ -82,7 +82,7 @@ int run_one(const Command& command) {
   progress.clear();
   std::fputs(answer.remarks.c_str(), stderr);
   if (answer.exit != Exit::ok) std::fprintf(stderr, "hg-convert: %s\n", answer.message.c_str());
-  if (!json.empty() && !is_written(answer.report, json)) {
+  if (!answer.report.empty() && !is_written(answer.report, json)) {
     std::fprintf(stderr, "hg-convert: %s: the report cannot be written\n", json.c_str());
     if (answer.exit == Exit::ok) return static_cast<int>(Exit::unreadable);
   }
@@ -118,7 +118,7 @@ void refuse_contradictions(const Command& command) {
     throw Failure{Exit::usage, "--strict needs the check that --no-check leaves out"};
   if (job.output == "-" && command.json == "-")
     throw Failure{Exit::usage, "-o - and --json - cannot both write standard output"};
-  refuse_overwriting(job, {{"--json", command.json}});
+  refuse_overwriting(job);
 }
 
 std::string version_with_libtorch() {
@@ -201,6 +201,7 @@ Command parse_command(int argc, const char* const* argv) {
   job.check = !no_check;
   if (with_onnxruntime.is_given()) job.onnxruntime = onnxruntime;
   if (job.output.empty()) job.output = default_output(job.model);
+  job.report = json;
   refuse_contradictions(command);
   return command;
 }

@@ -41,6 +41,9 @@ class Conversion {
   Report run() {
     try {
       steps();
+    } catch (const Overwriting& failure) {
+      fail(failure.exit, failure.message);
+      report_.may_be_written = false;
     } catch (const Failure& failure) {
       fail(failure.exit, failure.message);
     } catch (const Refusal& refusal) {

@@ -17,6 +17,7 @@ struct Report {
   Exit exit = Exit::ok;
   std::string message;  // one sentence, if exit is not ok
   Job job;
+  bool may_be_written = true;       // false if the file for it must be kept
   std::vector<std::string> inputs;  // "x: f32[n, 3]"
   std::vector<std::string> outputs;
   std::vector<DType> computed_in;                // by output, see precision.h

@@ -64,13 +64,15 @@ void use_entry_files(Job& job) {
     job.model += str_cat(job.model.empty() ? "" : ", ", each.path);
 }
 
-void refuse_overwriting(const Job& job, std::vector<tools::FileOption> written,
-                        std::vector<tools::FileOption> read) {
-  written.insert(written.begin(), {"the output", job.output});
+void refuse_overwriting(const Job& job, std::vector<tools::FileOption> read) {
+  const tools::FileOption written[] = {{"the output", job.output}, {"--json", job.report}};
+  for (const ConstantOption& each : job.constants)
+    if (each.value.ends_with(".npy")) read.push_back({"--constant " + each.name, each.value});
   if (job.entry_files.empty()) read.push_back({"MODEL", job.model});
   for (const EntryFile& each : job.entry_files)
     read.push_back({str_cat("--entry ", each.name), each.path});
-  if (const tools::Outcome o = tools::check_overwrites(written, read); !o.ok()) usage(o.message);
+  if (const tools::Outcome o = tools::check_overwrites(written, read); !o.ok())
+    throw Overwriting{{Exit::usage, o.message}};
 }
 
 }  // namespace hg::convert

@@ -25,10 +25,9 @@ EntryFile parse_entry(std::string_view text);  // "encode=encoder.pt2"; throws F
 // a method is also given, or if no output is given.
 void use_entry_files(Job& job);
 
-// Throws Failure (usage) if the job's output or a file of `written` is also a file that the job or
-// `read` reads, under whatever name.
-void refuse_overwriting(const Job& job, std::vector<tools::FileOption> written,
-                        std::vector<tools::FileOption> read = {});
+// Throws Overwriting (usage) if the job's output or report is also a file that the job or `read`
+// reads, under whatever name.
+void refuse_overwriting(const Job& job, std::vector<tools::FileOption> read = {});
 
 using tools::closest_name;
 

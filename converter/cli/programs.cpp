@@ -5,6 +5,7 @@
 #include <set>
 
 #include "converter/cli/entries.h"
+#include "converter/cli/options.h"
 #include "converter/load/exported/exported.h"
 #include "converter/load/onnx/onnx.h"
 #include "converter/load/sha256.h"
@@ -34,7 +35,12 @@ std::vector<Loaded> load(const Job& job, const SourceFile& file, const std::stri
   const auto& [path, label, format] = file;
   std::vector<Loaded> one;
   if (format == Format::exported) one.push_back(load_exported(path, label, job.custom));
-  if (format == Format::onnx) one.push_back(load_onnx(path, label, named_inputs(job, entry)));
+  if (format == Format::onnx) {
+    const auto keep = [&](const std::string& weights) {
+      refuse_overwriting(job, {{str_cat("the external data of ", label), weights}});
+    };
+    one.push_back(load_onnx(path, label, named_inputs(job, entry), keep));
+  }
   if (!one.empty()) return one;
   return load_script(path, job.custom,
                      job.methods.empty() ? std::vector<std::string>{"forward"} : job.methods);

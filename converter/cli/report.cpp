@@ -68,7 +68,7 @@ BatchJob read_job(const Json& entry, const std::string& batch) {
                                                        : value.dump()});
     job.methods = entry.value("methods", job.methods);
     use_entry_files(job);
-    refuse_overwriting(job, {}, {{"--batch", batch}});
+    refuse_overwriting(job, {{"--batch", batch}});
     job.check = entry.value("check", true);
     job.strict = entry.value("strict", false);
     if (const Json runtime = entry.value("onnxruntime", Json(false)); runtime.is_string())

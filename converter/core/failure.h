@@ -21,6 +21,9 @@ struct Failure {
   std::string message;  // one sentence that says what to do next
 };
 
+// An output, or the report, would replace a file that the conversion reads.
+struct Overwriting : Failure {};
+
 // Thrown by rows and by the interpreter. The converter reports it with the node's module path and
 // source line, and continues, to find the other unsupported ops.
 struct Refusal {

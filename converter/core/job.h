@@ -46,6 +46,7 @@ struct Job {
   std::vector<EntryFile> entry_files;
   std::string output;  // "-" writes standard output
   int result = -1;     // descriptor of an empty file that replaces `output`
+  std::string report;  // the file of --json, which the caller writes
   std::vector<InputOption> inputs;
   std::vector<SizeOption> check_sizes;
   std::vector<SizeOption> examples;       // sizes that the model accepts according to its file

@@ -275,6 +275,19 @@ TEST_F(ConvertTest, KeepsTheFilesThatItReads) {
   EXPECT_EQ(read(folder_ / "model.hgm"), "a model");
 }
 
+TEST_F(ConvertTest, KeepsConstants) {
+  write(folder_ / "model.pt", "a model");
+  write(folder_ / "sizes.npy", "numbers");
+  const std::string convert =
+      "cd '" + folder_.string() + "' && " + tool() + "model.pt --constant sizes=sizes.npy ";
+  for (const std::string arguments : {"-o sizes.npy", "-o ./sizes.npy", "--json sizes.npy"}) {
+    const Outcome outcome = run_shell(convert + arguments);
+    EXPECT_EQ(outcome.exit, 1) << arguments << "\n" << outcome.text;
+    EXPECT_NE(outcome.text.find("which --constant sizes names"), std::string::npos) << outcome.text;
+    EXPECT_EQ(read(folder_ / "sizes.npy"), "numbers") << arguments;
+  }
+}
+
 TEST_F(ConvertTest, OtherFilesOfPyTorch) {
   if (!has_models()) GTEST_SKIP() << "no Python with torch";
   expect("state_dict.pt", 2, {"state_dict", "load_state_dict"});

@@ -177,8 +177,8 @@ std::optional<DType> dtype_of_onnx(int data_type) {
   }
 }
 
-Weights::Weights(std::shared_ptr<file::ModelProto> model, std::string path)
-    : model_(std::move(model)), path_(std::move(path)) {}
+Weights::Weights(std::shared_ptr<file::ModelProto> model, std::string path, ReadsFile reads)
+    : model_(std::move(model)), path_(std::move(path)), reads_(std::move(reads)) {}
 
 std::optional<TensorData> Weights::read(const file::TensorProto& tensor) {
   const std::optional<DType> dtype = dtype_of_onnx(tensor.data_type());
@@ -294,6 +294,7 @@ Weights::Bytes Weights::external(const file::TensorProto& tensor, int64_t count,
   const std::string path = (fs::path(path_).parent_path() / relative).string();
   auto found = mapped_.find(path);
   if (found == mapped_.end()) {
+    if (reads_) reads_(path);
     const Descriptor from(path);
     struct stat status = {};
     if (from.number() < 0 || ::fstat(from.number(), &status) != 0)

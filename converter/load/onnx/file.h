@@ -24,8 +24,9 @@ std::optional<DType> dtype_of_onnx(int data_type);
 
 class Weights {
  public:
-  // `path` is the path of the model; external data files are relative to its folder.
-  Weights(std::shared_ptr<file::ModelProto> model, std::string path);
+  // `path` is the path of the model; external data files are relative to its folder. `reads` is
+  // called with the path of each such file before it is read.
+  Weights(std::shared_ptr<file::ModelProto> model, std::string path, ReadsFile reads);
 
   // Throws Failure (unreadable) if bytes are missing or their number does not match the shape.
   // Returns nothing for element types that Hologram does not have.
@@ -45,6 +46,7 @@ class Weights {
 
   std::shared_ptr<file::ModelProto> model_;
   std::string path_;
+  ReadsFile reads_;
   struct Mapped {
     std::shared_ptr<void> owner;
     int64_t bytes = 0;

@@ -316,4 +316,21 @@ def ranks_of_data(given):
     return bad
 
 
-CHECKS = [orders, unused, opened, small_integers, open_images, open_boxes, open_sequences, numbers_of_data, ranks_of_data]
+def external_weights(given):
+    """Weights in a file beside the model, which no output may replace."""
+    weights = [numpy_helper.from_array(np.eye(3, dtype=np.float32) * k, f"w{k}") for k in (2, 3)]
+    model = model_of([node("MatMul", ["x", "w2"], ["t"]), node("MatMul", ["t", "w3"], ["y"])], XS, ["y"], weights)
+    trial = Trial(given, "external", model)
+    onnx.save(model, trial.folder / "model.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    beside, alias = trial.folder / "weights.bin", trial.folder / "alias"
+    alias.symlink_to("weights.bin")
+    bits = beside.read_bytes()
+    other = ["-o", trial.folder / "other.hgm", "--json"]
+    for options in (["-o", beside], ["-o", alias], [*other, beside], [*other, trial.folder / ".." / "external" / "weights.bin"]):
+        done = subprocess.run([given.bin / "hg-convert", trial.folder / "model.onnx", *options], capture_output=True, text=True)
+        if done.returncode != 1 or "which the external data of" not in done.stderr or beside.read_bytes() != bits:
+            trial.say(f"{options}: exit {done.returncode}, {done.stderr}")
+    return trial.convert("--json", trial.folder / "report.json").gives({"x": X}, [X * 6]).bad
+
+
+CHECKS = [external_weights, orders, unused, opened, small_integers, open_images, open_boxes, open_sequences, numbers_of_data, ranks_of_data]
