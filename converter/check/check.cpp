@@ -65,7 +65,10 @@ CheckResult Checker::run() {
     Reference reference =
         run_libtorch(sizes, is_first ? std::nullopt : std::optional(references[0].sizes));
     const bool known = reference.known;
-    if (known || is_first || !is_only_size(references[0].sizes))
+    const bool repeats = !is_first && known && repeats_case(reference.sizes, references[0].sizes);
+    if (repeats)
+      warn_of_only_size(references[0].sizes);
+    else if (known || is_first || !is_only_size(references[0].sizes))
       references.push_back(std::move(reference));
     if (!known) break;
   }
@@ -137,7 +140,8 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
     }
     return false;
   };
-  const bool is_for_others = is_guarded(graph_, asked);
+  const bool is_for_others =
+      is_guarded(graph_, asked) || (earlier && repeats_case(asked, *earlier));
   if (!is_for_others && accepts_asked()) return true;
   // If values make no difference at these sizes, they make none at other sizes.
   const bool values_matter = reasons.size() > 1;
@@ -185,6 +189,11 @@ Checker::Reference Checker::run_libtorch(const Binding& sizes,
   return reference;
 }
 
+// Whether the check, not the user, chose sizes that are checked already.
+bool Checker::repeats_case(const Binding& sizes, const Binding& first) const {
+  return sizes == first && job_.check_sizes.size() < sizes.size();
+}
+
 // Whether a case is missing because libtorch accepts no size except that of the first case. For a
 // batch size, this means that a trace has a constant size, unless the program itself excludes all
 // others.
@@ -196,10 +205,13 @@ bool Checker::is_only_size(const Binding& first) {
   const bool only = std::all_of(first.begin(), first.end(), [&](const auto& size) {
     return is_free(size) && (only_program_refuses_ || !is_batch(specs_, size.first));
   });
-  if (only)
-    warn(str_cat("libtorch takes no other sizes than ", describe_sizes(first),
-                 " of those that were tried: nothing else is checked"));
+  if (only) warn_of_only_size(first);
   return only;
+}
+
+void Checker::warn_of_only_size(const Binding& size) {
+  warn(str_cat("libtorch takes no other sizes than ", describe_sizes(size),
+               " of those that were tried: nothing else is checked"));
 }
 
 void Checker::check_case(Session& session, Reference& reference, size_t k) {

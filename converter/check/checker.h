@@ -44,7 +44,9 @@ class Checker {
                    const std::optional<Binding>& earlier);
   Reference run_libtorch(const Binding& sizes, const std::optional<Binding>& earlier);
   bool is_program_refusal(const ReferenceFailure& failure) const;
+  bool repeats_case(const Binding& sizes, const Binding& first) const;
   bool is_only_size(const Binding& first);
+  void warn_of_only_size(const Binding& size);
   void check_case(Session& session, Reference& reference, size_t k);
   void check_second_run(Session& session, const Inputs& inputs, CheckedCase& report,
                         const std::string& with);

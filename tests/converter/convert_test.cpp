@@ -485,6 +485,23 @@ TEST_F(ConvertTest, TheCheckTakesAllWays) {
   expect("head.pt --input 'f32[n,4]' --strict", 0, {"checked with n=6 and the usual values"});
 }
 
+TEST_F(ConvertTest, EachSizeIsCheckedOnce) {
+  if (!has_models()) GTEST_SKIP() << "no Python with torch";
+  // n = 2 gives fewer than three chunks.
+  const std::string convert = tool() + "'" + (kModels / "thirds.pt").string() +
+                              "' --input 'f32[n,4]' -o '" + output().string() + "'";
+  const Outcome outcome = run_shell(convert);
+  EXPECT_EQ(outcome.exit, 0) << outcome.text;
+  const std::string first = "checked with n=3:", second = "checked with n=";
+  const size_t at = outcome.text.find(first);
+  ASSERT_NE(at, std::string::npos) << outcome.text;
+  EXPECT_EQ(outcome.text.find(first, at + 1), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find(second, at + 1), std::string::npos) << outcome.text;
+  // Sizes that the user repeats are checked as often as asked.
+  const Outcome asked = run_shell(convert + " --check-size n=3,3");
+  EXPECT_NE(asked.text.find(first, asked.text.find(first) + 1), std::string::npos) << asked.text;
+}
+
 TEST_F(ConvertTest, TheCheckSaysWhatItDidNotTake) {
   if (!has_models()) GTEST_SKIP() << "no Python with torch";
   const char* never = "the body of `if` at ";

@@ -259,6 +259,12 @@ class Chunked(nn.Module):
         return a[:1] + b[:1] * c[:1], x[:100].sum(1)
 
 
+class Thirds(nn.Module):
+    def forward(self, x):
+        a, b, c = x.chunk(3)
+        return a.sum(0) + b.mean(0), c
+
+
 def save(name, module, *inputs):
     torch.manual_seed(0)
     torch.jit.trace(module.eval(), inputs, check_trace=False).save(str(folder / name))
@@ -290,6 +296,7 @@ save("unsupported.pt", Unsupported(), torch.randn(4, 4))
 save("noisy.pt", Noisy(), torch.randn(2, 3))
 torch.jit.script(net).save(str(folder / "scripted.pt"))
 torch.jit.script(nn.Linear(6, 3)).save(str(folder / "linear.pt"))
+torch.jit.script(Thirds()).save(str(folder / "thirds.pt"))
 torch.jit.script(Positions()).save(str(folder / "positions.pt"))
 torch.jit.script(Halved(nn.MaxPool3d(4), nn.ConvTranspose3d(1, 1, 4, 4))).save(
     str(folder / "volume.pt")
