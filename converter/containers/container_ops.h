@@ -30,6 +30,7 @@ bool empty(NodeCall& call);
 
 namespace texts {               // texts.cpp, text_methods.cpp
 bool join_two(NodeCall& call);  // a + b
+bool length(NodeCall& call);    // of a text that sizes or data decide
 bool split(NodeCall& call);
 bool find(NodeCall& call);  // find rfind index rindex
 bool count(NodeCall& call);

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text: parsing numbers, and libtorch's printing."""
+import torch
 from torch import nn
 
 from semantics.case import T, case
@@ -75,6 +76,31 @@ class TextOfSizesIsLeftOut(nn.Module):
     def forward(self, x: T):
         print("rows: {}".format(x.size(0)) + "!")
         return x
+
+
+def with_numbers(*numbers):
+    def write(module):
+        for number in numbers:
+            case("f32[n,4]", f"i64[]={number}..{number}", sizes="1,10,100")(module)
+        return module
+
+    return write
+
+
+@with_numbers(-2 ** 63, -(10 ** 18), -1000, -10, -9, -1, 0, 9, 10, 99, 100, 12345, 10 ** 18, 2 ** 63 - 1)
+class TextOfIntegersHasALength(nn.Module):
+    def forward(self, x: T, n: T):
+        k = int(n)
+        size, number = str(x.size(0)), "{}".format(k)
+        y = x * 2 if len(number) > 3 else x
+        return (y, len(size), len(number), torch.zeros(len(size), len(number)), len("%d of %i, %s" % (k, x.size(0), "rows")),
+                len(str([k, 3]) + number + "!"), len(str((k,))), len(str(k > 5)), len(f"{size}-{k}"))
+
+
+@case("f32[n,4]", exit=3, words="the length of a text that sizes or data decide is known only if")
+class TextOfFloatsHasNoLength(nn.Module):
+    def forward(self, x: T):
+        return x * len(str(float(x.sum())))
 
 
 @case()
