@@ -13,6 +13,7 @@
 #include "hg/op.h"
 #include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/control.h"
 #include "hg/ops/pointwise.h"
 
 namespace hg::convert::rows {
@@ -236,16 +237,50 @@ void vecdot(Call& call) {
                       {{"dim", std::vector<Dim>{call.integer("dim", -1)}}, {"keepdim", false}}));
 }
 
+// The power of x that data decides: repeated squaring as a loop.
+Value power_of_data(const Value& n, const Value& x, const Value& identity) {
+  Graph& g = *x.graph();
+  const Value is_negative = lt(n, g.scalar(int64_t{0}, i64));
+  std::vector<Value> base = {x};
+  if (x.dtype() == f32 || x.dtype() == f64)
+    base = hg::cond(
+        is_negative, {x, identity},
+        [](Graph& body, std::span<const Value> xs) {
+          return std::vector{body.call("solve", {xs[0], xs[1]})};
+        },
+        [](Graph&, std::span<const Value> xs) { return std::vector{xs[0]}; });
+  else
+    assert_true(logical_not(is_negative),
+                str_cat("matrix_power: 'n' is negative for a tensor of ", x.dtype()));
+  if (base.empty()) return {};  // the graph has failed
+  // The first factor is not multiplied by the identity, since 0 times infinity is NaN.
+  const std::vector<Value> values = while_loop(
+      {n, base[0], identity, g.scalar(int64_t{1}, boolean)}, {},
+      [](Graph& body, std::span<const Value> xs) {
+        return std::vector{ne(xs[0], body.scalar(int64_t{0}, i64))};
+      },
+      [](Graph& body, std::span<const Value> xs) {
+        const Value two = body.scalar(int64_t{2}, i64), zero = body.scalar(int64_t{0}, i64);
+        const Value is_odd = ne(hg::fmod(xs[0], two), zero);
+        const Value next = where(xs[3], xs[1], hg::matmul(xs[2], xs[1]));
+        return std::vector{trunc_divide(xs[0], two), hg::matmul(xs[1], xs[1]),
+                           where(is_odd, next, xs[2]), logical_and(xs[3], logical_not(is_odd))};
+      });
+  return values.size() == 4 ? values[2] : Value();
+}
+
 // Repeated squaring, of the inverse if n is negative. The zeroth power is the identity.
 void matrix_power(Call& call) {
   const Value x = call.tensor("self");
   Graph& g = call.graph();
-  int64_t n = call.number("n");
   if (x.rank() < 2) call.refuse("self", "must have two dims or more");
   const auto identity = [&] {
     const Value eye = g.call("eye", {}, {{"n", x.dim(-2)}, {"m", x.dim(-1)}, {"dtype", x.dtype()}});
     return g.call("expand", {eye}, {{"shape", x.shape()}});
   };
+  if (call.is_of_data("n"))
+    return call.returns(power_of_data(convert::cast(call.tensor("n"), i64), x, identity()));
+  int64_t n = call.number("n");
   if (n == 0) return call.returns(identity());
   if (n < 0 && x.dtype() != f32 && x.dtype() != f64) call.refuse("n", "is negative");
   Value square = n < 0 ? g.call("solve", {x, identity()}) : x, y;

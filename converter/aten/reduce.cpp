@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "converter/containers/container_ops.h"
-#include "converter/rows/rows.h"
+#include "converter/rows/node_call.h"
 #include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "converter/script/fold.h"
@@ -81,9 +81,16 @@ void amin_of(Call& call) {
   need_elements(call);
   call.returns(hg::amin(call.tensor("self"), dims_of(call), keepdim(call)));
 }
+// For a scalar, keepdim adds a dim in libtorch 1, and none in later versions.
+bool adds_dim(Call& call, const Value& x) {
+  const auto* node = dynamic_cast<const NodeCall*>(&call);
+  return x.rank() == 0 && call.has("dim") && keepdim(call) && node != nullptr &&
+         node->environment().program().libtorch_version.starts_with("1.");
+}
 void aminmax(Call& call) {
   need_elements(call);
-  const Value x = call.tensor("self");
+  Value x = call.tensor("self");
+  if (adds_dim(call, x)) x = reshaped(x, {1});
   call.returns(std::vector<Value>{hg::amin(x, dims_of(call), keepdim(call)),
                                   hg::amax(x, dims_of(call), keepdim(call))});
 }

@@ -110,9 +110,13 @@ void split(Call& call) {
   const std::string_view name = call.find("split_size") != nullptr ? "split_size" : "split_sizes";
   if (call.find(name) != nullptr && call.find(name)->is_list()) return parts_of_sizes(call, name);
   const Along a = along(call);
-  const Dim size = call.size(name);
+  Dim size = call.size(name);
   if (a.size == Dim(0)) return parts(call, a.dim, {0});
   if (size.is_constant() && size.constant() <= 0) call.refuse(name, "must be positive");
+  if (call.is_of_data(name)) {  // PyTorch accepts 0 for an empty dim
+    call.graph().guard(min(a.size, 1), Relation::le, size, "a split size that must be positive");
+    size = max(size, 1);
+  }
   const Dim pieces = ceildiv(a.size, size);
   if (!pieces.is_constant()) return give_pieces(call, a, size, max(pieces, 1), 0);
   equal_parts(call, a, size, pieces.constant());
@@ -120,8 +124,22 @@ void split(Call& call) {
 
 void split_with_sizes(Call& call) { parts_of_sizes(call, "split_sizes"); }
 
+// Returns the number of parts that chunk() gives. For an empty dim, it is the requested one.
+Dim count_of_chunks(const Dim& size, const Dim& part, const Dim& chunks) {
+  const Dim none = 1 - min(size, 1);
+  return max(min(ceildiv(size, max(part, 1)), chunks), none * chunks);
+}
+
+void chunk_by_data(Call& call, const Along& a) {
+  const Dim given = call.size("chunks");
+  call.graph().guard(1, Relation::le, given, "a number of chunks that must be positive");
+  const Dim chunks = max(given, 1), size = ceildiv(a.size, chunks);
+  give_pieces(call, a, size, count_of_chunks(a.size, size, chunks), 0);
+}
+
 void chunk(Call& call) {
   const Along a = along(call);
+  if (call.is_of_data("chunks")) return chunk_by_data(call, a);
   const int64_t chunks = call.number("chunks");
   if (chunks < 1) call.refuse("chunks", "must be positive");
   const Dim size = ceildiv(a.size, chunks);
@@ -129,10 +147,7 @@ void chunk(Call& call) {
   if (a.size.is_constant()) return equal_parts(call, a, size, ceildiv(a.size, size).constant());
   if (floordiv(a.size, chunks) * chunks == a.size)
     return parts(call, a.dim, Dims(chunks, floordiv(a.size, chunks)));
-  // For an empty dim, the number of parts is the requested one.
-  const Dim none = 1 - min(a.size, 1);
-  const Dim pieces = max(min(ceildiv(a.size, max(size, 1)), chunks), none * chunks);
-  give_pieces(call, a, size, pieces, chunks);
+  give_pieces(call, a, size, count_of_chunks(a.size, size, chunks), chunks);
 }
 
 // Returns `sections` parts. If the size is not divisible, the first ones are larger by one.

@@ -62,7 +62,7 @@ void settle_pieces(Memory& memory, const Item& item, int64_t expected) {
   const Pieces pieces = *(*list)->pieces;
   const int64_t count = expected > 0 ? expected : pieces.usual;
   if (count == 0)
-    throw Refusal{"a list of parts, whose number a size decides, is used as a whole",
+    throw Refusal{"a list of parts, whose number sizes or data decide, is used as a whole",
                   "use only its length and single elements, or return the tensor that is split"};
   pieces.home->guard(pieces.count, Relation::eq, count, str_cat("a list of ", count, " parts"));
   if (Status status = pieces.home->take_status(); !status.ok())

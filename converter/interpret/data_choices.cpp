@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dims and orders of matrix norms that data decides. Nodes of the graph have them as constants, so
-// the op becomes one branch per choice, of which the run takes one.
+// Dims, orders of matrix norms and quarter turns that data decides. Nodes of the graph have them as
+// constants, so the op becomes one branch per choice, of which the run takes one.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -10,8 +10,9 @@
 namespace hg::convert {
 namespace {
 
-constexpr std::array<std::string_view, 7> kDimArguments = {"dim",  "dim0", "dim1", "dim2",
-                                                           "dims", "axis", "axis0"};
+constexpr std::array<std::string_view, 11> kDimArguments = {
+    "dim",   "dim0",  "dim1",      "dim2",   "dims",       "axis",
+    "axis0", "axis1", "dimension", "source", "destination"};
 
 bool is_data_number(const Item& item) {
   const auto* tensor = std::get_if<TensorRef>(&item.value);
@@ -73,6 +74,7 @@ struct DataChoice {
   TensorRef number;
   std::vector<Item> choices;
   std::vector<double> numbers;  // that mean them
+  int64_t period = 0;           // numbers that differ by it mean the same; 0: none do
 };
 
 void choose_dim(DataChoice& choice, int count, const std::vector<int64_t>& others) {
@@ -94,6 +96,14 @@ void choose_matrix_norm(DataChoice& choice) {
   }
 }
 
+void choose_turns(DataChoice& choice) {
+  for (int turns = 0; turns < 4; ++turns) {
+    choice.choices.emplace_back(turns);
+    choice.numbers.push_back(turns);
+  }
+  choice.period = 4;
+}
+
 // torch.linalg.norm is a matrix norm over two dims, or of a matrix.
 bool is_matrix_norm(const ScriptNode& node, Environment& environment) {
   if (node.kind == "aten::linalg_matrix_norm") return true;
@@ -111,11 +121,11 @@ std::optional<DataChoice> find_choice(const ScriptNode& node, Environment& envir
   };
   for (size_t i = 0; i < std::min(node.inputs.size(), node.argument_names.size()); ++i) {
     const std::string& name = node.argument_names[i];
-    const bool dim = is_dim(name);
-    if (!dim && name != "ord") continue;
+    const bool dim = is_dim(name), turns = name == "k" && node.kind == "aten::rot90";
+    if (!dim && !turns && name != "ord") continue;
     const Item& item = environment.get(node.inputs[i]);
-    DataChoice choice{
-        .argument = i, .element = -1, .number = nullptr, .choices = {}, .numbers = {}};
+    DataChoice choice;
+    choice.argument = i;
     if (is_data_number(item)) choice.number = std::get<TensorRef>(item.value);
     if (const std::vector<Item>* parts = dim ? parts_of(item) : nullptr)
       for (size_t k = 0; k < parts->size() && choice.number == nullptr; ++k)
@@ -127,6 +137,8 @@ std::optional<DataChoice> find_choice(const ScriptNode& node, Environment& envir
     if (dim)
       choose_dim(choice, count_dims(node, environment),
                  other_dims(node, environment, i, choice.element));
+    else if (turns)
+      choose_turns(choice);
     else if (is_matrix_norm(node, environment))
       choose_matrix_norm(choice);
     if (!choice.choices.empty()) return choice;
@@ -164,6 +176,8 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
   Graph& g = memory_.graph();
   Value number = memory_.read(found->number);
   if (!is_float(number.dtype())) number = cast(number, i64);
+  if (found->period > 0)
+    number = g.call("remainder", {number, g.scalar(found->period, number.dtype())});
   std::vector<Value> conditions;
   Value is_any;
   for (const double each : found->numbers) {

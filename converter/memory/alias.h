@@ -249,6 +249,7 @@ class Memory {
   int64_t version(const TensorRef& tensor) const;
   std::vector<Place> places_of(const TensorRef& tensor, int region);
   Value choose(const Value& condition, const Value& yes, const Value& no);
+  Value written(const Value& condition, const Value& value, const Value& place);
   void write_choice(const TensorRef& tensor, const Value& value);
   Value create_state(int32_t index);
   std::optional<Value> integer_value(const TensorRef& number);

@@ -5,8 +5,16 @@
 #include <span>
 
 #include "converter/memory/alias.h"
+#include "hg/ops/control.h"
+#include "hg/ops/movement.h"
 
 namespace hg::convert {
+namespace {
+
+// The only result of an op; an invalid Value after a failure of the graph.
+Value only(const std::vector<Value>& results) { return results.size() == 1 ? results[0] : Value(); }
+
+}  // namespace
 
 TensorRef Memory::make_choice(Value condition, TensorRef yes, TensorRef no, Value value) {
   auto cell = std::make_shared<TensorCell>();
@@ -131,17 +139,33 @@ std::vector<Memory::Place> Memory::places_of(const TensorRef& tensor) {
 
 Value Memory::choose(const Value& condition, const Value& yes, const Value& no) {
   if (!condition || yes == no) return yes;
-  if (yes.shape() != no.shape())
+  if (yes.shape() == no.shape()) return graph().call("where", {here(condition), yes, no});
+  if (yes.rank() != no.rank())
     throw Refusal{
-        str_cat("data decides between a tensor of shape ", yes.shape(), " and one of shape ",
-                no.shape(), ", and one that may be either is written in place"),
+        "data decides between tensors of several ranks, and one that may be any of them "
+        "is written in place",
         "write to a copy: x = x.clone()"};
-  return graph().call("where", {here(condition), yes, no});
+  const auto side = [](size_t index) {
+    return [index](Graph&, std::span<const Value> xs) { return std::vector{xs[index]}; };
+  };
+  return only(cond(here(condition), {yes, no}, side(0), side(1)));
+}
+
+// Returns `value` where the condition is true, in the sizes of `place`, which it then has.
+Value Memory::written(const Value& condition, const Value& value, const Value& place) {
+  if (!condition || value.shape() == place.shape() || value.rank() != place.rank())
+    return choose(condition, value, place);
+  return only(cond(
+      here(condition), {value, place},
+      [shape = place.shape()](Graph&, std::span<const Value> xs) {
+        return std::vector{reshape(xs[0], shape)};
+      },
+      [](Graph&, std::span<const Value> xs) { return std::vector{xs[1]}; }));
 }
 
 void Memory::write_choice(const TensorRef& tensor, const Value& value) {
   for (const Place& place : places_of(tensor, 0))
-    write(place.tensor, choose(place.condition, value, read(place.tensor)));
+    write(place.tensor, written(place.condition, value, read(place.tensor)));
   tensor->value_ = value;
   tensor->version_ = version(tensor);
 }

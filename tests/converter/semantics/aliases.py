@@ -363,7 +363,30 @@ class LeavesThatStay(nn.Module):
         return b, c
 
 
-@case("f32[n,4]", "f32[n,4]", exit=3, words="data decides between a tensor of shape [n, 4] and one of shape [n - 1, 4]")
+@case("f32[n,4]", "i64[]=-1..1", sizes="2,5")
+class WritesOneOfTwoSizes(nn.Module):
+    def forward(self, x: T, n: T):
+        y, z = x.clone(), x * 3
+        v = y if int(n) > 0 else y[1:]
+        v.mul_(2)
+        v[0] = 7.0
+        y += 1
+        w = z if int(n) > 0 else y[:, 1:]
+        w[1:] += v[0, 0]
+        w.neg_()
+        return y, v, z, w
+
+
+@case("f32[n,4]", "i64[]=-1..1")
+class WritesOneOfTwoRanks(nn.Module):
+    def forward(self, x: T, n: T):
+        y = x.clone()
+        v = y if int(n) > 0 else y[0]
+        v.mul_(2)
+        return y, v.sum()
+
+
+@case("f32[n,4]", "f32[n,4]")
 class FillsUnderASizeWhatDataChose(nn.Module):
     def forward(self, x: T, y: T) -> T:
         if x.max():

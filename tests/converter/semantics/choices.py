@@ -59,6 +59,61 @@ class CountsFromTheLargerRank(nn.Module):
         return F.cosine_similarity(x[:1], x[None], dim=int(n))
 
 
+@at_each((-3, 1), (-1, 0), (0, -1), (2, -2))
+class MovesADim(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        y = torch.stack([x, x * 2])
+        return y.movedim(int(n), 0), y.movedim(-1, int(n)), torch.moveaxis(y, [int(n)], [1]), x.swapaxes(0, int(m)), x.unfold(int(m), 2, 1)
+
+
+@at_each(-2, -1, 0, 1)
+class WritesThroughADim(nn.Module):
+    def forward(self, x: T, n: T):
+        a, b, c, d = x.clone(), x.clone(), x.clone(), x.clone()
+        a.narrow(int(n), 1, 2).zero_()
+        b.select(int(n), 1).add_(1)
+        c.transpose(int(n), 0).mul_(2)
+        z = d.narrow(int(n), 1, 2)
+        z[0] = 9.0
+        d += 1
+        return a, b, b.select(int(n), 1), c, d, z
+
+
+@case("f32[a,b]", "i64[]=-2..1")
+class WritesThroughADimOfOpenSizes(nn.Module):
+    def forward(self, x: T, n: T):
+        y = x.clone()
+        y.select(int(n), 0).fill_(7.0)
+        return y
+
+
+@at_each(-1, 0)
+class ReducesAScalar(nn.Module):
+    def forward(self, x: T, n: T):
+        y, d = x.sum(), int(n)
+        least, most = torch.aminmax(y, dim=d, keepdim=True)  # libtorch 1 adds a dim
+        return least, most, y.sum(d, keepdim=True), y.max(d)[0], y.amax(d, keepdim=True), y.cumsum(d), y.softmax(d), y.argmax(d), y.sort(d)[0], y.flip(d)
+
+
+@at_each(-(2 ** 63), -1, 0, 1, 2, 3, 6)
+class TurnsAnImage(nn.Module):
+    def forward(self, x: T, n: T):
+        return torch.rot90(x, int(n)), torch.rot90(torch.stack([x, x * 2]), int(n), [0, 2])
+
+
+@at_each(-3, -1, 0, 1, 2, 3, 7)
+class TakesPowersOfAMatrix(nn.Module):
+    def forward(self, x: T, n: T):
+        y = torch.eye(4) * 1.5 + x[:4] * 0.03
+        return torch.matrix_power(y, int(n)), torch.linalg.matrix_power(torch.stack([y, y.t()]), int(n))
+
+
+@at_each(0, 1, 2, 5)
+class TakesPowersOfIntegers(nn.Module):
+    def forward(self, x: T, n: T):
+        return torch.matrix_power((x[:4] * 3).long(), int(n)), torch.matrix_power(torch.full([2, 2], float("inf")), int(n))
+
+
 @at_each((-2, 1), (0, 0), (1, 3), dtype="i64")
 class TakesAnotherDim(nn.Module):
     def forward(self, x: T, n: T, m: T):
@@ -168,7 +223,7 @@ class ReturnsAListOfOpenLength(nn.Module):
         return rows
 
 
-@case(exit=3, words="a list of parts, whose number a size decides, is used as a whole (use only its length")
+@case(exit=3, words="a list of parts, whose number sizes or data decide, is used as a whole (use only its length")
 class ReturnsParts(nn.Module):
     def forward(self, x: T):
         return x.split(2)

@@ -16,10 +16,10 @@ def at(*values, exit=0, words=""):
     return case("f32[5,4]", *[f"i64[]={value}..{value}" for value in values], exit=exit, words=words)
 
 
-def at_each(*values):
+def at_each(*values, exit=0):
     def write(module):
         for value in values:
-            at(*(value if isinstance(value, tuple) else (value,)))(module)
+            at(*(value if isinstance(value, tuple) else (value,)), exit=exit)(module)
         return module
 
     return write
@@ -87,6 +87,37 @@ class WritesRows(nn.Module):
 class SplitsRows(nn.Module):
     def forward(self, x: T, n: T, m: T):
         return torch.tensor_split(x, [int(n), int(m)])
+
+
+@at_each(1, 2, 3, 4, 5, 9)
+class GivesParts(nn.Module):
+    def forward(self, x: T, n: T):
+        k = int(n)
+        chunks, parts = x.chunk(k), x.split(k)
+        y, z = torch.zeros(4), torch.zeros(4)
+        for i in range(len(chunks)):
+            y = y * 2 + chunks[i].sum(0)
+        for i in range(len(parts)):
+            z = z * 2 + parts[i].sum(0)
+        return y, z, len(chunks), len(parts), chunks[0], parts[-1], x[:0].chunk(k)[0], len(x[:0].chunk(k)), len(x[:0].split(k))
+
+
+@at_each(0, -1, exit=4)
+class GivesNoChunks(nn.Module):
+    def forward(self, x: T, n: T):
+        return x.chunk(int(n))[0]
+
+
+@at_each(0, -1, exit=4)
+class GivesNoParts(nn.Module):
+    def forward(self, x: T, n: T):
+        return x.split(int(n))[0]
+
+
+@at(2, exit=3, words="argument 'sections' depends on data, but must be a constant")
+class GivesUnequalParts(nn.Module):
+    def forward(self, x: T, n: T):
+        return x.tensor_split(int(n))[0]
 
 
 @at_each((-3, 2), (2, -3), (0, 0))
