@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each row of the running session holds a sequence at its right end. Every step gives each row one
-// more token; rows without a sequence get one that nobody reads.
+// more token; rows without a sequence get one that nobody reads. There are sessions of 1, 2, 4, ...
+// rows, between which sequences move.
 #include "hg/batch_generator.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <optional>
 
 #include "lib/generate/choice.h"
@@ -25,20 +28,31 @@ struct Row {
 }  // namespace
 
 struct BatchGenerator::Body {
-  Body(DecoderSession one, DecoderSession all, int64_t count)
-      : reader(std::move(one)), decoder(std::move(all)), rows(static_cast<size_t>(count)) {}
+  Body(DecoderSession one, Model decoder_model, SessionOptions with, int64_t count)
+      : model(std::move(decoder_model)),
+        session_options(std::move(with)),
+        reader(std::move(one)),
+        rows(static_cast<size_t>(count)) {}
 
   Result<int64_t> add(const std::vector<int32_t>& prompt, GenerateOptions with,
                       std::stop_token stop);
   Status read(const std::vector<int32_t>& prompt, bool reuse, std::stop_token stop,
               int64_t& reused);
+  Status make_room();
+  Status resize(int64_t count);
+  Status shrink();
   Status drop_columns();
   Status step(std::stop_token stop);
   void end(Row& row);
 
-  DecoderSession reader;   // one row: prompts
-  DecoderSession decoder;  // all rows
-  std::vector<Row> rows;
+  const Model model;
+  const SessionOptions session_options;
+  DecoderSession reader;                      // one row: prompts
+  std::map<int64_t, DecoderSession> runners;  // by their number of rows; opened when needed
+  DecoderSession* runner = nullptr;           // of `size` rows
+  int64_t size = 0;
+  std::vector<Row> rows;  // the first `size` may be taken
+  int roomy_steps = 0;    // steps for which half of the rows would have been enough
   std::vector<float> logits;
   std::vector<GeneratedToken> tokens;
   std::vector<EndedSequence> ended;
@@ -64,20 +78,69 @@ Result<int64_t> BatchGenerator::Body::add(const std::vector<int32_t>& prompt, Ge
                                           std::stop_token stop) {
   HG_TRY(check_prompts(reader, {&prompt, 1}, with));
   HG_TRY_ASSIGN(const Sampler sampler, Sampler::create(with.sampler));
-  const auto free =
-      std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.id < 0; });
-  if (free == rows.end())
+  if (running == static_cast<int64_t>(rows.size()))
     return Status(Code::busy, str_cat("generate: all ", uint64_t{rows.size()}, " rows are taken"));
   EndedSequence result;
   HG_TRY(read(prompt, with.reuse_past, std::move(stop), result.reused));
-  if (running == 0) HG_TRY(decoder.start(static_cast<int64_t>(rows.size()), 0));
-  HG_TRY(drop_columns());
-  HG_TRY(decoder.replace_row(static_cast<size_t>(free - rows.begin()), reader));
+  HG_TRY(make_room());
+  const auto free =
+      std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.id < 0; });
+  HG_TRY(runner->replace_row(static_cast<size_t>(free - rows.begin()), reader, 0, reader.past()));
   result.id = added++;
   *free = Row{result.id, std::move(with), sampler, prompt, std::move(result)};
   ++running;
   if (free->options.max_tokens == 0) end(*free);
   return added - 1;
+}
+
+// Opens or enlarges the running session, so that one more row is free.
+Status BatchGenerator::Body::make_room() {
+  roomy_steps = 0;
+  if (running == 0) {
+    HG_TRY(resize(1));
+  } else if (running == size) {
+    HG_TRY(resize(std::min(2 * size, static_cast<int64_t>(rows.size()))));
+  }
+  return drop_columns();
+}
+
+// A step computes all rows of its session. Moves the sequences to one with fewer rows when that has
+// been enough for some steps: others often join soon after one has ended.
+Status BatchGenerator::Body::shrink() {
+  constexpr int kSteps = 8;
+  int64_t smaller = 1;
+  while (2 * smaller < size) smaller *= 2;
+  roomy_steps = size > 1 && running <= smaller ? roomy_steps + 1 : 0;
+  if (roomy_steps < kSteps) return {};
+  roomy_steps = 0;
+  return resize(smaller);
+}
+
+// Moves the sequences to the session with `count` rows.
+Status BatchGenerator::Body::resize(int64_t count) {
+  auto found = runners.find(count);
+  if (found == runners.end()) {
+    HG_TRY_ASSIGN(DecoderSession opened, DecoderSession::create(model, session_options, count));
+    found = runners.emplace(count, std::move(opened)).first;
+  }
+  DecoderSession& target = found->second;
+  // The longest one first, so that later ones do not move it. Free rows come last.
+  std::vector<size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return rows[a].history.size() > rows[b].history.size();
+  });
+  HG_TRY(target.start(count, running > 0 ? runner->past() : 0));
+  for (size_t i = 0; i < static_cast<size_t>(running); ++i)
+    HG_TRY(target.replace_row(i, *runner, order[i],
+                              static_cast<int64_t>(rows[order[i]].history.size()) - 1));
+  std::vector<Row> sorted;
+  sorted.reserve(rows.size());
+  for (const size_t i : order) sorted.push_back(std::move(rows[i]));
+  rows = std::move(sorted);
+  runner = &target;
+  size = count;
+  return {};
 }
 
 // Drops columns that belong to no sequence. Moving the others costs as much as reading them, so
@@ -86,8 +149,8 @@ Status BatchGenerator::Body::drop_columns() {
   int64_t longest = 0;
   for (const Row& row : rows)
     if (row.id >= 0) longest = std::max(longest, static_cast<int64_t>(row.history.size()) - 1);
-  const int64_t unused = decoder.past() - longest;
-  return unused > 0 && unused >= longest ? decoder.drop_columns(unused) : Status();
+  const int64_t unused = runner->past() - longest;
+  return unused > 0 && unused >= longest ? runner->drop_columns(unused) : Status();
 }
 
 void BatchGenerator::Body::end(Row& row) {
@@ -101,20 +164,21 @@ Status BatchGenerator::Body::step(std::stop_token stop) {
   tokens.clear();
   ended.clear();
   if (running == 0) return {};
+  HG_TRY(shrink());
   HG_TRY(drop_columns());
-  for (size_t i = 0; i < rows.size(); ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(size); ++i) {
     const Row& row = rows[i];
-    decoder.push(i, row.id < 0 ? 0 : row.history.back(),
+    runner->push(i, row.id < 0 ? 0 : row.history.back(),
                  row.id < 0 ? 0 : static_cast<int64_t>(row.history.size()) - 1, false);
   }
-  if (Status ran = decoder.run(std::move(stop)); !ran.ok()) {
-    decoder.discard_new();
+  if (Status ran = runner->run(std::move(stop)); !ran.ok()) {
+    runner->discard_new();
     return ran;
   }
-  for (size_t i = 0; i < rows.size(); ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(size); ++i) {
     Row& row = rows[i];
     if (row.id < 0) continue;
-    HG_TRY(decoder.logits(i, logits));
+    HG_TRY(runner->logits(i, logits));
     const Result<bool> has_ended = choose_token({row.id, 0}, *row.sampler, row.options, logits,
                                                 row.history, row.result.sequence, tokens);
     row.result.status = has_ended.status();
@@ -134,9 +198,8 @@ Result<BatchGenerator> BatchGenerator::create(const Model& model, int64_t rows,
     HG_CHECK(rows > 0 && rows <= 4096, "generate: rows is ", rows, ", expected 1 to 4096");
     HG_TRY_ASSIGN(DecoderSession reader, DecoderSession::create(model, options));
     HG_TRY(reader.check_rows());
-    HG_TRY_ASSIGN(DecoderSession decoder, DecoderSession::create(model, std::move(options)));
-    HG_TRY(decoder.start(rows, 0));
-    return BatchGenerator(std::make_unique<Body>(std::move(reader), std::move(decoder), rows));
+    return BatchGenerator(
+        std::make_unique<Body>(std::move(reader), model, std::move(options), rows));
   });
 }
 
@@ -168,7 +231,7 @@ Status BatchGenerator::end(int64_t id) {
 
 int64_t BatchGenerator::running() const { return body_->running; }
 int64_t BatchGenerator::rows() const { return static_cast<int64_t>(body_->rows.size()); }
-int64_t BatchGenerator::vocabulary() const { return body_->decoder.vocabulary(); }
-int64_t BatchGenerator::position_limit() const { return body_->decoder.position_limit(); }
+int64_t BatchGenerator::vocabulary() const { return body_->reader.vocabulary(); }
+int64_t BatchGenerator::position_limit() const { return body_->reader.position_limit(); }
 
 }  // namespace hg

@@ -70,10 +70,11 @@ Status DecoderSession::drop_columns(int64_t count) {
   return {};
 }
 
-Status DecoderSession::replace_row(size_t row, const DecoderSession& other) {
+Status DecoderSession::replace_row(size_t row, const DecoderSession& other, size_t other_row,
+                                   int64_t length) {
   if (!session_ || !other.session_)
     return internal_error("generate: an earlier call lost the session");
-  const int64_t length = other.past_, more = std::max(int64_t{0}, length - past_);
+  const int64_t more = std::max(int64_t{0}, length - past_);
   if (past_ + more > capacity_) HG_TRY(grow(past_ + more));
   HG_TRY(move_columns(0, more, past_));
   for (Integers* const input : {&ids_, &mask_, &positions_})
@@ -82,24 +83,28 @@ Status DecoderSession::replace_row(size_t row, const DecoderSession& other) {
   past_ += more;
   for (const CarriedValue& each : carried_) {
     const int grows = growing_dim(each), batch = batch_dim(each);
-    HG_TRY_ASSIGN(Tensor from, other.session_->value(each.input));
-    HG_TRY_ASSIGN(const Tensor state, session_->value(each.input));
-    Tensor to = state;
-    to.shape[batch] = 1;
-    int64_t offset = static_cast<int64_t>(row) * to.strides[batch];
-    if (grows >= 0) {
-      from.shape[grows] = to.shape[grows] = length;
-      offset += (past_ - length) * to.strides[grows];
-    }
-    to.data = static_cast<char*>(state.data) + offset * size_of(state.dtype);
-    copy_elements(from, to);
-    HG_TRY(keep_changes(each.input, state));
+    // The row's last `length` columns, or all of its state.
+    const auto part = [&](Tensor state, size_t index, int64_t past) {
+      int64_t offset = static_cast<int64_t>(index) * state.strides[batch];
+      state.shape[batch] = 1;
+      if (grows >= 0) {
+        offset += (past - length) * state.strides[grows];
+        state.shape[grows] = length;
+      }
+      state.data = static_cast<char*>(state.data) + offset * size_of(state.dtype);
+      return state;
+    };
+    HG_TRY_ASSIGN(const Tensor from, other.session_->value(each.input));
+    HG_TRY_ASSIGN(const Tensor to, session_->value(each.input));
+    copy_elements(part(from, other_row, other.past_), part(to, row, past_));
+    HG_TRY(keep_changes(each.input, to));
   }
   for (const auto& [mine, its] : {std::pair{&ids_, &other.ids_}, std::pair{&mask_, &other.mask_},
                                   std::pair{&positions_, &other.positions_}}) {
     std::vector<int64_t>& tokens = mine->rows[row];
+    const std::vector<int64_t>& given = its->rows[other_row];
     std::fill(tokens.begin(), tokens.end(), 0);
-    std::copy_n(its->rows[0].begin(), length, tokens.end() - length);
+    std::copy_n(given.begin() + (other.past_ - length), length, tokens.end() - length);
   }
   return {};
 }

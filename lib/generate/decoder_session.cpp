@@ -56,11 +56,12 @@ int64_t capacity_for(int64_t positions) {
 
 }  // namespace
 
-Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions options) {
+Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions options,
+                                              int64_t batch) {
   if (!options.entry.empty()) {
     HG_TRY_ASSIGN(const Model entry, model.entry(options.entry));
     options.entry.clear();
-    return create(entry, std::move(options));
+    return create(entry, std::move(options), batch);
   }
   HG_TRY(model.graph().status());
   options.device_outputs = false;
@@ -72,7 +73,7 @@ Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions
   HG_TRY(decoder.keep_last_logits());
   HG_TRY(decoder.find_carried());
   decoder.find_limits();
-  HG_TRY(decoder.open_first());
+  HG_TRY(decoder.open_first(batch));
   return decoder;
 }
 
@@ -167,9 +168,9 @@ void DecoderSession::find_limits() {
 
 // ---- Sessions ----
 
-Status DecoderSession::open_first() {
+Status DecoderSession::open_first(int64_t batch) {
   if (!carried_.empty()) {
-    const int64_t batch = batch_size().is_constant() ? batch_size().constant() : 1;
+    if (batch_size().is_constant()) batch = batch_size().constant();
     Result<Model> stateful = make_stateful(model_, stateful_options(batch, kFirstCapacity));
     if (stateful.ok()) return open(*std::move(stateful), batch, kFirstCapacity);
     HG_TRY_ASSIGN(buffers_, PastBuffers::create(model_.graph(), carried_));

@@ -21,7 +21,9 @@ namespace hg {
 
 class DecoderSession {
  public:
-  static Result<DecoderSession> create(const Model& model, SessionOptions options);
+  // `batch`: number of sequences to open the first session for.
+  static Result<DecoderSession> create(const Model& model, SessionOptions options,
+                                       int64_t batch = 1);
 
   // Forgets all tokens. Makes room for this many positions; later runs make more room if needed.
   Status start(int64_t batch, int64_t positions);
@@ -43,9 +45,9 @@ class DecoderSession {
   Status check_rows() const;
   // Number of columns.
   int64_t past() const { return past_; }
-  // Fills a row with the tokens that `other`, a session of the same model, has read in its only
-  // row. If they need more columns, all rows get them.
-  Status replace_row(size_t row, const DecoderSession& other);
+  // Fills a row with the last `length` tokens of a row of `other`, a session of the same model. If
+  // they need more columns, all rows get them.
+  Status replace_row(size_t row, const DecoderSession& other, size_t other_row, int64_t length);
   // Drops the first columns of all rows.
   Status drop_columns(int64_t count);
   // Forgets the tokens that no run has read.
@@ -74,7 +76,7 @@ class DecoderSession {
   bool keeps_past() const { return !carried_.empty() && !buffers_; }
   const Dim& batch_size() const;  // the batch dim of the model's ids
   StatefulOptions stateful_options(int64_t batch, int64_t capacity) const;
-  Status open_first();
+  Status open_first(int64_t batch);
   Status open(int64_t batch, int64_t capacity);
   Status open(Model stateful, int64_t batch, int64_t capacity);
   Status clear_states();

@@ -27,8 +27,9 @@ struct EndedSequence {
   int64_t reused = 0;          // tokens of the prompt that add() did not read again
 };
 
-// Generates with two sessions of a model: one reads prompts, the other runs all sequences together.
-// They share the weights. The model needs the form of Generator, the inputs attention_mask and
+// Generates with several sessions of a model, which share the weights: one reads prompts, another
+// runs all sequences together. It has 1, 2, 4, ... rows, as many as are needed; sessions that have
+// been opened are kept. The model needs the form of Generator, the inputs attention_mask and
 // position_ids, and a past that sessions keep (hg/stateful.h) with one dim for the batch.
 //
 // Tokens equal those of a Generator with the prompt alone, except for rounding.
@@ -36,7 +37,7 @@ struct EndedSequence {
 // Use a batch from one thread at a time.
 class BatchGenerator {
  public:
-  // At most `rows` sequences run at a time; each step computes all rows. Fails as
+  // At most `rows` sequences run at a time. Fails as
   // Generator::create(), and with unsupported if sequences cannot join a batch of the model.
   static Result<BatchGenerator> create(const Model& model, int64_t rows,
                                        SessionOptions options = {});
@@ -52,8 +53,8 @@ class BatchGenerator {
   // sequences are unaffected.
   Result<int64_t> add(const std::vector<int32_t>& prompt, GenerateOptions options = {},
                       std::stop_token stop = {});
-  // Runs the model once and returns the new tokens, in order of rows, at most one per sequence.
-  // Valid until the next call. If it fails, no sequence has changed.
+  // Runs the model once and returns the new tokens, at most one per sequence. Valid until the next
+  // call. If it fails, no sequence has changed.
   Result<std::span<const GeneratedToken>> step(std::stop_token stop = {});
   // The sequences that the last step() or later end() calls ended. Valid until the next step().
   std::span<const EndedSequence> ended() const;
