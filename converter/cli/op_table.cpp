@@ -34,22 +34,19 @@ std::string gradient(const Op& op) {
 std::string op_table_text() {
   std::string out =
       "# Ops\n\n"
-      "Printed by `hg-convert --list-ops`: after a change of ops, `hg-convert --list-ops > "
-      "docs/ops.md`.\n\n"
-      "A device runs an op with the kernels that are named, as a view of its input, as its "
-      "expansion into other ops, or, where nothing stands, not at all. Its gradient is a rule, "
-      "that of the expansion, none, where a result is no smooth function of the inputs, or, where "
-      "nothing stands, refused. The kernels lapack and openblas are those of builds that have "
-      "OpenBLAS.\n\n"
+      "A device column names the kernels of the op, or says that the op runs as a view of its "
+      "input or as an expansion into other ops. If it is empty, the device does not run the op. "
+      "The gradient is a rule, the gradient of the expansion, or none if the result is not a "
+      "smooth function of the inputs. If it is empty, gradients are rejected. Builds without "
+      "OpenBLAS lack the kernels `lapack` and `openblas`.\n\n"
       "| op | CPU | Vulkan | gradient |\n|---|---|---|---|\n";
   for (const Op* op : Registry::built_in().ops())
     out += str_cat("| `", op->def.signature, "` | ", support(*op, Device::cpu), " | ",
                    support(*op, Device::vulkan), " | ", gradient(*op), " |\n");
   out +=
-      "\n## TorchScript\n\nWhat becomes nodes of these ops. In-place and `out` forms count to "
-      "the op that they are named after; an op without an overload stands for all of them; "
-      "`complex::x` is `aten::x` of complex "
-      "tensors.\n\n";
+      "\n## TorchScript\n\nThese TorchScript ops become nodes of the ops above. In-place and "
+      "`out` forms are listed under the op that they are named after. A name without an overload "
+      "covers all overloads. `complex::x` is `aten::x` of complex tensors.\n\n";
   for (std::string_view row : all_rows()) out += str_cat("- `", row, "`\n");
   return out;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The output of hg-convert --list-ops; docs/ops.md is its text form.
+// The output of hg-convert --list-ops; the text is a page of the documentation.
 #pragma once
 
 #include <string>

@@ -2,8 +2,11 @@
 """Sphinx configuration: the target python_docs builds these pages, python/tests/test_docs.py fails on any warning."""
 
 import json
+import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 import hologram
@@ -45,6 +48,15 @@ def show_measurements(app, docname, source):
     source[0] = re.sub(r"(?:.+\n)*.*`scripts/measurements\.py (\w+)`.*\n(?:.+\n)*", with_table, source[0])
 
 
+def show_ops(app, docname, source):
+    """Appends the output of `hg-convert --list-ops` to the page of the ops, if the program is found."""
+    program = os.environ.get("HOLOGRAM_CONVERT") or shutil.which("hg-convert")
+    if docname == "ops" and program:
+        listed = subprocess.run([program, "--list-ops"], check=True, capture_output=True, text=True).stdout
+        source[0] += "\n" + listed.removeprefix("# Ops\n\n")
+
+
 def setup(app):
+    app.connect("source-read", show_ops)
     app.connect("source-read", show_measurements)
     app.connect("source-read", carry_pages_outside)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Typed builders for ops, one header per table of lib/ops. Each function adds a node to the graph
-// of its first argument. docs/ops.md lists the attributes and their meaning.
+// of its first argument. `hg-convert --list-ops` lists all ops.
 #pragma once
 
 #include "hg/graph.h"
