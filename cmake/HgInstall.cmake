@@ -17,7 +17,9 @@ install(TARGETS ${HG_LIBRARIES} EXPORT hologram
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT hologram NAMELINK_COMPONENT hologram)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/lib/include/hg
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT hologram)
-install(FILES ${PROJECT_BINARY_DIR}/generated/include/hg/version.h
+install(DIRECTORY ${PROJECT_BINARY_DIR}/generated/include/hg/ops
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hg COMPONENT hologram)
+install(FILES ${PROJECT_BINARY_DIR}/generated/include/hg/ops.h ${PROJECT_BINARY_DIR}/generated/include/hg/version.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hg COMPONENT hologram)
 install(EXPORT hologram NAMESPACE hologram:: FILE hologram-targets.cmake
   DESTINATION ${folder} COMPONENT hologram)

@@ -12,6 +12,6 @@ python=$(scripts/python_environment.sh "$folder/python-environment" docs)
 scripts/configure.sh "$folder" -DHG_PYTHON=ON -DPython_EXECUTABLE="$python"
 cmake --build "$folder" --parallel "$(nproc)" --target python_docs
 mkdir -p "$folder/docs/api"
-HG_API_OUTPUT=$folder/docs/api doxygen docs/api/Doxyfile
+HG_API_OUTPUT=$folder/docs/api HG_API_BUILD=$folder doxygen docs/api/Doxyfile
 echo "$folder/docs/api/index.html"
 echo "$folder/docs/python/index.html"

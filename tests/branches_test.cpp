@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/ops/composed.h"
 #include "hg/ops/rnn.h"
 #include "tests/allocation_count.h"
 #include "tests/compiled.h"

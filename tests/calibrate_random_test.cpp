@@ -544,11 +544,9 @@ class Net : test::Chance {
     stride.back() = step;
     pads.back() = padding;
     const bool is_max = chance(65);
-    PoolOptions options;
-    options.stride = stride;
-    options.padding = pads;
     const Value v = steps_[x].value;
-    const Value y = is_max ? max_pool(v, kernel, options) : avg_pool(v, kernel, options);
+    const Value y = is_max ? max_pool(v, kernel, {.stride = stride, .padding = pads})
+                           : avg_pool(v, kernel, {.stride = stride, .padding = pads});
     const Shape to = y.shape();
     return add({y, {x}, [=](const Inputs& in, const Layers*) {
                   Numbers made(sizes(to, in[0]->shape[0]));

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic on two tensors, or on a tensor and a number.
-#include "hg/ops/binary.h"
-
 #include <cmath>
 #include <numbers>
 #include <optional>
@@ -16,6 +14,7 @@
 #include "hg/op.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/control.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 #include "lib/graph/element.h"

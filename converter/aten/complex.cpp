@@ -5,8 +5,8 @@
 #include "converter/rows/complex_pairs.h"
 #include "converter/rows/view.h"
 #include "hg/ops/activation.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 

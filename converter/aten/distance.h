@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/reduce.h"
 #include "hg/ops/unary.h"

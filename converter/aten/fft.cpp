@@ -7,7 +7,7 @@
 #include "converter/rows/complex_pairs.h"
 #include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
-#include "hg/ops/binary.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/unary.h"
 
 namespace hg::convert::rows {

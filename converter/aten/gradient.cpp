@@ -3,8 +3,8 @@
 #include "converter/rows/rows.h"
 #include "converter/rows/scalar.h"
 #include "hg/op.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/movement.h"
+#include "hg/ops/operators.h"
 
 namespace hg::convert::rows {
 namespace {

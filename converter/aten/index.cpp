@@ -9,7 +9,7 @@
 #include "converter/containers/container_ops.h"
 #include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
-#include "hg/ops/binary.h"
+#include "hg/ops/operators.h"
 
 namespace hg::convert::rows {
 namespace {

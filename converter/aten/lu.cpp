@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // LU factors, their pivots, and solving with them.
 #include "converter/aten/matrices.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/copy.h"
 #include "hg/ops/linalg.h"
 #include "hg/ops/matmul.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/reduce.h"
 

@@ -11,9 +11,10 @@
 #include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "hg/op.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/control.h"
+#include "hg/ops/control_flow.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 
 namespace hg::convert::rows {

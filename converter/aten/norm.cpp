@@ -6,7 +6,7 @@
 #include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "hg/op.h"
-#include "hg/ops/binary.h"
+#include "hg/ops/operators.h"
 
 namespace hg::convert::rows {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "converter/aten/complex.h"
 #include "converter/rows/scalar.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/control.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 #include "lib/graph/element.h"

@@ -11,10 +11,10 @@
 #include "converter/script/fold.h"
 #include "converter/script/script_ops.h"
 #include "hg/op.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/linalg.h"
 #include "hg/ops/movement.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 

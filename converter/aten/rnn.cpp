@@ -2,8 +2,8 @@
 // Recurrent layers: for each layer and direction, a linear op over all time steps, and a scan.
 #include "converter/aten/packed.h"
 #include "converter/rows/view.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/matmul.h"
+#include "hg/ops/operators.h"
 
 namespace hg::convert::rows {
 namespace {

@@ -3,8 +3,8 @@
 #include "hg/ops/scan.h"
 
 #include "converter/rows/rows.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/operators.h"
 
 namespace hg::convert::rows {
 namespace {
@@ -23,7 +23,8 @@ void extreme(Call& call, std::string_view op) {
 void cummax_of(Call& call) { extreme(call, "cummax"); }
 void cummin_of(Call& call) { extreme(call, "cummin"); }
 void logcumsumexp_of(Call& call) {
-  call.returns(hg::logcumsumexp(call.promoted({"self"}, true)[0], call.integer("dim")));
+  call.returns(call.graph().call("logcumsumexp", {call.promoted({"self"}, true)[0]},
+                                 {{"dim", call.integer("dim")}}));
 }
 
 // Returns the n-th differences along dim, with `prepend` and `append` concatenated to x.

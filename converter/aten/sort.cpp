@@ -5,9 +5,9 @@
 #include "converter/containers/container_ops.h"
 #include "converter/rows/rows.h"
 #include "converter/rows/scalar.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
 #include "hg/ops/control.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 
@@ -17,8 +17,9 @@ namespace {
 using Values = std::vector<Value>;
 
 Values sorted(Call& call, const Dim& fallback) {
-  return hg::sort(call.tensor("self"), call.integer("dim", fallback),
-                  call.flag("descending", false));
+  return call.graph().calls(
+      "sort", {call.tensor("self")},
+      {{"dim", call.integer("dim", fallback)}, {"descending", call.flag("descending", false)}});
 }
 // The sort is always stable.
 void sort_of(Call& call) { call.returns(sorted(call, -1)); }
@@ -27,12 +28,16 @@ void msort(Call& call) { call.returns(sorted(call, 0)[0]); }
 
 // `sorted` = false allows any order, including the sorted one.
 void topk_of(Call& call) {
-  call.returns(hg::topk(call.tensor("self"), call.size("k"), call.integer("dim", -1),
-                        call.flag("largest", true)));
+  call.returns(call.graph().calls("topk", {call.tensor("self")},
+                                  {{"k", call.size("k")},
+                                   {"dim", call.integer("dim", -1)},
+                                   {"largest", call.flag("largest", true)}}));
 }
 void kthvalue_of(Call& call) {
-  call.returns(hg::kthvalue(call.tensor("self"), call.size("k"), call.integer("dim", -1),
-                            call.flag("keepdim", false)));
+  call.returns(call.graph().calls("kthvalue", {call.tensor("self")},
+                                  {{"k", call.size("k")},
+                                   {"dim", call.integer("dim", -1)},
+                                   {"keepdim", call.flag("keepdim", false)}}));
 }
 void median_of(Call& call) { call.returns(hg::median(call.tensor("self"))[0]); }
 void nanmedian_of(Call& call) { call.returns(hg::nanmedian(call.tensor("self"))[0]); }
@@ -44,7 +49,9 @@ void nanmedian_dim(Call& call) {
       hg::nanmedian(call.tensor("self"), call.integer("dim"), call.flag("keepdim", false)));
 }
 void mode_of(Call& call) {
-  call.returns(hg::mode(call.tensor("self"), call.integer("dim", -1), call.flag("keepdim", false)));
+  call.returns(call.graph().calls(
+      "mode", {call.tensor("self")},
+      {{"dim", call.integer("dim", -1)}, {"keepdim", call.flag("keepdim", false)}}));
 }
 
 // Sorts n elements along the last dim. The q-quantile is at position q (n - 1), interpolated

@@ -6,8 +6,8 @@
 #include <numbers>
 
 #include "converter/aten/pointwise.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 

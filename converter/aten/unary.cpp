@@ -10,8 +10,8 @@
 #include "converter/rows/scalar.h"
 #include "converter/script/fold.h"
 #include "converter/script/script_ops.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 
 namespace hg::convert::rows {

@@ -6,6 +6,7 @@
 
 #include "converter/memory/alias.h"
 #include "hg/ops/control.h"
+#include "hg/ops/control_flow.h"
 #include "hg/ops/movement.h"
 
 namespace hg::convert {

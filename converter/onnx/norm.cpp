@@ -107,7 +107,7 @@ void local_response(Node& n) {
   const Dim rest = count(n.sizes_from(x, 2));
   const Value square = reshape(x * x, {x.dim(0), 1, x.dim(1), rest});
   const Value padded = pad(square, {0, 0, 0, 0, (size - 1) / 2, size / 2, 0, 0});
-  PoolOptions options;
+  AvgPoolOptions options;
   options.stride = {1, 1};
   const Value means = reshape(avg_pool(padded, {size, 1}, options), x.shape());
   n.give(x / pow(means * alpha + bias, constant_like(x, beta)));

@@ -25,7 +25,7 @@ Value fitted(const Value& x, const Windows& w, double value) {
 // Sums over the windows, which must fit x exactly.
 Value sums(const Value& x, const Windows& w) {
   if (!w.is_dilated()) {
-    PoolOptions options;
+    AvgPoolOptions options;
     options.stride = w.strides;
     double elements = 1;
     for (const Dim& k : w.kernel) elements *= static_cast<double>(k.constant());
@@ -62,7 +62,7 @@ Value average_pooled(Node& n, const Value& x) {
   const Windows w = pool_windows(n, x.shape());
   const bool counts = n.flag("count_include_pad"), up = n.flag("ceil_mode");
   if (is_plain(w) && !w.is_dilated()) {
-    PoolOptions options;
+    AvgPoolOptions options;
     options.stride = w.strides;
     options.padding = w.begin;
     options.ceil_mode = up;

@@ -6,7 +6,9 @@
 #include "converter/onnx/contrib.h"
 #include "converter/onnx/integers.h"
 #include "hg/ops/control.h"
+#include "hg/ops/control_flow.h"
 #include "hg/ops/index.h"
+#include "hg/ops/scatter.h"
 
 namespace hg::convert::onnx {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 

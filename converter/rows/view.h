@@ -10,7 +10,11 @@
 
 #include "converter/rows/rows.h"
 #include "hg/op.h"
+#include "hg/ops/copy.h"
+#include "hg/ops/index.h"
 #include "hg/ops/movement.h"
+#include "hg/ops/scatter.h"
+#include "hg/ops/scatter_view.h"
 
 namespace hg::convert::rows {
 

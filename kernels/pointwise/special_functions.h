@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "hg/ops/special.h"
+#include "hg/words.h"
 
 namespace hg::kernels {
 

@@ -4,6 +4,7 @@
 
 #include "hg/op.h"
 #include "hg/ops/control.h"
+#include "hg/ops/control_flow.h"
 
 namespace hg {
 namespace {

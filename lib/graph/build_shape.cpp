@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "hg/op.h"
-#include "hg/ops/binary.h"
+#include "hg/ops/copy.h"
 #include "hg/ops/movement.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/shape.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "hg/op.h"
-#include "hg/ops/binary.h"
+#include "hg/ops/operators.h"
 
 namespace hg {
 

@@ -3,7 +3,7 @@
 // session per kind of call.
 #include <algorithm>
 
-#include "hg/ops/binary.h"
+#include "hg/ops/operators.h"
 #include "hg/train.h"
 #include "lib/graph/border.h"
 #include "lib/kernel_text/text_kernel.h"

@@ -172,8 +172,18 @@ double attention_grad_flops(std::span<const Sizes> in, std::span<const Sizes> ou
 }
 
 constexpr OpDef kOps[] = {
-    // mask: bool (false hides a key) or added to the scores; it broadcasts to [batch..., heads,
-    // time, keys]. scale: by default 1 / sqrt(dim), or 1 if dim is 0.
+    // Scaled dot product attention: softmax(q k^T * scale + mask) v.
+    //
+    // - q: [..., heads, time, dim], k: [..., kv_heads, keys, dim], v: [..., kv_heads, keys,
+    //   value_dim]. heads must be a multiple of kv_heads.
+    // - Result: [..., heads, time, value_dim].
+    // - mask: bool (false hides a key) or added to the scores. Broadcasts to [..., heads, time,
+    //   keys].
+    // - causal: hides keys after the query's position.
+    // - scale: 1 / sqrt(dim) by default, or 1 if dim is 0.
+    //
+    // A query that sees no key gets zeros.
+    // C++: attention(q, k, v, mask, causal, scale)
     {.name = "attention",
      .signature = "attention(q, k, v, mask?, scale: float? = none, causal: bool = false) -> y",
      .infer = attention_infer,

@@ -14,15 +14,25 @@ constexpr OpDef test(std::string_view name, std::string_view signature, uint32_t
           .traits = traits | kElementwise | kNoGradient};
 }
 
+// Comparisons and logic on two tensors of one dtype. Shapes broadcast; the result is bool.
 constexpr OpDef kOps[] = {
+    // a == b
     test("eq", "eq(a, b) -> y", kCommutative),
+    // a != b
     test("ne", "ne(a, b) -> y", kCommutative),
+    // a < b
     test("lt", "lt(a, b) -> y"),
+    // a <= b
     test("le", "le(a, b) -> y"),
+    // a > b
     test("gt", "gt(a, b) -> y"),
+    // a >= b
     test("ge", "ge(a, b) -> y"),
+    // a != 0 and b != 0
     test("logical_and", "logical_and(a, b) -> y", kCommutative),
+    // a != 0 or b != 0
     test("logical_or", "logical_or(a, b) -> y", kCommutative),
+    // (a != 0) != (b != 0)
     test("logical_xor", "logical_xor(a, b) -> y", kCommutative),
 };
 

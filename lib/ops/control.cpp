@@ -183,15 +183,18 @@ constexpr OpDef kOps[] = {
      .signature = "while(cond, xs...) -> ys...",
      .infer = infer_while,
      .traits = kControl | kLoop},
+    // The values, such as sizes of other values, as i64[number of values].
     {.name = "dims",
      .signature = "dims(values: int[]) -> y",
      .infer = infer_dims,
      .traits = kNoGradient},
+    // Turns n (i64, rank 0) into a size that depends on data: bool[n, 0]. The run fails if n is
+    // negative.
     {.name = "extent",
      .signature = "extent(n) -> y",
      .infer = infer_extent,
      .traits = kNoGradient | kDataDependent},
-    // Returns the condition. The run fails with the message if it is false.
+    // Returns condition (bool, rank 0). The run fails with `message` if it is false.
     {.name = "assert_true",
      .signature = "assert_true(condition, message: str) -> y",
      .infer = infer_assert,

@@ -342,7 +342,19 @@ double conv_weight_grad_flops(std::span<const Sizes> in, std::span<const Sizes> 
   return 2 * weights * static_cast<double>(in[1].count());
 }
 
+// Each list has one number per spatial dim, or one number for all of them.
 constexpr OpDef kOps[] = {
+    // activation(x * weight + bias + residual), where * is the convolution.
+    //
+    // - x: [n, c, spatial...] with one to three spatial dims, weight: [out, c / groups, kernel...],
+    //   or [c, out / groups, kernel...] if transposed. bias: [out]. residual has the shape of the
+    //   result.
+    // - padding: zeros on both sides.
+    // - output_padding: of transposed convolutions.
+    // - activation: applied last.
+    // - exact: adds each product without transforms (no Winograd). Sums of integers below 2^24 are
+    //   then exact in f32.
+    // C++: hg/ops/conv.h
     {.name = "conv",
      .signature = "conv(x, weight, bias?, residual?, stride: int[] = [1], padding: int[] = [0], "
                   "dilation: int[] = [1], transposed: bool = false, output_padding: int[] = [0], "

@@ -55,8 +55,13 @@ Status ctc_loss_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    // -log of the sum over all paths that produce the targets; with zero_infinity, 0 if no path is
-    // long enough.
+    // Connectionist temporal classification (Graves et al. 2006): minus the log probability of all
+    // paths that produce the targets, [batch].
+    //
+    // - log_probs: [time, batch, classes], from log_softmax.
+    // - targets: [batch, length], or concatenated in one row. Lengths: [batch]. All inputs but
+    //   log_probs are i64.
+    // - zero_infinity: 0 instead of infinity if no path is long enough.
     {.name = "ctc_loss",
      .signature = "ctc_loss(log_probs, targets, input_lengths, target_lengths, blank: int = 0, "
                   "zero_infinity: bool = false) -> loss",

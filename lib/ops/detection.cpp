@@ -248,10 +248,14 @@ Status deform_conv2d(ExpandContext& c) {
   return {};
 }
 
+// The semantics are those of torchvision.
 constexpr OpDef kOps[] = {
-    // Indices of boxes (x1, y1, x2, y2), best first. A box is kept unless it overlaps one of a
-    // higher score by more than the threshold, which is iou_threshold if not given. With groups,
-    // i64[count], boxes of different groups do not overlap, and the groups follow each other.
+    // Non-maximum suppression. boxes: [count, 4] as (x1, y1, x2, y2). Returns the indices (i64) of
+    // the kept boxes, highest score first. A box is dropped if its IoU with a kept box exceeds
+    // iou_threshold, or `threshold` (rank 0, the dtype of boxes) if given. With `groups`
+    // (i64[count]), a box only drops boxes of its group, and the result has the groups in ascending
+    // order.
+    // C++: nms(boxes, scores, iou_threshold, threshold, groups)
     {.name = "nms",
      .signature = "nms(boxes, scores, threshold?, groups?, iou_threshold: float = 0.0) -> y",
      .infer = nms_infer,
@@ -260,8 +264,9 @@ constexpr OpDef kOps[] = {
          [](std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
            return static_cast<double>(in[1].count()) * static_cast<double>(in[1].count());
          }},
-    // rois: [count, 5]: image, x1, y1, x2, y2. sampling_ratio 0: one sample per pixel of x. Mode
-    // max: the largest of all weighted pixels of the samples, as ONNX defines it.
+    // x: [n, c, h, w], rois: [count, 5] as (image, x1, y1, x2, y2) -> [count, c, output_size...].
+    // sampling_ratio 0 uses one sample per pixel of x. Mode "max" returns the largest weighted
+    // pixel of the samples instead of their mean, as ONNX does, and has no gradient.
     {.name = "roi_align",
      .signature = "roi_align(x, rois, output_size: int[], spatial_scale: float = 1.0, "
                   "sampling_ratio: int = 0, aligned: bool = false, mode: str = \"avg\") -> y",
@@ -277,6 +282,8 @@ constexpr OpDef kOps[] = {
      .traits = kInternal,
      .flops = [](std::span<const Sizes> in, std::span<const Sizes>,
                  const AttrReader& attrs) { return roi_align_flops(in[0], attrs); }},
+    // Returns the largest element of each part of a roi, and its position in h * w (i64; -1 if the
+    // part is empty).
     {.name = "roi_pool",
      .signature = "roi_pool(x, rois, output_size: int[], spatial_scale: float = 1.0) -> y, argmax",
      .infer = roi_infer,
@@ -293,6 +300,11 @@ constexpr OpDef kOps[] = {
                   "[1], padding: int[] = [0], dilation: int[] = [1]) -> dx, doffset, dmask",
      .infer = deform_im2col_grad_infer,
      .traits = kInternal},
+    // Deformable convolution: each element of x [n, c, h, w] is read at its position plus an offset
+    // and multiplied by mask. With `kernel` the kernel's area and channels divided into `parts`:
+    // weight is [out, c / groups, kernel...], offset is [n, 2 * parts * kernel, h', w'] as (y, x),
+    // and mask is [n, parts * kernel, h', w'].
+    // C++: deform_conv2d(x, weight, offset, bias, mask, DeformConvOptions)
     {.name = "deform_conv2d",
      .signature = "deform_conv2d(x, weight, offset, bias?, mask?, stride: int[] = [1], padding: "
                   "int[] = [0], dilation: int[] = [1], groups: int = 1) -> y",

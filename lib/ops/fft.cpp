@@ -37,6 +37,9 @@ Status fft_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
+    // y_k = sum_j x_j e^(-2 pi i j k / n) along dim, where n is its size; e^(+...) if inverse. x is
+    // f32 or f64 with real and imaginary parts in its last dim of size 2, as view_as_real returns.
+    // The sums are divided as `norm` says.
     row("fft", "fft(x, dim: int, inverse: bool = false, norm: str = \"none\") -> y", infer_fft<2>,
         fft_grad),
     // For real numbers: the transform of their pairs with 0.

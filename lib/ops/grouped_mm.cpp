@@ -50,6 +50,12 @@ double grouped_mm_flops(std::span<const Sizes> in, std::span<const Sizes>, const
 }
 
 constexpr OpDef kOps[] = {
+    // Matrix products of groups of rows. Group e ends before row ends[e], where group e + 1 begins.
+    // ends: i64[groups]. Floats only.
+    //
+    // - a: [rows, k], b: [groups, k, n] -> [rows, n]: each row times the matrix of its group; zeros
+    //   after the last end.
+    // - a: [m, rows], b: [rows, n] -> [groups, m, n]: sums over the rows of each group.
     {.name = "grouped_mm",
      .signature = "grouped_mm(a, b, ends) -> y",
      .infer = grouped_mm_infer,

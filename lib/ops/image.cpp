@@ -199,8 +199,9 @@ Status col2im_grad(GradContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    // mode: nearest, nearest-exact, linear, bilinear, trilinear, bicubic. scales: given factors,
-    // which then map positions instead of size / input size; 0 if not given.
+    // Resizes x: [n, c, spatial...] -> [n, c, size...]. mode: nearest, nearest-exact, linear,
+    // bilinear, trilinear or bicubic. scales: factors used to compute positions, one per spatial
+    // dim; empty or 0: the ratios of the sizes.
     {.name = "interpolate",
      .signature = "interpolate(x, size: int[], mode: str = \"nearest\", align_corners: bool = "
                   "false, antialias: bool = false, scales: float[] = []) -> y",
@@ -213,7 +214,8 @@ constexpr OpDef kOps[] = {
      .infer = interpolate_grad_infer,
      .grad = interpolate_grad_grad,
      .traits = kInternal},
-    // grid holds the position in x of each output pixel, in [-1, 1]: (x, y) or (x, y, z).
+    // Samples x: [n, c, h, w] at grid: [n, h', w', 2], pairs (x, y) in [-1, 1] -> [n, c, h', w'].
+    // Volumes have a depth dim and triples. mode: bilinear (also for volumes), nearest, or bicubic.
     {.name = "grid_sample",
      .signature = "grid_sample(x, grid, mode: str = \"bilinear\", padding_mode: str = \"zeros\", "
                   "align_corners: bool = false) -> y",
@@ -224,13 +226,17 @@ constexpr OpDef kOps[] = {
                   "\"zeros\", align_corners: bool = false) -> dx, dgrid",
      .infer = grid_sample_grad_infer,
      .traits = kInternal},
-    // [n, c, h, w] -> [n, c * kernel, blocks]
+    // Extracts the patches of x [n, c, h, w] as columns: [n, c * kernel area, number of patches].
+    // Each list has one number per spatial dim, or one number for both.
+    // C++: im2col(x, kernel_size, PatchOptions)
     {.name = "im2col",
      .signature = "im2col(x, kernel_size: int[], dilation: int[] = [1], padding: int[] = [0], "
                   "stride: int[] = [1]) -> y",
      .infer = im2col_infer,
      .grad = im2col_grad},
-    // The sum of overlapping blocks: [n, c * kernel, blocks] -> [n, c, output_size...]
+    // The transpose of im2col; overlapping patches are summed: [n, c * kernel area, patches] -> [n,
+    // c, output_size...].
+    // C++: col2im(x, output_size, kernel_size, PatchOptions)
     {.name = "col2im",
      .signature = "col2im(x, output_size: int[], kernel_size: int[], dilation: int[] = [1], "
                   "padding: int[] = [0], stride: int[] = [1]) -> y",

@@ -146,11 +146,31 @@ double conv_integer_flops(std::span<const Sizes> in, std::span<const Sizes> out,
 }
 
 constexpr OpDef kOps[] = {
+    // Sums of (a - a_zero) * (b - b_zero), as i32 that wraps around. a: [..., m, k], b: [..., k, n]
+    // -> [..., m, n]. Batch dims broadcast.
+    //
+    // - a_zero: one number, or one per row of a, [m] or [..., m, 1]; b_zero: one number, or [n] or
+    //   [..., 1, n]. Zero points have the dtypes of their operands.
+    // - bias: i32 [n], added to the sums.
+    // - scale: f32, one number or [n]. If given, the result is f32: the sums, rounded to f32, times
+    //   the scale.
+    // - zero: u8 or i8. The scaled sums are rounded (ties to even), shifted by zero and clamped to
+    //   its dtype.
+    // C++: hg/ops/integer.h
     {.name = "matmul_integer",
      .signature = "matmul_integer(a, b, a_zero?, b_zero?, bias?, scale?, zero?) -> y",
      .infer = matmul_integer_infer,
      .traits = kNoGradient,
      .flops = matmul_integer_flops},
+    // Convolution of 8-bit integers, i32. x: [n, c, spatial...] with one to three spatial dims,
+    // weight: [out, c / groups, kernel...]. Each list has one number per spatial dim, or one number
+    // for all of them.
+    //
+    // - x_zero: one number; weight_zero: one number, or one per output channel. Zero points have
+    //   the dtypes of their operands.
+    // - bias: i32 [out]. scale, zero: those of matmul_integer, per output channel.
+    // - padding: filled with x_zero; both sides, or [begins..., ends...].
+    // C++: hg/ops/integer.h
     {.name = "conv_integer",
      .signature = "conv_integer(x, weight, x_zero?, weight_zero?, bias?, scale?, zero?, "
                   "stride: int[] = [1], padding: int[] = [0], dilation: int[] = [1], "

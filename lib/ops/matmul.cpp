@@ -210,12 +210,16 @@ double cdist_flops(std::span<const Sizes> in, std::span<const Sizes> out, const 
 }
 
 constexpr OpDef kOps[] = {
+    // a: [..., m, k] or [k], b: [..., k, n] or [k] -> [..., m, n]. Batch dims broadcast. The dim
+    // that a vector lacks is also absent from the result. Any dtype but bool.
     {.name = "matmul",
      .signature = "matmul(a, b) -> y",
      .infer = matmul_infer,
      .grad = matmul_grad,
      .traits = kProduct,
      .flops = matmul_flops},
+    // activation(x weight^T + bias + residual). x: [..., in], weight: [out, in], bias: [out],
+    // residual: [..., out].
     {.name = "linear",
      .signature = "linear(x, weight, bias?, residual?, activation: str = \"none\") -> y",
      .infer = linear_infer,
@@ -223,6 +227,8 @@ constexpr OpDef kOps[] = {
      .expand = linear_expand,
      .traits = kProduct,
      .flops = matmul_flops},
+    // p-norms of the differences of all pairs of rows: a: [..., p, m], b: [..., r, m] -> [..., p,
+    // r].
     {.name = "cdist",
      .signature = "cdist(a, b, p: float = 2) -> y",
      .infer = cdist_infer,

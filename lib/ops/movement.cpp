@@ -405,56 +405,66 @@ bool same_places(ViewContext& c) {
 }
 
 constexpr OpDef kOps[] = {
+    // x's elements in row-major order in a new shape; -1 is not allowed.
     {.name = "reshape",
      .signature = "reshape(x, shape: int[]) -> y",
      .infer = reshape_infer,
      .grad = reshape_grad,
      .view = reshape_view,
      .traits = kKeepsFinite},
+    // Dim i of the result is dim dims[i] of x.
     {.name = "permute",
      .signature = "permute(x, dims: int[]) -> y",
      .infer = permute_infer,
      .grad = permute_grad,
      .view = permute_view,
      .traits = kKeepsFinite},
+    // Broadcasts x: repeats dims of size 1 and adds leading dims.
     {.name = "expand",
      .signature = "expand(x, shape: int[]) -> y",
      .infer = expand_infer,
      .grad = expand_grad,
      .view = expand_view,
      .traits = kKeepsFinite},
+    // Elements [start, end) of dim with the given step; 0 <= start <= end <= size.
     {.name = "slice",
      .signature = "slice(x, dim: int, start: int, end: int, step: int = 1) -> y",
      .infer = slice_infer,
      .grad = slice_grad,
      .view = slice_view,
      .traits = kKeepsFinite},
+    // Returns x and stops gradients: they are zero beyond it.
     {.name = "detach",
      .signature = "detach(x) -> y",
      .infer = detach_infer,
      .view = same_places,
      .traits = kNoGradient},
+    // Reinterprets the bits of x as another dtype of the same element size; bool only as bool.
     {.name = "view_dtype",
      .signature = "view_dtype(x, dtype: dtype) -> y",
      .infer = view_dtype_infer,
      .view = same_places,
      .traits = kNoGradient},
+    // Reverses the order of the elements along dims.
     {.name = "flip",
      .signature = "flip(x, dims: int[]) -> y",
      .infer = flip_infer,
      .grad = flip_grad,
      .view = flip_view,
      .traits = kKeepsFinite},
+    // Replaces dim1 and dim2 by a last dim with x[..., i, i + offset].
     {.name = "diagonal",
      .signature = "diagonal(x, offset: int = 0, dim1: int = 0, dim2: int = 1) -> y",
      .infer = diagonal_infer,
      .grad = diagonal_grad,
      .view = diagonal_view},
+    // Windows of `size` elements along dim, one every `step`; the window becomes a new last dim.
     {.name = "unfold",
      .signature = "unfold(x, dim: int, size: int, step: int) -> y",
      .infer = unfold_infer,
      .grad = unfold_grad,
      .view = unfold_view},
+    // y[i, j] = element storage_offset + i * stride[0] + j * stride[1] of x in row-major order.
     {.name = "as_strided",
      .signature = "as_strided(x, size: int[], stride: int[], storage_offset: int = 0) -> y",
      .infer = as_strided_infer,

@@ -189,7 +189,13 @@ Status rmsprop(ExpandContext& c) {
   return {};
 }
 
+// One update of one parameter, with torch.optim's formulas: returns the new contents of x and of
+// the given states, in the order of the inputs, `accumulated` last.
 constexpr OpDef kOps[] = {
+    // buffer = momentum * buffer + (1 - dampening) * g, or g in the first step. x -= lr * buffer;
+    // with nesterov, x -= lr * (g + momentum * buffer). g is the gradient after accumulated, scale,
+    // clip_value, maximize and weight_decay.
+    // C++: hg/ops/optimizer.h
     {.name = "sgd_step",
      .signature = "sgd_step(x, momentum_buffer?, accumulated?, gradient, lr, step, scale?, go?, "
                   "group: int = 0, first: int = 0, momentum: float = 0, dampening: float = 0, "
@@ -198,6 +204,9 @@ constexpr OpDef kOps[] = {
      .infer = optimizer_infer,
      .expand = sgd,
      .traits = kNoGradient | kInPlace},
+    // mean += (1 - beta1) * (g - mean); square = beta2 * square + (1 - beta2) * g^2; x -= lr / (1 -
+    // beta1^step) * mean / (sqrt(square / (1 - beta2^step)) + eps). g is that of sgd_step.
+    // C++: hg/ops/optimizer.h
     {.name = "adam_step",
      .signature = "adam_step(x, mean, square, largest?, accumulated?, gradient, lr, step, scale?, "
                   "go?, group: int = 0, first: int = 0, beta1: float = 0.9, beta2: float = 0.999, "
@@ -206,6 +215,10 @@ constexpr OpDef kOps[] = {
      .infer = optimizer_infer,
      .expand = adam,
      .traits = kNoGradient | kInPlace},
+    // square = alpha * square + (1 - alpha) * g^2; d = g / (sqrt(square - mean^2) + eps), where
+    // mean is 0 unless given. x -= lr * d, or x -= lr * buffer with buffer = momentum * buffer + d.
+    // g is that of sgd_step.
+    // C++: hg/ops/optimizer.h
     {.name = "rmsprop_step",
      .signature = "rmsprop_step(x, square, mean?, momentum_buffer?, accumulated?, gradient, lr, "
                   "step, scale?, go?, group: int = 0, first: int = 0, alpha: float = 0.99, "

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "hg/op.h"
-#include "hg/ops/binary.h"
+#include "hg/ops/operators.h"
 
 namespace hg::ops {
 

@@ -247,9 +247,11 @@ Status adaptive_avg_pool_grad_grad(GradContext& c) {
   return {};
 }
 
+// x: [n, c, spatial...] with one to three spatial dims. Each list has one number per spatial dim,
+// or one number for all of them. An empty stride equals the kernel size.
 constexpr OpDef kOps[] = {
-    // The largest element of each window, or NaN if there is one. An empty stride means
-    // kernel_size, here and below.
+    // Largest element of each window; NaN if any element is NaN.
+    // C++: max_pool(x, kernel_size, MaxPoolOptions)
     {.name = "max_pool",
      .signature = "max_pool(x, kernel_size: int[], stride: int[] = [], padding: int[] = [0], "
                   "dilation: int[] = [1], ceil_mode: bool = false) -> y",
@@ -264,14 +266,16 @@ constexpr OpDef kOps[] = {
      .expand = max_pool_grad_expand,
      .alias = 1,
      .traits = kInternal},
-    // indices are row-major spatial positions in one channel of x.
+    // max_pool, and the position of each maximum, in row-major order within its channel: i64.
+    // C++: max_pool_with_indices(x, kernel_size, MaxPoolOptions)
     {.name = "max_pool_with_indices",
      .signature = "max_pool_with_indices(x, kernel_size: int[], stride: int[] = [], padding: int[] "
                   "= [0], dilation: int[] = [1], ceil_mode: bool = false) -> y, indices",
      .infer = max_pool_with_indices_infer,
      .grad = indexed_grad},
-    // sum / divisor. The divisor is divisor_override if given, otherwise the size of the window
-    // with padding (count_include_pad) or without.
+    // Mean of each window: the sum divided by divisor_override if given, otherwise by the size of
+    // the window with padding (count_include_pad) or without.
+    // C++: avg_pool(x, kernel_size, AvgPoolOptions)
     {.name = "avg_pool",
      .signature = "avg_pool(x, kernel_size: int[], stride: int[] = [], padding: int[] = [0], "
                   "ceil_mode: bool = false, count_include_pad: bool = true, divisor_override: int? "
@@ -285,6 +289,7 @@ constexpr OpDef kOps[] = {
      .infer = avg_pool_grad_infer,
      .grad = avg_pool_grad_grad,
      .traits = kInternal},
+    // Means of windows chosen to produce output_size elements.
     {.name = "adaptive_avg_pool",
      .signature = "adaptive_avg_pool(x, output_size: int[]) -> y",
      .infer = adaptive_avg_pool_infer,
@@ -294,6 +299,8 @@ constexpr OpDef kOps[] = {
      .infer = adaptive_avg_pool_grad_infer,
      .grad = adaptive_avg_pool_grad_grad,
      .traits = kInternal},
+    // Largest element of each window of adaptive_avg_pool, and its position as in
+    // max_pool_with_indices.
     {.name = "adaptive_max_pool",
      .signature = "adaptive_max_pool(x, output_size: int[]) -> y, indices",
      .infer = adaptive_max_pool_infer,

@@ -49,15 +49,22 @@ Status expand_dropout(ExpandContext& c) {
   return {};
 }
 
+// The numbers depend only on the session's seed, the number of the run (in a loop, of the
+// iteration), `stream`, and the index of the element. -1: a stream unique in the graph. Nodes with
+// equal streams draw equal numbers.
 constexpr OpDef kOps[] = {
-    {.name = "rand",  // uniform in [0, 1)
+    // Uniform in [0, 1). Floats only.
+    {.name = "rand",
      .signature = "rand(shape: int[], dtype: dtype = f32, stream: int = -1) -> y",
      .infer = infer_random,
      .traits = kRandom | kNoGradient},
-    {.name = "randn",  // normal with mean 0 and standard deviation 1
+    // Normal, mean 0, standard deviation 1. Floats only.
+    {.name = "randn",
      .signature = "randn(shape: int[], dtype: dtype = f32, stream: int = -1) -> y",
      .infer = infer_random,
      .traits = kRandom | kNoGradient},
+    // Returns x; if training, 0 with probability p and otherwise x / (1 - p). channels: one draw
+    // per [n, c]. A Trainer turns training on.
     {.name = "dropout",
      .signature = "dropout(x, p: float = 0.5, training: bool = false, channels: bool = false, "
                   "stream: int = -1) -> y",

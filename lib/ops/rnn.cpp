@@ -232,9 +232,17 @@ double gru_or_rnn_flops(std::span<const Sizes> in, std::span<const Sizes>, const
   return scan_flops(in, 2);
 }
 
+// One direction of one recurrent layer.
 constexpr OpDef kOps[] = {
-    // y: [time, batch, out]; h and c: the state after the last step. With reverse, steps run from
-    // the last to the first. weight_hr: [out, hidden] projects h.
+    // The layer without the input projection: gates = x W_ih^T + b_ih, [time, batch, gates *
+    // hidden], in torch's order: input, forget, cell, output.
+    //
+    // - h0, c0: [batch, hidden]; weight_hh: [gates * hidden, hidden]; bias_hh: [gates * hidden].
+    // - y: [time, batch, hidden]; h, c: [batch, hidden] after the last step.
+    // - reverse: runs from the last step to the first.
+    // - weight_hr: [out, hidden] projects h from `hidden` to `out` elements, which h0 and weight_hh
+    //   then have.
+    // C++: RnnOutput lstm_scan
     {.name = "lstm_scan",
      .signature =
          "lstm_scan(gates, h0, c0, weight_hh, bias_hh?, weight_hr?, reverse: bool = false) "
@@ -244,6 +252,8 @@ constexpr OpDef kOps[] = {
      .expand = lstm_expand,
      .traits = kScan,
      .flops = lstm_flops},
+    // lstm_scan for gates in torch's order: reset, update, new.
+    // C++: RnnOutput gru_scan
     {.name = "gru_scan",
      .signature = "gru_scan(gates, h0, weight_hh, bias_hh?, reverse: bool = false) -> y, h",
      .infer = gru_infer,
@@ -251,6 +261,8 @@ constexpr OpDef kOps[] = {
      .expand = gru_expand,
      .traits = kScan,
      .flops = gru_or_rnn_flops},
+    // lstm_scan for one gate. nonlinearity: tanh or relu.
+    // C++: RnnOutput rnn_scan
     {.name = "rnn_scan",
      .signature = "rnn_scan(gates, h0, weight_hh, bias_hh?, nonlinearity: str = \"tanh\", reverse: "
                   "bool = false) -> y, h",

@@ -43,7 +43,8 @@ Status rope_expand(ExpandContext& c) {
 }
 
 constexpr OpDef kOps[] = {
-    // cos and sin broadcast to x.
+    // Rotary position embedding (Su et al. 2021): x cos + [-b, a] sin, where a and b are the halves
+    // of the last dim of x. cos and sin broadcast to x.
     {.name = "rope",
      .signature = "rope(x, cos, sin) -> y",
      .infer = rope_infer,

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/unary.h"
 #include "lib/ops/pointwise.h"
@@ -39,21 +39,20 @@ Status infer_cumulative_extreme(InferContext& c) {
 Value flipped(const Value& x, const Dim& dim) {
   return x.rank() == 0 ? x : x.graph()->call("flip", {x}, {{"dims", std::vector<Dim>{dim}}});
 }
+int dim_of(const GradContext& c) { return static_cast<int>(c.attrs().integer("dim").constant()); }
 // y_i = sum over k >= i of x_k
-Value reverse_cumsum(const Value& x, const Dim& dim) {
-  return flipped(cumsum(flipped(x, dim), dim), dim);
-}
+Value reverse_cumsum(const Value& x, int dim) { return flipped(cumsum(flipped(x, dim), dim), dim); }
 
 // dx_i = sum over k >= i of dy_k
 Status cumsum_grad(GradContext& c) {
-  c.set_grad(0, reverse_cumsum(c.dout(0), c.attrs().integer("dim")));
+  c.set_grad(0, reverse_cumsum(c.dout(0), dim_of(c)));
   return {};
 }
 // Rank 0: dx = dy. Before the first 0: dx_i = sum over k >= i of dy_k y_k / x_i. At the first 0,
 // the products omit it. After it, all products are 0, also if x is infinite.
 Status cumprod_grad(GradContext& c) {
   const Value x = c.in(0), dy = c.dout(0);
-  const Dim dim = c.attrs().integer("dim");
+  const int dim = dim_of(c);
   if (x.rank() == 0) {
     c.set_grad(0, dy);
     return {};
@@ -74,7 +73,7 @@ Status cumprod_grad(GradContext& c) {
 // separately for positive and negative dy
 Status logcumsumexp_grad(GradContext& c) {
   const Value x = c.in(0), y = c.out(0), dy = c.dout(0);
-  const Dim dim = c.attrs().integer("dim");
+  const int dim = dim_of(c);
   if (x.rank() == 0) {
     c.set_grad(0, dy);
     return {};
@@ -88,11 +87,19 @@ Status logcumsumexp_grad(GradContext& c) {
   return {};
 }
 
+// Cumulative ops along one dim, in x's shape.
 constexpr OpDef kOps[] = {
+    // Cumulative sum. Integers and bool return i64.
     row("cumsum", "cumsum(x, dim: int) -> y", infer_cumulative_total, cumsum_grad),
+    // Cumulative product. Integers and bool return i64.
     row("cumprod", "cumprod(x, dim: int) -> y", infer_cumulative_total, cumprod_grad),
+    // Largest element so far and its index (i64; the last of equal ones). NaN from the first NaN
+    // on.
     row("cummax", "cummax(x, dim: int) -> values, indices", infer_cumulative_extreme, pick_grad),
+    // Smallest element so far and its index (i64; the last of equal ones). NaN from the first NaN
+    // on.
     row("cummin", "cummin(x, dim: int) -> values, indices", infer_cumulative_extreme, pick_grad),
+    // log of the cumulative sum of e^x. Floats only.
     row("logcumsumexp", "logcumsumexp(x, dim: int) -> y", infer_cumulative_floats,
         logcumsumexp_grad),
 };

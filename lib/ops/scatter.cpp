@@ -229,13 +229,18 @@ Status masked_scatter_grad(GradContext& c) {
   return {};
 }
 
+// Indices are i64. An index out of range fails the run; only index and index_put accept negative
+// ones.
 constexpr OpDef kOps[] = {
+    // For dim 0: a copy of x in which x[index[i, j], j] is reduced with src[i, j]. Without
+    // include_self, the old element is not part of the reduction.
     {.name = "scatter",
      .signature = "scatter(x, index, src, dim: int, reduce: str = \"none\", "
                   "include_self: bool = true) -> y",
      .infer = scatter_infer,
      .grad = scatter_grad,
      .alias = 1},
+    // For dim 0: a copy of x in which x[index[i], ...] is reduced with src[i, ...]. index: [n].
     {.name = "index_reduce",
      .signature = "index_reduce(x, index, src, dim: int, reduce: str = \"none\", "
                   "include_self: bool = true) -> y",
@@ -243,6 +248,8 @@ constexpr OpDef kOps[] = {
      .grad = index_reduce_grad,
      .expand = index_reduce_expand,
      .alias = 1},
+    // A copy of x in which the k-th element where mask is true is the k-th element of src. mask:
+    // bool, of x's shape.
     {.name = "masked_scatter",
      .signature = "masked_scatter(x, mask, src) -> y",
      .infer = masked_scatter_infer,

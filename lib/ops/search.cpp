@@ -73,14 +73,22 @@ Status histc_infer(InferContext& c) {
 }
 
 constexpr OpDef kOps[] = {
+    // Returns the distinct elements in ascending order, the index of each element of x among them
+    // (i64, x's shape), and the count of each (i64). Their number depends on data.
+    //
+    // With dim, compares slices along it instead of elements, and the second result is [size of
+    // dim]. consecutive: merges only equal neighbors, in the order of x.
     {.name = "unique",
      .signature = "unique(x, dim: int?, consecutive: bool = false) -> values, inverse, counts",
      .infer = unique_infer,
      .traits = kNoGradient | kDataDependent},
+    // For each value, the first position in `sorted` (along its last dim) at which inserting it
+    // keeps the order; the last one if right. i64.
     {.name = "searchsorted",
      .signature = "searchsorted(sorted, values, right: bool = false) -> y",
      .infer = searchsorted_infer,
      .traits = kNoGradient},
+    // True for each element of x that occurs in test: bool.
     {.name = "isin",
      .signature = "isin(x, test) -> y",
      .infer = isin_infer,
@@ -89,10 +97,14 @@ constexpr OpDef kOps[] = {
          [](std::span<const Sizes> in, std::span<const Sizes>, const AttrReader&) {
            return static_cast<double>(in[0].count()) * static_cast<double>(in[1].count());
          }},
+    // Number of occurrences of 0, 1, ... in x, or the sums of their weights. x: i64[n], not
+    // negative. The result has at least minlength elements; its size depends on data.
     {.name = "bincount",
      .signature = "bincount(x, weights?, minlength: int = 0) -> y",
      .infer = bincount_infer,
      .traits = kNoGradient | kDataDependent},
+    // Number of elements in each of `bins` equal intervals of [min, max], or of the range of x if
+    // min equals max.
     {.name = "histc",
      .signature = "histc(x, bins: int = 100, min: float = 0.0, max: float = 0.0) -> y",
      .infer = histc_infer,

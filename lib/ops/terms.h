@@ -9,8 +9,8 @@
 
 #include "hg/op.h"
 #include "hg/ops/activation.h"
-#include "hg/ops/binary.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
 #include "hg/ops/reduce.h"
 #include "hg/ops/unary.h"

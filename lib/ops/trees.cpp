@@ -23,6 +23,17 @@ Status tree_leaves_infer(InferContext& c) {
 }
 
 constexpr OpDef kOps[] = {
+    // Returns the leaf that each row of x (floats[rows, features]) reaches in each tree: i64[rows,
+    // trees].
+    //
+    // - nodes: i32[count, 4], of all trees. Columns: feature, test (TreeTest), next node if the
+    //   test passes, next node if it fails. In a leaf, the feature is -1 and the third column is
+    //   the result.
+    // - splits: [count], of x's dtype, compared with the features.
+    // - roots: i32[trees], the first node of each tree.
+    //
+    // The run fails if a node leads to itself, to an earlier node or outside the table, or tests a
+    // feature that x does not have.
     {.name = "tree_leaves",
      .signature = "tree_leaves(x, nodes, splits, roots) -> leaves",
      .infer = tree_leaves_infer,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Enums for string attributes of ops. to_string() returns the string of the attribute; the
-// parse_...() functions parse it and fail with invalid_argument for unknown names.
+// Enums for string attributes of ops, and the flags of tree_leaves. to_string() returns the string of
+// the attribute; the parse_...() functions parse it and fail with invalid_argument for unknown names.
 #pragma once
 
 #include <cstdint>
@@ -40,5 +40,37 @@ Result<Interpolation> parse_interpolation(std::string_view name);
 enum class GridPadding : uint8_t { zeros, border, reflection };
 std::string_view to_string(GridPadding word);
 Result<GridPadding> parse_grid_padding(std::string_view name);
+
+// Divisor of the sums of fft: 1, the number of elements, or its square root.
+enum class FftNorm : uint8_t { none, n, sqrt };
+std::string_view to_string(FftNorm word);
+Result<FftNorm> parse_fft_norm(std::string_view name);
+
+// Polynomials of op `polynomial`.
+enum class PolynomialKind : uint8_t {
+  chebyshev_t,
+  chebyshev_u,
+  chebyshev_v,
+  chebyshev_w,
+  shifted_chebyshev_t,
+  shifted_chebyshev_u,
+  shifted_chebyshev_v,
+  shifted_chebyshev_w,
+  hermite_h,
+  hermite_he,
+  laguerre_l,
+  legendre_p,
+};
+std::string_view to_string(PolynomialKind word);
+Result<PolynomialKind> parse_polynomial_kind(std::string_view name);
+
+// The test of a decision node on its feature x: any sum of these. If x or split is NaN, no
+// comparison is true.
+enum TreeTest : int32_t {
+  kTreeNan = 1,
+  kTreeGreater = 2,  // x > split
+  kTreeLess = 4,     // x < split
+  kTreeEqual = 8,    // x == split
+};
 
 }  // namespace hg

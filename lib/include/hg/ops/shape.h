@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch's shape functions, built from the ops of movement.h. Negative dims count from the end.
+// torch's shape functions, built from other ops. Negative dims count from the end.
 // Invalid arguments fail the graph.
 #pragma once
 

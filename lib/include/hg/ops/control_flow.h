@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builders for lib/ops/control.cpp: control flow that depends on data, and sizes as tensors.
+// Control flow that depends on data: the ops `if` and `while`, whose bodies are graphs.
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "hg/graph.h"
@@ -38,18 +37,6 @@ inline std::vector<Value> while_loop(std::initializer_list<Value> values,
                                      const BodyBuilder& go_on, const BodyBuilder& round) {
   return while_loop(std::span(values.begin(), values.size()),
                     std::span(captures.begin(), captures.size()), go_on, round);
-}
-
-// The values, such as sizes of other values, as i64[number of values].
-inline Value dims(Graph& graph, std::vector<Dim> values) {
-  return graph.call("dims", {}, {{"values", Attr(std::move(values))}});
-}
-// Turns n (i64, rank 0) into a size that depends on data: bool[n, 0]. The run fails if n is
-// negative.
-inline Value extent(const Value& n) { return n.graph()->call("extent", {n}); }
-// Returns condition (bool, rank 0). The run fails with `message` if it is false.
-inline Value assert_true(const Value& condition, std::string message) {
-  return condition.graph()->call("assert_true", {condition}, {{"message", std::move(message)}});
 }
 
 }  // namespace hg
