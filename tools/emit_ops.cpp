@@ -2,6 +2,7 @@
 // emit_ops STYLE FILE: writes C++ that calls each op of the op table on a handle of tensors, from
 // the op's signature alone. A Style defines the form; a new handle needs one more Style. A file
 // whose content would not change is not rewritten, so nothing is recompiled.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "hg/op.h"
+#include "hg_op_texts.h"
 
 namespace {
 
@@ -227,6 +229,22 @@ std::string inputs_of(const Signature& signature, const Style& style, std::strin
   return "call_inputs";
 }
 
+// The text about an op as comment lines.
+std::string comment_of(std::string_view op) {
+  std::string lines;
+  for (const hg::OpText& row : hg::kOpTexts) {
+    if (row.op != op || row.text.empty()) continue;
+    std::string_view rest = row.text;
+    while (true) {
+      const size_t end = std::min(rest.find('\n'), rest.size());
+      lines += (end == 0 ? "  //" : "  // ") + std::string(rest.substr(0, end)) + "\n";
+      if (end == rest.size()) break;
+      rest.remove_prefix(end + 1);
+    }
+  }
+  return lines;
+}
+
 bool print(const hg::Op& op, const Style& style, std::string& out) {
   const Signature& signature = op.signature;
   std::string setup;
@@ -245,7 +263,7 @@ bool print(const hg::Op& op, const Style& style, std::string& out) {
     setup += "    const Argument call_attributes[] = {" + attributes + "};\n";
   const std::string call = in_quotes(signature.name) + ", " + inputs + ", " +
                            (attributes.empty() ? "{}" : "call_attributes") + ");\n";
-  out += "  // " + std::string(op.def.signature) + "\n";
+  out += comment_of(signature.name) + "  // " + std::string(op.def.signature) + "\n";
   out += std::string(style.prefix) + signature.name + "(" + parameters_of(signature, style) +
          ") {\n" + setup + "    return ";
   if (signature.variadic_outputs)

@@ -8,6 +8,7 @@
 #include "converter/aten/table.h"
 #include "hg/kernel.h"
 #include "hg/op.h"
+#include "hg_op_texts.h"
 
 namespace hg::convert {
 namespace {
@@ -21,6 +22,26 @@ std::string support(const Op& op, Device device) {
   if ((op.def.traits & kControl) != 0) return device == Device::cpu ? "subgraphs" : "";
   if (op.def.view != nullptr) return "view";
   return op.def.expand != nullptr ? "expansion" : "";
+}
+
+std::string_view text_of(std::string_view op) {
+  for (const OpText& row : kOpTexts)
+    if (row.op == op) return row.text;
+  return {};
+}
+
+// The text as one line of a table's cell.
+std::string cell(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '|') line += '\\';
+    if (c != '\n' && c != ' ')
+      line += c;
+    else if (!line.empty() && line.back() != ' ')
+      line += ' ';
+  }
+  if (line.ends_with(' ')) line.pop_back();
+  return line;
 }
 
 std::string gradient(const Op& op) {
@@ -38,11 +59,18 @@ std::string op_table_text() {
       "input or as an expansion into other ops. If it is empty, the device does not run the op. "
       "The gradient is a rule, the gradient of the expansion, or none if the result is not a "
       "smooth function of the inputs. If it is empty, gradients are rejected. Builds without "
-      "OpenBLAS lack the kernels `lapack` and `openblas`.\n\n"
-      "| op | CPU | Vulkan | gradient |\n|---|---|---|---|\n";
-  for (const Op* op : Registry::built_in().ops())
-    out += str_cat("| `", op->def.signature, "` | ", support(*op, Device::cpu), " | ",
-                   support(*op, Device::vulkan), " | ", gradient(*op), " |\n");
+      "OpenBLAS lack the kernels `lapack` and `openblas`.\n";
+  for (const OpText& row : kOpTexts) {
+    const Op* const op = Registry::built_in().find(row.op);
+    if (row.op.empty()) {
+      out += str_cat("\n## ", row.family, "\n\n", row.text, row.text.empty() ? "" : "\n\n",
+                     "| op | result | CPU | Vulkan | gradient |\n|---|---|---|---|---|\n");
+    } else if (op != nullptr) {
+      out += str_cat("| `", op->def.signature, "` | ", cell(row.text), " | ",
+                     support(*op, Device::cpu), " | ", support(*op, Device::vulkan), " | ",
+                     gradient(*op), " |\n");
+    }
+  }
   out +=
       "\n## TorchScript\n\nThese TorchScript ops become nodes of the ops above. In-place and "
       "`out` forms are listed under the op that they are named after. A name without an overload "
@@ -60,6 +88,7 @@ std::string op_table_json() {
                    {"gradient", gradient(*op)},
                    {"op", op->name()},
                    {"signature", op->def.signature},
+                   {"text", text_of(op->name())},
                    {"vulkan", support(*op, Device::vulkan)}});
   return Json{{"ops", ops}, {"torchscript", all_rows()}}.dump(1);
 }

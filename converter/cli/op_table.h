@@ -6,10 +6,10 @@
 
 namespace hg::convert {
 
-// Returns a page of Markdown: the ops of the library with their kernels and gradients, then the
-// TorchScript ops that become nodes.
+// Returns a page of Markdown: the ops of the library by family, with their texts, kernels and
+// gradients, then the TorchScript ops that become nodes.
 std::string op_table_text();
-// Returns {"ops": [{"op", "signature", "cpu", "vulkan", "gradient"}, ...], "torchscript":
+// Returns {"ops": [{"op", "signature", "text", "cpu", "vulkan", "gradient"}, ...], "torchscript":
 // ["aten::abs", ...]}.
 std::string op_table_json();
 

@@ -56,7 +56,13 @@ def show_ops(app, docname, source):
         source[0] += "\n" + listed.removeprefix("# Ops\n\n")
 
 
+def keep_bars(app, what, name, object, options, lines):
+    """The texts of ops write |x| for absolute values, not for substitutions of reStructuredText."""
+    lines[:] = [line.replace("|", "\\|") for line in lines]
+
+
 def setup(app):
+    app.connect("autodoc-process-docstring", keep_bars)
     app.connect("source-read", show_ops)
     app.connect("source-read", show_measurements)
     app.connect("source-read", carry_pages_outside)

@@ -89,11 +89,13 @@ def _make(row):
         inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default) for n, _, default in order
     ]
     parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
+    shown = "(...)"
     try:
         function.__signature__ = inspect.Signature(parameters)
-        function.__doc__ = f"{name}{function.__signature__}\n\nThe op {text}."
+        shown = str(function.__signature__)
     except ValueError:  # a Python keyword, or an optional argument before a required one
-        function.__doc__ = f"{name}(...)\n\nThe op {text}."
+        pass
+    function.__doc__ = f"{name}{shown}\n\n{described(name)}"
     return function
 
 
@@ -113,6 +115,12 @@ _made = {}
 def row_of(name):
     """(name, signature, inputs, attributes, outputs, random) of an op."""
     return _known[name]
+
+
+def described(name):
+    """The documentation of an op: the text above its row and its signature."""
+    text = _core.op_text(name)
+    return (f"{text}\n\n" if text else "") + f"The op {_known[name][1]}."
 
 
 def row_names():

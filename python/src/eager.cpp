@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "hg/op.h"
+#include "hg_op_texts.h"
 #include "python/src/attributes.h"
 #include "python/src/bind.h"
 #include "python/src/interrupt.h"
@@ -393,6 +394,16 @@ void bind_eager(nb::module_& m) {
     for (const Op* op : registry().ops())
       if ((op->def.traits & kControl) == 0) rows.append(row_of(*op));
     return rows;
+  });
+  m.def("op_text", [](const std::string& name) {
+    for (const OpText& row : kOpTexts) {
+      if (row.op != name || name.empty()) continue;
+      for (const OpText& family : kOpTexts)
+        if (family.family == row.family && family.op.empty())
+          return str_cat(row.text, row.text.empty() || family.text.empty() ? "" : "\n\n",
+                         family.text);
+    }
+    return std::string();
   });
   m.def("op_row", [](const std::string& name) {
     const Op* op = registry().find(name);

@@ -58,7 +58,9 @@ def test_everything_says_what_it_does(module):
     assert count > 3
 
 
-def test_help_of_an_op_has_its_arguments_and_defaults():
+def test_help_of_an_op_has_its_text_arguments_and_defaults():
+    assert "x * sigmoid(x)" in hg.ops.silu.__doc__ and "shape and dtype of x" in hg.ops.silu.__doc__
+    assert "Smallest element so far" in hg.ops.cummin.__doc__ and "cummin(x, dim: int) -> values, indices" in hg.ops.cummin.__doc__
     said = hg.ops.softmax.__doc__
     assert said.startswith("softmax(") and "dim" in said
     assert "dim" in inspect.signature(hg.ops.softmax).parameters and "out" in inspect.signature(hg.ops.softmax).parameters

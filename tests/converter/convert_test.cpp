@@ -211,7 +211,7 @@ TEST_F(ConvertTest, MethodsDoNotFreezeWhatOthersSet) {
         {"`" + pair[1] + "` reads the attribute '" + pair[2] + "', which `" + pair[0] + "` sets"});
 }
 
-// Every op has one line with its signature, and the CPU runs it.
+// Every op has one line with its signature and its text, and the CPU runs it.
 TEST_F(ConvertTest, ListsEveryOp) {
   const Outcome text = run_shell(tool() + "--list-ops");
   const Outcome json = run_shell(tool() + "--list-ops --json -");
@@ -224,10 +224,14 @@ TEST_F(ConvertTest, ListsEveryOp) {
     const std::string begin = "\n| `" + std::string(op->def.signature) + "` | ";
     const size_t at = text.text.find(begin);
     ASSERT_NE(at, std::string::npos) << op->name();
-    EXPECT_NE(text.text[at + begin.size()], ' ') << op->name() << " does not run on the CPU";
+    const size_t cpu = text.text.find(" | ", at + begin.size());
+    EXPECT_NE(text.text[cpu + 3], ' ') << op->name() << " does not run on the CPU";
     EXPECT_NE(json.text.find("\"op\": \"" + std::string(op->name()) + "\""), std::string::npos)
         << op->name();
   }
+  EXPECT_NE(text.text.find("| `logit(x, eps: float?) -> y` | log(x / (1 - x)). If eps is given"),
+            std::string::npos);
+  EXPECT_NE(json.text.find("\"text\": \"exp(x) / sum(exp(x)) along dim.\""), std::string::npos);
   for (const char* torchscript : {"aten::add", "aten::conv2d", "complex::abs"}) {
     EXPECT_NE(text.text.find("\n- `" + std::string(torchscript) + "`\n"), std::string::npos);
     EXPECT_NE(json.text.find("\"" + std::string(torchscript) + "\""), std::string::npos);

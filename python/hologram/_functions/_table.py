@@ -208,7 +208,7 @@ def _row_function(line):
             given["reduction"] = reduction_of(given["size_average"], given["reduce"], given["reduction"])
         return call(**{key: given[value] for key, value in passed.items() if given[value] is not None})
 
-    return name, function, signature, f"The op {_rows.row_of(row)[1]}."
+    return name, function, signature, _rows.described(row)
 
 
 for _line in [f"{name}(input)" for name in _UNARY.split()] + [f"{name}(input, other)" for name in _BINARY.split()] + _TABLE.split("\n"):
