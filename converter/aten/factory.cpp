@@ -329,6 +329,9 @@ void tensor(Call& call) {
   } else {
     widest(*item, dtype);
     if (item->is_list() && std::get<std::shared_ptr<List>>(item->value)->items.empty()) dtype = f32;
+    // The type of a list decides, so that one without numbers has a dtype.
+    const auto* node = dynamic_cast<const NodeCall*>(&call);
+    if (const auto listed = node ? fold::listed_dtype(*node) : std::nullopt) dtype = *listed;
   }
   call.returns(stacked(call, *item, call.dtype("dtype", dtype)));
 }

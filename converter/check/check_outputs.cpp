@@ -63,7 +63,8 @@ CheckedOutput Checker::check_output(const Session& session, int index, const Ten
     warn(str_cat("output '", output.name, "' is unchecked: ", output.reason));
     return output;
   }
-  if (got->count() == 0 && got->shape == expected.tensor.shape) {
+  if (got->count() == 0 && got->shape == expected.tensor.shape &&
+      got->dtype == expected.tensor.dtype) {
     output.verdict = CheckedOutput::Verdict::unchecked;
     output.reason = CheckedOutput::kNoElement;
     return output;

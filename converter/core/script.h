@@ -34,6 +34,7 @@ struct ScriptNode {
   std::vector<std::string> output_types;  // as printed by TorchScript: "Tensor", "int[]"
   std::vector<ScriptBlock> blocks;
   std::string attribute;  // of prim::GetAttr and prim::SetAttr; others: interpret/autocast.h
+  std::string numbers;    // of aten::tensor and as_tensor of a list: "int", "float" or "bool"
   Item constant;          // of prim::Constant; for a tensor, a ScriptTensorIndex
   std::string trouble;    // why the reader cannot express the node; refused at import
   Origin origin;

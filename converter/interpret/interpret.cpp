@@ -179,6 +179,7 @@ void Interpreter::run() {
                          .output_types = {},
                          .blocks = {},
                          .attribute = "",
+                         .numbers = "",
                          .constant = {},
                          .trouble = "",
                          .origin = {}};

@@ -302,6 +302,12 @@ bool pass(NodeCall& call, std::string_view) {
 }
 
 // torch.tensor() and similar ops on numbers or a flat list of numbers.
+std::optional<DType> listed_dtype(const NodeCall& call) {
+  const std::string& numbers = call.node().numbers;
+  if (numbers.empty()) return std::nullopt;
+  return numbers == "int" ? i64 : numbers == "bool" ? boolean : f32;
+}
+
 bool create(NodeCall& call, std::string_view) {
   if (call.argument_count() == 0) return false;
   const Item& data = call.argument(0);
@@ -327,6 +333,7 @@ bool create(NodeCall& call, std::string_view) {
   // dtype.
   const bool rounds = pure_name(call) != "scalar_tensor";
   result.dtype = real || !rounds ? f32 : integer ? i64 : boolean;
+  if (const auto listed = listed_dtype(call)) result.dtype = *listed;
   result.dtype = call.dtype("dtype", result.dtype);
   for (Scalar& s : result.elements) {
     if (rounds && !s.is_integral()) {

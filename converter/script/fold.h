@@ -20,6 +20,8 @@ bool join(NodeCall& call, std::string_view);     // stack, cat
 bool pick(NodeCall& call, std::string_view);     // select, slice
 bool pass(NodeCall& call, std::string_view);     // returns the same numbers
 bool create(NodeCall& call, std::string_view);   // from numbers, as torch.tensor()
+// The dtype of a tensor of the list that torch.tensor() reads; nothing for other data.
+std::optional<DType> listed_dtype(const NodeCall& call);
 bool as_tensor(NodeCall& call, std::string_view);
 
 }  // namespace hg::convert::fold

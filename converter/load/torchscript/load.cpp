@@ -158,6 +158,14 @@ std::string type_text(const c10::Type& type) {
   }
 }
 
+// Returns the type of the numbers in a list, or in lists in it; empty for other types.
+std::string numbers_of(c10::TypePtr type) {
+  if (type->kind() != c10::TypeKind::ListType) return "";
+  while (auto list = type->cast<c10::ListType>()) type = list->getElementType();
+  const std::string text = type->str();
+  return text == "int" || text == "float" || text == "bool" ? text : "";
+}
+
 class ProgramReader {
  public:
   ProgramReader(ScriptProgram& program, TorchModule& torch) : program_(program), torch_(torch) {}
@@ -387,6 +395,8 @@ class ProgramReader {
     if (from->kind() == c10::prim::isinstance)
       for (const c10::TypePtr& type : from->tys(jit::attr::types))
         result.attribute += (result.attribute.empty() ? "" : ", ") + type_text(*type);
+    if (result.kind == "aten::tensor" || result.kind == "aten::as_tensor")
+      result.numbers = numbers_of(from->input(0)->type());
     if (from->kind() == c10::prim::TupleSlice)
       result.attribute =
           std::to_string(from->i(jit::attr::beg)) + ":" + std::to_string(from->i(jit::attr::end));

@@ -19,6 +19,22 @@ class PastThatStartsEmpty(nn.Module):
         return past[0] if len(past) > 0 else x, len(past)
 
 
+@case(sizes="0,3")
+class EmptyListsHaveATypeOfNumbers(nn.Module):
+    def forward(self, x: T):
+        a: List[int] = []
+        b: List[float] = []
+        c: List[bool] = []
+        d: List[List[int]] = [a, a]
+        e: List[int] = []
+        f: List[bool] = []
+        for i in range(x.size(0)):
+            e.append(i)
+            f.append(i > 1)
+        return (x + 1, torch.tensor(a), torch.tensor(b), torch.tensor(c), torch.tensor(d), torch.as_tensor(a), torch.tensor(e), torch.tensor(f),
+                torch.tensor(a, dtype=torch.float64), torch.tensor([1, 2][2:]), torch.tensor(e[:0]))
+
+
 @case()
 class PairsInAList(nn.Module):
     def forward(self, x: T):
