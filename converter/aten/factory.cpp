@@ -513,11 +513,11 @@ Value linspace_between(const Value& start, const Value& end, const Dim& steps) {
     return convert::cast(g.call("arange", {}, {{"start", from}, {"end", to}, {"step", step}}),
                          start.dtype());
   };
-  const Value last =
-      g.call("reshape", {g.call("dims", {}, {{"values", Shape{steps - 1}}})}, {{"shape", Shape{}}});
-  const Value step =
-      g.call("div", {g.call("sub", {end, start}), convert::cast(last, start.dtype())});
-  const Dim half = floordiv(steps, 2);
+  const Value last = g.call("dims", {}, {{"values", Shape{max(steps - 1, 1)}}});
+  const Value step = g.call(
+      "div", {g.call("sub", {end, start}),
+              convert::cast(g.call("reshape", {last}, {{"shape", Shape{}}}), start.dtype())});
+  const Dim half = max(floordiv(steps, 2), min(steps, 1));  // a single step is the start
   const Value low = g.call("add", {start, g.call("mul", {step, count(0, half, 1)})});
   const Value high = g.call("sub", {end, g.call("mul", {step, count(steps - half - 1, -1, -1)})});
   return g.call("concat", {low, high}, {{"dim", 0}});

@@ -42,8 +42,8 @@ int count_dims(const ScriptNode& node, Environment& environment) {
       for (const Item& part : *parts) note(part);
   }
   if (most < 0) return 0;
-  const bool adds = node.kind == "aten::unsqueeze" || node.kind == "aten::unsqueeze_" ||
-                    node.kind == "aten::stack" || node.kind == "aten::diag_embed";
+  const bool adds = node.kind.starts_with("aten::unsqueeze") || node.kind == "aten::stack" ||
+                    node.kind.starts_with("aten::diag_embed");
   return adds ? most + 1 : std::max(most, 1);
 }
 

@@ -120,6 +120,19 @@ class GivesUnequalParts(nn.Module):
         return x.tensor_split(int(n))[0]
 
 
+@at_each(0, 1, 2, 5)
+class CountsStepsBetweenNumbers(nn.Module):
+    def forward(self, x: T, n: T):
+        low, high, k = float(x[0, 0]), float(x[1, 1]), int(n)
+        return torch.linspace(low, high, k), torch.logspace(low, high, k), torch.linspace(-2.0, 3.0, k), torch.linspace(low, low, k)
+
+
+@case("f32[n,4]", sizes="1,2,5")
+class CountsStepsBySize(nn.Module):
+    def forward(self, x: T):
+        return torch.linspace(float(x[0, 0]), float(x[0, 1]), x.size(0)), torch.linspace(1.0, 2.0, x.size(0))
+
+
 @at_each((-3, 2), (2, -3), (0, 0))
 class LoopsBetweenIntegers(nn.Module):
     def forward(self, x: T, n: T, m: T):
