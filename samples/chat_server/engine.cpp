@@ -315,6 +315,7 @@ void Engine::finish(Worker& worker, Answer& answer, Outcome outcome) {
   {
     const std::lock_guard lock(mutex_);
     const hg::Code code = outcome.status.code();
+    if (code == hg::Code::cancelled && stops_) outcome.status = hg::cancelled("the server stops");
     ++(code == hg::Code::ok          ? statistics_.answered
        : code == hg::Code::cancelled ? statistics_.cancelled
                                      : statistics_.failed);

@@ -530,16 +530,16 @@ def check_end(program, model):
     options = [f"m={model}", "--most-tokens=1000000", "--most-context=2000000"]
     server = Server(program, *options, "--grace=60")
     answers = []
-    ask = {"prompt": [1], "max_tokens": 20000, "temperature": 0}
+    ask = {"prompt": [1], "max_tokens": 8000, "temperature": 0}
     threads = [threading.Thread(target=lambda: answers.append(server.ask(COMPLETE, **ask)["usage"]["completion_tokens"])),
-               threading.Thread(target=lambda: answers.append(len(server.stream(COMPLETE, **ask)) > 1000 and 20000))]
+               threading.Thread(target=lambda: answers.append(len(server.stream(COMPLETE, **ask)) > 1000 and 8000))]
     for thread in threads:
         thread.start()
     server.until("requests_waiting", 1)
     server.end()
     for thread in threads:
         thread.join()
-    assert answers == [20000, 20000], answers
+    assert answers == [8000, 8000], answers
     server = Server(program, *options, "--grace=1")
     open_ones = [raw(server, f"POST {COMPLETE} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
                  for body in (json.dumps({"model": "m", "stream": streams, **LONG}).encode() for streams in (True, False))]
@@ -553,7 +553,7 @@ def check_end(program, model):
             answer += part
         ends.append(answer)
     streamed, whole = sorted(ends, key=len, reverse=True)
-    assert b'"code":"stopping"' in streamed[-400:] and b"[DONE]" not in streamed, streamed[-400:]
+    assert b'"code":"stopping"' in streamed[-400:] and b"the server stops" in streamed[-400:] and b"[DONE]" not in streamed, streamed[-400:]
     assert whole.startswith(b"HTTP/1.1 503") and b'"code":"stopping"' in whole, whole
     assert server.process.wait(60) == 0
 
