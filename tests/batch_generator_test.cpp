@@ -23,6 +23,7 @@ TEST(BatchGenerator, EqualsRunsOfTheWholeText) {
   const std::vector<Form> forms = {{},
                                    {.integers = i32},
                                    {.last_only = true},
+                                   {.table = true},
                                    {.past_name = "past.", .present_name = "present."}};
   for (size_t i = 0; i < forms.size(); ++i)
     for (const int64_t rows : {1, 2, 5}) {
@@ -115,6 +116,25 @@ TEST(BatchGenerator, MakesRoomForMorePositions) {
     }
   }
   EXPECT_EQ(seen, 2);
+}
+
+// The second sequence goes on when the first has ended at the last position of the model.
+TEST(BatchGenerator, HasNoMoreColumnsThanItsSequencesNeed) {
+  Whole whole;
+  BatchGenerator batch = must(BatchGenerator::create(decoder({.table = true}), 2, {.threads = 1}));
+  const Prompts prompts = {random_ids(100, 1), random_ids(60, 2)};
+  (void)must(batch.add(prompts[0], {.max_tokens = 100}));
+  for (int i = 0; i < 50; ++i) (void)must(batch.step());
+  (void)must(batch.add(prompts[1], {.max_tokens = 100}));
+  size_t seen = 0;
+  while (batch.running() > 0) {
+    (void)must(batch.step());
+    for (const EndedSequence& ended : batch.ended()) {
+      EXPECT_EQ(ended.sequence.ids, whole.greedy(prompts[static_cast<size_t>(ended.id)], 100));
+      ++seen;
+    }
+  }
+  EXPECT_EQ(seen, 2u);
 }
 
 TEST(BatchGenerator, SequencesHaveTheirOwnOptions) {

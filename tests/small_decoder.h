@@ -22,6 +22,7 @@ using Prompts = std::vector<Ids>;
 
 struct Form {
   bool past = true, mask = true, positions = true;
+  bool table = false;  // what a position sees is in a table of kPositions rows and columns
   DType integers = i64;
   DType floats = f32;  // dtype of the logits
   bool last_only = false;
@@ -49,6 +50,14 @@ inline Model decoder(const Form& form = {}) {
   };
   const Value ids = integers(form.ids_name, {b, t});
   Value visible = le(arange(g, p + t), reshape(arange(g, p, p + t), {t, 1}));
+  if (form.table) {
+    TensorData lower = must(TensorData::allocate(boolean, {kPositions, kPositions}));
+    for (int64_t i = 0; i < kPositions * kPositions; ++i)
+      lower.tensor.as<bool>()[i] = i % kPositions <= i / kPositions;
+    const Value rows =
+        g.call("slice", {g.parameter("lower", lower)}, {{"dim", 0}, {"start", p}, {"end", p + t}});
+    visible = g.call("slice", {rows}, {{"dim", 1}, {"start", 0}, {"end", p + t}});
+  }
   if (form.mask) {
     const Value is_shown = ne(integers("attention_mask", {b, p + t}), g.scalar(int64_t{0}, i64));
     visible = logical_and(visible, reshape(is_shown, {b, 1, 1, p + t}));

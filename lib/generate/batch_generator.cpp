@@ -5,6 +5,7 @@
 #include "hg/batch_generator.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -16,6 +17,8 @@
 
 namespace hg {
 namespace {
+
+constexpr int64_t kMostLeft = int64_t{1} << 40;  // tokens, so that sums do not overflow
 
 struct Row {
   int64_t id = -1;  // -1: free
@@ -144,13 +147,19 @@ Status BatchGenerator::Body::resize(int64_t count) {
 }
 
 // Drops columns that belong to no sequence. Moving the others costs as much as reading them, so
-// this waits until at least half are free.
+// this waits until at least half are free, or until there would be more columns than the longest
+// sequence can have: a model may have tables for that many.
 Status BatchGenerator::Body::drop_columns() {
-  int64_t longest = 0;
-  for (const Row& row : rows)
-    if (row.id >= 0) longest = std::max(longest, static_cast<int64_t>(row.history.size()) - 1);
+  int64_t longest = 0, most = 0;
+  for (const Row& row : rows) {
+    if (row.id < 0) continue;
+    longest = std::max(longest, static_cast<int64_t>(row.history.size()) - 1);
+    const int64_t left = row.options.max_tokens - std::ssize(row.result.sequence.ids);
+    most = std::max(most, std::ssize(row.history) - 1 + std::min(left, kMostLeft));
+  }
   const int64_t unused = runner->past() - longest;
-  return unused > 0 && unused >= longest ? runner->drop_columns(unused) : Status();
+  const bool is_full = runner->past() >= most;
+  return unused > 0 && (unused >= longest || is_full) ? runner->drop_columns(unused) : Status();
 }
 
 void BatchGenerator::Body::end(Row& row) {
