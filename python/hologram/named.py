@@ -98,7 +98,8 @@ def Linear(*features, in_features=None, out_features=None, bias=True):
     sizes = _placed(
         "Linear", features, "in_features", ["out_features"], {"in_features": in_features, "out_features": out_features}
     )
-    return _core.block_linear(sizes["out_features"], sizes["in_features"], bias)
+    before, out = sizes["in_features"], sizes["out_features"]
+    return _core.block_linear(out, None, bias) if before is None else _core.block_linear(before, out, bias)
 
 
 def Conv2d(

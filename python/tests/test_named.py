@@ -240,6 +240,8 @@ def test_a_cache_of_programs(data):
 def test_refusals(make, sentence):
     with pytest.raises((ValueError, LookupError, TypeError), match=sentence):
         make()
+    with pytest.raises(TypeError, match="sped"):
+        hg.compile(network(), sped=1)
 
 
 @pytest.mark.parametrize(
@@ -258,8 +260,18 @@ def test_refusals(make, sentence):
 )
 def test_sizes_have_the_names_of_torch(block, same):
     assert block == same
-    with pytest.raises(TypeError, match="sped"):
-        hg.compile(network(), sped=1)
+
+
+def test_sizes_come_in_the_order_of_torch():
+    def weight(block, shape, dtype="float32"):
+        program = hg.compile(nn.Group([nn.Input("x", shape, dtype), block.output("y")]))
+        return program.initial_parameters()["y.weight"].shape
+
+    for linear in (nn.Linear(3), nn.Linear(4, 3), nn.Linear(in_features=4, out_features=3)):
+        assert weight(linear, ("n", 4)) == (3, 4)
+    for conv in (nn.Conv2d(8, (3, 1)), nn.Conv2d(2, 8, (3, 1)), nn.Conv2d(2, out_channels=8, kernel_size=(3, 1))):
+        assert weight(conv, ("n", 2, 5, 5)) == (8, 2, 3, 1)
+    assert weight(nn.Embedding(num_embeddings=5, embedding_dim=2), ("n",), "int64") == (5, 2)
 
 
 def test_missing_arrays(data):
