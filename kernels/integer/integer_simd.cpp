@@ -13,6 +13,7 @@
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/simd/bytes-inl.h"
 #include "kernels/simd/dot-inl.h"
 // clang-format on
 
@@ -206,29 +207,7 @@ struct AsBytes {
     x = hn::Add(hn::Min(hn::Max(x, low), high), hn::Set(DF(), kLarge));
     return hn::Add(hn::BitCast(D32(), x), zero);
   }
-  HWY_INLINE auto operator()(hn::Vec<DF> x) const {
-    const V32 lanes = in_lanes(x);
-#if HWY_TARGET == HWY_AVX3
-    return hn::Vec<hn::Rebind<uint8_t, D32>>{_mm512_cvtepi32_epi8(lanes.raw)};
-#else
-    const V32 bytes = hn::And(lanes, hn::Set(D32(), 255));
-    return hn::U8FromU32(hn::BitCast(hn::Rebind<uint32_t, D32>(), bytes));
-#endif
-  }
 };
-
-HWY_INLINE void store_bytes(hn::Vec<hn::Rebind<uint8_t, D32>> x, int64_t valid, uint8_t* to) {
-  const hn::Rebind<uint8_t, D32> bytes;
-  if (valid >= kLanes) return hn::StoreU(x, bytes, to);
-#if HWY_TARGET == HWY_AVX3
-  hn::BlendedStore(x, hn::FirstN(bytes, static_cast<size_t>(valid)), bytes, to);
-#else
-  HWY_ALIGN uint8_t part[kLanes];
-  hn::StoreU(x, bytes, part);
-#pragma GCC unroll 1
-  for (int64_t t = 0; t < valid; ++t) to[t] = part[t];
-#endif
-}
 
 #if defined(HG_HAS_QUADS)
 
@@ -296,8 +275,8 @@ void quad_bytes_block(const QuadPlaces& places, const int8_t* a, const uint8_t* 
     const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v)
-      store_bytes(as_bytes(hn::Mul(hn::ConvertTo(DF(), sum[i][v]), scale)), valid - v * kLanes,
-                  y + i * y_row + v * kLanes);
+      store_low_bytes(as_bytes.in_lanes(hn::Mul(hn::ConvertTo(DF(), sum[i][v]), scale)),
+                      valid - v * kLanes, y + i * y_row + v * kLanes);
   }
 }
 
@@ -502,7 +481,6 @@ HWY_INLINE V32 columns_at(const void* from, int valid) {
 // 8-bit results without inputs per column.
 void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row,
                   const IntegerFinish& f, uint8_t* y, int64_t y_row) {
-  const hn::Rebind<uint8_t, D32> bytes;
   AsBytes as_bytes;
   as_bytes.set(f);
   uint8_t* const end = y + (rows - 1) * y_row + columns;
@@ -512,13 +490,10 @@ void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t su
     uint8_t* to = y + i * y_row;
     for (int64_t j = 0; j < columns; j += kLanes, to += kLanes) {
       const V32 sum = hn::Add(hn::LoadU(D32(), sums + j), start);
-      const auto x = as_bytes(hn::Mul(hn::ConvertTo(DF(), sum), scale));
       // The next row overwrites the excess.
-      if (columns - j >= kLanes || (y_row == columns && end - to >= kLanes)) {
-        hn::StoreU(x, bytes, to);
-        continue;
-      }
-      store_bytes(x, columns - j, to);
+      const bool is_whole = y_row == columns && end - to >= kLanes;
+      store_low_bytes(as_bytes.in_lanes(hn::Mul(hn::ConvertTo(DF(), sum), scale)),
+                      is_whole ? kLanes : columns - j, to);
     }
   }
 }
@@ -551,7 +526,7 @@ void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row
         const auto x = hn::Mul(hn::ConvertTo(DF(), bits), scale);
         bits = hn::BitCast(d, x);
         if (is_bytes)
-          hn::StoreU(as_bytes(x), hn::Rebind<uint8_t, D32>(), reinterpret_cast<uint8_t*>(part));
+          store_low_bytes(as_bytes.in_lanes(x), kLanes, reinterpret_cast<uint8_t*>(part));
       }
       if (!is_bytes) hn::Store(bits, d, part);
       std::memcpy(to, part, static_cast<size_t>(valid * size));

@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 #include "kernels/pointwise/activation-inl.h"
 #include "kernels/pointwise/pointwise_simd.h"
+#include "kernels/simd/bytes-inl.h"
 #include "kernels/simd/quotient-inl.h"
 #include "kernels/simd/rows-inl.h"
 // clang-format on
@@ -230,20 +231,6 @@ HWY_INLINE V floats_of(const T* from, int count) {
     from = part;
   }
   return hn::ConvertTo(D(), hn::PromoteTo(DI(), hn::LoadU(bytes, from)));
-}
-// Stores the low bytes of lanes of 32 bits.
-template <class VU>
-HWY_INLINE void store_low_bytes(VU lanes, int count, uint8_t* to) {
-  const hn::Rebind<uint8_t, D> bytes;
-#if HWY_TARGET == HWY_AVX3
-  const hn::Vec<decltype(bytes)> low{_mm512_cvtepi32_epi8(lanes.raw)};
-#else
-  const auto low = hn::U8FromU32(hn::And(lanes, hn::Set(hn::RebindToUnsigned<D>(), 255)));
-#endif
-  if (count == kLanes) return hn::StoreU(low, bytes, to);
-  uint8_t part[kLanes];
-  hn::StoreU(low, bytes, part);
-  std::memcpy(to, part, static_cast<size_t>(count));
 }
 // Stores floats as bytes, by the rules of Cast in pointwise.cpp: truncated to i32, of which the low
 // byte remains.

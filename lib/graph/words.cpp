@@ -2,8 +2,6 @@
 // Names of the enums in hg/words.h.
 #include "hg/words.h"
 
-#include "hg/ops/fft.h"
-#include "hg/ops/special.h"
 #include "lib/graph/word_table.h"
 
 namespace hg {

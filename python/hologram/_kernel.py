@@ -21,10 +21,12 @@ class Kernel(_core.KernelBase):
 
     def __call__(self, *args, out=None, shape=None, **kwargs):
         named = self._named(args, kwargs)
-        if any(isinstance(value, (_core.Var, _core.Value)) for value in _flat(named).values()):
-            if out is not None:
-                raise ValueError(f"kernel '{self.name}': an expression has no memory yet that out= could name")
-            return self._expression(_flat(named), shape)
+        if any(isinstance(value, (_core.Var, _core.Value, dict)) for value in named.values()):
+            flat = _flat(named)
+            if any(isinstance(value, (_core.Var, _core.Value)) for value in flat.values()):
+                if out is not None:
+                    raise ValueError(f"kernel '{self.name}': an expression has no memory yet that out= could name")
+                return self._expression(flat, shape)
         if _core.is_followed(list(named.values())):
             if out is not None:
                 raise ValueError(f"kernel '{self.name}': out= takes no part in autograd; use torch.no_grad()")
