@@ -9,6 +9,10 @@ cd "$(dirname "$0")/.."
 folder=${1:-build}
 scripts/install_deps.sh build vulkan converter python tests
 python=$(scripts/python_environment.sh "$folder/python-environment" docs)
+if ! "$python" -c 'import torch' 2>/dev/null; then
+  echo "docs.sh: the pages of hg.nn and hg.torch need torch: $python -m pip install torch" >&2
+  exit 1
+fi
 scripts/configure.sh "$folder" -DHG_PYTHON=ON -DPython_EXECUTABLE="$python"
 cmake --build "$folder" --parallel "$(nproc)" --target python_docs
 mkdir -p "$folder/docs/api"
