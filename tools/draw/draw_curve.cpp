@@ -91,12 +91,12 @@ std::string draw_curves(std::span<const Curve> curves, const std::string& title,
     const std::string_view colour = kColours[i % std::size(kColours)];
     const double thick = i == 0 ? 1 : 2;
     const auto& points = drawn[i].points;
-    for (size_t k = 1; k < points.size(); ++k)
-      svg.line(at(points[k - 1]), at(points[k]), colour, thick);
-    if (points.size() == 1) {
-      const Point p = at(points[0]);
-      svg.rect({p.x - 2, p.y - 2, 4, 4, 2, colour, colour, 1, ""});
-    }
+    std::vector<Point> places;
+    for (const Point& p : points) places.push_back(at(p));
+    if (places.size() == 1)
+      svg.rect({places[0].x - 2, places[0].y - 2, 4, 4, 2, colour, colour, 1, ""});
+    else if (!places.empty())
+      svg.lines(places, colour, thick);
     svg.line({legend, -18}, {legend + 18, -18}, colour, thick + 1);
     svg.text({legend + 24, -14, 11, "#52606d", "start", false}, drawn[i].name);
     legend += Svg::text_width(drawn[i].name, 11) + 44;

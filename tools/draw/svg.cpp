@@ -64,6 +64,14 @@ void Svg::line(Point from, Point to, std::string_view stroke, double width, bool
               "\"", dashed ? " stroke-dasharray=\"5 4\"" : "", "/>\n");
 }
 
+void Svg::lines(std::span<const Point> points, std::string_view stroke, double width) {
+  body_ += "<polyline points=\"";
+  for (const Point& p : points)
+    body_ += str_cat(&p == points.data() ? "" : " ", number(p.x), ",", number(p.y));
+  body_ += str_cat("\" fill=\"none\" stroke=\"", stroke, "\" stroke-width=\"", number(width),
+                   "\"/>\n");
+}
+
 void Svg::arrow(std::span<const Point> points, std::string_view stroke) {
   std::string path = str_cat("M", number(points[0].x), " ", number(points[0].y));
   for (size_t i = 1; i < points.size(); ++i) {

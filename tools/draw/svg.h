@@ -28,6 +28,7 @@ class Svg {
   void rect(const Rect& rect);
   void text(const Text& style, std::string_view words);
   void line(Point from, Point to, std::string_view stroke, double width, bool dashed = false);
+  void lines(std::span<const Point> points, std::string_view stroke, double width);
   // A curve through the points, vertical at each, with an arrow head at the end.
   void arrow(std::span<const Point> points, std::string_view stroke);
   // The whole file, with a margin around [0, width] x [0, height].
