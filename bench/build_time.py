@@ -148,8 +148,8 @@ def recorded(name):
 
 
 def files_of(build):
-    """User seconds of each file that takes at least one second."""
-    return {short(output): line["user"] for output, line in load(build).items() if line["user"] >= 1}
+    """User seconds of each file that takes at least three seconds."""
+    return {short(output): line["user"] for output, line in load(build).items() if line["user"] >= 3}
 
 
 def compare(build, rows):
@@ -167,7 +167,7 @@ def emit(build, rows, columns):
     measurements.emit({"title": "Build time", **shared, "what": what, "columns": columns, "rows": rows},
                       measurements.FOLDER / "build_time.json")
     files = sorted(files_of(build).items(), key=lambda item: -item[1])
-    measurements.emit({"title": "Build time of files", **shared, "what": f"{what}, files of a second or more",
+    measurements.emit({"title": "Build time of files", **shared, "what": f"{what}, files of three seconds or more",
                        "columns": ["file", "user s"], "rows": [list(item) for item in files]},
                       measurements.FOLDER / "build_time_files.json")
 
