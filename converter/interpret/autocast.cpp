@@ -4,8 +4,8 @@
 #include "converter/interpret/autocast.h"
 
 #include <algorithm>
-#include <cctype>
 
+#include "converter/core/words.h"
 #include "converter/interpret/interpreter.h"
 
 namespace hg::convert {
@@ -23,172 +23,53 @@ enum class Casts : uint8_t {
 };
 
 struct Rule {
-  std::string_view op;  // name in aten, with the overload if any
   Casts casts;
+  std::string_view ops;  // names in aten, with the overload if any
 };
 
 constexpr Rule kRules[] = {
-    {"_addmm_activation", Casts::lower},
-    {"_convolution.deprecated", Casts::lower},
-    {"_grid_sampler_2d_cpu_fallback", Casts::full},
-    {"_lu_with_info", Casts::full},
-    {"_native_multi_head_attention", Casts::lower},
-    {"adaptive_avg_pool3d", Casts::full},
-    {"adaptive_max_pool3d", Casts::full},
-    {"addbmm", Casts::lower},
-    {"addmm", Casts::lower},
-    {"avg_pool3d", Casts::full},
-    {"baddbmm", Casts::lower},
-    {"binary_cross_entropy", Casts::full},
-    {"binary_cross_entropy_with_logits", Casts::full},
-    {"bmm", Casts::lower},
-    {"cat", Casts::widest},
-    {"cdist", Casts::full},
-    {"chain_matmul", Casts::lower},
-    {"cholesky", Casts::full},
-    {"cholesky_inverse", Casts::full},
-    {"cholesky_solve", Casts::full},
-    {"conv1d", Casts::lower},
-    {"conv1d.padding", Casts::lower},
-    {"conv2d", Casts::lower},
-    {"conv2d.padding", Casts::lower},
-    {"conv3d", Casts::lower},
-    {"conv3d.padding", Casts::lower},
-    {"conv_tbc", Casts::lower},
-    {"conv_transpose1d", Casts::lower},
-    {"conv_transpose2d.input", Casts::lower},
-    {"conv_transpose3d.input", Casts::lower},
-    {"corrcoef", Casts::refused},
-    {"cosine_embedding_loss", Casts::full},
-    {"cov", Casts::refused},
-    {"cross_entropy_loss", Casts::full},
-    {"ctc_loss.IntList", Casts::full},
-    {"ctc_loss.Tensor", Casts::full},
-    {"einsum", Casts::products},
-    {"fake_quantize_per_tensor_affine", Casts::full},
-    {"fft_fft", Casts::full},
-    {"fft_fft2", Casts::full},
-    {"fft_fftn", Casts::full},
-    {"fft_hfft", Casts::full},
-    {"fft_ifft", Casts::full},
-    {"fft_ifft2", Casts::full},
-    {"fft_ifftn", Casts::full},
-    {"fft_ihfft", Casts::full},
-    {"fft_irfft", Casts::full},
-    {"fft_irfft2", Casts::full},
-    {"fft_irfftn", Casts::full},
-    {"fft_rfft", Casts::full},
-    {"fft_rfft2", Casts::full},
-    {"fft_rfftn", Casts::full},
-    {"fractional_max_pool2d", Casts::full},
-    {"fractional_max_pool3d", Casts::full},
-    {"geqrf", Casts::full},
-    {"grid_sampler", Casts::full},
-    {"grid_sampler_2d", Casts::full},
-    {"grid_sampler_3d", Casts::full},
-    {"gru.data", Casts::refused},
-    {"gru.input", Casts::gates},
-    {"gru_cell", Casts::gates},
-    {"hinge_embedding_loss", Casts::full},
-    {"huber_loss", Casts::full},
-    {"index_copy", Casts::widest},
-    {"inverse", Casts::full},
-    {"kl_div", Casts::full},
-    {"l1_loss", Casts::full},
-    {"linalg_cholesky", Casts::full},
-    {"linalg_cholesky_ex", Casts::full},
-    {"linalg_cond", Casts::full},
-    {"linalg_cond.p_str", Casts::full},
-    {"linalg_eig", Casts::full},
-    {"linalg_eigh", Casts::full},
-    {"linalg_eigvals", Casts::full},
-    {"linalg_eigvalsh", Casts::full},
-    {"linalg_householder_product", Casts::full},
-    {"linalg_inv", Casts::full},
-    {"linalg_inv_ex", Casts::full},
-    {"linalg_lstsq", Casts::full},
-    {"linalg_matrix_power", Casts::refused},
-    {"linalg_matrix_rank", Casts::full},
-    {"linalg_matrix_rank.atol_rtol_float", Casts::full},
-    {"linalg_matrix_rank.atol_rtol_tensor", Casts::full},
-    {"linalg_matrix_rank.tol_tensor", Casts::full},
-    {"linalg_multi_dot", Casts::lower},
-    {"linalg_qr", Casts::full},
-    {"linalg_solve", Casts::full},
-    {"linalg_svd", Casts::full},
-    {"linalg_svdvals", Casts::full},
-    {"linalg_tensorinv", Casts::full},
-    {"linalg_tensorsolve", Casts::full},
-    {"linalg_vecdot", Casts::lower},
-    {"linear", Casts::lower},
-    {"lstm.data", Casts::refused},
-    {"lstm.input", Casts::layer},
-    {"lstm_cell", Casts::gates},
-    {"lu_solve", Casts::full},
-    {"margin_ranking_loss", Casts::full},
-    {"matmul", Casts::lower},
-    {"max_pool3d", Casts::full},
-    {"max_unpool2d", Casts::full},
-    {"max_unpool3d", Casts::full},
-    {"mkldnn_rnn_layer", Casts::lower},
-    {"mm", Casts::lower},
-    {"mse_loss", Casts::full},
-    {"multi_margin_loss", Casts::full},
-    {"multilabel_margin_loss", Casts::full},
-    {"multilabel_margin_loss_forward", Casts::full},
-    {"nanquantile", Casts::full},
-    {"nanquantile.scalar", Casts::full},
-    {"nll_loss", Casts::full},
-    {"nll_loss2d", Casts::full},
-    {"nll_loss_nd", Casts::full},
-    {"orgqr", Casts::full},
-    {"ormqr", Casts::full},
-    {"pad", Casts::padding},
-    {"pinverse", Casts::full},
-    {"poisson_nll_loss", Casts::full},
-    {"polar", Casts::full},
-    {"prelu", Casts::lower},
-    {"prod", Casts::full},
-    {"prod.dim_int", Casts::full},
-    {"qr", Casts::full},
-    {"quantile", Casts::full},
-    {"quantile.scalar", Casts::full},
-    {"reflection_pad1d", Casts::full},
-    {"reflection_pad2d", Casts::full},
-    {"replication_pad1d", Casts::full},
-    {"replication_pad2d", Casts::full},
-    {"replication_pad3d", Casts::full},
-    {"rnn_relu.data", Casts::refused},
-    {"rnn_relu.input", Casts::lower},
-    {"rnn_relu_cell", Casts::lower},
-    {"rnn_tanh.data", Casts::refused},
-    {"rnn_tanh.input", Casts::lower},
-    {"rnn_tanh_cell", Casts::lower},
-    {"scaled_dot_product_attention", Casts::lower},
-    {"smooth_l1_loss", Casts::full},
-    {"soft_margin_loss", Casts::full},
-    {"stack", Casts::widest},
-    {"stft", Casts::full},
-    {"stft.center", Casts::full},
-    {"svd", Casts::full},
-    {"tensordot", Casts::lower},
-    {"trace", Casts::full},
-    {"triangular_solve", Casts::full},
-    {"triplet_margin_loss", Casts::full},
-    {"view_as_complex", Casts::full},
+    {Casts::lower,
+     "_addmm_activation _convolution.deprecated _native_multi_head_attention addbmm addmm "
+     "baddbmm bmm chain_matmul conv1d conv1d.padding conv2d conv2d.padding conv3d conv3d.padding "
+     "conv_tbc conv_transpose1d conv_transpose2d.input conv_transpose3d.input linalg_multi_dot "
+     "linalg_vecdot linear matmul mkldnn_rnn_layer mm prelu rnn_relu.input rnn_relu_cell "
+     "rnn_tanh.input rnn_tanh_cell scaled_dot_product_attention tensordot"},
+    {Casts::full,
+     "_grid_sampler_2d_cpu_fallback _lu_with_info adaptive_avg_pool3d adaptive_max_pool3d "
+     "avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits cdist cholesky "
+     "cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy_loss ctc_loss.IntList "
+     "ctc_loss.Tensor fake_quantize_per_tensor_affine fft_fft fft_fft2 fft_fftn fft_hfft "
+     "fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 "
+     "fft_rfftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sampler grid_sampler_2d "
+     "grid_sampler_3d hinge_embedding_loss huber_loss inverse kl_div l1_loss linalg_cholesky "
+     "linalg_cholesky_ex linalg_cond linalg_cond.p_str linalg_eig linalg_eigh linalg_eigvals "
+     "linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq "
+     "linalg_matrix_rank linalg_matrix_rank.atol_rtol_float linalg_matrix_rank.atol_rtol_tensor "
+     "linalg_matrix_rank.tol_tensor linalg_qr linalg_solve linalg_svd linalg_svdvals "
+     "linalg_tensorinv linalg_tensorsolve lu_solve margin_ranking_loss max_pool3d max_unpool2d "
+     "max_unpool3d mse_loss multi_margin_loss multilabel_margin_loss "
+     "multilabel_margin_loss_forward nanquantile nanquantile.scalar nll_loss nll_loss2d "
+     "nll_loss_nd orgqr ormqr pinverse poisson_nll_loss polar prod prod.dim_int qr quantile "
+     "quantile.scalar reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d "
+     "replication_pad3d smooth_l1_loss soft_margin_loss stft stft.center svd trace "
+     "triangular_solve triplet_margin_loss view_as_complex"},
+    {Casts::widest, "cat index_copy stack"},
+    {Casts::products, "einsum"},
+    {Casts::padding, "pad"},
+    {Casts::gates, "gru.input gru_cell lstm_cell"},
+    {Casts::layer, "lstm.input"},
+    {Casts::refused,
+     "corrcoef cov gru.data linalg_matrix_power lstm.data rnn_relu.data rnn_tanh.data"},
 };
-static_assert(std::is_sorted(std::begin(kRules), std::end(kRules),
-                             [](const Rule& a, const Rule& b) { return a.op < b.op; }));
 
 const Rule* rule_of(const ScriptNode& node) {
   constexpr std::string_view kAten = "aten::";
   if (!node.kind.starts_with(kAten)) return nullptr;
   std::string op = node.kind.substr(kAten.size());
   if (!node.overload.empty()) op += "." + node.overload;
-  const auto at =
-      std::lower_bound(std::begin(kRules), std::end(kRules), op,
-                       [](const Rule& row, std::string_view name) { return row.op < name; });
-  return at != std::end(kRules) && at->op == op ? at : nullptr;
+  const auto at = std::find_if(std::begin(kRules), std::end(kRules),
+                               [&](const Rule& rule) { return has_word(rule.ops, op); });
+  return at != std::end(kRules) ? at : nullptr;
 }
 
 // Returns the tensor's dtype if autocast may change it.

@@ -153,7 +153,8 @@ def table_troubles():
     """Checks that the converter's table has every op that this PyTorch registers, and otherwise only those listed
     below."""
     source = (Path(__file__).parents[3] / "converter/interpret/autocast.cpp").read_text()
-    table = {"aten::" + name for name in re.findall(r'^    \{"([^"]+)", Casts::', source, re.M)}
+    rows = re.findall(r'^    \{Casts::\w+,((?:\s+"[^"]*")+)\},$', source, re.M)
+    table = {"aten::" + name for names in rows for name in names.replace('"', "").split()}
     names = torch._C._dispatch_get_all_op_names()
     registered = {name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutocastCPU")}
     for name in sorted(registered - table):

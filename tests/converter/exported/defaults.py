@@ -18,7 +18,8 @@ def written(value):
 
 
 def troubles(tools):
-    table = dict(re.findall(r'^ +\{"(aten::[^"]+)", "([^"]*)"\},$', TABLE.read_text(), re.M))
+    rows = re.findall(r'^    \{"([^"]+)",((?:\s+"[^"]*")+)\},$', TABLE.read_text(), re.M)
+    table = {f"aten::{name}": defaults for defaults, names in rows for name in names.replace('"', "").split()}
     listed = json.loads(subprocess.run([str(tools / "hg-convert"), "--list-ops", "--json", "-"],
                                        capture_output=True, text=True).stdout)
     rows = {name.split(".")[0] for name in listed["torchscript"]}
