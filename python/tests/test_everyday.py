@@ -3,6 +3,7 @@
 
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -290,3 +291,39 @@ def test_tuning_is_asked_for_while_kernels_are_planned():
     stop.set()
     asking.join(60)
     assert not asking.is_alive() and seen
+
+
+NAMES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16",
+         "int8": "i8", "uint8": "u8", "bool": "bool", "complex64": "c64", "complex128": "c128"}
+
+
+def test_the_text_of_a_tensor_is_torchs(rng):
+    torch = pytest.importorskip("torch", "2.5")
+    real = (torch.float32, torch.float64)
+
+    def check(tensor):
+        # Names of torch's dtypes are longer, so torch moves them to a new line earlier.
+        want = re.sub(r"dtype=torch\.(\w+)", lambda found: "dtype=" + NAMES[found[1]], repr(tensor))
+        got = repr(hg._core.share(tensor, "array"))
+        assert got.replace(",\n       dtype=", ", dtype=") == want.replace(",\n       dtype=", ", dtype="), tensor
+
+    for dtype in (getattr(torch, name) for name in NAMES):
+        for shape in ((3,), (), (0,), (2, 0, 3), (2, 2, 3), (50,), (2, 30), (6, 7, 40), (1001,)):
+            numbers = torch.arange(int(np.prod(shape)) or 0, dtype=torch.float64).reshape(shape) - 3
+            check((numbers * (1 - 0.5j) if dtype.is_complex else numbers).to(dtype))
+    for dtype in real:
+        for shape, step in (((40,), 0.37), ((12, 300), 1 / 7), ((1, 1, 1, 2000), 0.5), ((1,) * 8 + (10,), 0.5)):
+            check((torch.arange(int(np.prod(shape))) * step - 3).reshape(shape).to(dtype))
+    inf, nan = float("inf"), float("nan")
+    for values in ([1e-5, 1.0, 1000.0], [0.0, -0.0, 0.0], [inf, -inf, nan], [1.0, nan, 2.5], [0.5, 1e9, 2.0], [1.0, 2e8, 3.0],
+                   [1.0, 1001.0, 0.0], [-1.5, 22.25, 333.125], [1e-4, 2e-4, 3e-4], [9e-5, 2e-4, 3e-4], [1e300, 1.0, -1e300],
+                   [123456.0, 654321.0, 1.0]):
+        numbers = torch.tensor(values, dtype=torch.float64)
+        check(numbers)
+        check(numbers[:, None])
+        check(numbers.nan_to_num(1, 1, 1) * (1 - 0.5j))
+    for _ in range(200):
+        shape = rng.choice([1, 2, 3, 5, 8], rng.integers(1, 4))
+        numbers = rng.uniform(-1, 1, shape) * 10.0 ** rng.integers(-6, 10)
+        numbers = rng.choice([np.zeros(shape), np.ones(shape), numbers, np.round(numbers)])
+        check(torch.from_numpy(numbers).to(real[rng.integers(2)]))
