@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of enumerators in both directions: a table in enumerator order.
+// Names of enumerators in both directions: HG_WORDS defines to_string() and the parser of an enum
+// from the names of its enumerators, in their order.
 #pragma once
 
 #include <cstddef>
@@ -33,5 +34,15 @@ Result<Word> parse_word(std::span<const std::string_view> names, std::string_vie
     return invalid_argument("there is no ", what, " '", name, "'; use one of", known);
   });
 }
+
+#define HG_WORDS(Word, parse, what, ...)                        \
+  std::string_view to_string(Word word) {                       \
+    static constexpr std::string_view kNames[] = {__VA_ARGS__}; \
+    return word_name(kNames, word);                             \
+  }                                                             \
+  Result<Word> parse(std::string_view name) {                   \
+    static constexpr std::string_view kNames[] = {__VA_ARGS__}; \
+    return parse_word<Word>(kNames, what, name);                \
+  }
 
 }  // namespace hg
