@@ -1,16 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """One random node as a model: inputs, constants, attributes, and the tolerance of its result."""
+import json, subprocess, sys
+
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 FLOATS = [np.float32, np.float64]
 
 
+def batch(tool, jobs, folder):
+    """Runs the tool on the jobs, and returns its answers."""
+    path = folder / f"{tool.name}.json"
+    path.write_text(json.dumps(jobs))
+    done = subprocess.run([tool, "--batch", path], capture_output=True, text=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if len(answers) != len(jobs):
+        sys.exit(f"{tool} ended with {done.returncode} after {len(answers)} of {len(jobs)} jobs: {done.stderr[-300:]}")
+    return answers
+
+
 class Case:
     """inputs: a list of (array, whether it stays an input) or None, in the order of the op's inputs."""
 
     def __init__(self, op, inputs, domain="com.microsoft", opset=1, outputs=1, quanta=0, tolerance=1e-4, rows=None,
-                 keep=None, refusable=False, symbolic=False, evaluator=False, **attributes):
+                 keep=None, refusable=False, symbolic=False, evaluator=False,
+                 answer=None, **attributes):
         self.op, self.inputs, self.domain, self.opset, self.outputs = op, list(inputs), domain, opset, outputs
         self.quanta = quanta        # allowed difference of a quantized result, in integers
         self.tolerance = tolerance  # relative and absolute
@@ -19,6 +33,7 @@ class Case:
         self.refusable = refusable  # the op may be rejected for these inputs
         self.symbolic = symbolic    # all sizes of the inputs are symbolic
         self.evaluator = evaluator  # onnx's evaluator replaces ONNX Runtime
+        self.answer = answer        # the exact result replaces ONNX Runtime's
         self.attributes = {k: v for k, v in attributes.items() if v is not None}
         while self.inputs and self.inputs[-1] is None:
             self.inputs.pop()

@@ -225,7 +225,7 @@ class Model:
         return True
 
 
-def compare(given, batch):
+def compare(given):
     """Converts and runs the models of the seeds; returns the exit code."""
     count = {"right": 0, "wrong": 0, "refused": 0, "undecided": 0, "excluded sizes": 0}
     for first in range(given.seed, given.seed + given.count, 100):
