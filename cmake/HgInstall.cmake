@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --install BUILD` installs libhologram.a, libhologram_c, the headers, hologram.pc, and find_package(hologram)
+# `cmake --install BUILD` installs the archives, libhologram_c, the headers, hologram.pc, and find_package(hologram)
 # with the target hologram::hologram and one per component. `--component hologram` leaves out the tools.
 include(CMakePackageConfigHelpers)
 set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/hologram)
@@ -7,9 +7,11 @@ set(HG_LIBRARIES hologram)
 foreach(component IN LISTS HG_COMPONENTS)
   list(APPEND HG_LIBRARIES hologram_${component})
 endforeach()
-foreach(library IN ITEMS hologram_io hologram_text hologram_c)
-  if(TARGET ${library})
-    list(APPEND HG_LIBRARIES ${library})
+set(HG_ALL_COMPONENTS ${HG_COMPONENTS})
+foreach(component IN ITEMS nn io text c)
+  if(TARGET hologram_${component})
+    list(APPEND HG_LIBRARIES hologram_${component})
+    list(APPEND HG_ALL_COMPONENTS ${component})
   endif()
 endforeach()
 install(TARGETS ${HG_LIBRARIES} EXPORT hologram
@@ -35,15 +37,9 @@ if(HG_THREADS)
   string(APPEND HG_FIND_THREADS "find_dependency(Threads)\n")
   string(APPEND HG_PC_LIBS " -pthread")
 endif()
-set(HG_ALL_COMPONENTS ${HG_COMPONENTS})
-if(TARGET hologram_io)
-  list(APPEND HG_ALL_COMPONENTS io)
-endif()
-if(TARGET hologram_text)
-  list(APPEND HG_ALL_COMPONENTS text)
-endif()
-if(TARGET hologram_c)
-  list(APPEND HG_ALL_COMPONENTS c)
+set(HG_PC_ARCHIVES -lhologram)
+if(TARGET hologram_nn)
+  set(HG_PC_ARCHIVES "-lhologram_nn -lhologram")
 endif()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/hologram-config.cmake @ONLY CONTENT
 "include(CMakeFindDependencyMacro)
@@ -69,7 +65,7 @@ Name: hologram
 Description: Runs PyTorch models without PyTorch
 Version: @PROJECT_VERSION@
 Cflags: -I\${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
-Libs: -L\${prefix}/@CMAKE_INSTALL_LIBDIR@ -lhologram @HG_PC_LIBS@
+Libs: -L\${prefix}/@CMAKE_INSTALL_LIBDIR@ @HG_PC_ARCHIVES@ @HG_PC_LIBS@
 ")
 install(FILES ${PROJECT_BINARY_DIR}/hologram-config.cmake
   ${PROJECT_BINARY_DIR}/hologram-config-version.cmake DESTINATION ${folder} COMPONENT hologram)

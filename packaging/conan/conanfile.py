@@ -69,7 +69,7 @@ class Hologram(ConanFile):
         # CMake finds what the library itself installs, with its components.
         self.cpp_info.set_property("cmake_find_mode", "none")
         self.cpp_info.builddirs = [os.path.join("lib", "cmake", "hologram")]
-        self.cpp_info.libs = ["hologram"]
+        self.cpp_info.libs = ["hologram_nn", "hologram"]
         self.cpp_info.set_property("pkg_config_name", "hologram")
         self.cpp_info.system_libs = ["m", "dl"]
         if self.options.openmp:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DARCHIVE=libhologram.a -DNM=nm -P check.cmake: the archive runs no code before main, as a global's
-# constructor would, and calls nothing that prints, ends the program, reads the environment, starts a thread or
+# cmake -DARCHIVES=libhologram.a -DNM=nm -P check.cmake: the archives run no code before main, as a global's
+# constructor would, and call nothing that prints, ends the program, reads the environment, starts a thread or
 # throws.
-execute_process(COMMAND ${NM} ${ARCHIVE} OUTPUT_VARIABLE symbols RESULT_VARIABLE result ERROR_QUIET)
+execute_process(COMMAND ${NM} ${ARCHIVES} OUTPUT_VARIABLE symbols RESULT_VARIABLE result ERROR_QUIET)
 if(NOT result EQUAL 0 OR NOT symbols MATCHES "built_in")
-  message(FATAL_ERROR "${NM} ${ARCHIVE} lists no symbols")
+  message(FATAL_ERROR "${NM} ${ARCHIVES} list no symbols")
 endif()
 string(REGEX MATCHALL "[^\n]* _GLOBAL__sub_I[^\n]*|[^\n]* __cxx_global_var_init[^\n]*" initialisers "${symbols}")
 string(REGEX MATCHALL
@@ -16,5 +16,5 @@ endif()
 if(initialisers OR calls)
   list(JOIN initialisers "\n" initialisers)
   list(JOIN calls "" calls)
-  message(FATAL_ERROR "${ARCHIVE} must not hold:\n${initialisers}\n${calls}")
+  message(FATAL_ERROR "${ARCHIVES} must not hold:\n${initialisers}\n${calls}")
 endif()

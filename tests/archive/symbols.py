@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""symbols.py ARCHIVE: the archive's symbols cannot clash with a host's. Its global symbols are in namespace hg or begin
+"""symbols.py ARCHIVE...: the archives' symbols cannot clash with a host's. Global symbols are in namespace hg or begin
 with hg_. All other symbols are inline code of headers (std, flatbuffers): weak, as in every program that includes them, and hidden
 unless they belong to the C++ library."""
 import argparse
@@ -16,9 +16,9 @@ INLINE = set("WVu")
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nm", default="nm")
-    parser.add_argument("archive")
+    parser.add_argument("archives", nargs="+")
     args = parser.parse_args()
-    text = subprocess.run([args.nm, "-g", "--defined-only", args.archive], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run([args.nm, "-g", "--defined-only", *args.archives], check=True, capture_output=True, text=True).stdout
     names = [line.split()[-2:] for line in text.splitlines() if len(line.split()) == 3]
     foreign = sorted({name for kind, name in names if kind not in INLINE and not OURS.match(name)})
     print(f"{len(names)} symbols; foreign: {', '.join(foreign) or 'none'}")
