@@ -21,8 +21,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/lib/include/hg
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT hologram)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/generated/include/hg/ops
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hg COMPONENT hologram)
-install(FILES ${PROJECT_BINARY_DIR}/generated/include/hg/ops.h ${PROJECT_BINARY_DIR}/generated/include/hg/version.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hg COMPONENT hologram)
+set(headers executor.h lazy_ops.h ops.h version.h)
+list(TRANSFORM headers PREPEND ${PROJECT_BINARY_DIR}/generated/include/hg/)
+install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hg COMPONENT hologram)
 install(EXPORT hologram NAMESPACE hologram:: FILE hologram-targets.cmake
   DESTINATION ${folder} COMPONENT hologram)
 

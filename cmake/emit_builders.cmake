@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DSOURCE=ROOT -DOUT=FOLDER -P emit_builders.cmake: writes the graph builders of the ops from the rows of
-# lib/ops/*.cpp, one header FOLDER/include/hg/ops/STEM.h per table, FOLDER/include/hg/ops.h, and the texts of all ops as
-# FOLDER/hg_op_texts.h. The rows are read as text, because the library itself includes the builders. Files whose
+# lib/ops/*.cpp, one header FOLDER/include/hg/ops/STEM.h per table, and FOLDER/include/hg/ops.h; the calls of the ops on
+# handles, FOLDER/include/hg/executor.h and lazy_ops.h; and the texts of all ops as FOLDER/hg_op_texts.h. WITHOUT lists
+# tables that the library lacks, separated by commas: their ops have no calls. The rows are read as text, because the library itself includes the builders. Files whose
 # content would not change are not rewritten, so nothing is recompiled.
 #
 # A comment above a row describes the op, one above the table describes its family. A builder has the parameters: inputs,
@@ -23,6 +24,15 @@ foreach(pair IN LISTS words)
   list(GET pair 0 attribute)
   list(GET pair 1 word_of_${attribute})
 endforeach()
+
+# Types of attributes in calls on handles.
+set(call_bool bool)
+set(call_int int64_t)
+set(call_float double)
+set(call_dtype DType)
+set(call_str Word)
+set(call_ints "const Ints&")
+set(call_floats "const Reals&")
 
 # Characters that have a meaning in CMake's lists, while text is taken apart.
 string(ASCII 1 semicolon)
@@ -96,11 +106,25 @@ macro(describe_attribute name type optional fallback)
   if(NOT member_${name})
     set(member_${name} "${type_${name}}")
   endif()
+  string(REPLACE "${left}${right}" "s" kind "${type}")
+  set(call_type_${name} "${call_${kind}}")
+  set(call_default_${name} "${default_${name}}")
+  if("${kind}" STREQUAL "str")
+    set(call_default_${name} "${fallback}")
+  elseif("${kind}" STREQUAL "dtype" AND NOT "${fallback}" STREQUAL "")
+    string(REGEX REPLACE "^DType::bool$" "DType::bool_" call_default_${name} "DType::${fallback}")
+  endif()
   if("${optional}" STREQUAL "?")
     set(type_${name} "std::optional<${member_${name}}>")
     set(member_${name} "${type_${name}}")
     set(default_${name} "{}")
     set(value_${name} "*${name}")
+    set(call_default_${name} "{}")
+    if(NOT "${kind}" MATCHES "s$")  # an absent list is an empty one
+      set(call_type_${name} "const std::optional<${call_${kind}}>&")
+    endif()
+  elseif("${kind}" STREQUAL "str")
+    set(call_type_${name} "const Word&")
   endif()
 endmacro()
 
@@ -149,6 +173,7 @@ macro(parse_signature)
     list(REMOVE_ITEM other_attributes ${first_attributes})
     foreach(name IN LISTS first_attributes)
       set(default_${name} "")
+      set(call_default_${name} "")
     endforeach()
   endif()
   set(order ${required} ${first_attributes} ${optional_inputs} ${other_attributes})
@@ -340,6 +365,65 @@ macro(emit_builder)
   endforeach()
 endmacro()
 
+# Sets call_text_OP to the function that calls the op of one row on handles.
+macro(emit_call)
+  parse_signature()
+  list(APPEND calls ${op})
+  set(declared "")
+  foreach(name IN LISTS order)
+    if(name IN_LIST attributes)
+      list(APPEND declared "${call_type_${name}} ${name}")
+      if(NOT call_default_${name} STREQUAL "")
+        string(APPEND declared " = ${call_default_${name}}")
+      endif()
+    elseif(name STREQUAL variadic)
+      list(APPEND declared "const @Handle@s& ${name}")
+    else()
+      list(APPEND declared "const @Handle@& ${name}")
+      if(name IN_LIST optional_inputs)
+        string(APPEND declared " = {}")
+      endif()
+    endif()
+  endforeach()
+  list(JOIN declared ", " declared)
+  set(fixed ${inputs})
+  list(REMOVE_ITEM fixed "${variadic}")
+  list(JOIN fixed ", " fixed)
+  set(body "")
+  set(given call_inputs)
+  if(inputs STREQUAL "")
+    set(given "{}")
+  elseif(variadic STREQUAL "")
+    set(body "    const @Handle@ call_inputs${left}${right} = {${fixed}}${semicolon}\n")
+  elseif(inputs STREQUAL variadic)
+    set(given "${variadic}.values()")
+  else()
+    set(body "    const auto call_inputs = ${variadic}.after({${fixed}})${semicolon}\n")
+  endif()
+  set(values "{}")
+  if(NOT attributes STREQUAL "")
+    list(TRANSFORM attributes REPLACE "(.+)" "{\"\\1\", \\1}" OUTPUT_VARIABLE values)
+    list(JOIN values ", " values)
+    string(APPEND body "    const Argument call_attributes${left}${right} = {${values}}${semicolon}\n")
+    set(values call_attributes)
+  endif()
+  string(REPLACE ", " ";" outputs "${results}")
+  list(LENGTH outputs count)
+  set(call "@call@one")
+  if(results MATCHES "\\.\\.\\.")
+    set(call "@call@any")
+  elseif(count GREATER 1)
+    set(call "@call_template@several<${count}>")
+  endif()
+  comment_of("${text}" comment)
+  string(REGEX REPLACE "(^|\n)//" "\\1  //" comment "${comment}")
+  set(call_text_${op} "${comment}  // ${signature}
+  @prefix@auto ${op}(${declared}) {
+${body}    return ${call}(\"${op}\", ${given}, ${values})${semicolon}
+  }
+")
+endmacro()
+
 # Handles one row: its comment is `text`, its code `row`.
 macro(end_row)
   if(row)
@@ -359,6 +443,9 @@ macro(end_row)
     endif()
     string(REGEX REPLACE "\n$" "" one_text "${text}")
     string(APPEND texts "    {\"${stem}\", \"${op}\", R\"text(${one_text})text\"},\n")
+    if(NOT row MATCHES "kControl" AND NOT stem IN_LIST WITHOUT)
+      emit_call()
+    endif()
     if(form MATCHES "\\.h$" AND NOT EXISTS ${SOURCE}/lib/include/${form})
       message(FATAL_ERROR "${signature}: there is no ${form}")
     elseif(NOT form MATCHES "\\.h$" AND NOT row MATCHES "kInternal|kControl")
@@ -369,6 +456,8 @@ macro(end_row)
   endif()
 endmacro()
 
+string(REPLACE "," ";" WITHOUT "${WITHOUT}")
+set(calls "")
 set(headers "")
 set(includes "")
 set(texts "")
@@ -455,6 +544,22 @@ write_if_changed(${OUT}/include/hg/ops.h "// SPDX-License-Identifier: Apache-2.0
 ${includes}
 #include \"hg/words.h\"
 ")
+list(SORT calls)
+set(all_calls "")
+foreach(op IN LISTS calls)
+  string(APPEND all_calls "${call_text_${op}}")
+endforeach()
+# write_calls(HEADER Handle call call_template prefix): fills in cmake/HEADER.in.
+function(write_calls header Handle call call_template prefix)
+  foreach(part Handle call call_template prefix)
+    string(REPLACE "@${part}@" "${${part}}" all_calls "${all_calls}")
+  endforeach()
+  file(READ ${SOURCE}/cmake/${header}.in text)
+  string(REPLACE "@calls@\n" "${all_calls}" text "${text}")
+  write_if_changed(${OUT}/include/hg/${header} "${text}")
+endfunction()
+write_calls(executor.h Operand "self()." "self().template " "")
+write_calls(lazy_ops.h Var "Var::" "Var::" "inline ")
 write_if_changed(${OUT}/hg_op_texts.h "// SPDX-License-Identifier: Apache-2.0
 // The comments above the rows of lib/ops and above its tables. Generated when the library is built.
 #pragma once
