@@ -3,18 +3,11 @@
 
 Usage: make_checked.py FOLDER. Without torch it writes only a file `skipped`.
 """
-import sys
 import warnings
-from pathlib import Path
 
-folder = Path(sys.argv[1])
-folder.mkdir(parents=True, exist_ok=True)
-try:
-    import torch
-except ImportError:
-    (folder / "skipped").write_text("this Python has no torch\n")
-    sys.exit(0)
+from maker import folder
 
+import torch
 from torch import nn
 
 warnings.simplefilter("ignore")

@@ -13,18 +13,13 @@ import importlib.util
 import random
 import sys
 import warnings
-from pathlib import Path
 
-folder = Path(sys.argv[1])
-folder.mkdir(parents=True, exist_ok=True)
+from maker import folder
+
+import torch
+
 count = int(sys.argv[2]) if len(sys.argv) > 2 else 60
 first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-try:
-    import torch
-except ImportError:
-    (folder / "skipped").write_text("this Python has no torch\n")
-    sys.exit(0)
-
 warnings.simplefilter("ignore")
 
 

@@ -4,20 +4,13 @@
 Usage: make_models.py FOLDER. Without torch it writes only a file `skipped`.
 """
 import io
-import sys
 import warnings
 import zipfile
-from pathlib import Path
 from typing import List, Optional
 
-folder = Path(sys.argv[1])
-folder.mkdir(parents=True, exist_ok=True)
-try:
-    import torch
-except ImportError:
-    (folder / "skipped").write_text("this Python has no torch\n")
-    sys.exit(0)
+from maker import folder
 
+import torch
 from torch import nn
 
 warnings.simplefilter("ignore")
