@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DSOURCE=ROOT -DOUT=FOLDER -P emit_builders.cmake: writes the graph builders of the ops from the rows of
-# lib/ops/*.cpp, one header FOLDER/include/hg/ops/STEM.h per table, and FOLDER/include/hg/ops.h; the calls of the ops on
-# handles, FOLDER/include/hg/executor.h and lazy_ops.h; and the texts of all ops as FOLDER/hg_op_texts.h. WITHOUT lists
-# tables that the library lacks, separated by commas: their ops have no calls. The rows are read as text, because the library itself includes the builders. Files whose
-# content would not change are not rewritten, so nothing is recompiled.
+# cmake -DSOURCE=ROOT -DOUT=FOLDER [-DWITHOUT=STEM,...] -P emit_builders.cmake: writes from the rows of lib/ops/*.cpp
+# - the graph builders of the ops, one header FOLDER/include/hg/ops/STEM.h per table, and FOLDER/include/hg/ops.h
+# - their calls on handles of tensors, FOLDER/include/hg/executor.h and lazy_ops.h, without those of the tables WITHOUT,
+#   which the library lacks
+# - the texts of all ops, FOLDER/hg_op_texts.h.
+# The rows are read as text, because the library itself includes the builders. Files whose content would not change are
+# not rewritten, so nothing is recompiled.
 #
 # A comment above a row describes the op, one above the table describes its family. A builder has the parameters: inputs,
 # attributes up to the last one without a default, optional inputs, other attributes. A line `// C++: FORM` above the row
