@@ -615,7 +615,9 @@ constexpr IntegerTable table() {
 #endif
   return t;
 }
+#if !HG_SIMD_VNNI_ONLY
 constexpr IntegerTable kTable = table<false>();
+#endif
 #if HWY_TARGET == HWY_AVX3
 constexpr IntegerTable kVnniTable = table<true>();
 #endif
@@ -625,6 +627,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace hg::kernels {
-const IntegerTable& integer_table() { return *(HG_SIMD_VNNI(kVnniTable) HG_SIMD_CHOOSE(kTable)); }
+const IntegerTable& integer_table() { return *HG_SIMD_CHOOSE_BYTES(kVnniTable, kTable); }
 }  // namespace hg::kernels
 #endif

@@ -167,12 +167,21 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
         low[i][j] = Decode::none();
         if constexpr (Decode::kHigh) high[i][j] = Decode::none();
       }
-    const auto chunk = [&](const int8_t* bytes, int64_t step) HWY_ATTR {
+    alignas(16) int8_t part[kColumns][kChunkBytes];
+    for (int64_t left = segment.bytes, step = w.row_bytes; left > 0;
+         left -= kChunkBytes, from += kChunkBytes) {
+      if (left < kChunkBytes) [[unlikely]] {
+        std::memset(part, 0, sizeof part);
+        for (int j = 0; j < kColumns; ++j)
+          std::memcpy(part[j], from + j * step, static_cast<size_t>(left));
+        from = part[0];
+        step = kChunkBytes;
+      }
       hwy::Prefetch(ahead);
       ahead += kColumns * kChunkBytes;
 #pragma GCC unroll 4
       for (int j = 0; j < kColumns; ++j) {
-        const auto loaded = Decode::load(bytes + j * step);
+        const auto loaded = Decode::load(from + j * step);
 #pragma GCC unroll 4
         for (int i = 0; i < kRows; ++i) {
           Decode::template add<0>(loaded, x + i * p.x_row, low[i][j]);
@@ -181,14 +190,6 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
         }
       }
       x += chunk_step;
-    };
-    int64_t left = segment.bytes;
-    for (; left >= kChunkBytes; left -= kChunkBytes, from += kChunkBytes) chunk(from, w.row_bytes);
-    if (left > 0) {
-      alignas(16) int8_t part[kColumns][kChunkBytes] = {};
-      for (int j = 0; j < kColumns; ++j)
-        std::memcpy(part[j], from + j * w.row_bytes, static_cast<size_t>(left));
-      chunk(part[0], kChunkBytes);
     }
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i) {
@@ -217,9 +218,11 @@ HWY_NOINLINE void block(const LowBitsProduct& p, const float* x, int64_t column,
 
 template <class Decode, int kRows>
 void rows_of(const LowBitsProduct& p, const float* x, float* y) {
-  constexpr int kColumns = kRows == 1 ? 4 : 2;
   int64_t j = p.first;
+#if HWY_TARGET != HWY_SCALAR
+  constexpr int kColumns = kRows == 1 ? 4 : 2;
   for (; j + kColumns <= p.last; j += kColumns) block<Decode, kRows, kColumns>(p, x, j, y);
+#endif
   for (; j < p.last; ++j)
     for (int i = 0; i < kRows; ++i) block<Decode, 1, 1>(p, x + i * p.x_row, j, y + i * p.y_row);
 }
@@ -235,9 +238,11 @@ void product(const LowBitsProduct& p) {
     y += rows * p.y_row;
   };
   using Decode = Decoder<kNibbles>;
+#if HWY_TARGET != HWY_SCALAR
   for (; left >= 4; go_on(4)) rows_of<Decode, 4>(p, x, y);
   for (; left >= 2; go_on(2)) rows_of<Decode, 2>(p, x, y);
-  if (left > 0) rows_of<Decode, 1>(p, x, y);
+#endif
+  for (; left > 0; go_on(1)) rows_of<Decode, 1>(p, x, y);
 }
 
 // ---- Offsets ----

@@ -458,7 +458,9 @@ constexpr RoundedTable table() {
 #endif
   return t;
 }
+#if !HG_SIMD_VNNI_ONLY
 constexpr RoundedTable kTable = table<false>();
+#endif
 #if HWY_TARGET == HWY_AVX3
 constexpr RoundedTable kVnniTable = table<true>();
 #endif
@@ -469,7 +471,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hg::kernels {
 
-const RoundedTable& rounded_table() { return *(HG_SIMD_VNNI(kVnniTable) HG_SIMD_CHOOSE(kTable)); }
+const RoundedTable& rounded_table() { return *HG_SIMD_CHOOSE_BYTES(kVnniTable, kTable); }
 
 }  // namespace hg::kernels
 #endif

@@ -6,6 +6,10 @@
 #include <cmath>
 #include <iterator>
 
+#if defined(HG_SMALL)
+#undef HG_WITHOUT_AVX512
+#define HG_WITHOUT_AVX512 1  // these loops are long, and AVX2 is fast enough
+#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/pointwise/pointwise_wide.cpp"
 // clang-format off

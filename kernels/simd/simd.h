@@ -66,3 +66,12 @@
 // encloses those of the sets.
 #define HG_SIMD_CHOOSE(symbol) \
   (HG_SIMD_AVX512(symbol) HG_SIMD_AVX2(symbol) HG_SIMD_SSE4(symbol) & HWY_NAMESPACE::symbol)
+// The same for loops over bytes: `vnni` with VNNI. In small builds, AVX-512 without VNNI uses AVX2.
+#if defined(HG_SMALL)
+#define HG_SIMD_CHOOSE_BYTES(vnni, symbol) \
+  (HG_SIMD_VNNI(vnni) HG_SIMD_AVX2(symbol) HG_SIMD_SSE4(symbol) & HWY_NAMESPACE::symbol)
+#define HG_SIMD_VNNI_ONLY (HWY_TARGET == HWY_AVX3 && HWY_TARGET != HWY_STATIC_TARGET)
+#else
+#define HG_SIMD_CHOOSE_BYTES(vnni, symbol) (HG_SIMD_VNNI(vnni) HG_SIMD_CHOOSE(symbol))
+#define HG_SIMD_VNNI_ONLY 0
+#endif
