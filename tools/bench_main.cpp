@@ -323,7 +323,7 @@ int main(int argc, char** argv) {
   line.add("--kernel", job.kernels, "conv=gemm: use only this kernel for this op");
   line.add_flag("--low-memory", job.low_memory, "use weights in place, without packed copies");
   line.add("--precision", job.precision,
-           "bf16: keep constant weights of products in 16 bits; i8: round inputs of products with "
+           "bf16: round products with constant weights to 16 bits; i8: round inputs of products with "
            "quantized weights to 8 bits")
       .is_one_of({"f32", "bf16", "i8"})
       .shows_default();

@@ -36,13 +36,14 @@ struct ConvGemm {
   const float* packed = nullptr;      // [groups][pieces of k][blocks of rows][piece][rows]
   const BFloat16* rounded = nullptr;  // the same for Precision::bf16, widened per tile
   const HalfTable* half = nullptr;
-  bool plain = false;            // the patches are x itself
-  bool keeps = false;            // a lane keeps its panels for the next part of the same pixels
-  bool by_taps = false;          // k is [kernel, group_c]; otherwise [group_c, kernel]
-  int64_t depth = 0;             // k: group_c kernel_size
-  int64_t piece = kDepthPiece;   // of k, at most
-  int64_t tile = 0, tiles = 0;   // pixels of the largest tile, tiles of an image's group
-  std::vector<int64_t> first_o;  // of each part of the output channels, and the end
+  const PairTable* pairs = nullptr;  // both are rounded for Precision::bf16: `depth` counts pairs
+  bool plain = false;                // the patches are x itself
+  bool keeps = false;                // a lane keeps its panels for the next part of the same pixels
+  bool by_taps = false;              // k is [kernel, group_c]; otherwise [group_c, kernel]
+  int64_t depth = 0;                 // k: group_c kernel_size, or the pairs of it
+  int64_t piece = kDepthPiece;       // of k, at most
+  int64_t tile = 0, tiles = 0;       // pixels of the largest tile, tiles of an image's group
+  std::vector<int64_t> first_o;      // of each part of the output channels, and the end
   int64_t lanes = 1, slot_bytes = 0;
   int64_t widened_at = 0, key_at = 0;  // in a slot, in floats
   int64_t packed_at = 0;  // in the workspace, for transposed weights that are not constant
@@ -93,6 +94,19 @@ void pack_weight(const ConvGemm& g, const float* weight, float* to) {
         }
       }
     }
+}
+
+// The same as pairs; the last one of a row ends with the vector's zero if depth is odd.
+void pack_pairs(const ConvGemm& g, const float* weight, float* to) {
+  const int64_t depth = g.s.group_c() * g.s.kernel_size(), rows = g.s.group_o();
+  std::vector<float> pairs(static_cast<size_t>(rows * g.depth));
+  for (int64_t group = 0; group < g.s.groups; ++group) {
+    for (int64_t i = 0; i < rows; ++i, weight += depth)
+      g.half->narrow(depth, weight, reinterpret_cast<BFloat16*>(pairs.data() + i * g.depth));
+    for (int64_t k0 = 0; k0 < g.depth; k0 = g.end_of_piece(k0))
+      pack_rows(rows, g.end_of_piece(k0) - k0, pairs.data() + k0, g.depth, 1, g.table->mr,
+                to + (group * g.depth + k0) * rows);
+  }
 }
 
 // Divides the work into tiles of about kMaxTile pixels or fewer, and parts of the output channels.
@@ -152,13 +166,26 @@ Status prepare(PrepareContext& c) {
   g.plain = s.kernel_size() == 1 && s.stride == ConvShape::Spatial{1, 1, 1} && s.in == s.out &&
             s.padding == ConvShape::Spatial{0, 0, 0};
   g.by_taps = skips_taps(s);
-  const int64_t rows = s.group_o(), depth = g.depth;
-  const int64_t parts = choose_tiles(g, c.threads());
+  const int64_t rows = s.group_o();
+  const float* const weight = c.in(1).as<float>();
+  const bool packs = c.is_constant(1) && rows > 0 && g.depth > 0;
+  const char* order = s.transposed ? "transposed" : g.by_taps ? "taps" : "rows";
+  const std::string key = str_cat("conv.", order, g.table->mr, "/", s.groups);
+  const PairTable* const pairs = pair_table();
+  if (packs && c.precision() == Precision::bf16 && pairs && !s.transposed && !g.by_taps &&
+      !c.attrs().flag("exact")) {
+    ConvGemm rounded = g;
+    rounded.pairs = pairs;
+    rounded.table = &pairs->gemm;
+    rounded.depth = pairs_of(g.depth);
+    rounded.packed = static_cast<const float*>(c.pack(
+        1, key + ".pairs", s.o * rounded.depth * 4,
+        [rounded, weight](void* to) { pack_pairs(rounded, weight, static_cast<float*>(to)); }));
+    if (rounded.packed) g = rounded;
+  }
+  const int64_t depth = g.depth, parts = choose_tiles(g, c.threads());
   g.first_o = row_parts(rows, g.table->mr, parts);
-  if (c.is_constant(1) && rows > 0 && depth > 0) {
-    const float* weight = c.in(1).as<float>();
-    const char* order = s.transposed ? "transposed" : g.by_taps ? "taps" : "rows";
-    const std::string key = str_cat("conv.", order, g.table->mr, "/", s.groups);
+  if (packs && !g.pairs) {
     if (c.precision() == Precision::bf16)
       g.rounded = static_cast<const BFloat16*>(
           c.pack(1, key + ".bf16", s.o * depth * 2, [g, weight](void* to) {
@@ -173,8 +200,9 @@ Status prepare(PrepareContext& c) {
       }));
   }
   g.lanes = tile_lanes(c, s.n * s.groups * g.tiles * g.parts());
-  // Panels of a piece, and one row of patches.
-  g.widened_at = g.tile * (g.keeps ? depth : std::min(g.piece, depth)) + g.tile;
+  // Panels of a piece, and one row of patches or a pair of them.
+  g.widened_at =
+      g.tile * (g.keeps ? depth : std::min(g.piece, depth)) + (g.pairs ? 2 * g.tile : g.tile);
   const int64_t widened =
       g.rounded ? std::min(rows * std::min(g.piece, depth), kPackedRowsFloats) : 0;
   g.key_at = g.widened_at + (widened + 1) / 2 * 2;
@@ -190,6 +218,22 @@ Status prepare(PrepareContext& c) {
 void pack_patches(const ConvGemm& g, const float* x, int64_t k0, int64_t piece,
                   const Pixels& pixels, float* panels, float* row) {
   const ConvShape& s = g.s;
+  if (g.pairs) {
+    const int64_t step = piece * g.table->nr;
+    for (int64_t p = k0; p < k0 + piece; ++p, panels += g.table->nr) {
+      const bool is_whole = 2 * p + 1 < s.group_c() * s.kernel_size();
+      if (g.plain) {
+        const float* const even = x + 2 * p * s.in_size() + pixels.first;
+        g.pairs->spread(pixels.columns, even, is_whole ? even + s.in_size() : nullptr, panels,
+                        step);
+        continue;
+      }
+      patch_row(s, x, 2 * p, pixels, row);
+      if (is_whole) patch_row(s, x, 2 * p + 1, pixels, row + g.tile);
+      g.pairs->spread(pixels.columns, row, is_whole ? row + g.tile : nullptr, panels, step);
+    }
+    return;
+  }
   if (g.plain) {
     g.table->pack(piece, pixels.columns, x + k0 * s.in_size() + pixels.first, s.in_size(), 1,
                   panels, piece * g.table->nr);
@@ -245,7 +289,8 @@ void run(const RunContext& c) noexcept {
       const bool last = next >= depth;
       float* const panels = slot + (g.keeps ? k0 * g.tile : 0);
       if (!g.keeps || *key_of(slot) != index)
-        pack_patches(g, tile_x, k0, piece, pixels, panels, slot + g.widened_at - g.tile);
+        pack_patches(g, tile_x, k0, piece, pixels, panels,
+                     slot + g.widened_at - (g.pairs ? 2 * g.tile : g.tile));
       int64_t end;
       for (int64_t begin = o_range[0]; begin < o_range[1]; begin = end) {
         end = std::min(o_range[1], end_of_rows(begin, rows, piece, mr));

@@ -34,6 +34,10 @@ struct Gemm {
   // The same rounded for Precision::bf16. Panels are widened per tile.
   const BFloat16* rounded_b = nullptr;
   const HalfTable* half = nullptr;
+  // Both operands are rounded for Precision::bf16: `s` and the packed b count pairs. a is rounded
+  // at the start of a run, to a_at of the workspace.
+  int64_t a_at = -1;
+  MatmulShape exact = {};
   bool pack_a = false, by_rows = false;
   bool keeps_a = false;  // packed rows stay in the slot for further tiles of the same rows
   int64_t tile_m = 0, tile_n = 0;  // of the largest tile
@@ -116,6 +120,16 @@ void choose_tiles(Gemm& g, bool packs_b, int64_t threads) {
   if (g.tiles_n > 0) g.tile_n = ceil_div(g.panels(), g.tiles_n) * nr;
 }
 
+// The pairs of a row of k numbers.
+void round_row(int64_t k, const float* row, int64_t step, float* pairs) {
+  auto* const to = reinterpret_cast<BFloat16*>(pairs);
+  if (step == 1)
+    half_table().narrow(k, row, to);
+  else
+    for (int64_t p = 0; p < k; ++p) to[p] = BFloat16(row[p * step]);
+  if (k % 2 != 0) to[k] = BFloat16();
+}
+
 // The panels of b[k, n], rounded.
 void round_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, int64_t b_row,
                   int64_t b_col, BFloat16* to) {
@@ -131,6 +145,23 @@ void round_panels(const GemmTable& table, int64_t n, int64_t k, const float* b, 
   }
 }
 
+// The panels of b[k, n] as pairs.
+void pack_pairs(const GemmTable& table, int64_t n, int64_t k, const float* b, int64_t b_row,
+                int64_t b_col, float* to) {
+  const int64_t nr = table.nr, pairs = pairs_of(k), panels = ceil_div(n, nr);
+  std::vector<float> columns(static_cast<size_t>(nr * pairs));  // [nr][pairs]
+  for (int64_t j = 0; j < n; j += nr) {
+    const int64_t width = std::min(nr, n - j);
+    for (int64_t t = 0; t < width; ++t)
+      round_row(k, b + (j + t) * b_col, b_row, columns.data() + t * pairs);
+    for (int64_t k0 = 0; k0 < pairs; k0 += kDepthPiece) {
+      const int64_t piece = std::min(kDepthPiece, pairs - k0);
+      table.pack(piece, width, columns.data() + k0, 1, pairs, to + (k0 * panels * nr + j * piece),
+                 piece * nr);
+    }
+  }
+}
+
 void pack_weights(const PrepareContext& c, Gemm& g) {
   const MatmulShape& s = g.s;
   const float* b = c.in(1).as<float>();
@@ -138,6 +169,21 @@ void pack_weights(const PrepareContext& c, Gemm& g) {
   const int64_t panels = ceil_div(s.n, table->nr), elements = panels * table->nr * s.k;
   // A matrix may be an operand of one product, and its transpose of another.
   const std::string look = str_cat(table->nr, "/", s.n, ",", s.k, ",", s.b_row, ",", s.b_col);
+  if (const PairTable* pairs = pair_table(); pairs && c.precision() == Precision::bf16) {
+    table = &pairs->gemm;
+    g.packed_b = static_cast<const float*>(
+        c.pack(1, "gemm.pairs." + look, panels * table->nr * pairs_of(s.k) * 4,
+               [table, b, n = s.n, k = s.k, row = s.b_row, col = s.b_col](void* to) {
+                 pack_pairs(*table, n, k, b, row, col, static_cast<float*>(to));
+               }));
+    if (!g.packed_b) return;
+    g.table = table;
+    g.exact = s;
+    g.s.k = g.s.a_row = pairs_of(s.k);
+    g.s.a_col = 1;
+    g.a_at = 0;
+    return;
+  }
   if (c.precision() == Precision::bf16) {
     g.rounded_b = static_cast<const BFloat16*>(
         c.pack(1, "gemm.bf16." + look, elements * 2,
@@ -171,9 +217,25 @@ Status prepare(PrepareContext& c) {
   choose_tiles(g, g.packed_b == nullptr, c.threads());
   g.lanes = tile_lanes(c, s.batches() * g.tiles_m * g.tiles_n);
   g.slot_bytes = (g.slot_a() + (g.pack_a ? g.packed_rows() : 0)) * 4 + (g.keeps_a ? kKeyBytes : 0);
-  c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
+  int64_t workspace = tile_workspace(g.lanes, g.slot_bytes);
+  if (g.a_at >= 0) {
+    g.a_at = slot_step(workspace);
+    workspace = g.a_at + s.m * s.k * 4;
+  }
+  c.set_workspace(workspace);
   c.make_state(std::move(g));
   return {};
+}
+
+const float* rounded_a(const RunContext& c, const Gemm& g) {
+  const MatmulShape& s = g.exact;
+  const float* const a = c.in(0).as<float>();
+  auto* const pairs = reinterpret_cast<float*>(c.workspace<char>() + g.a_at);
+  c.parallel_for(s.m, std::max<int64_t>(1, 16384 / s.k), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      round_row(s.k, a + i * s.a_row, s.a_col, pairs + i * g.s.a_row);
+  });
+  return pairs;
 }
 
 // Panel by panel, because a wide one stays in the first-level cache.
@@ -199,7 +261,7 @@ void sweep_rounded(const Gemm& g, int64_t packed_at, float* wide, Sweep sweep) {
 void run(const RunContext& c) noexcept {
   const Gemm& g = c.state<Gemm>();
   const MatmulShape& s = g.s;
-  const float* a = c.in(0).as<float>();
+  const float* a = g.a_at >= 0 ? rounded_a(c, g) : c.in(0).as<float>();
   const float* b = c.in(1).as<float>();
   const float* bias = c.has(2) ? c.in(2).as<float>() : nullptr;
   const float* residual = c.has(3) ? c.in(3).as<float>() : nullptr;

@@ -81,4 +81,18 @@ struct GemmTable {
 
 const GemmTable& gemm_table();
 
+// Products of bf16 with sums in f32. A pair is two neighbors along k, in the bits of a float; if k
+// is odd, the last one ends with 0. `gemm` packs and multiplies pairs: its k counts them. It has no
+// gather. Numbers and sums below 2^-126 count as 0.
+struct PairTable {
+  GemmTable gemm;
+  // Rounds two rows of b into a row of pairs, and copies it like gemm.spread. No `odd` row: zeros.
+  void (*spread)(int64_t columns, const float* even, const float* odd, float* to,
+                 int64_t panel_step) = nullptr;
+};
+inline int64_t pairs_of(int64_t k) { return (k + 1) / 2; }
+
+// Null if the processor has no instruction for them.
+const PairTable* pair_table();
+
 }  // namespace hg::kernels

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul and linear in f16 and bf16. Weights stay 16-bit in memory and are widened to f32 panels
-// per tile. Sums are f32 and are rounded once, after the epilogue.
+// matmul and linear in f16 and bf16. Operands are widened to f32 per tile, or multiplied as pairs
+// of bf16 if the processor can; a constant b is then packed once. Sums are f32 and are rounded
+// once, after the epilogue.
 #include <algorithm>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
@@ -23,6 +26,8 @@ struct GemmHalf {
   MatmulShape s;
   const GemmTable* table = nullptr;
   const HalfTable* half = nullptr;
+  bool in_pairs = false;
+  const float* packed_b = nullptr;  // of pairs: [pieces of k][panels][piece][nr]
   int64_t tile_m = 1, lanes = 1, slot_bytes = 0;
 
   int64_t tiles_m() const { return ceil_div(s.m, tile_m); }
@@ -48,11 +53,67 @@ bool accepts(const PrepareContext& c) {
   return (c.out(0).dtype == f16 || c.out(0).dtype == bf16) && c.out(0).count() > 0;
 }
 
+// Copies lines along k as pairs, in whichever direction they are contiguous. Returns the distances
+// of lines and pairs in the result.
+std::pair<int64_t, int64_t> pair_lines(int64_t lines, int64_t k, const BFloat16* from,
+                                       int64_t line_step, int64_t k_step, float* to) {
+  const int64_t pairs = pairs_of(k);
+  auto* const halves = reinterpret_cast<BFloat16*>(to);
+  if (line_step == 1 && k_step != 1) {
+    for (int64_t p = 0; p < pairs; ++p) {
+      const BFloat16 *const even = from + 2 * p * k_step, *const odd = even + k_step;
+      BFloat16* const row = halves + 2 * p * lines;
+      const bool is_whole = 2 * p + 1 < k;
+      for (int64_t i = 0; i < lines; ++i) {
+        row[2 * i] = even[i];
+        row[2 * i + 1] = is_whole ? odd[i] : BFloat16();
+      }
+    }
+    return {1, lines};
+  }
+  for (int64_t i = 0; i < lines; ++i, from += line_step) {
+    BFloat16* const line = halves + 2 * pairs * i;
+    if (k_step == 1)
+      std::copy_n(from, k, line);
+    else
+      for (int64_t p = 0; p < k; ++p) line[p] = from[p * k_step];
+    if (k % 2 != 0) line[k] = BFloat16();
+  }
+  return {pairs, 1};
+}
+
+void pack_b(const GemmTable& table, const MatmulShape& s, const BFloat16* b, float* to) {
+  const int64_t nr = table.nr, width = ceil_div(s.n, nr) * nr;
+  std::vector<float> lines(static_cast<size_t>(nr * kDepthPiece));
+  for (int64_t k0 = 0; k0 < s.k; k0 += 2 * kDepthPiece) {
+    const int64_t piece = std::min(2 * kDepthPiece, s.k - k0), pairs = pairs_of(piece);
+    for (int64_t j = 0; j < s.n; j += nr) {
+      const int64_t columns = std::min(nr, s.n - j);
+      const auto [column_step, pair_step] = pair_lines(
+          columns, piece, b + k0 * s.b_row + j * s.b_col, s.b_col, s.b_row, lines.data());
+      table.pack(pairs, columns, lines.data(), pair_step, column_step,
+                 to + k0 / 2 * width + j * pairs, pairs * nr);
+    }
+  }
+}
+
 Status prepare(PrepareContext& c) {
   GemmHalf g;
   g.s = product_shape(c);
   g.table = &gemm_table();
   g.half = &half_table();
+  const PairTable* const pairs = c.out(0).dtype == bf16 ? pair_table() : nullptr;
+  if (pairs) {
+    g.in_pairs = true;
+    g.table = &pairs->gemm;
+  }
+  if (pairs && c.is_constant(1) && g.s.batches() == 1 && g.s.k > 0)
+    g.packed_b = static_cast<const float*>(
+        c.pack(1, str_cat("gemm_half.pairs/", g.s.n, ",", g.s.k, ",", g.s.b_row, ",", g.s.b_col),
+               ceil_div(g.s.n, int64_t{g.table->nr}) * g.table->nr * pairs_of(g.s.k) * 4,
+               [table = g.table, s = g.s, b = c.in(1).as<BFloat16>()](void* to) {
+                 pack_b(*table, s, b, static_cast<float*>(to));
+               }));
   g.tile_m = std::clamp<int64_t>(g.s.m, 1, kTileM);
   g.lanes = tile_lanes(c, g.s.batches() * g.tiles_m() * g.tiles_n());
   g.slot_bytes = Slot::floats(g.tile_m) * 4;
@@ -79,6 +140,16 @@ std::pair<int64_t, int64_t> widen(const HalfTable& half, int64_t rows, int64_t c
   return {columns, 1};
 }
 
+// Lines of a or b along k, in f32 or as pairs. Returns the distances of lines and of their
+// elements.
+template <class T>
+std::pair<int64_t, int64_t> operand(const GemmHalf& g, int64_t lines, int64_t k, const T* from,
+                                    int64_t line_step, int64_t k_step, float* to) {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    if (g.in_pairs) return pair_lines(lines, k, from, line_step, k_step, to);
+  return widen(*g.half, lines, k, from, line_step, k_step, to);
+}
+
 template <class T>
 void run_tile(const GemmHalf& g, int64_t index, float* memory, const T* a, const T* b,
               const T* bias, const T* residual, T* y) {
@@ -91,13 +162,20 @@ void run_tile(const GemmHalf& g, int64_t index, float* memory, const T* a, const
   const int64_t rows = std::min(g.tile_m, s.m - i0), columns = std::min(kTileN, s.n - j0);
   a += s.a_offset(batch) + i0 * s.a_row;
   b += s.b_offset(batch) + j0 * s.b_col;
-  for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kDepthPiece) {
-    const int64_t piece = std::min(kDepthPiece, s.k - k0);
-    const auto [b_row, b_col] =
-        widen(*g.half, piece, columns, b + k0 * s.b_row, s.b_row, s.b_col, slot.rows);
-    g.table->pack(piece, columns, slot.rows, b_row, b_col, slot.panels, piece * nr);
+  const int64_t most = g.in_pairs ? 2 * kDepthPiece : kDepthPiece;
+  for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += most) {
+    const int64_t numbers = std::min(most, s.k - k0),
+                  piece = g.in_pairs ? pairs_of(numbers) : numbers;
+    const float* panels = slot.panels;
+    if (g.packed_b) {
+      panels = g.packed_b + k0 / 2 * ceil_div(s.n, int64_t{nr}) * nr + j0 * piece;
+    } else {
+      const auto [b_col, b_row] =
+          operand(g, columns, numbers, b + k0 * s.b_row, s.b_col, s.b_row, slot.rows);
+      g.table->pack(piece, columns, slot.rows, b_row, b_col, slot.panels, piece * nr);
+    }
     const auto [a_row, a_col] =
-        widen(*g.half, rows, piece, a + k0 * s.a_col, s.a_row, s.a_col, slot.a);
+        operand(g, rows, numbers, a + k0 * s.a_col, s.a_row, s.a_col, slot.a);
     for (int64_t j = 0; j < columns; j += nr) {
       int count;
       for (int64_t i = 0; i < rows; i += count) {
@@ -110,8 +188,7 @@ void run_tile(const GemmHalf& g, int64_t index, float* memory, const T* a, const
                         .y = slot.y + i * kTileN + j,
                         .y_row = kTileN,
                         .add = k0 > 0},
-                       static_cast<int>(std::min<int64_t>(nr, columns - j)),
-                       slot.panels + j * piece);
+                       static_cast<int>(std::min<int64_t>(nr, columns - j)), panels + j * piece);
       }
     }
   }

@@ -36,6 +36,26 @@ struct Gathered {
   HWY_INLINE const float* row(int64_t p, int v) const { return x[v] + offset[p]; }
 };
 
+// Products of bf16: AVX-512 BF16, which Highway 1.0.3 lacks, is written in assembly, so that the
+// rest of the set is compiled without it (Intel's Software Developer's Manual, VDPBF16PS).
+#undef HG_HAS_PAIRS
+#if HWY_TARGET == HWY_AVX3 && !defined(HG_SMALL)
+#define HG_HAS_PAIRS 1
+struct Pairs : InPanel {};
+#endif
+
+// sum + factor * b, in pairs the sum of two products.
+template <class Source>
+HWY_INLINE V add_product(V factor, V b, V sum) {
+#if defined(HG_HAS_PAIRS)
+  if constexpr (std::is_same_v<Source, Pairs>) {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(factor.raw), "v"(b.raw));
+    return sum;
+  }
+#endif
+  return hn::MulAdd(factor, b, sum);
+}
+
 // Prefetches a line that will be written: another processor may own it.
 HWY_INLINE void expect_write(const float* at) {
 #if HWY_ARCH_X86
@@ -154,7 +174,7 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
     for (int i = 0; i < kRows; ++i) {
       const V factor = hn::Set(d, a[i * a_row]);
 #pragma GCC unroll 2
-      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(factor, b[v], sums[i][v]);
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = add_product<Source>(factor, b[v], sums[i][v]);
     }
     a += a_col;
   }
@@ -335,9 +355,10 @@ constexpr void (*kNarrowBlocks[kNarrow])(const Block&, const float*) = {narrow_o
 
 constexpr int64_t kAt[2] = {0, kLanes};
 
-void block(const Block& block, int columns, const float* panel) {
+template <class Source>
+HWY_INLINE void block(const Block& block, int columns, const float* panel) {
   const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
-  blocks_for<InPanel>(columns > kLanes ? 2 : 1, valid)[block.rows - 1](block, {panel}, kAt, valid);
+  blocks_for<Source>(columns > kLanes ? 2 : 1, valid)[block.rows - 1](block, {panel}, kAt, valid);
   activate_block(block, 0, columns);
 }
 
@@ -376,14 +397,15 @@ HWY_INLINE void set_rows(const Sweep& s, int rows, Block& b) {
   b.a_col = rows;
 }
 
+template <class Source>
 HWY_INLINE void under_panel(const Sweep& s, const Block& b, int columns, const float* panel) {
-  if (kHasNarrow && s.is_packed && columns <= kNarrow) return kNarrowBlocks[columns - 1](b, panel);
-  const int valid[2] = {std::min(columns, kLanes), columns - kLanes};
-  blocks_for<InPanel>(columns > kLanes ? 2 : 1, valid)[b.rows - 1](b, {panel}, kAt, valid);
-  activate_block(b, 0, columns);
+  if constexpr (kHasNarrow && std::is_same_v<Source, InPanel>)
+    if (s.is_packed && columns <= kNarrow) return kNarrowBlocks[columns - 1](b, panel);
+  block<Source>(b, columns, panel);
 }
 
 // Rows of y are written in one pass each, while the panels stay in the first-level cache.
+template <class Source>
 void sweep_rows(const Sweep& s) {
   const RowBlocks blocks(s.left);
   Block b = {.k = s.k, .a_row = s.a_row, .a_col = s.a_col, .y_row = s.y_row, .add = s.add};
@@ -400,7 +422,7 @@ void sweep_rows(const Sweep& s) {
     b.y = s.y + i * s.y_row;
     const float* panel = s.panels;
     for (int64_t j = 0; j < s.columns; j += kNr, panel += s.panel_step) {
-      under_panel(s, b, static_cast<int>(std::min<int64_t>(kNr, s.columns - j)), panel);
+      under_panel<Source>(s, b, static_cast<int>(std::min<int64_t>(kNr, s.columns - j)), panel);
       b.y += kNr;
       if (e.column_bias) e.column_bias += kNr;
       if (e.residual) e.residual += kNr;
@@ -409,8 +431,9 @@ void sweep_rows(const Sweep& s) {
   }
 }
 
+template <class Source>
 void sweep(const Sweep& s) {
-  if (s.columns > kNr && s.columns * s.k <= kFirstCacheFloats) return sweep_rows(s);
+  if (s.columns > kNr && s.columns * s.k <= kFirstCacheFloats) return sweep_rows<Source>(s);
   const RowBlocks blocks(s.left);
   Block b = {.k = s.k, .a_row = s.a_row, .a_col = s.a_col, .y_row = s.y_row, .add = s.add};
   Epilogue e;
@@ -430,7 +453,7 @@ void sweep(const Sweep& s) {
     for (int64_t i = 0, index = 0; i < s.rows; i += b.rows, ++index) {
       next.bring_part();
       set_rows(s, blocks.rows(index), b);
-      under_panel(s, b, columns, panel);
+      under_panel<Source>(s, b, columns, panel);
       b.a += b.rows * (s.is_packed ? s.k : s.a_row);
       b.y += b.rows * s.y_row;
       if (e.row_bias) e.row_bias += b.rows;
@@ -449,7 +472,40 @@ void gather(const Block& block, const Columns& columns, const int64_t* offset) {
   }
 }
 
-constexpr GemmTable kTable = {kMr, kNr, block, sweep, gather, finish, pack, pack_some_rows, spread};
+constexpr GemmTable kTable = {kMr,    kNr,  block<InPanel>, sweep<InPanel>, gather,
+                              finish, pack, pack_some_rows, spread};
+
+#if defined(HG_HAS_PAIRS)
+// Rounds, and interleaves the bits.
+HWY_INLINE V paired(V even, V odd) {
+  HWY_ALIGN static constexpr uint16_t kOrder[2 * kLanes] = {
+      0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+      8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  __m512i halves;
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(even.raw), "v"(odd.raw));
+  return V{_mm512_castsi512_ps(_mm512_permutexvar_epi16(_mm512_load_si512(kOrder), halves))};
+}
+
+void spread_pairs(int64_t columns, const float* even, const float* odd, float* to,
+                  int64_t panel_step) {
+  const D d;
+  const V none = hn::Zero(d);
+  for (; columns >= kNr; columns -= kNr, even += kNr, to += panel_step) {
+    for (int v = 0; v < kNr; v += kLanes)
+      hn::Store(paired(hn::LoadU(d, even + v), odd ? hn::LoadU(d, odd + v) : none), d, to + v);
+    if (odd) odd += kNr;
+  }
+  for (int v = 0; columns > 0 && v < kNr; v += kLanes) {
+    const int valid = static_cast<int>(std::clamp<int64_t>(columns - v, 0, kLanes));
+    hn::Store(paired(load_part(d, even + v, valid), odd ? load_part(d, odd + v, valid) : none), d,
+              to + v);
+  }
+}
+
+constexpr PairTable kPairTable = {
+    {kMr, kNr, block<Pairs>, sweep<Pairs>, nullptr, finish, pack, pack_some_rows, spread},
+    spread_pairs};
+#endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -458,6 +514,14 @@ HWY_AFTER_NAMESPACE();
 namespace hg::kernels {
 
 const GemmTable& gemm_table() { return *HG_SIMD_CHOOSE(kTable); }
+
+const PairTable* pair_table() {
+#if defined(HG_SMALL)
+  return nullptr;
+#else
+  return HG_SIMD_BF16(kPairTable) nullptr;
+#endif
+}
 
 }  // namespace hg::kernels
 #endif

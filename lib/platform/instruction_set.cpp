@@ -19,7 +19,9 @@ constinit std::atomic<Isa> limit{kBestIsa};
 
 struct Leaf {
   unsigned a = 0, b = 0, c = 0, d = 0;  // zeros if the processor does not have the leaf
-  explicit Leaf(unsigned number) { __get_cpuid_count(number, 0, &a, &b, &c, &d); }
+  explicit Leaf(unsigned number, unsigned part = 0) {
+    __get_cpuid_count(number, part, &a, &b, &c, &d);
+  }
 };
 
 template <class... Bit>
@@ -45,7 +47,10 @@ Isa detect() {
   const bool has_512 = has(seven.b, 16 /* F */, 17 /* DQ */, 28 /* CD */, 30 /* BW */, 31 /* VL */);
   // Mask registers, and the upper parts of registers 0 to 15 and 16 to 31.
   if (!has_512 || !has(saved, 5, 6, 7)) return Isa::avx2;
-  return has(seven.c, 11 /* VNNI */) ? Isa::avx512_vnni : Isa::avx512;
+  if (!has(seven.c, 11 /* VNNI */)) return Isa::avx512;
+  // Processors without the second part of the leaf say so in register a of the first.
+  const bool has_bf16 = seven.a >= 1 && has(Leaf(7, 1).a, 5 /* AVX512_BF16 */);
+  return has_bf16 ? Isa::avx512_bf16 : Isa::avx512_vnni;
 }
 
 #else
@@ -57,7 +62,8 @@ Isa detect() { return Isa::baseline; }
 }  // namespace
 
 std::string_view to_string(Isa isa) {
-  constexpr std::string_view kNames[] = {"plain", "sse4", "avx2", "avx512", "avx512_vnni"};
+  constexpr std::string_view kNames[] = {"plain",  "sse4",        "avx2",
+                                         "avx512", "avx512_vnni", "avx512_bf16"};
   return kNames[static_cast<size_t>(isa)];
 }
 

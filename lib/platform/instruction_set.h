@@ -14,14 +14,17 @@ enum class Isa : uint8_t {
   sse4,      // 4.2
   avx2,      // with FMA, BMI2 and F16C
   avx512,    // F, BW, CD, DQ, VL
-  // The same with VNNI, for loops over bytes. All others take those of avx512.
+  // The same with VNNI, for loops over bytes, and with BF16, for products of bf16. All others take
+  // those of avx512.
   avx512_vnni,
+  avx512_bf16,
 };
-inline constexpr Isa kIsas[] = {Isa::baseline, Isa::sse4, Isa::avx2, Isa::avx512, Isa::avx512_vnni};
-inline constexpr Isa kBestIsa = Isa::avx512_vnni;
+inline constexpr Isa kIsas[] = {Isa::baseline, Isa::sse4,        Isa::avx2,
+                                Isa::avx512,   Isa::avx512_vnni, Isa::avx512_bf16};
+inline constexpr Isa kBestIsa = Isa::avx512_bf16;
 
-// Names as in CMake's HG_SIMD_TARGETS, whose "avx512" includes "avx512_vnni"; "plain" for the
-// baseline.
+// Names as in CMake's HG_SIMD_TARGETS, whose "avx512" includes those that begin with it; "plain"
+// for the baseline.
 std::string_view to_string(Isa isa);
 
 // The best set that the processor supports and whose registers the system saves.
