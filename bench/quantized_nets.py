@@ -4,6 +4,8 @@
 
   bench/quantized_nets.py WORK --hg-bin build/bin [--vision-python python3] [--nets resnet18 ...] [--threads 1 2] [--emit FILE]
 
+With --bf16, the float networks with `--precision bf16`, beside OpenVINO's hint bf16 and ONNX Runtime in f32, which has no bf16.
+
 Exports the networks with random weights to the folder WORK (--vision-python: a Python with torch and torchvision; transformers
 need torch, onnx, onnxscript and transformers here), quantizes them with `quantize_static` (pairs of QuantizeLinear and
 DequantizeLinear, u8 inputs, i8 weights per channel, 8 random samples), and converts them with hg-convert. A turn is 0.5 s of calls
@@ -75,6 +77,8 @@ def sample(name, seed):
 
 def make(given, name):
     floats, quantized = given.work / f"{name}.onnx", given.work / f"{name}.int8.onnx"
+    if given.bf16:
+        quantized = floats
     if not floats.exists():
         if name in TEXT:
             export_text(name, floats)
@@ -114,20 +118,28 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    def __init__(self, path, threads):
+    def __init__(self, path, threads, precision="f32"):
         import openvino
         self.request = openvino.Core().compile_model(str(path), "CPU", {
-            "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1}).create_infer_request()
+            "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": precision, "NUM_STREAMS": 1}).create_infer_request()
 
     def __call__(self, x):
         return self.request.infer({0: x})[0]
+
+
+class OpenVinoBf16(OpenVino):
+    def __init__(self, path, threads):
+        super().__init__(path, threads, "bf16")
+
+
+PEERS = {"onnxruntime": OnnxRuntime, "openvino": OpenVino, "openvino_bf16": OpenVinoBf16}
 
 
 def serve(kind, path, threads, name):
     """Answers a line with the number of seconds to measure by the median of the calls."""
     import numpy as np
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(threads)])
-    run, x = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}[kind](path, int(threads)), sample(name, 0)
+    run, x = PEERS[kind](path, int(threads)), sample(name, 0)
     np.save(pathlib.Path(path).with_suffix(f".{kind}.npy"), run(x))
     for line in sys.stdin:
         times, end = [], time.perf_counter() + float(line)
@@ -149,7 +161,7 @@ def timed_peer(kind, path, threads, name):
     return run
 
 
-def timed_hologram(given, path, threads, name):
+def timed_hologram(given, path, threads, name, precision="f32"):
     import numpy as np
     x = given.work / f"{name}.npy"
     np.save(x, sample(name, 0))
@@ -157,7 +169,8 @@ def timed_hologram(given, path, threads, name):
 
     def call(repeat):
         answer = subprocess.run(["taskset", "-c", cores, given.hg_bin / "hg-bench", model, "--input", f"x={x}", "--threads", str(threads),
-                                 "--repeat", str(repeat), "--json", "-o", given.work / "out"], check=True, capture_output=True, text=True)
+                                 "--precision", precision, "--repeat", str(repeat), "--json", "-o", given.work / "out"],
+                                check=True, capture_output=True, text=True)
         return json.loads(answer.stdout)["latency_ms"]["median"]
     last = call(5)
 
@@ -176,9 +189,10 @@ def difference(one, other):
 def measure(given, name, threads):
     import numpy as np
     floats, quantized = make(given, name)
-    systems = {"Hologram": timed_hologram(given, quantized, threads, name),
+    precision, kind = ("bf16", "openvino_bf16") if given.bf16 else ("f32", "openvino")
+    systems = {"Hologram": timed_hologram(given, quantized, threads, name, precision),
                "ONNX Runtime": timed_peer("onnxruntime", quantized, threads, name),
-               "OpenVINO": timed_peer("openvino", quantized, threads, name),
+               "OpenVINO": timed_peer(kind, quantized, threads, name),
                "Hologram f32": timed_hologram(given, floats, threads, name)}
     times = {system: [] for system in systems}
     for _ in range(given.turns):
@@ -186,11 +200,12 @@ def measure(given, name, threads):
             times[system].append(run(given.seconds))
     best = {system: statistics.median(each) for system, each in times.items()}
     want = OnnxRuntime(floats, 1)(sample(name, 0))
-    timed_hologram(given, quantized, threads, name)
+    timed_hologram(given, quantized, threads, name, precision)
     out = np.load(given.work / "out" / "y.npy")
-    ort = np.load(quantized.with_suffix(".onnxruntime.npy"))
-    return [name, threads, *(round(best[s], 2) for s in systems), round(best["Hologram"] / min(best["ONNX Runtime"], best["OpenVINO"]), 2),
-            round(best["Hologram"] / best["Hologram f32"], 2), round(difference(out, want), 4), round(difference(ort, want), 4)]
+    peer = np.load(quantized.with_suffix(f".{kind}.npy" if given.bf16 else ".onnxruntime.npy"))
+    of_peer = best["Hologram"] / min(best["ONNX Runtime"], best["OpenVINO"])
+    return [name, threads, *(round(best[s], 2) for s in systems), round(of_peer, 2), round(best["Hologram"] / best["Hologram f32"], 2),
+            round(difference(out, want), 4), round(difference(peer, want), 4)]
 
 
 def main():
@@ -202,10 +217,11 @@ def main():
     parser.add_argument("--vision-python", default="python3")
     parser.add_argument("--nets", nargs="+", choices=[*VISION, *TEXT], default=[*VISION, *TEXT])
     parser.add_argument("--threads", nargs="+", type=int, default=sorted({1, len(os.sched_getaffinity(0))}))
+    parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--machine", default=f"{len(os.sched_getaffinity(0))} cores")
-    parser.add_argument("--emit", type=pathlib.Path, metavar="FILE", help="write docs/measurements/quantized_nets.json")
+    parser.add_argument("--emit", type=pathlib.Path, metavar="FILE", help="write docs/measurements/quantized_nets.json or bf16_nets.json")
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
     rows = []
@@ -213,13 +229,17 @@ def main():
         for threads in given.threads:
             rows.append(measure(given, name, threads))
             print(*(str(cell).rjust(12) for cell in rows[-1]), flush=True)
+    title, how, option, runtime, peer = (
+        ("Networks in bf16 beside OpenVINO", "with precision bf16", " --bf16", "ONNX Runtime f32", "OpenVINO") if given.bf16 else
+        ("8-bit networks beside ONNX Runtime and OpenVINO", "quantized by ONNX Runtime's quantize_static", "", "ONNX Runtime",
+         "ONNX Runtime"))
     measurements.emit({
-        "title": "8-bit networks beside ONNX Runtime and OpenVINO", "date": str(datetime.date.today()), "machine": given.machine,
-        "what": f"ms of a call (one image of 224 x 224, or {WORDS} tokens), networks with random weights quantized by ONNX Runtime's "
-                "quantize_static; error: relative to the float network",
-        "command": "bench/quantized_nets.py WORK",
-        "columns": ["network", "threads", "Hologram", "ONNX Runtime", "OpenVINO", "Hologram f32", "of the best peer", "of f32", "error",
-                    "error of ONNX Runtime"],
+        "title": title, "date": str(datetime.date.today()), "machine": given.machine,
+        "what": f"ms of a call (one image of 224 x 224, or {WORDS} tokens), networks with random weights {how}; error: relative to the "
+                "float network",
+        "command": f"bench/quantized_nets.py WORK{option}",
+        "columns": ["network", "threads", "Hologram", runtime, "OpenVINO", "Hologram f32", "of the best peer", "of f32", "error",
+                    f"error of {peer}"],
         "rows": rows}, given.emit)
 
 
