@@ -254,6 +254,8 @@ class Library:
     """Named functions in one file that share weights: ``library.polynomial(x)``."""
 
     def __init__(self, base=None):
+        if base is not None and not isinstance(base, _core.LibraryBase):
+            raise TypeError(f"Library() takes no {type(base).__name__}: hg.load(path) reads a file, add() adds models")
         self._base = base if base is not None else _core.LibraryBase()
         self._models = {}
 

@@ -233,3 +233,5 @@ def test_a_library_takes_models_only(tmp_path):
     with pytest.raises(TypeError, match="'k' is a int"):
         hg.save_library({"k": 3}, tmp_path / "k.hgm")
     assert not (tmp_path / "k.hgm").exists()
+    with pytest.raises(TypeError, match=r"takes no PosixPath: hg.load\(path\) reads a file"):
+        hg.Library(tmp_path / "k.hgm")
