@@ -404,7 +404,7 @@ bool any_node(const ScriptBlock& block, const std::function<bool(const ScriptNod
 std::vector<TensorData> run_exported(const Loaded& loaded, std::span<const ReferenceInput> inputs,
                                      uint64_t seed, const ExportedRun& how) {
   at::NoGradGuard no_grad;
-  at::manual_seed(seed);
+  begin_libtorch_run(seed);
   ProgramRunner runner(loaded, seed, how);
   try {
     for (int run = 0; run < how.runs; ++run) runner.run(inputs);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "converter/check/recorded_run.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <set>
 
@@ -62,6 +64,11 @@ TensorData to_parts(const at::Tensor& tensor) {
   if (is_complex(data.tensor.dtype) && data.tensor.rank() == kMaxRank) return {};
   data.tensor = view_as_real(data.tensor);
   return data;
+}
+
+void begin_libtorch_run(uint64_t seed) {
+  at::set_num_threads(1);
+  at::manual_seed(seed);
 }
 
 at::Tensor in_place_of(const at::Tensor& theirs, const Tensor& ours) {

@@ -16,6 +16,7 @@
 
 #include "converter/check/exported_reference.h"
 #include "converter/check/node_runner.h"
+#include "converter/check/recorded_run.h"
 #include "converter/check/reference_inputs.h"
 #include "converter/rows/rows.h"
 
@@ -196,7 +197,7 @@ std::optional<std::vector<TensorData>> interpreted(const Loaded& loaded,
   at::NoGradGuard no_grad;
   Silence silence;
   Restore restore(loaded);
-  at::manual_seed(seed);
+  begin_libtorch_run(seed);
   std::vector<TensorData> outputs;
   try {
     jit::GraphOptimizerEnabledGuard plain(false);
@@ -238,7 +239,7 @@ std::vector<TensorData> run_reference_nodes(const Loaded& loaded,
   at::NoGradGuard no_grad;
   Silence silence;
   Restore restore(loaded);
-  at::manual_seed(seed);
+  begin_libtorch_run(seed);
   std::vector<IValue> arguments = arguments_of(loaded, inputs);
   const TorchModule& torch = *loaded.module;
   NodeRunner runner(torch, seed, observer, most_rounds);
@@ -260,7 +261,7 @@ std::vector<TensorData> run_reference_moved(const Loaded& loaded,
                                             std::span<const ReferenceInput> inputs, uint64_t seed,
                                             double ulps, uint64_t noise) {
   at::NoGradGuard no_grad;
-  at::manual_seed(noise);
+  begin_libtorch_run(noise);
   const auto move = [&](const at::Tensor& tensor) {
     if (!at::isFloatingType(tensor.scalar_type()) || tensor.is_inference()) return false;
     const double ulp = tensor.scalar_type() == at::kDouble     ? 0x1p-52
@@ -309,7 +310,7 @@ class ReferenceSequence::Body {
   std::vector<TensorData> run(size_t k, std::span<const ReferenceInput> inputs, uint64_t seed) {
     at::NoGradGuard no_grad;
     Silence silence;
-    at::manual_seed(seed);
+    begin_libtorch_run(seed);
     const Loaded& loaded = *methods_.at(k);
     if (!loaded.module) return run_program(loaded, inputs, seed);
     std::vector<TensorData> outputs;
