@@ -145,7 +145,9 @@ void segment_reduce(Call& call) {
 
 constexpr Row kRows[] = {
     {"aten::histogram", histogram},
-    {"aten::segment_reduce", segment_reduce},
+    {.op = "aten::segment_reduce",
+     .run = segment_reduce,
+     .numbers = {{{"lengths", DrawnNumbers::parts}, {"offsets", DrawnNumbers::offsets}}}},
 };
 
 }  // namespace

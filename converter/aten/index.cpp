@@ -302,8 +302,12 @@ constexpr Row kRows[] = {
     {.op = "aten::one_hot", .run = one_hot, .layout = ResultLayout::row_major},
     {.op = "aten::embedding", .run = embedding, .layout = ResultLayout::row_major},
     {.op = "aten::embedding_renorm", .run = embedding_renorm, .layout = ResultLayout::kept},
-    {"aten::embedding_bag", embedding_bag},
-    {"aten::_embedding_bag", embedding_bag},
+    {.op = "aten::embedding_bag",
+     .run = embedding_bag,
+     .numbers = {{{"offsets", DrawnNumbers::offsets}}}},
+    {.op = "aten::_embedding_bag",
+     .run = embedding_bag,
+     .numbers = {{{"offsets", DrawnNumbers::offsets}}}},
     {"aten::_embedding_bag_forward_only", embedding_bag},
 };
 

@@ -301,7 +301,10 @@ void ctc_loss(Call& call) {
 
 constexpr SharedTraits kShared = {.layout = ResultLayout::kept};
 constexpr Row kRows[] = {
-    {"aten::ctc_loss", ctc_loss},
+    {.op = "aten::ctc_loss",
+     .run = ctc_loss,
+     .numbers = {{{"input_lengths", DrawnNumbers::lengths},
+                  {"target_lengths", DrawnNumbers::lengths}}}},
     {"aten::mse_loss", mse},
     {"aten::l1_loss", l1},
     {"aten::smooth_l1_loss", smooth_l1},

@@ -93,10 +93,15 @@ void linalg_lu_solve(Call& call) { lu_solve_with(call, "LU", "pivots", "B"); }
 void lu_solve(Call& call) { lu_solve_with(call, "LU_data", "LU_pivots", "self"); }
 
 constexpr Row kRows[] = {
-    {"aten::linalg_lu_factor", lu_factor}, {"aten::linalg_lu_factor_ex", lu_factor_ex},
-    {"aten::_lu_with_info", lu_factor_ex}, {"aten::linalg_lu", linalg_lu},
-    {"aten::lu_unpack", lu_unpack},        {"aten::linalg_lu_solve", linalg_lu_solve},
-    {"aten::lu_solve", lu_solve},
+    {"aten::linalg_lu_factor", lu_factor},
+    {"aten::linalg_lu_factor_ex", lu_factor_ex},
+    {"aten::_lu_with_info", lu_factor_ex},
+    {"aten::linalg_lu", linalg_lu},
+    {.op = "aten::lu_unpack", .run = lu_unpack, .numbers = {{{"LU_pivots", DrawnNumbers::pivots}}}},
+    {.op = "aten::linalg_lu_solve",
+     .run = linalg_lu_solve,
+     .numbers = {{{"pivots", DrawnNumbers::pivots}}}},
+    {.op = "aten::lu_solve", .run = lu_solve, .numbers = {{{"LU_pivots", DrawnNumbers::pivots}}}},
 };
 
 }  // namespace

@@ -70,7 +70,9 @@ void pad_packed(Call& call) {
 }
 
 constexpr Row kRows[] = {
-    {"aten::_pack_padded_sequence", pack_padded},
+    {.op = "aten::_pack_padded_sequence",
+     .run = pack_padded,
+     .numbers = {{{"lengths", DrawnNumbers::lengths}}}},
     {"aten::_pad_packed_sequence", pad_packed},
 };
 

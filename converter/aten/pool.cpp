@@ -231,8 +231,12 @@ constexpr Row kRows[] = {
     {"aten::adaptive_max_pool3d", adaptive_max_pool<3>},
     {"aten::fractional_max_pool2d", fractional_max_pool<2>},
     {"aten::fractional_max_pool3d", fractional_max_pool<3>},
-    {"aten::max_unpool2d", max_unpool<2>},
-    {"aten::max_unpool3d", max_unpool<3>},
+    {.op = "aten::max_unpool2d",
+     .run = max_unpool<2>,
+     .numbers = {{{"indices", DrawnNumbers::distinct}}}},
+    {.op = "aten::max_unpool3d",
+     .run = max_unpool<3>,
+     .numbers = {{{"indices", DrawnNumbers::distinct}}}},
 };
 constexpr auto kTable = rows_with(kShared, kRows);
 

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "converter/aten/table.h"
 #include "converter/check/checker.h"
 #include "converter/check/fitting_sizes.h"
+#include "converter/check/number_rules.h"
 #include "converter/check/op_text.h"
 #include "converter/check/precision.h"
 
@@ -55,7 +57,9 @@ Checker::Checker(const Loaded& loaded, const Graph& graph,
       varies_(may_vary(loaded)),
       uninitialised_(has_uninitialised(loaded)),
       has_loops_(has_loops(graph)),
-      coverage_(graph, texts_of_ops(loaded.program, trace)) {}
+      coverage_(graph, texts_of_ops(loaded.program, trace)) {
+  set_number_rules(specs_, loaded.program);
+}
 
 CheckResult Checker::run() {
   std::vector<Reference> references;
@@ -121,6 +125,7 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
       expected = libtorch(inputs, job_.seed, tried == asked ? 0 : most_rounds(inputs));
       sizes = tried;
       draw_ = draw;
+      for (InputSpec& spec : specs_) spec.rule.limit = draw.most;
       return true;
     } catch (const ReferenceFailure& failure) {
       refusal = failure;
@@ -180,7 +185,7 @@ Checker::Reference Checker::run_libtorch(const Binding& sizes,
                                          const std::optional<Binding>& earlier) {
   Reference reference{sizes, "", {}, {}, {}, false};
   reference.known = find_inputs(reference.sizes, reference.inputs, reference.expected, earlier);
-  reference.values = describe(draw_);
+  reference.values = describe_draw(draw_);
   if (!reference.known) {
     reference.inputs = make_inputs(specs_, reference.sizes, job_, Draw());
   } else if (varies_) {
@@ -219,7 +224,7 @@ void Checker::check_case(Session& session, Reference& reference, size_t k) {
   const std::string with = sizes.empty() ? "" : " with " + describe_sizes(sizes);
   const Status status = run(session, inputs);
   if (!known) return report_refusal(inputs, sizes, k, status);
-  if (!status.ok())
+  if (!status.ok() && !find_accepted(session, reference, status))
     return fail(Exit::mismatch, str_cat("libtorch runs the model", with,
                                         ", but the converted model fails: ", status.message(),
                                         other_numbers(inputs)));
@@ -234,6 +239,37 @@ void Checker::check_case(Session& session, Reference& reference, size_t k) {
       (!graph_.assignments().empty() || sets_attributes(loaded_.program.body)))
     check_second_run(session, inputs, report, with);
   result_.cases.push_back(std::move(report));
+}
+
+// The model rejects the integers of the case. Replaces them by others that libtorch and the model
+// accept; returns false if none are found.
+bool Checker::find_accepted(Session& session, Reference& reference, const Status& status) {
+  if (std::none_of(specs_.begin(), specs_.end(), is_integer_input)) return false;
+  for (const Draw& draw : draws(specs_, reference.sizes)) {
+    Inputs inputs = make_inputs(specs_, reference.sizes, job_, draw);
+    try {
+      std::vector<TensorData> expected = libtorch(inputs, job_.seed, most_rounds(inputs));
+      if (!run(session, inputs).ok()) continue;
+      warn_of_refused_numbers(status, reference.sizes, reference.values, reference.inputs);
+      if (varies_) reference.again = libtorch(inputs, job_.seed + 1, most_rounds(inputs));
+      reference.inputs = std::move(inputs);
+      reference.expected = std::move(expected);
+      reference.values = describe_draw(draw);
+      return true;
+    } catch (const ReferenceFailure&) {
+    }
+  }
+  return false;
+}
+
+void Checker::warn_of_refused_numbers(const Status& status, const Binding& sizes,
+                                      const std::string& values, const Inputs& inputs) {
+  if (std::exchange(has_refused_numbers_, true)) return;
+  const std::string given = sizes.empty() ? "" : describe_sizes(sizes);
+  warn(str_cat("the converted model refuses numbers that libtorch takes",
+               given.empty() && values.empty() ? "" : " with ", given,
+               given.empty() || values.empty() ? "" : " and ", values, ": ", status.message(),
+               other_numbers(inputs)));
 }
 
 // The second run shows what the first run left in buffers and attributes.
@@ -326,7 +362,9 @@ void Checker::report_refusal(const Inputs& inputs, const Binding& sizes, size_t 
                sizes.empty() ? "" : ", or sizes that it takes with --check-size"));
 }
 
-std::string input_trouble(const Loaded& loaded, std::span<const InputSpec> specs, const Job& job) {
+std::string input_trouble(const Loaded& loaded, std::span<const InputSpec> given, const Job& job) {
+  std::vector<InputSpec> specs(given.begin(), given.end());
+  set_number_rules(specs, loaded.program);
   Binding sizes = check_sizes(specs, job).at(0);
   std::string trouble;
   for (const Draw& draw : draws(specs, sizes)) {

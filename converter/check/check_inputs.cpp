@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "converter/check/number_rules.h"
 #include "converter/core/failure.h"
 #include "tools/command_line/words.h"
 
@@ -17,7 +18,7 @@ namespace {
 std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
                                           const std::string& symbol, int index) {
   bool image = false, features = false, volume = false;
-  for (const auto& [name, type] : specs) {
+  for (const auto& [name, type, rule] : specs) {
     for (int d = 0; d < type.rank(); ++d) {
       std::vector<std::string> used;
       type.shape[d].collect_symbols(used);
@@ -51,7 +52,7 @@ Inputs filled_inputs(std::span<const InputSpec> specs, const Binding& sizes, con
       throw Failure{Exit::usage, std::string(status.message())};
   Inputs inputs;
   for (size_t i = 0; i < specs.size(); ++i) {
-    const auto& [name, type] = specs[i];
+    const auto& [name, type, rule] = specs[i];
     Result<Sizes> shape = evaluate(type.shape, bindings);
     if (!shape.ok())
       throw Failure{Exit::usage,
@@ -75,12 +76,28 @@ Inputs filled_inputs(std::span<const InputSpec> specs, const Binding& sizes, con
 
 }  // namespace
 
+namespace {
+
+// Numbers that single inputs share are drawn with one seed.
+std::optional<TensorData> follow_rule(const InputSpec& spec, const Sizes& shape,
+                                      const std::optional<std::pair<double, double>>& range,
+                                      int64_t limit, uint64_t seed) {
+  if (!spec.rule.numbers) return std::nullopt;
+  return ruled_input(spec.rule, spec.type.dtype, shape, range, limit, seed);
+}
+
+}  // namespace
+
 Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const Job& job,
                    const Draw& draw) {
   return filled_inputs(
       specs, sizes, job,
-      [&](size_t, DType dtype, const Sizes& shape, const auto& range, uint64_t seed) {
-        return seeded_input(dtype, shape, range, draw, seed + 7919 * draw.turn);
+      [&](size_t i, DType dtype, const Sizes& shape, const auto& range,
+          uint64_t seed) -> Result<TensorData> {
+        seed += 7919 * draw.turn;
+        if (auto ruled = follow_rule(specs[i], shape, range, draw.most, job.seed + draw.turn))
+          return *std::move(ruled);
+        return seeded_input(dtype, shape, range, draw, seed);
       });
 }
 
@@ -90,9 +107,13 @@ bool is_integer_input(const InputSpec& spec) {
 
 std::vector<Draw> draws(std::span<const InputSpec> specs, const Binding& sizes) {
   std::vector<Draw> all;
-  for (const Filling filling : kFillings) all.push_back({filling});
-  if (std::none_of(specs.begin(), specs.end(), is_integer_input)) return all;
-  constexpr size_t kMostLimits = 4, kTurns = 3;
+  if (std::none_of(specs.begin(), specs.end(), is_integer_input)) {
+    for (const Filling filling : kFillings) all.push_back({filling});
+    return all;
+  }
+  const bool follows_limit = std::any_of(
+      specs.begin(), specs.end(), [](const InputSpec& spec) { return has_limit(spec.rule); });
+  const size_t kMostLimits = follows_limit ? 12 : 4, kTurns = 3;
   std::set<int64_t, std::greater<>> limits;
   const Bindings bindings = bindings_of(sizes);
   for (const InputSpec& spec : specs)
@@ -101,6 +122,9 @@ std::vector<Draw> draws(std::span<const InputSpec> specs, const Binding& sizes) 
         limits.insert(*size);
   while (limits.size() > kMostLimits) limits.erase(limits.begin());
   if (limits.empty()) limits.insert(4);
+  if (follows_limit)
+    for (const int64_t limit : limits) all.push_back({Filling::usual, limit});
+  for (const Filling filling : kFillings) all.push_back({filling});
   for (uint64_t turn = 0; turn < kTurns; ++turn)
     for (const int64_t limit : limits)
       for (const Filling filling : {Filling::lengths, Filling::counts})
@@ -112,7 +136,11 @@ Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const
                    std::span<const Recipe* const> chosen, uint64_t seed, const Draw* integers) {
   return filled_inputs(
       specs, sizes, job,
-      [&](size_t i, DType dtype, const Sizes& shape, const auto& range, uint64_t own) {
+      [&](size_t i, DType dtype, const Sizes& shape, const auto& range,
+          uint64_t own) -> Result<TensorData> {
+        const int64_t limit = integers != nullptr ? integers->most : specs[i].rule.limit;
+        if (auto ruled = follow_rule(specs[i], shape, range, limit, job.seed + seed))
+          return *std::move(ruled);
         if (integers != nullptr && is_integer_input(specs[i]))
           return seeded_input(dtype, shape, range, *integers, own + seed);
         if (chosen[i] == nullptr) return seeded_input(dtype, shape, range, Draw(), own + seed);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "converter/check/checker.h"
+#include "converter/check/number_rules.h"
 #include "lib/graph/element.h"
 
 namespace hg::convert {
@@ -27,6 +28,10 @@ std::string describe(const std::pair<int64_t, int64_t>& limits) {
   return str_cat("from ", limits.first, " to ", limits.second);
 }
 
+std::string said_rule(const NumberRule& rule) {
+  return rule.numbers ? str_cat(", ", describe(rule), " as ", rule.op, "() requires") : "";
+}
+
 }  // namespace
 
 // Returns --input 'n:i64[]=0..4', or --input 'n=input.1:i64[]=0..4' for a renamed input.
@@ -41,6 +46,15 @@ std::string Checker::range_option(size_t i, const std::pair<int64_t, int64_t>& l
 // Whether the check chooses the integers of the i-th input.
 bool Checker::draws_integers(size_t i) const {
   return is_integer_input(specs_[i]) && !(i < job_.inputs.size() && job_.inputs[i].range);
+}
+
+// Returns "integers from 0 to 5; 'p' are pivots of a factorization"; empty for default values.
+std::string Checker::describe_draw(const Draw& draw) const {
+  std::string text = describe(draw);
+  for (const InputSpec& spec : specs_)
+    if (spec.rule.numbers)
+      text += str_cat(text.empty() ? "'" : "; '", spec.name, "' are ", describe(spec.rule));
+  return text;
 }
 
 void Checker::note_drawn(const Inputs& inputs) {
@@ -59,8 +73,9 @@ void Checker::say_drawn() {
   for (size_t i = 0; i < drawn_.size(); ++i) {
     if (!drawn_[i]) continue;
     result_.drawn.push_back(str_cat(
-        "'", specs_[i].name, "' ", describe(*drawn_[i]),
+        "'", specs_[i].name, "' ", describe(*drawn_[i]), said_rule(specs_[i].rule),
         refused_numbers_.empty() ? "" : ", as libtorch refuses others: ", refused_numbers_));
+    if (specs_[i].rule.numbers) continue;
     const bool narrowed = !refused_numbers_.empty() && drawn_[i]->first >= 0;
     result_.drawn.back() +=
         "; give a range as in " +

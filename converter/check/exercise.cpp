@@ -36,8 +36,7 @@ struct Checker::Trying {
   std::set<std::string> paths = {};  // that were compared
   double work_of_a_run = 0;          // without kernels
   double work_left = kMostWork;
-  std::string refusal = {};      // libtorch's last reason to reject inputs
-  bool refuses_numbers = false;  // by the converted model; already reported
+  std::string refusal = {};  // libtorch's last reason to reject inputs
 };
 
 void Checker::exercise(Session& checked) {
@@ -72,11 +71,11 @@ void Checker::exercise(Session& checked) {
 // draws the integers again as counts or lengths limited by the sizes.
 void Checker::try_one(Trying& trying, const Binding& sizes, const Search& search, int number) {
   if (try_inputs(trying, sizes, search, number, nullptr)) return;
-  const std::vector<Draw> all = draws(specs_, sizes);
-  const size_t fillings = std::size(kFillings), limited = all.size() - fillings;
-  if (limited == 0) return;
-  const size_t turn = static_cast<size_t>(std::max(number, 0)) % limited;
-  try_inputs(trying, sizes, search, number, &all[fillings + turn]);
+  std::vector<Draw> limited = draws(specs_, sizes);
+  std::erase_if(limited, [](const Draw& draw) { return draw.most == Draw().most; });
+  if (limited.empty()) return;
+  const size_t turn = static_cast<size_t>(std::max(number, 0)) % limited.size();
+  try_inputs(trying, sizes, search, number, &limited[turn]);
 }
 
 // Returns false if libtorch rejects the inputs.
@@ -118,10 +117,8 @@ bool Checker::try_inputs(Trying& trying, const Binding& sizes, const Search& sea
   }
   const std::string with =
       str_cat(" with ", sizes.empty() ? "" : describe_sizes(sizes) + " and ", attempt.values);
-  if (!status.ok() && integers == nullptr && !other_numbers(attempt.inputs).empty()) {
-    if (!std::exchange(trying.refuses_numbers, true))
-      warn(str_cat("the converted model refuses numbers that libtorch takes", with, ": ",
-                   status.message(), other_numbers(attempt.inputs)));
+  if (!status.ok() && std::any_of(specs_.begin(), specs_.end(), is_integer_input)) {
+    warn_of_refused_numbers(status, sizes, attempt.values, attempt.inputs);
     trying.refusal.clear();
     return false;
   }

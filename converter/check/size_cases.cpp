@@ -18,7 +18,7 @@ constexpr int64_t kSparse[] = {160,  200,  256,  257,  300,     384,     400,   
 constexpr int64_t kFew[] = {1, 2, 3,  4,  5,  6, 7,
                             8, 9, 12, 16, 17, 0};  // for several symbols at once
 constexpr int64_t kMostNumber = int64_t{1} << 40;
-constexpr int64_t kMostSteps = 3000;
+constexpr int64_t kMostSizeSteps = 3000;
 constexpr size_t kMostLetters = 40;  // longest comparison that is printed unchanged
 
 using Holds = std::function<bool(int64_t)>;
@@ -122,7 +122,7 @@ std::string describe_one(const std::string& n, const std::vector<int64_t>& sizes
 std::string example_of(const SizeCase& each, const std::vector<std::string>& symbols,
                        const Admits& admits) {
   std::vector<size_t> at(symbols.size(), 0);
-  for (int64_t step = 0; step < kMostSteps; ++step) {
+  for (int64_t step = 0; step < kMostSizeSteps; ++step) {
     Bindings sizes;
     for (size_t s = 0; s < symbols.size(); ++s) (void)sizes.bind(symbols[s], kFew[at[s]]);
     if (case_holds(each, sizes) && admits(sizes)) {

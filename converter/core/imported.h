@@ -3,6 +3,7 @@
 // nodes, and the unsupported ops.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,30 @@
 
 namespace hg::convert {
 
+// What an op requires of integers that are an input of the model. The check draws such numbers.
+struct NumberRule {
+  enum class Kind : uint8_t {
+    pivots,         // of an LU factorization, from 1
+    paired_pivots,  // of an LDL factorization: a pair of rows has equal negative pivots
+    parts,          // sizes that sum up to that of a dim
+    offsets,        // from 0, rising
+    order,          // of dims: a permutation
+    distinct,       // places in an image
+    lengths,        // of sequences, falling
+  };
+  std::optional<Kind> numbers = std::nullopt;
+  std::string op = {};  // "linalg_ldl_solve"
+  int64_t known = 0;    // the sum of constants beside the numbers
+  int64_t limit = 1;    // that the model accepted last
+  // Numbers that are single inputs: the place among them, and how many there are.
+  size_t place = 0, of = 0;
+};
+
 // One input tensor. A script input that is a tuple, list or dict has several specs, in order.
 struct InputSpec {
   std::string name;  // empty: the name in the script
   TensorType type;
+  NumberRule rule = {};
 };
 
 // One execution of a script node, in the order of execution. A node in a loop has several.

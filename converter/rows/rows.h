@@ -14,6 +14,7 @@
 
 #include "converter/core/cast.h"
 #include "converter/core/failure.h"
+#include "converter/core/imported.h"
 #include "converter/core/item.h"
 #include "converter/core/layout.h"
 #include "converter/memory/known.h"
@@ -189,6 +190,13 @@ struct Fold {
 // ScriptOp may accept.
 using ScriptOp = bool (*)(NodeCall&);
 
+using DrawnNumbers = NumberRule::Kind;
+// An integer argument whose numbers must follow a rule.
+struct NumbersOf {
+  std::string_view argument = {};
+  DrawnNumbers rule = {};
+};
+
 // Everything that the converter knows about one aten op. A row has at least `run`, `script` or a
 // function in `complex`. The defaults of all other fields are safe: whatever a row does not state
 // is rejected, unknown or not done. The order of attempts is `grown_list`, `script`, `fold`, `run`.
@@ -205,6 +213,7 @@ struct Row {
   bool takes_nested = false;          // `script` accepts nested tensors
   bool reshapes_in_place = false;     // `op_` changes the shape of its tensor, but no element
   bool passes_grown = false;          // `script` accepts containers that contain such lists
+  std::array<NumbersOf, 2> numbers = {};  // of inputs, for the check
 };
 
 // Values that all rows of a table use unless they state their own.

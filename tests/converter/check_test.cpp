@@ -185,7 +185,7 @@ TEST(Check, DrawsLengthsInFallingOrder) {
     EXPECT_EQ(packed.exit, Exit::ok) << packed.message;
     EXPECT_TRUE(packed.warnings.empty()) << packed.warnings[0];
     const std::string all = verdicts(packed);
-    EXPECT_NE(all.find("in falling order"), std::string::npos) << all;
+    EXPECT_NE(all.find("'lengths' are falling lengths"), std::string::npos) << all;
   }
 }
 

@@ -175,6 +175,31 @@ class DrawsWhatZerosTakes(nn.Module):
         return torch.zeros(int(n)), x[: int(n)]
 
 
+@case("f32[4,4]", "i32[4]", "f32[4,2]")
+class DrawsPivots(nn.Module):
+    def forward(self, x: T, pivots: T, b: T):
+        return torch.linalg.ldl_solve(x, pivots, b), torch.lu_unpack(x, pivots.abs())
+
+
+@case("f32[9,9]", "i64[3]", "i64[]", "i64[2]")
+class DrawsPartsOfASize(nn.Module):
+    def forward(self, x: T, sizes: T, rest: T, order: T):
+        a = x.split([int(sizes[0]), int(sizes[1]), int(sizes[2])])
+        return a, x.split([int(rest), 1], 1), x.permute([int(order[0]), int(order[1])])
+
+
+@case("f32[1,2,3,4]", "i64[1,2,3,4]")
+class DrawsDistinctPlaces(nn.Module):
+    def forward(self, x: T, places: T):
+        return F.max_unpool2d(x, places, 2)
+
+
+@case("f32[1,3,5]", "i64[]=-9..9")
+class DrawsPadsThatWrapOnce(nn.Module):
+    def forward(self, x: T, n: T):
+        return F.pad(x, [1, int(n)], "circular")
+
+
 @case("f32[5,4]", "i64[]")
 class ChecksThatAnIntegerIsASize(nn.Module):
     def forward(self, x: T, n: T):
