@@ -194,9 +194,16 @@ void repeated(Call& call, Dims repeats) {
 void repeat(Call& call) { repeated(call, call.sizes("repeats")); }
 
 void tile(Call& call) {
-  Dims dims = call.sizes("dims");
+  Dims dims = call.integers("dims");
   const auto rank = static_cast<size_t>(call.tensor("self").rank());
   if (dims.size() < rank) dims.insert(dims.begin(), rank - dims.size(), Dim(1));
+  // PyTorch takes a negative number for a dim of size 0.
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const Dim size =
+        d < dims.size() - rank ? Dim(1) : call.tensor("self").dim(d + rank - dims.size());
+    call.graph().guard(0, Relation::le, size * dims[d], "tile");
+    dims[d] = max(dims[d], 0);
+  }
   repeated(call, dims);
 }
 

@@ -114,6 +114,32 @@ void cartesian_prod(Call& call) {
   call.returns(stack_values(values, 1));
 }
 
+// Stacks tensors [length, ...], padded to the longest, in the dtype and other sizes of the first.
+void pad_sequence(Call& call) {
+  Values values = call.tensors("sequences");
+  if (values.empty() || values[0].rank() == 0)
+    call.refuse("sequences", values.empty() ? "is empty" : "holds a tensor of rank 0");
+  Shape shape = values[0].shape();
+  for (const Value& value : values) {
+    if (value.rank() == 0) call.refuse("sequences", "holds a tensor of rank 0");
+    shape[0] = max(shape[0], value.dim(0));
+  }
+  const Dim longest = shape[0];
+  const DType dtype = values[0].dtype();
+  const bool left = call.string("padding_side", "right") == "left";
+  const Value padding = call.has("padding_value") ? call.tensor_or_number("padding_value", dtype)
+                                                  : call.graph().scalar(int64_t{0}, dtype);
+  for (Value& value : values) {
+    shape[0] = value.dim(0);
+    value = expanded(convert::cast(value, dtype), shape);
+    shape[0] = longest - shape[0];
+    if (shape[0] == Dim(0)) continue;
+    const Value rest = expanded(padding, shape);
+    value = left ? joined({rest, value}, 0) : joined({value, rest}, 0);
+  }
+  call.returns(stack_values(values, call.flag("batch_first", false) ? 0 : 1));
+}
+
 constexpr SharedTraits kShared = {.complex = OnComplex::parts, .layout = ResultLayout::joined};
 constexpr Row kRows[] = {
     {.op = "aten::cat", .run = cat, .fold = {fold::join}, .grown_list = grown::cat},
@@ -130,6 +156,11 @@ constexpr Row kRows[] = {
     {"aten::column_stack", column_stack},
     {"aten::block_diag", block_diag},
     {"aten::cartesian_prod", cartesian_prod},
+    {.op = "aten::pad_sequence",
+     .run = pad_sequence,
+     .complex = OnComplex::refused,
+     .layout = ResultLayout::row_major,
+     .grown_list = grown::pad_sequence},
 };
 constexpr auto kTable = rows_with(kShared, kRows);
 

@@ -271,11 +271,28 @@ void sum_to_size(Call& call) {
   const size_t more = x.shape().size() - to.size();
   if (to.size() > x.shape().size()) call.refuse("size", "has more dims than the tensor");
   std::vector<Dim> dims;
-  for (size_t d = 0; d < x.shape().size(); ++d)
-    if (d < more || (to[d - more] == Dim(1) && !(x.shape()[d] == Dim(1))))
-      dims.emplace_back(static_cast<int64_t>(d));
+  Shape open;  // a dim whose result is 1 or its size, as data or sizes decide, becomes two
+  bool is_open = false;
+  for (size_t d = 0; d < x.shape().size(); ++d) {
+    const Dim size = x.shape()[d], result = d < more ? Dim(1) : to[d - more];
+    const Scalar keeps = either(equal(result, size), equal(result, 1));
+    if (!keeps.is_constant())
+      guard(call.graph(), keeps, "sum_to_size");
+    else if (keeps.as_double() == 0)
+      call.refuse("size", str_cat("has ", result, " for a dim of size ", size));
+    open.push_back(result);
+    if (result == size) continue;
+    is_open = is_open || !(result == Dim(1));
+    dims.emplace_back(static_cast<int64_t>(open.size()));
+    open.push_back(result == Dim(1) ? size : floordiv(size, max(result, 1)));
+  }
   if (dims.empty() && !to.empty()) return give_view(call, reshape_view(to));  // the tensor itself
-  call.returns(hg::reshape(sum(x, dims, true), to));
+  // Whether the result is the tensor itself is unknown.
+  const Value all = sum(reshaped(x, open), dims, false);
+  if (!is_open) return call.returns(reshaped(all, to));
+  const TensorRef result = call.make_tensor(reshaped(all, to));
+  call.may_share(result, call.ref("self"));
+  call.returns(std::vector<Item>{Item(result)});
 }
 
 constexpr SharedTraits kShared = {.layout = ResultLayout::row_major};

@@ -94,15 +94,17 @@ void equal_parts(Call& call, const Along& a, const Dim& size, int64_t pieces) {
   parts(call, a.dim, sizes);
 }
 
-// Returns parts of `size` whose number depends on sizes; for most sizes it is `usual`.
-void give_pieces(Call& call, const Along& a, const Dim& size, Dim count, int64_t usual) {
+// Returns parts of `size` whose number depends on sizes; for most sizes it is `usual`. The first
+// ones are `larger` by one.
+void give_pieces(Call& call, const Along& a, const Dim& size, Dim count, int64_t usual,
+                 Dim larger = 0) {
   const TensorRef base = call.ref("self");
   if (call.is_complex(base))
     call.refuse("self", str_cat("has the symbolic size ", a.size, " along dim ", a.dim,
                                 ", so the number of parts is not known"));
   auto list = std::make_shared<List>();
-  list->pieces = std::make_shared<Pieces>(
-      Pieces{base, a.dim, size, std::move(count), usual, is_copy(call), &call.graph()});
+  list->pieces = std::make_shared<Pieces>(Pieces{
+      base, a.dim, size, std::move(count), std::move(larger), usual, is_copy(call), &call.graph()});
   call.returns({Item(std::move(list))});
 }
 
@@ -151,11 +153,16 @@ void chunk(Call& call) {
 }
 
 // Returns `sections` parts. If the size is not divisible, the first ones are larger by one.
-void sections_of(Call& call, const Along& a, int64_t sections) {
-  if (sections < 1) call.refuse("sections", "must be positive");
+void sections_of(Call& call, const Along& a, const Dim& sections) {
+  if (!sections.is_constant()) {
+    call.graph().guard(1, Relation::le, sections, "a number of sections that must be positive");
+    const Dim count = max(sections, 1), size = floordiv(a.size, count);
+    return give_pieces(call, a, size, count, 0, a.size - size * count);
+  }
+  const int64_t count = sections.constant();
+  if (count < 1) call.refuse("sections", "must be positive");
   Dims sizes;
-  for (int64_t i = 0; i < sections; ++i)
-    sizes.push_back(floordiv(a.size + (sections - 1 - i), sections));
+  for (int64_t i = 0; i < count; ++i) sizes.push_back(floordiv(a.size + (count - 1 - i), count));
   parts(call, a.dim, sizes);
 }
 
@@ -172,6 +179,7 @@ void cuts_of(Call& call, const Along& a, const Dims& indices) {
 // Data-dependent split positions: each part selects the positions from its start to before its end.
 void cuts_of_data(Call& call, const Along& a, const Value& given) {
   Graph& g = call.graph();
+  if (given.rank() == 0) return sections_of(call, a, call.size_of(given));
   if (given.rank() != 1 || !given.dim(0).is_constant())
     call.refuse("tensor_indices_or_sections",
                 "depends on data, so that the number of parts is not known");
@@ -196,7 +204,7 @@ void cuts_of_data(Call& call, const Along& a, const Value& given) {
 
 void split_along(Call& call, const Along& a) {
   if (call.has("indices")) return cuts_of(call, a, call.integers("indices"));
-  if (call.has("sections")) return sections_of(call, a, call.number("sections"));
+  if (call.has("sections")) return sections_of(call, a, call.size("sections"));
   // A constant tensor: a number without dims, or a list of indices.
   const Value given = call.tensor("tensor_indices_or_sections");
   const TensorData* data = call.graph().constant_of(given.id());
@@ -219,7 +227,7 @@ void split_dim(Call& call, int dim) {
   if (x.rank() == 1) dim = 0;
   const Along a{dim, x.dim(dim)};
   if (call.has("sections"))
-    call.graph().guard(mod(a.size, std::max<int64_t>(1, call.number("sections"))), Relation::eq, 0,
+    call.graph().guard(mod(a.size, max(call.size("sections"), 1)), Relation::eq, 0,
                        "sections that must divide the size");
   split_along(call, a);
 }

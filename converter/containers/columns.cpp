@@ -297,6 +297,28 @@ std::shared_ptr<const Grown> regrown(Memory& memory, const Grown& before, const 
   return std::make_shared<const Grown>(std::move(grown));
 }
 
+// Returns the parts of a tensor as a grown list of copies.
+Grown grown_of_pieces(Memory& memory, const Pieces& pieces, const Pattern& element) {
+  Graph& g = memory.graph();
+  Grown grown = blank_list(memory, element);
+  const Value base = memory.read(pieces.base);
+  const Value places = steps(g, pieces.count);
+  const auto number = [&](const Dim& dim) { return numbers(g, {dim}); };
+  const auto apply = [&](const char* op, const Value& a, const Value& b) {
+    return g.call(op, {a, b});
+  };
+  const Value larger = number(pieces.larger);
+  const Value start =
+      apply("add", apply("mul", places, number(pieces.size)), apply("minimum", places, larger));
+  const Value left = apply("maximum", apply("sub", number(base.dim(pieces.dim)), start), number(0));
+  const Value wanted = apply("add", number(pieces.size), cast(apply("lt", places, larger), i64));
+  set_values(memory, grown.columns,
+             {permuted(base, order_of({pieces.dim}, base.rank())),
+              reshape(apply("minimum", wanted, left), {pieces.count, 1})});
+  memory.add_to_list(pieces.base, cell_of(grown.columns[0].all));
+  return grown;
+}
+
 }  // namespace
 
 Item fitted(Memory& memory, const Item& item, const Pattern& pattern) {
@@ -328,6 +350,10 @@ Item fitted(Memory& memory, const Item& item, const Pattern& pattern) {
     fit(copy->items);
   } else if ((*from)->grown) {
     copy->grown = regrown(memory, *(*from)->grown, pattern.parts[0]);
+  } else if ((*from)->pieces) {
+    const Grown grown =
+        grown_of_pieces(memory, *(*from)->pieces, pattern_of(memory, item).parts[0]);
+    copy->grown = regrown(memory, grown, pattern.parts[0]);
   } else {
     copy->grown = grown_of(memory, pattern.parts[0], (*from)->items);
   }
@@ -342,6 +368,11 @@ void start_growing(Environment& environment, const Growing& growing) {
   for (const Item& item : growing.list->items) environment.identities().store(item);
   const List list = *std::get<std::shared_ptr<List>>(fit.value);
   *growing.list = list;
+}
+
+void grow(Environment& environment, const Growing& growing) {
+  if (environment.identities().is_outer(growing.list.get())) throw growing;
+  start_growing(environment, growing);
 }
 
 void Growths::grow(const Growing& growing) {

@@ -27,6 +27,8 @@ struct Growing {
 Pattern grown_pattern(Memory& memory, const Growing& growing);
 // Turns a list into a grown list.
 void start_growing(Environment& environment, const Growing& growing);
+// The same. If the list is from outside the current body, the loop or branch starts over.
+void grow(Environment& environment, const Growing& growing);
 
 // Lists that became grown lists for a loop or branch, which may start over several times.
 class Growths {

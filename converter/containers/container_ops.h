@@ -61,6 +61,7 @@ bool equals(NodeCall& call);
 bool is_none(NodeCall& call);
 bool stack(NodeCall& call);
 bool cat(NodeCall& call);
+bool pad_sequence(NodeCall& call);
 bool to_tensor(NodeCall& call);
 bool copy(NodeCall& call);
 bool slice(NodeCall& call);
@@ -75,9 +76,11 @@ bool unbind(NodeCall& call);
 bool has_grown(const Item& item);
 // Runs an op on such a list; throws Refusal if the op needs the individual elements.
 void run_on_grown(NodeCall& call);
+// Whether the op reads a list of parts as a whole and keeps nothing of it.
+bool only_reads_parts(std::string_view kind);
 // Turns a list of parts into a list with `expected` elements, or with the usual number if that is
-// 0.
-void settle_pieces(Memory& memory, const Item& item, int64_t expected = 0);
+// 0, or into a grown list if that is unknown.
+void settle_pieces(Environment& environment, const Item& item, int64_t expected = 0);
 
 // Rows of ops without tensors, one table per file.
 std::span<const Row> container_rows();

@@ -146,6 +146,12 @@ Pattern pattern_of(Memory& memory, const Item& item) {
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
     pattern.kind = Pattern::Kind::list;
     for (const Item& element : (*list)->items) add(element);
+    if (const Pieces* pieces = (*list)->pieces.get()) {
+      pattern.kind = Pattern::Kind::grown;
+      add(Item(pieces->base));
+      pattern.parts.back().open = {pieces->dim};
+      return pattern;
+    }
     if (!(*list)->grown) return pattern;
     pattern.kind = Pattern::Kind::grown;
     const Grown& grown = *(*list)->grown;

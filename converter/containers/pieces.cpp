@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of parts whose number depends on sizes, such as x.chunk(2) if x may have one row. Their
 // length and elements are terms of sizes. Any other use of such a list assumes the number of parts
-// for most sizes, with a guard.
+// for most sizes, with a guard, or makes it a grown list.
+#include <algorithm>
+
+#include "converter/containers/columns.h"
 #include "converter/containers/container_ops.h"
 #include "converter/rows/view.h"
 
@@ -16,8 +19,9 @@ std::shared_ptr<List> pieces_at(NodeCall& call, int index) {
 
 Item part(Memory& memory, const Pieces& pieces, const Dim& index) {
   const TensorType type = memory.type(pieces.base);
-  const Dim start = index * pieces.size;
-  const Dim end = min(start + pieces.size, type.shape[pieces.dim]);
+  const Dim start = index * pieces.size + min(index, pieces.larger);
+  const Dim size = pieces.size + max(min(pieces.larger - index, 1), 0);
+  const Dim end = min(start + size, type.shape[pieces.dim]);
   rows::View view = rows::slice_view(pieces.dim, start, end);
   if (pieces.copies) return Item(memory.make(view.forward(memory.read(pieces.base))));
   return Item(memory.make_view(pieces.base, std::move(view.forward), std::move(view.inverse),
@@ -56,14 +60,21 @@ bool get_item(NodeCall& call) {
 
 }  // namespace pieces
 
-void settle_pieces(Memory& memory, const Item& item, int64_t expected) {
+bool only_reads_parts(std::string_view kind) {
+  constexpr std::string_view kKinds[] = {"aten::cat",       "aten::concat", "aten::concatenate",
+                                         "aten::stack",     "aten::hstack", "aten::vstack",
+                                         "aten::list",      "aten::slice",  "aten::pad_sequence",
+                                         "prim::isinstance"};
+  return std::find(std::begin(kKinds), std::end(kKinds), kind) != std::end(kKinds);
+}
+
+void settle_pieces(Environment& environment, const Item& item, int64_t expected) {
   const auto* list = std::get_if<std::shared_ptr<List>>(&item.value);
   if (list == nullptr || !(*list)->pieces) return;
+  Memory& memory = environment.memory();
   const Pieces pieces = *(*list)->pieces;
   const int64_t count = expected > 0 ? expected : pieces.usual;
-  if (count == 0)
-    throw Refusal{"a list of parts, whose number sizes or data decide, is used as a whole",
-                  "use only its length and single elements, or return the tensor that is split"};
+  if (count == 0) return grow(environment, {*list, pattern_of(memory, item), false});
   pieces.home->guard(pieces.count, Relation::eq, count, str_cat("a list of ", count, " parts"));
   if (Status status = pieces.home->take_status(); !status.ok())
     throw Refusal{std::string(status.message()), ""};

@@ -19,12 +19,14 @@ using TensorRef = std::shared_ptr<TensorCell>;
 struct Item;
 
 // Parts of a tensor along a dim, as from chunk() and split(), whose number depends on sizes. The
-// parts have equal sizes, except that the last may be smaller.
+// parts have equal sizes, except that the last may be smaller, and the first ones may be larger by
+// one.
 struct Pieces {
   TensorRef base;
   int dim = 0;
   Dim size;           // of a part
   Dim count;          // of parts
+  Dim larger = 0;     // how many of them are larger by one
   int64_t usual = 0;  // the number of parts for most sizes; 0 if unknown
   bool copies = false;
   Graph* home = nullptr;  // the graph in which the list was made

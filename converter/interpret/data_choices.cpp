@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 
 #include "converter/interpret/interpreter.h"
 
@@ -75,6 +76,8 @@ struct DataChoice {
   std::vector<Item> choices;
   std::vector<double> numbers;  // that mean them
   int64_t period = 0;           // numbers that differ by it mean the same; 0: none do
+  size_t other_argument = 0;    // that follows from the choice
+  std::vector<Item> others;     // by choice; empty: none follows
 };
 
 void choose_dim(DataChoice& choice, int count, const std::vector<int64_t>& others) {
@@ -104,18 +107,71 @@ void choose_turns(DataChoice& choice) {
   choice.period = 4;
 }
 
+size_t place_of(const ScriptNode& node, std::string_view argument) {
+  const auto at = std::find(node.argument_names.begin(), node.argument_names.end(), argument);
+  return static_cast<size_t>(at - node.argument_names.begin());
+}
+
+// The first and the last dim to flatten. If both depend on data and their difference does not, the
+// last one follows from the first, so that all results have one rank.
+std::optional<DataChoice> choose_flattened(const ScriptNode& node, Environment& environment) {
+  const size_t places[] = {place_of(node, "start_dim"), place_of(node, "end_dim")};
+  if (std::max(places[0], places[1]) >= node.inputs.size()) return std::nullopt;
+  std::optional<int64_t> known[2], difference;
+  std::optional<Dim> terms[2];
+  for (const int i : {0, 1}) {
+    const Item& item = environment.get(node.inputs[places[i]]);
+    if (is_data_number(item))
+      terms[i] = environment.memory().integer_of(std::get<TensorRef>(item.value));
+    else if (const auto dim = scalar_of(item); dim && dim->is_constant())
+      known[i] = dim->top.constant();
+    else
+      return std::nullopt;
+  }
+  if (known[0] && known[1]) return std::nullopt;
+  if (terms[0] && terms[1] && (*terms[1] - *terms[0]).is_constant())
+    difference = (*terms[1] - *terms[0]).constant();
+  const int chosen = known[0] ? 1 : 0, count = count_dims(node, environment);
+  DataChoice choice;
+  choice.argument = places[chosen];
+  choice.number = std::get<TensorRef>(environment.get(node.inputs[places[chosen]]).value);
+  choice.other_argument = places[1];
+  std::set<int64_t> lengths;  // how many dims become one
+  const auto from_start = [&](int64_t dim) { return dim < 0 ? dim + count : dim; };
+  for (int64_t d = -count; d < count; ++d) {
+    const int64_t first = known[0].value_or(d);
+    const std::optional<int64_t> last = chosen == 1  ? d
+                                        : difference ? first + *difference
+                                                     : known[1];
+    if (last && (*last < -count || *last >= count || from_start(first) > from_start(*last)))
+      continue;
+    choice.choices.emplace_back(d);
+    choice.numbers.push_back(static_cast<double>(d));
+    if (difference) choice.others.emplace_back(*last);
+    lengths.insert(last ? from_start(*last) - from_start(first) : count);
+  }
+  if (choice.choices.empty()) return std::nullopt;
+  if (lengths.size() > 1)
+    throw Refusal{
+        str_cat("argument '", node.argument_names[choice.argument],
+                "' depends on data, and so does the number of dims of the result"),
+        "use reshape(), whose sizes may depend on data, or write the number in the script"};
+  return choice;
+}
+
 // torch.linalg.norm is a matrix norm over two dims, or of a matrix.
 bool is_matrix_norm(const ScriptNode& node, Environment& environment) {
   if (node.kind == "aten::linalg_matrix_norm") return true;
   if (node.kind != "aten::linalg_norm") return false;
-  const auto at = std::find(node.argument_names.begin(), node.argument_names.end(), "dim");
-  if (at == node.argument_names.end()) return false;
-  const Item& dim = environment.get(node.inputs.at(size_t(at - node.argument_names.begin())));
+  const size_t at = place_of(node, "dim");
+  if (at >= node.inputs.size()) return false;
+  const Item& dim = environment.get(node.inputs[at]);
   const std::vector<Item>* parts = parts_of(dim);
   return parts ? parts->size() == 2 : dim.is_none() && count_dims(node, environment) == 2;
 }
 
 std::optional<DataChoice> find_choice(const ScriptNode& node, Environment& environment) {
+  if (node.kind == "aten::flatten") return choose_flattened(node, environment);
   const auto is_dim = [](const std::string& name) {
     return std::find(kDimArguments.begin(), kDimArguments.end(), name) != kDimArguments.end();
   };
@@ -154,6 +210,15 @@ Item with_choice(const Item& argument, int element, const Item& choice) {
   return Item(std::move(list));
 }
 
+// Whether the parts of unbind() differ in number.
+bool has_uneven_parts(const ScriptNode& node, Environment& environment) {
+  if (node.kind != "aten::unbind") return false;
+  const auto* tensor = std::get_if<TensorRef>(&environment.get(node.inputs.at(0)).value);
+  if (tensor == nullptr || (*tensor)->is_complex()) return false;
+  const Shape shape = environment.memory().type(*tensor).shape;
+  return std::any_of(shape.begin(), shape.end(), [&](const Dim& d) { return d != shape[0]; });
+}
+
 }  // namespace
 
 bool Interpreter::run_at_data_choice(const ScriptNode& node) {
@@ -161,8 +226,17 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
   if (!node.kind.starts_with("aten::") || node.kind == "aten::tile") return false;
   const std::optional<DataChoice> found = find_choice(node, *this);
   if (!found) return false;
+  if (has_uneven_parts(node, *this)) {  // the dim becomes the first of a view
+    const Item dim = get(node.inputs[found->argument]);
+    const Item moved = run_op(
+        "aten::movedim", {{"self", get(node.inputs[0])}, {"source", dim}, {"destination", Item(0)}},
+        1, node.origin)[0];
+    set(node.outputs[0],
+        run_op("aten::unbind", {{"self", moved}, {"dim", Item(0)}}, 1, node.origin)[0]);
+    return true;
+  }
   const size_t count = found->choices.size(), first = values_.size();
-  if (first + count * (node.outputs.size() + 2) > values_.capacity())
+  if (first + count * (node.outputs.size() + 3) > values_.capacity())
     throw Refusal{"the op has too many dims for one that depends on data", ""};
   struct Spare {  // of the values of the branches
     std::vector<Item>& all;
@@ -197,6 +271,7 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
     ScriptNode at = node;
     at.inputs[found->argument] =
         add_value(with_choice(argument, found->element, found->choices[c]));
+    if (!found->others.empty()) at.inputs[found->other_argument] = add_value(found->others[c]);
     if (c + 1 == count) {
       chosen = std::move(at);
       continue;

@@ -214,7 +214,7 @@ void Interpreter::run_block(const ScriptBlock& block) {
     ~Level() { all.resize(count); }
   } level{gradients_};
   run_nodes(block);
-  for (const ScriptId id : block.outputs) settle_pieces(memory_, get(id));
+  for (const ScriptId id : block.outputs) settle_pieces(*this, get(id));
 }
 
 Item Interpreter::detached(const Item& item) {
@@ -425,10 +425,22 @@ bool Interpreter::run_row(const ScriptNode& node) {
 
 void Interpreter::dispatch(const ScriptNode& node) {
   if (!node.trouble.empty()) throw Refusal{node.trouble, ""};
+  // An op that only reads a list of parts leaves it as it is, so that its elements remain views.
+  struct Parts {
+    std::vector<std::pair<std::shared_ptr<List>, List>> lists;
+    ~Parts() {
+      for (auto& [list, before] : lists) *list = std::move(before);
+    }
+  } parts;
+  if (only_reads_parts(node.kind))
+    for (const ScriptId id : node.inputs)
+      if (const auto* list = std::get_if<std::shared_ptr<List>>(&get(id).value);
+          list && (*list)->pieces && (*list)->pieces->usual == 0)
+        parts.lists.emplace_back(*list, **list);
   const Row* const named = row_named(node.kind);
   if (named != nullptr ? !named->takes_parts : !onnx_takes_parts(node.kind))
     for (const ScriptId id : node.inputs)
-      settle_pieces(memory_, get(id),
+      settle_pieces(*this, get(id),
                     node.kind == "prim::ListUnpack" ? int64_t(node.outputs.size()) : 0);
   if (node.kind == "prim::If") return run_if(node);
   if (node.kind == "prim::Loop") return run_loop(node);

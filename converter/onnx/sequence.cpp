@@ -134,7 +134,7 @@ void split_to_sequence(Node& n) {
     if (!x.dim(axis).is_constant()) {
       auto list = std::make_shared<List>();
       list->pieces = std::make_shared<Pieces>(Pieces{
-          n.call().make_tensor(x), axis, each, ceildiv(x.dim(axis), each), 0, true, &n.graph()});
+          n.call().make_tensor(x), axis, each, ceildiv(x.dim(axis), each), 0, 0, true, &n.graph()});
       return n.give_item(Item(std::move(list)));
     }
     for (int64_t left = x.dim(axis).constant(); left > 0; left -= each)

@@ -117,7 +117,7 @@ constexpr Row kRows[] = {
     {.op = "aten::Number", .script = {to_number}},
     {.op = "aten::ScalarImplicit", .script = {to_number}},
     {.op = "prim::NumToTensor", .complex = OnComplex::refused, .script = {to_tensor}},
-    {.op = "prim::unchecked_cast", .script = {same}},
+    {.op = "prim::unchecked_cast", .script = {same}, .passes_grown = true},
     {.op = "prim::unchecked_unwrap_optional", .script = {same}},
     {.op = "aten::_unwrap_optional", .script = {unwrap}},
     {.op = "prim::profile", .script = {same}},

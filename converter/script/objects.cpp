@@ -2,6 +2,7 @@
 // Script objects and constants: reading and setting attributes, and type queries.
 #include <algorithm>
 
+#include "converter/core/grown.h"
 #include "converter/core/type_names.h"
 #include "converter/rows/complex_pairs.h"
 #include "converter/script/script_ops.h"
@@ -30,6 +31,7 @@ bool is_of(const Item& item, std::string_view type) {
   if (item.is_string()) return type == "str";
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
     const auto inner = inside_of(type, "List");
+    if (inner && (*list)->grown) return is_of((*list)->grown->element, *inner);
     return type == "list" ||
            (inner && std::all_of((*list)->items.begin(), (*list)->items.end(),
                                  [&](const Item& each) { return is_of(each, *inner); }));
@@ -191,7 +193,7 @@ constexpr Row kRows[] = {
     {.op = "prim::CreateObject", .script = {create_object}},
     {.op = "prim::EnumValue", .script = {enum_value}},
     {.op = "prim::EnumName", .script = {enum_name}},
-    {.op = "prim::isinstance", .script = {isinstance_of}},
+    {.op = "prim::isinstance", .script = {isinstance_of}, .passes_grown = true},
     {.op = "prim::Uninitialized", .script = {uninitialized}},
 };
 

@@ -32,7 +32,7 @@ except Exception as missing:  # the requirements of the table depend on the vers
 
 LEFT_OUT = re.compile(r"^_|empty|rand|dropout|normal|bernoulli|multinomial|uniform|exponential|cauchy|geometric|poisson$|jiterator|sparse|to_sparse|nested|"
                       r"resize|^ops\.|masked\.|linalg\.(eig|svd|lobpcg)|svd|pca_lowrank|stft|istft|fft\.|new_|as_strided|nonzero_static|item|torch\.ops|fractional|"
-                      r"polar|complex|view_as|cdouble|cfloat|chalf|record_stream|unbind_copy|data_ptr|set_|tensor_split")
+                      r"polar|complex|view_as|cdouble|cfloat|chalf|record_stream|unbind_copy|data_ptr|set_")
 DTYPES = {torch.float32: "f32", torch.int64: "i64", torch.bool: "bool"}
 
 

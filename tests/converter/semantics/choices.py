@@ -79,6 +79,36 @@ class WritesThroughADim(nn.Module):
         return a, b, b.select(int(n), 1), c, d, z
 
 
+@at_each(-2, -1, 0, 1)
+class WritesThroughPartsOfADim(nn.Module):
+    def forward(self, x: T, n: T):
+        a, b = x.clone(), x.clone()
+        a.unbind(int(n))[1].mul_(2)
+        p, q = b.chunk(2, int(n))
+        q.zero_()
+        return a, b, p, len(x.unbind(int(n))), torch.stack(x.unbind(int(n)))
+
+
+@at_each((0, 1), (1, 0), (-1, -2), (-2, 1))
+class FlattensDims(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        k = int(n)
+        y, z = x.sum(0), x.sum()
+        if k == 1:
+            flat = x.flatten(1, k)
+        else:
+            flat = x
+        return y.flatten(min(k, 0) // 2), y.flatten(0, max(k, -1) // 2), z.flatten(0, k // 2), x.flatten(k, k), flat
+
+
+@at_each(0, 1, -2, -3)
+class FlattensTwoDims(nn.Module):
+    def forward(self, x: T, n: T):
+        k = int(n)
+        y = torch.stack([x, x * 2])
+        return y.flatten(k, k + 1), y.flatten(k, k + 1) * 2
+
+
 @case("f32[a,b]", "i64[]=-2..1")
 class WritesThroughADimOfOpenSizes(nn.Module):
     def forward(self, x: T, n: T):
@@ -147,7 +177,7 @@ class ReducesADimOfOpenSizes(nn.Module):
         return x.sum(int(n)), torch.softmax(x, int(n))
 
 
-@at(0, exit=3, words="argument 'start_dim' depends on data, but must be a constant (write the number in the script, or make it an argument of forward")
+@at(0, exit=3, words="depends on data, and so does the number of dims of the result (use reshape()")
 class FlattensFromADim(nn.Module):
     def forward(self, x: T, n: T):
         return x.flatten(int(n))
@@ -223,7 +253,7 @@ class ReturnsAListOfOpenLength(nn.Module):
         return rows
 
 
-@case(exit=3, words="a list of parts, whose number sizes or data decide, is used as a whole (use only its length")
+@case(exit=3, words="but a file has a fixed number of outputs (return torch.stack(list) or torch.cat(list)")
 class ReturnsParts(nn.Module):
     def forward(self, x: T):
         return x.split(2)

@@ -114,10 +114,72 @@ class GivesNoParts(nn.Module):
         return x.split(int(n))[0]
 
 
-@at(2, exit=3, words="argument 'sections' depends on data, but must be a constant")
+@at_each(1, 2, 3, 4, 5, 6, 9)
 class GivesUnequalParts(nn.Module):
     def forward(self, x: T, n: T):
+        parts = x.tensor_split(int(n))
+        sums = torch.cat([part.sum(0, keepdim=True) for part in parts])
+        return parts[0], parts[-1], len(parts), sums, torch.cat(parts), torch.cat(x.tensor_split(n))
+
+
+@at_each(0, -1, exit=4)
+class GivesNoUnequalParts(nn.Module):
+    def forward(self, x: T, n: T):
         return x.tensor_split(int(n))[0]
+
+
+@at_each(1, 2, 4)
+class GivesPartsOfOneSize(nn.Module):
+    def forward(self, x: T, n: T):
+        columns, rows = x.hsplit(int(n)), x[:4].vsplit(int(n))
+        y = x.t().split(4 // int(n))
+        return columns[-1], rows[0], torch.cat(columns, 1), torch.stack(y), torch.cat(y, 1), torch.stack(rows, 2)
+
+
+@at_each(1, 2, 3, 5, 7)
+class JoinsParts(nn.Module):
+    def forward(self, x: T, n: T):
+        k = int(n)
+        parts, y = x.split(k), x.clone()
+        more = list(x.split(k))
+        more.append(x)
+        written = y.split(k)
+        before = torch.cat(written)
+        written[0].mul_(2)
+        if k > 2:
+            z = torch.cat(parts)
+        else:
+            z = torch.cat(parts[::-1])
+        return torch.cat(parts), torch.cat(x.chunk(k, 1), 1), torch.cat(more), y, before, torch.cat(written), z
+
+
+@at_each(2, 3, exit=4)
+class JoinsUnevenParts(nn.Module):
+    def forward(self, x: T, n: T):
+        return torch.cat(x.split(int(n)), 1)
+
+
+@at_each((0, 2), (1, 1), (2, 3), (5, 5))
+class PadsSequences(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        some = [x, x[:2] * 2, x[: int(n)]]
+        open = [x[:k] for k in range(int(m))]
+        pad = torch.nn.utils.rnn.pad_sequence
+        return (pad(some, True, 1.5), pad(some), pad(some, False, float(n)), pad(open, True, 1.5), pad(open),
+                pad([x[0, :3].long(), x[1, :1].long()], True, -1.0), pad(x.split(int(m)), True), pad(list(x.unbind(0)), True))
+
+
+@at_each((1, 5), (5, 5), (1, 1))
+class SumsToASize(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        y = x.sum_to_size([int(n), 4])
+        return y, x[None].sum_to_size([int(m), 4]), y + 1
+
+
+@at_each((-2, 0), (2, 3))
+class TilesRows(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        return x[:, :0].tile([max(int(n), 0), int(n)]), x.tile([int(m), 1])
 
 
 @at_each(0, 1, 2, 5)

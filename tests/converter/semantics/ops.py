@@ -15,12 +15,6 @@ class PartsByData(nn.Module):
         return torch.tensor_split(x, cuts, dim=1)
 
 
-@case("i64[]", exit=3, words="tensor_indices_or_sections")
-class SectionsByData(nn.Module):
-    def forward(self, sections: T):
-        return torch.tensor_split(torch.ones(4), sections)
-
-
 @case("f32[n,3,4]")
 class FakeQuantize(nn.Module):
     def forward(self, x: T):
