@@ -60,6 +60,7 @@ namespace hg::vulkan {
   F(CmdPushConstants)             \
   F(CmdDispatch)                  \
   F(CmdCopyBuffer)                \
+  F(CmdUpdateBuffer)              \
   F(CmdPipelineBarrier)           \
   F(CreateFence)                  \
   F(DestroyFence)                 \

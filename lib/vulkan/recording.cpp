@@ -10,6 +10,8 @@
 namespace hg::vulkan {
 namespace {
 
+constexpr size_t kInlineWords = 65536 / 4;  // limit of vkCmdUpdateBuffer
+
 struct Range {
   const DeviceMemory* memory = nullptr;
   int64_t begin = 0, end = 0;
@@ -43,6 +45,7 @@ class VulkanRecording final : public Recording {
     VkCommandBufferBeginInfo begin{};
     begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
     HG_VK_TRY(vk.BeginCommandBuffer(commands_, &begin), "vkBeginCommandBuffer");
+    record_table();
     size_t dispatch = 0;
     int64_t staged = 0;
     for (const DeviceWork& item : work) {
@@ -140,7 +143,22 @@ class VulkanRecording final : public Recording {
     HG_TRY_ASSIGN(const std::shared_ptr<DeviceMemory> memory,
                   device_->allocate(static_cast<int64_t>(4 * table_.size())));
     params_ = std::static_pointer_cast<Buffer>(memory);
+    if (table_.size() <= kInlineWords) return {};
     return device_->upload({params_, 0, static_cast<int64_t>(4 * table_.size()), 0}, table_.data());
+  }
+
+  // Stores a small parameter table in the command buffer itself, which needs no transfer.
+  void record_table() {
+    if (table_.empty() || table_.size() > kInlineWords) return;
+    const DeviceFunctions& vk = device_->vk();
+    vk.CmdUpdateBuffer(commands_, params_->handle(), 0, 4 * table_.size(), table_.data());
+    VkMemoryBarrier barrier{};
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+    barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT;
+    vk.CmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                          VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &barrier, 0, nullptr, 0,
+                          nullptr);
   }
 
   Status bind(const DeviceWork& item, const Dispatch& dispatch, DeviceConstants& constants) {
