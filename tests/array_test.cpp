@@ -350,5 +350,19 @@ TEST(ArrayText, IsPyTorchs) {
             "       dtype=f64)");
 }
 
+TEST(Array, AsStridedSharesMemory) {
+  Array a = *arange(0, 12);
+  const Array diagonal = *a.as_strided({3}, {5}, 1);  // of the 3 x 4 matrix, shifted
+  EXPECT_TRUE(diagonal.shares_memory_with(a));
+  a.write<float>()[6] = -1;
+  const Array copy = *Array::copy_of(diagonal);
+  EXPECT_EQ(std::vector<float>(copy.as<float>(), copy.as<float>() + 3),
+            (std::vector<float>{1, -1, 11}));
+  EXPECT_EQ(diagonal.as_strided({1}, {1}, -1)->as<float>()[0], 0);
+  EXPECT_FALSE(a.as_strided({3}, {6}).ok());
+  EXPECT_FALSE(a.as_strided({2}, {1}, -1).ok());
+  EXPECT_FALSE(a.as_strided({2, 2}, {1}).ok());
+}
+
 }  // namespace
 }  // namespace hg

@@ -27,7 +27,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/compile", {"lib/graph", "lib/platform", "lib/table"}},
     {"lib/parallel", {"lib/platform"}},
     {"lib/kernel_text", {"lib/expression", "lib/graph", "lib/run"}},
-    {"lib/lazy", {"lib/graph", "lib/run"}},
+    {"lib/lazy", {"lib/graph", "lib/run", "lib/array", "lib/device"}},
     {"lib/model", {"lib/graph", "lib/platform"}},
     {"lib/device", {"lib/graph"}},
     {"lib/plan", {"lib/graph", "lib/device"}},

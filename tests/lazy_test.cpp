@@ -36,6 +36,7 @@ Numbers values(const Var& var) {
   EXPECT_TRUE(array.ok()) << array.status().message();
   return array.ok() ? numbers(*array) : Numbers();
 }
+Numbers values_of(const Var& var) { return values(var); }
 double number(const Var& var) {
   const Numbers all = values(var);
   EXPECT_EQ(all.size(), 1u);
@@ -375,6 +376,52 @@ TEST(Lazy, LinearRegressionConverges) {
   EXPECT_NEAR(number(w), 3, 1e-4);
   EXPECT_NEAR(number(b), -2, 1e-4);
   EXPECT_EQ(lazy.counters().plans, 2);  // one for the step, one for the reads
+}
+
+TEST(Lazy, OpenSizesTakeArraysOfAnySize) {
+  const Dim n = Dim("n");
+  Lazy lazy((SessionOptions()));
+  Var x = Var::variable("x", {f32, {n, 3}}, lazy), b = Var::variable("b", {f32, {n, 1}}, lazy);
+  const Var y = lazy::sum(x * x + b, {});
+  const Var slope = grad(y, x);
+  EXPECT_EQ((x * x + b).type()->shape, (Shape{n, 3}));
+  EXPECT_EQ(slope.type()->shape, (Shape{n, 3}));
+  for (const int64_t rows : {2, 5, 2}) {
+    std::vector<float> values(rows * 3), bias(rows, 0.5f);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = float(i);
+    ASSERT_TRUE(x.set(array_of(values, {rows, 3})).ok() && b.set(array_of(bias, {rows, 1})).ok());
+    double sum = 1.5 * double(rows);
+    for (const float value : values) sum += double(value) * value;
+    EXPECT_FLOAT_EQ(number(y), sum);
+    Numbers expected;
+    for (const float value : values) expected.push_back(2.0 * value);
+    EXPECT_EQ(values_of(slope), expected);
+  }
+  EXPECT_EQ(lazy.counters().plans, 2);  // one for y, one for its slope
+  EXPECT_FALSE(x.set(array_of(std::vector<float>(8), {2, 4})).ok());
+  ASSERT_TRUE(x.set(array_of(std::vector<float>(9), {3, 3})).ok());
+  const Result<Array> different = y.value();  // x has 3 rows, b has 2
+  ASSERT_FALSE(different.ok());
+  EXPECT_NE(different.status().message().find("n"), std::string::npos);
+}
+
+TEST(Lazy, ExpressionsBecomeModels) {
+  const Dim n = Dim("n");
+  const Var x = Var::variable("x", {f32, {n, 2}});
+  const Var w(array_of(std::vector<float>{2, -3}, {2}));
+  const Var y = lazy::sum(x * w + 1, {1});
+  const std::pair<std::string, Var> outputs[] = {{"y", y}, {"slope", grad(y, x)}};
+  const Result<Model> model = to_model(outputs);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  Result<Session> session = Session::create(*model);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  ASSERT_TRUE(session->set_input("x", view(values, {3, 2})).ok() && session->run().ok());
+  EXPECT_EQ(numbers(*Array::copy_of(*session->output("y"))), (Numbers{-2, -4, -6}));
+  EXPECT_EQ(numbers(*Array::copy_of(*session->output("slope"))), (Numbers{2, -3, 2, -3, 2, -3}));
+  const Var other = Var::variable("x", {f32, {n, 2}});
+  const std::pair<std::string, Var> twice[] = {{"y", x + other}};
+  EXPECT_FALSE(to_model(twice).ok());  // two inputs of one name
 }
 
 TEST(Lazy, LongChainsNeedNoStack) {

@@ -4,6 +4,7 @@
 
 #include "hg/create.h"
 #include "hg/executor.h"
+#include "hg/var.h"
 #include "tests/vulkan_fixture.h"
 
 namespace hg::test {
@@ -168,6 +169,36 @@ TEST_F(VulkanEager, RandomCallsAgreeWithTheCpu) {
       ASSERT_NEAR(got[i], expected[i], 1e-5) << op << " in round " << round;
     if (pool.size() < 20) pool.push_back(*there);
   }
+}
+
+TEST_F(VulkanEager, ExpressionsRunWhereTheirLeavesAre) {
+  const Array a = *arange(0, 6);
+  ASSERT_TRUE(a.to_device(gpu_).ok());
+  const Var x(a), y = x * x + 1;
+  const Var both[] = {y, grad(y, x)};
+  ASSERT_TRUE(evaluate(both).ok());
+  const GpuCounters before = gpu_.counters();
+  const Result<std::vector<Array>> found = evaluate(both);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(since(before).uploads, 0);
+  EXPECT_EQ(since(before).downloads, 0);
+  EXPECT_TRUE((*found)[0].is_on_device() && !(*found)[0].is_on_host());
+  EXPECT_EQ(floats_of((*found)[0]), (std::vector<float>{1, 2, 5, 10, 17, 26}));
+  EXPECT_EQ(floats_of((*found)[1]), (std::vector<float>{0, 2, 4, 6, 8, 10}));
+  const Result<std::vector<Array>> there = evaluate(std::array{Var(*arange(0, 3)) * 2}, gpu_);
+  ASSERT_TRUE(there.ok()) << there.status().message();
+  EXPECT_TRUE((*there)[0].is_on_device());
+  EXPECT_EQ(floats_of((*there)[0]), (std::vector<float>{0, 2, 4}));
+}
+
+TEST_F(VulkanEager, NumbersAreUploadedOnce) {
+  Executor ex = executor();
+  const Array a = *arange(0, 4);
+  ASSERT_TRUE(ex.mul(a, 0.5).ok() && ex.mul(a, 0.25).ok());
+  const GpuCounters before = gpu_.counters();
+  EXPECT_EQ(floats_of(ex.mul(a, 0.5)), (std::vector<float>{0, 0.5, 1, 1.5}));
+  EXPECT_EQ(floats_of(ex.mul(a, 0.25)), (std::vector<float>{0, 0.25, 0.5, 0.75}));
+  EXPECT_EQ(since(before).uploads, 0);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "hg/array.h"
+#include "hg/gpu.h"
 
 namespace hg {
 
@@ -15,6 +16,9 @@ struct ArrayAccess {
   static Array make(const Tensor& tensor, std::shared_ptr<Memory> memory) {
     return Array(tensor, std::move(memory));
   }
+  // Copies a tensor of the device to the memory of a contiguous array there. The array has the
+  // dtype and shape of the tensor; its host copy becomes stale.
+  static Status copy_on_device(const DeviceTensor& from, const Array& to, const Gpu& gpu);
 };
 
 }  // namespace hg

@@ -88,6 +88,27 @@ Result<TensorData> Array::data() const {
   });
 }
 
+Result<Array> Array::as_strided(const Sizes& shape, const Sizes& strides, int64_t offset) const {
+  return or_no_memory([&]() -> Result<Array> {
+    HG_CHECK(*this, "an array that is empty or freed has no elements");
+    HG_CHECK(shape.rank() == strides.rank(), "as_strided: ", shape, " has ", shape.rank(),
+             " sizes, ", strides, " has ", strides.rank(), " strides");
+    Tensor tensor{tensor_.data, dtype(), shape, strides};
+    if (tensor.count() > 0) {
+      const int64_t size = size_of(dtype());
+      const int64_t begin = tensor_.as<std::byte>() - memory_->begin + offset * size;
+      int64_t first = begin, last = begin + size;
+      for (int d = 0; d < shape.rank(); ++d)
+        (strides[d] < 0 ? first : last) += (shape[d] - 1) * strides[d] * size;
+      HG_CHECK(first >= 0 && last <= memory_->bytes, "as_strided: shape ", shape, " with strides ",
+               strides, " from element ", offset, " on leaves the memory of ", memory_->bytes,
+               " bytes");
+      tensor.data = memory_->begin + begin;
+    }
+    return Array(tensor, memory_);
+  });
+}
+
 Result<Array> Array::contiguous() const {
   return or_no_memory([&]() -> Result<Array> {
     HG_CHECK(*this, "an array that is empty or freed has no elements");

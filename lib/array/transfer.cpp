@@ -70,4 +70,45 @@ Status Array::to_device(std::span<const Array> arrays, const Gpu& gpu) {
   });
 }
 
+Result<DeviceTensor> Array::on_device(const Gpu& gpu) const {
+  return or_no_memory([&]() -> Result<DeviceTensor> {
+    HG_TRY(to_device(gpu));
+    return DeviceTensor{dtype(), shape(), memory_->device,
+                        tensor_.as<std::byte>() - memory_->begin};
+  });
+}
+
+Result<Array> Array::copy_of(const DeviceTensor& tensor, const Gpu& gpu) {
+  return or_no_memory([&]() -> Result<Array> {
+    HG_TRY_ASSIGN(Array made, allocate(tensor.dtype, tensor.shape));
+    HG_TRY(ArrayAccess::copy_on_device(tensor, made, gpu));
+    return made;
+  });
+}
+
+Status ArrayAccess::copy_on_device(const DeviceTensor& from, const Array& to, const Gpu& gpu) {
+  Backend& backend = backend_of(gpu);
+  Memory& memory = *to.memory_;
+  if (memory.device == nullptr || &backend_of(memory.gpu) != &backend ||
+      (!memory.device_is_current && to.bytes() < memory.bytes)) {
+    if (to.bytes() < memory.bytes) {
+      HG_TRY(to.to_device(gpu));  // the rest of the memory must stay unchanged
+    } else {
+      HG_TRY_ASSIGN(memory.device, backend.allocate(std::max<int64_t>(memory.bytes, 4)));
+      memory.gpu = gpu;
+    }
+  }
+  memory.device_is_current = true;
+  if (from.bytes() == 0) return {};
+  memory.host_is_current = false;
+  DeviceWork copy;
+  copy.kind = DeviceWork::Kind::copy;
+  copy.label = "copy of a result";
+  copy.inputs = {{from.memory, from.offset, from.bytes()}};
+  copy.outputs = {{memory.device, to.tensor().as<std::byte>() - memory.begin, from.bytes()}};
+  DeviceConstants none(backend);
+  HG_TRY_ASSIGN(const std::unique_ptr<Recording> recording, backend.record({&copy, 1}, none));
+  return recording->run({});
+}
+
 }  // namespace hg

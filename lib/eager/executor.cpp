@@ -122,6 +122,7 @@ Result<std::vector<Array>> ExecutorBase::call_named(std::string_view op,
 void ExecutorBase::close() {
   if (body_ == nullptr) return;
   body_->cache.clear();
+  body_->device_numbers.clear();
   body_->is_closed = true;
 }
 

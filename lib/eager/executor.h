@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstddef>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hg/eager.h"
@@ -37,6 +39,7 @@ struct ExecutorBase::Body {
   Status run_general(PlannedCall& call, std::span<const Operand> inputs, std::span<Array> results,
                      bool given);
   // On a device.
+  Result<DeviceTensor> number_on_device(const ConstTensor& number);
   Status set_device_input(Engine& engine, const PlannedCall& call, std::span<const Operand> inputs,
                           size_t k);
   Status take_from_device(Engine& engine, size_t i, const PlannedCall::Output& output, bool given,
@@ -64,7 +67,8 @@ struct ExecutorBase::Body {
     std::array<std::byte, 16> bytes;
   };
   std::vector<Number> numbers;  // of the current call, per input
-  DType number_dtype = f32;     // of `numbers`
+  std::map<std::pair<DType, std::array<std::byte, 16>>, DeviceTensor> device_numbers;  // by value
+  DType number_dtype = f32;  // of `numbers`
 };
 
 }  // namespace hg

@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs planned calls on a device. Arrays stay there.
-#include <algorithm>
+#include <cstring>
 
-#include "lib/device/backend.h"
+#include "lib/array/access.h"
 #include "lib/eager/executor.h"
 
 namespace hg {
+
+// Numbers such as learning rates repeat, and are uploaded once.
+Result<DeviceTensor> ExecutorBase::Body::number_on_device(const ConstTensor& number) {
+  constexpr size_t kMostNumbers = 1024;
+  std::array<std::byte, 16> bits{};
+  std::memcpy(bits.data(), number.data, static_cast<size_t>(size_of(number.dtype)));
+  if (device_numbers.size() >= kMostNumbers) device_numbers.clear();
+  DeviceTensor& known = device_numbers[{number.dtype, bits}];
+  if (known.memory == nullptr) {
+    HG_TRY_ASSIGN(known, session.gpu.upload(number));
+  }
+  return known;
+}
 
 Status ExecutorBase::Body::set_device_input(Engine& engine, const PlannedCall& call,
                                             std::span<const Operand> inputs, size_t k) {
@@ -13,16 +26,18 @@ Status ExecutorBase::Body::set_device_input(Engine& engine, const PlannedCall& c
   ConstTensor tensor = tensor_of(inputs, call.operands[k]);
   if (call.extents[k] >= 0) tensor = view(tensor.data, tensor.dtype, {call.extents[k]});
   const auto index = static_cast<int>(k);
+  if (input.kind_ == Operand::Kind::number) {
+    HG_TRY_ASSIGN(const DeviceTensor number, number_on_device(tensor));
+    return engine.set_input(index, number);
+  }
   if (input.array_ == nullptr || tensor.count() == 0) return engine.set_input(index, tensor);
   if (!tensor.is_contiguous()) {  // negative strides: copied by the host
     HG_TRY(input.array_->to_host());
     return engine.set_input(index, tensor);
   }
-  HG_TRY(input.array_->to_device(session.gpu));
-  const Array::Memory& memory = *input.array_->memory_;
-  return engine.set_input(index,
-                          DeviceTensor{tensor.dtype, tensor.shape, memory.device,
-                                       static_cast<const std::byte*>(tensor.data) - memory.begin});
+  HG_TRY_ASSIGN(DeviceTensor there, input.array_->on_device(session.gpu));
+  there.shape = tensor.shape;
+  return engine.set_input(index, there);
 }
 
 // Copies results to device memory of their own, because the next run overwrites the engine's.
@@ -40,33 +55,11 @@ Status ExecutorBase::Body::take_from_device(Engine& engine, size_t i,
     copy_elements(made, result.tensor());
     return {};
   }
-  Backend& backend = backend_of(session.gpu);
   if (!given) {
     HG_TRY_ASSIGN(result, Array::allocate(output.is_known ? output.dtype : there->dtype,
                                           output.is_known ? output.shape : there->shape));
   }
-  if (there->bytes() == 0) return {};
-  Array::Memory& memory = *result.memory_;
-  if (memory.device == nullptr || &backend_of(memory.gpu) != &backend ||
-      (!memory.device_is_current && result.bytes() < memory.bytes)) {
-    if (result.bytes() < memory.bytes) {
-      HG_TRY(result.to_device(session.gpu));  // the rest of the memory must stay unchanged
-    } else {
-      HG_TRY_ASSIGN(memory.device, backend.allocate(std::max<int64_t>(memory.bytes, 4)));
-      memory.gpu = session.gpu;
-    }
-  }
-  DeviceWork copy;
-  copy.kind = DeviceWork::Kind::copy;
-  copy.label = "copy of a result";
-  copy.inputs = {{there->memory, there->offset, there->bytes()}};
-  copy.outputs = {{memory.device, result.tensor().as<std::byte>() - memory.begin, there->bytes()}};
-  DeviceConstants none(backend);
-  HG_TRY_ASSIGN(const std::unique_ptr<Recording> recording, backend.record({&copy, 1}, none));
-  HG_TRY(recording->run({}));
-  memory.device_is_current = true;
-  memory.host_is_current = false;
-  return {};
+  return ArrayAccess::copy_on_device(*there, result, session.gpu);
 }
 
 Status ExecutorBase::Body::run_on_device(PlannedCall& call, std::span<const Operand> inputs,

@@ -30,6 +30,7 @@ struct LazyContext {
     std::vector<bool> is_read;      // per number: whether it is an input
     std::vector<Input> inputs;
     std::optional<Session> session;
+    Gpu gpu;  // inputs and outputs are there; none: on the host
     std::vector<std::pair<DType, Sizes>> outputs;
     std::vector<Array> constants;  // kept alive: keys identify them by memory
     int64_t nodes = 0;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <utility>
 
+#include "lib/device/backend.h"
 #include "lib/graph/border.h"
 #include "lib/graph/draws.h"
 #include "lib/graph/number.h"
@@ -18,9 +19,10 @@ namespace {
 
 using Kind = LazyNode::Kind;
 
-// The form of an expression.
-CacheKey key_of(std::span<const Var> vars, std::span<LazyNode* const> nodes) {
+// The form of an expression, and the device that it runs on.
+CacheKey key_of(std::span<const Var> vars, std::span<LazyNode* const> nodes, const Gpu& gpu) {
   CacheKey key;
+  key.push_back(gpu ? reinterpret_cast<uintptr_t>(&backend_of(gpu)) : 0);
   const auto add_place = [&](const Var& var) {
     key.push_back(var ? uint64_t(LazyNode::of(var).place) << 16 | uint64_t(LazyNode::output(var))
                       : ~uint64_t{0});
@@ -38,8 +40,13 @@ CacheKey key_of(std::span<const Var> vars, std::span<LazyNode* const> nodes) {
       case Kind::leaf:
         key.push_back(static_cast<uint64_t>(node->types[0].dtype) | node->types[0].shape.size()
                                                                         << 8);
-        for (const Dim& dim : node->types[0].shape)
-          key.push_back(static_cast<uint64_t>(dim.constant()));
+        for (const Dim& dim : node->types[0].shape) {
+          key.push_back(uint64_t{dim.is_constant()});
+          if (dim.is_constant())
+            key.push_back(static_cast<uint64_t>(dim.constant()));
+          else
+            add_words(key, std::string_view(str_cat(dim)));
+        }
         if (node->kind == Kind::constant) add_words(key, node->array.strides());
         continue;
       case Kind::op:
@@ -64,38 +71,46 @@ std::vector<uint64_t> numbers_of(std::span<LazyNode* const> nodes) {
   return bits;
 }
 
-// The graph of an expression. Leaves are inputs, and so are the numbers that the plan reads.
+// The graph of an expression. Leaves are inputs, and so are the numbers that the plan reads. In the
+// graph of a model, only leaves with a name are inputs.
 class Builder {
  public:
-  Builder(Graph& graph, std::span<LazyNode* const> nodes, LazyContext::Plan& plan)
-      : graph_(graph), nodes_(nodes), plan_(plan), values_(nodes.size()), reads_(nodes.size()) {
+  Builder(Graph& graph, std::span<LazyNode* const> nodes, LazyContext::Plan& plan,
+          bool is_model = false)
+      : graph_(graph),
+        nodes_(nodes),
+        plan_(plan),
+        is_model_(is_model),
+        values_(nodes.size()),
+        reads_(nodes.size()) {
     size_t number = 0;
     for (const LazyNode* node : nodes)
       if (node->kind == Kind::number) reads_[node->place] = plan.is_read[number++];
   }
 
-  Status build(std::span<const Var> vars) {
+  Status build(std::span<const Var> vars, std::span<const std::string_view> names = {}) {
     for (const LazyNode* node : nodes_) {
       if (node->kind != Kind::number) {
         HG_TRY_ASSIGN(values_[node->place], values_of(*node));
       }
       HG_TRY(graph_.take_status());
     }
-    for (const Var& var : vars) {
-      HG_TRY_ASSIGN(const Value value, value_of(var));
-      graph_.output("", value);
+    for (size_t i = 0; i < vars.size(); ++i) {
+      HG_TRY_ASSIGN(const Value value, value_of(vars[i]));
+      graph_.output(std::string(names.empty() ? "" : names[i]), value);
     }
     return graph_.status();
   }
 
  private:
   Result<std::vector<Value>> values_of(const LazyNode& node) {
-    if (node.kind == Kind::leaf) {
+    if (node.kind == Kind::leaf && (!is_model_ || !node.name.empty())) {
       plan_.inputs.push_back({node.place, {}});
-      return std::vector{graph_.input(str_cat("leaf_", int64_t{node.place}), node.types[0].dtype,
-                                      node.types[0].shape)};
+      return std::vector{graph_.input(is_model_ ? node.name : str_cat("leaf_", int64_t{node.place}),
+                                      node.types[0].dtype, node.types[0].shape)};
     }
-    if (node.kind == Kind::constant) {
+    if (node.is_leaf()) {
+      HG_TRY(node.array.to_host());
       HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(node.array));
       return std::vector{graph_.constant(std::move(data))};
     }
@@ -135,6 +150,7 @@ class Builder {
   Graph& graph_;
   std::span<LazyNode* const> nodes_;
   LazyContext::Plan& plan_;
+  bool is_model_;
   std::vector<std::vector<Value>> values_;  // by place
   std::vector<bool> reads_;                 // by place
   std::vector<std::pair<std::string, Value>> numbers_;
@@ -146,18 +162,30 @@ std::pair<DType, Sizes> known_output(const TensorType& type) {
   return {type.dtype, sizes.ok() ? *sizes : Sizes({-1})};
 }
 
-Result<LazyContext::Plan> make_plan(const LazyContext& context, std::span<const Var> vars,
-                                    std::span<LazyNode* const> nodes, std::vector<bool> is_read) {
-  LazyContext::Plan plan;
-  plan.is_read = std::move(is_read);
-  // A registry with custom ops applies to all expressions built from them.
+// A registry with custom ops applies to all expressions built from them.
+const Registry& registry_of(std::span<LazyNode* const> nodes) {
   const auto own = std::find_if(nodes.begin(), nodes.end(), [](const LazyNode* node) {
     return node->kind >= Kind::op && node->registry != nullptr;
   });
-  Graph graph(own != nodes.end() ? (*own)->known_ops() : Registry::built_in());
+  return own != nodes.end() ? (*own)->known_ops() : Registry::built_in();
+}
+
+Result<LazyContext::Plan> make_plan(const LazyContext& context, const Gpu& gpu,
+                                    std::span<const Var> vars, std::span<LazyNode* const> nodes,
+                                    std::vector<bool> is_read) {
+  LazyContext::Plan plan;
+  plan.is_read = std::move(is_read);
+  Graph graph(registry_of(nodes));
   HG_TRY(Builder(graph, nodes, plan).build(vars));
   HG_TRY_ASSIGN(const Model model, Model::from_graph(std::move(graph)));
-  HG_TRY_ASSIGN(plan.session, Session::create(model, context.options));
+  SessionOptions options = context.options;
+  if (gpu) {
+    options.device = Device::vulkan;
+    options.gpu = gpu;
+    options.device_outputs = true;
+  }
+  plan.gpu = gpu;
+  HG_TRY_ASSIGN(plan.session, Session::create(model, std::move(options)));
   for (int i = 0; i < plan.session->output_count(); ++i)
     plan.outputs.push_back(known_output(plan.session->output_type(i)));
   for (const LazyNode* node : nodes)
@@ -173,8 +201,8 @@ bool serves(const LazyContext::Plan& plan, std::span<const uint64_t> numbers) {
   return true;
 }
 
-Result<std::shared_ptr<LazyContext::Plan>> plan_of(LazyContext& context, const CacheKey& key,
-                                                   std::span<const Var> vars,
+Result<std::shared_ptr<LazyContext::Plan>> plan_of(LazyContext& context, const Gpu& gpu,
+                                                   const CacheKey& key, std::span<const Var> vars,
                                                    std::span<LazyNode* const> nodes) {
   std::vector<uint64_t> numbers = numbers_of(nodes);
   std::vector<bool> is_read(numbers.size());
@@ -186,12 +214,22 @@ Result<std::shared_ptr<LazyContext::Plan>> plan_of(LazyContext& context, const C
     return false;
   });
   if (known != nullptr) return known;
-  Result<LazyContext::Plan> made = make_plan(context, vars, nodes, is_read);
+  Result<LazyContext::Plan> made = make_plan(context, gpu, vars, nodes, is_read);
   // An op may need a number before it runs.
-  if (!made.ok()) made = make_plan(context, vars, nodes, std::vector<bool>(numbers.size()));
+  if (!made.ok()) made = make_plan(context, gpu, vars, nodes, std::vector<bool>(numbers.size()));
   HG_TRY(made.status());
   made->numbers = std::move(numbers);
   return context.plans.add(key, *std::move(made));
+}
+
+// Copies an output to device memory of its own, because the next run overwrites the session's.
+Result<Array> take_from_device(const Session& session, int output, const Gpu& gpu) {
+  const Result<DeviceTensor> there = session.device_output(output);
+  if (!there.ok()) {  // the CPU computed it
+    HG_TRY_ASSIGN(const Tensor made, session.output(output));
+    return Array::copy_of(made);
+  }
+  return Array::copy_of(*there, gpu);
 }
 
 Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
@@ -211,7 +249,14 @@ Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
                *dtype);
       given = cell;
     } else {
-      given = nodes[place]->array;
+      const Array& array = nodes[place]->array;
+      if (plan.gpu && array.is_on_device() && array.is_contiguous() && array.count() > 0) {
+        HG_TRY_ASSIGN(const DeviceTensor there, array.on_device(plan.gpu));
+        HG_TRY(session.set_input(static_cast<int>(i), there));
+        continue;
+      }
+      HG_TRY(array.to_host());
+      given = array;
     }
     HG_TRY(session.set_input(static_cast<int>(i), given));
   }
@@ -219,6 +264,10 @@ Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
   for (size_t k = 0; k < plan.outputs.size(); ++k) {
     const auto& [dtype, shape] = plan.outputs[k];
     const bool is_known = shape.empty() || shape[0] >= 0;
+    if (plan.gpu) {
+      results.emplace_back();
+      continue;
+    }
     HG_TRY_ASSIGN(Array made, Array::allocate(dtype, is_known ? shape : Sizes({0})));
     if (is_known) HG_TRY(session.set_output(static_cast<int>(k), made.tensor()));
     results.push_back(std::move(made));
@@ -227,7 +276,10 @@ Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
   plan.is_running = true;
   const Status status = session.run();
   plan.is_running = false;
-  if (status.ok())
+  for (size_t k = 0; status.ok() && plan.gpu && k < plan.outputs.size(); ++k) {
+    HG_TRY_ASSIGN(results[k], take_from_device(session, static_cast<int>(k), plan.gpu));
+  }
+  if (status.ok() && !plan.gpu)
     for (size_t k = 0; k < plan.outputs.size(); ++k)
       if (!plan.outputs[k].second.empty() && plan.outputs[k].second[0] < 0) {
         HG_TRY_ASSIGN(const Tensor made, session.output(static_cast<int>(k)));
@@ -254,7 +306,7 @@ std::shared_ptr<LazyContext> context_of(std::span<LazyNode* const> nodes) {
 
 }  // namespace
 
-Result<std::vector<Array>> evaluate(std::span<const Var> vars) {
+Result<std::vector<Array>> evaluate(std::span<const Var> vars, const Gpu& on) {
   return or_no_memory([&]() -> Result<std::vector<Array>> {
     for (const Var& var : vars) HG_CHECK(var, "an expression without a value was asked for one");
     const std::vector<LazyNode*> nodes = LazyNode::walk_from(vars);
@@ -264,14 +316,40 @@ Result<std::vector<Array>> evaluate(std::span<const Var> vars) {
                "the leaf '", node->name, "' has no array");
     }
     const std::shared_ptr<LazyContext> context = context_of(nodes);
-    const CacheKey key = key_of(vars, nodes);
+    Gpu gpu = on;
+    for (const LazyNode* node : nodes)
+      if (!gpu && node->array.is_on_device()) gpu = node->array.gpu();
+    const CacheKey key = key_of(vars, nodes, gpu);
     HG_TRY_ASSIGN(const std::shared_ptr<LazyContext::Plan> plan,
-                  plan_of(*context, key, vars, nodes));
+                  plan_of(*context, gpu, key, vars, nodes));
     HG_TRY_ASSIGN(std::vector<Array> values, run(*context, *plan, nodes));
     HG_TRY_ASSIGN(const Memory memory, plan->session->memory());
     const auto bytes = static_cast<uint64_t>(memory.arena_bytes + memory.weights_bytes);
     if (bytes != std::exchange(plan->bytes, bytes)) context->plans.set_bytes(key, plan, bytes);
     return values;
+  });
+}
+
+Result<Model> to_model(std::span<const std::pair<std::string, Var>> outputs) {
+  return or_no_memory([&]() -> Result<Model> {
+    std::vector<Var> vars;
+    std::vector<std::string_view> names;
+    for (const auto& [name, var] : outputs) {
+      HG_CHECK(var, "the output '", name, "' is an expression without a value");
+      vars.push_back(var);
+      names.push_back(name);
+    }
+    const std::vector<LazyNode*> nodes = LazyNode::walk_from(vars);
+    for (const LazyNode* node : nodes) {
+      if (!node->error.empty()) return invalid_argument(node->error);
+      HG_CHECK(!node->name.empty() || node->array || !node->is_leaf() || node->kind == Kind::number,
+               "a leaf of the model has neither a name nor an array");
+    }
+    LazyContext::Plan plan;
+    plan.is_read.resize(numbers_of(nodes).size());
+    Graph graph(registry_of(nodes));
+    HG_TRY(Builder(graph, nodes, plan, true).build(vars, names));
+    return Model::from_graph(std::move(graph));
   });
 }
 

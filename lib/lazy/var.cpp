@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/graph/access.h"
 #include "lib/graph/border.h"
 #include "lib/lazy/context.h"
 #include "lib/lazy/node.h"
@@ -45,6 +46,22 @@ std::shared_ptr<LazyNode> op_node(std::string_view op, std::span<const Var> inpu
   return node;
 }
 
+// Completes the attributes of a node; on failure they stay empty.
+Status add_attrs(LazyNode& node, const NamedAttrs& attrs) {
+  HG_TRY_ASSIGN(std::vector<Attr> values, GraphAccess::normalize_attrs(*node.op, attrs));
+  for (size_t i = 0; i < values.size(); ++i) {
+    HG_TRY(GraphAccess::check_attr(*node.op, i, values[i]));
+    const std::string_view name = node.op->signature.attributes[i].name;
+    std::vector<int64_t> list;
+    if (const Result<Argument> plain = Argument::of(name, values[i], list); plain.ok())
+      add_words(node.attr_words, plain->value);
+    else
+      add_words(node.attr_words, std::string_view(str_cat(values[i])));
+    node.attrs.push_back({name, std::move(values[i])});
+  }
+  return {};
+}
+
 std::shared_ptr<LazyNode> derivative(Kind kind, std::span<const Var> ys, std::span<const Var> xs,
                                      std::span<const Var> more) {
   auto node = std::make_shared<LazyNode>();
@@ -66,6 +83,15 @@ std::vector<Var> outputs_of(const std::shared_ptr<LazyNode>& node) {
   std::vector<Var> vars;
   for (int i = 0; i < node->outputs; ++i) vars.push_back(LazyNode::var(node, i));
   return vars;
+}
+
+// All outputs of an op.
+std::vector<Var> all_of(const std::shared_ptr<LazyNode>& node) {
+  if (node->op != nullptr && !node->op->signature.variadic_outputs)
+    node->outputs = static_cast<int>(node->op->signature.outputs.size());
+  else if (type_of(*node, 0).ok())
+    node->outputs = static_cast<int>(node->types.size());
+  return outputs_of(node);
 }
 
 }  // namespace
@@ -143,9 +169,9 @@ Var Var::constant(Array array, const Lazy& lazy) {
   return Var(leaf(Kind::constant, std::move(array), lazy));
 }
 
-Var Var::variable(std::string name, DType dtype, const Sizes& shape, const Lazy& lazy) {
+Var Var::variable(std::string name, TensorType type, const Lazy& lazy) {
   Var var(leaf(Kind::leaf, {}, lazy));
-  var.node_->types = {TensorType{dtype, to_shape(shape)}};
+  var.node_->types = {std::move(type)};
   var.node_->name = std::move(name);
   return var;
 }
@@ -163,20 +189,25 @@ void Var::call(std::string_view op, std::span<const Var> inputs, std::span<const
 
 std::vector<Var> Var::any(std::string_view op, std::span<const Var> inputs,
                           std::span<const Argument> attrs) {
-  const std::shared_ptr<LazyNode> node = op_node(op, inputs, attrs);
-  if (node->op != nullptr && !node->op->signature.variadic_outputs)
-    node->outputs = static_cast<int>(node->op->signature.outputs.size());
-  else if (type_of(*node, 0).ok())
-    node->outputs = static_cast<int>(node->types.size());
-  return outputs_of(node);
+  return all_of(op_node(op, inputs, attrs));
+}
+
+std::vector<Var> Var::any(std::string_view op, std::span<const Var> inputs,
+                          const NamedAttrs& attrs) {
+  const std::shared_ptr<LazyNode> node = op_node(op, inputs, {});
+  if (node->op != nullptr)
+    if (const Status status = add_attrs(*node, attrs); !status.ok()) node->error = status.message();
+  return all_of(node);
 }
 
 Status Var::set(Array array) {
   return or_no_memory([&]() -> Status {
     HG_CHECK(node_ && node_->kind == Kind::leaf, "only a leaf has an array that can be set");
     const TensorType& type = node_->types[0];
-    HG_CHECK(array && array.dtype() == type.dtype && to_shape(array.shape()) == type.shape, "'",
-             node_->name, "' is ", type, ", the array is ",
+    bool fits = array && array.dtype() == type.dtype && array.shape().rank() == type.rank();
+    for (int d = 0; fits && d < type.rank(); ++d)
+      fits = !type.shape[d].is_constant() || type.shape[d].constant() == array.shape()[d];
+    HG_CHECK(fits, "'", node_->name, "' is ", type, ", the array is ",
              TensorType{array.dtype(), to_shape(array.shape())});
     node_->array = std::move(array);
     return {};
@@ -217,6 +248,7 @@ Result<Var> vmap(const std::function<Var(std::span<const Var>)>& f, std::span<co
     for (const Var& batch : batches) {
       HG_TRY_ASSIGN(const TensorType type, batch.type());
       HG_CHECK(type.rank() > 0, "vmap: a batch is ", type, ", without a dim that counts samples");
+      HG_CHECK(is_constant(type.shape), "vmap: a batch is ", type, ", with an open size");
       const int64_t size = type.shape[0].constant();
       HG_CHECK(samples < 0 || samples == size, "vmap: the batches have ", samples, " and ", size,
                " samples");
@@ -240,6 +272,7 @@ Result<Var> vmap(const std::function<Var(std::span<const Var>)>& f, std::span<co
       const Var y = f(sample);
       HG_CHECK(y, "vmap: the function gives nothing");
       HG_TRY_ASSIGN(const TensorType type, y.type());
+      HG_CHECK(is_constant(type.shape), "vmap: a result is ", type, ", with an open size");
       std::vector<int64_t> shape = {1};
       for (const Dim& dim : type.shape) shape.push_back(dim.constant());
       results.push_back(reshaped(y, std::move(shape)));

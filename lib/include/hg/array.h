@@ -61,6 +61,8 @@ class Array {
   explicit operator bool() const { return memory_ != nullptr && !memory_->freed; }
   bool is_empty() const { return memory_ == nullptr; }
   bool is_freed() const { return memory_ != nullptr && memory_->freed; }
+  // True if the memory belongs to someone else, who may write to it at any time.
+  bool is_borrowed() const { return memory_ != nullptr && memory_->own == nullptr; }
   bool is_read_only() const { return memory_ != nullptr && memory_->read_only; }
   bool shares_memory_with(const Array& other) const {
     return memory_ != nullptr && memory_ == other.memory_;
@@ -140,6 +142,9 @@ class Array {
   // Broadcasts: dimensions of size 1 and missing leading dimensions take the sizes of `shape`; -1
   // keeps a size. The expanded elements alias each other, so ops refuse to write to the result.
   Result<Array> expand(const Sizes& shape) const;
+  // A view of any shape and strides, in elements, whose first element is `offset` elements after
+  // that of this array. Fails if an element is outside the memory.
+  Result<Array> as_strided(const Sizes& shape, const Sizes& strides, int64_t offset = 0) const;
   // Returns this array if it is contiguous, otherwise a contiguous copy.
   Result<Array> contiguous() const;
 
@@ -151,10 +156,17 @@ class Array {
   bool is_on_device() const {
     return memory_ != nullptr && !memory_->freed && memory_->device_is_current;
   }
+  // The device that has, or last had, a copy; an empty Gpu if none had.
+  Gpu gpu() const { return memory_ != nullptr ? memory_->gpu : Gpu(); }
   // Makes the copy on that side current; does nothing if it already is. Transfers the whole shared
   // memory, including parts outside this view.
   Status to_device(const Gpu& gpu) const;
   Status to_host() const;
+  // Returns the copy of a contiguous array on a device, as Session::set_input takes it. Uploads it
+  // if needed.
+  Result<DeviceTensor> on_device(const Gpu& gpu) const;
+  // Copies a tensor on a device, such as a Session::device_output(), to an array that is there.
+  static Result<Array> copy_of(const DeviceTensor& tensor, const Gpu& gpu);
   // Uploads several arrays in one submission.
   static Status to_device(std::span<const Array> arrays, const Gpu& gpu);
 

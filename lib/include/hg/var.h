@@ -38,6 +38,7 @@ namespace hg {
 
 struct LazyNode;     // lib/lazy/node.h
 struct LazyContext;  // lib/lazy/context.h
+class Model;         // model.h
 class Registry;      // op.h
 
 // Options and cached sessions of expressions. Leaves created with one Lazy share it; a leaf without
@@ -79,8 +80,13 @@ class Var {
   // A leaf whose value must not change. Parts that depend only on constants are computed once, when
   // the session is created.
   static Var constant(Array array, const Lazy& lazy = {});
-  // A named leaf without an array. Call set() before evaluating it.
-  static Var variable(std::string name, DType dtype, const Sizes& shape, const Lazy& lazy = {});
+  // A named leaf without an array. Call set() before evaluating it. Sizes of a type may be symbols,
+  // such as {f32, {Dim("n"), 3}}: set() then takes arrays of any such size, and equal
+  // symbols have equal sizes in one evaluation.
+  static Var variable(std::string name, TensorType type, const Lazy& lazy = {});
+  static Var variable(std::string name, DType dtype, const Sizes& shape, const Lazy& lazy = {}) {
+    return variable(std::move(name), {dtype, to_shape(shape)}, lazy);
+  }
 
   explicit operator bool() const { return node_ != nullptr; }
   // True for the same expression; separately built equal expressions differ.
@@ -99,8 +105,8 @@ class Var {
   // Evaluates the expression and returns the value as a leaf of the same Lazy, for example to
   // continue a loop.
   Result<Var> evaluated() const;
-  // Replaces the array of a leaf. dtype and shape must be equal. Later evaluations read the new
-  // array.
+  // Replaces the array of a leaf. dtype and shape must be equal, except symbolic sizes. Later
+  // evaluations read the new array.
   Status set(Array array);
   Status set_name(std::string name);  // of a leaf, for text()
 
@@ -122,6 +128,10 @@ class Var {
   // returns one.
   static std::vector<Var> any(std::string_view op, std::span<const Var> inputs,
                               std::span<const Argument> attrs);
+  // The same with some attributes by name, whose sizes may be symbols of the inputs. An invalid
+  // attribute is the error of type().
+  static std::vector<Var> any(std::string_view op, std::span<const Var> inputs,
+                              const NamedAttrs& attrs);
 
  private:
   friend struct LazyNode;
@@ -150,11 +160,17 @@ class Vars {
   std::vector<Var> values_;
 };
 
-// Evaluates several expressions together. Common parts run once.
-Result<std::vector<Array>> evaluate(std::span<const Var> vars);
+// Evaluates several expressions together. Common parts run once. They run on `gpu` if that is open,
+// otherwise on the device that holds the first leaf that is on one; the values then stay there.
+// Without such a leaf, the options of Lazy decide.
+Result<std::vector<Array>> evaluate(std::span<const Var> vars, const Gpu& gpu = {});
 inline Result<std::vector<Array>> evaluate(std::initializer_list<Var> vars) {
   return evaluate(std::span(vars.begin(), vars.size()));
 }
+
+// The expressions as a model with these named outputs. Leaves with a name are its inputs, and the
+// other leaves are constants with their current arrays. Fails if two inputs have one name.
+Result<Model> to_model(std::span<const std::pair<std::string, Var>> outputs);
 
 // -- Derivatives, as expressions ------------------------------------------------------------------
 
