@@ -22,10 +22,9 @@ from ._core import (
     Graph,
     Memory,
     ProfileRow,
+    Tensor,
     Value,
     Var,
-    VulkanTensor,
-    evaluate,
     hvp,
     jacobian,
     jvp,
@@ -41,7 +40,7 @@ from ._errors import (
     NotFoundError,
     UnsupportedError,
 )
-from ._executor import Executor, create_executor_for_tensor, from_vulkan, to_vulkan
+from ._executor import Executor, create_executor_for_tensor, evaluate, from_vulkan, to_model, to_vulkan
 from ._generator import Generated, Generator, Token
 from ._kernel import Kernel, kernel
 from ._model import Library, Model, Profile, Session, TensorSpec, load, save_library
@@ -58,6 +57,10 @@ from ._tensors import (
 )
 from ._train import Trainer
 from .named import compile
+
+VulkanTensor = Tensor
+to_vulkan_gpu = to_vulkan_batch = ensure_vulkan_compatible = to_vulkan
+functional = ops
 
 # Imported on first use, because they take time or need torch.
 _LAZY = {

@@ -11,13 +11,14 @@ thread = threading.local()  # its executors, and the depth of custom kernels tha
 
 
 def executor():
-    """The executor of the innermost ``with hg.Executor(...)``, or this thread's own on the CPU."""
+    """The executor of the innermost ``with hg.Executor(...)``, or this thread's own, which runs on the device of its tensors and
+    otherwise on the CPU."""
     found = chosen.get()
     if found is not None:
         return found._open()
     depth = getattr(thread, "depth", 0)
     found = getattr(thread, f"executor{depth}", None)
     if found is None:
-        found = _core.ExecutorBase("cpu", 0, 0, "")
+        found = _core.ExecutorBase("cpu", 0, 0, "", follows=True)
         setattr(thread, f"executor{depth}", found)
     return found

@@ -62,7 +62,7 @@ class Executor:
 
     def to_vulkan(self, tensor):
         """Uploads the tensor, or each of a list or tuple, to this executor's device in one submission."""
-        return self._open().to_vulkan_(_device_values(tensor))
+        return _core.to_vulkan(self._open().gpu_(), _device_values(tensor))
 
     def free(self):
         """Frees the plans; any later use is an error."""
@@ -120,11 +120,11 @@ class Executor:
 
 
 def create_executor_for_tensor(tensor, backend=None):
-    """An executor of ``backend``, or by default for the tensor's location: the Vulkan device of a VulkanTensor, else the
+    """An executor of ``backend``, or by default for the tensor's location: the Vulkan device of a hologram tensor, else the
     CPU."""
     if backend is not None:
         return Executor(backend)
-    if isinstance(tensor, _core.VulkanTensor) and tensor.is_on_device:
+    if isinstance(tensor, _core.Tensor) and tensor.is_on_device:
         return _vulkan() or Executor("cpu")
     return Executor("cpu")
 
@@ -149,6 +149,8 @@ def _device_values(tensor):
         return numpy.float32(tensor)
     if isinstance(tensor, (list, tuple)):
         return type(tensor)(_device_values(each) for each in tensor)
+    if isinstance(tensor, _core.Tensor):
+        return tensor
     dtype = str(getattr(tensor, "dtype", ""))
     if dtype in ("float64", "torch.float64"):
         return tensor.float() if dtype.startswith("torch") else tensor.astype("float32")
@@ -158,12 +160,19 @@ def _device_values(tensor):
 
 
 def to_vulkan(tensor, keep_on_gpu=True):
-    """Uploads a tensor, or a list or tuple of them, as VulkanTensors in one submission; lists keep their type.
+    """Uploads a tensor, or a list or tuple of them, as hologram tensors in one submission; lists keep their type.
 
     float64 and Python's floats become float32, integers stay. With ``keep_on_gpu=False``, or without a Vulkan device, the elements
-    stay on the host.
+    stay on the host. A torch module is moved in place, like ``module.to(device)``: its parameters and buffers stay on the device,
+    where optimizers of torch update them.
     """
     executor = _vulkan()
+    if hasattr(tensor, "named_parameters") and hasattr(tensor, "named_buffers"):
+        if executor is None or not keep_on_gpu:
+            return tensor
+        from ._autograd._device import move
+
+        return move(tensor, executor._open().gpu_())
     if executor is not None and keep_on_gpu:
         return executor.to_vulkan(tensor)
 
@@ -175,13 +184,39 @@ def to_vulkan(tensor, keep_on_gpu=True):
     return one(tensor)
 
 
+def evaluate(vars, device=None):
+    """The values of several expressions, of which common parts run once.
+
+    They run on the device of the leaves, or with ``device="vulkan"`` on the device that ``to_vulkan`` uses. Values of leaves that
+    are hologram tensors stay there.
+    """
+    if device not in (None, "vulkan"):
+        raise ValueError(f"evaluate: device is 'vulkan', or None for that of the leaves; it is {device!r}")
+    executor = _vulkan() if device == "vulkan" else None
+    if device == "vulkan" and executor is None:
+        executor = Executor("vulkan")  # says why there is none
+    return _core.evaluate(vars, None if executor is None else executor._open().gpu_())
+
+
+def to_model(outputs):
+    """A model of the expressions in a dict by the names of its outputs; ``save()`` writes it.
+
+    Leaves with a name, as ``Var.variable`` makes them, are its inputs. Other leaves are constants with their current arrays.
+    """
+    from ._model import Model
+
+    return Model._of(_core.to_model(outputs))
+
+
 def from_vulkan(array, device="cpu"):
-    """Downloads a VulkanTensor, or each of a list or tuple: as a torch tensor on ``device`` if torch is installed, otherwise
+    """Downloads a hologram tensor, or each of a list or tuple: as a torch tensor on ``device`` if torch is installed, otherwise
     as a numpy array."""
     if isinstance(array, (list, tuple)):
         return type(array)(from_vulkan(each, device) for each in array)
-    if not isinstance(array, _core.VulkanTensor):
-        raise TypeError(f"from_vulkan takes a VulkanTensor, not a {type(array).__name__}")
+    if hasattr(array, "hologram"):
+        array = array.hologram()
+    if not isinstance(array, _core.Tensor):
+        raise TypeError(f"from_vulkan takes a hologram tensor, not a {type(array).__name__}")
     if str(device) == "numpy":
         return array.numpy()
     try:

@@ -27,6 +27,8 @@ class Kernel(_core.KernelBase):
                 if out is not None:
                     raise ValueError(f"kernel '{self.name}': an expression has no memory yet that out= could name")
                 return self._expression(flat, shape)
+        if out is None and any(_core.on_device(value) for value in named.values()):
+            return self._expression(_flat(named), shape)
         if _core.is_followed(list(named.values())):
             if out is not None:
                 raise ValueError(f"kernel '{self.name}': out= takes no part in autograd; use torch.no_grad()")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods, indexing and operators of hologram's own tensors: Var, Value and VulkanTensor. Each method is the function of hg.ops
+"""Methods, indexing and operators of hologram's own tensors: Var, Value and Tensor. Each method is the function of hg.ops
 of the same name with the tensor as ``input``, as torch.Tensor has it."""
 
 import types
@@ -56,6 +56,63 @@ def _matrix_turned(self):
     return _rows.permute(self, [*range(rank - 2), rank - 1, rank - 2])
 
 
+# -- Autograd of hologram's tensors, which is torch's ---------------------------------------------
+
+
+def _backward(self, gradient=None, retain_graph=None):
+    """Computes the gradients of the parameters that this tensor depends on, where the tensor is."""
+    if self._followed is None:
+        raise RuntimeError("backward: no gradient is recorded for this tensor; no parameter in it requires one")
+    if isinstance(gradient, _core.Tensor):
+        from ._autograd._device import as_torch
+
+        gradient = as_torch(gradient)
+    self._followed.backward(gradient, retain_graph=retain_graph)
+
+
+def _requires_grad_(self, requires_grad=True):
+    """Records what is computed from this tensor, so that backward() sets ``grad``."""
+    from ._autograd._device import as_torch
+
+    followed = as_torch(self).requires_grad_(requires_grad)
+    self._followed = followed if requires_grad else None
+    return self
+
+
+def _requires_grad(self):
+    """Whether torch's autograd tracks the tensor."""
+    return self._followed is not None and self._followed.requires_grad
+
+
+def _grad(self):
+    """The gradient that backward() computed, or None."""
+    if self._followed is None or not self._followed.is_leaf or self._followed.grad is None:
+        return None
+    from ._autograd._device import as_hologram
+
+    return as_hologram(self._followed.grad)
+
+
+def _grad_fn(self):
+    """torch's record of how the tensor was computed, or None."""
+    return None if self._followed is None else self._followed.grad_fn
+
+
+def _detach(self):
+    """The same elements, which autograd does not track."""
+    return self._share()
+
+
+def _item(self):
+    """The only element, as a Python number."""
+    return self.numpy().item()
+
+
+def _tolist(self):
+    """The elements as nested lists."""
+    return self.numpy().tolist()
+
+
 def _operator(row, reverse=False):
     if reverse:
         return lambda self, other: _rows.function_of(row)(other, self)
@@ -86,8 +143,6 @@ def _install(kind):
 
     for name, function in functions.items():
         first = next(iter(function.__signature__.parameters), "")
-        if name == "detach" and kind is _core.VulkanTensor:
-            continue  # it has no gradient, and code that looks for torch tensors checks for this method
         if first in ("input", "tensor") and name not in _NOT_METHODS and not hasattr(kind, name):
             install(name, function)
     named = {"size": _size, "dim": _dim, "unfold": _unfold, "to": _to, "type": _to}
@@ -111,9 +166,14 @@ def _install(kind):
             install(word, _unary(row))
     install("__getitem__", item_of)
     install("__iter__", _iterate)
-    if kind is _core.VulkanTensor:
+    if kind is _core.Tensor:
         kind.__array_priority__ = 1000
         kind.__array_ufunc__ = None
+        kind._followed = None  # the torch tensor that autograd tracks
+        for function in (_backward, _requires_grad_, _detach, _item, _tolist):
+            install(function.__name__.removeprefix("_"), function)
+        for name, function in (("requires_grad", _requires_grad), ("grad", _grad), ("grad_fn", _grad_fn)):
+            setattr(kind, name, property(_method(kind, name, function)))
 
 
 def _unary(row):
@@ -125,5 +185,5 @@ def _iterate(self):
     return iter(functions["unbind"](self))
 
 
-for _kind in (_core.Var, _core.Value, _core.VulkanTensor):
+for _kind in (_core.Var, _core.Value, _core.Tensor):
     _install(_kind)

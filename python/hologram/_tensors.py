@@ -45,14 +45,14 @@ def validate_tensor_compatible(tensor):
 
 
 def match_device(tensor, reference):
-    """Moves ``tensor`` to the kind (numpy, torch, VulkanTensor) and device of ``reference``."""
+    """Moves ``tensor`` to the kind (numpy, torch, hologram) and device of ``reference``."""
     from ._executor import from_vulkan, to_vulkan
 
-    if isinstance(reference, _core.VulkanTensor):
-        if isinstance(tensor, _core.VulkanTensor) and tensor.is_on_device == reference.is_on_device:
+    if isinstance(reference, _core.Tensor):
+        if isinstance(tensor, _core.Tensor) and tensor.is_on_device == reference.is_on_device:
             return tensor
         return to_vulkan(tensor, keep_on_gpu=reference.is_on_device)
     if hasattr(reference, "detach"):
-        made = from_vulkan(tensor) if isinstance(tensor, _core.VulkanTensor) else to_torch(tensor)
+        made = from_vulkan(tensor) if isinstance(tensor, _core.Tensor) else to_torch(tensor)
         return made.to(reference.device)
-    return tensor.numpy() if isinstance(tensor, _core.VulkanTensor) else to_numpy(tensor)
+    return tensor.numpy() if isinstance(tensor, _core.Tensor) else to_numpy(tensor)

@@ -81,8 +81,21 @@ void Calls::open() {
   release(acquire({}));
 }
 
-std::unique_ptr<Calls::Lent> Calls::acquire(std::span<const Tensor> inputs) {
+bool Calls::takes(const Array& array) const {
+  if (options_.device == Device::cpu || !array.is_on_device() || !array.is_contiguous() ||
+      array.count() == 0 || states_ != nullptr)
+    return false;
+  const DeviceInfo& info = array.gpu().info();
+  if (options_.gpu) return &options_.gpu.info() == &info;
+  return options_.gpu_name.empty() || info.name.find(options_.gpu_name) != std::string::npos;
+}
+
+std::unique_ptr<Calls::Lent> Calls::acquire(std::span<const Tensor> inputs, const Gpu& gpu) {
+  const auto is_there = [&](const std::unique_ptr<Lent>& lent) {
+    return (gpu ? &gpu.info() : nullptr) == (lent->gpu ? &lent->gpu.info() : nullptr);
+  };
   const auto fits = [&](const std::unique_ptr<Lent>& lent) {
+    if (!is_there(lent)) return false;
     if (lent->inputs.size() != inputs.size()) return false;
     for (size_t i = 0; i < inputs.size(); ++i)
       if (!(lent->inputs[i] == inputs[i].shape)) return false;
@@ -90,20 +103,27 @@ std::unique_ptr<Calls::Lent> Calls::acquire(std::span<const Tensor> inputs) {
   };
   {
     const std::scoped_lock lock(mutex_);
-    if (!free_.empty()) {
-      auto found = std::find_if(free_.rbegin(), free_.rend(), fits);
-      const auto at = found == free_.rend() ? free_.end() - 1 : std::next(found).base();
+    auto found = std::find_if(free_.rbegin(), free_.rend(), fits);
+    if (found == free_.rend()) found = std::find_if(free_.rbegin(), free_.rend(), is_there);
+    if (found != free_.rend()) {
+      const auto at = std::next(found).base();
       std::unique_ptr<Lent> lent = std::move(*at);
       free_.erase(at);
       return lent;
     }
   }
+  SessionOptions options = options_;
+  if (gpu) {
+    options.device = Device::vulkan;
+    options.gpu = gpu;
+    options.device_outputs = true;
+  }
   std::optional<Result<Session>> made;
   {
     const nb::gil_scoped_release released;
-    made.emplace(Session::create(model_, options_));
+    made.emplace(Session::create(model_, std::move(options)));
   }
-  return std::unique_ptr<Lent>(new Lent{take(*std::move(made)), {}, {}, {}, false});
+  return std::unique_ptr<Lent>(new Lent{take(*std::move(made)), {}, {}, {}, false, gpu});
 }
 
 void Calls::release(std::unique_ptr<Lent> lent) {
@@ -134,8 +154,44 @@ void Calls::seed(uint64_t seed) {
   for (const auto& lent : free_) lent->session.seed(seed);
 }
 
+std::vector<nb::object> Calls::run_there(std::span<const Tensor> inputs,
+                                         std::span<const Array> there, Kind kind,
+                                         std::optional<uint64_t> seed) {
+  Gpu gpu;
+  for (const Array& each : there)
+    if (!gpu && each) gpu = each.gpu();
+  std::unique_ptr<Lent> lent = acquire(inputs, gpu);
+  Session& session = lent->session;
+  if (seed) session.seed(*seed);
+  lent->inputs.clear();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto index = static_cast<int>(i);
+    lent->inputs.push_back(inputs[i].shape);
+    check(there[i] ? session.set_input(index, take(there[i].on_device(gpu)))
+                   : session.set_input(index, ConstTensor(inputs[i])));
+  }
+  Status status;
+  {
+    const Interrupt interrupt;
+    const nb::gil_scoped_release released;
+    status = session.run(interrupt.token());
+  }
+  check(status);
+  std::vector<nb::object> results;
+  for (int i = 0; i < session.output_count(); ++i) {
+    const Result<DeviceTensor> made = session.device_output(i);
+    results.push_back(made.ok() ? give_there(take(Array::copy_of(*made, gpu)), kind)
+                                : copied(take(session.output(i)), kind));
+  }
+  session.forget_tensors();
+  release(std::move(lent));
+  return results;
+}
+
 std::vector<nb::object> Calls::run(std::span<const Tensor> inputs, nb::handle out, Kind kind,
-                                   std::optional<uint64_t> seed) {
+                                   std::optional<uint64_t> seed, std::span<const Array> there) {
+  if (!there.empty() && (!out.is_valid() || out.is_none()))
+    return run_there(inputs, there, kind, seed);
   const size_t count = is_open_.size();
   std::vector<Borrowed> given;
   std::vector<nb::object> results(count);
@@ -204,7 +260,8 @@ std::vector<nb::object> Calls::run(std::span<const Tensor> inputs, nb::handle ou
   return results;
 }
 
-std::vector<Borrowed> Calls::arrange(const nb::tuple& arguments, const nb::dict& named) {
+std::vector<Borrowed> Calls::arrange(const nb::tuple& arguments, const nb::dict& named,
+                                     bool stays) {
   const Graph& graph = model_.graph();
   const size_t count = input_names_.size();
   std::vector<nb::object> objects(count);
@@ -242,6 +299,12 @@ std::vector<Borrowed> Calls::arrange(const nb::tuple& arguments, const nb::dict&
   std::vector<Borrowed> inputs;
   for (size_t i = 0; i < count; ++i) {
     const ValueInfo& info = graph.value_info(graph.inputs()[i]);
+    const bool is_tensor = nb::isinstance<Array>(objects[i]);
+    const Array* array = is_tensor ? nb::inst_ptr<Array>(objects[i]) : array_of(objects[i]);
+    if (array != nullptr && stays && takes(*array) && !is_followed(nb::make_tuple(objects[i]))) {
+      inputs.push_back(Borrowed::on_device(*array, is_tensor ? Kind::array : Kind::torch));
+      continue;
+    }
     inputs.push_back(Borrowed::from(objects[i], info.name, false, &info.type.dtype));
   }
   return inputs;
@@ -276,6 +339,7 @@ nb::object Calls::call(nb::handle arguments, nb::handle named) {
   std::span<Tensor> seen(few.data(), std::min(input_names_.size(), kFew));
   std::vector<Tensor> many;
   std::vector<Borrowed> inputs;
+  std::vector<Array> there;
   nb::object out;
   Kind kind = Kind::numpy;
   if (input_names_.size() > kFew || !see_all(arguments, named, seen, kind, out)) {
@@ -288,14 +352,18 @@ nb::object Calls::call(nb::handle arguments, nb::handle named) {
       else
         rest[key] = value;
     }
-    inputs = arrange(nb::borrow<nb::tuple>(arguments), rest);
+    inputs = arrange(nb::borrow<nb::tuple>(arguments), rest, !out.is_valid() || out.is_none());
     for (const Borrowed& input : inputs) {
       many.push_back(input.tensor);
-      if (input.kind == Kind::torch) kind = Kind::torch;
+      if (input.kind == Kind::torch && kind == Kind::numpy) kind = Kind::torch;
+      if (!input.array) continue;
+      kind = input.kind;
+      there.resize(inputs.size());
+      there[static_cast<size_t>(&input - inputs.data())] = input.array;
     }
     seen = many;
   }
-  std::vector<nb::object> results = run(seen, out, kind);
+  std::vector<nb::object> results = run(seen, out, kind, {}, there);
   if (out.is_valid() && !out.is_none()) return out;
   if (rebuild_.is_valid() && !rebuild_.is_none()) return rebuild_(results);
   if (results.size() == 1) return results[0];

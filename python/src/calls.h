@@ -30,9 +30,10 @@ class Calls {
   // `named` may be null.
   nb::object call(nb::handle arguments, nb::handle named);
   // The same for tensors in the order of the inputs; returns outputs as a list. `seed`: for random
-  // numbers.
+  // numbers. `there`: arrays on a device that replace inputs, and empty ones; the outputs then stay
+  // on that device.
   std::vector<nb::object> run(std::span<const Tensor> inputs, nb::handle out, Kind kind,
-                              std::optional<uint64_t> seed = {});
+                              std::optional<uint64_t> seed = {}, std::span<const Array> there = {});
   // Whether a run draws random numbers.
   bool draws() const;
   // As Session::seed, for calls that start from now on.
@@ -62,8 +63,13 @@ class Calls {
     std::vector<Sizes> inputs, outputs;  // shapes of the last call; empty outputs: unknown
     std::vector<bool> is_bound;          // by output: the session writes to memory of the last call
     bool is_short = false;               // too short for Ctrl-C to matter
+    Gpu gpu = {};                        // where the outputs stay; empty: on the host
   };
-  std::unique_ptr<Lent> acquire(std::span<const Tensor> inputs);
+  std::unique_ptr<Lent> acquire(std::span<const Tensor> inputs, const Gpu& gpu = {});
+  // Whether a run may take an array from the device where it is.
+  bool takes(const Array& array) const;
+  std::vector<nb::object> run_there(std::span<const Tensor> inputs, std::span<const Array> there,
+                                    Kind kind, std::optional<uint64_t> seed);
   void release(std::unique_ptr<Lent> lent);
   // Takes the turn at the shared states, if there are any.
   void take_turn(std::optional<Turn::Held>& held) const;
@@ -71,7 +77,8 @@ class Calls {
   std::unique_ptr<Lent> planned(const nb::dict& dims);
   bool see_all(nb::handle arguments, nb::handle named, std::span<Tensor> seen, Kind& kind,
                nb::object& out) const;
-  std::vector<Borrowed> arrange(const nb::tuple& arguments, const nb::dict& named);
+  // With `stays`, inputs may stay on a device.
+  std::vector<Borrowed> arrange(const nb::tuple& arguments, const nb::dict& named, bool stays);
 
   Model model_;
   SessionOptions options_;

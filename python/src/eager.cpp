@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,7 @@
 #include "python/src/attributes.h"
 #include "python/src/bind.h"
 #include "python/src/interrupt.h"
+#include "python/src/known.h"
 #include "python/src/own_ops.h"
 #include "python/src/tensors.h"
 
@@ -29,9 +31,11 @@ namespace {
 class LockedExecutor {
  public:
   LockedExecutor(const std::string& backend, int threads, uint64_t seed,
-                 const std::string& gpu_name) {
+                 const std::string& gpu_name, bool follows, const Gpu& gpu = {})
+      : follows_(follows) {
     ExecutorOptions options;
     options.device = take(parse_device(backend));
+    options.gpu = gpu;
     options.threads = is_forked() ? 1 : threads;
     options.seed = seed;
     options.gpu_name = gpu_name;
@@ -41,6 +45,8 @@ class LockedExecutor {
 
   nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& attrs,
                   nb::handle out);
+  // The executor that all calls share on tensors of a device outside of `with`.
+  static LockedExecutor& on(const Gpu& gpu);
 
   void close() {
     const nb::gil_scoped_release released;
@@ -75,6 +81,7 @@ class LockedExecutor {
  private:
   Result<std::vector<Array>> run(std::string_view op, std::span<const Operand> inputs,
                                  const NamedAttrs& attrs, std::vector<Array>& outs);
+  const bool follows_;  // calls run on the device of their tensors
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_;  // of the lock, while a call runs
   std::optional<ExecutorBase> executor_;
@@ -114,8 +121,18 @@ Result<std::vector<Array>> LockedExecutor::run(std::string_view op, std::span<co
 // The operands of a call. Borrows from Python objects during the call.
 class Operands {
  public:
-  Operands(const std::string& op, const nb::list& inputs) : op_(op) {
-    for (const nb::handle input : inputs) add(input);
+  // `gpu` is the device of the executor; empty: the CPU. With `follows`, it becomes that of the
+  // first tensor on a device.
+  Operands(const std::string& op, const nb::list& inputs, Gpu& gpu, bool follows) : op_(op) {
+    if (follows)
+      for (const nb::handle input : inputs) {
+        const Array* array =
+            nb::isinstance<Array>(input) ? nb::inst_ptr<Array>(input) : array_of(input);
+        if (array == nullptr || !array->is_on_device()) continue;
+        gpu = array->gpu();
+        break;
+      }
+    for (const nb::handle input : inputs) add(input, gpu);
     for (const size_t i : numbers_) borrow_number(inputs[i], i);
   }
 
@@ -125,7 +142,8 @@ class Operands {
   bool lent(const Array& result) const;
 
  private:
-  void add(nb::handle input);
+  void add(nb::handle input, const Gpu& gpu);
+  void add(const Array& array, Kind kind);
   // Numbers outside i64, and numbers without a tensor to take a dtype from, become tensors.
   void borrow_number(const nb::object& number, size_t at);
 
@@ -139,16 +157,26 @@ class Operands {
   const DType* first_ = nullptr;  // dtype of the first tensor
 };
 
-void Operands::add(nb::handle input) {
+void Operands::add(const Array& array, Kind kind) {
+  if (!array) raise(PyExc_ValueError, op_ + ": a tensor was freed");
+  shared_.push_back(array);
+  // The owner of borrowed memory may have written to it since it was uploaded.
+  if (array.is_borrowed() && array.is_on_host()) shared_.back().touch();
+  operands_.emplace_back(shared_.back());
+  if (first_ == nullptr) first_ = &shared_.back().tensor().dtype;
+  if (kind == Kind::array || kind_ == Kind::numpy) kind_ = kind;
+}
+
+void Operands::add(nb::handle input, const Gpu& gpu) {
   if (input.is_none()) {
     operands_.emplace_back();
   } else if (nb::isinstance<Array>(input)) {
-    const Array& array = *nb::inst_ptr<Array>(input);
-    if (!array) raise(PyExc_ValueError, op_ + ": a tensor was freed");
-    shared_.push_back(array);
-    operands_.emplace_back(shared_.back());
-    if (first_ == nullptr) first_ = &array.tensor().dtype;
-    kind_ = Kind::array;
+    add(*nb::inst_ptr<Array>(input), Kind::array);
+  } else if (const Array* array = array_of(input)) {
+    add(*array, Kind::torch);
+  } else if (gpu && is_torch_tensor(input) && knows_device_tensors()) {
+    const nb::object there = known().resident(input, nb::cast(PythonGpu{gpu}));
+    add(*nb::inst_ptr<Array>(there), Kind::torch);
   } else if (PyFloat_Check(input.ptr()) || PyLong_Check(input.ptr())) {
     numbers_.push_back(operands_.size());
     operands_.emplace_back(number_of(input).value_or(Number()));
@@ -205,6 +233,10 @@ class Places {
       arrays_.push_back(*nb::inst_ptr<Array>(out));
       return;
     }
+    if (const Array* array = array_of(out)) {
+      arrays_.push_back(*array);
+      return;
+    }
     borrowed_.push_back(Borrowed::from(out, op + ": out", true));
     arrays_.push_back(Array::wrap(borrowed_.back().tensor));
   }
@@ -216,31 +248,43 @@ class Places {
 
 nb::object LockedExecutor::call(const std::string& op, const nb::list& inputs,
                                 const nb::dict& attrs, nb::handle out) {
-  const Operands operands(op, inputs);
+  Gpu gpu = executor_->gpu();
+  const bool was_cpu = !gpu;
+  const Operands operands(op, inputs, gpu, follows_);
+  LockedExecutor& executor = was_cpu && gpu ? on(gpu) : *this;
   const NamedAttrs given = attributes_from(op, attrs);
   Places places(op, out);
-  const bool is_cpu = !executor_->gpu();
   std::optional<Result<std::vector<Array>>> made;
   {
     const nb::gil_scoped_release released;
-    made.emplace(run(op, operands.all(), given, places.arrays()));
+    made.emplace(executor.run(op, operands.all(), given, places.arrays()));
     // Results that are views of borrowed memory, and those in out=, must be on the host.
-    if (made->ok() && !is_cpu)
-      for (const Array& each : places.arrays()) (void)each.to_host();
+    if (made->ok() && gpu)
+      for (const Array& each : places.arrays())
+        if (each.is_borrowed()) (void)each.to_host();
   }
   std::vector<Array> results = take(*std::move(made));
   if (places.given()) return nb::borrow(out);
   nb::list list;
   for (Array& result : results) {
     if (operands.lent(result)) result = take(Array::copy_of(result.tensor()));
-    list.append(give(result, operands.kind()));
+    list.append(give_there(result, operands.kind()));
   }
   if (nb::len(list) == 1) return list[0];
   return nb::tuple(list);
 }
 
-nb::object to_vulkan(LockedExecutor& executor, nb::handle object) {
-  if (!executor.gpu()) raise(PyExc_ValueError, "the executor runs on the CPU");
+LockedExecutor& LockedExecutor::on(const Gpu& gpu) {
+  static std::mutex mutex;
+  static std::deque<LockedExecutor>& known = *new std::deque<LockedExecutor>();
+  const std::scoped_lock lock(mutex);
+  for (LockedExecutor& each : known)
+    if (&each.gpu().info() == &gpu.info()) return each;
+  return known.emplace_back("vulkan", 0, 0, "", false, gpu);
+}
+
+nb::object to_vulkan(const Gpu& gpu, nb::handle object) {
+  if (!gpu) raise(PyExc_ValueError, "the executor runs on the CPU");
   const auto one = [](nb::handle each) {
     const Borrowed borrowed = Borrowed::from(each, "the tensor");
     return take(Array::copy_of(borrowed.tensor));
@@ -251,7 +295,7 @@ nb::object to_vulkan(LockedExecutor& executor, nb::handle object) {
     for (const nb::handle each : object) arrays.push_back(one(each));
   else
     arrays.push_back(one(object));
-  check(Array::to_device(arrays, executor.gpu()));
+  check(Array::to_device(arrays, gpu));
   if (!is_list) return nb::cast(arrays[0]);
   nb::list out;
   for (const Array& array : arrays) out.append(nb::cast(array));
@@ -274,9 +318,11 @@ nb::tuple row_of(const Op& op) {
 
 void bind_vulkan_tensor(nb::module_& m) {
   nb::class_<Array>(
-      m, "VulkanTensor",
-      "A tensor made by an Executor; it stays on its device until numpy() or cpu() requests "
-      "its elements.")
+      m, "Tensor",
+      "A tensor that stays on its device: ops on it run there and return such tensors. numpy() and "
+      "torch() copy its elements to the host. backward() computes gradients if torch's autograd "
+      "tracks it.",
+      nb::dynamic_attr())
       .def(
           "numpy", [](const Array& array) { return give(array, Kind::numpy); },
           "The elements as a numpy array.")
@@ -294,6 +340,34 @@ void bind_vulkan_tensor(nb::module_& m) {
             return give(array, Kind::torch);
           },
           "The elements as a torch tensor.")
+      .def("_share", [](const Array& array) { return array; })
+      .def("_gpu", [](const Array& array) { return PythonGpu{array.gpu()}; })
+      .def("_touch", [](Array& array) { array.touch(); })
+      .def(
+          "_host",
+          [](const Array& array) {
+            check(array.to_host());
+            return lent_to_torch(array);
+          },
+          "The memory on the host as a torch tensor; call _touch() after writing to it.")
+      .def("_strided",
+           [](const Array& array, nb::handle shape, nb::handle strides, int64_t offset) {
+             return take(array.as_strided(sizes_from(shape, "shape"),
+                                          sizes_from(strides, "strides"), offset));
+           })
+      .def_prop_ro("_strides", [](const Array& array) { return to_tuple(array.strides()); })
+      .def(
+          "_equals",
+          [](const Array& array, nb::handle object, const PythonGpu& gpu) {
+            if (!array || &array.gpu().info() != &gpu.gpu.info()) return false;
+            const Borrowed other = Borrowed::from(object, "the tensor");
+            const Tensor &a = array.tensor(), &b = other.tensor;
+            return array.is_on_host() && a.dtype == b.dtype && a.shape == b.shape &&
+                   b.is_contiguous() && a.is_contiguous() &&
+                   (a.bytes() == 0 ||
+                    std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0);
+          },
+          "Whether a tensor on the host has the same bytes, and this one is on the device.")
       .def_prop_ro("shape", [](const Array& array) { return to_tuple(array.shape()); })
       .def_prop_ro("dtype", [](const Array& array) { return numpy_dtype(array.dtype()); })
       .def_prop_ro("ndim", &Array::rank)
@@ -321,7 +395,9 @@ void bind_vulkan_tensor(nb::module_& m) {
               raise(PyExc_BufferError, "the tensor is given on the CPU alone, which is (1, 0)");
             const bool versioned =
                 !max_version.is_none() && nb::cast<int>(nb::handle(max_version)[0]) >= 1;
-            if (copy.ptr() != Py_True) return capsule_of(array, versioned);
+            // Its consumer could write to it, which the device would not see.
+            const bool shares = copy.ptr() == Py_False || !array.is_on_device();
+            if (copy.ptr() != Py_True && shares) return capsule_of(array, versioned);
             check(array.to_host());
             return capsule_of(take(Array::copy_of(array.tensor())), versioned);
           },
@@ -332,9 +408,9 @@ void bind_vulkan_tensor(nb::module_& m) {
           "are downloaded first.")
       .def("__dlpack_device__", [](const Array&) { return nb::make_tuple(1, 0); })
       .def("__repr__", [](const Array& array) {
-        if (array.is_freed()) return std::string("VulkanTensor(freed)");
+        if (array.is_freed()) return std::string("Tensor(freed)");
         if (!array.is_on_host())
-          return str_cat("VulkanTensor(", array.dtype(), array.shape(), " on a device)");
+          return str_cat("Tensor(", array.dtype(), array.shape(), " on a device)");
         return to_text(array);
       });
 }
@@ -356,6 +432,16 @@ void bind_conversions(nb::module_& m) {
                                                                        : Kind::numpy);
   });
   m.def("is_tensor", is_tensor);
+  m.def("on_device", [](nb::handle object) {
+    const Array* array =
+        nb::isinstance<Array>(object) ? nb::inst_ptr<Array>(object) : array_of(object);
+    return array != nullptr && array->is_on_device();
+  });
+  m.def("dtype_name", [](nb::handle dtype) { return python_name(dtype_from(dtype)); });
+  m.def("set_device_tensor", [](nb::object type, nb::object resident) {
+    known().device_tensor = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+    known().resident = std::move(resident);
+  });
   m.def("is_followed", is_followed);
   // (dtype, shape, strides in elements, address)
   m.def("describe", [](nb::handle object) {
@@ -376,7 +462,9 @@ void bind_tensors(nb::module_& m) {
 
 void bind_eager(nb::module_& m) {
   nb::class_<LockedExecutor>(m, "ExecutorBase")
-      .def(nb::init<const std::string&, int, uint64_t, const std::string&>())
+      .def(nb::init<const std::string&, int, uint64_t, const std::string&, bool>(),
+           nb::arg("backend"), nb::arg("threads"), nb::arg("seed"), nb::arg("gpu_name"),
+           nb::arg("follows") = false)
       .def("close_", &LockedExecutor::close)
       .def("seed_", &LockedExecutor::seed)
       .def("device_", &LockedExecutor::device)
@@ -384,7 +472,13 @@ void bind_eager(nb::module_& m) {
       .def("counters_", &LockedExecutor::counters)
       .def("gpu_name_",
            [](const LockedExecutor& e) { return e.gpu() ? e.gpu().info().name : std::string(); })
-      .def("to_vulkan_", to_vulkan);
+      .def("gpu_", [](const LockedExecutor& e) { return PythonGpu{e.gpu()}; });
+  nb::class_<PythonGpu>(m, "Gpu", "An open device.");
+  m.def("to_vulkan",
+        [](const PythonGpu& gpu, nb::handle each) { return to_vulkan(gpu.gpu, each); });
+  m.def(
+      "executor_on", [](const PythonGpu& gpu) { return &LockedExecutor::on(gpu.gpu); },
+      nb::rv_policy::reference);
   // A function instead of a method, because torch.compile loses the object of methods not defined
   // in Python.
   m.def("eager_call", &LockedExecutor::call, nb::arg("executor"), nb::arg("op"), nb::arg("inputs"),

@@ -113,11 +113,21 @@ nb::object capsule_of(const Array& array, bool versioned) {
   return in_capsule(take(dlpack::to_dlpack(array)), kPlain);
 }
 
+nb::object lent_to_torch(const Array& array) { return as_torch(array); }
+
 nb::object give(const Array& array, Kind kind) {
   if (kind == Kind::array) return nb::cast(array);
   check(array.to_host());
+  // Python could write to memory that a device has a copy of without being seen.
+  if (array.is_on_device()) return copied(array.tensor(), kind);
   if (kind == Kind::torch) return as_torch(array);
   return as_numpy(array.tensor(), std::make_unique<Array>(array), nullptr, array.is_read_only());
+}
+
+nb::object give_there(const Array& array, Kind kind) {
+  if (kind != Kind::torch || !array.is_on_device() || !knows_device_tensors())
+    return give(array, kind);
+  return nb::handle(reinterpret_cast<PyObject*>(known().device_tensor))(nb::cast(array));
 }
 
 nb::object copied(const Tensor& tensor, Kind kind) {

@@ -13,6 +13,8 @@ Known& known() {
 void find_known() {
   Known& k = known();
   k.requires_grad = nb::steal(PyUnicode_InternFromString("requires_grad"));
+  k.array = nb::steal(PyUnicode_InternFromString("_array"));
+  k.followed = nb::steal(PyUnicode_InternFromString("_followed"));
   k.is_neg = nb::steal(PyUnicode_InternFromString("is_neg"));
   k.is_conj = nb::steal(PyUnicode_InternFromString("is_conj"));
   k.current_level = nb::steal(PyUnicode_InternFromString("_current_level"));
@@ -22,6 +24,12 @@ void find_known() {
   for (int i = 0; i < kDTypeCount; ++i)
     if (const auto dtype = static_cast<DType>(i); dtype != bf16)
       k.dtypes[static_cast<size_t>(i)] = numpy.attr("dtype")(python_name(dtype));
+}
+
+bool knows_device_tensors() {
+  if (known().device_tensor == nullptr && torch_tensor() != nullptr)
+    nb::module_::import_("hologram._autograd._device");
+  return known().device_tensor != nullptr;
 }
 
 PyTypeObject* torch_tensor() {

@@ -28,18 +28,24 @@ struct Exchange {
 // the module is imported, those of torch before `torch_tensor` is set.
 struct Known {
   std::atomic<PyTypeObject*> torch_tensor = nullptr;
-  const Exchange* exchange = nullptr;  // torch's; null for versions without one
+  PyTypeObject* device_tensor = nullptr;  // torch tensors whose elements are a Tensor of hologram
+  nb::object resident;                    // finds device copies of torch tensors on the host
+  const Exchange* exchange = nullptr;     // torch's; null for versions without one
   nb::object asarray, torch_from_dlpack, is_grad_enabled;
   nb::object forward_ad;                         // torch's module
   nb::object are_transforms_active, is_wrapped;  // of torch.func
   nb::object tracing_state;                      // of torch.jit.trace
   nb::object dispatch_of_tensors;                // __torch_dispatch__ of torch.Tensor
-  nb::object requires_grad, is_neg, is_conj, out, current_level;  // names, interned
+  nb::object requires_grad, array, followed, is_neg, is_conj, out,
+      current_level;                           // names, interned
   std::array<nb::object, kDTypeCount> dtypes;  // numpy's; that of bf16 is added on first use
   nb::ft_mutex mutex;                          // guards objects that are found later
 };
 Known& known();
 void find_known();  // called when the module is imported
+
+// Imports torch tensors on devices; false without torch.
+bool knows_device_tensors();
 
 // The type torch.Tensor; null until torch has been imported.
 PyTypeObject* torch_tensor();

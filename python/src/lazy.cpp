@@ -40,7 +40,7 @@ const Lazy& own_lazy() {
 }
 
 // Use expressions that share parts from one thread at a time. Any expressions may share parts.
-Turn& turn() { return turn_of<struct Expressions>(); }
+Turn& lazy_turn() { return turn_of<struct Expressions>(); }
 
 PythonVar var_of(nb::handle object) {
   PythonVar out;
@@ -57,9 +57,9 @@ PythonVar var_of(nb::handle object) {
 
 Kind joined(Kind a, Kind b) { return a == Kind::numpy ? b : a; }
 
-PythonVar binary(const char* op, nb::handle a, nb::handle b) {
+PythonVar lazy_binary(const char* op, nb::handle a, nb::handle b) {
   const PythonVar x = var_of(a), y = var_of(b);
-  const Turn::Held held(turn());
+  const Turn::Held held(lazy_turn());
   PythonVar out;
   out.var = Var::one(op, std::array{x.var, y.var});
   out.kind = joined(x.kind, y.kind);
@@ -67,31 +67,7 @@ PythonVar binary(const char* op, nb::handle a, nb::handle b) {
   return out;
 }
 
-// All attributes of the op in signature order, from some of them by name.
-struct AllAttributes {
-  AllAttributes(const std::string& op, const nb::dict& given) : named(attributes_from(op, given)) {
-    const Signature& signature = registry().find(op)->signature;
-    lists.resize(signature.attributes.size());
-    for (size_t i = 0; i < lists.size(); ++i) {
-      const Signature::Attribute& attribute = signature.attributes[i];
-      const Attr* value = &attribute.fallback;
-      bool is_given = false;
-      for (const NamedAttr& each : named)
-        if (each.name == attribute.name) {
-          value = &each.value;
-          is_given = true;
-        }
-      if (attribute.required && !is_given)
-        raise(PyExc_TypeError, str_cat(op, " needs '", attribute.name, "'"));
-      arguments.push_back(take(Argument::of(attribute.name, *value, lists[i])));
-    }
-  }
-  NamedAttrs named;
-  std::vector<std::vector<int64_t>> lists;
-  std::vector<Argument> arguments;
-};
-
-nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& attrs) {
+nb::object lazy_call(const std::string& op, const nb::list& inputs, const nb::dict& attrs) {
   std::vector<Var> vars;
   Kind kind = Kind::numpy;
   bool has_tensor = false;
@@ -101,9 +77,9 @@ nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& a
     kind = joined(kind, one.kind);
     has_tensor |= !each.is_none() && !one.is_number;
   }
-  const AllAttributes all(op, attrs);
-  const Turn::Held held(turn());
-  std::vector<Var> outputs = Var::any(op, vars, all.arguments);
+  const NamedAttrs attributes = attributes_from(op, attrs);
+  const Turn::Held held(lazy_turn());
+  std::vector<Var> outputs = Var::any(op, vars, attributes);
   // Numbers only know the built-in ops.
   if (!has_tensor && Registry::built_in().find(op) == nullptr)
     raise(PyExc_ValueError, op + ": the inputs are numbers; one must be a tensor");
@@ -130,11 +106,11 @@ nb::object op_gradients(const std::string& op, const nb::list& operands, const n
   const auto at = [](const nb::list& list, size_t i) { return nb::cast<size_t>(list[i]); };
   std::vector<Var> inputs = vars_of(operands), given = vars_of(tensors), ys, xs;
   for (size_t i = 0; i < nb::len(places); ++i) inputs[at(places, i)] = given[i];
-  const AllAttributes all(op, attrs);
+  const NamedAttrs attributes = attributes_from(op, attrs);
   std::optional<Result<std::vector<Array>>> made;
   {
-    const Turn::Held held(turn());
-    const std::vector<Var> results = Var::any(op, inputs, all.arguments);
+    const Turn::Held held(lazy_turn());
+    const std::vector<Var> results = Var::any(op, inputs, attributes);
     for (size_t i = 0; i < nb::len(seeded); ++i) ys.push_back(results[at(seeded, i)]);
     for (size_t i = 0; i < nb::len(wanted); ++i) xs.push_back(given[at(wanted, i)]);
     const std::vector<Var> found = vjp(ys, xs, std::span(given).subspan(nb::len(places)));
@@ -142,12 +118,12 @@ nb::object op_gradients(const std::string& op, const nb::list& operands, const n
     made.emplace(evaluate(found));
   }
   nb::list out;
-  for (const Array& each : take(*std::move(made))) out.append(give(each, Kind::torch));
+  for (const Array& each : take(*std::move(made))) out.append(give_there(each, Kind::torch));
   return nb::tuple(out);
 }
 
 nb::object value_of(const PythonVar& var, std::optional<Kind> kind) {
-  const Turn::Held held(turn());
+  const Turn::Held held(lazy_turn());
   std::optional<Result<Array>> made;
   {
     const nb::gil_scoped_release released;
@@ -155,22 +131,22 @@ nb::object value_of(const PythonVar& var, std::optional<Kind> kind) {
   }
   // Copies the results, because the session's next run overwrites them.
   const Array array = take(*std::move(made));
-  return give(array, kind.value_or(var.kind));
+  return kind ? give(array, *kind) : give_there(array, var.kind);
 }
 
 TensorType type_of(const PythonVar& v) {
-  const Turn::Held held(turn());
+  const Turn::Held held(lazy_turn());
   return take(v.var.type());
 }
 
 Sizes shape_of_var(const PythonVar& v) {
-  const Turn::Held held(turn());
+  const Turn::Held held(lazy_turn());
   check(v.var.type().status());
   return v.var.shape();
 }
 
 std::string text_of(const PythonVar& v) {
-  const Turn::Held held(turn());
+  const Turn::Held held(lazy_turn());
   return v.var.text();
 }
 
@@ -186,17 +162,29 @@ nb::object list_of(std::vector<Var> vars, Kind kind) {
 using VarClass = nb::class_<PythonVar>;
 
 void bind_leaves(VarClass& cls) {
-  cls.def("__init__",
-          [](PythonVar* self, nb::handle value) { new (self) PythonVar(var_of(value)); });
+  cls.def("__init__", [](PythonVar* self, nb::handle value) {
+    // A number of numpy is a tensor of rank 0.
+    const bool is_tensor = PyFloat_Check(value.ptr()) != 0 && PyFloat_CheckExact(value.ptr()) == 0;
+    PythonVar made;
+    if (is_tensor)
+      made.var = Var(lent(value, made.kind), own_lazy());
+    else
+      made = var_of(value);
+    new (self) PythonVar(std::move(made));
+  });
   cls.def_static(
       "variable",
       [](const std::string& name, nb::handle shape, nb::handle dtype) {
         const DType type = dtype.is_none() ? f32 : dtype_from(dtype);
-        return PythonVar{Var::variable(name, type, sizes_from(shape, "shape"), own_lazy()),
-                         Kind::numpy};
+        const bool is_one = PyLong_Check(shape.ptr()) || nb::isinstance<nb::str>(shape);
+        const nb::tuple one = nb::make_tuple(shape);
+        return PythonVar{
+            Var::variable(name, {type, shape_of(is_one ? nb::handle(one) : shape)}, own_lazy()),
+            Kind::numpy};
       },
       nb::arg("name"), nb::arg("shape"), nb::arg("dtype") = nb::none(),
-      "A leaf whose array is set later with set().");
+      "A leaf whose array is set later with set(). Open sizes are names, such as (\"n\", 3): they "
+      "take any size, and equal names have equal sizes in one evaluation.");
   cls.def_static(
       "constant",
       [](nb::handle value) {
@@ -211,17 +199,17 @@ void bind_leaves(VarClass& cls) {
       [](PythonVar& v, nb::handle value) {
         Kind kind = v.kind;
         Array array = lent(value, kind);
-        const Turn::Held held(turn());
+        const Turn::Held held(lazy_turn());
         check(v.var.set(std::move(array)));
         v.kind = kind;
       },
-      "Gives a leaf another array of the same dtype and shape.");
+      "Gives a leaf another array of the same dtype and shape, except open sizes.");
 }
 
 void bind_values(VarClass& cls) {
   cls.def_prop_ro(
-      "shape", [](const PythonVar& v) { return to_tuple(shape_of_var(v)); },
-      "the shape of the value; runs nothing");
+      "shape", [](const PythonVar& v) { return to_python(type_of(v).shape); },
+      "the shape of the value; runs nothing. Open sizes are text.");
   cls.def_prop_ro("dtype", [](const PythonVar& v) { return numpy_dtype(type_of(v).dtype); });
   cls.def_prop_ro("ndim", [](const PythonVar& v) { return type_of(v).rank(); });
   cls.def(
@@ -243,7 +231,7 @@ void bind_values(VarClass& cls) {
   cls.def(
       "evaluated",
       [](const PythonVar& v) {
-        const Turn::Held held(turn());
+        const Turn::Held held(lazy_turn());
         std::optional<Result<Var>> made;
         {
           const nb::gil_scoped_release released;
@@ -261,7 +249,7 @@ void bind_values(VarClass& cls) {
     cls.def(name, [name](const PythonVar& v) { return value_of(v, Kind::numpy).attr(name)(); });
   cls.def("__len__", [](const PythonVar& v) {
     const Sizes shape = shape_of_var(v);
-    if (shape.empty()) raise(PyExc_TypeError, "a Var of rank 0 has no length");
+    if (shape.empty()) raise(PyExc_TypeError, "a Var of rank 0, or of an open size, has no length");
     return shape[0];
   });
   cls.def("__hash__", [](nb::handle self) { return reinterpret_cast<intptr_t>(self.ptr()) >> 4; });
@@ -273,9 +261,9 @@ void bind_operators(VarClass& cls) {
   cls.attr("__array_ufunc__") = nb::none();
 
   const auto add = [&](const char* name, const char* reversed, const char* op) {
-    cls.def(name, [op](nb::handle a, nb::handle b) { return binary(op, a, b); });
+    cls.def(name, [op](nb::handle a, nb::handle b) { return lazy_binary(op, a, b); });
     if (reversed != nullptr)
-      cls.def(reversed, [op](nb::handle a, nb::handle b) { return binary(op, b, a); });
+      cls.def(reversed, [op](nb::handle a, nb::handle b) { return lazy_binary(op, b, a); });
   };
   add("__add__", "__radd__", "add");
   add("__sub__", "__rsub__", "sub");
@@ -299,7 +287,7 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
   cls.def(
       "grad",
       [](const PythonVar& y, nb::handle x) -> nb::object {
-        const Turn::Held held(turn());
+        const Turn::Held held(lazy_turn());
         if (PyTuple_Check(x.ptr()) || PyList_Check(x.ptr()))
           return list_of(grad(y.var, vars_of(x)), y.kind);
         PythonVar out{grad(y.var, var_of(x).var), y.kind};
@@ -310,18 +298,24 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
   m.def(
       "vjp",
       [](nb::handle ys, nb::handle xs, nb::handle seeds) {
-        const std::vector<Var> y = vars_of(ys), x = vars_of(xs), s = vars_of(seeds);
-        const Turn::Held held(turn());
+        const std::vector<Var> y = vars_of(ys), x = vars_of(xs);
+        const std::vector<Var> s = seeds.is_none() ? std::vector<Var>() : vars_of(seeds);
+        const Turn::Held held(lazy_turn());
+        if (seeds.is_none())
+          for (const Var& each : y)
+            if (const TensorType type = take(each.type()); type.rank() != 0)
+              raise(PyExc_ValueError,
+                    str_cat("vjp needs seeds: a y is ", type, ", not one number"));
         return list_of(vjp(y, x, s), Kind::numpy);
       },
-      nb::arg("ys"), nb::arg("xs"), nb::arg("seeds"),
+      nb::arg("ys"), nb::arg("xs"), nb::arg("seeds").none() = nb::none(),
       "The sum of seeds[k] * d ys[k] / d xs[i] over k, for each i: lists of Vars. A seed has the "
-      "shape and dtype of its y.");
+      "shape and dtype of its y; without seeds, each y is one number, and its seed is 1.");
   m.def(
       "jvp",
       [](nb::handle ys, nb::handle xs, nb::handle directions) {
         const std::vector<Var> y = vars_of(ys), x = vars_of(xs), d = vars_of(directions);
-        const Turn::Held held(turn());
+        const Turn::Held held(lazy_turn());
         return list_of(jvp(y, x, d), Kind::numpy);
       },
       nb::arg("ys"), nb::arg("xs"), nb::arg("directions"),
@@ -330,7 +324,7 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
   m.def(
       "jacobian",
       [](const PythonVar& y, const PythonVar& x) {
-        const Turn::Held held(turn());
+        const Turn::Held held(lazy_turn());
         PythonVar out{jacobian(y.var, x.var), y.kind};
         check(out.var.type().status());
         return out;
@@ -340,7 +334,7 @@ void bind_derivatives(nb::module_& m, VarClass& cls) {
       "hvp",
       [](const PythonVar& y, nb::handle xs, nb::handle directions) {
         const std::vector<Var> x = vars_of(xs), d = vars_of(directions);
-        const Turn::Held held(turn());
+        const Turn::Held held(lazy_turn());
         return list_of(hvp(y.var, x, d), y.kind);
       },
       nb::arg("y"), nb::arg("xs"), nb::arg("directions"),
@@ -358,28 +352,35 @@ void bind_lazy(nb::module_& m) {
   bind_values(cls);
   bind_operators(cls);
   bind_derivatives(m, cls);
-  m.def("lazy_call", call);
+  m.def("lazy_call", lazy_call);
   m.def("op_gradients", op_gradients);
   m.def("is_var", [](nb::handle object) { return nb::isinstance<PythonVar>(object); });
   m.def(
       "evaluate",
-      [](nb::handle list) {
+      [](nb::handle list, const PythonGpu* gpu) {
         std::vector<PythonVar> python;
         for (const nb::handle each : list) python.push_back(var_of(each));
         std::vector<Var> vars;
         for (const PythonVar& each : python) vars.push_back(each.var);
-        const Turn::Held held(turn());
+        const Turn::Held held(lazy_turn());
         std::optional<Result<std::vector<Array>>> made;
         {
           const nb::gil_scoped_release released;
-          made.emplace(evaluate(vars));
+          made.emplace(evaluate(vars, gpu != nullptr ? gpu->gpu : Gpu()));
         }
         const std::vector<Array> arrays = take(*std::move(made));
         nb::list out;
-        for (size_t i = 0; i < arrays.size(); ++i) out.append(give(arrays[i], python[i].kind));
+        for (size_t i = 0; i < arrays.size(); ++i)
+          out.append(give_there(arrays[i], python[i].kind));
         return out;
       },
-      "The values of several expressions: common parts run once.");
+      nb::arg("vars"), nb::arg("gpu").none() = nb::none());
+  m.def("to_model", [](const nb::dict& outputs) {
+    std::vector<std::pair<std::string, Var>> named;
+    for (const auto& [name, var] : outputs) named.emplace_back(words(name), var_of(var).var);
+    const Turn::Held held(lazy_turn());
+    return take(to_model(named));
+  });
 }
 
 }  // namespace hg::python

@@ -253,6 +253,12 @@ void Borrowed::take_torch(nb::handle object, const std::string& what) {
               " requires a gradient, which does not pass through here: detach() it, "
               "use torch.no_grad(), or hologram.torch.wrap");
   if (is_transformed()) refuse_followed(object, what);
+  if (const Array* array = array_of(object)) {
+    check(array->to_host());
+    keep_ = nb::cast(*array);
+    tensor = array->tensor();
+    return;
+  }
   if (exchange == nullptr || exchange->borrow == nullptr) {
     refuse_own_dispatch(object, what);
     take_capsule(nb::object(object.attr("detach")()), what);
@@ -327,6 +333,14 @@ bool see(nb::handle object, Tensor& tensor, Kind& kind) {
   return true;
 }
 
+const Array* array_of(nb::handle object) {
+  const Known& k = known();
+  if (k.device_tensor == nullptr || Py_TYPE(object.ptr()) != k.device_tensor) return nullptr;
+  const nb::object array = nb::steal(PyObject_GetAttr(object.ptr(), k.array.ptr()));
+  if (!array.is_valid()) throw nb::python_error();
+  return nb::inst_ptr<Array>(array);  // owned by the object
+}
+
 bool is_torch_tensor(nb::handle object) {
   PyTypeObject* torch = torch_tensor();
   return torch != nullptr && PyObject_TypeCheck(object.ptr(), torch);
@@ -335,10 +349,14 @@ bool is_torch_tensor(nb::handle object) {
 bool is_followed(nb::handle tensors) {
   if (torch_tensor() == nullptr) return false;
   const bool transformed = is_transformed();
-  for (const nb::handle each : tensors)
-    if (is_torch_tensor(each) &&
-        (wants_gradient(each) || (transformed && follower_of(each) != nullptr)))
+  for (const nb::handle each : tensors) {
+    nb::object tensor = nb::borrow(each);
+    if (nb::isinstance<Array>(each))
+      tensor = nb::steal(PyObject_GetAttr(each.ptr(), known().followed.ptr()));
+    if (is_torch_tensor(tensor) &&
+        (wants_gradient(tensor) || (transformed && follower_of(tensor) != nullptr)))
       return true;
+  }
   return false;
 }
 
@@ -396,10 +414,22 @@ Borrowed Borrowed::from(nb::handle object, const std::string& what, bool writabl
   return out;
 }
 
+Borrowed Borrowed::on_device(const Array& array, Kind kind) {
+  Borrowed out;
+  out.array = array;
+  out.tensor = array.tensor();
+  out.kind = kind;
+  return out;
+}
+
 Array lent(nb::handle object, Kind& kind, const std::string& what) {
   if (nb::isinstance<Array>(object)) {
     kind = Kind::array;
     return *nb::inst_ptr<Array>(object);
+  }
+  if (const Array* array = array_of(object)) {
+    kind = Kind::torch;
+    return *array;
   }
   auto borrowed = std::make_unique<Borrowed>(Borrowed::from(object, what));
   kind = borrowed->kind;

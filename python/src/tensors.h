@@ -15,6 +15,10 @@
 
 namespace hg::python {
 
+struct PythonGpu {
+  Gpu gpu;
+};
+
 // The kind of the results.
 enum class Kind : uint8_t { numpy, torch, array };
 
@@ -35,6 +39,7 @@ class Borrowed {
     std::swap(tensor, other.tensor);
     std::swap(kind, other.kind);
     std::swap(read_only, other.read_only);
+    std::swap(array, other.array);
     std::swap(buffer_, other.buffer_);
     std::swap(keep_, other.keep_);
     return *this;
@@ -43,9 +48,13 @@ class Borrowed {
     if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
   }
 
+  // An array that stays on its device: `tensor` has no elements.
+  static Borrowed on_device(const Array& array, Kind kind);
+
   Tensor tensor;
   Kind kind = Kind::numpy;
   bool read_only = false;
+  Array array;  // of on_device()
 
  private:
   bool take_array(nb::handle object, const std::string& what, bool writable);
@@ -65,6 +74,9 @@ bool see(nb::handle object, Tensor& tensor, Kind& kind);
 // object. `what` names it in messages.
 Array lent(nb::handle object, Kind& kind, const std::string& what = "the tensor");
 
+// The hologram tensor of a torch tensor on a device; null for other objects.
+const Array* array_of(nb::handle object);
+
 // A Python float, int or bool among tensors; nothing for other objects, and for an int outside i64.
 std::optional<Number> number_of(nb::handle object);
 
@@ -79,6 +91,10 @@ void make_memory_type();
 // An array as a numpy array, a torch tensor or Hologram's own, which shares its memory and keeps it
 // alive.
 nb::object give(const Array& array, Kind kind);
+// A torch tensor on the array's memory on the host.
+nb::object lent_to_torch(const Array& array);
+// give(), but torch tensors stay on the device where the array is.
+nb::object give_there(const Array& array, Kind kind);
 // A DLPack capsule that shares the array's memory; `versioned` for DLPack 1.0.
 nb::object capsule_of(const Array& array, bool versioned);
 // The same with a copy of the memory.

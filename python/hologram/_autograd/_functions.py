@@ -12,6 +12,7 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import _core
+from ._device import DeviceTensor, as_hologram, as_torch, there
 
 
 def kept(value):
@@ -29,8 +30,8 @@ class Program:
 
     def run(self, tensors):
         """The results, computed now."""
-        found = _core.evaluate(self.build([_core.Var(each) for each in tensors]))
-        return tuple(_core.share(each, "torch") for each in found)
+        found = _core.evaluate(self.build([_core.Var(each) for each in there(tensors)]))
+        return tuple(each if type(each) is DeviceTensor else _core.share(each, "torch") for each in found)
 
     def gradients(self, wanted, seeded, tensors):
         """The gradients that Pullback describes, computed now."""

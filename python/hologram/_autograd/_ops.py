@@ -4,7 +4,7 @@
 import torch
 
 from .. import _core, _current
-from ._functions import Program, followed, kept
+from ._functions import Program, as_hologram, as_torch, followed, kept, there
 
 
 class _Op(Program):
@@ -27,18 +27,23 @@ class _Op(Program):
         return results if isinstance(results, tuple) else (results,)
 
     def gradients(self, wanted, seeded, tensors):
-        return _core.op_gradients(self.name, self.operands, self.attributes, self.places, wanted, seeded, tensors)
+        return _core.op_gradients(self.name, self.operands, self.attributes, self.places, wanted, seeded, there(tensors))
 
 
 def call_with_gradient(name, inputs, attributes, random, out):
     if out is not None:
         raise ValueError(f"{name}: out= takes no part in autograd; use torch.no_grad()")
     rest, places, tensors = [], [], []
+    stays = False  # results are hologram tensors, as an input is one
     for i, value in enumerate(inputs):
+        if isinstance(value, _core.Tensor):
+            stays, value = True, as_torch(value)
         is_tensor = isinstance(value, torch.Tensor)
         rest.append(None if is_tensor else kept(value))
         if is_tensor:
             places.append(i)
             tensors.append(value)
     results = followed(_Op(name, rest, attributes, places, random), tensors)
+    if stays:
+        results = tuple(as_hologram(each) for each in results)
     return results[0] if len(results) == 1 else results

@@ -21,6 +21,7 @@ from ._activations import (
     RReLU, SELU, Sigmoid, SiLU, Softmax, Softmax2d, Softmin, Softplus, Softshrink, Softsign, Tanh, Tanhshrink, Threshold,
 )  # fmt: skip
 from ._adaptive import AdaptiveLogSoftmaxWithLoss
+from ._common import takes_hologram
 from ._attention import (
     MultiheadAttention, Transformer, TransformerDecoder, TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer,
 )  # fmt: skip
@@ -72,6 +73,10 @@ def as_torch(module):
                 part.activation = known.get(part.activation, part.activation)
     return module
 
+
+for _layer in list(globals().values()):
+    if isinstance(_layer, type) and _layer.__module__.startswith(f"{__name__}."):
+        _layer.forward = takes_hologram(_layer.forward)
 
 # Of torch's own classes, only those that compute nothing have a page here.
 __all__ = [name for name in dir() if name[0].isupper() and name not in ("Buffer", "Module", "Parameter", "UninitializedBuffer", "UninitializedParameter")]

@@ -1,9 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code shared by the layers."""
 
+import functools
+
 import torch
 
+from .. import _core
 from .. import _rows as ops
+from .._autograd._device import as_hologram, as_torch
+
+
+def takes_hologram(forward):
+    """A layer's ``forward`` that also takes hologram tensors: the results are then such tensors."""
+
+    @functools.wraps(forward)
+    def run(self, *args, **kwargs):
+        for each in args:
+            if type(each) is _core.Tensor:
+                break
+        else:
+            if not kwargs or not any(type(each) is _core.Tensor for each in kwargs.values()):
+                return forward(self, *args, **kwargs)
+        result = forward(self, *map(_tracked, args), **{name: _tracked(each) for name, each in kwargs.items()})
+        return tuple(map(as_hologram, result)) if isinstance(result, tuple) else as_hologram(result)
+
+    if not (forward.__doc__ and forward.__module__.startswith("hologram.")):
+        run.__doc__ = "The layer's result, of torch tensors or of hologram tensors, as the inputs are."
+    return run
+
+
+def _tracked(value):
+    if isinstance(value, tuple):  # the states of an LSTM
+        return tuple(map(_tracked, value))
+    return as_torch(value) if type(value) is _core.Tensor else value
 
 
 def autocast(dtype, *tensors):
