@@ -431,6 +431,43 @@ TEST(NamedStates, FrozenLayersKeepTheirs) {
   EXPECT_EQ(program.state("norm.num_batches_tracked")->as<int64_t>()[0], 0);
 }
 
+// A named model is trained, saved, loaded, run by a session and quantized.
+TEST(NamedModels, AreTrainedSavedAndQuantized) {
+  const nn::Group blocks = {nn::Input("x", {"n", 3, 4, 4}),
+                            nn::Conv2d(8, 3, {.padding = 1}).named("conv"),
+                            nn::BatchNorm2d().named("norm"),
+                            nn::ReLU(),
+                            nn::Call("mean", {{"dim", std::vector<Dim>{2, 3}}}),
+                            nn::Linear(2).named("last").output("y")};
+  nn::Program program = must(compiled(blocks));
+  const NamedArrays parameters = must(program.initial_parameters(1));
+  const Array x = *randn({16, 3, 4, 4}, 2), target = *randn({16, 2}, 3);
+  const Array y = must(program.evaluate(parameters, {{"x", x}}))["y"];
+  const Model model = must(program.model(parameters));
+  Trainer trainer = must(Trainer::create(model, {.optimizer = adamw(0.02)}));
+  const double first = must(trainer.evaluate({{x}, {target}})).loss;
+  ASSERT_TRUE(trainer.fit({{x}, {target}}, {.epochs = 60, .batch = 16}).ok());
+  EXPECT_LT(must(trainer.evaluate({{x}, {target}})).loss, first / 2);
+  const std::string path = testing::TempDir() + "named_test.hgm";
+  ASSERT_TRUE(model.save(path).ok());
+  const auto run = [&](const Model& from) {
+    Session session = must(Session::create(from));
+    EXPECT_TRUE(session.set_input("x", x).ok() && session.run().ok());
+    return must(Array::copy_of(must(session.output("y"))));
+  };
+  expect_near(run(must(Model::load(path))), y, 1e-5);  // untrained: the program's values
+  const Model trained = must(trainer.model());
+  ASSERT_TRUE(trained.save(path).ok());
+  const Array now = run(must(Model::load(path)));
+  const Quantized small = must(quantize(must(Model::load(path)), {.least = 16}));
+  EXPECT_FALSE(small.weights.empty());
+  ASSERT_TRUE(small.model.save(path).ok());
+  expect_near(run(must(Model::load(path))), now, 0.05);
+  std::remove(path.c_str());
+  NamedArrays incomplete = {parameters.begin(), parameters.end() - 1};
+  EXPECT_EQ(program.model(incomplete).status().code(), Code::invalid_argument);
+}
+
 TEST(NamedStates, DropoutDropsInTraining) {
   const nn::Group model = {nn::Input("x", {1000}), nn::Dropout(0.5).output("y")};
   const Array x = *ones({1000});

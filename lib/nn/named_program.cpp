@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <span>
 
+#include "lib/graph/access.h"
 #include "lib/graph/border.h"
+#include "lib/graph/rewrite.h"
 #include "lib/graph/split_mix.h"
 #include "lib/nn/layer.h"
 
@@ -42,8 +44,11 @@ void ArenaCounts::add_to(MemoryStats& stats) const {
 
 // -- Making programs ------------------------------------------------------------------------------
 
-Program::Body::Body(std::shared_ptr<Prepared> from, CompileOptions given)
-    : prepared(std::move(from)), options(std::move(given)), arenas(options) {
+Program::Body::Body(std::shared_ptr<Prepared> from, CompileOptions given, Block model)
+    : prepared(std::move(from)),
+      options(std::move(given)),
+      block(std::move(model)),
+      arenas(options) {
   for (const size_t i : prepared->parameters) {
     const NamedState& state = prepared->lowered.states[i];
     parameters.push_back({state.name, state.dtype, state.shape, state.is_trainable});
@@ -126,6 +131,28 @@ Result<Running*> Program::Body::need(const VariantKey& key) {
   return running.back().get();
 }
 
+namespace {
+
+LowerOptions lower_options(const CompileOptions& options) {
+  return {options.dtype,        options.training,  options.frozen,          options.trainable,
+          options.gradients_of, options.constants, options.session.registry};
+}
+
+// Turns an input of the graph into a state with these contents.
+void make_state(GraphBody& body, const NamedState& from, TensorData data) {
+  std::erase(body.inputs, from.value);
+  State state;
+  state.kind = from.is_parameter ? State::Kind::parameter : State::Kind::buffer;
+  state.name = from.name;
+  state.data = std::move(data);
+  state.value = from.value;
+  state.requires_grad = from.is_trainable;
+  body.values[from.value].state = static_cast<int32_t>(body.states.size());
+  body.states.push_back(std::move(state));
+}
+
+}  // namespace
+
 Result<Program> compile(const Block& model, CompileOptions options) {
   return or_no_memory([&]() -> Result<Program> {
     const SessionOptions& session = options.session;
@@ -134,11 +161,9 @@ Result<Program> compile(const Block& model, CompileOptions options) {
              "session.tuning to the result of Session::tuning() of an earlier program");
     HG_CHECK(!options.deterministic || session.device != Device::automatic,
              "deterministic cannot be combined with the device `automatic`, chosen by time");
-    const LowerOptions how = {options.dtype,           options.training,     options.frozen,
-                              options.trainable,       options.gradients_of, options.constants,
-                              options.session.registry};
-    HG_TRY_ASSIGN(std::shared_ptr<Prepared> prepared, prepare(model, how, options.cache));
-    auto body = std::make_unique<Program::Body>(std::move(prepared), std::move(options));
+    HG_TRY_ASSIGN(std::shared_ptr<Prepared> prepared,
+                  prepare(model, lower_options(options), options.cache));
+    auto body = std::make_unique<Program::Body>(std::move(prepared), std::move(options), model);
     HG_TRY(body->make_states());
     HG_TRY(body->need(body->key()).status());
     return Program(std::move(body));
@@ -194,6 +219,30 @@ Status Program::set_state(std::string_view name, const ConstTensor& value) {
     copy_elements(value, own.tensor());
     own.touch();
     return {};
+  });
+}
+
+Result<Model> Program::model(const NamedArrays& parameters) const {
+  return or_no_memory([&]() -> Result<Model> {
+    LowerOptions how = lower_options(body_->options);
+    how.training = false;
+    HG_TRY_ASSIGN(Lowered lowered, lower(body_->block, how));
+    remove_dead_nodes(lowered.graph);
+    const std::vector<int> uses = use_counts(lowered.graph);
+    GraphBody& graph = GraphAccess::body(lowered.graph);
+    for (const NamedState& state : lowered.states) {
+      if (state.is_constant || state.value == kNoValue || uses[state.value] == 0) continue;
+      const Array* const given = (state.is_parameter ? parameters : body_->states).find(state.name);
+      HG_CHECK(given != nullptr && *given, "the parameter '", state.name, "' is missing");
+      HG_CHECK(given->dtype() == state.dtype && given->shape() == state.shape, "'", state.name,
+               "' is ", state.dtype, state.shape, ", not ", given->dtype(), given->shape());
+      HG_TRY(given->to_host());
+      HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(given->tensor()));
+      make_state(graph, state, std::move(data));
+    }
+    std::erase_if(graph.inputs, [&](ValueId id) { return uses[id] == 0; });
+    HG_TRY(lowered.graph.verify());
+    return Model::from_graph(std::move(lowered.graph));
   });
 }
 

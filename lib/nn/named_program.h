@@ -42,10 +42,11 @@ struct Running {
 };
 
 struct Program::Body {
-  Body(std::shared_ptr<Prepared> from, CompileOptions given);
+  Body(std::shared_ptr<Prepared> from, CompileOptions given, Block model);
 
   std::shared_ptr<Prepared> prepared;
   CompileOptions options;
+  Block block;  // the model
   std::vector<ParameterInfo> parameters;
   NamedArrays states;
   ArenaCounts arenas;  // outlives the sessions

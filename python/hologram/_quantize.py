@@ -4,6 +4,7 @@
 from . import _core
 from ._model import Model
 from ._tree import leaves_of
+from .named import as_model
 
 
 def quantize(model, samples=None, *, bits=8, group=0, keep=(), least=1024, percentile=100.0):
@@ -20,6 +21,7 @@ def quantize(model, samples=None, *, bits=8, group=0, keep=(), least=1024, perce
     """
     if isinstance(keep, str):
         keep = (keep,)
+    model = as_model(model)
     names = [spec.name for spec in model.inputs]
     runs = None if samples is None else [leaves_of(sample, names, model._order) for sample in samples]
     made = _core.quantize(model, bits, group, list(keep), least, percentile, runs)

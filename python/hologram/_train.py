@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training: forward, backward and update in one planned graph."""
 
-import os
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from ._model import Model, Profile, path_of, require_gradients
 from ._progress import Bar, Event, History
 from ._tensors import detached
 from ._tree import flatten, leaves_of
+from .named import as_model
 
 
 def _listed(value, make):
@@ -41,17 +41,15 @@ class Trainer:
     ``accumulate``, ``mode`` ("training", "as-traced"), ``compute`` ("float32", "bfloat16", "float16"), ``resume``,
     ``all_reduce`` (a ``hg.distributed.AllReduce``: several processes train as one), and session options.
 
-    The given model is not changed: ``model()`` returns the trained model, and ``save()`` writes it.
+    ``model`` is a model, the path of one, or one of ``hg.named``: a program or a block, which starts with its initial
+    parameters. The given model is not changed: ``model()`` returns the trained model, and ``save()`` writes it.
     """
 
     _OWN = ("penalties", "rules", "clip_norm", "clip_value", "accumulate", "mode", "compute", "resume", "all_reduce")
 
     def __init__(self, model, loss="mse", optimizer="adamw", *, lr=None, momentum=None, weight_decay=None,
                  schedule=None, metrics=(), **options):  # fmt: skip
-        if isinstance(model, (str, os.PathLike)):
-            from ._model import load
-
-            model = load(model)
+        model = as_model(model)
         require_gradients(model)
         self._own = optimizer is not None
         step = _kind(optimizer or "sgd")

@@ -14,14 +14,45 @@ copy of the block with that addition. docs/named.md explains the names. torch is
 """
 
 from . import _core
-from ._core import Block, PlanCache, Program
+from ._core import Block, PlanCache
 from ._errors import UnsupportedError
+from ._model import Model, load
+from ._tensors import detached
 
 __all__ = [
     "BatchNorm2d", "Block", "Call", "Constant", "Conv2d", "Dropout", "Embedding", "GELU", "Group", "Input", "LayerNorm",
-    "Linear", "MSELoss", "Parameter", "PlanCache", "Program", "ReLU", "Sigmoid", "Softmax", "Tanh", "compile",
+    "Linear", "MSELoss", "Parameter", "PlanCache", "Program", "ReLU", "Sigmoid", "Softmax", "Tanh", "as_model", "compile",
     "from_json",
 ]  # fmt: skip
+
+
+class Program(_core.ProgramBase):
+    """A compiled named model; ``hg.compile`` creates one."""
+
+    gradients_of = ()  # further inputs and values whose gradients are returned
+
+    def evaluate(self, parameters, data, output_gradients=None, out=None):
+        """The outputs by name.
+
+        With ``output_gradients``, a dict, the result is (outputs, gradients): gradients of the sum of each output times its
+        gradient, with respect to every trainable parameter and the values of ``gradients_of``. An empty dict means ones, for
+        the only output. ``out`` is a dict of arrays to write to. With torch tensors that require gradients, the outputs take
+        part in autograd.
+        """
+        if _core.is_followed([*parameters.values(), *data.values()]):
+            if output_gradients is not None or out is not None:
+                raise ValueError("evaluate: parameters that require gradients go without output_gradients= and out=; use "
+                                 "torch.no_grad()")  # fmt: skip
+            from ._autograd._named import evaluate
+
+            return evaluate(self, parameters, data)
+        return self.evaluate_(parameters, data, output_gradients, out)
+
+    def model(self, parameters=None, seed=0):
+        """The model with copies of these parameters, by default ``initial_parameters(seed)``, as a ``hg.Model``: to save, train
+        with ``hg.Trainer``, wrap for torch, or quantize."""
+        given = self.initial_parameters(seed) if parameters is None else parameters
+        return Model._of(self.model_({name: detached(value) for name, value in given.items()}))
 
 
 def compile(model, **options):
@@ -46,7 +77,19 @@ def compile(model, **options):
             raise TypeError(f"compile: {name} takes {wanted}, not {options[name]!r}")
     if "use_amp" in options:
         raise TypeError("compile has no use_amp; dtype='float16' or 'bfloat16' computes in 16 bits")
-    return _core.compile_named(model, options)
+    program = Program(model, options)
+    given = options.get("gradients_of") or ()
+    program.gradients_of = (given,) if isinstance(given, str) else tuple(given)
+    return program
+
+
+def as_model(model):
+    """A model, the path of one, or a program or block, which starts with its initial parameters, as a ``hg.Model``."""
+    if isinstance(model, Block):
+        model = compile(model)
+    if isinstance(model, Program):
+        return model.model()
+    return model if isinstance(model, _core.ModelBase) else load(model)
 
 
 def from_json(text):

@@ -147,6 +147,7 @@ class LockedProgram {
     const Turn::Held held(turn_, kInside);
     program_.remove_hook(hook);
   }
+  Model model(const nb::dict& parameters) const;
   nb::list steps(const nb::dict& parameters, const nb::dict& data);
   nb::dict memory() const {
     const Turn::Held held(turn_);
@@ -218,6 +219,13 @@ class LockedProgram {
   mutable Turn turn_;
 };
 
+Model LockedProgram::model(const nb::dict& parameters) const {
+  Kind kind = Kind::numpy;
+  const NamedArrays weights = arrays_from(parameters, kind);
+  const Turn::Held held(turn_, kInside);
+  return take(program_.model(weights));
+}
+
 nb::list LockedProgram::steps(const nb::dict& parameters, const nb::dict& data) {
   Kind kind = Kind::numpy;
   const NamedArrays weights = arrays_from(parameters, kind), inputs = arrays_from(data, kind);
@@ -246,7 +254,7 @@ nn::CompileOptions::Optimize optimize_from(const std::string& name) {
   raise(PyExc_ValueError, "optimize is 'none' or 'full', not '" + name + "'");
 }
 
-LockedProgram* compile_named(const nn::Block& model, const nb::dict& given) {
+void compile_named(LockedProgram* self, const nn::Block& model, const nb::dict& given) {
   nb::dict rest;
   for (const auto& [name, value] : given) rest[name] = value;
   const auto pop = [&](const char* name) {
@@ -295,7 +303,7 @@ LockedProgram* compile_named(const nn::Block& model, const nb::dict& given) {
     made.emplace(nn::compile(model, std::move(options)));
   }
   pending->raise_again();
-  return new LockedProgram(take(*std::move(made)), pending);
+  new (self) LockedProgram(take(*std::move(made)), pending);
 }
 
 }  // namespace
@@ -313,15 +321,11 @@ void bind_named(nb::module_& m) {
             return out;
           },
           "How many programs were cached (hits) or had to be compiled (misses).");
-  m.def("compile_named", compile_named, nb::rv_policy::take_ownership);
-  nb::class_<LockedProgram>(m, "Program", "A compiled named model; hg.compile creates one.")
-      .def(
-          "evaluate", &LockedProgram::evaluate, nb::arg("parameters"), nb::arg("data"),
-          nb::arg("output_gradients").none() = nb::none(), nb::arg("out").none() = nb::none(),
-          "Returns the outputs by name. With output_gradients, a dict, returns (outputs, "
-          "gradients): gradients of the sum of each output times its gradient, with respect to "
-          "every trainable parameter and the values of gradients_of. An empty dict means ones, for "
-          "the only output. out= is a dict of arrays to write to.")
+  nb::class_<LockedProgram>(m, "ProgramBase")
+      .def("__init__", compile_named)
+      .def("model_", &LockedProgram::model)
+      .def("evaluate_", &LockedProgram::evaluate, nb::arg("parameters"), nb::arg("data"),
+           nb::arg("output_gradients").none() = nb::none(), nb::arg("out").none() = nb::none())
       .def("initial_parameters", &LockedProgram::initial_parameters, nb::arg("seed") = 0,
            nb::arg("to") = "numpy",
            "New arrays by name with the layers' initial values, for an optimizer to update.")

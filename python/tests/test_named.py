@@ -368,3 +368,73 @@ def test_blocks_go_through_json_and_pickle(data):
 def test_json_that_is_no_block(text, sentence):
     with pytest.raises(ValueError, match=sentence):
         nn.from_json(text)
+
+
+def with_statistics():
+    return nn.Group([nn.Input("x", ("n", 3, 6, 6)), nn.Conv2d(8, 3).output("c"), nn.BatchNorm2d().output("norm"), nn.ReLU(),
+                     nn.Dropout(0.0), nn.Call("reshape", shape=["n", 128]), nn.Linear(10).output("y")])  # fmt: skip
+
+
+def test_a_program_is_a_model_that_is_saved(tmp_path, rng):
+    program = hg.compile(with_statistics())
+    parameters = program.initial_parameters(2)
+    program.set_state("norm.running_mean", rng.standard_normal(8).astype(np.float32))
+    x = rng.standard_normal((4, 3, 6, 6)).astype(np.float32)
+    expected = program.evaluate(parameters, {"x": x})["y"]
+    for compiled in (program, hg.compile(with_statistics(), training=True)):
+        compiled.set_state("norm.running_mean", program.states["norm.running_mean"])
+        model = compiled.model(parameters)
+        model.save(tmp_path / "named.hgm")
+        loaded = hg.load(tmp_path / "named.hgm")
+        np.testing.assert_allclose(loaded(x), expected, rtol=1e-5, atol=1e-6)
+    assert set(loaded.parameters_()) == set(parameters)
+    parameters["y.bias"][:] = 7  # the model has copies
+    np.testing.assert_allclose(model(x), expected, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="'y.bias' is missing"):
+        program.model({name: value for name, value in parameters.items() if name != "y.bias"})
+    with pytest.raises(ValueError, match="'y.bias' is f32"):
+        program.model({**parameters, "y.bias": np.zeros(3, np.float32)})
+
+
+def test_named_to_trained_to_file_to_quantized(tmp_path, rng):
+    """A named model is trained, saved, read by a session and quantized."""
+    x = rng.standard_normal((64, 3, 6, 6)).astype(np.float32)
+    labels = rng.integers(0, 10, 64)
+    trainer = hg.Trainer(with_statistics(), loss="cross_entropy", optimizer="adamw", lr=1e-2)
+    first = trainer.step(x, labels)
+    for _ in range(30):
+        last = trainer.step(x, labels)
+    assert last < first / 4
+    trainer.save(tmp_path / "trained.hgm")
+    session = hg.load(tmp_path / "trained.hgm").session(threads=1)
+    y = session(x)
+    assert (y.argmax(1) == labels).mean() > 0.9
+    small = hg.quantize(hg.load(tmp_path / "trained.hgm"), least=64)
+    assert small.info["quantized"]
+    small.save(tmp_path / "small.hgm")
+    np.testing.assert_allclose(hg.load(tmp_path / "small.hgm")(x), y, atol=0.05 * np.abs(y).max())
+
+
+def test_named_models_differentiate_as_others():
+    torch = pytest.importorskip("torch")
+    block = nn.Group([*network(False).blocks])
+    program = hg.compile(block, gradients_of=["x"])
+    torch.manual_seed(0)
+    parameters = {name: torch.from_numpy(value).requires_grad_() for name, value in program.initial_parameters(3).items()}
+    x = torch.randn(5, 4, requires_grad=True)
+    y = program.evaluate(parameters, {"x": x})["y"]
+    y.square().sum().backward()
+    wrapped = hg.torch.wrap(program.model({name: value.detach() for name, value in parameters.items()}))
+    again = x.detach().clone().requires_grad_()
+    torch.testing.assert_close(wrapped(again), y)
+    wrapped(again).square().sum().backward()
+    torch.testing.assert_close(x.grad, again.grad)
+    others = dict(wrapped.named_parameters())
+    for name, value in parameters.items():
+        torch.testing.assert_close(value.grad, others[name].grad)
+    frozen = hg.compile(block, frozen="hidden.*")
+    with pytest.raises(ValueError, match="'hidden.weight' requires a gradient, but is frozen"):
+        frozen.evaluate(parameters, {"x": x.detach()})
+    with pytest.raises(ValueError, match="gradients_of"):
+        hg.compile(block).evaluate({name: value.detach() for name, value in parameters.items()}, {"x": x})
+    assert hg.torch.wrap(block)(torch.ones(2, 4)).shape == (2, 2)

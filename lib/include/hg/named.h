@@ -228,6 +228,10 @@ class Program {
   // shape differ.
   Result<Array> state(std::string_view name) const;
   Status set_state(std::string_view name, const ConstTensor& value);
+  // Returns the model with copies of these parameters and of the states, to save, train (hg/train.h)
+  // or quantize. Dropout and batch norm are in inference mode, in which trainers expect them. Fails
+  // if a parameter is missing, or has another dtype or shape.
+  Result<Model> model(const NamedArrays& parameters) const;
 
   // -- Calls --------------------------------------------------------------------------------------
 

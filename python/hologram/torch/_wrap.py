@@ -7,8 +7,9 @@ import torch
 
 from .. import _core
 from .._autograd._functions import require_single, untraced
-from .._model import load, require_gradients
+from .._model import require_gradients
 from .._tree import leaves_of, unflatten
+from ..named import as_model
 
 
 def run_seeded(session, tensors):
@@ -306,13 +307,12 @@ def _tensor(value, name):
 
 
 def wrap(model, *, mode=None, **options):
-    """Makes a torch.nn.Module from a Model or a path; it takes part in autograd.
+    """Makes a torch.nn.Module from a Model, a path, or a program or block of hg.named; it takes part in autograd.
 
     Combine it with other layers, train it with torch.optim, save its state_dict. ``train()`` and ``eval()`` switch dropout
     and batch_norm, unless ``mode`` is "as-traced". ``options`` are session options.
     """
-    if not isinstance(model, _core.ModelBase):
-        model = load(model)
+    model = as_model(model)
     if mode not in (None, "training", "inference", "as-traced"):
         raise ValueError(f"mode is 'training', 'inference' or 'as-traced', not '{mode}'")
     return Wrapped(model, mode, **options)
