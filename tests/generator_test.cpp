@@ -170,7 +170,7 @@ TEST(Generator, StepsGiveTheSameTokens) {
   EXPECT_EQ(tokens[0].prompt, 1);
   EXPECT_EQ(generator.generation().sequences[0].finish, Finish::stop);
   EXPECT_EQ(generator.generation().sequences[0].ids.size(), 1u);
-  expect_refusal(generator.end(2), Code::invalid_argument, "there is no prompt 2 among 2");
+  expect_refusal(generator.end(2), Code::invalid_argument, "there is no sequence 2 among 2");
 
   ASSERT_TRUE(generator.begin(prompts).ok());
   std::stop_source source;

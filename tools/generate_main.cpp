@@ -5,8 +5,11 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
+#include "hg/array.h"
 #include "hg/generator.h"
+#include "hg/npy.h"
 #include "hg/text/model_files.h"
 #include "tools/chat_prompts.h"
 #include "tools/command_line/command_line.h"
@@ -27,12 +30,16 @@ constexpr char kExamples[] = R"(Examples:
   hg-generate smollm.hgm --ids 504,3575,282 --max-tokens 64 --stop-id 0
   hg-generate smollm.hgm --ids 504,3575 --ids 19556 --temperature 0.8 --top-p 0.95 --seed 7
   hg-generate smollm.hgm --ids 504,3575,282 --json
+  hg-generate translator.hgm --prompt "The moon is round."
+  hg-generate whisper.hgm --features audio.npy --decoder-ids 50258,50259,50359,50363
 
 With --prompt, --stop or --tokenizer, prints the text of the answer, for a single prompt as it is
 generated; otherwise the new ids of each prompt as a line. Stop ids and stop texts do not belong to
 the answer. Prompts run together.
 The tokenizer and the stop ids are those in the model file (hg-info lists attached files):
 tokenizer.json, and eos_token_id of generation_config.json. --stop-id adds further stop ids.
+The encoder of an encoder-decoder, such as T5 or Whisper, reads the prompts, or --features. Answers
+begin with --decoder-ids, or with the start ids of generation_config.json.
 With --chat, each prompt is a message of a user, and the model's chat template makes the prompt:
 chat_template.jinja in the model file. Without a prompt, each line of standard input is a message,
 and the model sees the whole conversation.
@@ -47,10 +54,13 @@ all later runs, for all prompts together; text, unless only ids are printed; wit
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 prompts and model do not fit.)";
 
 struct GenerateJob {
-  std::string model, entry, tokenizer, chat_template, system, device = "cpu", precision = "f32";
+  std::string model, entry, tokenizer, chat_template, system, features, decoder_ids,
+      early_stopping = "no", device = "cpu", precision = "f32";
   int threads = 0;
   std::vector<std::string> ids, stop_ids, texts, stops;  // as given
   std::vector<std::vector<int32_t>> prompts;
+  std::vector<int32_t> start;  // of answers of an encoder-decoder
+  std::optional<Array> features_array;
   GenerateOptions options;
   bool as_json = false, chats = false;
 };
@@ -73,16 +83,23 @@ std::string ids_text(const std::vector<int32_t>& ids) {
   return out;
 }
 
+size_t tokens_of_prompt(const GenerateJob& job, size_t prompt) {
+  const auto& texts = job.options.encoder_ids;
+  return texts.empty() ? job.prompts[prompt].size() : texts[prompt].size();
+}
+
 nlohmann::ordered_json json_of(const GenerateJob& job, const Generation& answer,
-                               const std::vector<std::string>& texts, size_t prompt) {
-  const GeneratedSequence& sequence = answer.sequences[prompt];
+                               const std::vector<std::string>& texts, size_t index) {
+  const GeneratedSequence& sequence = answer.sequences[index];
+  const size_t prompt = index / static_cast<size_t>(job.options.num_return_sequences);
   nlohmann::ordered_json row = {{"ids", sequence.ids},
                                 {"finish", to_string(sequence.finish)},
-                                {"prompt_tokens", job.prompts[prompt].size()},
+                                {"prompt_tokens", tokens_of_prompt(job, prompt)},
                                 {"tokens", sequence.ids.size()},
                                 {"prompt_ms", answer.prompt_ms},
                                 {"decode_ms", answer.decode_ms}};
-  if (!texts.empty()) row["text"] = texts[prompt];
+  if (!texts.empty()) row["text"] = texts[index];
+  if (job.options.num_beams > 1) row["score"] = sequence.score;
   if (job.options.log_probabilities) row["log_probabilities"] = sequence.log_probabilities;
   return row;
 }
@@ -91,9 +108,10 @@ nlohmann::ordered_json json_of(const GenerateJob& job, const Generation& answer,
 std::string text_of(const GenerateJob& job, const Generation& answer,
                     const std::vector<std::string>& texts) {
   if (job.as_json) {
-    if (job.prompts.size() == 1) return json_of(job, answer, texts, 0).dump() + "\n";
+    if (answer.sequences.size() == 1) return json_of(job, answer, texts, 0).dump() + "\n";
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (size_t i = 0; i < job.prompts.size(); ++i) list.push_back(json_of(job, answer, texts, i));
+    for (size_t i = 0; i < answer.sequences.size(); ++i)
+      list.push_back(json_of(job, answer, texts, i));
     return list.dump() + "\n";
   }
   std::string out;
@@ -109,13 +127,19 @@ Outcome read(GenerateJob& job) {
   if (job.chats && !job.ids.empty()) return usage("--chat continues texts, not --ids");
   if (job.chats && job.texts.empty() && job.as_json)
     return usage("--chat --json needs --prompt; see hg-generate --help");
-  if (job.ids.empty() && job.texts.empty() && !job.chats)
+  if (job.ids.empty() && job.texts.empty() && job.features.empty() && !job.chats)
     return usage("no prompt is given: use --ids or --prompt; see hg-generate --help");
-  if (!job.ids.empty() && !job.texts.empty()) return usage("use either --ids or --prompt");
+  if (!job.ids.empty() + !job.texts.empty() + !job.features.empty() > 1)
+    return usage("use either --ids, --prompt or --features");
+  if (!job.decoder_ids.empty())
+    if (Outcome o = parse_ids("--decoder-ids", job.decoder_ids, job.start); !o.ok()) return o;
   for (const std::string& text : job.ids)
     if (Outcome o = parse_ids("--ids", text, job.prompts.emplace_back()); !o.ok()) return o;
   for (const std::string& text : job.stop_ids)
     if (Outcome o = parse_ids("--stop-id", text, job.options.stop_ids); !o.ok()) return o;
+  job.options.early_stopping = job.early_stopping == "yes"     ? EarlyStopping::yes
+                               : job.early_stopping == "never" ? EarlyStopping::never
+                                                               : EarlyStopping::no;
   if (const auto made = Sampler::create(job.options.sampler); !made.ok())
     return usage(made.status().message());
   return {};
@@ -125,8 +149,9 @@ Outcome read(GenerateJob& job) {
 // answers.
 Outcome generate_text(GenerateJob& job, Generator& generator, GeneratedText& text,
                       std::vector<std::string>& texts) {
-  const bool streams = job.prompts.size() == 1 && !job.as_json;
-  texts.assign(job.prompts.size(), "");
+  const size_t count = job.prompts.size() * static_cast<size_t>(job.options.num_return_sequences);
+  const bool streams = count == 1 && !job.as_json;
+  texts.assign(count, "");
   const auto take = [&](size_t prompt, const Result<std::string>& piece) {
     if (!piece.ok()) return false;
     texts[prompt] += *piece;
@@ -137,7 +162,7 @@ Outcome generate_text(GenerateJob& job, Generator& generator, GeneratedText& tex
     return true;
   };
   Outcome failed;
-  text.begin(job.prompts.size());
+  text.begin(count);
   job.options.on_token = [&](const GeneratedToken& token) {
     const auto prompt = static_cast<size_t>(token.prompt);
     const Result<std::string> piece = text.push(prompt, token.id);
@@ -184,10 +209,36 @@ Outcome converse(GenerateJob& job, Generator& generator, GeneratedText& text,
   return {};
 }
 
+// Gives the prompts to the encoder.
+Outcome use_encoder(GenerateJob& job, const Model& model) {
+  if (job.start.empty()) {
+    Result<std::vector<int32_t>> start = start_ids_of(model);
+    if (!start.ok()) return outcome(start.status());
+    job.start = *std::move(start);
+  }
+  if (job.start.empty()) return usage("the file does not say how answers begin: use --decoder-ids");
+  size_t count = job.prompts.size();
+  if (!job.features.empty()) {
+    Result<Array> features = read_npy(job.features);
+    if (!features.ok()) return outcome(features.status());
+    job.features_array = *std::move(features);
+    job.options.encoder_features = job.features_array->tensor();
+    if (job.features_array->shape().rank() == 0) return usage("--features: the array is a number");
+    count = static_cast<size_t>(job.features_array->shape()[0]);
+  }
+  job.options.encoder_ids = std::exchange(job.prompts, {});
+  job.prompts.assign(count, job.start);
+  return {};
+}
+
 Outcome run(GenerateJob& job) {
   if (Outcome o = read(job); !o.ok()) return o;
-  const Result<Model> model = load_model(job.model, job.entry);
+  Result<Model> model = Model::load(job.model);
+  const bool has_encoder = model.ok() && job.entry.empty() && is_encoder_decoder(*model);
+  if (model.ok() && !has_encoder) model = entry_of(*model, job.model, job.entry);
   if (!model.ok()) return outcome(model.status());
+  if (!has_encoder && (!job.features.empty() || !job.decoder_ids.empty()))
+    return usage("--features and --decoder-ids are for encoder-decoders, and the model is none");
   const Result<std::vector<int32_t>> stop_ids = stop_ids_of(*model);
   if (!stop_ids.ok()) return outcome(stop_ids.status());
   job.options.stop_ids.insert(job.options.stop_ids.end(), stop_ids->begin(), stop_ids->end());
@@ -214,6 +265,9 @@ Outcome run(GenerateJob& job) {
     job.options.stop_ids.insert(job.options.stop_ids.end(), text->stop_ids().begin(),
                                 text->stop_ids().end());
   }
+  if (has_encoder && job.chats) return usage("--chat needs a decoder, not an encoder-decoder");
+  if (has_encoder)
+    if (Outcome o = use_encoder(job, *model); !o.ok()) return o;
   SessionOptions options;
   const Result<Device> device = parse_device(job.device);
   if (!device.ok()) return usage(device.status().message());
@@ -254,6 +308,22 @@ int main(int argc, char** argv) {
       .needs(chat);
   line.add("--stop", job.stops, "a text or special token that ends a sequence; once per text");
   line.add("--ids", job.ids, "a prompt: token ids with commas between them; once per prompt");
+  line.add("--features", job.features,
+           "an .npy file of f32 that the encoder reads: [prompts, ...], such as Whisper's");
+  line.add("--decoder-ids", job.decoder_ids,
+           "ids with which each answer of an encoder-decoder begins, instead of the file's");
+  line.add("--num-return-sequences", job.options.num_return_sequences, "answers per prompt")
+      .is_at_least(1)
+      .shows_default();
+  line.add("--num-beams", job.options.num_beams, "above 1: a beam search for the likeliest answer")
+      .is_at_least(1)
+      .shows_default();
+  line.add("--length-penalty", job.options.length_penalty,
+           "scores of beams are divided by their length to this power")
+      .shows_default();
+  line.add("--early-stopping", job.early_stopping, "ends a beam search, as in transformers")
+      .is_one_of({"no", "yes", "never"})
+      .shows_default();
   line.add("--max-tokens", job.options.max_tokens, "new tokens per prompt")
       .is_at_least(0)
       .shows_default();

@@ -25,6 +25,7 @@ struct Row {
   GenerateOptions options = {};
   std::optional<Sampler> sampler = {};
   std::vector<int32_t> history = {};
+  std::unique_ptr<Constraint::State> state = {};
   EndedSequence result = {};
 };
 
@@ -80,6 +81,9 @@ Status BatchGenerator::Body::read(const std::vector<int32_t>& prompt, bool reuse
 Result<int64_t> BatchGenerator::Body::add(const std::vector<int32_t>& prompt, GenerateOptions with,
                                           std::stop_token stop) {
   HG_TRY(check_prompts(reader, {&prompt, 1}, with));
+  HG_CHECK(with.num_beams == 1 && with.num_return_sequences == 1,
+           "generate: a sequence of a batch has one answer, without beams; num_beams is ",
+           with.num_beams, ", num_return_sequences ", with.num_return_sequences);
   HG_TRY_ASSIGN(const Sampler sampler, Sampler::create(with.sampler));
   if (running == static_cast<int64_t>(rows.size()))
     return Status(Code::busy, str_cat("generate: all ", uint64_t{rows.size()}, " rows are taken"));
@@ -90,7 +94,7 @@ Result<int64_t> BatchGenerator::Body::add(const std::vector<int32_t>& prompt, Ge
       std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row.id < 0; });
   HG_TRY(runner->replace_row(static_cast<size_t>(free - rows.begin()), reader, 0, reader.past()));
   result.id = added++;
-  *free = Row{result.id, std::move(with), sampler, prompt, std::move(result)};
+  *free = Row{result.id, std::move(with), sampler, prompt, {}, std::move(result)};
   ++running;
   if (free->options.max_tokens == 0) end(*free);
   return added - 1;
@@ -188,8 +192,9 @@ Status BatchGenerator::Body::step(std::stop_token stop) {
     Row& row = rows[i];
     if (row.id < 0) continue;
     HG_TRY(runner->logits(i, logits));
-    const Result<bool> has_ended = choose_token({row.id, 0}, *row.sampler, row.options, logits,
-                                                row.history, row.result.sequence, tokens);
+    const Result<bool> has_ended =
+        choose_token({row.id, 0}, *row.sampler, row.options, logits, row.history, row.state,
+                     row.result.sequence, tokens);
     row.result.status = has_ended.status();
     if (!has_ended.ok() || *has_ended) end(row);
   }

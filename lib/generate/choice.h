@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,9 +18,11 @@ struct SequenceName {
 };
 
 // Chooses a token from the model's logits, which it may change, and appends it to the sequence and
-// `history`, and to `tokens`. Returns whether the sequence has ended.
+// `history`, and to `tokens`. `state`: of the constraint, made by the first choice. Returns whether
+// the sequence has ended.
 Result<bool> choose_token(SequenceName name, const Sampler& sampler, const GenerateOptions& options,
                           std::span<float> logits, std::vector<int32_t>& history,
-                          GeneratedSequence& sequence, std::vector<GeneratedToken>& tokens);
+                          std::unique_ptr<Constraint::State>& state, GeneratedSequence& sequence,
+                          std::vector<GeneratedToken>& tokens);
 
 }  // namespace hg

@@ -109,6 +109,38 @@ Status DecoderSession::replace_row(size_t row, const DecoderSession& other, size
   return {};
 }
 
+Status DecoderSession::reorder(std::span<const size_t> from) {
+  bool is_same = true;
+  for (size_t i = 0; i < from.size(); ++i) is_same = is_same && from[i] == i;
+  if (is_same) return {};
+  for (Integers* const input : {&ids_, &mask_, &positions_}) {
+    const auto before = input->rows;
+    for (size_t i = 0; i < from.size(); ++i) input->rows[i] = before[from[i]];
+  }
+  if (buffers_) return buffers_->reorder(from);
+  for (const CarriedValue& each : carried_) {
+    const int grows = growing_dim(each), batch = batch_dim(each);
+    if (batch < 0)
+      return unsupported("generate: no dim, or several, of the input '", each.input,
+                         "' is the number of prompts");
+    HG_TRY_ASSIGN(Tensor state, session_->value(each.input));
+    const auto row = [&](const Tensor& all, size_t index) {
+      Tensor part = all;
+      part.shape[batch] = 1;
+      part.data = static_cast<char*>(all.data) +
+                  static_cast<int64_t>(index) * all.strides[batch] * size_of(all.dtype);
+      return part;
+    };
+    Tensor used = state;
+    if (grows >= 0) used.shape[grows] = past_;
+    HG_TRY_ASSIGN(const TensorData before, TensorData::copy_of(used));
+    for (size_t i = 0; i < from.size(); ++i)
+      if (from[i] != i) copy_elements(row(before.tensor, from[i]), row(used, i));
+    HG_TRY(keep_changes(each.input, state));
+  }
+  return {};
+}
+
 void DecoderSession::discard_new() {
   for (Integers* const input : {&ids_, &mask_, &positions_})
     for (std::vector<int64_t>& row : input->rows)

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <string_view>
 
+#include "hg/generator.h"
 #include "hg/graph.h"
-#include "hg/op.h"
 #include "hg/stateful.h"
+#include "lib/generate/tables.h"
 #include "lib/graph/access.h"
 #include "lib/graph/ends.h"
 #include "lib/graph/past_names.h"
@@ -17,28 +19,10 @@ namespace {
 
 constexpr int64_t kFirstCapacity = 1024;  // positions that create() makes room for
 
-// Rows of the smallest table that the values of the input index, directly or after a cast; 0 if
-// they index no table.
-int64_t rows_of_table(const Graph& graph, ValueId indices) {
-  std::vector<ValueId> same = {indices};
-  int64_t rows = 0;
-  for (const Node& node : graph.nodes()) {
-    const auto reads = [&](size_t input) {
-      return input < node.inputs.size() &&
-             std::find(same.begin(), same.end(), node.inputs[input]) != same.end();
-    };
-    if (node.op->name() == "cast" && reads(0)) same.push_back(node.outputs[0]);
-    if (node.op->name() != "embedding" || !reads(1)) continue;
-    const Dim& size = graph.value_info(node.inputs[0]).type.shape[0];
-    if (size.is_constant()) rows = rows == 0 ? size.constant() : std::min(rows, size.constant());
-  }
-  return rows;
-}
-
 template <class T>
-void copy_tails(const std::vector<std::vector<int64_t>>& rows, int64_t from, T* out) {
+void copy_parts(const std::vector<std::vector<int64_t>>& rows, int64_t from, int64_t to, T* out) {
   for (const std::vector<int64_t>& row : rows)
-    out = std::transform(row.begin() + from, row.end(), out,
+    out = std::transform(row.begin() + from, row.begin() + to, out,
                          [](int64_t value) { return static_cast<T>(value); });
 }
 
@@ -63,7 +47,22 @@ Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions
     options.entry.clear();
     return create(entry, std::move(options), batch);
   }
+  if (is_encoder_decoder(model)) {
+    HG_TRY_ASSIGN(const Model decode, model.entry("decode"));
+    HG_TRY_ASSIGN(DecoderSession made, create_decoder(decode, options, batch));
+    HG_TRY_ASSIGN(made.encoder_, EncoderSession::create(model, decode.graph(), std::move(options)));
+    return made;
+  }
   HG_TRY(model.graph().status());
+  for (const ValueId id : model.graph().inputs())
+    if (const std::string& name = model.graph().value_info(id).name; EncoderSession::gives(name))
+      return unsupported("generate: the input '", name,
+                         "' comes from an encoder; generate with the model of both entries");
+  return create_decoder(model, std::move(options), batch);
+}
+
+Result<DecoderSession> DecoderSession::create_decoder(const Model& model, SessionOptions options,
+                                                      int64_t batch) {
   options.device_outputs = false;
   DecoderSession decoder(model, std::move(options));
   const Graph& graph = decoder.model_.graph();
@@ -80,12 +79,13 @@ Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions
 Status DecoderSession::find_input(ValueId id) {
   const std::string& name = model_.graph().value_info(id).name;
   const TensorType& type = model_.graph().value_info(id).type;
-  if (past_suffix(name)) return {};
+  if (past_suffix(name) || EncoderSession::gives(name)) return {};
   const bool is_mask = name == "attention_mask";
   if ((type.dtype != i64 && type.dtype != i32 && !(is_mask && type.dtype == boolean)) ||
-      type.rank() != 2 || type.shape[1].is_constant())
+      type.rank() != 2 || (type.shape[1].is_constant() && (is_mask || type.shape[1] != Dim(1))))
     return unsupported("generate: the input '", name, "' is ", type, ", expected i64[batch, ",
-                       is_mask ? "past + time]" : "time]", ", where time is a symbol");
+                       is_mask ? "past + time]" : "time]", ", where time is a symbol",
+                       is_mask ? "" : " or 1");
   Integers& input = is_mask ? mask_ : name == "position_ids" ? positions_ : ids_;
   if (input.value != kNoValue)
     return unsupported("generate: the inputs '", model_.graph().value_info(input.value).name,
@@ -153,6 +153,10 @@ Status DecoderSession::find_carried() {
                          "' have the same past");
     carried_.push_back(*found);
   }
+  const ValueInfo& ids = graph.value_info(ids_.value);
+  if (carried_.empty() && ids.type.shape[1].is_constant())
+    return unsupported("generate: the input '", ids.name, "' is ", ids.type,
+                       ", but the model has no past");
   return {};
 }
 
@@ -203,7 +207,9 @@ Status DecoderSession::open(Model stateful, int64_t batch, int64_t capacity) {
   std::erase_if(options.dims, [&](const auto& dim) { return dim.first == symbol; });
   std::erase_if(options.ranges, [&](const SizeRange& range) { return range.symbol == symbol; });
   HG_TRY_ASSIGN(session_, Session::create(stateful_, std::move(options)));
-  capacity_ = capacity;
+  const bool grows = std::any_of(carried_.begin(), carried_.end(),
+                                 [&](const CarriedValue& each) { return growing_dim(each) >= 0; });
+  capacity_ = grows ? capacity : std::numeric_limits<int64_t>::max();
   session_batch_ = batch;
   return {};
 }
@@ -225,7 +231,7 @@ Status DecoderSession::start(int64_t batch, int64_t positions) {
 }
 
 Result<int64_t> DecoderSession::resume(std::span<const int32_t> prompt, int64_t positions) {
-  if (!keeps_past() || !session_ || batch_ != 1 || session_batch_ != 1) return 0;
+  if (encoder_ || !keeps_past() || !session_ || batch_ != 1 || session_batch_ != 1) return 0;
   for (const CarriedValue& each : carried_)
     if (growing_dim(each) < 0) return 0;
   // Rows may be longer than the past if a run failed.
@@ -292,36 +298,43 @@ void DecoderSession::push(size_t row, int64_t id, int64_t position, bool is_hidd
   positions_.rows[row].push_back(position);
 }
 
-// Sets the values from a position on, as [batch, time].
-Status DecoderSession::set_integers(Integers& input, int64_t from) {
+// Sets the values of some positions, as [batch, time].
+Status DecoderSession::set_integers(Integers& input, int64_t from, int64_t to) {
   if (input.value == kNoValue) return {};
-  const int64_t time = static_cast<int64_t>(input.rows[0].size()) - from;
   const ValueInfo& info = model_.graph().value_info(input.value);
-  HG_TRY_ASSIGN(input.data, TensorData::allocate(info.type.dtype, {batch_, time}));
+  HG_TRY_ASSIGN(input.data, TensorData::allocate(info.type.dtype, {batch_, to - from}));
   const Tensor& tensor = input.data.tensor;
   if (tensor.dtype == i64)
-    copy_tails(input.rows, from, tensor.as<int64_t>());
+    copy_parts(input.rows, from, to, tensor.as<int64_t>());
   else if (tensor.dtype == i32)
-    copy_tails(input.rows, from, tensor.as<int32_t>());
+    copy_parts(input.rows, from, to, tensor.as<int32_t>());
   else
-    copy_tails(input.rows, from, tensor.as<bool>());
+    copy_parts(input.rows, from, to, tensor.as<bool>());
   return session_->set_input(info.name, tensor);
 }
 
 Status DecoderSession::run(std::stop_token stop) {
   const auto all = static_cast<int64_t>(ids_.rows[0].size());
-  const int64_t time = all - past_;
   if (!session_) return internal_error("generate: an earlier call lost the session");
   if (keeps_past() && all > capacity_) HG_TRY(grow(all));
+  if (carried_.empty()) return run_part(0, all, std::move(stop));
+  const bool steps = model_.graph().value_info(ids_.value).type.shape[1] == Dim(1);
+  while (past_ < all) HG_TRY(run_part(past_, steps ? past_ + 1 : all, stop));
+  return {};
+}
+
+// Reads these tokens.
+Status DecoderSession::run_part(int64_t from, int64_t to, std::stop_token stop) {
   session_->forget_tensors();
-  HG_TRY(set_integers(ids_, past_));
-  HG_TRY(set_integers(mask_, 0));
-  HG_TRY(set_integers(positions_, past_));
-  if (buffers_) HG_TRY(buffers_->set(*session_, time));
+  if (encoder_) HG_TRY(encoder_->run(*session_, stop));
+  HG_TRY(set_integers(ids_, from, to));
+  HG_TRY(set_integers(mask_, 0, to));
+  HG_TRY(set_integers(positions_, from, to));
+  if (buffers_) HG_TRY(buffers_->set(*session_, to - from));
   HG_TRY(session_->run(std::move(stop)));
   if (carried_.empty()) return {};
-  if (buffers_) buffers_->ran(time);
-  past_ = all;
+  if (buffers_) buffers_->ran(to - from);
+  past_ = to;
   return {};
 }
 

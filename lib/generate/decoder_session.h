@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "hg/session.h"
+#include "lib/generate/encoder_session.h"
 #include "lib/generate/past_buffers.h"
 
 namespace hg {
@@ -48,11 +49,15 @@ class DecoderSession {
   // Fills a row with the last `length` tokens of a row of `other`, a session of the same model. If
   // they need more columns, all rows get them.
   Status replace_row(size_t row, const DecoderSession& other, size_t other_row, int64_t length);
+  // Row i continues what row from[i] had read.
+  Status reorder(std::span<const size_t> from);
   // Drops the first columns of all rows.
   Status drop_columns(int64_t count);
   // Forgets the tokens that no run has read.
   void discard_new();
 
+  // Null unless the model is an encoder-decoder. Call begin() after start().
+  EncoderSession* encoder() { return encoder_ ? &*encoder_ : nullptr; }
   bool can_pad() const { return mask_.value != kNoValue && positions_.value != kNoValue; }
   int64_t vocabulary() const { return vocabulary_; }  // of ids; 0: unknown
   int64_t position_limit() const { return position_limit_; }
@@ -67,6 +72,8 @@ class DecoderSession {
 
   DecoderSession(const Model& model, SessionOptions options)
       : model_(model), options_(std::move(options)) {}
+  static Result<DecoderSession> create_decoder(const Model& model, SessionOptions options,
+                                               int64_t batch);
   Status find_input(ValueId id);
   Status find_output(const std::string& name, ValueId id);
   Status check_parts() const;
@@ -85,7 +92,8 @@ class DecoderSession {
   int batch_dim(const CarriedValue& carried) const;
   Status move_columns(int64_t from, int64_t to, int64_t count);
   Status keep_changes(const std::string& name, const Tensor& state);
-  Status set_integers(Integers& input, int64_t from);
+  Status set_integers(Integers& input, int64_t from, int64_t to);
+  Status run_part(int64_t from, int64_t to, std::stop_token stop);
 
   Model model_;
   SessionOptions options_;
@@ -95,6 +103,7 @@ class DecoderSession {
   std::vector<CarriedValue> carried_;
   int64_t vocabulary_ = 0, position_limit_ = 0;
 
+  std::optional<EncoderSession> encoder_;
   std::optional<PastBuffers> buffers_;  // nullopt: the session keeps the carried values
   Model stateful_;                      // kept alive: models made alike share compiled graphs
   std::optional<Session> session_;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <optional>
 
+#include "lib/generate/beam_search.h"
 #include "lib/generate/choice.h"
 #include "lib/generate/decoder_session.h"
 #include "lib/generate/prompt_check.h"
@@ -17,6 +19,17 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMostReserved = 4096;  // new tokens that a call makes room for at once
 
+// Logits become logarithms of probabilities.
+Status log_softmax(std::span<float> logits) {
+  const float top = *std::max_element(logits.begin(), logits.end());
+  HG_CHECK(std::isfinite(top), "generate: the largest logit is ", double{top});
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(double{logit} - top);
+  const double all = top + std::log(sum);
+  for (float& logit : logits) logit = static_cast<float>(logit - all);
+  return {};
+}
+
 }  // namespace
 
 std::string_view to_string(Finish finish) { return finish == Finish::stop ? "stop" : "length"; }
@@ -26,11 +39,15 @@ struct Generator::Body {
 
   Status begin(std::span<const std::vector<int32_t>> prompts, GenerateOptions with);
   Status step(std::stop_token stop);
+  Status search(std::stop_token stop);
+  Status run(std::stop_token stop);
+  void take(const BeamSearch::Beam& beam, GeneratedSequence& sequence, int64_t name);
 
   DecoderSession decoder;
   GenerateOptions options;
   std::optional<Sampler> sampler;             // nullopt: no call has begun, or it failed
   std::vector<std::vector<int32_t>> history;  // prompts and new tokens
+  std::vector<std::unique_ptr<Constraint::State>> states;
   std::vector<bool> is_done;
   std::vector<float> logits;
   std::vector<GeneratedToken> tokens;  // of the last step
@@ -44,26 +61,46 @@ Status Generator::Body::begin(std::span<const std::vector<int32_t>> prompts, Gen
   tokens.clear();
   HG_TRY(check_prompts(decoder, prompts, with));
   HG_TRY_ASSIGN(const Sampler made, Sampler::create(with.sampler));
+  const int64_t copies = std::max(with.num_beams, with.num_return_sequences);
+  EncoderSession* const encoder = decoder.encoder();
+  HG_CHECK(
+      encoder != nullptr || (with.encoder_ids.empty() && with.encoder_features.data == nullptr),
+      "generate: there are inputs of an encoder, but the model has none");
+  if (encoder != nullptr)
+    HG_TRY(encoder->begin(with.encoder_ids, with.encoder_features, prompts.size(), copies));
   size_t longest = 0;
   for (const std::vector<int32_t>& prompt : prompts) longest = std::max(longest, prompt.size());
   const int64_t positions =
       static_cast<int64_t>(longest) + std::min(with.max_tokens, kMostReserved);
-  if (with.reuse_past && prompts.size() == 1) {
+  history.clear();
+  for (const std::vector<int32_t>& prompt : prompts)
+    history.insert(history.end(), static_cast<size_t>(copies), prompt);
+  if (with.reuse_past && history.size() == 1) {
     HG_TRY_ASSIGN(result.reused, decoder.resume(prompts[0], positions));
   }
-  if (result.reused == 0) HG_TRY(decoder.start(static_cast<int64_t>(prompts.size()), positions));
-  for (size_t row = 0; row < prompts.size(); ++row) {
-    const std::vector<int32_t>& prompt = prompts[row];
+  if (result.reused == 0) HG_TRY(decoder.start(static_cast<int64_t>(history.size()), positions));
+  for (size_t row = 0; row < history.size(); ++row) {
+    const std::vector<int32_t>& prompt = history[row];
     for (size_t i = prompt.size(); i < longest; ++i) decoder.push(row, prompt[0], 0, true);
     for (auto i = static_cast<size_t>(result.reused); i < prompt.size(); ++i)
       decoder.push(row, prompt[i], static_cast<int64_t>(i), false);
   }
   options = std::move(with);
-  history.assign(prompts.begin(), prompts.end());
-  is_done.assign(prompts.size(), options.max_tokens == 0);
-  result.sequences.resize(prompts.size());
+  states.clear();
+  states.resize(history.size());
+  is_done.assign(history.size(), options.max_tokens == 0);
+  result.sequences.resize(prompts.size() * static_cast<size_t>(options.num_return_sequences));
   has_run = false;
   sampler = made;
+  return {};
+}
+
+Status Generator::Body::run(std::stop_token stop) {
+  const Clock::time_point start = Clock::now();
+  HG_TRY(decoder.run(std::move(stop)));
+  (has_run ? result.decode_ms : result.prompt_ms) +=
+      std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  has_run = true;
   return {};
 }
 
@@ -77,20 +114,84 @@ Status Generator::Body::step(std::stop_token stop) {
       decoder.push(row, history[row].back(), static_cast<int64_t>(history[row].size()) - 1, false);
   const Sampler now = *sampler;
   sampler.reset();  // set again when the step succeeds
-  const Clock::time_point start = Clock::now();
-  HG_TRY(decoder.run(std::move(stop)));
-  (has_run ? result.decode_ms : result.prompt_ms) +=
-      std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-  has_run = true;
+  HG_TRY(run(std::move(stop)));
   for (size_t row = 0; row < history.size(); ++row)
     if (!is_done[row]) {
       HG_TRY(decoder.logits(row, logits));
-      HG_TRY_ASSIGN(is_done[row],
-                    choose_token({static_cast<int64_t>(row), static_cast<uint32_t>(row)}, now,
-                                 options, logits, history[row], result.sequences[row], tokens));
+      HG_TRY_ASSIGN(
+          is_done[row],
+          choose_token({static_cast<int64_t>(row), static_cast<uint32_t>(row)}, now, options,
+                       logits, history[row], states[row], result.sequences[row], tokens));
     }
   sampler = now;
   return {};
+}
+
+// Searches all prompts together: row i * num_beams + k is beam k of prompt i.
+Status Generator::Body::search(std::stop_token stop) {
+  const auto count = static_cast<size_t>(options.num_beams);
+  std::vector<BeamSearch> searches(history.size() / count, BeamSearch(options));
+  const std::vector<std::vector<int32_t>> prompts = history;
+  const Sampler now = *sampler;
+  sampler.reset();
+  const auto any = [&](auto is) { return std::any_of(searches.begin(), searches.end(), is); };
+  for (bool goes_on = options.max_tokens > 0; goes_on;) {
+    HG_TRY(run(stop));
+    std::vector<size_t> from;
+    for (size_t i = 0; i < searches.size(); ++i) {
+      std::vector<float> all;
+      for (size_t row = i * count; row < (i + 1) * count; ++row) {
+        HG_TRY(decoder.logits(row, logits));
+        if (options.on_logits)
+          HG_TRY(options.on_logits(static_cast<int64_t>(i), history[row], logits));
+        HG_TRY(log_softmax(logits));
+        HG_TRY_ASSIGN(const std::vector<float> penalized, now.filter(logits, history[row]));
+        all.insert(all.end(), penalized.begin(), penalized.end());
+      }
+      searches[i].advance(all);
+      for (const BeamSearch::Beam& beam : searches[i].beams())
+        from.push_back(i * count + beam.parent);
+    }
+    goes_on = any([](const BeamSearch& each) { return each.may_improve(); }) &&
+              any([](const BeamSearch& each) { return !each.all_have_ended(); }) &&
+              (options.early_stopping != EarlyStopping::yes ||
+               any([](const BeamSearch& each) { return !each.has_all_answers(); }));
+    if (!goes_on) break;
+    HG_TRY(decoder.reorder(from));
+    for (size_t row = 0; row < history.size(); ++row) {
+      const std::vector<int32_t>& ids = searches[row / count].beams()[row % count].ids;
+      history[row] = prompts[row];
+      history[row].insert(history[row].end(), ids.begin(), ids.end());
+      decoder.push(row, ids.back(), static_cast<int64_t>(history[row].size()) - 1, false);
+    }
+  }
+  const auto answers = static_cast<size_t>(options.num_return_sequences);
+  for (size_t i = 0; i < result.sequences.size(); ++i)
+    take(searches[i / answers].answers()[i % answers], result.sequences[i],
+         static_cast<int64_t>(i));
+  tokens.clear();
+  is_done.assign(is_done.size(), true);
+  sampler = now;
+  return {};
+}
+
+void Generator::Body::take(const BeamSearch::Beam& beam, GeneratedSequence& sequence,
+                           int64_t name) {
+  sequence.score = beam.score;
+  for (size_t k = 0; k < beam.ids.size(); ++k) {
+    if (!beam.is_finished) break;
+    const int32_t id = beam.ids[k];
+    if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
+      sequence.finish = Finish::stop;
+      break;
+    }
+    sequence.ids.push_back(id);
+    if (options.log_probabilities) sequence.log_probabilities.push_back(beam.log_probabilities[k]);
+    if (options.on_token && !options.on_token({name, id, beam.log_probabilities[k]})) {
+      sequence.finish = Finish::stop;
+      break;
+    }
+  }
 }
 
 Generator::Generator(std::unique_ptr<Body> body) : body_(std::move(body)) {}
@@ -106,7 +207,11 @@ Result<Generator> Generator::create(const Model& model, SessionOptions options) 
 }
 
 Status Generator::begin(std::span<const std::vector<int32_t>> prompts, GenerateOptions options) {
-  return or_no_memory([&] { return body_->begin(prompts, std::move(options)); });
+  return or_no_memory([&]() -> Status {
+    HG_CHECK(options.num_beams == 1, "generate: num_beams is ", options.num_beams,
+             "; a beam search needs generate()");
+    return body_->begin(prompts, std::move(options));
+  });
 }
 
 Result<std::span<const GeneratedToken>> Generator::step(std::stop_token stop) {
@@ -116,12 +221,12 @@ Result<std::span<const GeneratedToken>> Generator::step(std::stop_token stop) {
   });
 }
 
-Status Generator::end(int64_t prompt) {
+Status Generator::end(int64_t sequence) {
   return or_no_memory([&]() -> Status {
     const auto count = static_cast<int64_t>(body_->result.sequences.size());
-    HG_CHECK(prompt >= 0 && prompt < count, "generate: there is no prompt ", prompt, " among ",
-             count);
-    const auto row = static_cast<size_t>(prompt);
+    HG_CHECK(sequence >= 0 && sequence < count, "generate: there is no sequence ", sequence,
+             " among ", count);
+    const auto row = static_cast<size_t>(sequence);
     body_->result.sequences[row].finish = Finish::stop;
     body_->is_done[row] = true;
     return {};
@@ -132,6 +237,10 @@ Result<Generation> Generator::generate(std::span<const std::vector<int32_t>> pro
                                        const GenerateOptions& options, std::stop_token stop) {
   return or_no_memory([&]() -> Result<Generation> {
     HG_TRY(body_->begin(prompts, options));
+    if (options.num_beams > 1) {
+      HG_TRY(body_->search(std::move(stop)));
+      return body_->result;
+    }
     do {
       HG_TRY(body_->step(stop));
     } while (!body_->tokens.empty());

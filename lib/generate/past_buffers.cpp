@@ -76,4 +76,17 @@ void PastBuffers::ran(int64_t time) {
   past_ += time;
 }
 
+Status PastBuffers::reorder(std::span<const size_t> from) {
+  for (const Cache& cache : caches_) {
+    const Sizes row = {1, cache.heads, past_, cache.dim};
+    const int64_t bytes = row.count() * size_of(cache.dtype);
+    char* const data = static_cast<char*>(cache.buffers[now_].tensor.data);
+    const std::vector<char> before(data, data + batch_ * bytes);
+    for (size_t i = 0; i < from.size(); ++i)
+      std::copy_n(before.data() + static_cast<int64_t>(from[i]) * bytes, bytes,
+                  data + static_cast<int64_t>(i) * bytes);
+  }
+  return {};
+}
+
 }  // namespace hg

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class PastBuffers {
   // Sets the carried inputs and outputs of a run that adds `time` positions.
   Status set(Session& session, int64_t time);
   void ran(int64_t time);
+  // Row i gets the past of row from[i].
+  Status reorder(std::span<const size_t> from);
 
  private:
   struct Cache {

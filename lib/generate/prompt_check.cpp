@@ -2,6 +2,7 @@
 #include "lib/generate/prompt_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace hg {
@@ -13,6 +14,20 @@ Status check_prompts(const DecoderSession& decoder, std::span<const std::vector<
            uint64_t{prompts.size()}, " prompts");
   HG_CHECK(options.max_tokens >= 0, "generate: max_tokens is ", options.max_tokens,
            ", expected at least 0");
+  HG_CHECK(options.num_beams >= 1 && options.num_beams <= 1024 &&
+               options.num_return_sequences >= 1 && options.num_return_sequences <= 1024,
+           "generate: num_beams is ", options.num_beams, " and num_return_sequences ",
+           options.num_return_sequences, ", expected 1 to 1024");
+  HG_CHECK(options.num_beams == 1 || options.num_return_sequences <= options.num_beams,
+           "generate: num_return_sequences is ", options.num_return_sequences, ", but num_beams ",
+           options.num_beams);
+  HG_CHECK(options.num_beams == 1 || options.sampler.temperature == 0,
+           "generate: a beam search does not sample; temperature is ",
+           double{options.sampler.temperature});
+  HG_CHECK(options.num_beams == 1 || !options.constraint,
+           "generate: a beam search has no constraint");
+  HG_CHECK(std::isfinite(options.length_penalty), "generate: length_penalty is ",
+           double{options.length_penalty});
   const int64_t words = decoder.vocabulary(), limit = decoder.position_limit();
   size_t longest = 0, shortest = std::numeric_limits<size_t>::max();
   for (size_t i = 0; i < prompts.size(); ++i) {

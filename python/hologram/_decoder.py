@@ -1,76 +1,138 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoders of transformers as graphs: one forward for prompts and steps, whose past is passed in and out.
+"""Language models of transformers as graphs: one forward for prompts and steps, whose past is passed in and out.
 
-No architecture is named here: a run of the module shows what its cache holds, and forward's signature its inputs.
+No architecture is named here: a run of the module shows what it keeps, and forward's signature its inputs.
 """
 
-import copy
 import inspect
 import re
 from typing import NamedTuple
 
 from ._errors import UnsupportedError
+from ._past import filled, find_pasts, kept_by
+
+BATCH, TIME, PAST = 3, 11, 17  # of the example; models rarely have these sizes
 
 
-class Past(NamedTuple):
-    """A tensor of a cache layer that grows by one position per token."""
+class Input(NamedTuple):
+    """An input of a graph."""
 
-    layer: int
-    name: str  # in the file: past_key_values.<layer>.<name>
-    attribute: str  # of the layer
-    rank: int  # 4: [batch, heads, past, dim]; 3: [batch, past, dim]
-    heads: int
-    dim: int
-
-    @property
-    def key(self):
-        return f"{self.layer}.{self.name}"
+    name: str  # in the file
+    example: object
+    sizes: dict  # dims that vary, and the names of their sizes
 
 
-def decoder_of(torch, model):
-    """The module that is exported."""
-    accepted = inspect.signature(model.forward).parameters
-    masked, placed = "attention_mask" in accepted, "position_ids" in accepted
-    cache, pasts, reason = _find_pasts(torch, model, accepted)
-    keeps = {name: 1 for name in ("logits_to_keep", "num_logits_to_keep") if name in accepted}
+def part_of(torch, model, inputs, forward):
+    """A module that is exported as one graph. ``forward`` maps a dict of inputs to a dict of outputs."""
 
-    def call(input_ids, attention_mask, position_ids, past=None):
-        given = {"input_ids": input_ids, **(without_cache(model) if past is None else {"use_cache": True})}
-        if masked:
-            given["attention_mask"] = attention_mask
-        if placed:
-            given["position_ids"] = position_ids
-        if past is not None:
-            given["past_key_values"] = _filled(torch, cache, pasts, past)
-        result = model(**given, **keeps, return_dict=True)
-        outputs = {"logits": result.logits[:, -1:]}
-        for each in pasts if past is not None else ():
-            tensor = getattr(given["past_key_values"].layers[each.layer], each.attribute)
-            outputs[f"present.{each.key}"] = tensor if each.rank == 4 else tensor.unsqueeze(1)
-        return outputs
-
-    class Decoder(torch.nn.Module):
+    class Part(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.model = model
 
-    class WithPast(Decoder):
-        def forward(self, input_ids, attention_mask, position_ids, past):
-            return call(input_ids, attention_mask, position_ids, past)
+        def forward(self, given):
+            return forward(given)
 
-    class WithoutPast(Decoder):
-        def forward(self, input_ids, attention_mask, position_ids):
-            return call(input_ids, attention_mask, position_ids)
+    part = Part().eval()
+    part.inputs = inputs
+    return part
 
-    class Unmasked(Decoder):
-        def forward(self, input_ids):
-            return call(input_ids, None, None)
 
-    made = WithPast() if pasts and masked else WithoutPast() if masked else Unmasked()
-    made.pasts = pasts if masked else []
-    made.is_masked = masked
-    made.without_past = "" if made.pasts else reason or "its forward takes no attention_mask"
-    return made.eval()
+def decoder_of(torch, model):
+    """The module of a decoder. Its attributes: ``is_masked``; ``steps``: it reads one token at a time; ``one_row``: it takes
+    one prompt at a time; ``pasts``; ``without_past``: why it has none."""
+    accepted = inspect.signature(model.forward).parameters
+    is_masked = "attention_mask" in accepted
+    found, reason = find_pasts(torch, model, accepted)
+    if found is not None and not is_masked and not found.has_states:
+        found, reason = None, "its forward takes no attention_mask"
+    if found is not None and found.has_states:
+        for rows in (2, 1):
+            made = _decoder(torch, model, accepted, is_masked, found, rows)
+            if reason := _wrong_step(torch, model, made, rows):
+                continue
+            return made
+        found, reason = None, f"it keeps states, and {reason}"
+    made = _decoder(torch, model, accepted, is_masked, found, BATCH)
+    made.without_past = "" if made.pasts else reason
+    return made
+
+
+def _decoder(torch, model, accepted, is_masked, found, rows):
+    placed, pasts = "position_ids" in accepted, found.pasts if found else []
+    keeps = {name: 1 for name in ("logits_to_keep", "num_logits_to_keep") if name in accepted}
+    steps = found is not None and found.has_states
+    masks = is_masked or steps  # states begin where the mask begins
+
+    def forward(given):
+        ids = {"input_ids": given["input_ids"], **(without_cache(model) if found is None else {"use_cache": True})}
+        if is_masked and not (steps and all(each.grows < 0 for each in pasts)):  # a token alone is never hidden
+            ids["attention_mask"] = given["attention_mask"]
+        if placed and masks:
+            ids["position_ids"] = given["position_ids"]
+        if found is not None:
+            ids[found.argument] = filled(torch, found, model, _begun(torch, found, given))
+        result = model(**ids, **keeps, return_dict=True)
+        outputs = {"logits": result.logits[:, -1:]}
+        if found is not None:
+            cache = getattr(result, found.argument, None)
+            kept = kept_by(found, model, ids[found.argument] if cache is None else cache)
+            outputs |= {f"present.{key}": tensor for key, tensor in kept.items()}
+        return outputs
+
+    batch, time, past = 1 if rows == 1 else BATCH, 1 if steps else TIME, PAST if found else 0
+    by_batch = {} if rows == 1 else {0: "batch"}
+    by_time = by_batch if steps else {**by_batch, 1: "time"}
+    everything = "past + 1" if steps else "past + time" if found else "time"
+    inputs = [Input("input_ids", torch.ones(batch, time, dtype=torch.long), by_time)]
+    if masks:
+        inputs.append(Input("attention_mask", torch.ones(batch, past + time, dtype=torch.long), {**by_batch, 1: everything}))
+        inputs.append(Input("position_ids", torch.arange(past, past + time).expand(batch, time).clone(), by_time))
+    inputs += past_inputs(torch, pasts, batch, past, by_batch)
+    made = part_of(torch, model, inputs, forward)
+    made.pasts, made.is_masked, made.steps, made.one_row, made.without_past = pasts, masks, steps, rows == 1, ""
+    return made
+
+
+def past_inputs(torch, pasts, batch, past, by_batch):
+    return [
+        Input(f"past_key_values.{each.key}", torch.zeros(each.file_shape(batch, past)), {**by_batch, **({2: "past"} if each.grows >= 0 else {})})
+        for each in pasts
+    ]
+
+
+def _begun(torch, found, given):
+    """The pasts of ``given``. Before a row's first visible token, its states are the initial ones."""
+    values = {}
+    for each in found.pasts:
+        value = given[f"past_key_values.{each.key}"]
+        if each.grows < 0:
+            is_first = (given["attention_mask"].cumsum(1)[:, -1] - given["attention_mask"][:, -1]) == 0
+            initial = torch.zeros_like(value) if each.initial is None else each.initial.expand(value.shape)
+            value = torch.where(is_first.view(-1, *[1] * (value.dim() - 1)), initial, value)
+        values[each.key] = value
+    return values
+
+
+def _wrong_step(torch, model, decoder, rows):
+    """Compares steps with a run on all tokens. Returns what is wrong."""
+    words = int(model.get_input_embeddings().num_embeddings)
+    ids = (torch.arange(rows * 6).view(rows, 6) * 7 + 3) % words
+    given = {each.name: torch.zeros(each.example[:rows].shape) for each in decoder.inputs}
+    given = {name: value[:, :, :0] if 2 in each.sizes else value for (name, value), each in zip(given.items(), decoder.inputs)}
+    try:
+        with torch.no_grad():
+            whole = model(input_ids=ids, **without_cache(model), return_dict=True).logits
+            for t in range(ids.shape[1]):
+                given |= {"input_ids": ids[:, t : t + 1], "attention_mask": torch.ones(rows, t + 1, dtype=torch.long),
+                          "position_ids": torch.full((rows, 1), t)}  # fmt: skip
+                outputs = decoder({each.name: given[each.name] for each in decoder.inputs})
+                given |= {f"past_key_values.{each.key}": outputs[f"present.{each.key}"] for each in decoder.pasts}
+                if not torch.allclose(outputs["logits"][:, -1], whole[:, t], rtol=1e-3, atol=1e-3):
+                    return f"step {t + 1} of {rows} {'row' if rows == 1 else 'rows'} differs from a run on all tokens"
+    except Exception as error:  # a module may fail in any way
+        return f"a step fails ({type(error).__name__}: {error})"
+    return ""
 
 
 def without_cache(model):
@@ -80,132 +142,30 @@ def without_cache(model):
     return {"use_cache": False} if accepts else {}
 
 
-# -- The past --------------------------------------------------------------------------------------
-
-
-def _new_cache(model):
-    """A cache whose attention layers keep every position; masks, not caches, make windows slide."""
-    from transformers.cache_utils import DynamicCache, DynamicLayer
-
-    cache = DynamicCache(config=model.config)
-    for i, layer in enumerate(cache.layers):
-        if type(layer).__mro__[1] is DynamicLayer and getattr(layer, "is_sliding", False):
-            cache.layers[i] = DynamicLayer()
-    return cache
-
-
-def _find_pasts(torch, model, accepted):
-    """(an empty cache, its pasts, why the model has no past)."""
-    if "past_key_values" not in accepted:
-        return None, [], "its forward takes no past_key_values"
-    before, after = {}, {}
-    try:
-        for shapes, time in ((before, 3), (after, 5)):
-            cache = _new_cache(model)
-            ids = torch.ones(2, time, dtype=torch.long)
-            given = {"attention_mask": torch.ones_like(ids)} if "attention_mask" in accepted else {}
-            with torch.no_grad():
-                result = model(input_ids=ids, past_key_values=cache, use_cache=True, return_dict=True, **given)
-            if getattr(result, "past_key_values", None) is not cache:
-                return None, [], "it returns a cache of its own kind"
-            for i, layer in enumerate(cache.layers):
-                for name, value in vars(layer).items():
-                    for path, tensor in _tensors_in(torch, name, value):
-                        shapes[i, path] = tuple(tensor.shape)
-    except Exception as error:  # a module may fail in any way here; then forward runs without a cache
-        return None, [], f"its cache cannot be observed ({type(error).__name__}: {error})"
-    pasts = []
-    for (layer, attribute), shape in after.items():
-        old = before.get((layer, attribute))
-        grown = None if old is None or len(old) != len(shape) else [d for d, (a, b) in enumerate(zip(old, shape)) if a != b]
-        if grown != [len(shape) - 2] or len(shape) not in (3, 4) or shape[-2] != 5 or shape[0] != 2:
-            return None, [], f"layer {layer} keeps the state {attribute} of constant size"
-        name = attribute.removesuffix("s") if attribute in ("keys", "values") else attribute
-        pasts.append(Past(layer, name, attribute, len(shape), shape[1] if len(shape) == 4 else 1, shape[-1]))
-    if not pasts:
-        return None, [], "its cache stays empty"
-    return _new_cache(model), pasts, ""
-
-
-def _tensors_in(torch, name, value):
-    if isinstance(value, torch.Tensor):
-        yield name, value
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            yield from _tensors_in(torch, f"{name}[{key!r}]", each)
-    elif isinstance(value, (list, tuple)):
-        for i, each in enumerate(value):
-            yield from _tensors_in(torch, f"{name}[{i}]", each)
-
-
-class _GivenLength:
-    """A layer whose length is a size of its keys, even while a program is exported."""
-
-    def get_seq_length(self):
-        return self.keys.shape[-2]
-
-    def lazy_initialization(self, *args, **kwargs):
-        pass
-
-
-def _filled(torch, cache, pasts, past):
-    """The cache with these tensors."""
-    filled = copy.copy(cache)
-    filled.layers, filled.layer_class_to_replicate = list(cache.layers), None
-    for each in pasts:
-        while len(filled.layers) <= each.layer:
-            filled.layers.append(cache.layer_class_to_replicate())
-        layer = filled.layers[each.layer]
-        if not isinstance(layer, _GivenLength):
-            kind = type("GivenLayer", (_GivenLength, type(layer)), {})
-            filled.layers[each.layer] = given = kind.__new__(kind)
-            vars(given).update(vars(layer))
-            layer = given
-        tensor = past[each.key.replace(".", "_")]
-        setattr(layer, each.attribute, tensor if each.rank == 4 else tensor.squeeze(1))
-        layer.dtype, layer.device, layer.is_initialized = tensor.dtype, tensor.device, True
-    return filled
-
-
 # -- The program -----------------------------------------------------------------------------------
 
-_BATCH, _TIME, _PAST = 3, 11, 17  # of the example; models rarely have these sizes
 
-
-def export(torch, decoder, max_context=None):
+def export(torch, part, max_context=None):
     """(a program, options for hg-convert, pairs of sizes that the program assumes to differ)."""
-    args, shapes = _example(torch, decoder)
+    auto = torch.export.Dim
+    args = ({each.name: each.example for each in part.inputs},)
+    kinds = {"past + time": auto.AUTO, "past + 1": auto.AUTO}
+    shapes = ({each.name: {d: kinds.get(size, auto.DYNAMIC) for d, size in each.sizes.items()} for each in part.inputs},)
     try:
-        program = torch.export.export(
-            decoder, args, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True
-        )
+        program = torch.export.export(part, args, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True)
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise UnsupportedError(f"torch.export cannot capture the model: {' '.join(lines[:3])}") from error
     unequal = _drop_inequalities(torch, program)
     program._example_inputs = None
-    words, names = _input_words(torch, program, decoder)
+    words, names = _input_words(torch, program, part)
+    everything = next((size for each in part.inputs if each.name == "attention_mask" for size in each.sizes.values() if size != "batch"), "time")
     ranges = program._range_constraints
     for symbol in list(ranges):
-        is_all = max_context is not None and names.get(symbol) == ("past + time" if decoder.pasts else "time")
+        is_all = max_context is not None and names.get(symbol) == everything
         ranges[symbol] = type(ranges[symbol])(0, max_context if is_all else ranges[symbol].upper)
     pairs = [(_text(torch, a, names), _text(torch, b, names)) for a, b in unequal]
     return program, words, pairs
-
-
-def _example(torch, decoder):
-    auto = torch.export.Dim.DYNAMIC
-    past = _PAST if decoder.pasts else 0
-    ids = torch.ones(_BATCH, _TIME, dtype=torch.long)
-    args, shapes = [ids], [{0: auto, 1: auto}]
-    if decoder.is_masked:
-        args.append(torch.ones(_BATCH, past + _TIME, dtype=torch.long))
-        args.append(torch.arange(past, past + _TIME).expand(_BATCH, _TIME).clone())
-        shapes += [{0: auto, 1: torch.export.Dim.AUTO}, {0: auto, 1: auto}]
-    if decoder.pasts:
-        args.append({each.key.replace(".", "_"): torch.zeros(_BATCH, each.heads, past, each.dim) for each in decoder.pasts})
-        shapes.append({name: {0: auto, 2: auto} for name in args[-1]})
-    return tuple(args), tuple(shapes)
 
 
 def _drop_inequalities(torch, program):
@@ -227,39 +187,25 @@ def _drop_inequalities(torch, program):
     return pairs
 
 
-def _input_words(torch, program, decoder):
+def _input_words(torch, program, part):
     """Options that give inputs and sizes the names that generators expect."""
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    nodes = [nodes[name] for name in program.graph_signature.user_inputs]
     names, words = {}, []
-
-    def name_size(size, name):
-        if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-            names.setdefault(size.node.expr, name)
-
-    inputs = [nodes[name] for name in program.graph_signature.user_inputs]
-    ids, pasts = inputs[0].meta["val"], inputs[3:]
-    name_size(ids.shape[0], "batch")
-    name_size(ids.shape[1], "time")
-    if pasts:
-        name_size(pasts[0].meta["val"].shape[2], "past")
-    for node in inputs[3:]:
-        name_size(node.meta["val"].shape[0], "batch")
-        name_size(node.meta["val"].shape[2], "past")
-    for node in inputs[1:3]:
-        name_size(node.meta["val"].shape[0], "batch")
-    if len(inputs) > 1:
-        name_size(inputs[1].meta["val"].shape[1], "past + time" if pasts else "time")
-        name_size(inputs[2].meta["val"].shape[1], "time")
-    for i, node in enumerate(inputs):
+    # Names of symbols first; `past + time` may be a symbol too.
+    for is_symbol in (True, False):
+        for node, given in zip(nodes, part.inputs, strict=True):
+            for d, name in given.sizes.items():
+                size = node.meta["val"].shape[d]
+                if not isinstance(size, torch.SymInt):
+                    raise UnsupportedError(f"torch.export fixes size {d} of {given.name}, {name}, at {size}")
+                if name.isidentifier() == is_symbol and size.node.expr.is_Symbol:
+                    names.setdefault(size.node.expr, name)
+    for node, given in zip(nodes, part.inputs):
         value = node.meta["val"]
-        wanted = {0: "batch", 1: "time"} if i < 3 else {0: "batch", 2: "past"}
-        for d in wanted:
-            if not isinstance(value.shape[d], torch.SymInt):
-                raise UnsupportedError(f"torch.export fixes size {d} of {node.name}, the {wanted[d]}, at {value.shape[d]}")
         dims = ",".join(_text(torch, size, names) for size in value.shape)
         dtype = {torch.int64: "i64", torch.float32: "f32"}[value.dtype]
-        past = f"past_key_values.{decoder.pasts[i - 3].key}={node.name}" if i >= 3 else node.name
-        words += ["--input", f"{past}:{dtype}[{dims}]"]
+        words += ["--input", f"{given.name}={node.name}:{dtype}[{dims}]"]
     return words, names
 
 

@@ -10,31 +10,49 @@ from . import _core
 from ._check import _compare
 from ._decoder import without_cache
 from ._errors import MismatchError
+from ._model import Library
 
 GREEDY_STEPS = 64
 _LENGTHS = (1, 7, 40)  # of prompts
 
 
 class Runner:
-    """Runs a converted decoder and passes its past on, as hg::Generator does."""
+    """Runs a converted language model and passes its past on, as hg::Generator does."""
 
     def __init__(self, model):
+        self.encode = None
+        if isinstance(model, Library):
+            self.encode = model.encode
+            model = model.decode
         self.session = model.session()
         self.inputs = model.inputs
         self.outputs = [spec.name for spec in model.outputs]
         self.names = {spec.name for spec in self.inputs}
+        self.steps = self.inputs[0].shape[1] == 1  # one token at a time
 
-    def start(self, batch):
+    def start(self, batch, source=None):
+        """``source``: the inputs of the encoder."""
         self.ids = np.zeros((batch, 0), np.int64)
         self.mask = np.zeros((batch, 0), np.int64)
+        sizes = {"batch": batch, "past": 0}
         self.past = {
-            spec.name: np.zeros((batch, spec.shape[1], 0, spec.shape[3]), np.float32)
+            spec.name: np.zeros([sizes.get(size, size) for size in spec.shape], np.float32)
             for spec in self.inputs
             if spec.name.startswith("past_key_values.")
         }
+        self.cross = {}
+        if source is not None:
+            names = [spec.name for spec in self.encode.inputs]
+            result = self.encode(**{name: source[name] for name in names})
+            self.cross = {spec.name: array.copy() for spec, array in zip(self.encode.outputs, result, strict=True)}
+            self.cross["encoder_attention_mask"] = source.get("attention_mask")
 
     def run(self, ids, mask):
         """The logits of the last position after these tokens."""
+        if self.steps and ids.shape[1] > 1:
+            for t in range(ids.shape[1]):
+                logits = self.run(ids[:, t : t + 1], mask[:, t : t + 1])
+            return logits
         begin = self.ids.shape[1] if self.past else 0
         self.ids, self.mask = np.concatenate([self.ids, ids], 1), np.concatenate([self.mask, mask], 1)
         given = {
@@ -42,6 +60,7 @@ class Runner:
             "attention_mask": self.mask,
             "position_ids": positions_of(self.mask)[:, begin:],
             **self.past,
+            **self.cross,
         }
         result = self.session(**{name: np.ascontiguousarray(array) for name, array in given.items() if name in self.names})
         result = dict(zip(self.outputs, result if isinstance(result, tuple) else (result,)))
@@ -57,6 +76,7 @@ class Expected(NamedTuple):
     masks: list
     logits: list  # of the last position
     greedy: bool  # whether each run's ids are the most likely token of the run before
+    source: object = None  # inputs of the encoder, by name
 
 
 def expected_of(torch, module, decoder, pairs, limit):
@@ -66,6 +86,8 @@ def expected_of(torch, module, decoder, pairs, limit):
     accepted = inspect.signature(module.forward).parameters
     all_expected = []
     for batch, parts in _cases(decoder, pairs, limit):
+        if decoder.one_row and batch > 1:
+            continue
         hidden = draws.integers(0, parts[0], batch) if decoder.is_masked else np.zeros(batch, np.int64)
         hidden[0] = 0
         ids = [draws.integers(0, words, (batch, time)) for time in parts]
@@ -89,34 +111,70 @@ def positions_of(mask):
     return np.maximum(mask.cumsum(1) - 1, 0)
 
 
-def _greedy(torch, module, words, limit, draws):
+def _greedy(torch, module, words, limit, draws, source=None, prompt=None):
     """64 tokens of the module's own generate()."""
-    from transformers import GenerationConfig
+    from transformers import GenerationConfig, GenerationMixin
 
-    prompt = draws.integers(0, words, (1, 7))
+    if prompt is None:
+        prompt = draws.integers(0, words, (1, 7))
     steps = GREEDY_STEPS if limit is None else min(GREEDY_STEPS, limit - prompt.shape[1])
     if steps < 1:
         return []
-    config = GenerationConfig(do_sample=False, max_new_tokens=steps, eos_token_id=None, pad_token_id=0, output_logits=True,
+    config = GenerationConfig(do_sample=False, max_new_tokens=steps, eos_token_id=None, pad_token_id=0, output_logits=True, decoder_start_token_id=int(prompt[0, 0]),
                               return_dict_in_generate=True)  # fmt: skip
     ids = torch.from_numpy(prompt)
+    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if source is not None:
+        given = {"decoder_input_ids": ids, **{name: torch.from_numpy(array) for name, array in source.items()}}
     own = module.generation_config  # its defaults for generate(), such as stop ids
     module.generation_config = GenerationConfig()
     try:
         with torch.no_grad():
-            result = module.generate(ids, attention_mask=torch.ones_like(ids), generation_config=config)
+            result = GenerationMixin.generate(module, **given, generation_config=config)
     finally:
         module.generation_config = own
-    tokens = result.sequences[0, prompt.shape[1] :].tolist()
-    given = [prompt, *(np.array([[token]]) for token in tokens[:-1])]
-    return [Expected(given, [np.ones_like(each) for each in given], [each.float().numpy() for each in result.logits], True)]
+    tokens = result.sequences[:, prompt.shape[1] :].numpy()
+    given = [prompt, *(tokens[:, i : i + 1] for i in range(tokens.shape[1] - 1))]
+    logits = [each.float().numpy() for each in result.logits]
+    return [Expected(given, [np.ones_like(each) for each in given], logits, True, source)]
+
+
+def expected_of_encoder(torch, module, source, limit):
+    """The same of an encoder-decoder. Shorter texts are padded on the right."""
+    words = int(module.get_input_embeddings().num_embeddings)
+    draws = np.random.default_rng(0)
+    start = module.config.decoder_start_token_id
+    start = 0 if start is None else start
+    all_expected = []
+    cases = [(1,), (7,), (40,), (40, 7, 1)] if 1 in source.sizes else [(1,), (1, 1, 1)]
+    for lengths in cases:
+        batch, longest = len(lengths), max(lengths)
+        if limit is not None and longest > limit:
+            continue
+        if 1 in source.sizes:
+            shown = (np.arange(longest) < np.array(lengths)[:, None]).astype(np.int64)
+            given = {"input_ids": draws.integers(0, words, shown.shape), "attention_mask": shown}
+        else:
+            given = {source.name: draws.normal(size=(batch, *source.example.shape[1:])).astype(np.float32)}
+        ids = [np.full((batch, 1), start), *(draws.integers(0, words, (batch, time)) for time in (1, 6, 1, 3))]
+        logits = []
+        for end in range(1, len(ids) + 1):  # all tokens each time, without a cache
+            with torch.no_grad():
+                result = module(
+                    **{name: torch.from_numpy(array) for name, array in given.items()}, use_cache=False, return_dict=True,
+                    decoder_input_ids=torch.from_numpy(np.concatenate(ids[:end], 1)),
+                )  # fmt: skip
+            logits.append(result.logits[:, -1].float().numpy().copy())
+        all_expected.append(Expected(ids, [np.ones_like(each) for each in ids], logits, False, given))
+        all_expected += _greedy(torch, module, words, limit, draws, given, ids[0])
+    return all_expected
 
 
 def compare_decoder(torch, model, all_expected):
     """Raises MismatchError. Returns the largest error of logits, relative to the largest logit of its run."""
     runner, worst = Runner(model), 0.0
     for expected in all_expected:
-        runner.start(len(expected.ids[0]))
+        runner.start(len(expected.ids[0]), expected.source)
         for run, (ids, mask, wanted) in enumerate(zip(expected.ids, expected.masks, expected.logits)):
             got = runner.run(ids, mask)
             found = _compare(torch, "logits", torch.from_numpy(wanted), torch.from_numpy(got), "f32")
@@ -129,10 +187,10 @@ def compare_decoder(torch, model, all_expected):
                     model.report,
                 )
             worst = max(worst, found["largest_error"] / max(float(np.abs(wanted).max()), 1e-3))
-            if expected.greedy and got.argmax() != wanted.argmax():
-                gap = float(wanted.max() - wanted[0, got.argmax()])
+            for ours, theirs in zip(got, wanted) if expected.greedy else ():
+                gap = float(theirs.max() - theirs[ours.argmax()])
                 if gap > found["allowed"]:  # else both tokens are equally likely up to rounding
-                    message = f"greedy token {run + 1} is {got.argmax()}, the module's is {wanted.argmax()}"
+                    message = f"greedy token {run + 1} is {ours.argmax()}, the module's is {theirs.argmax()}"
                     raise MismatchError(message, model.report)
     return worst
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Generates tokens with language models."""
 
+import json
 from typing import NamedTuple
 
 from . import _core
-from ._model import Model, load
+from ._model import Library, Model, load
 
 
 class Token(NamedTuple):
-    """A generated token. ``prompt`` is the index of the prompt that it continues."""
+    """A generated token. ``prompt`` is the index of the prompt, or of the answer if each prompt has several."""
 
     prompt: int
     id: int
@@ -19,23 +20,40 @@ class Generated(NamedTuple):
     """The answer to a prompt: the new ids, without the stop id.
 
     ``finish`` is "length" after ``max_tokens``, otherwise "stop". ``log_probabilities`` is empty unless they were
-    requested.
+    requested. ``score`` is that of a beam search.
     """
 
     ids: list
     finish: str
     log_probabilities: list
+    score: float = 0.0
 
 
 def _is_one(prompts):
     """Whether the prompts are one prompt: a sequence of integers."""
-    return len(prompts) > 0 and not hasattr(prompts[0], "__len__")
+    return len(prompts) > 0 and not getattr(prompts[0], "ndim", hasattr(prompts[0], "__len__"))
+
+
+def _is_floats(array):
+    return "float" in str(getattr(array, "dtype", ""))
+
+
+def _start_ids(model):
+    """The ids that begin an answer of an encoder-decoder."""
+    try:
+        config = json.loads(model.attachments["generation_config.json"])
+        start = config["decoder_start_token_id"]
+    except (KeyError, ValueError):
+        start = None
+    if not isinstance(start, int):
+        raise ValueError("the file has no decoder_start_token_id; pass the ids that begin the answer as prompts")
+    return [start]
 
 
 class Generator:
     """Continues prompts of token ids with a language model.
 
-    ``model`` is a Model, or the path of a ``.hgm`` file. The options are those of ``Model.session``. A prompt is a
+    ``model`` is a Model, an encoder-decoder (a Library), or the path of a ``.hgm`` file. The options are those of ``Model.session``. A prompt is a
     sequence of integers. Prompts of one call run together; several prompts are a list of sequences::
 
         generator = hg.Generator("model.hgm")
@@ -43,36 +61,50 @@ class Generator:
         for token in generator.stream([5, 17, 3]):
             print(token.id)
 
+    The encoder of an encoder-decoder reads ``encoder_inputs``: the ids of a text or a list of texts, or an array of features
+    [prompts, ...]. Prompts begin the answers; without them, the model's start token does.
+
     Threads take turns at a generator.
     """
 
     def __init__(self, model, **options):
-        if not isinstance(model, Model):
+        if not isinstance(model, (Model, Library)):
             model = load(model)
-        if not isinstance(model, Model):
-            raise TypeError("the file has several entries; pass one of them, such as hg.load(path).decode")
-        self._base = _core.GeneratorBase.create(model, options)
+        if isinstance(model, Library):
+            if not {"encode", "decode"} <= set(model.functions()):
+                raise TypeError("the file has several entries; pass one of them, such as hg.load(path).decode")
+            self._base = _core.GeneratorBase.create(model._base, options)
+        else:
+            self._base = _core.GeneratorBase.create(model, options)
+        self._model = model
         self._call = 0
 
-    def stream(self, prompts, *, on_logits=None, **options):
+    def stream(self, prompts=None, *, encoder_inputs=None, on_logits=None, **options):
         """Yields each Token as soon as it is known.
 
         Options: ``max_tokens`` (128), ``stop_ids`` (end a sequence), ``temperature`` (0: the largest logit),
         ``top_k``, ``top_p``, ``min_p``, ``repetition_penalty``, ``seed``, ``log_probabilities``, ``reuse_past`` (a
         prompt that begins with the text of the last call, such as the next turn of a chat, is read from there on).
+        ``num_return_sequences`` answers per prompt draw their own tokens.
         ``on_logits(prompt, ids, logits)`` may change the array of logits before each choice; ``ids`` are those of the
         prompt and the answer so far. Another call of the generator ends an unfinished iteration with an error.
         """
-        self._begin(prompts, on_logits, options)
+        if options.get("num_beams", 1) != 1:
+            raise ValueError("a beam search has no tokens before its end; use generate()")
+        self._begin(prompts, encoder_inputs, on_logits, options)
         return self._tokens(self._call)
 
-    def generate(self, prompts, *, on_logits=None, **options):
-        """Returns the answer: a Generated, or a list of them if several prompts are given. Options as ``stream``."""
-        is_one = self._begin(prompts, on_logits, options)
+    def generate(self, prompts=None, *, encoder_inputs=None, on_logits=None, **options):
+        """Returns the answer: a Generated, or a list of them if there are several prompts or answers.
+
+        Options as ``stream``, and for a beam search, as in transformers: ``num_beams``, ``length_penalty``,
+        ``early_stopping``.
+        """
+        is_one = self._begin(prompts, encoder_inputs, on_logits, options)
         while self._base.step_():
             pass
         answers = self.answers
-        return answers[0] if is_one else answers
+        return answers[0] if is_one and len(answers) == 1 else answers
 
     def end(self, prompt=0):
         """Ends the sequence of a prompt, between two tokens of ``stream``."""
@@ -80,7 +112,7 @@ class Generator:
 
     @property
     def answers(self):
-        """A Generated for each prompt of the last call, as far as it has come."""
+        """A Generated for each answer of the last call, as far as it has come."""
         return [Generated(*each) for each in self._base.result_()[0]]
 
     @property
@@ -108,10 +140,22 @@ class Generator:
         """The number of positions that the model has; 0 if it states no limit."""
         return self._base.position_limit_
 
-    def _begin(self, prompts, on_logits, options):
-        is_one = _is_one(prompts)
+    def _begin(self, prompts, encoder_inputs, on_logits, options):
+        texts, features, is_one = [], None, False
+        if _is_floats(encoder_inputs):
+            features, is_one = encoder_inputs, len(encoder_inputs) == 1
+        elif encoder_inputs is not None:
+            is_one = _is_one(encoder_inputs)
+            texts = [encoder_inputs] if is_one else encoder_inputs
+        if prompts is None:
+            if encoder_inputs is None:
+                raise TypeError("there are no prompts")
+            prompts = [_start_ids(self._model)] * (len(texts) or len(features))
+        else:
+            is_one = _is_one(prompts)
+            prompts = [prompts] if is_one else prompts
         self._call += 1
-        self._base.begin_([prompts] if is_one else prompts, options, on_logits)
+        self._base.begin_(prompts, texts, features, options, on_logits)
         return is_one
 
     def _tokens(self, call):

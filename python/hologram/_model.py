@@ -106,6 +106,24 @@ def _session_profile(self, *args, **kwargs):
 Session.profile = _session_profile
 
 
+def _attachments_of(base):
+    """The property ``attachments`` of what ``base`` returns for a model."""
+
+    def read(self):
+        """Files that belong to the model, such as ``tokenizer.json``: names and bytes. Assign a dict to replace all."""
+        return types.MappingProxyType(base(self).attachments_)
+
+    def write(self, files):
+        for name, content in files.items():
+            if not isinstance(name, str) or not name:
+                raise ValueError(f"an attachment has the name {name!r}, expected a text that is not empty")
+            if not isinstance(content, (bytes, bytearray, memoryview)):
+                raise TypeError(f"the attachment {name!r} is a {type(content).__name__}, expected bytes")
+        base(self).attachments_ = [(name, bytes(content)) for name, content in files.items()]
+
+    return property(read, write, doc=read.__doc__)
+
+
 class Model(_core.CallableModel):
     """A model from a ``.hgm`` file. Call it to run it; ``hg.load`` creates one.
 
@@ -195,19 +213,7 @@ class Model(_core.CallableModel):
         """Draws the arena over the steps of a run as an SVG file."""
         return _core.draw_memory(self._default, dims)
 
-    @property
-    def attachments(self):
-        """Files that belong to the model, such as ``tokenizer.json``: names and bytes. Assign a dict to replace all."""
-        return types.MappingProxyType(self.attachments_)
-
-    @attachments.setter
-    def attachments(self, files):
-        for name, content in files.items():
-            if not isinstance(name, str) or not name:
-                raise ValueError(f"an attachment has the name {name!r}, expected a text that is not empty")
-            if not isinstance(content, (bytes, bytearray, memoryview)):
-                raise TypeError(f"the attachment {name!r} is a {type(content).__name__}, expected bytes")
-        self.attachments_ = [(name, bytes(content)) for name, content in files.items()]
+    attachments = _attachments_of(lambda model: model)
 
     def save(self, path):
         """Writes a .hgm file; an existing file is replaced only when the new one is complete."""
@@ -253,6 +259,8 @@ def _read(data, tree=None, order=None, own_gradients=()):
 class Library:
     """Named functions in one file that share weights: ``library.polynomial(x)``."""
 
+    report = None  # of the conversion
+
     def __init__(self, base=None):
         if base is not None and not isinstance(base, _core.LibraryBase):
             raise TypeError(f"Library() takes no {type(base).__name__}: hg.load(path) reads a file, add() adds models")
@@ -291,6 +299,8 @@ class Library:
             hint = "; add it to a hg.Graph and give graph.model()" if isinstance(model, _core.KernelBase) else ""
             raise TypeError(f"a library takes models; '{name}' is a {type(model).__name__}{hint}")
         self._base.add_(name, model)
+
+    attachments = _attachments_of(lambda library: library._base)
 
     def save(self, path):
         """Writes one .hgm file."""

@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from ._convert import Report, _run
 from ._decoder import decoder_of, export
-from ._decoder_check import compare_decoder, expected_of
+from ._decoder_check import compare_decoder, expected_of, expected_of_encoder
+from ._encoder_decoder import encoder_decoder_of, is_encoder_decoder
 from ._errors import NotFoundError, UnsupportedError
-from ._model import load, path_of, refuse_overwriting
+from ._model import Library, load, path_of, refuse_overwriting
 from ._quantize import quantize
 
 # The files of a folder that a model keeps.
@@ -47,24 +48,36 @@ def convert(folder_or_model, path, *, tokenizer=None, bits=None, group=32, max_c
     if isinstance(folder_or_model, (str, os.PathLike)) and os.path.isdir(folder_or_model):
         refuse_overwriting(path, [file.path for file in os.scandir(folder_or_model) if not file.name.endswith(".hgm")])
     with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path)), prefix=".hologram-") as work:
-        source, target = os.path.join(work, "model.pt2"), os.path.join(work, "model.hgm")
-        captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, check, source)
+        captured = _capture(torch, transformers, folder_or_model, tokenizer, max_context, check, work)
         _release_memory()  # of a folder's module
-        details = _run(source, target, ["--no-check", *captured.words])
-        _release_memory()
-        os.remove(source)
-        model = load(target)
-        model.report = Report(details, unchecked="" if check else "check=False")
-        model.report.warnings += captured.warnings
+        models, details = {}, {}
+        for entry, words in captured.programs.items():
+            source, target = os.path.join(work, f"{entry}.pt2"), os.path.join(work, f"{entry}.hgm")
+            details = _run(source, target, ["--no-check", *words])
+            _release_memory()
+            os.remove(source)
+            models[entry] = load(target)
+        report = Report(details, unchecked="" if check else "check=False")
+        report.warnings += captured.warnings
+        model = _one_file(models, report)
         if check:
-            model.report.logits_error = compare_decoder(torch, model, captured.expected)
+            report.logits_error = compare_decoder(torch, model, captured.expected)
         if bits is not None:
-            report, model = model.report, quantize(model, bits=bits, group=group)
-            model.report = report
+            model = _one_file({name: quantize(each, bits=bits, group=group) for name, each in models.items()}, report)
         model.attachments = captured.files
         model.save(path)
-        report = model.report
     model = load(path)
+    model.report = report
+    return model
+
+
+def _one_file(models, report):
+    """The decoder, or a library of encoder and decoder."""
+    model = next(iter(models.values()))
+    if len(models) > 1:
+        model = Library()
+        for name, each in models.items():
+            model.add(name, each)
     model.report = report
     return model
 
@@ -93,7 +106,11 @@ def _loaded(torch, transformers, folder):
     if not os.path.exists(os.path.join(folder, "config.json")):
         raise NotFoundError(f"{folder}: the folder has no config.json")
     try:
-        return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
+        kind = transformers.AutoModelForCausalLM
+        if config.is_encoder_decoder:
+            kind = transformers.AutoModelForSeq2SeqLM if type(config) in transformers.AutoModelForSeq2SeqLM._model_mapping else transformers.AutoModelForSpeechSeq2Seq
+        return kind.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise UnsupportedError(f"{folder}: transformers cannot load the model: {error}") from error
 
@@ -101,7 +118,7 @@ def _loaded(torch, transformers, folder):
 def _positions(module, max_context):
     """The number of positions that the model has, or None."""
     config = module.config.get_text_config(decoder=True)
-    most = getattr(config, "max_position_embeddings", None)
+    most = getattr(config, "max_position_embeddings", None) or getattr(config, "max_target_positions", None)
     if max_context is not None:
         if most is not None and max_context > most:
             raise ValueError(f"max_context is {max_context}, but the model has {most} positions")
@@ -162,13 +179,13 @@ def _take_chat_template(files):
 class _Captured(NamedTuple):
     """What remains of a module once its program is written."""
 
-    words: list  # options of hg-convert
+    programs: dict  # options of hg-convert for each program; `encode` and `decode`, or `model`
     files: dict
     warnings: list
     expected: list
 
 
-def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check, source):
+def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check, work):
     folder = path_of(folder_or_model) if isinstance(folder_or_model, (str, os.PathLike)) else None
     if folder is not None and tokenizer is not None:
         raise TypeError("a folder has its own tokenizer; pass tokenizer with a model in memory")
@@ -180,12 +197,30 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check
     warnings = [] if "tokenizer.json" in files else ["there is no tokenizer: the file generates token ids"]
     was_training = module.training
     try:
-        decoder = decoder_of(torch, module.eval())
-        if decoder.without_past:
-            warnings.append(f"each step recomputes all tokens, since {decoder.without_past}")
-        program, words, pairs = export(torch, decoder, max_context)
-        torch.export.save(program, source)
-        expected = expected_of(torch, module, decoder, pairs, limit) if check else []
+        module.eval()
+        if is_encoder_decoder(module):
+            encoder, decoder = encoder_decoder_of(torch, module)
+            programs = {"encode": _exported(torch, encoder, None, work, "encode"), "decode": _exported(torch, decoder, max_context, work, "decode")}
+            expected = expected_of_encoder(torch, module, encoder.inputs[0], limit) if check else []
+        else:
+            decoder = decoder_of(torch, module)
+            if decoder.without_past:
+                warnings.append(f"each step recomputes all tokens, since {decoder.without_past}")
+            if decoder.one_row:
+                warnings.append("the model takes one prompt at a time, since its steps on several differ from runs on all tokens")
+            programs = {"model": _exported(torch, decoder, max_context, work, "model")}
+            expected = expected_of(torch, module, decoder, programs["model"].pairs, limit) if check else []
     finally:
         module.train(was_training)
-    return _Captured(words, files, warnings, expected)
+    return _Captured({name: each.words for name, each in programs.items()}, files, warnings, expected)
+
+
+class _Exported(NamedTuple):
+    words: list
+    pairs: list
+
+
+def _exported(torch, part, max_context, work, name):
+    program, words, pairs = export(torch, part, max_context)
+    torch.export.save(program, os.path.join(work, f"{name}.pt2"))
+    return _Exported(words, pairs)

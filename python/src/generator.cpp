@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "hg/library.h"
 #include "python/src/bind.h"
 #include "python/src/callbacks.h"
 #include "python/src/interrupt.h"
 #include "python/src/numpy.h"
 #include "python/src/options.h"
+#include "python/src/tensors.h"
 #include "python/src/turn.h"
 
 namespace hg::python {
@@ -46,18 +48,47 @@ auto on_logits_from(nb::object function) {
   };
 }
 
-void begin(LockedGenerator& self, nb::handle prompts, const nb::dict& given, nb::handle on_logits) {
+// An exception of on_logits, or of the status.
+void raise_failed(const Status& status) {
+  if (status.ok()) return;
+  raise_kept(status.message());
+  raise(status);
+}
+
+LockedGenerator* create(const Model& model, const nb::dict& options) {
+  SessionOptions all = session_options(options);
+  std::optional<Result<Generator>> made;
+  {
+    const nb::gil_scoped_release released;
+    made.emplace(Generator::create(model, std::move(all)));
+  }
+  return new LockedGenerator(take(*std::move(made)));
+}
+
+// `texts` and `features`: of the encoder.
+void begin(LockedGenerator& self, nb::handle prompts, nb::handle texts, nb::handle features,
+           const nb::dict& given, nb::handle on_logits) {
   std::vector<std::vector<int32_t>> ids;
   for (const nb::handle prompt : prompts) ids.push_back(ids_from(prompt));
   GenerateOptions options = generate_options(given);
+  for (const nb::handle text : texts) options.encoder_ids.push_back(ids_from(text));
+  Borrowed borrowed;
+  if (!features.is_none()) {
+    const DType wanted = f32;
+    borrowed = Borrowed::from(features, "encoder_inputs", false, &wanted);
+    options.encoder_features = borrowed.tensor;
+  }
   if (!on_logits.is_none()) options.on_logits = on_logits_from(nb::borrow(on_logits));
   const Turn::Held held(self.turn, kInside);
+  const Interrupt interrupt;
   Status status;
   {
     const nb::gil_scoped_release released;
-    status = self.generator.begin(ids, std::move(options));
+    status = options.num_beams > 1
+                 ? self.generator.generate(ids, options, interrupt.token()).status()
+                 : self.generator.begin(ids, std::move(options));
   }
-  check(status);
+  raise_failed(status);
 }
 
 // Tuples (prompt, id, log_probability).
@@ -69,17 +100,15 @@ nb::list step(LockedGenerator& self) {
     const nb::gil_scoped_release released;
     made.emplace(self.generator.step(interrupt.token()));
   }
-  if (!made->ok()) {
-    raise_kept(made->status().message());
-    raise(made->status());
-  }
+  raise_failed(made->status());
   nb::list out;
   for (const GeneratedToken& token : **made)
     out.append(nb::make_tuple(token.prompt, token.id, token.log_probability));
   return out;
 }
 
-// (ids, finish, log_probabilities) per prompt, the times in ms, and the tokens that were reused.
+// (ids, finish, log_probabilities, score) per sequence, the times in ms, and the tokens that were
+// reused.
 nb::tuple result(LockedGenerator& self) {
   const Turn::Held held(self.turn, kInside);
   const Generation& all = self.generator.generation();
@@ -88,7 +117,7 @@ nb::tuple result(LockedGenerator& self) {
     nb::list ids, logs;
     for (const int32_t id : each.ids) ids.append(id);
     for (const float log : each.log_probabilities) logs.append(log);
-    sequences.append(nb::make_tuple(ids, std::string(to_string(each.finish)), logs));
+    sequences.append(nb::make_tuple(ids, std::string(to_string(each.finish)), logs, each.score));
   }
   return nb::make_tuple(sequences, all.prompt_ms, all.decode_ms, all.reused);
 }
@@ -97,17 +126,13 @@ nb::tuple result(LockedGenerator& self) {
 
 void bind_generator(nb::module_& m) {
   nb::class_<LockedGenerator>(m, "GeneratorBase")
+      .def_static("create", create)
       .def_static("create",
-                  [](const Model& model, const nb::dict& options) {
-                    SessionOptions all = session_options(options);
-                    std::optional<Result<Generator>> made;
-                    {
-                      const nb::gil_scoped_release released;
-                      made.emplace(Generator::create(model, std::move(all)));
-                    }
-                    return new LockedGenerator(take(*std::move(made)));
+                  [](const Library& library, const nb::dict& options) {
+                    return create(library.model(), options);
                   })
-      .def("begin_", begin, nb::arg("prompts"), nb::arg("options"), nb::arg("on_logits").none())
+      .def("begin_", begin, nb::arg("prompts"), nb::arg("texts"), nb::arg("features").none(),
+           nb::arg("options"), nb::arg("on_logits").none())
       .def("step_", step)
       .def("result_", result)
       .def("end_",

@@ -121,7 +121,8 @@ nb::dict info_of(const Model::Info& info) {
   return out;
 }
 
-nb::dict attachments_of(const Model& model) {
+template <class Saved>  // Model or Library
+nb::dict attachments_of(const Saved& model) {
   nb::dict out;
   for (const Model::Attachment& each : model.info().attachments)
     out[nb::str(each.name.data(), each.name.size())] =
@@ -129,7 +130,8 @@ nb::dict attachments_of(const Model& model) {
   return out;
 }
 
-void set_attachments(Model& model, const std::vector<std::pair<std::string, nb::bytes>>& files) {
+template <class Saved>
+void set_attachments(Saved& model, const std::vector<std::pair<std::string, nb::bytes>>& files) {
   Model::Info info = model.info();
   info.attachments.clear();
   for (const auto& [name, content] : files)
@@ -161,7 +163,7 @@ void bind_model(nb::module_& m) {
           "not exercise, and the error of each quantized weight by name")
       .def("parameters_", [](nb::handle self) { return states_of(self, State::Kind::parameter); })
       .def("buffers_", [](nb::handle self) { return states_of(self, State::Kind::buffer); })
-      .def_prop_rw("attachments_", attachments_of, set_attachments)
+      .def_prop_rw("attachments_", attachments_of<Model>, set_attachments<Model>)
       .def("save_", save<Model>)
       .def("serialize", bytes_of<Model>, "The bytes of the .hgm file.")
       .def("session_", [](const Model& model, const nb::dict& options) {
@@ -198,6 +200,7 @@ void bind_model(nb::module_& m) {
            [](const Library& l, const std::string& name) { return take(l.function(name)); })
       .def("add_", [](Library& l, const std::string& name,
                       const Model& model) { check(l.add(name, model.graph())); })
+      .def_prop_rw("attachments_", attachments_of<Library>, set_attachments<Library>)
       .def("save_", save<Library>)
       .def("serialize", bytes_of<Library>);
 

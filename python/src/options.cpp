@@ -295,7 +295,16 @@ GenerateOptions generate_options(const nb::dict& given) {
   fields.get("log_probabilities", o.log_probabilities).get("reuse_past", o.reuse_past);
   fields.get("temperature", s.temperature, real).get("top_k", s.top_k).get("top_p", s.top_p, real);
   fields.get("min_p", s.min_p, real).get("repetition_penalty", s.repetition_penalty, real);
-  fields.get("seed", s.seed).end();
+  fields.get("seed", s.seed).get("num_return_sequences", o.num_return_sequences);
+  fields.get("num_beams", o.num_beams).get("length_penalty", o.length_penalty, real);
+  const std::function<EarlyStopping(nb::handle)> early = [](nb::handle value) {
+    if (nb::isinstance<nb::str>(value) && nb::cast<std::string>(value) == "never")
+      return EarlyStopping::never;
+    if (!nb::isinstance<nb::bool_>(value))
+      raise(PyExc_ValueError, "early_stopping is True, False or 'never'");
+    return nb::cast<bool>(value) ? EarlyStopping::yes : EarlyStopping::no;
+  };
+  fields.get("early_stopping", o.early_stopping, early).end();
   return o;
 }
 

@@ -132,6 +132,40 @@ def test_a_difference_leaves_no_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+RECURRENT = {
+    "MambaForCausalLM": {"state_size": 4, "num_hidden_layers": 2},
+    "RwkvForCausalLM": {"num_hidden_layers": 2, "context_length": 128},
+    "RecurrentGemmaForCausalLM": {"num_hidden_layers": 3, "lru_width": 32, "attention_window_size": 16, "head_dim": 8},
+    "Lfm2ForCausalLM": {"num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"]},
+}
+
+
+@pytest.mark.parametrize("kind", RECURRENT)
+def test_states_of_recurrent_layers_are_pasts(tmp_path, kind):
+    made = getattr(transformers, kind)
+    torch.manual_seed(0)
+    sizes = {
+        "vocab_size": WORDS, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+    }  # fmt: skip
+    module = made(made.config_class(**{**sizes, **RECURRENT[kind]})).eval()
+    model = hg.llm.convert(module, tmp_path / "small.hgm")
+    assert model.report.logits_error < 1e-4
+    assert not any("recomputes" in warning for warning in model.report.warnings)
+    pasts = [spec for spec in model.inputs if spec.name.startswith("past_key_values.")]
+    assert model.inputs[0].shape[1] == 1 and any("past" not in spec.shape for spec in pasts)
+    generator = hg.Generator(model)
+    prompts = [[7], [9, 8, 7, 6, 5], np.random.default_rng(0).integers(3, WORDS, 40).tolist()]
+    alone = [generator.generate(prompt, max_tokens=24).ids for prompt in prompts]
+    assert alone == [greedy(module, [prompt], 24)[0] for prompt in prompts]
+    if kind == "RwkvForCausalLM":  # transformers mixes the rows of a batch
+        assert any("one prompt at a time" in warning for warning in model.report.warnings)
+        with pytest.raises(ValueError, match="takes 1 prompt at a time"):
+            generator.generate(prompts)
+    else:
+        assert [each.ids for each in generator.generate(prompts, max_tokens=24)] == alone
+
+
 def test_refusals(folder, tmp_path, capsys):
     with pytest.raises(ValueError, match="bits is 5; weights have 8 or 4"):
         hg.llm.convert(folder, tmp_path / "x.hgm", bits=5)

@@ -23,15 +23,49 @@
 namespace hg {
 
 struct GeneratedToken {
-  int64_t prompt = 0;         // index of the prompt that it continues
+  int64_t prompt = 0;         // index of the sequence, which is the prompt's if each has one
   int32_t id = 0;             // index into the vocabulary
   float log_probability = 0;  // see GenerateOptions::log_probabilities
+};
+
+// Which tokens an answer may have, such as a grammar's (hg/text/grammar.h). Thread-safe.
+class Constraint {
+ public:
+  // What one sequence has so far. Used by one thread at a time.
+  class State {
+   public:
+    virtual ~State() = default;
+    // Sets the logits of tokens that may not follow to -infinity, and leaves the others as they
+    // are. Stop ids may follow a whole text. Returns false if the text is whole and nothing may
+    // follow: then the sequence ends. Fails if the text is not whole and nothing may follow.
+    virtual Result<bool> restrict(std::span<float> logits, std::span<const int32_t> stop_ids) = 0;
+    // Adds a token that restrict() allowed.
+    virtual Status push(int32_t id) = 0;
+  };
+  virtual ~Constraint() = default;
+  virtual Result<std::unique_ptr<State>> begin() const = 0;
+};
+
+// When a beam search ends before max_tokens; transformers' False, True and "never".
+enum class EarlyStopping : uint8_t {
+  no,     // when a better answer is unlikely
+  yes,    // when there are num_beams answers
+  never,  // when a better answer is impossible
 };
 
 struct GenerateOptions {
   int64_t max_tokens = 128;            // new tokens per prompt; 0: none
   std::vector<int32_t> stop_ids = {};  // end a sequence, and do not belong to it
-  SamplerOptions sampler = {};         // prompt i draws from sequence i of the seed
+  SamplerOptions sampler = {};         // sequence i draws from sequence i of the seed
+  // Answers per prompt. Sequence i * num_return_sequences + k is answer k to prompt i. With beams,
+  // at most num_beams, the best one first; otherwise each draws its own tokens.
+  int64_t num_return_sequences = 1;
+  // Above 1, generate() searches for the likeliest answers with this many beams per prompt, as
+  // transformers does without sampling. The sampler's repetition_penalty applies, its other options
+  // do not. on_token gets the tokens of the answers at the end.
+  int64_t num_beams = 1;
+  float length_penalty = 1;  // scores of beams are divided by length ^ length_penalty
+  EarlyStopping early_stopping = EarlyStopping::no;
   // Also computes the natural logarithm of the probability of each token: log_softmax of the
   // model's logits, without the steps of the sampler.
   bool log_probabilities = false;
@@ -40,6 +74,12 @@ struct GenerateOptions {
   // that grows, which the session keeps. Logits equal those of reading the whole prompt except for
   // rounding.
   bool reuse_past = false;
+  // Encoder-decoders: what the encoder reads for each prompt, which begins the answer. Token ids,
+  // or f32 features [prompts, ...], which begin() copies.
+  std::vector<std::vector<int32_t>> encoder_ids = {};
+  ConstTensor encoder_features = {};
+  // Restricts the choices; applies after on_logits.
+  std::shared_ptr<const Constraint> constraint = {};
   // Called before each choice. May change `logits`, one per token of the vocabulary: -infinity
   // excludes a token. `history` holds the prompt and the tokens so far. A Status that is not ok
   // fails the call.
@@ -51,7 +91,7 @@ struct GenerateOptions {
 
 enum class Finish : uint8_t {
   length,  // max_tokens
-  stop,    // a stop id, on_token returned false, or end()
+  stop,    // a stop id, on_token returned false, end(), or the constraint allows nothing more
 };
 std::string_view to_string(Finish finish);  // "length", "stop"
 
@@ -59,14 +99,18 @@ struct GeneratedSequence {
   std::vector<int32_t> ids;              // new tokens, without the prompt and the stop id
   std::vector<float> log_probabilities;  // one per id, or empty
   Finish finish = Finish::length;
+  float score = 0;  // of a beam search
 };
 
 struct Generation {
-  std::vector<GeneratedSequence> sequences;  // one per prompt
+  std::vector<GeneratedSequence> sequences;  // num_return_sequences per prompt
   double prompt_ms = 0;                      // the first run of the model, which reads the prompts
   double decode_ms = 0;                      // all later runs
   int64_t reused = 0;                        // tokens of the prompt that were not read again
 };
+
+// Whether the file has the entries `encode` and `decode`.
+bool is_encoder_decoder(const Model& model);
 
 // Generates tokens with one session of a model. The model needs these inputs and outputs:
 //
@@ -79,9 +123,15 @@ struct Generation {
 // | present.X, or present_key_values.X | floats [batch, heads, past + time, dim] | per past |
 // | logits, or any other name | floats [batch, time or 1, vocabulary] | output |
 //
-// The integers may also be i32, and the mask bool. `past` and `time` must be symbols. The first run
-// has a past of 0. A past may have any shape that make_stateful() supports (hg/stateful.h); one of
-// fixed shape starts with zeros. A model without a past runs on all tokens at each step.
+// The integers may also be i32, and the mask bool. `past` and `time` must be symbols; if `time` is
+// 1, prompts are read token by token. The first run has a past of 0. A past may have any shape that
+// make_stateful() supports (hg/stateful.h); one of fixed shape starts with zeros. A model without a
+// past runs on all tokens at each step.
+//
+// An encoder-decoder is a file with two such entries (docs/entries.md). `encode` reads input_ids
+// and attention_mask, both i64[batch, source], or features f32[batch, ...], and returns cross.X,
+// any X. `decode` has the form above, and the inputs cross.X and encoder_attention_mask, if it
+// needs them. The encoder runs once per call.
 //
 // Use a generator from one thread at a time. Different generators of one model may run
 // concurrently. They share the weights, as sessions do.
@@ -110,15 +160,14 @@ class Generator {
   }
 
   // Generates step by step: call begin(), then step() until it returns no tokens. begin() discards
-  // an earlier generation, and fails as generate() does before any run. The callbacks of `options`
-  // must live until the last step.
+  // an earlier generation, and fails as generate() does before any run, and for num_beams above 1.
+  // The callbacks of `options` must live until the last step.
   Status begin(std::span<const std::vector<int32_t>> prompts, GenerateOptions options = {});
   // Runs the model once and returns the new tokens, in order of prompts, at most one per prompt. No
   // tokens: all sequences have ended. After a failure, call begin(). Valid until the next call.
   Result<std::span<const GeneratedToken>> step(std::stop_token stop = {});
-  // Ends the sequence of a prompt with Finish::stop. Call it between steps. Fails if begin() had no
-  // such prompt.
-  Status end(int64_t prompt);
+  // Ends a sequence with Finish::stop. Call it between steps. Fails if there is no such sequence.
+  Status end(int64_t sequence);
   // Returns the result so far. Valid until the next begin() or generate().
   const Generation& generation() const;
 

@@ -27,4 +27,8 @@ Result<ChatOptions> chat_options_of(const Model& model);
 // list, or nothing. Fails with corrupt_model for other values.
 Result<std::vector<int32_t>> stop_ids_of(const Model& model);
 
+// Returns the ids that begin an answer of an encoder-decoder: decoder_start_token_id and
+// forced_bos_token_id of generation_config.json. Fails as stop_ids_of().
+Result<std::vector<int32_t>> start_ids_of(const Model& model);
+
 }  // namespace hg

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Encoder-decoders of transformers: files whose greedy tokens are those of generate()."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import hologram as hg  # noqa: E402
+
+WORDS, STEPS = 97, 64
+SIZES = {
+    "vocab_size": WORDS, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "init_std": 0.3, "pad_token_id": 0,
+    "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 3, "max_position_embeddings": 96, "forced_eos_token_id": None,
+}  # fmt: skip
+KINDS = {
+    "T5ForConditionalGeneration": {"d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4},
+    "BartForConditionalGeneration": {},
+    "MarianMTModel": {},
+    "WhisperForConditionalGeneration": {"max_source_positions": 20, "max_target_positions": 96, "num_mel_bins": 8},
+}
+
+
+def small(kind):
+    made = getattr(transformers, kind)
+    torch.manual_seed(0)
+    model = made(made.config_class(**{**SIZES, **KINDS[kind]})).eval()
+    with torch.no_grad():  # so that tokens differ from each other
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.3)
+    model.generation_config = transformers.GenerationConfig(decoder_start_token_id=3)  # no stop ids
+    return model
+
+
+def generated(model, **source):
+    config = transformers.GenerationConfig(do_sample=False, max_new_tokens=STEPS, pad_token_id=0, decoder_start_token_id=3)
+    start = torch.full((len(next(iter(source.values()))), 1), 3)
+    with torch.no_grad():
+        ids = transformers.GenerationMixin.generate(model, **source, decoder_input_ids=start, generation_config=config)
+    return ids[:, 1:].tolist()
+
+
+@pytest.fixture(scope="module", params=list(KINDS))
+def files(request, tmp_path_factory):
+    model = small(request.param)
+    path = tmp_path_factory.mktemp("encoder") / "model.hgm"
+    hg.llm.convert(model, path)
+    return model, path
+
+
+def sources(model):
+    """(inputs of the module, inputs of the generator)."""
+    draws = np.random.default_rng(5)
+    if model.main_input_name == "input_features":
+        for batch in (1, 3):
+            features = draws.normal(size=(batch, 8, 40)).astype(np.float32)
+            yield {"input_features": torch.from_numpy(features)}, features
+        return
+    texts = [draws.integers(4, WORDS, count).tolist() for count in (1, 7, 40)]
+    for group in [[text] for text in texts] + [texts]:
+        longest = max(map(len, group))
+        ids = torch.tensor([text + [0] * (longest - len(text)) for text in group])
+        mask = torch.tensor([[1] * len(text) + [0] * (longest - len(text)) for text in group])
+        yield {"input_ids": ids, "attention_mask": mask}, group
+
+
+def test_greedy_tokens_are_those_of_generate(files):
+    model, path = files
+    library = hg.load(path)
+    assert library.functions() == ["encode", "decode"]
+    assert json.loads(library.attachments["generation_config.json"])["decoder_start_token_id"] == 3
+    # The steps read the keys of the cross attention, and do not compute them.
+    assert [spec.name for spec in library.encode.outputs][:2] == ["cross.0.key", "cross.0.value"]
+    generator = hg.Generator(library)
+    for given, ours in sources(model):
+        wanted = generated(model, **given)
+        got = generator.generate(encoder_inputs=ours, max_tokens=STEPS)
+        assert [each.ids for each in (got if isinstance(got, list) else [got])] == wanted
+    assert generator.generate([3, 5], encoder_inputs=ours[:1], max_tokens=2).ids  # a prompt of the answer
+
+
+def test_the_program_reads_texts_and_features(files, tmp_path):
+    program = os.path.join(os.path.dirname(os.environ.get("HOLOGRAM_CONVERT", "")), "hg-generate")
+    if not os.access(program, os.X_OK):
+        pytest.skip("hg-generate is not built")
+    model, path = files
+    for given, ours in sources(model):
+        if isinstance(ours, list):
+            words = [word for text in ours for word in ("--ids", ",".join(map(str, text)))]
+        else:
+            np.save(tmp_path / "features.npy", ours)
+            words = ["--features", f"{tmp_path}/features.npy"]
+        command = [program, str(path), *words, "--max-tokens", "20"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        wanted = [row[:20] for row in generated(model, **given)]
+        assert [list(map(int, line.split(","))) for line in done.stdout.split()] == wanted
+        done = subprocess.run([*command, "--decoder-ids", f"3,{wanted[0][0]}", "--json"], capture_output=True, text=True, check=True)
+        answer = json.loads(done.stdout)
+        assert (answer if isinstance(answer, dict) else answer[0])["ids"][:19] == wanted[0][1:]
+
+
+def test_a_folder_is_loaded_and_quantized(tmp_path):
+    model = small("BartForConditionalGeneration")
+    model.save_pretrained(tmp_path / "bart")
+    made = hg.llm.convert(tmp_path / "bart", tmp_path / "bart.hgm", bits=8, check=False)
+    assert made.report.unchecked
+    answer = hg.Generator(made).generate(encoder_inputs=[[5, 6, 7]], max_tokens=4)
+    assert len(answer[0].ids) == 4
+    whole = hg.llm.convert(model, tmp_path / "whole.hgm", check=False)
+    assert whole.report.unchecked
+    assert os.path.getsize(tmp_path / "bart.hgm") < os.path.getsize(tmp_path / "whole.hgm")
+
+
+def test_refusals(files):
+    model, path = files
+    library = hg.load(path)
+    with pytest.raises(hg.UnsupportedError, match="comes from an encoder; generate with the model of both entries"):
+        hg.Generator(library.decode)
+    generator = hg.Generator(library)
+    with pytest.raises(ValueError, match="the encoder got 0 .* for 1 prompt"):
+        generator.generate([3])
+    takes_features = model.main_input_name == "input_features"
+    other = [5, 6] if takes_features else np.zeros((1, 8, 40), np.float32)
+    with pytest.raises(ValueError, match="the encoder reads (features, not token ids|token ids, not features)"):
+        generator.generate(encoder_inputs=other)
+    wrong = np.zeros((1, 8, 39), np.float32) if takes_features else [5, WORDS]
+    with pytest.raises(ValueError, match=r"but the encoder reads f32\[batch, 8, 40\]|has the id 97"):
+        generator.generate(encoder_inputs=wrong)
