@@ -74,6 +74,7 @@ using V16 = hn::Vec<D16>;
 // Sums in registers. Some instruction sets keep them in an intermediate form until the end.
 struct Sum {
   V32 even, odd;
+  HWY_INLINE Sum() {}  // an implicit constructor would not be compiled for the instruction set
   HWY_INLINE void clear() { even = odd = hn::Zero(D32()); }
   HWY_INLINE void add(V16 a, V16 b) {
     even = hn::ReorderWidenMulAccumulate(D32(), a, b, even, odd);
@@ -195,7 +196,7 @@ void interleave(int64_t columns, const uint8_t* even, const uint8_t* odd, uint8_
 struct AsBytes {
   hn::Vec<DF> low, high;
   V32 zero;
-  HWY_INLINE void set(const IntegerFinish& f) {
+  HWY_INLINE explicit AsBytes(const IntegerFinish& f) {
     const float lowest = f.to == DType::i8 ? -128 : 0;
     low = hn::Set(DF(), lowest - f.zero);
     high = hn::Set(DF(), lowest + 255 - f.zero);
@@ -268,8 +269,7 @@ void quad_bytes_block(const QuadPlaces& places, const int8_t* a, const uint8_t* 
                       const IntegerFinish& f, int64_t valid, uint8_t* y, int64_t y_row) {
   V32 sum[kRows][kVectors];
   add_all_quads<kVnni>(places, a, x, f.row_add, sum);
-  AsBytes as_bytes;
-  as_bytes.set(f);
+  const AsBytes as_bytes(f);
 #pragma GCC unroll 6
   for (int i = 0; i < kRows; ++i) {
     const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
@@ -481,8 +481,7 @@ HWY_INLINE V32 columns_at(const void* from, int valid) {
 // 8-bit results without inputs per column.
 void finish_bytes(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row,
                   const IntegerFinish& f, uint8_t* y, int64_t y_row) {
-  AsBytes as_bytes;
-  as_bytes.set(f);
+  const AsBytes as_bytes(f);
   uint8_t* const end = y + (rows - 1) * y_row + columns;
   for (int64_t i = 0; i < rows; ++i, sums += sums_row) {
     const V32 start = hn::Set(D32(), f.row_add ? f.row_add[i] : f.add);
@@ -504,8 +503,7 @@ void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row
   if (is_bytes && !f.column_add && !f.row_factor && !f.scale_by_column)
     return finish_bytes(rows, columns, sums, sums_row, f, static_cast<uint8_t*>(y), y_row);
   const D32 d;
-  AsBytes as_bytes;
-  as_bytes.set(f);
+  const AsBytes as_bytes(f);
   const int size = is_bytes ? 1 : 4;
 #pragma GCC unroll 1
   for (int64_t i = 0; i < rows; ++i, sums += sums_row) {
@@ -541,8 +539,7 @@ void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row
 template <int kStep>
 void depthwise_bytes_of(const DepthwiseBytes& p, const IntegerFinish& f) {
   constexpr int kSums = 4 / kStep, kResults = kSums * kLanes;
-  AsBytes as_bytes;
-  as_bytes.set(f);
+  const AsBytes as_bytes(f);
   const V32 add = hn::Set(D32(), f.add), mask = hn::Set(D32(), 255);
   const auto scale = hn::Set(DF(), *f.scale);
   for (int64_t j = 0; j < p.count; j += kResults) {

@@ -67,10 +67,15 @@ struct Decoder;
 template <>
 struct Decoder<true> {
   struct Sum {
+    HWY_INLINE Sum() {}  // an implicit constructor would not be compiled for the instruction set
     V part[2];
   };
   static constexpr bool kHigh = true;
-  static HWY_INLINE Sum none() { return {{hn::Zero(D()), hn::Zero(D())}}; }
+  static HWY_INLINE Sum none() {
+    Sum sum;
+    sum.part[0] = sum.part[1] = hn::Zero(D());
+    return sum;
+  }
   using Bytes = VI;
   static HWY_INLINE Bytes load(const int8_t* at) {
     return hn::LoadDup128(DI(), reinterpret_cast<const int32_t*>(at));
@@ -109,10 +114,15 @@ struct Decoder<true> {
 template <>
 struct Decoder<false> {
   struct Sum {
+    HWY_INLINE Sum() {}  // an implicit constructor would not be compiled for the instruction set
     V part[2];
   };
   static constexpr bool kHigh = false;
-  static HWY_INLINE Sum none() { return {{hn::Zero(D()), hn::Zero(D())}}; }
+  static HWY_INLINE Sum none() {
+    Sum sum;
+    sum.part[0] = sum.part[1] = hn::Zero(D());
+    return sum;
+  }
   using Bytes = const int8_t*;
   static HWY_INLINE Bytes load(const int8_t* at) { return at; }
   template <int kStream>
