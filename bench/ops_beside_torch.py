@@ -123,6 +123,12 @@ CASES = {
     "softplus": (F.softplus, LINE), "mish": (F.mish, LINE), "elu": (F.elu, LINE), "hardswish": (F.hardswish, LINE),
     "clamp": (lambda x: x.clamp(0, 6), IMAGE), "prelu": (lambda x: F.prelu(x, torch.full((64,), 0.1)), IMAGE),
     "where": (lambda x: torch.where(x > 0, x, -x), IMAGE), "glu": (lambda x: F.glu(x, 1), (1, 256, 1024)),
+    "group_norm, bf16": (lambda x: F.group_norm(x.to(HALF), 8), IMAGE), "sum of columns, bf16": (lambda x: x.to(HALF).sum(0), (1000, 64)),
+    "grid_sample, 3 channels": (lambda x: F.grid_sample(x, torch.full((1, 224, 224, 2), 0.3), align_corners=False), (1, 3, 224, 224)),
+    "cdist, f64": (lambda x: torch.cdist(x.double(), x.double()), (256, 64)), "mv": (lambda x: x.mv(x[0]), (1000, 1000)),
+    "conv2d, f64": (lambda x: F.conv2d(x.double(), torch.ones(64, 64, 3, 3, dtype=torch.float64), padding=1), (1, 64, 28, 28)),
+    "irfft": (lambda x: torch.fft.irfft(torch.complex(x, x)), (128, 257)), "tanh, f64": (lambda x: x.double().tanh(), LINE),
+    "log, f64": (lambda x: x.double().abs().log(), LINE), "gelu, f64": (lambda x: F.gelu(x.double()), LINE),
     "x * 2, bf16": (lambda x: x.to(HALF) * 2, LINE), "exp, f64": (lambda x: x.double().exp(), LINE), "to i64 and back": (lambda x: x.long().float(), LINE),
 }  # fmt: skip
 

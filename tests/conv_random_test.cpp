@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions with random sizes, strides, padding, dilation and groups against a plain loop in
-// f64. All kernels that accept a shape give the same sums; sums of integers are exact. Huge,
-// infinite and NaN elements of x affect only the windows that contain them.
+// Convolutions and transposed convolutions with random sizes, strides, padding, dilation and
+// groups, in f32 and f64, against a plain loop in f64. All kernels that accept a shape give the
+// same sums; sums of integers are exact. Huge, infinite and NaN elements of x affect only the
+// windows that contain them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,14 +35,19 @@ class Case : private test::Chance {
   }
   bool choose();
   void run_chosen();
+  template <class T>
   void expect(const Tensor& y) const;
+  // Calls f(index of y, x, weight) for each product.
+  template <class F>
+  void each_product(const F& f) const;
 
   static constexpr int64_t kMost = 180;  // of exact cases: sums of 500 products stay below 2^24
   int64_t n_ = 1, c_ = 1, o_ = 1, groups_ = 1, dims_ = 2;
   std::array<int64_t, 3> in_ = {1, 1, 1}, out_ = {1, 1, 1}, kernel_ = {1, 1, 1};
   std::array<int64_t, 3> stride_ = {1, 1, 1}, padding_ = {0, 0, 0}, dilation_ = {1, 1, 1};
   TensorData x_, weight_, bias_, residual_;
-  bool relu_ = false, exact_ = false, has_outliers_ = false;
+  bool relu_ = false, exact_ = false, has_outliers_ = false, transposed_ = false;
+  DType dtype_ = f32;
 };
 
 // False if the shape has no windows or would take too long.
@@ -54,6 +60,8 @@ bool Case::choose() {
   o_ = groups_ * (1 + below(most));
   const int64_t kernel = chance(60) ? 3 : 1 + below(5), stride = chance(70) ? 1 : 1 + below(3);
   const int64_t dilation = chance(50) ? 1 : 1 + below(6);
+  transposed_ = !has_outliers_ && chance(25);
+  dtype_ = !has_outliers_ && chance(20) ? f64 : f32;
   for (int64_t d = 3 - dims_; d < 3; ++d) {
     const auto at = static_cast<size_t>(d);
     in_[at] = 1 + below(dims_ == 3 ? 10 : chance(50) ? 40 : 14);
@@ -61,62 +69,87 @@ bool Case::choose() {
     stride_[at] = chance(80) ? stride : 1 + below(3);
     dilation_[at] = chance(70) ? dilation : 1 + below(4);
     padding_[at] = chance(60) ? dilation_[at] * (kernel_[at] / 2) : below(6);
-    const int64_t room = in_[at] + 2 * padding_[at] - dilation_[at] * (kernel_[at] - 1) - 1;
+    const int64_t wide = dilation_[at] * (kernel_[at] - 1) + 1;
+    const int64_t room = transposed_ ? (in_[at] - 1) * stride_[at] + wide - 2 * padding_[at] - 1
+                                     : in_[at] + 2 * padding_[at] - wide;
     if (room < 0) return false;
-    out_[at] = room / stride_[at] + 1;
+    out_[at] = transposed_ ? room + 1 : room / stride_[at] + 1;
   }
   const int64_t depth = c_ / groups_ * kernel_[0] * kernel_[1] * kernel_[2];
   exact_ = chance(25) && depth < 500;
   return n_ * o_ * out_[0] * out_[1] * out_[2] * depth < 20'000'000;
 }
 
-void Case::expect(const Tensor& y) const {
+template <class F>
+void Case::each_product(const F& f) const {
   const int64_t group_c = c_ / groups_, group_o = o_ / groups_;
   const float *x = x_.tensor.as<const float>(), *w = weight_.tensor.as<const float>();
-  int64_t at = 0;
+  const auto& moves = transposed_ ? in_ : out_;  // the kernel's positions, in the pixels of `over`
+  const auto& over = transposed_ ? out_ : in_;
   for (int64_t n = 0; n < n_; ++n)
     for (int64_t o = 0; o < o_; ++o)
-      for (int64_t od = 0; od < out_[0]; ++od)
-        for (int64_t oh = 0; oh < out_[1]; ++oh)
-          for (int64_t ow = 0; ow < out_[2]; ++ow, ++at) {
-            double sum = bias_.empty() ? 0 : double{bias_.tensor.as<const float>()[o]};
-            double size = std::abs(sum), largest = 0;
-            for (int64_t c = 0; c < group_c; ++c)
-              for (int64_t kd = 0; kd < kernel_[0]; ++kd) {
-                const int64_t d = od * stride_[0] - padding_[0] + kd * dilation_[0];
-                if (d < 0 || d >= in_[0]) continue;
-                for (int64_t kh = 0; kh < kernel_[1]; ++kh) {
-                  const int64_t h = oh * stride_[1] - padding_[1] + kh * dilation_[1];
-                  if (h < 0 || h >= in_[1]) continue;
-                  for (int64_t kw = 0; kw < kernel_[2]; ++kw) {
-                    const int64_t v = ow * stride_[2] - padding_[2] + kw * dilation_[2];
-                    if (v < 0 || v >= in_[2]) continue;
-                    const int64_t channel = n * c_ + o / group_o * group_c + c;
-                    const double from = x[((channel * in_[0] + d) * in_[1] + h) * in_[2] + v];
-                    const double term =
-                        from * double{w[(((o * group_c + c) * kernel_[0] + kd) * kernel_[1] + kh) *
-                                            kernel_[2] +
-                                        kw]};
-                    largest = std::max(largest, std::abs(from));
-                    sum += term;
-                    size += std::abs(term);
+      for (int64_t c = 0; c < group_c; ++c) {
+        const int64_t channel = o / group_o * group_c + c;
+        const int64_t pair = transposed_ ? channel * group_o + o % group_o : o * group_c + c;
+        const float* weight = w + pair * kernel_[0] * kernel_[1] * kernel_[2];
+        const float* plane = x + (n * c_ + channel) * in_[0] * in_[1] * in_[2];
+        const int64_t first = (n * o_ + o) * out_[0] * out_[1] * out_[2];
+        int64_t at = 0;
+        for (int64_t z = 0; z < moves[0]; ++z)
+          for (int64_t y = 0; y < moves[1]; ++y)
+            for (int64_t v = 0; v < moves[2]; ++v, ++at)
+              for (int64_t kz = 0; kz < kernel_[0]; ++kz) {
+                const int64_t to_z = z * stride_[0] - padding_[0] + kz * dilation_[0];
+                if (to_z < 0 || to_z >= over[0]) continue;
+                for (int64_t ky = 0; ky < kernel_[1]; ++ky) {
+                  const int64_t to_y = y * stride_[1] - padding_[1] + ky * dilation_[1];
+                  if (to_y < 0 || to_y >= over[1]) continue;
+                  for (int64_t kx = 0; kx < kernel_[2]; ++kx) {
+                    const int64_t to_x = v * stride_[2] - padding_[2] + kx * dilation_[2];
+                    if (to_x < 0 || to_x >= over[2]) continue;
+                    const int64_t other = (to_z * over[1] + to_y) * over[2] + to_x;
+                    f(first + (transposed_ ? other : at), plane[transposed_ ? at : other],
+                      weight[(kz * kernel_[1] + ky) * kernel_[2] + kx]);
                   }
                 }
               }
-            if (!residual_.empty()) sum += double{residual_.tensor.as<const float>()[at]};
-            if (relu_) sum = std::max(sum, 0.0);
-            if (!std::isfinite(sum)) {
-              const float of_y = y.as<const float>()[at];
-              ASSERT_TRUE(std::isnan(sum) ? std::isnan(of_y) : of_y == static_cast<float>(sum))
-                  << "element " << at << " is " << of_y << " for " << sum;
-              continue;
-            }
-            // Winograd's transforms add an outlier to its neighbors, which rounds them.
-            const double rounding = has_outliers_ ? 1e-6 * largest : 0;
-            ASSERT_NEAR(double{y.as<const float>()[at]}, sum,
-                        exact_ ? 0 : 4e-6 * size + 1e-5 + rounding)
-                << "element " << at;
-          }
+      }
+}
+
+template <class T>
+void Case::expect(const Tensor& y) const {
+  const int64_t pixels = out_[0] * out_[1] * out_[2];
+  struct Expected {
+    double sum, size, largest = 0;
+  };
+  std::vector<Expected> all(static_cast<size_t>(n_ * o_ * pixels));
+  for (size_t at = 0; at < all.size(); ++at) {
+    const int64_t o = static_cast<int64_t>(at) / pixels % o_;
+    const double bias = bias_.empty() ? 0 : double{bias_.tensor.as<const float>()[o]};
+    all[at] = {bias, std::abs(bias)};
+  }
+  each_product([&](int64_t at, double x, double weight) {
+    Expected& e = all[static_cast<size_t>(at)];
+    e.sum += x * weight;
+    e.size += std::abs(x * weight);
+    e.largest = std::max(e.largest, std::abs(x));
+  });
+  for (size_t at = 0; at < all.size(); ++at) {
+    double sum = all[at].sum;
+    if (!residual_.empty()) sum += double{residual_.tensor.as<const float>()[at]};
+    if (relu_) sum = std::max(sum, 0.0);
+    const T of_y = y.as<const T>()[at];
+    if (!std::isfinite(sum)) {
+      ASSERT_TRUE(std::isnan(sum) ? std::isnan(of_y) : of_y == static_cast<T>(sum))
+          << "element " << at << " is " << of_y << " for " << sum;
+      continue;
+    }
+    // Winograd's transforms add an outlier to its neighbors, which rounds them.
+    const double rounding = has_outliers_ ? 1e-6 * all[at].largest : 0;
+    const double tolerance =
+        sizeof(T) == 8 ? 1e-14 * (all[at].size + 1) : 4e-6 * all[at].size + 1e-5 + rounding;
+    ASSERT_NEAR(double{of_y}, sum, exact_ ? 0 : tolerance) << "element " << at;
+  }
 }
 
 void Case::run() {
@@ -145,20 +178,24 @@ void Case::run_chosen() {
       x_.tensor.as<float>()[below(x_.tensor.shape.count())] =
           kOutliers[static_cast<size_t>(below(kOutliers.size()))];
   }
-  weight_ = random(shape_of(o_, c_ / groups_, kernel_));
+  weight_ = random(transposed_ ? shape_of(c_, o_ / groups_, kernel_)
+                               : shape_of(o_, c_ / groups_, kernel_));
   if (chance(70)) bias_ = random({o_});
   if (chance(30)) residual_ = random(shape_of(n_, o_, out_));
   relu_ = chance(30);
 
   Graph g;
+  const auto in_dtype = [&](const Value& value) {
+    return dtype_ == f32 ? value : cast(value, dtype_);
+  };
   const auto input = [&](const char* name, const TensorData& data) {
     const Sizes& shape = data.tensor.shape;
-    return g.input(name, f32, {shape.begin(), shape.end()});
+    return in_dtype(g.input(name, f32, {shape.begin(), shape.end()}));
   };
   const Value x = input("x", x_);
   const Value residual = residual_.empty() ? Value() : input("residual", residual_);
   const bool constant = chance(85);
-  const Value weight = constant ? g.constant(weight_) : input("weight", weight_);
+  const Value weight = constant ? in_dtype(g.constant(weight_)) : input("weight", weight_);
   ConvOptions options;
   options.stride = attr_of(stride_);
   options.padding = attr_of(padding_);
@@ -166,7 +203,9 @@ void Case::run_chosen() {
   options.groups = groups_;
   options.exact = exact_;
   options.activation = relu_ ? Activation::relu : Activation::none;
-  const Value y = conv(x, weight, bias_.empty() ? Value() : g.constant(bias_), options, residual);
+  const Value bias = bias_.empty() ? Value() : in_dtype(g.constant(bias_));
+  const Value y = transposed_ ? conv_transposed(x, weight, bias, options, residual)
+                              : conv(x, weight, bias, options, residual);
   g.output("y", y);
   Session session = must(Session::create(must(Model::from_graph(std::move(g))),
                                          {.threads = static_cast<int>(1 + below(3))}));
@@ -178,7 +217,8 @@ void Case::run_chosen() {
     ASSERT_TRUE(session.set_input("weight", weight_.tensor).ok());
   }
   ASSERT_TRUE(session.run().ok());
-  expect(*session.output("y"));
+  const Tensor result = *session.output("y");
+  dtype_ == f32 ? expect<float>(result) : expect<double>(result);
 }
 
 TEST(ConvRandom, SumsAreThoseOfAPlainLoop) {

@@ -20,21 +20,23 @@ int64_t met(const ConvShape& s, size_t d, int64_t at, int64_t k) {
 }
 
 // Rows are short: the checks of the library's copy function would take longer than copying.
-void copy_short(const float* from, int64_t count, float* to) {
+template <class T>
+void copy_short(const T* from, int64_t count, T* to) {
   int64_t i = 0;
-  for (; i + 4 <= count; i += 4) std::memcpy(to + i, from + i, 16);
+  for (; i + 4 <= count; i += 4) std::memcpy(to + i, from + i, 4 * sizeof(T));
   for (; i < count; ++i) to[i] = from[i];
 }
-void clear_short(int64_t count, float* to) {
-  constexpr float kZeros[4] = {};
+template <class T>
+void clear_short(int64_t count, T* to) {
+  constexpr T kZeros[4] = {};
   int64_t i = 0;
-  for (; i + 4 <= count; i += 4) std::memcpy(to + i, kZeros, 16);
+  for (; i + 4 <= count; i += 4) std::memcpy(to + i, kZeros, 4 * sizeof(T));
   for (; i < count; ++i) to[i] = 0;
 }
 
 // Transposed with steps: output column = input column stride + shift.
-void spread_row(const ConvShape& s, const float* from, int64_t shift, int64_t x0, int64_t x1,
-                float* to) {
+template <class T>
+void spread_row(const ConvShape& s, const T* from, int64_t shift, int64_t x0, int64_t x1, T* to) {
   const int64_t stride = s.stride[2];
   clear_short(x1 - x0, to);
   const int64_t low = std::max<int64_t>(0, ceil_div(x0 - shift, stride));
@@ -76,11 +78,12 @@ bool skips_taps(const ConvShape& s) {
   return part < 0.75;
 }
 
-void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixels, float* to,
+template <class T>
+void patch_row(const ConvShape& s, const T* x, int64_t p, const Pixels& pixels, T* to,
                int64_t images) {
   const int64_t kx = p % s.kernel[2], ky = p / s.kernel[2] % s.kernel[1];
   const int64_t kz = p / (s.kernel[1] * s.kernel[2]) % s.kernel[0];
-  const float* plane = x + p / s.kernel_size() * s.in_size();
+  const T* plane = x + p / s.kernel_size() * s.in_size();
   const int64_t width = s.out[2], shift = kx * s.dilation[2] - s.padding[2];
   const bool spreads = s.transposed && s.stride[2] > 1;
   // Otherwise the input column is output column step + start, and [low, high) are inside.
@@ -97,7 +100,7 @@ void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixe
       if (in_z < 0 || in_y < 0) {
         clear_short(count, to);
       } else {
-        const float* from = plane + (in_z * s.in[1] + in_y) * s.in[2];
+        const T* from = plane + (in_z * s.in[1] + in_y) * s.in[2];
         if (spreads) {
           spread_row(s, from, shift, x0, x1, to);
         } else {
@@ -120,6 +123,11 @@ void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixe
     }
   }
 }
+
+template void patch_row<float>(const ConvShape&, const float*, int64_t, const Pixels&, float*,
+                               int64_t);
+template void patch_row<double>(const ConvShape&, const double*, int64_t, const Pixels&, double*,
+                                int64_t);
 
 bool PaddedImages::serves(const ConvShape& s, int64_t images) {
   return s.stride == ConvShape::Spatial{1, 1, 1} && s.kernel[0] == 1 && s.in[0] == 1 &&

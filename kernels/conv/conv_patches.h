@@ -15,8 +15,9 @@ struct Pixels {
 };
 
 // One row of the patches; several images follow each other. x points to the group's first channel
-// of the first image.
-void patch_row(const ConvShape& s, const float* x, int64_t p, const Pixels& pixels, float* to,
+// of the first image. T is float or double.
+template <class T>
+void patch_row(const ConvShape& s, const T* x, int64_t p, const Pixels& pixels, T* to,
                int64_t images = 1);
 
 // Small whole images surrounded by zeros, one channel after another. Rows of the patches are copied

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul and linear in f64, with panels of b of two vectors. The sums of 4 rows of a at a time stay
 // in registers. The order of an element's sum does not depend on the tiles of y.
+#include "kernels/gemm/gemm_double.h"
+
 #include <algorithm>
 #include <cstdint>
 
@@ -18,26 +20,6 @@
 #include "hwy/highway.h"
 #include "kernels/simd/doubles-inl.h"
 // clang-format on
-
-#ifndef HG_KERNELS_GEMM_DOUBLE_ONCE
-#define HG_KERNELS_GEMM_DOUBLE_ONCE
-namespace hg::kernels {
-// y[rows, columns] (+)= a[rows, k] panel[k, columns of the panel], where rows <= 4.
-struct DoubleBlock {
-  int64_t rows, columns, k;
-  const double* a;
-  int64_t a_row, a_col;
-  const double* panel;
-  double* y;
-  int64_t y_row;
-  bool add;
-};
-struct DoubleTable {
-  int64_t columns;  // of a panel
-  void (*block)(const DoubleBlock& b);
-};
-}  // namespace hg::kernels
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
@@ -87,6 +69,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace hg::kernels {
+
+const DoubleTable& double_table() { return *(HG_SIMD_CHOOSE(kDoubleTable)); }
+
 namespace {
 
 constexpr int64_t kRows = 128;  // of a tile
@@ -103,7 +88,7 @@ struct GemmDouble {
 bool accepts(const PrepareContext& c) { return c.out(0).dtype == f64 && c.out(0).count() > 0; }
 
 Status prepare(PrepareContext& c) {
-  GemmDouble g{product_shape(c), HG_SIMD_CHOOSE(kDoubleTable)};
+  GemmDouble g{product_shape(c), &double_table()};
   g.lanes = tile_lanes(c, g.s.batches() * g.tiles_m() * g.tiles_n());
   g.slot_bytes = kDepthPiece * g.table->columns * 8;
   c.set_workspace(tile_workspace(g.lanes, g.slot_bytes));
