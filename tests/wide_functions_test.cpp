@@ -139,6 +139,85 @@ TEST(WideFunctions, AreThoseOfTheCLibrary) {
   }
 }
 
+struct LongFunction {
+  const char* op;
+  long double (*of)(long double);
+};
+const LongFunction kLongFunctions[] = {
+    {"sin", [](long double x) { return std::sin(x); }},
+    {"cos", [](long double x) { return std::cos(x); }},
+    {"tan", [](long double x) { return std::tan(x); }},
+    {"asin", [](long double x) { return std::asin(x); }},
+    {"acos", [](long double x) { return std::acos(x); }},
+    {"atan", [](long double x) { return std::atan(x); }},
+    {"sinh", [](long double x) { return std::sinh(x); }},
+    {"cosh", [](long double x) { return std::cosh(x); }},
+    {"asinh", [](long double x) { return std::asinh(x); }},
+    {"acosh", [](long double x) { return std::acosh(x); }},
+    {"atanh", [](long double x) { return std::atanh(x); }},
+    {"exp", [](long double x) { return std::exp(x); }},
+    {"expm1", [](long double x) { return std::expm1(x); }},
+    {"log", [](long double x) { return std::log(x); }},
+    {"log1p", [](long double x) { return std::log1p(x); }},
+    {"log2", [](long double x) { return std::log2(x); }},
+    {"log10", [](long double x) { return std::log10(x); }},
+    {"tanh", [](long double x) { return std::tanh(x); }},
+    // 0 where e^-x is above all doubles, as in PyTorch.
+    {"sigmoid", [](long double x) { return x < -709.7827L ? 0 : 1 / (1 + std::exp(-x)); }},
+};
+
+// In f64, with each instruction set: within some units in the last place of the exact result, with
+// the same NaN, infinities and zeros.
+TEST(WideFunctions, InDoubleAreWithinSomeUnits) {
+  constexpr double kUnits = 8;
+  std::vector<double> x;
+  const auto count = static_cast<uint64_t>(case_count(20011));
+  for (uint64_t i = 0; i < count; ++i) x.push_back(std::bit_cast<double>(i * (UINT64_MAX / count)));
+  Chance chance(4);
+  for (uint64_t i = 0; i < count; ++i)
+    x.push_back(static_cast<double>(chance.below(2000001) - 1000000) * (chance.chance(50) ? 1e-6
+                                                                        : chance.chance(50)
+                                                                            ? 1e-3
+                                                                            : 0.0298));
+  for (int i = -40; i <= 40; ++i)
+    for (const double unit : {std::numbers::pi / 2, 0.5, 1.0, std::numbers::ln2})
+      for (const double toward : {-1e300, 0.0, 1e300})
+        x.push_back(std::nextafter(i * unit, toward));
+  for (const double end : {0.0, 1.0, 700.0, 745.2, 30000.0, 1e300, double{INFINITY}})
+    x.insert(x.end(), {end, -end});
+  const auto n = static_cast<int64_t>(x.size());
+  const Isa best = chosen_isa();
+  for (const Isa isa : kIsas) {
+    if (isa > best) continue;
+    limit_isa(isa);
+    for (const LongFunction& f : kLongFunctions) {
+      Graph g;
+      g.output("y", g.call(f.op, {g.input("x", f64, {n})}));
+      Session session =
+          must(Session::create(must(Model::from_graph(std::move(g))), {.threads = 2}));
+      ASSERT_TRUE(session.set_input("x", view(x, {n})).ok());
+      ASSERT_TRUE(session.run().ok());
+      const double* y = must(session.output("y")).as<double>();
+      int shown = 0;
+      for (size_t i = 0; i < x.size() && shown < 5; ++i) {
+        const long double exact = f.of(x[i]);
+        const auto rounded = static_cast<double>(exact);
+        const double unit = std::nextafter(std::abs(rounded), INFINITY) - std::abs(rounded);
+        const bool is_right =
+            std::isnan(rounded) ? std::isnan(y[i])
+            : std::isinf(rounded) || rounded == 0
+                ? y[i] == rounded && std::signbit(y[i]) == std::signbit(rounded)
+                : std::abs(static_cast<long double>(y[i]) - exact) <= kUnits * unit;
+        if (is_right) continue;
+        ADD_FAILURE() << f.op << " (instruction set " << static_cast<int>(isa) << ")"
+                      << " of " << x[i] << ": " << y[i] << " for " << rounded;
+        ++shown;
+      }
+    }
+  }
+  limit_isa(kBestIsa);
+}
+
 // e^x K_0 and e^x K_1 of sizes that series, integral and asymptotic series compute, by SciPy 1.17.
 TEST(WideFunctions, BesselKOfAllSizes) {
   constexpr double kCases[][3] = {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// f32 functions computed in vectors of doubles, some with Highway's math functions, and rounded
-// once. They are as exact as the C library's functions, which take several times as long. The C
-// library is used where Highway guarantees nothing (extreme arguments, infinity, NaN), and where a
-// vector has fewer than four doubles.
+// Functions computed in vectors of doubles, most with Highway's math functions. Results in f32 are
+// rounded once, and are as exact as the C library's, which takes several times as long. In f64 they
+// are off by a few units in the last place. The C library is used where Highway guarantees nothing
+// (extreme arguments, infinity, NaN), and where a vector has fewer than four doubles.
 #include <cmath>
 #include <iterator>
 
@@ -29,10 +29,13 @@
 #define HG_KERNELS_POINTWISE_WIDE_TABLE
 namespace hg::kernels {
 
+struct WideBlocks {
+  Block in_f32 = nullptr, in_f64 = nullptr;
+};
 struct PointwiseWide {
-  Block sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh;
-  Block log1p, log2, log10, exp2, erfinv;
-  Block atan2, hypot, logaddexp, fmod, remainder, floor_divide;
+  WideBlocks sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh;
+  WideBlocks exp, expm1, log, tanh, sigmoid, log1p, log2, log10, exp2, erfinv;
+  WideBlocks atan2, hypot, logaddexp, fmod, remainder, floor_divide;
 };
 
 }  // namespace hg::kernels
@@ -93,41 +96,55 @@ HWY_INLINE V erfinv_of(V y) {
     p = hn::MulAdd(p, at, hn::IfThenElse(is_central, number(kCentral[i]), number(kTail[i])));
   return hn::Mul(p, y);
 }
+HWY_INLINE V sigmoid_of(V x) {
+  return hn::Div(number(1), hn::Add(number(1), hn::Exp(Wide(), hn::Neg(x))));
+}
 HWY_INLINE V exp2_of(V x) { return hn::Exp(Wide(), hn::Mul(x, number(0.69314718055994530942))); }
 
 // The functions of each op: takes(x...) tells whether `of` is valid, of(x...) computes vectors,
 // plain(x...) is used elsewhere.
-#define HG_WIDE(Name, valid, value, std_name)                \
-  struct Name {                                              \
-    static HWY_INLINE M takes(V x) { return valid; }         \
-    static HWY_INLINE V of(V x) { return value; }            \
-    static float plain(float x) { return std::std_name(x); } \
+#define HG_WIDE(Name, valid, value, plain_value)     \
+  struct Name {                                      \
+    static HWY_INLINE M takes(V x) { return valid; } \
+    static HWY_INLINE V of(V x) { return value; }    \
+    template <class T>                               \
+    static T plain(T x) {                            \
+      return plain_value;                            \
+    }                                                \
   }
 
 #else
 
-#define HG_WIDE(Name, valid, value, std_name)                \
-  struct Name {                                              \
-    static float plain(float x) { return std::std_name(x); } \
+#define HG_WIDE(Name, valid, value, plain_value) \
+  struct Name {                                  \
+    template <class T>                           \
+    static T plain(T x) {                        \
+      return plain_value;                        \
+    }                                            \
   }
 
 #endif
 
-HG_WIDE(Sin, is_within(x, kTurns), keep_zero(x, hn::Sin(Wide(), x)), sin);
-HG_WIDE(Cos, is_within(x, kTurns), hn::Cos(Wide(), x), cos);
-HG_WIDE(Tan, is_within(x, kTurns), keep_zero(x, tan_of(x)), tan);
-HG_WIDE(Asin, is_within(x, 1), keep_zero(x, hn::Asin(Wide(), x)), asin);
-HG_WIDE(Acos, is_within(x, 1), hn::Acos(Wide(), x), acos);
-HG_WIDE(Atan, is_within(x, 0x1p127), keep_zero(x, hn::Atan(Wide(), x)), atan);
-HG_WIDE(Sinh, is_within(x, 700), keep_zero(x, hn::Sinh(Wide(), x)), sinh);
-HG_WIDE(Asinh, is_within(x, 0x1p127), keep_zero(x, hn::Asinh(Wide(), x)), asinh);
-HG_WIDE(Acosh, is_above(x, 1), hn::Acosh(Wide(), x), acosh);
-HG_WIDE(Atanh, hn::Lt(hn::Abs(x), number(1)), keep_zero(x, hn::Atanh(Wide(), x)), atanh);
-HG_WIDE(Log1p, is_above(x, -1), keep_zero(x, hn::Log1p(Wide(), x)), log1p);
-HG_WIDE(Log2, is_above(x, 0), hn::Log2(Wide(), x), log2);
-HG_WIDE(Log10, is_above(x, 0), hn::Log10(Wide(), x), log10);
-HG_WIDE(Exp2, is_within(x, 1000), exp2_of(x), exp2);
-HG_WIDE(Cosh, is_within(x, 700), cosh_of(x), cosh);
+HG_WIDE(Sin, is_within(x, kTurns), keep_zero(x, hn::Sin(Wide(), x)), std::sin(x));
+HG_WIDE(Cos, is_within(x, kTurns), hn::Cos(Wide(), x), std::cos(x));
+HG_WIDE(Tan, is_within(x, kTurns), keep_zero(x, tan_of(x)), std::tan(x));
+HG_WIDE(Asin, is_within(x, 1), keep_zero(x, hn::Asin(Wide(), x)), std::asin(x));
+HG_WIDE(Acos, is_within(x, 1), hn::Acos(Wide(), x), std::acos(x));
+HG_WIDE(Atan, is_within(x, 0x1p127), keep_zero(x, hn::Atan(Wide(), x)), std::atan(x));
+HG_WIDE(Sinh, is_within(x, 700), keep_zero(x, hn::Sinh(Wide(), x)), std::sinh(x));
+HG_WIDE(Asinh, is_within(x, 0x1p127), keep_zero(x, hn::Asinh(Wide(), x)), std::asinh(x));
+HG_WIDE(Acosh, is_above(x, 1), hn::Acosh(Wide(), x), std::acosh(x));
+HG_WIDE(Atanh, hn::Lt(hn::Abs(x), number(1)), keep_zero(x, hn::Atanh(Wide(), x)), std::atanh(x));
+HG_WIDE(Log1p, is_above(x, -1), keep_zero(x, hn::Log1p(Wide(), x)), std::log1p(x));
+HG_WIDE(Log2, is_above(x, 0), hn::Log2(Wide(), x), std::log2(x));
+HG_WIDE(Log10, is_above(x, 0), hn::Log10(Wide(), x), std::log10(x));
+HG_WIDE(Exp2, is_within(x, 1000), exp2_of(x), std::exp2(x));
+HG_WIDE(Cosh, is_within(x, 700), cosh_of(x), std::cosh(x));
+HG_WIDE(Exp, is_within(x, 700), hn::Exp(Wide(), x), std::exp(x));
+HG_WIDE(Expm1, is_within(x, 700), keep_zero(x, hn::Expm1(Wide(), x)), std::expm1(x));
+HG_WIDE(Log, is_above(x, 0x1p-1000), hn::Log(Wide(), x), std::log(x));
+HG_WIDE(Tanh, is_within(x, 300), keep_zero(x, hn::Tanh(Wide(), x)), std::tanh(x));
+HG_WIDE(Sigmoid, is_within(x, 700), sigmoid_of(x), 1 / (1 + std::exp(-x)));
 #undef HG_WIDE
 struct Erfinv {
 #if HG_HAS_FOUR_DOUBLES
@@ -226,26 +243,41 @@ struct FloorDivide {
 
 #if HG_HAS_FOUR_DOUBLES
 
-HWY_INLINE V read(const float* from, int count) {
-  if (count == kWide) return hn::PromoteTo(Wide(), hn::LoadU(Narrow(), from));
-  HWY_ALIGN float part[kWide] = {};
+template <class T>
+HWY_INLINE V read(const T* from) {
+  if constexpr (sizeof(T) == 8)
+    return hn::LoadU(Wide(), from);
+  else
+    return hn::PromoteTo(Wide(), hn::LoadU(Narrow(), from));
+}
+template <class T>
+HWY_INLINE V read(const T* from, int count) {
+  if (count == kWide) return read(from);
+  HWY_ALIGN T part[kWide] = {};
   for (int i = 0; i < count; ++i) part[i] = from[i];
-  return hn::PromoteTo(Wide(), hn::Load(Narrow(), part));
+  return read(part);
+}
+template <class T>
+HWY_INLINE void write(V y, T* to) {
+  if constexpr (sizeof(T) == 8)
+    hn::StoreU(y, Wide(), to);
+  else
+    hn::StoreU(hn::DemoteTo(Narrow(), y), Narrow(), to);
 }
 
-template <class F, class... From>
-void compute(float* y, int64_t n, const From*... from) {
+template <class F, class T, class... From>
+void compute(T* y, int64_t n, const From*... from) {
   for (int64_t i = 0; i < n; i += kWide) {
     const int count = static_cast<int>(n - i < kWide ? n - i : kWide);
     const auto taken = F::takes(read(from + i, count)...);
-    const auto result = hn::DemoteTo(Narrow(), F::of(read(from + i, count)...));
+    const V result = F::of(read(from + i, count)...);
     if (HWY_LIKELY(count == kWide && hn::AllTrue(Wide(), taken))) {
-      hn::StoreU(result, Narrow(), y + i);
+      write(result, y + i);
       continue;
     }
-    HWY_ALIGN float values[kWide];
+    HWY_ALIGN T values[kWide];
     HWY_ALIGN double is_taken[kWide];
-    hn::Store(result, Narrow(), values);
+    write(result, values);
     hn::Store(hn::IfThenElseZero(taken, number(1)), Wide(), is_taken);
     for (int k = 0; k < count; ++k)
       y[i + k] = is_taken[k] != 0 ? values[k] : F::plain(from[i + k]...);
@@ -254,16 +286,16 @@ void compute(float* y, int64_t n, const From*... from) {
 
 #else
 
-template <class F, class... From>
-void compute(float* y, int64_t n, const From*... from) {
+template <class F, class T, class... From>
+void compute(T* y, int64_t n, const From*... from) {
   for (int64_t i = 0; i < n; ++i) y[i] = F::plain(from[i]...);
 }
 
 #endif
 
-template <class F>
+template <class F, class T>
 void unary(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
-  compute<F>(static_cast<float*>(y), n, static_cast<const float*>(x[0]));
+  compute<F>(static_cast<T*>(y), n, static_cast<const T*>(x[0]));
 }
 template <class F>
 void binary(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
@@ -271,30 +303,44 @@ void binary(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
              static_cast<const float*>(x[1]));
 }
 
+template <class F>
+constexpr WideBlocks both = {unary<F, float>, unary<F, double>};
+template <class F>
+constexpr WideBlocks only_f64 = {nullptr, unary<F, double>};  // f32: pointwise_simd
+template <class F>
+constexpr WideBlocks only_f32 = {unary<F, float>, nullptr};
+template <class F>
+constexpr WideBlocks of_two = {binary<F>, nullptr};
+
 }  // namespace
 
-constexpr PointwiseWide kPointwiseWide = {.sin = unary<Sin>,
-                                          .cos = unary<Cos>,
-                                          .tan = unary<Tan>,
-                                          .asin = unary<Asin>,
-                                          .acos = unary<Acos>,
-                                          .atan = unary<Atan>,
-                                          .sinh = unary<Sinh>,
-                                          .cosh = unary<Cosh>,
-                                          .asinh = unary<Asinh>,
-                                          .acosh = unary<Acosh>,
-                                          .atanh = unary<Atanh>,
-                                          .log1p = unary<Log1p>,
-                                          .log2 = unary<Log2>,
-                                          .log10 = unary<Log10>,
-                                          .exp2 = unary<Exp2>,
-                                          .erfinv = unary<Erfinv>,
-                                          .atan2 = binary<Atan2>,
-                                          .hypot = binary<Hypot>,
-                                          .logaddexp = binary<LogAddExp>,
-                                          .fmod = binary<Fmod>,
-                                          .remainder = binary<Remainder>,
-                                          .floor_divide = binary<FloorDivide>};
+constexpr PointwiseWide kPointwiseWide = {.sin = both<Sin>,
+                                          .cos = both<Cos>,
+                                          .tan = both<Tan>,
+                                          .asin = both<Asin>,
+                                          .acos = both<Acos>,
+                                          .atan = both<Atan>,
+                                          .sinh = both<Sinh>,
+                                          .cosh = both<Cosh>,
+                                          .asinh = both<Asinh>,
+                                          .acosh = both<Acosh>,
+                                          .atanh = both<Atanh>,
+                                          .exp = only_f64<Exp>,
+                                          .expm1 = only_f64<Expm1>,
+                                          .log = only_f64<Log>,
+                                          .tanh = only_f64<Tanh>,
+                                          .sigmoid = only_f64<Sigmoid>,
+                                          .log1p = both<Log1p>,
+                                          .log2 = both<Log2>,
+                                          .log10 = both<Log10>,
+                                          .exp2 = only_f32<Exp2>,
+                                          .erfinv = only_f32<Erfinv>,
+                                          .atan2 = of_two<Atan2>,
+                                          .hypot = of_two<Hypot>,
+                                          .logaddexp = of_two<LogAddExp>,
+                                          .fmod = of_two<Fmod>,
+                                          .remainder = of_two<Remainder>,
+                                          .floor_divide = of_two<FloorDivide>};
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -304,20 +350,19 @@ HWY_AFTER_NAMESPACE();
 namespace hg::kernels {
 namespace {
 
-bool in_f32(const PrepareContext& c) {
+template <WideBlocks PointwiseWide::*blocks>
+Block block_of(const PrepareContext& c) {
+  const WideBlocks& chosen = (*HG_SIMD_CHOOSE(kPointwiseWide)).*blocks;
   const DType dtype = c.in(0).dtype;
-  return dtype == f32 || dtype == f16 || dtype == bf16;
+  if (dtype == f64) return chosen.in_f64;
+  return dtype == f32 || dtype == f16 || dtype == bf16 ? chosen.in_f32 : nullptr;
 }
-template <Block PointwiseWide::*block>
-Status prepare(PrepareContext& c) {
-  return prepare_block(c, (*HG_SIMD_CHOOSE(kPointwiseWide)).*block, {});
-}
-template <Block PointwiseWide::*block>
+template <WideBlocks PointwiseWide::*blocks>
 constexpr KernelDef row(std::string_view op) {
   return {.op = op,
           .name = "wide",
-          .accepts = in_f32,
-          .prepare = prepare<block>,
+          .accepts = [](const PrepareContext& c) { return block_of<blocks>(c) != nullptr; },
+          .prepare = [](PrepareContext& c) { return prepare_block(c, block_of<blocks>(c), {}); },
           .run = &run_pointwise,
           .strided = kAllStrided,
           .in_programs = true};
@@ -335,6 +380,11 @@ constexpr KernelDef kKernels[] = {
     row<&PointwiseWide::asinh>("asinh"),
     row<&PointwiseWide::acosh>("acosh"),
     row<&PointwiseWide::atanh>("atanh"),
+    row<&PointwiseWide::exp>("exp"),
+    row<&PointwiseWide::expm1>("expm1"),
+    row<&PointwiseWide::log>("log"),
+    row<&PointwiseWide::tanh>("tanh"),
+    row<&PointwiseWide::sigmoid>("sigmoid"),
     row<&PointwiseWide::log1p>("log1p"),
     row<&PointwiseWide::log2>("log2"),
     row<&PointwiseWide::log10>("log10"),
