@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops on permuted, sliced and expanded tensors against a plain loop: results are equal
-// whether elements are read along a line, across lines or in tiles.
+// Elementwise ops and reductions of permuted, sliced and expanded tensors, and reductions of
+// overlapping windows, against a plain loop: results are equal whether elements are read along a
+// line, across lines or in tiles.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -121,6 +122,60 @@ void Case::run() {
     }
     ASSERT_EQ(y[size_t(i)], read[0] * read[1] + (is_program ? read[2] : 0)) << "element " << i;
   }
+}
+
+// Sums and maxima of windows along the last dim of a strided tensor.
+class Windows : private Chance {
+ public:
+  using Chance::Chance;
+  void run() {
+    const int64_t lines = 1 + below(9), width = 1 + below(300), gap = chance(50) ? 0 : below(3);
+    const int64_t size = 1 + below(std::min<int64_t>(width, 40)), step = 1 + below(40);
+    const int64_t count = (width - size) / step + 1;
+    constexpr DType kAll[] = {f32, f64, bf16, i64, i32};
+    const DType dtype = kAll[below(5)];
+    TensorData data = *TensorData::allocate(dtype, {lines, width + gap});
+    for (int64_t i = 0; i < data.tensor.count(); ++i)
+      write_element(data.tensor, i, static_cast<double>(below(5)));
+    const std::vector<double> values = read_all(data.tensor);
+    Graph g;
+    const Value x = slice(g.input("x", dtype, {lines, width + gap}), 1, gap, width + gap, 1);
+    const Value windows = unfold(x, 1, size, step);
+    g.output("sum", sum(windows, {2}));
+    g.output("mean", mean(cast(windows, f32), {2}));
+    g.output("amax", amax(windows, {2}));
+    g.output("columns", sum(windows, {1}));
+    Session session = must(Session::create(must(Model::from_graph(std::move(g))),
+                                           {.threads = static_cast<int>(1 + below(3))}));
+    ASSERT_TRUE(session.set_input("x", data.tensor).ok());
+    ASSERT_TRUE(session.run().ok());
+    const auto result = [&](const char* name) { return read_all(*session.output(name)); };
+    const std::vector<double> sums = result("sum"), means = result("mean"), most = result("amax"),
+                              columns = result("columns");
+    std::vector<double> want_columns(static_cast<size_t>(lines * size));
+    for (int64_t line = 0; line < lines; ++line)
+      for (int64_t window = 0; window < count; ++window) {
+        double total = 0, largest = 0;
+        for (int64_t k = 0; k < size; ++k) {
+          const double value =
+              values[static_cast<size_t>(line * (width + gap) + gap + window * step + k)];
+          total += value;
+          largest = std::max(largest, value);
+          want_columns[static_cast<size_t>(line * size + k)] += value;
+        }
+        const auto at = static_cast<size_t>(line * count + window);
+        ASSERT_EQ(sums[at], total) << "of window " << window << " of line " << line;
+        ASSERT_EQ(means[at], static_cast<float>(total / static_cast<double>(size)));
+        ASSERT_EQ(most[at], largest);
+      }
+    if (dtype != bf16) {
+      ASSERT_EQ(columns, want_columns);
+    }
+  }
+};
+
+TEST(StridedRandom, ReducedWindowsAreThoseOfAPlainLoop) {
+  for_cases(1000, [](uint64_t i) { Windows(i + 7000).run(); });
 }
 
 TEST(StridedRandom, ElementsAreThoseOfAPlainLoop) {

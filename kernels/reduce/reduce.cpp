@@ -132,8 +132,9 @@ struct Steps {
   void (*start)(void* states, int64_t n, const ReducePlan& plan);
   // Adds a run to one state; the index of its first element is `index`.
   void (*row)(void* state, const void* x, int64_t n, int64_t index, const ReducePlan& plan);
-  // Consecutive rows of n elements, each added to its own state; null except for floats.
-  void (*rows)(void* states, int64_t count, const void* x, int64_t n, const ReducePlan& plan);
+  // Rows of n elements, `step` apart, each added to its own state; null except for floats.
+  void (*rows)(void* states, int64_t count, const void* x, int64_t step, int64_t n,
+               const ReducePlan& plan);
   // As row, in parts: element k is added to state k mod kWidth, and these states to the single
   // state.
   void (*widen)(void* states, const void* x, int64_t n, int64_t index, const ReducePlan& plan);
@@ -175,12 +176,12 @@ struct StepsOf {
       fold(state, states, plan);
     }
   }
-  static void rows(void* states, int64_t count, const void* elements, int64_t n,
+  static void rows(void* states, int64_t count, const void* elements, int64_t step, int64_t n,
                    const ReducePlan& plan) {
     const X* x = static_cast<const X*>(elements);
     for (int64_t r = 0; r < count; ++r) {
       State s = R::start(plan.parameter);
-      for (int64_t i = 0; i < n; ++i) R::add(s, x[r * n + i], i, plan.parameter);
+      for (int64_t i = 0; i < n; ++i) R::add(s, x[r * step + i], i, plan.parameter);
       static_cast<State*>(states)[r] = s;
     }
   }
@@ -285,6 +286,7 @@ struct Rows {
 // The elements of a tensor: in place, or at most kBlock of them converted.
 class StoredElements {
  public:
+  static constexpr bool kInPlace = true;
   static constexpr int64_t kTile = 64;  // results that are computed together
 
   StoredElements(const RunContext& c, const ReducePlan& plan) : x_(c.in(0)), plan_(plan) {}
@@ -325,6 +327,7 @@ class StoredElements {
 // Elements that are computed on demand.
 class ComputedElements {
  public:
+  static constexpr bool kInPlace = false;
   static constexpr int64_t kTile = 256;
 
   ComputedElements(const RunContext& c, const ReducePlan& plan) : c_(c), plan_(plan) {}
@@ -429,26 +432,38 @@ void reduce_rows(const RunContext& c, const ReducePlan& plan, const Steps& steps
   });
 }
 
+bool has_dense_rows(const ReducePlan& plan) {
+  return plan.kept_shape.rank() == 1 && plan.kept_strides[0] == plan.count;
+}
 // Whether rows are few consecutive elements, so that the overhead per row would exceed the work of
-// adding its elements.
+// adding its elements. Rows with gaps or overlaps are read in place.
+template <class Elements>
 bool has_short_rows(const ReducePlan& plan, const Steps& steps) {
-  constexpr int64_t kShort = 32;
+  constexpr int64_t kShort = 32, kNeighbors = 8;
+  const int kept = plan.kept_shape.rank() - 1;
   return steps.rows != nullptr && plan.shape.rank() == 1 && plan.strides[0] == 1 &&
-         plan.count > 0 && plan.count <= kShort && !steps.is_wide(plan.count) &&
-         plan.kept_shape.rank() == 1 && plan.kept_strides[0] == plan.count;
+         plan.count > 0 && plan.count <= kShort && !steps.is_wide(plan.count) && kept >= 0 &&
+         (has_dense_rows(plan) ||
+          (Elements::kInPlace && is_as_stored(plan.dtype) && plan.kept_shape[kept] >= kNeighbors));
 }
 
 template <class Elements>
 void reduce_short_rows(const RunContext& c, const ReducePlan& plan, const Steps& steps) {
   constexpr int64_t kTile = Elements::kTile;
+  const int kept = plan.kept_shape.rank() - 1;
+  const int64_t inner = plan.kept_shape[kept], step = plan.kept_strides[kept];
   c.parallel_for(plan.outputs, kChunk / plan.count, [&](int64_t begin, int64_t end) {
     alignas(64) std::byte states[kTile * kLargestState];
     Elements elements(c, plan);
-    const int64_t most = std::min({kTile, elements.at_once() / plan.count, plan.run / plan.count});
-    for (int64_t o = begin; o < end; o += most) {
-      const int64_t rows = std::min(most, end - o);
-      const void* x = elements.read(o * plan.count, 1, rows * plan.count, end * plan.count);
-      steps.rows(states, rows, x, plan.count, plan);
+    const int64_t most =
+        has_dense_rows(plan)
+            ? std::min({kTile, elements.at_once() / plan.count, plan.run / plan.count})
+            : kTile;
+    for (int64_t o = begin, rows; o < end; o += rows) {
+      rows = std::min({most, end - o, inner - o % inner});
+      const void* x = elements.read(offset_of(o, plan.kept_shape, plan.kept_strides), 1,
+                                    rows * plan.count, end * plan.count);
+      steps.rows(states, rows, x, step, plan.count, plan);
       steps.end(c, plan, o, states, rows);
     }
   });
@@ -546,7 +561,7 @@ void reduce_elements(const RunContext& c, const ReducePlan& plan, const Steps& s
     reduce_columns<Elements>(c, plan, steps);
   else if (plan.chunks > 1)
     reduce_chunks<Elements>(c, plan, steps);
-  else if (has_short_rows(plan, steps))
+  else if (has_short_rows<Elements>(plan, steps))
     reduce_short_rows<Elements>(c, plan, steps);
   else
     reduce_rows<Elements>(c, plan, steps);
