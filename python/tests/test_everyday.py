@@ -271,28 +271,6 @@ def test_profiles_are_text_and_a_table_of_a_page():
     assert model.graph._repr_svg_().lstrip().startswith("<") and "a<b>" not in model.graph._repr_svg_()
 
 
-def test_tuning_is_asked_for_while_kernels_are_planned():
-    """Planning calls shape rules in Python while it holds a lock that tuning() waits for."""
-    function = hg.register_op("planned(x) -> y", lambda x: x + 1, shape=lambda x: x.shape)
-    graph = hg.Graph()
-    graph.output("y", function(graph.input("x", ("n",))))
-    session = graph.model().session(threads=1)
-    session(np.ones(1, "float32"))
-    stop, seen = threading.Event(), []
-
-    def ask():
-        while not stop.is_set():
-            seen.append(session.tuning())
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    for n in range(2, 80):
-        np.testing.assert_array_equal(session(np.ones(n, "float32")), 2)
-    stop.set()
-    asking.join(60)
-    assert not asking.is_alive() and seen
-
-
 NAMES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32", "int16": "i16",
          "int8": "i8", "uint8": "u8", "bool": "bool", "complex64": "c64", "complex128": "c128"}
 
@@ -327,3 +305,25 @@ def test_the_text_of_a_tensor_is_torchs(rng):
         numbers = rng.uniform(-1, 1, shape) * 10.0 ** rng.integers(-6, 10)
         numbers = rng.choice([np.zeros(shape), np.ones(shape), numbers, np.round(numbers)])
         check(torch.from_numpy(numbers).to(real[rng.integers(2)]))
+
+
+def test_tuning_is_asked_for_while_kernels_are_planned():
+    """Planning calls shape rules in Python while it holds a lock that tuning() waits for."""
+    function = hg.register_op("planned(x) -> y", lambda x: x + 1, shape=lambda x: x.shape)
+    graph = hg.Graph()
+    graph.output("y", function(graph.input("x", ("n",))))
+    session = graph.model().session(threads=1)
+    session(np.ones(1, "float32"))
+    stop, seen = threading.Event(), []
+
+    def ask():
+        while not stop.is_set():
+            seen.append(session.tuning())
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    for n in range(2, 80):
+        np.testing.assert_array_equal(session(np.ones(n, "float32")), 2)
+    stop.set()
+    asking.join(60)
+    assert not asking.is_alive() and seen

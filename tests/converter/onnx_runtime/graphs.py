@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from case import batch
 from graph_nodes import FLOATS, PLAIN, Builder, Unfit, V, model_of, session_of, size
 
 
