@@ -41,6 +41,30 @@ TEST(MemoryPlan, NoTwoLiveBlocksOverlap) {
   }
 }
 
+// More blocks than all attempts afford are placed in the order of their first steps.
+TEST(MemoryPlan, ThousandsOfBlocksDoNotOverlap) {
+  std::mt19937 random(2);
+  for (const unsigned longest : {4u, 4000u}) {
+    std::vector<Lifetime> blocks(4000);
+    for (Lifetime& block : blocks) {
+      block.first = static_cast<int>(random() % 5000);
+      block.last = block.first + static_cast<int>(random() % longest);
+      block.bytes = random() % 8 == 0 ? 0 : static_cast<int64_t>(random() % 5000);
+    }
+    const Arena arena = plan_memory(blocks);
+    EXPECT_GE(arena.bytes, arena.lower_bound);
+    EXPECT_LE(arena.bytes, 2 * arena.lower_bound);
+    int64_t overlaps = 0;
+    for (size_t i = 0; i < blocks.size(); ++i)
+      for (size_t j = 0; j < i; ++j)
+        overlaps += share_a_step(blocks[i], blocks[j]) && blocks[i].bytes > 0 &&
+                    blocks[j].bytes > 0 &&
+                    arena.offsets[i] < arena.offsets[j] + align_up(blocks[j].bytes) &&
+                    arena.offsets[j] < arena.offsets[i] + align_up(blocks[i].bytes);
+    EXPECT_EQ(overlaps, 0);
+  }
+}
+
 TEST(MemoryPlan, AChainNeedsTwoBlocks) {
   std::vector<Lifetime> blocks;
   for (int i = 0; i < 20; ++i) blocks.push_back({i, i + 1, 1000});
