@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hg/expression.h"
 #include "hg/hg.h"
 #include "hg/lazy_ops.h"
 
@@ -438,10 +439,30 @@ TEST(Lazy, TypesOfALongChainAreFoundOnce) {
     y = y + a;
     ASSERT_TRUE(y.type().ok());
   }
-  Var z = x;
-  for (int i = 0; i < 1'000; ++i) z = z + a;
-  EXPECT_EQ(number(z), 2'003);
-  EXPECT_EQ(number(grad(z, a)), 1'000);
+  Var z = x;  // evaluated and differentiated without recursion, in time that grows with its length
+  for (int i = 0; i < 30'000; ++i) z = z + a;
+  EXPECT_EQ(number(z), 60'003);
+  EXPECT_EQ(number(grad(z, a)), 30'000);
+}
+
+TEST(Lazy, TextKernelsAreExpressions) {
+  const TextKernel wave = *kernel("wave", "let k = 3; y = sin(x) * gain + k");
+  const Var x = Var::variable("x", {f64, {"n"}});
+  const Result<std::vector<Var>> built = wave.build({{"x", x}, {"gain", 2}});
+  ASSERT_TRUE(built.ok()) << built.status().message();
+  const Var y = (*built)[0] * 10;
+  EXPECT_EQ(y.type()->shape, (Shape{"n"}));
+  Var leaf = x;
+  for (const std::vector<double>& given : {std::vector<double>{0, 1}, {2, 3, 4}}) {
+    ASSERT_TRUE(leaf.set(array_of(given, {int64_t(given.size())})).ok());
+    const Numbers now = values(y), slope = values(grad(y, x));
+    for (size_t i = 0; i < given.size(); ++i) {
+      EXPECT_NEAR(now[i], 10 * (2 * std::sin(given[i]) + 3), 1e-12);
+      EXPECT_NEAR(slope[i], 20 * std::cos(given[i]), 1e-12);
+    }
+  }
+  EXPECT_FALSE(wave.build({x}).ok());                     // gain is missing
+  EXPECT_FALSE(wave.call({{"x", x}, {"gain", 2}}).ok());  // an expression is no tensor
 }
 
 }  // namespace

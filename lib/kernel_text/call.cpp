@@ -34,6 +34,10 @@ Status check_tensors(const Syntax& syntax, Bound bound) {
     if (bound[i] != nullptr)
       HG_CHECK(!std::holds_alternative<Value>(bound[i]->value), "kernel '", syntax.kernel, "': '",
                syntax.parameters[i].name, "' is a value of a graph, not a tensor");
+  for (size_t i = 0; i < bound.size(); ++i)
+    if (bound[i] != nullptr)
+      HG_CHECK(!std::holds_alternative<Var>(bound[i]->value), "kernel '", syntax.kernel, "': '",
+               syntax.parameters[i].name, "' is an expression, which build() takes, not a tensor");
   return {};
 }
 
@@ -175,16 +179,16 @@ Status TextKernel::call_into(std::span<const Tensor> outputs, Arguments argument
 }
 
 Result<std::vector<TensorData>> TextKernel::grad(Arguments arguments,
-                                                      const std::vector<std::string>& parameters,
-                                                      const BackwardOptions& options) const {
+                                                 const std::vector<std::string>& parameters,
+                                                 const BackwardOptions& options) const {
   return or_no_memory([&]() -> Result<std::vector<TensorData>> {
     return grad(std::span(arguments.begin(), arguments.size()), parameters, options);
   });
 }
 
 Result<std::vector<TensorData>> TextKernel::grad(std::span<const KernelArgument> arguments,
-                                                      const std::vector<std::string>& parameters,
-                                                      const BackwardOptions& options) const {
+                                                 const std::vector<std::string>& parameters,
+                                                 const BackwardOptions& options) const {
   return or_no_memory([&]() -> Result<std::vector<TensorData>> {
     HG_CHECK(!options.accumulate, "kernel '", name(), "': accumulate needs memory to add to");
     HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound, body_->bind(arguments));

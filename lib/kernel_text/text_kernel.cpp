@@ -206,6 +206,8 @@ std::vector<Value> TextKernel::build(Graph& graph, ArgumentList arguments,
         HG_CHECK(!std::holds_alternative<ConstTensor>(bound[i]->value), "kernel '", name(), "': '",
                  body_->syntax.parameters[i].name,
                  "' is a tensor; make it a constant or an input of the graph");
+        HG_CHECK(!std::holds_alternative<Var>(bound[i]->value), "kernel '", name(), "': '",
+                 body_->syntax.parameters[i].name, "' is an expression, not a value of this graph");
         input.is_number = true;
         if (const auto* real = std::get_if<double>(&bound[i]->value))
           input.value = graph.scalar(*real, f64);
@@ -227,6 +229,63 @@ std::vector<Value> TextKernel::build(Graph& graph, ArgumentList arguments,
 std::vector<Value> TextKernel::build(Graph& graph, Arguments arguments,
                                      const CallOptions& options) const {
   return build(graph, ArgumentList(arguments.begin(), arguments.size()), options);
+}
+
+Result<std::vector<Var>> TextKernel::build(ArgumentList arguments,
+                                           const CallOptions& options) const {
+  return or_no_memory([&]() -> Result<std::vector<Var>> {
+    const Syntax& syntax = body_->syntax;
+    HG_TRY_ASSIGN(const std::vector<const KernelArgument*> bound, body_->bind(arguments));
+    std::vector<Var> inputs;
+    std::vector<Dim> numbers;
+    const auto add_number = [&](const auto& number) -> Status {
+      const ConstTensor scalar = {&number, dtype_of<std::decay_t<decltype(number)>>(), {}, {}};
+      HG_TRY_ASSIGN(Array array, Array::copy_of(scalar));
+      numbers.emplace_back(static_cast<int64_t>(inputs.size()));
+      inputs.emplace_back(std::move(array));
+      return {};
+    };
+    for (size_t i = 0; i < bound.size(); ++i) {
+      const std::string& parameter = syntax.parameters[i].name;
+      if (bound[i] == nullptr) {
+        const Number number = number_of(syntax.expressions[syntax.parameters[i].fallback]);
+        if (number.kind == f64)
+          HG_TRY(add_number(number.real));
+        else if (number.kind == boolean)
+          HG_TRY(add_number(number.whole != 0));
+        else
+          HG_TRY(add_number(number.whole));
+        continue;
+      }
+      HG_CHECK(bound[i]->dims.empty(), "kernel '", name(), "': '", parameter,
+               "' is mapped to dims, which expressions do not support");
+      HG_CHECK(!std::holds_alternative<Value>(bound[i]->value), "kernel '", name(), "': '",
+               parameter, "' is a value of a graph, not an expression");
+      if (const auto* var = std::get_if<Var>(&bound[i]->value)) {
+        inputs.push_back(*var);
+      } else if (const auto* tensor = std::get_if<ConstTensor>(&bound[i]->value)) {
+        HG_TRY_ASSIGN(Array array, Array::copy_of(*tensor));
+        inputs.emplace_back(std::move(array));
+      } else if (const auto* real = std::get_if<double>(&bound[i]->value)) {
+        HG_TRY(add_number(*real));
+      } else if (const auto* whole = std::get_if<int64_t>(&bound[i]->value)) {
+        HG_TRY(add_number(*whole));
+      } else {
+        HG_TRY(add_number(*std::get_if<bool>(&bound[i]->value)));
+      }
+    }
+    return Var::any("expression", inputs,
+                    {{"text", syntax.text},
+                     {"name", syntax.kernel},
+                     {"strict", body_->options.strict},
+                     {"shape", options.shape},
+                     {"numbers", numbers},
+                     {"backward", body_->options.backward}});
+  });
+}
+
+Result<std::vector<Var>> TextKernel::build(Arguments arguments, const CallOptions& options) const {
+  return build(ArgumentList(arguments.begin(), arguments.size()), options);
 }
 
 }  // namespace hg

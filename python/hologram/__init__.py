@@ -28,7 +28,6 @@ from ._core import (
     hvp,
     jacobian,
     jvp,
-    vjp,
 )
 from ._core import version as __version__
 from ._devices import DeviceInfo, devices
@@ -40,7 +39,8 @@ from ._errors import (
     NotFoundError,
     UnsupportedError,
 )
-from ._executor import Executor, create_executor_for_tensor, evaluate, from_vulkan, to_model, to_vulkan
+from ._executor import Executor, create_executor_for_tensor, from_vulkan, to_vulkan
+from ._expressions import evaluate, to_model, vjp
 from ._generator import Generated, Generator, Token
 from ._kernel import Kernel, kernel
 from ._model import Library, Model, Profile, Session, TensorSpec, load, save_library

@@ -184,30 +184,6 @@ def to_vulkan(tensor, keep_on_gpu=True):
     return one(tensor)
 
 
-def evaluate(vars, device=None):
-    """The values of several expressions, of which common parts run once.
-
-    They run on the device of the leaves, or with ``device="vulkan"`` on the device that ``to_vulkan`` uses. Values of leaves that
-    are hologram tensors stay there.
-    """
-    if device not in (None, "vulkan"):
-        raise ValueError(f"evaluate: device is 'vulkan', or None for that of the leaves; it is {device!r}")
-    executor = _vulkan() if device == "vulkan" else None
-    if device == "vulkan" and executor is None:
-        executor = Executor("vulkan")  # says why there is none
-    return _core.evaluate(vars, None if executor is None else executor._open().gpu_())
-
-
-def to_model(outputs):
-    """A model of the expressions in a dict by the names of its outputs; ``save()`` writes it.
-
-    Leaves with a name, as ``Var.variable`` makes them, are its inputs. Other leaves are constants with their current arrays.
-    """
-    from ._model import Model
-
-    return Model._of(_core.to_model(outputs))
-
-
 def from_vulkan(array, device="cpu"):
     """Downloads a hologram tensor, or each of a list or tuple: as a torch tensor on ``device`` if torch is installed, otherwise
     as a numpy array."""

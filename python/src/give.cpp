@@ -13,7 +13,7 @@ namespace hg::python {
 namespace {
 
 // Memory with the buffer protocol, which is the base of numpy arrays.
-struct GivenMemory {
+struct SharedMemory {
   PyObject_HEAD Array* array;  // or null
   PyObject* owner;             // or null
   void* begin;
@@ -22,13 +22,13 @@ struct GivenMemory {
 };
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
-  auto* memory = reinterpret_cast<GivenMemory*>(self);
+  auto* memory = reinterpret_cast<SharedMemory*>(self);
   return PyBuffer_FillInfo(view, self, memory->begin, memory->bytes, memory->read_only ? 1 : 0,
                            flags);
 }
 
 void free_memory(PyObject* self) {
-  auto* memory = reinterpret_cast<GivenMemory*>(self);
+  auto* memory = reinterpret_cast<SharedMemory*>(self);
   delete memory->array;
   Py_XDECREF(memory->owner);
   PyTypeObject* type = Py_TYPE(self);
@@ -51,7 +51,7 @@ nb::object as_numpy(const Tensor& tensor, std::unique_ptr<Array> array, PyObject
     (reach < 0 ? low : high) += reach;
   }
   if (tensor.count() == 0) low = high = 0;
-  auto* memory = reinterpret_cast<GivenMemory*>(base.ptr());
+  auto* memory = reinterpret_cast<SharedMemory*>(base.ptr());
   static char nothing = 0;
   memory->array = array.release();
   memory->owner = owner;
@@ -102,7 +102,7 @@ void make_memory_type() {
       {Py_tp_doc, const_cast<char*>("Library memory shared by arrays.")},
       {0, nullptr},
   };
-  static PyType_Spec spec = {"hologram._core.Memory", sizeof(GivenMemory), 0,
+  static PyType_Spec spec = {"hologram._core.Memory", sizeof(SharedMemory), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
   memory_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (memory_type == nullptr) throw nb::python_error();

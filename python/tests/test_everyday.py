@@ -327,3 +327,63 @@ def test_tuning_is_asked_for_while_kernels_are_planned():
     stop.set()
     asking.join(60)
     assert not asking.is_alive() and seen
+
+
+def test_an_expression_with_open_sizes_becomes_a_file(tmp_path):
+    """An expression with open sizes and a text kernel in it, its gradient, a model, `hologram run` and hg-run."""
+    x = hg.Var.variable("x", ("n", 3))
+    bump = hg.kernel("bump", "exp(-x*x) * gain")
+    y = bump(x, 2.0).sum(1) + x.reshape(("n", 3))[:, 0]
+    slope = y.sum().grad(x)
+    assert y.shape == ("n",) and slope.shape == ("n", 3)
+    path = tmp_path / "bump.hgm"
+    hg.to_model({"y": y, "slope": slope}).save(path)
+    given = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+    x.set(given)
+    expected = {"y": (2 * np.exp(-given**2)).sum(1) + given[:, 0], "slope": -4 * given * np.exp(-given**2) + [1, 0, 0]}
+    for name, found in zip(("y", "slope"), hg.evaluate([y, slope])):
+        np.testing.assert_allclose(found, expected[name], rtol=1e-5, atol=1e-6)
+    np.save(tmp_path / "x.npy", given)
+    programs = [[sys.executable, "-m", "hologram", "run"]]
+    if "HOLOGRAM_CONVERT" in os.environ:
+        programs.append([os.path.join(os.path.dirname(os.environ["HOLOGRAM_CONVERT"]), "hg-run")])
+    for k, program in enumerate(programs):
+        out = tmp_path / str(k)
+        done = subprocess.run([*program, path, "--input", tmp_path / "x.npy", "--output-dir", out], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        for name, value in expected.items():
+            np.testing.assert_allclose(np.load(out / f"{name}.npy"), value, rtol=1e-5, atol=1e-6)
+
+
+def test_open_sizes_of_expressions():
+    a, b = hg.Var.variable("a", ("n", "m")), hg.Var.variable("b", ("m",), "float64")
+    y = (a @ b.float()).tanh() // 0.25 % 3
+    for n, m in ((2, 3), (4, 1)):
+        left, right = np.random.default_rng(n).standard_normal((n, m)).astype(np.float32), np.ones(m)
+        a.set(left), b.set(right)
+        np.testing.assert_allclose(y.numpy(), np.tanh(left @ right) // 0.25 % 3, rtol=1e-5)
+    with pytest.raises(ValueError, match=r"'a' is f32\[n, m\]"):
+        a.set(np.ones(3, np.float32))
+    b.set(np.ones(2))
+    with pytest.raises(ValueError, match="m"):
+        y.numpy()
+    with pytest.raises(ValueError, match="neither a name nor an array"):
+        hg.to_model({"y": hg.Var.variable("", 2) * 2})
+
+
+def test_a_number_of_numpy_is_a_leaf():
+    x = hg.Var(np.float64(3))
+    assert (x * x).grad(x).item() == 6 and x.dtype == np.float64
+
+
+def test_vjp_without_seeds():
+    x = hg.Var(np.array([1.0, 2.0]))
+    (slope,) = hg.vjp([(x * x).sum()], [x])
+    np.testing.assert_array_equal(slope.numpy(), [2, 4])
+    with pytest.raises(ValueError, match="needs seeds"):
+        hg.vjp([x * x], [x])
+    value, pullback = hg.vjp(lambda a, b: (a * b, a.sum()), np.array([1.0, 2.0]), np.array([3.0, 5.0]))
+    np.testing.assert_array_equal(value[0], [3, 10])
+    da, db = pullback((np.array([1.0, 10.0]), np.float64(100)))
+    np.testing.assert_array_equal(da, [103, 150])
+    np.testing.assert_array_equal(db, [1, 20])

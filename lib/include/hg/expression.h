@@ -23,15 +23,16 @@
 #include "hg/call.h"
 #include "hg/graph.h"
 #include "hg/options.h"
+#include "hg/var.h"
 
 namespace hg {
 
-// One argument of a call: a tensor (borrowed during the call), a graph value, a number, or a struct
-// of these, whose members the text names as "name.member". The dtype of a number adapts to the
-// other operands, as in torch.
+// One argument of a call: a tensor (borrowed during the call), a graph value, a lazy expression, a
+// number, or a struct of these, whose members the text names as "name.member". The dtype of a
+// number adapts to the other operands, as in torch.
 struct KernelArgument {
   std::string_view name;  // empty: matches the parameter by position
-  std::variant<ConstTensor, Value, double, int64_t, bool, std::vector<KernelArgument>> value;
+  std::variant<ConstTensor, Value, double, int64_t, bool, std::vector<KernelArgument>, Var> value;
   // The dims of the call that the dims of the argument correspond to, each once. Empty: the last
   // dims in order, as in broadcasting. Example: vectors of 10 and 20 elements with {0} and {1} make
   // a call of shape [10, 20].
@@ -42,6 +43,7 @@ struct KernelArgument {
   KernelArgument(const Array& array) : value(ConstTensor(array.tensor())) {}
   KernelArgument(const TensorData& data) : value(ConstTensor(data.tensor)) {}
   KernelArgument(const Value& graph_value) : value(graph_value) {}
+  KernelArgument(const Var& expression) : value(expression) {}
   template <class Number>
   requires std::is_arithmetic_v<Number> KernelArgument(Number number) {
     if constexpr (std::is_same_v<Number, bool>)
@@ -119,11 +121,11 @@ class TextKernel {
   // Returns the gradients of sum over outputs of (output * its gradient) with respect to
   // `parameters`, in the dtype and shape of their arguments. The gradient of a number has rank 0.
   Result<std::vector<TensorData>> grad(Arguments arguments,
-                                            const std::vector<std::string>& parameters,
-                                            const BackwardOptions& options = {}) const;
+                                       const std::vector<std::string>& parameters,
+                                       const BackwardOptions& options = {}) const;
   Result<std::vector<TensorData>> grad(std::span<const KernelArgument> arguments,
-                                            const std::vector<std::string>& parameters,
-                                            const BackwardOptions& options = {}) const;
+                                       const std::vector<std::string>& parameters,
+                                       const BackwardOptions& options = {}) const;
   // As above, writing to the caller's memory.
   Status backward(Arguments arguments, std::span<const GradientTarget> targets,
                   const BackwardOptions& options = {}) const;
@@ -135,6 +137,13 @@ class TextKernel {
                            const CallOptions& options = {}) const;
   std::vector<Value> build(Graph& graph, std::span<const KernelArgument> arguments,
                            const CallOptions& options = {}) const;
+
+  // Returns the outputs as lazy expressions of the arguments, which have the same gradients and can
+  // become a model (to_model() in hg/var.h). Tensors are copied; `dims` of arguments are not
+  // supported. Inputs that the text rejects are the error of Var::type().
+  Result<std::vector<Var>> build(Arguments arguments, const CallOptions& options = {}) const;
+  Result<std::vector<Var>> build(std::span<const KernelArgument> arguments,
+                                 const CallOptions& options = {}) const;
 
   // Number of sessions created so far. Repeated calls should not increase it.
   int64_t sessions_made() const;
