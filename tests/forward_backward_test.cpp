@@ -359,5 +359,28 @@ TEST(ForwardBackward, OutputsThatDependOnNothingWantedHaveNoGradient) {
   EXPECT_EQ(parts->differentiable_outputs, std::vector<int>{0});
 }
 
+TEST(ForwardBackward, StatesAreReplaced) {
+  Graph g;
+  const Value x = g.input("x", f32, {3});
+  g.output("y", x * g.parameter("w", numbers({3}, 1)) + g.buffer("b", numbers({3}, 2)));
+  const Model model = *Model::from_graph(std::move(g));
+  const TensorData input = numbers({3}, 3), w = numbers({3}, 4);
+  const std::pair<std::string, ConstTensor> contents[] = {{"w", w.tensor}};
+  const Result<Model> changed = with_states(model, contents);
+  ASSERT_TRUE(changed.ok()) << changed.status().message();
+  const Arrays before = run(model, {input}), after = run(*changed, {input});
+  for (int i = 0; i < 3; ++i) {
+    const auto at = [i](const TensorData& data) { return data.tensor.as<float>()[i]; };
+    const float b = at(numbers({3}, 2));
+    EXPECT_FLOAT_EQ(at(before[0]), at(input) * at(numbers({3}, 1)) + b);
+    EXPECT_FLOAT_EQ(at(after[0]), at(input) * at(w) + b);
+  }
+  const std::pair<std::string, ConstTensor> unknown[] = {{"v", w.tensor}};
+  EXPECT_EQ(with_states(model, unknown).status().code(), Code::not_found);
+  const TensorData wide = numbers({4}, 5);
+  const std::pair<std::string, ConstTensor> other[] = {{"w", wide.tensor}};
+  EXPECT_EQ(with_states(model, other).status().code(), Code::invalid_argument);
+}
+
 }  // namespace
 }  // namespace hg

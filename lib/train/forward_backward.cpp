@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/graph/access.h"
 #include "lib/graph/border.h"
 #include "lib/graph/draws.h"
 #include "lib/graph/rewrite.h"
@@ -286,6 +287,30 @@ class Split {
 
 Result<ForwardBackward> split_gradients(const Model& model, const ForwardBackwardOptions& options) {
   return or_no_memory([&]() -> Result<ForwardBackward> { return Split(model, options).run(); });
+}
+
+Result<Model> with_states(const Model& model,
+                          std::span<const std::pair<std::string, ConstTensor>> contents) {
+  return or_no_memory([&]() -> Result<Model> {
+    HG_TRY(model.graph().status());
+    Graph graph = model.graph();
+    std::vector<State>& states = GraphAccess::body(graph).states;
+    for (const auto& [name, tensor] : contents) {
+      const auto found = std::find_if(states.begin(), states.end(), [&](const State& state) {
+        return state.kind != State::Kind::constant &&
+               (state.name == name ||
+                std::find(state.aliases.begin(), state.aliases.end(), name) != state.aliases.end());
+      });
+      if (found == states.end()) return not_found("there is no parameter or buffer '", name, "'");
+      const Tensor& known = found->data.tensor;
+      HG_CHECK(known.dtype == tensor.dtype && known.shape == tensor.shape, "'", name, "' is ",
+               known.dtype, known.shape, ", not ", tensor.dtype, tensor.shape);
+      HG_TRY_ASSIGN(found->data, TensorData::copy_of(tensor));
+    }
+    HG_TRY_ASSIGN(Model made, Model::from_graph(std::move(graph)));
+    made.set_info(model.info());
+    return made;
+  });
 }
 
 }  // namespace hg

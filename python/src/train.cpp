@@ -141,6 +141,15 @@ nb::object value(nb::handle self, const std::string& name) {
 
 void bind_train(nb::module_& m) {
   // The parts of a model by name, as in hg/forward_backward.h.
+  m.def("with_states", [](const Model& model, const nb::dict& contents) {
+    std::vector<Borrowed> borrowed;
+    std::vector<std::pair<std::string, ConstTensor>> given;
+    for (const auto& [name, value] : contents) {
+      borrowed.push_back(Borrowed::from(value, words(name)));
+      given.emplace_back(words(name), borrowed.back().tensor);
+    }
+    return take(with_states(model, given));
+  });
   m.def(
       "split_gradients",
       [](const Model& model, const std::string& mode, const std::vector<int>& inputs,

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,5 +62,11 @@ struct ForwardBackward {
 // Fails with all ops on the path that have no gradient. Random ops run only in `forward`.
 Result<ForwardBackward> split_gradients(const Model& model,
                                         const ForwardBackwardOptions& options = {});
+
+// Returns the model with copies of these contents of parameters and buffers, as the host's
+// optimizer has made them; other states stay. Fails if there is no such state, or if its dtype or
+// shape differ.
+Result<Model> with_states(const Model& model,
+                          std::span<const std::pair<std::string, ConstTensor>> contents);
 
 }  // namespace hg

@@ -7,7 +7,7 @@ import torch
 
 from .. import _core
 from .._autograd._functions import require_single, untraced
-from .._model import require_gradients
+from .._model import Model, require_gradients
 from .._tree import leaves_of, unflatten
 from ..named import as_model
 
@@ -245,6 +245,12 @@ class Wrapped(torch.nn.Module):
     def notes(self):
         """Warnings: layers that training mode could not change."""
         return list(self._half().notes)
+
+    def model(self):
+        """The model with copies of the current parameters and buffers, as a ``hg.Model``; ``save()`` writes it."""
+        contents = {name: self._value(name).detach().cpu() for name in self._names}
+        given = self._model
+        return Model._of(_core.with_states(given, contents), given._tree, given._order)
 
     @torch.compiler.disable
     def forward(self, *args, **kwargs):
