@@ -227,7 +227,7 @@ def test_torch_tensors_on_a_device_act_like_torchs(device):
     for f in (lambda x: x.sum(), lambda x: x.T @ x, lambda x: torch.cat([x, x], 1), lambda x: x[:, 1] * 2, lambda x: x.argmax(1),
               lambda x: x.view(4).sort().values, lambda x: torch.linalg.det(x), lambda x: x.double().mean(0)):  # fmt: skip
         torch.testing.assert_close(f(y).cpu(), f(host))
-    for write in (lambda x: x.add_(1), lambda x: x[0].mul_(3), lambda x: x.t()[1].fill_(7), lambda x: x.view(-1)[2:].copy_(x.view(-1)[:2]),
+    for write in (lambda x: x.add_(1), lambda x: x.t().add_(x.clone()), lambda x: x[0].mul_(3), lambda x: x.t()[1].fill_(7), lambda x: x.view(-1)[2:].copy_(x.view(-1)[:2]),
                   lambda x: x.clamp_(max=5), lambda x: x.copy_(torch.ones(2, 2)), lambda x: x.zero_()):  # fmt: skip
         write(y), write(host)
         torch.testing.assert_close(y.cpu(), host)

@@ -91,7 +91,6 @@ class DeviceTensor(torch.Tensor):
 class _ToHost(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor):
-        ctx.gpu = tensor._array._gpu()
         return tensor._array.torch()
 
     @staticmethod
@@ -124,14 +123,14 @@ def as_hologram(value):
 _known = {}  # by id: a weak reference to a torch tensor, and its copy on a device
 
 
-def resident(tensor, gpu):
-    """The copy on a device of a torch tensor on the host. Parameters, and other tensors from their second use on, keep it; it is
-    renewed when the elements have changed."""
+def resident(tensor, gpu, keep=False):
+    """The copy on a device of a torch tensor on the host. Parameters, and other tensors from their second use on, keep it, or with
+    ``keep`` from the first; it is renewed when the elements have changed."""
     key = id(tensor)
     entry = _known.get(key)
     if entry is None:
         _known[key] = entry = [weakref.ref(tensor, lambda _: _known.pop(key, None)), None]
-        if not (tensor.is_leaf and tensor.requires_grad):
+        if not keep and not (tensor.is_leaf and tensor.requires_grad):
             return _core.to_vulkan(gpu, tensor.detach())
     seen = tensor.detach()
     if entry[1] is None or not entry[1]._equals(seen, gpu):
@@ -261,8 +260,10 @@ def _fits(*operands):
     )
 
 
-def _scaled(tensor, number):
-    return tensor if number == 1 else tensor * number if not isinstance(tensor, torch.Tensor) else _call("mul", [tensor, number]) if type(tensor) is DeviceTensor else tensor.detach() * number
+def _scaled(value, number):
+    if number == 1:
+        return value
+    return _call("mul", [value, number]) if type(value) is DeviceTensor else value * number
 
 
 def _add(a, b, *, alpha=1, out=None):
@@ -324,18 +325,19 @@ def _sum(tensor, dim=None, keepdim=False, *, dtype=None):
     return _call("sum", [tensor], dim=list(dim or []), keepdim=keepdim)
 
 
-_seeds = {}
+_numbers = {}  # tensors of one element, such as the gradient from which backward() starts
 
 
 def _like(number):
     def run(tensor, **options):
-        if options.get("dtype") not in (None, tensor.dtype) or not tensor.is_floating_point() or tensor.numel() != 1:
-            made = torch.full(tensor.shape, number, dtype=options.get("dtype") or tensor.dtype)
-            return DeviceTensor(_core.to_vulkan(tensor._array._gpu(), made))
-        key = (number, tensor.dtype, tuple(tensor.shape))
-        if key not in _seeds or not _seeds[key]._array._equals(_seeds[key]._array, tensor._array._gpu()):
-            _seeds[key] = DeviceTensor(_core.to_vulkan(tensor._array._gpu(), torch.full(tensor.shape, number, dtype=tensor.dtype)))
-        return _clone(_seeds[key])
+        dtype = options.get("dtype") or tensor.dtype
+        gpu = tensor._array._gpu()
+        if tensor.numel() != 1 or not dtype.is_floating_point:
+            return DeviceTensor(_core.to_vulkan(gpu, torch.full(tensor.shape, number, dtype=dtype)))
+        key = (number, dtype, tuple(tensor.shape))
+        if key not in _numbers:
+            _numbers[key] = torch.full(tensor.shape, number, dtype=dtype)
+        return _clone(DeviceTensor(resident(_numbers[key], gpu, keep=True)))
 
     return run
 
