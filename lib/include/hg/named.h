@@ -112,8 +112,8 @@ Result<std::string> summary(const Block& model);
 // -- Compiling ------------------------------------------------------------------------------------
 
 // A cache of compiled models. Compiling an equal model with equal options reuses the compiled graph
-// and packed weights. Copies refer to the same cache. Thread-safe. Keeps the 32 models that were used
-// last.
+// and packed weights. Copies refer to the same cache. Thread-safe. Keeps the 32 models that were
+// used last.
 class PlanCache {
  public:
   PlanCache();
@@ -228,9 +228,9 @@ class Program {
   // shape differ.
   Result<Array> state(std::string_view name) const;
   Status set_state(std::string_view name, const ConstTensor& value);
-  // Returns the model with copies of these parameters and of the states, to save, train (hg/train.h)
-  // or quantize. Dropout and batch norm are in inference mode, in which trainers expect them. Fails
-  // if a parameter is missing, or has another dtype or shape.
+  // Returns the model with copies of these parameters and of the states, to save, train
+  // (hg/train.h) or quantize. Dropout and batch norm are in inference mode, in which trainers
+  // expect them. Fails if a parameter is missing, or has another dtype or shape.
   Result<Model> model(const NamedArrays& parameters) const;
 
   // -- Calls --------------------------------------------------------------------------------------
