@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "converter/interpret/attempt.h"
 #include "converter/interpret/interpreter.h"
 
 namespace hg::convert {
@@ -247,6 +248,35 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
     values_.push_back(std::move(item));
     return static_cast<ScriptId>(values_.size() - 1);
   };
+  // The op with each choice. It rejects some for sizes, as cross() does dims of a size other
+  // than 3.
+  struct Way {
+    ScriptNode node;
+    double number;
+    bool fails = false;
+  };
+  std::vector<Way> ways;
+  const Item argument = get(node.inputs[found->argument]);
+  const std::string& name = node.argument_names[found->argument];
+  for (size_t c = 0; c < count; ++c) {
+    Way& way = ways.emplace_back(Way{node, found->numbers[c]});
+    way.node.inputs[found->argument] =
+        add_value(with_choice(argument, found->element, found->choices[c]));
+    if (!found->others.empty())
+      way.node.inputs[found->other_argument] = add_value(found->others[c]);
+  }
+  for (Way& way : ways) {
+    ScriptBlock alone;
+    alone.nodes.push_back(way.node);
+    way.fails = try_alone(alone).end != Tried::End::runs;
+  }
+  const auto fails = [](const Way& way) { return way.fails; };
+  if (!std::all_of(ways.begin(), ways.end(), fails)) std::erase_if(ways, fails);
+  if (ways.size() < count) {
+    std::string numbers;
+    for (const Way& way : ways) numbers += str_cat(numbers.empty() ? "" : ", ", way.number);
+    note(str_cat(node.kind, ": '", name, "' depends on data and can be ", numbers));
+  }
   Graph& g = memory_.graph();
   Value number = memory_.read(found->number);
   if (!is_float(number.dtype())) number = cast(number, i64);
@@ -254,35 +284,25 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
     number = g.call("remainder", {number, g.scalar(found->period, number.dtype())});
   std::vector<Value> conditions;
   Value is_any;
-  for (const double each : found->numbers) {
+  for (const Way& way : ways) {
     const Value is_one = g.call(
-        "eq", {number, is_float(number.dtype()) ? g.scalar(each, number.dtype())
-                                                : g.scalar(static_cast<int64_t>(each), i64)});
+        "eq", {number, is_float(number.dtype()) ? g.scalar(way.number, number.dtype())
+                                                : g.scalar(static_cast<int64_t>(way.number), i64)});
     conditions.push_back(is_one);
     is_any = is_any ? g.call("logical_or", {is_any, is_one}) : is_one;
   }
-  const std::string& name = node.argument_names[found->argument];
   require(Item(memory_.make_number(is_any)), true,
           str_cat(node.kind, ": '", name, "' has a value that the op does not allow"));
-  const Item argument = get(node.inputs[found->argument]);
   // From the last choice, which needs no condition, to the first.
-  ScriptNode chosen;
-  for (size_t c = count; c-- > 0;) {
-    ScriptNode at = node;
-    at.inputs[found->argument] =
-        add_value(with_choice(argument, found->element, found->choices[c]));
-    if (!found->others.empty()) at.inputs[found->other_argument] = add_value(found->others[c]);
-    if (c + 1 == count) {
-      chosen = std::move(at);
-      continue;
-    }
+  ScriptNode chosen = std::move(ways.back().node);
+  for (size_t c = ways.size() - 1; c-- > 0;) {
     ScriptNode either;
     either.kind = "prim::If";
     either.output_types = node.output_types;
     either.origin = node.origin;
     either.inputs = {add_value(Item(memory_.make_number(conditions[c])))};
     either.outputs = node.outputs;
-    for (ScriptNode* side : {&at, &chosen}) {
+    for (ScriptNode* side : {&ways[c].node, &chosen}) {
       for (ScriptId& id : side->outputs) id = add_value({});
       either.blocks.push_back({{}, {}, side->outputs});
       either.blocks.back().nodes.push_back(std::move(*side));

@@ -53,6 +53,13 @@ class JoinsInADim(nn.Module):
         return torch.cat([x, x], d), x.transpose(d, 1), x.transpose(d, d), x.unsqueeze(int(m)), torch.stack([x, x * 2], int(m))
 
 
+@at_each(-1, 2)
+class TakesADimOfTheRightSize(nn.Module):
+    def forward(self, x: T, n: T):
+        y = torch.stack([x[:, :3], x[:, :3] * 2])
+        return torch.linalg.cross(y, y.sin(), dim=int(n)), y.unflatten(int(n), [1, 3])
+
+
 @at_each(-3, -2, -1, 0, 1, 2)
 class CountsFromTheLargerRank(nn.Module):
     def forward(self, x: T, n: T):
