@@ -241,16 +241,15 @@ void Checker::check_case(Session& session, Reference& reference, size_t k) {
   result_.cases.push_back(std::move(report));
 }
 
-// The model rejects the integers of the case. Replaces them by others that libtorch and the model
+// The model rejects the values of the case. Replaces them by others that libtorch and the model
 // accept; returns false if none are found.
 bool Checker::find_accepted(Session& session, Reference& reference, const Status& status) {
-  if (std::none_of(specs_.begin(), specs_.end(), is_integer_input)) return false;
   for (const Draw& draw : draws(specs_, reference.sizes)) {
     Inputs inputs = make_inputs(specs_, reference.sizes, job_, draw);
     try {
       std::vector<TensorData> expected = libtorch(inputs, job_.seed, most_rounds(inputs));
       if (!run(session, inputs).ok()) continue;
-      warn_of_refused_numbers(status, reference.sizes, reference.values, reference.inputs);
+      warn_of_refused_values(status, reference.sizes, reference.values, reference.inputs);
       if (varies_) reference.again = libtorch(inputs, job_.seed + 1, most_rounds(inputs));
       reference.inputs = std::move(inputs);
       reference.expected = std::move(expected);
@@ -262,11 +261,11 @@ bool Checker::find_accepted(Session& session, Reference& reference, const Status
   return false;
 }
 
-void Checker::warn_of_refused_numbers(const Status& status, const Binding& sizes,
-                                      const std::string& values, const Inputs& inputs) {
-  if (std::exchange(has_refused_numbers_, true)) return;
+void Checker::warn_of_refused_values(const Status& status, const Binding& sizes,
+                                     const std::string& values, const Inputs& inputs) {
+  if (std::exchange(has_refused_values_, true)) return;
   const std::string given = sizes.empty() ? "" : describe_sizes(sizes);
-  warn(str_cat("the converted model refuses numbers that libtorch takes",
+  warn(str_cat("the converted model refuses values that libtorch takes",
                given.empty() && values.empty() ? "" : " with ", given,
                given.empty() || values.empty() ? "" : " and ", values, ": ", status.message(),
                other_numbers(inputs)));

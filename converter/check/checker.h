@@ -49,8 +49,8 @@ class Checker {
   void warn_of_only_size(const Binding& size);
   void check_case(Session& session, Reference& reference, size_t k);
   bool find_accepted(Session& session, Reference& reference, const Status& status);
-  void warn_of_refused_numbers(const Status& status, const Binding& sizes,
-                               const std::string& values, const Inputs& inputs);
+  void warn_of_refused_values(const Status& status, const Binding& sizes, const std::string& values,
+                              const Inputs& inputs);
   void check_second_run(Session& session, const Inputs& inputs, CheckedCase& report,
                         const std::string& with);
   void report_refusal(const Inputs& inputs, const Binding& sizes, size_t k, const Status& status);
@@ -95,7 +95,7 @@ class Checker {
   Draw draw_;                                                      // libtorch accepted it last
   std::vector<std::optional<std::pair<int64_t, int64_t>>> drawn_;  // by input: compared integers
   std::string refused_numbers_;       // why libtorch accepts fewer integers than were tried
-  bool has_refused_numbers_ = false;  // by the converted model; already reported
+  bool has_refused_values_ = false;   // by the converted model; already reported
   bool only_program_refuses_ = true;  // for the sizes tried for the last case
   Coverage coverage_;
   CheckResult result_;

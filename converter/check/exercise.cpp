@@ -117,8 +117,9 @@ bool Checker::try_inputs(Trying& trying, const Binding& sizes, const Search& sea
   }
   const std::string with =
       str_cat(" with ", sizes.empty() ? "" : describe_sizes(sizes) + " and ", attempt.values);
-  if (!status.ok() && std::any_of(specs_.begin(), specs_.end(), is_integer_input)) {
-    warn_of_refused_numbers(status, sizes, attempt.values, attempt.inputs);
+  if (!status.ok() &&
+      (has_refused_values_ || std::any_of(specs_.begin(), specs_.end(), is_integer_input))) {
+    warn_of_refused_values(status, sizes, attempt.values, attempt.inputs);
     trying.refusal.clear();
     return false;
   }

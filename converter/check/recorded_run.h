@@ -42,8 +42,8 @@ class RecordedRun : public NodeRun {
   bool& replays_;
 };
 
-// Seeds libtorch's random numbers, and limits it to one thread: on a busy machine, its threads spend
-// most of the time on waiting for each other.
+// Seeds libtorch's random numbers, and limits it to one thread: on a busy machine, its threads
+// spend most of the time on waiting for each other.
 void begin_libtorch_run(uint64_t seed);
 // Converts to the form of graph values: a complex tensor becomes its parts, [..., 2].
 TensorData to_parts(const at::Tensor& tensor);

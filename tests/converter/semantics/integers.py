@@ -243,6 +243,12 @@ class DrawsPivots(nn.Module):
         return torch.linalg.ldl_solve(x, pivots, b), torch.lu_unpack(x, pivots.abs())
 
 
+@case("f32[4,4]")
+class DrawsDefiniteMatrices(nn.Module):
+    def forward(self, x: T):
+        return torch.linalg.cholesky_ex(x)
+
+
 @case("f32[9,9]", "i64[3]", "i64[]", "i64[2]")
 class DrawsPartsOfASize(nn.Module):
     def forward(self, x: T, sizes: T, rest: T, order: T):
