@@ -96,22 +96,28 @@ void segment_reduce(Call& call) {
   if (call.has("indices")) call.refuse("indices", "are given, which is not supported");
   if (call.number("axis", 0) != 0) call.refuse("axis", "is not 0");
   Value ends, lengths;  // i64[segments]
+  Value start;          // i64[1], of the first segment; null if it starts at row 0
+  const bool is_open = call.has("offsets") || call.flag("unsafe", false);
   if (call.has("offsets")) {
     const Value offsets = convert::cast(call.tensor("offsets"), i64);
     if (offsets.rank() != 1) call.refuse("offsets", str_cat("has the shape ", offsets.shape()));
     ends = slice(offsets, 0, 1, offsets.dim(0));
     lengths = ends - slice(offsets, 0, 0, offsets.dim(0) - 1);
+    start = slice(offsets, 0, 0, 1);
   } else {
     lengths = convert::cast(call.tensor("lengths"), i64);
     if (lengths.rank() != 1) call.refuse("lengths", str_cat("has the shape ", lengths.shape()));
     ends = g.call("cumsum", {lengths}, {{"dim", 0}});
   }
   const Dim segments = lengths.dim(0), rows = x.dim(0);
-  // If the segments do not end at the last row, the run fails, as torch raises.
+  // The run fails if the segments end behind the last row. If they end before it, the other rows
+  // are ignored with offsets or `unsafe`; otherwise the run fails, as torch raises.
   const Value end = slice(ends, 0, segments - 1, segments);
   const Value row = g.call("arange", {}, {{"end", rows}});
   const Value checked = g.call("index_select", {full(g, {rows + 1}, 0, i64), end}, {{"dim", 0}});
-  const Value segment = hg::searchsorted(ends, row, true) + checked;
+  Value segment = hg::searchsorted(ends, row, true) + checked;
+  if (start)
+    segment = hg::where(lt(row, start), g.call("dims", {}, {{"values", Shape{segments}}}), segment);
 
   const bool mean = reduce == "mean", has_initial = call.has("initial");
   const double infinity = std::numeric_limits<double>::infinity();
@@ -128,9 +134,11 @@ void segment_reduce(Call& call) {
   }
   if (has_initial) initial = call.real("initial");
   Shape shape = x.shape();
-  shape[0] = segments;
+  shape[0] = is_open ? segments + 1 : segments;  // the last one collects ignored rows
   Value y = g.call("index_reduce", {full(g, shape, initial, x.dtype()), segment, x},
                    {{"dim", 0}, {"reduce", std::string(kind)}});
+  shape[0] = segments;
+  if (is_open) y = slice(y, 0, 0, segments);
   if (mean) {
     Shape column(x.rank(), 1);
     column[0] = segments;

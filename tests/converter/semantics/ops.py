@@ -346,7 +346,9 @@ class Segments(nn.Module):
         return ([torch.segment_reduce(x, kind, lengths=lengths) for kind in ["sum", "mean", "max", "min", "prod"]],
                 [torch.segment_reduce(x, kind, lengths=lengths, initial=0.5) for kind in ["sum", "mean", "max", "min"]],
                 torch.segment_reduce(y, "prod", offsets=offsets, initial=2.0),
-                torch.segment_reduce(y, "mean", lengths=lengths, axis=0))
+                torch.segment_reduce(y, "mean", lengths=lengths, axis=0),
+                [torch.segment_reduce(x, kind, offsets=torch.tensor([1, 1, 3, 5])) for kind in ["sum", "mean", "max"]],
+                torch.segment_reduce(x, "sum", lengths=torch.tensor([1, 0, 3]), unsafe=True))
 
 
 @case("f32[n,m]")
