@@ -40,6 +40,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/io", {"lib/graph"}},
     {"lib/text", {"lib/graph"}},
     {"lib/text/jinja", {"lib/text", "lib/graph"}},
+    {"lib/text/grammar", {"lib/text", "lib/graph"}},
     {"lib/quantize", {"lib/graph", "lib/compile"}},
     {"lib/nn", {"lib/graph", "lib/run", "lib/train"}},
     {"lib/train", {"lib/graph", "lib/table"}},

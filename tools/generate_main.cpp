@@ -54,8 +54,8 @@ all later runs, for all prompts together; text, unless only ids are printed; wit
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 prompts and model do not fit.)";
 
 struct GenerateJob {
-  std::string model, entry, tokenizer, chat_template, system, features, decoder_ids,
-      early_stopping = "no", device = "cpu", precision = "f32";
+  std::string model, entry, tokenizer, chat_template, system, features, decoder_ids, grammar,
+      schema, early_stopping = "no", device = "cpu", precision = "f32";
   int threads = 0;
   std::vector<std::string> ids, stop_ids, texts, stops;  // as given
   std::vector<std::vector<int32_t>> prompts;
@@ -209,6 +209,17 @@ Outcome converse(GenerateJob& job, Generator& generator, GeneratedText& text,
   return {};
 }
 
+// Restricts the answers.
+Outcome use_grammar(GenerateJob& job, const GeneratedText& text) {
+  const bool is_schema = !job.schema.empty();
+  const std::string& path = is_schema ? job.schema : job.grammar;
+  if (path.empty()) return {};
+  Result<std::shared_ptr<const Constraint>> made = text.constraint(path, is_schema);
+  if (!made.ok()) return outcome(made.status());
+  job.options.constraint = *std::move(made);
+  return {};
+}
+
 // Gives the prompts to the encoder.
 Outcome use_encoder(GenerateJob& job, const Model& model) {
   if (job.start.empty()) {
@@ -249,7 +260,8 @@ Outcome run(GenerateJob& job) {
     if (!opened.ok()) return outcome(opened.status());
     chat = *std::move(opened);
   }
-  if (!job.tokenizer.empty() || !job.texts.empty() || !job.stops.empty() || chat) {
+  if (!job.tokenizer.empty() || !job.texts.empty() || !job.stops.empty() || chat ||
+      !job.grammar.empty() || !job.schema.empty()) {
     Result<std::unique_ptr<GeneratedText>> opened =
         GeneratedText::open(*model, job.tokenizer, job.stops);
     if (!opened.ok()) return outcome(opened.status());
@@ -265,6 +277,8 @@ Outcome run(GenerateJob& job) {
     job.options.stop_ids.insert(job.options.stop_ids.end(), text->stop_ids().begin(),
                                 text->stop_ids().end());
   }
+  if (text)
+    if (Outcome o = use_grammar(job, *text); !o.ok()) return o;
   if (has_encoder && job.chats) return usage("--chat needs a decoder, not an encoder-decoder");
   if (has_encoder)
     if (Outcome o = use_encoder(job, *model); !o.ok()) return o;
@@ -312,6 +326,11 @@ int main(int argc, char** argv) {
            "an .npy file of f32 that the encoder reads: [prompts, ...], such as Whisper's");
   line.add("--decoder-ids", job.decoder_ids,
            "ids with which each answer of an encoder-decoder begins, instead of the file's");
+  const auto grammar =
+      line.add("--grammar", job.grammar,
+               "a file with rules that each answer follows, see hg/text/grammar.h");
+  line.add("--json-schema", job.schema, "a file with a JSON schema that each answer fits")
+      .excludes(grammar);
   line.add("--num-return-sequences", job.options.num_return_sequences, "answers per prompt")
       .is_at_least(1)
       .shows_default();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/generated_text.h"
 
+#include "hg/text/grammar.h"
 #include "hg/text/model_files.h"
 #include "hg/text/stop_strings.h"
 
@@ -24,6 +25,14 @@ class TokenizerText final : public GeneratedText {
     return tokenizer_.encode(text, add_special);
   }
   const std::vector<int32_t>& stop_ids() const override { return stop_ids_; }
+
+  Result<std::shared_ptr<const Constraint>> constraint(const std::string& path,
+                                                       bool is_schema) const override {
+    HG_TRY_ASSIGN(const Grammar grammar,
+                  is_schema ? Grammar::load_json_schema(path) : Grammar::load(path));
+    HG_TRY_ASSIGN(auto texts, token_texts(tokenizer_));
+    return constraint_of(grammar, std::move(texts));
+  }
 
   void begin(size_t prompts) override {
     answers_.clear();

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "hg/model.h"
+#include "hg/generator.h"
 
 namespace hg::tools {
 
@@ -22,6 +22,10 @@ class GeneratedText {
   // With `add_special`, includes the tokens that the tokenizer adds, such as the first one.
   virtual Result<std::vector<int32_t>> encode(const std::string& text, bool add_special) const = 0;
   virtual const std::vector<int32_t>& stop_ids() const = 0;
+
+  // Of a file with a grammar (hg/text/grammar.h), or with a JSON schema.
+  virtual Result<std::shared_ptr<const Constraint>> constraint(const std::string& path,
+                                                               bool is_schema) const = 0;
 
   virtual void begin(size_t prompts) = 0;
   // Returns the text that the token adds to the answer of a prompt.
