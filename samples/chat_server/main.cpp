@@ -65,59 +65,76 @@ std::string random_id() {
   return id;
 }
 
-// A request that is being answered. Cancels its answer unless that has ended.
+// A request that is being answered. Cancels its answers unless they have ended.
 struct Open {
   Open(State& all, const httplib::Request& request) : state(all), client(request) { ++state.open; }
   Open(const Open&) = delete;
   Open& operator=(const Open&) = delete;
   ~Open() {
-    if (answer) engine->cancel(*answer);
+    for (const auto& answer : answers) engine->cancel(*answer);
     --state.open;
   }
 
-  // Waits for the next event. Returns `nothing` if the client has left.
-  Answer::Event next(Piece& piece) {
+  // Waits for the next event of an answer. Returns `nothing` if the client has left.
+  Answer::Event next(size_t index, Piece& piece) {
     for (;;) {
-      const Answer::Event event = answer->next(piece, kWait);
+      const Answer::Event event = answers[index]->next(piece, kWait);
       if (event != Answer::Event::nothing || client.has_left()) return event;
     }
+  }
+  std::vector<Outcome> outcomes() const {
+    std::vector<Outcome> all;
+    for (const auto& answer : answers) all.push_back(answer->outcome());
+    return all;
   }
 
   State& state;
   const Client client;
   Engine* engine = nullptr;
-  std::shared_ptr<Answer> answer;
+  std::vector<std::shared_ptr<Answer>> answers;
 };
 
-// Collects the pieces up to the end.
+// Collects the pieces up to the end. `piece`: the first one of the first answer.
 void answer_whole(Open& open, const Reply& reply, Answer::Event event, Piece piece,
                   httplib::Response& response) {
-  Piece all;
-  for (; event == Answer::Event::piece; event = open.next(piece)) {
-    all.text += piece.text;
-    std::move(piece.tokens.begin(), piece.tokens.end(), std::back_inserter(all.tokens));
-    piece = {};
+  std::vector<Piece> all(open.answers.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i > 0) event = open.next(i, piece);
+    for (; event == Answer::Event::piece; event = open.next(i, piece)) {
+      all[i].text += piece.text;
+      std::move(piece.tokens.begin(), piece.tokens.end(), std::back_inserter(all[i].tokens));
+      piece = {};
+    }
+    if (event == Answer::Event::nothing) return;  // nobody reads an answer
+    const Outcome& outcome = open.answers[i]->outcome();
+    if (!outcome.status.ok()) return refuse(response, error_of(outcome.status));
   }
-  if (event == Answer::Event::nothing) return;  // nobody reads an answer
-  const Outcome& outcome = open.answer->outcome();
-  if (!outcome.status.ok()) return refuse(response, error_of(outcome.status));
-  response.set_content(reply.whole(all, outcome), "application/json");
+  response.set_content(reply.whole(all, open.outcomes()), "application/json");
 }
 
-// Writes the events in one call: cpp-httplib makes no further calls while it stops. `piece`: the
-// first one, unless `event` is the end.
+// Writes the events in one call: cpp-httplib makes no further calls while it stops. One answer
+// follows the other. `piece`: the first one, unless `event` is the end.
 bool write_events(Open& open, const Reply& reply, Answer::Event event, Piece piece,
                   httplib::DataSink& sink) {
   const auto write = [&](const std::string& text) {
     return text.empty() || sink.write(text.data(), text.size());
   };
-  bool goes_on = write(reply.begin());
-  for (; goes_on && event == Answer::Event::piece; event = open.next(piece)) {
-    goes_on = write(reply.piece(piece));
-    piece = {};
+  for (size_t i = 0; i < open.answers.size(); ++i) {
+    bool goes_on = write(reply.begin(i));
+    if (i > 0) event = open.next(i, piece);
+    for (; goes_on && event == Answer::Event::piece; event = open.next(i, piece)) {
+      goes_on = write(reply.piece(i, piece));
+      piece = {};
+    }
+    if (!goes_on || event == Answer::Event::nothing) return false;
+    const Outcome& outcome = open.answers[i]->outcome();
+    if (!write(reply.end(i, outcome))) return false;
+    if (!outcome.status.ok()) {  // an event of an error is the last one
+      sink.done();
+      return true;
+    }
   }
-  if (!goes_on || event == Answer::Event::nothing) return false;
-  if (!write(reply.end(open.answer->outcome()))) return false;
+  if (!write(reply.last(open.outcomes()))) return false;
   sink.done();
   return true;
 }
@@ -137,17 +154,20 @@ void complete(State& state, bool is_chat, const httplib::Request& request,
   Task task;
   if (const auto error = found->second->prepare(asked, task)) return refuse(response, *error);
   open->engine = &found->second->engine();
-  hg::Result<std::shared_ptr<Answer>> answer = open->engine->submit(std::move(task));
-  if (!answer.ok()) return refuse(response, error_of(answer.status()));
-  open->answer = *std::move(answer);
+  for (int64_t i = 0; i < asked.answers; ++i) {
+    hg::Result<std::shared_ptr<Answer>> answer = open->engine->submit(task);
+    if (!answer.ok()) return refuse(response, error_of(answer.status()));
+    open->answers.push_back(*std::move(answer));
+    ++task.options.sampler.seed;  // each answer draws its own tokens
+  }
   const Reply reply(asked, random_id(), std::time(nullptr));
   // The HTTP status is known after the first event.
   Piece first;
-  const Answer::Event event = open->next(first);
+  const Answer::Event event = open->next(0, first);
   if (!asked.streams) return answer_whole(*open, reply, event, std::move(first), response);
   if (event == Answer::Event::nothing) return;
-  if (event == Answer::Event::end && !open->answer->outcome().status.ok())
-    return refuse(response, error_of(open->answer->outcome().status));
+  if (event == Answer::Event::end && !open->answers[0]->outcome().status.ok())
+    return refuse(response, error_of(open->answers[0]->outcome().status));
   response.set_header("Cache-Control", "no-cache");
   const auto provider = [open, reply, event, first](size_t, httplib::DataSink& sink) {
     return write_events(*open, reply, event, first, sink);

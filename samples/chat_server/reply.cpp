@@ -30,11 +30,15 @@ Json chat_token(const std::string& text, double log_probability) {
   return {{"token", text}, {"logprob", printable(log_probability)}, {"bytes", bytes_of(text)}};
 }
 
-Json usage_of(const Outcome& outcome) {
-  return {{"prompt_tokens", outcome.prompt_tokens},
-          {"completion_tokens", outcome.tokens},
-          {"total_tokens", outcome.prompt_tokens + outcome.tokens},
-          {"prompt_tokens_details", {{"cached_tokens", outcome.cached_tokens}}}};
+// The prompt counts once; later answers find it in the cache.
+Json usage_of(const std::vector<Outcome>& outcomes) {
+  const int64_t prompt = outcomes[0].prompt_tokens;
+  int64_t tokens = 0;
+  for (const Outcome& outcome : outcomes) tokens += outcome.tokens;
+  return {{"prompt_tokens", prompt},
+          {"completion_tokens", tokens},
+          {"total_tokens", prompt + tokens},
+          {"prompt_tokens_details", {{"cached_tokens", outcomes[0].cached_tokens}}}};
 }
 
 Json model_of(const std::string& name, int64_t created) {
@@ -89,17 +93,21 @@ Json Reply::log_probabilities(const Piece& piece) const {
           {"text_offset", offsets}};
 }
 
-std::string Reply::whole(const Piece& all, const Outcome& outcome) const {
-  Json choice = {{"index", 0}};
-  if (is_chat_)
-    choice["message"] = {{"role", "assistant"}, {"content", all.text}, {"refusal", nullptr}};
-  else
-    choice["text"] = all.text;
-  choice["logprobs"] = log_probabilities(all);
-  choice["finish_reason"] = hg::to_string(outcome.finish);
+std::string Reply::whole(const std::vector<Piece>& all,
+                         const std::vector<Outcome>& outcomes) const {
   Json answer = head(false);
-  answer["choices"] = Json::array({choice});
-  answer["usage"] = usage_of(outcome);
+  answer["choices"] = Json::array();
+  for (size_t i = 0; i < all.size(); ++i) {
+    Json choice = {{"index", i}};
+    if (is_chat_)
+      choice["message"] = {{"role", "assistant"}, {"content", all[i].text}, {"refusal", nullptr}};
+    else
+      choice["text"] = all[i].text;
+    choice["logprobs"] = log_probabilities(all[i]);
+    choice["finish_reason"] = hg::to_string(outcomes[i].finish);
+    answer["choices"].push_back(std::move(choice));
+  }
+  answer["usage"] = usage_of(outcomes);
   return text_of(answer);
 }
 
@@ -110,16 +118,16 @@ std::string Reply::event(Json choice) const {
   return "data: " + text_of(answer) + "\n\n";
 }
 
-std::string Reply::begin() const {
+std::string Reply::begin(size_t index) const {
   if (!is_chat_) return {};
-  return event({{"index", 0},
+  return event({{"index", index},
                 {"delta", {{"role", "assistant"}, {"content", ""}}},
                 {"logprobs", nullptr},
                 {"finish_reason", nullptr}});
 }
 
-std::string Reply::piece(const Piece& piece) const {
-  Json choice = {{"index", 0}};
+std::string Reply::piece(size_t index, const Piece& piece) const {
+  Json choice = {{"index", index}};
   if (is_chat_)
     choice["delta"] = {{"content", piece.text}};
   else
@@ -129,21 +137,25 @@ std::string Reply::piece(const Piece& piece) const {
   return event(std::move(choice));
 }
 
-std::string Reply::end(const Outcome& outcome) const {
+std::string Reply::end(size_t index, const Outcome& outcome) const {
   if (!outcome.status.ok()) return "data: " + error_text(error_of(outcome.status)) + "\n\n";
-  Json choice = {{"index", 0}};
+  Json choice = {{"index", index}};
   if (is_chat_)
     choice["delta"] = Json::object();
   else
     choice["text"] = "";
   choice["logprobs"] = nullptr;
   choice["finish_reason"] = hg::to_string(outcome.finish);
-  std::string events = event(std::move(choice));
+  return event(std::move(choice));
+}
+
+std::string Reply::last(const std::vector<Outcome>& outcomes) const {
+  std::string events;
   if (wants_usage_) {
     Json last = head(true);
     last["choices"] = Json::array();
-    last["usage"] = usage_of(outcome);
-    events += "data: " + text_of(last) + "\n\n";
+    last["usage"] = usage_of(outcomes);
+    events = "data: " + text_of(last) + "\n\n";
   }
   return events + "data: [DONE]\n\n";
 }

@@ -13,13 +13,15 @@ class Reply {
  public:
   Reply(const CompletionRequest& request, const std::string& id, int64_t created);
 
-  // The whole answer as JSON.
-  std::string whole(const Piece& all, const Outcome& outcome) const;
+  // All answers as JSON.
+  std::string whole(const std::vector<Piece>& all, const std::vector<Outcome>& outcomes) const;
 
-  // Events, each "data: {...}\n\n". begin() comes before all pieces, and end() after them.
-  std::string begin() const;
-  std::string piece(const Piece& piece) const;
-  std::string end(const Outcome& outcome) const;
+  // Events, each "data: {...}\n\n". begin() comes before all pieces of an answer, and end() after
+  // them. last() follows the last answer, unless one failed.
+  std::string begin(size_t index) const;
+  std::string piece(size_t index, const Piece& piece) const;
+  std::string end(size_t index, const Outcome& outcome) const;
+  std::string last(const std::vector<Outcome>& outcomes) const;
 
  private:
   using Json = nlohmann::ordered_json;

@@ -93,7 +93,7 @@ void read_shared(Fields& fields, CompletionRequest& out) {
   read_stops(fields, out.stops);
   read_sampling(fields, out);
   fields.get("max_tokens", out.max_tokens, 0, kMostIds);
-  fields.accept("n", {1});
+  fields.get("n", out.answers, 1, 128);
   for (const char* name : {"user", "metadata", "safety_identifier", "prompt_cache_key"})
     fields.skip(name);
 }
@@ -182,7 +182,7 @@ void read_completion(Fields& fields, CompletionRequest& out) {
   if (out.max_tokens < 0) out.max_tokens = 16;  // OpenAI's default
   out.log_probabilities = fields.find("logprobs") != nullptr;
   fields.get("logprobs", out.alternatives, 0, 5);
-  fields.accept("best_of", {1});
+  fields.accept("best_of", {out.answers});
   fields.accept("echo", {false});
   fields.accept("suffix", {""});
 }
@@ -197,7 +197,6 @@ void read_chat(Fields& fields, CompletionRequest& out) {
   fields.get("logprobs", out.log_probabilities);
   fields.get("top_logprobs", out.alternatives, 0, 20);
   if (out.alternatives > 0 && !out.log_probabilities) fields.fail("top_logprobs", "needs logprobs");
-  fields.accept("response_format", {Json{{"type", "text"}}});
   fields.accept("modalities", {Json::array({"text"})});
   fields.accept("tools", {Json::array()});
   fields.accept("functions", {Json::array()});
@@ -209,6 +208,32 @@ void read_chat(Fields& fields, CompletionRequest& out) {
   fields.accept("verbosity", {"medium"});
 }
 
+// A text, any JSON object, or JSON of a schema, whose members keep their order in `body`.
+void read_format(Fields& fields, std::string_view body, CompletionRequest& out) {
+  const Json* const given = fields.find("response_format");
+  if (given == nullptr) return;
+  if (!given->is_object())
+    return fields.fail("response_format", "expected an object, got ", given->type_name());
+  Fields format(*given, "response_format.");
+  std::string type;
+  format.get("type", type);
+  if (type == "json_object") {
+    out.schema = R"({"type": "object"})";
+  } else if (type == "json_schema") {
+    const Json* const named = format.find("json_schema");
+    if (named == nullptr || !named->is_object() || !named->contains("schema"))
+      return fields.fail("response_format", "json_schema needs an object with a schema");
+    Fields members(*named, "response_format.json_schema.");
+    for (const char* name : {"name", "description", "strict", "schema"}) members.skip(name);
+    if (auto error = members.finish()) return fields.refuse(*std::move(error));
+    out.schema =
+        nlohmann::ordered_json::parse(body)["response_format"]["json_schema"]["schema"].dump();
+  } else if (type != "text") {
+    return fields.fail("response_format", "expected the type text, json_object or json_schema");
+  }
+  if (auto error = format.finish()) fields.refuse(*std::move(error));
+}
+
 }  // namespace
 
 std::optional<ApiError> read_request(std::string_view body, bool is_chat, CompletionRequest& out) {
@@ -218,5 +243,6 @@ std::optional<ApiError> read_request(std::string_view body, bool is_chat, Comple
   out.is_chat = is_chat;
   read_shared(fields, out);
   is_chat ? read_chat(fields, out) : read_completion(fields, out);
+  if (is_chat) read_format(fields, body, out);
   return fields.finish();
 }

@@ -19,7 +19,9 @@ struct CompletionRequest {
   std::vector<int32_t> ids;  // completions: the prompt as ids, or empty
   std::string messages;      // chat: a JSON list of {role, content} with texts, for a template
   bool streams = false, wants_usage = false;
+  int64_t answers = 1;
   int64_t max_tokens = -1;  // -1: not given
+  std::string schema;       // chat: a JSON schema that the answer fits; empty: any text
   std::vector<std::string> stops;
   hg::SamplerOptions sampler;
   bool has_seed = false;

@@ -92,6 +92,20 @@ std::optional<ApiError> Served::check_size(const CompletionRequest& request, Tas
   return {};
 }
 
+hg::Result<std::shared_ptr<const hg::Constraint>> Served::constraint(
+    const std::string& schema) const {
+  constexpr size_t kMost = 64;
+  const std::lock_guard lock(mutex_);
+  if (const auto known = constraints_.find(schema); known != constraints_.end())
+    return known->second;
+  HG_TRY_ASSIGN(const hg::Grammar grammar, hg::Grammar::from_json_schema(schema));
+  if (texts_ == nullptr) {
+    HG_TRY_ASSIGN(texts_, hg::token_texts(tokenizer_));
+  }
+  if (constraints_.size() >= kMost) constraints_.clear();
+  return constraints_[schema] = hg::constraint_of(grammar, texts_);
+}
+
 std::optional<ApiError> Served::prepare(const CompletionRequest& request, Task& task) const {
   if (auto error = read_prompt(request, task)) return error;
   if (auto error = check_size(request, task)) return error;
@@ -106,6 +120,11 @@ std::optional<ApiError> Served::prepare(const CompletionRequest& request, Task& 
   if (!request.has_seed) {
     std::random_device random;
     options.sampler.seed = uint64_t{random()} << 32 | random();
+  }
+  if (!request.schema.empty()) {
+    hg::Result<std::shared_ptr<const hg::Constraint>> made = constraint(request.schema);
+    if (!made.ok()) return ApiError{400, std::string(made.status().message()), "response_format"};
+    options.constraint = *std::move(made);
   }
   options.log_probabilities = request.log_probabilities;
   options.stop_ids = stop_ids_;

@@ -3,13 +3,16 @@
 // become.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine.h"
 #include "hg/text/chat_template.h"
+#include "hg/text/grammar.h"
 #include "request.h"
 
 struct ServedOptions {
@@ -32,6 +35,7 @@ class Served {
   explicit Served(hg::Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
   std::optional<ApiError> read_prompt(const CompletionRequest& request, Task& task) const;
   std::optional<ApiError> check_size(const CompletionRequest& request, Task& task) const;
+  hg::Result<std::shared_ptr<const hg::Constraint>> constraint(const std::string& schema) const;
 
   hg::Tokenizer tokenizer_;
   std::optional<hg::ChatTemplate> chat_;
@@ -39,4 +43,8 @@ class Served {
   std::vector<int32_t> stop_ids_;
   int64_t most_tokens_ = 0, most_context_ = 0;
   std::unique_ptr<Engine> engine_;
+
+  mutable std::mutex mutex_;                             // of the following
+  mutable std::shared_ptr<const hg::TokenTexts> texts_;  // made for the first schema
+  mutable std::map<std::string, std::shared_ptr<const hg::Constraint>> constraints_;  // by schema
 };

@@ -17,6 +17,9 @@ import threading
 import time
 from pathlib import Path
 
+from chat_formats import check_formats, check_several
+from openai_client import check_openai
+
 COMPLETE, CHAT = "/v1/completions", "/v1/chat/completions"
 SPELLED = "é日😀 ok\n"  # what the model `count` writes first: one byte per token, none twice
 SPECIAL = ["<|user|>", "<|assistant|>", "<|end|>"]
@@ -301,7 +304,10 @@ def check_refusals(server):
         (CHAT, {"messages": [*turns, {"role": "assistant", "content": "", "tool_calls": [{}]}]}, "supports only []", "messages[1].tool_calls"),
         (CHAT, {"messages": [*turns, {"role": "system", "content": "x"}]}, "the template rejects the messages: late", "messages"),
         (CHAT, {"messages": turns, "tools": [{"type": "function"}]}, "tools: this server supports only []", "tools"),
-        (CHAT, {"messages": turns, "response_format": {"type": "json_object"}}, "response_format", "response_format"),
+        (CHAT, {"messages": turns, "response_format": {"type": "xml"}}, "expected the type text, json_object or json_schema", "response_format"),
+        (CHAT, {"messages": turns, "response_format": {"type": "json_schema"}}, "json_schema needs an object with a schema", "response_format"),
+        (CHAT, {"messages": turns, "response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "string", "pattern": "a"}}}},
+         "the keyword 'pattern' is not supported here", "response_format"),
         (CHAT, {"messages": turns, "top_logprobs": 2}, "top_logprobs: needs logprobs", "top_logprobs"),
         (CHAT, {"messages": turns, "logprobs": 2}, "logprobs: expected true or false, got number", "logprobs"),
         (CHAT, {"messages": turns, "max_tokens": 3, "max_completion_tokens": 4}, "is 4, but max_tokens is 3", "max_completion_tokens"),
@@ -314,7 +320,7 @@ def check_refusals(server):
             ("top_p", 1.5, "from 0 to 1"), ("top_k", -1, "from 0 to"), ("min_p", 2, "from 0 to 1"), ("repetition_penalty", 0, "from 0.01"),
             ("seed", 1.5, "expected an integer, got 1.5"), ("seed", 2**63, "expected an integer from"), ("seed", 10**30, "expected an integer"),
             ("max_tokens", -1, "from 0 to 2147483647, got -1"), ("max_tokens", 20.0, "expected an integer"), ("max_tokens", [5], "got array"),
-            ("max_tokens", 101, "max_tokens is 101; the limit is 100"), ("n", 2, "n: this server supports only 1"), ("n", "1", "supports only 1"),
+            ("max_tokens", 101, "max_tokens is 101; the limit is 100"), ("n", 0, "from 1 to 128, got 0"), ("n", "1", "expected an integer"),
             ("stream", 1, "stream: expected true or false, got number"), ("stream_options", {"include_usage": True}, "stream_options: needs stream"),
             ("stop", 5, "expected a string or a list"), ("stop", ["a", 5], "expected strings, got number"), ("stop", ["a"] * 5, "at most 4"),
             ("stop", "", "is empty"), ("frequency_penalty", 3, "from -2 to 2"), ("presence_penalty", "a", "got string"),
@@ -587,42 +593,6 @@ def check_starts(program, work, models):
     server.end()
 
 
-def check_openai(server, generate):
-    try:
-        import openai
-    except ImportError:
-        print("openai is not here: without it")
-        return
-    client = openai.OpenAI(base_url=f"http://127.0.0.1:{server.port}/v1", api_key="none", max_retries=0)
-    assert [m.id for m in client.models.list()] == ["m"] and client.models.retrieve("m").owned_by == "hologram"
-    expected = generate("--prompt=the man", "--max-tokens=12")
-    whole = client.completions.create(model="m", prompt="the man", max_tokens=12, temperature=0, logprobs=2)
-    assert whole.choices[0].text == expected["text"] and whole.usage.completion_tokens == expected["tokens"]
-    assert len(whole.choices[0].logprobs.token_logprobs) == expected["tokens"]
-    parts = client.completions.create(model="m", prompt="the man", max_tokens=12, temperature=0, stream=True)
-    assert "".join(p.choices[0].text for p in parts) == expected["text"]
-    turns = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hello"}]
-    expected = generate("--chat", "--system=be kind", "--prompt=hello", "--max-tokens=12")
-    chat = client.chat.completions.create(model="m", messages=turns, max_completion_tokens=12, temperature=0, logprobs=True, top_logprobs=2)
-    assert chat.choices[0].message.content == expected["text"] and chat.choices[0].finish_reason == expected["finish"]
-    assert near([t.logprob for t in chat.choices[0].logprobs.content], expected["log_probabilities"])
-    text, usage = "", None
-    for part in client.chat.completions.create(model="m", messages=turns, max_tokens=12, temperature=0, stream=True,
-                                               stream_options={"include_usage": True}, extra_body={"top_k": 4}):
-        text += (part.choices[0].delta.content or "") if part.choices else ""
-        usage = part.usage or usage
-    assert text == expected["text"] and usage.total_tokens == expected["prompt_tokens"] + expected["tokens"]
-    client.chat.completions.create(model="m", messages=[*turns, chat.choices[0].message, {"role": "user", "content": "more"}], max_tokens=5, seed=3)
-    for bad, kind in (({"model": "x"}, openai.NotFoundError), ({"n": 2}, openai.BadRequestError), ({"temperature": -1}, openai.BadRequestError),
-                      ({"tools": [{"type": "function", "function": {"name": "f"}}]}, openai.BadRequestError)):
-        try:
-            client.chat.completions.create(**{"model": "m", "messages": turns, "max_tokens": 3, **bad})
-            raise SystemExit(f"{bad} was accepted")
-        except kind as error:
-            assert error.param == next(iter(bad)) and error.type == "invalid_request_error", error
-    print(f"openai {openai.__version__}: the same answers")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", required=True)
@@ -657,6 +627,8 @@ def main():
                 check_log_probabilities(server, generate)
                 check_refusals(server)
                 check_http(server)
+                check_several(server)
+                check_formats(server)
                 check_openai(server, generate)
             check_many(server, generate)
             server.end()
