@@ -151,6 +151,8 @@ TEST(Grammar, AcceptsWhatAJsonSchemaAccepts) {
       {R"({"type": "array", "minItems": 3, "maxItems": 2})", "maxItems is below minItems"},
       {R"({"type": "object", "properties": {"a": {}}, "additionalProperties": {}})",
        "must be true or false"},
+      {R"({"enum": [)" + std::string(100000, '[') + std::string(100000, ']') + "]}",
+       "nested too deeply"},
       {"false", "expected a schema"},
   };
   for (const auto& [schema, part] : refused) {

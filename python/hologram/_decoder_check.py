@@ -96,13 +96,18 @@ def expected_of(torch, module, decoder, pairs, limit):
         # Tokens that the mask hides are arbitrary.
         given_to_ours = [np.where(masks[0] == 0, (ids[0] + 1) % words, ids[0]), *ids[1:]]
         logits = []
+        # Padding changes the states of some modules, so each row is read without it.
+        rows = [slice(r, r + 1) for r in range(batch)] if decoder.steps else [slice(None)]
         for end in range(1, len(parts) + 1):  # all tokens each time, without a cache
-            mask = np.concatenate(masks[:end], 1)
-            given = {"input_ids": np.concatenate(ids[:end], 1), "attention_mask": mask, "position_ids": positions_of(mask)}
-            given = {name: torch.from_numpy(array) for name, array in given.items() if name in accepted}
-            with torch.no_grad():
-                result = module(**given, **without_cache(module), return_dict=True)
-            logits.append(result.logits[:, -1].float().numpy().copy())
+            found = []
+            for row in rows:
+                begin = int(hidden[row][0]) if decoder.steps else 0
+                mask = np.concatenate(masks[:end], 1)[row, begin:]
+                given = {"input_ids": np.concatenate(ids[:end], 1)[row, begin:], "attention_mask": mask, "position_ids": positions_of(mask)}
+                given = {name: torch.from_numpy(array) for name, array in given.items() if name in accepted}
+                with torch.no_grad():
+                    found.append(module(**given, **without_cache(module), return_dict=True).logits[:, -1].float().numpy().copy())
+            logits.append(np.concatenate(found))
         all_expected.append(Expected(given_to_ours, masks, logits, False))
     return all_expected + _greedy(torch, module, words, limit, draws)
 
@@ -143,8 +148,8 @@ def expected_of_encoder(torch, module, source, limit):
     """The same of an encoder-decoder. Shorter texts are padded on the right."""
     words = int(module.get_input_embeddings().num_embeddings)
     draws = np.random.default_rng(0)
-    start = module.config.decoder_start_token_id
-    start = 0 if start is None else start
+    known = [getattr(each, "decoder_start_token_id", None) for each in (module.generation_config, module.config)]
+    start = next((each for each in known if each is not None), 0)
     all_expected = []
     cases = [(1,), (7,), (40,), (40, 7, 1)] if 1 in source.sizes else [(1,), (1, 1, 1)]
     for lengths in cases:

@@ -109,7 +109,8 @@ def _loaded(torch, transformers, folder):
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         kind = transformers.AutoModelForCausalLM
         if config.is_encoder_decoder:
-            kind = transformers.AutoModelForSeq2SeqLM if type(config) in transformers.AutoModelForSeq2SeqLM._model_mapping else transformers.AutoModelForSpeechSeq2Seq
+            speaks = config.model_type in transformers.models.auto.modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES
+            kind = transformers.AutoModelForSpeechSeq2Seq if speaks else transformers.AutoModelForSeq2SeqLM
         return kind.from_pretrained(folder, dtype=torch.float32, local_files_only=True)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise UnsupportedError(f"{folder}: transformers cannot load the model: {error}") from error
@@ -200,7 +201,10 @@ def _capture(torch, transformers, folder_or_model, tokenizer, max_context, check
         module.eval()
         if is_encoder_decoder(module):
             encoder, decoder = encoder_decoder_of(torch, module)
-            programs = {"encode": _exported(torch, encoder, None, work, "encode"), "decode": _exported(torch, decoder, max_context, work, "decode")}
+            programs = {
+                "encode": _exported(torch, encoder, None, work, "encode"),
+                "decode": _exported(torch, decoder, max_context, work, "decode"),
+            }
             expected = expected_of_encoder(torch, module, encoder.inputs[0], limit) if check else []
         else:
             decoder = decoder_of(torch, module)

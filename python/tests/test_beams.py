@@ -87,7 +87,7 @@ def test_beams_are_those_of_transformers(request, kind, options):
             assert np.allclose([each.score for each in got], scores, rtol=1e-4, atol=1e-4)
             assert all(len(each.log_probabilities) == len(each.ids) for each in got)
             ended += sum(each.finish == "stop" for each in got)
-    assert ended > 0 or options.get("length_penalty", 1) == 2.0
+    assert ended > 0 or kind == "encoder_decoder" or options.get("length_penalty") == 2.0
 
 
 def test_several_answers_draw_their_own_tokens(decoder):

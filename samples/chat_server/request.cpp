@@ -208,6 +208,19 @@ void read_chat(Fields& fields, CompletionRequest& out) {
   fields.accept("verbosity", {"medium"});
 }
 
+// Whether writing the value, which recurses, could need a large stack.
+bool is_deep(const Json& value) {
+  std::vector<std::pair<const Json*, int>> waiting = {{&value, 0}};
+  while (!waiting.empty()) {
+    const auto [each, depth] = waiting.back();
+    waiting.pop_back();
+    if (depth > 200) return true;
+    if (each->is_structured())
+      for (const Json& part : *each) waiting.emplace_back(&part, depth + 1);
+  }
+  return false;
+}
+
 // A text, any JSON object, or JSON of a schema, whose members keep their order in `body`.
 void read_format(Fields& fields, std::string_view body, CompletionRequest& out) {
   const Json* const given = fields.find("response_format");
@@ -226,6 +239,8 @@ void read_format(Fields& fields, std::string_view body, CompletionRequest& out) 
     Fields members(*named, "response_format.json_schema.");
     for (const char* name : {"name", "description", "strict", "schema"}) members.skip(name);
     if (auto error = members.finish()) return fields.refuse(*std::move(error));
+    if (is_deep((*named)["schema"]))
+      return fields.fail("response_format", "the schema is nested too deeply");
     out.schema =
         nlohmann::ordered_json::parse(body)["response_format"]["json_schema"]["schema"].dump();
   } else if (type != "text") {

@@ -664,7 +664,7 @@ static void test_generation(void) {
   EXPECT(count == 1 && ids[0] == 4);
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "no prompt 2 among 2",
                hg_generator_sequence(generator, 2, &ids, &count, NULL));
-  EXPECT_FAILS(HG_INVALID_ARGUMENT, "no prompt -1 among 2", hg_generator_end(generator, -1));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "no sequence -1 among 2", hg_generator_end(generator, -1));
 
   EXPECT_OK(hg_generator_begin(generator, prompts, 1, NULL)); /* the defaults */
   EXPECT_OK(hg_generator_step(generator, NULL, &count));

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Decoders of transformers with small random weights: hg-generate on the converted file gives the greedy tokens of generate().
+"""Language models of transformers with small random weights: hg-generate on the converted file gives the greedy tokens of generate().
 
 For each architecture, 64 tokens are compared for prompts of 1, 7 and 40 tokens, alone and three together with padding on
-the left. The architectures are those of CASES, the model types given as arguments, or with --all every causal model that
+the left. Encoders read these prompts, padded on the right, or random features. The architectures are those of CASES, the model types given as arguments, or with --all every causal model that
 this version of transformers has. Prints a row per architecture; fails if one of CASES fails."""
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-LENGTHS, STEPS, WORDS = (1, 7, 40), 64, 211
+LENGTHS, STEPS, WORDS, START = (1, 7, 40), 64, 211, 3  # START: the id that begins answers of encoder-decoders
 
 # Sizes for configurations that have these fields.
 SMALL = {
@@ -30,6 +30,11 @@ SMALL = {
     "global_head_dim": 8, "num_global_key_value_heads": 2, "word_embed_proj_dim": 32, "lm_head_num_layers": 1, "initializer_range": 0.3, "init_std": 0.3,
 }  # fmt: skip
 
+ENCODER = {
+    "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48, "forced_eos_token_id": None,
+}  # fmt: skip
+
 # Model types, and what else their configurations need.
 CASES = {
     "llama": {}, "qwen2": {}, "qwen3": {}, "mistral": {}, "gemma": {}, "gemma2": {}, "gemma3_text": {}, "phi": {}, "phi3": {},
@@ -41,6 +46,11 @@ CASES = {
     "olmoe": {}, "gpt_oss": {}, "arcee": {}, "seed_oss": {}, "hunyuan_v1_dense": {"head_dim": 8},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2}, "phimoe": {}, "minimax": {"head_dim": 8}, "gemma3n_text": {"activation_sparsity_pattern": [0.5, 0.0, 0.0]},
     "llama4_text": {}, "apertus": {}, "bitnet": {}, "lfm2": {"layer_types": ["conv", "full_attention", "conv"]},
+    "mamba": {}, "mamba2": {"num_heads": 4, "head_dim": 16}, "falcon_mamba": {}, "rwkv": {}, "recurrent_gemma": {}, "falcon_h1": {}, "jamba": {}, "xlstm": {},
+    "qwen3_next": {}, "bamba": {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 1},
+    "t5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "mt5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "bart": ENCODER, "mbart": ENCODER, "marian": {**ENCODER, "decoder_start_token_id": 0},
+    "pegasus": ENCODER, "m2m_100": ENCODER, "blenderbot": ENCODER,
+    "whisper": {**ENCODER, "max_source_positions": 20, "max_target_positions": 160, "num_mel_bins": 8, "decoder_start_token_id": 3},
 }  # fmt: skip
 
 
@@ -59,7 +69,11 @@ def model_of(name, seed=0):
     given.update(CASES.get(name, {}))
     config = type(text)(**given)
     torch.manual_seed(seed)
-    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    kinds = transformers.AutoModelForCausalLM, transformers.AutoModelForSeq2SeqLM, transformers.AutoModelForSpeechSeq2Seq
+    if config.is_encoder_decoder:
+        kinds = kinds[1:]
+    kind = next(kind for kind in kinds if type(config) in kind._model_mapping)
+    model = kind.from_config(config, dtype=torch.float32).eval()
     with torch.no_grad():  # so that tokens differ from each other
         for parameter in model.parameters():
             if parameter.dim() > 1 and float(parameter.std()) < 0.1:
@@ -68,19 +82,35 @@ def model_of(name, seed=0):
 
 
 def wanted_of(model, prompts):
+    """`prompts`: ids of each, or an array of features."""
     import torch
-    from transformers import GenerationConfig
+    from transformers import GenerationConfig, GenerationMixin
 
-    longest = max(map(len, prompts))
-    ids = torch.tensor([[0] * (longest - len(each)) + each for each in prompts])
-    mask = torch.tensor([[0] * (longest - len(each)) + [1] * len(each) for each in prompts])
-    config = GenerationConfig(do_sample=False, max_new_tokens=STEPS, pad_token_id=0)
+    config = GenerationConfig(do_sample=False, max_new_tokens=STEPS, pad_token_id=0, decoder_start_token_id=START)
+    if not isinstance(prompts, list):
+        given, begin = {"input_features": torch.from_numpy(prompts)}, 1
+    else:
+        longest = max(map(len, prompts))
+        pads = [[0] * (longest - len(each)) for each in prompts]
+        if model.config.is_encoder_decoder:
+            rows, masks, begin = [e + p for e, p in zip(prompts, pads)], [[1] * len(e) + p for e, p in zip(prompts, pads)], 1
+        else:
+            rows, masks, begin = [p + e for e, p in zip(prompts, pads)], [p + [1] * len(e) for e, p in zip(prompts, pads)], longest
+        given = {"input_ids": torch.tensor(rows), "attention_mask": torch.tensor(masks)}
+    if model.config.is_encoder_decoder:
+        given["decoder_input_ids"] = torch.full((len(prompts), 1), START)
     with torch.no_grad():
-        return model.generate(ids, attention_mask=mask, generation_config=config)[:, longest:].tolist()
+        return GenerationMixin.generate(model, **given, generation_config=config)[:, begin:].tolist()
 
 
 def got_of(generate, path, prompts):
-    words = [word for each in prompts for word in ("--ids", ",".join(map(str, each)))]
+    import numpy as np
+
+    if isinstance(prompts, list):
+        words = [word for each in prompts for word in ("--ids", ",".join(map(str, each)))]
+    else:
+        np.save(path + ".npy", prompts)
+        words = ["--features", path + ".npy"]
     done = subprocess.run([generate, path, *words, "--max-tokens", str(STEPS), "--json"], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
@@ -97,18 +127,26 @@ def check(name, generate, folder):
 
     model = model_of(name)
     path = os.path.join(folder, "model.hgm")
-    model.generation_config = GenerationConfig()  # no stop ids
+    model.generation_config = GenerationConfig(decoder_start_token_id=START)  # no stop ids
     made = hologram.llm.convert(model, path)
     draws = np.random.default_rng(1)
     prompts = [draws.integers(3, WORDS, length).tolist() for length in LENGTHS]
-    for group in [[each] for each in prompts] + [prompts]:
-        wanted, got = wanted_of(model, group), got_of(generate, path, group)
+    groups = [[each] for each in prompts] + [prompts]
+    if any("one prompt at a time" in warning for warning in made.report.warnings):
+        groups.pop()
+    if model.main_input_name == "input_features":
+        sizes = model.config.num_mel_bins, 2 * model.config.max_source_positions
+        groups = [draws.normal(size=(count, *sizes)).astype(np.float32) for count in (1, 3)]
+    for group in groups:
+        # The convolutions of RecurrentGemma also read the padding, so its rows are compared one by one.
+        wanted = [row for each in group for row in wanted_of(model, [each])] if name == "recurrent_gemma" else wanted_of(model, group)
+        got = got_of(generate, path, group)
         for i, (a, b) in enumerate(zip(wanted, got)):
             if a != b:
                 at = next((k for k, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
                 raise RuntimeError(f"prompt {i} of {len(group)}: token {at + 1} of {STEPS} differs")
-    kinds = len({token for each in wanted for token in each})
-    return f"{kinds} different tokens, logits to {made.report.logits_error:.1e}" + "".join(f"; {w}" for w in made.report.warnings if "tokenizer" not in w)
+    different = len({token for each in wanted for token in each})
+    return f"{different} different tokens, logits to {made.report.logits_error:.1e}" + "".join(f"; {w}" for w in made.report.warnings if "tokenizer" not in w)
 
 
 def run_alone(name, generate, queue):

@@ -366,6 +366,10 @@ def check_http(server):
         for path in COMPLETE, CHAT:
             status, told, _ = server.call("POST", path, body)
             assert status == 400 and json.loads(told)["error"]["type"] == "invalid_request_error", (body[:40], status, told)
+    deep = '{"enum": [' + "[" * 100000 + "]" * 100000 + "]}"
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}], "response_format": {
+        "type": "json_schema", "json_schema": {"name": "n", "schema": "DEEP"}}}).replace('"DEEP"', deep)
+    assert server.call("POST", CHAT, body)[0] == 400
     for name in "prompt", "stop", "logit_bias", "messages", "metadata", "n", "response_format":  # deeper than a stack
         for left, right in ("[", "]"), ('{"a":', "}"):
             body = whole[:-1] + f', "{name}": '.encode() + left.encode() * 150000 + b"1" + right.encode() * 150000 + b"}"

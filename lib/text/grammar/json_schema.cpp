@@ -32,6 +32,24 @@ object ::= "{" ws (pair (ws "," ws pair)*)? ws "}"
 array ::= "[" ws (value (ws "," ws value)*)? ws "]"
 )";
 
+// How deep lists and objects of a JSON text are nested.
+int64_t nesting(std::string_view text) {
+  int64_t depth = 0, most = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\')
+      ++i;
+    else if (c == '"')
+      in_string = !in_string;
+    else if (!in_string && (c == '[' || c == '{'))
+      most = std::max(most, ++depth);
+    else if (!in_string && (c == ']' || c == '}'))
+      --depth;
+  }
+  return most;
+}
+
 // A text of the grammar language.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -305,6 +323,9 @@ class SchemaReader {
 
 Result<Grammar> Grammar::from_json_schema(std::string_view schema) {
   return or_no_memory([&]() -> Result<Grammar> {
+    // Values are read and written by recursion.
+    if (nesting(schema) > 4 * kMostDepth)
+      return unsupported("JSON schema: the text is nested too deeply");
     const SchemaJson json = SchemaJson::parse(schema, nullptr, false);
     HG_CHECK(!json.is_discarded(), "JSON schema: the text is not JSON");
     HG_TRY_ASSIGN(const std::string rules, SchemaReader(json).read());
