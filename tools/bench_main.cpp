@@ -323,8 +323,8 @@ int main(int argc, char** argv) {
   line.add("--kernel", job.kernels, "conv=gemm: use only this kernel for this op");
   line.add_flag("--low-memory", job.low_memory, "use weights in place, without packed copies");
   line.add("--precision", job.precision,
-           "bf16: round products with constant weights to 16 bits; i8: round inputs of products with "
-           "quantized weights to 8 bits")
+           "bf16: round products with constant weights to 16 bits; i8: round inputs of products "
+           "with quantized weights to 8 bits")
       .is_one_of({"f32", "bf16", "i8"})
       .shows_default();
   line.add_flag("--autotune", job.autotune, "measure which kernels are fastest");

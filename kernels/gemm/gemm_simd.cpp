@@ -519,6 +519,7 @@ const PairTable* pair_table() {
 #if defined(HG_SMALL)
   return nullptr;
 #else
+  if constexpr (!holds(DType::bf16)) return nullptr;
   return HG_SIMD_BF16(kPairTable) nullptr;
 #endif
 }
