@@ -260,7 +260,13 @@ def ranks_of_data(given):
         for x in (X, -X, X[:0], X[:1], -X[:1]):
             trial.gives({"x": x}, [want(x.max(1) if x.sum() > 0 else x)])
         bad += trial.bad
-    return bad
+    sizes = [node("Shape", ["x"], ["shape"]), node("Gather", ["shape", "at"], ["k"]), node("Equal", ["k", "one"], ["c"]),
+             node("If", ["c"], ["t"], then_branch=branch("Squeeze", "columns"), else_branch=branch("Identity")), node("ReduceSum", ["t"], ["y"], keepdims=0)]
+    constants = [("at", np.array(1)), ("one", np.array(1)), ("columns", np.array([1]))]
+    trial = Trial(given, "ranks_squeeze", model_of(sizes, [("x", FLOAT, ["n", "k"])], ["y"], constants)).convert()
+    for x in (X, X[:, :1], X[:1, :1]):
+        trial.gives({"x": x}, [x.sum()])
+    return bad + trial.bad
 
 
 def external_weights(given):

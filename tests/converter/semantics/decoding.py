@@ -166,6 +166,23 @@ class CtcBatch(nn.Module):
         return torch.cat(out), torch.tensor(sizes)
 
 
+@case("f32[n,4]", "f32[n]=0..1", "i64[n]=0..2")
+class BestBoxesOfEachClass(nn.Module):
+    def forward(self, x: T, scores: T, classes: T):
+        low, high = x[:, :2], x[:, :2] + x[:, 2:].abs()
+        area, order = (high - low).prod(1), scores.argsort(descending=True)
+        kept: List[int] = []
+        for i in range(order.size(0)):
+            a, is_best = int(order[i]), True
+            for b in kept:
+                shared = (torch.min(high[a], high[b]) - torch.max(low[a], low[b])).clamp(min=0).prod()
+                if int(classes[a]) == int(classes[b]) and bool(shared > 0.5 * (area[a] + area[b] - shared)):
+                    is_best = False
+            if is_best:
+                kept.append(a)
+        return torch.tensor(kept)
+
+
 @case("f64[n,4]")
 class CtcPrefixLists(nn.Module):
     """Prefixes are lists of tokens that are compared."""
