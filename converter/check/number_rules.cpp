@@ -96,11 +96,12 @@ class Rules {
   // A tensor, or a list of numbers from inputs and constants.
   void add(const ScriptNode& node, ScriptId argument, DrawnNumbers numbers) {
     NumberRule rule{numbers, node.kind.substr(node.kind.find(':') + 2)};
+    const ScriptNode* const list = sources_.maker(argument);
+    if (list != nullptr && (list->kind == "aten::Int" || list->kind == "aten::item")) return;
     if (const auto input = sources_.input_of(argument)) {
       if (InputSpec* spec = spec_of(*input); spec && spec->type.rank() > 0) spec->rule = rule;
       return;
     }
-    const ScriptNode* list = sources_.maker(argument);
     if (list == nullptr || list->kind != "prim::ListConstruct") return;
     std::vector<InputSpec*> parts;
     for (const ScriptId id : list->inputs) {
