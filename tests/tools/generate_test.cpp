@@ -82,7 +82,7 @@ TEST_F(Programs, GenerateContinuesTexts) {
   const char* none = "the model has no attachment tokenizer.json: use --tokenizer FILE, or --ids";
   expect_refusal("hg-generate words.hgm --prompt b", 4, none);
   expect_refusal("hg-generate words.hgm --ids 1 --stop b", 4, none);
-  expect_refusal(generate + "--prompt b --ids 1", 1, "use either --ids or --prompt");
+  expect_refusal(generate + "--prompt b --ids 1", 1, "use either --ids, --prompt or --features");
 }
 
 TEST_F(Programs, GenerateReadsTheFilesOfTheModel) {
