@@ -187,6 +187,7 @@ def main():
     parser.add_argument("--only", default="", help="a regular expression for FILE and FUNCTION")
     parser.add_argument("--all", action="store_true", help="print all loops of a function, not the best one alone")
     parser.add_argument("--profile", nargs="+", default=[], help="profiles of hg-bench on this machine")
+    parser.add_argument("--machine", default="a machine that is not named", help="the machine of the profiles")
     parser.add_argument("--json", type=pathlib.Path, help="write the table of loops as a measurement")
     arguments = parser.parse_args()
     mca, objdump = tool("llvm-mca"), tool("llvm-objdump")
@@ -212,7 +213,7 @@ def main():
             rows[key] = row
     columns = ["file", "function", "numbers", "bits", "multiply-adds", "instructions", *processors]
     if arguments.profile:
-        columns.append("measured here")
+        columns.append("measured")
         best = measured(arguments.profile)
         for row in rows.values():
             widest = max(other[3] for other in rows.values() if other[0] == row[0])
@@ -221,7 +222,7 @@ def main():
     data = {
         "title": "Inner loops by llvm-mca",
         "date": datetime.date.today().isoformat(),
-        "machine": "models of processors",
+        "machine": f"predictions of llvm-mca; measured on {arguments.machine}" if arguments.profile else "predictions of llvm-mca",
         "what": "predicted share of the peak of multiply-adds in %, all data in the first cache",
         "command": "bench/inner_loops.py build/lib/libhologram.a",
         "columns": columns,

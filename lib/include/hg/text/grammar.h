@@ -20,10 +20,10 @@ class Grammar {
  public:
   // Parses rules `name ::= alternatives`; texts follow the rule `root`.
   //
-  // | "text" | the text; escapes are \n \r \t \\ \" \[ \] \xHH \uHHHH \UHHHHHHHH |
+  // | "text" | the text; after a backslash: n r t " [ ] xHH uHHHH UHHHHHHHH or another backslash |
   // | [a-z_] [^"] . | a character of a set, outside a set, any character |
   // | name | a text of the rule |
-  // | a b, a \| b, (a) | one after the other, one of both, a group |
+  // | a b, a "|" b, (a) | one after the other, one of both, a group |
   // | a* a+ a? a{2} a{2,} a{2,5} | repetitions |
   // | # | a comment until the end of the line |
   //
