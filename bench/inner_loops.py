@@ -151,8 +151,8 @@ def peak_lines(loop, arm):
         shape = re.findall(r"\.\d+[bhsd]", loop.instruction)
         return [f"{mnemonic}\tv{i}{shape[0]}, v30{shape[1]}, v31{shape[1]}" for i in range(24)]
     letter = {512: "z", 256: "y", 128: "x"}[loop.bits]
-    names = 24 if loop.bits == 512 else 12
-    return [f"{mnemonic}\t%{letter}mm{30 if names > 12 else 14}, %{letter}mm{31 if names > 12 else 15}, %{letter}mm{i}" for i in range(names)]
+    count, first = (24, 30) if loop.bits == 512 else (12, 14)
+    return [f"{mnemonic}\t%{letter}mm{first}, %{letter}mm{first + 1}, %{letter}mm{i}" for i in range(count)]
 
 
 def cycles(mca, cpu, triple, regions):
