@@ -208,7 +208,7 @@ Result<Generator> Generator::create(const Model& model, SessionOptions options) 
 
 Status Generator::begin(std::span<const std::vector<int32_t>> prompts, GenerateOptions options) {
   return or_no_memory([&]() -> Status {
-    HG_CHECK(options.num_beams == 1, "generate: num_beams is ", options.num_beams,
+    HG_CHECK(options.num_beams <= 1, "generate: num_beams is ", options.num_beams,
              "; a beam search needs generate()");
     return body_->begin(prompts, std::move(options));
   });
