@@ -54,6 +54,7 @@ struct ConvGemm {
     const int64_t panels = ceil_div(s.out_size(), table->nr);
     return std::min(s.out_size(), part_begin(panels, tiles, index) * table->nr);
   }
+  int64_t row_floats() const { return pairs ? 2 * tile : tile; }  // of patches, or a pair of rows
   // The end of the piece that begins at k0.
   int64_t end_of_piece(int64_t k0) const {
     const int64_t end = by_taps ? (k0 / s.group_c() + 1) * s.group_c() : depth;
@@ -201,8 +202,7 @@ Status prepare(PrepareContext& c) {
   }
   g.lanes = tile_lanes(c, s.n * s.groups * g.tiles * g.parts());
   // Panels of a piece, and one row of patches or a pair of them.
-  g.widened_at =
-      g.tile * (g.keeps ? depth : std::min(g.piece, depth)) + (g.pairs ? 2 * g.tile : g.tile);
+  g.widened_at = g.tile * (g.keeps ? depth : std::min(g.piece, depth)) + g.row_floats();
   const int64_t widened =
       g.rounded ? std::min(rows * std::min(g.piece, depth), kPackedRowsFloats) : 0;
   g.key_at = g.widened_at + (widened + 1) / 2 * 2;
@@ -289,8 +289,7 @@ void run(const RunContext& c) noexcept {
       const bool last = next >= depth;
       float* const panels = slot + (g.keeps ? k0 * g.tile : 0);
       if (!g.keeps || *key_of(slot) != index)
-        pack_patches(g, tile_x, k0, piece, pixels, panels,
-                     slot + g.widened_at - (g.pairs ? 2 * g.tile : g.tile));
+        pack_patches(g, tile_x, k0, piece, pixels, panels, slot + g.widened_at - g.row_floats());
       int64_t end;
       for (int64_t begin = o_range[0]; begin < o_range[1]; begin = end) {
         end = std::min(o_range[1], end_of_rows(begin, rows, piece, mr));

@@ -59,23 +59,30 @@ struct Decoder {
 
 #else
 
+// A sum has two parts, which do not wait for each other.
+struct InTwoParts {
+  struct Sum {
+    HWY_INLINE Sum() {}  // an implicit constructor would not be compiled for the instruction set
+    V part[2];
+  };
+  static HWY_INLINE Sum none() {
+    Sum sum;
+    sum.part[0] = sum.part[1] = hn::Zero(D());
+    return sum;
+  }
+  static HWY_INLINE V scaled(const Sum& sum, float scale, V total) {
+    return hn::MulAdd(hn::Add(sum.part[0], sum.part[1]), hn::Set(D(), scale), total);
+  }
+};
+
 template <bool kNibbles>
 struct Decoder;
 
 // Vectors of i32 hold the bytes of a chunk, the same 16 in each 128-bit part. A different shift in
 // each part leaves 4 bits of each i32: byte b of word w is at 4 b + w.
 template <>
-struct Decoder<true> {
-  struct Sum {
-    HWY_INLINE Sum() {}  // an implicit constructor would not be compiled for the instruction set
-    V part[2];
-  };
+struct Decoder<true> : InTwoParts {
   static constexpr bool kHigh = true;
-  static HWY_INLINE Sum none() {
-    Sum sum;
-    sum.part[0] = sum.part[1] = hn::Zero(D());
-    return sum;
-  }
   using Bytes = VI;
   static HWY_INLINE Bytes load(const int8_t* at) {
     return hn::LoadDup128(DI(), reinterpret_cast<const int32_t*>(at));
@@ -106,23 +113,11 @@ struct Decoder<true> {
     }
 #endif
   }
-  static HWY_INLINE V scaled(const Sum& sum, float scale, V total) {
-    return hn::MulAdd(hn::Add(sum.part[0], sum.part[1]), hn::Set(D(), scale), total);
-  }
 };
 
 template <>
-struct Decoder<false> {
-  struct Sum {
-    HWY_INLINE Sum() {}  // an implicit constructor would not be compiled for the instruction set
-    V part[2];
-  };
+struct Decoder<false> : InTwoParts {
   static constexpr bool kHigh = false;
-  static HWY_INLINE Sum none() {
-    Sum sum;
-    sum.part[0] = sum.part[1] = hn::Zero(D());
-    return sum;
-  }
   using Bytes = const int8_t*;
   static HWY_INLINE Bytes load(const int8_t* at) { return at; }
   template <int kStream>
@@ -135,9 +130,6 @@ struct Decoder<false> {
       V& part = sum.part[t / kLanes % 2];
       part = hn::MulAdd(hn::LoadU(d, x + t), hn::ConvertTo(d, level), part);
     }
-  }
-  static HWY_INLINE V scaled(const Sum& sum, float scale, V total) {
-    return hn::MulAdd(hn::Add(sum.part[0], sum.part[1]), hn::Set(D(), scale), total);
   }
 };
 
