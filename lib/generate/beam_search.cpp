@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "lib/generate/choice.h"
+
 namespace hg {
 namespace {
 
@@ -33,11 +35,6 @@ BeamSearch::BeamSearch(const GenerateOptions& options)
   for (Beam& answer : answers_) answer.score = kImpossible;
 }
 
-bool BeamSearch::is_end(int32_t id) const {
-  return std::find(options_.stop_ids.begin(), options_.stop_ids.end(), id) !=
-         options_.stop_ids.end();
-}
-
 bool BeamSearch::has_all_answers() const {
   return std::all_of(answers_.begin(), answers_.end(),
                      [](const Beam& answer) { return answer.is_finished; });
@@ -57,7 +54,7 @@ void BeamSearch::advance(std::span<const float> log_probabilities) {
     beam.ids.push_back(static_cast<int32_t>(i % words));
     beam.log_probabilities.push_back(log_probabilities[i]);
     beam.score = scores[i];
-    ends.push_back(is_end(beam.ids.back()) || length_ + 1 >= options_.max_tokens);
+    ends.push_back(is_stop_id(options_, beam.ids.back()) || length_ + 1 >= options_.max_tokens);
     candidates.push_back(std::move(beam));
   }
   ++length_;

@@ -28,7 +28,7 @@ class BeamSearch {
     bool is_finished = false;
   };
   const std::vector<Beam>& beams() const { return running_; }
-  // The best answers so far, the best one first. Those that are not finished have no ids.
+  // The best answers so far, the best one first. Only finished ones count.
   const std::vector<Beam>& answers() const { return answers_; }
 
   // The search over several prompts goes on while one of them may improve, not all have all their
@@ -38,8 +38,6 @@ class BeamSearch {
   bool all_have_ended() const { return all_have_ended_; }
 
  private:
-  bool is_end(int32_t id) const;
-
   const GenerateOptions& options_;
   std::vector<Beam> running_, answers_;
   int64_t length_ = 0;  // of running beams

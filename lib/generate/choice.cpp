@@ -5,6 +5,10 @@
 
 namespace hg {
 
+bool is_stop_id(const GenerateOptions& options, int32_t id) {
+  return std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end();
+}
+
 Result<bool> choose_token(SequenceName name, const Sampler& sampler, const GenerateOptions& options,
                           std::span<float> logits, std::vector<int32_t>& history,
                           std::unique_ptr<Constraint::State>& state, GeneratedSequence& sequence,
@@ -24,7 +28,7 @@ Result<bool> choose_token(SequenceName name, const Sampler& sampler, const Gener
     }
   }
   HG_TRY_ASSIGN(const int32_t id, sampler.choose(logits, history, sequence.ids.size(), name.draws));
-  if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
+  if (is_stop_id(options, id)) {
     sequence.finish = Finish::stop;
     return true;
   }

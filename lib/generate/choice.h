@@ -17,6 +17,8 @@ struct SequenceName {
   uint32_t draws = 0;  // of the sampler's seed
 };
 
+bool is_stop_id(const GenerateOptions& options, int32_t id);
+
 // Chooses a token from the model's logits, which it may change, and appends it to the sequence and
 // `history`, and to `tokens`. `state`: of the constraint, made by the first choice. Returns whether
 // the sequence has ended.

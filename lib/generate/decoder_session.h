@@ -56,7 +56,7 @@ class DecoderSession {
   // Forgets the tokens that no run has read.
   void discard_new();
 
-  // Null unless the model is an encoder-decoder. Call begin() after start().
+  // Null unless the model is an encoder-decoder. Its begin() precedes the first run().
   EncoderSession* encoder() { return encoder_ ? &*encoder_ : nullptr; }
   bool can_pad() const { return mask_.value != kNoValue && positions_.value != kNoValue; }
   int64_t vocabulary() const { return vocabulary_; }  // of ids; 0: unknown

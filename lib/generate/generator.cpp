@@ -181,7 +181,7 @@ void Generator::Body::take(const BeamSearch::Beam& beam, GeneratedSequence& sequ
   for (size_t k = 0; k < beam.ids.size(); ++k) {
     if (!beam.is_finished) break;
     const int32_t id = beam.ids[k];
-    if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
+    if (is_stop_id(options, id)) {
       sequence.finish = Finish::stop;
       break;
     }

@@ -23,8 +23,8 @@ inline constexpr Isa kIsas[] = {Isa::baseline, Isa::sse4,        Isa::avx2,
                                 Isa::avx512,   Isa::avx512_vnni, Isa::avx512_bf16};
 inline constexpr Isa kBestIsa = Isa::avx512_bf16;
 
-// Names as in CMake's HG_SIMD_TARGETS, whose "avx512" includes those that begin with it; "plain"
-// for the baseline.
+// Names as in CMake's HG_SIMD_TARGETS, where "avx512" stands for all names that begin with it;
+// "plain" for the baseline.
 std::string_view to_string(Isa isa);
 
 // The best set that the processor supports and whose registers the system saves.

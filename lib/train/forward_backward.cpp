@@ -13,6 +13,7 @@
 #include "lib/graph/border.h"
 #include "lib/graph/draws.h"
 #include "lib/graph/rewrite.h"
+#include "lib/graph/state_names.h"
 #include "lib/graph/symbols.h"
 #include "lib/train/dependents.h"
 #include "lib/train/mode.h"
@@ -297,9 +298,7 @@ Result<Model> with_states(const Model& model,
     std::vector<State>& states = GraphAccess::body(graph).states;
     for (const auto& [name, tensor] : contents) {
       const auto found = std::find_if(states.begin(), states.end(), [&](const State& state) {
-        return state.kind != State::Kind::constant &&
-               (state.name == name ||
-                std::find(state.aliases.begin(), state.aliases.end(), name) != state.aliases.end());
+        return state.kind != State::Kind::constant && has_name(state, name);
       });
       if (found == states.end()) return not_found("there is no parameter or buffer '", name, "'");
       const Tensor& known = found->data.tensor;

@@ -89,7 +89,7 @@ class SchemaReader {
     return name;
   }
 
-  // Only these keywords, and those that restrict nothing.
+  // Accepts these keywords, and keywords that restrict nothing.
   static Status check_keywords(const SchemaJson& schema, const std::string& place,
                                std::initializer_list<std::string_view> known) {
     constexpr std::string_view kNotes[] = {

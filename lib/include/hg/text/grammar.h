@@ -30,7 +30,7 @@ class Grammar {
   // Fails with invalid_argument, naming the line, also for rules that begin with themselves.
   static Result<Grammar> parse(std::string_view rules);
   // A grammar whose texts are JSON values that the schema accepts, with the properties of objects
-  // in the order of the schema. Objects have no other properties than those that the schema names.
+  // in the order of the schema. Objects have only the properties that the schema names.
   // Knows type, properties, required, additionalProperties, items, minItems, maxItems, minLength,
   // maxLength, enum, const, anyOf, $ref and $defs. Fails with unsupported, naming the place, for
   // other keywords that restrict values, and with invalid_argument for a wrong schema.
