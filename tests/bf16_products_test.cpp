@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "hg/hg.h"
 #include "kernels/gemm/gemm.h"
 #include "lib/platform/instruction_set.h"
+#include "tests/elements.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 
@@ -62,7 +62,7 @@ class Bf16Product : test::Chance {
       limit_isa(isa);
       has_pairs_ = kernels::pair_table() != nullptr;
       const std::vector<float> got = answer(1);
-      EXPECT_EQ(bits(got), bits(answer(2 + static_cast<int>(below(3)))));
+      EXPECT_EQ(test::bits(got), test::bits(answer(2 + static_cast<int>(below(3)))));
       if (is_conv)
         check_conv(got);
       else
@@ -154,12 +154,6 @@ class Bf16Product : test::Chance {
     EXPECT_TRUE(status.ok()) << status.message();
     const Tensor y = must(session.output(0));
     return {y.as<float>(), y.as<float>() + y.count()};
-  }
-  static std::vector<uint32_t> bits(const std::vector<float>& values) {
-    std::vector<uint32_t> all;
-    for (const float value : values)
-      all.push_back(std::isnan(value) ? 1 : std::bit_cast<uint32_t>(value));
-    return all;
   }
 
   // Without instructions for bf16, only weights are rounded.

@@ -2,6 +2,9 @@
 // Elements of tensors of every dtype, as doubles.
 #pragma once
 
+#include <bit>
+#include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "hg/tensor.h"
@@ -13,5 +16,12 @@ double read_element(const Tensor& t, int64_t offset);
 void write_element(const Tensor& t, int64_t offset, double value);
 // In row-major order, whatever the strides.
 std::vector<double> read_all(const Tensor& t);
+// To compare floats bit by bit; all NaNs are equal.
+inline std::vector<uint32_t> bits(const std::vector<float>& values) {
+  std::vector<uint32_t> all;
+  for (const float value : values)
+    all.push_back(std::isnan(value) ? 1 : std::bit_cast<uint32_t>(value));
+  return all;
+}
 
 }  // namespace hg::test

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -14,6 +13,7 @@
 #include "hg/quantize.h"
 #include "lib/platform/instruction_set.h"
 #include "lib/table/packing.h"
+#include "tests/elements.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 
@@ -71,7 +71,7 @@ class Product : test::Chance {
       SCOPED_TRACE(to_string(isa));
       limit_isa(isa);
       const std::vector<float> got = answer(1, Precision::i8);
-      EXPECT_EQ(bits(got), bits(answer(1 + static_cast<int>(below(3)), Precision::i8)));
+      EXPECT_EQ(test::bits(got), test::bits(answer(1 + static_cast<int>(below(3)), Precision::i8)));
       check(got);
     }
     limit_isa(best);
@@ -142,12 +142,6 @@ class Product : test::Chance {
     EXPECT_TRUE(status.ok()) << status.message();
     const Tensor y = must(session.output(0));
     return {y.as<float>(), y.as<float>() + y.count()};
-  }
-  static std::vector<uint32_t> bits(const std::vector<float>& values) {
-    std::vector<uint32_t> all;
-    for (const float value : values)
-      all.push_back(std::isnan(value) ? 1 : std::bit_cast<uint32_t>(value));
-    return all;
   }
 
   void check(const std::vector<float>& got) {

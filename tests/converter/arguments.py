@@ -11,15 +11,15 @@ test. Skipped without torch, or if its table of ops cannot be imported.
 import argparse
 import importlib.util
 import itertools
-import json
 import math
 import random
 import re
-import subprocess
 import sys
 import warnings
 from collections import Counter
 from pathlib import Path
+
+from batch import batch
 
 warnings.simplefilter("ignore")
 try:
@@ -205,16 +205,6 @@ class Case:
                 files.append(f"n{at}={self.path}/n{at}_{r}.npy")
             jobs.append({"model": str(self.path / "model.hgm"), "inputs": files, "output_dir": str(self.path / f"out{r}")})
         return jobs
-
-
-def batch(tool, jobs, folder):
-    path = folder / f"{tool.name}.json"
-    path.write_text(json.dumps(jobs))
-    done = subprocess.run([tool, "--batch", path], capture_output=True, text=True)
-    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    if len(answers) != len(jobs):
-        sys.exit(f"{tool} ended with {done.returncode} after {len(answers)} of {len(jobs)} jobs: {done.stderr[-300:]}")
-    return answers
 
 
 def short(message):

@@ -9,13 +9,13 @@ Outputs must equal those of the modules, and the file must contain each weight o
 torch or onnx.
 """
 import argparse
-import json
 import os
 import random
-import subprocess
 import sys
 import warnings
 from pathlib import Path
+
+from batch import batch
 
 try:
     import numpy as np
@@ -114,13 +114,6 @@ def write(module, steps, pool, kind, path):
     else:
         size = torch.export.Dim("n", min=0)
         torch.export.save(torch.export.export(module, (example,), dynamic_shapes=({0: size},)), path)
-
-
-def batch(tool, jobs, folder):
-    path = folder / f"{tool.name}.json"
-    path.write_text(json.dumps(jobs))
-    done = subprocess.run([tool, "--batch", path], capture_output=True, text=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def main():

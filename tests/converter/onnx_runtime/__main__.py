@@ -16,9 +16,9 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
 import attention, contrib, exact, graphs, layers, ml, newest, pairs, quantized, standard
-from case import batch
+from batch import batch
 
 MAKERS = contrib.MAKERS + attention.MAKERS + quantized.MAKERS + ml.MAKERS + standard.MAKERS + layers.MAKERS + newest.MAKERS + pairs.MAKERS + exact.MAKERS
 

@@ -1,22 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One random node as a model: inputs, constants, attributes, and the tolerance of its result."""
-import json, subprocess, sys
-
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 FLOATS = [np.float32, np.float64]
-
-
-def batch(tool, jobs, folder):
-    """Runs the tool on the jobs, and returns its answers."""
-    path = folder / f"{tool.name}.json"
-    path.write_text(json.dumps(jobs))
-    done = subprocess.run([tool, "--batch", path], capture_output=True, text=True)
-    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    if len(answers) != len(jobs):
-        sys.exit(f"{tool} ended with {done.returncode} after {len(answers)} of {len(jobs)} jobs: {done.stderr[-300:]}")
-    return answers
 
 
 class Case:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from case import batch
+from batch import batch
 from graph_nodes import FLOATS, PLAIN, Builder, Unfit, V, model_of, session_of, size
 
 
