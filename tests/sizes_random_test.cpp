@@ -45,6 +45,8 @@ class Samples : private Chance {
   Sample picks();
   Sample rounded();
   Sample repeated();
+  Sample integer_products();
+  Sample lines();
   Sample moments();
   Sample attention();
 };
@@ -120,7 +122,7 @@ Sample Samples::rounded() {
   return sample;
 }
 
-// An operand that repeats after some elements of the other.
+// An operand that repeats after some elements of the other, or whose elements repeat.
 Sample Samples::repeated() {
   Sizes whole, part;
   for (int64_t rank = 1 + below(3); rank > 0; --rank)
@@ -128,9 +130,55 @@ Sample Samples::repeated() {
   for (int d = static_cast<int>(below(whole.rank() + 1)); d < whole.rank(); ++d)
     part.push_back(whole[d]);
   if (chance(30)) part.insert(0, 1);
+  if (chance(40)) {
+    whole.push_back(size(400));
+    part = whole;
+    part[part.rank() - 1] = 1;
+  }
   const bool swapped = chance(50);
-  return {.op = chance(50) ? "sub" : "atan2",
-          .inputs = {numbers(swapped ? part : whole, 0), numbers(swapped ? whole : part, 0)}};
+  constexpr std::string_view kOps[] = {"add", "sub", "mul", "div", "maximum", "minimum", "eq",
+                                       "ne",  "lt",  "le",  "gt",  "ge",      "atan2"};
+  const std::string_view op = kOps[below(13)];
+  const int special = op == "atan2" ? 0 : 10;
+  return {.op = op,
+          .inputs = {numbers(swapped ? part : whole, special),
+                     numbers(swapped ? whole : part, special)}};
+}
+
+// Ops along one dim, of which neighboring lines may be computed together.
+Sample Samples::lines() {
+  const Sizes x = {1 + below(4), 1 + below(chance(50) ? 200 : 9), 1 + below(chance(50) ? 200 : 9)};
+  const int64_t dim = below(3);
+  Sample sample{.op = chance(50) ? "amax" : "amin", .inputs = {numbers(x, chance(30) ? 5 : 0)}};
+  switch (below(3)) {
+    case 0:
+      sample.attrs = {{"dim", std::vector<Dim>{dim}}};
+      break;
+    case 1:
+      sample.op = chance(50) ? "softmax" : "log_softmax";
+      sample.inputs = {numbers(x, 0)};
+      sample.attrs = {{"dim", dim}};
+      break;
+    default:
+      sample.op = "roll";
+      sample.attrs = {{"dims", std::vector<Dim>{dim}}, {"shifts", std::vector<Dim>{below(9)}}};
+  }
+  return sample;
+}
+
+// Sums of products that their dtype represents.
+Sample Samples::integer_products() {
+  const int64_t k = size(chance(30) ? 700 : 80), batch = 1 + below(3);
+  const Sizes a = {batch, size(40), k}, b = {batch, k, chance(30) ? 1 : size(90)};
+  const DType dtype = chance(50) ? i64 : i32;
+  const auto whole = [&](const Sizes& shape) {
+    SampleInput input{.dtype = dtype, .shape = shape};
+    const double large = dtype == i64 ? 0x1p20 : 0;
+    for (int64_t i = 0; i < shape.count(); ++i)
+      input.values.push_back(static_cast<double>(below(2001) - 1000) + (chance(10) ? large : 0));
+    return input;
+  };
+  return {.op = "matmul", .inputs = {whole(a), whole(b)}};
 }
 
 Sample Samples::moments() {
@@ -191,7 +239,7 @@ Sample Samples::attention() {
 }
 
 Sample Samples::next() {
-  switch (below(7)) {
+  switch (below(9)) {
     case 0:
       return distances();
     case 1:
@@ -204,6 +252,10 @@ Sample Samples::next() {
       return repeated();
     case 5:
       return attention();
+    case 6:
+      return integer_products();
+    case 7:
+      return lines();
     default:
       return moments();
   }

@@ -101,8 +101,9 @@ void Case::run() {
   std::vector<Value> x;
   for (const char* name : kNames) x.push_back(operand(g, name));
   const bool is_program = chance(50);
-  const Value product = mul(x[0], x[1]);
-  g.output("y", is_program ? add(product, x[2]) : product);
+  const bool subtracts = chance(30);
+  const Value first = subtracts ? sub(x[0], x[1]) : mul(x[0], x[1]);
+  g.output("y", is_program ? add(first, x[2]) : first);
   Session session = must(Session::create(must(Model::from_graph(std::move(g))),
                                          {.threads = static_cast<int>(1 + below(3))}));
   for (size_t i = 0; i < x.size(); ++i)
@@ -120,7 +121,10 @@ void Case::run() {
       }
       read[k] = operands_[k].values[size_t(from)];
     }
-    ASSERT_EQ(y[size_t(i)], read[0] * read[1] + (is_program ? read[2] : 0)) << "element " << i;
+    const double both = subtracts ? read[0] - read[1] : read[0] * read[1];
+    const double whole = both + (is_program ? read[2] : 0);
+    const bool wraps = dtype_ == DType::u8;
+    ASSERT_EQ(y[size_t(i)], wraps && whole < 0 ? whole + 256 : whole) << "element " << i;
   }
 }
 

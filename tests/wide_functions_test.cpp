@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -54,45 +55,48 @@ const Function kFunctions[] = {
     {"log10", [](double x) { return std::log10(x); }},
     {"exp2", [](double x) { return std::exp2(x); }},
     {"erfinv", erfinv},
+    {"erfc", [](double x) { return std::erfc(x); }},
 };
 
+// In a type that is wider than that of the op.
+template <class T>
 struct FunctionOfTwo {
   const char* op;
-  double (*of)(double, double);
+  T (*of)(T, T);
 };
-const FunctionOfTwo kFunctionsOfTwo[] = {
-    {"atan2", [](double a, double b) { return std::atan2(a, b); }},
-    {"hypot", [](double a, double b) { return std::hypot(a, b); }},
+template <class T>
+const FunctionOfTwo<T> kFunctionsOfTwo[] = {
+    {"atan2", [](T a, T b) { return std::atan2(a, b); }},
+    {"hypot", [](T a, T b) { return std::hypot(a, b); }},
     {"logaddexp",
-     [](double a, double b) {
-       if (std::isnan(a) || std::isnan(b)) return double{NAN};
-       const double top = std::max(a, b);
+     [](T a, T b) {
+       if (std::isnan(a) || std::isnan(b)) return T{NAN};
+       const T top = std::max(a, b);
        return std::isinf(a) && a == b ? a : top + std::log1p(std::exp(-std::abs(a - b)));
      }},
 };
 
-// What divides floats, each step in f32: to the bit.
-float remainder(float a, float b) {
-  const float rest = std::fmod(a, b);
+// What divides floats, each step in T: to the bit.
+template <class T>
+T remainder(T a, T b) {
+  const T rest = std::fmod(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
-float floor_divide(float a, float b) {
+template <class T>
+T floor_divide(T a, T b) {
   if (b == 0) return a / b;
-  const float rest = std::fmod(a, b);
-  const float taken = a - rest;
-  float n = taken / b;
+  const T rest = std::fmod(a, b);
+  const T taken = a - rest;
+  T n = taken / b;
   if (rest != 0 && (rest < 0) != (b < 0)) n = n - 1;
-  if (n == 0) return std::signbit(a / b) ? -0.0f : 0.0f;
-  return n - std::floor(n) > 0.5f ? std::floor(n) + 1 : std::floor(n);
+  if (n == 0) return std::signbit(a / b) ? T(-0.0) : T(0);
+  return n - std::floor(n) > T(0.5) ? std::floor(n) + 1 : std::floor(n);
 }
-struct Division {
-  const char* op;
-  float (*of)(float, float);
-};
-const Division kDivisions[] = {
-    {"fmod", [](float a, float b) { return std::fmod(a, b); }},
-    {"remainder", remainder},
-    {"floor_divide", floor_divide},
+template <class T>
+const FunctionOfTwo<T> kDivisions[] = {
+    {"fmod", [](T a, T b) { return std::fmod(a, b); }},
+    {"remainder", remainder<T>},
+    {"floor_divide", floor_divide<T>},
 };
 
 bool is_close(float value, float exact) {
@@ -101,18 +105,19 @@ bool is_close(float value, float exact) {
   return value == std::nextafter(exact, value);
 }
 
-std::vector<float> computed(const char* op, const std::vector<std::vector<float>>& inputs) {
+template <class T>
+std::vector<T> computed(const char* op, const std::vector<std::vector<T>>& inputs) {
   Graph g;
   const auto n = static_cast<int64_t>(inputs[0].size());
   std::vector<Value> values;
-  for (size_t i = 0; i < inputs.size(); ++i) values.push_back(g.input("", f32, {n}));
+  for (size_t i = 0; i < inputs.size(); ++i) values.push_back(g.input("", dtype_of<T>(), {n}));
   g.output("y", g.call(op, values));
   Session session = must(Session::create(must(Model::from_graph(std::move(g))), {.threads = 2}));
   for (size_t i = 0; i < inputs.size(); ++i)
     EXPECT_TRUE(session.set_input(static_cast<int>(i), view(inputs[i], {n})).ok());
   EXPECT_TRUE(session.run().ok());
   const Tensor y = must(session.output("y"));
-  return {y.as<float>(), y.as<float>() + n};
+  return {y.as<T>(), y.as<T>() + n};
 }
 
 // HG_CASES floats with evenly spaced bits: all magnitudes and both signs.
@@ -128,7 +133,7 @@ TEST(WideFunctions, AreThoseOfTheCLibrary) {
                 (chance.chance(50) ? 1e-6f : 1e-4f));
   for (const Function& f : kFunctions) {
     SCOPED_TRACE(f.op);
-    const std::vector<float> y = computed(f.op, {x});
+    const std::vector<float> y = computed<float>(f.op, {x});
     int shown = 0;
     for (size_t i = 0; i < x.size() && shown < 5; ++i) {
       const auto exact = static_cast<float>(f.of(double{x[i]}));
@@ -161,6 +166,12 @@ const LongFunction kLongFunctions[] = {
     {"log1p", [](long double x) { return std::log1p(x); }},
     {"log2", [](long double x) { return std::log2(x); }},
     {"log10", [](long double x) { return std::log10(x); }},
+    {"exp2", [](long double x) { return std::exp2(x); }},
+    {"sqrt", [](long double x) { return std::sqrt(x); }},
+    {"rsqrt", [](long double x) { return 1 / std::sqrt(x); }},
+    {"floor", [](long double x) { return std::floor(x); }},
+    {"ceil", [](long double x) { return std::ceil(x); }},
+    {"trunc", [](long double x) { return std::trunc(x); }},
     {"tanh", [](long double x) { return std::tanh(x); }},
     // 0 where e^-x is above all doubles, as in PyTorch.
     {"sigmoid", [](long double x) { return x < -709.7827L ? 0 : 1 / (1 + std::exp(-x)); }},
@@ -252,32 +263,42 @@ TEST(WideFunctions, BesselKOfAllSizes) {
   }
 }
 
-std::vector<std::vector<float>> pairs_of_floats(int64_t seed) {
+template <class T>
+std::vector<std::vector<T>> pairs_of(int64_t seed) {
   Chance chance(seed);
-  const auto number = [&] {
-    constexpr float kEnds[] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, 1e-40f, 3e38f};
-    const auto size = static_cast<float>(chance.below(2000001) - 1000000);
-    return chance.chance(20) ? kEnds[chance.below(std::size(kEnds))]
-           : chance.chance(40)
-               ? size * (chance.chance(50) ? 1e-6f : 1e-3f)
-               : std::bit_cast<float>(static_cast<uint32_t>(chance.below(int64_t{1} << 32)));
+  const auto any = [&] {
+    if constexpr (sizeof(T) == 4)
+      return std::bit_cast<float>(static_cast<uint32_t>(chance.below(int64_t{1} << 32)));
+    else
+      return std::bit_cast<double>(static_cast<uint64_t>(chance.below(int64_t{1} << 32)) << 32 |
+                                   static_cast<uint64_t>(chance.below(int64_t{1} << 32)));
   };
-  std::vector<std::vector<float>> inputs(2);
+  const auto number = [&] {
+    constexpr T kEnds[] = {T(0),         T(-0.0),   T(1),
+                           T(-1),        INFINITY,  -INFINITY,
+                           T(NAN),       T(1e-40f), std::numeric_limits<T>::max(),
+                           T(0x1p-1060), T(1e-290), T(1e160)};
+    const auto size = static_cast<T>(chance.below(2000001) - 1000000);
+    return chance.chance(20)   ? kEnds[chance.below(std::size(kEnds))]
+           : chance.chance(40) ? size * (chance.chance(50) ? T(1e-6) : T(1e-3))
+                               : any();
+  };
+  std::vector<std::vector<T>> inputs(2);
   for (int64_t i = case_count(300007); i > 0; --i) {
-    const float b = number();
-    float a = number();
+    const T b = number();
+    T a = number();
     // Whole multiples, and the neighboring floats.
-    if (chance.chance(40)) a = b * static_cast<float>(chance.below(int64_t{1} << chance.below(32)));
-    if (chance.chance(30)) a = std::nextafter(a, chance.chance(50) ? INFINITY : -INFINITY);
-    inputs[0].push_back(std::isnan(a) ? NAN : a);  // no signaling NaN
-    inputs[1].push_back(std::isnan(b) ? NAN : b);
+    if (chance.chance(40)) a = b * static_cast<T>(chance.below(int64_t{1} << chance.below(32)));
+    if (chance.chance(30)) a = std::nextafter(a, chance.chance(50) ? T(INFINITY) : T(-INFINITY));
+    inputs[0].push_back(std::isnan(a) ? T(NAN) : a);  // no signaling NaN
+    inputs[1].push_back(std::isnan(b) ? T(NAN) : b);
   }
   return inputs;
 }
 
 TEST(WideFunctions, OfTwoNumbersAreThoseOfTheCLibrary) {
-  const std::vector<std::vector<float>> inputs = pairs_of_floats(2);
-  for (const FunctionOfTwo& f : kFunctionsOfTwo) {
+  const std::vector<std::vector<float>> inputs = pairs_of<float>(2);
+  for (const FunctionOfTwo<double>& f : kFunctionsOfTwo<double>) {
     const std::vector<float> y = computed(f.op, inputs);
     for (size_t i = 0; i < y.size(); ++i) {
       const double exact = f.of(double{inputs[0][i]}, double{inputs[1][i]});
@@ -288,18 +309,43 @@ TEST(WideFunctions, OfTwoNumbersAreThoseOfTheCLibrary) {
   }
 }
 
-TEST(WideFunctions, DivisionsAreExact) {
-  const std::vector<std::vector<float>> inputs = pairs_of_floats(3);
-  for (const Division& f : kDivisions) {
-    const std::vector<float> y = computed(f.op, inputs);
+// In f64. A sum of logarithms near 0 has the absolute error of its terms.
+TEST(WideFunctions, OfTwoDoublesAreWithinSomeUnits) {
+  const std::vector<std::vector<double>> inputs = pairs_of<double>(5);
+  for (const FunctionOfTwo<long double>& f : kFunctionsOfTwo<long double>) {
+    const std::vector<double> y = computed(f.op, inputs);
     for (size_t i = 0; i < y.size(); ++i) {
-      const float want = f.of(inputs[0][i], inputs[1][i]);
+      const long double exact = f.of(inputs[0][i], inputs[1][i]);
+      const double rounded = static_cast<double>(exact), size = std::abs(rounded);
+      const double unit = std::nextafter(size, INFINITY) - size;
+      const double most =
+          f.op == std::string_view("logaddexp") ? std::max(8 * unit, 1e-15) : 8 * unit;
+      const bool is_right = std::isnan(rounded)   ? std::isnan(y[i])
+                            : std::isinf(rounded) ? y[i] == rounded
+                                                  : std::abs(y[i] - exact) <= most;
+      ASSERT_TRUE(is_right) << f.op << "(" << inputs[0][i] << ", " << inputs[1][i] << "): " << y[i]
+                            << " for " << rounded;
+    }
+  }
+}
+
+template <class T>
+void expect_exact_divisions(int64_t seed) {
+  const std::vector<std::vector<T>> inputs = pairs_of<T>(seed);
+  for (const FunctionOfTwo<T>& f : kDivisions<T>) {
+    const std::vector<T> y = computed(f.op, inputs);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const T want = f.of(inputs[0][i], inputs[1][i]);
       ASSERT_TRUE(std::isnan(want) ? std::isnan(y[i])
-                                   : std::bit_cast<uint32_t>(y[i]) == std::bit_cast<uint32_t>(want))
+                                   : y[i] == want && std::signbit(y[i]) == std::signbit(want))
           << f.op << "(" << inputs[0][i] << ", " << inputs[1][i] << "): " << y[i] << " for "
           << want;
     }
   }
+}
+TEST(WideFunctions, DivisionsAreExact) {
+  expect_exact_divisions<float>(3);
+  expect_exact_divisions<double>(6);
 }
 
 // With each instruction set, within three units in the last place of the power, the sum and the

@@ -6,7 +6,7 @@
 #include "kernels/blocking.h"
 #include "kernels/ceil_div.h"
 #include "kernels/conv/conv_patches.h"
-#include "kernels/gemm/gemm_double.h"
+#include "kernels/gemm/gemm_panels.h"
 #include "kernels/gemm/tiles.h"
 #include "lib/table/rows.h"
 
@@ -57,7 +57,7 @@ void pack_transposed(const ConvShape& s, const double* weight, int64_t o, int64_
 void run(const RunContext& c) noexcept {
   const ConvDouble& g = c.state<ConvDouble>();
   const ConvShape& s = g.s;
-  const DoubleTable& table = double_table();
+  const PanelProducts<double>& table = double_panels();
   const double* bias = c.has(2) ? c.in(2).as<double>() : nullptr;
   const double* residual = c.has(3) ? c.in(3).as<double>() : nullptr;
   const int64_t tiles_m = g.tiles_m(), tiles_n = g.tiles_n(), depth = g.depth();

@@ -19,7 +19,6 @@
 #include "kernels/simd/simd.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "kernels/simd/rows-inl.h"
 // clang-format on
 
 #ifndef HG_KERNELS_GEMM_CDIST_ONCE
@@ -27,100 +26,152 @@
 namespace hg::kernels {
 // Adds to y[2, columns of a panel] the terms of the differences of two rows of a[2, k] and of
 // panel[k, columns]. Both rows may be the same.
+template <class T>
 struct PanelBlock {
   int64_t k;
-  const float *a, *a_next;
+  const T *a, *a_next;
   int64_t a_col;
-  const float* panel;
-  float *y, *y_next;
+  const T* panel;
+  T *y, *y_next;
 };
+template <class T>
 struct PanelTable {
   int64_t columns;  // of a panel
   // Sums of squares and of magnitudes, the largest magnitude, and the number of nonzero
   // differences.
-  void (*squares)(const PanelBlock& b);
-  void (*sizes)(const PanelBlock& b);
-  void (*largest)(const PanelBlock& b);
-  void (*different)(const PanelBlock& b);
+  void (*squares)(const PanelBlock<T>& b);
+  void (*sizes)(const PanelBlock<T>& b);
+  void (*largest)(const PanelBlock<T>& b);
+  void (*different)(const PanelBlock<T>& b);
   // Takes the roots of n sums of squares. Returns whether f32 can represent all of them.
-  bool (*roots)(float* y, int64_t n);
+  bool (*roots)(T* y, int64_t n);
 };
 // Sums whose roots f32 can represent are between these.
 constexpr float kSmallestRoot = 0x1p-30f, kNoRoot = std::numeric_limits<float>::infinity();
 constexpr int64_t kMostColumns = 64;
+struct PanelTables {
+  PanelTable<float> in_f32;
+  PanelTable<double> in_f64;  // empty if the instruction set has no vectors of doubles
+};
 }  // namespace hg::kernels
 #endif
 
 HWY_BEFORE_NAMESPACE();
 namespace hg::kernels::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
 
 struct Squares {
-  static HWY_INLINE V add(V sum, V d) { return hn::MulAdd(d, d, sum); }
-  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+  template <class V>
+  static HWY_INLINE V add(V sum, V d) {
+    return hn::MulAdd(d, d, sum);
+  }
+  template <class V>
+  static HWY_INLINE V join(V a, V b) {
+    return hn::Add(a, b);
+  }
 };
 struct SizesOf {
-  static HWY_INLINE V add(V sum, V d) { return hn::Add(sum, hn::Abs(d)); }
-  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+  template <class V>
+  static HWY_INLINE V add(V sum, V d) {
+    return hn::Add(sum, hn::Abs(d));
+  }
+  template <class V>
+  static HWY_INLINE V join(V a, V b) {
+    return hn::Add(a, b);
+  }
 };
 struct Largest {  // ignores NaN, as in torch
-  static HWY_INLINE V add(V best, V d) { return join(best, hn::Abs(d)); }
-  static HWY_INLINE V join(V a, V b) { return hn::IfThenElse(hn::Gt(b, a), b, a); }
+  template <class V>
+  static HWY_INLINE V add(V best, V d) {
+    return join(best, hn::Abs(d));
+  }
+  template <class V>
+  static HWY_INLINE V join(V a, V b) {
+    return hn::IfThenElse(hn::Gt(b, a), b, a);
+  }
 };
 struct Different {  // NaN if one is NaN
+  template <class V>
   static HWY_INLINE V add(V sum, V d) {
-    const V one = hn::IfThenElse(hn::IsNaN(d), d, hn::Set(D(), 1));
-    return hn::Add(sum, hn::IfThenZeroElse(hn::Eq(d, hn::Zero(D())), one));
+    const hn::DFromV<V> tag;
+    const V one = hn::IfThenElse(hn::IsNaN(d), d, hn::Set(tag, 1));
+    return hn::Add(sum, hn::IfThenZeroElse(hn::Eq(d, hn::Zero(tag)), one));
   }
-  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+  template <class V>
+  static HWY_INLINE V join(V a, V b) {
+    return hn::Add(a, b);
+  }
 };
 
-constexpr int kVectors = kLanes >= 4 ? 4 : 1;  // vectors per panel
+template <class T>
+using Tag = hn::ScalableTag<T>;
+template <class T>
+constexpr int kLanesOf = static_cast<int>(hn::MaxLanes(Tag<T>()));
+constexpr int kVectors = kLanesOf<float> >= 4 ? 4 : 1;  // vectors per panel
 
-template <class F>
-void panel_block(const PanelBlock& b) {
-  const D d;
-  V sums[2][kVectors];
+template <class F, class T>
+void panel_block(const PanelBlock<T>& b) {
+  const Tag<T> d;
+  hn::Vec<Tag<T>> sums[2][kVectors];
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i)
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
-  const float* panel = b.panel;
-  for (int64_t p = 0; p < b.k; ++p, panel += kVectors * kLanes) {
-    const V first = hn::Set(d, b.a[p * b.a_col]), next = hn::Set(d, b.a_next[p * b.a_col]);
+  const T* panel = b.panel;
+  for (int64_t p = 0; p < b.k; ++p, panel += kVectors * kLanesOf<T>) {
+    const auto first = hn::Set(d, b.a[p * b.a_col]), next = hn::Set(d, b.a_next[p * b.a_col]);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      const V right = hn::LoadU(d, panel + v * kLanes);
+      const auto right = hn::LoadU(d, panel + v * kLanesOf<T>);
       sums[0][v] = F::add(sums[0][v], hn::Sub(first, right));
       sums[1][v] = F::add(sums[1][v], hn::Sub(next, right));
     }
   }
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
-    const V first = F::join(hn::LoadU(d, b.y + v * kLanes), sums[0][v]);
-    const V next = F::join(hn::LoadU(d, b.y_next + v * kLanes), sums[1][v]);
-    hn::StoreU(first, d, b.y + v * kLanes);
-    hn::StoreU(next, d, b.y_next + v * kLanes);
+    const auto first = F::join(hn::LoadU(d, b.y + v * kLanesOf<T>), sums[0][v]);
+    const auto next = F::join(hn::LoadU(d, b.y_next + v * kLanesOf<T>), sums[1][v]);
+    hn::StoreU(first, d, b.y + v * kLanesOf<T>);
+    hn::StoreU(next, d, b.y_next + v * kLanesOf<T>);
   }
 }
 
-bool roots(float* y, int64_t n) {
-  const D d;
+template <class T>
+bool roots(T* y, int64_t n) {
+  const Tag<T> d;
   auto all_fit = hn::Eq(hn::Zero(d), hn::Zero(d));
-  for (int64_t j = 0; j < n; j += kLanes) {
-    const int count = static_cast<int>(std::min<int64_t>(kLanes, n - j));
-    const V root = hn::Sqrt(load_part(d, y + j, count));
+  HWY_ALIGN T rest[kLanesOf<T>];
+  for (int64_t j = 0; j < n; j += kLanesOf<T>) {
+    const bool is_whole = n - j >= kLanesOf<T>;
+    if (!is_whole) {
+      std::fill_n(rest, kLanesOf<T>, T(1));
+      std::copy_n(y + j, n - j, rest);
+    }
+    const auto root = hn::Sqrt(hn::LoadU(d, is_whole ? y + j : rest));
     const auto fits =
         hn::And(hn::Gt(root, hn::Set(d, kSmallestRoot)), hn::Lt(root, hn::Set(d, kNoRoot)));
     all_fit = hn::And(all_fit, fits);
-    store_part(d, root, count, y + j);
+    hn::StoreU(root, d, is_whole ? y + j : rest);
+    if (!is_whole) std::copy_n(rest, n - j, y + j);
   }
   return hn::AllTrue(d, all_fit);
 }
 
-constexpr PanelTable kPanelTable = {kVectors * kLanes,      panel_block<Squares>,
-                                    panel_block<SizesOf>,   panel_block<Largest>,
-                                    panel_block<Different>, roots};
-static_assert(kPanelTable.columns <= kMostColumns);
+template <class T>
+constexpr PanelTable<T> kPanelTable = {kVectors* kLanesOf<T>,     panel_block<Squares, T>,
+                                       panel_block<SizesOf, T>,   panel_block<Largest, T>,
+                                       panel_block<Different, T>, roots<T>};
+static_assert(kPanelTable<float>.columns <= kMostColumns);
+
+}  // namespace
+
+#if HWY_HAVE_FLOAT64
+constexpr PanelTables kPanelTables = {kPanelTable<float>, kPanelTable<double>};
+#else
+constexpr PanelTables kPanelTables = {kPanelTable<float>, {}};
+#endif
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -190,12 +241,19 @@ void cdist_run(const RunContext& c) noexcept {
   });
 }
 
+template <class T>
+const PanelTable<T>& panel_table() {
+  if constexpr (std::is_same_v<T, float>) return HG_SIMD_CHOOSE(kPanelTables)->in_f32;
+  if constexpr (std::is_same_v<T, double>) return HG_SIMD_CHOOSE(kPanelTables)->in_f64;
+}
+
 // Roots of sums of squares. Sums that f32 cannot represent are computed in f64.
-void take_roots(const MatmulShape& s, const float* a, const float* b, int64_t columns, float* y) {
-  if ((HG_SIMD_CHOOSE(kPanelTable))->roots(y, columns)) return;
+template <class T>
+void take_roots(const MatmulShape& s, const T* a, const T* b, int64_t columns, T* y) {
+  if (panel_table<T>().roots(y, columns) || std::is_same_v<T, double>) return;
   for (int64_t j = 0; j < columns; ++j)
     if (!(y[j] > kSmallestRoot && y[j] < kNoRoot))
-      y[j] = store<float>(distance(a, s.a_col, b + j * s.b_col, s.b_row, s.k, 2));
+      y[j] = store<T>(distance(a, s.a_col, b + j * s.b_col, s.b_row, s.k, 2));
 }
 
 // With fewer rows, packing b into panels takes longer than it saves.
@@ -220,14 +278,17 @@ void run_rows(const RunContext& c) noexcept {
 
 bool accepts_panels(const PrepareContext& c) {
   const double p = c.attrs().real("p");
-  return c.out(0).dtype == f32 && (p == 0 || p == 1 || p == 2 || p == kInfinity) &&
+  const DType dtype = c.out(0).dtype;
+  const bool is_vectorized = dtype == f32 || (dtype == f64 && panel_table<double>().columns > 0);
+  return is_vectorized && (p == 0 || p == 1 || p == 2 || p == kInfinity) &&
          shape_of(c).m >= kFewRows;
 }
 
-void run_panels(const RunContext& c) noexcept {
+template <class T>
+void run_panels_of(const RunContext& c) {
   constexpr int64_t kDepth = 64;  // of a panel: sums of this many elements are added up
   const CdistState& s = c.state<CdistState>();
-  const PanelTable& table = *(HG_SIMD_CHOOSE(kPanelTable));
+  const PanelTable<T>& table = panel_table<T>();
   const auto block = s.p == 2   ? table.squares
                      : s.p == 1 ? table.sizes
                      : s.p == 0 ? table.different
@@ -235,14 +296,14 @@ void run_panels(const RunContext& c) noexcept {
   const int64_t panels = ceil_div(s.n, table.columns);
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, s.m * s.k));
   c.parallel_for(s.batches() * panels, grain, [&](int64_t begin, int64_t end) {
-    alignas(64) float panel[kDepth * kMostColumns] = {};
-    alignas(64) float sums[2][kMostColumns];
+    alignas(64) T panel[kDepth * kMostColumns] = {};
+    alignas(64) T sums[2][kMostColumns];
     for (int64_t task = begin; task < end; ++task) {
       const int64_t batch = task / panels, first = task % panels * table.columns;
       const int64_t columns = std::min(table.columns, s.n - first);
-      const float* a = c.in(0).as<float>() + s.a_offset(batch);
-      const float* b = c.in(1).as<float>() + s.b_offset(batch) + first * s.b_col;
-      float* y = c.out(0).as<float>() + batch * s.m * s.n + first;
+      const T* a = c.in(0).as<T>() + s.a_offset(batch);
+      const T* b = c.in(1).as<T>() + s.b_offset(batch) + first * s.b_col;
+      T* y = c.out(0).as<T>() + batch * s.m * s.n + first;
       for (int64_t depth = 0; depth == 0 || depth < s.k; depth += kDepth) {
         const int64_t k = std::min(kDepth, s.k - depth);
         for (int64_t j = 0; j < columns; ++j)
@@ -251,7 +312,7 @@ void run_panels(const RunContext& c) noexcept {
         for (int64_t i = 0; i < s.m; i += 2) {
           const int64_t rows = std::min<int64_t>(2, s.m - i), next = i + rows - 1;
           for (int64_t r = 0; r < rows; ++r) {
-            std::fill_n(sums[r], table.columns, 0.0f);
+            std::fill_n(sums[r], table.columns, T(0));
             if (depth > 0) std::copy_n(y + (i + r) * s.n, columns, sums[r]);
           }
           block({k, a + i * s.a_row + depth * s.a_col, a + next * s.a_row + depth * s.a_col,
@@ -263,6 +324,10 @@ void run_panels(const RunContext& c) noexcept {
         take_roots(s, a + i * s.a_row, b, columns, y + i * s.n);
     }
   });
+}
+
+void run_panels(const RunContext& c) noexcept {
+  c.out(0).dtype == f64 ? run_panels_of<double>(c) : run_panels_of<float>(c);
 }
 
 constexpr KernelDef row(std::string_view name, bool (*accepts)(const PrepareContext&),

@@ -126,11 +126,16 @@ T divided(T sum, int64_t count) {
   }
 }
 
-// Calls f with the reduction; for the most frequent one, as a constant.
+// Calls f with the reduction; for the most frequent ones, as a constant.
 template <class F>
 void with_reduce(Reduce reduce, const F& f) {
-  if (reduce == Reduce::add)
-    f(std::integral_constant<Reduce, Reduce::add>());
+  if (reduce == Reduce::add) f(std::integral_constant<Reduce, Reduce::add>());
+#if !defined(HG_SMALL)
+  else if (reduce == Reduce::amax)
+    f(std::integral_constant<Reduce, Reduce::amax>());
+  else if (reduce == Reduce::amin)
+    f(std::integral_constant<Reduce, Reduce::amin>());
+#endif
   else
     f(reduce);
 }

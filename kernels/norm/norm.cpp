@@ -17,7 +17,7 @@ namespace hg::kernels {
 namespace {
 
 constexpr int kLanes = 16;
-// Rows of 16-bit floats up to this length are widened and use the f32 loops.
+// Lines up to this length are copied: 16-bit floats to use the f32 loops, f64 if they have strides.
 constexpr int64_t kWidened = 4096;
 
 // The sum of f(i) over [0, count).
@@ -143,11 +143,37 @@ void softmax_halves(const RunContext& c, const Lines& l) {
   });
 }
 
+// f64 with inner > 1: gathers the lines of a few adjacent columns.
+template <bool kLog>
+void softmax_doubles(const RunContext& c, const Lines& l) {
+  const double* x = c.in(0).as<double>();
+  double* y = c.out(0).as<double>();
+  const auto softmax = kLog ? l.table->log_softmax_double : l.table->softmax_double;
+  constexpr int64_t kColumns = 8;  // a cache line
+  const int64_t width = std::min({l.inner, kColumns, kWidened / l.count});
+  const int64_t tasks = ceil_div(l.inner, width);
+  c.parallel_for(l.outer * tasks, grain_of(l.count * width, 4096), [&](int64_t begin, int64_t end) {
+    double block[kWidened];
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t first = task % tasks * width, columns = std::min(width, l.inner - first);
+      const int64_t at = task / tasks * l.count * l.inner + first;
+      for (int64_t i = 0; i < l.count; ++i)
+        for (int64_t j = 0; j < columns; ++j) block[j * l.count + i] = x[at + i * l.inner + j];
+      for (int64_t j = 0; j < columns; ++j)
+        softmax(block + j * l.count, block + j * l.count, l.count);
+      for (int64_t i = 0; i < l.count; ++i)
+        for (int64_t j = 0; j < columns; ++j) y[at + i * l.inner + j] = block[j * l.count + i];
+    }
+  });
+}
+
 template <bool kLog>
 void softmax_run(const RunContext& c) noexcept {
   const Lines l = c.state<Lines>();
   if (c.out(0).count() == 0) return;
   if (c.out(0).dtype == DType::f32 && l.inner > 1) return softmax_columns<kLog>(c, l);
+  if (c.out(0).dtype == DType::f64 && l.inner > 1 && l.count <= kWidened)
+    return softmax_doubles<kLog>(c, l);
   for_float(c.out(0).dtype, [&]<class T>() {
     if constexpr (kIsHalf<T>)
       if (l.count <= kWidened) return softmax_halves<T, kLog>(c, l);

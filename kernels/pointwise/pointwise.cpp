@@ -198,14 +198,15 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
             base[k] + offset_of(index, plan.strides[k]) * size_of(plan.dtypes[k]);
         const int64_t stride = plan.strides[k][plan.rank - 1];
         const bool is_dense = stride == 1 && !plan.widened[k];
+        const bool is_single = (params.singles >> k & 1) != 0;
         // The row's element, which the preceding chunk may have replicated.
         const bool is_held = stride == 0 && held[k] == from && held_count[k] >= n;
-        if (!is_dense && !is_held) {
+        if (!is_dense && !is_single && !is_held) {
           plan.gather_row[k](from, stride, buffers[k], n);
           held[k] = from;
           held_count[k] = n;
         }
-        x[k] = is_dense ? from : buffers[k];
+        x[k] = is_dense || is_single ? from : buffers[k];
       } else {
         gather(plan, k, base[k], at, n, buffers[k]);
         x[k] = buffers[k];
@@ -325,6 +326,17 @@ void choose_tiles(PointwisePlan& plan) {
   plan.tile_rows = std::min(rows, kBlockSize / plan.tile_columns);
 }
 
+// The first operand that has one element per row, which the block itself repeats.
+void choose_singles(PointwisePlan& plan) {
+  if (!plan.params.reads_singles || plan.rank == 0 || !is_by_row(plan) || plan.across >= 0) return;
+  for (int k = 0; k < plan.inputs; ++k) {
+    const bool is_single = plan.strides[k][plan.rank - 1] == 0 && !plan.repeats[k];
+    if (!is_single || plan.linear[k] || plan.widened[k]) continue;
+    plan.params.singles = 1u << k;
+    return;
+  }
+}
+
 }  // namespace
 
 Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& params,
@@ -381,6 +393,7 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
   }
   choose_chunk(plan);
   choose_tiles(plan);
+  choose_singles(plan);
   c.make_state(plan);
   return {};
 }
@@ -428,9 +441,11 @@ struct Cast {
     } else if constexpr (std::is_floating_point_v<X> && std::is_integral_v<Y>) {
       using Wide = std::conditional_t<sizeof(Y) == 8 || std::is_unsigned_v<Y>, int64_t, int32_t>;
       constexpr double kEnd = sizeof(Wide) == 8 ? 9223372036854775808.0 : 2147483648.0;
-      const double value = static_cast<double>(x);
-      const bool fits = value > (sizeof(Wide) == 8 ? -kEnd : -kEnd - 1) && value < kEnd;
-      return static_cast<Y>(fits ? static_cast<Wide>(x) : std::numeric_limits<Wide>::min());
+      // At its ends, the range of X is rounded, or that of Wide includes fractions.
+      constexpr X kLow = static_cast<X>(sizeof(Wide) == 8 ? -kEnd : -kEnd - 1);
+      const bool fits = x > kLow && x < static_cast<X>(kEnd);
+      const auto whole = static_cast<Wide>(fits ? x : X(0));
+      return static_cast<Y>(fits ? whole : std::numeric_limits<Wide>::min());
     } else {
       return static_cast<Y>(x);
     }

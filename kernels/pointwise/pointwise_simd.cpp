@@ -146,6 +146,14 @@ struct Div {
   HWY_INLINE V operator()(V a, V b) const { return quotient_of(a, b); }
 };
 
+// Calls f(first element, count) for all vectors.
+template <class F>
+HWY_INLINE void for_vectors(int64_t n, const F& f) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) f(i, kLanes);
+  if (i < n) f(i, static_cast<int>(n - i));
+}
+
 template <class F>
 HWY_INLINE F made(const PointwiseParams& params) {
   if constexpr (std::is_constructible_v<F, const PointwiseParams&>)
@@ -170,7 +178,19 @@ void unary(void* y, const void* const* x, int64_t n, const PointwiseParams& para
   std::memcpy(out + i, rest, static_cast<size_t>(n - i) * sizeof(float));
 }
 template <class F>
-void binary(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+void binary_of_one(void* y, const void* const* x, int64_t n, bool is_first_one) {
+  const D d;
+  const V one = hn::Set(d, *static_cast<const float*>(x[is_first_one ? 0 : 1]));
+  const float* const many = static_cast<const float*>(x[is_first_one ? 1 : 0]);
+  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+    const V other = load_part(d, many + i, count);
+    store_part(d, is_first_one ? F()(one, other) : F()(other, one), count,
+               static_cast<float*>(y) + i);
+  });
+}
+template <class F>
+void binary(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
+  if (params.singles != 0) return binary_of_one<F>(y, x, n, params.singles == 1);
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const float* a = static_cast<const float*>(x[0]);
@@ -200,6 +220,37 @@ void clamp(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
     const V raised = Maximum()(part(0, i, count), part(1, i, count));
     store_part(d, Minimum()(raised, part(2, i, count)), count, static_cast<float*>(y) + i);
   }
+}
+
+struct Eq {
+  HWY_INLINE auto operator()(V a, V b) const { return hn::Eq(a, b); }
+};
+struct Ne {  // true of NaN
+  HWY_INLINE auto operator()(V a, V b) const { return hn::Not(hn::Eq(a, b)); }
+};
+struct Lt {
+  HWY_INLINE auto operator()(V a, V b) const { return hn::Lt(a, b); }
+};
+struct Le {
+  HWY_INLINE auto operator()(V a, V b) const { return hn::Le(a, b); }
+};
+// The bytes 0 and 1.
+template <class F>
+void compare(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
+  const D d;
+  const hn::RebindToUnsigned<D> du;
+  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+    const V a = load_part(d, static_cast<const float*>(x[0]) + i, count),
+            b = load_part(d, static_cast<const float*>(x[1]) + i, count);
+    const auto holds = hn::RebindMask(du, F()(a, b));
+    store_low_bytes(hn::IfThenElseZero(holds, hn::Set(du, 1)), count, static_cast<uint8_t*>(y) + i);
+  });
+}
+// a > b is b < a.
+template <class F>
+void compare_reversed(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
+  const void* const reversed[] = {x[1], x[0]};
+  compare<F>(y, reversed, n, params);
 }
 
 // x[1] where the bytes x[0] are not 0, else x[2].
@@ -245,14 +296,6 @@ HWY_INLINE void store_small_bytes(V x, int count, uint8_t* to) {
   const V known = hn::IfThenElseZero(hn::Eq(x, x), hn::Trunc(x));
   const V moved = hn::Add(known, hn::Set(D(), 0x1.8p23F));
   store_low_bytes(hn::BitCast(hn::RebindToUnsigned<D>(), moved), count, to);
-}
-
-// Calls f(first element, count) for all vectors.
-template <class F>
-HWY_INLINE void for_vectors(int64_t n, const F& f) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) f(i, kLanes);
-  if (i < n) f(i, static_cast<int>(n - i));
 }
 
 template <class T>
@@ -328,6 +371,12 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
                                           .div = binary<Div>,
                                           .maximum = binary<Maximum>,
                                           .minimum = binary<Minimum>,
+                                          .eq = compare<Eq>,
+                                          .ne = compare<Ne>,
+                                          .lt = compare<Lt>,
+                                          .le = compare<Le>,
+                                          .gt = compare_reversed<Lt>,
+                                          .ge = compare_reversed<Le>,
                                           .clamp = clamp,
                                           .where = where,
                                           .from_u8 = from_bytes<uint8_t>,
@@ -359,6 +408,13 @@ Status prepare_simd(PrepareContext& c) {
   (read(c, params), ...);
   return prepare_block(c, pointwise_simd_blocks().*block, params);
 }
+// Blocks that also read operands of one element.
+template <Block PointwiseSimd::*block>
+Status prepare_two(PrepareContext& c) {
+  PointwiseParams params;
+  params.reads_singles = true;
+  return prepare_block(c, pointwise_simd_blocks().*block, params);
+}
 template <Activation activation>
 Status prepare_activation(PrepareContext& c) {
   const auto index = static_cast<size_t>(activation);
@@ -373,8 +429,8 @@ bool rounds_to_integers(const PrepareContext& c) {
 }
 Status prepare_clamp(PrepareContext& c) {
   if (c.has(1) && c.has(2)) return prepare_simd<&PointwiseSimd::clamp>(c);
-  return c.has(1) ? prepare_simd<&PointwiseSimd::maximum>(c)
-                  : prepare_simd<&PointwiseSimd::minimum>(c);
+  return c.has(1) ? prepare_two<&PointwiseSimd::maximum>(c)
+                  : prepare_two<&PointwiseSimd::minimum>(c);
 }
 bool chooses_f32(const PrepareContext& c) {
   const DType dtype = c.in(1).dtype;
@@ -434,12 +490,18 @@ constexpr KernelDef kKernels[] = {
     row("ceil", prepare_simd<&PointwiseSimd::ceil>),
     row("trunc", prepare_simd<&PointwiseSimd::trunc>),
     row("round", prepare_simd<&PointwiseSimd::round>, rounds_to_integers),
-    row("add", prepare_simd<&PointwiseSimd::add>),
-    row("sub", prepare_simd<&PointwiseSimd::sub>),
-    row("mul", prepare_simd<&PointwiseSimd::mul>),
-    row("div", prepare_simd<&PointwiseSimd::div>),
-    row("maximum", prepare_simd<&PointwiseSimd::maximum>),
-    row("minimum", prepare_simd<&PointwiseSimd::minimum>),
+    row("add", prepare_two<&PointwiseSimd::add>),
+    row("sub", prepare_two<&PointwiseSimd::sub>),
+    row("mul", prepare_two<&PointwiseSimd::mul>),
+    row("div", prepare_two<&PointwiseSimd::div>),
+    row("maximum", prepare_two<&PointwiseSimd::maximum>),
+    row("minimum", prepare_two<&PointwiseSimd::minimum>),
+    row("eq", prepare_simd<&PointwiseSimd::eq>),
+    row("ne", prepare_simd<&PointwiseSimd::ne>),
+    row("lt", prepare_simd<&PointwiseSimd::lt>),
+    row("le", prepare_simd<&PointwiseSimd::le>),
+    row("gt", prepare_simd<&PointwiseSimd::gt>),
+    row("ge", prepare_simd<&PointwiseSimd::ge>),
     row("clamp", prepare_clamp),
     row("where", prepare_simd<&PointwiseSimd::where>, chooses_f32),
 };

@@ -24,10 +24,14 @@ struct Neg {
 struct Abs {
   template <class T>
   T operator()(T x) const {
-    if constexpr (std::is_floating_point_v<T>)
+    if constexpr (std::is_floating_point_v<T>) {
       return std::abs(x);
-    else
-      return x < T(0) ? Neg()(x) : x;
+    } else if constexpr (std::is_signed_v<T>) {
+      const T sign = static_cast<T>(x >> (8 * sizeof(T) - 1));  // 0 or -1: without a branch
+      return static_cast<T>(Wrapping<T>(x ^ sign) - Wrapping<T>(sign));
+    } else {
+      return x;
+    }
   }
 };
 struct Sign {  // 0 for NaN

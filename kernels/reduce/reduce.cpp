@@ -169,6 +169,10 @@ struct StepsOf {
       R::merge(*static_cast<State*>(state), plan.table->largest(x, n), plan.parameter);
     } else if constexpr (std::is_base_of_v<Bound<float, false>, R>) {
       R::merge(*static_cast<State*>(state), plan.table->smallest(x, n), plan.parameter);
+    } else if constexpr (std::is_base_of_v<Bound<double, true>, R>) {
+      R::merge(*static_cast<State*>(state), plan.table->largest_double(x, n), plan.parameter);
+    } else if constexpr (std::is_base_of_v<Bound<double, false>, R>) {
+      R::merge(*static_cast<State*>(state), plan.table->smallest_double(x, n), plan.parameter);
     } else {
       State states[kWidth];
       start(states, kWidth, plan);
@@ -208,8 +212,14 @@ struct StepsOf {
   }
   static void columns(void* states, const void* x, int64_t n, int64_t index,
                       const ReducePlan& plan) {
-    for (int64_t k = 0; k < n; ++k)
-      R::add(static_cast<State*>(states)[k], static_cast<const X*>(x)[k], index, plan.parameter);
+    if constexpr (std::is_base_of_v<Bound<float, true>, R>) {
+      plan.table->larger(static_cast<float*>(states), static_cast<const float*>(x), n);
+    } else if constexpr (std::is_base_of_v<Bound<float, false>, R>) {
+      plan.table->smaller(static_cast<float*>(states), static_cast<const float*>(x), n);
+    } else {
+      for (int64_t k = 0; k < n; ++k)
+        R::add(static_cast<State*>(states)[k], static_cast<const X*>(x)[k], index, plan.parameter);
+    }
   }
   static void merge(void* state, const void* later, const ReducePlan& plan) {
     R::merge(*static_cast<State*>(state), *static_cast<const State*>(later), plan.parameter);

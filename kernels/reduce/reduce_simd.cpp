@@ -79,43 +79,79 @@ double add_run(const float* x, int64_t count) {
 }
 
 // Instruction sets differ in Max and Min of NaN, so NaN is tested separately.
-template <bool kLargest>
-float extreme(const float* x, int64_t count) {
-  const hn::ScalableTag<float> d;
-  constexpr int64_t kFloats = static_cast<int64_t>(hn::MaxLanes(d));
+template <bool kLargest, class T>
+T extreme(const T* x, int64_t count) {
+  const hn::ScalableTag<T> d;
+  constexpr int64_t kNumbers = static_cast<int64_t>(hn::MaxLanes(d));
   constexpr int kVectors = 4;
   const auto better = [](auto a, auto b)
                           HWY_ATTR { return kLargest ? hn::Max(a, b) : hn::Min(a, b); };
-  float result = x[0];
+  T result = x[0];
   bool has_nan = false;
   int64_t i = 0;
-  if (count >= kVectors * kFloats) {
+  if (count >= kVectors * kNumbers) {
     hn::Vec<decltype(d)> best[kVectors], nan = hn::Zero(d);
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) best[v] = hn::LoadU(d, x + v * kFloats);
-    for (; i + kVectors * kFloats <= count; i += kVectors * kFloats) {
+    for (int v = 0; v < kVectors; ++v) best[v] = hn::LoadU(d, x + v * kNumbers);
+    for (; i + kVectors * kNumbers <= count; i += kVectors * kNumbers) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
-        const auto next = hn::LoadU(d, x + i + v * kFloats);
+        const auto next = hn::LoadU(d, x + i + v * kNumbers);
         best[v] = better(next, best[v]);
         nan = hn::Or(nan, hn::VecFromMask(d, hn::IsNaN(next)));
       }
     }
     has_nan = !hn::AllTrue(d, hn::Eq(nan, hn::Zero(d)));
-    HWY_ALIGN float lanes[kFloats];
+    HWY_ALIGN T lanes[kNumbers];
     hn::Store(better(better(best[0], best[1]), better(best[2], best[3])), d, lanes);
     result = lanes[0];
-    for (const float lane : lanes)
+    for (const T lane : lanes)
       if (kLargest ? lane > result : lane < result) result = lane;
   }
   for (; i < count; ++i) {
     has_nan |= x[i] != x[i];
     if (kLargest ? x[i] > result : x[i] < result) result = x[i];
   }
-  return has_nan ? std::numeric_limits<float>::quiet_NaN() : result;
+  return has_nan ? std::numeric_limits<T>::quiet_NaN() : result;
 }
 
-constexpr ReduceTable kTable = {add_rows, add_lanes, add_run, extreme<true>, extreme<false>};
+template <bool kLargest>
+void extremes(float* HWY_RESTRICT best, const float* HWY_RESTRICT x, int64_t count) {
+  const hn::ScalableTag<float> d;
+  constexpr int64_t kFloats = static_cast<int64_t>(hn::MaxLanes(d));
+  int64_t k = 0;
+  for (; k + kFloats <= count; k += kFloats) {
+    const auto a = hn::LoadU(d, best + k), b = hn::LoadU(d, x + k);
+    const auto is_better = kLargest ? hn::Gt(b, a) : hn::Lt(b, a);
+    hn::StoreU(hn::IfThenElse(hn::Or(is_better, hn::IsNaN(b)), b, a), d, best + k);
+  }
+  for (; k < count; ++k)
+    if ((kLargest ? x[k] > best[k] : x[k] < best[k]) || x[k] != x[k]) best[k] = x[k];
+}
+
+// Without vectors of doubles, a plain loop.
+#if HWY_HAVE_FLOAT64
+constexpr auto kLargestDouble = extreme<true, double>, kSmallestDouble = extreme<false, double>;
+#else
+template <bool kLargest>
+double extreme_double(const double* x, int64_t count) {
+  double result = x[0];
+  for (int64_t i = 1; i < count && result == result; ++i)
+    if ((kLargest ? x[i] > result : x[i] < result) || x[i] != x[i]) result = x[i];
+  return result;
+}
+constexpr auto kLargestDouble = extreme_double<true>, kSmallestDouble = extreme_double<false>;
+#endif
+
+constexpr ReduceTable kTable = {.add_rows = add_rows,
+                                .add_lanes = add_lanes,
+                                .add_run = add_run,
+                                .largest = extreme<true, float>,
+                                .smallest = extreme<false, float>,
+                                .largest_double = kLargestDouble,
+                                .smallest_double = kSmallestDouble,
+                                .larger = extremes<true>,
+                                .smaller = extremes<false>};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

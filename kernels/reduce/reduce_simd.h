@@ -18,6 +18,11 @@ struct ReduceTable {
   // The largest and the smallest of count >= 1 elements; NaN if any element is NaN.
   float (*largest)(const float* x, int64_t count) = nullptr;
   float (*smallest)(const float* x, int64_t count) = nullptr;
+  double (*largest_double)(const double* x, int64_t count) = nullptr;
+  double (*smallest_double)(const double* x, int64_t count) = nullptr;
+  // best[k] becomes the larger (smaller) of itself and x[k], or NaN if one is NaN.
+  void (*larger)(float* best, const float* x, int64_t count) = nullptr;
+  void (*smaller)(float* best, const float* x, int64_t count) = nullptr;
 };
 
 const ReduceTable& reduce_table();

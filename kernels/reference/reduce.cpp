@@ -50,8 +50,17 @@ double prod(const Group& g, const KernelAttrs&) {
 double mean(const Group& g, const KernelAttrs& a) {
   return sum(g, a) / static_cast<double>(g.size());
 }
-double amax(const Group& g, const KernelAttrs&) { return *std::max_element(g.begin(), g.end()); }
-double amin(const Group& g, const KernelAttrs&) { return *std::min_element(g.begin(), g.end()); }
+// NaN if there is one.
+double amax(const Group& g, const KernelAttrs&) {
+  double y = g[0];
+  for (double x : g) y = std::isnan(x) || x > y ? x : y;
+  return y;
+}
+double amin(const Group& g, const KernelAttrs&) {
+  double y = g[0];
+  for (double x : g) y = std::isnan(x) || x < y ? x : y;
+  return y;
+}
 double all(const Group& g, const KernelAttrs&) {
   return std::all_of(g.begin(), g.end(), [](double x) { return x != 0; });
 }
