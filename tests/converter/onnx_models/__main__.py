@@ -13,7 +13,8 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parent.parent / "onnx_runtime")]
+folder = pathlib.Path(__file__).parent
+sys.path[:0] = [str(folder), str(folder.parent / "onnx_runtime"), str(folder.parent)]
 import loading  # noqa: E402
 import models  # noqa: E402
 

@@ -6,7 +6,8 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from case import batch, fixed, open_
+from batch import batch
+from case import fixed, open_
 from standard import standard
 from trial import BOOL, FLOAT, INT64, Trial, info, model_of, node
 
