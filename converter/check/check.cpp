@@ -125,7 +125,7 @@ bool Checker::find_inputs(Binding& sizes, Inputs& inputs, std::vector<TensorData
       expected = libtorch(inputs, job_.seed, tried == asked ? 0 : most_rounds(inputs));
       sizes = tried;
       draw_ = draw;
-      for (InputSpec& spec : specs_) spec.rule.limit = draw.most;
+      for (InputSpec& spec : specs_) spec.rule.limit = draw.limit_of(spec.rule.group);
       return true;
     } catch (const ReferenceFailure& failure) {
       refusal = failure;

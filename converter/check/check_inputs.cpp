@@ -18,6 +18,7 @@ namespace {
 std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
                                           const std::string& symbol, int index) {
   bool image = false, features = false, volume = false;
+  int maps = 0;
   for (const auto& [name, type, rule] : specs) {
     for (int d = 0; d < type.rank(); ++d) {
       std::vector<std::string> used;
@@ -25,6 +26,7 @@ std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
       if (std::find(used.begin(), used.end(), symbol) == used.end()) continue;
       volume = volume || (type.rank() > 4 && d >= type.rank() - 3 && is_float(type.dtype));
       if (type.rank() < 4 || d < type.rank() - 2 || !is_float(type.dtype)) continue;
+      ++maps;
       // Images have one or three channels. Tensors with other channel counts come from an earlier
       // model, which has reduced their size.
       const Dim& channels = type.shape[type.rank() - 3];
@@ -33,6 +35,8 @@ std::pair<int64_t, int64_t> default_sizes(std::span<const InputSpec> specs,
   }
   if (is_batch(specs, symbol)) return {2 + index, 3 + index};
   if (volume) return {8 + 8 * index, 16 + 8 * index};
+  constexpr int kMostMaps = 8;  // more are keys and values of earlier tokens
+  if (maps > kMostMaps) return {5 + 2 * index, 8 + 2 * index};
   if (features && !image) return {32 + 16 * index, 48 + 16 * index};
   if (image) return {64 + 32 * index, 96 + 32 * index};
   return {5 + 2 * index, 8 + 2 * index};
@@ -95,7 +99,8 @@ Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const
       [&](size_t i, DType dtype, const Sizes& shape, const auto& range,
           uint64_t seed) -> Result<TensorData> {
         seed += 7919 * draw.turn;
-        if (auto ruled = follow_rule(specs[i], shape, range, draw.most, job.seed + draw.turn))
+        if (auto ruled = follow_rule(specs[i], shape, range, draw.limit_of(specs[i].rule.group),
+                                     job.seed + draw.turn))
           return *std::move(ruled);
         return seeded_input(dtype, shape, range, draw, seed);
       });
@@ -111,9 +116,7 @@ std::vector<Draw> draws(std::span<const InputSpec> specs, const Binding& sizes) 
     for (const Filling filling : kFillings) all.push_back({filling});
     return all;
   }
-  const bool follows_limit = std::any_of(
-      specs.begin(), specs.end(), [](const InputSpec& spec) { return has_limit(spec.rule); });
-  const size_t kMostLimits = follows_limit ? 12 : 4, kTurns = 3;
+  constexpr size_t kMostLimits = 4, kTurns = 3;
   std::set<int64_t, std::greater<>> limits;
   const Bindings bindings = bindings_of(sizes);
   for (const InputSpec& spec : specs)
@@ -122,8 +125,8 @@ std::vector<Draw> draws(std::span<const InputSpec> specs, const Binding& sizes) 
         limits.insert(*size);
   while (limits.size() > kMostLimits) limits.erase(limits.begin());
   if (limits.empty()) limits.insert(4);
-  if (follows_limit)
-    for (const int64_t limit : limits) all.push_back({Filling::usual, limit});
+  for (auto& by_group : limits_of_rules(specs, bindings))
+    all.push_back({Filling::usual, *limits.begin(), 0, std::move(by_group)});
   for (const Filling filling : kFillings) all.push_back({filling});
   for (uint64_t turn = 0; turn < kTurns; ++turn)
     for (const int64_t limit : limits)
@@ -138,7 +141,8 @@ Inputs make_inputs(std::span<const InputSpec> specs, const Binding& sizes, const
       specs, sizes, job,
       [&](size_t i, DType dtype, const Sizes& shape, const auto& range,
           uint64_t own) -> Result<TensorData> {
-        const int64_t limit = integers != nullptr ? integers->most : specs[i].rule.limit;
+        const NumberRule& rule = specs[i].rule;
+        const int64_t limit = integers != nullptr ? integers->limit_of(rule.group) : rule.limit;
         if (auto ruled = follow_rule(specs[i], shape, range, limit, job.seed + seed))
           return *std::move(ruled);
         if (integers != nullptr && is_integer_input(specs[i]))

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "converter/aten/table.h"
 #include "lib/graph/element.h"
@@ -96,7 +97,17 @@ class Rules {
   // A tensor, or a list of numbers from inputs and constants.
   void add(const ScriptNode& node, ScriptId argument, DrawnNumbers numbers) {
     NumberRule rule{numbers, node.kind.substr(node.kind.find(':') + 2)};
+    rule.group = groups_++;
+    if (numbers == DrawnNumbers::parts)
+      if (const auto whole = sources_.input_of(node.inputs[0]))
+        rule.whole = program_.inputs[*whole].name;
     const ScriptNode* const list = sources_.maker(argument);
+    if (numbers == DrawnNumbers::distinct) {  // max_unpool1d() unsqueezes for max_unpool2d()
+      rule.image = node.kind.ends_with("3d") ? 3 : 2;
+      for (const ScriptNode* made = list; made != nullptr && made->kind == "aten::unsqueeze";
+           made = sources_.maker(made->inputs[0]))
+        --rule.image;
+    }
     if (list != nullptr && (list->kind == "aten::Int" || list->kind == "aten::item")) return;
     if (const auto input = sources_.input_of(argument)) {
       if (InputSpec* spec = spec_of(*input); spec && spec->type.rank() > 0) spec->rule = rule;
@@ -128,6 +139,7 @@ class Rules {
   std::span<InputSpec> specs_;
   const ScriptProgram& program_;
   Sources sources_;
+  size_t groups_ = 0;
 };
 
 int64_t below(uint64_t& state, int64_t end) {
@@ -203,6 +215,31 @@ bool has_limit(const NumberRule& rule) {
          rule.numbers == DrawnNumbers::lengths;
 }
 
+std::vector<std::map<size_t, int64_t>> limits_of_rules(std::span<const InputSpec> specs,
+                                                       const Bindings& sizes) {
+  constexpr size_t kMostLimits = 12, kMostDraws = 256;
+  std::vector<std::map<size_t, int64_t>> draws(1);
+  std::set<size_t> done;
+  for (const InputSpec& ruled : specs) {
+    if (!has_limit(ruled.rule) || !done.insert(ruled.rule.group).second) continue;
+    const std::string& whole = ruled.rule.whole;
+    std::set<int64_t, std::greater<>> limits;
+    for (const InputSpec& spec : specs)
+      if (whole.empty() || spec.name == whole)
+        for (const Dim& dim : spec.type.shape)
+          if (const auto size = dim.evaluate(sizes); size.ok() && *size > (whole.empty() ? 1 : 0))
+            limits.insert(*size);
+    while (limits.size() > kMostLimits) limits.erase(limits.begin());
+    if (limits.empty()) limits.insert(1);
+    std::vector<std::map<size_t, int64_t>> more;
+    for (const auto& draw : draws)
+      for (const int64_t limit : limits)
+        if (more.size() < kMostDraws) (more.emplace_back(draw))[ruled.rule.group] = limit;
+    draws = std::move(more);
+  }
+  return done.empty() ? std::vector<std::map<size_t, int64_t>>() : draws;
+}
+
 std::optional<TensorData> ruled_input(const NumberRule& rule, DType dtype, const Sizes& shape,
                                       const std::optional<std::pair<double, double>>& range,
                                       int64_t limit, uint64_t seed) {
@@ -211,8 +248,8 @@ std::optional<TensorData> ruled_input(const NumberRule& rule, DType dtype, const
   const int64_t all = data->tensor.count();
   // The places of one image are distinct; other rules hold for each row of the last dim.
   int64_t count = shape.empty() ? 1 : shape.back();
-  for (int d = 2; rule.numbers == DrawnNumbers::distinct && d < data->tensor.rank() - 1; ++d)
-    count *= shape[d];
+  for (int d = 2; d <= std::min(rule.image, data->tensor.rank()); ++d)
+    count *= shape[shape.size() - static_cast<size_t>(d)];
   constexpr int kTries = 20;
   for (uint64_t turn = 0; turn < kTries; ++turn) {
     bool fits = true;

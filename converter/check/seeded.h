@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,8 +26,13 @@ inline constexpr Filling kFillings[] = {Filling::usual, Filling::zeros, Filling:
                                         Filling::definite};
 struct Draw {
   Filling filling = Filling::usual;
-  int64_t most = 1;   // the limit
-  uint64_t turn = 0;  // selects other numbers of the same kind
+  int64_t most = 1;                    // the limit
+  uint64_t turn = 0;                   // selects other numbers of the same kind
+  std::map<size_t, int64_t> limits{};  // by group of rules: see number_rules.h; otherwise `most`
+  int64_t limit_of(size_t group) const {
+    const auto found = limits.find(group);
+    return found != limits.end() ? found->second : most;
+  }
 };
 // Returns "integers from 0 to 5"; empty for the default.
 std::string describe(const Draw& draw);

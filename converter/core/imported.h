@@ -24,11 +24,14 @@ struct NumberRule {
     lengths,        // of sequences, falling
   };
   std::optional<Kind> numbers = std::nullopt;
-  std::string op = {};  // "linalg_ldl_solve"
-  int64_t known = 0;    // the sum of constants beside the numbers
-  int64_t limit = 1;    // that the model accepted last
+  std::string op = {};     // "linalg_ldl_solve"
+  int64_t known = 0;       // the sum of constants beside the numbers
+  int64_t limit = 1;       // that the model accepted last
+  size_t group = 0;        // the numbers of one call share a limit
+  std::string whole = {};  // the input of which the numbers are parts; empty: a computed tensor
   // Numbers that are single inputs: the place among them, and how many there are.
   size_t place = 0, of = 0;
+  int image = 0;  // how many last dims of the input are one image, for distinct places
 };
 
 // One input tensor. A script input that is a tuple, list or dict has several specs, in order.

@@ -256,10 +256,17 @@ class DrawsPartsOfASize(nn.Module):
         return a, x.split([int(rest), 1], 1), x.permute([int(order[0]), int(order[1])])
 
 
-@case("f32[1,2,3,4]", "i64[1,2,3,4]")
+@case("f32[5,4]", "f32[3,9]", "f32[n,7]", "i64[2]", "i64[3]", "i64[]", "i64[]")
+class DrawsPartsOfSeveralSizes(nn.Module):
+    def forward(self, x: T, y: T, z: T, a: T, b: T, k: T, l: T):
+        return x.split([int(a[0]), int(a[1])]), y.split([int(b[0]), int(b[1]), int(b[2])], 1), z.split([int(k), int(l)], 1)
+
+
+@case("f32[1,2,3,4]", "i64[1,2,3,4]", "f32[3,2,4]", "i64[3,2,4]", "f32[2,3,5]", "i64[2,3,5]", "f32[2,5]", "i64[2,5]", "f32[2,2,2,3]", "i64[2,2,2,3]")
 class DrawsDistinctPlaces(nn.Module):
-    def forward(self, x: T, places: T):
-        return F.max_unpool2d(x, places, 2)
+    def forward(self, a: T, i: T, b: T, j: T, c: T, k: T, d: T, l: T, e: T, m: T):
+        return (F.max_unpool2d(a, i, 2), F.max_unpool2d(b, j, 2), F.max_unpool1d(c, k, 2), F.max_unpool1d(d, l, 2), F.max_unpool3d(e, m, 2),
+                F.max_unpool1d(*F.max_pool1d(c.sin(), 2, return_indices=True), 2))
 
 
 @case("f32[1,3,5]", "i64[]=-9..9")
