@@ -147,6 +147,8 @@ Pattern pattern_of(Memory& memory, const Item& item) {
     pattern.kind = Pattern::Kind::list;
     for (const Item& element : (*list)->items) add(element);
     if (const Pieces* pieces = (*list)->pieces.get()) {
+      if (pieces->by_data)
+        throw Refusal{"a list of the parts of a dim that data decides is passed on", ""};
       pattern.kind = Pattern::Kind::grown;
       add(Item(pieces->base));
       pattern.parts.back().open = {pieces->dim};

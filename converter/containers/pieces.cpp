@@ -54,7 +54,19 @@ bool get_item(NodeCall& call) {
   const std::string reason = str_cat("element ", given, " of a list of parts");
   call.graph().guard(0, Relation::le, index, reason);
   call.graph().guard(index, Relation::lt, count, reason);
-  call.give(part(call.memory(), *list->pieces, index));
+  const Pieces& pieces = *list->pieces;
+  if (pieces.by_data == nullptr) {
+    call.give(part(call.memory(), pieces, index));
+    return true;
+  }
+  const Dim start = index * pieces.size;
+  call.give(call.environment().run_op("aten::slice",
+                                      {{"self", Item(pieces.base)},
+                                       {"dim", Item(pieces.by_data->dim)},
+                                       {"start", Item(start)},
+                                       {"end", Item(start + pieces.size)},
+                                       {"step", Item(1)}},
+                                      1, call.node().origin)[0]);
   return true;
 }
 
@@ -73,6 +85,14 @@ void settle_pieces(Environment& environment, const Item& item, int64_t expected)
   if (list == nullptr || !(*list)->pieces) return;
   Memory& memory = environment.memory();
   const Pieces pieces = *(*list)->pieces;
+  if (pieces.by_data != nullptr) {  // the list of each dim
+    auto arguments = pieces.by_data->arguments;
+    arguments.emplace_back("dim", Item(pieces.by_data->dim));
+    const Item all = environment.run_op(pieces.by_data->kind, std::move(arguments), 1,
+                                        pieces.by_data->origin)[0];
+    **list = *std::get<std::shared_ptr<List>>(all.value);
+    return;
+  }
   const int64_t count = expected > 0 ? expected : pieces.usual;
   if (count == 0) return grow(environment, {*list, pattern_of(memory, item), false});
   pieces.home->guard(pieces.count, Relation::eq, count, str_cat("a list of ", count, " parts"));

@@ -17,6 +17,7 @@ namespace hg::convert {
 class TensorCell;  // memory/alias.h: a tensor that in-place ops may write through its views
 using TensorRef = std::shared_ptr<TensorCell>;
 struct Item;
+struct PartsByData;
 
 // Parts of a tensor along a dim, as from chunk() and split(), whose number depends on sizes. The
 // parts have equal sizes, except that the last may be smaller, and the first ones may be larger by
@@ -29,7 +30,8 @@ struct Pieces {
   Dim larger = 0;     // how many of them are larger by one
   int64_t usual = 0;  // the number of parts for most sizes; 0 if unknown
   bool copies = false;
-  Graph* home = nullptr;  // the graph in which the list was made
+  Graph* home = nullptr;                            // the graph in which the list was made
+  std::shared_ptr<const PartsByData> by_data = {};  // set if data decides the dim
 };
 
 struct Grown;  // grown.h
@@ -95,6 +97,14 @@ struct Item {
   bool is_tuple() const { return std::holds_alternative<std::shared_ptr<Tuple>>(value); }
   bool is_dict() const { return std::holds_alternative<std::shared_ptr<Dict>>(value); }
   bool is_object() const { return std::holds_alternative<std::shared_ptr<Object>>(value); }
+};
+
+// The call that gives the parts of a dim that data decides.
+struct PartsByData {
+  std::string kind;
+  std::vector<std::pair<std::string, Item>> arguments;  // without the dim
+  TensorRef dim;
+  Origin origin;
 };
 
 }  // namespace hg::convert

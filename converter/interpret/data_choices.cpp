@@ -5,6 +5,7 @@
 #include <array>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "converter/interpret/attempt.h"
 #include "converter/interpret/interpreter.h"
@@ -77,6 +78,8 @@ struct DataChoice {
   std::vector<Item> choices;
   std::vector<double> numbers;  // that mean them
   int64_t period = 0;           // numbers that differ by it mean the same; 0: none do
+  int64_t wrap = 0;             // added to negative numbers
+  bool ranks_differ = false;    // of the results
   size_t other_argument = 0;    // that follows from the choice
   std::vector<Item> others;     // by choice; empty: none follows
 };
@@ -152,11 +155,14 @@ std::optional<DataChoice> choose_flattened(const ScriptNode& node, Environment& 
     lengths.insert(last ? from_start(*last) - from_start(first) : count);
   }
   if (choice.choices.empty()) return std::nullopt;
-  if (lengths.size() > 1)
-    throw Refusal{
-        str_cat("argument '", node.argument_names[choice.argument],
-                "' depends on data, and so does the number of dims of the result"),
-        "use reshape(), whose sizes may depend on data, or write the number in the script"};
+  choice.ranks_differ = lengths.size() > 1;
+  if (choice.ranks_differ && !difference) {  // one way for each dim, as the nodes after it repeat
+    choice.wrap = count;
+    const auto wraps = std::count_if(choice.numbers.begin(), choice.numbers.end(),
+                                     [](double number) { return number < 0; });
+    choice.choices.erase(choice.choices.begin(), choice.choices.begin() + wraps);
+    choice.numbers.erase(choice.numbers.begin(), choice.numbers.begin() + wraps);
+  }
   return choice;
 }
 
@@ -211,9 +217,10 @@ Item with_choice(const Item& argument, int element, const Item& choice) {
   return Item(std::move(list));
 }
 
-// Whether the parts of unbind() differ in number.
+// Whether the parts of the tensor may differ in number from dim to dim.
 bool has_uneven_parts(const ScriptNode& node, Environment& environment) {
-  if (node.kind != "aten::unbind") return false;
+  constexpr std::string_view kKinds[] = {"aten::unbind", "aten::split", "aten::chunk"};
+  if (std::find(std::begin(kKinds), std::end(kKinds), node.kind) == std::end(kKinds)) return false;
   const auto* tensor = std::get_if<TensorRef>(&environment.get(node.inputs.at(0)).value);
   if (tensor == nullptr || (*tensor)->is_complex()) return false;
   const Shape shape = environment.memory().type(*tensor).shape;
@@ -222,12 +229,58 @@ bool has_uneven_parts(const ScriptNode& node, Environment& environment) {
 
 }  // namespace
 
+// split() and chunk() as a list whose parts are slices of the tensor, which may be written. Returns
+// false if all dims have equally many parts, or if the size of a part is unknown.
+bool Interpreter::give_parts(const ScriptNode& node, TensorRef dim) {
+  const Item whole = get(node.inputs[0]), asked = get(node.inputs.at(1));
+  const auto term = [&](const Item& item) -> std::optional<Dim> {
+    if (const auto scalar = scalar_of(item); scalar && scalar->is_integral()) return scalar->top;
+    if (is_data_number(item)) return memory_.integer_of(std::get<TensorRef>(item.value));
+    return std::nullopt;
+  };
+  const std::optional<Dim> given = term(asked);
+  if (!given) return false;
+  const Dim number = max(*given, 1);
+  const auto size_of = [&](const Dim& extent) {
+    return node.kind == "aten::chunk" ? max(ceildiv(extent, number), 1) : number;
+  };
+  const Shape shape = memory_.type(std::get<TensorRef>(whole.value)).shape;
+  const auto is_even = [&](const Dim& extent) {
+    return ceildiv(extent, size_of(extent)) == ceildiv(shape[0], size_of(shape[0]));
+  };
+  if (std::all_of(shape.begin(), shape.end(), is_even)) return false;
+  const std::optional<Dim> extent =
+      term(run_op("aten::size", {{"self", whole}, {"dim", Item(dim)}}, 1, node.origin)[0]);
+  if (!extent) return false;
+  memory_.graph().guard(1, Relation::le, *given, "a size or a number of parts");
+  const Dim size = size_of(*extent), is_empty = 1 - min(*extent, 1);
+  const Dim count =
+      max(ceildiv(*extent, size), node.kind == "aten::chunk" ? is_empty * number : is_empty);
+  auto parts = std::make_shared<PartsByData>(PartsByData{
+      node.kind, {{"self", whole}, {node.argument_names[1], asked}}, std::move(dim), node.origin});
+  auto list = std::make_shared<List>();
+  list->pieces = std::make_shared<Pieces>(Pieces{std::get<TensorRef>(whole.value), 0, size, count,
+                                                 0, 0, false, &memory_.graph(), std::move(parts)});
+  set(node.outputs[0], Item(std::move(list)));
+  return true;
+}
+
 bool Interpreter::run_at_data_choice(const ScriptNode& node) {
   // The dims of tile() are repetitions.
   if (!node.kind.starts_with("aten::") || node.kind == "aten::tile") return false;
   const std::optional<DataChoice> found = find_choice(node, *this);
   if (!found) return false;
-  if (has_uneven_parts(node, *this)) {  // the dim becomes the first of a view
+  const bool may_split = std::exchange(may_split_, false);
+  if (found->ranks_differ && !may_split)
+    throw Refusal{
+        str_cat("argument '", node.argument_names[found->argument],
+                "' depends on data, and so does the number of dims of the result"),
+        "use reshape(), whose sizes may depend on data, or write the number in the script"};
+  const bool is_uneven = has_uneven_parts(node, *this);
+  if (is_uneven && node.kind != "aten::unbind" && tracks_memory_ &&
+      node.outputs[0] < program_.value_count && give_parts(node, found->number))
+    return true;
+  if (is_uneven && node.kind == "aten::unbind") {  // the dim becomes the first of a view
     const Item dim = get(node.inputs[found->argument]);
     const Item moved = run_op(
         "aten::movedim", {{"self", get(node.inputs[0])}, {"source", dim}, {"destination", Item(0)}},
@@ -280,6 +333,9 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
   Graph& g = memory_.graph();
   Value number = memory_.read(found->number);
   if (!is_float(number.dtype())) number = cast(number, i64);
+  if (found->wrap > 0)
+    number = g.call("where", {g.call("lt", {number, g.scalar(int64_t{0}, i64)}),
+                              g.call("add", {number, g.scalar(found->wrap, i64)}), number});
   if (found->period > 0)
     number = g.call("remainder", {number, g.scalar(found->period, number.dtype())});
   std::vector<Value> conditions;
@@ -293,6 +349,14 @@ bool Interpreter::run_at_data_choice(const ScriptNode& node) {
   }
   require(Item(memory_.make_number(is_any)), true,
           str_cat(node.kind, ": '", name, "' has a value that the op does not allow"));
+  if (found->ranks_differ && ways.size() > 1) {
+    Splitting splitting;
+    for (Way& way : ways) splitting.ways.push_back(std::move(way.node));
+    for (size_t c = 0; c + 1 < ways.size(); ++c)
+      splitting.conditions.push_back(add_value(Item(memory_.make_number(conditions[c]))));
+    spare.count = values_.size();  // run_nodes() drops the values after the ways
+    throw splitting;
+  }
   // From the last choice, which needs no condition, to the first.
   ScriptNode chosen = std::move(ways.back().node);
   for (size_t c = ways.size() - 1; c-- > 0;) {

@@ -33,6 +33,9 @@ std::vector<std::string> notes_of_forks(const std::vector<Fork>& forks);
 struct Splitting {
   std::optional<Scalar> sizes;  // the condition, if sizes decide
   ScriptId data = -1;           // otherwise the value that decides
+  // Otherwise data chooses what the node stands for: one condition for each but the last.
+  std::vector<ScriptNode> ways = {};
+  std::vector<ScriptId> conditions = {};
 };
 
 class Interpreter final : public Environment {
@@ -97,6 +100,7 @@ class Interpreter final : public Environment {
   bool run_script_op(NodeCall& call);
   // data_choices.cpp: false if data decides no dim and no order of a matrix norm.
   bool run_at_data_choice(const ScriptNode& node);
+  bool give_parts(const ScriptNode& node, TensorRef dim);
   bool run_row(const ScriptNode& node);
   Item copied(const Item& item);
   void settle_layout(const Row& row, NodeCall& call);

@@ -177,21 +177,21 @@ bool Interpreter::take_fork(const Scalar& condition, bool likely, std::string_vi
   return fork.taken;
 }
 
-// Returns the end of the shortest sequence of nodes from `first` on after which both cases have
+// Returns the end of the shortest sequence of nodes from `first` on after which all cases have
 // values of the same kinds; `first` if there is none.
 size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first,
                                      const Splitting& found) {
   const size_t last = std::min(block.nodes.size(), first + kMostNodes);
-  std::map<ScriptId, std::string> kinds[2];
+  std::vector<std::map<ScriptId, std::string>> kinds(std::max<size_t>(found.ways.size(), 2));
   size_t end = last;
-  for (const bool way : {true, false}) {
+  for (size_t way = 0; way < kinds.size(); ++way) {
     Attempt attempt(*this);
     memory_.enter({});
     size_t at = first;
     try {
-      const Given given(*this, found.sizes ? &*found.sizes : nullptr, found.data, way);
+      const Given given(*this, found.sizes ? &*found.sizes : nullptr, found.data, way == 0);
       for (; at < end; ++at) {
-        run_node(block.nodes[at]);
+        run_node(at == first && !found.ways.empty() ? found.ways[way] : block.nodes[at]);
         if (attempt.has_failed()) break;
         for (const ScriptId id : block.nodes[at].outputs)
           kinds[way].emplace(id, kind_of(memory_, get(id)));
@@ -210,8 +210,10 @@ size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first,
   }
   for (size_t i = first + 1; i <= end; ++i) {
     const std::vector<ScriptId> live = live_after(block, first, i);
-    if (std::all_of(live.begin(), live.end(),
-                    [&](ScriptId id) { return kinds[0].at(id) == kinds[1].at(id); }))
+    if (std::all_of(live.begin(), live.end(), [&](ScriptId id) {
+          return std::all_of(kinds.begin(), kinds.end(),
+                             [&](const auto& way) { return way.at(id) == kinds[0].at(id); });
+        }))
       return i;
   }
   return first;
@@ -220,19 +222,31 @@ size_t Interpreter::where_ranks_meet(const ScriptBlock& block, size_t first,
 size_t Interpreter::run_split(const ScriptBlock& block, size_t first, const Splitting& found) {
   const size_t end = where_ranks_meet(block, first, found);
   if (end == first) return first;
+  const std::vector<ScriptId> live = live_after(block, first, end);
+  const auto nodes_of = [&](size_t way) {
+    ScriptBlock side;
+    for (size_t i = first; i < end; ++i)
+      side.nodes.push_back(i == first && !found.ways.empty() ? found.ways[way] : block.nodes[i]);
+    side.outputs = live;
+    return side;
+  };
+  const size_t conditions = found.ways.empty() ? 1 : found.conditions.size();
   ScriptNode node;
-  node.kind = "prim::If";
-  node.origin = block.nodes[first].origin;
-  node.inputs = {found.data};
-  node.outputs = live_after(block, first, end);
-  const auto from = block.nodes.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto to = block.nodes.begin() + static_cast<std::ptrdiff_t>(end);
-  node.blocks.assign(2, ScriptBlock{{}, {from, to}, node.outputs});
+  for (size_t way = conditions; way-- > 0;) {
+    ScriptBlock other = nodes_of(way + 1);
+    if (way + 1 < conditions) other = {{}, {std::move(node)}, live};
+    node = ScriptNode();
+    node.kind = "prim::If";
+    node.origin = block.nodes[first].origin;
+    node.inputs = {found.ways.empty() ? found.data : found.conditions[way]};
+    node.outputs = live;
+    node.blocks = {nodes_of(way), std::move(other)};
+  }
   memory_.graph().set_origin(node.origin);
   Attempt attempt(*this);
   try {
     const Scalar* const sizes = found.sizes ? &*found.sizes : nullptr;
-    if_on_data(node, sizes != nullptr ? item_of(memory_, *sizes) : get(found.data), sizes);
+    if_on_data(node, sizes != nullptr ? item_of(memory_, *sizes) : get(node.inputs[0]), sizes);
     if (!attempt.has_failed()) return end;
   } catch (const Refusal&) {
   } catch (const Raised&) {
@@ -244,6 +258,7 @@ size_t Interpreter::run_split(const ScriptBlock& block, size_t first, const Spli
 void Interpreter::run_nodes(const ScriptBlock& block) {
   for (size_t i = 0; i < block.nodes.size();) {
     may_split_ = !is_splitting_;
+    const size_t values = values_.size();
     try {
       run_node(block.nodes[i]);
       ++i;
@@ -252,7 +267,9 @@ void Interpreter::run_nodes(const ScriptBlock& block) {
         bool& flag;
         ~Splits() { flag = false; }
       } splits{is_splitting_ = true};
+      may_split_ = false;
       const size_t end = run_split(block, i, found);
+      values_.resize(values);  // without those of the ways
       if (end == i) run_node(block.nodes[i]);
       i = std::max(i + 1, end);
     }

@@ -96,6 +96,22 @@ class WritesThroughPartsOfADim(nn.Module):
         return a, b, p, len(x.unbind(int(n))), torch.stack(x.unbind(int(n)))
 
 
+@at_each(-2, -1, 0, 1)
+class WritesThroughUnevenParts(nn.Module):
+    def forward(self, x: T, n: T):
+        a, b, c = x.clone(), x.clone(), x.clone()
+        parts = a.split(2, int(n))
+        parts[1].mul_(2)
+        parts[-1].add_(1)
+        four = b.chunk(4, int(n))
+        four[0].zero_()
+        c.split(3, int(n))[1][0] = 9.0
+        total = torch.zeros(())
+        for part in x.split(2, int(n)):
+            total = total * 2 + part.sum()
+        return a, b, c, len(parts), len(four), parts[0], four[2], total
+
+
 @at_each((0, 1), (1, 0), (-1, -2), (-2, 1))
 class FlattensDims(nn.Module):
     def forward(self, x: T, n: T, m: T):
@@ -188,6 +204,19 @@ class ReducesADimOfOpenSizes(nn.Module):
 class FlattensFromADim(nn.Module):
     def forward(self, x: T, n: T):
         return x.flatten(int(n))
+
+
+@at_each(-2, -1, 0, 1)
+class FlattensToSeveralRanks(nn.Module):
+    def forward(self, x: T, n: T):
+        k = int(n)
+        y = torch.stack([x, x * 2])
+        total = torch.zeros(())
+        for i in range(2):
+            total = total * 3 + (x + i).flatten(k).sin().prod(-1).sum()
+        a = y.flatten(k)
+        rows = a.exp().sum(-1).reshape(-1) * a.size(0)
+        return x.flatten(k).sum(), rows, x.flatten(0, k).numel(), y.flatten(k).mean() + y.flatten(0, k).amax(), total
 
 
 @at_each((-1, 4), (5, -1), (5, 4))
