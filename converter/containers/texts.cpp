@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text built from values: names for comparisons, and messages. Text that contains numbers that
-// depend on sizes or data is unknown: messages may use it. The graph computes its length if these
-// numbers are integers. Every other use is rejected.
+// depend on sizes or data is unknown: messages may use it, and the graph computes its length. Every
+// other use is rejected.
 #include "converter/containers/texts.h"
 
 #include <algorithm>
 #include <climits>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 
 #include "converter/containers/container_ops.h"
 #include "converter/memory/item_tree.h"
@@ -19,8 +18,7 @@ namespace {
 
 constexpr char kPart[] = "part";  // the attributes of an unknown text whose length can be computed
 
-// A text as libtorch prints it. `parts` are known texts, and integers and bools that sizes or data
-// decide.
+// A text as libtorch prints it. `parts` are known texts, and numbers that sizes or data decide.
 struct Text {
   std::vector<Item> parts;
   bool has_others = false;  // also holds values whose length is unknown
@@ -70,19 +68,18 @@ Text printed(const std::vector<Item>& items, std::string_view open, std::string_
   return out;
 }
 
+// Whole numbers that an i64 holds end in a dot.
 std::string printed(double x) {
   char buffer[40];
-  const int kind = std::fpclassify(x);
-  const bool whole =
-      (kind == FP_NORMAL || kind == FP_ZERO) && std::fabs(x) < 1e10 && std::trunc(x) == x;
+  const bool whole = std::fabs(x) <= kFirstBeyondI64 && x != kFirstBeyondI64 && std::trunc(x) == x;
   std::snprintf(buffer, sizeof buffer, whole ? "%.0f." : "%.17g", x + 0.0);  // avoids -0
   return buffer;
 }
 
-bool is_integer_of_data(const Item& item) {
+bool is_number_of_data(const Item& item) {
   const auto* tensor = std::get_if<TensorRef>(&item.value);
   return tensor != nullptr && (*tensor)->is_number() && !(*tensor)->is_poisoned() &&
-         !is_float((*tensor)->number_dtype());
+         !(*tensor)->is_complex();
 }
 
 Text printed(const Item& item) {
@@ -105,7 +102,7 @@ Text printed(const Item& item) {
     return printed((*l)->items, "[", "]");
   } else if (const auto* t = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
     return printed((*t)->items, "(", (*t)->items.size() == 1 ? ",)" : ")");
-  } else if (is_integer_of_data(item)) {
+  } else if (is_number_of_data(item)) {
     out.parts.push_back(item);
   } else if (is_unknown_text(item)) {
     const Object& unknown = *std::get<std::shared_ptr<Object>>(item.value);
@@ -115,28 +112,6 @@ Text printed(const Item& item) {
     out.has_others = true;
   }
   return out;
-}
-
-// Returns how many letters an integer or a bool of the graph has as text.
-Value length_of_number(Memory& memory, const Item& item) {
-  Graph& g = memory.graph();
-  const Value number = number_value(memory, item);
-  const auto one = [&](int64_t value) { return g.scalar(value, i64); };
-  if (number.dtype() == boolean)  // True or False
-    return g.call("sub", {one(5), cast(number, i64)});
-  Known powers{i64, 1, {}}, below{i64, 1, {}};
-  for (int64_t power = 1; power <= std::numeric_limits<int64_t>::max() / 10;) {
-    power *= 10;
-    powers.elements.push_back(Scalar::of(Dim(power)));
-    below.elements.push_back(Scalar::of(Dim(-power)));
-  }
-  const auto count = [&](std::string_view op, const Known& limits) {
-    return g.call("sum", {cast(g.call(op, {number, memory.materialize(limits)}), i64)},
-                  {{"dim", std::vector<Dim>{0}}, {"keepdim", false}});
-  };
-  const Value sign = cast(g.call("lt", {number, one(0)}), i64);
-  const Value digits = g.call("add", {count("ge", powers), count("le", below)});
-  return g.call("add", {g.call("add", {digits, sign}), one(1)});
 }
 
 // "{} of {}".format(a, b): libtorch supports no other braces and leaves them unchanged.
@@ -161,7 +136,9 @@ bool format(NodeCall& call) {
 bool is_int_number(const Item& item) {
   const auto scalar = scalar_of(item);
   if (scalar) return scalar->kind == Scalar::Kind::integer;
-  return is_integer_of_data(item) && std::get<TensorRef>(item.value)->number_dtype() != boolean;
+  if (!is_number_of_data(item)) return false;
+  const DType dtype = std::get<TensorRef>(item.value)->number_dtype();
+  return !is_float(dtype) && dtype != boolean;
 }
 
 // Formats one value of "%d of %s" % (a, b); returns nothing if sizes or data decide the text.
@@ -257,7 +234,7 @@ bool length(NodeCall& call) {
   if (text.attributes.empty())
     throw Refusal{
         "the length of a text that sizes or data decide is known only if it is made of "
-        "known texts and integers",
+        "known texts and numbers",
         ""};
   Graph& g = call.graph();
   Value length = g.scalar(int64_t{0}, i64);

@@ -9,7 +9,11 @@
 
 namespace hg::convert {
 
+inline constexpr double kFirstBeyondI64 = 9223372036854775808.0;  // 2^63
+
 // Returns the text, or unknown text that depends on sizes or data. The result is always true.
 bool give_text(NodeCall& call, std::optional<std::string> out);
+// text_lengths.cpp: how many letters libtorch prints for a number of the graph.
+Value length_of_number(Memory& memory, const Item& item);
 
 }  // namespace hg::convert

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text: parsing numbers, and libtorch's printing."""
+from typing import List
+
 import torch
 from torch import nn
 
@@ -47,6 +49,9 @@ class TextsAreWhatLibtorchPrints(nn.Module):
         right = [
             str(self.tenth) == "0.10000000000000001",
             str(2.0) == "2.",
+            str(1e10) == "10000000000.",
+            str(-(2.0 ** 63)) == "-9223372036854775808.",
+            str(2.0 ** 63) == "9.2233720368547758e+18",
             str(self.numbers) == "[1, 2]",
             "{:.2f}".format(1.5) == "{:.2f}",
             "{} {}".format(1, "a") == "1 a",
@@ -97,10 +102,39 @@ class TextOfIntegersHasALength(nn.Module):
                 len(str([k, 3]) + number + "!"), len(str((k,))), len(str(k > 5)), len(f"{size}-{k}"))
 
 
+@case("f64[4]=-1e3..1e3", "f64[4]=-1e-3..1e-3", "f32[4]")
+class TextOfFloatsHasALength(nn.Module):
+    def forward(self, x: T, y: T, z: T):
+        lengths = [0]
+        for i in range(4):
+            a, b, c = float(x[i]), float(y[i]), float(z[i])
+            size = 10.0 ** (2 * i + 1)
+            lengths += [len(str(a)), len(str(b)), len(str(c)), len(str(round(a))), len(str(float(torch.round(x[i] * size) / size))), len(str(a * size * size)), len(str(c / size / size))]
+        return x * len(f"{float(x[0])} of {float(z.sum())}, {x.size(0)}"), lengths
+
+
+ENDS_OF_FLOATS = [0.0, -0.0, 1.0, -1.0, 0.1, -0.25, 9999999999.0, 1e10, 10000000000.5, 1e16, 1e17, 123456789012345678.0, 1e22, -1.5e300, 1.7976931348623157e308, 1e-4, 0.00012, 9.9999e-5,
+                  1e-5, 5e-324, 2.2250738585072014e-308, 1e-100, 0.99999999999999989, 99999999999999990.0, 0.5, float("inf"), float("-inf"), float("nan"), 1 / 3, 4503599627370497.5, 2.0 ** 70, 1e18, 2.0 ** 63, -(2.0 ** 63), -(2.0 ** 63) - 2048, 2.0 ** 63 - 1024]
+
+
+@case("f64[]=1..1")
+class TextOfFloatsAtTheirEnds(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("ends", torch.tensor(ENDS_OF_FLOATS, dtype=torch.float64))
+
+    def forward(self, one: T):
+        values = self.ends * one
+        lengths: List[int] = []
+        for i in range(values.size(0)):
+            lengths.append(len(str(float(values[i]))))
+        return lengths
+
+
 @case("f32[n,4]", exit=3, words="the length of a text that sizes or data decide is known only if")
-class TextOfFloatsHasNoLength(nn.Module):
+class TextOfFormattedFloatsHasNoLength(nn.Module):
     def forward(self, x: T):
-        return x * len(str(float(x.sum())))
+        return x * len("%f" % float(x.sum()))
 
 
 @case()
