@@ -7,8 +7,11 @@
 
 #include "converter/aten/pointwise.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/factory.h"
+#include "hg/ops/movement.h"
 #include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
+#include "hg/ops/reduce.h"
 #include "hg/ops/unary.h"
 
 namespace hg::convert::rows {
@@ -48,7 +51,18 @@ void polygamma_of(Call& call) {
 }
 // Log of the multivariate gamma function: p (p - 1) / 4 log pi + sum over j < p of lgamma(x - j /
 // 2).
+void mvlgamma_by_data(Call& call) {
+  const Dim p = call.size("p");
+  call.graph().guard(1, Relation::le, p, "an order of mvlgamma");
+  const Value x = promoted_self(call), order = hg::cast(call.tensor("p"), x.dtype());
+  Shape each = x.shape();
+  each.emplace_back(1);
+  const Value steps = arange(call.graph(), 0, max(p, 1), 1, x.dtype()) * 0.5;
+  const Value parts = sum(lgamma(reshape(x, each) - steps), {x.rank()});
+  call.returns(parts + order * (order - 1) * (std::log(std::numbers::pi) / 4));
+}
 void mvlgamma(Call& call) {
+  if (call.is_of_data("p")) return mvlgamma_by_data(call);
   const int64_t p = call.number("p");
   if (p < 1) call.refuse("p", "must be at least 1");
   const Value x = promoted_self(call);

@@ -169,6 +169,12 @@ class PadsSequences(nn.Module):
                 pad([x[0, :3].long(), x[1, :1].long()], True, -1.0), pad(x.split(int(m)), True), pad(list(x.unbind(0)), True))
 
 
+@at_each(1, 2, 4)
+class OrdersOfGamma(nn.Module):
+    def forward(self, x: T, n: T):
+        return torch.mvlgamma(x.abs() + 2, int(n)), torch.mvlgamma(x.sum().abs().double() + 2, int(n))
+
+
 @at_each((1, 5), (5, 5), (1, 1))
 class SumsToASize(nn.Module):
     def forward(self, x: T, n: T, m: T):
