@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import weakref
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -353,6 +354,38 @@ def test_a_converted_module_trains():
     assert trainer.evaluate(x, y)["loss"] < before / 2
     net.load_state_dict(trainer.state_dict())
     torch.testing.assert_close(net(x).detach(), trainer.model()(x), rtol=1e-4, atol=1e-4)
+
+
+def test_trained_weights_go_back_into_the_module(tmp_path):
+    """Also with tied weights and buffers: load_state_dict() is strict."""
+
+    class Classifier(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm, self.last = torch.nn.Linear(6, 6), torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 6, bias=False)
+            self.last.weight = self.first.weight
+
+        def forward(self, x):
+            return self.last(torch.relu(self.norm(self.first(x))))
+
+    net, x = Classifier().eval(), torch.randn(32, 6)
+    model = hg.convert(net, x, dynamic="n", output=tmp_path / "net.hgm")
+    trainer = hg.Trainer(model, loss="mse", lr=1e-2)
+    trainer.fit(x, x.flip(1), epochs=2)
+    states = {"trained": (trainer.model(), trainer.model().state_dict()), "loaded": (model, hg.load(tmp_path / "net.hgm").state_dict())}
+    tool = Path(converter() or "none").parent / "hg-train"
+    if tool.exists():
+        np.save(tmp_path / "x.npy", x.numpy())
+        np.save(tmp_path / "y.npy", x.flip(1).numpy())
+        options = ["--input", "x.npy", "--target", "y.npy", "--loss", "mse", "--epochs", "2", "--out", "t.hgm", "--export", "t.npz"]
+        subprocess.run([tool, "net.hgm", *options], check=True, cwd=tmp_path, capture_output=True)
+        weights = {name: torch.from_numpy(np.array(value)) for name, value in np.load(tmp_path / "t.npz").items()}
+        states["exported"] = (hg.load(tmp_path / "t.hgm"), weights)
+    for name, (ours, state) in states.items():
+        theirs = Classifier().eval()
+        theirs.load_state_dict(state)
+        torch.testing.assert_close(torch.as_tensor(ours(x)), theirs(x).detach(), rtol=1e-4, atol=1e-5, msg=lambda text: f"{name}: {text}")
+        assert (name == "loaded") == torch.equal(theirs.first.weight, net.first.weight)
 
 
 def test_a_script_module_in_memory(tmp_path):

@@ -358,6 +358,9 @@ TEST_F(ConvertTest, OtherRanksAreNotedWithTheSizesThatRemain) {
 TEST_F(ConvertTest, InputsThatDoNotFit) {
   if (!has_models()) GTEST_SKIP() << "no Python with torch";
   expect("two.pt --input 'left:f32[2,4]'", 1, {"'right'", "has no --input"});
+  const std::string encode = "codec.pt --method encode --input 'x:f32[n,64]' ";
+  expect(encode, 1, {"add --constant scale=... or --input 'scale:f64[]'"});
+  expect(encode + "--input 'scale:f64[]'", 0, {"input scale: f64[]", "checked with n=3"});
   expect("two.pt --input 'lefft:f32[2,4]' --input 'f32[2]'", 1, {"did you mean 'left'"});
   expect("net.pt --input 'f32[n,4]' --input 'f32[2]'", 1, {"2 --input options", "takes 1"});
   expect("net.pt --input 'x:f32[n,4]' --input 'x:f32[2]'", 1, {"given twice"});
@@ -533,6 +536,8 @@ TEST_F(ConvertTest, TheCheckSaysWhatItDidNotTake) {
   expect("never.pt --input 'f32[n,4]' --strict", 4, {std::string("did not exercise ") + never});
   // The range limits the search.
   expect("far.pt --input 'f32[n,4]=-5..5'", 0, {std::string("not exercised: ") + never});
+  expect("many.pt --input 'f32[n,4]'", 0,
+         {never, "not exercised: 3 more places, which --json lists"});
   expect("endless.pt --input 'f32[n,4]'", 0,
          {"not exercised: a single round of a loop; more than one round of a loop at "});
   expect("chunked.pt --input 'f32[n,4]' --check-size n=6,9", 0,

@@ -222,6 +222,28 @@ class Never(nn.Module):
         return x + 1
 
 
+class Many(nn.Module):
+    """Seven branches that no value takes."""
+
+    def forward(self, x):
+        y = x
+        if bool(x.abs().sum() < 0):
+            y = y * 2
+        if bool(x.abs().sum() < -1):
+            y = y * 3
+        if bool(x.abs().sum() < -2):
+            y = y * 4
+        if bool(x.abs().sum() < -3):
+            y = y * 5
+        if bool(x.abs().sum() < -4):
+            y = y * 6
+        if bool(x.abs().sum() < -5):
+            y = y * 7
+        if bool(x.abs().sum() < -6):
+            y = y * 8
+        return y
+
+
 class Endless(nn.Module):
     def forward(self, x):
         while bool(x.sum() > 5):
@@ -298,7 +320,7 @@ torch.jit.script(Halved(nn.MaxPool2d(128), nn.ConvTranspose2d(3, 3, 128, 128))).
     str(folder / "image.pt")
 )
 torch.jit.script(Detached()).save(str(folder / "detached.pt"))
-for module in (Far, Never, Endless, Raises, Head, Codec, Frozen):
+for module in (Far, Never, Many, Endless, Raises, Head, Codec, Frozen):
     torch.jit.script(module()).save(str(folder / (module.__name__.lower() + ".pt")))
 tuned = Net()
 tuned.first.requires_grad_(False)

@@ -107,6 +107,21 @@ TEST_F(Programs, RandomInputsKeepToTheirRangeAndSeed) {
   expect_refusal("hg-run both.hgm -o out -i 'x:f32[2,3]'", 4, "input 'y' (f32[n, 3]) is missing");
 }
 
+TEST_F(Programs, ASeedDecidesWhatTheModelDraws) {
+  Graph g;
+  const Value x = g.input("x", f32, {2, 3});
+  g.output("y", x * 0.0 + rand(g, {2, 3}));
+  save(std::move(g), "draws.hgm");
+  const auto drawn = [&](const std::string& seed) {
+    EXPECT_EQ(run("hg-run draws.hgm -i a.npy -o out --seed " + seed).exit, 0);
+    const Array y = *read_npy(folder_ / "out" / "y.npy");
+    return std::vector<float>(y.as<float>(), y.as<float>() + 6);
+  };
+  const std::vector<float> first = drawn("3");
+  EXPECT_EQ(drawn("3"), first);
+  EXPECT_NE(drawn("4"), first);
+}
+
 TEST_F(Programs, IntegersOfARangeIncludeBothEnds) {
   Graph g;
   const Value x = g.input("x", i64, {"n"});

@@ -95,6 +95,16 @@ def run(model, inputs, taken, folder):
     return done.stderr.strip() if done.returncode else ""
 
 
+def names_of_trace(case, folder):
+    """Returns the names of the outputs if the module is traced instead of exported."""
+    torch.jit.trace(case.module(), case.args, strict=False).save(str(folder / "model.pt"))
+    done = subprocess.run([str(tools / "hg-convert"), str(folder / "model.pt"), "--input", case.traced], capture_output=True, text=True)
+    if done.returncode:
+        return done.stderr
+    done = subprocess.run([str(tools / "hg-info"), str(folder / "model.hgm"), "--json"], capture_output=True, text=True)
+    return [output["name"] for output in json.loads(done.stdout)["outputs"]]
+
+
 def check(case):
     """Returns what is wrong with a case, or nothing."""
     folder = scratch / case.name
@@ -152,6 +162,8 @@ def check(case):
             wrong = (case.difference or difference)(numpy.load(path), tensor)
             if wrong:
                 return f"run {k}: {name} {wrong}"
+        if case.traced and checks and (traced := names_of_trace(case, folder)) != names:
+            return f"the outputs are {names}, but of the traced module {traced}"
     for args in case.refused:
         said = run(model, (args, {}), taken, folder / "refused")
         if "the model was converted for" not in said:

@@ -30,6 +30,7 @@ class Case:
     exit: int = 0
     words: tuple = ()
     difference: Any = None  # replaces the default comparison
+    traced: str = ""  # an --input option: the traced module must have outputs of the same names
     random: bool = False  # torch.export may reject it, and its guards may reject inputs that eager PyTorch accepts
 
 
@@ -87,6 +88,18 @@ class Encoder(nn.Module):
 
     def forward(self, x):
         return self.layer(x)
+
+
+@case(rand(2, 3), dynamic=({0: N},), others=[(rand(5, 3),)], traced="x:f32[n,3]", decomposed=False)
+class NamedOutputs(nn.Module):
+    def forward(self, x):
+        return {"logits": x * 2, "last_hidden_state": x + 1, "aux": x.exp()}
+
+
+@case(rand(2, 3), dynamic=({0: N},), traced="x:f32[n,3]", decomposed=False)
+class SomeNamedOutputs(nn.Module):
+    def forward(self, x):
+        return x * 2, {"l": x + 1, "k": x.exp()}, x.sin()
 
 
 @case({"b": rand(2, 3), "a": [rand(2), (rand(3),)]}, kwargs={"scale": rand(3), "twice": True},

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contents of files other than ops: nodes in any order, unused nodes, inputs with values, small integers, and dynamic
 sizes of single ops."""
+import resource
 import subprocess
 
 import numpy as np
@@ -266,7 +267,44 @@ def ranks_of_data(given):
     trial = Trial(given, "ranks_squeeze", model_of(sizes, [("x", FLOAT, ["n", "k"])], ["y"], constants)).convert()
     for x in (X, X[:, :1], X[:1, :1]):
         trial.gives({"x": x}, [x.sum()])
-    return bad + trial.bad
+    alone = Trial(given, "squeeze_alone", model_of(sizes[:-1], [("x", FLOAT, ["n", "k"])], ["t"], constants)).convert()
+    alone.expect("note", "the file accepts only sizes with k == 1" in alone.err and "--dim k=2" in alone.err, True)
+    alone.gives({"x": X[:, :1]}, [X[:, 0]])
+    other = Trial(given, "squeeze_other", alone.model).convert("--dim", "k=3").gives({"x": X}, [X])
+    return bad + trial.bad + alone.bad + other.bad
+
+
+def large_nodes(given):
+    """Single nodes of usual sizes, whose check must not take more than its arithmetic: CPU seconds, since other processes run too."""
+    rng = np.random.default_rng(0)
+    x, grid = rng.normal(size=(1, 16, 64, 64)).astype(np.float32), rng.uniform(-1.1, 1.1, (1, 64, 64, 2)).astype(np.float32)
+    image, matrix = rng.normal(size=(1, 19, 128, 128)).astype(np.float32), rng.normal(size=(12, 12)).astype(np.float32)
+
+    def sampled():  # bilinear, zeros outside
+        padded = np.pad(x[0].astype(np.float64), ((0, 0), (1, 1), (1, 1)))
+        at = np.clip((grid[0].astype(np.float64) + 1) * 32 - 0.5, -1, 64) + 1
+        low = np.minimum(np.floor(at).astype(int), 64)
+        (px, py), (i, j) = (at - low).transpose(2, 0, 1), low.transpose(2, 0, 1)
+        return sum(padded[:, j + b, i + a] * (px if a else 1 - px) * (py if b else 1 - py) for a in (0, 1) for b in (0, 1))[None].astype(np.float32)
+
+    def doubled(y, axis):
+        at = np.clip((np.arange(256) + 0.5) / 2 - 0.5, 0, 127)
+        return np.apply_along_axis(lambda line: np.interp(at, np.arange(128), line), axis, y)
+
+    cases = {"GridSample": (["x", "grid"], {"x": x, "grid": grid}, [], sampled()),
+             "Resize": (["x", "", "scales"], {"x": image}, [("scales", np.array([1, 1, 2, 2], np.float32))], doubled(doubled(image, 2), 3).astype(np.float32)),
+             "Det": (["x"], {"x": matrix}, [], np.float32(np.linalg.det(matrix.astype(np.float64))))}
+    bad, most = 0, 30
+    for op, (inputs, feeds, constants, want) in cases.items():
+        settings = {"mode": "linear"} if op == "Resize" else {}
+        model = model_of([node(op, inputs, ["y"], **settings)], [(name, FLOAT, list(each.shape)) for name, each in feeds.items()], ["y"], constants, opset=18)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        trial = Trial(given, f"large_{op}", model).convert()
+        took = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        if took > most:
+            trial.say(f"takes {took} s to convert")
+        bad += trial.gives(feeds, [want], 1e-3 if op == "Det" else 1e-4).bad
+    return bad
 
 
 def external_weights(given):
@@ -286,4 +324,4 @@ def external_weights(given):
     return trial.convert("--json", trial.folder / "report.json").gives({"x": X}, [X * 6]).bad
 
 
-CHECKS = [external_weights, orders, unused, opened, small_integers, open_images, open_boxes, open_sequences, numbers_of_data, ranks_of_data]
+CHECKS = [large_nodes, external_weights, orders, unused, opened, small_integers, open_images, open_boxes, open_sequences, numbers_of_data, ranks_of_data]
