@@ -174,28 +174,73 @@ void GraphReader::read_loop(const file::NodeProto& node, const Attributes& attri
 
 void GraphReader::read_scan(const file::NodeProto& node, const Attributes& attributes,
                             ScriptBlock& block, const Place& place, const Origin& origin) {
+  const bool is_batched = version_of("", place) < 9;
+  if (is_batched && node.input_size() > 0 && !node.input(0).empty()) {
+    add(block, "onnx::Scan", {}, outputs_of(node), origin).trouble =
+        "Scan of opset 8 with sequence_lens is not supported";
+    return;
+  }
+  std::vector<ScriptId> inputs, outputs = outputs_of(node);
+  for (int i = is_batched ? 1 : 0; i < node.input_size(); ++i)
+    inputs.push_back(find(node.input(i)));
+  for (ScriptId& id : outputs)
+    if (id < 0) id = fresh();
+  if (!is_batched) return scan(node, attributes, inputs, std::move(outputs), block, place, origin);
+  if (inputs.empty()) fail_count(node);
+  // A loop over the first dim of all inputs; outputs are stacked along their first dim.
+  const auto select = [&](ScriptBlock& into, ScriptId from, ScriptId index) {
+    const ScriptId element = fresh();
+    add(into, "aten::select", {from, constant(into, Item(0)), index}, {element}, origin)
+        .argument_names = {"self", "dim", "index"};
+    return element;
+  };
+  const ScriptId length = fresh();
+  add(block, "aten::size", {inputs.back(), constant(block, Item(0))}, {length}, origin)
+      .output_types = {"int"};
+  block.nodes.back().argument_names = {"self", "dim"};
+  const std::vector<ScriptId> lists = empty_lists(static_cast<int>(outputs.size()), block, origin);
+  ScriptBlock inner;
+  scopes_.emplace_back();
+  inner.inputs.push_back(fresh());
+  std::vector<ScriptId> elements, results(outputs.size());
+  for (const ScriptId id : inputs) elements.push_back(select(inner, id, inner.inputs[0]));
+  for (ScriptId& id : results) id = fresh();
+  scan(node, attributes, elements, results, inner, place, origin);
+  inner.outputs.push_back(constant(inner, Item(true)));
+  for (size_t i = 0; i < lists.size(); ++i)
+    add(inner, "aten::append", {lists[i], results[i]}, {fresh()}, origin);
+  scopes_.pop_back();
+  add(block, "prim::Loop", {length, constant(block, Item(true))}, {}, origin).blocks = {
+      std::move(inner)};
+  for (size_t i = 0; i < lists.size(); ++i)
+    add(block, "aten::stack", {lists[i], constant(block, Item(0))}, {outputs[i]}, origin)
+        .argument_names = {"tensors", "dim"};
+}
+
+// Scan without a batch, of given inputs.
+void GraphReader::scan(const file::NodeProto& node, const Attributes& attributes,
+                       const std::vector<ScriptId>& given, std::vector<ScriptId> outputs,
+                       ScriptBlock& block, const Place& place, const Origin& origin) {
   const file::GraphProto& body = body_of(attributes, "body", node);
   const auto declared = attributes.find("num_scan_inputs");
   const int scanned = declared == attributes.end() ? 0 : static_cast<int>(declared->second->i());
-  if (version_of("", place) < 9) {
-    ScriptNode& refused = add(block, "onnx::Scan", {}, outputs_of(node), origin);
-    refused.trouble = "Scan of opset 8, which has a batch of its own, is not supported";
-    return;
-  }
-  const int carried = node.input_size() - scanned, stacked = body.output_size() - carried;
-  if (scanned < 1 || carried < 0 || stacked < 0 || body.input_size() != node.input_size() ||
+  const int count = static_cast<int>(given.size());
+  const int carried = count - scanned, stacked = body.output_size() - carried;
+  if (scanned < 1 || carried < 0 || stacked < 0 || body.input_size() != count ||
       node.output_size() > carried + stacked)
     fail_count(node);
   const auto entry = [](const std::vector<int64_t>& values, int i) {
     return static_cast<size_t>(i) < values.size() ? values[i] : 0;
   };
   const std::vector<int64_t> in_axes = integers(attributes, "scan_input_axes"),
-                             in_reversed = integers(attributes, "scan_input_directions"),
+                             in_reversed = integers(attributes, version_of("", place) < 9
+                                                                    ? "directions"
+                                                                    : "scan_input_directions"),
                              out_axes = integers(attributes, "scan_output_axes"),
                              out_reversed = integers(attributes, "scan_output_directions");
   std::vector<ScriptId> sources;
   for (int i = 0; i < scanned; ++i) {
-    ScriptId source = find(node.input(carried + i));
+    ScriptId source = given[carried + i];
     if (entry(in_reversed, i) != 0) {
       const ScriptId flipped = fresh();
       auto dims = std::make_shared<List>();
@@ -211,7 +256,7 @@ void GraphReader::read_scan(const file::NodeProto& node, const Attributes& attri
       .output_types = {"int"};
   block.nodes.back().argument_names = {"self", "dim"};
   std::vector<ScriptId> inputs = {length, constant(block, Item(true))};
-  for (int i = 0; i < carried; ++i) inputs.push_back(find(node.input(i)));
+  for (int i = 0; i < carried; ++i) inputs.push_back(given[i]);
   const std::vector<ScriptId> lists = empty_lists(stacked, block, origin);
   ScriptBlock inner;
   scopes_.emplace_back();
@@ -233,7 +278,6 @@ void GraphReader::read_scan(const file::NodeProto& node, const Attributes& attri
   for (int i = 0; i < stacked; ++i)
     add(inner, "aten::append", {lists[i], results[carried + i]}, {fresh()}, origin);
   scopes_.pop_back();
-  std::vector<ScriptId> outputs = outputs_of(node);
   while (static_cast<int>(outputs.size()) < carried) outputs.push_back(fresh());
   const auto split = outputs.begin() + carried;
   add(block, "prim::Loop", std::move(inputs), {outputs.begin(), split}, origin).blocks = {

@@ -69,6 +69,9 @@ class GraphReader {
                  const Place& place, const Origin& origin);
   void read_scan(const file::NodeProto& node, const Attributes& attributes, ScriptBlock& block,
                  const Place& place, const Origin& origin);
+  void scan(const file::NodeProto& node, const Attributes& attributes,
+            const std::vector<ScriptId>& given, std::vector<ScriptId> outputs, ScriptBlock& block,
+            const Place& place, const Origin& origin);
   std::vector<ScriptId> empty_lists(int count, ScriptBlock& block, const Origin& origin);
   // Reads the nodes of a body and returns its results.
   std::vector<ScriptId> read_body(const file::GraphProto& graph, ScriptBlock& block,

@@ -307,6 +307,26 @@ def large_nodes(given):
     return bad
 
 
+def batched_scans(given):
+    """Scan of opset 8 runs once for each sample of a batch."""
+    body = helper.make_graph([node("Add", ["sum", "next"], ["total"]), node("Mul", ["total", "next"], ["product"])], "body",
+                             [info("sum", FLOAT, [2]), info("next", FLOAT, [2])], [info("total", FLOAT, [2]), info("product", FLOAT, [2])])
+    bad, rng = 0, np.random.default_rng(3)
+    for backwards in (0, 1):
+        scan = node("Scan", ["", "start", "x"], ["last", "products"], body=body, num_scan_inputs=1, directions=[backwards])
+        model = model_of([scan], [("start", FLOAT, ["b", 2]), ("x", FLOAT, ["b", "t", 2])], ["last", "products"], opset=8)
+        trial = Trial(given, f"batched_scan_{backwards}", model).convert()
+        for b, t in ((1, 3), (3, 1), (2, 5)):
+            start, x = rng.normal(size=(b, 2)).astype(np.float32), rng.normal(size=(b, t, 2)).astype(np.float32)
+            order = x[:, ::-1] if backwards else x
+            sums = start[:, None] + order.cumsum(1)
+            trial.gives({"start": start, "x": x}, [sums[:, -1], sums * order])
+        bad += trial.bad
+    lengths = node("Scan", ["n", "start", "x"], ["last", "products"], body=body, num_scan_inputs=1)
+    model = model_of([lengths], [("n", INT64, ["b"]), ("start", FLOAT, ["b", 2]), ("x", FLOAT, ["b", "t", 2])], ["last", "products"], opset=8)
+    return bad + Trial(given, "scan_lengths", model).refused("Scan of opset 8 with sequence_lens", 3).bad
+
+
 def external_weights(given):
     """Weights in a file beside the model, which no output may replace."""
     weights = [numpy_helper.from_array(np.eye(3, dtype=np.float32) * k, f"w{k}") for k in (2, 3)]
@@ -324,4 +344,4 @@ def external_weights(given):
     return trial.convert("--json", trial.folder / "report.json").gives({"x": X}, [X * 6]).bad
 
 
-CHECKS = [large_nodes, external_weights, orders, unused, opened, small_integers, open_images, open_boxes, open_sequences, numbers_of_data, ranks_of_data]
+CHECKS = [large_nodes, batched_scans, external_weights, orders, unused, opened, small_integers, open_images, open_boxes, open_sequences, numbers_of_data, ranks_of_data]
