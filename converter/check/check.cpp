@@ -77,10 +77,15 @@ CheckResult Checker::run() {
     if (!known) break;
   }
   model_ = &written_();
-  Result<Session> session = Session::create(*model_);
+  // Packing the weights of a large model takes longer than the few runs of the check save.
+  constexpr int64_t kLarge = int64_t{256} << 20;
+  int64_t weights = 0;
+  for (const State& state : model_->graph().states()) weights += state.data.tensor.bytes();
+  const SessionOptions options{.low_memory = weights > kLarge};
+  Result<Session> session = Session::create(*model_, options);
   for (size_t k = 0; k < references.size() && result_.exit == Exit::ok; ++k) {
     // Each case starts with the buffers stored in the file.
-    if (k > 0 && !graph_.assignments().empty()) session = Session::create(*model_);
+    if (k > 0 && !graph_.assignments().empty()) session = Session::create(*model_, options);
     if (!session.ok()) {
       fail(Exit::unsupported,
            str_cat("the converted model cannot be run: ", session.status().message()));
