@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "tests/must.h"
 #include "tests/noise.h"
 
 namespace hg {
@@ -109,14 +110,12 @@ struct Outcome {
 
 void train(const TrainOptions& options, const Data& data, int64_t rows, int64_t each, int64_t steps,
            int64_t first, Outcome& out) {
-  Result<Trainer> trainer = Trainer::create(small_network(), options);
-  ASSERT_TRUE(trainer.ok()) << trainer.status().message();
+  Trainer trainer = must(Trainer::create(small_network(), options));
   for (int64_t i = 0; i < steps; ++i) {
-    const Result<double> loss = data.step(*trainer, i * each + first, rows);
-    ASSERT_TRUE(loss.ok()) << loss.status().message();
-    out.losses.push_back(*loss);
+    const double loss = must(data.step(trainer, i * each + first, rows));
+    out.losses.push_back(loss);
   }
-  out.weights = weights(*trainer);
+  out.weights = weights(trainer);
 }
 
 TEST(AllReduce, RanksTrainAsOneWithAllSamples) {
@@ -180,14 +179,13 @@ TEST(AllReduce, BeginsBeforeTheBackwardPassEnds) {
   Meeting meeting(1);
   options.all_reduce = meeting.of(0);
   options.all_reduce.bucket_bytes = 0;
-  Result<Trainer> trainer = Trainer::create(small_network(), options);
-  ASSERT_TRUE(trainer.ok()) << trainer.status().message();
-  ASSERT_TRUE(Data(4, 1).step(*trainer, 0, 4).ok());
+  Trainer trainer = must(Trainer::create(small_network(), options));
+  ASSERT_TRUE(Data(4, 1).step(trainer, 0, 4).ok());
   // The gradients of the parameters that the model uses last are ready first.
   EXPECT_EQ(meeting.names[0][0], "loss");
   EXPECT_EQ(meeting.names[0][1], "w2");
   size_t first = 0, last = 0, wait = 0;
-  const std::vector<Node>& nodes = trainer->session().compiled_graph().nodes();
+  const std::vector<Node>& nodes = trainer.session().compiled_graph().nodes();
   for (size_t i = 0; i < nodes.size(); ++i) {
     const std::string_view op = nodes[i].op->name();
     if (op == "train.all_reduce_begin" && first == 0) first = i;
@@ -203,9 +201,8 @@ TEST(AllReduce, SmallGradientsAreSummedTogether) {
   Meeting meeting(1);
   options.all_reduce = meeting.of(0);
   options.all_reduce.bucket_bytes = 150;  // square has 196 bytes, w1 140, w2 84, c1 and b1 28
-  Result<Trainer> trainer = Trainer::create(small_network(), options);
-  ASSERT_TRUE(trainer.ok()) << trainer.status().message();
-  ASSERT_TRUE(Data(4, 1).step(*trainer, 0, 4).ok());
+  Trainer trainer = must(Trainer::create(small_network(), options));
+  ASSERT_TRUE(Data(4, 1).step(trainer, 0, 4).ok());
   const std::vector<std::string>& names = meeting.names[0];
   ASSERT_EQ(names.size(), 3u);
   EXPECT_EQ(names[0], "square");  // its sum begins before the bucket is full
@@ -214,7 +211,7 @@ TEST(AllReduce, SmallGradientsAreSummedTogether) {
   // The gradients of a bucket are computed as soon as they are ready, not after the backward pass.
   std::vector<size_t> packs;
   size_t last = 0;
-  const std::vector<Node>& nodes = trainer->session().compiled_graph().nodes();
+  const std::vector<Node>& nodes = trainer.session().compiled_graph().nodes();
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (nodes[i].op->name() == "train.all_reduce_pack") packs.push_back(i);
     if (nodes[i].op->name() == "matmul") last = i;
@@ -260,18 +257,17 @@ TEST(AllReduce, WhatTheHostRefusesEndsTheStep) {
       return fails && !at_wait && name == "square" ? not_found("rank 1 is gone") : Status();
     };
     options.all_reduce.wait = [&] { return fails ? not_found("rank 1 is gone") : Status(); };
-    Result<Trainer> trainer = Trainer::create(small_network(), options);
-    ASSERT_TRUE(trainer.ok()) << trainer.status().message();
-    const std::vector<float> before = weights(*trainer);
+    Trainer trainer = must(Trainer::create(small_network(), options));
+    const std::vector<float> before = weights(trainer);
     const Data data(2, 9);
-    const Result<double> loss = data.step(*trainer, 0, 2);
+    const Result<double> loss = data.step(trainer, 0, 2);
     ASSERT_FALSE(loss.ok());
     EXPECT_EQ(loss.status().code(), Code::not_found);
     EXPECT_EQ(loss.status().message(), "rank 1 is gone");
-    EXPECT_EQ(weights(*trainer), before);
+    EXPECT_EQ(weights(trainer), before);
     fails = false;
-    EXPECT_TRUE(data.step(*trainer, 0, 2).ok());
-    EXPECT_NE(weights(*trainer), before);
+    EXPECT_TRUE(data.step(trainer, 0, 2).ok());
+    EXPECT_NE(weights(trainer), before);
   }
 }
 
@@ -295,16 +291,15 @@ TEST(AllReduce, AStepThatFailsWaitsForItsSums) {
       ++waits;
       return {};
     };
-    Result<Trainer> trainer = Trainer::create(small_network(), options);
-    ASSERT_TRUE(trainer.ok()) << trainer.status().message();
-    const std::vector<float> before = weights(*trainer);
+    Trainer trainer = must(Trainer::create(small_network(), options));
+    const std::vector<float> before = weights(trainer);
     const Data data(2, 9);
-    const Result<double> loss = data.step(*trainer, 0, 2, stop.get_token());
+    const Result<double> loss = data.step(trainer, 0, 2, stop.get_token());
     ASSERT_FALSE(loss.ok());
     EXPECT_EQ(loss.status().code(), is_stopped ? Code::cancelled : Code::not_found);
     EXPECT_TRUE(begun.empty());
     EXPECT_EQ(waits, 1);
-    EXPECT_EQ(weights(*trainer), before);
+    EXPECT_EQ(weights(trainer), before);
   }
 }
 
@@ -354,8 +349,7 @@ TEST(AllReduce, AStepThatFailsChangesNothing) {
     const Data data(40, seed);
     for (int64_t step = 0; step < 6; ++step) {
       const int64_t rows = 2 + any(4);
-      const Result<double> loss = data.step(*whole, step * 5, rows);
-      ASSERT_TRUE(loss.ok()) << loss.status().message();
+      const double loss = must(data.step(*whole, step * 5, rows));
       calls_left = any(6);
       stop = std::stop_source();
       Result<double> other = data.step(*failing, step * 5, rows, stop.get_token());
@@ -363,7 +357,7 @@ TEST(AllReduce, AStepThatFailsChangesNothing) {
       failed += !other.ok();
       if (!other.ok()) other = data.step(*failing, step * 5, rows);
       ASSERT_TRUE(other.ok()) << other.status().message();
-      EXPECT_EQ(*loss, *other) << "step " << step;
+      EXPECT_EQ(loss, *other) << "step " << step;
     }
     EXPECT_EQ(weights(*whole), weights(*failing));
     for (const char* name : {"mean", "variance"}) {

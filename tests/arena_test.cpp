@@ -10,6 +10,7 @@
 
 #include "hg/create.h"
 #include "hg/hg.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -51,8 +52,7 @@ Model network() {
   const Value places = g.call("nonzero", {gt(hidden, g.scalar(0.125))});
   g.output("hidden", tanh(linear(hidden, w)));
   g.output("places", places + g.scalar(int64_t{1}, i64));
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  return *Model::from_graph(std::move(g));
+  return must(Model::from_graph(std::move(g)));
 }
 
 TensorData numbers(int64_t rows) { return *randn({rows, 8}, static_cast<uint64_t>(rows))->data(); }
@@ -137,13 +137,12 @@ TEST(Steps, MakeTheRunThatRunMakes) {
       std::set<std::string> ops;
       int values = 0;
       for (;;) {
-        const Result<std::optional<StepRow>> row = single.step();
-        ASSERT_TRUE(row.ok()) << row.status().message();
-        if (!row->has_value()) break;
-        ops.insert((*row)->op);
-        EXPECT_FALSE((*row)->node.empty());
-        EXPECT_GE((*row)->ms, 0);
-        for (const auto& [name, tensor] : (*row)->outputs) values += !name.empty();
+        const std::optional<StepRow> row = must(single.step());
+        if (!row.has_value()) break;
+        ops.insert(row->op);
+        EXPECT_FALSE(row->node.empty());
+        EXPECT_GE(row->ms, 0);
+        for (const auto& [name, tensor] : row->outputs) values += !name.empty();
       }
       EXPECT_TRUE(ops.contains("softmax")) << threads;
       EXPECT_TRUE(ops.contains("nonzero"));
@@ -172,9 +171,8 @@ TEST(Steps, EndAsARunDoes) {
   ASSERT_TRUE(session.set_input("x", view(ones, {4})).ok());
   const auto step_to_the_end = [&] {
     while (true) {
-      const Result<std::optional<StepRow>> row = session.step();
-      ASSERT_TRUE(row.ok()) << row.status().message();
-      if (!row->has_value()) return;
+      const std::optional<StepRow> row = must(session.step());
+      if (!row.has_value()) return;
       EXPECT_FALSE(session.output(0).ok());  // it is not computed yet
     }
   };
@@ -203,10 +201,9 @@ TEST(Steps, ShowViewsOfCopiesOnceTheseAreMade) {
     ASSERT_TRUE(session.set_input("x", view(all, {4, 6})).ok());
     int seen = 0;
     for (;;) {
-      const Result<std::optional<StepRow>> row = session.step();
-      ASSERT_TRUE(row.ok()) << row.status().message();
-      if (!row->has_value()) break;
-      for (const auto& [value, tensor] : (*row)->outputs) {
+      const std::optional<StepRow> row = must(session.step());
+      if (!row.has_value()) break;
+      for (const auto& [value, tensor] : row->outputs) {
         if (value != name) continue;
         ++seen;
         EXPECT_FLOAT_EQ(tensor.as<float>()[7], std::tanh(given));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -53,8 +54,7 @@ Model product_of(const Registry& registry, std::string_view op = "matmul") {
   Graph g(registry);
   const Value a = g.input("a", f32, {kSize, kSize}), b = g.input("b", f32, {kSize, kSize});
   g.output("y", g.call(op, {a, b}));
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  return *Model::from_graph(std::move(g));
+  return must(Model::from_graph(std::move(g)));
 }
 
 struct Ran {
@@ -66,22 +66,20 @@ struct Ran {
 Ran run(const Model& model, SessionOptions options) {
   Ran ran;
   options.threads = 1;
-  Result<Session> session = Session::create(model, options);
-  EXPECT_TRUE(session.ok()) << session.status().message();
+  Session session = must(Session::create(model, options));
   std::vector<float> a(kSize * kSize), b(a.size());
   for (size_t i = 0; i < a.size(); ++i) {
     a[i] = static_cast<float>(static_cast<int>(i % 13) - 6);  // so that products are exact
     b[i] = static_cast<float>(static_cast<int>(i % 7) - 3);
   }
-  EXPECT_TRUE(session->set_input("a", view(a, {kSize, kSize})).ok());
-  EXPECT_TRUE(session->set_input("b", view(b, {kSize, kSize})).ok());
-  const Status status = session->run();
-  EXPECT_TRUE(status.ok()) << status.message();
-  copy_elements(*session->output("y"), view(ran.y, {kSize, kSize}));
-  const std::string report = session->report();
+  EXPECT_TRUE(session.set_input("a", view(a, {kSize, kSize})).ok());
+  EXPECT_TRUE(session.set_input("b", view(b, {kSize, kSize})).ok());
+  must(session.run());
+  copy_elements(*session.output("y"), view(ran.y, {kSize, kSize}));
+  const std::string report = session.report();
   const size_t by = report.find(" by ");
   if (by != std::string::npos) ran.kernel = report.substr(by + 4, report.find('\n', by) - by - 4);
-  ran.tuning = session->tuning();
+  ran.tuning = session.tuning();
   return ran;
 }
 

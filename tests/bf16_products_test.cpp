@@ -150,8 +150,7 @@ class Bf16Product : test::Chance {
     if (!is_constant_) {
       EXPECT_TRUE(session.set_input(1, weight.tensor).ok());
     }
-    const Status status = session.run();
-    EXPECT_TRUE(status.ok()) << status.message();
+    must(session.run());
     const Tensor y = must(session.output(0));
     return {y.as<float>(), y.as<float>() + y.count()};
   }

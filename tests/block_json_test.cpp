@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "hg/create.h"
+#include "tests/must.h"
 #include "tests/random_named.h"
 
 namespace hg {
@@ -17,12 +18,11 @@ using nn::block_from_json;
 
 // Write, read, write again.
 void expect_equal_after(const nn::Block& model) {
-  const Result<std::string> text = nn::to_json(model);
-  ASSERT_TRUE(text.ok()) << text.status().message();
-  const Result<nn::Block> back = block_from_json(*text);
-  ASSERT_TRUE(back.ok()) << back.status().message() << "\n" << *text;
-  EXPECT_TRUE(*back == model) << *text;
-  EXPECT_EQ(*nn::to_json(*back), *text);
+  const std::string text = must(nn::to_json(model));
+  const Result<nn::Block> back = block_from_json(text);
+  ASSERT_TRUE(back.ok()) << back.status().message() << "\n" << text;
+  EXPECT_TRUE(*back == model) << text;
+  EXPECT_EQ(*nn::to_json(*back), text);
 }
 
 TEST(BlockJson, EveryLayerAndEveryWire) {
@@ -87,12 +87,11 @@ TEST(BlockJson, RandomNetworks) {
 }
 
 TEST(BlockJson, ModelsByHandRun) {
-  const Result<nn::Block> model = block_from_json(R"({"type": "Group", "blocks": [
+  const nn::Block model = must(block_from_json(R"({"type": "Group", "blocks": [
       {"type": "Input", "name": "x", "settings": {"shape": ["n", 4]}},
       {"type": "Linear", "settings": {"out_features": 3}, "inputs": ["x"], "outputs": ["hidden"]},
-      {"type": "Call", "settings": {"op": "mean", "dim": [1]}, "outputs": ["y"]}]})");
-  ASSERT_TRUE(model.ok()) << model.status().message();
-  nn::Program program = *nn::compile(*model);
+      {"type": "Call", "settings": {"op": "mean", "dim": [1]}, "outputs": ["y"]}]})"));
+  nn::Program program = *nn::compile(model);
   const NamedArrays parameters = *program.initial_parameters();
   EXPECT_EQ((*program.evaluate(parameters, {{"x", *ones({2, 4})}}))["y"].shape(), (Sizes{2}));
 }

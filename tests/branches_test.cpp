@@ -16,6 +16,7 @@
 #include "hg/ops/rnn.h"
 #include "tests/allocation_count.h"
 #include "tests/compiled.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -154,15 +155,11 @@ Graph projections() {
 
 Model model_of(Graph graph) {
   EXPECT_TRUE(graph.status().ok()) << graph.status().message();
-  Result<Model> model = Model::from_graph(std::move(graph));
-  EXPECT_TRUE(model.ok()) << model.status().message();
-  return *std::move(model);
+  return must(Model::from_graph(std::move(graph)));
 }
 
 Session session_of(const Model& model, SessionOptions options) {
-  Result<Session> session = Session::create(model, std::move(options));
-  EXPECT_TRUE(session.ok()) << session.status().message();
-  return *std::move(session);
+  return must(Session::create(model, std::move(options)));
 }
 
 void set_inputs(Session& session, std::vector<std::vector<float>>& kept) {
@@ -183,8 +180,7 @@ Tensors run_twice(const Model& model, SessionOptions options, std::string* repor
   std::vector<std::vector<float>> inputs;
   set_inputs(session, inputs);
   for (int i = 0; i < 2; ++i) {
-    const Status status = session.run();
-    EXPECT_TRUE(status.ok()) << status.message();
+    must(session.run());
   }
   if (report != nullptr) *report = session.report();
   Tensors values;

@@ -683,8 +683,7 @@ class Net : test::Chance {
     Session session = must(Session::create(model, options));
     for (size_t i = 0; i < inputs.size(); ++i)
       EXPECT_TRUE(session.set_input(static_cast<int>(i), inputs[i]).ok());
-    const Status ran = session.run();
-    EXPECT_TRUE(ran.ok()) << std::string(ran.message());
+    must(session.run());
     std::vector<TensorData> made;
     for (int i = 0; i < session.output_count(); ++i)
       made.push_back(must(TensorData::copy_of(must(session.output(i)))));

@@ -48,8 +48,7 @@ std::vector<float> run(const Model& model, const std::vector<ConstTensor>& input
   Session session = must(Session::create(model, {.threads = 1}));
   for (size_t i = 0; i < inputs.size(); ++i)
     EXPECT_TRUE(session.set_input(static_cast<int>(i), inputs[i]).ok());
-  const Status ran = session.run();
-  EXPECT_TRUE(ran.ok()) << std::string(ran.message());
+  must(session.run());
   const TensorData y = must(TensorData::copy_of(must(session.output(0))));
   return {y.tensor.as<float>(), y.tensor.as<float>() + y.tensor.count()};
 }

@@ -8,6 +8,7 @@
 
 #include "hg/hg.h"
 #include "lib/model/crc32c.h"
+#include "tests/must.h"
 #include "tests/noise.h"
 
 namespace hg {
@@ -70,9 +71,8 @@ TEST(Checksum, EveryFlippedBitOfTheWeightsIsFound) {
 
 TEST(Checksum, FilesWithoutOneLoadAndSaySo) {
   const std::string path = HG_OLD_MODEL;
-  const Result<Model> model = Model::load(path);
-  ASSERT_TRUE(model.ok()) << model.status().message();
-  for (const State& state : model->graph().states()) EXPECT_TRUE(state.requires_grad);
+  const Model model = must(Model::load(path));
+  for (const State& state : model.graph().states()) EXPECT_TRUE(state.requires_grad);
   const Status status = Model::load(path, Registry::built_in(), {.verify_weights = true}).status();
   EXPECT_EQ(status.code(), Code::unsupported);
   EXPECT_NE(status.message().find("before 0.2"), std::string_view::npos) << status.message();

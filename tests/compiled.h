@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "hg/hg.h"
+#include "tests/must.h"
 
 namespace hg {
 
 // The nodes of the graph that a session compiles from `graph`, without inputs and states.
 inline std::string compiled(Graph graph, SessionOptions options = {}) {
-  EXPECT_TRUE(graph.status().ok()) << graph.status().message();
-  const Model model = *Model::from_graph(std::move(graph));
+  const Model model = must(Model::from_graph(std::move(graph)));
   Result<Session> session = Session::create(model, std::move(options));
   EXPECT_TRUE(session.ok()) << session.status().message();
   if (!session.ok()) return "";

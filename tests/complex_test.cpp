@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -25,8 +26,7 @@ Model products(DType dtype) {
   const Value x = g.input("x", dtype, {"n", 3}), y = g.input("y", dtype, {"n", 3});
   g.output("z", view_as_complex(product(view_as_real(x), view_as_real(y))));
   g.output("same", x);
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  return *Model::from_graph(std::move(g));
+  return must(Model::from_graph(std::move(g)));
 }
 
 template <class T>
@@ -40,8 +40,7 @@ void multiplies(DType dtype) {
   x.strides = {6, 2};
   ASSERT_TRUE(session.set_input("x", x).ok());
   ASSERT_TRUE(session.set_input("y", view(static_cast<const void*>(y.data()), dtype, {2, 3})).ok());
-  const Status status = session.run();
-  ASSERT_TRUE(status.ok()) << status.message();
+  must(session.run());
   const TensorData z = *TensorData::copy_of(*session.output("z"));
   const TensorData same = *TensorData::copy_of(*session.output("same"));
   EXPECT_EQ(z.tensor.dtype, dtype);
@@ -63,10 +62,9 @@ TEST(Complex, GoesInAndComesOut) {
 
 TEST(Complex, IsKeptInAFile) {
   const Model model = products(c128);
-  Result<Model> back = Model::read(*model.serialize());
-  ASSERT_TRUE(back.ok()) << back.status().message();
-  EXPECT_EQ(back->graph().text(), model.graph().text());
-  EXPECT_NE(back->graph().text().find("c128[n, 3]"), std::string::npos) << back->graph().text();
+  Model back = must(Model::read(*model.serialize()));
+  EXPECT_EQ(back.graph().text(), model.graph().text());
+  EXPECT_NE(back.graph().text().find("c128[n, 3]"), std::string::npos) << back.graph().text();
 }
 
 // Pairs that are not contiguous are copied before they are viewed as complex numbers.
@@ -117,8 +115,7 @@ TEST(Complex, HasPyTorchsGradients) {
   const std::vector<Value> seeds = {s, s};
   for (const Value& dx : grad(std::vector<Value>{z, twice}, std::vector<Value>{x, y}, seeds))
     g.output("", dx);
-  ASSERT_TRUE(g.status().ok()) << g.status().message();
-  Session session = *Session::create(*Model::from_graph(std::move(g)));
+  Session session = *Session::create(must(Model::from_graph(std::move(g))));
   const std::vector<double> xs = {1, 2, -3, 0.5}, ys = {4, -1, 2, 2}, ss = {1, 1, 0, -2};
   ASSERT_TRUE(session.set_input("x", view(xs.data(), c128, {2})).ok());
   ASSERT_TRUE(session.set_input("y", view(ys.data(), c128, {2})).ok());

@@ -10,6 +10,7 @@
 #include "hg/hg.h"
 #include "tests/allocation_count.h"
 #include "tests/elements.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -46,16 +47,14 @@ Session loop(int64_t rounds, const std::vector<Shape>& shapes,
   const Values results = g.calls("while", inputs, {}, {body});
   EXPECT_TRUE(g.status().ok()) << g.status().message();
   for (size_t i = 1; i < results.size(); ++i) g.output("", results[i]);
-  const Result<Model> model = Model::from_graph(std::move(g));
-  EXPECT_TRUE(model.ok()) << model.status().message();
-  return *Session::create(*model, {.threads = 1});
+  const Model model = must(Model::from_graph(std::move(g)));
+  return *Session::create(model, {.threads = 1});
 }
 
 std::vector<Floats> run(Session& session, std::vector<Floats> inputs, const Sizes& shape) {
   for (size_t i = 0; i < inputs.size(); ++i)
     EXPECT_TRUE(session.set_input(static_cast<int>(i), view(inputs[i], shape)).ok());
-  const Status status = session.run();
-  EXPECT_TRUE(status.ok()) << status.message();
+  must(session.run());
   std::vector<Floats> outputs;
   for (int i = 0; i < session.output_count(); ++i) outputs.push_back(floats(*session.output(i)));
   return outputs;
@@ -123,14 +122,12 @@ TEST(Control, ALoopGrowsAValueBesideAViewOfIt) {
   const Value pair = g.input("pair", f32, {2});
   const Value inputs[] = {below(g, x), x, pair};
   for (const Value& y : g.calls("while", inputs, {}, {body})) g.output("", y);
-  ASSERT_TRUE(g.status().ok()) << g.status().message();
-  Session session = *Session::create(*Model::from_graph(std::move(g)), {.threads = 1});
+  Session session = *Session::create(must(Model::from_graph(std::move(g))), {.threads = 1});
   for (int again = 0; again < 2; ++again) {
     Floats start = {1, 2, 3}, none = {-1, -1};
     ASSERT_TRUE(session.set_input("x", view(start, {3})).ok());
     ASSERT_TRUE(session.set_input("pair", view(none, {2})).ok());
-    const Status status = session.run();
-    ASSERT_TRUE(status.ok()) << status.message();
+    must(session.run());
     EXPECT_EQ(session.output(0)->count(), 48);
     EXPECT_EQ(floats(*session.output(1)), (Floats{1, 2}));
   }
@@ -204,9 +201,8 @@ TEST(Control, AnAssertionFailsTheRunThoughNobodyReadsIt) {
       insist(g, x, threshold);
     }
     g.output("y", g.call("neg", {x}));
-    const Result<Model> model = Model::from_graph(std::move(g));
-    ASSERT_TRUE(model.ok()) << model.status().message();
-    Session session = *Session::create(*model, {.threads = 1});
+    const Model model = must(Model::from_graph(std::move(g)));
+    Session session = *Session::create(model, {.threads = 1});
     EXPECT_EQ(said(session, true, 2), "");
     EXPECT_EQ(floats(*session.output(0)), (Floats{-1, -2}));
     EXPECT_NE(said(session, true, 1.5f).find("too large"), std::string::npos);
@@ -251,8 +247,7 @@ TEST(Control, GradientsWithoutAKernelBehindALoop) {
     ASSERT_TRUE(g.status().ok()) << g.status().message();
     TrainOptions options;
     options.optimizer = sgd(0.1);
-    Result<Trainer> trainer = Trainer::create(*Model::from_graph(std::move(g)), options);
-    ASSERT_TRUE(trainer.ok()) << trainer.status().message();
+    Trainer trainer = must(Trainer::create(*Model::from_graph(std::move(g)), options));
     TensorData data = *TensorData::allocate(dtype, {2, 3, 4});
     for (int64_t i = 0; i < 24; ++i)
       test::write_element(data.tensor, i, std::sin(3.0 * static_cast<double>(i)));
@@ -260,7 +255,7 @@ TEST(Control, GradientsWithoutAKernelBehindALoop) {
     const ConstTensor inputs[] = {data.tensor}, targets[] = {target.tensor};
     double before = HUGE_VAL;
     for (int step = 0; step < 3; ++step) {
-      const Result<double> loss = trainer->step(inputs, targets);
+      const Result<double> loss = trainer.step(inputs, targets);
       ASSERT_TRUE(loss.ok()) << to_string(dtype) << ": " << loss.status().message();
       EXPECT_LT(*loss, before);
       before = *loss;

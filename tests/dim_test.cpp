@@ -9,6 +9,8 @@
 #include <random>
 #include <thread>
 
+#include "tests/must.h"
+
 namespace hg {
 namespace {
 
@@ -191,11 +193,9 @@ TEST(Dim, SimplificationsKeepValuesAndBounds) {
 TEST(Dim, PrintsWhatItParses) {
   for (const char* expression :
        {"n", "-n + 3", "floordiv(h - 1, 2) + 1", "2*h*w + 7", "max(n, mod(m, 5))"}) {
-    const Result<Dim> dim = Dim::parse(expression);
-    ASSERT_TRUE(dim.ok());
-    const Result<Dim> again = Dim::parse(str_cat(*dim));
-    ASSERT_TRUE(again.ok());
-    EXPECT_EQ(*dim, *again) << expression;
+    const Dim dim = must(Dim::parse(expression));
+    const Dim again = must(Dim::parse(str_cat(dim)));
+    EXPECT_EQ(dim, again) << expression;
   }
 }
 
@@ -244,9 +244,8 @@ TEST(Dim, LongProductsAreNotMultipliedOut) {
   ASSERT_TRUE(bindings.bind("e", 2).ok());
   EXPECT_EQ(*product.evaluate(bindings), 1 << 20);
   EXPECT_EQ(product.substitute(bindings), Dim(1 << 20));
-  const Result<Dim> parsed = Dim::parse(str_cat(product));
-  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
-  EXPECT_EQ(*parsed, product);
+  const Dim parsed = must(Dim::parse(str_cat(product)));
+  EXPECT_EQ(parsed, product);
   EXPECT_LE(str_cat(product).size(), 4096u);
 }
 
@@ -265,9 +264,8 @@ TEST(Dim, IsAsLongAsWhatItWasMadeOf) {
   const Dim deep = nested(200);
   const std::string printed = str_cat(deep);
   EXPECT_LE(printed.size(), 200u * 400);
-  const Result<Dim> parsed = Dim::parse(printed);
-  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
-  EXPECT_EQ(*parsed, deep);
+  const Dim parsed = must(Dim::parse(printed));
+  EXPECT_EQ(parsed, deep);
   EXPECT_EQ(nested(200), deep);
   EXPECT_FALSE(nested(199) == deep);
   EXPECT_EQ(deep - nested(200), Dim(0));

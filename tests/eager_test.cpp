@@ -8,27 +8,20 @@
 #include "hg/create.h"
 #include "hg/executor.h"
 #include "hg/hg.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
 
-Executor cpu(const ExecutorOptions& options = {}) {
-  Result<Executor> made = Executor::create(options);
-  EXPECT_TRUE(made.ok()) << made.status().message();
-  return *std::move(made);
-}
+Executor cpu(const ExecutorOptions& options = {}) { return must(Executor::create(options)); }
 
 Array of(std::vector<float> values, const Sizes& shape) {
-  const Result<Array> made = Array::copy_of(view(values, shape));
-  EXPECT_TRUE(made.ok());
-  return *made;
+  return must(Array::copy_of(view(values, shape)));
 }
 
 template <class T>
 Array of_type(std::vector<T> values, const Sizes& shape) {
-  const Result<Array> made = Array::copy_of(view(values, shape));
-  EXPECT_TRUE(made.ok());
-  return *made;
+  return must(Array::copy_of(view(values, shape)));
 }
 
 template <class T = float>
@@ -133,9 +126,8 @@ TEST(Eager, ZeroKeepsItsSign) {
                          "atan", "sinh", "asinh", "atanh", "erf", "sqrt", "log1p", "round", "ceil"})
     for (const DType dtype : {f32, f64, f16, bf16}) {
       const Result<Array> x = ex.cast(of(Floats(37, -0.f), {37}), dtype);
-      const Result<Array> y = ex.call(op, {*x});
-      ASSERT_TRUE(y.ok()) << y.status().message();
-      for (const float each : values_of(ex.cast(*y, f32)))
+      const Array y = must(ex.call(op, {*x}));
+      for (const float each : values_of(ex.cast(y, f32)))
         EXPECT_TRUE(each == 0 && std::signbit(each))
             << op << " in " << to_string(dtype) << " gives " << each;
     }
@@ -182,9 +174,8 @@ TEST(Eager, LossesReduce) {
 TEST(Eager, SeveralOutputsAndListsOfInputs) {
   Executor ex = cpu();
   const Array x = of({3, 1, 2}, {3});
-  const auto top = ex.topk(x, 2);
-  ASSERT_TRUE(top.ok()) << top.status().message();
-  const auto& [values, indices] = *top;
+  const auto top = must(ex.topk(x, 2));
+  const auto& [values, indices] = top;
   EXPECT_EQ(values_of(values), (Floats{3, 2}));
   EXPECT_EQ(values_of<int64_t>(indices), (std::vector<int64_t>{0, 2}));
   EXPECT_EQ(values_of(ex.concat({x, x}, 0)), (Floats{3, 1, 2, 3, 1, 2}));

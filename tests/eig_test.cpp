@@ -11,6 +11,7 @@
 
 #include "hg/hg.h"
 #include "hg/op.h"
+#include "tests/must.h"
 #include "tests/random_case.h"
 
 namespace hg {
@@ -163,9 +164,8 @@ Answer run(const std::string& op, const Case& c, const std::string& kernel) {
   const std::vector<float> floats(doubles.begin(), doubles.end());
   Sizes sizes = {c.n, c.n};
   if (c.complex) sizes.push_back(2);
-  const Status set = c.dtype == f64 ? session->set_input(0, view(doubles, sizes))
-                                    : session->set_input(0, view(floats, sizes));
-  EXPECT_TRUE(set.ok()) << set.message();
+  must(c.dtype == f64 ? session->set_input(0, view(doubles, sizes))
+                      : session->set_input(0, view(floats, sizes)));
   Answer answer;
   answer.status = session->run();
   if (!answer.status.ok()) return answer;

@@ -12,14 +12,13 @@
 #include "hg/hg.h"
 #include "lib/graph/split_mix.h"
 #include "tests/compiled.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
 
 TextKernel made(std::string text, KernelOptions options = {}) {
-  Result<TextKernel> result = kernel("k", std::move(text), std::move(options));
-  EXPECT_TRUE(result.ok()) << result.status().message();
-  return *std::move(result);
+  return must(kernel("k", std::move(text), std::move(options)));
 }
 
 std::string error_of(std::string text, KernelOptions options = {}) {

@@ -15,6 +15,7 @@
 #include "hg/hg.h"
 #include "lib/platform/checked_memory.h"
 #include "tests/failing_allocation.h"
+#include "tests/must.h"
 
 namespace {
 
@@ -121,13 +122,12 @@ Graph network() {
 class Faults : public testing::Test {
  protected:
   void SetUp() override {
-    auto model = Model::from_graph(network());
-    ASSERT_TRUE(model.ok()) << model.status().message();
-    auto bytes = model->serialize();
+    auto model = must(Model::from_graph(network()));
+    auto bytes = model.serialize();
     ASSERT_TRUE(bytes.ok());
     bytes_ = *bytes;
     path_ = testing::TempDir() + "faults_test.hgm";
-    ASSERT_TRUE(model->save(path_).ok());
+    ASSERT_TRUE(model.save(path_).ok());
     x_.resize(2 * 3 * 64);
     for (size_t i = 0; i < x_.size(); ++i) x_[i] = float(i % 13) / 7 - 1;
   }
@@ -251,8 +251,7 @@ TEST_F(Faults, Save) {
   ASSERT_TRUE(model.ok());
   expect_flat([&]() -> Status { return model->serialize().status(); }, false);
   expect_flat([&]() -> Status { return model->save(path_); }, false);  // it needs only small blocks
-  auto again = Model::load(path_);
-  ASSERT_TRUE(again.ok()) << again.status().message();
+  must(Model::load(path_));
   // Nothing but the file itself is left in its folder.
   for (const auto& entry : std::filesystem::directory_iterator(testing::TempDir()))
     EXPECT_EQ(entry.path().string().find("faults_test.hgm.partial"), std::string::npos);

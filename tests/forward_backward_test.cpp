@@ -9,6 +9,7 @@
 
 #include "hg/ops.h"
 #include "hg/session.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -23,17 +24,14 @@ TensorData numbers(const Sizes& shape, uint64_t seed) {
 }
 
 Arrays run(const Model& model, const Arrays& inputs, uint64_t first_run = 0) {
-  Result<Session> session = Session::create(model, {.threads = 1, .first_run = first_run});
-  EXPECT_TRUE(session.ok()) << session.status().message();
+  Session session = must(Session::create(model, {.threads = 1, .first_run = first_run}));
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Status set = session->set_input(static_cast<int>(i), inputs[i].tensor);
-    EXPECT_TRUE(set.ok()) << set.message();
+    must(session.set_input(static_cast<int>(i), inputs[i].tensor));
   }
-  const Status ran = session->run();
-  EXPECT_TRUE(ran.ok()) << ran.message();
+  must(session.run());
   Arrays out;
-  for (int i = 0; i < session->output_count(); ++i)
-    out.push_back(*TensorData::copy_of(*session->output(i)));
+  for (int i = 0; i < session.output_count(); ++i)
+    out.push_back(*TensorData::copy_of(*session.output(i)));
   return out;
 }
 
@@ -74,25 +72,24 @@ Graph network() {
 
 TEST(ForwardBackward, EqualsTheGradientsOfTheWholeGraph) {
   const Model model = *Model::from_graph(network());
-  const Result<ForwardBackward> split =
-      split_gradients(model, {.mode = ForwardBackwardOptions::Mode::as_traced});
-  ASSERT_TRUE(split.ok()) << split.status().message();
-  EXPECT_EQ(split->states, (std::vector<std::string>{"w", "mean", "var"}));
-  EXPECT_EQ(split->trained, std::vector<std::string>{"w"});
-  EXPECT_TRUE(split->updated.empty());
+  const ForwardBackward split =
+      must(split_gradients(model, {.mode = ForwardBackwardOptions::Mode::as_traced}));
+  EXPECT_EQ(split.states, (std::vector<std::string>{"w", "mean", "var"}));
+  EXPECT_EQ(split.trained, std::vector<std::string>{"w"});
+  EXPECT_TRUE(split.updated.empty());
 
   for (const int64_t n : {1, 5, 0}) {
     const TensorData x = numbers({n, 4}, 3), dy = numbers({n, 3}, 4), dz = numbers({n, 3}, 5);
     Arrays inputs = {x};
     for (const State& state : model.graph().states()) inputs.push_back(state.data);
-    const Arrays forward = run(split->forward, inputs);
+    const Arrays forward = run(split.forward, inputs);
     const Arrays whole = run(model, {x});
     expect_equal(forward[0], whole[0]);
     expect_equal(forward[1], whole[1]);
-    Arrays kept = kept_of(*split, inputs, forward, 2);
+    Arrays kept = kept_of(split, inputs, forward, 2);
     kept.push_back(dy);
     kept.push_back(dz);
-    const Arrays gradients_of_parts = run(split->backward, kept);
+    const Arrays gradients_of_parts = run(split.backward, kept);
 
     Graph joint = network();
     const std::vector<Value> ys = {joint.value(joint.outputs()[0].second),
@@ -119,11 +116,10 @@ TEST(ForwardBackward, SaysWhichOutputsEachGradientIsOf) {
   g.output("first", x * a);
   g.output("none", detach(x * a));
   g.output("second", floor(x) + detach(a) * b);
-  const Result<ForwardBackward> split = split_gradients(*Model::from_graph(std::move(g)));
-  ASSERT_TRUE(split.ok()) << split.status().message();
-  EXPECT_EQ(split->differentiable_outputs, (std::vector<int>{0, 2}));
-  EXPECT_EQ(split->trained, (std::vector<std::string>{"a", "b", "unused"}));
-  EXPECT_EQ(split->moved_outputs, (std::vector<std::vector<int>>{{0, 1}, {0}, {1}, {}}));
+  const ForwardBackward split = must(split_gradients(*Model::from_graph(std::move(g))));
+  EXPECT_EQ(split.differentiable_outputs, (std::vector<int>{0, 2}));
+  EXPECT_EQ(split.trained, (std::vector<std::string>{"a", "b", "unused"}));
+  EXPECT_EQ(split.moved_outputs, (std::vector<std::vector<int>>{{0, 1}, {0}, {1}, {}}));
 }
 
 TEST(ForwardBackward, GivesTheGradientsOfSomeOutputs) {
@@ -140,12 +136,11 @@ TEST(ForwardBackward, GivesTheGradientsOfSomeOutputs) {
   const Arrays forward = run(all.forward, {zeros});
   ForwardBackwardOptions options;
   options.outputs = {2};
-  const Result<ForwardBackward> one = split_gradients(model, options);
-  ASSERT_TRUE(one.ok()) << one.status().message();
-  EXPECT_EQ(one->differentiable_outputs, std::vector<int>{2});
+  const ForwardBackward one = must(split_gradients(model, options));
+  EXPECT_EQ(one.differentiable_outputs, std::vector<int>{2});
   Arrays given;
   const Arrays of_all = kept_of(all, {zeros}, forward, 3);
-  for (const KeptValue& wanted : one->kept) {
+  for (const KeptValue& wanted : one.kept) {
     const auto place = std::find_if(all.kept.begin(), all.kept.end(),
                                     [&](const KeptValue& k) { return k.value == wanted.value; }) -
                        all.kept.begin();
@@ -153,7 +148,7 @@ TEST(ForwardBackward, GivesTheGradientsOfSomeOutputs) {
     given.push_back(*TensorData::copy_of(of_all[place].tensor));
   }
   given.push_back(dy);
-  expect_equal(run(one->backward, given)[0], zeros);  // 2 x dy, without 0 * infinity
+  expect_equal(run(one.backward, given)[0], zeros);  // 2 x dy, without 0 * infinity
   options.outputs = {1};
   EXPECT_EQ(split_gradients(model, options).status().message(),
             "a gradient of output 1 is given, which has none");
@@ -179,10 +174,9 @@ TEST(ForwardBackward, GivesTheGradientsThatAreWanted) {
   for (const std::vector<int>& wanted : {std::vector<int>{}, {0}, {1}, {0, 1}, {1, 0}}) {
     ForwardBackwardOptions options;
     options.inputs = wanted;
-    const Result<ForwardBackward> split = split_gradients(model, options);
-    ASSERT_TRUE(split.ok()) << split.status().message();
-    EXPECT_EQ(split->differentiable_inputs, wanted);
-    const Arrays some = gradients_of(*split);
+    const ForwardBackward split = must(split_gradients(model, options));
+    EXPECT_EQ(split.differentiable_inputs, wanted);
+    const Arrays some = gradients_of(split);
     ASSERT_EQ(some.size(), wanted.size() + 1);
     for (size_t i = 0; i < wanted.size(); ++i) expect_equal(some[i], all[wanted[i]]);
     expect_equal(some.back(), all.back());
@@ -206,28 +200,26 @@ TEST(ForwardBackward, TheHostKeepsInputsItself) {
   g.output("y", h * h * m);
   g.output("z", sum(b));
   g.assign(m, m * 2.0);
-  const Result<ForwardBackward> split = split_gradients(*Model::from_graph(std::move(g)));
-  ASSERT_TRUE(split.ok()) << split.status().message();
-  EXPECT_EQ(split->updated, std::vector<std::string>{"m"});
+  const ForwardBackward split = must(split_gradients(*Model::from_graph(std::move(g))));
+  EXPECT_EQ(split.updated, std::vector<std::string>{"m"});
   std::vector<int> inputs;
-  for (const KeptValue& each : split->kept) {
+  for (const KeptValue& each : split.kept) {
     inputs.push_back(each.input);
     EXPECT_EQ(each.for_size, each.input == 1);
   }
   EXPECT_EQ(std::count(inputs.begin(), inputs.end(), -1), 2);  // for h and m
   for (const int input : {0, 1, 2}) EXPECT_EQ(std::count(inputs.begin(), inputs.end(), input), 1);
-  EXPECT_EQ(split->forward.graph().outputs().size(), 5u);
+  EXPECT_EQ(split.forward.graph().outputs().size(), 5u);
 }
 
 TEST(ForwardBackward, TrainingMovesTheRunningStatistics) {
   const Model model = *Model::from_graph(network());
-  const Result<ForwardBackward> split = split_gradients(model);
-  ASSERT_TRUE(split.ok()) << split.status().message();
-  EXPECT_EQ(split->updated, (std::vector<std::string>{"mean", "var"}));
+  const ForwardBackward split = must(split_gradients(model));
+  EXPECT_EQ(split.updated, (std::vector<std::string>{"mean", "var"}));
   const TensorData x = numbers({6, 4}, 3);
   Arrays inputs = {x};
   for (const State& state : model.graph().states()) inputs.push_back(state.data);
-  const Arrays forward = run(split->forward, inputs);
+  const Arrays forward = run(split.forward, inputs);
   const TensorData& w = model.graph().states()[0].data;
   for (int64_t k = 0; k < 3; ++k) {
     double mean = 0;
@@ -250,16 +242,15 @@ TEST(ForwardBackward, GradientsAreOfTheNumbersThatTheForwardPartDrew) {
                     g.call("rand", {}, {{"shape", x.shape()}, {"stream", 3}}) * x);
   g.output("noise", g.call("rand", {}, {{"shape", x.shape()}, {"stream", 3}}));
   const Model model = *Model::from_graph(std::move(g));
-  const Result<ForwardBackward> split =
-      split_gradients(model, {.mode = ForwardBackwardOptions::Mode::as_traced});
-  ASSERT_TRUE(split.ok()) << split.status().message();
+  const ForwardBackward split =
+      must(split_gradients(model, {.mode = ForwardBackwardOptions::Mode::as_traced}));
   const TensorData given = numbers({40, 5}, 3);
   for (const uint64_t first : {0, 3, 4}) {
-    const Arrays forward = run(split->forward, {given}, first);
-    Arrays kept = kept_of(*split, {given}, forward, 2);
+    const Arrays forward = run(split.forward, {given}, first);
+    Arrays kept = kept_of(split, {given}, forward, 2);
     kept.push_back(*TensorData::allocate(f32, {40, 5}));
     std::fill_n(kept.back().tensor.as<float>(), 200, 1.0f);
-    const Arrays found = run(split->backward, kept);
+    const Arrays found = run(split.backward, kept);
     for (int64_t i = 0; i < 200; ++i) {  // y = m x^2 + noise x
       const float at = given.tensor.as<float>()[i], noise = forward[1].tensor.as<float>()[i];
       const float squared = forward[0].tensor.as<float>()[i] - noise * at;
@@ -276,8 +267,7 @@ TEST(ForwardBackward, SizesThatDataDecidesAreHandedOver) {
   const Value rows = g.call("slice", {w}, {{"dim", 0}, {"start", 0}, {"end", places.dim(0)}});
   g.output("y", sum(rows * rows) * sum(x));
   const Model model = *Model::from_graph(std::move(g));
-  const Result<ForwardBackward> split = split_gradients(model);
-  ASSERT_TRUE(split.ok()) << split.status().message();
+  const ForwardBackward split = must(split_gradients(model));
   const TensorData& weight = model.graph().states()[0].data;
   for (const uint64_t seed : {1, 2, 3, 4}) {
     const TensorData given = numbers({5}, seed);
@@ -287,11 +277,11 @@ TEST(ForwardBackward, SizesThatDataDecidesAreHandedOver) {
       count += given.tensor.as<float>()[i] > 0;
       total += given.tensor.as<float>()[i];
     }
-    const Arrays forward = run(split->forward, {given, weight});
-    Arrays kept = kept_of(*split, {given, weight}, forward, 1);
+    const Arrays forward = run(split.forward, {given, weight});
+    Arrays kept = kept_of(split, {given, weight}, forward, 1);
     kept.push_back(*TensorData::allocate(f32, {}));
     *kept.back().tensor.as<float>() = 1;
-    const Arrays found = run(split->backward, kept);
+    const Arrays found = run(split.backward, kept);
     for (int64_t i = 0; i < 27; ++i)
       EXPECT_NEAR(found[1].tensor.as<float>()[i],
                   i < 3 * count ? 2 * total * weight.tensor.as<float>()[i] : 0, 1e-5);
@@ -315,16 +305,15 @@ TEST(ForwardBackward, WhatABranchTakesForGrantedIsAskedForOnce) {
   const Value inputs[] = {cond, x};
   g.output("y", g.calls("if", inputs, {}, {branch(true), branch(false)})[0]);
   const Model model = *Model::from_graph(std::move(g));
-  const Result<ForwardBackward> split = split_gradients(model);
-  ASSERT_TRUE(split.ok()) << split.status().message();
+  const ForwardBackward split = must(split_gradients(model));
   for (const bool squares : {true, false}) {
     TensorData choice = *TensorData::allocate(boolean, {});
     *choice.tensor.as<bool>() = squares;
     const TensorData given = numbers({3}, 1), seed = numbers({3}, 2);
-    const Arrays forward = run(split->forward, {choice, given});
-    Arrays kept = kept_of(*split, {choice, given}, forward, 1);
+    const Arrays forward = run(split.forward, {choice, given});
+    Arrays kept = kept_of(split, {choice, given}, forward, 1);
     kept.push_back(seed);
-    const Arrays found = run(split->backward, kept);
+    const Arrays found = run(split.backward, kept);
     for (int64_t i = 0; i < 3; ++i)
       EXPECT_NEAR(found[0].tensor.as<float>()[i],
                   seed.tensor.as<float>()[i] * (squares ? 2 * given.tensor.as<float>()[i] : 1),
@@ -340,9 +329,8 @@ TEST(ForwardBackward, WhatHasNoGradientIsNamed) {
   EXPECT_TRUE(ok.ok());  // the gradient of floor is 0
   Graph whole;
   whole.output("y", whole.input("x", i64, {4}));
-  const Result<ForwardBackward> none = split_gradients(*Model::from_graph(std::move(whole)));
-  ASSERT_TRUE(none.ok()) << none.status().message();
-  EXPECT_TRUE(none->differentiable_inputs.empty() && none->differentiable_outputs.empty());
+  const ForwardBackward none = must(split_gradients(*Model::from_graph(std::move(whole))));
+  EXPECT_TRUE(none.differentiable_inputs.empty() && none.differentiable_outputs.empty());
 }
 
 TEST(ForwardBackward, OutputsThatDependOnNothingWantedHaveNoGradient) {
@@ -354,9 +342,8 @@ TEST(ForwardBackward, OutputsThatDependOnNothingWantedHaveNoGradient) {
   g.output("sign", gt(x, z));
   ForwardBackwardOptions options;
   options.inputs = std::vector<int>{0};
-  const Result<ForwardBackward> parts = split_gradients(*Model::from_graph(std::move(g)), options);
-  ASSERT_TRUE(parts.ok()) << parts.status().message();
-  EXPECT_EQ(parts->differentiable_outputs, std::vector<int>{0});
+  const ForwardBackward parts = must(split_gradients(*Model::from_graph(std::move(g)), options));
+  EXPECT_EQ(parts.differentiable_outputs, std::vector<int>{0});
 }
 
 TEST(ForwardBackward, StatesAreReplaced) {
@@ -366,9 +353,8 @@ TEST(ForwardBackward, StatesAreReplaced) {
   const Model model = *Model::from_graph(std::move(g));
   const TensorData input = numbers({3}, 3), w = numbers({3}, 4);
   const std::pair<std::string, ConstTensor> contents[] = {{"w", w.tensor}};
-  const Result<Model> changed = with_states(model, contents);
-  ASSERT_TRUE(changed.ok()) << changed.status().message();
-  const Arrays before = run(model, {input}), after = run(*changed, {input});
+  const Model changed = must(with_states(model, contents));
+  const Arrays before = run(model, {input}), after = run(changed, {input});
   for (int i = 0; i < 3; ++i) {
     const auto at = [i](const TensorData& data) { return data.tensor.as<float>()[i]; };
     const float b = at(numbers({3}, 2));

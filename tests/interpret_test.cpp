@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "hg/hg.h"
+#include "tests/must.h"
 #include "tests/script_text.h"
 
 namespace hg::convert {
@@ -42,8 +43,7 @@ std::vector<std::vector<double>> run(const Imported& imported, std::vector<Tenso
   EXPECT_TRUE(session.ok()) << session.status().message();
   if (!session.ok()) return {};
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Status status = session->set_input(static_cast<int>(i), inputs[i].tensor);
-    EXPECT_TRUE(status.ok()) << status.message();
+    must(session->set_input(static_cast<int>(i), inputs[i].tensor));
   }
   const Status status = session->run();
   EXPECT_TRUE(status.ok()) << status.message();

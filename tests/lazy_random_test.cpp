@@ -14,6 +14,7 @@
 
 #include "hg/hg.h"
 #include "hg/lazy_ops.h"
+#include "tests/must.h"
 #include "tests/random_options.h"
 
 namespace hg {
@@ -67,8 +68,7 @@ class Maker {
     Session session = *Session::create(*Model::from_graph(std::move(copy)));
     for (size_t i = 0; i < arrays.size(); ++i)
       EXPECT_TRUE(session.set_input(static_cast<int>(i), arrays[i]).ok());
-    const Status status = session.run();
-    EXPECT_TRUE(status.ok()) << status.message();
+    must(session.run());
     return *Array::copy_of(*session.output(0));
   }
 
@@ -140,8 +140,7 @@ void expect_jvp(Maker& maker) {
       along.back().tensor().as<double>()[k] = maker.uniform();
     directions.push_back(Var(along.back(), maker.lazy));
   }
-  const Result<Array> slope = jvp({&maker.y.var, 1}, maker.leaves(), directions)[0].value();
-  ASSERT_TRUE(slope.ok()) << slope.status().message();
+  const Array slope = must(jvp({&maker.y.var, 1}, maker.leaves(), directions)[0].value());
   const auto moved = [&](double step) {
     for (size_t i = 0; i < along.size(); ++i)
       for (int64_t k = 0; k < along[i].count(); ++k)
@@ -151,10 +150,10 @@ void expect_jvp(Maker& maker) {
   const double step = 1e-5;
   const Array above = moved(step), below = moved(-2 * step);
   moved(step);
-  ASSERT_EQ(slope->shape(), above.shape());
+  ASSERT_EQ(slope.shape(), above.shape());
   for (int64_t k = 0; k < above.count(); ++k) {
     const double wanted = (above.as<double>()[k] - below.as<double>()[k]) / (2 * step);
-    EXPECT_NEAR(slope->as<double>()[k], wanted, 1e-6 * (1 + std::abs(wanted)));
+    EXPECT_NEAR(slope.as<double>()[k], wanted, 1e-6 * (1 + std::abs(wanted)));
   }
 }
 
@@ -162,21 +161,19 @@ TEST(LazyRandom, IsTheGraphAndItsGradient) {
   for (int seed = first_seed; seed < first_seed + expressions; ++seed) {
     SCOPED_TRACE("lazy_random_test --expressions=1 --seed=" + std::to_string(seed));
     Maker maker(seed);
-    const Result<Array> y = maker.y.var.value();
-    ASSERT_TRUE(y.ok()) << y.status().message();
-    ASSERT_EQ(maker.y.var.shape(), y->shape());
-    expect_same_bits(*y, maker.by_hand(maker.y.value));
+    const Array y = must(maker.y.var.value());
+    ASSERT_EQ(maker.y.var.shape(), y.shape());
+    expect_same_bits(y, maker.by_hand(maker.y.value));
 
     const std::vector<Var> slopes = grad(maker.y.var, maker.leaves());
-    const Result<std::vector<Array>> found = evaluate(slopes);
-    ASSERT_TRUE(found.ok()) << found.status().message();
+    const std::vector<Array> found = must(evaluate(slopes));
     const std::vector<Value> by_hand = grad(std::span(&maker.y.value, 1), maker.values());
     ASSERT_TRUE(maker.graph.status().ok()) << maker.graph.status().message();
     for (size_t i = 0; i < maker.arrays.size(); ++i) {
       const Array dx = maker.by_hand(by_hand[i]);
-      ASSERT_EQ((*found)[i].shape(), dx.shape());
+      ASSERT_EQ(found[i].shape(), dx.shape());
       for (int64_t k = 0; k < dx.count(); ++k)
-        ASSERT_NEAR((*found)[i].as<double>()[k], dx.as<double>()[k],
+        ASSERT_NEAR(found[i].as<double>()[k], dx.as<double>()[k],
                     1e-13 * (1 + std::abs(dx.as<double>()[k])));
       if (maker.arrays[i].count() == 0) continue;
       const int64_t k = maker.below(static_cast<int>(maker.arrays[i].count()));
@@ -188,7 +185,7 @@ TEST(LazyRandom, IsTheGraphAndItsGradient) {
       const double below = sum_of(*maker.y.var.value());
       x = kept;
       const double slope = (above - below) / (2 * step);
-      EXPECT_NEAR((*found)[i].as<double>()[k], slope, 1e-6 * (1 + std::abs(slope)));
+      EXPECT_NEAR(found[i].as<double>()[k], slope, 1e-6 * (1 + std::abs(slope)));
     }
     expect_jvp(maker);
     if (testing::Test::HasFailure()) {

@@ -10,6 +10,7 @@
 #include "hg/expression.h"
 #include "hg/hg.h"
 #include "hg/lazy_ops.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -155,9 +156,8 @@ TEST(Lazy, CommonPartsRunOnce) {
   const Var x(array_of<float>({0.5f, 1}, {2}), lazy);
   const Var common = lazy::exp(x);
   const Var y = common + common * x, z = lazy::exp(x) - 1;  // written twice
-  const Result<std::vector<Array>> both = evaluate({y, z});
-  ASSERT_TRUE(both.ok()) << both.status().message();
-  EXPECT_FLOAT_EQ(static_cast<float>(numbers((*both)[1])[1]), std::exp(1.0f) - 1);
+  const std::vector<Array> both = must(evaluate({y, z}));
+  EXPECT_FLOAT_EQ(static_cast<float>(numbers(both[1])[1]), std::exp(1.0f) - 1);
   EXPECT_EQ(lazy.counters().runs, 1);
   EXPECT_EQ(lazy.counters().nodes, 4);  // exp, mul, add, sub
 }
@@ -201,10 +201,9 @@ TEST(Lazy, EachRunDrawsNumbersOfItsOwn) {
     const Var once = lazy::dropout(x, 0.5, true), other = lazy::dropout(x, 0.5, true) * 1;
     std::vector<Numbers> all = {values(once), values(other), values(once)};
     const Var slope = grad(lazy::sum(once, {}), x);
-    const Result<std::vector<Array>> both = evaluate({once, slope});
-    EXPECT_TRUE(both.ok()) << both.status().message();
-    EXPECT_EQ(numbers((*both)[0]), numbers((*both)[1]));  // from one run
-    all.push_back(numbers((*both)[0]));
+    const std::vector<Array> both = must(evaluate({once, slope}));
+    EXPECT_EQ(numbers(both[0]), numbers(both[1]));  // from one run
+    all.push_back(numbers(both[0]));
     return all;
   };
   const std::vector<Numbers> first = draw(1), second = draw(2);
@@ -281,10 +280,9 @@ TEST(Lazy, GradientsOfPartsThatAreUsedTwice) {
   EXPECT_EQ(number(grad(y, b)), 30);
   EXPECT_EQ(number(grad(y, t)), 10);  // by a part of y: 1 + a^2
   const std::vector<Var> both = grad(y, std::vector<Var>{a, b});
-  const Result<std::vector<Array>> together = evaluate(both);
-  ASSERT_TRUE(together.ok());
-  EXPECT_EQ(numbers((*together)[0])[0], 140);
-  EXPECT_EQ(numbers((*together)[1])[0], 30);
+  const std::vector<Array> together = must(evaluate(both));
+  EXPECT_EQ(numbers(together[0])[0], 140);
+  EXPECT_EQ(numbers(together[1])[0], 30);
   EXPECT_EQ(number(grad(a * 2, b)), 0);
 }
 
@@ -342,15 +340,13 @@ TEST(Lazy, VmapIsTheFunctionOfEachSample) {
   const auto f = [&](std::span<const Var> sample) {
     return lazy::sum(sample[0] * w, {}) * lazy::sum(sample[0], {});
   };
-  const Result<Var> y = vmap(f, {&batch, 1});
-  ASSERT_TRUE(y.ok()) << y.status().message();
-  EXPECT_EQ(y->shape(), Sizes{4});
-  EXPECT_EQ(values(*y), (Numbers{1, 2, 18, 72}));
+  const Var y = must(vmap(f, {&batch, 1}));
+  EXPECT_EQ(y.shape(), Sizes{4});
+  EXPECT_EQ(values(y), (Numbers{1, 2, 18, 72}));
   // A gradient per sample, which the gradient of a sum does not give.
   const auto slope = [&](std::span<const Var> sample) { return grad(f(sample), w); };
-  const Result<Var> each = vmap(slope, {&batch, 1});
-  ASSERT_TRUE(each.ok()) << each.status().message();
-  EXPECT_EQ(values(*each), (Numbers{1, 0, 0, 0, 1, 0, 3, 3, 3, 12, 12, 12}));
+  const Var each = must(vmap(slope, {&batch, 1}));
+  EXPECT_EQ(values(each), (Numbers{1, 0, 0, 0, 1, 0, 3, 3, 3, 12, 12, 12}));
 }
 
 // -- At work --------------------------------------------------------------------------------------
@@ -370,9 +366,8 @@ TEST(Lazy, LinearRegressionConverges) {
     const Var error = w * x + b - t;
     const Var loss = lazy::mean(error * error, {});
     const std::vector<Var> slopes = grad(loss, std::vector<Var>{w, b});
-    const Result<std::vector<Array>> next = evaluate({w - 0.1 * slopes[0], b - 0.1 * slopes[1]});
-    ASSERT_TRUE(next.ok()) << next.status().message();
-    ASSERT_TRUE(w.set((*next)[0]).ok() && b.set((*next)[1]).ok());
+    const std::vector<Array> next = must(evaluate({w - 0.1 * slopes[0], b - 0.1 * slopes[1]}));
+    ASSERT_TRUE(w.set(next[0]).ok() && b.set(next[1]).ok());
   }
   EXPECT_NEAR(number(w), 3, 1e-4);
   EXPECT_NEAR(number(b), -2, 1e-4);
@@ -412,14 +407,12 @@ TEST(Lazy, ExpressionsBecomeModels) {
   const Var w(array_of(std::vector<float>{2, -3}, {2}));
   const Var y = lazy::sum(x * w + 1, {1});
   const std::pair<std::string, Var> outputs[] = {{"y", y}, {"slope", grad(y, x)}};
-  const Result<Model> model = to_model(outputs);
-  ASSERT_TRUE(model.ok()) << model.status().message();
-  Result<Session> session = Session::create(*model);
-  ASSERT_TRUE(session.ok()) << session.status().message();
+  const Model model = must(to_model(outputs));
+  Session session = must(Session::create(model));
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
-  ASSERT_TRUE(session->set_input("x", view(values, {3, 2})).ok() && session->run().ok());
-  EXPECT_EQ(numbers(*Array::copy_of(*session->output("y"))), (Numbers{-2, -4, -6}));
-  EXPECT_EQ(numbers(*Array::copy_of(*session->output("slope"))), (Numbers{2, -3, 2, -3, 2, -3}));
+  ASSERT_TRUE(session.set_input("x", view(values, {3, 2})).ok() && session.run().ok());
+  EXPECT_EQ(numbers(*Array::copy_of(*session.output("y"))), (Numbers{-2, -4, -6}));
+  EXPECT_EQ(numbers(*Array::copy_of(*session.output("slope"))), (Numbers{2, -3, 2, -3, 2, -3}));
   const Var other = Var::variable("x", {f32, {n, 2}});
   const std::pair<std::string, Var> twice[] = {{"y", x + other}};
   EXPECT_FALSE(to_model(twice).ok());  // two inputs of one name
@@ -448,9 +441,8 @@ TEST(Lazy, TypesOfALongChainAreFoundOnce) {
 TEST(Lazy, TextKernelsAreExpressions) {
   const TextKernel wave = *kernel("wave", "let k = 3; y = sin(x) * gain + k");
   const Var x = Var::variable("x", {f64, {"n"}});
-  const Result<std::vector<Var>> built = wave.build({{"x", x}, {"gain", 2}});
-  ASSERT_TRUE(built.ok()) << built.status().message();
-  const Var y = (*built)[0] * 10;
+  const std::vector<Var> built = must(wave.build({{"x", x}, {"gain", 2}}));
+  const Var y = built[0] * 10;
   EXPECT_EQ(y.type()->shape, (Shape{"n"}));
   Var leaf = x;
   for (const std::vector<double>& given : {std::vector<double>{0, 1}, {2, 3, 4}}) {

@@ -10,6 +10,7 @@
 
 #include "hg/hg.h"
 #include "tests/compiled.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -56,9 +57,8 @@ TEST(Library, FunctionsAreCalledByName) {
 }
 
 TEST(Library, IsAModelWithEntriesAndAModelWithoutIsNoLibrary) {
-  const Result<Model> entries = Model::read(*library().serialize());
-  ASSERT_TRUE(entries.ok()) << entries.status().message();
-  EXPECT_EQ(entries->entries(), (std::vector<std::string>{"double", "triple"}));
+  const Model entries = must(Model::read(*library().serialize()));
+  EXPECT_EQ(entries.entries(), (std::vector<std::string>{"double", "triple"}));
   Graph graph;
   graph.output("y", relu(graph.input("x", f32, {"n"})));
   const std::vector<std::byte> model = *Model::from_graph(std::move(graph))->serialize();
@@ -70,10 +70,8 @@ TEST(Library, IsAModelWithEntriesAndAModelWithoutIsNoLibrary) {
 TEST(Library, IsSavedAndLoaded) {
   const std::string path = testing::TempDir() + "library_test.hgm";
   ASSERT_TRUE(library().save(path).ok());
-  const Result<Library> loaded =
-      Library::load(path, Registry::built_in(), {.verify_weights = true});
-  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
-  EXPECT_NEAR(run(*loaded->function("triple"), {2})[0], 7, 1e-4);
+  const Library loaded = must(Library::load(path, Registry::built_in(), {.verify_weights = true}));
+  EXPECT_NEAR(run(*loaded.function("triple"), {2})[0], 7, 1e-4);
   EXPECT_TRUE(Model::load(path).ok());
 }
 

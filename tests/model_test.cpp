@@ -57,36 +57,30 @@ Model sample() {
   const Value choice[] = {g.input("choice", boolean, {}), x};
   g.output("chosen", g.calls("if", choice, {}, {branch("neg"), branch("exp")})[0]);
   g.output("ids_again", g.call("neg", {ids}));
-  Result<Model> model = Model::from_graph(std::move(g));
-  EXPECT_TRUE(model.ok()) << model.status().message();
-  model->set_info({.producer = "hg-convert 0.1.0",
-                   .source = "libtorch 2.13.0",
-                   .source_hash = "0123456789abcdef",
-                   .quantized = {{"block.first.weight", 0.25}, {"w", 0}}});
-  return *std::move(model);
+  Model model = must(Model::from_graph(std::move(g)));
+  model.set_info({.producer = "hg-convert 0.1.0",
+                  .source = "libtorch 2.13.0",
+                  .source_hash = "0123456789abcdef",
+                  .quantized = {{"block.first.weight", 0.25}, {"w", 0}}});
+  return std::move(model);
 }
 
-std::vector<std::byte> bytes_of(const Model& model) {
-  Result<std::vector<std::byte>> bytes = model.serialize();
-  EXPECT_TRUE(bytes.ok()) << bytes.status().message();
-  return *std::move(bytes);
-}
+std::vector<std::byte> bytes_of(const Model& model) { return must(model.serialize()); }
 
 TEST(ModelFile, ComesBackEqual) {
   const Model model = sample();
   const std::vector<std::byte> bytes = bytes_of(model);
-  Result<Model> back = Model::read(bytes);
-  ASSERT_TRUE(back.ok()) << back.status().message();
-  EXPECT_EQ(back->graph().text(), model.graph().text());
-  EXPECT_EQ(back->info().source_hash, "0123456789abcdef");
-  ASSERT_EQ(back->info().quantized.size(), 2u);
-  EXPECT_EQ(back->info().quantized[0].name, "block.first.weight");
-  EXPECT_EQ(back->info().quantized[0].error, 0.25);
-  EXPECT_EQ(back->graph().nodes()[0].origin, (Origin{"block.first", "model.py:12"}));
-  EXPECT_EQ(back->graph().guards().size(), 2u);
-  EXPECT_EQ(back->graph().guards(), model.graph().guards());
+  Model back = must(Model::read(bytes));
+  EXPECT_EQ(back.graph().text(), model.graph().text());
+  EXPECT_EQ(back.info().source_hash, "0123456789abcdef");
+  ASSERT_EQ(back.info().quantized.size(), 2u);
+  EXPECT_EQ(back.info().quantized[0].name, "block.first.weight");
+  EXPECT_EQ(back.info().quantized[0].error, 0.25);
+  EXPECT_EQ(back.graph().nodes()[0].origin, (Origin{"block.first", "model.py:12"}));
+  EXPECT_EQ(back.graph().guards().size(), 2u);
+  EXPECT_EQ(back.graph().guards(), model.graph().guards());
   const std::vector<State>& before = model.graph().states();
-  const std::vector<State>& after = back->graph().states();
+  const std::vector<State>& after = back.graph().states();
   ASSERT_EQ(before.size(), after.size());
   for (size_t i = 0; i < before.size(); ++i) {
     EXPECT_EQ(before[i].name, after[i].name);
@@ -97,11 +91,11 @@ TEST(ModelFile, ComesBackEqual) {
     ASSERT_EQ(a.bytes(), b.bytes());
     EXPECT_EQ(std::memcmp(a.data, b.data, a.bytes()), 0);
   }
-  EXPECT_EQ(back->graph().assignments(), model.graph().assignments());
-  const std::vector<Node>& nodes = back->graph().nodes();
+  EXPECT_EQ(back.graph().assignments(), model.graph().assignments());
+  const std::vector<Node>& nodes = back.graph().nodes();
   EXPECT_TRUE(std::any_of(nodes.begin(), nodes.end(),
                           [](const Node& node) { return node.subgraphs.size() == 2; }));
-  EXPECT_EQ(bytes_of(*back), bytes) << "two saves of one model differ";
+  EXPECT_EQ(bytes_of(back), bytes) << "two saves of one model differ";
 }
 
 TEST(ModelFile, LoadsFromDisk) {
@@ -126,10 +120,9 @@ TEST(ModelFile, LoadsFromDisk) {
 TEST(ModelFile, AFileThatIsReadMayBeCutOffAfterwards) {
   const std::string path = testing::TempDir() + "hg_model_cut.hgm";
   ASSERT_TRUE(sample().save(path).ok());
-  const Result<Model> model = Model::load(path, Registry::built_in(), {.map = false});
-  ASSERT_TRUE(model.ok()) << model.status().message();
+  const Model model = must(Model::load(path, Registry::built_in(), {.map = false}));
   std::filesystem::resize_file(path, 0);
-  EXPECT_EQ(bytes_of(*model), bytes_of(sample()));
+  EXPECT_EQ(bytes_of(model), bytes_of(sample()));
   std::filesystem::remove(path);
 }
 
@@ -288,25 +281,21 @@ Model nested_sizes(int layers) {
     x = g.call("slice", {padded}, {{"dim", 0}, {"start", 0}, {"end", end}, {"step", 1}});
   }
   g.output("y", x);
-  Result<Model> model = Model::from_graph(std::move(g));
-  EXPECT_TRUE(model.ok()) << model.status().message();
-  return *std::move(model);
+  return must(Model::from_graph(std::move(g)));
 }
 
 TEST(ModelFile, SizesAreWrittenOnce) {
   Graph g(nested_sizes(200).graph());
   const Dim last = g.value(g.outputs()[0].second).dim(0);
   g.guard(floordiv(last * last, Dim("n") + 1), Relation::ne, 7, "a test");
-  Result<Model> made = Model::from_graph(std::move(g));
-  ASSERT_TRUE(made.ok()) << made.status().message();
-  const Model& model = *made;
+  Model made = must(Model::from_graph(std::move(g)));
+  const Model& model = made;
   const std::vector<std::byte> bytes = bytes_of(model);
   EXPECT_LT(bytes.size(), 200u * 4000);
-  const Result<Model> back = Model::read(bytes);
-  ASSERT_TRUE(back.ok()) << back.status().message();
-  EXPECT_EQ(back->graph().text(), model.graph().text());
+  const Model back = must(Model::read(bytes));
+  EXPECT_EQ(back.graph().text(), model.graph().text());
   EXPECT_LT(model.graph().text().size(), 200u * 4000);
-  EXPECT_EQ(bytes_of(*back), bytes);
+  EXPECT_EQ(bytes_of(back), bytes);
 }
 
 // The bytes with a shorter text, padded with spaces, at the last occurrence of `from`.
@@ -367,14 +356,12 @@ TEST(ModelFile, SizesOfOlderFilesAreTheSameNumbers) {
   const Value x = g.input("x", f32, {"length"});
   const Dim up = Dim(0) - floordiv(Dim("length"), -8);
   g.output("y", g.call("pad", {x}, {{"pads", {Dim(0), up * 8 - Dim("length")}}}));
-  const Result<Model> model = Model::from_graph(std::move(g));
-  ASSERT_TRUE(model.ok()) << model.status().message();
-  const std::vector<std::byte> bytes = bytes_of(*model);
+  const Model model = must(Model::from_graph(std::move(g)));
+  const std::vector<std::byte> bytes = bytes_of(model);
   for (const auto& [from, to] :
        {std::pair{"8*floordiv(length + 7, 8) - length", "mod(7*length, 8)"},
         {"8*floordiv(length + 7, 8)", "length + mod(-length, 8)"}}) {
-    const Result<Model> older = Model::read(replaced(bytes, from, to));
-    EXPECT_TRUE(older.ok()) << older.status().message();
+    must(Model::read(replaced(bytes, from, to)));
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The value of a result, for tests that cannot continue without it.
+// Results and statuses of tests that cannot continue without them.
 #pragma once
 
 #include <cstdio>
@@ -10,13 +10,17 @@
 
 namespace hg {
 
-// Returns the value, or ends the test program and prints the reason.
+// Ends the test program and prints the reason, unless the status is ok.
+inline void must(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  std::abort();
+}
+
+// Returns the value of a result that is ok.
 template <class T>
 T must(Result<T> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(result.status().message()).c_str());
-    std::abort();
-  }
+  must(result.status());
   return *std::move(result);
 }
 

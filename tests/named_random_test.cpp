@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "tests/must.h"
 #include "tests/random_named.h"
 #include "tests/random_options.h"
 
@@ -57,8 +58,7 @@ void compare(uint64_t seed, DType dtype, double tolerance) {
   options.optimize = c.random.below(3) == 0 ? nn::CompileOptions::Optimize::none
                                             : nn::CompileOptions::Optimize::full;
   options.session.lazy_allocation = c.random.below(2) == 0;
-  Result<nn::Program> program = nn::compile(c.random.model, options);
-  ASSERT_TRUE(program.ok()) << program.status().message();
+  nn::Program program = must(nn::compile(c.random.model, options));
 
   Graph& graph = c.random.graph;
   ASSERT_TRUE(graph.status().ok()) << graph.status().message();
@@ -75,25 +75,23 @@ void compare(uint64_t seed, DType dtype, double tolerance) {
   run_by_hand(c, session);
 
   for (int round = 0; round < 2; ++round) {
-    const Result<NamedArrays> outputs = program->evaluate(c.parameters, c.data);
-    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
-    const Result<nn::Gradients> found =
-        program->evaluate_gradients(c.parameters, c.data, {{"loss", *ones({}, dtype)}});
-    ASSERT_TRUE(found.ok()) << found.status().message();
+    const NamedArrays outputs = must(program.evaluate(c.parameters, c.data));
+    const nn::Gradients found =
+        must(program.evaluate_gradients(c.parameters, c.data, {{"loss", *ones({}, dtype)}}));
     for (const char* name : {"loss", "result"}) {
-      expect_near(name, (*outputs)[name], *session.output(name), tolerance);
-      expect_near(name, found->outputs[name], *session.output(name), tolerance);
+      expect_near(name, outputs[name], *session.output(name), tolerance);
+      expect_near(name, found.outputs[name], *session.output(name), tolerance);
     }
     size_t used = 0;
     for (size_t i = 0; i < wrt.size(); ++i) {
       const std::string& name = c.random.parameters[i].first;
-      if (found->parameters.find(name) == nullptr) continue;  // no output depends on it
+      if (found.parameters.find(name) == nullptr) continue;  // no output depends on it
       ++used;
-      expect_near(name, found->parameters[name], *session.output(static_cast<int>(2 + i)),
+      expect_near(name, found.parameters[name], *session.output(static_cast<int>(2 + i)),
                   10 * tolerance);
     }
-    EXPECT_EQ(used, found->parameters.size());
-    if (round == 0 && c.random.below(2) == 0) program->release_memory();
+    EXPECT_EQ(used, found.parameters.size());
+    if (round == 0 && c.random.below(2) == 0) program.release_memory();
   }
 
   // A trainer's step with the rate 1 subtracts the gradient.
@@ -135,7 +133,7 @@ void compare(uint64_t seed, DType dtype, double tolerance) {
   for (const auto& [name, array] : c.data) inputs.push_back(array);
   if (!trainer->step(inputs, {}).ok()) return;  // the loss is not finite: nothing changes
   const nn::Gradients found =
-      *program->evaluate_gradients(c.parameters, c.data, {{"loss", *ones({}, dtype)}});
+      *program.evaluate_gradients(c.parameters, c.data, {{"loss", *ones({}, dtype)}});
   for (const std::string& name : trainer->trained()) {
     const Tensor after = *trainer->session().value(name);
     const Array before = c.parameters[name], gradient = found.parameters[name];

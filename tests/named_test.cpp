@@ -87,8 +87,7 @@ Model classifier_by_hand() {
                    parameter((block + ".down.bias").c_str(), {8}));
   }
   g.output("scores", linear(h, parameter("scores.weight", {3, 8}), parameter("scores.bias", {3})));
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  return *Model::from_graph(std::move(g));
+  return must(Model::from_graph(std::move(g)));
 }
 
 // Runs the model with these parameters.
@@ -203,16 +202,15 @@ TEST(Named, OwnParametersConstantsAndSeveralOutputs) {
       nn::Call("topk", {{"k", 1}, {"dim", 1}}).input("moved").output("most").output("where")};
   nn::Block both = model;
   both = both.output("most").output("where").output("scaled");
-  Result<nn::Program> program = compiled(both);
-  ASSERT_TRUE(program.ok()) << program.status().message();
-  EXPECT_EQ(program->outputs(), (Names{"most", "where", "scaled"}));
-  const NamedArrays parameters = *program->initial_parameters(2);
+  nn::Program program = must(compiled(both));
+  EXPECT_EQ(program.outputs(), (Names{"most", "where", "scaled"}));
+  const NamedArrays parameters = *program.initial_parameters(2);
   for (const float scale : floats_of(parameters["scale"])) {
     EXPECT_GE(scale, 1);
     EXPECT_LE(scale, 2);
   }
   const Array x = *ones({2, 6});
-  const NamedArrays outputs = *program->evaluate(parameters, {{"x", x}});
+  const NamedArrays outputs = *program.evaluate(parameters, {{"x", x}});
   const std::vector<float> scales = floats_of(parameters["scale"]);
   EXPECT_FLOAT_EQ(floats_of(outputs["most"])[1],
                   *std::max_element(scales.begin(), scales.end()) + 0.5f);

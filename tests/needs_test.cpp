@@ -11,6 +11,7 @@
 #include "hg/hg.h"
 #include "hg/library.h"
 #include "lib/platform/instruction_set.h"
+#include "tests/must.h"
 #include "tests/small_model.h"
 
 namespace hg {
@@ -34,16 +35,15 @@ class NeedsTest : public testing::Test {
 };
 
 TEST_F(NeedsTest, HoldOpsOfTheFileOfPassesAndOfPlans) {
-  const Result<Needs> found = needs(small_model());
-  ASSERT_TRUE(found.ok()) << found.status().message();
+  const Needs found = must(needs(small_model()));
   // The residual is fused into the product; elementwise ops with numbers become a program.
   for (const char* op : {"linear", "add", "relu", "mul", "sum", "contiguous"})
-    EXPECT_TRUE(found->ops.contains(op)) << op;
-  EXPECT_FALSE(found->ops.contains("conv"));
-  EXPECT_EQ(found->dtypes, std::set<DType>{f32});
+    EXPECT_TRUE(found.ops.contains(op)) << op;
+  EXPECT_FALSE(found.ops.contains("conv"));
+  EXPECT_EQ(found.dtypes, std::set<DType>{f32});
   bool has_product = false;
-  for (const auto& [kernel, sets] : found->kernels) {
-    EXPECT_TRUE(found->ops.contains(kernel.first)) << kernel.first;
+  for (const auto& [kernel, sets] : found.kernels) {
+    EXPECT_TRUE(found.ops.contains(kernel.first)) << kernel.first;
     EXPECT_FALSE(sets.empty()) << kernel.second;
     has_product |= kernel.first == "linear";
   }
@@ -52,15 +52,13 @@ TEST_F(NeedsTest, HoldOpsOfTheFileOfPassesAndOfPlans) {
 
 TEST_F(NeedsTest, HoldEveryOpOfTheCompiledGraph) {
   const Model model = small_model();
-  const Result<Needs> found = needs(model);
-  ASSERT_TRUE(found.ok()) << found.status().message();
+  const Needs found = must(needs(model));
   for (const bool passes : {true, false}) {
     SessionOptions options;
     if (!passes) options.disabled_passes = {"*"};
-    const Result<Session> session = Session::create(model, options);
-    ASSERT_TRUE(session.ok());
-    for (const Node& node : session->compiled_graph().nodes())
-      EXPECT_TRUE(found->ops.contains(std::string(node.op->name()))) << node.op->name();
+    const Session session = must(Session::create(model, options));
+    for (const Node& node : session.compiled_graph().nodes())
+      EXPECT_TRUE(found.ops.contains(std::string(node.op->name()))) << node.op->name();
   }
 }
 
@@ -70,18 +68,17 @@ TEST_F(NeedsTest, SayWhichInstructionSetsTakeAKernel) {
   const Value x = g.input("x", f32, {"n", 8, 4, 4});
   const Value w = g.buffer("w", *TensorData::allocate(f32, {16, 8, 3, 3}));
   g.output("y", g.call("conv", {x, w}, {{"padding", std::vector<Dim>{1, 1}}}));
-  const Result<Needs> found = needs(*Model::from_graph(std::move(g)));
-  ASSERT_TRUE(found.ok()) << found.status().message();
+  const Needs found = must(needs(*Model::from_graph(std::move(g))));
   std::set<std::string> sets, wide;
   for (const Isa isa : kIsas) {
     if (isa > processor_isa()) continue;
     sets.emplace(to_string(isa));
     if (isa >= Isa::avx2) wide.emplace(to_string(isa));
   }
-  const auto columns = found->kernels.find({"conv", "columns"});
-  EXPECT_EQ(columns == found->kernels.end() ? std::set<std::string>() : columns->second, wide);
+  const auto columns = found.kernels.find({"conv", "columns"});
+  EXPECT_EQ(columns == found.kernels.end() ? std::set<std::string>() : columns->second, wide);
   std::set<std::string> all;
-  for (const auto& [kernel, taken] : found->kernels)
+  for (const auto& [kernel, taken] : found.kernels)
     if (kernel.first == "conv") all.insert(taken.begin(), taken.end());
   EXPECT_EQ(all, sets);
   EXPECT_EQ(chosen_isa(), processor_isa());
@@ -92,9 +89,8 @@ TEST_F(NeedsTest, HoldTheOpOfAFusedActivation) {
   Graph g;
   const Value w = g.buffer("w", *TensorData::allocate(f32, {3, 4}));
   g.output("y", g.call("linear", {g.input("x", f32, {"n", 4}), w}, {{"activation", "gelu_tanh"}}));
-  const Result<Needs> found = needs(*Model::from_graph(std::move(g)));
-  ASSERT_TRUE(found.ok()) << found.status().message();
-  EXPECT_TRUE(found->ops.contains("gelu"));
+  const Needs found = must(needs(*Model::from_graph(std::move(g))));
+  EXPECT_TRUE(found.ops.contains("gelu"));
 }
 
 TEST_F(NeedsTest, HoldWhatTypesAndConstantsAreMadeOf) {
@@ -103,10 +99,9 @@ TEST_F(NeedsTest, HoldWhatTypesAndConstantsAreMadeOf) {
   // The ops of a folded constant run while a session is created.
   const Value constant = g.call("exp", {g.scalar(0.5, f64)});
   g.output("y", g.call("cast", {g.call("mul", {x, constant})}, {{"dtype", i32}}));
-  const Result<Needs> found = needs(*Model::from_graph(std::move(g)));
-  ASSERT_TRUE(found.ok()) << found.status().message();
-  for (const char* op : {"exp", "mul", "cast"}) EXPECT_TRUE(found->ops.contains(op)) << op;
-  EXPECT_EQ(found->dtypes, (std::set<DType>{f64, i32}));
+  const Needs found = must(needs(*Model::from_graph(std::move(g))));
+  for (const char* op : {"exp", "mul", "cast"}) EXPECT_TRUE(found.ops.contains(op)) << op;
+  EXPECT_EQ(found.dtypes, (std::set<DType>{f64, i32}));
 }
 
 // A library for some models keeps these kernels, so that it also runs on processors with other
@@ -129,17 +124,15 @@ TEST_F(NeedsTest, OfALibraryAreThoseOfAllFunctions) {
     ASSERT_TRUE(library.add(op, std::move(g)).ok());
   }
   ASSERT_TRUE(library.save(path_).ok());
-  const Result<Needs> found = needs_of(path_);
-  ASSERT_TRUE(found.ok()) << found.status().message();
-  EXPECT_TRUE(found->ops.contains("sin") && found->ops.contains("cos"));
+  const Needs found = must(needs_of(path_));
+  EXPECT_TRUE(found.ops.contains("sin") && found.ops.contains("cos"));
 }
 
 TEST_F(NeedsTest, OfAnEmptyGraphAreWhatInputsTake) {
   Graph g;
   g.output("y", g.input("x", f32, {0}));
-  const Result<Needs> found = needs(*Model::from_graph(std::move(g)));
-  ASSERT_TRUE(found.ok()) << found.status().message();
-  EXPECT_EQ(found->ops, std::set<std::string>{"contiguous"});
+  const Needs found = must(needs(*Model::from_graph(std::move(g))));
+  EXPECT_EQ(found.ops, std::set<std::string>{"contiguous"});
 }
 
 TEST_F(NeedsTest, SizesThatDoNotFitAndFilesThatAreNoneAreRefused) {

@@ -12,6 +12,7 @@
 #include "hg/create.h"
 #include "hg/executor.h"
 #include "hg/hg.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -148,8 +149,7 @@ std::vector<float> in_graph(const nn::Layer& layer, const Array& x) {
   Shape shape = to_shape(x.shape());
   shape[0] = "n";
   g.output("y", layer(g.input("x", x.dtype(), shape)));
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  const Model model = *Model::from_graph(std::move(g));
+  const Model model = must(Model::from_graph(std::move(g)));
   Session session = *Session::create(model, {.threads = 1});
   EXPECT_TRUE(session.set_input("x", x).ok());
   EXPECT_TRUE(session.run().ok());

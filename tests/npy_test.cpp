@@ -9,6 +9,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "tests/must.h"
+
 namespace hg {
 namespace {
 
@@ -42,19 +44,17 @@ TEST_F(Npy, EveryDTypeComesBack) {
   for (int d = 0; d < kDTypeCount; ++d) {
     const DType dtype = static_cast<DType>(d);
     for (const Sizes& shape : {Sizes{}, Sizes{1}, Sizes{5}, Sizes{2, 3}, Sizes{2, 0, 3}}) {
-      Result<TensorData> data = TensorData::allocate(dtype, shape);
-      ASSERT_TRUE(data.ok());
-      auto* bytes = data->tensor.as<unsigned char>();
-      for (int64_t i = 0; i < data->tensor.bytes(); ++i) {
+      TensorData data = must(TensorData::allocate(dtype, shape));
+      auto* bytes = data.tensor.as<unsigned char>();
+      for (int64_t i = 0; i < data.tensor.bytes(); ++i) {
         bytes[i] = static_cast<unsigned char>(dtype == boolean ? i % 2 : 7 * i + 3);
       }
-      ASSERT_TRUE(write_npy(path_, data->tensor).ok());
-      Result<Array> back = read_npy(path_);
-      ASSERT_TRUE(back.ok()) << back.status().message();
-      EXPECT_EQ(back->tensor().dtype, dtype);
-      EXPECT_EQ(back->tensor().shape, shape);
-      EXPECT_TRUE(back->tensor().is_contiguous());
-      EXPECT_EQ(std::memcmp(back->tensor().data, bytes, data->tensor.bytes()), 0);
+      ASSERT_TRUE(write_npy(path_, data.tensor).ok());
+      Array back = must(read_npy(path_));
+      EXPECT_EQ(back.tensor().dtype, dtype);
+      EXPECT_EQ(back.tensor().shape, shape);
+      EXPECT_TRUE(back.tensor().is_contiguous());
+      EXPECT_EQ(std::memcmp(back.tensor().data, bytes, data.tensor.bytes()), 0);
     }
   }
 }
@@ -72,27 +72,24 @@ TEST_F(Npy, StridesAreWrittenInCOrder) {
   transposed.shape = {3, 2};
   transposed.strides = {1, 3};
   ASSERT_TRUE(write_npy(path_, transposed).ok());
-  Result<Array> back = read_npy(path_);
-  ASSERT_TRUE(back.ok());
+  Array back = must(read_npy(path_));
   const float expected[] = {0, 3, 1, 4, 2, 5};
-  EXPECT_EQ(std::memcmp(back->tensor().data, expected, sizeof expected), 0);
+  EXPECT_EQ(std::memcmp(back.tensor().data, expected, sizeof expected), 0);
 }
 
 TEST_F(Npy, FortranOrderBecomesStrides) {
   put(1, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n", "abcdef");
-  Result<Array> array = read_npy(path_);
-  ASSERT_TRUE(array.ok()) << array.status().message();
-  EXPECT_EQ(array->tensor().shape, (Sizes{2, 3}));
-  EXPECT_EQ(array->tensor().strides, (Sizes{1, 2}));
+  Array array = must(read_npy(path_));
+  EXPECT_EQ(array.tensor().shape, (Sizes{2, 3}));
+  EXPECT_EQ(array.tensor().strides, (Sizes{1, 2}));
 }
 
 TEST_F(Npy, Versions2And3AndOtherSpellings) {
   for (int version : {2, 3}) {
     put(version, "{\"shape\": (2L,), 'fortran_order':False,'descr':'<i2'}", "abcd");
-    Result<Array> array = read_npy(path_);
-    ASSERT_TRUE(array.ok()) << array.status().message();
-    EXPECT_EQ(array->tensor().dtype, i16);
-    EXPECT_EQ(array->tensor().shape, (Sizes{2}));
+    Array array = must(read_npy(path_));
+    EXPECT_EQ(array.tensor().dtype, i16);
+    EXPECT_EQ(array.tensor().shape, (Sizes{2}));
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "hg/create.h"
 #include "hg/npy.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -38,11 +39,10 @@ TEST_F(Npz, ArraysComeBackByName) {
     arrays.emplace_back("empty", *zeros({0, 4}));
     arrays.emplace_back("one", *full({}, 7));
     ASSERT_TRUE(write_npz(path_, arrays, compressed).ok());
-    const Result<NamedArrays> back = read_npz(path_);
-    ASSERT_TRUE(back.ok()) << back.status().message();
-    ASSERT_EQ(back->size(), arrays.size());
+    const NamedArrays back = must(read_npz(path_));
+    ASSERT_EQ(back.size(), arrays.size());
     for (size_t i = 0; i < arrays.size(); ++i) {
-      const auto& [name, array] = (*back)[i];
+      const auto& [name, array] = back[i];
       EXPECT_EQ(name, arrays[i].first);
       EXPECT_EQ(array.dtype(), arrays[i].second.dtype());
       EXPECT_EQ(array.shape(), arrays[i].second.shape());

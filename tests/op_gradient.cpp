@@ -7,6 +7,7 @@
 #include "lib/graph/access.h"
 #include "lib/graph/split_mix.h"
 #include "tests/elements.h"
+#include "tests/must.h"
 #include "tests/op_checks.h"
 
 namespace hg::test {
@@ -29,28 +30,25 @@ void check_gradient(const Sample& sample) {
   if (!has_floats || !sample.gradient || op->def.grad == nullptr ||
       (op->def.traits & kNoGradient) != 0)
     return;
-  Result<std::unique_ptr<Case>> built = build(sample, f64);
-  ASSERT_TRUE(built.ok()) << built.status().message();
-  Case& c = **built;
-  Result<std::vector<Answer>> first = run(c, on_threads(1));
-  ASSERT_TRUE(first.ok()) << first.status().message();
+  std::unique_ptr<Case> built = must(build(sample, f64));
+  Case& c = *built;
+  std::vector<Answer> first = must(run(c, on_threads(1)));
 
   std::vector<std::vector<double>> weights;
   std::vector<Value> douts;
   uint64_t state = 7;
-  for (const Answer& answer : *first) {
+  for (const Answer& answer : first) {
     weights.emplace_back();
     if (!is_float(answer.dtype)) {
       douts.emplace_back();
       continue;
     }
-    Result<TensorData> data = TensorData::allocate(answer.dtype, answer.shape);
-    ASSERT_TRUE(data.ok());
+    TensorData data = must(TensorData::allocate(answer.dtype, answer.shape));
     for (int64_t i = 0; i < answer.shape.count(); ++i) {
       weights.back().push_back(static_cast<double>(split_mix(state) >> 11) * 0x1p-53 + 0.25);
-      write_element(data->tensor, i, weights.back().back());
+      write_element(data.tensor, i, weights.back().back());
     }
-    douts.push_back(c.graph.constant(*data));
+    douts.push_back(c.graph.constant(data));
   }
   std::vector<bool> needs;
   for (size_t i = 0; i < c.arguments.size(); ++i) {
@@ -81,22 +79,20 @@ void check_gradient(const Sample& sample) {
     c.graph.output(str_cat("dx", static_cast<int64_t>(i)), dx);
     asked.push_back(i);
   }
-  const Result<std::vector<Answer>> answers = run(c, on_threads(1));
-  ASSERT_TRUE(answers.ok()) << answers.status().message();
+  const std::vector<Answer> answers = must(run(c, on_threads(1)));
 
   constexpr double kStep = 1e-5;
   for (size_t a = 0; a < asked.size(); ++a) {
     Input& input = forward.inputs[forward.input_of[asked[a]]];
-    const std::vector<double>& dx = (*answers)[first->size() + a].values;
+    const std::vector<double>& dx = answers[first.size() + a].values;
     const int64_t n = static_cast<int64_t>(dx.size());
     const int64_t step = std::max<int64_t>(1, n / 7);
     for (int64_t i = 0; i < n; i += step) {
       double sides[2];
       for (int side = 0; side < 2; ++side) {
         write_element(input.data.tensor, i, input.values[i] + (side == 0 ? kStep : -kStep));
-        const Result<std::vector<Answer>> moved = run(forward, on_threads(1));
-        ASSERT_TRUE(moved.ok()) << moved.status().message();
-        sides[side] = weigh(*moved, weights);
+        const std::vector<Answer> moved = must(run(forward, on_threads(1)));
+        sides[side] = weigh(std::move(moved), weights);
       }
       write_element(input.data.tensor, i, input.values[i]);
       const double expected = (sides[0] - sides[1]) / (2 * kStep);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/failing_allocation.h"
+#include "tests/must.h"
 #include "tests/op_checks.h"
 
 namespace hg::test {
@@ -21,53 +22,44 @@ void expect_same_bits(const Result<std::vector<Answer>>& got, const std::vector<
 }  // namespace
 
 void check_saved(const Sample& sample, DType floats) {
-  const Result<std::unique_ptr<Case>> c = build(sample, floats);
-  ASSERT_TRUE(c.ok()) << c.status().message();
-  const Result<std::vector<Answer>> expected = run(**c, on_threads(1));
-  ASSERT_TRUE(expected.ok()) << expected.status().message();
-  const Result<Model> model = Model::from_graph((*c)->graph);
-  ASSERT_TRUE(model.ok()) << model.status().message();
-  const Result<std::vector<std::byte>> bytes = model->serialize();
-  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
-  const Result<Model> read = Model::read(*bytes);
-  ASSERT_TRUE(read.ok()) << read.status().message();
-  EXPECT_EQ(read->graph().text(), model->graph().text());
-  const Result<std::vector<std::byte>> again = read->serialize();
-  ASSERT_TRUE(again.ok()) << again.status().message();
-  EXPECT_TRUE(*again == *bytes) << "saved again, the file differs";
-  CaseRun loaded(**c);
-  ASSERT_TRUE(loaded.create(*read, on_threads(1)).ok());
+  const std::unique_ptr<Case> c = must(build(sample, floats));
+  const std::vector<Answer> expected = must(run(*c, on_threads(1)));
+  const Model model = must(Model::from_graph(c->graph));
+  const std::vector<std::byte> bytes = must(model.serialize());
+  const Model read = must(Model::read(bytes));
+  EXPECT_EQ(read.graph().text(), model.graph().text());
+  const std::vector<std::byte> again = must(read.serialize());
+  EXPECT_TRUE(again == bytes) << "saved again, the file differs";
+  CaseRun loaded(*c);
+  ASSERT_TRUE(loaded.create(read, on_threads(1)).ok());
   ASSERT_TRUE(loaded.run().ok());
-  expect_same_bits(loaded.answers(), *expected, str_cat(to_string(floats), " loaded"));
+  expect_same_bits(loaded.answers(), expected, str_cat(to_string(floats), " loaded"));
 }
 
 void check_short_memory(const Sample& sample) {
-  const Result<std::unique_ptr<Case>> c = build(sample, f32);
-  ASSERT_TRUE(c.ok()) << c.status().message();
-  const Result<Model> model = Model::from_graph((*c)->graph);
-  ASSERT_TRUE(model.ok()) << model.status().message();
-  const Result<std::vector<Answer>> expected = run(**c, on_threads(1));
-  ASSERT_TRUE(expected.ok()) << expected.status().message();
+  const std::unique_ptr<Case> c = must(build(sample, f32));
+  const Model model = must(Model::from_graph(c->graph));
+  const std::vector<Answer> expected = must(run(*c, on_threads(1)));
   const auto gives_what_it_should = [&](CaseRun& run, const std::string& what) {
     const Status status = run.run();
     ASSERT_TRUE(status.ok()) << what << ": " << status.message();
-    expect_same_bits(run.answers(), *expected, what);
+    expect_same_bits(run.answers(), expected, what);
   };
   for (int64_t k = 0;; ++k) {
     ASSERT_LT(k, 1000) << "more allocations than an op can need";
     const std::string what = str_cat("allocation ", k, " fails");
     const int64_t before = live_blocks();
     {
-      CaseRun run(**c);
+      CaseRun run(*c);
       fail_allocation(k);
-      Status status = run.create(*model, on_threads(1));
+      Status status = run.create(model, on_threads(1));
       if (status.ok()) status = run.run();
       if (!end_failing()) return;  // there are at most k allocations
       if (status.ok()) {           // the session may run without packed weights, by other kernels
         const Result<std::vector<Answer>> got = run.answers();
         ASSERT_TRUE(got.ok()) << what << ": " << got.status().message();
-        for (size_t i = 0; i < expected->size(); ++i)
-          expect_near((*got)[i].values, (*expected)[i].values,
+        for (size_t i = 0; i < expected.size(); ++i)
+          expect_near((*got)[i].values, expected[i].values,
                       2 * tolerance_of(sample, (*got)[i].dtype), what);
       } else {
         ASSERT_EQ(status.code(), Code::out_of_memory) << what << ": " << status.message();

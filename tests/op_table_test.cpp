@@ -10,6 +10,7 @@
 
 #include "kernels/reference/reference.h"
 #include "lib/graph/internal_op.h"
+#include "tests/must.h"
 #include "tests/op_checks.h"
 
 namespace hg::test {
@@ -105,12 +106,11 @@ TEST(Registry, OpsThatKeepElementsFiniteDo) {
   for (const Sample& sample : all_samples()) {
     const Op* const op = Registry::built_in().find(sample.op);
     if (op == nullptr || (op->def.traits & kKeepsFinite) == 0) continue;
-    const Result<std::unique_ptr<Case>> c = build(sample, sample.has_floats() ? f64 : f32);
-    ASSERT_TRUE(c.ok()) << c.status().message();
-    if (!std::all_of((*c)->inputs.begin(), (*c)->inputs.end(),
+    const std::unique_ptr<Case> c = must(build(sample, sample.has_floats() ? f64 : f32));
+    if (!std::all_of(c->inputs.begin(), c->inputs.end(),
                      [&](const Input& input) { return is_finite(input.values); }))
       continue;
-    const Result<std::vector<Answer>> answers = run(**c, on_threads(1));
+    const Result<std::vector<Answer>> answers = run(*c, on_threads(1));
     ASSERT_TRUE(answers.ok()) << sample.op << ": " << answers.status().message();
     seen.insert(sample.op);
     for (const Answer& answer : *answers) EXPECT_TRUE(is_finite(answer.values)) << sample.op;

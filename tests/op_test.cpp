@@ -15,6 +15,7 @@
 #include "kernels/reference/reference.h"
 #include "lib/platform/instruction_set.h"
 #include "tests/elements.h"
+#include "tests/must.h"
 #include "tests/op_checks.h"
 
 namespace hg::test {
@@ -95,9 +96,8 @@ void check_dtype(const Sample& sample, DType floats) {
     };
     on_vulkan(**c, false, "vulkan");
     on_vulkan(**c, true, "vulkan, strided");
-    Result<std::unique_ptr<Case>> copied = build(sample, floats, Wiring::copied);
-    ASSERT_TRUE(copied.ok()) << copied.status().message();
-    on_vulkan(**copied, false, "vulkan, aliased");
+    std::unique_ptr<Case> copied = must(build(sample, floats, Wiring::copied));
+    on_vulkan(*copied, false, "vulkan, aliased");
     // Kernels for other devices must also be right here.
     const auto variants = Registry::built_in().kernels(sample.op, Device::vulkan);
     if (variants.size() == 1) return;
@@ -127,28 +127,23 @@ void check_dtype(const Sample& sample, DType floats) {
   }
   if (best_isa_only) return;
 
-  const Result<std::vector<Answer>> threaded = run(**c, on_threads(3));
-  ASSERT_TRUE(threaded.ok()) << threaded.status().message();
+  const std::vector<Answer> threaded = must(run(**c, on_threads(3)));
   for (size_t k = 0; k < plain->size(); ++k)
-    ASSERT_EQ((*plain)[k].bytes, (*threaded)[k].bytes) << what << ": 3 threads give other bits";
+    ASSERT_EQ((*plain)[k].bytes, threaded[k].bytes) << what << ": 3 threads give other bits";
 
-  const Result<std::vector<Answer>> strided = run(**c, on_threads(1), true);
-  ASSERT_TRUE(strided.ok()) << strided.status().message();
-  compare(*strided, "strided");
+  const std::vector<Answer> strided = must(run(**c, on_threads(1), true));
+  compare(strided, "strided");
 
-  Result<std::unique_ptr<Case>> copied = build(sample, floats, Wiring::copied);
-  ASSERT_TRUE(copied.ok()) << copied.status().message();
-  const Result<std::vector<Answer>> aliased = run(**copied, on_threads(1));
-  ASSERT_TRUE(aliased.ok()) << aliased.status().message();
-  compare(*aliased, "aliased");
+  std::unique_ptr<Case> copied = must(build(sample, floats, Wiring::copied));
+  const std::vector<Answer> aliased = must(run(*copied, on_threads(1)));
+  compare(aliased, "aliased");
 
   if (!sample.twice) return;
-  Result<std::unique_ptr<Case>> shared = build(sample, floats, Wiring::shared);
-  ASSERT_TRUE(shared.ok()) << shared.status().message();
-  if ((*shared)->inputs.size() == (*c)->inputs.size()) return;
-  const Result<std::vector<Answer>> twice = run(**shared, on_threads(1));
+  std::unique_ptr<Case> shared = must(build(sample, floats, Wiring::shared));
+  if (shared->inputs.size() == (*c)->inputs.size()) return;
+  const Result<std::vector<Answer>> twice = run(*shared, on_threads(1));
   ASSERT_TRUE(twice.ok()) << "one value twice: " << twice.status().message();
-  const std::vector<std::vector<double>> of_twice = expected_of(**shared, *twice);
+  const std::vector<std::vector<double>> of_twice = expected_of(*shared, *twice);
   for (size_t k = 0; k < twice->size(); ++k)
     expect_near((*twice)[k].values, of_twice[k], tolerance_of(sample, (*twice)[k].dtype),
                 str_cat(what, " one value twice, output ", static_cast<int64_t>(k)));

@@ -15,6 +15,7 @@
 
 #include "hg/hg.h"
 #include "tests/elements.h"
+#include "tests/must.h"
 #include "tests/random_graph.h"
 #include "tests/random_options.h"
 
@@ -298,9 +299,8 @@ TEST(OpenSizesRandom, GiveWhatFixedSizesGive) {
   SessionOptions options{.threads = 2};
   if (!vulkan_device.empty()) {
     options.device = Device::vulkan;
-    Result<Gpu> gpu = Gpu::open({.name = vulkan_device});
-    ASSERT_TRUE(gpu.ok()) << gpu.status().message();
-    options.gpu = *std::move(gpu);
+    Gpu gpu = must(Gpu::open({.name = vulkan_device}));
+    options.gpu = std::move(gpu);
   }
   for (uint64_t seed = first_graph; seed < first_graph + graph_count; ++seed)
     EXPECT_EQ(check_graph(seed, options), "")

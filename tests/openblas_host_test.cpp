@@ -7,6 +7,7 @@
 #include "hg/hg.h"
 #include "hg/op.h"
 #include "kernels/gemm/openblas.h"
+#include "tests/must.h"
 
 namespace {
 std::atomic<int> calls{0};
@@ -46,8 +47,7 @@ TEST(OpenBlas, IsNotTheHosts) {
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<double>(i * 7919 % 1009) / 1009 + (i % (kSize + 1) == 0 ? 20 : 0);
   ASSERT_TRUE(session.set_input(0, view(values, {kSize, kSize})).ok());
-  const Status ran = session.run();
-  ASSERT_TRUE(ran.ok()) << ran.message();
+  must(session.run());
   const double* const y = session.output(0)->as<double>();
   const double* const one = session.output(1)->as<double>();
   for (size_t i = 0; i < values.size(); ++i) {

@@ -16,6 +16,7 @@
 #include "hg/hg.h"
 #include "hg/op.h"
 #include "tests/malloc_count.h"
+#include "tests/must.h"
 #include "tests/random_case.h"
 
 namespace hg {
@@ -49,10 +50,9 @@ Session session_of(const Case& c, SessionOptions options) {
     inputs.push_back(g.input(str_cat("x", inputs.size()), c.dtype, to_shape(input.shape)));
   const std::vector<Value> outputs = g.calls(c.op, inputs, c.attrs);
   for (const Value& y : outputs) g.output(str_cat("y", y.id()), y);
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  Result<Session> session = Session::create(*Model::from_graph(std::move(g)), std::move(options));
-  EXPECT_TRUE(session.ok()) << session.status().message();
-  return std::move(*session);
+  Session session =
+      must(Session::create(must(Model::from_graph(std::move(g))), std::move(options)));
+  return std::move(session);
 }
 
 Answer run(Session& session, const Case& c) {
@@ -60,10 +60,8 @@ Answer run(Session& session, const Case& c) {
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     const Input& input = c.inputs[i];
     floats[i].assign(input.values.begin(), input.values.end());
-    const Status set = c.dtype == f64
-                           ? session.set_input(static_cast<int>(i), view(input.values, input.shape))
-                           : session.set_input(static_cast<int>(i), view(floats[i], input.shape));
-    EXPECT_TRUE(set.ok()) << set.message();
+    must(c.dtype == f64 ? session.set_input(static_cast<int>(i), view(input.values, input.shape))
+                        : session.set_input(static_cast<int>(i), view(floats[i], input.shape)));
   }
   Answer answer{session.run(), {}};
   if (!answer.status.ok()) return answer;

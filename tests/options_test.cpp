@@ -13,6 +13,7 @@
 
 #include "hg/hg.h"
 #include "lib/platform/instruction_set.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -57,20 +58,18 @@ struct Answer {
 Answer answer(const Model& model, SessionOptions options) {
   Answer got;
   options.profile = true;
-  Result<Session> session = Session::create(model, options);
-  EXPECT_TRUE(session.ok()) << session.status().message();
+  Session session = must(Session::create(model, options));
   std::vector<float> x = input();
-  EXPECT_TRUE(session->set_input("x", view(x, {1, 32, 24, 24})).ok());
+  EXPECT_TRUE(session.set_input("x", view(x, {1, 32, 24, 24})).ok());
   for (int i = 0; i < 2; ++i) {
-    const Status status = session->run();
-    EXPECT_TRUE(status.ok()) << status.message();
+    must(session.run());
   }
-  const Tensor y = *session->output("y");
+  const Tensor y = *session.output("y");
   got.y.resize(y.count());
   copy_elements(y, view(got.y, y.shape));
-  got.memory = *session->memory();
-  got.tuning = session->tuning();
-  got.rows = session->profile();
+  got.memory = *session.memory();
+  got.tuning = session.tuning();
+  got.rows = session.profile();
   return got;
 }
 

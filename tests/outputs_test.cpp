@@ -8,16 +8,14 @@
 
 #include "hg/hg.h"
 #include "tests/allocation_count.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
 
 using Floats = std::vector<float>;
 
-Model model_of(Graph graph) {
-  EXPECT_TRUE(graph.status().ok()) << graph.status().message();
-  return *Model::from_graph(std::move(graph));
-}
+Model model_of(Graph graph) { return must(Model::from_graph(std::move(graph))); }
 
 Floats floats(const Tensor& tensor) {
   Floats values(tensor.count());
@@ -85,8 +83,7 @@ TEST(Outputs, TheLastKernelWritesToTheHost) {
     Guarded y({2, 4}, shift), later({2, 4});
     for (const Guarded* to : {&y, &later, &y}) {
       ASSERT_TRUE(session.set_output("y", to->tensor()).ok());
-      const Status ran = session.run();
-      ASSERT_TRUE(ran.ok()) << ran.message();
+      must(session.run());
       EXPECT_EQ(floats(to->tensor()), (Floats{2, 1, 4, 5, 6, 7, 8, 1}));
       EXPECT_EQ(session.output("y")->data, to->tensor().data);
       EXPECT_TRUE(to->is_whole());
@@ -170,8 +167,7 @@ TEST(Outputs, OneValueTwiceAStateAndAConstant) {
   for (int i = 0; i < session.output_count(); ++i)
     ASSERT_TRUE(session.set_output(i, to[i].tensor()).ok());
   for (int run = 0; run < 3; ++run) {
-    const Status ran = session.run();
-    ASSERT_TRUE(ran.ok()) << ran.message();
+    must(session.run());
     const float r = static_cast<float>(run);
     const std::vector<Floats> expected = {{3, 0}, {3, 0}, {0}, {3 * r, 0}, {3 * r + 3, 0}, {2}};
     for (size_t i = 0; i < to.size(); ++i) {
@@ -194,8 +190,7 @@ TEST(Outputs, OfASizeThatDataDecides) {
   for (int again = 0; again < 2; ++again)
     for (const Floats& in : {Floats{0, 5, 0, 7}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0, 0, 2, 0}}) {
       ASSERT_TRUE(session.set_input("x", view(in, {4})).ok());
-      const Status ran = session.run();
-      ASSERT_TRUE(ran.ok()) << ran.message();
+      must(session.run());
       std::vector<int64_t> expected;
       for (int64_t i = 0; i < 4; ++i)
         if (in[i] != 0) expected.push_back(i);

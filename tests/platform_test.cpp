@@ -26,6 +26,7 @@
 #include "lib/platform/missing/chars.h"
 #include "lib/platform/missing/stop_token.h"
 #include "lib/platform/shared_library.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -171,20 +172,16 @@ TEST_F(Files, ModelsAndArraysLieAtPathsOfAnyLength) {
     const std::string file = text_of(deep / u8"m\u00f6del.hgm"),
                       array = text_of(deep / u8"\u6570.npy");
     for (int again = 0; again < 2; ++again) {
-      const Status saved = model.save(file);
-      ASSERT_TRUE(saved.ok()) << saved.message();
+      must(model.save(file));
       for (bool map : {false, true}) {
-        const Result<Model> back = Model::load(file, Registry::built_in(), {.map = map});
-        ASSERT_TRUE(back.ok()) << back.status().message();
-        EXPECT_EQ(back->graph().text(), model.graph().text());
+        const Model back = must(Model::load(file, Registry::built_in(), {.map = map}));
+        EXPECT_EQ(back.graph().text(), model.graph().text());
       }
     }
     const std::vector<float> values = {1, 2, 3};
-    const Status written = write_npy(array, view(std::span<const float>(values), {3}));
-    ASSERT_TRUE(written.ok()) << written.message();
-    const Result<Array> back = read_npy(array);
-    ASSERT_TRUE(back.ok()) << back.status().message();
-    EXPECT_EQ(std::memcmp(back->as<float>(), values.data(), 12), 0);
+    must(write_npy(array, view(std::span<const float>(values), {3})));
+    const Array back = must(read_npy(array));
+    EXPECT_EQ(std::memcmp(back.as<float>(), values.data(), 12), 0);
     EXPECT_EQ(remove_file(file) | remove_file(array), 0);
 #ifdef _WIN32  // remove_all() cannot remove such deep folders
     std::error_code error;

@@ -11,17 +11,14 @@
 #include <thread>
 
 #include "hg/hg.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
 
 using namespace std::chrono_literals;
 
-Model model_of(Graph graph) {
-  auto model = Model::from_graph(std::move(graph));
-  EXPECT_TRUE(model.ok()) << model.status().message();
-  return *std::move(model);
-}
+Model model_of(Graph graph) { return must(Model::from_graph(std::move(graph))); }
 
 // Each row depends on itself alone, and has the same bits in every batch. `table[i]` rejects
 // indices that are out of range.
@@ -106,8 +103,7 @@ TEST(Pool, ManyThreadsGetTheBitsOfSingleRuns) {
     options.sessions = sessions;
     options.most_rows = 8;
     options.longest_wait = 200us;
-    auto pool = Pool::create(model, options);
-    ASSERT_TRUE(pool.ok()) << pool.status().message();
+    auto pool = must(Pool::create(model, options));
     std::atomic<int64_t> wrong{0}, together{0}, sent_rows{0};
     constexpr int kThreads = 8, kEach = 150;
     std::vector<std::thread> threads;
@@ -118,7 +114,7 @@ TEST(Pool, ManyThreadsGetTheBitsOfSingleRuns) {
         for (int k = 0; k < kEach; ++k) {
           const Sent sent = random_request(random, k % 16 == 0 ? 11 : 3);
           sent_rows += sent.shape[0];
-          const auto answer = pool->run(sent.request());
+          const auto answer = pool.run(sent.request());
           if (!answer.ok() || answer->outputs[0].tensor.shape != sent.shape ||
               bytes_of(answer->outputs) != alone(*session, sent))
             ++wrong;
@@ -129,7 +125,7 @@ TEST(Pool, ManyThreadsGetTheBitsOfSingleRuns) {
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(wrong, 0);
     EXPECT_GT(together, 0);
-    const Pool::Statistics counts = pool->statistics();
+    const Pool::Statistics counts = pool.statistics();
     EXPECT_EQ(counts.answered, kThreads * kEach);
     EXPECT_EQ(counts.rows, sent_rows);
     EXPECT_LT(counts.batches, counts.answered);
@@ -144,14 +140,13 @@ TEST(Pool, ABadRequestFailsForItself) {
   Pool::Options options;
   options.most_rows = 4;
   options.longest_wait = 1s;  // long enough to fill the batch
-  auto pool = Pool::create(rowwise(), options);
-  ASSERT_TRUE(pool.ok());
+  auto pool = must(Pool::create(rowwise(), options));
   std::atomic<int> right{0}, failed{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       Sent sent{{1, 2, 3}, {t == 2 ? 77 : t}, {1, 3}};
-      const auto answer = pool->run(sent.request());
+      const auto answer = pool.run(sent.request());
       if (t == 2)
         failed += answer.status().code() == Code::invalid_argument ? 1 : 0;
       else
@@ -160,18 +155,17 @@ TEST(Pool, ABadRequestFailsForItself) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(right, 3);
   EXPECT_EQ(failed, 1);
-  EXPECT_EQ(pool->statistics().failed, 1);
+  EXPECT_EQ(pool.statistics().failed, 1);
   const Sent full{std::vector<float>(12), {1, 2, 3, 4}, {4, 3}};  // a full batch does not wait
-  EXPECT_TRUE(pool->run(full.request()).ok());
+  EXPECT_TRUE(pool.run(full.request()).ok());
 }
 
 TEST(Pool, WhatDoesNotFitIsRefusedByName) {
-  auto pool = Pool::create(rowwise(), {.most_rows = 4});
-  ASSERT_TRUE(pool.ok());
+  auto pool = must(Pool::create(rowwise(), {.most_rows = 4}));
   const std::vector<float> x(6);
   const std::vector<int64_t> i(3);
   const auto refused = [&](std::vector<ConstTensor> inputs, std::string_view part) {
-    const auto answer = pool->run({.inputs = std::move(inputs)});
+    const auto answer = pool.run({.inputs = std::move(inputs)});
     EXPECT_EQ(answer.status().code(), Code::invalid_argument);
     EXPECT_NE(answer.status().message().find(part), std::string_view::npos)
         << answer.status().message();
@@ -181,56 +175,50 @@ TEST(Pool, WhatDoesNotFitIsRefusedByName) {
   refused({view(x, {6}), view(i, {3})}, "the model takes f32[n, width]");
   refused({view(i, {3, 1}), view(i, {3})}, "input 0 of the request is i64[3, 1]");
   refused({view(static_cast<const void*>(nullptr), f32, {2, 3}), view(i, {2})}, "null data");
-  const auto none = pool->run({.inputs = {view(x, {0, 3}), view(i, {0})}});
-  ASSERT_TRUE(none.ok()) << none.status().message();
-  EXPECT_EQ(none->outputs[0].tensor.shape, (Sizes{0, 3}));
+  const auto none = must(pool.run({.inputs = {view(x, {0, 3}), view(i, {0})}}));
+  EXPECT_EQ(none.outputs[0].tensor.shape, (Sizes{0, 3}));
   EXPECT_FALSE(Pool::create(rowwise(), {.sessions = 0}).ok());
   EXPECT_FALSE(Pool::create(rowwise(), {.most_rows = 0}).ok());
 }
 
 // A request without rows has none to pad with.
 TEST(Pool, ARequestOfNoRowsIsNotPadded) {
-  auto pool = Pool::create(rowwise(), {.most_rows = 2, .longest_wait = 10s});
-  ASSERT_TRUE(pool.ok());
+  auto pool = must(Pool::create(rowwise(), {.most_rows = 2, .longest_wait = 10s}));
   std::vector<std::thread> threads;  // the first batch proves that rows are independent
   for (int64_t t = 0; t < 2; ++t)
     threads.emplace_back([&, t] {
       const Sent sent{{1, 2, 3}, {t}, {1, 3}};
-      EXPECT_TRUE(pool->run(sent.request()).ok());
+      EXPECT_TRUE(pool.run(sent.request()).ok());
     });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(pool->statistics().rows, 2);
+  EXPECT_EQ(pool.statistics().rows, 2);
   const Sent sent{{}, {}, {0, 3}};
-  const auto none = pool->run(sent.request());
-  ASSERT_TRUE(none.ok()) << none.status().message();
-  EXPECT_EQ(none->outputs[0].tensor.shape, (Sizes{0, 3}));
-  EXPECT_EQ(pool->statistics().padded_rows, 0);
+  const auto none = must(pool.run(sent.request()));
+  EXPECT_EQ(none.outputs[0].tensor.shape, (Sizes{0, 3}));
+  EXPECT_EQ(pool.statistics().padded_rows, 0);
 }
 
 TEST(Pool, WaitsForAFullBatchForEver) {
-  auto pool =
-      Pool::create(rowwise(), {.most_rows = 2, .longest_wait = std::chrono::microseconds::max()});
-  ASSERT_TRUE(pool.ok());
+  auto pool = must(
+      Pool::create(rowwise(), {.most_rows = 2, .longest_wait = std::chrono::microseconds::max()}));
   const Sent sent{{1, 2, 3}, {0}, {1, 3}};
   std::thread first([&] {
-    const auto answer = pool->run(sent.request());
-    ASSERT_TRUE(answer.ok()) << answer.status().message();
-    EXPECT_EQ(answer->batch_rows, 2);
+    const auto answer = must(pool.run(sent.request()));
+    EXPECT_EQ(answer.batch_rows, 2);
   });
   std::this_thread::sleep_for(20ms);
-  EXPECT_TRUE(pool->run(sent.request()).ok());
+  EXPECT_TRUE(pool.run(sent.request()).ok());
   first.join();
 }
 
 TEST(Pool, CountsEachRequestOnce) {
-  auto pool = Pool::create(rowwise(), {.most_rows = 2});
-  ASSERT_TRUE(pool.ok());
+  auto pool = must(Pool::create(rowwise(), {.most_rows = 2}));
   const Sent sent{{1, 2, 3}, {0}, {1, 3}};
-  EXPECT_TRUE(pool->run(sent.request()).ok());
-  EXPECT_FALSE(pool->run({}).ok());
-  pool->close();
-  EXPECT_EQ(pool->run(sent.request()).status().code(), Code::cancelled);
-  const Pool::Statistics counts = pool->statistics();
+  EXPECT_TRUE(pool.run(sent.request()).ok());
+  EXPECT_FALSE(pool.run({}).ok());
+  pool.close();
+  EXPECT_EQ(pool.run(sent.request()).status().code(), Code::cancelled);
+  const Pool::Statistics counts = pool.statistics();
   EXPECT_EQ(counts.answered, 1);
   EXPECT_EQ(counts.failed, 1);
   EXPECT_EQ(counts.cancelled, 1);
@@ -244,8 +232,7 @@ TEST(Pool, IsStoppedAtAnyTime) {
   for (uint32_t round = 0; round < 20; ++round) {
     std::mt19937 random(round);
     const int64_t most_rows = 1 + static_cast<int64_t>(random() % 8);
-    auto pool = Pool::create(model, {.sessions = 2, .most_rows = most_rows});
-    ASSERT_TRUE(pool.ok());
+    auto pool = must(Pool::create(model, {.sessions = 2, .most_rows = most_rows}));
     auto session = Session::create(model, {.threads = 1});
     std::vector<Sent> sent;
     std::vector<std::vector<std::vector<std::byte>>> expected;
@@ -267,7 +254,7 @@ TEST(Pool, IsStoppedAtAnyTime) {
           });
           Pool::Request request = sent[k].request();
           request.stop = stop.get_token();
-          const auto answer = pool->run(std::move(request));
+          const auto answer = pool.run(std::move(request));
           stopping.join();
           if (answer.ok())
             EXPECT_EQ(bytes_of(answer->outputs), expected[k]);
@@ -276,9 +263,9 @@ TEST(Pool, IsStoppedAtAnyTime) {
           ++(answer.ok() ? answered : cancelled);
         }
       });
-    if (round % 2 == 1) pool->close();
+    if (round % 2 == 1) pool.close();
     for (std::thread& thread : threads) thread.join();
-    const Pool::Statistics counts = pool->statistics();
+    const Pool::Statistics counts = pool.statistics();
     EXPECT_EQ(counts.answered, answered);
     EXPECT_EQ(counts.cancelled, cancelled);
     EXPECT_EQ(counts.failed + counts.refused + counts.waiting + counts.running, 0);
@@ -304,26 +291,24 @@ TEST(Pool, ModelsThatCannotRunTogetherAreRefused) {
   // Only a run shows it: the first batch also runs as single requests. Equal rows would not show
   // that they depend on each other.
   for (const float step : {0.0f, 1.0f}) {
-    auto pool = Pool::create(mixing(), {.most_rows = 2, .longest_wait = 1s});
-    ASSERT_TRUE(pool.ok()) << pool.status().message();
+    auto pool = must(Pool::create(mixing(), {.most_rows = 2, .longest_wait = 1s}));
     std::atomic<int> refused{0};
     std::vector<std::thread> threads;
     for (int t = 0; t < 2; ++t)
       threads.emplace_back([&, t] {
         const std::vector<float> row(4, 1.0f + step * static_cast<float>(t));
-        const Status told = pool->run({.inputs = {view(row, {1, 4})}}).status();
+        const Status told = pool.run({.inputs = {view(row, {1, 4})}}).status();
         refused += told.code() == Code::unsupported &&
                    told.message().find("each row from its own row alone") != std::string_view::npos;
       });
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(refused, 2);
     const std::vector<float> row(4);
-    EXPECT_EQ(pool->run({.inputs = {view(row, {1, 4})}}).status().code(), Code::unsupported);
+    EXPECT_EQ(pool.run({.inputs = {view(row, {1, 4})}}).status().code(), Code::unsupported);
   }
   const std::vector<float> row(4);
-  auto single = Pool::create(mixing(), {.most_rows = 1});
-  ASSERT_TRUE(single.ok());
-  EXPECT_TRUE(single->run({.inputs = {view(row, {1, 4})}}).ok());
+  auto single = must(Pool::create(mixing(), {.most_rows = 1}));
+  EXPECT_TRUE(single.run({.inputs = {view(row, {1, 4})}}).ok());
 }
 
 // A long request, with others waiting behind it.
@@ -333,9 +318,8 @@ class Busy : public testing::Test {
     Pool::Options options;
     options.most_rows = 1;
     options.most_waiting = 2;
-    auto made = Pool::create(slow(), options);
-    ASSERT_TRUE(made.ok()) << made.status().message();
-    pool_ = std::make_unique<Pool>(*std::move(made));
+    auto made = must(Pool::create(slow(), options));
+    pool_ = std::make_unique<Pool>(std::move(made));
     first_ = std::thread([this] { first_status_ = send({.stop = stop_.get_token()}, kEndless); });
     while (pool_->statistics().running == 0) std::this_thread::yield();
   }

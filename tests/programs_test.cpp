@@ -12,6 +12,7 @@
 #include "hg/pointwise_program.h"
 #include "lib/platform/instruction_set.h"
 #include "tests/compiled.h"
+#include "tests/must.h"
 #include "tests/random_case.h"
 
 namespace hg {
@@ -284,8 +285,8 @@ TEST(Programs, ReduceToTheSameBits) {
         const std::string plain = bytes(*by_ops, 1);
         for (const int threads : {1, 2})
           EXPECT_EQ(bytes(*joined, threads), plain)
-              << str_cat(to_string(dtype), " ", r.program, " of ", r.shapes[0], " and ", r.shapes[1],
-                         ", ", threads, " threads, isa ", static_cast<int64_t>(isa));
+              << str_cat(to_string(dtype), " ", r.program, " of ", r.shapes[0], " and ",
+                         r.shapes[1], ", ", threads, " threads, isa ", static_cast<int64_t>(isa));
         limit_isa(kBestIsa);
       }
     }
@@ -329,8 +330,7 @@ class QuantizedChain : test::Chance {
       if (!of_bytes && chance(30)) x = add(x, input(g, f32, shape_));
     }
     g.output("y", x);
-    ASSERT_TRUE(g.status().ok()) << g.status().message();
-    const Model model = *Model::from_graph(std::move(g));
+    const Model model = must(Model::from_graph(std::move(g)));
     const Isa best = chosen_isa();
     for (const Isa isa : kIsas) {
       if (isa > best) continue;
@@ -361,8 +361,7 @@ class QuantizedChain : test::Chance {
     Session session = *Session::create(model, std::move(how));
     for (size_t k = 0; k < data_.size(); ++k)
       EXPECT_TRUE(session.set_input(static_cast<int>(k), data_[k].tensor).ok());
-    const Status status = session.run();
-    EXPECT_TRUE(status.ok()) << status.message();
+    must(session.run());
     std::string all;
     for (int k = 0; k < static_cast<int>(model.graph().outputs().size()); ++k) {
       const Tensor y = *session.output(k);
@@ -393,8 +392,7 @@ TEST(Programs, HaveGradients) {
             : g.call("exp",
                      {g.call("leaky_relu", {g.call("mul", {x, y})}, {{"negative_slope", 0.5}})});
     g.output("dy", grad(g.call("sum", {z}), {y})[0]);
-    EXPECT_TRUE(g.status().ok()) << g.status().message();
-    const Model model = *Model::from_graph(std::move(g));
+    const Model model = must(Model::from_graph(std::move(g)));
     Session session = *Session::create(model);
     std::vector<float> xs = {1, -2, 3, -4, 5, -6}, ys = {0.5f, 0.25f, -0.125f};
     EXPECT_TRUE(session.set_input(0, view(xs, {2, 3})).ok());

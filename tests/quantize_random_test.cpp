@@ -313,8 +313,7 @@ class Case : test::Chance {
       EXPECT_TRUE(
           session.set_input(static_cast<int>(inputs.size()) - 1, inputs.back().tensor).ok());
     }
-    const Status status = session.run();
-    EXPECT_TRUE(status.ok()) << status.message();
+    must(session.run());
     for (const ProfileRow& row : session.profile()) {
       products_ += row.op == "quantized_linear";
       embeddings_ += row.op == "quantized_embedding";
@@ -481,8 +480,7 @@ class WithOffsets : test::Chance {
                   kind_ == 2 ? static_cast<double>(random.below(indices_))
                              : static_cast<double>(random.below(65) - 32) / 32);
     EXPECT_TRUE(session.set_input(0, x.tensor).ok());
-    const Status status = session.run();
-    EXPECT_TRUE(status.ok()) << status.message();
+    must(session.run());
     for (const ProfileRow& row : session.profile())
       reads_levels_ |= row.op == "quantized_linear" || row.op == "quantized_embedding";
     const Tensor y = must(session.output(0));

@@ -16,6 +16,7 @@
 
 #include "hg/hg.h"
 #include "tests/elements.h"
+#include "tests/must.h"
 #include "tests/random_options.h"
 
 namespace hg::test {
@@ -217,8 +218,7 @@ class Case {
       const Value count = g.buffer("count", *TensorData::allocate(i64, {}));
       g.assign(count, count + 1);
     }
-    EXPECT_TRUE(g.status().ok()) << g.status().message();
-    return *Model::from_graph(std::move(g));
+    return must(Model::from_graph(std::move(g)));
   }
 
   // ---- Data and options ----
@@ -280,7 +280,8 @@ class Case {
     if (chance(0.3)) o.clip_norm = 0.3, say("clip_norm");
     if (chance(0.3)) o.clip_value = 0.05, say("clip_value");
     o.accumulate = one_of({1, 1, 2, 3});
-    if (chance(0.15)) o.compute = one_of({f16, bf16}), say(str_cat("compute ", to_string(o.compute)));
+    if (chance(0.15))
+      o.compute = one_of({f16, bf16}), say(str_cat("compute ", to_string(o.compute)));
     if (o.compute == f16) o.accumulate = 1;
     if (o.accumulate > 1) say(str_cat("accumulate ", int64_t(o.accumulate)));
     if (chance(0.2)) o.penalties = {{"w*", 0.01, 0.02}};

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "hg/hg.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -29,8 +30,7 @@ std::vector<Bytes> results_of(Session& session, int64_t n) {
   }
   std::vector<Bytes> results;
   for (int run = 0; run < 2; ++run) {
-    const Status status = session.run();
-    EXPECT_TRUE(status.ok()) << status.message();
+    must(session.run());
     for (int i = 0; i < session.output_count(); ++i) {
       const Tensor y = *session.output(i);
       Result<TensorData> dense = TensorData::copy_of(y);
@@ -73,9 +73,7 @@ Model residual_network(int blocks, bool with_dropout = false) {
   const Value loss = mean(x * x);
   g.output("loss", loss);
   for (const Value& d : grad(std::span(&loss, 1), wrt)) g.output("", d);
-  Result<Model> model = Model::from_graph(std::move(g));
-  EXPECT_TRUE(model.ok()) << model.status().message();
-  return *std::move(model);
+  return must(Model::from_graph(std::move(g)));
 }
 
 // Blocks that are live at the same step do not overlap.
@@ -92,21 +90,19 @@ void expect_apart(const Session& session) {
 
 TEST(Recompute, AResidualNetworkTrainsInThreeFifthsOfTheMemory) {
   const Model model = residual_network(6);
-  Result<Session> free = create(model, {}, 4);
-  ASSERT_TRUE(free.ok()) << free.status().message();
-  const Memory all = *free->memory();
+  Session free = must(create(model, {}, 4));
+  const Memory all = *free.memory();
   EXPECT_EQ(all.extra_flops, 0);
   SessionOptions options;
   options.memory_limit = all.packed_bytes + all.arena_bytes * 6 / 10;
-  Result<Session> limited = create(model, options, 4);
-  ASSERT_TRUE(limited.ok()) << limited.status().message();
-  const Memory some = *limited->memory();
+  Session limited = must(create(model, options, 4));
+  const Memory some = *limited.memory();
   EXPECT_LE(some.arena_bytes + some.packed_bytes, options.memory_limit);
   EXPECT_GT(some.extra_flops, 0);
-  EXPECT_LE(some.extra_flops, 0.35 * free->flops());
-  EXPECT_EQ(limited->flops(), free->flops() + some.extra_flops);
-  expect_apart(*limited);
-  EXPECT_EQ(results_of(*limited, 4), results_of(*free, 4));
+  EXPECT_LE(some.extra_flops, 0.35 * free.flops());
+  EXPECT_EQ(limited.flops(), free.flops() + some.extra_flops);
+  expect_apart(limited);
+  EXPECT_EQ(results_of(limited, 4), results_of(free, 4));
 }
 
 TEST(Recompute, DropoutDrawsTheSameNumbersAgain) {
@@ -114,10 +110,9 @@ TEST(Recompute, DropoutDrawsTheSameNumbersAgain) {
   Result<Session> free = create(model, {}, 3);
   SessionOptions options;
   options.memory_limit = free->memory()->packed_bytes + free->memory()->arena_bytes * 6 / 10;
-  Result<Session> limited = create(model, options, 3);
-  ASSERT_TRUE(limited.ok()) << limited.status().message();
-  EXPECT_GT(limited->memory()->extra_flops, 0);
-  EXPECT_EQ(results_of(*limited, 3), results_of(*free, 3));
+  Session limited = must(create(model, options, 3));
+  EXPECT_GT(limited.memory()->extra_flops, 0);
+  EXPECT_EQ(results_of(limited, 3), results_of(*free, 3));
 }
 
 TEST(Recompute, AnImpossibleLimitNamesTheSmallestThatWorks) {
@@ -133,11 +128,10 @@ TEST(Recompute, AnImpossibleLimitNamesTheSmallestThatWorks) {
   ASSERT_NE(at, std::string::npos) << message;
   const int64_t smallest = std::stoll(message.substr(at + before.size()));
   options.memory_limit = smallest;
-  Result<Session> tight = create(model, options, 4);
-  ASSERT_TRUE(tight.ok()) << tight.status().message();
+  Session tight = must(create(model, options, 4));
   Result<Session> free = create(model, {}, 4);
   EXPECT_LT(smallest, free->memory()->packed_bytes + free->memory()->arena_bytes * 6 / 10);
-  EXPECT_EQ(results_of(*tight, 4), results_of(*free, 4));
+  EXPECT_EQ(results_of(tight, 4), results_of(*free, 4));
   options.memory_limit = smallest - 1;
   EXPECT_FALSE(create(model, options, 4).ok());
 }
@@ -147,25 +141,23 @@ TEST(Recompute, ALimitHoldsForEverySizeOnItsOwn) {
   SessionOptions options;
   const Memory at_4 = *create(model, {}, 4)->memory();
   options.memory_limit = at_4.arena_bytes + at_4.packed_bytes;
-  Result<Session> session = create(model, options, 4);
-  ASSERT_TRUE(session.ok());
-  EXPECT_EQ(session->memory()->extra_flops, 0);
+  Session session = must(create(model, options, 4));
+  EXPECT_EQ(session.memory()->extra_flops, 0);
   Result<Session> free = create(model, {}, 7);
-  EXPECT_EQ(results_of(*session, 7), results_of(*free, 7));
-  EXPECT_GT(session->memory()->extra_flops, 0);
+  EXPECT_EQ(results_of(session, 7), results_of(*free, 7));
+  EXPECT_GT(session.memory()->extra_flops, 0);
   Result<Session> small = create(model, {}, 4);
-  EXPECT_EQ(results_of(*session, 4), results_of(*small, 4));
+  EXPECT_EQ(results_of(session, 4), results_of(*small, 4));
 }
 
 TEST(Recompute, SquareRootCheckpointsNeedNoLimit) {
   const Model model = residual_network(8);
   SessionOptions options;
   options.checkpoint = Checkpoint::sqrt;
-  Result<Session> session = create(model, options, 4), free = create(model, {}, 4);
-  ASSERT_TRUE(session.ok()) << session.status().message();
-  EXPECT_LT(session->memory()->arena_bytes, free->memory()->arena_bytes * 7 / 10);
-  EXPECT_LT(session->memory()->extra_flops, free->flops());
-  EXPECT_EQ(results_of(*session, 4), results_of(*free, 4));
+  Session session = must(create(model, options, 4)), free = must(create(model, {}, 4));
+  EXPECT_LT(session.memory()->arena_bytes, free.memory()->arena_bytes * 7 / 10);
+  EXPECT_LT(session.memory()->extra_flops, free.flops());
+  EXPECT_EQ(results_of(session, 4), results_of(free, 4));
 }
 
 // A graph of products and sums with views and reuse; some graphs include gradients.
@@ -199,9 +191,7 @@ Model random_model(std::mt19937& random) {
   const Value loss = mean(values.back() * values[values.size() - 2]);
   g.output("loss", loss);
   for (const Value& d : grad(loss, {values[0], values[1]})) g.output("", d);
-  Result<Model> model = Model::from_graph(std::move(g));
-  EXPECT_TRUE(model.ok()) << model.status().message();
-  return *std::move(model);
+  return must(Model::from_graph(std::move(g)));
 }
 
 TEST(Recompute, RandomGraphsGiveTheSameBitsUnderEveryLimit) {
@@ -209,13 +199,12 @@ TEST(Recompute, RandomGraphsGiveTheSameBitsUnderEveryLimit) {
   int limited = 0;
   for (int round = 0; round < 40; ++round) {
     const Model model = random_model(random);
-    Result<Session> free = create(model, {}, 0);
-    ASSERT_TRUE(free.ok()) << free.status().message();
-    expect_apart(*free);
-    const std::vector<Bytes> expected = results_of(*free, 0);
+    Session free = must(create(model, {}, 0));
+    expect_apart(free);
+    const std::vector<Bytes> expected = results_of(free, 0);
     for (const int percent : {95, 85, 70}) {
       SessionOptions options;
-      options.memory_limit = std::max<int64_t>(1, free->memory()->arena_bytes * percent / 100);
+      options.memory_limit = std::max<int64_t>(1, free.memory()->arena_bytes * percent / 100);
       Result<Session> session = create(model, options, 0);
       if (!session.ok()) {
         EXPECT_EQ(session.status().code(), Code::out_of_memory) << session.status().message();
@@ -243,9 +232,8 @@ TEST(Order, BytesThatAreReadSoonAreMadeLate) {
   for (size_t i = 1; i < wide.size(); ++i) total = total + wide[i];
   g.output("y", total);
   const Model model = *Model::from_graph(std::move(g));
-  Result<Session> session = create(model, {}, 0);
-  ASSERT_TRUE(session.ok()) << session.status().message();
-  EXPECT_LT(session->memory()->arena_bytes, 3 * 4096 * 4);
+  Session session = must(create(model, {}, 0));
+  EXPECT_LT(session.memory()->arena_bytes, 3 * 4096 * 4);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "tests/must.h"
 #include "tests/small_model.h"
 
 namespace hg {
@@ -332,10 +333,9 @@ TEST(Refusals, DataThatLeadsBeyondItsTensorsFailsTheRun) {
     for (size_t i = 0; i < one.inputs.size(); ++i) {
       const Given& given = one.inputs[i];
       const Sizes shape = *evaluate(given.type.shape, {});
-      const Status set = given.floats.empty()
-                             ? session.set_input(static_cast<int>(i), view(given.whole, shape))
-                             : session.set_input(static_cast<int>(i), view(given.floats, shape));
-      ASSERT_TRUE(set.ok()) << set.message();
+      must(given.floats.empty()
+               ? session.set_input(static_cast<int>(i), view(given.whole, shape))
+               : session.set_input(static_cast<int>(i), view(given.floats, shape)));
     }
     expect_message(session.run(), Code::invalid_argument, one.sentence);
   }
@@ -384,9 +384,8 @@ TEST(Refusals, TensorsThatNoProcessHasAreRefused) {
   Graph g;
   const Value x = g.call("expand", {g.input("x", f32, {})}, {{"shape", Shape{int64_t{1} << 46}}});
   g.output("y", g.call("neg", {x}));
-  const Result<Model> model = Model::from_graph(std::move(g));
-  ASSERT_TRUE(model.ok()) << model.status().message();
-  Result<Session> session = Session::create(*model, {.threads = 1});
+  const Model model = must(Model::from_graph(std::move(g)));
+  Result<Session> session = Session::create(model, {.threads = 1});
   Status status = session.status();
   const float one = 1;
   if (status.ok()) status = session->set_input("x", view(&one, f32, {}));

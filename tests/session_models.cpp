@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tests/elements.h"
+#include "tests/must.h"
 #include "tests/random_graph.h"
 #include "tests/shared_network.h"
 
@@ -182,8 +183,7 @@ SessionModel session_model(uint64_t seed, std::span<const std::string> files) {
   const Small& small = kSmall[which - 7];
   Graph g;
   small.build(g);
-  EXPECT_TRUE(g.status().ok()) << small.name << ": " << g.status().message();
-  return with_any_inputs(small.name, *Model::from_graph(std::move(g)));
+  return with_any_inputs(small.name, must(Model::from_graph(std::move(g))));
 }
 
 }  // namespace hg::test

@@ -11,6 +11,7 @@
 #include "hg/hg.h"
 #include "lib/platform/memory.h"
 #include "tests/allocation_count.h"
+#include "tests/must.h"
 #include "tests/small_model.h"
 
 namespace hg {
@@ -21,14 +22,12 @@ using test::ramp;
 using test::small_model;
 
 std::vector<float> run(const Model& model, SessionOptions options, int64_t n) {
-  Result<Session> session = Session::create(model, options);
-  EXPECT_TRUE(session.ok()) << session.status().message();
+  Session session = must(Session::create(model, options));
   std::vector<float> x = ramp(n * 16);
-  EXPECT_TRUE(session->set_input("x", view(x, {n, 16})).ok());
-  const Status status = session->run();
-  EXPECT_TRUE(status.ok()) << status.message();
-  std::vector<float> values = copy_of(*session->output("y"));
-  for (const float z : copy_of(*session->output("z"))) values.push_back(z);
+  EXPECT_TRUE(session.set_input("x", view(x, {n, 16})).ok());
+  must(session.run());
+  std::vector<float> values = copy_of(*session.output("y"));
+  for (const float z : copy_of(*session.output("z"))) values.push_back(z);
   return values;
 }
 
@@ -72,9 +71,8 @@ TEST(Session, AutomaticWithoutADeviceIsTheCpu) {
   SessionOptions options;
   options.device = Device::automatic;
   options.gpu_name = "no such device";
-  const Result<Session> session = Session::create(model, options);
-  ASSERT_TRUE(session.ok()) << session.status().message();
-  EXPECT_EQ(session->report().rfind("on the CPU: ", 0), 0u) << session->report();
+  const Session session = must(Session::create(model, options));
+  EXPECT_EQ(session.report().rfind("on the CPU: ", 0), 0u) << session.report();
   EXPECT_EQ(run(model, options, 100), run(model, {}, 100));
 }
 
@@ -84,8 +82,7 @@ TEST(Session, RunsEverySizeWithOneSession) {
   for (const int64_t n : {1, 7, 0, 64, 1, 7}) {
     std::vector<float> x = ramp(n * 16);
     ASSERT_TRUE(session.set_input(0, view(x, {n, 16})).ok());
-    const Status status = session.run();
-    ASSERT_TRUE(status.ok()) << status.message();
+    must(session.run());
     EXPECT_EQ(session.output("z")->shape, Sizes{n});
     if (n > 0) {
       EXPECT_EQ(copy_of(*session.output("y")), [&] {
@@ -115,8 +112,7 @@ TEST(Session, PacksEveryUseOfAConstantForItself) {
   for (const int64_t rows : {3, 7, 3}) {
     std::vector<float> values = ramp(rows * 16);
     ASSERT_TRUE(session.set_input("x", view(values, {rows, 16})).ok());
-    const Status status = session.run();
-    ASSERT_TRUE(status.ok()) << status.message();
+    must(session.run());
     const auto expect = [&](const char* name, int64_t first, int64_t columns, bool transposed) {
       const std::vector<float> got = copy_of(*session.output(name));
       for (int64_t i = 0; i < rows; ++i)
@@ -330,16 +326,14 @@ TEST(Session, RunsTheBranchThatTheDataChooses) {
   const auto no = subgraph([](Graph& b, Value v) { b.output("", b.call("mul", {v, v})); });
   const Value inputs[] = {cond, x};
   g.output("y", g.call("neg", {g.calls("if", inputs, {}, {yes, no})[0]}));
-  ASSERT_TRUE(g.status().ok()) << g.status().message();
-  const Model model = *Model::from_graph(std::move(g));
+  const Model model = must(Model::from_graph(std::move(g)));
   Session session = *Session::create(model);
   for (const int64_t n : {2, 3}) {
     std::vector<float> values = {3, 4, 5};
     ASSERT_TRUE(session.set_input("x", view(values, {n})).ok());
     for (const bool choice : {true, false}) {
       ASSERT_TRUE(session.set_input("cond", view(&choice, boolean, {})).ok());
-      const Status status = session.run();
-      ASSERT_TRUE(status.ok()) << status.message();
+      must(session.run());
       const std::vector<float> y = copy_of(*session.output("y"));
       for (size_t i = 0; i < y.size(); ++i)
         EXPECT_EQ(y[i], choice ? -values[i] - 1 : -values[i] * values[i]);
@@ -363,8 +357,7 @@ TEST(Session, RunsALoopAsLongAsTheDataSays) {
   });
   const Value inputs[] = {below(g, x), x};
   g.output("y", g.calls("while", inputs, {}, {body})[0]);
-  ASSERT_TRUE(g.status().ok()) << g.status().message();
-  const Model model = *Model::from_graph(std::move(g));
+  const Model model = must(Model::from_graph(std::move(g)));
   Session session = *Session::create(model);
   std::vector<float> values = {1, 2, 3};
   ASSERT_TRUE(session.set_input("x", view(values, {3})).ok());
@@ -396,13 +389,11 @@ TEST(Session, PlansOnWhenDataHasDecidedASize) {
   g.output("y", g.call("mul", {picked, g.scalar(2.0)}));
   const Value repeats = g.call("repeat_interleave", {g.call("cast", {picked}, {{"dtype", i64}})});
   g.output("r", g.call("cast", {repeats}, {{"dtype", f32}}));
-  ASSERT_TRUE(g.status().ok()) << g.status().message();
-  const Model model = *Model::from_graph(std::move(g));
+  const Model model = must(Model::from_graph(std::move(g)));
   Session session = *Session::create(model);
   const auto run = [&](std::vector<float> values) {
     EXPECT_TRUE(session.set_input("x", view(values, {int64_t(values.size())})).ok());
-    const Status status = session.run();
-    EXPECT_TRUE(status.ok()) << status.message();
+    must(session.run());
     return std::pair(copy_of(*session.output("y")), copy_of(*session.output("r")));
   };
   using Floats = std::vector<float>;
@@ -423,8 +414,7 @@ TEST(Session, SumsATransposedTensorWithoutElements) {
   std::vector<float> none(1);
   for (const Sizes& shape : {Sizes{0, 4}, Sizes{4, 0}, Sizes{0, 0}}) {
     ASSERT_TRUE(session.set_input("x", view(none.data(), f32, shape)).ok());
-    const Status status = session.run();
-    ASSERT_TRUE(status.ok()) << status.message();
+    must(session.run());
     EXPECT_EQ(copy_of(*session.output("y")), std::vector<float>{0});
   }
 }
@@ -435,8 +425,7 @@ TEST(Session, RandomNumbersDependOnSeedAndRunAlone) {
   g.output("z", g.call("randn", {}, {{"shape", {20001}}, {"stream", 2}}));
   g.output("d", g.call("dropout", {g.constant(*TensorData::allocate(f32, {8}))},
                        {{"p", 0.5}, {"training", true}}));
-  ASSERT_TRUE(g.status().ok()) << g.status().message();
-  const Model model = *Model::from_graph(std::move(g));
+  const Model model = must(Model::from_graph(std::move(g)));
   const auto draw = [&](uint64_t seed, int threads, int runs) {
     SessionOptions options;
     options.seed = seed;

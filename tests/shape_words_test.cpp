@@ -7,6 +7,7 @@
 #include <random>
 
 #include "hg/hg.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -73,10 +74,8 @@ class ShapeWords : public testing::Test {
       ASSERT_EQ(ys.size(), expected.size());
       for (const Value& y : ys) g.output("", y);
       Session session = *Session::create(*Model::from_graph(std::move(g)), {.threads = 1});
-      const Status set = session.set_input(0, view(x.values, sizes_of(x.shape)));
-      ASSERT_TRUE(set.ok()) << set.message();
-      const Status ran = session.run();
-      ASSERT_TRUE(ran.ok()) << ran.message();
+      must(session.set_input(0, view(x.values, sizes_of(x.shape))));
+      must(session.run());
       for (size_t i = 0; i < ys.size(); ++i) {
         const Tensor y = *session.output(static_cast<int>(i));
         ASSERT_EQ(y.shape, sizes_of(expected[i].shape));

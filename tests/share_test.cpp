@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "hg/hg.h"
+#include "tests/must.h"
 #include "tests/shared_network.h"
 
 namespace hg {
@@ -17,10 +18,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-Model model_of(Graph graph) {
-  EXPECT_TRUE(graph.status().ok()) << graph.status().message();
-  return *Model::from_graph(std::move(graph));
-}
+Model model_of(Graph graph) { return must(Model::from_graph(std::move(graph))); }
 
 Floats run(Session& session, const Floats& x, int64_t n) {
   EXPECT_TRUE(
@@ -201,13 +199,12 @@ TEST(Model, BorrowsWhatTheHostHas) {
   const size_t begin = 64 - reinterpret_cast<uintptr_t>(all.data()) % 64;
   std::memcpy(all.data() + begin, bytes.data(), bytes.size());
   const std::span<const std::byte> lent(all.data() + begin, bytes.size());
-  const Result<Model> borrowed = Model::borrow(lent);
-  ASSERT_TRUE(borrowed.ok()) << borrowed.status().message();
-  for (const State& state : borrowed->graph().states()) {
+  const Model borrowed = must(Model::borrow(lent));
+  for (const State& state : borrowed.graph().states()) {
     const auto* data = static_cast<const std::byte*>(state.data.tensor.data);
     EXPECT_TRUE(data >= lent.data() && data < lent.data() + lent.size()) << state.name;
   }
-  Session session = *Session::create(*borrowed, {.threads = 1}),
+  Session session = *Session::create(borrowed, {.threads = 1}),
           own = *Session::create(model, {.threads = 1});
   const Floats x = network_input(2, 3);
   EXPECT_EQ(run(session, x, 2), run(own, x, 2));

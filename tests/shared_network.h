@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "tests/must.h"
 
 namespace hg {
 
@@ -37,8 +38,7 @@ inline Model shared_network(const Dim& n) {
           })
           .at(0);
   g.output("y", y);
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  return *Model::from_graph(std::move(g));
+  return must(Model::from_graph(std::move(g)));
 }
 
 // Inputs of n samples, different for each seed.

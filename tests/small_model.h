@@ -10,6 +10,7 @@
 
 #include "hg/model.h"
 #include "hg/session.h"
+#include "tests/must.h"
 
 namespace hg::test {
 
@@ -23,9 +24,7 @@ inline Model small_model() {
   g.output("y", y);
   g.output("z", g.call("sum", {doubled}, {{"dim", {-1}}}));
   EXPECT_TRUE(g.status().ok()) << g.status().message();
-  Result<Model> model = Model::from_graph(std::move(g));
-  EXPECT_TRUE(model.ok());
-  return *std::move(model);
+  return must(Model::from_graph(std::move(g)));
 }
 
 inline std::vector<float> ramp(int64_t count) {

@@ -68,8 +68,7 @@ class Host {
     EXPECT_TRUE(session_.set_input("mean", mean_.tensor).ok());
     for (size_t i = 0; i < past_.size(); ++i)
       EXPECT_TRUE(session_.set_input(name(i, "past_key_values"), past_[i].tensor).ok());
-    const Status status = session_.run();
-    EXPECT_TRUE(status.ok()) << status.message();
+    must(session_.run());
     std::vector<TensorData> next;
     for (size_t i = 0; i < past_.size(); ++i)
       next.push_back(must(TensorData::copy_of(must(session_.output(name(i, "present"))))));
@@ -140,8 +139,7 @@ TEST(Stateful, RandomSequencesGiveTheBitsOfAHostThatPassesValuesOn) {
       for (size_t i = 0; i < mask.size(); ++i) mask[i] = random() % 4 == 0 ? -1e9f : 0.0f;
       EXPECT_TRUE(session->set_input("x", view(x, {batch, t, 8})).ok());
       EXPECT_TRUE(session->set_input("mask", view(mask, {batch, 1, t, p + t})).ok());
-      const Status status = session->run();
-      ASSERT_TRUE(status.ok()) << status.message();
+      must(session->run());
       const Tensor y = must(session->output("y"));
       EXPECT_EQ(Floats(y.as<float>(), y.as<float>() + y.count()), host.run(x, mask, t, p))
           << "case " << seed << ", turn " << turn << ", t " << t << ", p " << p;

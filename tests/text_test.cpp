@@ -70,11 +70,7 @@ const char kWordPiece[] =
     "continuing_subword_prefix":"##","max_input_chars_per_word":100,
     "vocab":{"[UNK]":0,"[CLS]":1,"[SEP]":2,"token":3,"##izer":4,"##s":5,".":6,"!":7,"a":8}}})";
 
-Tokenizer tokenizer(const std::string& json) {
-  Result<Tokenizer> made = Tokenizer::from_json(json);
-  EXPECT_TRUE(made.ok()) << made.status().message();
-  return *made;
-}
+Tokenizer tokenizer(const std::string& json) { return must(Tokenizer::from_json(json)); }
 
 // Random text in several scripts.
 std::string random_text(std::mt19937& draw) {

@@ -10,6 +10,7 @@
 
 #include "hg/hg.h"
 #include "lib/graph/access.h"
+#include "tests/must.h"
 
 namespace hg {
 namespace {
@@ -89,15 +90,13 @@ TEST(Optimizers, EqualPyTorchsOver100Steps) {
   const ConstTensor inputs[] = {view(x, {8, 3})}, targets[] = {view(target, {8, 2})};
   ASSERT_EQ(kOptimizerAnswers.size(), 18u);
   for (const Answers& answers : kOptimizerAnswers) {
-    Result<Trainer> trainer = Trainer::create(network(), options_of(answers.name));
-    ASSERT_TRUE(trainer.ok()) << trainer.status().message();
+    Trainer trainer = must(Trainer::create(network(), options_of(answers.name)));
     size_t at = 0;
     for (int step = 1; step <= 100; ++step) {
-      const Result<double> loss = trainer->step(inputs, targets);
-      ASSERT_TRUE(loss.ok()) << loss.status().message();
+      must(trainer.step(inputs, targets));
       if (step > 3 && step != 10 && step != 50 && step != 100) continue;
       for (const char* name : {"weight", "bias"}) {
-        const Tensor t = *trainer->session().value(name);
+        const Tensor t = *trainer.session().value(name);
         for (int64_t i = 0; i < t.count(); ++i, ++at)
           ASSERT_NEAR(t.as<float>()[i], answers.numbers[at], 2e-6)
               << answers.name << ", step " << step << ", " << name << "[" << i << "]";
@@ -151,8 +150,7 @@ TEST(Schedules, PlateauEqualsPyTorchs) {
   o.schedule = {
       .kind = Schedule::Kind::plateau, .gamma = 0.4, .min_lr = 0.02, .patience = 2, .cooldown = 1};
   o.session.threads = 1;
-  Result<Trainer> trainer = Trainer::create(*Model::from_graph(std::move(g)), o);
-  ASSERT_TRUE(trainer.ok()) << trainer.status().message();
+  Trainer trainer = must(Trainer::create(*Model::from_graph(std::move(g)), o));
   const auto answers = std::find_if(kScheduleAnswers.begin(), kScheduleAnswers.end(),
                                     [](const Answers& a) { return a.name == "plateau"; });
   ASSERT_NE(answers, kScheduleAnswers.end());
@@ -164,13 +162,13 @@ TEST(Schedules, PlateauEqualsPyTorchs) {
   data[0] = loss_of(0);
   std::vector<double> rates;
   const Status status =
-      trainer->fit({{view(data, {1})}, {}}, {.epochs = 40, .on_progress = [&](const Progress& p) {
-                                               if (p.is_epoch)
-                                                 data[0] = loss_of(p.epoch);
-                                               else
-                                                 rates.push_back(p.lr);
-                                               return true;
-                                             }});
+      trainer.fit({{view(data, {1})}, {}}, {.epochs = 40, .on_progress = [&](const Progress& p) {
+                                              if (p.is_epoch)
+                                                data[0] = loss_of(p.epoch);
+                                              else
+                                                rates.push_back(p.lr);
+                                              return true;
+                                            }});
   ASSERT_TRUE(status.ok()) << status.message();
   ASSERT_EQ(rates.size(), answers->numbers.size());
   for (size_t t = 0; t < rates.size(); ++t)
@@ -210,18 +208,16 @@ TEST(Optimizers, ExpansionsEqualKernels) {
         const std::vector<Value> fused = g.calls(c.op, inputs, c.attrs);
         ASSERT_TRUE(g.status().ok()) << g.status().message();
         const Node node = g.nodes().back();
-        const Result<std::vector<Value>> plain = GraphAccess::expand(g, node);
-        ASSERT_TRUE(plain.ok()) << plain.status().message();
-        ASSERT_EQ(plain->size(), fused.size());
+        const std::vector<Value> plain = must(GraphAccess::expand(g, node));
+        ASSERT_EQ(plain.size(), fused.size());
         for (size_t k = 0; k < fused.size(); ++k) {
           g.output("", fused[k]);
-          g.output("", (*plain)[k]);
+          g.output("", plain[k]);
         }
-        Result<Session> session = Session::create(*Model::from_graph(std::move(g)), {.threads = 1});
-        ASSERT_TRUE(session.ok()) << session.status().message();
-        ASSERT_TRUE(session->run().ok());
-        for (int k = 0; k < session->output_count(); k += 2) {
-          const Tensor a = *session->output(k), b = *session->output(k + 1);
+        Session session = must(Session::create(*Model::from_graph(std::move(g)), {.threads = 1}));
+        ASSERT_TRUE(session.run().ok());
+        for (int k = 0; k < session.output_count(); k += 2) {
+          const Tensor a = *session.output(k), b = *session.output(k + 1);
           for (int64_t i = 0; i < 300; ++i)
             ASSERT_NEAR(a.as<float>()[i], b.as<float>()[i], 4e-6)
                 << c.op << ", output " << k / 2 << ", step " << step << ", go " << go;

@@ -9,6 +9,7 @@
 
 #include "hg/hg.h"
 #include "lib/train/relu_late.h"
+#include "tests/must.h"
 #include "tests/noise.h"
 
 namespace hg {
@@ -43,8 +44,7 @@ Model images_network() {
   y = mean(y, {2, 3});
   g.output("scores", linear(y, weight("scores.weight", {4, 24}, 5), weight("scores.bias", {4}, 6)));
   g.output("boxes", linear(y, weight("boxes.weight", {2, 24}, 7), weight("boxes.bias", {2}, 8)));
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  return *Model::from_graph(std::move(g));
+  return must(Model::from_graph(std::move(g)));
 }
 
 struct Data {
@@ -103,9 +103,7 @@ std::vector<std::pair<std::string, std::vector<float>>> parameters(const Trainer
 }
 
 Trainer make(const TrainOptions& options, const Model& model = images_network()) {
-  Result<Trainer> trainer = Trainer::create(model, options);
-  EXPECT_TRUE(trainer.ok()) << trainer.status().message();
-  return *std::move(trainer);
+  return must(Trainer::create(model, options));
 }
 
 Result<double> take_step(Trainer& trainer, const Data& data, const TrainOptions& options) {
@@ -291,10 +289,9 @@ TEST(TrainOptions, ModelsOfF64TrainInF64) {
     for (int64_t k = 0; k < kSize; ++k) each += x[r * kSize + k] * w[k];
     error += std::abs(each) / kRows;
   }
-  const Result<Evaluation> seen =
-      trainer.evaluate({{view(x, {kRows, kSize})}, {view(y, {kRows})}}, kRows);
-  ASSERT_TRUE(seen.ok()) << seen.status().message();
-  EXPECT_NEAR(seen->metrics[0], error, 1e-14);
+  const Evaluation seen =
+      must(trainer.evaluate({{view(x, {kRows, kSize})}, {view(y, {kRows})}}, kRows));
+  EXPECT_NEAR(seen.metrics[0], error, 1e-14);
 }
 
 TEST(TrainOptions, SeveralLossesAddUpByTheirWeights) {
@@ -391,13 +388,11 @@ TEST(TrainOptions, MetricsAreOfTheWholeDataSet) {
   const Data data;
   Trainer trainer = make(options);
   const Dataset set = {{data.images}, {data.labels, data.places}};
-  const Result<Evaluation> e = trainer.evaluate(set, 5);
-  ASSERT_TRUE(e.ok()) << e.status().message();
+  const Evaluation e = must(trainer.evaluate(set, 5));
   const Result<Model> model = trainer.model();
-  Result<Session> session = Session::create(*model);
-  ASSERT_TRUE(session.ok());
-  ASSERT_TRUE(session->set_input(0, data.images).ok() && session->run().ok());
-  const Tensor scores = *session->output(0), boxes = *session->output(1);
+  Session session = must(Session::create(*model));
+  ASSERT_TRUE(session.set_input(0, data.images).ok() && session.run().ok());
+  const Tensor scores = *session.output(0), boxes = *session.output(1);
   double right = 0, error = 0;
   for (int64_t i = 0; i < kBatch; ++i) {
     const float* row = scores.as<float>() + i * 4;
@@ -405,8 +400,8 @@ TEST(TrainOptions, MetricsAreOfTheWholeDataSet) {
     for (int64_t k = i * 2; k < i * 2 + 2; ++k)
       error += std::abs(boxes.as<float>()[k] - data.boxes[k]);
   }
-  EXPECT_NEAR(e->metrics[0], right / kBatch, 1e-7);
-  EXPECT_NEAR(e->metrics[1], error / (2 * kBatch), 1e-6);
+  EXPECT_NEAR(e.metrics[0], right / kBatch, 1e-7);
+  EXPECT_NEAR(e.metrics[1], error / (2 * kBatch), 1e-6);
 }
 
 // An image network with relu before max_pool; with `is_read`, relu is also an output.
@@ -473,12 +468,11 @@ TEST(TrainOptions, ConvolutionsInHalfPrecisionFollowF32) {
     int skipped = 0;  // f16 first searches for a loss scale
     while (losses.size() < 25 && skipped < 20) {
       const int64_t updates = trainer.updates();
-      const Result<double> loss = take_step(trainer, data, options);
-      ASSERT_TRUE(loss.ok()) << loss.status().message();
+      const double loss = must(take_step(trainer, data, options));
       if (trainer.updates() == updates)
         ++skipped;
       else
-        losses.push_back(*loss);
+        losses.push_back(loss);
     }
     ASSERT_EQ(losses.size(), 25u);
     EXPECT_TRUE(compute == f16 || skipped == 0);
@@ -519,13 +513,12 @@ TEST(TrainOptions, ARateThatWasSetGoesOnInResumedTrainers) {
   const Model saved = *trainer.model();
   for (const double lr : {kLr, kLr / 2}) {
     options.optimizer.lr = lr;
-    Result<Trainer> again = Trainer::create(saved, options);
-    ASSERT_TRUE(again.ok()) << again.status().message();
-    EXPECT_EQ(again->lr(), lr == kLr ? kLr / 5 : lr);
+    Trainer again = must(Trainer::create(saved, options));
+    EXPECT_EQ(again.lr(), lr == kLr ? kLr / 5 : lr);
     if (lr != kLr) continue;
     ASSERT_TRUE(take_step(trainer, data, options).ok());
-    ASSERT_TRUE(take_step(*again, data, options).ok());
-    EXPECT_EQ(parameters(trainer), parameters(*again));
+    ASSERT_TRUE(take_step(again, data, options).ok());
+    EXPECT_EQ(parameters(trainer), parameters(again));
   }
   options.optimizer.lr = kLr;
   options.resume = false;
@@ -552,10 +545,9 @@ TEST(TrainOptions, SchedulesByEpochGoOnBetweenSteps) {
                                                               }})
                     .ok());
     for (int epoch = 0; epoch < 4; ++epoch) {
-      const Result<double> loss = take_step(stepped, data, options);
-      ASSERT_TRUE(loss.ok());
+      const double loss = must(take_step(stepped, data, options));
       own.push_back(stepped.lr());
-      stepped.end_epoch(*loss);
+      stepped.end_epoch(loss);
     }
     EXPECT_EQ(rates, own);
     EXPECT_LT(own.back(), kLr / 3);
@@ -579,13 +571,12 @@ TEST(TrainOptions, StatisticsOfABatchAreThoseOfDouble) {
               {{"training", true}, {"momentum", 1.0}});
   g.output("mean", out[1]);
   g.output("var", out[2]);
-  Result<Session> session = Session::create(*Model::from_graph(std::move(g)));
-  ASSERT_TRUE(session.ok()) << session.status().message();
-  ASSERT_TRUE(session->set_input(0, view(x, {kRows, 1, kSize})).ok());
-  ASSERT_TRUE(session->run().ok());
-  EXPECT_NEAR(*session->output(0)->as<float>(), mean, 4e-6) << "half a unit in the last place";
+  Session session = must(Session::create(*Model::from_graph(std::move(g))));
+  ASSERT_TRUE(session.set_input(0, view(x, {kRows, 1, kSize})).ok());
+  ASSERT_TRUE(session.run().ok());
+  EXPECT_NEAR(*session.output(0)->as<float>(), mean, 4e-6) << "half a unit in the last place";
   const double var = square / static_cast<double>(x.size() - 1);
-  EXPECT_NEAR(*session->output(1)->as<float>() / var, 1, 1e-7);
+  EXPECT_NEAR(*session.output(1)->as<float>() / var, 1, 1e-7);
 }
 
 }  // namespace

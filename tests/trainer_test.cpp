@@ -12,6 +12,7 @@
 
 #include "hg/hg.h"
 #include "tests/allocation_count.h"
+#include "tests/must.h"
 #include "tests/noise.h"
 
 namespace hg {
@@ -42,8 +43,7 @@ Model small_network(bool traced_training = false) {
   const Value w2 = g.parameter("fc2.weight", f32, {3, 16}, init::kaiming_uniform(2));
   const Value b2 = g.parameter("fc2.bias", f32, {3});
   g.output("scores", g.call("linear", {y, w2, b2}));
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  return *Model::from_graph(std::move(g));
+  return must(Model::from_graph(std::move(g)));
 }
 
 struct Data {
@@ -70,9 +70,7 @@ TrainOptions classify(const Optimizer& optimizer = adamw(0.02)) {
 }
 
 Trainer make(const Model& model, const TrainOptions& options) {
-  Result<Trainer> trainer = Trainer::create(model, options);
-  EXPECT_TRUE(trainer.ok()) << trainer.status().message();
-  return *std::move(trainer);
+  return must(Trainer::create(model, options));
 }
 
 std::vector<std::byte> bytes_of(const Trainer& trainer) { return *trainer.model()->serialize(); }
@@ -95,9 +93,8 @@ TEST(Trainer, LearnsAndGeneralises) {
   ASSERT_TRUE(status.ok()) << status.message();
   ASSERT_EQ(epochs.size(), 15u);
   EXPECT_LT(epochs.back(), 0.5 * epochs.front());
-  const Result<Evaluation> e = trainer.evaluate(test.set);
-  ASSERT_TRUE(e.ok()) << e.status().message();
-  EXPECT_GT(e->metrics[0], 0.8);
+  const Evaluation e = must(trainer.evaluate(test.set));
+  EXPECT_GT(e.metrics[0], 0.8);
   EXPECT_EQ(trainer.updates(), 15 * 13);
 }
 
@@ -172,16 +169,15 @@ TEST(Trainer, KeepsNoSecondCopyOfWhatItChanges) {
   g.buffer("count", *TensorData::allocate(i64, {}));
   g.output("y", g.call("linear", {x, w, Value()}));
   ASSERT_TRUE(Model::from_graph(std::move(g))->save(path).ok());
-  const Result<Model> model = Model::load(path);
-  ASSERT_TRUE(model.ok()) << model.status().message();
-  const Tensor weights = model->graph().states()[0].data.tensor;
+  const Model model = must(Model::load(path));
+  const Tensor weights = model.graph().states()[0].data.tensor;
   float sum = 0;
   for (int64_t i = 0; i < kWidth; ++i) sum += weights.as<float>()[i];
   EXPECT_TRUE(std::isfinite(sum));
 #ifndef __EMSCRIPTEN__  // it reads files instead of mapping them
   EXPECT_GT(resident(path), 1000);
 #endif
-  Trainer trainer = make(*model, {.optimizer = sgd(0.1)});
+  Trainer trainer = make(model, {.optimizer = sgd(0.1)});
   const std::vector<float> xs = noise(4 * kWidth, 1), ys = noise(4, 2);
   const ConstTensor input = view(xs, {4, kWidth}), target = view(ys, {4, 1});
   EXPECT_TRUE(trainer.step({&input, 1}, {&target, 1}).ok());
@@ -216,9 +212,8 @@ TEST(Trainer, ResumesBitByBit) {
   FitOptions interrupted = whole;
   interrupted.on_progress = [](const Progress& p) { return p.step < 10; };
   ASSERT_TRUE(first.fit(data.set, interrupted).ok());
-  const Result<Model> saved = Model::read(bytes_of(first));
-  ASSERT_TRUE(saved.ok()) << saved.status().message();
-  Trainer second = make(*saved, options);
+  const Model saved = must(Model::read(bytes_of(first)));
+  Trainer second = make(saved, options);
   FitOptions rest = whole;
   rest.finish = true;
   ASSERT_TRUE(second.fit(data.set, rest).ok());
@@ -234,7 +229,7 @@ TEST(Trainer, ResumesBitByBit) {
   EXPECT_EQ(floats(straight, "fc1.weight"), floats(other, "fc1.weight"));
 
   // A new optimizer starts without state, and a note says so.
-  Trainer anew = make(*saved, classify(rmsprop()));
+  Trainer anew = make(saved, classify(rmsprop()));
   ASSERT_EQ(anew.notes().size(), 1u);
   EXPECT_EQ(anew.updates(), 0);
 }
@@ -374,9 +369,8 @@ TEST(Trainer, EarlyStoppingAndBestModel) {
                                                 }});
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_LT(epochs, 200);
-  const Result<Model> saved = Model::load(path);
-  ASSERT_TRUE(saved.ok()) << saved.status().message();
-  Trainer again = make(*saved, options);
+  const Model saved = must(Model::load(path));
+  Trainer again = make(saved, options);
   EXPECT_NEAR(again.evaluate(test.set, 16)->loss, best, 1e-6);
 }
 
@@ -390,9 +384,8 @@ TEST(Trainer, MixedPrecisionFollowsF32) {
     Trainer trainer = make(small_network(), options);
     double loss = 0;
     for (int i = 0; i < 20; ++i) {
-      const Result<double> step = trainer.step(data.set.inputs, data.set.targets);
-      ASSERT_TRUE(step.ok()) << step.status().message();
-      loss = *step;
+      const double step = must(trainer.step(data.set.inputs, data.set.targets));
+      loss = step;
     }
     EXPECT_EQ(trainer.session().value("fc1.weight")->dtype, f32);
     last.push_back(loss);
@@ -417,9 +410,8 @@ TEST(Trainer, F16SkipsUpdatesThatOverflow) {
   const ConstTensor inputs[] = {view(values, {1, 2})}, targets[] = {view(target, {1, 1})};
   double first = 0;
   for (int i = 0; i < 20; ++i) {
-    const Result<double> loss = trainer.step(inputs, targets);
-    ASSERT_TRUE(loss.ok()) << loss.status().message();
-    if (i == 0) first = *loss;
+    const double loss = must(trainer.step(inputs, targets));
+    if (i == 0) first = loss;
   }
   EXPECT_LT(trainer.updates(), 20);
   EXPECT_GT(trainer.updates(), 5);

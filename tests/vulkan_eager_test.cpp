@@ -5,6 +5,7 @@
 #include "hg/create.h"
 #include "hg/executor.h"
 #include "hg/var.h"
+#include "tests/must.h"
 #include "tests/vulkan_fixture.h"
 
 namespace hg::test {
@@ -13,9 +14,7 @@ namespace {
 class VulkanEager : public Vulkan {
  protected:
   Executor executor() const {
-    Result<Executor> made = Executor::create({.device = Device::vulkan, .gpu = gpu_});
-    EXPECT_TRUE(made.ok()) << made.status().message();
-    return *std::move(made);
+    return must(Executor::create({.device = Device::vulkan, .gpu = gpu_}));
   }
   // Transfers and submissions since `before`.
   GpuCounters since(const GpuCounters& before) const {
@@ -178,17 +177,15 @@ TEST_F(VulkanEager, ExpressionsRunWhereTheirLeavesAre) {
   const Var both[] = {y, grad(y, x)};
   ASSERT_TRUE(evaluate(both).ok());
   const GpuCounters before = gpu_.counters();
-  const Result<std::vector<Array>> found = evaluate(both);
-  ASSERT_TRUE(found.ok()) << found.status().message();
+  const std::vector<Array> found = must(evaluate(both));
   EXPECT_EQ(since(before).uploads, 0);
   EXPECT_EQ(since(before).downloads, 0);
-  EXPECT_TRUE((*found)[0].is_on_device() && !(*found)[0].is_on_host());
-  EXPECT_EQ(floats_of((*found)[0]), (std::vector<float>{1, 2, 5, 10, 17, 26}));
-  EXPECT_EQ(floats_of((*found)[1]), (std::vector<float>{0, 2, 4, 6, 8, 10}));
-  const Result<std::vector<Array>> there = evaluate(std::array{Var(*arange(0, 3)) * 2}, gpu_);
-  ASSERT_TRUE(there.ok()) << there.status().message();
-  EXPECT_TRUE((*there)[0].is_on_device());
-  EXPECT_EQ(floats_of((*there)[0]), (std::vector<float>{0, 2, 4}));
+  EXPECT_TRUE(found[0].is_on_device() && !found[0].is_on_host());
+  EXPECT_EQ(floats_of(found[0]), (std::vector<float>{1, 2, 5, 10, 17, 26}));
+  EXPECT_EQ(floats_of(found[1]), (std::vector<float>{0, 2, 4, 6, 8, 10}));
+  const std::vector<Array> there = must(evaluate(std::array{Var(*arange(0, 3)) * 2}, gpu_));
+  EXPECT_TRUE(there[0].is_on_device());
+  EXPECT_EQ(floats_of(there[0]), (std::vector<float>{0, 2, 4}));
 }
 
 TEST_F(VulkanEager, NumbersAreUploadedOnce) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text kernels on a Vulkan device: the documented values, and the same as on the CPU.
 #include "hg/expression.h"
+#include "tests/must.h"
 #include "tests/vulkan_fixture.h"
 
 namespace hg::test {
@@ -16,12 +17,10 @@ TEST_F(Vulkan, PolynomialAndItsGradient) {
   const std::vector<float> x = {1, 2, 3, 4};
   const TextKernel::Arguments arguments = {
       {"a", 2.0}, {"b", 8.0}, {"c", -1.0}, {"x", view(x, {4})}};
-  const Result<std::vector<TensorData>> y = polynomial.call(arguments);
-  ASSERT_TRUE(y.ok()) << y.status().message();
-  EXPECT_EQ(floats((*y)[0]), (std::vector<float>{9, 23, 41, 63}));
-  const Result<std::vector<TensorData>> dx = polynomial.grad(arguments, {"x"});
-  ASSERT_TRUE(dx.ok()) << dx.status().message();
-  EXPECT_EQ(floats((*dx)[0]), (std::vector<float>{12, 16, 20, 24}));
+  const std::vector<TensorData> y = must(polynomial.call(arguments));
+  EXPECT_EQ(floats(y[0]), (std::vector<float>{9, 23, 41, 63}));
+  const std::vector<TensorData> dx = must(polynomial.grad(arguments, {"x"}));
+  EXPECT_EQ(floats(dx[0]), (std::vector<float>{12, 16, 20, 24}));
 }
 
 TEST_F(Vulkan, ATextIsOneProgramOnTheDevice) {
@@ -34,9 +33,8 @@ TEST_F(Vulkan, ATextIsOneProgramOnTheDevice) {
   std::vector<float> numbers;
   for (int i = 0; i < 100; ++i) numbers.push_back(0.05f * static_cast<float>(i - 50));
   const float three = 3;
-  const Result<Both> both = run_both(graph, {view(numbers, {100}), view(&three, f32, {})});
-  ASSERT_TRUE(both.ok()) << both.status().message();
-  for (size_t i = 0; i < 100; ++i) EXPECT_NEAR(both->device[i], both->cpu[i], 2e-6) << i;
+  const Both both = must(run_both(graph, {view(numbers, {100}), view(&three, f32, {})}));
+  for (size_t i = 0; i < 100; ++i) EXPECT_NEAR(both.device[i], both.cpu[i], 2e-6) << i;
   Session s = *session(graph, options());
   int on_device = 0;
   for (const Node& node : s.compiled_graph().nodes())

@@ -6,6 +6,7 @@
 
 #include "lib/device/backend.h"
 #include "lib/vulkan/device.h"
+#include "tests/must.h"
 #include "tests/vulkan_fixture.h"
 
 namespace hg::test {
@@ -84,17 +85,12 @@ class VulkanFaults : public Vulkan {
     Vulkan::SetUp();
     if (!gpu_) return;
     // A device of its own; the cache avoids repeating measurements and tests.
-    const Result<std::vector<std::byte>> cache = gpu_.cache();
-    ASSERT_TRUE(cache.ok());
-    cache_ = *cache;
+    const std::vector<std::byte> cache = must(gpu_.cache());
+    cache_ = cache;
   }
   void TearDown() override { fault.arm(-1, VK_SUCCESS); }
 
-  Gpu open() const {
-    Result<Gpu> gpu = Gpu::open({.name = gpu_.info().name, .cache = cache_});
-    EXPECT_TRUE(gpu.ok()) << gpu.status().message();
-    return *gpu;
-  }
+  Gpu open() const { return must(Gpu::open({.name = gpu_.info().name, .cache = cache_})); }
 
   // Creates a session, runs it, and reads its output.
   static Status work(const Gpu& gpu, const Graph& graph, std::vector<float>* y) {
@@ -177,28 +173,27 @@ TEST_F(VulkanFaults, EveryCallOfARunMayFail) {
   SessionOptions options;
   options.device = Device::vulkan;
   options.gpu = gpu;
-  Result<Session> s = session(layer(), options);
-  ASSERT_TRUE(s.ok()) << s.status().message();
+  Session s = must(session(layer(), options));
   std::vector<float> expected, y;
-  ASSERT_TRUE(run(*s, &expected).ok());
+  ASSERT_TRUE(run(s, &expected).ok());
   int failures = 0;
   for (int call = 0;; ++call) {
     fault.arm(call, VK_ERROR_OUT_OF_DEVICE_MEMORY);
-    const Status status = run(*s, &y);
+    const Status status = run(s, &y);
     if (!fault.happened) break;
     ++failures;
     EXPECT_EQ(status.code(), Code::out_of_memory) << status.message();
-    EXPECT_FALSE(s->output(0).ok()) << "of a run that failed";
+    EXPECT_FALSE(s.output(0).ok()) << "of a run that failed";
     fault.arm(-1, VK_SUCCESS);
-    ASSERT_TRUE(run(*s, &y).ok());
+    ASSERT_TRUE(run(s, &y).ok());
     EXPECT_EQ(y, expected);
   }
   EXPECT_GE(failures, 2);
   // The device is lost in the middle of a run.
   fault.arm(1, VK_ERROR_DEVICE_LOST);
-  EXPECT_EQ(run(*s, &y).code(), Code::device_lost);
+  EXPECT_EQ(run(s, &y).code(), Code::device_lost);
   fault.arm(-1, VK_SUCCESS);
-  EXPECT_EQ(run(*s, &y).code(), Code::device_lost) << "it stays lost";
+  EXPECT_EQ(run(s, &y).code(), Code::device_lost) << "it stays lost";
 }
 
 TEST_F(VulkanFaults, OpeningMayFail) {
@@ -218,20 +213,18 @@ TEST_F(VulkanFaults, OpeningMayFail) {
 
 // A kernel stays trusted if there was no memory to test it.
 TEST_F(VulkanFaults, ASelfTestWithoutMemoryIsNoVerdict) {
-  Result<Gpu> gpu = Gpu::open({.name = gpu_.info().name});
-  ASSERT_TRUE(gpu.ok());
-  hook(*gpu);
+  Gpu gpu = must(Gpu::open({.name = gpu_.info().name}));
+  hook(gpu);
   std::vector<float> y;
   fault.arm(3, VK_ERROR_OUT_OF_DEVICE_MEMORY);
-  EXPECT_EQ(work(*gpu, layer(), &y).code(), Code::out_of_memory);
+  EXPECT_EQ(work(gpu, layer(), &y).code(), Code::out_of_memory);
   fault.arm(-1, VK_SUCCESS);
   SessionOptions options;
   options.device = Device::vulkan;
-  options.gpu = *gpu;
-  const Result<Session> s = session(layer(), options);
-  ASSERT_TRUE(s.ok()) << s.status().message();
-  EXPECT_EQ(s->report().find("fails its self-test"), std::string::npos) << s->report();
-  EXPECT_EQ(s->report().find("runs on the CPU"), std::string::npos) << s->report();
+  options.gpu = gpu;
+  const Session s = must(session(layer(), options));
+  EXPECT_EQ(s.report().find("fails its self-test"), std::string::npos) << s.report();
+  EXPECT_EQ(s.report().find("runs on the CPU"), std::string::npos) << s.report();
 }
 
 // If an arena could not grow, the next run that needs it allocates it again.
@@ -244,19 +237,18 @@ TEST_F(VulkanFaults, OtherSizesThatDoNotFitLeaveTheFirst) {
   SessionOptions options;
   options.device = Device::vulkan;
   options.gpu = gpu;
-  Result<Session> s = session(g, options);
-  ASSERT_TRUE(s.ok()) << s.status().message();
+  Session s = must(session(g, options));
   std::vector<float> expected, y;
-  ASSERT_TRUE(run(*s, &expected).ok());
+  ASSERT_TRUE(run(s, &expected).ok());
   const std::vector<float> large = numbers(8 * 5000);
   int failures = 0;
   for (int call = 0;; ++call) {
     fault.arm(call, VK_ERROR_OUT_OF_DEVICE_MEMORY);
-    ASSERT_TRUE(s->set_input("x", view(large, {5000, 8})).ok());
-    const Status status = s->run();
+    ASSERT_TRUE(s.set_input("x", view(large, {5000, 8})).ok());
+    const Status status = s.run();
     const bool happened = fault.happened;
     fault.arm(-1, VK_SUCCESS);
-    const Status again = run(*s, &y);
+    const Status again = run(s, &y);
     ASSERT_TRUE(again.ok()) << call << ": " << again.message();
     EXPECT_EQ(y, expected) << call;
     if (!happened) break;
@@ -300,12 +292,11 @@ TEST_F(VulkanFaults, TheLastOneClosesTheDevice) {
   DeviceTensor y;
   Gpu gpu;
   {
-    Result<Session> s = session(layer(), options);
-    ASSERT_TRUE(s.ok()) << s.status().message();
+    Session s = must(session(layer(), options));
     gpu = std::exchange(options.gpu, {});
     const std::vector<float> x = numbers(32);
-    ASSERT_TRUE(s->set_input("x", view(x, {4, 8})).ok() && s->run().ok());
-    y = *s->device_output(0);
+    ASSERT_TRUE(s.set_input("x", view(x, {4, 8})).ok() && s.run().ok());
+    y = *s.device_output(0);
   }
   EXPECT_TRUE(gpu.download(y).ok());
   gpu = {};

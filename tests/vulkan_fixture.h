@@ -12,6 +12,7 @@
 
 #include "hg/hg.h"
 #include "hg/ops.h"
+#include "tests/must.h"
 
 namespace hg::test {
 
@@ -25,9 +26,8 @@ class Vulkan : public testing::Test {
       GTEST_SKIP() << why;
     }
     if (!shared_) {
-      Result<Gpu> gpu = Gpu::open({.name = devices->front().name});
-      ASSERT_TRUE(gpu.ok()) << gpu.status().message();
-      shared_ = *gpu;
+      Gpu gpu = must(Gpu::open({.name = devices->front().name}));
+      shared_ = gpu;
     }
     gpu_ = shared_;
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 
+#include "tests/must.h"
 #include "tests/vulkan_fixture.h"
 
 namespace hg::test {
@@ -83,8 +84,7 @@ TEST_F(Vulkan, BoundOutputsHaveTheSameBits) {
     for (float& value : x) value = static_cast<float>(random() % 1000) / 250 - 2;
     const Tensor input = view(x, {n, 8});
     ASSERT_TRUE(plain->set_input("x", input).ok() && bound->set_input("x", input).ok());
-    const Status ran = plain->run();
-    ASSERT_TRUE(ran.ok()) << ran.message();
+    must(plain->run());
     std::vector<std::unique_ptr<Guarded>> homes;
     for (int i = 0; i < plain->output_count(); ++i) {
       homes.emplace_back();
@@ -99,8 +99,7 @@ TEST_F(Vulkan, BoundOutputsHaveTheSameBits) {
       }
       ASSERT_TRUE(set.ok()) << set.message();
     }
-    const Status status = bound->run();
-    ASSERT_TRUE(status.ok()) << status.message();
+    must(bound->run());
     for (int i = 0; i < plain->output_count(); ++i) {
       const Tensor y = *bound->output(i);
       EXPECT_EQ(values_of(y), values_of(*plain->output(i))) << plain->output_name(i);
@@ -117,20 +116,19 @@ TEST_F(Vulkan, BoundOutputsHaveTheSameBits) {
 
 // Memory of another shape is rejected before anything runs; earlier results stay.
 TEST_F(Vulkan, ABoundOutputOfAnotherShapeIsRefused) {
-  Result<Session> made = session(many_outputs(), options());
-  ASSERT_TRUE(made.ok()) << made.status().message();
+  Session made = must(session(many_outputs(), options()));
   const std::vector<float> x(16, 1);
-  ASSERT_TRUE(made->set_input("x", view(x, {2, 8})).ok());
+  ASSERT_TRUE(made.set_input("x", view(x, {2, 8})).ok());
   Guarded home({3, 8}, 0, 0);
-  ASSERT_TRUE(made->set_output("kernel", home.tensor()).ok());
-  const Status status = made->run();
+  ASSERT_TRUE(made.set_output("kernel", home.tensor()).ok());
+  const Status status = made.run();
   EXPECT_EQ(status.code(), Code::invalid_argument);
   EXPECT_NE(status.message().find("[2, 8]"), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("[3, 8]"), std::string::npos) << status.message();
   EXPECT_TRUE(home.is_whole());
-  ASSERT_TRUE(made->set_output("kernel", Tensor()).ok());
-  EXPECT_TRUE(made->run().ok());
-  EXPECT_EQ(values_of(*made->value("total")), values_of(*made->output("moved")));
+  ASSERT_TRUE(made.set_output("kernel", Tensor()).ok());
+  EXPECT_TRUE(made.run().ok());
+  EXPECT_EQ(values_of(*made.value("total")), values_of(*made.output("moved")));
 }
 
 // Outputs that stay on the device are not copied to the host, bound or not.

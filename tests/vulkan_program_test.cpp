@@ -10,6 +10,7 @@
 #include "lib/device/backend.h"
 #include "lib/run/self_test.h"
 #include "lib/vulkan/device.h"
+#include "tests/must.h"
 #include "tests/vulkan_fixture.h"
 
 namespace hg::test {
@@ -42,12 +43,11 @@ class VulkanProgram : public Vulkan {
           inputs.back().as<float>()[k] = v;
       }
     }
-    const Result<Both> both = run_both(g, {inputs.begin(), inputs.end()});
-    ASSERT_TRUE(both.ok()) << both.status().message();
-    EXPECT_EQ(both->report.find("runs on the CPU"), std::string::npos) << both->report;
-    ASSERT_EQ(both->cpu.size(), both->device.size());
-    for (size_t i = 0; i < both->cpu.size(); ++i)
-      EXPECT_NEAR(both->device[i], both->cpu[i], tolerance * (1 + std::abs(both->cpu[i])))
+    const Both both = must(run_both(g, {inputs.begin(), inputs.end()}));
+    EXPECT_EQ(both.report.find("runs on the CPU"), std::string::npos) << both.report;
+    ASSERT_EQ(both.cpu.size(), both.device.size());
+    for (size_t i = 0; i < both.cpu.size(); ++i)
+      EXPECT_NEAR(both.device[i], both.cpu[i], tolerance * (1 + std::abs(both.cpu[i])))
           << program << " " << to_string(dtype) << " " << i;
   }
 };
@@ -73,8 +73,7 @@ TEST_F(VulkanProgram, RoundsBetweenItsOps) {
     const Value x = g.input("x", dtype, {4}), small = g.input("small", dtype, {4});
     g.output("y", g.call("pointwise_program", {x, small},
                          {{"program", "add x0 x1; add s0 x1; add s1 x1; add s2 x1"}}));
-    Result<Session> s = session(g, options());
-    ASSERT_TRUE(s.ok()) << s.status().message();
+    Session s = must(session(g, options()));
     const double step = dtype == f16 ? 0x1p-11 : 0x1p-8;
     TensorData ones = *TensorData::allocate(dtype, {4}), smalls = *TensorData::allocate(dtype, {4});
     for (int i = 0; i < 4; ++i) {
@@ -87,9 +86,9 @@ TEST_F(VulkanProgram, RoundsBetweenItsOps) {
       put(ones, 1);
       put(smalls, step);
     }
-    ASSERT_TRUE(s->set_input(0, ones.tensor).ok() && s->set_input(1, smalls.tensor).ok());
-    ASSERT_TRUE(s->run().ok());
-    EXPECT_EQ(std::memcmp(s->output(0)->data, ones.tensor.data, 8), 0);
+    ASSERT_TRUE(s.set_input(0, ones.tensor).ok() && s.set_input(1, smalls.tensor).ok());
+    ASSERT_TRUE(s.run().ok());
+    EXPECT_EQ(std::memcmp(s.output(0)->data, ones.tensor.data, 8), 0);
   }
 }
 
@@ -102,15 +101,13 @@ TEST_F(VulkanProgram, AChainIsOneDispatch) {
   for (const bool joined : {false, true}) {
     SessionOptions o = options();
     if (!joined) o.disabled_passes = {"programs"};
-    Result<Session> s = session(g, o);
-    ASSERT_TRUE(s.ok()) << s.status().message();
-    ASSERT_TRUE(s->set_input("x", view(xs, {64, 64})).ok() &&
-                s->set_input("b", view(bs, {64})).ok());
+    Session s = must(session(g, o));
+    ASSERT_TRUE(s.set_input("x", view(xs, {64, 64})).ok() && s.set_input("b", view(bs, {64})).ok());
     const int64_t before = gpu_.counters().dispatches;
-    ASSERT_TRUE(s->run().ok());
+    ASSERT_TRUE(s.run().ok());
     dispatches[joined] = gpu_.counters().dispatches - before;
     for (size_t i = 0; i < xs.size(); ++i)
-      ASSERT_NEAR(s->output(0)->as<float>()[i], std::tanh((xs[i] + bs[i % 64]) * 0.5f + 1) * xs[i],
+      ASSERT_NEAR(s.output(0)->as<float>()[i], std::tanh((xs[i] + bs[i % 64]) * 0.5f + 1) * xs[i],
                   1e-5);
   }
   EXPECT_EQ(dispatches[0], 5);
@@ -119,18 +116,16 @@ TEST_F(VulkanProgram, AChainIsOneDispatch) {
 
 // A program is not trusted if one of its ops is not.
 TEST_F(VulkanProgram, FailsWithItsOps) {
-  Result<Gpu> broken = Gpu::open({.name = gpu_.info().name});
-  ASSERT_TRUE(broken.ok());
-  backend_of(*broken).fails_self_test.insert("tanh=pointwise");
+  Gpu broken = must(Gpu::open({.name = gpu_.info().name}));
+  backend_of(broken).fails_self_test.insert("tanh=pointwise");
   Graph g;
   const Value x = g.input("x", f32, {64});
   g.output("y", tanh(x * 0.5) * x);
   SessionOptions o = options();
-  o.gpu = *broken;
-  const Result<Session> s = session(g, o);
-  ASSERT_TRUE(s.ok()) << s.status().message();
-  EXPECT_NE(s->report().find("pointwise_program=pointwise fails its self-test"), std::string::npos)
-      << s->report();
+  o.gpu = broken;
+  const Session s = must(session(g, o));
+  EXPECT_NE(s.report().find("pointwise_program=pointwise fails its self-test"), std::string::npos)
+      << s.report();
 }
 
 std::set<std::vector<uint32_t>> modules;
@@ -145,10 +140,9 @@ VkResult VKAPI_PTR note_module(VkDevice device, const VkShaderModuleCreateInfo* 
 TEST_F(VulkanProgram, WhatIsWrittenIsValid) {
   if (std::system("spirv-val --version > /dev/null 2>&1") != 0)
     GTEST_SKIP() << "spirv-val is not installed";
-  const Result<Gpu> fresh = Gpu::open({.name = gpu_.info().name});
-  ASSERT_TRUE(fresh.ok());
+  const Gpu fresh = must(Gpu::open({.name = gpu_.info().name}));
   auto& functions = const_cast<vulkan::DeviceFunctions&>(
-      static_cast<const vulkan::Device&>(backend_of(*fresh)).vk());
+      static_cast<const vulkan::Device&>(backend_of(fresh)).vk());
   create_module = std::exchange(functions.CreateShaderModule, &note_module);
   const Registry& registry = Registry::built_in();
   for (const Op* op : registry.ops()) {
@@ -156,7 +150,7 @@ TEST_F(VulkanProgram, WhatIsWrittenIsValid) {
     for (const DType dtype : {f32, f16, bf16, i64}) {
       for (const Graph& g : self_test_cases(*op, dtype, registry)) {
         SessionOptions o = options();
-        o.gpu = *fresh;
+        o.gpu = fresh;
         o.kernels = {"grouped_mm=loops"};  // in no graph here; so kernels are not tested first
         const Result<Session> s = session(g, o);
         EXPECT_TRUE(s.ok()) << op->name() << ": " << s.status().message();

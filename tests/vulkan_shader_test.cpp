@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "hg/shader.h"
+#include "tests/must.h"
 #include "tests/vulkan_fixture.h"
 #include "wave_code.h"
 
@@ -75,17 +76,16 @@ TEST_F(Vulkan, AnApplicationsShaderRunsItsOp) {
     graph.output("dx", grad(y, {x})[0]);
     std::vector<float> numbers(count);
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.001f * static_cast<float>(i % 5000);
-    Result<Session> s = session(graph, options());
-    ASSERT_TRUE(s.ok()) << s.status().message();
-    ASSERT_TRUE(s->set_input(0, view(numbers, {count})).ok());
-    ASSERT_TRUE(s->run().ok());
-    const Tensor out = *s->output("y"), slope = *s->output("dx");
+    Session s = must(session(graph, options()));
+    ASSERT_TRUE(s.set_input(0, view(numbers, {count})).ok());
+    ASSERT_TRUE(s.run().ok());
+    const Tensor out = *s.output("y"), slope = *s.output("dx");
     for (size_t i = 0; i < numbers.size(); ++i) {
       const float twice = 2 * numbers[i];
       ASSERT_NEAR(out.as<float>()[i], twice + 0.5f * std::sin(twice), 1e-5) << i;
       ASSERT_NEAR(slope.as<float>()[i], 2 + std::cos(twice), 1e-5) << i;
     }
-    EXPECT_NE(s->report().find("shader"), std::string::npos) << s->report();
+    EXPECT_NE(s.report().find("shader"), std::string::npos) << s.report();
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "lib/device/backend.h"
 #include "lib/run/self_test.h"
+#include "tests/must.h"
 #include "tests/vulkan_fixture.h"
 
 namespace hg::test {
@@ -16,29 +17,24 @@ namespace {
 TEST_F(Vulkan, AChainOfModelsUploadsOnceAndDownloadsOnce) {
   SessionOptions kept = options();
   kept.device_outputs = true;
-  Result<Session> first = session(layer(), kept), second = session(layer(), kept);
-  ASSERT_TRUE(first.ok()) << first.status().message();
-  ASSERT_TRUE(second.ok()) << second.status().message();
+  Session first = must(session(layer(), kept)), second = must(session(layer(), kept));
   const std::vector<float> x = numbers(32);
   const GpuCounters before = gpu_.counters();
-  const Result<DeviceTensor> on_device = gpu_.upload(view(x, {4, 8}));
-  ASSERT_TRUE(on_device.ok());
-  Status status = first->set_input("x", *on_device);
+  const DeviceTensor on_device = must(gpu_.upload(view(x, {4, 8})));
+  Status status = first.set_input("x", on_device);
   ASSERT_TRUE(status.ok()) << status.message();
   Result<TensorData> y = not_found("");
   for (int round = 0; round < 3; ++round) {
-    status = first->run();
+    status = first.run();
     ASSERT_TRUE(status.ok()) << status.message();
-    const Result<DeviceTensor> middle = first->device_output(0);
-    ASSERT_TRUE(middle.ok()) << middle.status().message();
-    ASSERT_TRUE(second->set_input("x", *middle).ok());
-    status = second->run();
+    const DeviceTensor middle = must(first.device_output(0));
+    ASSERT_TRUE(second.set_input("x", middle).ok());
+    status = second.run();
     ASSERT_TRUE(status.ok()) << status.message();
   }
-  const Result<DeviceTensor> last = second->device_output("y");
-  ASSERT_TRUE(last.ok()) << last.status().message();
+  const DeviceTensor last = must(second.device_output("y"));
   const GpuCounters ran = gpu_.counters();
-  y = gpu_.download(*last);
+  y = gpu_.download(last);
   ASSERT_TRUE(y.ok());
   const GpuCounters after = gpu_.counters();
   // The recordings upload their tables of parameters; x is the only tensor that moves.
@@ -65,26 +61,23 @@ TEST_F(Vulkan, StatesStayOnTheDevice) {
   const Value next = sum + x;
   g.assign(sum, next);
   g.output("twice", next * 2.0);
-  Result<Session> s = session(g, options());
-  ASSERT_TRUE(s.ok()) << s.status().message();
+  Session s = must(session(g, options()));
   const std::vector<float> values = numbers(16);
-  ASSERT_TRUE(s->set_input("x", view(values, {16})).ok());
-  const Status warm = s->run();
-  ASSERT_TRUE(warm.ok()) << warm.message();
+  ASSERT_TRUE(s.set_input("x", view(values, {16})).ok());
+  must(s.run());
   const GpuCounters before = gpu_.counters();
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(s->run().ok());
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(s.run().ok());
   const GpuCounters after = gpu_.counters();
   EXPECT_EQ(after.uploads - before.uploads, 4) << "x, once in each run";
   EXPECT_EQ(after.downloads - before.downloads, 4) << "the output";
-  const Result<Tensor> state = s->value("sum");
-  ASSERT_TRUE(state.ok()) << state.status().message();
+  const Tensor state = must(s.value("sum"));
   for (size_t i = 0; i < 16; ++i) {
-    EXPECT_NEAR(state->as<float>()[i], 5 * values[i], 1e-5);
-    EXPECT_NEAR(s->output(0)->as<float>()[i], 10 * values[i], 1e-5);
+    EXPECT_NEAR(state.as<float>()[i], 5 * values[i], 1e-5);
+    EXPECT_NEAR(s.output(0)->as<float>()[i], 10 * values[i], 1e-5);
   }
-  ASSERT_TRUE(s->set_value("sum", view(values, {16})).ok());
-  ASSERT_TRUE(s->run().ok());
-  for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(s->output(0)->as<float>()[i], 4 * values[i], 1e-5);
+  ASSERT_TRUE(s.set_value("sum", view(values, {16})).ok());
+  ASSERT_TRUE(s.run().ok());
+  for (size_t i = 0; i < 16; ++i) EXPECT_NEAR(s.output(0)->as<float>()[i], 4 * values[i], 1e-5);
 }
 
 // In a file, an empty weight has the same offset as the next weight.
@@ -94,14 +87,12 @@ TEST_F(Vulkan, AnEmptyWeightHidesNoOther) {
   const Value none = g.parameter("none", f32, {0, 3}), w = g.parameter("w", f32, {3}, init::ones());
   g.output("all", g.call("concat", {none, x}, {{"dim", 0}}));
   g.output("y", x + w);
-  const Result<std::vector<std::byte>> bytes = Model::from_graph(std::move(g))->serialize();
-  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
-  Result<Session> s = Session::create(*Model::read(*bytes), options());
-  ASSERT_TRUE(s.ok()) << s.status().message();
+  const std::vector<std::byte> bytes = must(Model::from_graph(std::move(g))->serialize());
+  Session s = must(Session::create(*Model::read(bytes), options()));
   const std::vector<float> numbers = {1, 2, 3, 4, 5, 6};
-  ASSERT_TRUE(s->set_input("x", view(numbers, {2, 3})).ok());
-  ASSERT_TRUE(s->run().ok());
-  const Tensor y = *s->output("y");
+  ASSERT_TRUE(s.set_input("x", view(numbers, {2, 3})).ok());
+  ASSERT_TRUE(s.run().ok());
+  const Tensor y = *s.output("y");
   for (int i = 0; i < 6; ++i) EXPECT_EQ(y.as<float>()[i], numbers[i] + 1);
 }
 
@@ -110,34 +101,29 @@ TEST_F(Vulkan, PrewarmMakesKernelsReady) {
   SessionOptions o = options();
   o.gpu = {};
   EXPECT_EQ(Session::prewarm(model, o).code(), Code::invalid_argument);
-  Result<Gpu> fresh = Gpu::open({.name = gpu_.info().name});
-  ASSERT_TRUE(fresh.ok());
-  o.gpu = *fresh;
-  const Status warm = Session::prewarm(model, o);
-  ASSERT_TRUE(warm.ok()) << warm.message();
-  const int64_t before = fresh->counters().pipelines;
+  Gpu fresh = must(Gpu::open({.name = gpu_.info().name}));
+  o.gpu = fresh;
+  must(Session::prewarm(model, o));
+  const int64_t before = fresh.counters().pipelines;
   EXPECT_GT(before, 0);
-  Result<Session> s = session(layer(), o);
-  ASSERT_TRUE(s.ok()) << s.status().message();
+  Session s = must(session(layer(), o));
   const std::vector<float> x = numbers(32);
-  ASSERT_TRUE(s->set_input("x", view(x, {4, 8})).ok() && s->run().ok());
-  EXPECT_EQ(fresh->counters().pipelines, before);
+  ASSERT_TRUE(s.set_input("x", view(x, {4, 8})).ok() && s.run().ok());
+  EXPECT_EQ(fresh.counters().pipelines, before);
 }
 
 TEST_F(Vulkan, WhatTheDeviceLacksRunsOnTheCpuAndIsReported) {
   Graph g;
   const Value x = g.input("x", f32, {64});
   g.output("y", g.call("lgamma", {exp(x)}) + 1.0);
-  Result<Session> s = session(g, options());
-  ASSERT_TRUE(s.ok()) << s.status().message();
+  Session s = must(session(g, options()));
   const std::vector<float> values = numbers(64);
-  ASSERT_TRUE(s->set_input("x", view(values, {64})).ok());
-  const Status ran = s->run();
-  ASSERT_TRUE(ran.ok()) << ran.message();
+  ASSERT_TRUE(s.set_input("x", view(values, {64})).ok());
+  must(s.run());
   for (size_t i = 0; i < 64; ++i)
-    EXPECT_NEAR(s->output(0)->as<float>()[i], std::lgamma(std::exp(values[i])) + 1, 1e-5);
-  EXPECT_NE(s->report().find("runs on the CPU"), std::string::npos) << s->report();
-  EXPECT_NE(s->report().find("download"), std::string::npos) << s->report();
+    EXPECT_NEAR(s.output(0)->as<float>()[i], std::lgamma(std::exp(values[i])) + 1, 1e-5);
+  EXPECT_NE(s.report().find("runs on the CPU"), std::string::npos) << s.report();
+  EXPECT_NE(s.report().find("download"), std::string::npos) << s.report();
 }
 
 TEST_F(Vulkan, RecurrencesRunOnTheCpu) {
@@ -146,11 +132,10 @@ TEST_F(Vulkan, RecurrencesRunOnTheCpu) {
   const Value w = g.parameter("w", f32, {8, 8}, init::uniform(-1, 1, 1));
   g.output("y", relu(g.calls("rnn_scan", {gates, h, w, {}}, {})[0]));
   const std::vector<float> xs = numbers(9 * 2 * 8), hs = numbers(16);
-  const Result<Both> both = run_both(g, {view(xs, {9, 2, 8}), view(hs, {2, 8})});
-  ASSERT_TRUE(both.ok()) << both.status().message();
-  EXPECT_NE(both->report.find("rnn_scan"), std::string::npos) << both->report;
-  EXPECT_NE(both->report.find("runs on the CPU"), std::string::npos) << both->report;
-  EXPECT_EQ(both->cpu, both->device);
+  const Both both = must(run_both(g, {view(xs, {9, 2, 8}), view(hs, {2, 8})}));
+  EXPECT_NE(both.report.find("rnn_scan"), std::string::npos) << both.report;
+  EXPECT_NE(both.report.find("runs on the CPU"), std::string::npos) << both.report;
+  EXPECT_EQ(both.cpu, both.device);
 }
 
 TEST_F(Vulkan, AWrongIndexFailsTheRun) {
@@ -158,19 +143,17 @@ TEST_F(Vulkan, AWrongIndexFailsTheRun) {
   const Value x = g.input("x", f32, {4, 3});
   const Value index = g.input("index", i64, {2});
   g.output("y", g.call("index_select", {x, index}, {{"dim", 0}}));
-  Result<Session> s = session(g, options());
-  ASSERT_TRUE(s.ok()) << s.status().message();
+  Session s = must(session(g, options()));
   const std::vector<float> values = numbers(12);
   std::vector<int64_t> rows = {3, 4};
-  ASSERT_TRUE(s->set_input("x", view(values, {4, 3})).ok());
-  ASSERT_TRUE(s->set_input("index", view(rows, {2})).ok());
-  const Status wrong = s->run();
+  ASSERT_TRUE(s.set_input("x", view(values, {4, 3})).ok());
+  ASSERT_TRUE(s.set_input("index", view(rows, {2})).ok());
+  const Status wrong = s.run();
   EXPECT_EQ(wrong.code(), Code::invalid_argument);
   EXPECT_NE(wrong.message().find("out of range"), std::string_view::npos) << wrong.message();
   rows = {3, 0};
-  const Status right = s->run();
-  ASSERT_TRUE(right.ok()) << right.message();
-  EXPECT_EQ(s->output(0)->as<float>()[0], values[9]);
+  must(s.run());
+  EXPECT_EQ(s.output(0)->as<float>()[0], values[9]);
 }
 
 // No shader can report the error, so the CPU computes the op.
@@ -180,16 +163,15 @@ TEST_F(Vulkan, ANumberThatNoIntegerHasFailsTheRun) {
     const Value x = g.input("x", f32, {3});
     const Value whole = g.call("to_integer", {x * 2.0});
     g.output("y", read ? whole : x + 1.0);
-    Result<Session> s = session(g, options());
-    ASSERT_TRUE(s.ok()) << s.status().message();
+    Session s = must(session(g, options()));
     std::vector<float> numbers = {1.5f, -2.25f, 3e9f};
-    ASSERT_TRUE(s->set_input("x", view(numbers, {3})).ok());
-    ASSERT_TRUE(s->run().ok());
+    ASSERT_TRUE(s.set_input("x", view(numbers, {3})).ok());
+    ASSERT_TRUE(s.run().ok());
     if (read) {
-      EXPECT_EQ(s->output("y")->as<int64_t>()[2], 6000000000);
+      EXPECT_EQ(s.output("y")->as<int64_t>()[2], 6000000000);
     }
     numbers[2] = 3e19f;
-    const Status status = s->run();
+    const Status status = s.run();
     EXPECT_EQ(status.code(), Code::invalid_argument);
     EXPECT_NE(status.message().find("too large for i64"), std::string_view::npos)
         << status.message();
@@ -220,15 +202,13 @@ TEST_F(Vulkan, TwoSessionsOnTwoThreads) {
 }
 
 TEST_F(Vulkan, TheCacheIsTakenBackAndDamageIsIgnored) {
-  Result<Session> s = session(layer(), options());
-  ASSERT_TRUE(s.ok()) << s.status().message();
-  Result<std::vector<std::byte>> cache = gpu_.cache();
-  ASSERT_TRUE(cache.ok()) << cache.status().message();
+  must(session(layer(), options()));
+  std::vector<std::byte> cache = must(gpu_.cache());
   const std::string name = gpu_.info().name;
-  EXPECT_TRUE(Gpu::open({.name = name, .cache = *cache}).ok());
-  cache->back() = static_cast<std::byte>(~static_cast<unsigned>(cache->back()));
-  EXPECT_TRUE(Gpu::open({.name = name, .cache = *cache}).ok());
-  EXPECT_TRUE(Gpu::open({.name = name, .cache = std::span(*cache).first(9)}).ok());
+  EXPECT_TRUE(Gpu::open({.name = name, .cache = cache}).ok());
+  cache.back() = static_cast<std::byte>(~static_cast<unsigned>(cache.back()));
+  EXPECT_TRUE(Gpu::open({.name = name, .cache = cache}).ok());
+  EXPECT_TRUE(Gpu::open({.name = name, .cache = std::span(cache).first(9)}).ok());
   EXPECT_EQ(Gpu::open({.name = "no such device"}).status().code(), Code::not_found);
 }
 
@@ -243,18 +223,15 @@ Graph open_layer() {
 std::vector<float> run_open_layer(Session& session) {
   const std::vector<float> x = numbers(200 * 96);
   EXPECT_TRUE(session.set_input("x", view(x, {200, 96})).ok());
-  const Status status = session.run();
-  EXPECT_TRUE(status.ok()) << status.message();
-  const Result<Tensor> y = session.output(0);
-  EXPECT_TRUE(y.ok()) << y.status().message();
-  return {y->as<float>(), y->as<float>() + y->count()};
+  must(session.run());
+  const Tensor y = must(session.output(0));
+  return {y.as<float>(), y.as<float>() + y.count()};
 }
 
 TEST_F(Vulkan, AutomaticMeasuresAndKeepsTheFaster) {
   SessionOptions cpu;
-  Result<Session> plain = session(open_layer(), cpu);
-  ASSERT_TRUE(plain.ok()) << plain.status().message();
-  const std::vector<float> expected = run_open_layer(*plain);
+  Session plain = must(session(open_layer(), cpu));
+  const std::vector<float> expected = run_open_layer(plain);
 
   // If the host's threads are slow, the device computes.
   SessionOptions slow = options();
@@ -274,24 +251,21 @@ TEST_F(Vulkan, AutomaticMeasuresAndKeepsTheFaster) {
   EXPECT_TRUE(s->gpu());
 
   // The device and its cache remember measurements.
-  const Result<std::vector<std::byte>> cache = gpu_.cache();
-  ASSERT_TRUE(cache.ok()) << cache.status().message();
-  Result<Gpu> again = Gpu::open({.name = gpu_.info().name, .cache = *cache});
-  ASSERT_TRUE(again.ok()) << again.status().message();
-  slow.gpu = *again;
+  const std::vector<std::byte> cache = must(gpu_.cache());
+  Gpu again = must(Gpu::open({.name = gpu_.info().name, .cache = cache}));
+  slow.gpu = again;
   slow.dims = {{"n", 200}};
   s = session(open_layer(), slow);
   ASSERT_TRUE(s.ok()) << s.status().message();
   EXPECT_EQ(s->report().rfind("on " + gpu_.info().name + ": measured ", 0), 0u) << s->report();
-  EXPECT_EQ(again->counters().dispatches, 0);
+  EXPECT_EQ(again.counters().dispatches, 0);
 }
 
 TEST_F(Vulkan, AutomaticKeepsWhatTheReportSaysIsFaster) {
   SessionOptions automatic = options();
   automatic.device = Device::automatic;
-  const Result<Session> s = session(layer(), automatic);
-  ASSERT_TRUE(s.ok()) << s.status().message();
-  const std::string report = s->report(), measured = ": measured ";
+  const Session s = must(session(layer(), automatic));
+  const std::string report = s.report(), measured = ": measured ";
   const size_t times = report.find(measured);
   ASSERT_NE(times, std::string::npos) << report;
   double cpu = 0, gpu = 0;
@@ -300,23 +274,20 @@ TEST_F(Vulkan, AutomaticKeepsWhatTheReportSaysIsFaster) {
             2)
       << report;
   if (cpu != gpu) {  // equal within the report's digits
-    EXPECT_EQ(static_cast<bool>(s->gpu()), gpu < cpu) << report;
+    EXPECT_EQ(static_cast<bool>(s.gpu()), gpu < cpu) << report;
   }
 }
 
 TEST_F(Vulkan, AutomaticGoesWhereAnInputLies) {
   SessionOptions automatic = options();
   automatic.device = Device::automatic;
-  Result<Session> s = session(open_layer(), automatic);
-  ASSERT_TRUE(s.ok()) << s.status().message();
+  Session s = must(session(open_layer(), automatic));
   const std::vector<float> x = numbers(3 * 96);
-  const Result<DeviceTensor> there = gpu_.upload(view(x, {3, 96}));
-  ASSERT_TRUE(there.ok()) << there.status().message();
-  const Status given = s->set_input("x", *there);
-  ASSERT_TRUE(given.ok()) << given.message();
-  ASSERT_TRUE(s->run().ok());
-  EXPECT_TRUE(s->device_output(0).ok());
-  EXPECT_NE(s->report().find("an input lies there"), std::string::npos) << s->report();
+  const DeviceTensor there = must(gpu_.upload(view(x, {3, 96})));
+  must(s.set_input("x", there));
+  ASSERT_TRUE(s.run().ok());
+  EXPECT_TRUE(s.device_output(0).ok());
+  EXPECT_NE(s.report().find("an input lies there"), std::string::npos) << s.report();
 }
 
 // A chain of layers whose values are all needed at the end.
@@ -341,19 +312,17 @@ TEST_F(Vulkan, AMemoryLimitIsKeptByComputingAgain) {
     SessionOptions o = options();
     o.disabled_passes = {"programs"};
     if (limited) o.memory_limit = arenas[0] * 8 / 10;
-    Result<Session> s = session(deep_network(), o);
-    ASSERT_TRUE(s.ok()) << s.status().message();
-    ASSERT_TRUE(s->set_input("x", view(x, {64, 32})).ok());
+    Session s = must(session(deep_network(), o));
+    ASSERT_TRUE(s.set_input("x", view(x, {64, 32})).ok());
     for (int run = 0; run < 2; ++run) {
-      const Status status = s->run();
-      ASSERT_TRUE(status.ok()) << status.message();
+      must(s.run());
     }
-    for (const ArenaBlock& block : s->arena_blocks())
+    for (const ArenaBlock& block : s.arena_blocks())
       arenas[limited] = std::max(arenas[limited], block.offset + block.bytes);
     if (limited) {
-      EXPECT_GT(s->memory()->extra_flops, 0);
+      EXPECT_GT(s.memory()->extra_flops, 0);
     }
-    const Tensor y = *s->output(0);
+    const Tensor y = *s.output(0);
     results[limited].assign(y.as<float>(), y.as<float>() + y.count());
   }
   EXPECT_LE(arenas[1], arenas[0] * 8 / 10);
@@ -375,10 +344,9 @@ TEST_F(Vulkan, EveryKernelIsRightOnItsCases) {
     for (const KernelDef* kernel : registry.kernels(op->name(), Device::vulkan)) {
       bool runs = kernel->name == "cooperative" && !gpu_.info().cooperative_matrix;
       for (const DType real : {f32, f16}) {
-        const Result<DeviceTimes> times = judge(*kernel, *op, real, options(), registry);
-        ASSERT_TRUE(times.ok()) << times.status().message();
-        EXPECT_TRUE(std::isfinite(times->gpu_ms)) << op->name() << "=" << kernel->name;
-        runs = runs || times->gpu_ms > 0;
+        const DeviceTimes times = must(judge(*kernel, *op, real, options(), registry));
+        EXPECT_TRUE(std::isfinite(times.gpu_ms)) << op->name() << "=" << kernel->name;
+        runs = runs || times.gpu_ms > 0;
       }
       EXPECT_TRUE(runs) << op->name() << "=" << kernel->name << " takes none of its cases";
     }
@@ -388,31 +356,27 @@ TEST_F(Vulkan, AKernelThatFailsItsSelfTestIsReplaced) {
   const auto run_layer = [&](const Gpu& gpu, std::string* report) {
     SessionOptions o = options();
     o.gpu = gpu;
-    Result<Session> s = session(layer(), o);
-    EXPECT_TRUE(s.ok()) << s.status().message();
+    Session s = must(session(layer(), o));
     const std::vector<float> x = numbers(32);
-    EXPECT_TRUE(s->set_input("x", view(x, {4, 8})).ok() && s->run().ok());
-    *report = s->report();
-    const Tensor y = *s->output(0);
+    EXPECT_TRUE(s.set_input("x", view(x, {4, 8})).ok() && s.run().ok());
+    *report = s.report();
+    const Tensor y = *s.output(0);
     return std::vector<float>(y.as<float>(), y.as<float>() + y.count());
   };
   std::string report;
   const std::vector<float> expected = run_layer(gpu_, &report);
   EXPECT_EQ(report.find("fails its self-test"), std::string::npos) << report;
-  Result<Gpu> broken = Gpu::open({.name = gpu_.info().name});
-  ASSERT_TRUE(broken.ok());
+  Gpu broken = must(Gpu::open({.name = gpu_.info().name}));
   for (const KernelDef* kernel : Registry::built_in().kernels("linear", Device::vulkan))
-    backend_of(*broken).fails_self_test.insert(str_cat(kernel->op, "=", kernel->name));
-  std::vector<float> y = run_layer(*broken, &report);
+    backend_of(broken).fails_self_test.insert(str_cat(kernel->op, "=", kernel->name));
+  std::vector<float> y = run_layer(broken, &report);
   EXPECT_NE(report.find("linear=tiles fails its self-test"), std::string::npos) << report;
   EXPECT_NE(report.find("runs on the CPU"), std::string::npos) << report;
   for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], 1e-5);
   // The cache holds the result of the self-test.
-  const Result<std::vector<std::byte>> cache = broken->cache();
-  ASSERT_TRUE(cache.ok());
-  const Result<Gpu> again = Gpu::open({.name = gpu_.info().name, .cache = *cache});
-  ASSERT_TRUE(again.ok());
-  y = run_layer(*again, &report);
+  const std::vector<std::byte> cache = must(broken.cache());
+  const Gpu again = must(Gpu::open({.name = gpu_.info().name, .cache = cache}));
+  y = run_layer(again, &report);
   EXPECT_NE(report.find("linear=tiles fails its self-test"), std::string::npos) << report;
 }
 
@@ -426,9 +390,8 @@ int64_t resident_pages() {
 TEST_F(Vulkan, ManySessionsLeaveNothingBehind) {
   const std::vector<float> x = numbers(32);
   const auto once = [&] {
-    Result<Session> s = session(layer(), options());
-    ASSERT_TRUE(s.ok()) << s.status().message();
-    ASSERT_TRUE(s->set_input("x", view(x, {4, 8})).ok() && s->run().ok());
+    Session s = must(session(layer(), options()));
+    ASSERT_TRUE(s.set_input("x", view(x, {4, 8})).ok() && s.run().ok());
   };
   for (int i = 0; i < 100; ++i) once();
   const int64_t before = resident_pages();

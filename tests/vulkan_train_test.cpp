@@ -2,6 +2,7 @@
 // Training on a Vulkan device: the same loss curves and models as on the CPU, while all data stay
 // on the device.
 #include "lib/device/backend.h"
+#include "tests/must.h"
 #include "tests/vulkan_fixture.h"
 
 namespace hg::test {
@@ -32,8 +33,7 @@ Model network() {
   y = g.call("linear", {gelu(y), g.parameter("fc2.weight", f32, {3, 32}, init::kaiming_uniform(3)),
                         g.parameter("fc2.bias", f32, {3})});
   g.output("scores", y);
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  return *Model::from_graph(std::move(g));
+  return must(Model::from_graph(std::move(g)));
 }
 
 struct Batch {
@@ -75,9 +75,7 @@ class VulkanTrain : public Vulkan {
   Trainer make(const Model& model, TrainOptions options, Device device) const {
     options.session.device = device;
     if (device != Device::cpu) options.session.gpu = gpu_;
-    Result<Trainer> trainer = Trainer::create(model, std::move(options));
-    EXPECT_TRUE(trainer.ok()) << trainer.status().message();
-    return *std::move(trainer);
+    return must(Trainer::create(model, std::move(options)));
   }
 };
 
@@ -124,17 +122,14 @@ TEST_F(VulkanTrain, WhatIsSavedIsWhatTheDeviceHas) {
   const Batch batch;
   Trainer trainer = make(network(), classify(adamw(5e-3)), Device::vulkan);
   losses(trainer, batch, 5);
-  const Result<Evaluation> evaluation = trainer.evaluate({batch.inputs, batch.targets});
-  ASSERT_TRUE(evaluation.ok()) << evaluation.status().message();
-  const Result<Model> saved = trainer.model();
-  ASSERT_TRUE(saved.ok()) << saved.status().message();
+  const Evaluation evaluation = must(trainer.evaluate({batch.inputs, batch.targets}));
+  const Model saved = must(trainer.model());
   const std::vector<double> ahead = losses(trainer, batch, 3);
   // Training continues on another device.
-  Trainer resumed = make(*saved, classify(adamw(5e-3)), Device::cpu);
+  Trainer resumed = make(saved, classify(adamw(5e-3)), Device::cpu);
   EXPECT_EQ(resumed.updates(), 5);
-  const Result<Evaluation> again = resumed.evaluate({batch.inputs, batch.targets});
-  ASSERT_TRUE(again.ok()) << again.status().message();
-  EXPECT_NEAR(evaluation->loss, again->loss, 1e-4);
+  const Evaluation again = must(resumed.evaluate({batch.inputs, batch.targets}));
+  EXPECT_NEAR(evaluation.loss, again.loss, 1e-4);
   const std::vector<double> here = losses(resumed, batch, 3);
   for (size_t i = 0; i < here.size(); ++i) EXPECT_NEAR(ahead[i], here[i], 1e-3 * here[i]) << i;
 }
@@ -167,9 +162,8 @@ TEST_F(VulkanTrain, AutomaticTrainsWhereItIsFaster) {
   EXPECT_NE(trainer.session().report().find("measured"), std::string::npos);
   const std::vector<float> a = floats(trainer, "conv.weight"), b = floats(here, "conv.weight");
   for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-3) << i;
-  const Result<Model> saved = trainer.model();
-  ASSERT_TRUE(saved.ok()) << saved.status().message();
-  EXPECT_EQ(make(*saved, classify(sgd(0.05, 0.9)), Device::cpu).updates(), 4);
+  const Model saved = must(trainer.model());
+  EXPECT_EQ(make(saved, classify(sgd(0.05, 0.9)), Device::cpu).updates(), 4);
 }
 
 }  // namespace

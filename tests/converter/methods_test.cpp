@@ -122,8 +122,7 @@ void run_calls(const fs::path& folder, const Case& one, const std::string& file)
       const std::vector<float>& x = given.at(static_cast<size_t>(i));
       ASSERT_TRUE(session.set_input(i, view(x, {static_cast<int64_t>(x.size())})).ok());
     }
-    const Status status = session.run();
-    ASSERT_TRUE(status.ok()) << status.message();
+    must(session.run());
     ASSERT_EQ(session.output_count(), outputs) << what;
     for (int i = 0; i < outputs; ++i)
       expect_near(numbers_of(must(session.output(i))), read_numbers(call), what);

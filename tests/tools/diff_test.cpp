@@ -11,6 +11,7 @@
 #include <random>
 
 #include "hg/ops.h"
+#include "tests/must.h"
 
 namespace hg::tools {
 namespace {
@@ -18,8 +19,7 @@ namespace {
 Model model_of(const std::function<void(Graph&)>& build) {
   Graph g;
   build(g);
-  EXPECT_TRUE(g.status().ok()) << g.status().message();
-  return *Model::from_graph(std::move(g));
+  return must(Model::from_graph(std::move(g)));
 }
 
 Model random_model(std::mt19937& random) {

@@ -13,6 +13,7 @@
 
 #include "hg/model.h"
 #include "hg/npy.h"
+#include "tests/must.h"
 
 namespace hg::tools {
 
@@ -74,13 +75,11 @@ class Programs : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   void save(Graph graph, const char* name, std::vector<Model::Attachment> attachments = {}) {
-    Result<Model> model = Model::from_graph(std::move(graph));
-    ASSERT_TRUE(model.ok()) << model.status().message();
+    Model model = must(Model::from_graph(std::move(graph)));
     Model::Info info;
     info.attachments = std::move(attachments);
-    model->set_info(std::move(info));
-    const Status saved = model->save(folder_ / name);
-    ASSERT_TRUE(saved.ok()) << saved.message();
+    model.set_info(std::move(info));
+    must(model.save(folder_ / name));
   }
   void put(const char* name, const ConstTensor& tensor) {
     ASSERT_TRUE(write_npy(folder_ / name, tensor).ok());

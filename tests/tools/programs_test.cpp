@@ -11,6 +11,7 @@
 #include "hg/library.h"
 #include "hg/ops.h"
 #include "hg/version.h"
+#include "tests/must.h"
 
 namespace hg::tools {
 namespace {
@@ -21,10 +22,9 @@ TEST_F(Programs, RunWritesEveryOutput) {
   const Ran ran = run("hg-run both.hgm --input a.npy --input y=b.npy --output-dir out");
   EXPECT_EQ(ran.exit, 0) << ran.err;
   EXPECT_EQ(ran.out, "out/output_0.npy\n");
-  Result<Array> sum = read_npy(folder_ / "out" / "output_0.npy");
-  ASSERT_TRUE(sum.ok()) << sum.status().message();
-  EXPECT_EQ(sum->shape(), (Sizes{2, 3}));
-  for (int i = 0; i < 6; ++i) EXPECT_EQ(sum->as<float>()[i], 2.0f * (i + 1));
+  Array sum = must(read_npy(folder_ / "out" / "output_0.npy"));
+  EXPECT_EQ(sum.shape(), (Sizes{2, 3}));
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(sum.as<float>()[i], 2.0f * (i + 1));
 }
 
 TEST_F(Programs, AnOutputsNameNeverLeavesTheFolder) {
@@ -47,9 +47,8 @@ TEST_F(Programs, EachOutputHasAFileOfItsOwn) {
   for (int k = 0; k < 3; ++k)
     for (const std::string& name :
          {std::string("a_b") + std::string(k, '_'), "output_" + std::to_string(k)}) {
-      const Result<Array> y = read_npy((folder_ / "new" / "deep" / (name + ".npy")).string());
-      ASSERT_TRUE(y.ok()) << y.status().message();
-      EXPECT_EQ(y->as<float>()[0], static_cast<float>(2 + k)) << name;
+      const Array y = must(read_npy((folder_ / "new" / "deep" / (name + ".npy")).string()));
+      EXPECT_EQ(y.as<float>()[0], static_cast<float>(2 + k)) << name;
     }
   expect_refusal("hg-run alike.hgm --input a.npy -o a.npy/out", 1, "--output-dir a.npy/out: ");
 }
@@ -57,19 +56,17 @@ TEST_F(Programs, EachOutputHasAFileOfItsOwn) {
 TEST_F(Programs, AnEmptyBatchRuns) {
   const Ran ran = run("hg-run both.hgm -i empty.npy -i empty.npy -o out");
   EXPECT_EQ(ran.exit, 0) << ran.err;
-  Result<Array> sum = read_npy(folder_ / "out" / "output_0.npy");
-  ASSERT_TRUE(sum.ok()) << sum.status().message();
-  EXPECT_EQ(sum->shape(), (Sizes{0, 3}));
+  Array sum = must(read_npy(folder_ / "out" / "output_0.npy"));
+  EXPECT_EQ(sum.shape(), (Sizes{0, 3}));
 }
 
 TEST_F(Programs, GradientsOfEveryFloatInput) {
   const Ran ran = run("hg-run both.hgm -i a.npy -i b.npy --grad-output ways.npy -o out");
   EXPECT_EQ(ran.exit, 0) << ran.err;
   for (const char* name : {"grad_input_0.npy", "grad_input_1.npy"}) {
-    Result<Array> grad = read_npy(folder_ / "out" / name);
-    ASSERT_TRUE(grad.ok()) << grad.status().message();
-    EXPECT_EQ(grad->shape(), (Sizes{2, 3}));
-    for (int i = 0; i < 6; ++i) EXPECT_EQ(grad->as<float>()[i], 0.5f * i);
+    Array grad = must(read_npy(folder_ / "out" / name));
+    EXPECT_EQ(grad.shape(), (Sizes{2, 3}));
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(grad.as<float>()[i], 0.5f * i);
   }
   expect_refusal("hg-run wide.hgm -i four.npy --grad-output four.npy -o out", 4,
                  "1 output gradients are given, but the model has 2 float outputs");
@@ -236,9 +233,8 @@ TEST_F(Programs, BenchKeepsItsContract) {
   EXPECT_LE(latency["median"], latency["p90"]);
   EXPECT_GE(answer["load_ms"], answer["create_ms"]);
   EXPECT_EQ(answer["weights_bytes"], 8 * 4 * 4);
-  Result<Array> scores = read_npy(folder_ / "out" / "also.npy");
-  ASSERT_TRUE(scores.ok()) << scores.status().message();
-  EXPECT_EQ(scores->shape(), (Sizes{5, 8}));
+  Array scores = must(read_npy(folder_ / "out" / "also.npy"));
+  EXPECT_EQ(scores.shape(), (Sizes{5, 8}));
 }
 
 TEST_F(Programs, BenchProfilesEveryNode) {
@@ -464,7 +460,8 @@ TEST_F(Programs, QuantizeWritesASmallerModel) {
   EXPECT_EQ(info["quantized"][0]["name"], weight["name"]);
   EXPECT_EQ(info["quantized"][0]["error"], weight["error"]);
   EXPECT_NE(run("hg-info wide.hgm").out.find("quantized   1 tensor, off by "), std::string::npos);
-  EXPECT_NE(run("hg-quantize wide.hgm -o none.hgm").out.find("no layer has a weight"), std::string::npos);
+  EXPECT_NE(run("hg-quantize wide.hgm -o none.hgm").out.find("no layer has a weight"),
+            std::string::npos);
 }
 
 TEST_F(Programs, QuantizeTakesSamples) {

@@ -15,6 +15,7 @@
 
 #include "hg/hg.h"
 #include "hg/npy.h"
+#include "tests/must.h"
 #include "tests/noise.h"
 
 namespace hg::tools {
@@ -73,9 +74,8 @@ class Train : public testing::Test {
   }
   json log() const { return json::parse(slurp(folder_ / "log.json")); }
   std::vector<float> weights(const char* file) const {
-    const Result<Model> model = Model::load(folder_ / file);
-    EXPECT_TRUE(model.ok()) << model.status().message();
-    const Tensor t = model->graph().states()[0].data.tensor;
+    const Model model = must(Model::load(folder_ / file));
+    const Tensor t = model.graph().states()[0].data.tensor;
     return std::vector<float>(t.as<float>(), t.as<float>() + t.count());
   }
 };
@@ -129,11 +129,10 @@ TEST_F(Train, TrainsAnEntryAndWhatItShares) {
   EXPECT_EQ(run("m.hgm" + command.substr(5) + "--entry loss"), 2);
   ASSERT_EQ(run(command + "--entry loss"), 0) << err_;
   for (const char* path : {"t.hgm", "best.hgm"}) {
-    const Result<Model> trained = Model::load(folder_ / path);
-    ASSERT_TRUE(trained.ok()) << trained.status().message();
-    EXPECT_EQ(trained->entries(), (std::vector<std::string>{"loss", "shared", "alone"}));
+    const Model trained = must(Model::load(folder_ / path));
+    EXPECT_EQ(trained.entries(), (std::vector<std::string>{"loss", "shared", "alone"}));
     const auto state = [&](const char* entry, const std::string& name) {
-      const Result<Model> model = trained->entry(entry);
+      const Result<Model> model = trained.entry(entry);
       for (const State& each : model->graph().states())
         if (each.name == name) return *Array::copy_of(each.data.tensor);
       return Array();
