@@ -4,6 +4,15 @@
 # halves its build time; kernels and the code around each run keep the compiler's release flags.
 include_guard()
 
+# hg_folders(TARGET folder... [WITHOUT file...]): adds all .cpp files of these folders to TARGET, except the given ones.
+function(hg_folders target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "WITHOUT")
+  list(TRANSFORM arg_UNPARSED_ARGUMENTS APPEND /*.cpp)
+  file(GLOB files CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${arg_UNPARSED_ARGUMENTS})
+  list(REMOVE_ITEM files ${arg_WITHOUT})
+  target_sources(${target} PRIVATE ${files})
+endfunction()
+
 # Precompiled headers save parsing. ccache cannot share objects that use them.
 if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
   option(HG_PRECOMPILE "Precompile common headers" OFF)
