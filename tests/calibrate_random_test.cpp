@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/quantize.h"
+#include "kernels/reference/reference.h"
 #include "lib/platform/instruction_set.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
@@ -182,6 +184,11 @@ class Net : test::Chance {
   const Shape& shape(size_t i) const { return steps_[i].value.shape(); }
   int64_t size(size_t i, int d) const { return shape(i)[static_cast<size_t>(d)].constant(); }
   int rank(size_t i) const { return steps_[i].value.rank(); }
+  int64_t pixels(size_t i) const {
+    int64_t count = 1;
+    for (int d = 2; d < rank(i); ++d) count *= size(i, d);
+    return count;
+  }
   size_t add(Step step) {
     EXPECT_TRUE(graph_.status().ok()) << std::string(graph_.status().message());
     step.name = step.value.name();
@@ -419,12 +426,7 @@ class Net : test::Chance {
   }
   size_t both(size_t a, size_t b) {
     if (shape(a) != shape(b)) return a;
-    return add({steps_[a].value + steps_[b].value, {a, b}, [](const Inputs& in, const Layers*) {
-                  Numbers made(in[0]->shape);
-                  for (size_t i = 0; i < made.at.size(); ++i)
-                    made.set(i, in[0]->at[i] + in[1]->at[i], in[0]->off[i] + in[1]->off[i]);
-                  return made;
-                }});
+    return moved({a, b}, steps_[a].value + steps_[b].value, true);
   }
   // A convolution, plus the latest earlier value of the same shape.
   size_t residual(size_t x) {
@@ -441,9 +443,7 @@ class Net : test::Chance {
     list.factor.assign(static_cast<size_t>(list.out), 1);
     list.offset.assign(static_cast<size_t>(list.out), 0);
     const Value y = normalized(steps_[x].value, list);
-    int64_t pixels = 1;
-    for (int d = 2; d < rank(x); ++d) pixels *= size(x, d);
-    return add({y, {x}, [=](const Inputs& in, const Layers*) {
+    return add({y, {x}, [=, pixels = pixels(x)](const Inputs& in, const Layers*) {
                   Numbers made(in[0]->shape);
                   for (size_t i = 0; i < made.at.size(); ++i) {
                     const auto c = static_cast<size_t>(static_cast<int64_t>(i) / pixels % list.out);
@@ -457,137 +457,85 @@ class Net : test::Chance {
                 }});
   }
 
-  // Moves elements of the inputs; -1 gives 0. `from(i, n)` returns the source of element i of n
-  // images.
-  size_t moved(std::vector<size_t> xs, const Value& y,
-               std::function<std::pair<size_t, int64_t>(int64_t, int64_t)> from) {
-    const Shape to = y.shape();
-    return add({y, std::move(xs), [=](const Inputs& in, const Layers*) {
-                  const int64_t n = in[0]->shape[0];
-                  Numbers made(sizes(to, n));
-                  for (int64_t i = 0; i < made.shape.count(); ++i) {
-                    const auto [k, at] = from(i, n);
-                    if (at < 0) continue;
-                    made.at[static_cast<size_t>(i)] = in[k]->at[static_cast<size_t>(at)];
-                    made.off[static_cast<size_t>(i)] = in[k]->off[static_cast<size_t>(at)];
-                  }
-                  return made;
-                }});
+  // A step whose op moves, adds or compares elements: kernels/reference computes it from the
+  // numbers and from their bounds. `is_rounded`: f32 rounds the result. `terms`: the elements that
+  // a mean adds.
+  size_t moved(std::vector<size_t> xs, const Value& y, bool is_rounded = false, int64_t terms = 0) {
+    const Node& node = graph_.nodes().back();
+    return add(
+        {y, std::move(xs),
+         [=, op = node.op, all = node.attrs, to = y.shape()](const Inputs& in, const Layers*) {
+           Numbers made(sizes(to, in[0]->shape[0]));
+           const KernelAttrs attrs{AttrReader(op, all)};
+           const auto run = [&](const auto& part) {
+             std::vector<reference::Array> x, y = {{f64, made.shape, made.at}};
+             for (const Numbers* one : in) x.push_back({f64, one->shape, part(*one)});
+             reference::find(op->name())->run({x, y, attrs});
+             return y[0].values;
+           };
+           made.at = run([](const Numbers& x) { return x.at; });
+           made.off = run([](const Numbers& x) { return x.off; });
+           if (terms > 0) {
+             const std::vector<double> magnitudes = run([](const Numbers& x) {
+               std::vector<double> all = x.at;
+               for (double& v : all) v = std::abs(v);
+               return all;
+             });
+             for (size_t i = 0; i < made.off.size(); ++i)
+               made.off[i] += magnitudes[i] * static_cast<double>(terms) * kRounding;
+           }
+           for (size_t i = 0; i < made.off.size() && is_rounded; ++i)
+             made.set(i, made.at[i], made.off[i]);
+           return made;
+         }});
   }
   size_t join(size_t a, size_t b) {
     if (rank(a) != rank(b) || rank(a) < 3) return a;
     for (int d = 2; d < rank(a); ++d)
       if (size(a, d) != size(b, d)) return a;
-    int64_t pixels = 1;
-    for (int d = 2; d < rank(a); ++d) pixels *= size(a, d);
-    const int64_t first = size(a, 1) * pixels, second = size(b, 1) * pixels;
-    if (first + second > 4000) return a;
-    return moved({a, b}, concat({steps_[a].value, steps_[b].value}, 1), [=](int64_t i, int64_t) {
-      const int64_t n = i / (first + second), rest = i % (first + second);
-      return rest < first ? std::pair(size_t{0}, n * first + rest)
-                          : std::pair(size_t{1}, n * second + rest - first);
-    });
+    if (shape(a)[1].constant() + shape(b)[1].constant() > 4000 / pixels(a)) return a;
+    return moved({a, b}, concat({steps_[a].value, steps_[b].value}, 1));
   }
   size_t cut(size_t x) {  // slices the last dim
     const int d = rank(x) - 1;
     const int64_t whole = size(x, d), start = below(whole), step = 1 + below(2);
-    const int64_t end = start + 1 + below(whole - start), now = (end - start + step - 1) / step;
-    return moved({x}, slice(steps_[x].value, d, start, end, step), [=](int64_t i, int64_t) {
-      return std::pair(size_t{0}, i / now * whole + start + i % now * step);
-    });
+    return moved({x}, slice(steps_[x].value, d, start, start + 1 + below(whole - start), step));
   }
   size_t border(size_t x) {  // pads the last dim with zeros
-    const int d = rank(x) - 1;
-    const int64_t before = below(3), after = below(3), whole = size(x, d),
-                  now = before + whole + after;
     std::vector<Dim> pads(static_cast<size_t>(2 * rank(x)), Dim(0));
-    pads[pads.size() - 2] = before;
-    pads.back() = after;
-    return moved({x}, hg::pad(steps_[x].value, pads), [=](int64_t i, int64_t) {
-      const int64_t at = i % now - before;
-      return std::pair(size_t{0}, at < 0 || at >= whole ? -1 : i / now * whole + at);
-    });
+    pads[pads.size() - 2] = below(3);
+    pads.back() = below(3);
+    return moved({x}, hg::pad(steps_[x].value, pads));
   }
   size_t turn(size_t x) {  // transposes the last two dims, or flips the last one
-    if (rank(x) < 4 || chance(40)) {
-      const int64_t line = size(x, rank(x) - 1);
-      return moved({x}, flip(steps_[x].value, {-1}), [=](int64_t i, int64_t) {
-        return std::pair(size_t{0}, i / line * line + line - 1 - i % line);
-      });
-    }
+    if (rank(x) < 4 || chance(40)) return moved({x}, flip(steps_[x].value, {-1}));
     std::vector<Dim> dims;
     for (int d = 0; d < rank(x) - 2; ++d) dims.push_back(d);
     dims.push_back(rank(x) - 1);
     dims.push_back(rank(x) - 2);
-    const int64_t h = size(x, rank(x) - 2), w = size(x, rank(x) - 1);
-    return moved({x}, permute(steps_[x].value, dims), [=](int64_t i, int64_t) {
-      const int64_t rest = i % (h * w);
-      return std::pair(size_t{0}, i / (h * w) * (h * w) + rest % h * w + rest / h);
-    });
+    return moved({x}, permute(steps_[x].value, dims));
   }
   size_t flat(size_t x) {
-    Dim all = 1;
-    for (int d = 1; d < rank(x); ++d) all = all * size(x, d);
-    return moved({x}, reshape(steps_[x].value, {shape(x)[0], all}),
-                 [](int64_t i, int64_t) { return std::pair(size_t{0}, i); });
+    return moved({x}, reshape(steps_[x].value, {shape(x)[0], shape(x)[1] * pixels(x)}));
   }
 
   // Pools over windows along the last dim.
   size_t pool(size_t x) {
     const int d = rank(x) - 1;
-    const int64_t whole = size(x, d), k = std::min<int64_t>(whole, 1 + below(3)),
-                  step = 1 + below(2);
-    const int64_t padding = below(k / 2 + 1), now = (whole + 2 * padding - k) / step + 1;
+    const int64_t k = std::min<int64_t>(size(x, d), 1 + below(3)), step = 1 + below(2);
     std::vector<Dim> kernel(static_cast<size_t>(d - 1), Dim(1)), stride = kernel,
                                                                  pads(kernel.size(), Dim(0));
     kernel.back() = k;
     stride.back() = step;
-    pads.back() = padding;
-    const bool is_max = chance(65);
+    pads.back() = below(k / 2 + 1);
     const Value v = steps_[x].value;
-    const Value y = is_max ? max_pool(v, kernel, {.stride = stride, .padding = pads})
-                           : avg_pool(v, kernel, {.stride = stride, .padding = pads});
-    const Shape to = y.shape();
-    return add({y, {x}, [=](const Inputs& in, const Layers*) {
-                  Numbers made(sizes(to, in[0]->shape[0]));
-                  for (int64_t i = 0; i < made.shape.count(); ++i) {
-                    double value = is_max ? -HUGE_VAL : 0, off = 0, size = 0;
-                    for (int64_t t = 0; t < k; ++t) {
-                      const int64_t p = i % now * step - padding + t;
-                      if (p < 0 || p >= whole) continue;
-                      const auto at = static_cast<size_t>(i / now * whole + p);
-                      const double one = in[0]->at[at];
-                      value = is_max ? std::max(value, one) : value + one / static_cast<double>(k);
-                      off = is_max ? std::max(off, in[0]->off[at])
-                                   : off + in[0]->off[at] / static_cast<double>(k);
-                      size += std::abs(one);
-                    }
-                    made.set(static_cast<size_t>(i), value, off + (is_max ? 0 : size * kRounding));
-                  }
-                  return made;
-                }});
+    if (chance(65))
+      return moved({x}, max_pool(v, kernel, {.stride = stride, .padding = pads}), true);
+    return moved({x}, avg_pool(v, kernel, {.stride = stride, .padding = pads}), true, k);
   }
   size_t mean(size_t x) {  // over all pixels
-    int64_t pixels = 1;
-    for (int d = 2; d < rank(x); ++d) pixels *= size(x, d);
     std::vector<Dim> ones(static_cast<size_t>(rank(x) - 2), Dim(1));
-    const Value y = adaptive_avg_pool(steps_[x].value, ones);
-    const Shape to = y.shape();
-    return add({y, {x}, [=](const Inputs& in, const Layers*) {
-                  Numbers made(sizes(to, in[0]->shape[0]));
-                  for (int64_t i = 0; i < made.shape.count(); ++i) {
-                    double sum = 0, off = 0, size = 0;
-                    for (int64_t p = 0; p < pixels; ++p) {
-                      const auto at = static_cast<size_t>(i * pixels + p);
-                      sum += in[0]->at[at];
-                      size += std::abs(in[0]->at[at]);
-                      off += in[0]->off[at];
-                    }
-                    const auto count = static_cast<double>(pixels);
-                    made.set(static_cast<size_t>(i), sum / count, off / count + size * kRounding);
-                  }
-                  return made;
-                }});
+    return moved({x}, adaptive_avg_pool(steps_[x].value, ones), true, pixels(x));
   }
 
   // -- What is compared --

@@ -2,7 +2,7 @@
 // Every sample row of every op, called eagerly with random layouts of inputs and outputs: dense,
 // with gaps, transposed, reversed, repeated, at odd addresses, over an input, across an input. The
 // expected result is that of a session of the same op on dense copies, which op_test compares with
-// plain loops. `--rounds=N --seed=S` runs longer; a failure prints the seed that repeats it.
+// plain loops. Case 0 is all dense.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,25 +11,12 @@
 
 #include "hg/executor.h"
 #include "hg/hg.h"
-#include "lib/graph/split_mix.h"
 #include "tests/elements.h"
-#include "tests/random_options.h"
+#include "tests/random_case.h"
 #include "tests/sample_case.h"
 
 namespace hg::test {
 namespace {
-
-int rounds = 2;
-uint64_t first_seed = 0;  // 0: all dense
-
-class Chance {
- public:
-  explicit Chance(uint64_t seed) : state_(seed) {}
-  int below(int n) { return static_cast<int>(split_mix(state_) % static_cast<uint64_t>(n)); }
-
- private:
-  uint64_t state_;
-};
 
 // Copies `from` into memory with another layout.
 Array laid_out(const Tensor& from, int kind, Chance& chance) {
@@ -80,9 +67,7 @@ struct Call {
   const Sample* sample;
   DType floats;
   uint64_t seed;
-  std::string text() const {
-    return str_cat(sample->op, " in ", floats, ": eager_ops_test --rounds=1 --seed=", seed);
-  }
+  std::string text() const { return str_cat(sample->op, " in ", floats, ", ", repeated(seed)); }
 };
 
 void expect_equal(const Array& got, const Answer& expected, const Call& call, size_t output) {
@@ -174,7 +159,7 @@ void check(Executor& ex, const Call& call) {
 TEST(EagerOps, AgreeWithSessionsInEveryLayout) {
   Executor ex = *Executor::create({.threads = 2, .most_plans = 64});
   const std::vector<Sample> samples = all_samples();
-  for (uint64_t seed = first_seed; seed < first_seed + uint64_t(rounds); ++seed)
+  for_cases(2, [&](uint64_t seed) {
     for (const Sample& sample : samples) {
       const Op* const op = Registry::built_in().find(sample.op);
       if (op->def.traits & kControl) continue;
@@ -184,16 +169,9 @@ TEST(EagerOps, AgreeWithSessionsInEveryLayout) {
       check(ex, {&sample, floats[size_t(chance.below(int(floats.size())))], seed});
       if (testing::Test::HasFatalFailure()) return;
     }
+  });
   EXPECT_GT(ex.counters().evicted, 0);
 }
 
 }  // namespace
 }  // namespace hg::test
-
-int main(int argc, char** argv) {
-  return hg::test::run_with_options(argc, argv,
-                                    [](const std::string& name, const std::string& value) {
-                                      if (name == "rounds") hg::test::rounds = std::stoi(value);
-                                      if (name == "seed") hg::test::first_seed = std::stoull(value);
-                                    });
-}

@@ -2,8 +2,6 @@
 // Random lazy expressions against the same graph built and run by hand, bit by bit. Gradients,
 // whose terms may be added in another order, are compared with that graph's gradients and with
 // finite differences.
-//
-//   lazy_random_test --expressions=5000 --seed=1
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,13 +13,10 @@
 #include "hg/hg.h"
 #include "hg/lazy_ops.h"
 #include "tests/must.h"
-#include "tests/random_options.h"
+#include "tests/random_case.h"
 
 namespace hg {
 namespace {
-
-int expressions = 300;
-int first_seed = 0;
 
 // Functions that are smooth around [-1, 1], with values of about the same range.
 struct Operation {
@@ -158,9 +153,8 @@ void expect_jvp(Maker& maker) {
 }
 
 TEST(LazyRandom, IsTheGraphAndItsGradient) {
-  for (int seed = first_seed; seed < first_seed + expressions; ++seed) {
-    SCOPED_TRACE("lazy_random_test --expressions=1 --seed=" + std::to_string(seed));
-    Maker maker(seed);
+  test::for_cases(300, [](uint64_t seed) {
+    Maker maker(static_cast<int>(seed));
     const Array y = must(maker.y.var.value());
     ASSERT_EQ(maker.y.var.shape(), y.shape());
     expect_same_bits(y, maker.by_hand(maker.y.value));
@@ -188,20 +182,9 @@ TEST(LazyRandom, IsTheGraphAndItsGradient) {
       EXPECT_NEAR(found[i].as<double>()[k], slope, 1e-6 * (1 + std::abs(slope)));
     }
     expect_jvp(maker);
-    if (testing::Test::HasFailure()) {
-      ADD_FAILURE() << maker.y.var.text();
-      return;
-    }
-  }
+    if (testing::Test::HasFailure()) ADD_FAILURE() << maker.y.var.text();
+  });
 }
 
 }  // namespace
 }  // namespace hg
-
-int main(int argc, char** argv) {
-  return hg::test::run_with_options(argc, argv,
-                                    [](const std::string& name, const std::string& value) {
-                                      if (name == "expressions") hg::expressions = std::stoi(value);
-                                      if (name == "seed") hg::first_seed = std::stoi(value);
-                                    });
-}

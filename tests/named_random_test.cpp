@@ -6,14 +6,13 @@
 #include <cmath>
 #include <map>
 
+#include "hg/train.h"
 #include "tests/must.h"
+#include "tests/random_case.h"
 #include "tests/random_named.h"
-#include "tests/random_options.h"
 
 namespace hg {
 namespace {
-
-int networks = 150, first_seed = 1;
 
 void expect_near(const std::string& what, const Array& a, const Tensor& b, double tolerance) {
   ASSERT_TRUE(a) << what;
@@ -146,21 +145,11 @@ void compare(uint64_t seed, DType dtype, double tolerance) {
 }
 
 TEST(NamedRandom, AreTheGraphByHand) {
-  for (int seed = first_seed; seed < first_seed + networks; ++seed) {
-    SCOPED_TRACE("named_random_test --networks=1 --seed=" + std::to_string(seed));
-    compare(static_cast<uint64_t>(seed), f64, 1e-12);
-    if (seed % 3 == 0) compare(static_cast<uint64_t>(seed), f32, 1e-4);
-    if (testing::Test::HasFailure()) return;
-  }
+  test::for_cases(150, [](uint64_t seed) {
+    compare(seed, f64, 1e-12);
+    if (seed % 3 == 0) compare(seed, f32, 1e-4);
+  });
 }
 
 }  // namespace
 }  // namespace hg
-
-int main(int argc, char** argv) {
-  return hg::test::run_with_options(argc, argv,
-                                    [](const std::string& name, const std::string& value) {
-                                      if (name == "networks") hg::networks = std::stoi(value);
-                                      if (name == "seed") hg::first_seed = std::stoi(value);
-                                    });
-}

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs with one open size, and their gradients, at several sizes in one session, against
-// the same graph with that size fixed and no passes. A failing graph prints the command that
-// repeats it alone.
-//
-//   open_sizes_random_test [--graphs=200] [--first=0] [--print] [--vulkan=DEVICE]
+// the same graph with that size fixed and no passes. HG_VULKAN=DEVICE runs the former on a device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,17 +11,15 @@
 #include <set>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "tests/elements.h"
 #include "tests/must.h"
+#include "tests/random_case.h"
 #include "tests/random_graph.h"
-#include "tests/random_options.h"
 
 namespace hg::test {
 namespace {
 
-uint64_t first_graph = 0, graph_count = 200;
-bool prints_graphs = false;
-std::string vulkan_device;
 int compared = 0, in_ranges = 0;
 
 // A random graph built again with different sizes.
@@ -260,7 +255,7 @@ std::string check_graph(uint64_t seed, const SessionOptions& options) {
   const int64_t usual = *std::next(sizes.begin(), static_cast<int64_t>(random() % sizes.size()));
   const Built open = build(made.graph, made.inputs, usual, "n", nullptr);
   if (open.steady.empty()) return "";
-  if (prints_graphs) std::printf("%s", open.graph.text().c_str());
+  if (prints_graphs()) std::printf("%s", open.graph.text().c_str());
   const double tolerance = 4096 * widest_step(open.graph);
   Result<Session> session = Session::create(*Model::from_graph(open.graph), options);
   if (!session.ok()) return std::string(session.status().message());
@@ -297,41 +292,25 @@ std::string check_graph(uint64_t seed, const SessionOptions& options) {
 
 TEST(OpenSizesRandom, GiveWhatFixedSizesGive) {
   SessionOptions options{.threads = 2};
-  if (!vulkan_device.empty()) {
+  if (const std::string name = chosen("HG_VULKAN"); !name.empty()) {
     options.device = Device::vulkan;
-    Gpu gpu = must(Gpu::open({.name = vulkan_device}));
-    options.gpu = std::move(gpu);
+    options.gpu = must(Gpu::open({.name = name}));
   }
-  for (uint64_t seed = first_graph; seed < first_graph + graph_count; ++seed)
-    EXPECT_EQ(check_graph(seed, options), "")
-        << "repeat with: open_sizes_random_test --graphs=1 --first=" << seed;
-  std::printf("%d sizes of %d graphs compared\n", compared, static_cast<int>(graph_count));
-  if (graph_count >= 100) {
-    EXPECT_GT(compared, static_cast<int>(graph_count));
+  for_cases(200, [&](uint64_t seed) { EXPECT_EQ(check_graph(seed, options), ""); });
+  std::printf("%d sizes compared\n", compared);
+  if (case_count(200) >= 100) {
+    EXPECT_GT(compared, case_count(200));
   }
 }
 
 TEST(OpenSizesRandom, GiveTheBitsOfANewSessionAtEachSizeOfASequence) {
   compared = in_ranges = 0;
-  for (uint64_t seed = first_graph; seed < first_graph + graph_count; ++seed)
-    EXPECT_EQ(check_sequence(seed, {.threads = 1 + static_cast<int>(seed % 3)}), "")
-        << "repeat with: open_sizes_random_test --graphs=1 --first=" << seed;
-  std::printf("%d sizes of %d graphs compared, %d of them in ranges\n", compared,
-              static_cast<int>(graph_count), in_ranges);
+  for_cases(200, [](uint64_t seed) {
+    EXPECT_EQ(check_sequence(seed, {.threads = 1 + static_cast<int>(seed % 3)}), "");
+  });
+  std::printf("%d sizes compared, %d of them in ranges\n", compared, in_ranges);
   EXPECT_GT(in_ranges, compared / 4);
 }
 
 }  // namespace
 }  // namespace hg::test
-
-int main(int argc, char** argv) {
-  return hg::test::run_with_options(argc, argv,
-                                    [](const std::string& name, const std::string& value) {
-                                      if (name == "graphs")
-                                        hg::test::graph_count = std::stoull(value);
-                                      if (name == "first")
-                                        hg::test::first_graph = std::stoull(value);
-                                      if (name == "print") hg::test::prints_graphs = true;
-                                      if (name == "vulkan") hg::test::vulkan_device = value;
-                                    });
-}

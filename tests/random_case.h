@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random test cases: their random numbers, and how many run. HG_CASES=20000 in the environment sets
-// the number.
+// Random test cases: their random numbers, and which of them run. In the environment, HG_CASES sets
+// their number, HG_FIRST the first of them, and HG_PRINT makes tests print their graphs:
+//   HG_FIRST=17 HG_CASES=1 HG_PRINT=1 random_graphs_test
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,16 +25,27 @@ class Chance {
   uint64_t state_;
 };
 
-inline int64_t case_count(int64_t usual) {
-  const char* const given = std::getenv("HG_CASES");
-  return given == nullptr ? usual : std::atoll(given);
+inline std::string chosen(const char* name) {
+  const char* const given = std::getenv(name);
+  return given == nullptr ? "" : given;
+}
+inline int64_t number_of(const char* name, int64_t usual) {
+  const std::string given = chosen(name);
+  return given.empty() ? usual : std::atoll(given.c_str());
+}
+inline int64_t case_count(int64_t usual) { return number_of("HG_CASES", usual); }
+inline bool prints_graphs() { return !chosen("HG_PRINT").empty(); }
+// How to run a case alone.
+inline std::string repeated(uint64_t number) {
+  return "repeat with HG_CASES=1 HG_FIRST=" + std::to_string(number);
 }
 
 // Calls f(number of the case), until a case fails.
 template <class F>
 void for_cases(int64_t usual, const F& f) {
-  for (int64_t i = 0, count = case_count(usual); i < count && !testing::Test::HasFailure(); ++i) {
-    SCOPED_TRACE("case " + std::to_string(i));
+  const int64_t first = number_of("HG_FIRST", 0), end = first + case_count(usual);
+  for (int64_t i = first; i < end && !testing::Test::HasFailure(); ++i) {
+    SCOPED_TRACE(repeated(static_cast<uint64_t>(i)));
     f(static_cast<uint64_t>(i));
   }
 }

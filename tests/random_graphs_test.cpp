@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random graphs, run without passes and with all of them. Every node of the first run is compared
 // with the double loops of kernels/reference, every result of the second with the first. Both run
-// twice, because states change. A failing graph prints the command that repeats it alone.
-//
-//   random_graphs_test [--graphs=300] [--first=0] [--print]
+// twice, because states change.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,14 +11,11 @@
 
 #include "kernels/reference/rounded.h"
 #include "tests/elements.h"
+#include "tests/random_case.h"
 #include "tests/random_graph.h"
-#include "tests/random_options.h"
 
 namespace hg::test {
 namespace {
-
-uint64_t first_graph = 0, graph_count = 300;
-bool prints_graphs = false;
 
 // The distance of 1 to the next number.
 double step_of(DType dtype) {
@@ -213,7 +208,7 @@ struct Count {
 std::string check_graph(uint64_t seed, Count& count) {
   const RandomGraph random = random_graph(seed);
   const Graph& graph = random.graph;
-  if (prints_graphs) std::printf("%s", graph.text().c_str());
+  if (prints_graphs()) std::printf("%s", graph.text().c_str());
   if (!graph.verify().ok()) return str_cat("verify: ", graph.verify().message());
   const Result<Model> model = Model::from_graph(graph);
   const auto make = [&](SessionOptions options, bool strided = false) {
@@ -263,28 +258,14 @@ std::string check_graph(uint64_t seed, Count& count) {
 
 TEST(RandomGraphs, GiveWhatTheLoopsGiveHoweverTheyAreRun) {
   Count count;
-  for (uint64_t seed = first_graph; seed < first_graph + graph_count; ++seed) {
-    const std::string wrong = check_graph(seed, count);
-    EXPECT_EQ(wrong, "") << "repeat with: random_graphs_test --graphs=1 --first=" << seed;
-  }
+  for_cases(300, [&](uint64_t seed) { EXPECT_EQ(check_graph(seed, count), ""); });
   std::printf("%d graphs of %d nodes ran, %d were refused\n", count.ran, count.nodes,
               count.refused);
   for (const auto& [why, times] : count.reasons) std::printf("%6d %s\n", times, why.c_str());
-  if (graph_count >= 100) {
-    EXPECT_GT(count.ran, static_cast<int>(graph_count) * 8 / 10);
+  if (case_count(300) >= 100) {
+    EXPECT_GT(count.ran, case_count(300) * 8 / 10);
   }
 }
 
 }  // namespace
 }  // namespace hg::test
-
-int main(int argc, char** argv) {
-  return hg::test::run_with_options(argc, argv,
-                                    [](const std::string& name, const std::string& value) {
-                                      if (name == "graphs")
-                                        hg::test::graph_count = std::stoull(value);
-                                      if (name == "first")
-                                        hg::test::first_graph = std::stoull(value);
-                                      if (name == "print") hg::test::prints_graphs = true;
-                                    });
-}

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session with random options, and with inputs and outputs in any memory, is stopped, stepped,
 // rejected and run again. After each run it must have the same bits as a plain session with the
-// same inputs. A failing case prints the command that repeats it alone.
-//
-//   random_sessions_test [--cases=300] [--first=0] [--print] [--model=FILE.hgm ...]
+// same inputs. HG_MODEL=FILE.hgm runs that model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,16 +15,13 @@
 
 #include "hg/hg.h"
 #include "tests/elements.h"
-#include "tests/random_options.h"
+#include "tests/random_case.h"
 #include "tests/session_memory.h"
 #include "tests/session_models.h"
 
 namespace hg::test {
 namespace {
 
-uint64_t first_case = 0, case_count = 300;
-bool prints = false;
-std::vector<std::string> model_files;
 std::map<std::string, int> counts;  // how often each event happened
 
 // ---- Options ----
@@ -104,9 +99,9 @@ class Case {
 
   // Returns what went wrong, or an empty text.
   std::string run() {
-    model_ = session_model(random_(), model_files);
+    model_ = session_model(random_(), chosen("HG_MODEL"));
     if (!model_.model) return "";
-    if (prints) std::printf("%s", model_.model->graph().text().c_str());
+    if (prints_graphs()) std::printf("%s", model_.model->graph().text().c_str());
     const SessionOptions same = options_of_both();
     same_ = same;
     Result<Session> plain = Session::create(*model_.model, same);
@@ -405,27 +400,12 @@ class Case {
 };
 
 TEST(RandomSessions, GiveTheBitsOfAPlainOne) {
-  for (uint64_t seed = first_case; seed < first_case + case_count; ++seed) {
-    Case one(seed);
-    EXPECT_EQ(one.run(), "") << "repeat with: random_sessions_test --cases=1 --first=" << seed;
-  }
+  for_cases(300, [](uint64_t seed) { EXPECT_EQ(Case(seed).run(), ""); });
   for (const auto& [what, times] : counts) std::printf("%6d %s\n", times, what.c_str());
-  if (case_count >= 100) {
-    EXPECT_GT(counts["runs"], static_cast<int>(case_count));
+  if (case_count(300) >= 100) {
+    EXPECT_GT(counts["runs"], case_count(300));
   }
 }
 
 }  // namespace
 }  // namespace hg::test
-
-int main(int argc, char** argv) {
-  return hg::test::run_with_options(argc, argv,
-                                    [](const std::string& name, const std::string& value) {
-                                      if (name == "cases")
-                                        hg::test::case_count = std::stoull(value);
-                                      if (name == "first")
-                                        hg::test::first_case = std::stoull(value);
-                                      if (name == "model") hg::test::model_files.push_back(value);
-                                      if (name == "print") hg::test::prints = true;
-                                    });
-}

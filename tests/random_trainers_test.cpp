@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random trainings run without interruption and with plain options. Then they run with options that
 // must not change any bit, interrupted, saved, loaded and finished. Losses, weights and training
-// state must be equal. A failing case prints the command that repeats it alone.
-//
-//   random_trainers_test [--cases=60] [--first=0] [--print]
+// state must be equal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,17 +13,16 @@
 #include <random>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "tests/elements.h"
 #include "tests/must.h"
-#include "tests/random_options.h"
+#include "tests/random_case.h"
 
 namespace hg::test {
 namespace {
 
 using Values = std::vector<Value>;
 
-uint64_t first_case = 0, case_count = 60;
-bool prints = false;
 std::map<std::string, int> counts;
 
 bool is_same(double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); }
@@ -36,7 +33,7 @@ class Case {
 
   std::string run() {
     const Model model = network();
-    if (prints) std::printf("%s", model.graph().text().c_str());
+    if (prints_graphs()) std::printf("%s", model.graph().text().c_str());
     make_data();
     const TrainOptions options = options_of_both();
     const FitOptions fit = fit_options();
@@ -388,26 +385,12 @@ class Case {
 };
 
 TEST(RandomTrainers, EndAlikeHoweverTheyAreRun) {
-  for (uint64_t seed = first_case; seed < first_case + case_count; ++seed) {
-    Case one(seed);
-    EXPECT_EQ(one.run(), "") << "repeat with: random_trainers_test --cases=1 --first=" << seed;
-  }
+  for_cases(60, [](uint64_t seed) { EXPECT_EQ(Case(seed).run(), ""); });
   for (const auto& [what, times] : counts) std::printf("%6d %s\n", times, what.c_str());
-  if (case_count >= 50) {
-    EXPECT_GT(counts["trained at once"], static_cast<int>(case_count) / 2);
+  if (case_count(60) >= 50) {
+    EXPECT_GT(counts["trained at once"], case_count(60) / 2);
   }
 }
 
 }  // namespace
 }  // namespace hg::test
-
-int main(int argc, char** argv) {
-  return hg::test::run_with_options(argc, argv,
-                                    [](const std::string& name, const std::string& value) {
-                                      if (name == "cases")
-                                        hg::test::case_count = std::stoull(value);
-                                      if (name == "first")
-                                        hg::test::first_case = std::stoull(value);
-                                      if (name == "print") hg::test::prints = true;
-                                    });
-}

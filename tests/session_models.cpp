@@ -162,9 +162,8 @@ SessionModel with_any_inputs(std::string name, Model model) {
 
 }  // namespace
 
-SessionModel session_model(uint64_t seed, std::span<const std::string> files) {
-  if (!files.empty()) {
-    const std::string& file = files[seed % files.size()];
+SessionModel session_model(uint64_t seed, const std::string& file) {
+  if (!file.empty()) {
     Result<Model> model = Model::load(file);
     return model.ok() ? with_any_inputs(file, *std::move(model)) : SessionModel{};
   }

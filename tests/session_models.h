@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -21,7 +20,7 @@ struct SessionModel {
   std::function<Result<std::vector<TensorData>>(uint64_t seed)> inputs;
 };
 
-// The same seed gives the same model, which may be one of `files` (.hgm).
-SessionModel session_model(uint64_t seed, std::span<const std::string> files);
+// The same seed gives the same model: that of `file` (.hgm), unless it is empty.
+SessionModel session_model(uint64_t seed, const std::string& file);
 
 }  // namespace hg::test
