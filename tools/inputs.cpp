@@ -9,7 +9,6 @@
 
 #include "hg/create.h"
 #include "hg/dim.h"
-#include "tools/npy_cast.h"
 #include "tools/process.h"
 #include "tools/random_array.h"
 
@@ -26,6 +25,20 @@ int find_input(const Graph& graph, std::string_view name) {
 bool exists(const std::string& path) {
   std::error_code error;
   return std::filesystem::exists(path_of(path), error);
+}
+
+// Converts the numbers of a file to a type that the model accepts, if only precision is lost:
+// integers to i64, f64 (numpy's default) to f32, and both to f16 and bf16. Otherwise nullopt.
+std::optional<Array> as_taken(const Array& array, DType type) {
+  const bool is_wide = array.dtype() == f32 || array.dtype() == f64;
+  const bool loses_digits_alone = type == f32 ? array.dtype() == f64
+                                  : type == f16 || type == bf16
+                                      ? is_wide
+                                      : type == i64 && is_integer(array.dtype());
+  if (!loses_digits_alone) return std::nullopt;
+  Result<Array> made = hg::cast(array, type);
+  if (!made.ok()) return std::nullopt;
+  return *std::move(made);
 }
 
 // One --input.
@@ -215,15 +228,15 @@ Outcome match_types(const Graph& graph, InputArrays& arrays, std::vector<std::st
     const ValueInfo& info = graph.value_info(graph.inputs()[i]);
     const DType given = arrays[i].dtype();
     if (given == info.type.dtype) continue;
-    std::optional<Array> as_taken = tools::cast(arrays[i], info.type.dtype);
-    if (!as_taken)
+    std::optional<Array> taken = as_taken(arrays[i], info.type.dtype);
+    if (!taken)
       return mismatch(
           "input '", info.name, "' takes ", info.type, ", the file has ", given,
           info.type.dtype == bf16 ? "; save it as float32, or with astype(ml_dtypes.bfloat16)"
                                   : "; save it with numpy's astype",
           given == u8 && is_float(info.type.dtype) ? ", scaled as the model expects its images"
                                                    : "");
-    arrays[i] = *std::move(as_taken);
+    arrays[i] = *std::move(taken);
     std::string note =
         str_cat("input '", info.name, "': ", given, " is taken as ", info.type.dtype);
     if (notes != nullptr && std::find(notes->begin(), notes->end(), note) == notes->end())

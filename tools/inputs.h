@@ -30,7 +30,7 @@ struct RandomInputs {
 Outcome open_inputs(const Graph& graph, std::span<const std::string> arguments,
                     const RandomInputs* random, InputArrays& arrays);
 
-// Casts the numbers of files to the types of the inputs if only precision is lost (npy_cast.h).
+// Casts the numbers of files to the types of the inputs if only precision is lost.
 // Appends one note per such input to `notes`, if given.
 Outcome match_types(const Graph& graph, InputArrays& arrays, std::vector<std::string>* notes);
 
