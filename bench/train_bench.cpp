@@ -15,6 +15,7 @@
 #endif
 
 #include "hg/hg.h"
+#include "hg/train.h"
 
 namespace {
 

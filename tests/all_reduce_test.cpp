@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "tests/must.h"
 #include "tests/noise.h"
 

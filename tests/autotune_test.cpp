@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/kernel.h"
 #include "tests/must.h"
 
 namespace hg {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "hg/hg.h"
+#include "hg/op.h"
 #include "hg_op_texts.h"
 #include "lib/graph/internal_op.h"
 #include "tests/sample_case.h"

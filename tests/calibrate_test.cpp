@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/quantize.h"
 #include "tests/must.h"
 
 namespace hg {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "tests/must.h"
 
 namespace hg {

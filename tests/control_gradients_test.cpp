@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "tests/evaluated.h"
 
 namespace hg {

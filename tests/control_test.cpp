@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "tests/allocation_count.h"
 #include "tests/elements.h"
 #include "tests/must.h"

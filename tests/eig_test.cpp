@@ -10,6 +10,7 @@
 #include <random>
 
 #include "hg/hg.h"
+#include "hg/kernel.h"
 #include "hg/op.h"
 #include "tests/must.h"
 #include "tests/random_case.h"

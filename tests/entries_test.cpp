@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/pool.h"
+#include "hg/session_pool.h"
 #include "hg/shared_states.h"
+#include "hg/train.h"
 #include "tests/must.h"
 
 namespace hg {

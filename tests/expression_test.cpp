@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "lib/graph/split_mix.h"
 #include "tests/compiled.h"
 #include "tests/must.h"

@@ -13,6 +13,8 @@
 #include <span>
 
 #include "hg/hg.h"
+#include "hg/quantize.h"
+#include "hg/train.h"
 #include "lib/platform/checked_memory.h"
 #include "tests/failing_allocation.h"
 #include "tests/must.h"

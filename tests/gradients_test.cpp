@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "hg/hg.h"
+#include "hg/op.h"
+#include "hg/train.h"
 #include "tests/evaluated.h"
 
 namespace hg {

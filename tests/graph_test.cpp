@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "lib/graph/access.h"
 
 namespace hg {

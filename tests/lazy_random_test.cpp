@@ -12,6 +12,7 @@
 
 #include "hg/hg.h"
 #include "hg/lazy_ops.h"
+#include "hg/train.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 

@@ -17,6 +17,8 @@
 #include "hg/create.h"
 #include "hg/executor.h"
 #include "hg/hg.h"
+#include "hg/quantize.h"
+#include "hg/train.h"
 #include "tests/must.h"
 
 namespace hg {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "hg/hg.h"
+#include "hg/kernel.h"
 #include "hg/library.h"
 #include "lib/platform/instruction_set.h"
 #include "tests/must.h"

@@ -12,6 +12,7 @@
 #include "hg/create.h"
 #include "hg/executor.h"
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "tests/must.h"
 
 namespace hg {

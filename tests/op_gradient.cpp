@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hg/train.h"
 #include "lib/graph/access.h"
 #include "lib/graph/split_mix.h"
 #include "tests/elements.h"

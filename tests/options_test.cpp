@@ -12,6 +12,7 @@
 #include <string>
 
 #include "hg/hg.h"
+#include "hg/kernel.h"
 #include "lib/platform/instruction_set.h"
 #include "tests/must.h"
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "hg/hg.h"
+#include "hg/kernel.h"
 #include "tests/allocation_count.h"
 #include "tests/must.h"
 

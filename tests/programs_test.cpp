@@ -9,7 +9,9 @@
 #include <string>
 
 #include "hg/hg.h"
+#include "hg/kernel.h"
 #include "hg/pointwise_program.h"
+#include "hg/train.h"
 #include "lib/platform/instruction_set.h"
 #include "tests/compiled.h"
 #include "tests/must.h"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "lib/graph/element.h"
 #include "tests/must.h"
 

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "tests/must.h"
 
 namespace hg {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/op.h"
 #include "tests/must.h"
 #include "tests/small_model.h"
 

@@ -13,6 +13,7 @@
 #include "hg/hg.h"
 #include "hg/kernel.h"
 #include "hg/lazy_ops.h"
+#include "hg/train.h"
 #include "tests/must.h"
 
 namespace hg {

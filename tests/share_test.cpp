@@ -10,6 +10,9 @@
 #include <thread>
 
 #include "hg/hg.h"
+#include "hg/kernel.h"
+#include "hg/session_pool.h"
+#include "hg/train.h"
 #include "tests/must.h"
 #include "tests/shared_network.h"
 

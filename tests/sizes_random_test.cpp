@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/kernel.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
 #include "tests/sample_case.h"

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "lib/graph/split_mix.h"
 
 namespace {

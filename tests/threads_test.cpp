@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "hg/hg.h"
+#include "hg/pool.h"
 #include "lib/platform/memory.h"
 #include "tests/shared_network.h"
 

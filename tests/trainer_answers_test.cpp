@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "lib/graph/access.h"
 #include "tests/must.h"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "lib/train/relu_late.h"
 #include "tests/must.h"
 #include "tests/noise.h"

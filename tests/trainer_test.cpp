@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "tests/allocation_count.h"
 #include "tests/must.h"
 #include "tests/noise.h"

@@ -4,6 +4,7 @@
 
 #include "hg/create.h"
 #include "hg/executor.h"
+#include "hg/train.h"
 #include "hg/var.h"
 #include "tests/must.h"
 #include "tests/vulkan_fixture.h"

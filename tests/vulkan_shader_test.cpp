@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "hg/shader.h"
+#include "hg/train.h"
 #include "tests/must.h"
 #include "tests/vulkan_fixture.h"
 #include "wave_code.h"

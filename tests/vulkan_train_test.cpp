@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Training on a Vulkan device: the same loss curves and models as on the CPU, while all data stay
 // on the device.
+#include "hg/train.h"
 #include "lib/device/backend.h"
 #include "tests/must.h"
 #include "tests/vulkan_fixture.h"

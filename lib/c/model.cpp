@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models of hg/c.h: loading, saving and inspection.
 #include "hg/model.h"
+#include "hg/op.h"
 
 #include <cstdlib>
 #include <span>

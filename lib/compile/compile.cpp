@@ -6,6 +6,7 @@
 
 #include "lib/compile/passes.h"
 #include "lib/graph/lacks.h"
+#include "lib/graph/options.h"
 
 namespace hg {
 namespace {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "lib/compile/passes.h"
+#include "lib/graph/options.h"
 #include "lib/graph/symbols.h"
 
 namespace hg {

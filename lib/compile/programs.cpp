@@ -4,6 +4,7 @@
 // Results are bit-identical.
 #include <algorithm>
 
+#include "hg/kernel.h"
 #include "hg/pointwise_program.h"
 #include "lib/compile/passes.h"
 

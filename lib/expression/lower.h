@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hg/graph.h"
+#include "hg/registry.h"
 #include "lib/expression/syntax.h"
 
 namespace hg {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "lib/graph/disjoint_sets.h"
+#include "lib/graph/options.h"
 #include "lib/plan/sort_falling.h"
 
 namespace hg {

@@ -5,6 +5,7 @@
 
 #include "lib/graph/registry_watch.h"
 #include "lib/graph/symbols.h"
+#include "lib/plan/pack_cache.h"
 #include "lib/plan/planner.h"
 
 namespace hg {

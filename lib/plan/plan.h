@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "hg/kernel.h"
 #include "hg/options.h"
 #include "lib/graph/access.h"
 #include "lib/plan/memory.h"

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "hg/options.h"
+#include "hg/registry.h"
 
 namespace hg {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builds without a backend have no device to test.
+#include "hg/registry.h"
 #include "lib/run/self_test.h"
 
 namespace hg {

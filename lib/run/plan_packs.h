@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/graph/access.h"
+#include "lib/plan/pack_cache.h"
 #include "lib/run/memory.h"
 
 namespace hg {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hg/kernel.h"
 #include "hg/options.h"
 #include "lib/device/measured_times.h"
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <optional>
 
+#include "hg/op.h"
 #include "python/src/interrupt.h"
 #include "python/src/known.h"
 #include "python/src/options.h"

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "hg/dlpack.h"
+#include "hg/op.h"
 #include "python/src/known.h"
 #include "python/src/numpy.h"
 

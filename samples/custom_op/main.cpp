@@ -5,6 +5,7 @@
 #include <string>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 #include "wave.h"
 
 namespace {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 
 namespace {
 

@@ -7,6 +7,7 @@
 
 #include "hg/hg.h"
 #include "hg/npy.h"
+#include "hg/train.h"
 
 namespace {
 

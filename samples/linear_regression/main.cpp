@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 
 namespace {
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "hg/pool.h"
 #include "http/http.h"
 #include "protocol.h"
 

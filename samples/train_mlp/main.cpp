@@ -6,6 +6,7 @@
 
 #include "hg/hg.h"
 #include "hg/npy.h"
+#include "hg/train.h"
 
 namespace {
 

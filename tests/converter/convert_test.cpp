@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/train.h"
 
 namespace {
 

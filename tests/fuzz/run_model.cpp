@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "hg/hg.h"
+#include "hg/op.h"
 
 namespace {
 

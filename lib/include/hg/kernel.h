@@ -13,35 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "hg/device.h"
 #include "hg/op.h"
 
 namespace hg {
-
-enum class Device : uint8_t { automatic, cpu, vulkan };
-std::string_view to_string(Device device);
-
-// Runs task(arg, 0) ... task(arg, count - 1) in any order and on any threads, and returns when all
-// are done. A host supplies such a function to run tasks on its own thread pool.
-struct ParallelFor {
-  void (*run)(void* host, int64_t count, void (*task)(void* arg, int64_t index),
-              void* arg) = nullptr;
-  void* host = nullptr;  // passed to `run`
-  int threads = 1;       // that may run tasks
-};
-
-// Rounding that a session may add to the model's own rounding.
-enum class Precision : uint8_t {
-  f32,  // none
-  // Rounds constant f32 weights of matrix products, and of convolutions that are products, to bf16;
-  // relative error at most 2^-8, sums are f32. On processors with AVX-512 BF16, more than a few
-  // rows of the other operand are rounded as well.
-  bf16,
-  // Dynamic quantization: products with a weight of 8 or 4 bits (hg/quantize.h) round their other
-  // input to 8 bits. 32 neighbors along the summed dim share a scale, their largest magnitude
-  // divided by 127; the error of each is at most half a scale. Sums of levels are exact. A block
-  // that holds a NaN or an infinity makes its sums NaN.
-  i8,
-};
 
 // The state that random ops draw from. Equal states draw equal numbers.
 struct RandomState {
@@ -98,17 +73,7 @@ class KernelAttrs {
   AttrReader attrs_;
 };
 
-// Packed weights, shared by the plans of a session and by sessions that share packed weights
-// (hg/session.h).
-class PackCache {
- public:
-  virtual ~PackCache() = default;
-  // Returns 64-byte aligned memory that `fill` writes once per key, or null if memory is exhausted.
-  // Unless `at_once`, `fill` runs later, before the first run, possibly concurrently with other
-  // fills.
-  virtual void* pack(std::string_view kernel, ValueId value, int64_t bytes,
-                     std::function<void(void* to)> fill, bool at_once) = 0;
-};
+class PackCache;  // packed weights of a session
 
 // Argument of KernelDef::accepts and prepare.
 class PrepareContext {
@@ -170,11 +135,7 @@ class PrepareContext {
   // everything it needs except the input's data. For kernels of a device, `fill` runs at once.
   // Returns null if the input is not constant, memory is exhausted, or low_memory() is true.
   void* pack(int input, std::string_view kernel, int64_t bytes,
-             std::function<void(void* to)> fill) const {
-    if (!is_constant(input) || call_.packs == nullptr || call_.low_memory) return nullptr;
-    return call_.packs->pack(kernel, call_.ids[input], bytes, std::move(fill),
-                             call_.device != nullptr);
-  }
+             std::function<void(void* to)> fill) const;
   template <class... Parts>
   Status fail(const Parts&... parts) const {
     return unsupported(call_.label, ": ", str_cat(parts...));

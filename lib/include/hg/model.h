@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "hg/graph.h"
-#include "hg/op.h"
+#include "hg/registry.h"
 
 namespace hg {
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hg/graph.h"
+#include "hg/registry.h"
 
 namespace hg {
 
@@ -22,7 +23,6 @@ class ExpandContext;
 class GradContext;
 class ViewContext;
 struct KernelDef;  // kernel.h
-enum class Device : uint8_t;
 
 // Bits of OpDef::traits.
 enum Traits : uint32_t {
@@ -118,36 +118,6 @@ struct Op {
   OpDef def;
   Signature signature;
   std::string_view name() const { return def.name; }
-};
-
-// Ops and kernels by name. A Registry is a value: copy it, extend the copy, and pass it to Graph,
-// Model::load or SessionOptions, which keep a reference. Reading and adding are thread-safe, and
-// returned pointers and spans stay valid.
-class Registry {
- public:
-  static const Registry& built_in();
-  Registry();  // a copy of built_in()
-  ~Registry();
-  Registry(const Registry&);
-  Registry& operator=(const Registry&);
-
-  // Adds an op. The row's strings must outlive the registry. The name must be new and the signature
-  // must parse.
-  Status add(const OpDef& op);
-  // Adds a kernel, which must outlive the registry. It is tried before kernels added earlier; a
-  // fallback is tried after all kernels that are not fallbacks.
-  Status add(const KernelDef& kernel);
-
-  const Op* find(std::string_view name) const;  // null if unknown; valid as long as the registry
-  std::vector<const Op*> ops() const;           // sorted by name
-  std::span<const KernelDef* const> kernels(std::string_view op, Device device) const;
-  // Returns the registered name closest in spelling, for messages; may be empty.
-  std::string_view closest(std::string_view name) const;
-
- private:
-  struct Body;
-  explicit Registry(std::nullptr_t);  // has no ops
-  std::shared_ptr<Body> body_;
 };
 
 // Reads attributes by name. The name must be in the op's signature and the accessor must match the

@@ -10,11 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "hg/device.h"
 #include "hg/gpu.h"
-#include "hg/kernel.h"
 
 namespace hg {
 
+class Registry;      // hg/registry.h
 class SharedStates;  // hg/shared_states.h
 
 // Which values between a loss and its gradients are recomputed in the backward pass instead of
@@ -110,17 +111,5 @@ struct SessionOptions {
   const Registry* registry = nullptr;
   Log log = {};  // default: no messages
 };
-
-// True if disabled_passes contains the pass or "*".
-inline bool is_disabled(const SessionOptions& options, std::string_view pass) {
-  for (const std::string& name : options.disabled_passes)
-    if (name == pass || name == "*") return true;
-  return false;
-}
-
-// True if the options trade speed for memory.
-inline bool saves_memory(const SessionOptions& options) {
-  return options.low_memory || options.memory_limit > 0;
-}
 
 }  // namespace hg

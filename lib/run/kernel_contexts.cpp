@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes as kernels read them. The planner has replaced every symbol by its number.
+// What kernels read and request. The planner has replaced every symbol by its number.
 #include "hg/kernel.h"
+#include "lib/plan/pack_cache.h"
 
 namespace hg {
 namespace {
@@ -25,6 +26,13 @@ Sizes KernelAttrs::axes(std::string_view name, int rank) const {
   Sizes out = integers(name);
   for (int64_t& axis : out) axis = from_start(axis, rank);
   return out;
+}
+
+void* PrepareContext::pack(int input, std::string_view kernel, int64_t bytes,
+                           std::function<void(void* to)> fill) const {
+  if (!is_constant(input) || call_.packs == nullptr || call_.low_memory) return nullptr;
+  return call_.packs->pack(kernel, call_.ids[input], bytes, std::move(fill),
+                           call_.device != nullptr);
 }
 
 }  // namespace hg
