@@ -86,6 +86,7 @@ struct GraphAccess {
 
   struct InferCall {
     const Op* op = nullptr;
+    const Registry* registry = &Registry::built_in();  // of the ops that a composite consists of
     std::span<const Attr> attrs;
     std::vector<const TensorType*> inputs;     // null for optional inputs that are not given
     std::vector<const TensorData*> constants;  // null if not constant

@@ -171,7 +171,7 @@ bool InferContext::require_at_least(const Dim& value, int64_t least) const {
 }
 
 Graph InferContext::scratch_graph() const {
-  Graph scratch;
+  Graph scratch(*registry_);
   GraphAccess::body(scratch).assumptions = assumptions_;
   return scratch;
 }
@@ -241,6 +241,7 @@ int ViewContext::axis(std::string_view attr, int rank) const {
 GraphAccess::InferCall GraphAccess::infer_call(const Graph& graph, const Node& node) {
   InferCall call;
   call.op = node.op;
+  call.registry = &graph.registry();
   call.attrs = node.attrs;
   call.subgraphs = node.subgraphs;
   call.origin = &node.origin;
@@ -260,6 +261,7 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
     context.constants_ = call.constants;
     context.subgraphs_ = call.subgraphs;
     context.origin_ = call.origin;
+    context.registry_ = call.registry;
     context.graph_ = call.graph;
     context.fresh_ = call.fresh;
     context.assumptions_ = call.assumptions;
@@ -283,7 +285,7 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
   }
   if (op.def.expand == nullptr)
     return internal_error("the op '", op.name(), "' has neither a shape rule nor an expansion");
-  Graph scratch(call.graph != nullptr ? call.graph->registry() : Registry::built_in());
+  Graph scratch(*call.registry);
   GraphAccess::body(scratch).assumptions = call.assumptions;
   if (call.origin != nullptr) scratch.set_origin(*call.origin);
   Node node;

@@ -56,6 +56,7 @@ struct Registry::Body {
   std::map<std::pair<std::string_view, Device>, KernelList> kernels;
   std::vector<KernelList> former;  // lists that kernels() returned before a kernel was added
   bool is_fixed = false;
+  RegistryWatch* watch = nullptr;  // records with `mutex` held
   mutable std::mutex mutex;
 
   std::unique_lock<std::mutex> reading() const {
@@ -85,8 +86,6 @@ std::shared_ptr<const Op> parsed(const OpDef& def, Status& status) {
   }
   return std::make_shared<const Op>(Op{def, *std::move(signature)});
 }
-
-constinit thread_local RegistryWatch* watch = nullptr;
 
 KernelList::iterator first_fallback(KernelList& list) {
   return std::partition_point(list.begin(), list.end(),
@@ -174,18 +173,18 @@ Status Registry::add(const KernelDef& kernel) {
   return {};
 }
 
-RegistryWatch::RegistryWatch() { watch = this; }
-RegistryWatch::~RegistryWatch() { watch = nullptr; }
-void RegistryWatch::note_op(std::string_view name) {
-  if (watch != nullptr) watch->ops_.emplace(name);
-}
-void RegistryWatch::note_kernel(std::string_view op, std::string_view kernel) {
-  if (watch != nullptr) watch->kernels_.emplace(op, kernel);
+RegistryWatch::RegistryWatch() { registry_.body_->watch = this; }
+void RegistryWatch::note_kernel(const Registry& registry, std::string_view op,
+                                std::string_view kernel) {
+  RegistryWatch* const watch = registry.body_->watch;
+  if (watch == nullptr) return;
+  const std::lock_guard lock(registry.body_->mutex);
+  watch->kernels_.emplace(op, kernel);
 }
 
 const Op* Registry::find(std::string_view name) const {
   const auto lock = body_->reading();
-  RegistryWatch::note_op(name);
+  if (RegistryWatch* const watch = body_->watch) watch->ops_.emplace(name);
   const auto found = body_->ops.find(name);
   return found == body_->ops.end() ? nullptr : found->second.get();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records which ops are looked up, in any registry, and which kernels plans choose: the needs of a
-// model.
+// A registry that records which ops are looked up in it, and which kernels plans choose: the needs
+// of a model.
 #pragma once
 
 #include <set>
@@ -8,27 +8,31 @@
 #include <string_view>
 #include <utility>
 
+#include "hg/registry.h"
+
 namespace hg {
 
-// Records on this thread during its lifetime; at most one object per thread.
 class RegistryWatch {
  public:
+  using Kernel = std::pair<std::string, std::string>;  // (op, kernel)
+
   RegistryWatch();
-  ~RegistryWatch();
   RegistryWatch(const RegistryWatch&) = delete;
   RegistryWatch& operator=(const RegistryWatch&) = delete;
+  // The built-in ops and kernels; models loaded with it are recorded.
+  const Registry& registry() const { return registry_; }
   const std::set<std::string>& ops() const { return ops_; }
   // Kernels recorded since the last call.
-  std::set<std::pair<std::string, std::string>> take_kernels() {
-    return std::exchange(kernels_, {});
-  }
+  std::set<Kernel> take_kernels() { return std::exchange(kernels_, {}); }
 
-  static void note_op(std::string_view name);
-  static void note_kernel(std::string_view op, std::string_view kernel);
+  // Records a kernel that a plan chose from this registry, if it is that of a RegistryWatch.
+  static void note_kernel(const Registry& registry, std::string_view op, std::string_view kernel);
 
  private:
+  friend class Registry;
+  Registry registry_;
   std::set<std::string> ops_;
-  std::set<std::pair<std::string, std::string>> kernels_;  // (op, kernel)
+  std::set<Kernel> kernels_;
 };
 
 }  // namespace hg

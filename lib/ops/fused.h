@@ -5,7 +5,6 @@
 #include "hg/op.h"
 #include "lib/graph/activation.h"
 #include "lib/graph/lacks.h"
-#include "lib/graph/registry_watch.h"
 
 namespace hg::ops {
 
@@ -20,7 +19,6 @@ inline Status check_activation(const InferContext& c) {
   if (activation == Activation::none) return {};
   if (!is_float(c.in(0).dtype))
     return c.fail("activation '", name, "' needs a float tensor, x is ", c.in(0).dtype);
-  RegistryWatch::note_op(op_of(*activation));
   if (!holds(*activation)) return lacks(str_cat("the activation ", name));
   return {};
 }

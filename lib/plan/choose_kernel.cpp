@@ -156,7 +156,7 @@ Status Planner::prepare_kernel(int32_t index, const Node& node, PreparedNode& pr
       if (on_device && made.code() == Code::unsupported) continue;
       HG_TRY(made);
     }
-    RegistryWatch::note_kernel(kernel->op, kernel->name);
+    RegistryWatch::note_kernel(*request_.registry, kernel->op, kernel->name);
     Step& step = prepared.step.emplace();
     step.kernel = kernel;
     step.node = index;

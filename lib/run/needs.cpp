@@ -12,23 +12,32 @@
 #include "lib/graph/border.h"
 #include "lib/graph/registry_watch.h"
 #include "lib/platform/instruction_set.h"
+#include "lib/table/holds.h"
 
 namespace hg {
 namespace {
 
 using SymbolSizes = std::vector<std::pair<std::string, int64_t>>;
 
-void collect_dtypes(const Graph& graph, std::set<DType>& dtypes) {
-  for (const ValueInfo& value : GraphAccess::body(graph).values) dtypes.insert(value.type.dtype);
-  for (const Node& node : graph.nodes())
-    for (const auto& subgraph : node.subgraphs) collect_dtypes(*subgraph, dtypes);
+// Dtypes, and the ops of fused activations.
+void collect(const Graph& graph, Needs& needs) {
+  for (const ValueInfo& value : GraphAccess::body(graph).values)
+    needs.dtypes.insert(value.type.dtype);
+  for (const Node& node : graph.nodes()) {
+    if (node.op->signature.find_attribute("activation") >= 0) {
+      const auto activation =
+          parse_activation(AttrReader(node.op, node.attrs).string("activation"));
+      if (activation && *activation != Activation::none) needs.ops.emplace(op_of(*activation));
+    }
+    for (const auto& subgraph : node.subgraphs) collect(*subgraph, needs);
+  }
 }
 
 Result<Session> compiled(const Model& model, int threads, std::vector<std::string> without,
                          Needs& needs) {
   HG_TRY_ASSIGN(Session session, Session::create(model, {.threads = threads,
                                                          .disabled_passes = std::move(without)}));
-  collect_dtypes(session.compiled_graph(), needs.dtypes);
+  collect(session.compiled_graph(), needs);
   return session;
 }
 
@@ -79,7 +88,7 @@ struct LimitedIsa {
 };
 
 Status add_needs(const Model& model, const SymbolSizes& dims, RegistryWatch& watch, Needs& needs) {
-  collect_dtypes(model.graph(), needs.dtypes);
+  collect(model.graph(), needs);
   for (const Isa isa : sets_of_processor()) {
     const LimitedIsa limited(isa);
     HG_TRY(add_plans(model, dims, needs));
@@ -118,9 +127,8 @@ void add_kernels(const Registry& registry, bool all, Needs& needs) {
 Result<Needs> needs_of(const std::string& path, const SymbolSizes& dims) {
   return or_no_memory([&]() -> Result<Needs> {
     Needs needs;
-    const Registry& all = Registry::built_in();  // created before names are recorded
     RegistryWatch watch;
-    const Result<Model> model = Model::load(path);
+    const Result<Model> model = Model::load(path, watch.registry());
     HG_TRY(model.status());
     std::vector<std::string> entries = model->entries();
     if (entries.empty()) entries.emplace_back();
@@ -130,6 +138,7 @@ Result<Needs> needs_of(const std::string& path, const SymbolSizes& dims) {
       HG_TRY(add_needs(entry, dims, watch, needs));
       late |= plans_late(entry.graph());
     }
+    const Registry& all = Registry::built_in();
     for (const std::string& name : watch.ops())
       if (all.find(name) != nullptr) needs.ops.insert(name);
     needs.ops.insert("contiguous");  // for inputs with strides

@@ -188,6 +188,7 @@ class InferContext {
   std::vector<TensorType> outputs_;
   std::span<const std::shared_ptr<Graph>> subgraphs_;
   const Origin* origin_ = nullptr;
+  const Registry* registry_ = nullptr;
   Graph* graph_ = nullptr;  // allocates fresh symbols; null when checking
   std::vector<Dim> fresh_;  // when checking: the existing symbols of the node
   size_t fresh_used_ = 0;

@@ -42,6 +42,7 @@ class Registry {
   std::string_view closest(std::string_view name) const;
 
  private:
+  friend class RegistryWatch;  // lib/graph/registry_watch.h
   struct Body;
   explicit Registry(std::nullptr_t);  // has no ops
   std::shared_ptr<Body> body_;
