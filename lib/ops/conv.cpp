@@ -124,14 +124,7 @@ Status conv_infer(InferContext& c) {
       return c.fail("the output would have the size ", shape.back());
   }
   HG_TRY(check_padded(c, padded));
-  if (c.has(2) && (c.in(2).rank() != 1 || !c.require_equal(c.in(2).shape[0], out)))
-    return c.fail("bias must be [", out, "], it is ", c.in(2).shape);
-  if (c.has(3)) {
-    bool same = c.in(3).rank() == x.rank();
-    for (size_t i = 0; same && i < shape.size(); ++i)
-      same = c.require_equal(c.in(3).shape[i], shape[i]);
-    if (!same) return c.fail("residual must be ", shape, ", it is ", c.in(3).shape);
-  }
+  HG_TRY(check_added(c, out, shape));
   c.out(0) = {x.dtype, std::move(shape)};
   return {};
 }

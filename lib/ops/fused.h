@@ -23,6 +23,17 @@ inline Status check_activation(const InferContext& c) {
   return {};
 }
 
+// The bias and residual of a call whose result has this shape; `channels` is its features.
+inline Status check_added(const InferContext& c, const Dim& channels, const Shape& shape) {
+  if (c.has(2) && (c.in(2).rank() != 1 || !c.require_equal(c.in(2).shape[0], channels)))
+    return c.fail("bias must be [", channels, "], it is ", c.in(2).shape);
+  if (!c.has(3)) return {};
+  bool same = c.in(3).shape.size() == shape.size();
+  for (size_t i = 0; same && i < shape.size(); ++i)
+    same = c.require_equal(c.in(3).shape[i], shape[i]);
+  return same ? Status() : c.fail("residual must be ", shape, ", it is ", c.in(3).shape);
+}
+
 // For a node whose activation infer has checked.
 inline Activation activation_attr(const AttrReader& attrs) {
   return *parse_activation(attrs.string("activation"));

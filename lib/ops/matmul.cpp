@@ -96,14 +96,7 @@ Status linear_infer(InferContext& c) {
   for (int i = 1; i < c.input_count(); ++i)
     if (c.has(i) && c.in(i).dtype != x.dtype)
       return c.fail("x is ", x.dtype, ", input ", i, " is ", c.in(i).dtype);
-  if (c.has(2) && (c.in(2).rank() != 1 || !c.require_equal(c.in(2).shape[0], weight.shape[0])))
-    return c.fail("bias must be [", weight.shape[0], "], it is ", c.in(2).shape);
-  if (c.has(3)) {
-    bool same = c.in(3).rank() == x.rank();
-    for (size_t i = 0; same && i < shape.size(); ++i)
-      same = c.require_equal(c.in(3).shape[i], shape[i]);
-    if (!same) return c.fail("residual must be ", shape, ", it is ", c.in(3).shape);
-  }
+  HG_TRY(check_added(c, weight.shape[0], shape));
   c.out(0) = {x.dtype, std::move(shape)};
   return {};
 }
