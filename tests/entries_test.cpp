@@ -2,6 +2,7 @@
 // Entries of a model, and sessions that share states, beside plain loops.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/op.h"
 #include "hg/pool.h"
 #include "hg/session_pool.h"
 #include "hg/shared_states.h"
@@ -190,10 +192,52 @@ TEST(Entries, AreChosenByName) {
   Model one;
   ASSERT_TRUE(one.add_entry("only", counter(1)).ok());
   EXPECT_TRUE(Session::create(must(Model::read(must(one.serialize())))).ok());
+  EXPECT_EQ(one.add_entry("only", counter(1)).message(), "there are two entries 'only'");
+  EXPECT_EQ(one.add_entry("", counter(1)).message(), "an entry has no name");
   Model named = plain;
   EXPECT_EQ(named.add_entry("a", counter(1)).message(),
             "the entry 'a' cannot be added beside a graph without a name; add both to an empty "
             "model");
+}
+
+TEST(Entries, OfUnknownOpsAndOfCutFilesAreRefused) {
+  Model model;
+  for (const char* name : {"double", "triple"}) {
+    Graph graph;
+    graph.output(
+        "y", graph.input("x", f32, {10000}) * graph.parameter("w", data_of(Vector(10000, 0.5f))));
+    ASSERT_TRUE(model.add_entry(name, std::move(graph)).ok());
+  }
+  const std::vector<std::byte> bytes = must(model.serialize());
+  EXPECT_LT(bytes.size(), 50000u) << "the weight of both is written once";
+  for (size_t size = 0; size < bytes.size(); size += 64)
+    EXPECT_FALSE(Model::read(std::span(bytes).first(size)).ok()) << size;
+  std::vector<std::byte> damaged = bytes;
+  const std::string name = "double";
+  const auto found = std::search(damaged.begin(), damaged.end(), name.begin(), name.end(),
+                                 [](std::byte a, char b) { return a == std::byte(b); });
+  ASSERT_NE(found, damaged.end());
+  std::transform(name.begin(), name.end(), found, [](char) { return std::byte(0); });
+  const std::string other = "triple";
+  std::transform(other.begin(), other.end(), found, [](char c) { return std::byte(c); });
+  EXPECT_EQ(Model::read(damaged).status().message(), "there are two entries 'triple'");
+
+  Registry registry;
+  const OpDef alias = {.name = "acme.alias",
+                       .signature = "acme.alias(x) -> y",
+                       .expand = [](ExpandContext& c) -> Status {
+                         c.set_out(0, c.in(0) * 1.0);
+                         return {};
+                       }};
+  ASSERT_TRUE(registry.add(alias).ok());
+  Graph graph(registry);
+  graph.output("y", graph.call("acme.alias", {graph.input("x", f32, {2})}));
+  Model functions;
+  ASSERT_TRUE(functions.add_entry("f", std::move(graph)).ok());
+  const std::vector<std::byte> foreign = must(functions.serialize());
+  EXPECT_TRUE(Model::read(foreign, registry).ok());
+  EXPECT_EQ(Model::read(foreign).status().message(),
+            "the model uses ops that are not registered: acme.alias (1 node)");
 }
 
 TEST(Entries, KeepTheAttachments) {

@@ -10,7 +10,6 @@
 
 #include "hg/hg.h"
 #include "hg/kernel.h"
-#include "hg/library.h"
 #include "lib/platform/instruction_set.h"
 #include "tests/must.h"
 #include "tests/small_model.h"
@@ -117,14 +116,14 @@ TEST_F(NeedsTest, OfEachOpOneKernelTakesEverything) {
   }
 }
 
-TEST_F(NeedsTest, OfALibraryAreThoseOfAllFunctions) {
-  Library library;
+TEST_F(NeedsTest, AreThoseOfAllEntries) {
+  Model model;
   for (const char* op : {"sin", "cos"}) {
     Graph g;
     g.output("y", g.call(op, {g.input("x", f32, {"n"})}));
-    ASSERT_TRUE(library.add(op, std::move(g)).ok());
+    ASSERT_TRUE(model.add_entry(op, std::move(g)).ok());
   }
-  ASSERT_TRUE(library.save(path_).ok());
+  ASSERT_TRUE(model.save(path_).ok());
   const Needs found = must(needs_of(path_));
   EXPECT_TRUE(found.ops.contains("sin") && found.ops.contains("cos"));
 }

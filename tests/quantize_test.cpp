@@ -233,25 +233,25 @@ TEST(Quantize, Twice) {
   EXPECT_EQ(must(twice.model.serialize()), must(once.model.serialize()));
 }
 
-TEST(Quantize, FunctionsOfALibraryShareWeights) {
+TEST(Quantize, EntriesShareWeights) {
   const TensorData shared = ramp(f32, {64, 64});
-  Library library;
+  Model model;
   for (const char* name : {"one", "two"}) {
     Graph g;
     const Value x = g.input("x", f32, {2, 64});
     g.output("y", linear(x, g.parameter("w", shared)));
-    ASSERT_TRUE(library.add(name, std::move(g)).ok());
+    ASSERT_TRUE(model.add_entry(name, std::move(g)).ok());
   }
-  const QuantizedLibrary quantized = must(quantize(library));
+  const Quantized quantized = must(quantize(model));
   ASSERT_EQ(quantized.weights.size(), 1u);
   EXPECT_EQ(quantized.weights[0].name, "w");
-  EXPECT_EQ(quantized.library.functions(), library.functions());
-  const Library back = must(Library::read(must(quantized.library.serialize())));
+  EXPECT_EQ(quantized.model.entries(), model.entries());
+  const Model back = must(Model::read(must(quantized.model.serialize())));
   ASSERT_EQ(back.info().quantized.size(), 1u);
   EXPECT_EQ(back.info().quantized[0].error, quantized.weights[0].error);
-  const Tensor one = must(back.function("one")).graph().states()[0].data.tensor;
+  const Tensor one = must(back.entry("one")).graph().states()[0].data.tensor;
   EXPECT_EQ(one.dtype, i8);
-  EXPECT_LT(must(quantized.library.serialize()).size(), must(library.serialize()).size() / 2);
+  EXPECT_LT(must(quantized.model.serialize()).size(), must(model.serialize()).size() / 2);
 }
 
 // Other parameters are trained; gradients of inputs pass through quantized weights.

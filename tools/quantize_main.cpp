@@ -144,24 +144,15 @@ Outcome quantize(const QuantizeJob& job, Done& done) {
     return o;
   const Result<Model> model = Model::load(job.model);
   if (!model.ok()) return outcome(model.status());
-  if (model->entries().empty()) {
-    Samples samples;
-    if (!job.inputs.empty())
-      if (Outcome o = open_samples(model->graph(), job.inputs, job.batch, samples); !o.ok())
-        return o;
-    Result<Quantized> quantized = quantized_model(job, *model, samples);
-    if (!quantized.ok()) return outcome(quantized.status());
-    done = {std::move(quantized->weights), std::move(quantized->layers)};
-    return written(quantized->model.save(job.out));
-  }
-  const Result<Library> library = Library::load(job.model);
-  if (!library.ok()) return outcome(library.status());
-  if (!job.inputs.empty())
+  if (!job.inputs.empty() && !model->entries().empty())
     return usage("--input: the file has several functions; only their weights can be quantized");
-  Result<QuantizedLibrary> quantized = hg::quantize(*library, job.options);
+  Samples samples;
+  if (!job.inputs.empty())
+    if (Outcome o = open_samples(model->graph(), job.inputs, job.batch, samples); !o.ok()) return o;
+  Result<Quantized> quantized = quantized_model(job, *model, samples);
   if (!quantized.ok()) return outcome(quantized.status());
-  done.weights = std::move(quantized->weights);
-  return written(quantized->library.save(job.out));
+  done = {std::move(quantized->weights), std::move(quantized->layers)};
+  return written(quantized->model.save(job.out));
 }
 
 Outcome run(QuantizeJob& job) {

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "hg/library.h"
+#include "hg/model.h"
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
 #include "lib/graph/same_bits.h"
@@ -164,11 +164,6 @@ Status Model::add_entry(std::string name, Graph graph) {
     entries_ = std::move(all);
     return {};
   });
-}
-
-Result<Model> Library::function(std::string_view name) const {
-  if (name.empty()) return not_found("a function has a name");
-  return model_.entry(name);
 }
 
 }  // namespace hg

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads models and libraries from files, from bytes, and from memory that the host keeps.
-#include "hg/library.h"
+// Loads models from files, from bytes, and from memory that the host keeps.
+#include "hg/model.h"
 #include "lib/graph/border.h"
 #include "lib/model/entries.h"
 #include "lib/model/header.h"
@@ -29,11 +29,6 @@ Status in_file(const std::string& path, const Status& status) {
   return Status(status.code(), str_cat("'", path, "': ", status.message()));
 }
 
-Status check_is_library(const Model& model) {
-  if (!model.entries().empty()) return {};
-  return unsupported("the file is a model, which hg::Model reads, not a library of functions");
-}
-
 }  // namespace
 
 Result<Model> Model::from_contents(Contents contents) {
@@ -57,27 +52,6 @@ Result<Model> Model::load(const std::string& path, const Registry& registry,
     Result<Model> model = from_contents(*std::move(read));
     if (!model.ok()) return in_file(path, model.status());
     return model;
-  });
-}
-
-Result<Library> Library::load(const std::string& path, const Registry& registry,
-                              const LoadOptions& options) {
-  return or_no_memory([&]() -> Result<Library> {
-    Library library;
-    HG_TRY_ASSIGN(library.model_, Model::load(path, registry, options));
-    if (const Status status = check_is_library(library.model_); !status.ok())
-      return in_file(path, status);
-    return library;
-  });
-}
-
-Result<Library> Library::read(std::span<const std::byte> bytes, const Registry& registry,
-                              const LoadOptions& options) {
-  return or_no_memory([&]() -> Result<Library> {
-    Library library;
-    HG_TRY_ASSIGN(library.model_, Model::read(bytes, registry, options));
-    HG_TRY(check_is_library(library.model_));
-    return library;
   });
 }
 

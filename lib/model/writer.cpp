@@ -4,7 +4,6 @@
 #include <map>
 
 #include "flatbuffers/flatbuffers.h"
-#include "hg/library.h"
 #include "hg/model.h"
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
@@ -294,16 +293,6 @@ Status Model::save(const std::string& path,
   return or_no_memory([&]() -> Status {
     return save_file(path, entries_.empty() ? graph_ : Graph(), entries_, info_, keep);
   });
-}
-
-Result<std::vector<std::byte>> Library::serialize() const {
-  HG_CHECK(!model_.entries().empty(), "a library has no functions to write");
-  return model_.serialize();
-}
-
-Status Library::save(const std::string& path) const {
-  HG_CHECK(!model_.entries().empty(), "a library has no functions to write");
-  return model_.save(path);
 }
 
 }  // namespace hg

@@ -143,33 +143,27 @@ Result<std::vector<QuantizedWeight>> quantize_weights(std::span<Graph* const> gr
 
 Result<Quantized> quantize(const Model& model, const QuantizeOptions& options) {
   return or_no_memory([&]() -> Result<Quantized> {
-    HG_TRY(model.graph().status());
-    Graph graph = copy_with_bodies(model.graph());
-    Model::Info info = model.info();
-    Graph* const graphs[] = {&graph};
-    HG_TRY_ASSIGN(std::vector<QuantizedWeight> weights, quantize_weights(graphs, options, info));
-    HG_TRY_ASSIGN(Model quantized, Model::from_graph(std::move(graph)));
-    quantized.set_info(std::move(info));
-    return Quantized{std::move(quantized), std::move(weights)};
-  });
-}
-
-Result<QuantizedLibrary> quantize(const Library& library, const QuantizeOptions& options) {
-  return or_no_memory([&]() -> Result<QuantizedLibrary> {
-    const std::vector<std::string> names = library.functions();
-    std::vector<Graph> functions;
+    const std::vector<std::string> entries = model.entries();
+    std::vector<Graph> copies;
+    copies.reserve(entries.size() + 1);  // pointers to them stay valid
     std::vector<Graph*> graphs;
-    functions.reserve(names.size());
-    for (const std::string& name : names) {
-      HG_TRY_ASSIGN(const Model function, library.function(name));
-      graphs.push_back(&functions.emplace_back(copy_with_bodies(function.graph())));
+    for (const std::string& name : entries) {
+      HG_TRY_ASSIGN(const Model entry, model.entry(name));
+      graphs.push_back(&copies.emplace_back(copy_with_bodies(entry.graph())));
     }
-    Model::Info info = library.info();
-    QuantizedLibrary out;
+    if (entries.empty()) {
+      HG_TRY(model.graph().status());
+      graphs.push_back(&copies.emplace_back(copy_with_bodies(model.graph())));
+    }
+    Model::Info info = model.info();
+    Quantized out;
     HG_TRY_ASSIGN(out.weights, quantize_weights(graphs, options, info));
-    for (size_t i = 0; i < names.size(); ++i)
-      HG_TRY(out.library.add(names[i], std::move(functions[i])));
-    out.library.set_info(std::move(info));
+    for (size_t i = 0; i < entries.size(); ++i)
+      HG_TRY(out.model.add_entry(entries[i], std::move(copies[i])));
+    if (entries.empty()) {
+      HG_TRY_ASSIGN(out.model, Model::from_graph(std::move(copies[0])));
+    }
+    out.model.set_info(std::move(info));
     return out;
   });
 }

@@ -275,19 +275,19 @@ class Library:
     report = None  # of the conversion
 
     def __init__(self, base=None):
-        if base is not None and not isinstance(base, _core.LibraryBase):
+        if base is not None and not isinstance(base, _core.ModelBase):
             raise TypeError(f"Library() takes no {type(base).__name__}: hg.load(path) reads a file, add() adds models")
-        self._base = base if base is not None else _core.LibraryBase()
+        self._base = base if base is not None else _core.ModelBase()
         self._models = {}
 
     def functions(self):
         """Names, in the order of their addition."""
-        return self._base.functions()
+        return self._base.entries_()
 
     def function(self, name):
         """The function, as a Model."""
         if name not in self._models:
-            self._models[name] = Model._of(self._base.function_(name))
+            self._models[name] = Model._of(self._base.entry_(name))
         return self._models[name]
 
     def session(self, entry, **options):
@@ -311,12 +311,14 @@ class Library:
         if not isinstance(model, _core.ModelBase):
             hint = "; add it to a hg.Graph and give graph.model()" if isinstance(model, _core.KernelBase) else ""
             raise TypeError(f"a library takes models; '{name}' is a {type(model).__name__}{hint}")
-        self._base.add_(name, model)
+        self._base.add_entry_(name, model)
 
     attachments = _attachments_of(lambda library: library._base)
 
     def save(self, path):
         """Writes one .hgm file."""
+        if not len(self):
+            raise ValueError("a library has no functions to write")
         self._base.save_(path_of(path))
 
     def __getattr__(self, name):
@@ -331,26 +333,26 @@ class Library:
         return self.function(name)
 
     def __contains__(self, name):
-        return name in self._base.functions()
+        return name in self.functions()
 
     def __len__(self):
-        return len(self._base.functions())
+        return len(self.functions())
 
     def __iter__(self):
-        return iter(self._base.functions())
+        return iter(self.functions())
 
     def __dir__(self):
-        return sorted(set(super().__dir__()) | set(self._base.functions()))
+        return sorted(set(super().__dir__()) | set(self.functions()))
 
     def __reduce__(self):
         return (_read_library, (self._base.serialize(),))
 
     def __repr__(self):
-        return f"Library({', '.join(self._base.functions())})"
+        return f"Library({', '.join(self.functions())})"
 
 
 def _read_library(data):
-    return Library(_core.LibraryBase.read(data))
+    return Library(_core.ModelBase.read(data))
 
 
 def save_library(functions, path):
@@ -375,9 +377,9 @@ def load(source, *, verify_weights=False):
     if isinstance(source, (bytes, bytearray, memoryview)):
         data = bytes(source)
         base = _core.ModelBase.read(data)
-        return Library(_core.LibraryBase.read(data)) if base.entries_() else Model._of(base)
+        return Library(base) if base.entries_() else Model._of(base)
     path = path_of(source)
     if not os.path.exists(path):
         raise NotFoundError(f"{path}: there is no such file")
     base = _core.ModelBase.load_file(path, verify_weights)
-    return Library(_core.LibraryBase.load_file(path)) if base.entries_() else Model._of(base)
+    return Library(base) if base.entries_() else Model._of(base)

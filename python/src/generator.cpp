@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "hg/library.h"
 #include "python/src/bind.h"
 #include "python/src/callbacks.h"
 #include "python/src/interrupt.h"
@@ -127,10 +126,6 @@ nb::tuple result(LockedGenerator& self) {
 void bind_generator(nb::module_& m) {
   nb::class_<LockedGenerator>(m, "GeneratorBase")
       .def_static("create", create)
-      .def_static("create",
-                  [](const Library& library, const nb::dict& options) {
-                    return create(library.model(), options);
-                  })
       .def("begin_", begin, nb::arg("prompts"), nb::arg("texts"), nb::arg("features").none(),
            nb::arg("options"), nb::arg("on_logits").none())
       .def("step_", step)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models, function libraries and graphs.
+// Models and graphs.
 #include "hg/model.h"
 
 #include <nanobind/stl/pair.h>
@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "hg/library.h"
 #include "python/src/attributes.h"
 #include "python/src/bind.h"
 #include "python/src/calls.h"
@@ -92,14 +91,12 @@ PyObject* call_model(PyObject* self, PyObject* arguments, PyObject* named) {
   });
 }
 
-template <class File>
-nb::bytes bytes_of(const File& file) {
+nb::bytes bytes_of(const Model& file) {
   const std::vector<std::byte> bytes = take(file.serialize());
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-template <class File>
-void save(const File& file, const std::string& path) {
+void save(const Model& file, const std::string& path) {
   Status status;
   {
     const nb::gil_scoped_release released;
@@ -121,8 +118,7 @@ nb::dict info_of(const Model::Info& info) {
   return out;
 }
 
-template <class Saved>  // Model or Library
-nb::dict attachments_of(const Saved& model) {
+nb::dict attachments_of(const Model& model) {
   nb::dict out;
   for (const Model::Attachment& each : model.info().attachments)
     out[nb::str(each.name.data(), each.name.size())] =
@@ -130,8 +126,7 @@ nb::dict attachments_of(const Saved& model) {
   return out;
 }
 
-template <class Saved>
-void set_attachments(Saved& model, const std::vector<std::pair<std::string, nb::bytes>>& files) {
+void set_attachments(Model& model, const std::vector<std::pair<std::string, nb::bytes>>& files) {
   Model::Info info = model.info();
   info.attachments.clear();
   for (const auto& [name, content] : files)
@@ -143,6 +138,7 @@ void set_attachments(Saved& model, const std::vector<std::pair<std::string, nb::
 
 void bind_model(nb::module_& m) {
   nb::class_<Model>(m, "ModelBase")
+      .def(nb::init<>())
       .def_static("load_file",
                   [](const std::string& path, bool verify) {
                     std::optional<Result<Model>> made;
@@ -154,6 +150,10 @@ void bind_model(nb::module_& m) {
                   })
       .def_static("read", model_of)
       .def("entries_", &Model::entries)
+      .def("entry_",
+           [](const Model& model, const std::string& name) { return take(model.entry(name)); })
+      .def("add_entry_", [](Model& model, const std::string& name,
+                            const Model& entry) { check(model.add_entry(name, entry.graph())); })
       .def_prop_ro("inputs_", inputs_of)
       .def_prop_ro("outputs_", outputs_of)
       .def_prop_ro("graph_", [](const Model& model) { return Graph(model.graph()); })
@@ -163,9 +163,9 @@ void bind_model(nb::module_& m) {
           "not exercise, and the error of each quantized weight by name")
       .def("parameters_", [](nb::handle self) { return states_of(self, State::Kind::parameter); })
       .def("buffers_", [](nb::handle self) { return states_of(self, State::Kind::buffer); })
-      .def_prop_rw("attachments_", attachments_of<Model>, set_attachments<Model>)
-      .def("save_", save<Model>)
-      .def("serialize", bytes_of<Model>, "The bytes of the .hgm file.")
+      .def_prop_rw("attachments_", attachments_of, set_attachments)
+      .def("save_", save)
+      .def("serialize", bytes_of, "The bytes of the .hgm file.")
       .def("session_", [](const Model& model, const nb::dict& options) {
         nb::dict own;
         std::shared_ptr<LockedStates> states;
@@ -185,24 +185,6 @@ void bind_model(nb::module_& m) {
       .def_prop_ro(
           "_default", [](nb::handle self) -> Calls& { return session_of(self); },
           nb::rv_policy::reference_internal);
-
-  nb::class_<Library>(m, "LibraryBase")
-      .def(nb::init<>())
-      .def_static("load_file",
-                  [](const std::string& path) { return take(Library::load(path, registry())); })
-      .def_static("read",
-                  [](const nb::bytes& bytes) {
-                    return take(Library::read(
-                        {static_cast<const std::byte*>(bytes.data()), bytes.size()}, registry()));
-                  })
-      .def("functions", &Library::functions, "Names, in the order of their addition.")
-      .def("function_",
-           [](const Library& l, const std::string& name) { return take(l.function(name)); })
-      .def("add_", [](Library& l, const std::string& name,
-                      const Model& model) { check(l.add(name, model.graph())); })
-      .def_prop_rw("attachments_", attachments_of<Library>, set_attachments<Library>)
-      .def("save_", save<Library>)
-      .def("serialize", bytes_of<Library>);
 
   m.def("draw_memory", [](Calls& calls, const nb::dict& dims) {
     const Memory memory = calls.memory(dims);

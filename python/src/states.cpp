@@ -7,7 +7,6 @@
 
 #include <string>
 
-#include "hg/library.h"
 #include "python/src/bind.h"
 #include "python/src/errors.h"
 #include "python/src/tensors.h"
@@ -15,9 +14,9 @@
 namespace hg::python {
 namespace {
 
-std::shared_ptr<LockedStates> shared_states(const Library& library) {
+std::shared_ptr<LockedStates> shared_states(const Model& model) {
   auto states = std::make_shared<LockedStates>();
-  states->shared = take(SharedStates::create(library.model()));
+  states->shared = take(SharedStates::create(model));
   return states;
 }
 

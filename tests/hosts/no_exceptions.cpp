@@ -4,10 +4,12 @@
 #include "hg/create.h"
 #include "hg/expression.h"
 #include "hg/hg.h"
-#include "hg/library.h"
 #include "hg/npy.h"
 #include "hg/plugin.h"
+#include "hg/pool.h"
+#include "hg/quantize.h"
 #include "hg/shader.h"
+#include "hg/train.h"
 
 int main() {
   hg::Graph graph;

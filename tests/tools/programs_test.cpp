@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "hg/library.h"
 #include "hg/ops.h"
 #include "hg/version.h"
 #include "tests/must.h"
@@ -294,12 +293,12 @@ TEST_F(Programs, InfoDescribes) {
 }
 
 TEST_F(Programs, InfoListsTheEntriesOfAFile) {
-  Library library;
+  Model library;
   for (const char* name : {"half", "double"}) {
     Graph graph;
     const Value x = graph.input("x", f32, {"n"});
     graph.output("y", x * (name[0] == 'h' ? 0.5 : 2.0));
-    ASSERT_TRUE(library.add(name, std::move(graph)).ok());
+    ASSERT_TRUE(library.add_entry(name, std::move(graph)).ok());
   }
   ASSERT_TRUE(library.save(folder_ / "library.hgm").ok());
   const Ran text = run("hg-info library.hgm");

@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "hg/library.h"
 #include "hg/model.h"
 #include "hg/options.h"
 #include "hg/tensor.h"
@@ -65,11 +64,6 @@ struct Quantized {
   std::vector<CalibratedLayer> layers = {};   // from calibration, in node order
 };
 
-struct QuantizedLibrary {
-  Library library;
-  std::vector<QuantizedWeight> weights = {};
-};
-
 // Returns a model with quantized weights. It quantizes float weights of products, convolutions,
 // recurrent layers and embeddings that no run changes. Such a weight becomes two buffers. The
 // buffer with its name has 8-bit integers, or pairs of 4-bit integers in a byte; the buffer
@@ -81,11 +75,11 @@ struct QuantizedLibrary {
 // model's info() and in its file. Optimizer state is dropped. The old model is unchanged and shares
 // the data that is not quantized.
 //
+// All entries of the model are quantized. Weights that they share stay shared.
+//
 // Fails with invalid_argument if the options are invalid or a weight contains NaN or infinity, and
 // with out_of_memory. Thread-safe if no thread changes the model.
 Result<Quantized> quantize(const Model& model, const QuantizeOptions& options = {});
-// As above; weights that functions share stay shared.
-Result<QuantizedLibrary> quantize(const Library& library, const QuantizeOptions& options = {});
 
 // Also quantizes the inputs of products and convolutions with constant f32 weights to 8 bits, as
 // matmul_integer and conv_integer, even for weights with fewer elements than `least`. Their scales
