@@ -2,6 +2,8 @@
 // Losses.
 #include "converter/rows/rows.h"
 #include "converter/rows/scalar.h"
+#include "hg/ops/compare.h"
+#include "hg/ops/pointwise.h"
 #include "hg/promotion.h"
 
 namespace hg::convert::rows {
@@ -239,11 +241,23 @@ Values multilabel_margin_of(Call& call) {
 void multilabel_margin(Call& call) { call.returns(multilabel_margin_of(call).at(0)); }
 void multilabel_margin_forward(Call& call) { call.returns(multilabel_margin_of(call)); }
 
+// The class to ignore. If data decides it, such targets become a number that no class has.
+int64_t ignored(Call& call, Value& target) {
+  if (!call.is_of_data("ignore_index")) return call.number("ignore_index", -100);
+  constexpr int64_t kNoClass = -(int64_t{1} << 62);
+  const Value classes = convert::cast(call.tensor("ignore_index"), i64);
+  target = convert::cast(target, i64);
+  target = where(eq(target, classes), target.graph()->scalar(kNoClass, i64), target);
+  return kNoClass;
+}
+
 Values nll_of(Call& call) {
   const Value x = call.tensor("self");
   const Value weight = call.tensor_or_none("weight");
-  return call.graph().calls("nll_loss", {x, call.tensor("target"), weight},
-                            reduced(call, {{"ignore_index", call.integer("ignore_index", -100)}}));
+  Value target = call.tensor("target");
+  const Dim ignore = ignored(call, target);
+  return call.graph().calls("nll_loss", {x, target, weight},
+                            reduced(call, {{"ignore_index", ignore}}));
 }
 void nll(Call& call) { call.returns(nll_of(call).at(0)); }
 void nll_forward(Call& call) { call.returns(nll_of(call)); }
@@ -251,10 +265,12 @@ void nll_forward(Call& call) { call.returns(nll_of(call)); }
 void cross_entropy(Call& call) {
   const Value x = call.tensor("self");
   Value target = call.tensor("target");
-  if (is_float(target.dtype())) target = convert::cast(target, x.dtype());
+  const bool has_classes = !is_float(target.dtype());  // otherwise probabilities
+  if (!has_classes) target = convert::cast(target, x.dtype());
+  const Dim ignore = has_classes ? ignored(call, target) : -100;
   call.returns(call_with(call.graph(), "cross_entropy", {x, target, call.tensor_or_none("weight")},
                          {{"label_smoothing", scalar(call, "label_smoothing", 0.0)}},
-                         reduced(call, {{"ignore_index", call.integer("ignore_index", -100)}})));
+                         reduced(call, {{"ignore_index", ignore}})));
 }
 
 // Returns lengths as an i64 tensor, from a number, a list or a tensor.

@@ -61,7 +61,7 @@ void cumulative_trapezoid(Call& call) {
 }
 
 // Rows are variables; columns are observations.
-Value covariance(Call& call, double correction) {
+Value covariance(Call& call, const Real& correction) {
   Value x = call.tensor("self");
   if (x.rank() > 2) call.refuse("self", "has more than two dims");
   if (!is_float(x.dtype())) x = convert::cast(x, f32);
@@ -82,16 +82,14 @@ Value covariance(Call& call, double correction) {
     total = convert::cast(
         reshape(call.graph().call("dims", {}, {{"values", Shape{x.dim(1)}}}), Shape{}), x.dtype());
   const Value d = x - (weights ? sum(x * weights, {-1}, true) / total : mean(x, {-1}, true));
-  Value lost = number_like(x, correction);
-  if (much && correction != 0)
-    lost = sum(weights * convert::cast(much, x.dtype()), {0}) / total * correction;
-  const Value freedom = maximum(total - lost, number_like(x, 0));
+  Value left = total - correction;
+  if (much && !correction.is(0))
+    left = total - sum(weights * convert::cast(much, x.dtype()), {0}) / total * correction;
+  const Value freedom = maximum(left, number_like(x, 0));
   const Value y = matmul(d, permute(weights ? d * weights : d, {1, 0})) / freedom;
   return single ? reshape(y, Shape{}) : y;
 }
-void cov(Call& call) {
-  call.returns(covariance(call, static_cast<double>(call.number("correction", 1))));
-}
+void cov(Call& call) { call.returns(covariance(call, scalar(call, "correction", 1))); }
 void corrcoef(Call& call) {
   const Value c = covariance(call, 1);
   if (c.rank() == 0) return call.returns(c / c);

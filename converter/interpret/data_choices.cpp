@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dims, orders of matrix norms and quarter turns that data decides. Nodes of the graph have them as
-// constants, so the op becomes one branch per choice, of which the run takes one.
+// Dims, orders of matrix norms and gradients, and quarter turns that data decides. Nodes of the
+// graph have them as constants, so the op becomes one branch per choice, of which the run takes
+// one.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -111,6 +112,13 @@ void choose_turns(DataChoice& choice) {
   choice.period = 4;
 }
 
+void choose_one_of(DataChoice& choice, int first, int last) {
+  for (int number = first; number <= last; ++number) {
+    choice.choices.emplace_back(number);
+    choice.numbers.push_back(number);
+  }
+}
+
 size_t place_of(const ScriptNode& node, std::string_view argument) {
   const auto at = std::find(node.argument_names.begin(), node.argument_names.end(), argument);
   return static_cast<size_t>(at - node.argument_names.begin());
@@ -185,7 +193,8 @@ std::optional<DataChoice> find_choice(const ScriptNode& node, Environment& envir
   for (size_t i = 0; i < std::min(node.inputs.size(), node.argument_names.size()); ++i) {
     const std::string& name = node.argument_names[i];
     const bool dim = is_dim(name), turns = name == "k" && node.kind == "aten::rot90";
-    if (!dim && !turns && name != "ord") continue;
+    const bool edge = name == "edge_order", split = name == "ind";
+    if (!dim && !turns && !edge && !split && name != "ord") continue;
     const Item& item = environment.get(node.inputs[i]);
     DataChoice choice;
     choice.argument = i;
@@ -202,6 +211,10 @@ std::optional<DataChoice> find_choice(const ScriptNode& node, Environment& envir
                  other_dims(node, environment, i, choice.element));
     else if (turns)
       choose_turns(choice);
+    else if (edge)
+      choose_one_of(choice, 1, 2);
+    else if (split)
+      choose_one_of(choice, 1, count_dims(node, environment) - 1);
     else if (is_matrix_norm(node, environment))
       choose_matrix_norm(choice);
     if (!choice.choices.empty()) return choice;

@@ -154,6 +154,13 @@ class TurnsAnImage(nn.Module):
         return torch.rot90(x, int(n)), torch.rot90(torch.stack([x, x * 2]), int(n), [0, 2])
 
 
+@at_each((1, 2), (2, 2))
+class OrdersOfEdgesAndInverses(nn.Module):
+    def forward(self, x: T, n: T, m: T):
+        y = (torch.eye(4) * 2 + x[:4] * 0.1).reshape(2, 2, 2, 2)
+        return torch.gradient(x, dim=1, edge_order=int(n))[0], torch.linalg.tensorinv(y, ind=int(m))
+
+
 @at_each(-3, -1, 0, 1, 2, 3, 7)
 class TakesPowersOfAMatrix(nn.Module):
     def forward(self, x: T, n: T):

@@ -175,6 +175,21 @@ class OrdersOfGamma(nn.Module):
         return torch.mvlgamma(x.abs() + 2, int(n)), torch.mvlgamma(x.sum().abs().double() + 2, int(n))
 
 
+@at_each(0, 1, 3)
+class CorrectsACovariance(nn.Module):
+    def forward(self, x: T, n: T):
+        k = int(n)
+        return torch.cov(x.t(), correction=k), torch.cov(x.t(), correction=k, aweights=x[:, 0].abs() + 1), torch.cov(x.t(), correction=k, fweights=torch.arange(1, 6))
+
+
+@at_each(-(2 ** 62) - 1, -100, -7, 1, 3)
+class IgnoresAClass(nn.Module):
+    def forward(self, x: T, n: T):
+        k = int(n)
+        labels = torch.tensor([k, 0, 1, 2, 3])
+        return F.nll_loss(x.log_softmax(1), labels, ignore_index=k), F.cross_entropy(x, labels, ignore_index=k, label_smoothing=0.1), F.cross_entropy(x, x.softmax(1), ignore_index=k)
+
+
 @at_each((1, 5), (5, 5), (1, 1))
 class SumsToASize(nn.Module):
     def forward(self, x: T, n: T, m: T):
