@@ -12,6 +12,7 @@
 #include "converter/interpret/autocast.h"
 #include "converter/interpret/custom_call.h"
 #include "converter/interpret/interpreter.h"
+#include "converter/memory/item_tree.h"
 #include "converter/onnx/rows.h"
 #include "converter/rows/view.h"
 #include "converter/script/fold.h"
@@ -304,8 +305,15 @@ void Interpreter::finish_call(const ScriptNode& node, NodeCall& call) {
         str_cat("the op gives ", static_cast<int64_t>(results.size()),
                 " results where the script expects ", static_cast<int64_t>(node.outputs.size())),
         ""};
+  // append() gives the list that it changes, and an attribute or element may be a list from outside.
+  const auto is_made = [&](const Item& result) {
+    if (!result.is_list() && !result.is_dict() && !result.is_object()) return false;
+    return node.kind != "prim::GetAttr" &&
+           std::none_of(node.inputs.begin(), node.inputs.end(),
+                        [&](ScriptId id) { return holds(get(id), identity_of(result)); });
+  };
   for (size_t i = 0; i < results.size(); ++i) {
-    identities_.made(results[i]);
+    if (is_made(results[i])) identities_.made(results[i]);
     set(node.outputs[i], std::move(results[i]));
   }
 }

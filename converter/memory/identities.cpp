@@ -9,7 +9,6 @@
 namespace hg::convert {
 
 void Identities::made(const Item& item) {
-  if (memory_.depth() == 0) return;
   const auto mark = [&](std::shared_ptr<void> container) {
     if (depths_.emplace(container.get(), memory_.depth()).second)
       held_.push_back(std::move(container));

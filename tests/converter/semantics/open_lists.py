@@ -68,6 +68,59 @@ class ElementsOfSeveralSizes(nn.Module):
 
 
 @case()
+class LaterElementsDifferInSize(nn.Module):
+    """An element of another size changes how the list is kept, in a loop that did not make it."""
+
+    def forward(self, x: T):
+        words: List[List[int]] = []
+        rows: List[T] = []
+        groups: List[List[T]] = []
+        mixed: List[List[int]] = []
+        for i in range(x.size(0)):
+            words.append([i, 3])
+            rows.append(x[:2])
+            groups.append([x[i]])
+            mixed.append([i])
+            mixed.append([i, 3])
+        for i in range(x.size(0)):
+            words.append([i])
+            rows.append(x[:1] * 2)
+            groups.append([x[i], x[i] * 2])
+        if bool(x.sum() > 0):
+            words.append([7, 8, 9])
+        sizes: List[int] = []
+        for word in words:
+            sizes.append(len(word))
+            for letter in word:
+                sizes.append(letter)
+        total = torch.zeros(4)
+        for group in groups:
+            for row in group:
+                total = total * 0.5 + row
+        return len(words), len(rows), len(groups), len(mixed), torch.tensor(sizes), torch.cat(rows), total
+
+
+@case()
+class ListsFromOutsideThatABodyFinds(nn.Module):
+    """Elements of lists and dicts, which the loop and the branch did not make."""
+
+    def forward(self, x: T):
+        first: List[int] = [0]
+        second: List[int] = [0]
+        third: List[int] = [0]
+        lists, named = [first], {"second": second}
+        popped = [third, [1]]
+        for i in range(x.size(0)):
+            found = lists[0]
+            found.append(i)
+            named["second"].append(i * 2)
+        if bool(x.sum() > 0):
+            last = popped.pop(0)
+            last.append(3)
+        return torch.tensor(first), torch.tensor(second), len(third), len(popped)
+
+
+@case()
 class RowsOfSeveralSizes(nn.Module):
     def forward(self, x: T):
         out: List[T] = []
