@@ -6,7 +6,7 @@ import threading
 
 import numpy
 
-from . import _core, _current, ops
+from . import _core, ops
 
 _outer = contextvars.ContextVar("hologram_outer_executors", default=())  # of the `with`s that this thread or task is in
 
@@ -81,14 +81,14 @@ class Executor:
         with self._lock:
             self._open()
             self._inside += 1
-        _outer.set((*_outer.get(), _current.chosen.get()))
-        _current.chosen.set(self)
+        _outer.set((*_outer.get(), _core.chosen.get()))
+        _core.chosen.set(self)
         return self
 
     def __exit__(self, *unused):
         *rest, before = _outer.get()
         _outer.set(tuple(rest))
-        _current.chosen.set(before)
+        _core.chosen.set(before)
         with self._lock:
             self._inside -= 1
             is_last = self._inside == 0
@@ -102,11 +102,11 @@ class Executor:
 
         def run(*args, **kwargs):
             self._open()
-            token = _current.chosen.set(self)
+            token = _core.chosen.set(self)
             try:
                 return function(*args, **kwargs)
             finally:
-                _current.chosen.reset(token)
+                _core.chosen.reset(token)
 
         run.__name__ = name
         run.__doc__ = function.__doc__
@@ -135,7 +135,7 @@ _shared = []
 def _vulkan():
     """The executor of the innermost ``with`` if it uses a device, otherwise the one that to_vulkan() and similar functions
     share; None without a GPU. (A software device is used only if such a ``with`` names it.)"""
-    current = _current.chosen.get()
+    current = _core.chosen.get()
     if current is not None and current.backend == "vulkan":
         return current
     if not _shared or _shared[0].is_freed:

@@ -2,6 +2,7 @@
 """Methods, indexing and operators of hologram's own tensors: Var, Value and Tensor. Each method is the function of hg.ops
 of the same name with the tensor as ``input``, as torch.Tensor has it."""
 
+import inspect
 import types
 
 from . import _core, _rows
@@ -128,6 +129,7 @@ _COMPARISONS = ("lt", "le", "gt", "ge")
 
 def _method(kind, name, function):
     """The function as a method of the class: type stubs show what belongs to their module."""
+    function = inspect.unwrap(function)
     method = types.FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
     method.__kwdefaults__, method.__doc__ = function.__kwdefaults__, function.__doc__
     method.__dict__.update(function.__dict__)

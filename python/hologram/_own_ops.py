@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import _core, _current, ops
+from . import _core, ops
 
 
 class TensorType(NamedTuple):
@@ -96,12 +96,12 @@ class _Inside:
     """While a kernel runs, ``hg.ops`` uses a separate executor."""
 
     def __enter__(self):
-        self.token = _current.chosen.set(None)
-        _current.thread.depth = getattr(_current.thread, "depth", 0) + 1
+        self.token = _core.chosen.set(None)
+        _core.enter_kernel()
 
     def __exit__(self, *unused):
-        _current.thread.depth -= 1
-        _current.chosen.reset(self.token)
+        _core.leave_kernel()
+        _core.chosen.reset(self.token)
 
 
 def _store(what, results, places):

@@ -6,9 +6,10 @@ A call runs at once, on the executor of ``with hg.Executor(...)`` or on this thr
 expression, with values of a ``hg.Graph`` a node. ``out`` is an array, or a tuple of arrays for an op with several results.
 """
 
+import functools
 import inspect
 
-from . import _core, _current
+from . import _core
 
 _call_with_gradient = None  # set once torch is loaded
 
@@ -96,7 +97,14 @@ def _make(row):
     except ValueError:  # a Python keyword, or an optional argument before a required one
         pass
     function.__doc__ = f"{name}{shown}\n\n{described(name)}"
-    return function
+    if not takes_inputs_alone:
+        return function
+    return direct(function, name, split, len(inputs))
+
+
+def direct(function, row, least, most, constants=None):
+    """The function, where calls with ``least`` to ``most`` tensors by position are calls of a row with these inputs."""
+    return functools.update_wrapper(_core.Function(function, row, least, most, constants or {}), function)
 
 
 def _call(name, tensors, attributes, out, random):
@@ -105,7 +113,7 @@ def _call(name, tensors, attributes, out, random):
         if _call_with_gradient is None:
             from ._autograd._ops import call_with_gradient as _call_with_gradient
         return _call_with_gradient(name, tensors, attributes, random, out)
-    return _core.eager_call(_current.executor(), name, tensors, attributes, out)
+    return _core.eager_call(None, name, tensors, attributes, out)
 
 
 _known = {each[0]: each for each in _core.op_table()}

@@ -16,6 +16,7 @@ void bind_blocks(nb::module_& m);
 void bind_convert(nb::module_& m);  // only in builds with the converter
 void bind_devices(nb::module_& m);
 void bind_eager(nb::module_& m);
+void bind_functions(nb::module_& m);
 void bind_kernels(nb::module_& m);
 void bind_lazy(nb::module_& m);
 void bind_named(nb::module_& m);

@@ -316,9 +316,10 @@ bool Calls::see_all(nb::handle arguments, nb::handle named, std::span<Tensor> se
                     nb::object& out) const {
   const auto given = static_cast<size_t>(PyTuple_Size(arguments.ptr()));
   size_t left = seen.size();
+  TorchState torch;
   if (given > left) return false;
   for (size_t i = 0; i < given; ++i, --left)
-    if (!see(PyTuple_GetItem(arguments.ptr(), static_cast<Py_ssize_t>(i)), seen[i], kind))
+    if (!see(PyTuple_GetItem(arguments.ptr(), static_cast<Py_ssize_t>(i)), seen[i], kind, torch))
       return false;
   if (!named.is_valid()) return left == 0;
   PyObject *key, *value;
@@ -329,7 +330,7 @@ bool Calls::see_all(nb::handle arguments, nb::handle named, std::span<Tensor> se
     }
     size_t i = given;
     while (i < seen.size() && input_names_[i].ptr() != key) ++i;
-    if (i == seen.size() || !see(value, seen[i], kind)) return false;
+    if (i == seen.size() || !see(value, seen[i], kind, torch)) return false;
     --left;
   }
   return left == 0;

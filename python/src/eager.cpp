@@ -6,282 +6,19 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <deque>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <thread>
 
 #include "hg/op.h"
 #include "hg_op_texts.h"
 #include "python/src/attributes.h"
 #include "python/src/bind.h"
-#include "python/src/interrupt.h"
+#include "python/src/executor.h"
 #include "python/src/known.h"
 #include "python/src/own_ops.h"
 #include "python/src/tensors.h"
 
 namespace hg::python {
 namespace {
-
-// An executor that threads use in turn.
-class LockedExecutor {
- public:
-  LockedExecutor(const std::string& backend, int threads, uint64_t seed,
-                 const std::string& gpu_name, bool follows, const Gpu& gpu = {})
-      : follows_(follows) {
-    ExecutorOptions options;
-    options.device = take(parse_device(backend));
-    options.gpu = gpu;
-    options.threads = is_forked() ? 1 : threads;
-    options.seed = seed;
-    options.gpu_name = gpu_name;
-    options.registry = &registry();
-    executor_.emplace(take(ExecutorBase::create(options)));
-  }
-
-  nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& attrs,
-                  nb::handle out);
-  // The executor that all calls share on tensors of a device outside of `with`.
-  static LockedExecutor& on(const Gpu& gpu);
-
-  void close() {
-    const nb::gil_scoped_release released;
-    const std::scoped_lock lock(mutex_);
-    executor_->close();
-  }
-  void seed(uint64_t seed) {
-    const nb::gil_scoped_release released;
-    const std::scoped_lock lock(mutex_);
-    executor_->seed(seed);
-  }
-  std::string device() const { return std::string(to_string(executor_->device())); }
-  std::vector<std::string> notes() const { return executor_->notes(); }
-  nb::dict counters() const {
-    const ExecutorCounters c = executor_->counters();
-    nb::dict out;
-    out["plans"] = c.plans;
-    out["hits"] = c.hits;
-    out["evicted"] = c.evicted;
-    if (!executor_->gpu()) return out;
-    const GpuCounters g = executor_->gpu().counters();
-    out["uploads"] = g.uploads;
-    out["upload_bytes"] = g.upload_bytes;
-    out["downloads"] = g.downloads;
-    out["download_bytes"] = g.download_bytes;
-    out["dispatches"] = g.dispatches;
-    out["submits"] = g.submits;
-    return out;
-  }
-  const Gpu& gpu() const { return executor_->gpu(); }
-
- private:
-  Result<std::vector<Array>> run(std::string_view op, std::span<const Operand> inputs,
-                                 const NamedAttrs& attrs, std::vector<Array>& outs);
-  const bool follows_;  // calls run on the device of their tensors
-  std::mutex mutex_;
-  std::atomic<std::thread::id> owner_;  // of the lock, while a call runs
-  std::optional<ExecutorBase> executor_;
-};
-
-Result<std::vector<Array>> LockedExecutor::run(std::string_view op, std::span<const Operand> inputs,
-                                               const NamedAttrs& attrs, std::vector<Array>& outs) {
-  if (owner_ == std::this_thread::get_id())
-    return internal_error(op, ": a kernel cannot use the executor that it runs on");
-  const std::scoped_lock lock(mutex_);
-  owner_ = std::this_thread::get_id();
-  struct AtEnd {
-    std::atomic<std::thread::id>& owner;
-    ~AtEnd() { owner = std::thread::id(); }
-  } const at_end{owner_};
-  if (outs.empty()) return executor_->calls(op, inputs, attrs);
-  IntoBase into(*executor_, outs);
-  if (outs.size() == 1) {
-    HG_TRY_ASSIGN(Array result, into.call(op, inputs, attrs));
-    return std::vector<Array>{std::move(result)};
-  }
-  // All attributes, in the order of the signature.
-  const Op* known = registry().find(op);
-  if (known == nullptr) return not_found("there is no op '", op, "'");
-  std::vector<Argument> arguments;
-  std::deque<std::vector<int64_t>> lists;
-  for (const Signature::Attribute& attribute : known->signature.attributes) {
-    const Attr* value = &attribute.fallback;
-    for (const NamedAttr& given : attrs)
-      if (given.name == attribute.name) value = &given.value;
-    HG_TRY_ASSIGN(Argument argument, Argument::of(attribute.name, *value, lists.emplace_back()));
-    arguments.push_back(argument);
-  }
-  return into.any(op, inputs, arguments);
-}
-
-// The operands of a call. Borrows from Python objects during the call.
-class Operands {
- public:
-  // `gpu` is the device of the executor; empty: the CPU. With `follows`, it becomes that of the
-  // first tensor on a device.
-  Operands(const std::string& op, const nb::list& inputs, Gpu& gpu, bool follows) : op_(op) {
-    if (follows)
-      for (const nb::handle input : inputs) {
-        const Array* array =
-            nb::isinstance<Array>(input) ? nb::inst_ptr<Array>(input) : array_of(input);
-        if (array == nullptr || !array->is_on_device()) continue;
-        gpu = array->gpu();
-        break;
-      }
-    for (const nb::handle input : inputs) add(input, gpu);
-    for (const size_t i : numbers_) borrow_number(inputs[i], i);
-  }
-
-  std::span<const Operand> all() const { return operands_; }
-  Kind kind() const { return kind_; }  // kind of the results
-  // Whether the result is a view of lent memory, whose owner may free it at any time.
-  bool lent(const Array& result) const;
-
- private:
-  void add(nb::handle input, const Gpu& gpu);
-  void add(const Array& array, Kind kind);
-  // Numbers outside i64, and numbers without a tensor to take a dtype from, become tensors.
-  void borrow_number(const nb::object& number, size_t at);
-
-  const std::string& op_;
-  std::deque<Borrowed> borrowed_;  // operands point to elements of these
-  std::deque<ConstTensor> seen_;
-  std::deque<Array> shared_;
-  std::vector<Operand> operands_;
-  std::vector<size_t> numbers_;
-  Kind kind_ = Kind::numpy;
-  const DType* first_ = nullptr;  // dtype of the first tensor
-};
-
-void Operands::add(const Array& array, Kind kind) {
-  if (!array) raise(PyExc_ValueError, op_ + ": a tensor was freed");
-  shared_.push_back(array);
-  // The owner of borrowed memory may have written to it since it was uploaded.
-  if (array.is_borrowed() && array.is_on_host()) shared_.back().touch();
-  operands_.emplace_back(shared_.back());
-  if (first_ == nullptr) first_ = &shared_.back().tensor().dtype;
-  if (kind == Kind::array || kind_ == Kind::numpy) kind_ = kind;
-}
-
-void Operands::add(nb::handle input, const Gpu& gpu) {
-  if (input.is_none()) {
-    operands_.emplace_back();
-  } else if (nb::isinstance<Array>(input)) {
-    add(*nb::inst_ptr<Array>(input), Kind::array);
-  } else if (const Array* array = array_of(input)) {
-    add(*array, Kind::torch);
-  } else if (gpu && is_torch_tensor(input) && knows_device_tensors()) {
-    const nb::object there = known().resident(input, nb::cast(PythonGpu{gpu}));
-    add(*nb::inst_ptr<Array>(there), Kind::torch);
-  } else if (PyFloat_Check(input.ptr()) || PyLong_Check(input.ptr())) {
-    numbers_.push_back(operands_.size());
-    operands_.emplace_back(number_of(input).value_or(Number()));
-  } else {
-    borrowed_.push_back(
-        Borrowed::from(input, str_cat(op_, ": argument ", int64_t(operands_.size()))));
-    operands_.emplace_back(seen_.emplace_back(borrowed_.back().tensor));
-    if (first_ == nullptr) first_ = &borrowed_.back().tensor.dtype;
-    if (kind_ == Kind::numpy) kind_ = borrowed_.back().kind;
-  }
-}
-
-void Operands::borrow_number(const nb::object& number, size_t at) {
-  if (number_of(number) && first_ != nullptr) return;
-  borrowed_.push_back(
-      Borrowed::from(number, str_cat(op_, ": argument ", int64_t(at)), false, first_));
-  operands_[at] = Operand(seen_.emplace_back(borrowed_.back().tensor));
-}
-
-bool Operands::lent(const Array& result) const {
-  if (!result.is_on_host()) return false;
-  const auto* data = result.tensor().as<std::byte>();
-  return std::ranges::any_of(borrowed_, [&](const Borrowed& each) {
-    const ConstTensor& tensor = each.tensor;
-    const auto* begin = tensor.as<std::byte>();
-    int64_t low = 0, high = 0;
-    for (int i = 0; i < tensor.rank(); ++i) {
-      const int64_t reach = (tensor.shape[i] - 1) * tensor.strides[i] * size_of(tensor.dtype);
-      (reach < 0 ? low : high) += reach;
-    }
-    return data != nullptr && data >= begin + low && data <= begin + high;
-  });
-}
-
-// Destinations of results: the tensors of out=, one or a list.
-class Places {
- public:
-  Places(const std::string& op, nb::handle out) {
-    if (!out.is_valid() || out.is_none()) return;
-    if (PyTuple_Check(out.ptr()) || PyList_Check(out.ptr()))
-      for (const nb::handle each : nb::list(nb::borrow(out))) add(op, each);
-    else
-      add(op, out);
-    if (arrays_.empty()) raise(PyExc_ValueError, op + ": out= names no tensor");
-    given_ = true;
-  }
-
-  bool given() const { return given_; }
-  std::vector<Array>& arrays() { return arrays_; }
-
- private:
-  void add(const std::string& op, nb::handle out) {
-    if (nb::isinstance<Array>(out)) {
-      arrays_.push_back(*nb::inst_ptr<Array>(out));
-      return;
-    }
-    if (const Array* array = array_of(out)) {
-      arrays_.push_back(*array);
-      return;
-    }
-    borrowed_.push_back(Borrowed::from(out, op + ": out", true));
-    arrays_.push_back(Array::wrap(borrowed_.back().tensor));
-  }
-
-  std::deque<Borrowed> borrowed_;
-  std::vector<Array> arrays_;
-  bool given_ = false;
-};
-
-nb::object LockedExecutor::call(const std::string& op, const nb::list& inputs,
-                                const nb::dict& attrs, nb::handle out) {
-  Gpu gpu = executor_->gpu();
-  const bool was_cpu = !gpu;
-  const Operands operands(op, inputs, gpu, follows_);
-  LockedExecutor& executor = was_cpu && gpu ? on(gpu) : *this;
-  const NamedAttrs given = attributes_from(op, attrs);
-  Places places(op, out);
-  std::optional<Result<std::vector<Array>>> made;
-  {
-    const nb::gil_scoped_release released;
-    made.emplace(executor.run(op, operands.all(), given, places.arrays()));
-    // Results that are views of borrowed memory, and those in out=, must be on the host.
-    if (made->ok() && gpu)
-      for (const Array& each : places.arrays())
-        if (each.is_borrowed()) (void)each.to_host();
-  }
-  std::vector<Array> results = take(*std::move(made));
-  if (places.given()) return nb::borrow(out);
-  nb::list list;
-  for (Array& result : results) {
-    if (operands.lent(result)) result = take(Array::copy_of(result.tensor()));
-    list.append(give_there(result, operands.kind()));
-  }
-  if (nb::len(list) == 1) return list[0];
-  return nb::tuple(list);
-}
-
-LockedExecutor& LockedExecutor::on(const Gpu& gpu) {
-  static std::mutex mutex;
-  static std::deque<LockedExecutor>& known = *new std::deque<LockedExecutor>();
-  const std::scoped_lock lock(mutex);
-  for (LockedExecutor& each : known)
-    if (&each.gpu().info() == &gpu.info()) return each;
-  return known.emplace_back("vulkan", 0, 0, "", false, gpu);
-}
 
 nb::object to_vulkan(const Gpu& gpu, nb::handle object) {
   if (!gpu) raise(PyExc_ValueError, "the executor runs on the CPU");
@@ -462,9 +199,11 @@ void bind_tensors(nb::module_& m) {
 
 void bind_eager(nb::module_& m) {
   nb::class_<LockedExecutor>(m, "ExecutorBase")
-      .def(nb::init<const std::string&, int, uint64_t, const std::string&, bool>(),
-           nb::arg("backend"), nb::arg("threads"), nb::arg("seed"), nb::arg("gpu_name"),
-           nb::arg("follows") = false)
+      .def("__init__",
+           [](LockedExecutor* self, const std::string& backend, int threads, uint64_t seed,
+              const std::string& gpu_name) {
+             new (self) LockedExecutor(backend, threads, seed, gpu_name, false);
+           })
       .def("close_", &LockedExecutor::close)
       .def("seed_", &LockedExecutor::seed)
       .def("device_", &LockedExecutor::device)
@@ -479,10 +218,21 @@ void bind_eager(nb::module_& m) {
   m.def(
       "executor_on", [](const PythonGpu& gpu) { return &LockedExecutor::on(gpu.gpu); },
       nb::rv_policy::reference);
+  m.attr("chosen") = known().chosen;
+  m.def("enter_kernel", &LockedExecutor::enter_kernel);
+  m.def("leave_kernel", &LockedExecutor::leave_kernel);
   // A function instead of a method, because torch.compile loses the object of methods not defined
-  // in Python.
-  m.def("eager_call", &LockedExecutor::call, nb::arg("executor"), nb::arg("op"), nb::arg("inputs"),
-        nb::arg("attrs"), nb::arg("out").none());
+  // in Python. Without an executor, the current one.
+  m.def(
+      "eager_call",
+      [](LockedExecutor* given, const std::string& op, const nb::list& inputs,
+         const nb::dict& attrs, nb::handle out) {
+        if (given != nullptr) return given->call(op, inputs, attrs, out);
+        const nb::object executor = LockedExecutor::current();
+        return nb::inst_ptr<LockedExecutor>(executor)->call(op, inputs, attrs, out);
+      },
+      nb::arg("executor").none(), nb::arg("op"), nb::arg("inputs"), nb::arg("attrs"),
+      nb::arg("out").none());
   m.def("op_table", [] {
     nb::list rows;
     for (const Op* op : registry().ops())

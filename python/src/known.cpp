@@ -19,6 +19,10 @@ void find_known() {
   k.is_conj = nb::steal(PyUnicode_InternFromString("is_conj"));
   k.current_level = nb::steal(PyUnicode_InternFromString("_current_level"));
   k.out = nb::steal(PyUnicode_InternFromString("out"));
+  k.base = nb::steal(PyUnicode_InternFromString("_base"));
+  k.executors = nb::steal(PyUnicode_InternFromString("hologram_executors"));
+  k.chosen = nb::steal(PyContextVar_New("hologram_executor", Py_None));
+  if (!k.chosen.is_valid()) throw nb::python_error();
   const nb::module_ numpy = nb::module_::import_("numpy");
   k.asarray = numpy.attr("asarray");
   for (int i = 0; i < kDTypeCount; ++i)
@@ -50,6 +54,13 @@ PyTypeObject* torch_tensor() {
   k.is_wrapped = torch.attr("_C").attr("_functorch").attr("is_functorch_wrapped_tensor");
   k.tracing_state = torch.attr("_C").attr("_get_tracing_state");
   k.dispatch_of_tensors = type.attr("__torch_dispatch__");
+  k.is_neg_of = type.attr("is_neg");
+  k.requires_grad_of = type.attr("requires_grad");
+  k.read_property = reinterpret_cast<descrgetfunc>(
+      PyType_GetSlot(Py_TYPE(k.requires_grad_of.ptr()), Py_tp_descr_get));
+  if (nb::hasattr(torch, "nn") && nb::hasattr(torch.attr("nn"), "Parameter"))
+    k.parameter = reinterpret_cast<PyTypeObject*>(
+        nb::object(torch.attr("nn").attr("Parameter")).release().ptr());
   if (nb::hasattr(type, "__dlpack_c_exchange_api__")) {
     const nb::object capsule = type.attr("__dlpack_c_exchange_api__");
     auto* table =

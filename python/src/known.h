@@ -28,6 +28,7 @@ struct Exchange {
 // the module is imported, those of torch before `torch_tensor` is set.
 struct Known {
   std::atomic<PyTypeObject*> torch_tensor = nullptr;
+  PyTypeObject* parameter = nullptr;      // torch.nn.Parameter
   PyTypeObject* device_tensor = nullptr;  // torch tensors whose elements are a Tensor of hologram
   nb::object resident;                    // finds device copies of torch tensors on the host
   const Exchange* exchange = nullptr;     // torch's; null for versions without one
@@ -36,8 +37,12 @@ struct Known {
   nb::object are_transforms_active, is_wrapped;  // of torch.func
   nb::object tracing_state;                      // of torch.jit.trace
   nb::object dispatch_of_tensors;                // __torch_dispatch__ of torch.Tensor
-  nb::object requires_grad, array, followed, is_neg, is_conj, out,
-      current_level;                           // names, interned
+  nb::object requires_grad_of;                   // the property of torch.Tensor, and how to read it
+  descrgetfunc read_property = nullptr;
+  nb::object is_neg_of;  // the method of torch.Tensor
+  nb::object requires_grad, array, followed, is_neg, is_conj, out, current_level, base,
+      executors;                               // names, interned
+  nb::object chosen;                           // the context's hg.Executor
   std::array<nb::object, kDTypeCount> dtypes;  // numpy's; that of bf16 is added on first use
   nb::ft_mutex mutex;                          // guards objects that are found later
 };

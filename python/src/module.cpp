@@ -40,6 +40,7 @@ NB_MODULE(_core, m) {
   hp::bind_generator(m);
   hp::bind_devices(m);
   hp::bind_eager(m);
+  hp::bind_functions(m);
   hp::bind_kernels(m);
   hp::bind_lazy(m);
   hp::bind_blocks(m);

@@ -78,7 +78,7 @@ nb::dict to_dict(const NamedArrays& arrays, Kind kind) {
   return out;
 }
 
-constexpr const char* kInside = "a function that a program calls cannot use that program";
+constexpr const char* kInsideProgram = "a function that a program calls cannot use that program";
 
 // A program that threads use in turn.
 class LockedProgram {
@@ -87,7 +87,7 @@ class LockedProgram {
   auto run(const Function& function) {
     std::optional<decltype(function())> made;
     {
-      const Turn::Held held(turn_, kInside);
+      const Turn::Held held(turn_, kInsideProgram);
       const nb::gil_scoped_release released;
       made.emplace(function());
     }
@@ -126,12 +126,12 @@ class LockedProgram {
   }
   void set_state(const std::string& name, nb::handle value) {
     const Borrowed borrowed = Borrowed::from(value, name);
-    const Turn::Held held(turn_, kInside);
+    const Turn::Held held(turn_, kInsideProgram);
     check(program_.set_state(name, borrowed.tensor));
   }
   void plan(const nb::dict& dims, bool gradients) {
     const auto sizes = dims_from(dims);
-    const Turn::Held held(turn_, kInside);
+    const Turn::Held held(turn_, kInsideProgram);
     Status status;
     {
       const nb::gil_scoped_release released;
@@ -140,11 +140,11 @@ class LockedProgram {
     check(status);
   }
   int add_hook(const std::string& path, nb::handle function) {
-    const Turn::Held held(turn_, kInside);
+    const Turn::Held held(turn_, kInsideProgram);
     return take(program_.add_hook(path, watcher(function, pending_)));
   }
   void remove_hook(int hook) {
-    const Turn::Held held(turn_, kInside);
+    const Turn::Held held(turn_, kInsideProgram);
     program_.remove_hook(hook);
   }
   Model model(const nb::dict& parameters) const;
@@ -161,7 +161,7 @@ class LockedProgram {
     return out;
   }
   void release_memory() {
-    const Turn::Held held(turn_, kInside);
+    const Turn::Held held(turn_, kInsideProgram);
     program_.release_memory();
     pending_->raise_again();
   }
@@ -200,7 +200,7 @@ class LockedProgram {
     NamedArrays written = given;
     Status status;
     {
-      const Turn::Held held(turn_, kInside);
+      const Turn::Held held(turn_, kInsideProgram);
       const nb::gil_scoped_release released;
       status = program_.evaluate_into(weights, inputs, written);
     }
@@ -222,14 +222,14 @@ class LockedProgram {
 Model LockedProgram::model(const nb::dict& parameters) const {
   Kind kind = Kind::numpy;
   const NamedArrays weights = arrays_from(parameters, kind);
-  const Turn::Held held(turn_, kInside);
+  const Turn::Held held(turn_, kInsideProgram);
   return take(program_.model(weights));
 }
 
 nb::list LockedProgram::steps(const nb::dict& parameters, const nb::dict& data) {
   Kind kind = Kind::numpy;
   const NamedArrays weights = arrays_from(parameters, kind), inputs = arrays_from(data, kind);
-  const Turn::Held held(turn_, kInside);
+  const Turn::Held held(turn_, kInsideProgram);
   check(program_.begin(weights, inputs));
   nb::list out;
   while (const std::optional<StepRow> row = take(program_.step())) {

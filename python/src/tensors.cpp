@@ -312,17 +312,22 @@ std::optional<Number> number_of(nb::handle object) {
   return static_cast<int64_t>(value);
 }
 
-bool see(nb::handle object, Tensor& tensor, Kind& kind) {
+bool see(nb::handle object, Tensor& tensor, Kind& kind, TorchState& torch) {
   bool read_only = false;
   if (is_plain_array(object)) return see_array(object, tensor, read_only);
-  if (!is_torch_tensor(object)) return false;
-  const Exchange* exchange = known().exchange;
-  dlpack::DataTensor seen = {};
-  if (exchange == nullptr || exchange->borrow == nullptr || wants_gradient(object) ||
-      Py_TYPE(object.ptr()) != known().torch_tensor || is_transformed() ||
-      is_so(object, known().is_neg))
+  PyTypeObject* known_type = torch_tensor();
+  const Known& k = known();
+  PyObject* self = object.ptr();
+  if (known_type == nullptr || (Py_TYPE(self) != known_type && Py_TYPE(self) != k.parameter))
     return false;
-  if (exchange->borrow(object.ptr(), &seen) != 0) {
+  if (!torch.is_known) torch = {true, is_true(k.is_grad_enabled()), is_transformed()};
+  if (k.exchange == nullptr || k.exchange->borrow == nullptr || torch.is_transformed) return false;
+  if (torch.records && is_true(nb::steal(k.read_property(k.requires_grad_of.ptr(), self,
+                                                         reinterpret_cast<PyObject*>(known_type)))))
+    return false;
+  if (is_true(nb::steal(PyObject_Vectorcall(k.is_neg_of.ptr(), &self, 1, nullptr)))) return false;
+  dlpack::DataTensor seen = {};
+  if (k.exchange->borrow(self, &seen) != 0) {
     PyErr_Clear();
     return false;
   }

@@ -65,10 +65,17 @@ class Borrowed {
   nb::object keep_;
 };
 
+// What torch does with tensors during one call; looked up for the first tensor.
+struct TorchState {
+  bool is_known = false;
+  bool records = false;         // autograd is on
+  bool is_transformed = false;  // by torch.func, forward mode or torch.jit tracing
+};
+
 // Views the memory of a numpy array or a torch tensor that can be lent unchanged, as long as it
 // lives. Returns false if Borrowed::from() must convert it or report an error. The GIL must be
 // held.
-bool see(nb::handle object, Tensor& tensor, Kind& kind);
+bool see(nb::handle object, Tensor& tensor, Kind& kind, TorchState& torch);
 
 // An array that shares the memory of a Python object and keeps it alive; `kind` is the kind of the
 // object. `what` names it in messages.

@@ -455,3 +455,39 @@ def test_numbers_of_a_graph_fit_or_are_refused():
         graph.input("u", (2,), "uint8") + 300
     with pytest.raises(ValueError, match="0.5 does not fit a tensor of i64"):
         hg.ops.gather(x, 0, 0.5)
+
+
+def test_calls_by_position_equal_calls_by_name():
+    """Calls with tensors by position run around the interpreter."""
+    import copy
+    import pickle
+    import weakref
+
+    x = np.arange(12, dtype=np.float32).reshape(3, 4) - 6
+    for value in (x, x.T, x[::-1, ::2], x[:0], np.float32(3) * np.ones(()), x.astype("int32")):
+        for result in (hg.ops.add(value, value), hg.ops.add(value, 2), hg.ops.add(2, value)):
+            assert result.flags.owndata or result.base is not value
+        np.testing.assert_array_equal(hg.ops.add(value, value), hg.ops.add(input=value, other=value))
+        np.testing.assert_array_equal(hg.ops.relu(value), np.maximum(value, 0))
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    same = hg.ops.detach(frozen)
+    same += 1  # memory of its own
+    np.testing.assert_array_equal(frozen, x)
+    assert hg.ops.add(2, 3) == 5 and hg.ops.sum(x) == x.sum()
+    with pytest.raises(TypeError, match="missing|needs"):
+        hg.ops.add(x)
+    with pytest.raises(ValueError, match="add"):
+        hg.ops.add(x, np.ones(3, np.float32))
+    with pytest.raises(TypeError, match="not a tensor"):
+        hg.ops.add(x, object())
+    for function in (hg.ops.add, hg.ops.layer_norm):
+        assert pickle.loads(pickle.dumps(function)) is function and copy.deepcopy(function) is function
+        assert weakref.ref(function)() is function
+    executor = hg.Executor("cpu", seed=3)
+    with executor:
+        assert hg.ops.add(x, x).sum() == 2 * x.sum() and executor.counters()["plans"] == 1
+        executor._base, base = None, executor._base
+        with pytest.raises(RuntimeError, match="was freed"):
+            hg.ops.add(x, x)
+        executor._base = base

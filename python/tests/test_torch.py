@@ -572,3 +572,21 @@ def test_wrap_is_copied_as_modules_are(rng):
 class Twice(torch.nn.Module):
     def forward(self, w):
         return 2 * w
+
+
+def test_calls_by_position_leave_to_autograd_what_is_its():
+    x = torch.arange(6.0).reshape(2, 3)
+    w = torch.nn.Parameter(x.clone())
+    y = hg.ops.mul(w, x)
+    y.sum().backward()
+    assert torch.equal(w.grad, x) and y.requires_grad
+    with torch.no_grad():
+        assert torch.equal(hg.ops.mul(w, x), x * x) and not hg.ops.mul(w, x).requires_grad
+    z = torch.complex(x, x + 1)
+    assert torch.equal(hg.ops.add(z.conj().imag, 0.0), -(x + 1)) and torch.equal(hg.ops.add(torch._neg_view(x), x), x * 0)
+    assert torch.equal(hg.ops.view_as_real(z.conj()), torch.view_as_real(z.conj().resolve_conj()))
+    assert torch.equal(torch.func.vmap(lambda a: hg.ops.add(a, a))(x), x + x)
+    assert torch.equal(torch.func.grad(lambda a: hg.ops.mul(a, a).sum())(x), 2 * x)
+    traced = torch.jit.trace(lambda a: hg.ops.add(a, a), x, check_trace=False)
+    assert torch.equal(traced(x + 1), 2 * x + 2)
+    assert isinstance(hg.ops.add(x.numpy(), x), torch.Tensor)

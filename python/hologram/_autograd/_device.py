@@ -10,7 +10,7 @@ import weakref
 import torch
 from torch.utils._pytree import tree_map
 
-from .. import _core, _current
+from .. import _core
 
 _DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
 

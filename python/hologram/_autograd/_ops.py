@@ -3,7 +3,7 @@
 
 import torch
 
-from .. import _core, _current
+from .. import _core
 from ._functions import Program, as_hologram, as_torch, followed, kept, there
 
 
@@ -23,7 +23,7 @@ class _Op(Program):
         return results if isinstance(results, tuple) else (results,)
 
     def run(self, tensors):
-        results = _core.eager_call(_current.executor(), self.name, self._with(tensors), self.attributes, None)
+        results = _core.eager_call(None, self.name, self._with(tensors), self.attributes, None)
         return results if isinstance(results, tuple) else (results,)
 
     def gradients(self, wanted, seeded, tensors):

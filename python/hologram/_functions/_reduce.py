@@ -20,31 +20,31 @@ def _reduced(row, x, dim, keepdim):
     return row(x, _dims(x, dim), keepdim)
 
 
-@torch_function()
+@torch_function(row="sum")
 def sum(input, dim=None, keepdim=False, *, dtype=None):
     """The sum along dims, of all elements without ``dim``."""
     return _reduced(_rows.sum, cast_to(input, dtype), dim, keepdim)
 
 
-@torch_function()
+@torch_function(row="mean")
 def mean(input, dim=None, keepdim=False, *, dtype=None):
     """The mean along dims, of all elements without ``dim``."""
     return _reduced(_rows.mean, cast_to(input, dtype), dim, keepdim)
 
 
-@torch_function()
+@torch_function(row="prod")
 def prod(input, dim=None, keepdim=False, *, dtype=None):
     """The product along a dim, of all elements without ``dim``."""
     return _reduced(_rows.prod, cast_to(input, dtype), dim, keepdim)
 
 
-@torch_function()
+@torch_function(row="all")
 def all(input, dim=None, keepdim=False):
     """Whether all elements along dims are true."""
     return _reduced(_rows.all, input, dim, keepdim)
 
 
-@torch_function()
+@torch_function(row="any")
 def any(input, dim=None, keepdim=False):
     """Whether any element along dims is true."""
     return _reduced(_rows.any, input, dim, keepdim)
@@ -206,13 +206,13 @@ def _scaled(x, alpha):
     return x if alpha == 1 else _rows.mul(x, alpha)
 
 
-@torch_function()
+@torch_function(row="add")
 def add(input, other, *, alpha=1):
     """input + alpha * other."""
     return _rows.add(input, _scaled(other, alpha))
 
 
-@torch_function("subtract")
+@torch_function("subtract", row="sub")
 def sub(input, other, *, alpha=1):
     """input - alpha * other."""
     return _rows.sub(input, _scaled(other, alpha))
@@ -224,7 +224,7 @@ def rsub(input, other, *, alpha=1):
     return _rows.sub(other, _scaled(input, alpha))
 
 
-@torch_function("divide")
+@torch_function("divide", row="div")
 def div(input, other, *, rounding_mode=None):
     """input / other; rounding_mode is None, "floor" or "trunc"."""
     rows = {None: _rows.div, "floor": _rows.floor_divide, "trunc": _rows.trunc_divide}
@@ -233,13 +233,13 @@ def div(input, other, *, rounding_mode=None):
     return rows[rounding_mode](input, other)
 
 
-@torch_function()
+@torch_function(row="div")
 def true_divide(input, other):
     """input / other."""
     return _rows.div(input, other)
 
 
-@torch_function()
+@torch_function(row="round")
 def round(input, *, decimals=0):
     """Rounds to the nearest even number, with ``decimals`` digits behind the point."""
     return _rows.round(input, decimals)

@@ -114,7 +114,7 @@ def reduction_of(size_average, reduce, reduction):
     return "sum" if size_average is False else "mean"
 
 
-def _add(name, function, signature, doc=None):
+def _add(name, function, signature, doc=None, row=None):
     parameters = list(signature.parameters.values())
     parameters.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
     shown = signature.replace(parameters=parameters)
@@ -153,17 +153,21 @@ def _add(name, function, signature, doc=None):
     call.__module__ = "hologram.ops"
     call.__signature__ = shown
     call.__doc__ = f"{name}{shown}\n\n{doc or function.__doc__ or 'See torch.'}"
-    functions[name], _made[name] = call, (function, signature)
-    return call
+    made = call
+    if row is not None:  # (name, inputs, attributes)
+        made = _rows.direct(call, row[0], least, row[1], row[2])
+    functions[name], _made[name] = made, (function, signature, row)
+    return made
 
 
-def torch_function(*names):
-    """Adds a function under its own name and its aliases."""
+def torch_function(*names, row=None, own_name=None):
+    """Adds a function under its own name and its aliases. With its required arguments alone, it is the ``row``."""
 
     def add(function):
         shown = inspect.signature(function)
-        for name in (function.__name__.rstrip("_"), *names):
-            _add(name, function, shown)
+        least = sum(each.default is each.empty for each in shown.parameters.values())
+        for name in (own_name or function.__name__.rstrip("_"), *names):
+            _add(name, function, shown, row=row and (row, least, {}))
         return function
 
     return add
@@ -195,20 +199,23 @@ def _row_function(line):
     fallbacks = {key: each.default for key, each in signature.parameters.items() if each.default is not each.empty}
     has_legacy = "size_average" in signature.parameters
     call = _rows.function_of(row)
-    # Arguments that are the row's inputs in its order are passed on as they are.
-    names = list(signature.parameters)
-    direct = len(input_names) if [sources[key] for key in input_names] == names[: len(input_names)] else -1
+    # How many leading arguments are the row's inputs in its order.
+    direct = 0
+    for (key, _, is_variadic), parameter in zip(inputs, signature.parameters.values()):
+        if sources[key] != parameter.name or is_variadic or parameter.kind is parameter.KEYWORD_ONLY:
+            break
+        direct += 1
+    if not all(each[1] for each in inputs[direct:]):
+        direct = 0
     constants = {key: fallbacks[value] for key, value in passed.items() if value in fallbacks and fallbacks[value] is not None}
 
     def function(*args, **kwargs):
-        if len(args) == direct and not kwargs and not has_legacy:
-            return call(*args, **constants)
         given = {**fallbacks, **signature.bind(*args, **kwargs).arguments}
         if has_legacy:
             given["reduction"] = reduction_of(given["size_average"], given["reduce"], given["reduction"])
         return call(**{key: given[value] for key, value in passed.items() if given[value] is not None})
 
-    return name, function, signature, _rows.described(row)
+    return name, function, signature, _rows.described(row), (row, direct, constants) if direct > 0 else None
 
 
 for _line in [f"{name}(input)" for name in _UNARY.split()] + [f"{name}(input, other)" for name in _BINARY.split()] + _TABLE.split("\n"):
@@ -216,4 +223,5 @@ for _line in [f"{name}(input)" for name in _UNARY.split()] + [f"{name}(input, ot
         _add(*_row_function(_line))
 for _pair in _ALIASES.split():
     _name, _of = _pair.split("=")
-    _add(_name, _made[_of][0], _made[_of][1], f"As {_of}.")
+    _function, _signature, _row = _made[_of]
+    _add(_name, _function, _signature, f"As {_of}.", _row)
