@@ -25,10 +25,15 @@ UNUSED = {"layout", "device", "pin_memory", "requires_grad", "generator", "memor
 
 def _described(function, name):
     """[(positional names with defaults, keyword names)] of torch's overloads."""
+    F = torch.nn.functional
+    unused = UNUSED
+    if name.endswith("_"):  # torch describes the function that writes elsewhere
+        function, unused = getattr(F, name[:-1], function), UNUSED | {"inplace"}
+    function = getattr(F, f"{name}_with_indices", function)
     try:
         shown = inspect.signature(function)
         if not any(each.kind is each.VAR_POSITIONAL for each in shown.parameters.values()):
-            rows = [each for each in shown.parameters.values() if each.name not in UNUSED]
+            rows = [each for each in shown.parameters.values() if each.name not in unused]
             return [[(each.name, each.default is not each.empty, each.default, each.kind is each.KEYWORD_ONLY) for each in rows]]
     except (ValueError, TypeError):
         pass
@@ -65,6 +70,7 @@ def _fits(ours, theirs):
             if mine.default is mine.empty:
                 return False
             value = mine.default
+            default = str(default).removeprefix("torch.") if isinstance(default, torch.dtype) else default
             if default is None or value is None or value == () or name == "reduction" and isinstance(default, int):
                 continue
             if value != default and not (isinstance(default, float) and abs(value - default) < 1e-12):
@@ -88,6 +94,50 @@ def test_signatures_are_torchs():
             wrong.append(f"{name}{inspect.signature(getattr(hg.ops, name))}: {theirs[:3]}")
     assert not wrong, "\n".join(wrong)
     assert count > 220
+
+
+@needs_torch
+def test_every_function_of_torchs_functional_is_there():
+    F = torch.nn.functional
+    helpers = {"Optional", "assert_int_or_pair", "boolean_dispatch", "handle_torch_function"}
+    names = {each for each in dir(F) if not each.startswith("_") and callable(getattr(F, each)) and not inspect.isclass(getattr(F, each))}
+    missing = {each for each in names - set(hg.ops.__all__) - helpers if not each.startswith("has_torch_function")}
+    assert not missing
+    for name in ("scaled_mm", "scaled_grouped_mm"):
+        with pytest.raises(ValueError, match="there is no float8 dtype"):
+            getattr(hg.ops, name)(*[None] * 6)
+
+
+@needs_torch
+def test_functions_that_draw():
+    """Shares and means of what is drawn; gradients as torch's; refusals of expressions."""
+    x = np.ones((200, 50, 4), np.float32)
+    with hg.Executor("cpu", seed=1):
+        y = hg.ops.dropout1d(x, 0.3)
+        assert set(np.unique(y)) == {np.float32(0), np.float32(1 / 0.7)} and (y.min(2) == y.max(2)).all()
+        assert abs((y == 0).mean() - 0.3) < 0.02
+        normal = hg.ops.randn(400, 500)
+        for name in ("alpha_dropout", "feature_alpha_dropout"):
+            y = getattr(hg.ops, name)(normal, 0.4, True)
+            assert abs(y.mean()) < 0.02 and abs(y.std() - 1) < 0.02
+        y = hg.ops.rrelu(-x, training=True)
+        assert -1 / 3 <= y.min() < -0.32 and -0.13 < y.max() <= -1 / 8 and (hg.ops.rrelu(x, training=True) == x).all()
+        logits = np.log(np.array([0.2, 0.3, 0.5], np.float32)) * np.ones((20000, 1), np.float32)
+        hard = hg.ops.gumbel_softmax(logits, hard=True)
+        np.testing.assert_array_equal(np.sort(hard, 1), np.eye(3)[[2]] * np.ones((20000, 1)))
+        np.testing.assert_allclose(hard.mean(0), [0.2, 0.3, 0.5], atol=0.02)
+        soft = torch.zeros(5, 3, requires_grad=True)
+        hg.ops.gumbel_softmax(soft, 0.5, hard=True)[:, 0].sum().backward()
+        assert soft.grad.abs().min() > 0 and soft.grad.sum().abs() < 1e-5
+        pooled, places = hg.ops.fractional_max_pool2d(hg.ops.rand(2, 3, 9, 9), 2, output_ratio=0.5, return_indices=True)
+        assert pooled.shape == places.shape == (2, 3, 4, 4)
+    for name, args in (("gumbel_softmax", ()), ("fractional_max_pool2d", (2, 1)), ("rrelu", (0.1, 0.2, True))):
+        with pytest.raises(TypeError, match=f"{name}.*expression"):
+            getattr(hg.ops, name)(hg.Var(x), *args)
+    v = hg.Var(x)
+    assert 0.2 < (hg.ops.dropout1d(v, 0.3).numpy() == 0).mean() < 0.4
+    np.testing.assert_allclose(hg.ops.local_response_norm(v, 3).grad(v).numpy(),
+                               torch.func.grad(lambda a: torch.nn.functional.local_response_norm(a, 3).sum())(torch.from_numpy(x)), rtol=1e-5)  # fmt: skip
 
 
 @needs_torch

@@ -362,7 +362,73 @@ def _losses(d):
     return name, args, {**reduction, **named}
 
 
-FAMILIES = [_unary, _activation, _binary, _shapes, _shapes, _create, _reductions, _indices, _matrices, _layers, _losses]
+def _bags(d, rows):
+    index = d.whole([d.int(1, 6)], 0, rows - 1)
+    starts = torch.tensor([0, *sorted(d.int(0, len(index)) for _ in range(d.int(0, 2)))])
+    mode = d.one("sum", "mean", "max")
+    named = {"mode": mode, **d.some(padding_idx=d.int(-rows, rows - 1))}
+    if mode == "sum" and d.flip():
+        named["per_sample_weights"] = d.real(len(index))
+    if d.flip():
+        return index.reshape(1, -1), {**named, **({"per_sample_weights": named["per_sample_weights"][None]} if "per_sample_weights" in named else {})}
+    last = d.flip()
+    return index, {**named, "offsets": torch.cat([starts, torch.tensor([len(index)])]) if last else starts, "include_last_offset": last}
+
+
+def _heads(d):
+    time, steps, batch, heads, features = d.int(1, 3), d.int(1, 4), d.int(1, 2), d.one(1, 2), 4
+    alone = d.flip()
+    query, key = ([n, features] if alone else [n, batch, features] for n in (time, steps))
+    causal = d.flip() and time == steps
+    masks = {"attn_mask": torch.ones(time, steps, dtype=torch.bool).triu(1)} if causal else d.some(attn_mask=d.one(
+        d.real(time, steps), d.real((1 if alone else batch) * heads, time, steps), d.whole([time, steps], 0, 1, torch.bool) & False))
+    if not causal and d.flip():
+        hidden = torch.zeros(([] if alone else [batch]) + [steps], dtype=torch.bool)
+        hidden[..., 1:] = d.flip()
+        masks["key_padding_mask"] = hidden
+    biases = d.one((None, None), (d.real(1, 1, features), d.real(1, 1, features)))
+    separate = d.flip()
+    named = {"need_weights": d.flip(), "average_attn_weights": d.flip(), "is_causal": causal, "use_separate_proj_weight": separate, **masks}
+    if separate:
+        named.update({f"{part}_proj_weight": d.real(features, features) for part in "qkv"})
+    args = [d.real(*query), d.real(*key), d.real(*key), features, heads, None if separate else d.real(3 * features, features),
+            d.one(None, d.real(3 * features)), *biases, d.flip(), 0.0, d.real(features, features), d.one(None, d.real(features))]  # fmt: skip
+    return "multi_head_attention_forward", args, named
+
+
+def _functional(d):
+    dims, n, c = d.int(1, 3), d.int(1, 2), d.one(2, 4)
+    x = d.real(n, c, *(d.int(4, 6) for _ in range(dims)))
+    lone, flat, two = d.one(x, x[0]), d.real(d.int(0, 4), d.int(1, 4)), d.int(2, 3)
+    image = d.real(n, c, *(d.int(5, 8) for _ in range(two)))
+    pooled, places = torch_of(f"max_pool{dims}d")(lone, 2, return_indices=True)
+    size = [n, c, *(d.int(1, 4) for _ in range(two))]
+    bags, options = _bags(d, 5)
+    rows, classes = d.int(1, 3), d.int(2, 4)
+    in_place = d.one(("celu_", d.some(alpha=0.7)), ("elu_", d.some(alpha=0.7)), ("hardtanh_", d.some(min_val=-0.5)), ("leaky_relu_", d.some(negative_slope=0.2)),
+                     ("relu_", {}), ("rrelu_", d.some(lower=0.2)), ("selu_", {}), ("threshold_", {"threshold": 0.1, "value": 3.0}))  # fmt: skip
+    var, reduction = d.real(rows, classes).abs(), d.one("none", "mean", "sum")
+    triple = [d.real(rows, classes) for _ in range(3)]
+    return d.one(
+        (f"max_pool{dims}d_with_indices", [lone, 2], d.some(stride=1)), (f"adaptive_max_pool{dims}d_with_indices", [lone, 2], {}),
+        (f"lp_pool{dims}d", [lone, d.one(1, 2, 3.0, float("inf"), -float("inf")), 2], d.some(stride=1, ceil_mode=True)),
+        (f"max_unpool{dims}d", [pooled, places, 2], d.some(output_size=lone.shape[-dims:])),
+        (f"fractional_max_pool{two}d", [image, 2], {"output_size": d.int(1, 3), "_random_samples": torch.rand(n, c, two, dtype=torch.float64), **d.some(return_indices=True)}),
+        (f"fractional_max_pool{two}d_with_indices", [image, 2], {"output_ratio": [0.5] * two, "_random_samples": torch.rand(n, c, two, dtype=torch.float64)}),
+        ("affine_grid", [d.real(n, two, two + 1), size], {"align_corners": d.flip()}), ("channel_shuffle", [x, d.one(1, 2)], {}), ("native_channel_shuffle", [x, 2], {}),
+        ("conv_tbc", [d.real(5, n, 3), d.real(2, 3, 4), d.real(4)], d.some(pad=1)), ("local_response_norm", [x, d.int(1, 4)], d.some(alpha=0.1, beta=0.5, k=2.0)),
+        ("pdist", [flat], d.some(p=d.one(0.0, 1.0, 3.0, float("inf")))), ("embedding_bag", [bags, d.real(5, 3)], options), _heads(d), _heads(d),
+        ("upsample", [x], {"scale_factor": 2}), ("upsample_nearest", [x], {"size": [3] * dims}), ("upsample_bilinear", [d.real(n, c, 3, 4)], {"scale_factor": 2}),
+        (in_place[0], [x], in_place[1]), ("rrelu", [x], d.some(lower=0.1, upper=0.3)), (f"dropout{dims}d", [x, d.one(0.0, 1.0), True], {}),
+        (f"dropout{dims}d", [x, 0.5, False], {}), ("alpha_dropout", [x, 0.5], {}), ("feature_alpha_dropout", [x, 1.0, True], {}), ("alpha_dropout", [x, 1.0, True], {}),
+        ("gaussian_nll_loss", [*triple[:2], d.one(var, var[:, 0], var[:, :1], 0.5)], {"reduction": reduction, **d.some(full=True, eps=0.3)}),
+        ("triplet_margin_with_distance_loss", triple, {"reduction": reduction, **d.some(margin=0.5, swap=True)}),
+        ("linear_cross_entropy", [triple[0], d.real(5, classes), d.whole([rows], 0, 4)], {"reduction": reduction, **d.some(linear_bias=d.real(5), weight=d.real(5).abs(), label_smoothing=0.1, ignore_index=2)}),
+        ("linear_cross_entropy", [triple[0], d.real(5, 2, classes), d.whole([rows, 2], 0, 4)], {"reduction": reduction}),
+    )  # fmt: skip
+
+
+FAMILIES = [_unary, _activation, _binary, _shapes, _shapes, _create, _reductions, _indices, _matrices, _layers, _losses, _functional]
 
 
 def case(rng):

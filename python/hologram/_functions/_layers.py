@@ -8,7 +8,7 @@ import numpy as np
 from .. import _core, _rows
 from ._shapes import to_shape, unsqueeze
 from ._sizes import cast_to, dtype_of, product, shape_of
-from ._table import torch_function
+from ._table import functions, torch_function
 
 _EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 
@@ -24,7 +24,7 @@ def listed(value, count, name):
     return [value] * count
 
 
-def _batched(name, input, dims, function):
+def batched(name, input, dims, function):
     """Applies ``function`` to [n, c, spatial...], also if the input lacks n."""
     rank = len(shape_of(input))
     if rank not in (dims + 1, dims + 2):
@@ -160,13 +160,13 @@ def _convolution(dims):
         elif isinstance(padding, str):
             raise ValueError(f"conv{dims}d: padding is {padding!r}, expected numbers, 'valid' or 'same'")
         pads = listed(padding, dims, "padding")
-        return _batched(f"conv{dims}d", input, dims, lambda x: _rows.conv(
+        return batched(f"conv{dims}d", input, dims, lambda x: _rows.conv(
             x, weight, bias, stride=step, padding=pads, dilation=spread, groups=groups))  # fmt: skip
 
     def conv_transpose(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
         lists = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
         lists = {key: listed(value, dims, key) for key, value in lists.items()}
-        return _batched(f"conv_transpose{dims}d", input, dims, lambda x: _rows.conv(
+        return batched(f"conv_transpose{dims}d", input, dims, lambda x: _rows.conv(
             x, weight, bias, transposed=True, groups=groups, **lists))  # fmt: skip
 
     conv.__name__, conv.__doc__ = f"conv{dims}d", f"Convolution over {dims} dims."
@@ -179,11 +179,11 @@ def _pools(dims):
     def max_pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
         row = _rows.max_pool_with_indices if return_indices else _rows.max_pool
         lists = _window(kernel_size, stride, padding)
-        return _batched(f"max_pool{dims}d", input, dims, lambda x: row(
+        return batched(f"max_pool{dims}d", input, dims, lambda x: row(
             x, **lists, dilation=listed(dilation, dims, "dilation"), ceil_mode=ceil_mode))  # fmt: skip
 
     def average(input, lists, ceil_mode, count_include_pad, divisor_override):
-        return _batched(f"avg_pool{dims}d", input, dims, lambda x: _rows.avg_pool(
+        return batched(f"avg_pool{dims}d", input, dims, lambda x: _rows.avg_pool(
             x, **lists, ceil_mode=ceil_mode, count_include_pad=count_include_pad, divisor_override=divisor_override))  # fmt: skip
 
     if dims == 1:
@@ -204,18 +204,27 @@ def _pools(dims):
         wanted = listed(output_size, dims, "output_size")
         return [n if want is None else want for want, n in zip(wanted, shape_of(input)[-dims:])]
 
+    def max_pool_with_indices(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+        return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+    def adaptive_max_with_indices(input, output_size, return_indices=False):
+        return adaptive_max(input, output_size, True)
+
     def adaptive_avg(input, output_size):
         sizes = _sizes(input, output_size)
-        return _batched(f"adaptive_avg_pool{dims}d", input, dims, lambda x: _rows.adaptive_avg_pool(x, sizes))
+        return batched(f"adaptive_avg_pool{dims}d", input, dims, lambda x: _rows.adaptive_avg_pool(x, sizes))
 
     def adaptive_max(input, output_size, return_indices=False):
         sizes = _sizes(input, output_size)
-        made = _batched(f"adaptive_max_pool{dims}d", input, dims, lambda x: _rows.adaptive_max_pool(x, sizes))
+        made = batched(f"adaptive_max_pool{dims}d", input, dims, lambda x: _rows.adaptive_max_pool(x, sizes))
         return made if return_indices else made[0]
 
     words = {"max_pool": max_pool, "avg_pool": avg_pool, "adaptive_avg_pool": adaptive_avg, "adaptive_max_pool": adaptive_max}
     for word, function in words.items():
         function.__name__, function.__doc__ = f"{word}{dims}d", f"The row {word} over {dims} dims."
+        torch_function()(function)
+    for word, function in (("max_pool", max_pool_with_indices), ("adaptive_max_pool", adaptive_max_with_indices)):
+        function.__name__, function.__doc__ = f"{word}{dims}d_with_indices", f"{word}{dims}d, and the places of the maxima."
         torch_function()(function)
 
 
@@ -291,6 +300,37 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
 
 
 @torch_function()
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    """interpolate."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+@torch_function()
+def upsample_nearest(input, size=None, scale_factor=None):
+    """interpolate with the nearest elements."""
+    return interpolate(input, size, scale_factor)
+
+
+@torch_function()
+def upsample_bilinear(input, size=None, scale_factor=None):
+    """interpolate between elements, with aligned corners."""
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+@torch_function()
+def affine_grid(theta, size, align_corners=None):
+    """Points of [-1, 1] for grid_sample: an affine map of each sample, [n, 2, 3] or [n, 3, 4], applied to those of ``size``."""
+    spatial = list(size)[2:]
+    if list(shape_of(theta)) != [size[0], len(spatial), len(spatial) + 1] or len(spatial) not in (2, 3):
+        raise ValueError(f"affine_grid: theta is {list(shape_of(theta))}, the size {list(size)}")
+    lines = [np.linspace(-1, 1, n) * (1 if align_corners else (n - 1) / n) if n > 1 else np.zeros(n) for n in spatial]
+    points = [np.broadcast_to(each, spatial) for each in np.meshgrid(*lines, indexing="ij")[::-1]]  # the last dim first
+    base = np.stack([*points, np.ones(spatial)], -1).reshape(1, -1, len(spatial) + 1)
+    made = _rows.matmul(_rows.cast(base, dtype_of(theta)), _rows.permute(theta, [0, 2, 1]))
+    return to_shape(made, [size[0], *spatial, len(spatial)])
+
+
+@torch_function()
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
     """Values of an image at points of [-1, 1]."""
     return _rows.grid_sample(input, grid, mode=mode, padding_mode=padding_mode, align_corners=bool(align_corners))
@@ -334,3 +374,119 @@ def _heads(x, times):
     shape = shape_of(x)
     wide = _rows.expand(unsqueeze(x, -3), [*shape[:-2], times, *shape[-2:]])
     return to_shape(wide, [*shape[:-3], product([shape[-3], times]), *shape[-2:]])
+
+
+@torch_function("native_channel_shuffle")
+def channel_shuffle(input, groups):
+    """Interleaves groups of channels."""
+    n, c, *rest = shape_of(input)
+    if not rest or c % groups:
+        raise ValueError(f"channel_shuffle: the input is {list(shape_of(input))}, expected {groups} equal groups of channels")
+    made = _rows.permute(to_shape(input, [n, groups, c // groups, *rest]), [0, 2, 1, *range(3, 3 + len(rest))])
+    return to_shape(made, [n, c, *rest])
+
+
+@torch_function()
+def conv_tbc(input, weight, bias, pad=0):
+    """Convolution over the first dim of [time, batch, channels]."""
+    made = functions["conv1d"](_rows.permute(input, [1, 2, 0]), _rows.permute(weight, [2, 1, 0]), bias, padding=pad)
+    return _rows.permute(made, [2, 0, 1])
+
+
+@torch_function()
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """Divides by a power of the mean square of ``size`` channels. Krizhevsky et al. 2012, section 3.3."""
+    shape = shape_of(input)
+    if len(shape) < 3:
+        raise ValueError(f"local_response_norm: expected 3 or more dims, the input is {list(shape)}")
+    if 0 in shape:
+        return input
+    square = _rows.reshape(_rows.mul(input, input), [shape[0], 1, shape[1], product(shape[2:])])
+    square = _rows.pad(square, [0, 0, 0, 0, size // 2, (size - 1) // 2, 0, 0])
+    mean = to_shape(_rows.avg_pool(square, [size, 1], stride=[1, 1]), shape)
+    return _rows.div(input, _rows.pow(_rows.add(_rows.mul(mean, alpha), k), beta))
+
+
+@torch_function()
+def pdist(input, p=2):
+    """The distances of all pairs of rows: of row 0 and each later one, then of row 1."""
+    if len(shape_of(input)) != 2 or not isinstance(shape_of(input)[0], int):
+        raise ValueError(f"pdist: the input is {list(shape_of(input))}, expected two dims, the first one known")
+    rows, columns = np.triu_indices(shape_of(input)[0], 1)
+    first, second = (unsqueeze(_rows.index_select(input, each.astype(np.int64), 0), 1) for each in (rows, columns))
+    return to_shape(_rows.cdist(first, second, float(p)), [len(rows)])
+
+
+def _bags(input, offsets, include_last_offset):
+    """The flat indices, the bag of each, and the number of bags."""
+    if dtype_of(input) not in ("int32", "int64"):
+        raise ValueError(f"embedding_bag: the input is {dtype_of(input)}, expected int32 or int64")
+    index = np.asarray(input)
+    if index.ndim not in (1, 2) or (index.ndim == 1) != (offsets is not None):
+        raise ValueError(f"embedding_bag: one dim goes with offsets, two without them; the input is {list(index.shape)}")
+    if index.ndim == 2:
+        return index.reshape(-1).astype(np.int64), np.arange(index.shape[0]).repeat(index.shape[1]), index.shape[0]
+    starts, count = np.asarray(offsets), len(index)
+    if starts.ndim != 1 or starts.dtype != index.dtype:
+        raise ValueError(f"embedding_bag: the offsets are {starts.dtype}{list(starts.shape)}, expected one dim of {index.dtype}")
+    if include_last_offset:
+        if len(starts) == 0 or starts[-1] != count:
+            raise ValueError(f"embedding_bag: with include_last_offset the last offset is {count}, the size of the input")
+        starts = starts[:-1]
+    if len(starts) and (starts[0] != 0 or starts[-1] > count or (starts[1:] < starts[:-1]).any()):
+        raise ValueError(f"embedding_bag: offsets rise from 0 to at most {count}, the size of the input")
+    return index.astype(np.int64), np.searchsorted(starts, np.arange(count), side="right") - 1, len(starts)
+
+
+@torch_function()
+def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False, mode="mean", sparse=False,
+                  per_sample_weights=None, include_last_offset=False, padding_idx=None):  # fmt: skip
+    """The sum, mean or maximum of the rows of each bag: a row of ``input``, or the indices between two ``offsets``. The indices are
+    arrays or tensors."""
+    if isinstance(input, (_core.Var, _core.Value)):
+        raise TypeError("embedding_bag() reads its indices when it is called; in an expression, reduce embedding(input, weight)")
+    if max_norm is not None or sparse or scale_grad_by_freq:
+        raise ValueError("embedding_bag: max_norm, sparse and scale_grad_by_freq are not supported")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError(f"embedding_bag: mode is {mode!r}, expected 'sum', 'mean' or 'max'")
+    scale = per_sample_weights
+    if scale is not None and (mode != "sum" or shape_of(scale) != shape_of(input)):
+        raise ValueError(f"embedding_bag: per_sample_weights are for mode 'sum', which is {mode!r}, and have the shape of the input, "
+                         f"{list(shape_of(input))}")  # fmt: skip
+    if scale is not None and dtype_of(scale) != dtype_of(weight):
+        raise ValueError(f"embedding_bag: per_sample_weights are {dtype_of(scale)}, the table is {dtype_of(weight)}")
+    index, bag, bags = _bags(input, offsets, include_last_offset)
+    scale = None if scale is None else _rows.reshape(scale, [len(index)])
+    if padding_idx is not None:
+        stays = np.flatnonzero(index != padding_idx % shape_of(weight)[0])
+        index, bag = index[stays], bag[stays]
+        scale = None if scale is None else _rows.index_select(scale, stays, 0)
+    rows = _rows.embedding(weight, index)  # [indices, features]
+    if scale is not None:
+        rows = _rows.mul(rows, unsqueeze(scale, 1))
+    empty = _rows.full([bags, shape_of(weight)[1]], 0.0, dtype_of(weight))
+    if mode == "max":
+        return _rows.index_reduce(empty, bag, rows, dim=0, reduce="amax", include_self=False)
+    y = _rows.index_reduce(empty, bag, rows, dim=0, reduce="add")
+    if mode == "sum":
+        return y
+    sizes = np.maximum(np.bincount(bag, minlength=bags), 1).reshape(bags, 1)
+    return _rows.div(y, _rows.cast(sizes, dtype_of(weight)))
+
+
+def _refuse_scaled(name):
+    raise ValueError(f"{name} multiplies float8 tensors, and there is no float8 dtype here: use mm, or hg.quantize for a model")
+
+
+@torch_function()
+def scaled_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None, bias=None,
+              output_dtype="bfloat16", contraction_dim=(), use_fast_accum=False):  # fmt: skip
+    """Always an error, because there is no float8 dtype."""
+    _refuse_scaled("scaled_mm")
+
+
+@torch_function()
+def scaled_grouped_mm(mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None, swizzle_b=None, bias=None,
+                      offs=None, output_dtype="bfloat16", contraction_dim=(), use_fast_accum=False):  # fmt: skip
+    """Always an error, because there is no float8 dtype."""
+    _refuse_scaled("scaled_grouped_mm")

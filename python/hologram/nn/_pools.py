@@ -4,9 +4,9 @@
 import math
 
 import torch
-from torch.nn.functional import _unpool_output_size
 
 from .. import _rows as ops
+from .._functions import functions
 from ._common import autocast, batched, listed, require_floats
 
 
@@ -154,23 +154,8 @@ class LPPool3d(_LPPool, torch.nn.LPPool3d):
 
 class _MaxUnpool:
     def forward(self, input, indices, output_size=None):
-        name, dims = type(self).__name__, self._dims
         require_floats(self, input)
-        if indices.dtype != torch.int64 or indices.shape != input.shape:
-            raise ValueError(f"{name}: the indices are {indices.dtype} {tuple(indices.shape)}, not int64 {tuple(input.shape)}")
-        kernel, stride, padding = (listed(v, dims) for v in (self.kernel_size, self.stride, self.padding))
-        size = list(_unpool_output_size(input, kernel, stride, padding, None if output_size is None else list(output_size)))
-        count = math.prod(size)
-        if indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < count:
-            raise ValueError(f"{name}: indices lie in [{int(indices.min())}, {int(indices.max())}], the output has {count} elements")
-
-        def unpool(x):
-            lead = list(x.shape[:2])
-            where = indices.reshape(*lead, -1) if x.numel() else indices.reshape(*lead, math.prod(x.shape[2:]))
-            flat = ops.reshape(x, list(where.shape))
-            return ops.reshape(ops.scatter(x.new_zeros(*lead, count), where, flat, dim=2), [*lead, *size])
-
-        return batched(self, input, dims, unpool)
+        return functions[f"max_unpool{self._dims}d"](input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool1d(_MaxUnpool, torch.nn.MaxUnpool1d):
@@ -185,60 +170,18 @@ class MaxUnpool3d(_MaxUnpool, torch.nn.MaxUnpool3d):
     _dims = 3
 
 
-def _fractional_starts(u, size, kernel, out):
-    """The starts of the windows of one dim, [n, c, out]: floor((i + u) a) - floor(u a) with a = (size - kernel) / (out - 1); the
-    last window is at the end. Graham 2014. u: [n, c]"""
-    last = torch.full((*u.shape, 1), size - kernel)
-    if out == 1:
-        return last
-    step = torch.tensor(size - kernel, dtype=u.dtype) / torch.tensor(out - 1, dtype=u.dtype)
-    u = u.unsqueeze(-1)
-    starts = ((torch.arange(out - 1).to(u.dtype) + u) * step).long() - (u * step).long()
-    return torch.cat([starts, last], -1)
-
-
 class _FractionalMaxPool:
     """torch's random numbers choose where windows start."""
 
     def forward(self, input):
-        dims, name = self._dims, type(self).__name__
-        kernel = listed(self.kernel_size, dims)
-        if input.dim() not in (dims + 1, dims + 2):
-            raise ValueError(f"{name}: expected are {dims + 1} or {dims + 2} dims, the input is {tuple(input.shape)}")
+        dims = self._dims
         (input,) = autocast(torch.float32, input)
-        sizes = input.shape[-dims:]
-        out = listed(self.output_size, dims) if self.output_size is not None else [
-            int(n * r) for n, r in zip(sizes, self.output_ratio)]  # fmt: skip
-        spare = 0 if dims == 3 else -1  # torch's, each its own
-        if any(m < 1 or k < 1 or m + k + spare > n for n, k, m in zip(sizes, kernel, out)):
-            raise ValueError(f"{name}: {out} windows of {kernel} do not fit into {tuple(sizes)}")
-        if 0 in input.shape[-dims - 1 :]:
-            raise ValueError(f"{name}: the input is {tuple(input.shape)}, only the batch may be 0")
         samples = self._random_samples
-        if samples is None:
+        if samples is None and input.dim() in (dims + 1, dims + 2):
             n = 1 if input.dim() == dims + 1 else input.shape[0]
             samples = torch.rand(n, input.shape[-dims - 1], dims, dtype=input.dtype)
-        if samples.dtype != input.dtype:
-            raise ValueError(f"{name}: the random samples are {samples.dtype}, the input is {input.dtype}")
-        results = batched(self, input, dims, lambda x: self._of_batch(x, samples, kernel, out))
-        return results if self.return_indices else results[0]
-
-    def _of_batch(self, x, samples, kernel, out):
-        dims, lead, sizes = self._dims, list(x.shape[:2]), x.shape[2:]
-        if list(samples.shape) != [*lead, dims]:
-            raise ValueError(f"{type(self).__name__}: the random samples are {tuple(samples.shape)}, not {(*lead, dims)}")
-        # places[n, c, out..., kernel...] of the elements of each window in the flat input
-        places = torch.zeros([1] * (2 + 2 * dims), dtype=torch.int64)
-        for d in range(dims):
-            u = samples[:, :, dims - 1 - d if dims == 2 else d]
-            starts = _fractional_starts(u, sizes[d], kernel[d], out[d])
-            starts = starts.reshape(*lead, *(out[d] if e == d else 1 for e in range(2 * dims)))
-            steps = torch.arange(kernel[d]).reshape([kernel[d] if e == 2 + dims + d else 1 for e in range(2 + 2 * dims)])
-            places = places * sizes[d] + starts + steps
-        windows = places.reshape(*lead, *out, math.prod(kernel))
-        flat = ops.gather(x.reshape(*lead, math.prod(sizes)), windows.reshape(*lead, math.prod(out) * math.prod(kernel)), 2)
-        y, chosen = ops.max(ops.reshape(flat, list(windows.shape)), -1, keepdim=True)
-        return ops.reshape(y, [*lead, *out]), windows.gather(-1, chosen).squeeze(-1)
+        pool = functions[f"fractional_max_pool{dims}d"]
+        return pool(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, samples)
 
 
 class FractionalMaxPool2d(_FractionalMaxPool, torch.nn.FractionalMaxPool2d):

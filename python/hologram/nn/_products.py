@@ -5,6 +5,7 @@ import torch
 
 from .. import _rows as ops
 from .._errors import UnsupportedError
+from .._functions import functions
 from ._common import autocast, batched, padded
 
 
@@ -103,52 +104,5 @@ class EmbeddingBag(torch.nn.EmbeddingBag):
         _check_table(self)
         if self.scale_grad_by_freq:
             raise UnsupportedError("EmbeddingBag: scale_grad_by_freq is not supported")
-        if input.dtype not in (torch.int32, torch.int64):
-            raise ValueError(f"EmbeddingBag: the input is {input.dtype}, not int32 or int64")
-        if input.dim() not in (1, 2) or (input.dim() == 1) != (offsets is not None):
-            raise ValueError(f"EmbeddingBag: one dim goes with offsets, two without them; the input is {tuple(input.shape)}")
-        weights = per_sample_weights
-        if weights is not None and (self.mode != "sum" or weights.shape != input.shape):
-            raise ValueError(f"EmbeddingBag: per_sample_weights are for mode='sum', which is '{self.mode}', and have the shape of "
-                             f"the input, {tuple(input.shape)}")  # fmt: skip
-        if weights is not None and weights.dtype != self.weight.dtype:
-            raise ValueError(f"EmbeddingBag: per_sample_weights are {weights.dtype}, the table is {self.weight.dtype}")
-        if input.dim() == 2:
-            bags, width = input.shape
-            bag = torch.arange(bags).repeat_interleave(width)
-        else:
-            starts = self._starts(input, offsets)
-            bags = len(starts)
-            bag = torch.searchsorted(starts.contiguous(), torch.arange(len(input)), right=True) - 1
-        index = input.reshape(-1).long()
-        scale = None if weights is None else weights.reshape(-1)
-        if self.padding_idx is not None:
-            stays = (index != self.padding_idx).nonzero().squeeze(1)
-            index, bag = index[stays], bag[stays]
-            scale = None if scale is None else ops.index_select(scale, stays, 0)
-        return self._reduced(index, bag, bags, scale)
-
-    def _starts(self, input, offsets):
-        if offsets.dim() != 1 or offsets.dtype != input.dtype:
-            raise ValueError(f"EmbeddingBag: the offsets are {offsets.dtype} {tuple(offsets.shape)}, not one dim of {input.dtype}")
-        offsets, count = offsets.long(), len(input)
-        if self.include_last_offset:
-            if len(offsets) == 0 or int(offsets[-1]) != count:
-                raise ValueError(f"EmbeddingBag: with include_last_offset the last offset is {count}, the size of the input")
-            offsets = offsets[:-1]
-        if len(offsets) and (int(offsets[0]) != 0 or int(offsets[-1]) > count or bool((offsets[1:] < offsets[:-1]).any())):
-            raise ValueError(f"EmbeddingBag: offsets rise from 0 to at most {count}, the size of the input")
-        return offsets
-
-    def _reduced(self, index, bag, bags, scale):
-        rows = ops.embedding(self.weight, index)  # [indices, features]
-        if scale is not None:
-            rows = ops.mul(rows, scale.unsqueeze(1))
-        empty = rows.new_zeros(bags, self.embedding_dim)
-        if self.mode == "max":
-            return ops.index_reduce(empty, bag, rows, dim=0, reduce="amax", include_self=False)
-        y = ops.index_reduce(empty, bag, rows, dim=0, reduce="add")
-        if self.mode == "sum":
-            return y
-        sizes = torch.bincount(bag, minlength=bags).clamp_(min=1).to(y.dtype)
-        return ops.div(y, sizes.unsqueeze(1))
+        return functions["embedding_bag"](input, self.weight, offsets, mode=self.mode, per_sample_weights=per_sample_weights,
+                                          include_last_offset=self.include_last_offset, padding_idx=self.padding_idx)  # fmt: skip
