@@ -176,6 +176,40 @@ TEST(Schedules, PlateauEqualsPyTorchs) {
     EXPECT_NEAR(rates[t], answers->numbers[t], 1e-7) << "epoch " << t;
 }
 
+// The same for mode="max": end_epoch() takes numbers that rise where plateau_loss() falls.
+TEST(Schedules, PlateauOfAMaximumEqualsPyTorchs) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n"});
+  g.output("loss", mean(x + g.parameter("w", f32, {}, init::zeros()) * 0.0));
+  TrainOptions o;
+  o.losses = {{.kind = Loss::Kind::output}};
+  o.optimizer = sgd(0.5);
+  o.schedule = {.kind = Schedule::Kind::plateau,
+                .gamma = 0.4,
+                .min_lr = 0.02,
+                .patience = 2,
+                .cooldown = 1,
+                .maximize = true};
+  o.session.threads = 1;
+  Result<Trainer> trainer = Trainer::create(*Model::from_graph(std::move(g)), o);
+  ASSERT_TRUE(trainer.ok()) << trainer.status().message();
+  const auto answers = std::find_if(kScheduleAnswers.begin(), kScheduleAnswers.end(),
+                                    [](const Answers& a) { return a.name == "plateau maximum"; });
+  ASSERT_NE(answers, kScheduleAnswers.end());
+  const std::vector<float> data = {0};
+  const ConstTensor sample = view(data.data(), f32, {1});
+  for (int64_t epoch = 0; epoch < 40; ++epoch) {
+    ASSERT_TRUE(trainer->step({&sample, 1}, {}).ok());
+    EXPECT_NEAR(trainer->lr(), answers->numbers[static_cast<size_t>(epoch)], 1e-7) << epoch;
+    trainer->end_epoch(1 - 1.0 / static_cast<double>(1 + std::min<int64_t>(epoch, 6)) -
+                       (epoch > 20 ? 0.05 : 0.1));
+  }
+  const Dataset all = {{sample}, {}};
+  const Status no_metric = trainer->fit(all, {.validation = &all});
+  EXPECT_NE(no_metric.message().find("there is no metric"), std::string_view::npos);
+  EXPECT_NE(trainer->fit(all, {}).message().find("no validation data"), std::string_view::npos);
+}
+
 // Devices without such a kernel run the expansion.
 TEST(Optimizers, ExpansionsEqualKernels) {
   const struct {

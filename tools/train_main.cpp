@@ -250,6 +250,8 @@ void add_optimizer(CommandLine& line, TrainJob& job, Words& words) {
   line.add("--gamma", s.gamma, "step, exponential, plateau: factor of a drop");
   line.add("--min-lr", s.min_lr, "cosine, plateau: lowest rate");
   line.add("--plateau-patience", s.patience, "plateau: epochs without progress before a drop");
+  line.add_flag("--plateau-maximize", s.maximize,
+                "plateau: raise the first metric on validation data instead of lowering the loss");
   line.add("--cooldown", s.cooldown, "plateau: epochs to wait after a drop");
   line.add("--rise", s.rise, "one_cycle: fraction during which the rate rises");
 }

@@ -146,7 +146,8 @@ Result<Schedule> read_schedule(const hg_schedule* given) {
                   .final_div_factor = all.final_div_factor,
                   .patience = all.patience,
                   .cooldown = all.cooldown,
-                  .threshold = all.threshold};
+                  .threshold = all.threshold,
+                  .maximize = all.maximize != 0};
 }
 
 Result<ParameterRule> read_rule(const hg_parameter_rule* given) {

@@ -132,6 +132,9 @@ class Fit {
     HG_CHECK(options_.epochs > 0, "epochs is ", options_.epochs);
     HG_CHECK(options_.patience >= 0, "patience is ", options_.patience);
     HG_CHECK(options_.batch >= 0, "batch is ", options_.batch);
+    HG_CHECK(!maximizes() || (options_.validation != nullptr && !b_.options.metrics.empty()),
+             "a plateau schedule that maximizes judges the first metric on validation data; there ",
+             options_.validation == nullptr ? "are no validation data" : "is no metric");
     const bool whole = options_.batch == 0;
     HG_TRY_ASSIGN(samples_, count_samples(b_, data_, options_.batch));
     if (options_.validation != nullptr)
@@ -232,7 +235,7 @@ class Fit {
       judged = validation.loss;
     }
     progress.is_best = judged < c_.best_loss;
-    trainer_.end_epoch(judged);
+    trainer_.end_epoch(maximizes() ? validation.metrics[0] : judged);
     if (progress.is_best) {
       c_.best_loss = judged;
       c_.epochs_since_best = 0;
@@ -242,6 +245,11 @@ class Fit {
     }
     stopped = !report(progress) || stop_after_epoch_;
     return {};
+  }
+
+  bool maximizes() const {
+    const Schedule& s = b_.options.schedule;
+    return s.kind == Schedule::Kind::plateau && s.maximize;
   }
 
   bool lost_patience() const {

@@ -221,12 +221,17 @@ Result<double> Trainer::Body::run_batch(std::span<const ConstTensor> inputs,
   return loss;
 }
 
-// ReduceLROnPlateau with mode min and a relative threshold.
+// ReduceLROnPlateau with a relative threshold.
 void Trainer::Body::after_epoch(double loss) {
   const Schedule& s = options.schedule;
   if (s.kind != Schedule::Kind::plateau) return;
   Counters& c = counters;
-  if (loss < c.plateau_best * (1 - s.threshold)) {
+  // The counters start with infinity, also in files.
+  const double worst = std::numeric_limits<double>::infinity();
+  const double best = s.maximize && c.plateau_best == worst ? -worst : c.plateau_best;
+  const bool is_better =
+      s.maximize ? loss > best * (1 + s.threshold) : loss < best * (1 - s.threshold);
+  if (is_better) {
     c.plateau_best = loss;
     c.plateau_bad = 0;
   } else {

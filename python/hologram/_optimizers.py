@@ -30,10 +30,13 @@ def RMSprop(lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=
                       centered=centered, maximize=maximize)  # fmt: skip
 
 
-def Schedule(kind, **options):
+def Schedule(kind, mode="min", **options):
     """A learning rate schedule: "constant", "step", "exponential", "linear", "cosine", "one_cycle" or "plateau".
 
     Options: ``by_epoch warmup total period gamma min_lr start end rise div_factor final_div_factor patience
-    cooldown threshold``, as in hg/train.h.
+    cooldown threshold``, as in hg/train.h. "plateau" lowers the rate if the loss stays; with ``mode="max"``, if the first
+    metric stays, on validation data.
     """
-    return {"kind": kind, **options}
+    if mode not in ("min", "max") or (mode == "max" and kind != "plateau"):
+        raise ValueError(f"mode is {mode!r}, expected 'min', or 'max' for a plateau; the schedule is {kind!r}")
+    return {"kind": kind, **({"maximize": True} if mode == "max" else {}), **options}

@@ -64,6 +64,7 @@ class Trainer:
         given["optimizer"] = step
         if schedule is not None:
             given["schedule"] = _kind(schedule)
+        self._maximizes = given.get("schedule", {}).get("maximize", False)
         given["session"] = options
         self._tree, self._order = model._tree, model._order
         self._base = _core.TrainerBase.create(model, given)
@@ -218,6 +219,8 @@ class Trainer:
 
         if iter(batches) is batches and epochs > 1:
             raise ValueError("an iterator gives its batches once; for more than one epoch give a list or a DataLoader")
+        if self._maximizes and (validation is None or not self._metrics):
+            raise ValueError("a plateau schedule that maximizes judges the first metric on validation data; give both")
         best, since_best, step = float("inf"), 0, 0
         known = len(batches) if hasattr(batches, "__len__") else 0
         for epoch in range(1, epochs + 1):
@@ -243,7 +246,7 @@ class Trainer:
             if validation is not None:
                 judged, metrics = self._evaluate_any(validation)
                 event["val_loss"], event["val_metrics"] = judged, metrics
-            self._base.end_epoch_(judged)
+            self._base.end_epoch_(metrics[self._metrics[0]] if self._maximizes else judged)
             event["is_best"] = judged < best
             if judged < best:
                 best, since_best = judged, 0

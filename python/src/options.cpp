@@ -169,6 +169,7 @@ Schedule schedule_from(nb::handle given) {
   fields.get("patience", s.patience)
       .get("cooldown", s.cooldown)
       .get("threshold", s.threshold)
+      .get("maximize", s.maximize)
       .end();
   return s;
 }

@@ -193,6 +193,20 @@ def test_schedules_by_epoch_of_batches(data, schedule):
     assert rates[0][2] < 0.125
 
 
+def test_a_plateau_of_a_metric(data):
+    x, y = data
+    rates = []
+    for given in ((x, y), ([(x[:32], y[:32]), (x[32:], y[32:])],)):
+        t = hg.Trainer(mlp(np.random.default_rng(3))[0], "mse", "sgd", lr=0.125, metrics="mean_error",
+                       schedule=hg.Schedule("plateau", mode="max", patience=0, gamma=0.5))  # fmt: skip
+        with pytest.raises(ValueError, match="validation data"):
+            t.fit(*given, epochs=1)
+        rates.append([event.lr for event in t.fit(*given, epochs=3, validation=(x, y))])
+    assert rates == [[0.125, 0.125, 0.0625]] * 2  # the error falls
+    with pytest.raises(ValueError, match="mode is 'max'"):
+        hg.Schedule("step", mode="max")
+
+
 def test_validation_of_any_kind(data):
     x, y = data
     batches = [(x[:32], y[:32]), (x[32:50], y[32:50])]

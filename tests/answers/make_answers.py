@@ -47,6 +47,8 @@ SCHEDULES = {
     "one_cycle options": lambda o: optim.lr_scheduler.OneCycleLR(
         o, max_lr=0.5, total_steps=TICKS, cycle_momentum=False, pct_start=0.45, div_factor=10, final_div_factor=100),
     "plateau": lambda o: optim.lr_scheduler.ReduceLROnPlateau(o, factor=0.4, patience=2, cooldown=1, min_lr=0.02),
+    "plateau maximum": lambda o: optim.lr_scheduler.ReduceLROnPlateau(
+        o, mode="max", factor=0.4, patience=2, cooldown=1, min_lr=0.02),
 }
 
 
@@ -89,7 +91,8 @@ def rates(name, make):
     for tick in range(TICKS):
         out.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
-        schedule.step(*([plateau_loss(tick)] if name == "plateau" else []))
+        number = {"plateau": plateau_loss(tick), "plateau maximum": 1 - plateau_loss(tick)}
+        schedule.step(*([number[name]] if name in number else []))
     return out
 
 

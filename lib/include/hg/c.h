@@ -504,7 +504,7 @@ typedef struct hg_schedule {
   uint32_t struct_size;
   int32_t kind;
   int32_t by_epoch;
-  int32_t reserved;
+  int32_t maximize;
   int64_t warmup, total, period, patience, cooldown;
   double gamma, min_lr, start, end, rise, div_factor, final_div_factor, threshold;
 } hg_schedule;

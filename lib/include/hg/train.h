@@ -189,7 +189,10 @@ struct Schedule {
   double start = 1.0 / 3, end = 1;  // linear: factors of lr
   double rise = 0.3, div_factor = 25, final_div_factor = 1e4;  // one_cycle; the peak is lr
   int64_t patience = 10, cooldown = 0;                         // plateau: in epochs
-  double threshold = 1e-4;  // plateau: least improvement, relative to the best loss
+  double threshold = 1e-4;  // plateau: least improvement, relative to the best number
+  // plateau: larger numbers are better, as mode="max" of PyTorch. end_epoch() then takes such a
+  // number, and fit() judges the first of TrainOptions::metrics on validation data.
+  bool maximize = false;
 };
 std::string_view to_string(Schedule::Kind kind);
 Result<Schedule::Kind> parse_schedule(std::string_view name);
@@ -329,7 +332,7 @@ class Trainer {
   Result<Evaluation> evaluate(const Dataset& data, int64_t batch = 32, std::stop_token stop = {});
 
   // Ends an epoch of step() calls, for schedules that count epochs or use the loss (validation loss
-  // if available). fit() calls it itself.
+  // if available; with Schedule::maximize, a number to maximize). fit() calls it itself.
   void end_epoch(double loss);
 
   // Sets the optimizer's rate, from which schedules then start. Rates of rules keep their ratio to
