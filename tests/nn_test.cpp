@@ -62,6 +62,27 @@ TEST(Layers, ArePrintedAsPyTorchPrintsThem) {
   EXPECT_EQ(Dropout().text(), "Dropout(p=0.5, inplace=False)");
   EXPECT_EQ(Dropout(0.25).text(), "Dropout(p=0.25, inplace=False)");
   EXPECT_EQ(MSELoss().text(), "MSELoss()");
+  const auto text = [](std::string_view kind, const Settings& settings = {}) {
+    const Result<Layer> layer = make_layer(kind, settings);
+    return layer.ok() ? layer->text() : std::string(layer.status().message());
+  };
+  const Attr two = std::vector<Dim>{2}, pair = std::vector<Dim>{3, 2};
+  EXPECT_EQ(text("Conv1d", {{"in_channels", 3}, {"out_channels", 4}, {"kernel_size", 5}}),
+            "Conv1d(3, 4, kernel_size=(5,), stride=(1,))");
+  EXPECT_EQ(text("MaxPool2d", {{"kernel_size", two}}),
+            "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
+  EXPECT_EQ(text("AvgPool2d", {{"kernel_size", pair}, {"stride", two}}),
+            "AvgPool2d(kernel_size=(3, 2), stride=2, padding=0)");
+  EXPECT_EQ(text("AvgPool1d", {{"kernel_size", 3}}),
+            "AvgPool1d(kernel_size=(3,), stride=(3,), padding=(0,))");
+  EXPECT_EQ(text("Flatten"), "Flatten(start_dim=1, end_dim=-1)");
+  EXPECT_EQ(text("GroupNorm", {{"num_groups", 2}, {"num_channels", 4}}),
+            "GroupNorm(2, 4, eps=1e-05, affine=True)");
+  EXPECT_EQ(text("LeakyReLU"), "LeakyReLU(negative_slope=0.01)");
+  EXPECT_EQ(text("Softplus"), "Softplus(beta=1.0, threshold=20.0)");
+  EXPECT_EQ(text("CrossEntropyLoss"), "CrossEntropyLoss()");
+  EXPECT_NE(text("HuberLoss", {{"reduction", "most"}}).find("most"), std::string::npos);
+  EXPECT_NE(text("Nothing").find("LogSoftmax"), std::string::npos);
   EXPECT_EQ(str_cat(Sequential{Linear(2, 3), ReLU(), Sequential{Dropout(), Sequential{}}}),
             "Sequential(\n"
             "  (0): Linear(in_features=2, out_features=3, bias=True)\n"
@@ -71,6 +92,22 @@ TEST(Layers, ArePrintedAsPyTorchPrintsThem) {
             "    (1): Sequential()\n"
             "  )\n"
             ")");
+}
+
+TEST(Layers, FlattenJoinsDims) {
+  Result<ExecutorBase> ex = ExecutorBase::create();
+  const Array x = *Array::allocate(f32, {2, 3, 4, 5});
+  const auto flatten = [](int64_t first, int64_t last) {
+    return *nn::make_layer("Flatten", {{"start_dim", first}, {"end_dim", last}});
+  };
+  EXPECT_EQ(flatten(1, -1)(*ex, x)->shape(), (Sizes{2, 60}));
+  EXPECT_EQ(flatten(0, 1)(*ex, x)->shape(), (Sizes{6, 4, 5}));
+  EXPECT_EQ(flatten(2, 2)(*ex, x)->shape(), (Sizes{2, 3, 4, 5}));
+  EXPECT_FALSE(flatten(2, 1)(*ex, x).ok());
+  EXPECT_FALSE(flatten(1, 4)(*ex, x).ok());
+  Graph g;
+  const Value open = g.input("x", f32, {"n", 3, 4, "w"});
+  EXPECT_EQ(str_cat(flatten(1, -1)(open).shape()), "[n, 12*w]");
 }
 
 TEST(Layers, ParametersHavePyTorchsNamesAndShapes) {

@@ -138,7 +138,8 @@ Result<Value> add_to(Graph& graph, Body& body, const Value& x, const Value& targ
   std::string module = before.module;
   if (!prefix.empty()) module += (module.empty() ? "" : ".") + prefix.substr(0, prefix.size() - 1);
   graph.set_origin({module, before.source});
-  const std::vector<Value> outputs = graph.calls(body.op, inputs, body.attrs);
+  HG_TRY_ASSIGN(const NamedAttrs attrs, attrs_for(body, {x.dtype(), x.shape()}));
+  const std::vector<Value> outputs = graph.calls(body.op, inputs, attrs);
   graph.set_origin(before);
   HG_TRY(graph.status());
   return outputs[0];
@@ -173,7 +174,9 @@ Result<Array> run(ExecutorBase& ex, Body& body, const Operand& x, const Operand&
                      : slot == Body::kTarget ? target
                      : slot == Body::kAbsent ? Operand()
                                              : Operand(body.states[slot].array));
-  NamedAttrs attrs = body.attrs;
+  HG_CHECK(x.shape() != nullptr || !body.flattened, body.kind, " takes a tensor, not a number");
+  HG_TRY_ASSIGN(NamedAttrs attrs,
+                attrs_for(body, {f32, x.shape() != nullptr ? to_shape(*x.shape()) : Shape()}));
   if (body.has_mode) attrs.push_back({"training", body.is_training});
   HG_TRY_ASSIGN(const std::vector<Array> outputs, ex.calls(body.op, inputs, attrs));
   if (!body.is_training) return outputs[0];
@@ -213,6 +216,23 @@ Result<TensorData> first_contents(DType dtype, const Sizes& shape, const init::R
     std::memset(made.tensor.as<std::byte>() + zero_row * row, 0, row);
   }
   return made;
+}
+
+Result<NamedAttrs> attrs_for(const Body& body, const TensorType& x) {
+  NamedAttrs attrs = body.attrs;
+  if (!body.flattened) return attrs;
+  const int64_t rank = x.rank();
+  const auto at = [&](int64_t dim) { return dim < 0 ? dim + rank : dim; };
+  const int64_t first = at(body.flattened->first), last = at(body.flattened->second);
+  HG_CHECK(first >= 0 && first <= last && last < rank, body.kind, "(", body.arguments,
+           ") does not fit x, which is ", x);
+  std::vector<Dim> shape(x.shape.begin(), x.shape.begin() + first);
+  Dim size = 1;
+  for (int64_t dim = first; dim <= last; ++dim) size = size * x.shape[dim];
+  shape.push_back(size);
+  shape.insert(shape.end(), x.shape.begin() + last + 1, x.shape.end());
+  attrs.push_back({"shape", std::move(shape)});
+  return attrs;
 }
 
 Result<Layer> complete(const Body& body, const TensorType& x) {

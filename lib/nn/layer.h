@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,9 +12,6 @@
 #include "hg/nn.h"
 
 namespace hg::nn {
-
-// Arguments of a layer by name, in signature order.
-using Settings = std::vector<std::pair<std::string, Attr>>;
 
 struct Layer::Body {
   struct State {
@@ -42,6 +40,7 @@ struct Layer::Body {
   // The setting to infer from the first x, and the dim of x that determines it. Empty: none.
   std::string open;
   int open_dim = 0;
+  std::optional<std::pair<int64_t, int64_t>> flattened;  // Flatten: its first and last dim
   bool is_training = true, is_initialised = false;
 
   bool is_sequential() const { return op.empty(); }
@@ -52,14 +51,11 @@ struct LayerAccess {
   static Layer make(std::shared_ptr<Layer::Body> body) { return Layer(std::move(body)); }
 };
 
-// Creates a layer of this kind from named settings: "Linear", {{"out_features", 64}}. Fails with
-// not_found for an unknown kind, or with an error that names the missing or invalid setting.
-Result<Layer> make_layer(std::string_view kind, const Settings& settings);
-// Returns the signature of a kind: "Linear(x, out_features: int, ...)".
-std::string_view layer_signature(std::string_view kind);
-
 // Returns the layer with the open setting taken from x. Its states have no arrays.
 Result<Layer> complete(const Layer::Body& body, const TensorType& x);
+
+// Returns the attributes of the layer's op for this x.
+Result<NamedAttrs> attrs_for(const Layer::Body& body, const TensorType& x);
 
 // Returns the initial contents of a state. zero_row >= 0: that row is zero.
 Result<TensorData> first_contents(DType dtype, const Sizes& shape, const init::Rule& rule,

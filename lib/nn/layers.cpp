@@ -28,7 +28,6 @@ std::string tuple(const Sizes& sizes) {
   for (int i = 0; i < sizes.rank(); ++i) out += str_cat(i > 0 ? ", " : "", sizes[i]);
   return out + (sizes.rank() == 1 ? ",)" : ")");
 }
-std::string tuple(const Pair& pair) { return tuple(Sizes{pair.height, pair.width}); }
 std::string real(double value) {  // 1e-05, 0.1, 2.0
   std::string out = str_cat(value);
   const size_t exponent = out.find("e-");
@@ -38,10 +37,13 @@ std::string real(double value) {  // 1e-05, 0.1, 2.0
 }
 
 std::vector<Dim> dims_of(const Pair& pair) { return {pair.height, pair.width}; }
-// A setting of one or two numbers.
-Pair pair_of(std::span<const Dim> dims) {
-  return {dims.front().constant(), dims.back().constant()};
+// A setting of `dims` numbers: one number for all, or one for each.
+Sizes window(const AttrReader& s, std::string_view name, int dims) {
+  if (dims == 1) return {s.integer(name).constant()};
+  const std::span<const Dim> given = s.integers(name);
+  return {given.front().constant(), given.back().constant()};
 }
+std::vector<Dim> dims_of(const Sizes& sizes) { return {sizes.begin(), sizes.end()}; }
 
 // A setting that is taken from dim `dim` of the first x if it is negative.
 void learn(Body& body, std::string setting, int64_t size, int dim) {
@@ -83,19 +85,16 @@ std::shared_ptr<Body> linear(const AttrReader& s) {
   return body;
 }
 
-std::shared_ptr<Body> conv2d(const AttrReader& s) {
+std::shared_ptr<Body> conv(const AttrReader& s, int dims) {
   const int64_t given = s.integer("in_channels").constant(), from = std::max<int64_t>(given, 0),
                 to = s.integer("out_channels").constant(), groups = s.integer("groups").constant();
-  const Pair kernel = pair_of(s.integers("kernel_size")), stride = pair_of(s.integers("stride")),
-             padding = pair_of(s.integers("padding")), dilation = pair_of(s.integers("dilation"));
+  const Sizes kernel = window(s, "kernel_size", dims), stride = window(s, "stride", dims),
+              padding = window(s, "padding", dims), dilation = window(s, "dilation", dims);
   const bool bias = s.flag("bias");
-  const auto differs = [](const Pair& pair, int64_t usual) {
-    return pair.height != usual || pair.width != usual;
-  };
   std::string arguments = str_cat(number_or_open(given), ", ", to, ", kernel_size=", tuple(kernel),
                                   ", stride=", tuple(stride));
-  if (differs(padding, 0)) arguments += ", padding=" + tuple(padding);
-  if (differs(dilation, 1)) arguments += ", dilation=" + tuple(dilation);
+  if (!(padding == Sizes(dims, 0))) arguments += ", padding=" + tuple(padding);
+  if (!(dilation == Sizes(dims, 1))) arguments += ", dilation=" + tuple(dilation);
   if (groups != 1) arguments += str_cat(", groups=", groups);
   if (!bias) arguments += ", bias=False";
   auto body = layer_of(std::move(arguments), "conv", {Body::kX},
@@ -103,11 +102,72 @@ std::shared_ptr<Body> conv2d(const AttrReader& s) {
                         {"padding", dims_of(padding)},
                         {"dilation", dims_of(dilation)},
                         {"groups", groups}});
-  const int64_t channels = groups > 0 ? from / groups : 0;
-  const init::Rule rule = by_fan_in(channels * kernel.height * kernel.width);
-  body->inputs.push_back(add(*body, "weight", {to, channels, kernel.height, kernel.width}, rule));
+  Sizes weight = {to, groups > 0 ? from / groups : 0};
+  for (const int64_t size : kernel) weight.push_back(size);
+  const init::Rule rule = by_fan_in(weight[1] * kernel.count());
+  body->inputs.push_back(add(*body, "weight", weight, rule));
   if (bias) body->inputs.push_back(add(*body, "bias", {to}, rule));
   learn(*body, "in_channels", given, 1);
+  return body;
+}
+std::shared_ptr<Body> conv1d(const AttrReader& s) { return conv(s, 1); }
+std::shared_ptr<Body> conv2d(const AttrReader& s) { return conv(s, 2); }
+
+// As PyTorch prints a window: 2, or (2, 3).
+std::string number_or_tuple(const Sizes& sizes) {
+  return sizes == Sizes(sizes.rank(), sizes[0]) ? str_cat(sizes[0]) : tuple(sizes);
+}
+
+std::shared_ptr<Body> pool(const AttrReader& s, int dims, bool is_max) {
+  const Sizes kernel = window(s, "kernel_size", dims), padding = window(s, "padding", dims);
+  const bool has_stride = dims == 1 ? s.has("stride") : !s.integers("stride").empty();
+  const Sizes stride = has_stride ? window(s, "stride", dims) : kernel;
+  const bool ceil = s.flag("ceil_mode");
+  const auto text = [&](const Sizes& sizes) {  // PyTorch keeps a number, except in AvgPool1d
+    return is_max || dims == 2 ? number_or_tuple(sizes) : tuple(sizes);
+  };
+  std::string arguments =
+      str_cat("kernel_size=", text(kernel), ", stride=", text(stride), ", padding=", text(padding));
+  NamedAttrs attrs = {{"kernel_size", dims_of(kernel)},
+                      {"stride", dims_of(stride)},
+                      {"padding", dims_of(padding)},
+                      {"ceil_mode", ceil}};
+  if (is_max) {
+    const Sizes dilation = window(s, "dilation", dims);
+    attrs.push_back({"dilation", dims_of(dilation)});
+    arguments += str_cat(", dilation=", text(dilation), ", ceil_mode=", word(ceil));
+  } else {
+    attrs.push_back({"count_include_pad", s.flag("count_include_pad")});
+  }
+  return layer_of(std::move(arguments), is_max ? "max_pool" : "avg_pool", {Body::kX},
+                  std::move(attrs));
+}
+std::shared_ptr<Body> max_pool1d(const AttrReader& s) { return pool(s, 1, true); }
+std::shared_ptr<Body> max_pool2d(const AttrReader& s) { return pool(s, 2, true); }
+std::shared_ptr<Body> avg_pool1d(const AttrReader& s) { return pool(s, 1, false); }
+std::shared_ptr<Body> avg_pool2d(const AttrReader& s) { return pool(s, 2, false); }
+
+std::shared_ptr<Body> flatten(const AttrReader& s) {
+  const int64_t first = s.integer("start_dim").constant(), last = s.integer("end_dim").constant();
+  auto body = layer_of(str_cat("start_dim=", first, ", end_dim=", last), "reshape");
+  body->flattened = {first, last};
+  return body;
+}
+
+std::shared_ptr<Body> group_norm(const AttrReader& s) {
+  const int64_t groups = s.integer("num_groups").constant(),
+                given = s.integer("num_channels").constant(),
+                channels = std::max<int64_t>(given, 0);
+  const double eps = s.real("eps");
+  const bool affine = s.flag("affine");
+  auto body = layer_of(
+      str_cat(groups, ", ", number_or_open(given), ", eps=", real(eps), ", affine=", word(affine)),
+      "group_norm", {Body::kX, Body::kAbsent, Body::kAbsent}, {{"groups", groups}, {"eps", eps}});
+  if (affine) {
+    body->inputs[1] = add(*body, "weight", {channels}, init::ones());
+    body->inputs[2] = add(*body, "bias", {channels}, init::zeros());
+  }
+  learn(*body, "num_channels", given, 1);
   return body;
 }
 
@@ -179,26 +239,32 @@ std::shared_ptr<Body> gelu(const AttrReader& s) {
                   {{"approximate", approximate}});
 }
 
-std::shared_ptr<Body> softmax(const AttrReader& s) {
-  const int64_t dim = s.integer("dim").constant();
-  return layer_of(str_cat("dim=", dim), "softmax", {Body::kX}, {{"dim", dim}});
-}
-
-std::shared_ptr<Body> mse_loss(const AttrReader& s) {
-  auto body =
-      layer_of("", "mse_loss", {Body::kX, Body::kTarget}, {{"reduction", s.string("reduction")}});
-  body->takes_target = true;
+// A call of a built-in op whose attributes are the settings.
+std::shared_ptr<Body> plain(const AttrReader& s, std::string_view op) {
+  const Signature& signature = s.op().signature;
+  std::string arguments;
+  NamedAttrs attrs;
+  for (size_t i = 0; i < signature.attributes.size(); ++i) {
+    const Attr& value = s.all()[i];
+    for (const Signature::Attribute& each : Registry::built_in().find(op)->signature.attributes)
+      if (each.name == signature.attributes[i].name) attrs.push_back({each.name, value});
+    const auto* number = std::get_if<double>(&value.value);
+    arguments += str_cat(arguments.empty() ? "" : ", ", signature.attributes[i].name, "=");
+    arguments += number != nullptr ? real(*number) : str_cat(value);
+  }
+  auto body = layer_of(std::move(arguments), std::string(op), {Body::kX}, std::move(attrs));
+  body->takes_target = signature.inputs.size() == 2;
+  if (!body->takes_target) return body;
+  body->inputs.push_back(Body::kTarget);
+  body->arguments.clear();  // PyTorch prints none
   return body;
 }
-
-std::shared_ptr<Body> relu(const AttrReader&) { return layer_of("", "relu"); }
-std::shared_ptr<Body> sigmoid(const AttrReader&) { return layer_of("", "sigmoid"); }
-std::shared_ptr<Body> tanh(const AttrReader&) { return layer_of("", "tanh"); }
 
 struct Kind {
   std::string_view name;
   std::string_view signature;  // of its settings, in the syntax of ops
-  std::shared_ptr<Body> (*make)(const AttrReader& settings);
+  std::shared_ptr<Body> (*make)(const AttrReader& settings);  // null: plain(settings, op)
+  std::string_view op = {};
 };
 constexpr Kind kKinds[] = {
     {"Linear", "Linear(x, in_features: int = -1, out_features: int, bias: bool = true) -> y",
@@ -220,12 +286,54 @@ constexpr Kind kKinds[] = {
      "Embedding(x, num_embeddings: int, embedding_dim: int, padding_idx: int? = none) -> y",
      embedding},
     {"Dropout", "Dropout(x, p: float = 0.5) -> y", dropout},
-    {"ReLU", "ReLU(x) -> y", relu},
-    {"Sigmoid", "Sigmoid(x) -> y", sigmoid},
-    {"Tanh", "Tanh(x) -> y", tanh},
+    {"ReLU", "ReLU(x) -> y", nullptr, "relu"},
+    {"Sigmoid", "Sigmoid(x) -> y", nullptr, "sigmoid"},
+    {"Tanh", "Tanh(x) -> y", nullptr, "tanh"},
     {"GELU", "GELU(x, approximate: str = \"none\") -> y", gelu},
-    {"Softmax", "Softmax(x, dim: int) -> y", softmax},
-    {"MSELoss", "MSELoss(x, target, reduction: str = \"mean\") -> y", mse_loss},
+    {"Softmax", "Softmax(x, dim: int) -> y", nullptr, "softmax"},
+    {"MSELoss", "MSELoss(x, target, reduction: str = \"mean\") -> y", nullptr, "mse_loss"},
+    {"Conv1d",
+     "Conv1d(x, in_channels: int = -1, out_channels: int, kernel_size: int, stride: int = 1, "
+     "padding: int = 0, dilation: int = 1, groups: int = 1, bias: bool = true) -> y",
+     conv1d},
+    {"MaxPool1d",
+     "MaxPool1d(x, kernel_size: int, stride: int? = none, padding: int = 0, dilation: int = 1, "
+     "ceil_mode: bool = false) -> y",
+     max_pool1d},
+    {"MaxPool2d",
+     "MaxPool2d(x, kernel_size: int[], stride: int[] = [], padding: int[] = [0, 0], "
+     "dilation: int[] = [1, 1], ceil_mode: bool = false) -> y",
+     max_pool2d},
+    {"AvgPool1d",
+     "AvgPool1d(x, kernel_size: int, stride: int? = none, padding: int = 0, "
+     "ceil_mode: bool = false, count_include_pad: bool = true) -> y",
+     avg_pool1d},
+    {"AvgPool2d",
+     "AvgPool2d(x, kernel_size: int[], stride: int[] = [], padding: int[] = [0, 0], "
+     "ceil_mode: bool = false, count_include_pad: bool = true) -> y",
+     avg_pool2d},
+    {"Flatten", "Flatten(x, start_dim: int = 1, end_dim: int = -1) -> y", flatten},
+    {"GroupNorm",
+     "GroupNorm(x, num_groups: int, num_channels: int = -1, eps: float = 1e-5, "
+     "affine: bool = true) -> y",
+     group_norm},
+    {"LeakyReLU", "LeakyReLU(x, negative_slope: float = 0.01) -> y", nullptr, "leaky_relu"},
+    {"ELU", "ELU(x, alpha: float = 1.0) -> y", nullptr, "elu"},
+    {"SiLU", "SiLU(x) -> y", nullptr, "silu"},
+    {"Softplus", "Softplus(x, beta: float = 1.0, threshold: float = 20.0) -> y", nullptr,
+     "softplus"},
+    {"LogSoftmax", "LogSoftmax(x, dim: int) -> y", nullptr, "log_softmax"},
+    {"L1Loss", "L1Loss(x, target, reduction: str = \"mean\") -> y", nullptr, "l1_loss"},
+    {"HuberLoss", "HuberLoss(x, target, reduction: str = \"mean\", delta: float = 1.0) -> y",
+     nullptr, "huber_loss"},
+    {"CrossEntropyLoss",
+     "CrossEntropyLoss(x, target, ignore_index: int = -100, reduction: str = \"mean\", "
+     "label_smoothing: float = 0.0) -> y",
+     nullptr, "cross_entropy"},
+    {"BCELoss", "BCELoss(x, target, reduction: str = \"mean\") -> y", nullptr,
+     "binary_cross_entropy"},
+    {"BCEWithLogitsLoss", "BCEWithLogitsLoss(x, target, reduction: str = \"mean\") -> y", nullptr,
+     "binary_cross_entropy_with_logits"},
 };
 
 const Kind* find_kind(std::string_view name) {
@@ -238,13 +346,18 @@ Status check_settings(const AttrReader& settings) {
   const auto& attributes = settings.op().signature.attributes;
   for (size_t i = 0; i < attributes.size(); ++i) {
     const Attr& value = settings.all()[i];
+    if (attributes[i].name == "reduction")
+      HG_TRY(parse_reduction(std::get<std::string>(value.value)).status());
+    if (attributes[i].name == "approximate")
+      HG_TRY(parse_gelu_approximation(std::get<std::string>(value.value)).status());
     std::span<const Dim> dims;
     if (const auto* one = std::get_if<Dim>(&value.value)) dims = std::span(one, 1);
     if (const auto* list = std::get_if<std::vector<Dim>>(&value.value)) {
       dims = *list;
       const bool is_pair = attributes[i].name != "normalized_shape";
-      HG_CHECK(!is_pair || dims.size() == 1 || dims.size() == 2, settings.op().name(), "'s ",
-               attributes[i].name, " has ", static_cast<int64_t>(dims.size()),
+      const bool is_default = dims.empty() && attributes[i].name == "stride";
+      HG_CHECK(!is_pair || is_default || dims.size() == 1 || dims.size() == 2, settings.op().name(),
+               "'s ", attributes[i].name, " has ", static_cast<int64_t>(dims.size()),
                " numbers, not 1 or 2");
     }
     for (const Dim& dim : dims)
@@ -270,7 +383,7 @@ Result<std::shared_ptr<Body>> make_body(std::string_view name, const Settings& s
   HG_TRY_ASSIGN(const std::vector<Attr> attrs, GraphAccess::normalize_attrs(op, given));
   const AttrReader reader(&op, attrs);
   HG_TRY(check_settings(reader));
-  std::shared_ptr<Body> body = kind->make(reader);
+  std::shared_ptr<Body> body = kind->make != nullptr ? kind->make(reader) : plain(reader, kind->op);
   body->kind = name;
   for (size_t i = 0; i < attrs.size(); ++i)
     body->settings.emplace_back(op.signature.attributes[i].name, attrs[i]);

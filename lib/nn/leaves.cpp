@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "hg/create.h"
+#include "hg/ops/pointwise.h"
 #include "hg/promotion.h"
 #include "lib/nn/layer.h"
 #include "lib/train/mode.h"
@@ -139,6 +140,21 @@ Result<std::vector<Value>> Leaves::add_constant(const Block& block, const std::s
   return std::vector{value};
 }
 
+std::vector<Value> Leaves::call(const Op& op, std::span<const Value> inputs,
+                                const NamedAttrs& attrs) {
+  std::vector<Value> values(inputs.begin(), inputs.end());
+  const auto is_f32 = [](const Value& value) { return !value || value.dtype() == f32; };
+  const bool is_reduced = options_.compute != f32 && (op.def.traits & kProduct) != 0 &&
+                          std::all_of(values.begin(), values.end(), is_f32);
+  if (is_reduced)
+    for (Value& value : values)
+      if (value) value = hg::cast(value, options_.compute);
+  std::vector<Value> made = promoted_calls(graph(), op, values, attrs);
+  if (is_reduced && graph().status().ok())
+    for (Value& value : made) value = hg::cast(value, f32);
+  return made;
+}
+
 Result<std::vector<Value>> Leaves::add_call(const Block& block, const std::string& who,
                                             const std::vector<Source>& sources, SummaryRow& row) {
   std::string op;
@@ -159,8 +175,8 @@ Result<std::vector<Value>> Leaves::add_call(const Block& block, const std::strin
   std::vector<Value> values;
   for (const Source& source : sources) values.push_back(source.value);
   const Op* const known = graph().registry().find(op);
-  std::vector<Value> made = known != nullptr ? promoted_calls(graph(), *known, values, attrs)
-                                             : graph().calls(op, values, attrs);
+  std::vector<Value> made =
+      known != nullptr ? call(*known, values, attrs) : graph().calls(op, values, attrs);
   if (Status status = graph().take_status(); !status.ok()) return status;
   return made;
 }
@@ -206,11 +222,13 @@ Result<std::vector<Value>> Leaves::add_layer(const Block& block, const std::stri
                      : slot == Layer::Body::kTarget ? sources[1].value
                      : slot == Layer::Body::kAbsent ? Value()
                                                     : states[slot]);
-  NamedAttrs attrs = body.attrs;
+  HG_TRY_ASSIGN(NamedAttrs attrs, attrs_for(body, {x.dtype(), x.shape()}));
   const bool trains = body.has_mode && options_.training && !is_frozen;
   if (body.has_mode) attrs.push_back({"training", trains});
   if (body.op == "dropout") attrs.push_back({"stream", streams_++});
-  const std::vector<Value> outputs = graph().calls(body.op, inputs, attrs);
+  const Op* const op = graph().registry().find(body.op);
+  const std::vector<Value> outputs =
+      op != nullptr ? call(*op, inputs, attrs) : graph().calls(body.op, inputs, attrs);
   if (Status status = graph().take_status(); !status.ok()) return status;
   for (const size_t index : own)
     if (lowered_.states[index].counts) lowered_.states[index].counts = trains;

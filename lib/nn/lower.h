@@ -16,6 +16,7 @@ namespace hg::nn {
 // The options that determine the graph of a model.
 struct LowerOptions {
   DType dtype = f32;
+  DType compute = f32;  // of ops that sum products
   bool training = false;
   std::vector<std::string> frozen, trainable, gradients_of;
   NamedArrays constants;

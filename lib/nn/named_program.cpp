@@ -134,8 +134,8 @@ Result<Running*> Program::Body::need(const VariantKey& key) {
 namespace {
 
 LowerOptions lower_options(const CompileOptions& options) {
-  return {options.dtype,        options.training,  options.frozen,          options.trainable,
-          options.gradients_of, options.constants, options.session.registry};
+  return {options.dtype,     options.compute,      options.training,  options.frozen,
+          options.trainable, options.gradients_of, options.constants, options.session.registry};
 }
 
 // Turns an input of the graph into a state with these contents.
@@ -156,6 +156,10 @@ void make_state(GraphBody& body, const NamedState& from, TensorData data) {
 Result<Program> compile(const Block& model, CompileOptions options) {
   return or_no_memory([&]() -> Result<Program> {
     const SessionOptions& session = options.session;
+    HG_CHECK(options.compute == f32 || options.compute == f16 || options.compute == bf16,
+             "compute is ", options.compute, "; it is f32, f16 or bf16");
+    HG_CHECK(options.compute == f32 || options.dtype == f32, "compute is ", options.compute,
+             ", which needs dtype f32; it is ", options.dtype);
     HG_CHECK(!options.deterministic || !session.autotune || !session.tuning.empty(),
              "deterministic cannot be combined with autotune, which chooses kernels by time; set "
              "session.tuning to the result of Session::tuning() of an earlier program");

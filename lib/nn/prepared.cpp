@@ -82,8 +82,8 @@ bool same_arrays(const NamedArrays& a, const NamedArrays& b) {
 }
 
 bool operator==(const LowerOptions& a, const LowerOptions& b) {
-  const auto& [dtype, training, frozen, trainable, gradients_of, constants, registry] = a;
-  return dtype == b.dtype && training == b.training && frozen == b.frozen &&
+  const auto& [dtype, compute, training, frozen, trainable, gradients_of, constants, registry] = a;
+  return dtype == b.dtype && compute == b.compute && training == b.training && frozen == b.frozen &&
          trainable == b.trainable && gradients_of == b.gradients_of &&
          same_arrays(constants, b.constants) && registry == b.registry;
 }

@@ -20,9 +20,10 @@ from ._model import Model, load
 from ._tensors import detached
 
 __all__ = [
-    "BatchNorm2d", "Block", "Call", "Constant", "Conv2d", "Dropout", "Embedding", "GELU", "Group", "Input", "LayerNorm",
-    "Linear", "MSELoss", "Parameter", "PlanCache", "Program", "ReLU", "Sigmoid", "Softmax", "Tanh", "as_model", "compile",
-    "from_json",
+    "AvgPool1d", "AvgPool2d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm2d", "Block", "Call", "Constant", "Conv1d", "Conv2d",
+    "CrossEntropyLoss", "Dropout", "ELU", "Embedding", "Flatten", "GELU", "Group", "GroupNorm", "HuberLoss", "Input",
+    "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss", "MaxPool1d", "MaxPool2d", "Parameter",
+    "PlanCache", "Program", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh", "as_model", "compile", "from_json",
 ]  # fmt: skip
 
 
@@ -58,7 +59,8 @@ class Program(_core.ProgramBase):
 def compile(model, **options):
     """Compiles a model of named blocks to a Program.
 
-    Options: ``dtype`` ("float32", "float16", "bfloat16", "float64"), ``optimize`` ("full", "none"), ``deterministic``,
+    Options: ``dtype`` ("float32", "float16", "bfloat16", "float64"), ``compute`` (the dtype of matrix products and convolutions
+    alone, "float16" or "bfloat16"; ``use_amp=True`` means "bfloat16"), ``optimize`` ("full", "none"), ``deterministic``,
     ``training`` (dropout and batch_norm in training mode), ``frozen`` and ``trainable`` (patterns of parameters),
     ``gradients_of`` (paths of further inputs and values whose gradients are returned), ``constants`` (constant arrays
     by name), ``debug`` (called with every inner value), ``on_arena`` (called with each allocation), ``cache`` (a
@@ -75,8 +77,8 @@ def compile(model, **options):
     ):
         if options.get(name) is not None and not is_right(options[name]):
             raise TypeError(f"compile: {name} takes {wanted}, not {options[name]!r}")
-    if "use_amp" in options:
-        raise TypeError("compile has no use_amp; dtype='float16' or 'bfloat16' computes in 16 bits")
+    if options.pop("use_amp", False):
+        options.setdefault("compute", "bfloat16")
     program = Program(model, options)
     given = options.get("gradients_of") or ()
     program.gradients_of = (given,) if isinstance(given, str) else tuple(given)
@@ -136,82 +138,163 @@ def _placed(block, given, optional, required, keywords):
     return {optional: None, **named, **dict(zip(left, given))}
 
 
+def _layer(kind, **settings):
+    return _core.block_layer(kind, settings)
+
+
 def Linear(*features, in_features=None, out_features=None, bias=True):
     """``Linear(out_features)``, or ``Linear(in_features, out_features)``."""
-    sizes = _placed(
-        "Linear", features, "in_features", ["out_features"], {"in_features": in_features, "out_features": out_features}
-    )
-    before, out = sizes["in_features"], sizes["out_features"]
-    return _core.block_linear(out, None, bias) if before is None else _core.block_linear(before, out, bias)
+    keywords = {"in_features": in_features, "out_features": out_features}
+    return _layer("Linear", **_placed("Linear", features, "in_features", ["out_features"], keywords), bias=bias)
 
 
-def Conv2d(
-    *channels_and_kernel,
-    in_channels=None,
-    out_channels=None,
-    kernel_size=None,
-    stride=1,
-    padding=0,
-    dilation=1,
-    groups=1,
-    bias=True,
-):
-    """``Conv2d(out_channels, kernel_size)``, or ``Conv2d(in_channels, out_channels, kernel_size)``."""
+def _conv(kind, given, in_channels, out_channels, kernel_size, **settings):
     keywords = {"in_channels": in_channels, "out_channels": out_channels, "kernel_size": kernel_size}
-    sizes = _placed("Conv2d", channels_and_kernel, "in_channels", ["out_channels", "kernel_size"], keywords)
-    return _core.block_conv2d(
-        sizes["in_channels"], sizes["out_channels"], sizes["kernel_size"], stride, padding, dilation, groups, bias
-    )
+    return _layer(kind, **_placed(kind, given, "in_channels", ["out_channels", "kernel_size"], keywords), **settings)
+
+
+def Conv1d(*channels_and_kernel, in_channels=None, out_channels=None, kernel_size=None, stride=1, padding=0, dilation=1, groups=1,
+           bias=True):  # fmt: skip
+    """``Conv1d(out_channels, kernel_size)``, or ``Conv1d(in_channels, out_channels, kernel_size)``."""
+    return _conv("Conv1d", channels_and_kernel, in_channels, out_channels, kernel_size, stride=stride, padding=padding,
+                 dilation=dilation, groups=groups, bias=bias)  # fmt: skip
+
+
+def Conv2d(*channels_and_kernel, in_channels=None, out_channels=None, kernel_size=None, stride=1, padding=0, dilation=1, groups=1,
+           bias=True):  # fmt: skip
+    """``Conv2d(out_channels, kernel_size)``, or ``Conv2d(in_channels, out_channels, kernel_size)``."""
+    return _conv("Conv2d", channels_and_kernel, in_channels, out_channels, kernel_size, stride=stride, padding=padding,
+                 dilation=dilation, groups=groups, bias=bias)  # fmt: skip
+
+
+def MaxPool1d(kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+    """The largest element of each window."""
+    return _layer("MaxPool1d", kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+
+
+def MaxPool2d(kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+    """The largest element of each window."""
+    return _layer("MaxPool2d", kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
+
+
+def AvgPool1d(kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+    """The mean of each window."""
+    return _layer("AvgPool1d", kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
+                  count_include_pad=count_include_pad)  # fmt: skip
+
+
+def AvgPool2d(kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+    """The mean of each window."""
+    return _layer("AvgPool2d", kernel_size=kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
+                  count_include_pad=count_include_pad)  # fmt: skip
 
 
 def BatchNorm2d(num_features=None, eps=1e-5, momentum=0.1, affine=True):
     """Over [n, num_features, h, w]; ``num_features`` defaults to the channels of the input. Its statistics are states of
     the program."""
-    if num_features is None and (eps, momentum, affine) != (1e-5, 0.1, True):
-        raise ValueError("BatchNorm2d with settings needs num_features")
-    return _core.block_batch_norm2d(num_features, eps, momentum, affine)
+    return _layer("BatchNorm2d", num_features=num_features, eps=eps, momentum=momentum, affine=affine)
 
 
 def LayerNorm(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
     """Over the last dims, whose sizes are given."""
-    return _core.block_layer_norm(normalized_shape, eps, elementwise_affine, bias)
+    return _layer("LayerNorm", normalized_shape=normalized_shape, eps=eps, elementwise_affine=elementwise_affine, bias=bias)
+
+
+def GroupNorm(num_groups, num_channels=None, eps=1e-5, affine=True):
+    """Over groups of channels; ``num_channels`` defaults to the channels of the input."""
+    return _layer("GroupNorm", num_groups=num_groups, num_channels=num_channels, eps=eps, affine=affine)
 
 
 def Embedding(num_embeddings, embedding_dim, padding_idx=None):
     """Looks up rows of a table by integer index; row ``padding_idx`` has no gradient."""
-    return _core.block_embedding(num_embeddings, embedding_dim, padding_idx)
+    return _layer("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim, padding_idx=padding_idx)
+
+
+def Flatten(start_dim=1, end_dim=-1):
+    """Joins dims to one."""
+    return _layer("Flatten", start_dim=start_dim, end_dim=end_dim)
 
 
 def Dropout(p=0.5):
     """Zeros elements with probability ``p`` and divides the rest by ``1 - p``, in programs with ``training=True``."""
-    return _core.block_dropout(p)
+    return _layer("Dropout", p=p)
 
 
 def ReLU():
     """max(x, 0)"""
-    return _core.block_relu()
+    return _layer("ReLU")
+
+
+def LeakyReLU(negative_slope=0.01):
+    """x, or ``negative_slope`` times x below 0."""
+    return _layer("LeakyReLU", negative_slope=negative_slope)
+
+
+def ELU(alpha=1.0):
+    """x, or ``alpha`` times (exp(x) - 1) below 0."""
+    return _layer("ELU", alpha=alpha)
+
+
+def SiLU():
+    """x / (1 + exp(-x))"""
+    return _layer("SiLU")
+
+
+def Softplus(beta=1.0, threshold=20.0):
+    """log(1 + exp(beta x)) / beta, or x where beta x exceeds the threshold."""
+    return _layer("Softplus", beta=beta, threshold=threshold)
 
 
 def Sigmoid():
     """1 / (1 + exp(-x))"""
-    return _core.block_sigmoid()
+    return _layer("Sigmoid")
 
 
 def Tanh():
     """tanh(x)"""
-    return _core.block_tanh()
+    return _layer("Tanh")
 
 
 def GELU(approximate="none"):
     """x times the standard normal distribution function at x; ``approximate`` may be "tanh"."""
-    return _core.block_gelu(approximate)
+    return _layer("GELU", approximate=approximate)
 
 
 def Softmax(dim):
     """exp(x) divided by its sum along a dim."""
-    return _core.block_softmax(dim)
+    return _layer("Softmax", dim=dim)
+
+
+def LogSoftmax(dim):
+    """The logarithm of Softmax."""
+    return _layer("LogSoftmax", dim=dim)
 
 
 def MSELoss(reduction="mean"):
-    """Wire it to the input and the target: ``MSELoss().input("y").input("target").output("loss")``."""
-    return _core.block_mse_loss(reduction)
+    """Wire it to the input and the target, as every loss: ``MSELoss().input("y").input("target").output("loss")``."""
+    return _layer("MSELoss", reduction=reduction)
+
+
+def L1Loss(*, reduction="mean"):
+    """abs(x - target)"""
+    return _layer("L1Loss", reduction=reduction)
+
+
+def HuberLoss(*, reduction="mean", delta=1.0):
+    """Half the square of x - target up to ``delta``, linear beyond."""
+    return _layer("HuberLoss", reduction=reduction, delta=delta)
+
+
+def CrossEntropyLoss(*, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    """Of scores and integer classes, or probabilities."""
+    return _layer("CrossEntropyLoss", ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
+
+
+def BCELoss(*, reduction="mean"):
+    """The binary cross entropy of probabilities."""
+    return _layer("BCELoss", reduction=reduction)
+
+
+def BCEWithLogitsLoss(*, reduction="mean"):
+    """The binary cross entropy of sigmoid(x)."""
+    return _layer("BCEWithLogitsLoss", reduction=reduction)

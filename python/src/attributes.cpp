@@ -81,7 +81,6 @@ struct Visit {
 }  // namespace
 
 NamedAttrs attributes_from(const std::string& op, const nb::dict& given) {
-  NamedAttrs out;
   const Op* known = registry().find(op);
   if (known == nullptr) {
     std::string message = "there is no op '" + op + "'";
@@ -89,19 +88,23 @@ NamedAttrs attributes_from(const std::string& op, const nb::dict& given) {
       message += str_cat("; did you mean '", close, "'?");
     raise(PyExc_ValueError, message);
   }
-  const Signature& signature = known->signature;
+  return attributes_from(op, known->signature, known->def.signature, given);
+}
+
+NamedAttrs attributes_from(const std::string& op, const Signature& signature, std::string_view text,
+                           const nb::dict& given) {
+  NamedAttrs out;
   for (const auto& [key, value] : given) {
     const std::string name = words(key);
     const int i = signature.find_attribute(name);
-    if (i < 0)
-      raise(PyExc_TypeError, str_cat(op, " has no attribute '", name, "': ", known->def.signature));
+    if (i < 0) raise(PyExc_TypeError, str_cat(op, " has no attribute '", name, "': ", text));
     const Signature::Attribute& attribute = signature.attributes[i];
     try {
       out.push_back({attribute.name, attr_from(value, attribute.type)});
     } catch (const nb::python_error& error) {
       if (!error.matches(PyExc_TypeError)) throw;
-      raise(PyExc_TypeError, str_cat(op, ": ", name, " cannot be ", words(nb::repr(value)), ": ",
-                                     known->def.signature));
+      raise(PyExc_TypeError,
+            str_cat(op, ": ", name, " cannot be ", words(nb::repr(value)), ": ", text));
     }
   }
   return out;

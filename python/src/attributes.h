@@ -17,6 +17,9 @@ bool is_forked();  // options.h
 // Converts attributes by the op's signature. TypeError names an attribute that the op does not
 // have, or whose value is invalid. The names borrow from the signature.
 NamedAttrs attributes_from(const std::string& op, const nb::dict& given);
+// The same for a signature and its text.
+NamedAttrs attributes_from(const std::string& op, const Signature& signature, std::string_view text,
+                           const nb::dict& given);
 nb::object to_python(const Attr& attr);
 // A number, or text with symbols; and a shape of such.
 Dim dim_of(nb::handle size);

@@ -15,15 +15,6 @@
 namespace hg::python {
 namespace {
 
-// One number for both dims, or a pair.
-nn::Pair pair_from(nb::handle object) {
-  const Sizes sizes = sizes_from(object, "a pair");
-  if (sizes.rank() == 1) return sizes[0];
-  if (sizes.rank() != 2)
-    raise(PyExc_ValueError, str_cat("a pair has two numbers, not ", sizes.rank()));
-  return {sizes[0], sizes[1]};
-}
-
 init::Rule rule_from(nb::handle start, double a, double b, uint64_t seed) {
   if (!nb::isinstance<nb::str>(start)) return init::constant(nb::cast<double>(nb::float_(start)));
   const std::string name = words(start);
@@ -42,60 +33,21 @@ std::vector<std::string> wires_of(const std::vector<nn::Wire>& wires) {
   return out;
 }
 
-void bind_layers(nb::module_& m) {
-  m.def("block_linear", [](int64_t in, std::optional<int64_t> out, bool bias) -> nn::Block {
-    if (out) return nn::Linear(in, *out, bias);
-    if (!bias) raise(PyExc_ValueError, "Linear without bias needs in_features and out_features");
-    return nn::Linear(in);
-  });
-  m.def(
-      "block_conv2d",
-      [](std::optional<int64_t> in, int64_t out, nb::handle kernel, nb::handle stride,
-         nb::handle padding, nb::handle dilation, int64_t groups, bool bias) -> nn::Block {
-        const nn::Conv2dOptions options = {.stride = pair_from(stride),
-                                           .padding = pair_from(padding),
-                                           .dilation = pair_from(dilation),
-                                           .groups = groups,
-                                           .bias = bias};
-        if (in) return nn::Conv2d(*in, out, pair_from(kernel), options);
-        return nn::Conv2d(out, pair_from(kernel), options);
-      },
-      nb::arg("channels").none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-      nb::arg());
-  m.def(
-      "block_batch_norm2d",
-      [](std::optional<int64_t> features, double eps, double momentum, bool affine) -> nn::Block {
-        if (features) return nn::BatchNorm2d(*features, eps, momentum, affine);
-        return nn::BatchNorm2d();
-      },
-      nb::arg("features").none(), nb::arg(), nb::arg(), nb::arg());
-  m.def("block_layer_norm", [](nb::handle shape, double eps, bool affine, bool bias) -> nn::Block {
-    return nn::LayerNorm(sizes_from(shape, "normalized_shape"), eps, affine, bias);
-  });
-  m.def(
-      "block_embedding",
-      [](int64_t count, int64_t dim, std::optional<int64_t> padding) -> nn::Block {
-        return nn::Embedding(count, dim, padding);
-      },
-      nb::arg(), nb::arg(), nb::arg("padding_idx").none());
-  m.def("block_dropout", [](double p) -> nn::Block { return nn::Dropout(p); });
-  m.def("block_relu", []() -> nn::Block { return nn::ReLU(); });
-  m.def("block_sigmoid", []() -> nn::Block { return nn::Sigmoid(); });
-  m.def("block_tanh", []() -> nn::Block { return nn::Tanh(); });
-  m.def("block_gelu", [](const std::string& approximate) -> nn::Block {
-    return nn::GELU(take(parse_gelu_approximation(approximate)));
-  });
-  m.def("block_softmax", [](int64_t dim) -> nn::Block { return nn::Softmax(dim); });
-  m.def("block_mse_loss", [](const std::string& reduction) -> nn::Block {
-    return nn::MSELoss(take(parse_reduction(reduction)));
-  });
+// A layer's block; settings that are None have their defaults.
+nn::Block layer_block(const std::string& kind, const nb::dict& settings) {
+  const std::string_view text = nn::layer_signature(kind);
+  const Signature signature = take(Signature::parse(text));
+  nn::Settings given;
+  for (const NamedAttr& each : attributes_from(kind, signature, text, settings))
+    if (!std::holds_alternative<std::monostate>(each.value.value))
+      given.emplace_back(each.name, each.value);
+  return take(nn::make_layer(kind, given));
 }
 
 }  // namespace
 
 void bind_blocks(nb::module_& m) {
-  nb::class_<nn::Block>(m, "Block",
-                        "A named model or a part of one; hologram.named creates them.")
+  nb::class_<nn::Block>(m, "Block", "A named model or a part of one; hologram.named creates them.")
       .def_ro("type", &nn::Block::type)
       .def_ro("name", &nn::Block::name)
       .def_ro("blocks", &nn::Block::blocks)
@@ -148,7 +100,7 @@ void bind_blocks(nb::module_& m) {
   m.def("block_call", [](const std::string& op, const nb::dict& attributes) -> nn::Block {
     return nn::Call(op, attributes_from(op, attributes));
   });
-  bind_layers(m);
+  m.def("block_layer", layer_block);
 }
 
 }  // namespace hg::python

@@ -276,6 +276,8 @@ void compile_named(LockedProgram* self, const nn::Block& model, const nb::dict& 
   const auto pending = std::make_shared<Pending>();
   nn::CompileOptions options;
   if (const nb::object dtype = pop("dtype"); !dtype.is_none()) options.dtype = dtype_from(dtype);
+  if (const nb::object dtype = pop("compute"); !dtype.is_none())
+    options.compute = dtype_from(dtype);
   if (const nb::object word = pop("optimize"); !word.is_none())
     options.optimize = optimize_from(words(word));
   options.deterministic = is_true("deterministic");

@@ -230,7 +230,10 @@ def test_a_cache_of_programs(data):
         (lambda: nn.Parameter("p", (3,), "many"), "many"),
         (lambda: hg.compile(network(), cache=True), "cache takes a PlanCache.*, not True"),
         (lambda: hg.compile(network(), debug=True), "debug takes a function.*, not True"),
-        (lambda: hg.compile(network(), use_amp=True), "dtype='float16'"),
+        (lambda: hg.compile(network(), use_amp=True, dtype="float64"), "compute is bf16, which needs dtype f32"),
+        (lambda: hg.compile(network(), compute="int8"), "compute is i8; it is f32, f16 or bf16"),
+        (lambda: nn.MaxPool2d((2, 2, 2)), "kernel_size has 3 numbers"),
+        (lambda: nn.Flatten(start_dim="x"), "start_dim cannot be 'x'"),
         (lambda: hg.compile([nn.Linear(3)]), r"Group\(\[...\]\), not a list"),
         (lambda: nn.Linear(), "Linear takes out_features, and in_features first or not; 0 are given"),
         (lambda: nn.Linear(4, 3, in_features=4), "3 are given"),
@@ -438,3 +441,88 @@ def test_named_models_differentiate_as_others():
     with pytest.raises(ValueError, match="gradients_of"):
         hg.compile(block).evaluate({name: value.detach() for name, value in parameters.items()}, {"x": x})
     assert hg.torch.wrap(block)(torch.ones(2, 4)).shape == (2, 2)
+
+
+_LAYERS = [
+    ("Conv1d", (3, 4, 3), {"stride": 2, "padding": 1, "dilation": 2}, (2, 3, 9)), ("Conv1d", (4, 6, 2), {"groups": 2, "bias": False}, (2, 4, 5)),
+    ("Conv2d", (3, 4, (3, 2)), {"padding": (1, 0)}, (2, 3, 6, 5)), ("MaxPool1d", (2,), {}, (2, 3, 8)), ("MaxPool1d", (3, 1, 1), {"dilation": 2}, (2, 3, 9)),
+    ("MaxPool2d", (2,), {"ceil_mode": True}, (2, 3, 5, 7)), ("MaxPool2d", ((3, 2), 2, 1), {}, (2, 3, 6, 6)), ("AvgPool1d", (3, 2, 1), {}, (2, 3, 8)),
+    ("AvgPool2d", (2,), {}, (2, 3, 6, 4)), ("AvgPool2d", ((2, 3),), {"padding": 1, "count_include_pad": False}, (2, 3, 6, 6)),
+    ("Flatten", (), {}, (2, 3, 4, 5)), ("Flatten", (0, 1), {}, (2, 3, 4)), ("GroupNorm", (2, 4), {"eps": 1e-3}, (2, 4, 5)),
+    ("GroupNorm", (2, 4), {"affine": False}, (2, 4, 3, 3)), ("LeakyReLU", (0.2,), {}, (4, 5)), ("ELU", (), {"alpha": 0.7}, (4, 5)), ("SiLU", (), {}, (4, 5)),
+    ("Softplus", (2, 1), {}, (4, 5)), ("LogSoftmax", (1,), {}, (4, 5)), ("L1Loss", (), {"reduction": "sum"}, (4, 5)), ("HuberLoss", (), {"delta": 0.3}, (4, 5)),
+    ("CrossEntropyLoss", (), {"label_smoothing": 0.1}, (4, 5)), ("CrossEntropyLoss", (), {"ignore_index": 1, "reduction": "sum"}, (4, 5)), ("BCELoss", (), {}, (4, 5)),
+    ("BCEWithLogitsLoss", (), {"reduction": "none"}, (4, 5)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, args, named, shape", _LAYERS)
+def test_a_layer_equals_torchs(kind, args, named, shape, rng):
+    torch = pytest.importorskip("torch")
+    theirs = getattr(torch.nn, kind)(*args, **named)
+    x = rng.standard_normal(shape).astype(np.float32)
+    data = {"x": x}
+    if kind.endswith("Loss"):
+        data["target"] = rng.random(shape).astype(np.float32)
+        if kind == "CrossEntropyLoss":
+            data["target"] = rng.integers(0, shape[1], shape[0])
+        if kind == "BCELoss":
+            data["x"] = rng.random(shape).astype(np.float32)
+    layer = getattr(nn, kind)(*args, **named)
+    blocks = [nn.Input(name, ("n", *value.shape[1:]), str(value.dtype)) for name, value in data.items()]
+    wired = layer.input("x").input("target") if "target" in data else layer.input("x")
+    program = hg.compile(nn.Group([*blocks, wired.output("y")]), gradients_of="x")
+    if hasattr(layer, "to_json"):
+        assert nn.from_json(layer.to_json()) == layer
+    parameters = program.initial_parameters(seed=3)
+    for (name, ours), value in zip(parameters.items(), theirs.parameters()):
+        assert ours.shape == tuple(value.shape), name
+        value.data = torch.from_numpy(ours)
+    tensors = [torch.from_numpy(value) for value in data.values()]
+    tensors[0].requires_grad_()
+    want = theirs(*tensors)
+    seed = rng.standard_normal(tuple(want.shape)).astype(np.float32)
+    want.backward(torch.from_numpy(seed))
+    outputs, gradients = program.evaluate(parameters, data, output_gradients={"y": seed})
+    np.testing.assert_allclose(outputs["y"], want.detach(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(gradients["x"], tensors[0].grad, rtol=1e-4, atol=1e-5)
+    for (name, _), value in zip(parameters.items(), theirs.parameters()):
+        np.testing.assert_allclose(gradients[name], value.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_sizes_of_blocks_are_learned(rng):
+    model = nn.Group([nn.Input("x", ("n", 3, 8, 8)), nn.Conv2d(4, 3, padding=1), nn.GroupNorm(2), nn.SiLU(), nn.MaxPool2d(2), nn.Flatten(),
+                      nn.Linear(10).output("y")])  # fmt: skip
+    program = hg.compile(model)
+    shapes = {name: value.shape for name, value in program.initial_parameters().items()}
+    assert shapes["y.weight"] == (10, 64) and shapes["2.weight"] == (4,)
+    assert program.evaluate(program.initial_parameters(), {"x": rng.standard_normal((5, 3, 8, 8)).astype(np.float32)})["y"].shape == (5, 10)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_products_in_16_bits(dtype, data):
+    """As torch.autocast: parameters, gradients and other ops stay float32."""
+    torch = pytest.importorskip("torch")
+    options = {"use_amp": True} if dtype == "bfloat16" else {"compute": dtype}
+    program, plain = hg.compile(network(), **options), hg.compile(network())
+    parameters = program.initial_parameters(seed=1)
+    outputs, gradients = program.evaluate(parameters, data, output_gradients={})
+    kinds = [step["op"] for step in program.steps(parameters, data)]
+    assert outputs["loss"].dtype == np.float32 and all(each.dtype == np.float32 for each in gradients.values())
+    p = {name: torch.from_numpy(value).requires_grad_() for name, value in parameters.items()}
+    F, x = torch.nn.functional, torch.from_numpy(data["x"])
+    with torch.autocast("cpu", getattr(torch, dtype)):
+        h = F.relu(F.linear(x, p["hidden.weight"], p["hidden.bias"]).float())
+        deep = h + torch.tanh(F.linear(h, p["deep.0.weight"], p["deep.0.bias"]).float())
+        loss = F.mse_loss(F.linear(deep, p["y.weight"], p["y.bias"]).float(), torch.from_numpy(data["target"]))
+    loss.backward()
+    np.testing.assert_allclose(outputs["loss"], loss.item(), rtol=2e-2)
+    exact, exact_gradients = plain.evaluate(parameters, data, output_gradients={})
+    assert outputs["loss"] != exact["loss"], kinds  # it rounds
+    for name, value in p.items():
+        scale = np.abs(exact_gradients[name]).max()
+        np.testing.assert_allclose(gradients[name], value.grad, atol=3e-2 * scale)
+    cache = nn.PlanCache()
+    assert hg.compile(network(), cache=cache).evaluate(parameters, data)["loss"] == exact["loss"]
+    assert hg.compile(network(), cache=cache, **options).evaluate(parameters, data)["loss"] == outputs["loss"]
+    assert cache.counters() == {"hits": 0, "misses": 2}

@@ -148,6 +148,9 @@ struct CompileOptions {
   // f32, f16, bf16 or f64: replaces f32 in the model. Data and parameters of another float dtype
   // are converted in each call. Outputs and gradients have this dtype.
   DType dtype = f32;
+  // The dtype of matrix products and convolutions: f32, f16 or bf16, between casts. Parameters,
+  // gradients and all other ops stay f32, as under PyTorch's autocast. Requires dtype f32.
+  DType compute = f32;
   enum class Optimize : uint8_t { none, full };
   Optimize optimize = Optimize::full;  // none: skips optional passes
   // Requires bit-identical results for every number of threads and in each call. Rejects options

@@ -21,6 +21,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "hg/array.h"
 #include "hg/eager.h"
@@ -31,6 +32,17 @@
 namespace hg::nn {
 
 struct Block;  // hg/named.h
+class Layer;
+
+// Arguments of a layer by name.
+using Settings = std::vector<std::pair<std::string, Attr>>;
+
+// Creates a layer of this kind: make_layer("Linear", {{"out_features", 64}}). Fails with not_found
+// for an unknown kind, or with an error that names the missing or invalid setting.
+Result<Layer> make_layer(std::string_view kind, const Settings& settings = {});
+// Returns the signature of a kind, "Linear(x, out_features: int, ...) -> y"; empty for an unknown
+// kind.
+std::string_view layer_signature(std::string_view kind);
 
 class Layer {
  public:
@@ -148,6 +160,10 @@ struct Softmax : Layer {
 struct MSELoss : Layer {
   explicit MSELoss(Reduction reduction = Reduction::mean);
 };
+
+// make_layer() creates further kinds: Conv1d, MaxPool1d, MaxPool2d, AvgPool1d, AvgPool2d, Flatten,
+// GroupNorm, LeakyReLU, ELU, SiLU, Softplus, LogSoftmax, L1Loss, HuberLoss, CrossEntropyLoss,
+// BCELoss and BCEWithLogitsLoss.
 
 // Runs layers in sequence. Their parameter names start with "0.", "1.", ...
 class Sequential : public Layer {
