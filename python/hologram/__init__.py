@@ -48,6 +48,7 @@ from ._optimizers import SGD, Adam, AdamW, RMSprop, Schedule
 from ._own_ops import TensorType, register_op
 from ._quantize import quantize
 from ._tensors import (
+    ensure_vulkan_compatible,
     from_numpy,
     from_torch,
     match_device,
@@ -59,7 +60,7 @@ from ._train import Trainer
 from .named import compile
 
 VulkanTensor = Tensor
-to_vulkan_gpu = to_vulkan_batch = ensure_vulkan_compatible = to_vulkan
+to_vulkan_gpu = to_vulkan_batch = to_vulkan
 functional = ops
 
 # Imported on first use, because they take time or need torch.

@@ -44,6 +44,17 @@ def validate_tensor_compatible(tensor):
     return True
 
 
+def ensure_vulkan_compatible(tensor):
+    """The tensor, or each of a list or tuple, as a numpy array of a dtype that shaders compute in: floats become float32, integers
+    and bools stay. Nothing is uploaded."""
+    if isinstance(tensor, (list, tuple)) and any(_core.is_tensor(each) for each in tensor):
+        return type(tensor)(ensure_vulkan_compatible(each) for each in tensor)
+    array = to_numpy(tensor)
+    if _core.dtype_name(array.dtype).startswith(("float", "bfloat")) and array.dtype != "float32":
+        return array.astype("float32")
+    return array
+
+
 def match_device(tensor, reference):
     """Moves ``tensor`` to the kind (numpy, torch, hologram) and device of ``reference``."""
     from ._executor import from_vulkan, to_vulkan

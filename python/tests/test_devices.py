@@ -39,7 +39,19 @@ class Transfers:
 
 def test_names():
     assert hg.VulkanTensor is hg.Tensor and hg.functional is hg.ops
-    assert hg.to_vulkan_gpu is hg.to_vulkan_batch is hg.ensure_vulkan_compatible is hg.to_vulkan
+    assert hg.to_vulkan_gpu is hg.to_vulkan_batch is hg.to_vulkan
+
+
+def test_what_shaders_compute_in():
+    x = np.arange(4, dtype=np.float64)
+    assert hg.ensure_vulkan_compatible(x).dtype == np.float32 and hg.ensure_vulkan_compatible(np.arange(3)).dtype == np.int64
+    f32 = x.astype(np.float32)
+    assert hg.ensure_vulkan_compatible(f32) is f32 or np.shares_memory(hg.ensure_vulkan_compatible(f32), f32)
+    for each in (hg.from_numpy(x), (x, f32)):
+        made = hg.ensure_vulkan_compatible(each)
+        for one in made if isinstance(made, tuple) else (made,):
+            assert type(one) is np.ndarray and one.dtype == np.float32
+            np.testing.assert_array_equal(one, x)
 
 
 def test_ops_run_where_their_tensors_are(device, rng):
