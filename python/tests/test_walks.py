@@ -70,3 +70,42 @@ def test_an_own_op_is_trained_and_traced(tmp_path, rng):
     assert all(each["ph"] == "X" and each["dur"] >= 0 for each in events)
     ends = [each["ts"] + each["dur"] for each in events]
     assert all(each["ts"] == pytest.approx(end, abs=1e-6) for each, end in zip(events[1:], ends))
+
+
+def test_an_own_op_in_a_converted_module(tmp_path, rng):
+    """An op of torch.library and of this package, in a module that torch.export converts: trained, saved and traced."""
+    name = fresh("ripple")
+    library = torch.library.Library("acme", "FRAGMENT")
+    library.define(f"{name}(Tensor x, float gain) -> Tensor")
+    library.impl(name, lambda x, gain: x + gain * torch.sin(x), "CompositeExplicitAutograd")
+    torch.library.register_fake(f"acme::{name}", lambda x, gain: torch.empty_like(x), lib=library)
+    op = hg.register_op(f"acme.{name}(x, gain: float) -> y", lambda x, gain: x + gain * np.sin(x),
+                        gradient=lambda x, dy, gain: dy * (1 + gain * np.cos(x)), shape="like x")  # fmt: skip
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = torch.nn.Linear(4, 6), torch.nn.Linear(6, 1)
+
+        def forward(self, x):
+            return self.last(getattr(torch.ops.acme, name)(self.first(x), 0.25))
+
+    torch.manual_seed(0)
+    net, x = Net(), torch.randn(64, 4)
+    model = hg.convert(net, x, "n", options=["--custom", f"acme.{name}(x, gain: float) -> like x"])
+    np.testing.assert_allclose(model(x), net(x).detach(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(op(x.numpy(), 0.25), x.numpy() + 0.25 * np.sin(x.numpy()), rtol=1e-6)
+    trainer = hg.Trainer(model, loss="mse", optimizer="adamw", lr=2e-2)
+    targets = torch.sin(x.sum(1, keepdim=True))
+    first = trainer.step(x, targets)
+    for _ in range(200):
+        last = trainer.step(x, targets)
+    assert last < first / 4
+    trainer.save(tmp_path / "own.hgm")
+    tuned = hg.load(tmp_path / "own.hgm")
+    net.load_state_dict(tuned.state_dict())
+    np.testing.assert_allclose(tuned(x), net(x).detach(), rtol=1e-4, atol=1e-5)
+    profile = tuned.session(profile=True).profile(x)
+    profile.save_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert f"acme.{name}" in {each["cat"] for each in events}
