@@ -94,6 +94,8 @@ class PrepareContext {
   };
   explicit PrepareContext(Call call) : call_(std::move(call)), attrs_(call_.attrs) {}
 
+  // The op of the call, for functions that rows of several ops share, as those of a backend.
+  const Op& op() const { return call_.attrs.op(); }
   int input_count() const { return static_cast<int>(call_.inputs.size()); }
   int output_count() const { return static_cast<int>(call_.outputs.size()); }
   bool has(int i) const { return i < input_count() && call_.given[i]; }
