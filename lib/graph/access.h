@@ -95,6 +95,7 @@ struct GraphAccess {
     Graph* graph = nullptr;                          // source of fresh symbols; null: uses `fresh`
     std::vector<Dim> fresh;                          // existing symbols to reuse if `graph` is null
     std::vector<Assumption>* assumptions = nullptr;  // null: not collected
+    std::vector<TensorType>* spare = nullptr;        // memory for the result, if any
   };
   // Returns the types of the outputs, from the op's shape rule or else its expansion.
   static Result<std::vector<TensorType>> infer(const InferCall& call);

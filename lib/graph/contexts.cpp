@@ -265,6 +265,11 @@ Result<std::vector<TensorType>> GraphAccess::infer(const InferCall& call) {
     context.graph_ = call.graph;
     context.fresh_ = call.fresh;
     context.assumptions_ = call.assumptions;
+    if (call.spare != nullptr) context.outputs_ = std::move(*call.spare);
+    for (TensorType& type : context.outputs_) {
+      type.dtype = f32;
+      type.shape.clear();
+    }
     context.outputs_.resize(op.signature.outputs.size());
     const bool takes_complex = op.def.traits & kComplex;
     if (const TensorType* type = complex_of(call.inputs); type != nullptr && !takes_complex)

@@ -41,12 +41,13 @@ using Values = PerAtom<int64_t>;
 constexpr int kShallow = 64;  // nested atoms that may be freed by recursion
 
 // Intermediate sums may exceed 64 bits: floor((n + 2^20 h) / 2^30) need not overflow.
-Result<Wide> sum_of_values(const Dim& dim, const Values& values) {
+template <class ValueOf>
+Result<Wide> sum_of_values(const Dim& dim, const ValueOf& value_of) {
   Wide total = DimAlgebra::constant(dim);
   for (const Summand& summand : DimAlgebra::sum(dim)) {
     Wide product = summand.coefficient;
     for (const AtomPtr& atom : summand.product)
-      HG_CHECK(!mul_overflows(product, Wide{*values.find(atom.get())}, &product), "the size ", dim,
+      HG_CHECK(!mul_overflows(product, Wide{value_of(*atom)}, &product), "the size ", dim,
                " overflows");
     HG_CHECK(!add_overflows(total, product, &total), "the size ", dim, " overflows");
   }
@@ -64,6 +65,10 @@ Result<int64_t> narrow(Wide value, const Dim& dim) {
   const auto result = static_cast<int64_t>(value);
   HG_CHECK(result == value, "the size ", dim, " overflows");
   return result;
+}
+
+Result<Wide> sum_of_values(const Dim& dim, const Values& values) {
+  return sum_of_values(dim, [&](const Atom& atom) { return *values.find(&atom); });
 }
 
 Result<Wide> value_of(const Atom& atom, const Values& values) {
@@ -167,22 +172,24 @@ void Dim::collect_symbols(std::vector<std::string>& out) const {
 Result<int64_t> Dim::evaluate(const Bindings& bindings) const {
   return or_no_memory([&]() -> Result<int64_t> {
     if (is_constant()) return constant_;
-    Values values;
-    const auto take_symbol = [&](const Atom* atom) -> Status {
-      const auto value = bindings.find(atom->key);
-      if (!value) return invalid_argument("the size '", atom->key, "' is not known");
-      if (values.find(atom) == nullptr) values.add(atom, *value);
-      return {};
+    const auto unknown = [](const Atom& atom) {
+      return invalid_argument("the size '", atom.key, "' is not known");
     };
-    if (has_only_symbols(*this)) {
+    if (has_only_symbols(*this)) {  // allocates nothing
       for (const Summand& summand : DimAlgebra::sum(*this))
-        for (const AtomPtr& atom : summand.product) HG_TRY(take_symbol(atom.get()));
-      HG_TRY_ASSIGN(const Wide total, sum_of_values(*this, values));
+        for (const AtomPtr& atom : summand.product)
+          if (!bindings.find(atom->key)) return unknown(*atom);
+      HG_TRY_ASSIGN(const Wide total, sum_of_values(*this, [&](const Atom& atom) {
+                      return *bindings.find(atom.key);
+                    }));
       return narrow(total, *this);
     }
+    Values values;
     for (const Atom* atom : post_order(*this)) {
       if (atom->kind == Kind::symbol) {
-        HG_TRY(take_symbol(atom));
+        const auto value = bindings.find(atom->key);
+        if (!value) return unknown(*atom);
+        values.add(atom, *value);
         continue;
       }
       HG_TRY_ASSIGN(const Wide value, value_of(*atom, values));

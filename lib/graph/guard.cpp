@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hg/op.h"
+#include "lib/graph/atom.h"
 #include "lib/graph/border.h"
 #include "lib/graph/condition.h"
 
@@ -33,6 +34,13 @@ void append_reason(std::string& out, const Guard& guard) {
 }
 
 bool has_number(const Dim& dim, const Bindings& sizes) {
+  bool is_nested = false;  // has other atoms than symbols
+  for (const Summand& summand : sum_of(dim))
+    for (const AtomPtr& atom : summand.product) {
+      is_nested |= atom->kind != Atom::Kind::symbol;
+      if (atom->kind == Atom::Kind::symbol && !sizes.find(atom->key)) return false;
+    }
+  if (!is_nested) return true;
   std::vector<std::string> symbols;
   dim.collect_symbols(symbols);
   for (const std::string& symbol : symbols)

@@ -135,6 +135,7 @@ class Stateful {
   // Adds the buffers, and the views of them that replace the inputs.
   Status make_states() {
     std::map<ValueId, ValueId> views;
+    std::vector<Dim> limited;  // the same for most values
     const size_t nodes = graph_.nodes().size();
     for (Carried& each : all_) {
       const TensorType type = graph_.value_info(each.input).type;
@@ -149,9 +150,11 @@ class Stateful {
       each.state = state.id();
       views[each.input] = each.grows < 0 ? state.id() : slice(state, each, each.past).id();
       HG_TRY(graph_.status());
-      if (each.grows >= 0)
+      if (each.grows >= 0 && std::find(limited.begin(), limited.end(), each.all) == limited.end()) {
+        limited.push_back(each.all);
         graph_.guard(each.all, Relation::le, options_.capacity,
                      str_cat("the capacity of '", each.name, "'"));
+      }
     }
     replace(views, nodes);
     return graph_.status();

@@ -57,9 +57,13 @@ bool Planner::plan_joined(const Node& node, const PreparedNode& concrete) {
   return true;
 }
 
-bool Planner::fits_on_input(const Node& node, const Step& step, size_t input, const Tensor& out) {
+bool Planner::fits_on_input(const Node& node, const Step& step, size_t input,
+                            const Tensor& out) const {
   const bool in_place = node.op->def.traits & kInPlace;
-  return may_lie_on(out, step.inputs[input]) &&
+  PlacedTensor in = step.inputs[input];
+  if (in.place.kind == Place::Kind::arena && in.place.index == plan_.part)
+    in.place.offset -= plan_.blocks[in.place.block].offset;
+  return may_lie_on(out, in) &&
          !is_read_beside(step, input, in_place ? 0 : node.op->def.alias);
 }
 

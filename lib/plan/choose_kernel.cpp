@@ -19,11 +19,11 @@ std::string label_of_types(const std::vector<TensorType>& all) {
 
 }  // namespace
 
-PrepareContext Planner::prepare_context(const Node& node, const PreparedNode& concrete,
-                                        const KernelDef& kernel) {
+PrepareContext::Call Planner::call_of(const Node& node, const PreparedNode& concrete,
+                                      Side side) const {
   const auto index = static_cast<size_t>(graph_.value_info(node.outputs[0]).node);
   const bool is_alone = request_.alone != nullptr && (*request_.alone)[index];
-  const bool on_device = side_of(kernel) == Side::device;
+  const bool on_device = side == Side::device;
   PrepareContext::Call call{
       .attrs = AttrReader(node.op, concrete.attrs),
       .ids = node.inputs,
@@ -34,26 +34,35 @@ PrepareContext Planner::prepare_context(const Node& node, const PreparedNode& co
       .packs = request_.packs,
       .device = on_device ? request_.device : nullptr,
   };
+  for (const ValueId id : node.inputs) call.given.push_back(id != kNoValue);
+  call.inputs.resize(node.inputs.size());
+  return call;
+}
+
+void Planner::set_tensors(const Node& node, const PreparedNode& concrete, const KernelDef& kernel,
+                          PrepareContext::Call& call) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const bool given = node.inputs[i] != kNoValue;
-    call.given.push_back(given);
-    if (!given) {
-      call.inputs.emplace_back();
-      continue;
+    const ValueId id = node.inputs[i];
+    if (id == kNoValue) continue;
+    Tensor& tensor = call.inputs[i];
+    const void* data = nullptr;
+    if (const PlacedTensor* const here = plan_.find(id, side_of(kernel));
+        here != nullptr && constant_data(*here) == nullptr) {
+      tensor = here->tensor;
+    } else {
+      const PlacedTensor value = input_for(kernel, node, i);
+      tensor = value.place.kind == Place::Kind::fixed ? value.tensor
+                                                      : expected(id, side_of(kernel));
+      data = constant_data(value);
     }
-    const PlacedTensor value = input_for(kernel, node, i);
-    Tensor tensor = value.place.kind == Place::Kind::fixed
-                        ? value.tensor
-                        : expected(node.inputs[i], side_of(kernel));
-    if (wants_any_strides(kernel, i) || tensor.is_contiguous())
-      tensor.data = varies(node.inputs[i]) ? nullptr : const_cast<void*>(constant_data(value));
-    else
+    if (!wants_any_strides(kernel, i) && !tensor.is_contiguous())
       tensor = unplaced(tensor.dtype, tensor.shape);
-    call.inputs.push_back(tensor);
+    else if (data != nullptr && !varies(id))
+      tensor.data = const_cast<void*>(data);
   }
+  call.outputs.clear();
   for (const TensorType& type : concrete.output_types)
     call.outputs.push_back(unplaced(type.dtype, concrete.known ? sizes_of(type) : Sizes()));
-  return PrepareContext(std::move(call));
 }
 
 PlacedTensor Planner::input_for(const KernelDef& kernel, const Node& node, size_t i) {
@@ -148,7 +157,9 @@ Status Planner::prepare_kernel(int32_t index, const Node& node, PreparedNode& pr
     const bool on_device = k < of_device;
     if (k == of_device && has_device) prepared.remark = remark(node, prepared, of_device > 0);
     if (!allowed(*kernel)) continue;
-    PrepareContext context = prepare_context(node, prepared, *kernel);
+    PrepareContext::Call call = call_of(node, prepared, side_of(*kernel));
+    set_tensors(node, prepared, *kernel, call);
+    PrepareContext context(std::move(call));
     if (on_device && !fits_device(context)) continue;
     if (kernel->accepts != nullptr && !kernel->accepts(context)) continue;
     if (kernel->prepare != nullptr) {
@@ -261,13 +272,18 @@ std::string Planner::remark(const Node& node, const PreparedNode& prepared,
 
 void Planner::count_work(const Node& node, const PreparedNode& concrete,
                          const PrepareContext& context, Step& step) {
-  std::vector<Sizes> in, out;
-  for (const Tensor& tensor : context.inputs()) in.push_back(tensor.shape);
-  for (const Tensor& tensor : context.outputs()) out.push_back(tensor.shape);
+  std::vector<Sizes>& sizes = sizes_;
+  sizes.clear();
+  for (const Tensor& tensor : context.inputs()) sizes.push_back(tensor.shape);
+  for (const Tensor& tensor : context.outputs()) sizes.push_back(tensor.shape);
+  const std::span<const Sizes> in(sizes.data(), context.inputs().size());
+  const std::span<const Sizes> out = std::span<const Sizes>(sizes).subspan(in.size());
+  step.flops = 0;
+  step.bytes = 0;
   if (node.op->def.flops != nullptr) {
     step.flops = node.op->def.flops(in, out, AttrReader(node.op, concrete.attrs));
   } else {
-    for (const Sizes& sizes : out) step.flops += static_cast<double>(sizes.count());
+    for (const Sizes& each : out) step.flops += static_cast<double>(each.count());
   }
   for (size_t i = 0; i < context.inputs().size(); ++i)
     if (context.has(static_cast<int>(i))) step.bytes += context.inputs()[i].bytes();

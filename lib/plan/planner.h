@@ -31,6 +31,20 @@ inline Tensor unplaced(DType dtype, const Sizes& shape) {
   return view(static_cast<void*>(nullptr), dtype, shape);
 }
 
+// Prepares a context again, for other sizes.
+struct PrepareAccess {
+  static PrepareContext::Call& call(PrepareContext& context) { return context.call_; }
+  // The next kernel may overwrite the state before the last one, unless a step still has it.
+  static void begin_again(RefillKernel& kernel) {
+    PrepareContext& context = *kernel.context;
+    context.workspace_ = 0;
+    std::swap(context.state_, kernel.last_state);
+    std::swap(context.state_type_, kernel.last_type);
+    context.spare_ = context.state_.use_count() == 1 ? std::move(context.state_) : nullptr;
+    context.state_ = nullptr;
+  }
+};
+
 inline bool wants_any_strides(const KernelDef& kernel, size_t input) {
   return (kernel.strided >> std::min<size_t>(input, 31)) & 1u;
 }
@@ -47,7 +61,7 @@ class Planner {
 
   Result<Plan> make();
   // See refill_plan().
-  Status refill(Plan& plan, uint64_t changed, RefillResult& result);
+  Status refill(Plan& plan, uint64_t changed, RefillCache& cache, RefillResult& result);
 
  private:
   using Types = std::vector<TensorType>;
@@ -55,6 +69,8 @@ class Planner {
   // -- Nodes --------------------------------------------------------------------------------------
 
   Status concretize(const Node& node, PreparedNode& c);
+  // Sets the output types from the op's shape rule. Fails if they differ from the model's.
+  Status infer_types(const Node& node, GraphAccess::InferCall& call, PreparedNode& c);
   std::string bound_sizes() const;
   Status plan_node(int32_t index, bool& known);
   Status plan_view(const Node& node, const PreparedNode& concrete);
@@ -85,6 +101,8 @@ class Planner {
   // Applies `view` to a tensor; returns nothing if it needs a contiguous tensor.
   std::optional<PlacedTensor> viewed(const Node& node, const PlacedTensor& in, const Sizes& shape,
                                      DType dtype) const;
+  std::optional<PlacedTensor> viewed(const Node& node, std::span<const Attr> attrs,
+                                     const PlacedTensor& in, const Sizes& shape, DType dtype) const;
   // As at(), without planning a transfer.
   Tensor expected(ValueId id, Side side) const;
   // Returns the value on this side; plans a transfer if needed. A view is recreated from its input
@@ -110,8 +128,10 @@ class Planner {
 
   // -- Kernels ------------------------------------------------------------------------------------
 
-  PrepareContext prepare_context(const Node& node, const PreparedNode& concrete,
-                                 const KernelDef& kernel);
+  // What PrepareContext says about a node, without tensors; set_tensors() adds them.
+  PrepareContext::Call call_of(const Node& node, const PreparedNode& concrete, Side side) const;
+  void set_tensors(const Node& node, const PreparedNode& concrete, const KernelDef& kernel,
+                   PrepareContext::Call& call);
   static Side side_of(const KernelDef& kernel) {
     return kernel.device == Device::cpu ? Side::host : Side::device;
   }
@@ -146,8 +166,8 @@ class Planner {
   // `*input` is set to that input, or to PlanAction::kNone.
   Place memory_of_input(const Node& node, const Step& step, size_t output, const Tensor& out,
                         int32_t* input) const;
-  // Whether sizes and strides let the output overwrite this input. Blocks must be at offset 0.
-  static bool fits_on_input(const Node& node, const Step& step, size_t input, const Tensor& out);
+  // Whether sizes and strides let the output overwrite this input.
+  bool fits_on_input(const Node& node, const Step& step, size_t input, const Tensor& out) const;
   void count_repeated();
 
   // -- Ranges -------------------------------------------------------------------------------------
@@ -161,8 +181,17 @@ class Planner {
   void note_inputs_and_states();
   // Decides whether the finished plan can be refilled.
   void finish_actions();
-  Status refill_action(PlanAction& action, RefillResult& result);
-  Status refill_step(PlanAction& action, RefillResult& result);
+  // Prepares the cache for the actions of the plan.
+  void begin_refills(RefillCache& cache);
+  RefillCall* call_for(RefillCache& cache, int32_t index);
+  // Brings the types of a call up to date.
+  Status refill_types(RefillCache& cache, RefillCall& call);
+  Status refill_action(PlanAction& action, RefillFrame& frame, RefillCache& cache,
+                       RefillResult& result);
+  Status refill_step(PlanAction& action, RefillFrame& frame, RefillCache& cache,
+                     RefillResult& result);
+  // Prepares the step's kernel, or takes over what another node has prepared; null: none fits.
+  Result<const RefillKernel*> refill_kernel(const Node& node, RefillFrame& frame, Step& step);
   Status refill_inputs(const PlanAction& action, const Node& node, Step& step);
   // Gives the block this many bytes.
   void refill_block(int32_t block, int64_t bytes, RefillResult& result);
@@ -185,6 +214,7 @@ class Planner {
   // Only if `ranged`: steps that make them, and copies that the current node reads.
   std::unordered_map<ValueId, int32_t> copy_steps_;
   std::vector<int32_t> copies_read_;
+  std::vector<Sizes> sizes_;  // scratch
 };
 
 }  // namespace hg

@@ -2,6 +2,7 @@
 // Where values are stored, and the transfers and copies that bring them to their readers.
 #include <algorithm>
 
+#include "lib/graph/symbols.h"
 #include "lib/plan/planner.h"
 
 namespace hg {
@@ -65,11 +66,8 @@ const void* Planner::constant_data(const PlacedTensor& value) const {
 }
 
 bool Planner::varies(ValueId id) const {
-  const auto depends = [&](const Attr& attr) {
-    return !(with_numbers(attr, plan_.bindings) == attr);
-  };
   for (const Node* node = view_node(id); node != nullptr; node = view_node(node->inputs[0]))
-    if (std::any_of(node->attrs.begin(), node->attrs.end(), depends)) return true;
+    if (std::any_of(node->attrs.begin(), node->attrs.end(), has_symbol)) return true;
   return false;
 }
 
@@ -88,6 +86,12 @@ std::optional<PlacedTensor> Planner::viewed(const Node& node, const PlacedTensor
                                             const Sizes& shape, DType dtype) const {
   std::vector<Attr> attrs;
   for (const Attr& attr : node.attrs) attrs.push_back(with_numbers(attr, plan_.bindings));
+  return viewed(node, attrs, in, shape, dtype);
+}
+
+std::optional<PlacedTensor> Planner::viewed(const Node& node, std::span<const Attr> attrs,
+                                            const PlacedTensor& in, const Sizes& shape,
+                                            DType dtype) const {
   ViewContext context(AttrReader(node.op, attrs), in.tensor.shape, in.tensor.strides, shape);
   if (!node.op->def.view(context)) return std::nullopt;
   PlacedTensor out = in;

@@ -41,7 +41,7 @@ bool Engine::can_run_on() {
 
 Status Engine::run_on(std::span<void* const> inputs, std::span<void* const> outputs) {
   ReadyPlan& ready = *parts_.front();
-  if (ready.generation != generation_) resolve(ready);
+  if (ready.generation != generation_ || !ready.refreshed.empty()) resolve(ready);
   ready.is_rebound = true;
   for (const ReadyPlan::InputPatch& patch : ready.patches)
     ready.tensors[patch.tensor].data = static_cast<std::byte*>(inputs[patch.input]) + patch.offset;

@@ -115,7 +115,7 @@ Result<ReadyPlan*> Engine::ranged_part(size_t index, const Bindings& bindings,
     ready->ranges = std::move(ranges);
     RefillResult result;
     PlanRequest own = request_for(bindings, previous, packs);
-    HG_TRY(refill_plan(own, ready->plan, false, result));
+    HG_TRY(refill_plan(own, ready->plan, false, ready->refills, result));
     fits = result.fits && !(result.has_grown && options_.memory_limit > 0);
   }
   range_failures_ = fits ? 0 : range_failures_ + 1;
@@ -130,12 +130,17 @@ Result<bool> Engine::refill(ReadyPlan& ready, const Bindings& bindings) {
   PlanPacks packs(compiled_->packs, graph_);
   RefillResult result;
   const bool was_stale = std::exchange(ready.is_stale, true);
-  HG_TRY(refill_plan(request_for(bindings, ready.previous, packs), ready.plan, was_stale, result));
-  if (result.has_grown) ++ready.layout;
+  HG_TRY(refill_plan(request_for(bindings, ready.previous, packs), ready.plan, was_stale,
+                     ready.refills, result));
+  if (result.has_grown) {
+    ++ready.layout;
+    ++generation_;
+  }
   if (!result.fits || (result.has_grown && options_.memory_limit > 0)) return false;
   if (packs.has_new()) HG_TRY(fill_packed(ready.plan, packs.found()));
   if (!options_.lazy_allocation) HG_TRY(hold_arena(ready.plan));
-  ready.refresh(graph_, result.steps);
+  if (ready.has_homes) ++generation_;
+  ready.refresh(graph_);
   ready.continue_from(ready.previous);
   return true;
 }

@@ -47,10 +47,10 @@ void ReadyPlan::describe_outputs(const Graph& graph) {
   output_blocks = blocks_of_outputs(graph, plan);
 }
 
-void ReadyPlan::refresh(const Graph& graph, std::span<const int32_t> steps) {
-  for (const int32_t index : steps) {
+void ReadyPlan::refresh(const Graph& graph) {
+  for (const int32_t index : refills.steps) {
     const auto i = static_cast<size_t>(index);
-    const Step& step = i < plan.steps.size() ? plan.steps[i] : *plan.measure;
+    const Step& step = step_at(i);
     size_t at = first_tensor[i];
     auto patch = std::lower_bound(
         patches.begin(), patches.end(), at,
@@ -62,11 +62,12 @@ void ReadyPlan::refresh(const Graph& graph, std::span<const int32_t> steps) {
     for (const PlacedTensor& out : step.outputs) tensors[at++] = out.tensor;
     contexts[i].prepared = step.state.get();
   }
+  if (!refreshed.empty()) generation = -1;
+  refreshed.assign(refills.steps.begin(), refills.steps.end());
   homes.assign(plan.blocks.size(), nullptr);
   output_patches.clear();
   describe_outputs(graph);
   input_shapes.clear();
-  generation = -1;
   is_stale = false;
   ++fill;
 }

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "hg/kernel.h"
-#include "lib/plan/plan.h"
+#include "lib/plan/refill.h"
 #include "lib/run/device_side.h"
 
 namespace hg {
@@ -34,6 +34,7 @@ struct ReadyPlan {
   Plan plan;
   // The sizes that it can be refilled for, per symbol of Plan::bindings; empty: only its own.
   std::vector<SizeInterval> ranges;
+  RefillCache refills;
   bool is_stale = false;  // a refill failed: not usable until the next one
   int64_t fill = 0;       // counts refills
   int64_t layout = 0;     // counts changes of offsets
@@ -89,11 +90,12 @@ struct ReadyPlan {
   std::vector<size_t> first_lane;  // of each branch group of the plan
   std::vector<double> ms;          // of the last run, when profiling
   int64_t generation = -1;
+  std::vector<int32_t> refreshed;  // steps without addresses, although `generation` is current
 
   // Makes all of the above from `plan`, except the cache keys and the device's part.
   void lay_out(const Graph& graph, const RunShared& shared, bool profile);
-  // Takes over what refill_plan() has changed of these steps of `plan`.
-  void refresh(const Graph& graph, std::span<const int32_t> steps);
+  // Takes over what the last refill has changed.
+  void refresh(const Graph& graph);
 
   // Notes the part that it continues; null: it is the first one.
   void continue_from(const ReadyPlan* part) {
@@ -106,17 +108,25 @@ struct ReadyPlan {
   // Sets the address of each tensor to address_of(place), if addresses have changed.
   template <class AddressOf>
   void resolve(int64_t now, const AddressOf& address_of) {
-    if (generation == now && !is_rebound) return;
-    size_t at = 0, context = 0;
-    const auto resolve_step = [&](const Step& step) {
+    const auto resolve_step = [&](size_t i) {
+      const Step& step = step_at(i);
+      size_t at = first_tensor[i];
       for (const PlacedTensor& in : step.inputs) tensors[at++].data = address_of(in.place);
       for (const PlacedTensor& out : step.outputs) tensors[at++].data = address_of(out.place);
-      contexts[context++].scratch = address_of(step.workspace);
+      contexts[i].scratch = address_of(step.workspace);
     };
-    for (const Step& step : plan.steps) resolve_step(step);
-    if (plan.measure) resolve_step(*plan.measure);
+    if (generation == now && !is_rebound) {
+      for (const int32_t i : refreshed) resolve_step(static_cast<size_t>(i));
+    } else {
+      for (size_t i = 0; i < contexts.size(); ++i) resolve_step(i);
+    }
+    refreshed.clear();
     generation = now;
     is_rebound = false;
+  }
+
+  const Step& step_at(size_t i) const {
+    return i < plan.steps.size() ? plan.steps[i] : *plan.measure;
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -121,9 +122,16 @@ class PrepareContext {
   // Stores an object that lives as long as the plan. run() reads it with state<T>().
   template <class T>
   T& make_state(T value) {
+    if constexpr (std::is_move_assignable_v<T>) {
+      if (spare_ != nullptr && state_type_ == &kTypeOf<T>) {  // of the last sizes
+        state_ = std::move(spare_);
+        return *state<T>() = std::move(value);
+      }
+    }
     auto owned = std::make_shared<T>(std::move(value));
     T& reference = *owned;
     state_ = std::move(owned);
+    state_type_ = &kTypeOf<T>;
     return reference;
   }
   // Returns the object stored by make_state(), which must be a T; null if there was none.
@@ -144,10 +152,15 @@ class PrepareContext {
   }
 
  private:
+  friend struct PrepareAccess;
+  template <class T>
+  static constexpr char kTypeOf = 0;  // its address stands for the type
+
   Call call_;
   KernelAttrs attrs_;
   int64_t workspace_ = 0;
-  std::shared_ptr<void> state_;
+  std::shared_ptr<void> state_, spare_;  // the spare one is not in use and may be overwritten
+  const char* state_type_ = nullptr;     // of `state_` or `spare_`
 };
 
 // Argument of KernelDef::run.

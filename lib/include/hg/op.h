@@ -183,8 +183,8 @@ class InferContext {
   friend struct GraphAccess;
   InferContext(const AttrReader& attrs) : attrs_(attrs) {}
   AttrReader attrs_;
-  std::vector<const TensorType*> inputs_;
-  std::vector<const TensorData*> constants_;
+  std::span<const TensorType* const> inputs_;
+  std::span<const TensorData* const> constants_;
   std::vector<TensorType> outputs_;
   std::span<const std::shared_ptr<Graph>> subgraphs_;
   const Origin* origin_ = nullptr;
