@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "hg/hg.h"
+#include "hg/stateful.h"
 #include "tests/allocation_count.h"
 #include "tests/must.h"
 
@@ -158,6 +159,64 @@ TEST(SizeRanges, ServeBranchesStatesAndSizesOfData) {
     EXPECT_EQ(session.output("found")->shape, (Sizes{found, 2}));
     EXPECT_EQ(*session.output("seen")->as<float>(), seen);
     seen += static_cast<float>(total);
+  }
+}
+
+// A decoder of three layers that reads one position x [1, 1, 8] after p others, which it keeps.
+Model of_a_past() {
+  Graph g;
+  Value x = g.input("x", f32, {1, 1, 8});
+  const Value mask = g.input("mask", boolean, {1, 1, 1, Dim("p") + 1});
+  for (int i = 0; i < 3; ++i) {
+    const std::string layer = std::to_string(i);
+    const auto heads = [&](const std::string& name, uint64_t seed) {
+      const Value w = g.parameter(name + layer, f32, {8, 8}, init::uniform(-1, 1, seed));
+      return permute(reshape(linear(x, w), {1, 1, 2, 4}), {0, 2, 1, 3});
+    };
+    const auto carried = [&](const std::string& name, uint64_t seed) {
+      const Value past = g.input("past_" + name + layer, f32, {1, 2, "p", 4});
+      const Value all = concat({past, heads(name, seed)}, 2);
+      g.output("present_" + name + layer, all);
+      return all;
+    };
+    const Value keys = carried("key", 10 + i), values = carried("value", 20 + i);
+    const Value y = attention(heads("query", 30 + i), keys, values, mask);
+    x = x + reshape(permute(y, {0, 2, 1, 3}), {1, 1, 8});
+  }
+  g.output("y", x);
+  return *make_stateful(*Model::from_graph(std::move(g)), {.capacity = 64});
+}
+
+TEST(SizeRanges, AllocateNothingForANewSizeOfThePast) {
+  const Model model = of_a_past();
+  Floats x(8, 0.5f);
+  bool seen[64];
+  for (int i = 0; i < 64; ++i) seen[i] = i % 7 != 4;
+  const auto run = [&](Session& session, int64_t p) {
+    x[0] = static_cast<float>(p);
+    EXPECT_TRUE(session.set_input("x", view(x, {1, 1, 8})).ok());
+    EXPECT_TRUE(session.set_input("mask", view(std::span(seen, p + 1), {1, 1, 1, p + 1})).ok());
+    const int64_t before = test::allocation_count();
+    const Status status = session.run();
+    const int64_t allocated = test::allocation_count() - before;
+    EXPECT_TRUE(status.ok()) << status.message();
+    return allocated;
+  };
+  Session session = *Session::create(model, {.threads = 1, .ranges = {{"p", 0, 63}}});
+  for (int64_t p = 0; p < 40; ++p) {
+    Session exact = *Session::create(model, {.threads = 1});
+    for (int i = 0; i < 3; ++i)
+      for (const char* name : {"past_key", "past_value"}) {
+        const std::string state = name + std::to_string(i);
+        EXPECT_TRUE(exact.set_value(state, *session.value(state)).ok());
+      }
+    const int64_t allocated = run(session, p);
+    if (p > 3) {
+      EXPECT_EQ(allocated, 0) << p;
+    }
+    run(exact, p);
+    const float *y = session.output("y")->as<float>(), *expected = exact.output("y")->as<float>();
+    EXPECT_EQ(Floats(y, y + 8), Floats(expected, expected + 8)) << p;
   }
 }
 

@@ -124,6 +124,9 @@ inline NamedAttrs named_attrs(const Node& node) { return named_attrs(*node.op, n
 // Returns "conv 'layer1.0.conv1'", or "conv 'conv_3'" if the module path is unknown.
 std::string label(const Graph& graph, const Node& node);
 
+// As broadcast(), in place. Leaves `a` as it is if it fails.
+Status broadcast_onto(const Shape& b, Shape& a);
+
 // Calls f with the value that the attribute holds. Replaces std::visit, which contains code that
 // throws.
 template <class F>

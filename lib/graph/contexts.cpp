@@ -69,25 +69,28 @@ bool may_be_repeated(const Dim& x, const Dim& y) {
 }  // namespace
 
 Result<Shape> broadcast(const Shape& a, const Shape& b) {
-  Shape out(std::max(a.size(), b.size()));
-  for (size_t k = 1; k <= out.size(); ++k) {  // from the last dim
-    const Dim x = k <= a.size() ? a[a.size() - k] : Dim(1);
-    const Dim y = k <= b.size() ? b[b.size() - k] : Dim(1);
-    Dim& size = out[out.size() - k];
-    if (x == y || y == Dim(1))
-      size = x;
-    else if (x == Dim(1))
-      size = y;
-    else if (x.is_constant() && y.is_constant())
-      return invalid_argument("shapes ", a, " and ", b, " do not broadcast: ", x, " is not ", y);
-    else if (x.is_constant())
-      size = x;
-    else if (y.is_constant())
-      size = y;
-    else
-      size = max(x, y);
-  }
+  Shape out = a;
+  HG_TRY(broadcast_onto(b, out));
   return out;
+}
+
+Status broadcast_onto(const Shape& b, Shape& a) {
+  for (size_t k = 1; k <= std::min(a.size(), b.size()); ++k) {  // from the last dim
+    const Dim &x = a[a.size() - k], &y = b[b.size() - k];
+    if (x.is_constant() && y.is_constant() && !(x == y) && !(x == Dim(1)) && !(y == Dim(1)))
+      return invalid_argument("shapes ", a, " and ", b, " do not broadcast: ", x, " is not ", y);
+  }
+  if (a.size() < b.size()) a.insert(a.begin(), b.size() - a.size(), Dim(1));
+  for (size_t k = 1; k <= b.size(); ++k) {
+    Dim& x = a[a.size() - k];
+    const Dim& y = b[b.size() - k];
+    if (x == y || y == Dim(1)) continue;
+    if (x == Dim(1) || (y.is_constant() && !x.is_constant()))
+      x = y;
+    else if (!x.is_constant())
+      x = max(x, y);
+  }
+  return {};
 }
 
 DType promote(DType a, DType b) {

@@ -38,8 +38,6 @@ Status attention_infer(InferContext& c) {
   }
   if (!fits)
     return c.fail("sizes do not fit: q is ", q.shape, ", k is ", k.shape, ", v is ", v.shape);
-  Shape scores(q.shape.begin(), q.shape.end() - 1);
-  scores.push_back(k.shape[rank - 2]);
   if (given(c, 3)) {
     const TensorType& mask = c.in(3);
     if (mask.dtype != boolean && mask.dtype != q.dtype)
@@ -47,14 +45,19 @@ Status attention_infer(InferContext& c) {
     bool spreads = mask.shape.size() <= rank;
     for (size_t i = 0; spreads && i < mask.shape.size(); ++i) {
       const Dim& size = mask.shape[mask.shape.size() - 1 - i];
-      spreads = size == Dim(1) || !certainly_differ(size, scores[rank - 1 - i]);
+      const Dim& of_scores = i == 0 ? k.shape[rank - 2] : q.shape[rank - 1 - i];
+      spreads = size == Dim(1) || !certainly_differ(size, of_scores);
     }
-    if (!spreads) return c.fail("mask ", mask.shape, " does not broadcast to ", scores);
+    if (!spreads) {
+      Shape scores(q.shape.begin(), q.shape.end() - 1);
+      scores.push_back(k.shape[rank - 2]);
+      return c.fail("mask ", mask.shape, " does not broadcast to ", scores);
+    }
   }
   if (!c.attrs().has("scale") && !q.shape[rank - 1].is_constant())
     return c.fail("needs a scale, as the size of the heads, ", q.shape[rank - 1], ", is not known");
   c.out(0).dtype = q.dtype;
-  c.out(0).shape = Shape(q.shape.begin(), q.shape.end() - 1);
+  c.out(0).shape.assign(q.shape.begin(), q.shape.end() - 1);
   c.out(0).shape.push_back(v.shape[rank - 1]);
   return {};
 }

@@ -32,7 +32,8 @@ Status arange_infer(InferContext& c) {
   Dim size = Dim(0) - floordiv(start - end, step);
   if (!c.require_at_least(size, 0))
     return c.fail("start ", start, " and end ", end, " do not fit step ", step);
-  c.out(0) = {c.attrs().dtype("dtype"), {std::move(size)}};
+  c.out(0).dtype = c.attrs().dtype("dtype");
+  c.out(0).shape.assign(1, size);
   return {};
 }
 

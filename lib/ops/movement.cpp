@@ -25,12 +25,14 @@ Status check_sizes(const InferContext& c, const Shape& shape) {
 
 Status reshape_infer(InferContext& c) {
   const TensorType& x = c.in(0);
-  Shape shape = listed_shape(c.attrs().integers("shape"));
+  const std::span<const Dim> listed = c.attrs().integers("shape");
+  c.out(0).dtype = x.dtype;
+  Shape& shape = c.out(0).shape;
+  shape.assign(listed.begin(), listed.end());
   HG_TRY(check_sizes(c, shape));
   if (!c.require_equal(count(x.shape), count(shape)))
     return c.fail("x is ", x.shape, " with ", count(x.shape), " elements, but shape ", shape,
                   " has ", count(shape));
-  c.out(0) = {x.dtype, std::move(shape)};
   return {};
 }
 
@@ -148,15 +150,9 @@ Status slice_infer(InferContext& c) {
   const TensorType& x = c.in(0);
   if (x.rank() == 0) return c.fail("x has no dims");
   HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
-  const Dim start = c.attrs().integer("start"), end = c.attrs().integer("end");
-  const Dim step = c.attrs().integer("step");
-  const Dim& size = x.shape[dim];
-  if (!c.require_at_least(step, 1)) return c.fail("step is ", step, ", but must be 1 or more");
-  if (!c.require_at_least(start, 0) || !c.require_at_least(end - start, 0) ||
-      !c.require_at_least(size - end, 0))
-    return c.fail("[", start, ", ", end, ") is not within dim ", dim, " of ", x.shape);
+  HG_TRY_ASSIGN(Dim size, sliced_size(c, dim));
   c.out(0) = x;
-  c.out(0).shape[dim] = ceildiv(end - start, step);
+  c.out(0).shape[dim] = std::move(size);
   return {};
 }
 

@@ -5,20 +5,18 @@
 #include "hg/ops/compare.h"
 #include "hg/ops/operators.h"
 #include "hg/ops/pointwise.h"
+#include "lib/graph/access.h"
 #include "lib/table/rows.h"
 
 namespace hg::ops {
 
-Result<Shape> broadcast_inputs(const InferContext& c, int first) {
-  Shape shape;
-  for (int i = first; i < c.input_count(); ++i) {
-    if (!c.has(i)) continue;
-    Result<Shape> wider = broadcast(shape, c.in(i).shape);
-    if (!wider.ok())
+Status infer_broadcast(InferContext& c, DType dtype) {
+  c.out(0).dtype = dtype;
+  Shape& shape = c.out(0).shape;
+  for (int i = 0; i < c.input_count(); ++i)
+    if (c.has(i) && !broadcast_onto(c.in(i).shape, shape).ok())
       return c.fail("shapes do not broadcast: ", shape, " and ", c.in(i).shape, " of input ", i);
-    shape = *std::move(wider);
-  }
-  return shape;
+  return {};
 }
 
 namespace {
@@ -33,9 +31,7 @@ Status infer_binary(InferContext& c, bool allowed, std::string_view wanted) {
   if (!allowed) return c.fail("the inputs must be ", wanted, ", a is ", c.in(0).dtype);
   if (c.in(0).dtype != c.in(1).dtype)
     return c.fail("a is ", c.in(0).dtype, ", b is ", c.in(1).dtype);
-  HG_TRY_ASSIGN(Shape shape, broadcast_inputs(c));
-  c.out(0) = {c.in(0).dtype, std::move(shape)};
-  return {};
+  return infer_broadcast(c, c.in(0).dtype);
 }
 
 }  // namespace
@@ -50,7 +46,8 @@ Status infer_bit_unary(InferContext& c) {
   return infer_unary(c, !is_float(c.in(0).dtype), "integers or bool");
 }
 Status infer_test_unary(InferContext& c) {
-  c.out(0) = {boolean, c.in(0).shape};
+  c.out(0) = c.in(0);
+  c.out(0).dtype = boolean;
   return {};
 }
 Status infer_any_binary(InferContext& c) { return infer_binary(c, true, "tensors"); }
@@ -75,7 +72,8 @@ Status infer_test_binary(InferContext& c) {
 namespace {
 
 Status cast_infer(InferContext& c) {
-  c.out(0) = {c.attrs().dtype("dtype"), c.in(0).shape};
+  c.out(0) = c.in(0);
+  c.out(0).dtype = c.attrs().dtype("dtype");
   return {};
 }
 // dx = dy as x's dtype
@@ -89,9 +87,7 @@ Status where_infer(InferContext& c) {
   if (c.in(0).dtype != boolean) return c.fail("condition must be bool, it is ", c.in(0).dtype);
   if (c.in(1).dtype != c.in(2).dtype)
     return c.fail("a is ", c.in(1).dtype, ", b is ", c.in(2).dtype);
-  HG_TRY_ASSIGN(Shape shape, broadcast_inputs(c));
-  c.out(0) = {c.in(1).dtype, std::move(shape)};
-  return {};
+  return infer_broadcast(c, c.in(1).dtype);
 }
 // da = dy where the condition holds, db = dy elsewhere
 Status where_grad(GradContext& c) {
@@ -108,9 +104,7 @@ Status clamp_infer(InferContext& c) {
   for (int i = 1; i < 3; ++i)
     if (c.has(i) && c.in(i).dtype != dtype)
       return c.fail("x is ", dtype, ", ", i == 1 ? "min" : "max", " is ", c.in(i).dtype);
-  HG_TRY_ASSIGN(Shape shape, broadcast_inputs(c));
-  c.out(0) = {dtype, std::move(shape)};
-  return {};
+  return infer_broadcast(c, dtype);
 }
 // dx = dy where min <= x <= max; dmin = dy where x < min < max; dmax = dy where x > max or max <
 // min
@@ -147,9 +141,7 @@ Status lerp_infer(InferContext& c) {
     if (!is_float(c.in(i).dtype) || c.in(i).dtype != c.in(0).dtype)
       return c.fail("the inputs must be floats of one dtype: a is ", c.in(0).dtype, ", input ", i,
                     " is ", c.in(i).dtype);
-  HG_TRY_ASSIGN(Shape shape, broadcast_inputs(c));
-  c.out(0) = {c.in(0).dtype, std::move(shape)};
-  return {};
+  return infer_broadcast(c, c.in(0).dtype);
 }
 // y = a + w (b - a): da = dy (1 - w), db = dy w, dw = dy (b - a)
 Status lerp_grad(GradContext& c) {

@@ -20,7 +20,7 @@ Status infer_test_binary(InferContext& c);     // one dtype -> bool
 
 inline Value zeros(const Value& like) { return number_like(like, 0); }
 
-// The broadcast shape of inputs [first, count). Skips inputs that are not given.
-Result<Shape> broadcast_inputs(const InferContext& c, int first = 0);
+// Sets output 0 to this dtype and the broadcast shape of the inputs that are given.
+Status infer_broadcast(InferContext& c, DType dtype);
 
 }  // namespace hg::ops

@@ -28,6 +28,22 @@ NamedAttrs copied(const AttrReader& attrs, const Reverse& reverse) {
   return copies;
 }
 
+Status slice_scatter_infer(InferContext& c) {
+  const TensorType &x = c.in(0), &src = c.in(1);
+  if (x.rank() == 0) return c.fail("x has no dims");
+  HG_TRY_ASSIGN(const int dim, c.axis("dim", x.rank()));
+  HG_TRY_ASSIGN(const Dim size, sliced_size(c, dim));
+  if (src.dtype != x.dtype) return c.fail("x is ", x.dtype, ", src is ", src.dtype);
+  c.out(0) = x;
+  Shape& view = c.out(0).shape;
+  view[static_cast<size_t>(dim)] = size;
+  bool same = src.rank() == x.rank();
+  for (size_t d = 0; same && d < view.size(); ++d) same = c.require_equal(src.shape[d], view[d]);
+  if (!same) return c.fail("src must be ", view, ", it is ", src.shape);
+  view[static_cast<size_t>(dim)] = x.shape[static_cast<size_t>(dim)];
+  return {};
+}
+
 // The rule of the view determines the shape of src.
 Status scatter_view_infer(InferContext& c) {
   const TensorType& x = c.in(0);
@@ -59,7 +75,7 @@ constexpr OpDef kOps[] = {
     // A copy of x with slice(x, dim, start, end, step) replaced by src.
     {.name = "slice_scatter",
      .signature = "slice_scatter(x, src, dim: int, start: int, end: int, step: int = 1) -> y",
-     .infer = scatter_view_infer,
+     .infer = slice_scatter_infer,
      .grad = scatter_view_grad,
      .alias = 1},
     // A copy of x with diagonal(x, offset, dim1, dim2) replaced by src.

@@ -29,6 +29,17 @@ inline bool always_equal(const ExpandContext& c, const Dim& a, const Dim& b) {
   c.graph().guard(a, Relation::eq, b, std::string(c.attrs().op().name()));
   return true;
 }
+// The size of dim `dim` of x in slice and slice_scatter, whose range must be within x.
+inline Result<Dim> sliced_size(const InferContext& c, int dim) {
+  const Dim start = c.attrs().integer("start"), end = c.attrs().integer("end"),
+            step = c.attrs().integer("step");
+  const Shape& shape = c.in(0).shape;
+  if (!c.require_at_least(step, 1)) return c.fail("step is ", step, ", but must be 1 or more");
+  if (!c.require_at_least(start, 0) || !c.require_at_least(end - start, 0) ||
+      !c.require_at_least(shape[static_cast<size_t>(dim)] - end, 0))
+    return c.fail("[", start, ", ", end, ") is not within dim ", dim, " of ", shape);
+  return ceildiv(end - start, step);
+}
 template <class Context>
 bool given(const Context& c, int i) {  // whether an optional input is given
   return i < c.input_count() && c.has(i);

@@ -63,8 +63,7 @@ bool Planner::fits_on_input(const Node& node, const Step& step, size_t input,
   PlacedTensor in = step.inputs[input];
   if (in.place.kind == Place::Kind::arena && in.place.index == plan_.part)
     in.place.offset -= plan_.blocks[in.place.block].offset;
-  return may_lie_on(out, in) &&
-         !is_read_beside(step, input, in_place ? 0 : node.op->def.alias);
+  return may_lie_on(out, in) && !is_read_beside(step, input, in_place ? 0 : node.op->def.alias);
 }
 
 Place Planner::memory_of_input(const Node& node, const Step& step, size_t output, const Tensor& out,

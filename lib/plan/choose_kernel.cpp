@@ -51,8 +51,8 @@ void Planner::set_tensors(const Node& node, const PreparedNode& concrete, const 
       tensor = here->tensor;
     } else {
       const PlacedTensor value = input_for(kernel, node, i);
-      tensor = value.place.kind == Place::Kind::fixed ? value.tensor
-                                                      : expected(id, side_of(kernel));
+      tensor =
+          value.place.kind == Place::Kind::fixed ? value.tensor : expected(id, side_of(kernel));
       data = constant_data(value);
     }
     if (!wants_any_strides(kernel, i) && !tensor.is_contiguous())

@@ -35,7 +35,7 @@ Planner::Planner(const PlanRequest& request, int32_t* expand_node)
       blocks_(plan_) {}
 
 Result<Plan> Planner::make() {
-  plan_.bindings = request_.bindings;
+  plan_.bindings = *request_.bindings;
   if (request_.previous != nullptr) {
     plan_.part = request_.previous->part + 1;
     plan_.first_node = request_.previous->next_node;

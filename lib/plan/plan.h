@@ -175,7 +175,7 @@ struct PlanRequest {
   const Graph* graph = nullptr;
   const Registry* registry = nullptr;
   const SessionOptions* options = nullptr;
-  Bindings bindings;
+  const Bindings* bindings = nullptr;
   const Plan* previous = nullptr;                     // the previous part
   const std::vector<bool>* mutable_states = nullptr;  // states that a run changes
   PackCache* packs = nullptr;

@@ -159,8 +159,9 @@ RefillCall* Planner::call_for(RefillCache& cache, int32_t index) {
                                 [](const TensorData* data) { return data == nullptr; });
   for (const auto& call : cache.calls) {
     const Node& other = body_.nodes[call->node];
-    if (made->is_shared && call->is_shared && other.op == node.op && are_same(other.attrs, node.attrs) &&
-        same_types(other.inputs, node.inputs) && same_types(other.outputs, node.outputs))
+    if (made->is_shared && call->is_shared && other.op == node.op &&
+        are_same(other.attrs, node.attrs) && same_types(other.inputs, node.inputs) &&
+        same_types(other.outputs, node.outputs))
       return call.get();
   }
   made->node = index;
@@ -203,7 +204,7 @@ Status Planner::refill_types(RefillCache& cache, RefillCall& call) {
 
 Status Planner::refill(Plan& plan, uint64_t changed, RefillCache& cache, RefillResult& result) {
   plan_ = std::move(plan);
-  plan_.bindings = request_.bindings;
+  plan_.bindings = *request_.bindings;
   sizes_ = std::move(cache.sizes);
   cache.steps.clear();
   ++cache.refill;
@@ -310,8 +311,7 @@ Result<const RefillKernel*> Planner::refill_kernel(const Node& node, RefillFrame
   const auto fits = [&](const RefillKernel& made) {
     if (made.context->threads() != frame.threads) return false;
     for (size_t i = 0; i < node.inputs.size(); ++i)
-      if (node.inputs[i] != kNoValue &&
-          !(placed(node.inputs[i]).tensor.strides == made.strides[i]))
+      if (node.inputs[i] != kNoValue && !(placed(node.inputs[i]).tensor.strides == made.strides[i]))
         return false;
     return true;
   };
@@ -408,13 +408,13 @@ void Planner::refill_workspace(PlanAction& action, int64_t bytes, Step& step,
 
 Status refill_plan(PlanRequest request, Plan& plan, bool is_stale, RefillCache& cache,
                    RefillResult& result) {
-  if (!have_same_symbols(plan.bindings, request.bindings)) {
+  if (!have_same_symbols(plan.bindings, *request.bindings)) {
     result.fits = false;
     return {};
   }
   uint64_t changed = is_stale ? ~uint64_t{0} : 0;
   for (size_t i = 0; i < plan.bindings.all().size(); ++i)
-    if (plan.bindings.all()[i].second != request.bindings.all()[i].second)
+    if (plan.bindings.all()[i].second != request.bindings->all()[i].second)
       changed |= uint64_t{1} << i;
   std::vector<char> alone = std::move(plan.alone);
   request.alone = alone.empty() ? nullptr : &alone;

@@ -45,8 +45,8 @@ struct RefillFrame {
   std::unique_ptr<RefillKernel> own;  // null: only shared ones were needed
 };
 
-// What refilling keeps from one size to the next, so that it allocates nothing. Belongs to one plan,
-// and is empty at first.
+// What refilling keeps from one size to the next, so that it allocates nothing. Belongs to one
+// plan, and is empty at first.
 struct RefillCache {
   std::vector<std::unique_ptr<RefillCall>> calls;
   std::vector<RefillFrame> frames;  // per action

@@ -9,8 +9,8 @@
 
 namespace hg {
 
-std::vector<int32_t> blocks_of_outputs(const Graph& graph, const Plan& plan) {
-  std::vector<int32_t> blocks;
+void find_blocks_of_outputs(const Graph& graph, const Plan& plan, std::vector<int32_t>& blocks) {
+  blocks.clear();
   for (const auto& [name, id] : graph.outputs()) {
     blocks.push_back(-1);
     const PlacedTensor* const made = plan.find(id, Side::host);
@@ -21,7 +21,6 @@ std::vector<int32_t> blocks_of_outputs(const Graph& graph, const Plan& plan) {
     if (made->place.offset == block.offset && block.lifetime.bytes == made->tensor.bytes())
       blocks.back() = made->place.block;
   }
-  return blocks;
 }
 
 BoundOutputs::BoundOutputs(const Graph& graph, const Allocator& allocator)

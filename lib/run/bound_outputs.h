@@ -17,7 +17,7 @@ namespace hg {
 // For each output: the block of this plan that contains its value and nothing else, so that the
 // whole block can be placed in the host's memory; otherwise -1. Earlier contents of the block may
 // be written there too.
-std::vector<int32_t> blocks_of_outputs(const Graph& graph, const Plan& plan);
+void find_blocks_of_outputs(const Graph& graph, const Plan& plan, std::vector<int32_t>& blocks);
 
 class BoundOutputs {
  public:
@@ -36,8 +36,8 @@ class BoundOutputs {
 
   // Called before a run: checks the shapes that are known and that no two tensors overlap.
   Status check(std::span<const std::optional<Sizes>> shapes) const;
-  // Sets the home of each block of blocks_of_outputs(): its address minus its offset in the arena,
-  // in host memory that overlaps no input; or null. Returns whether a home has changed.
+  // Sets the home of each block of find_blocks_of_outputs(): its address minus its offset in the
+  // arena, in host memory that overlaps no input; or null. Returns whether a home has changed.
   bool place(const Plan& plan, std::span<const int32_t> blocks, std::span<const Tensor> inputs,
              std::span<std::byte*> homes) const;
   // Records the result of a run for an output. Fails if the host's memory is too small. Also called

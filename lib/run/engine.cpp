@@ -176,13 +176,21 @@ void Engine::set_outer_sizes(const Bindings& sizes) {
   outer_sizes_changed_ = true;
 }
 
-Result<Bindings> Engine::bindings_of_inputs(
-    std::span<const std::pair<std::string, int64_t>> dims) const {
-  return bind_sizes(graph_, {.inputs = inputs_.tensors(),
-                             .dims = dims,
-                             .fallback = options_.dims,
-                             .outer = &outer_sizes_,
-                             .outer_symbols = compiled_->outer_symbols});
+Status Engine::bind_inputs(std::span<const std::pair<std::string, int64_t>> dims) {
+  const bool is_inner = !outer_sizes_.empty() || !compiled_->outer_symbols.empty();
+  if (has_origins_ && dims.empty() && !is_inner &&
+      bind_again(graph_, inputs_.tensors(), size_origins_, sizes_))
+    return {};
+  has_origins_ = false;
+  HG_TRY_ASSIGN(sizes_, bind_sizes(graph_,
+                                   {.inputs = inputs_.tensors(),
+                                    .dims = dims,
+                                    .fallback = options_.dims,
+                                    .outer = &outer_sizes_,
+                                    .outer_symbols = compiled_->outer_symbols},
+                                   &size_origins_));
+  has_origins_ = dims.empty();
+  return {};
 }
 
 }  // namespace hg

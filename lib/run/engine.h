@@ -27,6 +27,7 @@
 #include "lib/run/inputs.h"
 #include "lib/run/memory.h"
 #include "lib/run/plans_by_size.h"
+#include "lib/run/sizes.h"
 #include "lib/run/states.h"
 
 namespace hg {
@@ -117,7 +118,8 @@ class Engine {
 
   // -- Plans --------------------------------------------------------------------------------------
 
-  Result<Bindings> bindings_of_inputs(std::span<const std::pair<std::string, int64_t>> dims) const;
+  // Sets sizes_.
+  Status bind_inputs(std::span<const std::pair<std::string, int64_t>> dims);
   // Returns the plan for the sizes of the inputs; makes it if needed.
   Status plan_for_inputs();
   // Returns a part for these sizes; makes it if needed.
@@ -198,6 +200,9 @@ class Engine {
   Inputs inputs_;
   BoundOutputs outputs_;
   States states_;
+  Bindings sizes_;  // that the inputs and `dims` were last bound to
+  std::vector<SizeOrigin> size_origins_;
+  bool has_origins_ = false;  // whether size_origins_ suit bind_again()
   Bindings outer_sizes_;
   bool outer_sizes_changed_ = false;
   PlansBySize plans_;

@@ -34,10 +34,10 @@ std::string places_of(const Guard& guard, const Graph& graph) {
 
 Status Engine::plan(std::span<const std::pair<std::string, int64_t>> dims) {
   stepping_.reset();
-  HG_TRY_ASSIGN(const Bindings bindings, bindings_of_inputs(dims));
+  HG_TRY(bind_inputs(dims));
   parts_.clear();
   has_run_ = false;
-  HG_TRY_ASSIGN(ReadyPlan* const first, part(0, bindings, nullptr));
+  HG_TRY_ASSIGN(ReadyPlan* const first, part(0, sizes_, nullptr));
   parts_.push_back(first);
   inputs_.settle();
   outer_sizes_changed_ = false;
@@ -95,7 +95,7 @@ PlanRequest Engine::request_for(const Bindings& bindings, const ReadyPlan* previ
   request.graph = &graph_;
   request.registry = registry_;
   request.options = &options_;
-  request.bindings = bindings;
+  request.bindings = &bindings;
   request.previous = previous != nullptr ? &previous->plan : nullptr;
   request.mutable_states = &states_.changing();
   request.packs = &packs;

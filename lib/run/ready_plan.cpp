@@ -44,7 +44,7 @@ void ReadyPlan::describe_outputs(const Graph& graph) {
       const Result<Sizes> sizes = evaluate(graph.value_info(id).type.shape, plan.bindings);
       output_shapes.push_back(sizes.ok() ? std::optional(*sizes) : std::nullopt);
     }
-  output_blocks = blocks_of_outputs(graph, plan);
+  find_blocks_of_outputs(graph, plan, output_blocks);
 }
 
 void ReadyPlan::refresh(const Graph& graph) {

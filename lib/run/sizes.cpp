@@ -2,11 +2,20 @@
 #include "lib/run/sizes.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "lib/graph/access.h"
 
 namespace hg {
 namespace {
+
+// The value of the only unknown symbol of a size, which has the value `at[i]` if the symbol is i.
+// Nothing if the size is not linear in the symbol.
+std::optional<int64_t> solution(const int64_t (&at)[3], int64_t size) {
+  const int64_t slope = at[1] - at[0];
+  if (slope == 0 || at[2] - at[1] != slope || (size - at[0]) % slope != 0) return std::nullopt;
+  return (size - at[0]) / slope;
+}
 
 // Finds the one unknown symbol of a size such as 2*n + 1 from its value.
 Status bind_expression(const Dim& dim, int64_t size, Bindings& bindings) {
@@ -20,19 +29,22 @@ Status bind_expression(const Dim& dim, int64_t size, Bindings& bindings) {
       HG_TRY(trial.bind(unknown[0], i));
       HG_TRY_ASSIGN(at[i], rest.evaluate(trial));
     }
-    const int64_t slope = at[1] - at[0];
-    if (slope != 0 && at[2] - at[1] == slope && (size - at[0]) % slope == 0)
-      HG_TRY(bindings.bind(unknown[0], (size - at[0]) / slope));
+    if (const auto value = solution(at, size)) HG_TRY(bindings.bind(unknown[0], *value));
   }
   HG_TRY_ASSIGN(const int64_t value, dim.evaluate(bindings));
   HG_CHECK(value == size, "the size ", dim, " is ", value, ", not ", size);
   return {};
 }
 
+// Bindings only grow elsewhere; these belong to the caller of bind_again().
+int64_t& value_at(Bindings& bindings, size_t index) {
+  return const_cast<int64_t&>(bindings.all()[index].second);
+}
+
 class SizeBinder {
  public:
-  SizeBinder(const Graph& graph, const SizeSources& sources)
-      : graph_(graph), sources_(sources), symbols_(graph.symbols()) {}
+  SizeBinder(const Graph& graph, const SizeSources& sources, std::vector<SizeOrigin>* origins)
+      : graph_(graph), sources_(sources), origins_(origins), symbols_(graph.symbols()) {}
 
   Result<Bindings> bind() {
     for (const auto& [symbol, value] : sources_.dims) HG_TRY(bind(symbol, value));
@@ -50,6 +62,7 @@ class SizeBinder {
     for (const std::string& symbol : symbols_)
       HG_CHECK(bindings_.find(symbol), "the size '", symbol,
                "' is not known; set the input that has it, or give it in `dims`");
+    if (origins_ != nullptr) origins_->resize(bindings_.all().size());
     return std::move(bindings_);
   }
 
@@ -75,11 +88,15 @@ class SizeBinder {
       for (int d = 0; d < info.type.rank(); ++d) {
         const Dim& dim = info.type.shape[d];
         if (dim.is_constant() || dim.symbol().empty() == plain) continue;
+        const size_t before = bindings_.all().size();
         const Status status = plain ? bind(dim.symbol(), input.shape[d])
                                     : bind_expression(dim, input.shape[d], bindings_);
         if (!status.ok())
           return invalid_argument("input '", info.name, "' of shape ", input.shape,
                                   " does not fit ", info.type, ": ", status.message());
+        if (origins_ == nullptr || bindings_.all().size() == before) continue;
+        origins_->resize(before);
+        origins_->push_back({static_cast<int32_t>(i), d});
       }
     }
     return {};
@@ -87,14 +104,57 @@ class SizeBinder {
 
   const Graph& graph_;
   const SizeSources& sources_;
+  std::vector<SizeOrigin>* const origins_;
   std::vector<std::string> symbols_;
   Bindings bindings_;
 };
 
 }  // namespace
 
-Result<Bindings> bind_sizes(const Graph& graph, const SizeSources& sources) {
-  return SizeBinder(graph, sources).bind();
+Result<Bindings> bind_sizes(const Graph& graph, const SizeSources& sources,
+                            std::vector<SizeOrigin>* origins) {
+  if (origins != nullptr) origins->clear();
+  return SizeBinder(graph, sources, origins).bind();
+}
+
+bool bind_again(const Graph& graph, std::span<const Tensor> inputs,
+                std::span<const SizeOrigin> origins, Bindings& bindings) {
+  if (origins.size() != bindings.all().size()) return false;
+  const auto shape_of = [&](size_t input) -> const Shape& {
+    return graph.value_info(graph.inputs()[input]).type.shape;
+  };
+  for (size_t s = 0; s < origins.size(); ++s) {
+    if (origins[s].input < 0) continue;
+    const auto i = static_cast<size_t>(origins[s].input);
+    const int d = origins[s].dim;
+    if (inputs[i].data == nullptr) return false;
+    const Dim& dim = shape_of(i)[static_cast<size_t>(d)];
+    int64_t size = inputs[i].shape[d];
+    // The sizes of earlier symbols are known; later ones do not occur.
+    int64_t& value = value_at(bindings, s);
+    if (dim.symbol().empty()) {
+      int64_t at[3];
+      for (value = 0; value < 3; ++value) {
+        const Result<int64_t> found = dim.evaluate(bindings);
+        if (!found.ok()) return false;
+        at[value] = *found;
+      }
+      const std::optional<int64_t> solved = solution(at, size);
+      if (!solved) return false;
+      size = *solved;
+    }
+    if (size < 0) return false;
+    value = size;
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Shape& shape = shape_of(i);
+    for (size_t d = 0; d < shape.size() && inputs[i].data != nullptr; ++d) {
+      if (shape[d].is_constant()) continue;
+      const Result<int64_t> size = shape[d].evaluate(bindings);
+      if (!size.ok() || *size != inputs[i].shape[static_cast<int>(d)]) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace hg

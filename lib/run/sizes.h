@@ -20,7 +20,19 @@ struct SizeSources {
   std::span<const std::string> outer_symbols = {};  // known only to that graph
 };
 
+// The dim of an input that determined the size of a symbol; input -1: another source.
+struct SizeOrigin {
+  int32_t input = -1, dim = 0;
+};
+
 // Binds each symbol of the graph once. Fails if two sources differ or a symbol has no value.
-Result<Bindings> bind_sizes(const Graph& graph, const SizeSources& sources);
+// `origins`, if not null, is set to one entry per binding.
+Result<Bindings> bind_sizes(const Graph& graph, const SizeSources& sources,
+                            std::vector<SizeOrigin>* origins = nullptr);
+
+// Binds the sizes of other inputs in place, without allocating. Other sources must be unchanged.
+// Returns false if it is not certain that bind_sizes() would give the same; call that then.
+bool bind_again(const Graph& graph, std::span<const Tensor> inputs,
+                std::span<const SizeOrigin> origins, Bindings& bindings);
 
 }  // namespace hg

@@ -61,7 +61,7 @@ std::optional<Alone> alone(const PlanRequest& request, const Node& node,
       continue;
     }
     const ValueInfo& info = graph.value_info(id);
-    const Result<Sizes> sizes = evaluate(info.type.shape, request.bindings);
+    const Result<Sizes> sizes = evaluate(info.type.shape, *request.bindings);
     if (!sizes.ok()) return std::nullopt;
     in.push_back(*sizes);
     const bool is_fixed = info.state >= 0 && !(*request.mutable_states)[info.state];
@@ -73,7 +73,7 @@ std::optional<Alone> alone(const PlanRequest& request, const Node& node,
   std::vector<Attr> numbers;
   NamedAttrs attrs;
   for (size_t i = 0; i < node.attrs.size(); ++i) {
-    numbers.push_back(with_numbers(node.attrs[i], request.bindings));
+    numbers.push_back(with_numbers(node.attrs[i], *request.bindings));
     attrs.push_back({node.op->signature.attributes[i].name, numbers.back()});
     all += str_cat(attrs.back().name, "=", numbers.back(), ";");
   }
