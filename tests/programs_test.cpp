@@ -6,6 +6,7 @@
 #include <cmath>
 #include <deque>
 #include <optional>
+#include <random>
 #include <string>
 
 #include "hg/hg.h"
@@ -294,6 +295,53 @@ TEST(Programs, ReduceToTheSameBits) {
     }
 }
 
+// All pairs of bytes, with scales that put many sums halfway between two levels.
+TEST(Programs, SumsOfBytesRoundAsSeparateSteps) {
+  std::vector<uint8_t> a(1 << 16), b(1 << 16);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = static_cast<uint8_t>(i >> 8);
+    b[i] = static_cast<uint8_t>(i);
+  }
+  const Sizes shape = {static_cast<int64_t>(a.size())};
+  std::mt19937 random(1);
+  const Isa best = chosen_isa();
+  for (int trial = 0; trial < 24; ++trial) {
+    const DType of_a = trial & 1 ? i8 : u8, of_b = trial & 2 ? i8 : u8, of_y = trial & 4 ? i8 : u8;
+    const auto number = [&](int below) { return static_cast<double>(random() % below); };
+    const double scale = (1 + number(1000)) / 7000;
+    Graph g;
+    const auto widened = [&](const char* name, DType dtype) {
+      const Value x = cast(g.input(name, dtype, to_shape(shape)), f32);
+      return (x - g.scalar(number(9))) * g.scalar(scale * (1 + number(6)) / 2);
+    };
+    const Value sum = widened("a", of_a) + widened("b", of_b);
+    const double low = of_y == u8 ? 0 : -128;
+    g.output(
+        "y",
+        cast(hardtanh(round(sum / g.scalar(scale)) + g.scalar(number(100)), low, low + 255), of_y));
+    const Model model = *Model::from_graph(std::move(g));
+    const auto run = [&](SessionOptions how) {
+      Session session = *Session::create(model, std::move(how));
+      const auto set = [&](const char* name, std::vector<uint8_t>& x, DType dtype) {
+        EXPECT_TRUE(session.set_input(name, view(static_cast<void*>(x.data()), dtype, shape)).ok());
+      };
+      set("a", a, of_a);
+      set("b", b, of_b);
+      EXPECT_TRUE(session.run().ok());
+      const auto* const y = session.output("y")->as<uint8_t>();
+      return std::vector<uint8_t>(y, y + a.size());
+    };
+    const std::vector<uint8_t> expected = run({.threads = 1, .disabled_passes = {"programs"}});
+    for (const Isa isa : kIsas) {
+      if (isa > best) continue;
+      limit_isa(isa);
+      for (const int threads : {1, 2})
+        EXPECT_EQ(run({.threads = threads}), expected) << to_string(isa) << ", trial " << trial;
+    }
+    limit_isa(best);
+  }
+}
+
 // Random chains of the steps that quantize and widen numbers, which one block function may compute.
 class QuantizedChain : test::Chance {
  public:
@@ -330,6 +378,8 @@ class QuantizedChain : test::Chance {
           sub(cast(of_bytes || chance(70) ? q : input(g, byte, shape_), f32), zero);
       x = chance(50) ? mul(number, scale) : mul(scale, number);
       if (!of_bytes && chance(30)) x = add(x, input(g, f32, shape_));
+      if (!of_bytes && chance(40))
+        x = add(x, mul(sub(cast(input(g, chance(50) ? u8 : i8, shape_), f32), zero), scale));
     }
     g.output("y", x);
     const Model model = must(Model::from_graph(std::move(g)));

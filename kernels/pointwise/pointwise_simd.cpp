@@ -311,25 +311,52 @@ void to_bytes(void* y, const void* const* x, int64_t n, const PointwiseParams&) 
                 static_cast<uint8_t*>(y) + i);
   });
 }
+// (x[0] - x[1]) * x[2] of bytes
+template <class T>
+HWY_INLINE V widened(const void* const* x, int64_t i, int count) {
+  const V zero = load_part(D(), static_cast<const float*>(x[1]) + i, count),
+          scale = load_part(D(), static_cast<const float*>(x[2]) + i, count);
+  return hn::Mul(hn::Sub(floats_of(static_cast<const T*>(x[0]) + i, count), zero), scale);
+}
 template <class T>
 void dequantize(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
-  const D d;
   for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
-    const V zero = load_part(d, static_cast<const float*>(x[1]) + i, count),
-            scale = load_part(d, static_cast<const float*>(x[2]) + i, count);
-    const V number = hn::Sub(floats_of(static_cast<const T*>(x[0]) + i, count), zero);
-    store_part(d, hn::Mul(number, scale), count, static_cast<float*>(y) + i);
+    store_part(D(), widened<T>(x, i, count), count, static_cast<float*>(y) + i);
   });
 }
+
+// Rounds x / scale to whole numbers. If the scale is that of the first element, x is multiplied by
+// its reciprocal instead, unless the result could be rounded to another number: a product p differs
+// from the rounded quotient by less than |p| 2^-22.
+class RoundedQuotient {
+ public:
+  explicit RoundedQuotient(float first)
+      : first_(spread(first)),
+        reciprocal_(spread(1 / first)),
+        most_(spread(std::abs(first) > 0x1p-100f && std::abs(first) < 0x1p100f ? 512 : 0)) {}
+  HWY_INLINE V operator()(V x, V scale) const {
+    const V product = hn::Mul(x, reciprocal_), rounded = hn::Round(product);
+    const V rest = hn::Abs(hn::Sub(product, rounded));
+    const auto is_sure = hn::And(
+        hn::Eq(scale, first_),
+        hn::And(hn::Lt(hn::Abs(product), most_), hn::Lt(rest, hn::Set(D(), 0.5f - 0x1p-12f))));
+    if (hn::AllTrue(D(), is_sure)) return rounded;
+    return hn::Round(quotient_of(x, scale));
+  }
+
+ private:
+  V first_, reciprocal_, most_;
+};
 template <bool kSmall>
 void quantize_within(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
   const D d;
   const Hardtanh limited(params);
+  const RoundedQuotient quotient(static_cast<const float*>(x[1])[0]);
   for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
     const V number = load_part(d, static_cast<const float*>(x[0]) + i, count),
             scale = load_part(d, static_cast<const float*>(x[1]) + i, count),
             zero = load_part(d, static_cast<const float*>(x[2]) + i, count);
-    const V rounded = limited(hn::Add(hn::Round(quotient_of(number, scale)), zero));
+    const V rounded = limited(hn::Add(quotient(number, scale), zero));
     auto* const to = static_cast<uint8_t*>(y) + i;
     kSmall ? store_small_bytes(rounded, count, to) : store_bytes(rounded, count, to);
   });
@@ -337,6 +364,21 @@ void quantize_within(void* y, const void* const* x, int64_t n, const PointwisePa
 void quantize(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
   const bool is_small = params.a >= -kMostSmall && params.b <= kMostSmall;
   (is_small ? quantize_within<true> : quantize_within<false>)(y, x, n, params);
+}
+template <class A, class B>
+void quantized_sum(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
+  const D d;
+  const Hardtanh limited(params);
+  const RoundedQuotient quotient(static_cast<const float*>(x[6])[0]);
+  // The compiler would round a product and a sum of it at once; it leaves those of MulAdd.
+  const V one = spread(1);
+  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+    const V sum = hn::MulAdd(widened<A>(x, i, count), one, widened<B>(x + 3, i, count)),
+            scale = load_part(d, static_cast<const float*>(x[6]) + i, count),
+            zero = load_part(d, static_cast<const float*>(x[7]) + i, count);
+    store_small_bytes(limited(hn::Add(quotient(sum, scale), zero)), count,
+                      static_cast<uint8_t*>(y) + i);
+  });
 }
 
 }  // namespace
@@ -384,7 +426,11 @@ constexpr PointwiseSimd kPointwiseSimd = {.activations =
                                           .to_bytes = to_bytes,
                                           .dequantize_u8 = dequantize<uint8_t>,
                                           .dequantize_i8 = dequantize<int8_t>,
-                                          .quantize = quantize};
+                                          .quantize = quantize,
+                                          .sum_u8_u8 = quantized_sum<uint8_t, uint8_t>,
+                                          .sum_u8_i8 = quantized_sum<uint8_t, int8_t>,
+                                          .sum_i8_u8 = quantized_sum<int8_t, uint8_t>,
+                                          .sum_i8_i8 = quantized_sum<int8_t, int8_t>};
 
 }  // namespace hg::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -5,6 +5,7 @@
 #include "hg/pointwise_program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -114,8 +115,8 @@ struct Part {
   std::vector<int> args;
 };
 
-// Finds the steps of quantization: five that round a float to a byte, and three that widen it. Each
-// of these becomes one part, which computes the same bits.
+// Finds the steps of quantization: five that round a float to a byte, three that widen it, and all
+// twelve that add two bytes. Each of these becomes one part, which computes the same bits.
 class Parts {
  public:
   Parts(const PointwiseProgram& text, const std::vector<DType>& dtypes)
@@ -131,7 +132,10 @@ class Parts {
       Part part;
       part.step = k;
       part.args = text_.steps[k].args;
-      if (!quantizes(part)) dequantizes(part);
+      if (quantizes(part))
+        adds(part, parts);
+      else
+        dequantizes(part);
       // The steps before the last one follow each other, but perhaps not immediately.
       std::erase_if(parts, [&](const Part& each) { return absorbed_[each.step]; });
       parts.push_back(std::move(part));
@@ -178,6 +182,32 @@ class Parts {
       return true;
     }
     return false;
+  }
+  // If the number that this part quantizes is a sum of two widened bytes, the part adds them too.
+  void adds(Part& part, const std::vector<Part>& parts) {
+    constexpr double kMostLimit = 256;
+    const Step* const sum = single(part.args[0], "add");
+    if (sum == nullptr || std::abs(part.params.a) > kMostLimit ||
+        std::abs(part.params.b) > kMostLimit)
+      return;
+    std::vector<int> args;
+    const PointwiseSimd& blocks = pointwise_simd_blocks();
+    bool is_signed[2] = {};
+    for (const size_t side : {0, 1}) {
+      const int arg = sum->args[side];
+      if (single(arg, "mul") == nullptr) return;
+      const auto made = std::find_if(parts.begin(), parts.end(),
+                                     [&](const Part& each) { return each.step == at(arg); });
+      if (made == parts.end()) return;
+      is_signed[side] = made->block == blocks.dequantize_i8;
+      if (!is_signed[side] && made->block != blocks.dequantize_u8) return;
+      args.insert(args.end(), made->args.begin(), made->args.end());
+    }
+    args.insert(args.end(), part.args.begin() + 1, part.args.end());
+    absorb({sum, &text_.steps[at(sum->args[0])], &text_.steps[at(sum->args[1])]});
+    const Block sums[] = {blocks.sum_u8_u8, blocks.sum_u8_i8, blocks.sum_i8_u8, blocks.sum_i8_i8};
+    part.block = sums[2 * is_signed[0] + is_signed[1]];
+    part.args = std::move(args);
   }
   bool dequantizes(Part& part) {
     const Step& product = text_.steps[part.step];
