@@ -327,6 +327,21 @@ TEST(Generator, KeepsValuesOfAFixedShape) {
     for (size_t i = 0; i < prompts.size(); ++i)
       EXPECT_EQ(answer.sequences[i].ids, sums.greedy(prompts[i], 30));
   }
+  // Tokens before a truncation are read again.
+  generator.reset();
+  (void)must(generator.append(Ids{1, 2, 3, 4}));
+  Generator fork = must(generator.fork());
+  ASSERT_TRUE(generator.truncate(2).ok());
+  Generator other = must(generator.fork());
+  for (Generator* const each : {&generator, &other}) {
+    (void)must(each->append(Ids{5}));
+    EXPECT_EQ(must(each->generate({{1, 2, 5, 6}}, {.max_tokens = 9, .reuse_past = true})).reused,
+              3);
+    EXPECT_EQ(each->generation().sequences[0].ids, sums.greedy({1, 2, 5, 6}, 9));
+  }
+  (void)must(fork.generate({{1, 2, 3, 4, 0}}, {.max_tokens = 9, .reuse_past = true}));
+  EXPECT_EQ(fork.generation().reused, 4);
+  EXPECT_EQ(fork.generation().sequences[0].ids, sums.greedy({1, 2, 3, 4, 0}, 9));
 }
 
 TEST(Generator, MakesRoomForMorePositionsThanItBeganWith) {
@@ -378,6 +393,86 @@ TEST(Generator, ReadsTheWholePromptWhereThePastCannotBeShortened) {
     EXPECT_EQ(answer.reused, 0);
     EXPECT_EQ(answer.sequences[0].ids, Whole().greedy(longer, 4));
   }
+}
+
+// Greedy and sampled, with stops and callbacks: the tokens are those without proposals.
+TEST(Generator, SpeculatesTheSameTokens) {
+  std::mt19937 random(8);
+  Generator plain = generator_of(), looking = generator_of(), drafted = generator_of();
+  Generator same = generator_of(), other = generator_of({.positions = false});
+  int64_t accepted = 0, rejected = 0;
+  for (int i = 0; i < 40; ++i) {
+    SCOPED_TRACE(i);
+    Ids prompt = random_ids(1 + random() % 20, random());
+    const Ids again = prompt;
+    prompt.insert(prompt.end(), again.begin(), again.end());
+    GenerateOptions options = {.max_tokens = static_cast<int64_t>(random() % 40),
+                               .log_probabilities = i % 3 == 0,
+                               .reuse_past = i % 4 == 3};
+    if (i % 2 == 1)
+      options.sampler = {.temperature = 0.7f, .top_k = 9, .repetition_penalty = 1.1f, .seed = 7};
+    if (i % 5 == 4) options.stop_ids = random_ids(4, random());
+    if (i % 7 == 6)
+      options.on_logits = [](int64_t, std::span<const int32_t> history, std::span<float> logits) {
+        logits[history.size() % logits.size()] += 20;
+        return Status();
+      };
+    const Generation wanted = must(plain.generate({prompt}, options));
+    const auto expect_same = [&](Generator& generator) {
+      const Generation got = must(generator.generate({prompt}, options));
+      EXPECT_EQ(got.sequences[0].ids, wanted.sequences[0].ids);
+      EXPECT_EQ(got.sequences[0].finish, wanted.sequences[0].finish);
+      ASSERT_EQ(got.sequences[0].log_probabilities.size(),
+                wanted.sequences[0].log_probabilities.size());
+      for (size_t k = 0; k < got.sequences[0].log_probabilities.size(); ++k)
+        EXPECT_NEAR(got.sequences[0].log_probabilities[k], wanted.sequences[0].log_probabilities[k],
+                    1e-4);
+      EXPECT_LE(got.accepted, got.proposed);
+      accepted += got.accepted;
+      rejected += got.proposed - got.accepted;
+      // What was rejected has left the past.
+      Ids text = prompt;
+      text.insert(text.end(), got.sequences[0].ids.begin(), got.sequences[0].ids.end());
+      const Ids read = must(generator.ids());
+      ASSERT_LE(read.size(), text.size());
+      EXPECT_TRUE(std::equal(read.begin(), read.end(), text.begin()));
+    };
+    options.lookup = 1 + static_cast<int64_t>(random() % 8);
+    expect_same(looking);
+    options.lookup = 0;
+    options.draft_tokens = 1 + static_cast<int64_t>(random() % 8);
+    options.draft = i % 2 == 0 ? &same : &other;
+    expect_same(drafted);
+  }
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(rejected, 100);
+  Generator fork = must(drafted.fork());
+  const Generation answer = must(fork.generate({{1, 2, 1, 2}}, {.max_tokens = 9, .lookup = 3}));
+  EXPECT_EQ(answer.sequences[0].ids, Whole().greedy({1, 2, 1, 2}, 9));
+}
+
+TEST(Generator, RefusesToSpeculate) {
+  Generator generator = generator_of(), draft = generator_of();
+  const auto refuses = [&](Generator& with, const Prompts& prompts, GenerateOptions options,
+                           Code code, std::string_view part) {
+    expect_refusal(with.generate(prompts, options).status(), code, part);
+  };
+  refuses(generator, {{1}}, {.lookup = -1}, Code::invalid_argument, "lookup is -1");
+  refuses(generator, {{1}}, {.draft = &draft, .draft_tokens = 0}, Code::invalid_argument,
+          "draft_tokens 0");
+  refuses(generator, {{1}}, {.lookup = 2, .draft = &draft}, Code::invalid_argument, "not by both");
+  refuses(generator, {{1}, {2}}, {.lookup = 2}, Code::invalid_argument, "one sequence, got 2");
+  refuses(generator, {{1}}, {.num_beams = 2, .lookup = 2}, Code::invalid_argument, "got 2");
+  refuses(generator, {{1}}, {.draft = &generator}, Code::invalid_argument, "the generator itself");
+  for (const Form& form : {Form{.past = false}, Form{.mask = false}}) {
+    Generator other = generator_of(form);
+    refuses(other, {{1}}, {.lookup = 2}, Code::unsupported, "needs a past that grows");
+  }
+  Generator last = generator_of({.last_only = true});
+  refuses(last, {{1}}, {.lookup = 2}, Code::unsupported, "'logits' is f32[b, 1, 61]");
+  Generator sums = must(Generator::create(Sums().model(true), {.threads = 1}));
+  refuses(generator, {{1}}, {.draft = &sums}, Code::invalid_argument,
+          "the draft has 13 tokens, the model 61");
 }
 
 TEST(Generator, RefusesOtherModels) {

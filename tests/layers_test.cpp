@@ -37,7 +37,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/c", {"lib/graph"}},
     {"lib/array", {"lib/graph", "lib/platform", "lib/device"}},
     {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},
-    {"lib/generate", {"lib/graph", "kernels/fill"}},
+    {"lib/generate", {"lib/graph", "lib/model", "kernels/fill"}},
     {"lib/io", {"lib/graph"}},
     {"lib/text", {"lib/graph"}},
     {"lib/text/jinja", {"lib/text", "lib/graph"}},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product of which one row is read computes that row alone. Language models, for example, need
-// the logits of the last token only. The slice moves from the result to the operands, also through
-// elementwise nodes between the product and the slice.
+// A product of which one row is read, or as many rows as a symbol says, computes these rows alone.
+// Language models, for example, need the logits of the last token only. The slice moves from the
+// result to the operands, also through elementwise nodes between the product and the slice.
 #include "lib/compile/passes.h"
 
 namespace hg {
@@ -22,7 +22,8 @@ class Rows {
     const Value x = graph_.value(slice_.inputs[0]), y = graph_.value(slice_.outputs[0]);
     const AttrReader attrs(slice_.op, slice_.attrs);
     const int dim = *normalize_axis(attrs.integer("dim").constant(), x.rank());
-    if (!(y.dim(dim) == Dim(1)) || x.dim(dim) == Dim(1)) return {};
+    const bool is_few = y.dim(dim) == Dim(1) || !y.dim(dim).symbol().empty();
+    if (!is_few || y.dim(dim) == x.dim(dim) || x.dim(dim) == Dim(1)) return {};
     size_ = x.dim(dim);
     from_end_ = x.rank() - dim;
     if (!is_product_of_rows(x.id())) return {};

@@ -84,6 +84,8 @@ Result<int64_t> BatchGenerator::Body::add(const std::vector<int32_t>& prompt, Ge
   HG_CHECK(with.num_beams == 1 && with.num_return_sequences == 1,
            "generate: a sequence of a batch has one answer, without beams; num_beams is ",
            with.num_beams, ", num_return_sequences ", with.num_return_sequences);
+  HG_CHECK(with.lookup == 0 && with.draft == nullptr,
+           "generate: a sequence of a batch is not speculative; use a Generator");
   HG_TRY_ASSIGN(const Sampler sampler, Sampler::create(with.sampler));
   if (running == static_cast<int64_t>(rows.size()))
     return Status(Code::busy, str_cat("generate: all ", uint64_t{rows.size()}, " rows are taken"));

@@ -17,6 +17,7 @@
 namespace hg {
 namespace {
 
+constexpr char kKept[] = "kept_logits";   // an input and its size
 constexpr int64_t kFirstCapacity = 1024;  // positions that create() makes room for
 
 template <class T>
@@ -31,11 +32,6 @@ void copy_row(const Tensor& tensor, int64_t at, int64_t stride, std::vector<floa
   const T* const from = tensor.as<const T>() + at;
   for (size_t i = 0; i < out.size(); ++i)
     out[i] = static_cast<float>(from[static_cast<int64_t>(i) * stride]);
-}
-
-int64_t capacity_for(int64_t positions) {
-  return std::max(kFirstCapacity,
-                  static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(positions))));
 }
 
 }  // namespace
@@ -69,7 +65,7 @@ Result<DecoderSession> DecoderSession::create_decoder(const Model& model, Sessio
   for (const ValueId id : graph.inputs()) HG_TRY(decoder.find_input(id));
   for (const auto& [name, id] : graph.outputs()) HG_TRY(decoder.find_output(name, id));
   HG_TRY(decoder.check_parts());
-  HG_TRY(decoder.keep_last_logits());
+  HG_TRY(decoder.keep_last_logits(false));
   HG_TRY(decoder.find_carried());
   decoder.find_limits();
   HG_TRY(decoder.open_first(batch));
@@ -118,21 +114,39 @@ Status DecoderSession::check_parts() const {
 }
 
 // Passes of the compiler then leave out what computes the other logits.
-Status DecoderSession::keep_last_logits() {
+Status DecoderSession::keep_last_logits(bool several) {
   const Dim time = logits_type_.shape[1];
   if (time == Dim(1)) return {};
-  Graph graph(model_.graph());
+  Graph graph(whole_.graph());
+  Dim count(1);
+  if (several) {
+    count = Dim(kKept);
+    graph.input(kKept, boolean, {count});
+  }
   const ValueId all = output_named(graph, logits_);
-  const Value last = graph.call("slice", {graph.value(all)},
-                                {{"dim", 1}, {"start", time - Dim(1)}, {"end", time}});
+  const Value last =
+      graph.call("slice", {graph.value(all)}, {{"dim", 1}, {"start", time - count}, {"end", time}});
   HG_TRY(graph.status());
   for (auto& [name, id] : GraphAccess::body(graph).outputs)
     if (name == logits_) id = last.id();
   HG_TRY(graph.verify());
   HG_TRY_ASSIGN(Model changed, Model::from_graph(std::move(graph)));
-  changed.set_info(model_.info());
-  GraphAccess::share_companions(model_.graph(), "last logits", changed.graph());
+  changed.set_info(whole_.info());
+  GraphAccess::share_companions(whole_.graph(), several ? "some logits" : "last logits",
+                                changed.graph());
   model_ = std::move(changed);
+  keeps_several_ = several;
+  return {};
+}
+
+Status DecoderSession::keep_logits(int64_t count) {
+  if (count > 1 && !keeps_several_) {
+    HG_TRY_ASSIGN(const std::vector<TensorData> kept, copy_carried());
+    HG_TRY(keep_last_logits(true));
+    HG_TRY(open(batch_, capacity_));
+    HG_TRY(restore_carried(kept));
+  }
+  kept_logits_ = count;
   return {};
 }
 
@@ -194,6 +208,11 @@ StatefulOptions DecoderSession::stateful_options(int64_t batch, int64_t capacity
   return options;
 }
 
+int64_t DecoderSession::capacity_for(int64_t positions) {
+  return std::max(kFirstCapacity,
+                  static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(positions))));
+}
+
 // Creates a session whose states are zeros.
 Status DecoderSession::open(int64_t batch, int64_t capacity) {
   session_.reset();  // frees its memory before the next session allocates
@@ -230,24 +249,6 @@ Status DecoderSession::start(int64_t batch, int64_t positions) {
   return clear_states();
 }
 
-Result<int64_t> DecoderSession::resume(std::span<const int32_t> prompt, int64_t positions) {
-  if (encoder_ || !keeps_past() || !session_ || batch_ != 1 || session_batch_ != 1) return 0;
-  for (const CarriedValue& each : carried_)
-    if (growing_dim(each) < 0) return 0;
-  // Rows may be longer than the past if a run failed.
-  const std::vector<int64_t>& before = ids_.rows[0];
-  const int64_t most = std::min<int64_t>(past_, static_cast<int64_t>(prompt.size()) - 1);
-  int64_t same = 0;
-  while (same < most && before[static_cast<size_t>(same)] == prompt[static_cast<size_t>(same)])
-    ++same;
-  if (same == 0) return 0;
-  for (Integers* input : {&ids_, &mask_, &positions_})
-    input->rows[0].resize(static_cast<size_t>(same));
-  past_ = same;
-  if (positions > capacity_) HG_TRY(grow(positions));
-  return same;
-}
-
 // Values that grow start with a past of 0; other values start with zeros.
 Status DecoderSession::clear_states() {
   for (const CarriedValue& each : carried_) {
@@ -256,27 +257,6 @@ Status DecoderSession::clear_states() {
     HG_TRY_ASSIGN(const TensorData zeros, TensorData::allocate(state.dtype, state.shape));
     HG_TRY(session_->set_value(each.input, zeros.tensor));
   }
-  return {};
-}
-
-// Makes room for more positions. Keeps the values that the model carries.
-Status DecoderSession::grow(int64_t positions) {
-  const int64_t capacity = capacity_for(positions);
-  std::vector<TensorData> kept;
-  for (const CarriedValue& each : carried_) {
-    HG_TRY_ASSIGN(Tensor from, session_->value(each.input));
-    const int grows = growing_dim(each);
-    Sizes shape = from.shape;
-    if (grows >= 0) shape[grows] = capacity;
-    HG_TRY_ASSIGN(TensorData larger, TensorData::allocate(from.dtype, shape));
-    Tensor to = larger.tensor;
-    if (grows >= 0) from.shape[grows] = to.shape[grows] = past_;
-    copy_elements(from, to);
-    kept.push_back(std::move(larger));
-  }
-  HG_TRY(open(batch_, capacity));
-  for (size_t i = 0; i < kept.size(); ++i)
-    HG_TRY(session_->set_value(carried_[i].input, kept[i].tensor));
   return {};
 }
 
@@ -320,6 +300,7 @@ Status DecoderSession::run(std::stop_token stop) {
   if (carried_.empty()) return run_part(0, all, std::move(stop));
   const bool steps = model_.graph().value_info(ids_.value).type.shape[1] == Dim(1);
   while (past_ < all) HG_TRY(run_part(past_, steps ? past_ + 1 : all, stop));
+  kept_logits_ = 1;
   return {};
 }
 
@@ -330,6 +311,10 @@ Status DecoderSession::run_part(int64_t from, int64_t to, std::stop_token stop) 
   HG_TRY(set_integers(ids_, from, to));
   HG_TRY(set_integers(mask_, 0, to));
   HG_TRY(set_integers(positions_, from, to));
+  if (keeps_several_) {
+    HG_TRY_ASSIGN(kept_data_, TensorData::allocate(boolean, {std::min(kept_logits_, to - from)}));
+    HG_TRY(session_->set_input(kKept, kept_data_.tensor));
+  }
   if (buffers_) HG_TRY(buffers_->set(*session_, to - from));
   HG_TRY(session_->run(std::move(stop)));
   if (carried_.empty()) return {};
@@ -338,12 +323,12 @@ Status DecoderSession::run_part(int64_t from, int64_t to, std::stop_token stop) 
   return {};
 }
 
-Status DecoderSession::logits(size_t row, std::vector<float>& out) const {
+Status DecoderSession::logits(size_t row, std::vector<float>& out, int64_t back) const {
   HG_TRY_ASSIGN(const Tensor all, session_->output(logits_));
-  HG_CHECK(all.shape[0] == batch_ && all.shape[1] > 0, "generate: the output '", logits_, "' is ",
-           all.shape, " for ", batch_, " prompts");
+  HG_CHECK(all.shape[0] == batch_ && all.shape[1] > back, "generate: the output '", logits_,
+           "' is ", all.shape, " for ", batch_, " prompts");
   const int64_t at =
-      static_cast<int64_t>(row) * all.strides[0] + (all.shape[1] - 1) * all.strides[1];
+      static_cast<int64_t>(row) * all.strides[0] + (all.shape[1] - 1 - back) * all.strides[1];
   out.resize(static_cast<size_t>(all.shape[2]));
   if (all.dtype == f32)
     copy_row<float>(all, at, all.strides[2], out);

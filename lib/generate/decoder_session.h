@@ -28,17 +28,38 @@ class DecoderSession {
 
   // Forgets all tokens. Makes room for this many positions; later runs make more room if needed.
   Status start(int64_t batch, int64_t positions);
-  // Forgets all but the first tokens, which `prompt` also begins with. Keeps at most all but the
-  // last of the prompt. Returns the number of these tokens; 0 if there are none, or if the model
-  // cannot return to an earlier position: then call start().
-  Result<int64_t> resume(std::span<const int32_t> prompt, int64_t positions);
   // Adds a token to sequence `row`. Before run(), all rows must have the same number of tokens.
   // Hidden tokens are padding.
   void push(size_t row, int64_t id, int64_t position, bool is_hidden);
   // Reads the new tokens of all rows.
   Status run(std::stop_token stop);
-  // Copies the logits after the last token of a row.
-  Status logits(size_t row, std::vector<float>& out) const;
+  // Copies the logits after the last token of a row, or `back` tokens before it.
+  Status logits(size_t row, std::vector<float>& out, int64_t back = 0) const;
+  // Fails if the model cannot check several proposed tokens in one run.
+  Status check_speculation() const;
+  // Sets how many logits per row the next run keeps: those of the last tokens. Other runs keep one.
+  // The first number above 1 opens another session.
+  Status keep_logits(int64_t count);
+
+  // The past of one sequence; see Generator. length() counts all tokens, those that the next run
+  // reads included. It is 0 while there are several rows, or an encoder.
+  int64_t length() const;
+  std::vector<int32_t> ids() const;
+  // Fail if there are several rows, or if there is an encoder.
+  Status check_sequence(std::string_view what) const;
+  Status check_no_encoder(std::string_view what) const;
+  void reset();
+  // Whether truncate() drops positions from the end of what the model carries, so that no token is
+  // read again.
+  bool can_roll_back() const;
+  Status truncate(int64_t length);
+  Result<DecoderSession> fork() const;
+  Status save(const std::string& path) const;
+  Status load(const std::string& path);
+  // Forgets all but the first tokens, which `prompt` also begins with. Keeps at most all but the
+  // last of the prompt. Returns the number of these tokens; 0 if there are none, or if the model
+  // cannot return to an earlier position: then call start().
+  Result<int64_t> resume(std::span<const int32_t> prompt, int64_t positions);
 
   // For sequences that join and leave a running batch. A row holds the tokens of its sequence at
   // its right end; the columns before them are hidden. Fails with unsupported if the model's rows
@@ -71,13 +92,13 @@ class DecoderSession {
   };
 
   DecoderSession(const Model& model, SessionOptions options)
-      : model_(model), options_(std::move(options)) {}
+      : whole_(model), model_(model), options_(std::move(options)) {}
   static Result<DecoderSession> create_decoder(const Model& model, SessionOptions options,
                                                int64_t batch);
   Status find_input(ValueId id);
   Status find_output(const std::string& name, ValueId id);
   Status check_parts() const;
-  Status keep_last_logits();
+  Status keep_last_logits(bool several);
   Status find_carried();
   void find_limits();
   bool keeps_past() const { return !carried_.empty() && !buffers_; }
@@ -86,8 +107,14 @@ class DecoderSession {
   Status open_first(int64_t batch);
   Status open(int64_t batch, int64_t capacity);
   Status open(Model stateful, int64_t batch, int64_t capacity);
+  static int64_t capacity_for(int64_t positions);
   Status clear_states();
   Status grow(int64_t positions);
+  Status forget_read();
+  Tensor used_part(const CarriedValue& carried, Tensor state) const;
+  Result<std::vector<TensorData>> copy_carried() const;
+  Status restore_carried(std::span<const TensorData> copies);
+  std::string fingerprint() const;
   int growing_dim(const CarriedValue& carried) const;
   int batch_dim(const CarriedValue& carried) const;
   Status move_columns(int64_t from, int64_t to, int64_t count);
@@ -95,11 +122,15 @@ class DecoderSession {
   Status set_integers(Integers& input, int64_t from, int64_t to);
   Status run_part(int64_t from, int64_t to, std::stop_token stop);
 
-  Model model_;
+  Model whole_;  // with the logits of all tokens
+  Model model_;  // with those of the last tokens
   SessionOptions options_;
   Integers ids_, mask_, positions_;
   std::string logits_;
   TensorType logits_type_;
+  bool keeps_several_ = false;  // logits: as many as the input kKept has elements
+  int64_t kept_logits_ = 1;
+  TensorData kept_data_ = {};
   std::vector<CarriedValue> carried_;
   int64_t vocabulary_ = 0, position_limit_ = 0;
 

@@ -9,6 +9,7 @@
 #include "lib/generate/beam_search.h"
 #include "lib/generate/choice.h"
 #include "lib/generate/decoder_session.h"
+#include "lib/generate/lookup.h"
 #include "lib/generate/prompt_check.h"
 #include "lib/graph/border.h"
 
@@ -38,6 +39,12 @@ struct Generator::Body {
   explicit Body(DecoderSession made) : decoder(std::move(made)) {}
 
   Status begin(std::span<const std::vector<int32_t>> prompts, GenerateOptions with);
+  void discard();
+  Status append(std::span<const int32_t> ids, std::stop_token stop);
+  Status check_speculation(size_t sequences, const GenerateOptions& with) const;
+  Result<std::vector<int32_t>> propose(std::stop_token stop);
+  Result<std::vector<int32_t>> draft(std::vector<int32_t> text, size_t most, size_t step,
+                                     const Sampler& with, std::stop_token stop);
   Status step(std::stop_token stop);
   Status search(std::stop_token stop);
   Status run(std::stop_token stop);
@@ -56,9 +63,7 @@ struct Generator::Body {
 };
 
 Status Generator::Body::begin(std::span<const std::vector<int32_t>> prompts, GenerateOptions with) {
-  sampler.reset();
-  result = {};
-  tokens.clear();
+  discard();
   HG_TRY(check_prompts(decoder, prompts, with));
   HG_TRY_ASSIGN(const Sampler made, Sampler::create(with.sampler));
   const int64_t copies = std::max(with.num_beams, with.num_return_sequences);
@@ -68,6 +73,7 @@ Status Generator::Body::begin(std::span<const std::vector<int32_t>> prompts, Gen
       "generate: there are inputs of an encoder, but the model has none");
   if (encoder != nullptr)
     HG_TRY(encoder->begin(with.encoder_ids, with.encoder_features, prompts.size(), copies));
+  HG_TRY(check_speculation(prompts.size() * static_cast<size_t>(copies), with));
   size_t longest = 0;
   for (const std::vector<int32_t>& prompt : prompts) longest = std::max(longest, prompt.size());
   const int64_t positions =
@@ -95,6 +101,30 @@ Status Generator::Body::begin(std::span<const std::vector<int32_t>> prompts, Gen
   return {};
 }
 
+// Ends the generation of an earlier begin().
+void Generator::Body::discard() {
+  sampler.reset();
+  result = {};
+  tokens.clear();
+}
+
+Status Generator::Body::append(std::span<const int32_t> ids, std::stop_token stop) {
+  HG_TRY(decoder.check_sequence("continue"));
+  const int64_t before = decoder.length();
+  std::vector<int32_t> all = decoder.ids();
+  all.insert(all.end(), ids.begin(), ids.end());
+  HG_CHECK(!ids.empty(), "generate: there are no ids");
+  HG_TRY(check_prompts(decoder, {&all, 1}, {.max_tokens = 0}));
+  discard();
+  if (before == 0) HG_TRY(decoder.start(1, std::ssize(all)));
+  for (size_t i = 0; i < ids.size(); ++i)
+    decoder.push(0, ids[i], before + static_cast<int64_t>(i), false);
+  Status read = decoder.run(std::move(stop));
+  if (read.ok()) read = decoder.logits(0, logits);
+  if (!read.ok()) HG_TRY(decoder.truncate(before));
+  return read;
+}
+
 Status Generator::Body::run(std::stop_token stop) {
   const Clock::time_point start = Clock::now();
   HG_TRY(decoder.run(std::move(stop)));
@@ -108,23 +138,92 @@ Status Generator::Body::step(std::stop_token stop) {
   tokens.clear();
   HG_CHECK(sampler.has_value(), "generate: step() needs a begin() that succeeded");
   if (std::all_of(is_done.begin(), is_done.end(), [](bool done) { return done; })) return {};
-  if (has_run)
-    for (size_t row = 0; row < history.size(); ++row)
-      // A sequence that has ended repeats its last token at its last position.
-      decoder.push(row, history[row].back(), static_cast<int64_t>(history[row].size()) - 1, false);
   const Sampler now = *sampler;
+  std::vector<int32_t> proposed;
+  if (has_run) {
+    HG_TRY_ASSIGN(proposed, propose(stop));
+    for (size_t row = 0; row < history.size(); ++row) {
+      // A sequence that has ended repeats its last token at its last position.
+      int64_t position = std::ssize(history[row]) - 1;
+      decoder.push(row, history[row].back(), position, false);
+      for (const int32_t id : proposed) decoder.push(row, id, ++position, false);
+    }
+  }
   sampler.reset();  // set again when the step succeeds
+  HG_TRY(decoder.keep_logits(1 + std::ssize(proposed)));
   HG_TRY(run(std::move(stop)));
+  const int64_t read = std::ssize(history[0]);
+  int64_t accepted = 0;
   for (size_t row = 0; row < history.size(); ++row)
-    if (!is_done[row]) {
-      HG_TRY(decoder.logits(row, logits));
+    for (size_t i = 0; !is_done[row] && i <= proposed.size(); ++i) {
+      HG_TRY(decoder.logits(row, logits, static_cast<int64_t>(proposed.size() - i)));
       HG_TRY_ASSIGN(
           is_done[row],
           choose_token({static_cast<int64_t>(row), static_cast<uint32_t>(row)}, now, options,
                        logits, history[row], states[row], result.sequences[row], tokens));
+      if (i == proposed.size() || tokens.size() <= i || tokens[i].id != proposed[i]) break;
+      ++accepted;
     }
+  if (!proposed.empty()) {
+    result.proposed += std::ssize(proposed);
+    result.accepted += accepted;
+    HG_TRY(decoder.truncate(read + accepted));
+  }
   sampler = now;
   return {};
+}
+
+Status Generator::Body::check_speculation(size_t sequences, const GenerateOptions& with) const {
+  HG_CHECK(with.lookup >= 0 && with.draft_tokens >= 1, "generate: lookup is ", with.lookup,
+           " and draft_tokens ", with.draft_tokens, ", expected at least 0 and 1");
+  if (with.lookup == 0 && with.draft == nullptr) return {};
+  HG_CHECK(with.lookup == 0 || with.draft == nullptr,
+           "generate: tokens are proposed by lookup or by a draft, not by both");
+  HG_CHECK(sequences == 1, "generate: speculative decoding takes one sequence, got ",
+           uint64_t{sequences});
+  HG_TRY(decoder.check_speculation());
+  if (with.draft == nullptr) return {};
+  const Body& body = *with.draft->body_;
+  HG_CHECK(&body != this, "generate: the draft is the generator itself");
+  HG_CHECK(body.decoder.vocabulary() == decoder.vocabulary(), "generate: the draft has ",
+           body.decoder.vocabulary(), " tokens, the model ", decoder.vocabulary());
+  return body.decoder.check_no_encoder("draft with");
+}
+
+// Tokens that may follow the sequence, fewer than it may still have.
+Result<std::vector<int32_t>> Generator::Body::propose(std::stop_token stop) {
+  if (options.lookup == 0 && options.draft == nullptr) return std::vector<int32_t>();
+  const std::vector<int32_t>& known = result.sequences[0].ids;
+  const int64_t left = options.max_tokens - std::ssize(known) - 1;
+  if (options.draft == nullptr)
+    return looked_up(history[0], static_cast<size_t>(std::min(options.lookup, left)));
+  const Clock::time_point start = Clock::now();
+  auto proposed = options.draft->body_->draft(
+      history[0], static_cast<size_t>(std::min(options.draft_tokens, left)), known.size(), *sampler,
+      std::move(stop));
+  result.decode_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  return proposed;
+}
+
+// Continues a text by at most `most` tokens, with the draws of steps from `step` on.
+Result<std::vector<int32_t>> Generator::Body::draft(std::vector<int32_t> text, size_t most,
+                                                    size_t step, const Sampler& with,
+                                                    std::stop_token stop) {
+  discard();
+  std::vector<int32_t> proposed;
+  while (proposed.size() < most) {
+    const int64_t length = std::ssize(text), limit = decoder.position_limit();
+    if (limit > 0 && length > limit) break;
+    HG_TRY_ASSIGN(const int64_t same, decoder.resume(text, length));
+    if (same == 0) HG_TRY(decoder.start(1, length));
+    for (int64_t i = same; i < length; ++i) decoder.push(0, text[static_cast<size_t>(i)], i, false);
+    HG_TRY(decoder.run(stop));
+    HG_TRY(decoder.logits(0, logits));
+    HG_TRY_ASSIGN(const int32_t id, with.choose(logits, text, step + proposed.size(), 0));
+    text.push_back(id);
+    proposed.push_back(id);
+  }
+  return proposed;
 }
 
 // Searches all prompts together: row i * num_beams + k is beam k of prompt i.
@@ -245,6 +344,52 @@ Result<Generation> Generator::generate(std::span<const std::vector<int32_t>> pro
       HG_TRY(body_->step(stop));
     } while (!body_->tokens.empty());
     return body_->result;
+  });
+}
+
+int64_t Generator::length() const { return body_->decoder.length(); }
+
+Result<std::vector<int32_t>> Generator::ids() const {
+  return or_no_memory([&]() -> Result<std::vector<int32_t>> { return body_->decoder.ids(); });
+}
+
+Result<std::span<const float>> Generator::append(std::span<const int32_t> ids,
+                                                 std::stop_token stop) {
+  return or_no_memory([&]() -> Result<std::span<const float>> {
+    HG_TRY(body_->append(ids, std::move(stop)));
+    return std::span<const float>(body_->logits);
+  });
+}
+
+void Generator::reset() {
+  body_->discard();
+  body_->decoder.reset();
+}
+
+Status Generator::truncate(int64_t length) {
+  return or_no_memory([&]() -> Status {
+    HG_TRY(body_->decoder.truncate(length));
+    body_->discard();
+    return {};
+  });
+}
+
+Result<Generator> Generator::fork() const {
+  return or_no_memory([&]() -> Result<Generator> {
+    HG_TRY_ASSIGN(DecoderSession copy, body_->decoder.fork());
+    return Generator(std::make_unique<Body>(std::move(copy)));
+  });
+}
+
+Status Generator::save(const std::string& path) const {
+  return or_no_memory([&] { return body_->decoder.save(path); });
+}
+
+Status Generator::load(const std::string& path) {
+  return or_no_memory([&]() -> Status {
+    HG_TRY(body_->decoder.load(path));
+    body_->discard();
+    return {};
   });
 }
 

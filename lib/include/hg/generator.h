@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@
 #include "hg/sampler.h"
 
 namespace hg {
+
+class Generator;
 
 struct GeneratedToken {
   int64_t prompt = 0;         // index of the sequence, which is the prompt's if each has one
@@ -74,6 +77,12 @@ struct GenerateOptions {
   // that grows, which the session keeps. Logits equal those of reading the whole prompt except for
   // rounding.
   bool reuse_past = false;
+  // Speculative decoding of one sequence: each run of the model checks several proposed tokens, and
+  // keeps those that it would have chosen. The tokens are the same as without, except for rounding.
+  // Needs a past that grows, which the session keeps.
+  int64_t lookup = 0;          // above 0: most tokens proposed from earlier text that repeats
+  Generator* draft = nullptr;  // a small model that proposes tokens; must live until the last step
+  int64_t draft_tokens = 5;    // most tokens that the draft proposes for a run
   // Encoder-decoders: what the encoder reads for each prompt, which begins the answer. Token ids,
   // or f32 features [prompts, ...], which begin() copies.
   std::vector<std::vector<int32_t>> encoder_ids = {};
@@ -107,6 +116,7 @@ struct Generation {
   double prompt_ms = 0;                      // the first run of the model, which reads the prompts
   double decode_ms = 0;                      // all later runs
   int64_t reused = 0;                        // tokens of the prompt that were not read again
+  int64_t proposed = 0, accepted = 0;        // tokens of speculative decoding
 };
 
 // Whether the file has the entries `encode` and `decode`.
@@ -163,13 +173,41 @@ class Generator {
   // an earlier generation, and fails as generate() does before any run, and for num_beams above 1.
   // The callbacks of `options` must live until the last step.
   Status begin(std::span<const std::vector<int32_t>> prompts, GenerateOptions options = {});
-  // Runs the model once and returns the new tokens, in order of prompts, at most one per prompt. No
-  // tokens: all sequences have ended. After a failure, call begin(). Valid until the next call.
+  // Runs the model once and returns the new tokens, in order of prompts: at most one per prompt,
+  // and several with speculative decoding. No tokens: all sequences have ended. After a failure,
+  // call begin(). Valid until the next call.
   Result<std::span<const GeneratedToken>> step(std::stop_token stop = {});
   // Ends a sequence with Finish::stop. Call it between steps. Fails if there is no such sequence.
   Status end(int64_t sequence);
   // Returns the result so far. Valid until the next begin() or generate().
   const Generation& generation() const;
+
+  // ---- The past ----
+  // The tokens that the model has read, and what it remembers of them. A call with reuse_past
+  // continues from here. These functions are for one sequence: they fail with invalid_argument
+  // after a call with several prompts, answers or beams, and with unsupported for an
+  // encoder-decoder. Those that change the past end a generation. The last token of an answer is
+  // usually not read.
+
+  // Number of tokens; 0 after a call with several sequences.
+  int64_t length() const;
+  Result<std::vector<int32_t>> ids() const;
+  // Reads more tokens. Returns the logits after the last one, valid until the next call. Fails as
+  // generate() does; then the past is as before.
+  Result<std::span<const float>> append(std::span<const int32_t> ids, std::stop_token stop = {});
+  // Forgets all tokens, also those of several sequences.
+  void reset();
+  // Forgets all but the first `length` tokens. Copies nothing if all that the model carries grows
+  // and the session keeps it. Otherwise the next call reads the first tokens again.
+  Status truncate(int64_t length);
+  // Returns a generator with a copy of the past. Both share the weights and compiled graphs.
+  Result<Generator> fork() const;
+  // Writes the past to a file, as Model::save() does: until the new file is complete, the old one
+  // remains. load() replaces the past by that of a file. Fails with corrupt_model if the file is
+  // damaged, and with invalid_argument if it is of a model with other weights; then the past is as
+  // before.
+  Status save(const std::string& path) const;
+  Status load(const std::string& path);
 
   // Size of the vocabulary; 0 if the model does not fix it.
   int64_t vocabulary() const;
