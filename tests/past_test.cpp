@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random operations on pasts, compared with runs over the whole text without a past.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +28,11 @@ class PastFile {
   PastFile()
       : path_((std::filesystem::temp_directory_path() / str_cat("hg_past_", int64_t{getpid()}))
                   .string()) {}
-  ~PastFile() { std::filesystem::remove(path_); }
+  ~PastFile() {
+    for (const auto& each : std::filesystem::directory_iterator(
+             std::filesystem::temp_directory_path()))  // a killed process leaves parts
+      if (each.path().string().starts_with(path_)) std::filesystem::remove(each.path());
+  }
   const std::string& path() const { return path_; }
   std::string content() const {
     std::ifstream in(path_, std::ios::binary);
@@ -205,6 +211,40 @@ TEST(Past, DamagedAndOtherFilesAreRefused) {
   ASSERT_TRUE(decoder().save(file.path()).ok());
   expect_refusal(generator.load(file.path()), Code::invalid_argument, "holds no past");
   expect_refusal(generator.load(file.path() + ".missing"), Code::not_found, "missing");
+}
+
+TEST(Past, AKilledProcessLeavesAWholeFile) {
+  const PastFile file;
+  Generator generator = must(Generator::create(decoder(), {.threads = 1}));
+  const std::vector<Ids> texts = {random_ids(150, 1), random_ids(90, 2)};
+  std::vector<Generator> both;
+  for (const Ids& text : texts) {
+    both.push_back(must(generator.fork()));
+    (void)must(both.back().append(text));
+  }
+  ASSERT_TRUE(both[0].save(file.path()).ok());
+  std::mt19937 random(6);
+  int seen[2] = {};
+  for (int round = 0; round < 40; ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    for (size_t i = 1; child == 0; ++i)
+      if (!both[i % 2].save(file.path()).ok()) _exit(1);
+    usleep(500 + random() % 20000);
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    ASSERT_TRUE(generator.load(file.path()).ok()) << "round " << round;
+    const Ids ids = must(generator.ids());
+    const size_t which = ids == texts[0] ? 0 : 1;
+    ASSERT_EQ(ids, texts[which]);
+    ++seen[which];
+    if (round % 10 == 9)
+      expect_near(must(generator.append(Ids{7})), Whole().logits(joined(ids, {7})));
+  }
+  EXPECT_GT(seen[0], 0);
+  EXPECT_GT(seen[1], 0);
 }
 
 }  // namespace

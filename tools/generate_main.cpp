@@ -2,6 +2,7 @@
 // hg-generate: continues prompts, texts or token ids, with a language model.
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -30,6 +31,8 @@ constexpr char kExamples[] = R"(Examples:
   hg-generate smollm.hgm --ids 504,3575,282 --max-tokens 64 --stop-id 0
   hg-generate smollm.hgm --ids 504,3575 --ids 19556 --temperature 0.8 --top-p 0.95 --seed 7
   hg-generate smollm.hgm --ids 504,3575,282 --json
+  hg-generate smollm.hgm --prompt "The moon is" --prompt-cache moon.past
+  hg-generate llama.hgm --prompt "The moon is" --draft smollm.hgm
   hg-generate translator.hgm --prompt "The moon is round."
   hg-generate whisper.hgm --features audio.npy --decoder-ids 50258,50259,50359,50363
 
@@ -49,13 +52,14 @@ top k, top p, min p. Without a temperature, the token with the largest logit is 
 --json prints an object, or a list of objects if there are several prompts: ids, finish (length or
 stop), prompt_tokens, tokens; prompt_ms and decode_ms, which are the time of the first run and of
 all later runs, for all prompts together; text, unless only ids are printed; with
---log-probabilities, log_probabilities.
+--log-probabilities, log_probabilities; with --prompt-cache, reused, the tokens of the prompt that
+were not read again; with --lookup or --draft, the numbers of proposed and accepted tokens.
 
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 prompts and model do not fit.)";
 
 struct GenerateJob {
   std::string model, entry, tokenizer, chat_template, system, features, decoder_ids, grammar,
-      schema, early_stopping = "no", device = "cpu", precision = "f32";
+      schema, cache, draft, early_stopping = "no", device = "cpu", precision = "f32";
   int threads = 0;
   std::vector<std::string> ids, stop_ids, texts, stops;  // as given
   std::vector<std::vector<int32_t>> prompts;
@@ -101,6 +105,11 @@ nlohmann::ordered_json json_of(const GenerateJob& job, const Generation& answer,
   if (!texts.empty()) row["text"] = texts[index];
   if (job.options.num_beams > 1) row["score"] = sequence.score;
   if (job.options.log_probabilities) row["log_probabilities"] = sequence.log_probabilities;
+  if (!job.cache.empty()) row["reused"] = answer.reused;
+  if (job.options.lookup > 0 || !job.draft.empty()) {
+    row["proposed"] = answer.proposed;
+    row["accepted"] = answer.accepted;
+  }
   return row;
 }
 
@@ -140,6 +149,9 @@ Outcome read(GenerateJob& job) {
   job.options.early_stopping = job.early_stopping == "yes"     ? EarlyStopping::yes
                                : job.early_stopping == "never" ? EarlyStopping::never
                                                                : EarlyStopping::no;
+  if (!job.cache.empty() && (job.ids.size() + job.texts.size() > 1 || job.options.num_beams > 1 ||
+                             job.options.num_return_sequences > 1))
+    return usage("--prompt-cache takes one prompt with one answer");
   if (const auto made = Sampler::create(job.options.sampler); !made.ok())
     return usage(made.status().message());
   return {};
@@ -242,6 +254,29 @@ Outcome use_encoder(GenerateJob& job, const Model& model) {
   return {};
 }
 
+Result<Generator> open_draft(const std::string& path, const SessionOptions& options) {
+  HG_TRY_ASSIGN(const Model model, Model::load(path));
+  return Generator::create(model, options);
+}
+
+// Continues from the past in the file, if the file exists.
+Outcome load_cache(GenerateJob& job, Generator& generator) {
+  job.options.reuse_past = true;
+  std::error_code error;
+  return std::filesystem::exists(job.cache, error) ? outcome(generator.load(job.cache)) : Outcome();
+}
+
+Outcome answer(GenerateJob& job, Generator& generator, GeneratedText* text,
+               const ChatPrompts* chat) {
+  if (chat != nullptr && job.texts.empty()) return converse(job, generator, *text, *chat);
+  std::vector<std::string> answers;
+  if (text != nullptr) return generate_text(job, generator, *text, answers);
+  const Result<Generation> made = generator.generate(job.prompts, job.options);
+  if (!made.ok()) return outcome(made.status());
+  std::fputs(text_of(job, *made, {}).c_str(), stdout);
+  return {};
+}
+
 Outcome run(GenerateJob& job) {
   if (Outcome o = read(job); !o.ok()) return o;
   Result<Model> model = Model::load(job.model);
@@ -292,13 +327,17 @@ Outcome run(GenerateJob& job) {
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   Result<Generator> generator = Generator::create(*model, options);
   if (!generator.ok()) return outcome(generator.status());
-  if (chat && job.texts.empty()) return converse(job, *generator, *text, *chat);
-  std::vector<std::string> answers;
-  if (text) return generate_text(job, *generator, *text, answers);
-  const Result<Generation> answer = generator->generate(job.prompts, job.options);
-  if (!answer.ok()) return outcome(answer.status());
-  std::fputs(text_of(job, *answer, {}).c_str(), stdout);
-  return {};
+  std::optional<Generator> draft;
+  if (!job.draft.empty()) {
+    Result<Generator> opened = open_draft(job.draft, options);
+    if (!opened.ok()) return outcome(opened.status());
+    job.options.draft = &draft.emplace(*std::move(opened));
+  }
+  if (!job.cache.empty()) {
+    if (Outcome o = load_cache(job, *generator); !o.ok()) return o;
+  }
+  if (Outcome o = answer(job, *generator, text.get(), chat.get()); !o.ok()) return o;
+  return job.cache.empty() ? Outcome() : outcome(generator->save(job.cache));
 }
 
 }  // namespace
@@ -331,6 +370,20 @@ int main(int argc, char** argv) {
                "a file with rules that each answer follows, see hg/text/grammar.h");
   line.add("--json-schema", job.schema, "a file with a JSON schema that each answer fits")
       .excludes(grammar);
+  const auto lookup = line.add("--lookup", job.options.lookup,
+                               "speculative decoding: most tokens proposed per run from earlier "
+                               "text that repeats; the answer is the same")
+                          .is_at_least(1);
+  const auto draft =
+      line.add("--draft", job.draft, "speculative decoding: a small model that proposes tokens")
+          .excludes(lookup);
+  line.add("--draft-tokens", job.options.draft_tokens, "most tokens that --draft proposes per run")
+      .is_at_least(1)
+      .needs(draft)
+      .shows_default();
+  line.add("--prompt-cache", job.cache,
+           "a file that keeps what the model has read: a prompt that begins alike is read from "
+           "there on");
   line.add("--num-return-sequences", job.options.num_return_sequences, "answers per prompt")
       .is_at_least(1)
       .shows_default();

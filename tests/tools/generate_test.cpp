@@ -50,6 +50,59 @@ TEST_F(Programs, GenerateContinuesPrompts) {
   EXPECT_NE(json::parse(run(sampled + "2").out)[1]["ids"], first[1]["ids"]);
 }
 
+// counting_words() with a past that grows, which has no effect.
+Graph remembering_words(float weight) {
+  Graph g;
+  const Dim b("b"), t("t"), p("p");
+  TensorData table = *TensorData::allocate(f32, {5, 5});
+  for (int i = 0; i < 5; ++i) table.tensor.as<float>()[i * 5 + (i + 1) % 5] = weight;
+  const Value ids = g.input("input_ids", i64, {b, t});
+  const Value shown = cast(g.input("attention_mask", i64, {b, p + t}), f32);
+  const Value present =
+      concat({g.input("past.x", f32, {b, 1, p, 1}), reshape(cast(ids, f32), {b, 1, t, 1})}, 2);
+  const Value read = sum(present * reshape(shown, {b, 1, p + t, 1}), {1, 2}) * 0.0f;
+  g.output("logits", embedding(g.parameter("w", table), ids) + reshape(read, {b, 1, 1}));
+  g.output("present.x", present);
+  return g;
+}
+
+TEST_F(Programs, GenerateKeepsThePast) {
+  save(remembering_words(2), "words.hgm");
+  const std::string cached = "hg-generate words.hgm --json --prompt-cache words.past --ids ";
+  const json first = json::parse(run(cached + "4,1 --max-tokens 3").out);
+  EXPECT_EQ(first["ids"], json({2, 3, 4}));
+  EXPECT_EQ(first["reused"], 0);
+  const json second = json::parse(run(cached + "4,1,2,3,0 --max-tokens 2").out);
+  EXPECT_EQ(second["ids"], json({1, 2}));
+  EXPECT_EQ(second["reused"], 4);
+  EXPECT_EQ(json::parse(run(cached + "3 --max-tokens 1").out)["reused"], 0);
+  save(remembering_words(3), "other.hgm");
+  expect_refusal("hg-generate other.hgm --prompt-cache words.past --ids 1", 4,
+                 "belongs to another model");
+  expect_refusal("hg-generate words.hgm --prompt-cache words.hgm --ids 1", 4, "holds no past");
+  std::ofstream(folder_ / "words.past") << "no past";
+  expect_refusal("hg-generate words.hgm --prompt-cache words.past --ids 1", 2, "words.past");
+  expect_refusal(cached + "1 --ids 2", 1, "--prompt-cache takes one prompt");
+}
+
+TEST_F(Programs, GenerateSpeculates) {
+  save(remembering_words(2), "words.hgm");
+  const json alone = json::parse(run("hg-generate words.hgm --ids 4,1 --max-tokens 40 --json").out);
+  EXPECT_FALSE(alone.contains("accepted"));
+  for (const char* how :
+       {"--lookup 4", "--draft words.hgm", "--draft words.hgm --draft-tokens 9"}) {
+    const json with = json::parse(
+        run(str_cat("hg-generate words.hgm --ids 4,1 --max-tokens 40 --json ", how)).out);
+    EXPECT_EQ(with["ids"], alone["ids"]) << how;
+    EXPECT_GT(with["accepted"], 20) << how;
+    EXPECT_LE(with["accepted"], with["proposed"]) << how;
+  }
+  save(counting_words(), "no_past.hgm");
+  expect_refusal("hg-generate no_past.hgm --ids 1 --lookup 4", 3, "needs a past that grows");
+  expect_refusal("hg-generate words.hgm --ids 1 --ids 2 --lookup 4", 4, "one sequence, got 2");
+  expect_refusal("hg-generate words.hgm --ids 1 --draft none.hgm", 2, "none.hgm");
+}
+
 constexpr char kWords[] =
     R"({"added_tokens": [{"id": 4, "content": "e", "single_word": false, "lstrip": false,
         "rstrip": false, "normalized": false, "special": true}], "normalizer": null,
@@ -141,12 +194,14 @@ TEST_F(Programs, GenerateChats) {
             0);
   // The answer to the first message is part of the second prompt: "b c d b".
   std::ofstream(folder_ / "lines.txt") << "b\n\nb\r\n";
-  EXPECT_EQ(run("hg-generate words.hgm --chat --max-tokens 2 < lines.txt > out.txt; cat out.txt").out, "c d\nc d\n");
+  EXPECT_EQ(
+      run("hg-generate words.hgm --chat --max-tokens 2 < lines.txt > out.txt; cat out.txt").out,
+      "c d\nc d\n");
   std::ofstream(folder_ / "last.jinja")
       << "{{ bos_token }} {{ messages | length }} {{ messages[0].content }}";
-  EXPECT_EQ(run("hg-generate words.hgm --chat --chat-template last.jinja --prompt b --max-tokens 1")
-                .out,
-            "c\n");
+  EXPECT_EQ(
+      run("hg-generate words.hgm --chat --chat-template last.jinja --prompt b --max-tokens 1").out,
+      "c\n");
   std::ofstream(folder_ / "no.jinja") << "{{ raise_exception('no ' ~ messages[0].role) }}";
   expect_refusal("hg-generate words.hgm --chat --chat-template no.jinja --prompt b", 4,
                  "no.jinja: line 1: the template rejects the messages: no user");
