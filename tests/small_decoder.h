@@ -28,6 +28,7 @@ struct Form {
   bool last_only = false;
   std::string past_name = "past_key_values.", present_name = "present.";
   std::string ids_name = "input_ids", logits_name = "logits";
+  std::string hidden_name = {};  // of an output before the head; empty: none
   Dim batch = Dim("b");
 };
 
@@ -85,11 +86,13 @@ inline Model decoder(const Form& form = {}) {
     x = add(x, linear(silu(linear(rms_norm(x, {kWidth}), weight("up", 64, kWidth, 0.2))),
                       weight("down", kWidth, 64, 0.2)));
   }
-  Value logits = linear(rms_norm(x, {kWidth}), weight("head", kWords, kWidth, 0.5));
+  const Value hidden = rms_norm(x, {kWidth});
+  Value logits = linear(hidden, weight("head", kWords, kWidth, 0.5));
   if (form.last_only)
     logits = g.call("slice", {logits}, {{"dim", 1}, {"start", t - 1}, {"end", t}});
   if (form.floats != f32) logits = g.call("cast", {logits}, {{"dtype", form.floats}});
   g.output(form.logits_name, logits);
+  if (!form.hidden_name.empty()) g.output(form.hidden_name, hidden);
   for (const auto& [name, value] : presents) g.output(name, value);
   return must(Model::from_graph(std::move(g)));
 }

@@ -43,7 +43,7 @@ Status DecoderSession::check_speculation() const {
   if (!keeps_past() || !can_roll_back())
     return unsupported(
         "generate: speculative decoding needs a past that grows, which the session keeps");
-  if (logits_type_.shape[1] == Dim(1))
+  if (gives_last_only())
     return unsupported("generate: speculative decoding needs the logits of all tokens; '", logits_,
                        "' is ", logits_type_);
   return {};

@@ -34,18 +34,46 @@ void copy_row(const Tensor& tensor, int64_t at, int64_t stride, std::vector<floa
     out[i] = static_cast<float>(from[static_cast<int64_t>(i) * stride]);
 }
 
+// The operand of the product that computes logits, without slices of it; kNoValue: there is none.
+ValueId head_input(const Graph& graph, ValueId id) {
+  const auto is_one_of = [](const Node& node, std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), node.op->name()) != names.end();
+  };
+  const auto has_tokens = [&](ValueId value) {
+    return value != kNoValue && graph.value_info(value).type.rank() == 3;
+  };
+  bool is_past_product = false;
+  for (int32_t at; (at = graph.value_info(id).node) >= 0;) {
+    const Node& node = graph.nodes()[static_cast<size_t>(at)];
+    const bool is_slice = node.op->name() == "slice";
+    if (is_past_product) {
+      if (!is_slice) break;
+      id = node.inputs[0];
+    } else if (is_one_of(node, {"linear", "quantized_linear", "matmul"})) {
+      is_past_product = true;
+      id = node.inputs[0];
+    } else {
+      const bool is_elementwise = (node.op->def.traits & kElementwise) != 0;
+      if (!is_slice && !is_elementwise && node.op->name() != "cast") break;
+      if (std::count_if(node.inputs.begin(), node.inputs.end(), has_tokens) != 1) break;
+      id = *std::find_if(node.inputs.begin(), node.inputs.end(), has_tokens);
+    }
+  }
+  return is_past_product ? id : kNoValue;
+}
+
 }  // namespace
 
 Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions options,
-                                              int64_t batch) {
+                                              int64_t batch, DecoderOutput output) {
   if (!options.entry.empty()) {
     HG_TRY_ASSIGN(const Model entry, model.entry(options.entry));
     options.entry.clear();
-    return create(entry, std::move(options), batch);
+    return create(entry, std::move(options), batch, output);
   }
   if (is_encoder_decoder(model)) {
     HG_TRY_ASSIGN(const Model decode, model.entry("decode"));
-    HG_TRY_ASSIGN(DecoderSession made, create_decoder(decode, options, batch));
+    HG_TRY_ASSIGN(DecoderSession made, create_decoder(decode, options, batch, output));
     HG_TRY_ASSIGN(made.encoder_, EncoderSession::create(model, decode.graph(), std::move(options)));
     return made;
   }
@@ -54,20 +82,22 @@ Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions
     if (const std::string& name = model.graph().value_info(id).name; EncoderSession::gives(name))
       return unsupported("generate: the input '", name,
                          "' comes from an encoder; generate with the model of both entries");
-  return create_decoder(model, std::move(options), batch);
+  return create_decoder(model, std::move(options), batch, output);
 }
 
 Result<DecoderSession> DecoderSession::create_decoder(const Model& model, SessionOptions options,
-                                                      int64_t batch) {
+                                                      int64_t batch, DecoderOutput output) {
   options.device_outputs = false;
   DecoderSession decoder(model, std::move(options));
+  decoder.output_ = output;
   const Graph& graph = decoder.model_.graph();
   for (const ValueId id : graph.inputs()) HG_TRY(decoder.find_input(id));
   for (const auto& [name, id] : graph.outputs()) HG_TRY(decoder.find_output(name, id));
   HG_TRY(decoder.check_parts());
+  decoder.find_limits();
+  if (output == DecoderOutput::hidden) HG_TRY(decoder.read_hidden());
   HG_TRY(decoder.keep_last_logits(false));
   HG_TRY(decoder.find_carried());
-  decoder.find_limits();
   HG_TRY(decoder.open_first(batch));
   return decoder;
 }
@@ -82,7 +112,11 @@ Status DecoderSession::find_input(ValueId id) {
     return unsupported("generate: the input '", name, "' is ", type, ", expected i64[batch, ",
                        is_mask ? "past + time]" : "time]", ", where time is a symbol",
                        is_mask ? "" : " or 1");
-  Integers& input = is_mask ? mask_ : name == "position_ids" ? positions_ : ids_;
+  const bool is_types = output_ == DecoderOutput::hidden && name == "token_type_ids";
+  Integers& input = is_mask                  ? mask_
+                    : name == "position_ids" ? positions_
+                    : is_types               ? types_
+                                             : ids_;
   if (input.value != kNoValue)
     return unsupported("generate: the inputs '", model_.graph().value_info(input.value).name,
                        "' and '", name, "' could both be the ids");
@@ -92,10 +126,12 @@ Status DecoderSession::find_input(ValueId id) {
 
 Status DecoderSession::find_output(const std::string& name, ValueId id) {
   if (present_suffix(name)) return {};
-  if (!logits_.empty() && name != "logits" && logits_ != "logits")
-    return unsupported("generate: the outputs '", logits_, "' and '", name,
-                       "' could both be the logits");
-  if (!logits_.empty() && name != "logits") return {};
+  const bool is_hidden = output_ == DecoderOutput::hidden;
+  const char* const wanted = is_hidden ? "last_hidden_state" : "logits";
+  if (!logits_.empty() && name != wanted && logits_ != wanted)
+    return unsupported("generate: the outputs '", logits_, "' and '", name, "' could both be the ",
+                       is_hidden ? "hidden states" : "logits");
+  if (!logits_.empty() && name != wanted) return {};
   logits_ = name;
   logits_type_ = model_.graph().value_info(id).type;
   return {};
@@ -111,6 +147,37 @@ Status DecoderSession::check_parts() const {
     return unsupported("generate: the output '", logits_, "' is ", logits_type_,
                        ", expected f32[batch, time, vocabulary]");
   return {};
+}
+
+// Makes the hidden states the output in the place of the logits.
+Status DecoderSession::read_hidden() {
+  Graph graph(whole_.graph());
+  ValueId hidden = output_named(graph, logits_);
+  const bool are_logits = logits_ == "logits" || logits_type_.shape[2] == Dim(vocabulary_);
+  if (logits_ != "last_hidden_state" && are_logits) hidden = head_input(graph, hidden);
+  if (hidden == kNoValue)
+    return unsupported("embed: the output '", logits_, "' is not computed by a product");
+  const TensorType& type = graph.value_info(hidden).type;
+  if (type.rank() != 3 || !is_float(type.dtype) || type.dtype == f64 ||
+      !type.shape[2].is_constant())
+    return unsupported("embed: the hidden states are ", type, ", expected f32[batch, time, size]");
+  logits_type_ = type;
+  auto& outputs = GraphAccess::body(graph).outputs;
+  std::erase_if(outputs, [&](const auto& output) {
+    return output.first != logits_ && !present_suffix(output.first);
+  });
+  for (auto& [name, id] : outputs)
+    if (name == logits_) id = hidden;
+  HG_TRY(graph.verify());
+  HG_TRY_ASSIGN(Model changed, Model::from_graph(std::move(graph)));
+  changed.set_info(whole_.info());
+  GraphAccess::share_companions(whole_.graph(), "hidden states", changed.graph());
+  whole_ = model_ = std::move(changed);
+  return {};
+}
+
+bool DecoderSession::reads_single_tokens() const {
+  return model_.graph().value_info(ids_.value).type.shape[1] == Dim(1);
 }
 
 // Passes of the compiler then leave out what computes the other logits.
@@ -141,9 +208,12 @@ Status DecoderSession::keep_last_logits(bool several) {
 
 Status DecoderSession::keep_logits(int64_t count) {
   if (count > 1 && !keeps_several_) {
-    HG_TRY_ASSIGN(const std::vector<TensorData> kept, copy_carried());
+    std::vector<TensorData> kept;
+    if (keeps_past()) {
+      HG_TRY_ASSIGN(kept, copy_carried());
+    }
     HG_TRY(keep_last_logits(true));
-    HG_TRY(open(batch_, capacity_));
+    HG_TRY(reopen());
     HG_TRY(restore_carried(kept));
   }
   kept_logits_ = count;
@@ -211,6 +281,13 @@ StatefulOptions DecoderSession::stateful_options(int64_t batch, int64_t capacity
 int64_t DecoderSession::capacity_for(int64_t positions) {
   return std::max(kFirstCapacity,
                   static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(positions))));
+}
+
+// Another session for the same past.
+Status DecoderSession::reopen() {
+  if (keeps_past()) return open(batch_, capacity_);
+  HG_TRY_ASSIGN(session_, Session::create(model_, options_));
+  return {};
 }
 
 // Creates a session whose states are zeros.
@@ -297,9 +374,9 @@ Status DecoderSession::run(std::stop_token stop) {
   const auto all = static_cast<int64_t>(ids_.rows[0].size());
   if (!session_) return internal_error("generate: an earlier call lost the session");
   if (keeps_past() && all > capacity_) HG_TRY(grow(all));
-  if (carried_.empty()) return run_part(0, all, std::move(stop));
-  const bool steps = model_.graph().value_info(ids_.value).type.shape[1] == Dim(1);
-  while (past_ < all) HG_TRY(run_part(past_, steps ? past_ + 1 : all, stop));
+  if (carried_.empty()) HG_TRY(run_part(0, all, stop));
+  while (!carried_.empty() && past_ < all)
+    HG_TRY(run_part(past_, reads_single_tokens() ? past_ + 1 : all, stop));
   kept_logits_ = 1;
   return {};
 }
@@ -311,6 +388,11 @@ Status DecoderSession::run_part(int64_t from, int64_t to, std::stop_token stop) 
   HG_TRY(set_integers(ids_, from, to));
   HG_TRY(set_integers(mask_, 0, to));
   HG_TRY(set_integers(positions_, from, to));
+  if (types_.value != kNoValue) {
+    const ValueInfo& info = model_.graph().value_info(types_.value);
+    HG_TRY_ASSIGN(types_.data, TensorData::allocate(info.type.dtype, {batch_, to - from}));
+    HG_TRY(session_->set_input(info.name, types_.data.tensor));
+  }
   if (keeps_several_) {
     HG_TRY_ASSIGN(kept_data_, TensorData::allocate(boolean, {std::min(kept_logits_, to - from)}));
     HG_TRY(session_->set_input(kKept, kept_data_.tensor));

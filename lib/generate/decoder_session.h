@@ -20,11 +20,15 @@
 
 namespace hg {
 
+// What logits() returns: those, or the vectors that they are computed from.
+enum class DecoderOutput : uint8_t { logits, hidden };
+
 class DecoderSession {
  public:
   // `batch`: number of sequences to open the first session for.
   static Result<DecoderSession> create(const Model& model, SessionOptions options,
-                                       int64_t batch = 1);
+                                       int64_t batch = 1,
+                                       DecoderOutput output = DecoderOutput::logits);
 
   // Forgets all tokens. Makes room for this many positions; later runs make more room if needed.
   Status start(int64_t batch, int64_t positions);
@@ -80,7 +84,11 @@ class DecoderSession {
   // Null unless the model is an encoder-decoder. Its begin() precedes the first run().
   EncoderSession* encoder() { return encoder_ ? &*encoder_ : nullptr; }
   bool can_pad() const { return mask_.value != kNoValue && positions_.value != kNoValue; }
-  int64_t vocabulary() const { return vocabulary_; }  // of ids; 0: unknown
+  int64_t vocabulary() const { return vocabulary_; }                        // of ids; 0: unknown
+  int64_t output_size() const { return logits_type_.shape[2].constant(); }  // of hidden vectors
+  bool reads_single_tokens() const;
+  // Whether a run gives what logits() returns for its last token alone.
+  bool gives_last_only() const { return logits_type_.shape[1] == Dim(1); }
   int64_t position_limit() const { return position_limit_; }
 
  private:
@@ -94,10 +102,11 @@ class DecoderSession {
   DecoderSession(const Model& model, SessionOptions options)
       : whole_(model), model_(model), options_(std::move(options)) {}
   static Result<DecoderSession> create_decoder(const Model& model, SessionOptions options,
-                                               int64_t batch);
+                                               int64_t batch, DecoderOutput output);
   Status find_input(ValueId id);
   Status find_output(const std::string& name, ValueId id);
   Status check_parts() const;
+  Status read_hidden();
   Status keep_last_logits(bool several);
   Status find_carried();
   void find_limits();
@@ -106,6 +115,7 @@ class DecoderSession {
   StatefulOptions stateful_options(int64_t batch, int64_t capacity) const;
   Status open_first(int64_t batch);
   Status open(int64_t batch, int64_t capacity);
+  Status reopen();
   Status open(Model stateful, int64_t batch, int64_t capacity);
   static int64_t capacity_for(int64_t positions);
   Status clear_states();
@@ -126,6 +136,8 @@ class DecoderSession {
   Model model_;  // with those of the last tokens
   SessionOptions options_;
   Integers ids_, mask_, positions_;
+  Integers types_;  // of text encoders; all are 0
+  DecoderOutput output_ = DecoderOutput::logits;
   std::string logits_;
   TensorType logits_type_;
   bool keeps_several_ = false;  // logits: as many as the input kKept has elements
