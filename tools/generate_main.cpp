@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hg/array.h"
+#include "hg/embedder.h"
 #include "hg/generator.h"
 #include "hg/npy.h"
 #include "hg/text/model_files.h"
@@ -33,6 +34,7 @@ constexpr char kExamples[] = R"(Examples:
   hg-generate smollm.hgm --ids 504,3575,282 --json
   hg-generate smollm.hgm --prompt "The moon is" --prompt-cache moon.past
   hg-generate llama.hgm --prompt "The moon is" --draft smollm.hgm
+  hg-generate smollm.hgm --embed --prompt "The moon is round."
   hg-generate translator.hgm --prompt "The moon is round."
   hg-generate whisper.hgm --features audio.npy --decoder-ids 50258,50259,50359,50363
 
@@ -54,6 +56,8 @@ stop), prompt_tokens, tokens; prompt_ms and decode_ms, which are the time of the
 all later runs, for all prompts together; text, unless only ids are printed; with
 --log-probabilities, log_probabilities; with --prompt-cache, reused, the tokens of the prompt that
 were not read again; with --lookup or --draft, the numbers of proposed and accepted tokens.
+With --embed, prints the embedding of each prompt as a line of numbers; with --json, objects with
+embedding and prompt_tokens.
 
 Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 prompts and model do not fit.)";
 
@@ -66,7 +70,8 @@ struct GenerateJob {
   std::vector<int32_t> start;  // of answers of an encoder-decoder
   std::optional<Array> features_array;
   GenerateOptions options;
-  bool as_json = false, chats = false;
+  std::string pooling = "mean";
+  bool as_json = false, chats = false, embeds = false;
 };
 
 // Adds the ids in "5,17,3".
@@ -254,6 +259,30 @@ Outcome use_encoder(GenerateJob& job, const Model& model) {
   return {};
 }
 
+// Prints the embeddings of the prompts.
+Outcome embed(const GenerateJob& job, const Model& model, const SessionOptions& options) {
+  Result<Embedder> embedder = Embedder::create(model, options);
+  if (!embedder.ok()) return outcome(embedder.status());
+  const EmbedOptions how = {.pooling = *parse_pooling(job.pooling)};
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const std::vector<int32_t>& prompt : job.prompts) {
+    const Result<std::vector<float>> made = embedder->embed(prompt, how);
+    if (!made.ok()) return outcome(made.status());
+    list.push_back({{"embedding", *made}, {"prompt_tokens", prompt.size()}});
+  }
+  std::string out;
+  if (job.as_json) {
+    out = (list.size() == 1 ? list[0] : list).dump() + "\n";
+  } else {
+    for (const auto& each : list)
+      for (size_t i = 0; i < each["embedding"].size(); ++i)
+        out += (i > 0 ? " " : "") + each["embedding"][i].dump() +
+               (i + 1 == each["embedding"].size() ? "\n" : "");
+  }
+  std::fputs(out.c_str(), stdout);
+  return {};
+}
+
 Result<Generator> open_draft(const std::string& path, const SessionOptions& options) {
   HG_TRY_ASSIGN(const Model model, Model::load(path));
   return Generator::create(model, options);
@@ -314,6 +343,8 @@ Outcome run(GenerateJob& job) {
   }
   if (text)
     if (Outcome o = use_grammar(job, *text); !o.ok()) return o;
+  if (has_encoder && job.embeds)
+    return usage("--embed needs a decoder or a text encoder, not an encoder-decoder");
   if (has_encoder && job.chats) return usage("--chat needs a decoder, not an encoder-decoder");
   if (has_encoder)
     if (Outcome o = use_encoder(job, *model); !o.ok()) return o;
@@ -325,6 +356,7 @@ Outcome run(GenerateJob& job) {
   options.precision = *parse_precision(job.precision);
   GpuOfTool gpu;
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
+  if (job.embeds) return embed(job, *model, options);
   Result<Generator> generator = Generator::create(*model, options);
   if (!generator.ok()) return outcome(generator.status());
   std::optional<Generator> draft;
@@ -365,6 +397,13 @@ int main(int argc, char** argv) {
            "an .npy file of f32 that the encoder reads: [prompts, ...], such as Whisper's");
   line.add("--decoder-ids", job.decoder_ids,
            "ids with which each answer of an encoder-decoder begins, instead of the file's");
+  const auto embed =
+      line.add_flag("--embed", job.embeds, "print embeddings of the prompts instead of answers")
+          .excludes(chat);
+  line.add("--pooling", job.pooling, "of the hidden states of a prompt's tokens")
+      .is_one_of({"mean", "last", "first"})
+      .needs(embed)
+      .shows_default();
   const auto grammar =
       line.add("--grammar", job.grammar,
                "a file with rules that each answer follows, see hg/text/grammar.h");

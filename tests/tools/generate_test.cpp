@@ -85,6 +85,27 @@ TEST_F(Programs, GenerateKeepsThePast) {
   expect_refusal(cached + "1 --ids 2", 1, "--prompt-cache takes one prompt");
 }
 
+TEST_F(Programs, GenerateEmbeds) {
+  Graph g;
+  TensorData table = *TensorData::allocate(f32, {3, 2});
+  const float values[] = {3, 4, 0, 2, -6, 0};
+  std::copy_n(values, 6, table.tensor.as<float>());
+  const Value x = embedding(g.parameter("w", table), g.input("input_ids", i64, {"b", "t"}));
+  g.output("logits", linear(x, g.parameter("head", f32, {3, 2}, init::normal(0, 1, 1))));
+  save(g, "words.hgm");
+  const std::string embed = "hg-generate words.hgm --embed ";
+  EXPECT_EQ(run(embed + "--ids 1").out, "0.0 1.0\n");
+  EXPECT_EQ(run(embed + "--ids 0,1,2 --ids 2 --pooling last").out, "-1.0 0.0\n-1.0 0.0\n");
+  const json one = json::parse(run(embed + "--ids 0,1,1 --json").out);  // the mean is 1, 8 / 3
+  EXPECT_NEAR(one["embedding"][0], 3 / std::sqrt(73.0), 1e-6);
+  EXPECT_NEAR(one["embedding"][1], 8 / std::sqrt(73.0), 1e-6);
+  EXPECT_EQ(one["prompt_tokens"], 3);
+  EXPECT_EQ(json::parse(run(embed + "--ids 0 --ids 1 --json").out).size(), 2u);
+  expect_refusal(embed + "--ids 3", 4, "the vocabulary has 3 tokens");
+  save(counting_words(), "table.hgm");
+  expect_refusal("hg-generate table.hgm --embed --ids 1", 3, "is not computed by a product");
+}
+
 TEST_F(Programs, GenerateSpeculates) {
   save(remembering_words(2), "words.hgm");
   const json alone = json::parse(run("hg-generate words.hgm --ids 4,1 --max-tokens 40 --json").out);
