@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HTTP server for language models: the completions and chat completions of OpenAI's API. Shows
-// hg::BatchGenerator with streams, stop strings, seeds, the past of earlier turns, clients that
-// leave, a bounded queue, metrics and a graceful stop.
+// An HTTP server for language models: the completions, chat completions and embeddings of OpenAI's
+// API. Shows hg::Embedder, and hg::BatchGenerator with streams, stop strings, seeds, the past of
+// earlier turns, clients that leave, a bounded queue, metrics and a graceful stop.
 #include <atomic>
 #include <cstdio>
 #include <ctime>
@@ -55,6 +55,10 @@ void refuse(httplib::Response& response, const ApiError& error) {
 
 void fail(httplib::Response& response, int status, std::string_view message) {
   refuse(response, {status, std::string(message)});
+}
+
+ApiError no_model(const std::string& name) {
+  return {404, hg::str_cat("there is no model '", name, "'"), "model", "model_not_found"};
 }
 
 std::string random_id() {
@@ -148,9 +152,7 @@ void complete(State& state, bool is_chat, const httplib::Request& request,
   CompletionRequest asked;
   if (const auto error = read_request(body, is_chat, asked)) return refuse(response, *error);
   const auto found = state.models.find(asked.model);
-  if (found == state.models.end())
-    return refuse(response, {404, hg::str_cat("there is no model '", asked.model, "'"), "model",
-                             "model_not_found"});
+  if (found == state.models.end()) return refuse(response, no_model(asked.model));
   Task task;
   if (const auto error = found->second->prepare(asked, task)) return refuse(response, *error);
   open->engine = &found->second->engine();
@@ -176,6 +178,23 @@ void complete(State& state, bool is_chat, const httplib::Request& request,
     response.set_content_provider("text/event-stream", provider);
   else
     response.set_chunked_content_provider("text/event-stream", provider);
+}
+
+void embed(State& state, const httplib::Request& request, const httplib::ContentReader& read,
+           httplib::Response& response) {
+  std::string body;
+  if (!read_body(request, read, state.most_bytes, fail, response, body)) return;
+  const Open open(state, request);
+  if (state.is_closed) return refuse(response, {503, "the server stops", {}, "stopping"});
+  EmbeddingRequest asked;
+  if (const auto error = read_request(body, asked)) return refuse(response, *error);
+  const auto found = state.models.find(asked.model);
+  if (found == state.models.end()) return refuse(response, no_model(asked.model));
+  std::vector<std::vector<float>> embeddings;
+  int64_t tokens = 0;
+  if (const auto error = found->second->embed(asked, embeddings, tokens))
+    return refuse(response, *error);
+  response.set_content(embeddings_text(asked, embeddings, tokens), "application/json");
 }
 
 void add_times(std::string& text, const std::string& name, const Models& models,
@@ -230,8 +249,7 @@ void add_routes(httplib::Server& server, State& state) {
     if (state.models.contains(name))
       response.set_content(model_text(name, state.created), "application/json");
     else
-      refuse(response,
-             {404, hg::str_cat("there is no model '", name, "'"), "model", "model_not_found"});
+      refuse(response, no_model(name));
   });
   for (const bool is_chat : {false, true})
     server.Post(is_chat ? "/v1/chat/completions" : "/v1/completions",
@@ -239,6 +257,10 @@ void add_routes(httplib::Server& server, State& state) {
                                   const httplib::ContentReader& read) {
                   complete(state, is_chat, request, read, response);
                 });
+  server.Post(
+      "/v1/embeddings",
+      [&state](const httplib::Request& request, httplib::Response& response,
+               const httplib::ContentReader& read) { embed(state, request, read, response); });
   server.Get("/health/live", [](const httplib::Request&, httplib::Response&) {});
   server.Get("/health/ready", [&](const httplib::Request&, httplib::Response& response) {
     response.status = state.is_ready ? 200 : 503;
@@ -254,6 +276,7 @@ int main(int argc, char** argv) {
   Arguments arguments;
   ServedOptions& served = arguments.served;
   arguments.http.connections = 64;
+  std::string pooling = "mean";
   CLI::App app{"Serves language models by OpenAI's API."};
   app.add_option("models", arguments.models, "FILE.hgm or NAME=FILE.hgm")->required();
   add_http_options(app, arguments.http);
@@ -266,8 +289,15 @@ int main(int argc, char** argv) {
   app.add_option("--most-tokens", served.most_tokens, "of an answer");
   app.add_option("--most-context", served.most_context, "tokens of prompt and answer");
   app.add_option("--threads", served.engine.session.threads, "of a session; 0: all");
+  app.add_option("--pooling", pooling, "of embeddings: mean, last or first");
   app.add_option("--grace", arguments.grace_s, "seconds for open requests after SIGTERM");
   CLI11_PARSE(app, argc, argv);
+  if (const hg::Result<hg::Pooling> parsed = hg::parse_pooling(pooling); parsed.ok()) {
+    served.pooling = *parsed;
+  } else {
+    std::fprintf(stderr, "chat_server: %s\n", std::string(parsed.status().message()).c_str());
+    return 1;
+  }
   block_end_signals();
   Models models;
   if (const hg::Status status = load(arguments, models); !status.ok()) {

@@ -160,6 +160,38 @@ std::string Reply::last(const std::vector<Outcome>& outcomes) const {
   return events + "data: [DONE]\n\n";
 }
 
+// The bytes of little-endian floats.
+std::string base64_of(const std::vector<float>& values) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  for (const float value : values)
+    for (const auto bits = std::bit_cast<uint32_t>(value); const int shift : {0, 8, 16, 24})
+      bytes += static_cast<char>(bits >> shift);
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t count = std::min<size_t>(3, bytes.size() - i);
+    uint32_t group = 0;
+    for (size_t k = 0; k < 3; ++k)
+      group = group << 8 | (k < count ? static_cast<uint8_t>(bytes[i + k]) : 0U);
+    for (size_t k = 0; k < 4; ++k) text += k <= count ? kDigits[group >> (18 - 6 * k) & 63] : '=';
+  }
+  return text;
+}
+
+std::string embeddings_text(const EmbeddingRequest& request,
+                            const std::vector<std::vector<float>>& embeddings, int64_t tokens) {
+  Json data = Json::array();
+  for (size_t i = 0; i < embeddings.size(); ++i)
+    data.push_back(
+        {{"object", "embedding"},
+         {"index", i},
+         {"embedding", request.as_base64 ? Json(base64_of(embeddings[i])) : Json(embeddings[i])}});
+  return text_of({{"object", "list"},
+                  {"data", data},
+                  {"model", request.model},
+                  {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}});
+}
+
 std::string error_text(const ApiError& error) {
   const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
   return text_of({{"error",

@@ -35,6 +35,9 @@ class Reply {
   int64_t created_;
 };
 
+// The answer to /v1/embeddings. `tokens`: of all inputs.
+std::string embeddings_text(const EmbeddingRequest& request,
+                            const std::vector<std::vector<float>>& embeddings, int64_t tokens);
 // {"error": {...}}
 std::string error_text(const ApiError& error);
 // An error of a generation.

@@ -98,6 +98,17 @@ void read_shared(Fields& fields, CompletionRequest& out) {
     fields.skip(name);
 }
 
+void read_ids(Fields& fields, const char* name, const Json& given, std::vector<int32_t>& out) {
+  if (!given.is_array())
+    return fields.fail(name, "expected a string or a list of token ids, got ", given.type_name());
+  if (given.empty()) return fields.fail(name, "has no token ids");
+  for (const Json& id : given) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > static_cast<uint64_t>(kMostIds))
+      return fields.fail(name, "expected token ids from 0 to ", kMostIds);
+    out.push_back(id.get<int32_t>());
+  }
+}
+
 // A text, ids, or a list with one of them.
 void read_prompt(Fields& fields, CompletionRequest& out) {
   const Json* given = fields.find("prompt");
@@ -112,15 +123,28 @@ void read_prompt(Fields& fields, CompletionRequest& out) {
     out.text = given->get<std::string>();
     return;
   }
-  if (!given->is_array())
-    return fields.fail("prompt", "expected a string or a list of token ids, got ",
-                       given->type_name());
-  if (given->empty()) return fields.fail("prompt", "has no token ids");
-  for (const Json& id : *given) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > static_cast<uint64_t>(kMostIds))
-      return fields.fail("prompt", "expected token ids from 0 to ", kMostIds);
-    out.ids.push_back(id.get<int32_t>());
+  read_ids(fields, "prompt", *given, out.ids);
+}
+
+// A text, ids, or a list of texts or of lists of ids.
+void read_inputs(Fields& fields, EmbeddingRequest& out) {
+  constexpr size_t kMost = 2048;  // as in OpenAI's API
+  const Json* const given = fields.find("input");
+  if (given == nullptr) return fields.fail("input", "is missing");
+  const bool is_one = !given->is_array() || given->empty() || given->front().is_number();
+  const size_t count = is_one ? 1 : given->size();
+  if (count > kMost)
+    return fields.fail("input", "expected at most ", uint64_t{kMost}, " texts, got ",
+                       uint64_t{count});
+  for (size_t i = 0; i < count; ++i) {
+    const Json& each = is_one ? *given : (*given)[i];
+    if (each.is_string())
+      out.texts.push_back(each.get<std::string>());
+    else
+      read_ids(fields, "input", each, out.ids.emplace_back());
   }
+  if (!out.texts.empty() && !out.ids.empty())
+    fields.fail("input", "expected only texts, or only lists of token ids");
 }
 
 // The content of a message: a text, or a list of parts. Parts become lines.
@@ -259,5 +283,21 @@ std::optional<ApiError> read_request(std::string_view body, bool is_chat, Comple
   read_shared(fields, out);
   is_chat ? read_chat(fields, out) : read_completion(fields, out);
   if (is_chat) read_format(fields, body, out);
+  return fields.finish();
+}
+
+std::optional<ApiError> read_request(std::string_view body, EmbeddingRequest& out) {
+  const Json given = Json::parse(body, nullptr, false);
+  if (!given.is_object()) return ApiError{400, "the body is not a JSON object in UTF-8"};
+  Fields fields(given);
+  fields.get("model", out.model);
+  if (out.model.empty()) fields.fail("model", "expected the name of a model");
+  read_inputs(fields, out);
+  std::string format = "float";
+  fields.get("encoding_format", format);
+  out.as_base64 = format == "base64";
+  if (format != "float" && !out.as_base64)
+    fields.fail("encoding_format", "expected float or base64");
+  fields.skip("user");
   return fields.finish();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The requests of OpenAI's API: /v1/completions and /v1/chat/completions.
+// The requests of OpenAI's API: /v1/completions, /v1/chat/completions and /v1/embeddings.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,14 @@ struct CompletionRequest {
   std::map<int32_t, float> bias;  // is added to the logits of ids
 };
 
+struct EmbeddingRequest {
+  std::string model;
+  std::vector<std::string> texts;
+  std::vector<std::vector<int32_t>> ids;  // instead of texts
+  bool as_base64 = false;
+};
+
 // Reads a request. Refuses parameters that the server does not support, unless their value changes
 // nothing.
 std::optional<ApiError> read_request(std::string_view body, bool is_chat, CompletionRequest& out);
+std::optional<ApiError> read_request(std::string_view body, EmbeddingRequest& out);

@@ -7,13 +7,19 @@
 
 #include "hg/text/model_files.h"
 
+namespace {
+
+constexpr char kTooLong[] = "context_length_exceeded";
+
+}  // namespace
+
 hg::Result<std::unique_ptr<Served>> Served::load(const std::string& path,
                                                  const ServedOptions& options) {
   HG_TRY_ASSIGN(const hg::Model file, hg::Model::load(path));
   HG_TRY_ASSIGN(hg::Tokenizer tokenizer, options.tokenizer.empty()
                                              ? hg::tokenizer_of(file)
                                              : hg::Tokenizer::load(options.tokenizer));
-  std::unique_ptr<Served> served(new Served(std::move(tokenizer)));
+  std::unique_ptr<Served> served(new Served(file, std::move(tokenizer)));
   HG_TRY_ASSIGN(served->chat_options_, hg::chat_options_of(file));
   HG_TRY_ASSIGN(served->stop_ids_, hg::stop_ids_of(file));
   hg::Result<hg::ChatTemplate> chat = options.chat_template.empty()
@@ -26,6 +32,8 @@ hg::Result<std::unique_ptr<Served>> Served::load(const std::string& path,
   Engine::Options engine = options.engine;
   engine.session.entry = options.entry;
   HG_TRY_ASSIGN(served->engine_, Engine::create(file, served->tokenizer_, engine));
+  served->session_ = engine.session;
+  served->embed_options_.pooling = options.pooling;
   served->most_tokens_ = options.most_tokens;
   served->most_context_ = options.most_context;
   if (const int64_t limit = served->engine_->position_limit(); limit > 0)
@@ -55,25 +63,57 @@ std::optional<ApiError> Served::read_prompt(const CompletionRequest& request, Ta
     if (!ids.ok()) return ApiError{400, std::string(ids.status().message()), param};
     task.prompt = *std::move(ids);
   }
-  if (task.prompt.empty()) return ApiError{400, "the prompt has no tokens", param};
+  return check_ids(task.prompt, param);
+}
+
+std::optional<ApiError> Served::check_ids(const std::vector<int32_t>& ids,
+                                          const char* param) const {
+  if (ids.empty()) return ApiError{400, hg::str_cat("the ", param, " has no tokens"), param};
   // The tokenizer writes the tokens of the prompt in `logprobs`.
   int64_t words = tokenizer_.vocabulary_size();
   if (engine_->vocabulary() > 0) words = std::min(words, engine_->vocabulary());
-  for (const int32_t id : task.prompt)
+  for (const int32_t id : ids)
     if (id >= words)
       return ApiError{
-          400, hg::str_cat("the prompt has the id ", id, ", but the model has ", words, " tokens"),
+          400,
+          hg::str_cat("the ", param, " has the id ", id, ", but the model has ", words, " tokens"),
           param};
+  const auto size = static_cast<int64_t>(ids.size());
+  if (size > most_context_)
+    return ApiError{
+        400, hg::str_cat("the ", param, " has ", size, " tokens; the limit is ", most_context_),
+        param, kTooLong};
+  return {};
+}
+
+std::optional<ApiError> Served::embed(const EmbeddingRequest& request,
+                                      std::vector<std::vector<float>>& out, int64_t& tokens) const {
+  std::vector<std::vector<int32_t>> inputs = request.ids;
+  for (const std::string& text : request.texts) {
+    hg::Result<std::vector<int32_t>> ids = tokenizer_.encode(text, true);
+    if (!ids.ok()) return ApiError{400, std::string(ids.status().message()), "input"};
+    inputs.push_back(*std::move(ids));
+  }
+  for (const std::vector<int32_t>& ids : inputs)
+    if (auto error = check_ids(ids, "input")) return error;
+  const std::lock_guard lock(embed_mutex_);
+  if (!embedder_) {
+    hg::Result<hg::Embedder> opened = hg::Embedder::create(model_, session_);
+    if (!opened.ok())
+      return ApiError{400, std::string(opened.status().message()), "model", "no_embeddings"};
+    embedder_ = *std::move(opened);
+  }
+  for (const std::vector<int32_t>& ids : inputs) {
+    hg::Result<std::vector<float>> made = embedder_->embed(ids, embed_options_);
+    if (!made.ok()) return ApiError{500, std::string(made.status().message())};
+    out.push_back(*std::move(made));
+    tokens += static_cast<int64_t>(ids.size());
+  }
   return {};
 }
 
 std::optional<ApiError> Served::check_size(const CompletionRequest& request, Task& task) const {
-  const char* const too_long = "context_length_exceeded";
   const auto size = static_cast<int64_t>(task.prompt.size());
-  if (size > most_context_)
-    return ApiError{400,
-                    hg::str_cat("the prompt has ", size, " tokens; the limit is ", most_context_),
-                    request.is_chat ? "messages" : "prompt", too_long};
   const int64_t room = most_context_ - size + 1;  // the last token is never an input
   if (request.max_tokens < 0) {
     task.options.max_tokens = std::min(most_tokens_, room);
@@ -87,7 +127,7 @@ std::optional<ApiError> Served::check_size(const CompletionRequest& request, Tas
     return ApiError{400,
                     hg::str_cat("the prompt has ", size, " tokens and max_tokens is ",
                                 request.max_tokens, "; together the limit is ", most_context_),
-                    "max_tokens", too_long};
+                    "max_tokens", kTooLong};
   task.options.max_tokens = request.max_tokens;
   return {};
 }

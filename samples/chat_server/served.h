@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine.h"
+#include "hg/embedder.h"
 #include "hg/text/chat_template.h"
 #include "hg/text/grammar.h"
 #include "request.h"
@@ -19,6 +20,7 @@ struct ServedOptions {
   std::string entry, tokenizer, chat_template;  // empty: those of the model file
   int64_t most_tokens = 1024;                   // per answer
   int64_t most_context = 4096;                  // prompt and answer
+  hg::Pooling pooling = hg::Pooling::mean;      // of embeddings
   Engine::Options engine;
 };
 
@@ -29,20 +31,31 @@ class Served {
 
   // Turns a request into a task. Refuses one that does not fit the model.
   std::optional<ApiError> prepare(const CompletionRequest& request, Task& task) const;
+  // Embeds the inputs, one request at a time. Sets the number of their tokens.
+  std::optional<ApiError> embed(const EmbeddingRequest& request,
+                                std::vector<std::vector<float>>& out, int64_t& tokens) const;
   Engine& engine() const { return *engine_; }
 
  private:
-  explicit Served(hg::Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
+  Served(hg::Model model, hg::Tokenizer tokenizer)
+      : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
+  std::optional<ApiError> check_ids(const std::vector<int32_t>& ids, const char* param) const;
   std::optional<ApiError> read_prompt(const CompletionRequest& request, Task& task) const;
   std::optional<ApiError> check_size(const CompletionRequest& request, Task& task) const;
   hg::Result<std::shared_ptr<const hg::Constraint>> constraint(const std::string& schema) const;
 
+  const hg::Model model_;
   hg::Tokenizer tokenizer_;
   std::optional<hg::ChatTemplate> chat_;
   hg::ChatOptions chat_options_;
   std::vector<int32_t> stop_ids_;
   int64_t most_tokens_ = 0, most_context_ = 0;
   std::unique_ptr<Engine> engine_;
+
+  hg::SessionOptions session_;
+  hg::EmbedOptions embed_options_;
+  mutable std::mutex embed_mutex_;                // of the following
+  mutable std::optional<hg::Embedder> embedder_;  // opened by the first request
 
   mutable std::mutex mutex_;                             // of the following
   mutable std::shared_ptr<const hg::TokenTexts> texts_;  // made for the first schema

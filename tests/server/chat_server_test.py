@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from chat_formats import check_formats, check_several
+from embeddings import check_embeddings
 from openai_client import check_openai
 
 COMPLETE, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -376,7 +377,7 @@ def check_http(server):
             for path in COMPLETE, CHAT:
                 status, told, _ = server.call("POST", path, body)
                 assert status in (200, 400), (name, status, told[:200])
-    for method, path, wanted in [("GET", "/v1/models/none", 404), ("GET", COMPLETE, 404), ("POST", "/v1/embeddings", 404), ("GET", "/nothing", 404),
+    for method, path, wanted in [("GET", "/v1/models/none", 404), ("GET", COMPLETE, 404), ("POST", "/v1/embeddings", 400), ("POST", "/v1/rerank", 404), ("GET", "/nothing", 404),
                                  ("PUT", CHAT, 404), ("GET", "/" + "a" * 9000, 414)]:
         status, told, _ = server.call(method, path, b"{}" if method == "POST" else None)
         assert status == wanted and json.loads(told)["error"]["message"], (path, status, told)
@@ -633,6 +634,7 @@ def main():
                 check_http(server)
                 check_several(server)
                 check_formats(server)
+                check_embeddings(server, generate)
                 check_openai(server, generate)
             check_many(server, generate)
             server.end()

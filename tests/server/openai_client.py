@@ -43,4 +43,9 @@ def check_openai(server, generate):
     asked = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}}
     answer = client.chat.completions.create(model="m", messages=turns, max_tokens=90, response_format=asked).choices[0]
     assert answer.finish_reason == "length" or set(json.loads(answer.message.content)) == {"sure"}
+    embedding = generate("--embed", "--prompt=the man")
+    for extra in {}, {"encoding_format": "float"}:  # the client asks for base64 by default
+        made = client.embeddings.create(model="m", input=["hello", "the man"], **extra)
+        assert [each.index for each in made.data] == [0, 1] and made.usage.total_tokens == len("hello") + embedding["prompt_tokens"]
+        assert all(abs(a - b) < 1e-5 for a, b in zip(made.data[1].embedding, embedding["embedding"], strict=True))
     print(f"openai {openai.__version__}: the same answers")
