@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "lib/text/grammar/rules.h"
 #include "tests/must.h"
 
 namespace hg {
@@ -209,6 +212,44 @@ TEST(Grammar, AllowsTokensThatContinueATextOfIt) {
   const std::vector<int32_t> stop_ids = {2};
   EXPECT_EQ(state->restrict(logits, stop_ids).status().message(),
             "grammar: no token of the vocabulary continues the text");
+}
+
+// Two kinds of opening brackets, so that most stacks are new.
+TEST(Grammar, StatesOfLongTextsAreForgotten) {
+  const std::string rules = "root ::= pair*\npair ::= \"a\" pair* \"b\" | \"c\" pair* \"b\"";
+  const Grammar grammar = must(Grammar::parse(rules));
+  const auto texts = must(token_texts(must(Tokenizer::from_json(kTokens))));
+  const auto constrained = must(constraint_of(grammar, texts)->begin());
+  Automaton automaton(grammar.rules());
+  int32_t state = automaton.start();
+  std::mt19937 random(2);
+  int depth = 0;
+  size_t most = 0;
+  for (int i = 0; i < 100000; ++i) {
+    const bool opens = depth == 0 || (depth < 40 && random() % 2 == 0);
+    const char byte = !opens ? 'b' : random() % 2 == 0 ? 'a' : 'c';
+    depth += opens ? 1 : -1;
+    state = automaton.next(state, static_cast<uint8_t>(byte));
+    ASSERT_NE(state, Automaton::kDead) << i;
+    ASSERT_TRUE(constrained->push(byte - 'a').ok()) << i;
+    most = std::max(most, automaton.size());
+    if (automaton.is_full()) state = automaton.forget_others(state);
+    if (i % 200 != 0) continue;
+    std::vector<float> logits(8, 0.25f);
+    ASSERT_TRUE(must(constrained->restrict(logits, std::vector<int32_t>{6})));
+    for (int32_t id = 0; id < 3; ++id) {
+      const bool may = automaton.next(state, static_cast<uint8_t>('a' + id)) != Automaton::kDead;
+      EXPECT_EQ(logits[static_cast<size_t>(id)] == 0.25f, may) << i;
+    }
+    EXPECT_EQ(logits[6] == 0.25f, automaton.is_whole(state));
+  }
+  EXPECT_GT(most, Automaton::kLeastLimit);
+  EXPECT_LT(most, Automaton::kLeastLimit + 1000);
+  // A text that is deeper than the limit.
+  const std::string left(30000, 'a'), right(30000, 'b');
+  EXPECT_TRUE(grammar.accepts(left + right));
+  EXPECT_FALSE(grammar.accepts(left + right + "b"));
+  EXPECT_FALSE(grammar.accepts(left + "b"));
 }
 
 }  // namespace

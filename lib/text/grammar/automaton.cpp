@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "lib/graph/border.h"
 #include "lib/text/grammar/rules.h"
 
 namespace hg {
 
-Automaton::Automaton(std::shared_ptr<const Grammar::Rules> rules) : rules_(std::move(rules)) {
+Automaton::Automaton(std::shared_ptr<const Grammar::Rules> rules) : rules_(std::move(rules)) {}
+
+int32_t Automaton::start() {
   std::vector<Node> stacks;
   for (const int32_t first : rules_->alternatives[static_cast<size_t>(rules_->root)])
     stacks.push_back({first, -1});
-  start_ = state_of(std::move(stacks));
+  return state_of(std::move(stacks));
 }
 
 int32_t Automaton::node_of(Node node) {
@@ -47,11 +50,39 @@ int32_t Automaton::state_of(std::vector<Node> stacks) {
     }
   }
   if (nodes.empty() && !is_whole) return kDead;
-  std::pair key(std::vector<int32_t>(nodes.begin(), nodes.end()), is_whole);
+  return numbered({nodes.begin(), nodes.end()}, is_whole);
+}
+
+int32_t Automaton::numbered(std::vector<int32_t> nodes, bool is_whole) {
+  std::pair key(std::move(nodes), is_whole);
   const auto [found, is_new] =
       state_ids_.try_emplace(std::move(key), static_cast<int32_t>(states_.size()));
   if (is_new) states_.push_back({found->first.first, is_whole});
   return found->second;
+}
+
+int32_t Automaton::forget_others(int32_t state) {
+  const State kept = std::move(states_[static_cast<size_t>(state)]);
+  const std::vector<Node> before = std::exchange(nodes_, {});
+  node_ids_.clear();
+  states_.clear();
+  state_ids_.clear();
+  std::vector<bool> is_used(before.size());
+  for (int32_t id : kept.nodes)
+    for (; id >= 0 && !is_used[static_cast<size_t>(id)]; id = before[static_cast<size_t>(id)].below)
+      is_used[static_cast<size_t>(id)] = true;
+  // A stack below another one has the smaller number, so the order of numbers stays.
+  std::vector<int32_t> renamed(before.size(), -1);
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (!is_used[i]) continue;
+    const int32_t below = before[i].below;
+    renamed[i] =
+        node_of({before[i].position, below < 0 ? -1 : renamed[static_cast<size_t>(below)]});
+  }
+  std::vector<int32_t> nodes;
+  for (const int32_t id : kept.nodes) nodes.push_back(renamed[static_cast<size_t>(id)]);
+  limit_ = std::max(kLeastLimit, 2 * nodes_.size());
+  return numbered(std::move(nodes), kept.is_whole);
 }
 
 int32_t Automaton::next(int32_t state, uint8_t byte) {
@@ -74,6 +105,7 @@ bool Grammar::accepts(std::string_view text) const {
   for (const char byte : text) {
     if (state == Automaton::kDead) return false;
     state = automaton.next(state, static_cast<uint8_t>(byte));
+    if (state != Automaton::kDead && automaton.is_full()) state = automaton.forget_others(state);
   }
   return state != Automaton::kDead && automaton.is_whole(state);
 }

@@ -122,8 +122,12 @@ class GrammarState final : public Constraint::State {
         next = automaton_.next(next, static_cast<uint8_t>(byte));
         HG_CHECK(next != Automaton::kDead, "grammar: the token ", id, " cannot follow");
       }
-      state_ = next;
       is_first_ = false;
+      state_ = next;
+      if (automaton_.is_full()) {
+        state_ = automaton_.forget_others(next);
+        masks_.clear();
+      }
       return {};
     });
   }
