@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "hg/ops.h"
+#include "hg/text/c.h"
 #include "lib/text/grammar/rules.h"
 #include "tests/must.h"
 
@@ -250,6 +252,40 @@ TEST(Grammar, StatesOfLongTextsAreForgotten) {
   EXPECT_TRUE(grammar.accepts(left + right));
   EXPECT_FALSE(grammar.accepts(left + right + "b"));
   EXPECT_FALSE(grammar.accepts(left + "b"));
+}
+
+TEST(Grammar, ConstrainsGeneratorsOfC) {
+  Graph graph;
+  TensorData table = must(TensorData::allocate(f32, {7, 7}));
+  for (int i = 0; i < 7; ++i) table.tensor.as<float>()[i * 7 + (i + 1) % 7] = 2;
+  graph.output("logits",
+               embedding(graph.parameter("w", table), graph.input("input_ids", i64, {"b", "t"})));
+  Model words = must(Model::from_graph(std::move(graph)));
+  words.set_info({.attachments = {{"tokenizer.json", kTokens}}});
+  const auto bytes = must(words.serialize());
+  hg_model* model = nullptr;
+  ASSERT_EQ(hg_model_read(bytes.data(), bytes.size(), nullptr, &model), nullptr);
+  hg_generator* generator = nullptr;
+  ASSERT_EQ(hg_generator_create(model, nullptr, &generator), nullptr);
+  hg_constraint* constraint = nullptr;
+  ASSERT_EQ(hg_constraint_of_grammar(model, "root ::= \"ca\" [bc]", &constraint), nullptr);
+  hg_generate_options options;
+  hg_generate_options_init(&options, sizeof options);
+  options.constraint = constraint;
+  const int32_t first[] = {0}, *ids = nullptr;
+  const hg_token_ids prompt = {first, 1};
+  ASSERT_EQ(hg_generator_begin(generator, &prompt, 1, &options), nullptr);
+  hg_constraint_free(constraint);
+  size_t count = 1;
+  while (count > 0) ASSERT_EQ(hg_generator_step(generator, nullptr, &count), nullptr);
+  ASSERT_EQ(hg_generator_sequence(generator, 0, &ids, &count, nullptr), nullptr);
+  EXPECT_EQ(std::vector<int32_t>(ids, ids + count), (std::vector<int32_t>{2, 0, 1}));
+  hg_status* refused = hg_constraint_of_json_schema(model, "{\"type\": 1}", &constraint);
+  EXPECT_EQ(hg_status_code(refused), HG_INVALID_ARGUMENT);
+  EXPECT_EQ(constraint, nullptr);
+  hg_status_free(refused);
+  hg_generator_free(generator);
+  hg_model_free(model);
 }
 
 }  // namespace

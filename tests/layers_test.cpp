@@ -39,7 +39,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},
     {"lib/generate", {"lib/graph", "lib/model", "kernels/fill"}},
     {"lib/io", {"lib/graph"}},
-    {"lib/text", {"lib/graph"}},
+    {"lib/text", {"lib/graph", "lib/c"}},
     {"lib/text/jinja", {"lib/text", "lib/graph"}},
     {"lib/text/grammar", {"lib/text", "lib/graph"}},
     {"lib/quantize", {"lib/graph", "lib/compile"}},

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "hg/batch_generator.h"
 #include "hg/c.h"
+#include "hg/embedder.h"
 #include "hg/generator.h"
 #include "hg/gpu.h"
 #include "hg/model.h"
@@ -64,9 +66,21 @@ struct hg_session {
   hg::Session session;
 };
 struct hg_generator {
-  std::unique_ptr<hg::c::CLog> log;
+  std::shared_ptr<hg::c::CLog> log;  // also of forks
   hg::Generator generator;
   std::vector<hg::GeneratedToken> tokens = {};  // of the last step
+};
+struct hg_batch {
+  std::unique_ptr<hg::c::CLog> log;
+  hg::BatchGenerator batch;
+  std::vector<hg::GeneratedToken> tokens = {};
+};
+struct hg_embedder {
+  std::unique_ptr<hg::c::CLog> log;
+  hg::Embedder embedder;
+};
+struct hg_constraint {
+  std::shared_ptr<const hg::Constraint> constraint;
 };
 struct hg_trainer {
   std::unique_ptr<hg::c::CLog> log;
@@ -113,6 +127,9 @@ Status write_bytes(void* to, size_t capacity, size_t* size, const std::vector<st
 inline std::stop_token token_of(const hg_cancel* cancel) {
   return cancel == nullptr ? std::stop_token() : cancel->source.get_token();
 }
+// generator.cpp
+Result<GenerateOptions> read_generate_options(const hg_generate_options* given);
+Status write_token(const std::vector<GeneratedToken>& tokens, size_t index, hg_generated_token* to);
 // train_options.cpp
 Result<TrainOptions> read_train_options(const hg_train_options* given, std::unique_ptr<CLog>& log);
 

@@ -37,11 +37,25 @@ hg::Result<std::vector<std::byte>> random_model_bytes() {
 
 hg::Result<std::vector<std::byte>> words_model_bytes() {
   hg::Graph graph;
-  std::vector<float> logits(25);
-  for (size_t i = 0; i < 5; ++i) logits[i * 5 + (i + 1) % 5] = 2;
-  HG_TRY_ASSIGN(hg::TensorData w, hg::TensorData::copy_of(hg::view(logits, {5, 5})));
-  graph.output("logits", hg::embedding(graph.parameter("w", w),
-                                       graph.input("input_ids", hg::i64, {"b", "t"})));
+  std::vector<float> one_hot(25), next(25);
+  for (size_t i = 0; i < 5; ++i) {
+    one_hot[i * 5 + i] = 1;
+    next[(i + 1) % 5 * 5 + i] = 2;
+  }
+  HG_TRY_ASSIGN(hg::TensorData words, hg::TensorData::copy_of(hg::view(one_hot, {5, 5})));
+  HG_TRY_ASSIGN(hg::TensorData head, hg::TensorData::copy_of(hg::view(next, {5, 5})));
+  const hg::Dim b("b"), t("t"), p("p");
+  const hg::Value x =
+      hg::embedding(graph.parameter("words", words), graph.input("input_ids", hg::i64, {b, t}));
+  // The past has no effect.
+  const hg::Value shown = hg::cast(graph.input("attention_mask", hg::i64, {b, p + t}), hg::f32);
+  const hg::Value at = hg::cast(graph.input("position_ids", hg::i64, {b, t}), hg::f32);
+  const hg::Value present =
+      hg::concat({graph.input("past.x", hg::f32, {b, 1, p, 1}), hg::reshape(at, {b, 1, t, 1})}, 2);
+  const hg::Value read = hg::sum(present * hg::reshape(shown, {b, 1, p + t, 1}), {1, 2});
+  graph.output("logits",
+               hg::linear(x + hg::reshape(read, {b, 1, 1}) * 0.0f, graph.parameter("head", head)));
+  graph.output("present.x", present);
   HG_TRY_ASSIGN(const hg::Model model, hg::Model::from_graph(std::move(graph)));
   return model.serialize();
 }

@@ -392,6 +392,16 @@ HG_C_API hg_status* hg_generator_create(const hg_model* model, const hg_session_
                                         hg_generator** generator) HG_C_CHECKED;
 HG_C_API void hg_generator_free(hg_generator* generator);
 
+typedef struct hg_token_ids {
+  const int32_t* ids;
+  size_t count;
+} hg_token_ids;
+
+/* Which tokens answers may have, such as a grammar's (hg/text/c.h). */
+typedef struct hg_constraint hg_constraint;
+HG_C_API void hg_constraint_free(hg_constraint* constraint);
+
+enum { HG_EARLY_STOPPING_NO = 0, HG_EARLY_STOPPING_YES = 1, HG_EARLY_STOPPING_NEVER = 2 };
 /* See hg::GenerateOptions and hg::SamplerOptions. */
 typedef struct hg_generate_options {
   uint32_t struct_size;
@@ -406,20 +416,36 @@ typedef struct hg_generate_options {
   float repetition_penalty; /* 1 */
   int32_t log_probabilities;
   int32_t reuse_past;
+  int64_t num_return_sequences;    /* 1; answers per prompt */
+  int64_t num_beams;               /* 1; above 1: hg_generator_generate() searches for answers */
+  float length_penalty;            /* 1; of beams */
+  int32_t early_stopping;          /* of beams */
+  int64_t lookup;                  /* speculative decoding: most tokens from earlier text */
+  hg_generator* draft;             /* or those of a small model, which must live until the end */
+  int64_t draft_tokens;            /* 5 */
+  const hg_token_ids* encoder_ids; /* encoder-decoders: texts of the prompts; or ... */
+  size_t encoder_id_count;
+  const hg_tensor* encoder_features; /* ... f32 [prompts, ...] */
+  const hg_constraint* constraint;   /* may be freed after the call that takes the options */
+  /* Called before each choice; may change the logits. `ids`: the prompt and the answer so far.
+   * Another result than 0 fails the generation with invalid_argument. */
+  int32_t (*on_logits)(void* host, int64_t prompt, const int32_t* ids, size_t id_count,
+                       float* logits, size_t logit_count);
+  void* host; /* of on_logits */
 } hg_generate_options;
 HG_C_API void hg_generate_options_init(hg_generate_options* options, size_t struct_size);
-
-typedef struct hg_token_ids {
-  const int32_t* ids;
-  size_t count;
-} hg_token_ids;
 
 /* Starts to continue the prompts and discards earlier ones. Copies everything it needs. */
 HG_C_API hg_status* hg_generator_begin(hg_generator* generator, const hg_token_ids* prompts,
                                        size_t prompt_count,
                                        const hg_generate_options* options) HG_C_CHECKED;
-/* Runs the model once and sets *count to the number of new tokens, at most one per prompt. 0: all
- * sequences have ended. `cancel` may be null. After a failure, call hg_generator_begin(). */
+/* Continues the prompts until all answers end; see hg_generator_sequence(). */
+HG_C_API hg_status* hg_generator_generate(hg_generator* generator, const hg_token_ids* prompts,
+                                          size_t prompt_count, const hg_generate_options* options,
+                                          const hg_cancel* cancel) HG_C_CHECKED;
+/* Runs the model once and sets *count to the number of new tokens, at most one per prompt, and
+ * several with speculative decoding. 0: all sequences have ended. `cancel` may be null. After a
+ * failure, call hg_generator_begin(). */
 HG_C_API hg_status* hg_generator_step(hg_generator* generator, const hg_cancel* cancel,
                                       size_t* count) HG_C_CHECKED;
 
@@ -442,6 +468,67 @@ enum { HG_FINISH_LENGTH = 0, HG_FINISH_STOP = 1 };
 HG_C_API hg_status* hg_generator_sequence(const hg_generator* generator, int64_t prompt,
                                           const int32_t** ids, size_t* count,
                                           int32_t* finish) HG_C_CHECKED;
+
+/* The past of one sequence: what the model has read. See "The past" in hg/generator.h. */
+HG_C_API int64_t hg_generator_length(const hg_generator* generator); /* tokens; 0 for null */
+/* Copies at most `capacity` ids of the past and sets *count to their number. */
+HG_C_API hg_status* hg_generator_ids(const hg_generator* generator, int32_t* ids, size_t capacity,
+                                     size_t* count) HG_C_CHECKED;
+/* Reads more tokens. The logits after the last one are valid until the next call. */
+HG_C_API hg_status* hg_generator_append(hg_generator* generator, const int32_t* ids, size_t count,
+                                        const hg_cancel* cancel, const float** logits,
+                                        size_t* logit_count) HG_C_CHECKED;
+HG_C_API void hg_generator_reset(hg_generator* generator);
+HG_C_API hg_status* hg_generator_truncate(hg_generator* generator, int64_t length) HG_C_CHECKED;
+HG_C_API hg_status* hg_generator_fork(const hg_generator* generator,
+                                      hg_generator** copy) HG_C_CHECKED;
+HG_C_API hg_status* hg_generator_save(const hg_generator* generator, const char* path) HG_C_CHECKED;
+HG_C_API hg_status* hg_generator_load(hg_generator* generator, const char* path) HG_C_CHECKED;
+
+/* Sequences that join and leave between steps. See hg/batch_generator.h. */
+typedef struct hg_batch hg_batch;
+HG_C_API hg_status* hg_batch_create(const hg_model* model, int64_t rows,
+                                    const hg_session_options* options,
+                                    hg_batch** batch) HG_C_CHECKED;
+HG_C_API void hg_batch_free(hg_batch* batch);
+/* Reads a prompt, and sets *id to the id of its sequence. */
+HG_C_API hg_status* hg_batch_add(hg_batch* batch, const hg_token_ids* prompt,
+                                 const hg_generate_options* options, const hg_cancel* cancel,
+                                 int64_t* id) HG_C_CHECKED;
+/* Runs the model once; as hg_generator_step() and hg_generator_token(). */
+HG_C_API hg_status* hg_batch_step(hg_batch* batch, const hg_cancel* cancel,
+                                  size_t* count) HG_C_CHECKED;
+HG_C_API hg_status* hg_batch_token(const hg_batch* batch, size_t index,
+                                   hg_generated_token* token) HG_C_CHECKED;
+HG_C_API hg_status* hg_batch_end(hg_batch* batch, int64_t id) HG_C_CHECKED;
+HG_C_API int64_t hg_batch_running(const hg_batch* batch); /* sequences; 0 for null */
+
+typedef struct hg_ended_sequence {
+  uint32_t struct_size;
+  int32_t finish;
+  int64_t id;
+  const int32_t* ids; /* valid until the next hg_batch_step() */
+  size_t count;
+  int32_t code; /* why it failed; 0: it did not */
+  int32_t reserved;
+  const char* message; /* "" if it did not; valid as `ids` */
+} hg_ended_sequence;
+/* Sequences that the last hg_batch_step() or later hg_batch_end() calls ended. */
+HG_C_API size_t hg_batch_ended_count(const hg_batch* batch); /* 0 for null */
+HG_C_API hg_status* hg_batch_ended(const hg_batch* batch, size_t index,
+                                   hg_ended_sequence* sequence) HG_C_CHECKED;
+
+/* Turns texts into vectors. See hg/embedder.h. */
+typedef struct hg_embedder hg_embedder;
+enum { HG_POOLING_MEAN = 0, HG_POOLING_LAST = 1, HG_POOLING_FIRST = 2 };
+HG_C_API hg_status* hg_embedder_create(const hg_model* model, const hg_session_options* options,
+                                       hg_embedder** embedder) HG_C_CHECKED;
+HG_C_API void hg_embedder_free(hg_embedder* embedder);
+HG_C_API int64_t hg_embedder_size(const hg_embedder* embedder); /* of a vector; 0 for null */
+/* Writes hg_embedder_size() numbers. */
+HG_C_API hg_status* hg_embedder_embed(hg_embedder* embedder, const int32_t* ids, size_t count,
+                                      int32_t pooling, int32_t normalize, const hg_cancel* cancel,
+                                      float* embedding) HG_C_CHECKED;
 
 /* -- Training ---------------------------------------------------------------------------------- */
 
