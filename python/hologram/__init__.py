@@ -41,7 +41,7 @@ from ._errors import (
 )
 from ._executor import Executor, create_executor_for_tensor, from_vulkan, to_vulkan
 from ._expressions import evaluate, to_model, vjp
-from ._generator import Generated, Generator, Token
+from ._generator import BatchGenerator, Embedder, Ended, Generated, Generator, Token
 from ._kernel import Kernel, kernel
 from ._model import Library, Model, Profile, Session, TensorSpec, load, save_library
 from ._optimizers import SGD, Adam, AdamW, RMSprop, Schedule

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generates tokens with language models."""
+"""Generates tokens with language models, and embeds texts."""
 
 import json
+import os
 from typing import NamedTuple
 
 from . import _core
@@ -27,6 +28,14 @@ class Generated(NamedTuple):
     finish: str
     log_probabilities: list
     score: float = 0.0
+
+
+class Ended(NamedTuple):
+    """A sequence that has left a batch: its id, its Generated, and the exception that ended it or None."""
+
+    id: int
+    answer: Generated
+    error: Exception | None
 
 
 def _is_one(prompts):
@@ -64,6 +73,13 @@ class Generator:
     The encoder of an encoder-decoder reads ``encoder_inputs``: the ids of a text or a list of texts, or an array of features
     [prompts, ...]. Prompts begin the answers; without them, the model's start token does.
 
+    The past is what the model has read. A call with ``reuse_past`` continues from it; ``append``, ``truncate``, ``fork``, ``save`` and
+    ``load`` change it::
+
+        logits = generator.append([5, 17])
+        other = generator.fork()
+        generator.truncate(1)
+
     Threads take turns at a generator.
     """
 
@@ -78,6 +94,7 @@ class Generator:
             self._base = _core.GeneratorBase.create(model, options)
         self._model = model
         self._call = 0
+        self._draft = None
 
     def stream(self, prompts=None, *, encoder_inputs=None, on_logits=None, **options):
         """Yields each Token as soon as it is known.
@@ -85,7 +102,8 @@ class Generator:
         Options: ``max_tokens`` (128), ``stop_ids`` (end a sequence), ``temperature`` (0: the largest logit),
         ``top_k``, ``top_p``, ``min_p``, ``repetition_penalty``, ``seed``, ``log_probabilities``, ``reuse_past`` (a
         prompt that begins with the text of the last call, such as the next turn of a chat, is read from there on).
-        ``num_return_sequences`` answers per prompt draw their own tokens.
+        ``num_return_sequences`` answers per prompt draw their own tokens. Speculative decoding of one prompt gives the same tokens:
+        ``lookup`` (most tokens proposed from earlier text), or ``draft`` (a Generator of a small model) and ``draft_tokens`` (5).
         ``on_logits(prompt, ids, logits)`` may change the array of logits before each choice; ``ids`` are those of the
         prompt and the answer so far. Another call of the generator ends an unfinished iteration with an error.
         """
@@ -131,6 +149,47 @@ class Generator:
         return self._base.result_()[3]
 
     @property
+    def proposed(self):
+        """The tokens that speculative decoding proposed in the last call; ``accepted`` counts those that were right."""
+        return self._base.result_()[4]
+
+    @property
+    def accepted(self):
+        """The proposed tokens of the last call that were right."""
+        return self._base.result_()[5]
+
+    @property
+    def ids(self):
+        """The tokens that the model has read; empty after a call with several prompts or answers."""
+        return self._base.ids_()
+
+    def append(self, ids):
+        """Reads more tokens. Returns the logits after the last one."""
+        return self._base.append_(ids)
+
+    def truncate(self, length):
+        """Forgets all but the first ``length`` tokens."""
+        self._base.truncate_(length)
+
+    def reset(self):
+        """Forgets all tokens."""
+        self._base.reset_()
+
+    def fork(self):
+        """Returns a generator with a copy of the past, which shares the weights."""
+        made = object.__new__(type(self))
+        made._base, made._model, made._call, made._draft = self._base.fork_(), self._model, 0, None
+        return made
+
+    def save(self, path):
+        """Writes the past to a file. Until the new file is complete, an old one remains."""
+        self._base.save_(os.fspath(path))
+
+    def load(self, path):
+        """Replaces the past by that of a file of a generator with the same weights."""
+        self._base.load_(os.fspath(path))
+
+    @property
     def vocabulary(self):
         """The number of tokens; 0 if the model does not fix it."""
         return self._base.vocabulary_
@@ -155,7 +214,10 @@ class Generator:
             is_one = _is_one(prompts)
             prompts = [prompts] if is_one else prompts
         self._call += 1
-        self._base.begin_(prompts, texts, features, options, on_logits)
+        self._draft = options.pop("draft", None)
+        if not isinstance(self._draft, (Generator, type(None))):
+            raise TypeError("draft is a Generator")
+        self._base.begin_(prompts, texts, features, options, on_logits, self._draft and self._draft._base)
         return is_one
 
     def _tokens(self, call):
@@ -166,3 +228,84 @@ class Generator:
             if not tokens:
                 return
             yield from (Token(*token) for token in tokens)
+
+
+class BatchGenerator:
+    """Generates several sequences at once, which join and leave between steps.
+
+    ``model`` and the options are those of Generator; at most ``rows`` sequences run at a time::
+
+        batch = hg.BatchGenerator("model.hgm", rows=8)
+        first = batch.add([5, 17, 3], max_tokens=64)
+        while batch.running:
+            for token in batch.step():
+                print(token.prompt, token.id)
+            for id, answer, error in batch.ended:
+                print(id, answer.ids)
+
+    Tokens equal those of a Generator, except for rounding. Threads take turns at a batch.
+    """
+
+    def __init__(self, model, rows=8, **options):
+        self._base = _core.BatchBase.create(model if isinstance(model, Model) else load(model), rows, options)
+        self._ended = []
+
+    def add(self, prompt, *, on_logits=None, **options):
+        """Reads a prompt and adds its sequence. Returns its id, which its tokens have as ``prompt``.
+
+        Options as ``Generator.stream``, without ``lookup``, ``draft`` and several answers. Fails if all rows are taken.
+        """
+        return self._base.add_(prompt, options, on_logits)
+
+    def step(self):
+        """Runs the model once. Returns the new Tokens, at most one per sequence."""
+        tokens = self._base.step_()
+        self._ended = []
+        self._collect()
+        return [Token(*token) for token in tokens]
+
+    @property
+    def ended(self):
+        """An Ended for each sequence that the last ``step`` or later ``end`` calls ended."""
+        return list(self._ended)
+
+    def end(self, id):
+        """Ends a sequence between two steps."""
+        self._base.end_(id)
+        self._collect()
+
+    def _collect(self):
+        new = self._base.ended_()[len(self._ended) :]
+        self._ended += [Ended(id, Generated(*sequence), error) for id, sequence, error in new]
+
+    @property
+    def running(self):
+        """The number of sequences."""
+        return self._base.running_
+
+    @property
+    def rows(self):
+        """The most sequences that run at a time."""
+        return self._base.rows_
+
+
+class Embedder:
+    """Turns texts, as token ids, into vectors with a language model or a text encoder.
+
+    ``model`` and the options are those of Generator. Threads take turns at an embedder::
+
+        embedder = hg.Embedder("model.hgm")
+        vector = embedder.embed([5, 17, 3])
+    """
+
+    def __init__(self, model, **options):
+        self._base = _core.EmbedderBase.create(model if isinstance(model, Model) else load(model), options)
+
+    def embed(self, ids, pooling="mean", normalize=True):
+        """Returns an array of ``size`` numbers: the "mean" of the hidden states, or the "first" or "last" one, with a length of 1."""
+        return self._base.embed_(ids, pooling, normalize)
+
+    @property
+    def size(self):
+        """The length of the arrays."""
+        return self._base.size_

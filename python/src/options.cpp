@@ -297,6 +297,7 @@ GenerateOptions generate_options(const nb::dict& given) {
   fields.get("temperature", s.temperature, real).get("top_k", s.top_k).get("top_p", s.top_p, real);
   fields.get("min_p", s.min_p, real).get("repetition_penalty", s.repetition_penalty, real);
   fields.get("seed", s.seed).get("num_return_sequences", o.num_return_sequences);
+  fields.get("lookup", o.lookup).get("draft_tokens", o.draft_tokens);
   fields.get("num_beams", o.num_beams).get("length_penalty", o.length_penalty, real);
   const std::function<EarlyStopping(nb::handle)> early = [](nb::handle value) {
     if (nb::isinstance<nb::str>(value) && nb::cast<std::string>(value) == "never")

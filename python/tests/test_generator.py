@@ -75,6 +75,113 @@ def test_a_chat_goes_on(generator, weights):
         prompt += answer.ids
 
 
+def test_the_past(generator, weights, tmp_path):
+    assert generator.ids == []
+    np.testing.assert_allclose(generator.append([4, 1]), logits_of(weights, [4, 1]), atol=1e-5)
+    other = generator.fork()
+    np.testing.assert_allclose(generator.append(np.array([7])), logits_of(weights, [4, 1, 7]), atol=1e-5)
+    generator.save(tmp_path / "past")
+    generator.truncate(1)
+    np.testing.assert_allclose(generator.append([2]), logits_of(weights, [4, 2]), atol=1e-5)
+    assert other.ids == [4, 1] and generator.ids == [4, 2]
+    other.load(tmp_path / "past")
+    assert other.generate([4, 1, 7, 3], max_tokens=5, reuse_past=True).ids == greedy(weights, [4, 1, 7, 3], 5)
+    assert other.reused == 3
+    generator.reset()
+    assert generator.ids == []
+    with pytest.raises(ValueError, match="truncate a past of 0 tokens to 3"):
+        generator.truncate(3)
+    (tmp_path / "past").write_bytes((tmp_path / "past").read_bytes()[:-70])
+    with pytest.raises(hg.CorruptModelError):
+        other.load(tmp_path / "past")
+    with pytest.raises(hg.NotFoundError):
+        other.load(tmp_path / "none")
+
+
+@pytest.fixture(scope="module")
+def last_words(weights):
+    """Multiplies the embedding of each token by the head. The past and the positions have no effect."""
+    g = hg.Graph()
+    ids, mask = g.input("input_ids", ("b", "t"), "int64"), g.input("attention_mask", ("b", "p + t"), "int64")
+    rows = hg.ops.embedding(ids, g.parameter("words", weights[0]))
+    present = hg.ops.concat([g.input("past.x", ("b", 1, "p", WIDTH)), hg.ops.reshape(rows, ("b", 1, "t", WIDTH))], 2)
+    shown = hg.ops.reshape(hg.ops.cast(mask, "float32"), ("b", 1, "p + t", 1))
+    read = hg.ops.reshape(hg.ops.sum(hg.ops.mul(present, shown), [1, 2]), ("b", 1, WIDTH))
+    at = hg.ops.reshape(hg.ops.cast(g.input("position_ids", ("b", "t"), "int64"), "float32"), ("b", "t", 1))
+    g.output("logits", hg.ops.linear(hg.ops.add(rows, hg.ops.mul(hg.ops.add(read, at), 0.0)), g.parameter("head", weights[1])))
+    g.output("present.x", present)
+    return g.model()
+
+
+def test_speculation_gives_the_same_tokens(last_words, model):
+    plain, other, draft = (hg.Generator(last_words, threads=1) for _ in range(3))
+    for options in {}, {"temperature": 0.8, "seed": 4}:
+        wanted = plain.generate([1, 2], max_tokens=40, **options).ids
+        assert plain.proposed == 0
+        for how in {"lookup": 3}, {"draft": draft}, {"draft": draft, "draft_tokens": 2}:
+            assert other.generate([1, 2], max_tokens=40, **how, **options).ids == wanted
+            assert 10 < other.accepted <= other.proposed
+            assert [token.id for token in other.stream([1, 2], max_tokens=40, **how, **options)] == wanted
+    with pytest.raises(hg.UnsupportedError, match="needs the logits of all tokens"):
+        hg.Generator(model).generate([1], lookup=2)
+    with pytest.raises(TypeError, match="draft"):
+        plain.generate([1], draft=model)
+    with pytest.raises(ValueError, match="the generator itself"):
+        plain.generate([1], draft=plain)
+
+
+def test_a_batch(last_words, weights):
+    def following(prompt, count):
+        return [prompt := int(np.argmax(logits_of(weights, [prompt]))) for _ in range(count)]
+
+    batch = hg.BatchGenerator(last_words, rows=2, threads=1)
+    prompts, answers, ids = [[1, 2], [3], [7, 0, 22], [4]], {}, {}
+    while len(answers) < len(prompts):
+        while batch.running < batch.rows and len(ids) < len(prompts):
+            prompt = prompts[len(ids)]
+            ids[batch.add(prompt, max_tokens=3 + len(prompt))] = prompt
+        for token in batch.step():
+            assert token.prompt in ids
+        for ended in batch.ended:
+            assert ended.error is None
+            answers[ended.id] = ended.answer.ids
+    for id, prompt in ids.items():
+        assert answers[id] == following(prompt[-1], 3 + len(prompt))
+
+    def fails(*_):
+        raise KeyError("mine")
+
+    first, second = batch.add([1], on_logits=fails), batch.add([2], max_tokens=1)
+    with pytest.raises(RuntimeError, match="all 2 rows are taken"):
+        batch.add([3])
+    batch.step()
+    ended = {each.id: each for each in batch.ended}
+    assert isinstance(ended[first].error, KeyError) and ended[second].answer.ids == following(2, 1)
+    third = batch.add([5])
+    batch.end(third)
+    assert batch.running == 0 and batch.ended[-1].answer.finish == "stop"
+    with pytest.raises(hg.NotFoundError, match=str(third)):
+        batch.end(third)
+
+
+def test_embeddings(weights):
+    g = hg.Graph()
+    rows = hg.ops.embedding(g.input("input_ids", ("b", "t"), "int64"), g.parameter("words", weights[0]))
+    g.output("logits", hg.ops.linear(rows, g.parameter("head", weights[1])))
+    embedder = hg.Embedder(g.model())
+    assert embedder.size == WIDTH
+    ids = [3, 9, 9, 1]
+    mean = weights[0][ids].mean(0)
+    np.testing.assert_allclose(embedder.embed(ids), mean / np.linalg.norm(mean), atol=1e-6)
+    np.testing.assert_allclose(embedder.embed(ids, normalize=False), mean, atol=1e-6)
+    np.testing.assert_allclose(embedder.embed(ids, "last", False), weights[0][1], atol=1e-6)
+    np.testing.assert_allclose(embedder.embed(ids, pooling="first", normalize=False), weights[0][3], atol=1e-6)
+    with pytest.raises(ValueError, match="pooling 'max'"):
+        embedder.embed(ids, "max")
+    with pytest.raises(ValueError, match="23"):
+        embedder.embed([23])
+
+
 def test_stream(generator, weights):
     tokens = list(generator.stream([1, 2], max_tokens=5, log_probabilities=True))
     assert [t.id for t in tokens] == greedy(weights, [1, 2], 5)
