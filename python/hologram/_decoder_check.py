@@ -90,7 +90,7 @@ def expected_of(torch, module, decoder, pairs, limit):
             continue
         hidden = draws.integers(0, parts[0], batch) if decoder.is_masked else np.zeros(batch, np.int64)
         hidden[0] = 0
-        ids = [draws.integers(0, words, (batch, time)) for time in parts]
+        ids = [_drawn(module, draws, (batch, time)) for time in parts]
         masks = [np.ones((batch, time), np.int64) for time in parts]
         masks[0] = (np.arange(parts[0]) >= hidden[:, None]).astype(np.int64)
         # Tokens that the mask hides are arbitrary.
@@ -112,6 +112,13 @@ def expected_of(torch, module, decoder, pairs, limit):
     return all_expected + _greedy(torch, module, words, limit, draws)
 
 
+def _drawn(module, draws, shape):
+    """Random ids. No padding: some modules do not count it in the positions of later tokens, but do so with a cache."""
+    words, pad = int(module.get_input_embeddings().num_embeddings), getattr(module.config, "pad_token_id", None)
+    ids = draws.integers(0, words, shape)
+    return ids if pad is None else np.where(ids == pad, (pad + 1) % words, ids)
+
+
 def positions_of(mask):
     return np.maximum(mask.cumsum(1) - 1, 0)
 
@@ -121,7 +128,7 @@ def _greedy(torch, module, words, limit, draws, source=None, prompt=None):
     from transformers import GenerationConfig, GenerationMixin
 
     if prompt is None:
-        prompt = draws.integers(0, words, (1, 7))
+        prompt = _drawn(module, draws, (1, 7))
     steps = GREEDY_STEPS if limit is None else min(GREEDY_STEPS, limit - prompt.shape[1])
     if steps < 1:
         return []
@@ -158,10 +165,10 @@ def expected_of_encoder(torch, module, source, limit):
             continue
         if 1 in source.sizes:
             shown = (np.arange(longest) < np.array(lengths)[:, None]).astype(np.int64)
-            given = {"input_ids": draws.integers(0, words, shown.shape), "attention_mask": shown}
+            given = {"input_ids": _drawn(module, draws, shown.shape), "attention_mask": shown}
         else:
             given = {source.name: draws.normal(size=(batch, *source.example.shape[1:])).astype(np.float32)}
-        ids = [np.full((batch, 1), start), *(draws.integers(0, words, (batch, time)) for time in (1, 6, 1, 3))]
+        ids = [np.full((batch, 1), start), *(_drawn(module, draws, (batch, time)) for time in (1, 6, 1, 3))]
         logits = []
         for end in range(1, len(ids) + 1):  # all tokens each time, without a cache
             with torch.no_grad():

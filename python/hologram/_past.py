@@ -203,7 +203,8 @@ def filled(torch, found, model, given):
     """The cache with these tensors, which are keyed like the pasts. Sets the module's own."""
     from transformers.cache_utils import DynamicLayer
 
-    memo = {}
+    # Other tensors, such as a count of tokens, are constants: torch.export cannot capture their deepcopy.
+    memo = {id(tensor): tensor.clone() for place, tensor in found.tensors.items() if place[0] == "cache"}
     for each in found.pasts:
         tensor = each.from_file(given[each.key])
         if each.grows < 0:

@@ -47,8 +47,9 @@ CASES = {
     "olmoe": {}, "gpt_oss": {}, "arcee": {}, "seed_oss": {}, "hunyuan_v1_dense": {"head_dim": 8},
     "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2}, "phimoe": {}, "minimax": {"head_dim": 8}, "gemma3n_text": {"activation_sparsity_pattern": [0.5, 0.0, 0.0]},
     "llama4_text": {}, "apertus": {}, "bitnet": {}, "lfm2": {"layer_types": ["conv", "full_attention", "conv"]},
-    "mamba": {}, "mamba2": {"num_heads": 4, "head_dim": 16}, "falcon_mamba": {}, "rwkv": {}, "recurrent_gemma": {}, "falcon_h1": {}, "jamba": {}, "xlstm": {},
-    "qwen3_next": {}, "bamba": {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 1},
+    "mamba": {}, "mamba2": {"num_heads": 4, "head_dim": 16, "n_groups": 1}, "falcon_mamba": {}, "rwkv": {}, "recurrent_gemma": {}, "falcon_h1": {}, "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "xlstm": {"hidden_size": 128, "embedding_dim": 128, "num_heads": 4},
+    "qwen3_next": {}, "bamba": {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 1, "attn_layer_indices": [1]},
     "t5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "mt5": {"d_kv": 8, "d_ff": 48, "num_heads": 4}, "bart": ENCODER, "mbart": ENCODER, "marian": {**ENCODER, "decoder_start_token_id": 0},
     "pegasus": ENCODER, "m2m_100": ENCODER, "blenderbot": ENCODER,
     "whisper": {**ENCODER, "max_source_positions": 20, "max_target_positions": 160, "num_mel_bins": 8, "decoder_start_token_id": 3},
@@ -139,12 +140,12 @@ def check(name, generate, folder):
         sizes = model.config.num_mel_bins, 2 * model.config.max_source_positions
         groups = [draws.normal(size=(count, *sizes)).astype(np.float32) for count in (1, 3)]
     for group in groups:
-        # The convolutions of RecurrentGemma also read the padding, so its rows are compared one by one. A prompt of one token
+        # RecurrentGemma's convolutions and xLSTM's cells also read the padding, so their rows are compared one by one. A prompt of one token
         # would continue the state that the module kept of the prompt before.
         for part in model.modules():
             if hasattr(part, "conv1d_state"):
                 part.conv1d_state = None
-        wanted = [row for each in group for row in wanted_of(copy.deepcopy(model), [each])] if name == "recurrent_gemma" else wanted_of(model, group)
+        wanted = [row for each in group for row in wanted_of(copy.deepcopy(model), [each])] if name in ("recurrent_gemma", "xlstm") else wanted_of(model, group)
         got = got_of(generate, path, group)
         for i, (a, b) in enumerate(zip(wanted, got)):
             if a != b:
