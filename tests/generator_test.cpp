@@ -352,6 +352,28 @@ TEST(Generator, MakesRoomForMorePositionsThanItBeganWith) {
   EXPECT_EQ(answer.sequences[1].ids, sums.greedy({2, 0}, 8300));
 }
 
+TEST(Generator, ReadsLongPromptsInChunks) {
+  const Sums sums;
+  std::mt19937 random(7);
+  for (const size_t length : {511, 512, 513, 1024, 1700}) {
+    Prompts prompts(2);
+    for (Ids& prompt : prompts)
+      for (size_t i = 0; i < length; ++i)
+        prompt.push_back(static_cast<int32_t>(random() % Sums::kCount));
+    Generator generator = must(Generator::create(sums.model(true), {.threads = 1}));
+    const Generation answer = must(generator.generate(prompts, {.max_tokens = 20}));
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(answer.sequences[i].ids, sums.greedy(prompts[i], 20));
+    // As many positions as without chunks: later prompts go on.
+    Ids longer = prompts[0];
+    longer.insert(longer.end(), prompts[1].begin(), prompts[1].end());
+    (void)must(generator.generate({prompts[0]}, {.max_tokens = 1}));
+    const Generation more =
+        must(generator.generate({longer}, {.max_tokens = 20, .reuse_past = true}));
+    EXPECT_EQ(more.reused, static_cast<int64_t>(length));
+    EXPECT_EQ(more.sequences[0].ids, sums.greedy(longer, 20));
+  }
+}
+
 // Random chats: each prompt shares a beginning with the text before it.
 TEST(Generator, ReadsOnlyWhatAChatAdds) {
   std::mt19937 random(3);

@@ -17,7 +17,9 @@
 namespace hg {
 namespace {
 
-constexpr char kKept[] = "kept_logits";   // an input and its size
+constexpr char kKept[] = "kept_logits";  // an input and its size
+constexpr int64_t kChunk =
+    512;  // tokens of a prompt that a run reads, so that its memory is bounded
 constexpr int64_t kFirstCapacity = 1024;  // positions that create() makes room for
 
 template <class T>
@@ -375,8 +377,9 @@ Status DecoderSession::run(std::stop_token stop) {
   if (!session_) return internal_error("generate: an earlier call lost the session");
   if (keeps_past() && all > capacity_) HG_TRY(grow(all));
   if (carried_.empty()) HG_TRY(run_part(0, all, stop));
+  const int64_t most = reads_single_tokens() ? 1 : kept_logits_ > 1 ? all : kChunk;
   while (!carried_.empty() && past_ < all)
-    HG_TRY(run_part(past_, reads_single_tokens() ? past_ + 1 : all, stop));
+    HG_TRY(run_part(past_, std::min(past_ + most, all), stop));
   kept_logits_ = 1;
   return {};
 }
