@@ -333,7 +333,7 @@ Result<const RefillKernel*> Planner::refill_kernel(const Node& node, RefillFrame
     set_tensors(node, call.prepared, *kernel, known);
     if (kernel->accepts != nullptr && !kernel->accepts(context)) continue;
     if (kernel->prepare != nullptr) HG_TRY(kernel->prepare(context));
-    RegistryWatch::note_kernel(kernel->op, kernel->name);
+    RegistryWatch::note_kernel(*request_.registry, kernel->op, kernel->name);
     own.kernel = kernel;
     count_work(node, call.prepared, context, step);
     own.flops = step.flops;
