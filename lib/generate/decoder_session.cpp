@@ -17,9 +17,8 @@
 namespace hg {
 namespace {
 
-constexpr char kKept[] = "kept_logits";  // an input and its size
-constexpr int64_t kChunk =
-    512;  // tokens of a prompt that a run reads, so that its memory is bounded
+constexpr char kKept[] = "kept_logits";   // an input and its size
+constexpr int64_t kChunk = 512;           // most tokens of a prompt that a run reads
 constexpr int64_t kFirstCapacity = 1024;  // positions that create() makes room for
 
 template <class T>

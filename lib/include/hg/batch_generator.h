@@ -49,8 +49,9 @@ class BatchGenerator {
   // `prompt`. The callbacks of `options` must live until it ends. With reuse_past, does not read
   // again what the prompt shares with the prompt before it.
   //
-  // Fails with busy if all rows are taken, and as Generator::begin() and Session::run() do. Other
-  // sequences are unaffected.
+  // Fails with busy if all rows are taken, with invalid_argument for beams, several answers and
+  // speculative decoding, and as Generator::begin() and Session::run() do. Other sequences are
+  // unaffected.
   Result<int64_t> add(const std::vector<int32_t>& prompt, GenerateOptions options = {},
                       std::stop_token stop = {});
   // Runs the model once and returns the new tokens, at most one per sequence. Valid until the next
