@@ -18,8 +18,11 @@ void to_shape(Call& call, Shape shape) { give_view(call, reshape_view(std::move(
 
 // Shares memory if the layout allows it.
 void to_shape_or_copy(Call& call, Shape shape) {
-  const auto layout = call.layout(call.ref("self"));
-  const auto shares = layout ? can_view(*layout, shape_of(call), shape) : std::nullopt;
+  std::optional<bool> shares;
+  if (can_always_view(shape_of(call), shape))
+    shares = true;
+  else if (const auto layout = call.layout(call.ref("self")))
+    shares = can_view(*layout, shape_of(call), shape);
   give_shared(call, reshape_view(std::move(shape)), shares);
 }
 

@@ -185,7 +185,24 @@ class OnlyPrints(nn.Module):
                 print("larger", i)
                 if bool(y.sum() > 2000):
                     print("largest", i)
-        return y
+        rows = [x[0]]
+        for i in range(x.size(0)):
+            rows.append(x[i])
+        print(rows)
+        return y, len(rows)
+
+
+# A view, whatever the strides of x are.
+@case("f32[n]=-1..1", "f32[n,2]=-1..1")
+class WritesThroughAReshapedElement(nn.Module):
+    def forward(self, x: T, z: T):
+        if x.shape[0]:
+            for element in x:
+                element.reshape(1).abs_()
+        for i in range(z.size(0)):
+            z[i].flatten().mul_(2)
+            z[:, 1].reshape(1, -1, 1).add_(1)
+        return x + 1, z + 1
 
 
 @case("f32[n,4]=-1..1")
