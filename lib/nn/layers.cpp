@@ -242,12 +242,14 @@ std::shared_ptr<Body> gelu(const AttrReader& s) {
 // A call of a built-in op whose attributes are the settings.
 std::shared_ptr<Body> plain(const AttrReader& s, std::string_view op) {
   const Signature& signature = s.op().signature;
+  const Op* const called = Registry::built_in().find(op);  // null in a library without it
   std::string arguments;
   NamedAttrs attrs;
   for (size_t i = 0; i < signature.attributes.size(); ++i) {
     const Attr& value = s.all()[i];
-    for (const Signature::Attribute& each : Registry::built_in().find(op)->signature.attributes)
-      if (each.name == signature.attributes[i].name) attrs.push_back({each.name, value});
+    const int place =
+        called != nullptr ? called->signature.find_attribute(signature.attributes[i].name) : -1;
+    if (place >= 0) attrs.push_back({called->signature.attributes[place].name, value});
     const auto* number = std::get_if<double>(&value.value);
     arguments += str_cat(arguments.empty() ? "" : ", ", signature.attributes[i].name, "=");
     arguments += number != nullptr ? real(*number) : str_cat(value);

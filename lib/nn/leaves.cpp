@@ -141,7 +141,7 @@ Result<std::vector<Value>> Leaves::add_constant(const Block& block, const std::s
 }
 
 std::vector<Value> Leaves::call(const Op& op, std::span<const Value> inputs,
-                                const NamedAttrs& attrs) {
+                                const NamedAttrs& attrs, bool promotes) {
   std::vector<Value> values(inputs.begin(), inputs.end());
   const auto is_f32 = [](const Value& value) { return !value || value.dtype() == f32; };
   const bool is_reduced = options_.compute != f32 && (op.def.traits & kProduct) != 0 &&
@@ -149,7 +149,8 @@ std::vector<Value> Leaves::call(const Op& op, std::span<const Value> inputs,
   if (is_reduced)
     for (Value& value : values)
       if (value) value = hg::cast(value, options_.compute);
-  std::vector<Value> made = promoted_calls(graph(), op, values, attrs);
+  std::vector<Value> made = promotes ? promoted_calls(graph(), op, values, attrs)
+                                     : graph().calls(op.name(), values, attrs);
   if (is_reduced && graph().status().ok())
     for (Value& value : made) value = hg::cast(value, f32);
   return made;
@@ -176,7 +177,7 @@ Result<std::vector<Value>> Leaves::add_call(const Block& block, const std::strin
   for (const Source& source : sources) values.push_back(source.value);
   const Op* const known = graph().registry().find(op);
   std::vector<Value> made =
-      known != nullptr ? call(*known, values, attrs) : graph().calls(op, values, attrs);
+      known != nullptr ? call(*known, values, attrs, true) : graph().calls(op, values, attrs);
   if (Status status = graph().take_status(); !status.ok()) return status;
   return made;
 }
@@ -228,7 +229,7 @@ Result<std::vector<Value>> Leaves::add_layer(const Block& block, const std::stri
   if (body.op == "dropout") attrs.push_back({"stream", streams_++});
   const Op* const op = graph().registry().find(body.op);
   const std::vector<Value> outputs =
-      op != nullptr ? call(*op, inputs, attrs) : graph().calls(body.op, inputs, attrs);
+      op != nullptr ? call(*op, inputs, attrs, false) : graph().calls(body.op, inputs, attrs);
   if (Status status = graph().take_status(); !status.ok()) return status;
   for (const size_t index : own)
     if (lowered_.states[index].counts) lowered_.states[index].counts = trains;

@@ -51,8 +51,9 @@ class Leaves {
   bool matches_any(const std::vector<std::string>& patterns, std::string_view name,
                    std::set<std::string>& used);
   bool is_frozen_path(const std::string& path);
-  // Adds a call of an op, in the dtype `compute` if it sums products.
-  std::vector<Value> call(const Op& op, std::span<const Value> inputs, const NamedAttrs& attrs);
+  // Adds a call of an op, in the dtype `compute` if it sums products. `promotes`: promotes dtypes.
+  std::vector<Value> call(const Op& op, std::span<const Value> inputs, const NamedAttrs& attrs,
+                          bool promotes);
   // Returns the value of the state: a new input, or the existing value if shared.
   Result<Value> add_state(NamedState state, const std::string& who, SummaryRow& row);
 
