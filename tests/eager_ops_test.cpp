@@ -50,7 +50,7 @@ Array laid_out(const Tensor& from, int kind, Chance& chance) {
 constexpr int kLayouts = 5;
 
 // Repeats one element along a dim, by a stride of 0.
-Array repeated(Tensor& from, Chance& chance) {
+Array with_repeats(Tensor& from, Chance& chance) {
   const int dim = chance.below(from.rank());
   Tensor first = from;
   first.shape[dim] = std::min<int64_t>(1, from.shape[dim]);
@@ -124,7 +124,7 @@ void check(Executor& ex, const Call& call) {
     const bool is_constant = c.graph.constant_of(c.arguments[i].id()) != nullptr;
     if (!is_plain && (node.op->def.traits & kElementwise) && tensor.rank() > 0 && !is_constant &&
         !is_complex(tensor.dtype) && chance.below(4) == 0)
-      inputs.push_back(repeated(tensor, chance));
+      inputs.push_back(with_repeats(tensor, chance));
     else
       inputs.push_back(laid_out(tensor, is_plain ? 0 : chance.below(kLayouts), chance));
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hg/hg.h"
+#include "hg/kernel.h"
 
 namespace {
 
