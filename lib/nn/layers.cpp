@@ -348,10 +348,11 @@ Status check_settings(const AttrReader& settings) {
   const auto& attributes = settings.op().signature.attributes;
   for (size_t i = 0; i < attributes.size(); ++i) {
     const Attr& value = settings.all()[i];
-    if (attributes[i].name == "reduction")
-      HG_TRY(parse_reduction(std::get<std::string>(value.value)).status());
-    if (attributes[i].name == "approximate")
-      HG_TRY(parse_gelu_approximation(std::get<std::string>(value.value)).status());
+    const auto* word = std::get_if<std::string>(&value.value);
+    if (word != nullptr && attributes[i].name == "reduction")
+      HG_TRY(parse_reduction(*word).status());
+    if (word != nullptr && attributes[i].name == "approximate")
+      HG_TRY(parse_gelu_approximation(*word).status());
     std::span<const Dim> dims;
     if (const auto* one = std::get_if<Dim>(&value.value)) dims = std::span(one, 1);
     if (const auto* list = std::get_if<std::vector<Dim>>(&value.value)) {
