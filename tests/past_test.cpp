@@ -204,8 +204,13 @@ TEST(Past, DamagedAndOtherFilesAreRefused) {
   }
   EXPECT_GT(refused, 250);
   file.set_content(good);
+  Generator same = must(Generator::create(decoder(), {.threads = 1}));
+  ASSERT_TRUE(same.load(file.path()).ok());
   Generator other = must(Generator::create(decoder({.positions = false}), {.threads = 1}));
-  ASSERT_TRUE(other.load(file.path()).ok());  // the same weights
+  expect_refusal(other.load(file.path()), Code::invalid_argument, "belongs to another model");
+  Generator rounded =
+      must(Generator::create(decoder(), {.threads = 1, .precision = Precision::bf16}));
+  expect_refusal(rounded.load(file.path()), Code::invalid_argument, "or precision");
   Generator table = must(Generator::create(decoder({.table = true}), {.threads = 1}));
   expect_refusal(table.load(file.path()), Code::invalid_argument, "belongs to another model");
   ASSERT_TRUE(decoder().save(file.path()).ok());

@@ -308,6 +308,8 @@ Outcome answer(GenerateJob& job, Generator& generator, GeneratedText* text,
 
 Outcome run(GenerateJob& job) {
   if (Outcome o = read(job); !o.ok()) return o;
+  if (!job.cache.empty() && job.options.max_tokens == 0)
+    return usage("--prompt-cache needs --max-tokens 1 or more, because nothing is read without");
   Result<Model> model = Model::load(job.model);
   const bool has_encoder = model.ok() && job.entry.empty() && is_encoder_decoder(*model);
   if (model.ok() && !has_encoder) model = entry_of(*model, job.model, job.entry);
@@ -406,23 +408,28 @@ int main(int argc, char** argv) {
       .shows_default();
   const auto grammar =
       line.add("--grammar", job.grammar,
-               "a file with rules that each answer follows, see hg/text/grammar.h");
+               "a file with rules that each answer follows, see hg/text/grammar.h")
+          .excludes(embed);
   line.add("--json-schema", job.schema, "a file with a JSON schema that each answer fits")
-      .excludes(grammar);
+      .excludes(grammar)
+      .excludes(embed);
   const auto lookup = line.add("--lookup", job.options.lookup,
                                "speculative decoding: most tokens proposed per run from earlier "
                                "text that repeats; the answer is the same")
-                          .is_at_least(1);
+                          .is_at_least(1)
+                          .excludes(embed);
   const auto draft =
       line.add("--draft", job.draft, "speculative decoding: a small model that proposes tokens")
-          .excludes(lookup);
+          .excludes(lookup)
+          .excludes(embed);
   line.add("--draft-tokens", job.options.draft_tokens, "most tokens that --draft proposes per run")
       .is_at_least(1)
       .needs(draft)
       .shows_default();
   line.add("--prompt-cache", job.cache,
-           "a file that keeps what the model has read: a prompt that begins alike is read from "
-           "there on");
+           "a file that keeps what the model has read: a later prompt with the same beginning "
+           "continues from it")
+      .excludes(embed);
   line.add("--num-return-sequences", job.options.num_return_sequences, "answers per prompt")
       .is_at_least(1)
       .shows_default();

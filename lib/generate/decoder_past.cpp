@@ -176,12 +176,15 @@ Result<DecoderSession> DecoderSession::fork() const {
 
 // ---- Files ----
 
-// Distinguishes models: a past means nothing to other weights.
+// Distinguishes models: a past means nothing to other weights, ops, attributes or another precision.
 std::string DecoderSession::fingerprint() const {
   uint64_t hash = checksum_of({});
   const auto add = [&](const auto& value) {
     hash = checksum_of(std::as_bytes(std::span(&value, 1)), hash);
   };
+  add(options_.precision);
+  const std::string text = whole_.graph().text();
+  hash = checksum_of(std::as_bytes(std::span(text)), hash);
   for (const State& state : model_.graph().states()) {
     hash = checksum_of(std::as_bytes(std::span(state.name)), hash);
     const Tensor& tensor = state.data.tensor;
@@ -223,7 +226,7 @@ Status DecoderSession::load(const std::string& path) {
   };
   HG_CHECK(file.info().source == kFileKind, "generate: '", path, "' holds no past");
   HG_CHECK(file.info().source_hash == fingerprint(), "generate: the past in '", path,
-           "' belongs to another model");
+           "' belongs to another model or precision");
   const Tensor* const ids = state_named(file.graph(), kIds);
   const Tensor* const read = state_named(file.graph(), kRead);
   if (ids == nullptr || ids->dtype != i32 || ids->rank() != 1) return damaged("has no ids");

@@ -204,7 +204,7 @@ class Generator {
   Result<Generator> fork() const;
   // Writes the past to a file, as Model::save() does: until the new file is complete, the old one
   // remains. load() replaces the past by that of a file. Fails with corrupt_model if the file is
-  // damaged, and with invalid_argument if it is of a model with other weights; then the past is as
+  // damaged, and with invalid_argument if it is of another model or precision; then the past is as
   // before.
   Status save(const std::string& path) const;
   Status load(const std::string& path);
