@@ -590,3 +590,9 @@ def test_calls_by_position_leave_to_autograd_what_is_its():
     traced = torch.jit.trace(lambda a: hg.ops.add(a, a), x, check_trace=False)
     assert torch.equal(traced(x + 1), 2 * x + 2)
     assert isinstance(hg.ops.add(x.numpy(), x), torch.Tensor)
+
+
+def test_lp_pools_of_zeros_have_gradients_of_zero():
+    x = torch.tensor([[0.0, 0.0, 3.0, 4.0]], requires_grad=True)
+    (gradient,) = torch.autograd.grad(hg.ops.lp_pool1d(x, 2, 2).sum(), x)
+    torch.testing.assert_close(gradient, torch.tensor([[0.0, 0.0, 0.6, 0.8]]))

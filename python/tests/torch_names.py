@@ -350,7 +350,7 @@ def _losses(d):
     reduction = d.one({}, {"reduction": "sum"}, {"reduction": "none"})
     lengths = [d.whole([2], 4, 5), d.whole([2], 1, 2)]
     name, args, named = d.one(
-        ("mse_loss", [x, y], {}), ("l1_loss", [x, y], {}), ("mse_loss", [x, y], {"weight": p}), ("smooth_l1_loss", [x, y], d.some(beta=0.5)), ("huber_loss", [x, y], d.some(delta=0.5)),
+        ("mse_loss", [x, y], {}), ("l1_loss", [x, y], {}), ("mse_loss", [x, y], {"weight": p}), ("smooth_l1_loss", [x, y], d.some(beta=0.5)), ("huber_loss", [x, y], d.some(delta=0.5, weight=p)),
         ("cross_entropy", [x, classes], d.some(label_smoothing=0.1, weight=p[0])), ("nll_loss", [x, classes], d.some(weight=p[0])),
         ("binary_cross_entropy", [p, torch.sigmoid(x)], d.some(weight=p)), ("binary_cross_entropy_with_logits", [x, p], d.some(pos_weight=p[0])),
         ("kl_div", [x, p], d.some(log_target=True)), ("kl_div", [x, p], {"reduction": "batchmean"}), ("poisson_nll_loss", [x, p], d.some(full=True, log_input=True)),

@@ -44,8 +44,10 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
 
 @torch_function()
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
-    """Half the square up to delta, linear beyond."""
-    return _paired(_rows.huber_loss, input, target, weight, reduction, delta=delta)
+    """Half the square up to delta, linear beyond. A weighted mean divides by the number of elements."""
+    if weight is None:
+        return _paired(_rows.huber_loss, input, target, None, reduction, delta=delta)
+    return _reduced(_paired(_rows.huber_loss, input, target, weight, "none", delta=delta), reduction)
 
 
 @torch_function()

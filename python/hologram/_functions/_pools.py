@@ -28,7 +28,7 @@ def _lp_pools(dims):
                 largest = _rows.max_pool(_rows.abs(x) if p > 0 else _rows.neg(_rows.abs(x)), kernel, **options)
                 return largest if p > 0 else _rows.neg(largest)
             mean = _rows.avg_pool(_rows.pow(x, p), kernel, **options)
-            return _rows.pow(_rows.mul(_rows.mul(_rows.sign(mean), _rows.abs(mean)), math.prod(kernel)), 1 / p)
+            return _rows.pow(_rows.mul(_rows.mul(_rows.sign(mean), _rows.relu(_rows.abs(mean))), math.prod(kernel)), 1 / p)
 
         return batched(f"lp_pool{dims}d", input, dims, pool)
 
