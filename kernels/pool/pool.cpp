@@ -171,7 +171,9 @@ void max_grad_plane(const PoolState& s, const T* x, const T* dy, T* dx, Index* p
   }
   std::fill_n(dx, s.in_count(), T{});
   for (int64_t o = 0; o < s.out_count(); ++o) {
-    T* to = dx + places[o];
+    const auto place = static_cast<int64_t>(places[o]);
+    if (place < 0 || place >= s.in_count()) continue;  // of a window that is all padding
+    T* to = dx + place;
     store(to, load(to) + load(dy + o));
   }
 }

@@ -596,3 +596,11 @@ def test_lp_pools_of_zeros_have_gradients_of_zero():
     x = torch.tensor([[0.0, 0.0, 3.0, 4.0]], requires_grad=True)
     (gradient,) = torch.autograd.grad(hg.ops.lp_pool1d(x, 2, 2).sum(), x)
     torch.testing.assert_close(gradient, torch.tensor([[0.0, 0.0, 0.6, 0.8]]))
+
+
+def test_windows_of_padding_alone_have_no_gradient():
+    x = torch.ones(2, 3, 1, dtype=torch.float64, requires_grad=True)
+    y = hg.ops.max_pool1d(x, 2, padding=1, dilation=2)  # its windows begin at -1 and end at 1
+    assert y.shape == (2, 3, 1) and torch.isneginf(y).all()
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    assert not gradient.any()
