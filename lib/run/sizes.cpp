@@ -36,11 +36,6 @@ Status bind_expression(const Dim& dim, int64_t size, Bindings& bindings) {
   return {};
 }
 
-// Bindings only grow elsewhere; these belong to the caller of bind_again().
-int64_t& value_at(Bindings& bindings, size_t index) {
-  return const_cast<int64_t&>(bindings.all()[index].second);
-}
-
 class SizeBinder {
  public:
   SizeBinder(const Graph& graph, const SizeSources& sources, std::vector<SizeOrigin>* origins)
@@ -131,10 +126,10 @@ bool bind_again(const Graph& graph, std::span<const Tensor> inputs,
     const Dim& dim = shape_of(i)[static_cast<size_t>(d)];
     int64_t size = inputs[i].shape[d];
     // The sizes of earlier symbols are known; later ones do not occur.
-    int64_t& value = value_at(bindings, s);
     if (dim.symbol().empty()) {
       int64_t at[3];
-      for (value = 0; value < 3; ++value) {
+      for (int64_t value = 0; value < 3; ++value) {
+        bindings.rebind(s, value);
         const Result<int64_t> found = dim.evaluate(bindings);
         if (!found.ok()) return false;
         at[value] = *found;
@@ -144,7 +139,7 @@ bool bind_again(const Graph& graph, std::span<const Tensor> inputs,
       size = *solved;
     }
     if (size < 0) return false;
-    value = size;
+    bindings.rebind(s, size);
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Shape& shape = shape_of(i);

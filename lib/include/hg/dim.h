@@ -24,6 +24,8 @@ class Bindings {
   std::optional<int64_t> find(std::string_view symbol) const;
   // Fails with invalid_argument if the symbol already has a different value.
   Status bind(std::string_view symbol, int64_t value);
+  // Replaces the value of all()[index].
+  void rebind(size_t index, int64_t value) { values_[index].second = value; }
   const std::vector<std::pair<std::string, int64_t>>& all() const { return values_; }
   bool empty() const { return values_.empty(); }
   friend bool operator==(const Bindings&, const Bindings&) = default;
