@@ -156,7 +156,7 @@ constexpr int64_t kRows = 128;  // of a tile
 
 template <class T>
 const PanelProducts<T>& products_of() {
-  if constexpr (std::is_same_v<T, double>) return HG_SIMD_CHOOSE(kProductTables)->f64;
+  if constexpr (std::is_same_v<T, double>) return double_panels();
   if constexpr (std::is_same_v<T, int64_t>) return HG_SIMD_CHOOSE(kProductTables)->i64;
   if constexpr (std::is_same_v<T, int32_t>) return HG_SIMD_CHOOSE(kProductTables)->i32;
 }

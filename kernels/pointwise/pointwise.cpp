@@ -198,7 +198,7 @@ void run_blocks(const PointwisePlan& plan, const PointwiseParams& params, const 
             base[k] + offset_of(index, plan.strides[k]) * size_of(plan.dtypes[k]);
         const int64_t stride = plan.strides[k][plan.rank - 1];
         const bool is_dense = stride == 1 && !plan.widened[k];
-        const bool is_single = (params.singles >> k & 1) != 0;
+        const bool is_single = k == params.single;
         // The row's element, which the preceding chunk may have replicated.
         const bool is_held = stride == 0 && held[k] == from && held_count[k] >= n;
         if (!is_dense && !is_single && !is_held) {
@@ -327,12 +327,12 @@ void choose_tiles(PointwisePlan& plan) {
 }
 
 // The first operand that has one element per row, which the block itself repeats.
-void choose_singles(PointwisePlan& plan) {
-  if (!plan.params.reads_singles || plan.rank == 0 || !is_by_row(plan) || plan.across >= 0) return;
+void choose_single(PointwisePlan& plan) {
+  if (!plan.params.reads_single || plan.rank == 0 || !is_by_row(plan) || plan.across >= 0) return;
   for (int k = 0; k < plan.inputs; ++k) {
     const bool is_single = plan.strides[k][plan.rank - 1] == 0 && !plan.repeats[k];
     if (!is_single || plan.linear[k] || plan.widened[k]) continue;
-    plan.params.singles = 1u << k;
+    plan.params.single = k;
     return;
   }
 }
@@ -393,7 +393,7 @@ Status prepare_block(PrepareContext& c, Block block, const PointwiseParams& para
   }
   choose_chunk(plan);
   choose_tiles(plan);
-  choose_singles(plan);
+  choose_single(plan);
   c.make_state(plan);
   return {};
 }

@@ -27,9 +27,9 @@ struct PointwiseParams {
   double a = 0, b = 0, c = 0;
   int64_t n = 0;
   const void* program = nullptr;  // data of a block function, which the plan keeps alive
-  // Bit k: x[k] is one element, for all n. At most one bit is set, for blocks of reads_singles.
-  bool reads_singles = false;
-  unsigned singles = 0;
+  // The x that is one element, for all n; -1: none. Only set if the block reads such an x.
+  bool reads_single = false;
+  int single = -1;
   // Where blocks of integer divisions report a zero divisor; the run then fails.
   bool* divided_by_zero = nullptr;
 };

@@ -190,7 +190,7 @@ void binary_of_one(void* y, const void* const* x, int64_t n, bool is_first_one) 
 }
 template <class F>
 void binary(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
-  if (params.singles != 0) return binary_of_one<F>(y, x, n, params.singles == 1);
+  if (params.single >= 0) return binary_of_one<F>(y, x, n, params.single == 0);
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const float* a = static_cast<const float*>(x[0]);
@@ -454,11 +454,11 @@ Status prepare_simd(PrepareContext& c) {
   (read(c, params), ...);
   return prepare_block(c, pointwise_simd_blocks().*block, params);
 }
-// Blocks that also read operands of one element.
+// Blocks that also read an operand of one element.
 template <Block PointwiseSimd::*block>
 Status prepare_two(PrepareContext& c) {
   PointwiseParams params;
-  params.reads_singles = true;
+  params.reads_single = true;
   return prepare_block(c, pointwise_simd_blocks().*block, params);
 }
 template <Activation activation>

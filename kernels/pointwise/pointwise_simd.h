@@ -12,7 +12,7 @@ struct PointwiseSimd {
   Block exp, erf;
   Block leaky_relu, elu, mish, softplus, log_sigmoid, hardtanh;  // with the params below
   Block expm1, log, sqrt, rsqrt, reciprocal, neg, abs, floor, ceil, trunc, round;
-  Block add, sub, mul, div, maximum, minimum;  // with operands of one element too
+  Block add, sub, mul, div, maximum, minimum;  // also with an operand of one element
   Block eq, ne, lt, le, gt, ge, clamp, where;
   Block from_u8, from_i8, to_bytes;  // cast
   // Steps of programs that occur together: (x[0] - x[1]) * x[2] of bytes as floats, and

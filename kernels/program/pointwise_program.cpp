@@ -101,7 +101,7 @@ Result<Call> block_of(const PrepareContext& c, const PointwiseProgram::Step& ste
     Call call;
     call.block = chosen.block;
     call.params = chosen.params;
-    call.params.singles = 0;  // the program's buffers hold every element
+    call.params.single = -1;  // the program's buffers hold every element
     return call;
   }
   return c.fail("'", step.op->name(), "' is not elementwise");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/reduce/reduce_simd.cpp"
@@ -78,35 +79,38 @@ double add_run(const float* x, int64_t count) {
   return lanes[0];
 }
 
-// Instruction sets differ in Max and Min of NaN, so NaN is tested separately.
+// Instruction sets differ in Max and Min of NaN, so NaN is tested separately. Some have no vectors
+// of doubles.
 template <bool kLargest, class T>
 T extreme(const T* x, int64_t count) {
-  const hn::ScalableTag<T> d;
-  constexpr int64_t kNumbers = static_cast<int64_t>(hn::MaxLanes(d));
-  constexpr int kVectors = 4;
-  const auto better = [](auto a, auto b)
-                          HWY_ATTR { return kLargest ? hn::Max(a, b) : hn::Min(a, b); };
   T result = x[0];
   bool has_nan = false;
   int64_t i = 0;
-  if (count >= kVectors * kNumbers) {
-    hn::Vec<decltype(d)> best[kVectors], nan = hn::Zero(d);
+  if constexpr (std::is_same_v<T, float> || HWY_HAVE_FLOAT64) {
+    const hn::ScalableTag<T> d;
+    constexpr int64_t kNumbers = static_cast<int64_t>(hn::MaxLanes(d));
+    constexpr int kVectors = 4;
+    const auto better = [](auto a, auto b)
+                            HWY_ATTR { return kLargest ? hn::Max(a, b) : hn::Min(a, b); };
+    if (count >= kVectors * kNumbers) {
+      hn::Vec<decltype(d)> best[kVectors], nan = hn::Zero(d);
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) best[v] = hn::LoadU(d, x + v * kNumbers);
-    for (; i + kVectors * kNumbers <= count; i += kVectors * kNumbers) {
+      for (int v = 0; v < kVectors; ++v) best[v] = hn::LoadU(d, x + v * kNumbers);
+      for (; i + kVectors * kNumbers <= count; i += kVectors * kNumbers) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        const auto next = hn::LoadU(d, x + i + v * kNumbers);
-        best[v] = better(next, best[v]);
-        nan = hn::Or(nan, hn::VecFromMask(d, hn::IsNaN(next)));
+        for (int v = 0; v < kVectors; ++v) {
+          const auto next = hn::LoadU(d, x + i + v * kNumbers);
+          best[v] = better(next, best[v]);
+          nan = hn::Or(nan, hn::VecFromMask(d, hn::IsNaN(next)));
+        }
       }
+      has_nan = !hn::AllTrue(d, hn::Eq(nan, hn::Zero(d)));
+      HWY_ALIGN T lanes[kNumbers];
+      hn::Store(better(better(best[0], best[1]), better(best[2], best[3])), d, lanes);
+      result = lanes[0];
+      for (const T lane : lanes)
+        if (kLargest ? lane > result : lane < result) result = lane;
     }
-    has_nan = !hn::AllTrue(d, hn::Eq(nan, hn::Zero(d)));
-    HWY_ALIGN T lanes[kNumbers];
-    hn::Store(better(better(best[0], best[1]), better(best[2], best[3])), d, lanes);
-    result = lanes[0];
-    for (const T lane : lanes)
-      if (kLargest ? lane > result : lane < result) result = lane;
   }
   for (; i < count; ++i) {
     has_nan |= x[i] != x[i];
@@ -129,27 +133,13 @@ void extremes(float* HWY_RESTRICT best, const float* HWY_RESTRICT x, int64_t cou
     if ((kLargest ? x[k] > best[k] : x[k] < best[k]) || x[k] != x[k]) best[k] = x[k];
 }
 
-// Without vectors of doubles, a plain loop.
-#if HWY_HAVE_FLOAT64
-constexpr auto kLargestDouble = extreme<true, double>, kSmallestDouble = extreme<false, double>;
-#else
-template <bool kLargest>
-double extreme_double(const double* x, int64_t count) {
-  double result = x[0];
-  for (int64_t i = 1; i < count && result == result; ++i)
-    if ((kLargest ? x[i] > result : x[i] < result) || x[i] != x[i]) result = x[i];
-  return result;
-}
-constexpr auto kLargestDouble = extreme_double<true>, kSmallestDouble = extreme_double<false>;
-#endif
-
 constexpr ReduceTable kTable = {.add_rows = add_rows,
                                 .add_lanes = add_lanes,
                                 .add_run = add_run,
                                 .largest = extreme<true, float>,
                                 .smallest = extreme<false, float>,
-                                .largest_double = kLargestDouble,
-                                .smallest_double = kSmallestDouble,
+                                .largest_double = extreme<true, double>,
+                                .smallest_double = extreme<false, double>,
                                 .larger = extremes<true>,
                                 .smaller = extremes<false>};
 
