@@ -14,12 +14,10 @@ hg_status* hg_batch_create(const hg_model* model, int64_t rows, const hg_session
   return border([&]() -> hg::Status {
     HG_C_NEEDS(batch);
     *batch = nullptr;
-    HG_C_NEEDS(model);
-    std::unique_ptr<hg::c::CLog> log;
-    HG_TRY_ASSIGN(hg::SessionOptions all, hg::c::read_session_options(options, log));
-    HG_TRY_ASSIGN(hg::BatchGenerator made,
-                  hg::BatchGenerator::create(model->model, rows, std::move(all)));
-    return hg::c::give(batch, std::move(log), std::move(made));
+    return hg::c::create_for(model, options, batch,
+                             [&](const hg::Model& from, hg::SessionOptions all) {
+                               return hg::BatchGenerator::create(from, rows, std::move(all));
+                             });
   });
 }
 
@@ -46,11 +44,7 @@ hg_status* hg_batch_step(hg_batch* batch, const hg_cancel* cancel, size_t* count
     HG_C_NEEDS(count);
     *count = 0;
     HG_C_NEEDS(batch);
-    batch->tokens.clear();
-    HG_TRY_ASSIGN(const auto tokens, batch->batch.step(hg::c::token_of(cancel)));
-    batch->tokens.assign(tokens.begin(), tokens.end());
-    *count = tokens.size();
-    return {};
+    return hg::c::run_step(batch->batch, cancel, batch->tokens, count);
   });
 }
 
@@ -99,11 +93,7 @@ hg_status* hg_embedder_create(const hg_model* model, const hg_session_options* o
   return border([&]() -> hg::Status {
     HG_C_NEEDS(embedder);
     *embedder = nullptr;
-    HG_C_NEEDS(model);
-    std::unique_ptr<hg::c::CLog> log;
-    HG_TRY_ASSIGN(hg::SessionOptions all, hg::c::read_session_options(options, log));
-    HG_TRY_ASSIGN(hg::Embedder made, hg::Embedder::create(model->model, std::move(all)));
-    return hg::c::give(embedder, std::move(log), std::move(made));
+    return hg::c::create_for(model, options, embedder, hg::Embedder::create);
   });
 }
 

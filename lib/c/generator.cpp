@@ -108,11 +108,7 @@ hg_status* hg_generator_create(const hg_model* model, const hg_session_options* 
   return border([&]() -> hg::Status {
     HG_C_NEEDS(generator);
     *generator = nullptr;
-    HG_C_NEEDS(model);
-    std::unique_ptr<hg::c::CLog> log;
-    HG_TRY_ASSIGN(hg::SessionOptions all, hg::c::read_session_options(options, log));
-    HG_TRY_ASSIGN(hg::Generator made, hg::Generator::create(model->model, std::move(all)));
-    return hg::c::give(generator, std::move(log), std::move(made));
+    return hg::c::create_for(model, options, generator, hg::Generator::create);
   });
 }
 
@@ -147,11 +143,7 @@ hg_status* hg_generator_step(hg_generator* generator, const hg_cancel* cancel, s
     HG_C_NEEDS(count);
     *count = 0;
     HG_C_NEEDS(generator);
-    generator->tokens.clear();
-    HG_TRY_ASSIGN(const auto tokens, generator->generator.step(hg::c::token_of(cancel)));
-    generator->tokens.assign(tokens.begin(), tokens.end());
-    *count = tokens.size();
-    return {};
+    return hg::c::run_step(generator->generator, cancel, generator->tokens, count);
   });
 }
 

@@ -88,6 +88,9 @@ struct hg_trainer {
   size_t metrics;
 };
 
+// Fails if a handle or a result pointer is null.
+#define HG_C_NEEDS(pointer) HG_CHECK((pointer) != nullptr, #pointer " is null")
+
 namespace hg::c {
 
 hg_status* no_memory() noexcept;  // returns the status without allocating
@@ -124,16 +127,33 @@ Result<SessionOptions> read_session_options(const hg_session_options* given,
 Status write_memory(hg_memory* to, const Memory& from);
 Status write_text(char** to, std::string_view text);
 Status write_bytes(void* to, size_t capacity, size_t* size, const std::vector<std::byte>& bytes);
+// Gives what `create` makes of the model and the options, with the log that the options refer to.
+template <class Handle, class Create>
+Status create_for(const hg_model* model, const hg_session_options* options, Handle** handle,
+                  const Create& create) {
+  HG_C_NEEDS(model);
+  std::unique_ptr<CLog> log;
+  HG_TRY_ASSIGN(SessionOptions all, read_session_options(options, log));
+  HG_TRY_ASSIGN(auto made, create(model->model, std::move(all)));
+  return give(handle, std::move(log), std::move(made));
+}
 inline std::stop_token token_of(const hg_cancel* cancel) {
   return cancel == nullptr ? std::stop_token() : cancel->source.get_token();
 }
 // generator.cpp
 Result<GenerateOptions> read_generate_options(const hg_generate_options* given);
 Status write_token(const std::vector<GeneratedToken>& tokens, size_t index, hg_generated_token* to);
+// Runs a step of a Generator or BatchGenerator and keeps its tokens.
+template <class Engine>
+Status run_step(Engine& engine, const hg_cancel* cancel, std::vector<GeneratedToken>& tokens,
+                size_t* count) {
+  tokens.clear();
+  HG_TRY_ASSIGN(const auto made, engine.step(token_of(cancel)));
+  tokens.assign(made.begin(), made.end());
+  *count = made.size();
+  return {};
+}
 // train_options.cpp
 Result<TrainOptions> read_train_options(const hg_train_options* given, std::unique_ptr<CLog>& log);
 
 }  // namespace hg::c
-
-// Fails if a handle or a result pointer is null.
-#define HG_C_NEEDS(pointer) HG_CHECK((pointer) != nullptr, #pointer " is null")

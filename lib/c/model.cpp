@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models of hg/c.h: loading, saving and inspection.
 #include "hg/model.h"
-#include "hg/op.h"
 
 #include <cstdlib>
 #include <span>
 
+#include "hg/op.h"
 #include "lib/c/handles.h"
 #include "lib/c/structs.h"
 

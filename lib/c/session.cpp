@@ -130,11 +130,10 @@ hg_status* hg_session_create(const hg_model* model, const hg_session_options* op
   return border([&]() -> hg::Status {
     HG_C_NEEDS(session);
     *session = nullptr;
-    HG_C_NEEDS(model);
-    std::unique_ptr<hg::c::CLog> log;
-    HG_TRY_ASSIGN(hg::SessionOptions all, hg::c::read_session_options(options, log));
-    HG_TRY_ASSIGN(hg::Session made, hg::Session::create(model->model, std::move(all)));
-    return hg::c::give(session, std::move(log), std::move(made));
+    return hg::c::create_for(model, options, session,
+                             [](const hg::Model& from, hg::SessionOptions all) {
+                               return hg::Session::create(from, std::move(all));
+                             });
   });
 }
 
