@@ -59,6 +59,11 @@ def _start_ids(model):
     return [start]
 
 
+def _figure(place, text):
+    """A property: one number of the last call's result."""
+    return property(lambda self: self._base.result_()[place], doc=text)
+
+
 class Generator:
     """Continues prompts of token ids with a language model.
 
@@ -133,30 +138,11 @@ class Generator:
         """A Generated for each answer of the last call, as far as it has come."""
         return [Generated(*each) for each in self._base.result_()[0]]
 
-    @property
-    def prompt_ms(self):
-        """Milliseconds of the first run of the last call, which reads the prompts."""
-        return self._base.result_()[1]
-
-    @property
-    def decode_ms(self):
-        """Milliseconds of all later runs of the last call."""
-        return self._base.result_()[2]
-
-    @property
-    def reused(self):
-        """The tokens of the last call's prompt that ``reuse_past`` did not read again."""
-        return self._base.result_()[3]
-
-    @property
-    def proposed(self):
-        """The tokens that speculative decoding proposed in the last call; ``accepted`` counts those that were right."""
-        return self._base.result_()[4]
-
-    @property
-    def accepted(self):
-        """The proposed tokens of the last call that were right."""
-        return self._base.result_()[5]
+    prompt_ms = _figure(1, "Milliseconds of the first run of the last call, which reads the prompts.")
+    decode_ms = _figure(2, "Milliseconds of all later runs of the last call.")
+    reused = _figure(3, "The tokens of the last call's prompt that ``reuse_past`` did not read again.")
+    proposed = _figure(4, "The tokens that speculative decoding proposed in the last call.")
+    accepted = _figure(5, "The proposed tokens of the last call that were right.")
 
     @property
     def ids(self):

@@ -13,6 +13,21 @@ from test_own_ops import fresh
 torch = pytest.importorskip("torch")
 
 
+def learn(trainer, inputs, targets):
+    """Trains for 200 steps, after which the loss is less than a quarter of the first."""
+    first = trainer.step(inputs, targets)
+    for _ in range(200):
+        last = trainer.step(inputs, targets)
+    assert last < first / 4
+
+
+def traced(model, inputs, folder):
+    """The profile of a run, and the events of its Chrome trace."""
+    profile = model.session(profile=True).profile(inputs)
+    profile.save_trace(folder / "trace.json")
+    return profile, json.loads((folder / "trace.json").read_text())["traceEvents"]
+
+
 def test_a_file_is_fine_tuned_in_torch_and_saved(tmp_path, rng):
     """A model from a file, beside torch's layers in one network, trained by torch's optimizer, saved with its new weights."""
     model, _ = mlp(rng)
@@ -53,19 +68,13 @@ def test_an_own_op_is_trained_and_traced(tmp_path, rng):
     trainer = hg.Trainer(g.model(), loss="mse", optimizer="adamw", lr=2e-2)
     inputs = rng.standard_normal((64, 4)).astype(np.float32)
     targets = np.sin(inputs.sum(1, keepdims=True)).astype(np.float32)
-    first = trainer.step(inputs, targets)
-    for _ in range(200):
-        last = trainer.step(inputs, targets)
-    assert last < first / 4
+    learn(trainer, inputs, targets)
     trainer.save(tmp_path / "own.hgm")
     model = hg.load(tmp_path / "own.hgm")
-    weights = model.state_dict() if hasattr(model, "state_dict") else {name: np.asarray(v) for name, v in model.parameters().items()}
+    weights = model.state_dict()
     h = inputs @ np.asarray(weights["w"]).T
     np.testing.assert_allclose(model(inputs), (h + 0.25 * np.sin(h)) @ np.asarray(weights["v"]).T, rtol=1e-3, atol=1e-4)
-    profile = model.session(profile=True).profile(inputs)
-    profile.save_trace(tmp_path / "trace.json")
-    trace = json.loads((tmp_path / "trace.json").read_text())
-    events = trace["traceEvents"]
+    profile, events = traced(model, inputs, tmp_path)
     assert name in {each["cat"] for each in events} and len(events) == len(profile)
     assert all(each["ph"] == "X" and each["dur"] >= 0 for each in events)
     ends = [each["ts"] + each["dur"] for each in events]
@@ -97,15 +106,10 @@ def test_an_own_op_in_a_converted_module(tmp_path, rng):
     np.testing.assert_allclose(op(x.numpy(), 0.25), x.numpy() + 0.25 * np.sin(x.numpy()), rtol=1e-6)
     trainer = hg.Trainer(model, loss="mse", optimizer="adamw", lr=2e-2)
     targets = torch.sin(x.sum(1, keepdim=True))
-    first = trainer.step(x, targets)
-    for _ in range(200):
-        last = trainer.step(x, targets)
-    assert last < first / 4
+    learn(trainer, x, targets)
     trainer.save(tmp_path / "own.hgm")
     tuned = hg.load(tmp_path / "own.hgm")
     net.load_state_dict(tuned.state_dict())
     np.testing.assert_allclose(tuned(x), net(x).detach(), rtol=1e-4, atol=1e-5)
-    profile = tuned.session(profile=True).profile(x)
-    profile.save_trace(tmp_path / "trace.json")
-    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    _, events = traced(tuned, x, tmp_path)
     assert f"acme.{name}" in {each["cat"] for each in events}

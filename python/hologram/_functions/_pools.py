@@ -18,19 +18,22 @@ def require_eager(name, what, *tensors):
         raise TypeError(f"{name}() {what}, which an expression would keep for all its runs; call it on arrays or tensors")
 
 
+def lp_pool_of(x, p, kernel, options, cast=lambda power: power):
+    """(sum of x^p)^(1/p) of each window, computed through the mean as in torch, including the signs of odd powers. relu makes
+    the gradient of a window of zeros 0. ``cast`` is applied to the powers."""
+    if math.isinf(p):
+        largest = _rows.max_pool(_rows.abs(x) if p > 0 else _rows.neg(_rows.abs(x)), kernel, **options)
+        return largest if p > 0 else _rows.neg(largest)
+    mean = _rows.avg_pool(cast(_rows.pow(x, p)), kernel, **options)
+    return _rows.pow(_rows.mul(_rows.mul(_rows.sign(mean), _rows.relu(_rows.abs(mean))), math.prod(kernel)), 1 / p)
+
+
 def _lp_pools(dims):
     def lp_pool(input, norm_type, kernel_size, stride=None, ceil_mode=False):
         kernel, p = listed(kernel_size, dims, "kernel_size"), float(norm_type)
         options = {"stride": kernel if stride is None else listed(stride, dims, "stride"), "ceil_mode": ceil_mode}
 
-        def pool(x):
-            if math.isinf(p):
-                largest = _rows.max_pool(_rows.abs(x) if p > 0 else _rows.neg(_rows.abs(x)), kernel, **options)
-                return largest if p > 0 else _rows.neg(largest)
-            mean = _rows.avg_pool(_rows.pow(x, p), kernel, **options)
-            return _rows.pow(_rows.mul(_rows.mul(_rows.sign(mean), _rows.relu(_rows.abs(mean))), math.prod(kernel)), 1 / p)
-
-        return batched(f"lp_pool{dims}d", input, dims, pool)
+        return batched(f"lp_pool{dims}d", input, dims, lambda x: lp_pool_of(x, p, kernel, options))
 
     def max_unpool(input, indices, kernel_size, stride=None, padding=0, output_size=None):
         name = f"max_unpool{dims}d"

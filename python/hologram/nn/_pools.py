@@ -7,6 +7,7 @@ import torch
 
 from .. import _rows as ops
 from .._functions import functions
+from .._functions._pools import lp_pool_of
 from ._common import autocast, batched, listed, require_floats
 
 
@@ -118,8 +119,6 @@ class AdaptiveMaxPool3d(_AdaptiveMax, torch.nn.AdaptiveMaxPool3d):
 
 
 class _LPPool:
-    """(sum of x^p)^(1/p) of each window, computed through the mean as in torch, including the signs of odd powers."""
-
     def forward(self, input):
         kernel, p = listed(self.kernel_size, self._dims), float(self.norm_type)
         options = {"stride": kernel if self.stride is None else listed(self.stride, self._dims), "ceil_mode": self.ceil_mode}
@@ -129,13 +128,7 @@ class _LPPool:
                 require_floats(self, x)
             if math.isinf(p) and self._dims == 3:
                 (x,) = autocast(torch.float32, x)
-            if p == math.inf:
-                return ops.max_pool(ops.abs(x), kernel, **options)
-            if p == -math.inf:
-                return ops.neg(ops.max_pool(ops.neg(ops.abs(x)), kernel, **options))
-            (power,) = autocast(torch.float32, ops.pow(x, p)) if self._dims == 3 else (ops.pow(x, p),)
-            mean = ops.avg_pool(power, kernel, **options)
-            return ops.pow(ops.mul(ops.mul(ops.sign(mean), ops.relu(ops.abs(mean))), math.prod(kernel)), 1 / p)
+            return lp_pool_of(x, p, kernel, options, lambda power: autocast(torch.float32, power)[0] if self._dims == 3 else power)
 
         return batched(self, input, self._dims, pool)
 
