@@ -35,7 +35,7 @@ void copy_row(const Tensor& tensor, int64_t at, int64_t stride, std::vector<floa
     out[i] = static_cast<float>(from[static_cast<int64_t>(i) * stride]);
 }
 
-// The operand of the product that computes logits, without slices of it; kNoValue: there is none.
+// The operand of the product that computes logits, without slices of it; kNoValue if no product does.
 ValueId head_input(const Graph& graph, ValueId id) {
   const auto is_one_of = [](const Node& node, std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), node.op->name()) != names.end();

@@ -45,8 +45,8 @@ class DecoderSession {
   // The first number above 1 opens another session.
   Status keep_logits(int64_t count);
 
-  // The past of one sequence; see Generator. length() counts all tokens, those that the next run
-  // reads included. It is 0 while there are several rows, or an encoder.
+  // The past of one sequence; see Generator. length() also counts the tokens that the next run
+  // reads. It is 0 with several rows or an encoder.
   int64_t length() const;
   std::vector<int32_t> ids() const;
   // Fail if there are several rows, or if there is an encoder.

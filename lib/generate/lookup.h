@@ -8,7 +8,7 @@
 
 namespace hg {
 
-// Proposes at most `most` tokens for the end of a text: those that followed the last occurrence of
+// Proposes at most `most` tokens for the end of a text: the tokens after the previous occurrence of
 // its last three tokens, or two, or one.
 inline std::vector<int32_t> looked_up(std::span<const int32_t> text, size_t most) {
   for (size_t n = std::min<size_t>(3, text.size()); n > 0; --n) {

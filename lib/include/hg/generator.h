@@ -78,8 +78,8 @@ struct GenerateOptions {
   // rounding.
   bool reuse_past = false;
   // Speculative decoding of one sequence: each run of the model checks several proposed tokens, and
-  // keeps those that it would have chosen. The tokens are the same as without, except for rounding.
-  // Needs a past that grows, which the session keeps.
+  // keeps the tokens that the model would have chosen. Answers are the same as without speculation,
+  // except for rounding. Needs a past that grows, which the session keeps.
   int64_t lookup = 0;          // above 0: most tokens proposed from earlier text that repeats
   Generator* draft = nullptr;  // a small model that proposes tokens; must live until the last step
   int64_t draft_tokens = 5;    // most tokens that the draft proposes for a run
@@ -186,8 +186,8 @@ class Generator {
   // The tokens that the model has read, and what it remembers of them. A call with reuse_past
   // continues from here. These functions are for one sequence: they fail with invalid_argument
   // after a call with several prompts, answers or beams, and with unsupported for an
-  // encoder-decoder. Those that change the past end a generation. The last token of an answer is
-  // usually not read.
+  // encoder-decoder. A function that changes the past ends the generation. The last token of an
+  // answer is usually not read.
 
   // Number of tokens; 0 after a call with several sequences.
   int64_t length() const;
