@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The discrete Fourier transform along one dim in double, for several lines at once. Lengths with
-// small prime factors use Stockham's self-sorting mixed-radix algorithm. Other lengths use
-// Bluestein's, which turns the transform into a convolution whose length is a power of two (Van
-// Loan, Computational Frameworks for the Fast Fourier Transform, 1.7 and 4.2). Real lines of even
-// length need half the work: neighbors become the parts of one complex number (4.1).
+// The discrete Fourier transform along one dim, for several lines at once. Lengths with small prime
+// factors use Stockham's self-sorting mixed-radix algorithm. Other lengths use Bluestein's, which
+// turns the transform into a convolution whose length is a power of two (Van Loan, Computational
+// Frameworks for the Fast Fourier Transform, 1.7 and 4.2). Real lines of even length need half the
+// work: neighbors become the parts of one complex number (4.1). Floats are transformed as floats,
+// except by Bluestein's algorithm and on short lines, where doubles cost little.
 #include <cmath>
 #include <numbers>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/ceil_div.h"
@@ -18,8 +20,9 @@ namespace hg::kernels {
 namespace {
 
 constexpr int64_t kLargestRadix = 13;
-constexpr int64_t kMostTogether = 8;         // lines
-constexpr int64_t kTogetherBytes = 1 << 19;  // of the elements of these lines
+constexpr int64_t kTogetherBytes = 1
+                                   << 19;  // of the elements of lines that are transformed at once
+constexpr int64_t kShortest = 64;          // of the lines that are transformed as floats
 
 // Pairs of doubles: std::complex multiplies with a library function that checks for NaN.
 struct Pair {
@@ -36,8 +39,16 @@ Pair root(int64_t k, int64_t n) {
 struct Transform {
   int64_t length = 0;  // of the mixed-radix transform
   std::vector<int64_t> radices;
-  std::vector<Pair> roots;  // of unity, `length` of them
+  std::vector<Pair> roots;          // of unity, `length` of them
+  std::vector<float> rounded = {};  // the same, for transforms of floats
 };
+
+std::vector<float> rounded(const std::vector<Pair>& numbers) {
+  std::vector<float> floats;
+  for (const Pair number : numbers)
+    for (const double part : {number.re, number.im}) floats.push_back(static_cast<float>(part));
+  return floats;
+}
 
 Transform transform_of(int64_t n) {
   Transform t;
@@ -51,38 +62,53 @@ Transform transform_of(int64_t n) {
   return t;
 }
 
-// Transforms x[length] of `lines` lines in place; `other` is scratch memory of the same size.
-void run_transform(const Transform& t, int64_t lines, Complexes x, Complexes other) {
-  FftPass pass = {.rest = t.length,
-                  .lines = lines,
-                  .length = t.length,
-                  .roots = &t.roots.data()->re,
-                  .from = x,
-                  .to = other};
+// Numbers in the precision of T.
+template <class T>
+const T* parts(const std::vector<Pair>& exact, const std::vector<float>& rounded) {
+  if constexpr (std::is_same_v<T, float>)
+    return rounded.data();
+  else
+    return &exact.data()->re;
+}
+
+// Transforms x[length] of `lines` lines. Returns where the result is: x, or the scratch memory
+// `other` of the same size.
+template <class T>
+Complexes<T> run_transform(const Transform& t, int64_t lines, Complexes<T> x, Complexes<T> other) {
+  FftPass<T> pass = {.rest = t.length,
+                     .lines = lines,
+                     .length = t.length,
+                     .roots = parts<T>(t.roots, t.rounded),
+                     .from = x,
+                     .to = other};
   for (const int64_t radix : t.radices) {
     pass.radix = radix;
     pass.rest /= radix;
-    fft_table().pass(pass);
+    fft_table<T>().pass(pass);
     pass.stride *= radix;
     std::swap(pass.from, pass.to);
   }
-  if (pass.from.re == x.re) return;
-  std::copy_n(other.re, t.length * lines, x.re);
-  std::copy_n(other.im, t.length * lines, x.im);
+  return pass.from;
 }
 
 struct Fft {
   Lines lines;
-  bool real = false;  // lines have no imaginary parts
-  int64_t n = 0;      // complex numbers per line: half its elements if there are `turns`
+  bool real = false;       // lines have no imaginary parts
+  bool as_floats = false;  // are transformed so
+  int64_t n = 0;           // complex numbers per line: half its elements if there are `turns`
   bool inverse = false;
   double scale = 1;
-  std::vector<Pair> turns;  // e^(-2 pi i k / 2n), k = 0 .. n
-  Transform transform;      // of length n, or of the convolution
+  std::vector<Pair> turns;           // e^(-2 pi i k / 2n), k = 0 .. n
+  std::vector<float> rounded_turns;  // the same, for transforms of floats
+  Transform transform;               // of length n, or of the convolution
   std::vector<Pair> chirp;  // Bluestein: e^(-pi i k^2/n), and the transform of its conjugate
   std::vector<Pair> filter;
   int64_t together = 1;  // lines
   int64_t lanes = 1, slot_bytes = 0;
+
+  bool in_halves() const { return !turns.empty(); }
+  // Elements of a line in each of four arrays: one more than the transform's for the last of n + 1.
+  int64_t room() const { return (transform.length + (in_halves() ? 1 : 0)) * together; }
 };
 
 bool is_smooth(int64_t n) {
@@ -110,32 +136,37 @@ void prepare_chirp(Fft& s) {
     re[k] = s.filter[k].re;
     im[k] = s.filter[k].im;
   }
-  run_transform(s.transform, 1, {re.data(), im.data()}, {re.data() + length, im.data() + length});
-  for (int64_t k = 0; k < length; ++k) s.filter[k] = {re[k], im[k]};
+  const Complexes<double> y = run_transform<double>(s.transform, 1, {re.data(), im.data()},
+                                                    {re.data() + length, im.data() + length});
+  for (int64_t k = 0; k < length; ++k) s.filter[k] = {y.re[k], y.im[k]};
 }
 
-void run_chirp(const Fft& s, int64_t lines, Complexes x, Complexes other) {
+// Returns where the result is: in one of the two.
+Complexes<double> run_chirp(const Fft& s, int64_t lines, Complexes<double> x,
+                            Complexes<double> other) {
   const int64_t length = s.transform.length;
-  // Element k of all lines times `factor`; a `sign` of -1 conjugates it.
-  const auto multiply = [&](int64_t k, Pair factor, double sign) {
+  // Element k of all lines of y times `factor`; a `sign` of -1 conjugates it.
+  const auto multiply = [&](Complexes<double> y, int64_t k, Pair factor, double sign) {
     for (int64_t i = k * lines; i < (k + 1) * lines; ++i) {
-      const Pair y = Pair{x.re[i], sign * x.im[i]} * factor;
-      x.re[i] = y.re;
-      x.im[i] = y.im;
+      const Pair product = Pair{y.re[i], sign * y.im[i]} * factor;
+      y.re[i] = product.re;
+      y.im[i] = product.im;
     }
   };
-  for (int64_t k = 0; k < s.n; ++k) multiply(k, s.chirp[k], 1);
+  for (int64_t k = 0; k < s.n; ++k) multiply(x, k, s.chirp[k], 1);
   std::fill(x.re + s.n * lines, x.re + length * lines, 0);
   std::fill(x.im + s.n * lines, x.im + length * lines, 0);
-  run_transform(s.transform, lines, x, other);
+  const Complexes<double> y = run_transform(s.transform, lines, x, other);
   // The inverse transform conjugates, transforms, conjugates again, and divides by the length.
   for (int64_t k = 0; k < length; ++k) {
-    multiply(k, s.filter[k], 1);
-    for (int64_t i = k * lines; i < (k + 1) * lines; ++i) x.im[i] = -x.im[i];
+    multiply(y, k, s.filter[k], 1);
+    for (int64_t i = k * lines; i < (k + 1) * lines; ++i) y.im[i] = -y.im[i];
   }
-  run_transform(s.transform, lines, x, other);
+  const Complexes<double> z = run_transform(s.transform, lines, y, y.re == x.re ? other : x);
   const double part = 1.0 / static_cast<double>(length);
-  for (int64_t k = 0; k < s.n; ++k) multiply(k, {part * s.chirp[k].re, part * s.chirp[k].im}, -1);
+  for (int64_t k = 0; k < s.n; ++k)
+    multiply(z, k, {part * s.chirp[k].re, part * s.chirp[k].im}, -1);
+  return z;
 }
 
 template <bool kReal>
@@ -160,12 +191,18 @@ Status prepare(PrepareContext& c) {
     s.transform = transform_of(s.n);
   else if (x.count() > 0)
     prepare_chirp(s);
+  s.as_floats = x.dtype == f32 && s.chirp.empty() && s.lines.length >= kShortest;
+  if (s.as_floats) {
+    s.transform.rounded = rounded(s.transform.roots);
+    s.rounded_turns = rounded(s.turns);
+  }
   // As many lines at once as fit the second-level cache and keep all threads busy.
-  const int64_t room = kTogetherBytes / (4 * 8 * std::max<int64_t>(1, s.transform.length));
+  const int64_t number = s.as_floats ? 4 : 8;
+  const int64_t room = kTogetherBytes / (4 * number * std::max<int64_t>(1, s.transform.length));
   const int64_t each = ceil_div(s.lines.count, std::max(1, c.threads()));
-  s.together = std::max<int64_t>(1, std::min({room, each, kMostTogether}));
+  s.together = std::max<int64_t>(1, std::min({room, each, s.as_floats ? kMostFftLines : 8}));
   s.lanes = tile_lanes(c, ceil_div(s.lines.count, s.together));
-  s.slot_bytes = 4 * 8 * s.transform.length * s.together;
+  s.slot_bytes = 4 * number * s.room();
   c.set_workspace(tile_workspace(s.lanes, s.slot_bytes));
   c.make_state(std::move(s));
   return {};
@@ -181,87 +218,117 @@ void for_elements(int64_t n, int64_t lines, const F& f) {
       for (int64_t i = first, end = std::min(n, first + kBlock); i < end; ++i) f(i, l);
 }
 
-// Layout of `lines` lines in memory: the position of element i of line l, for reading and writing.
+// `lines` lines in memory, from the first on, for reading and writing.
 template <class T>
 struct Elements {
+  const Fft& s;
   const T* x;
   T* y;
-  int64_t stride, start[kMostTogether];
+  int64_t lines;
+  int64_t start[kMostFftLines] = {};
 
-  const T* from(int64_t i, int64_t l, int64_t parts) const {
-    return x + (start[l] + i * stride) * parts;
+  // Reads s.n numbers of each line.
+  template <class A>
+  void load(Complexes<A> to) const {
+    const int64_t parts = s.real ? 1 : 2;
+    const auto at = [&](int64_t i, int64_t l) {
+      return x + (start[l] + i * s.lines.stride) * parts;
+    };
+    // The inverse transform exchanges real and imaginary parts, transforms, and exchanges them
+    // again.
+    if (s.inverse && !s.real) std::swap(to.re, to.im);
+    if constexpr (std::is_same_v<A, float>) {
+      if (!s.real || (s.in_halves() && s.lines.stride == 1)) {
+        FftCopy copy = {.count = s.n, .lines = lines, .stride = s.lines.stride, .numbers = to};
+        for (int64_t l = 0; l < lines; ++l) copy.line[l] = const_cast<float*>(at(0, l));
+        return fft_copy_table().load(copy);
+      }
+    }
+    for_elements(s.n, lines, [&](int64_t i, int64_t l) {
+      const int64_t place = i * lines + l;
+      to.re[place] = static_cast<A>(s.in_halves() ? *at(2 * i, l) : at(i, l)[0]);
+      to.im[place] = s.in_halves() ? static_cast<A>(*at(2 * i + 1, l))
+                     : s.real      ? A{0}
+                                   : static_cast<A>(at(i, l)[1]);
+    });
   }
-  T* to(int64_t i, int64_t l) const { return y + 2 * (start[l] + i * stride); }
+
+  // Writes the numbers 0 .. n - 1 of each line, divided as the attributes say.
+  template <class A>
+  void store(int64_t n, Complexes<A> from) const {
+    if (s.inverse && !s.real) std::swap(from.re, from.im);
+    write(0, n, s.lines.stride, s.inverse && s.real ? -s.scale : s.scale, from);
+  }
+  // Writes the conjugates of the numbers 1 .. n - 1 to the end of each line, from the last on.
+  template <class A>
+  void store_mirrored(int64_t n, Complexes<A> from) const {
+    from.re += lines;
+    from.im += lines;
+    write(s.lines.length - 1, n - 1, -s.lines.stride, s.inverse ? s.scale : -s.scale, from);
+  }
+
+ private:
+  template <class A>
+  void write(int64_t first, int64_t count, int64_t stride, double scale_im,
+             Complexes<A> from) const {
+    const auto at = [&](int64_t l) { return y + 2 * (start[l] + first * s.lines.stride); };
+    if constexpr (std::is_same_v<A, float>) {
+      FftCopy copy = {.count = count,
+                      .lines = lines,
+                      .stride = stride,
+                      .scale_re = static_cast<float>(s.scale),
+                      .scale_im = static_cast<float>(scale_im),
+                      .numbers = from};
+      for (int64_t l = 0; l < lines; ++l) copy.line[l] = at(l);
+      return fft_copy_table().store(copy);
+    }
+    for_elements(count, lines, [&](int64_t i, int64_t l) {
+      T* const to = at(l) + 2 * i * stride;
+      to[0] = static_cast<T>(s.scale * from.re[i * lines + l]);
+      to[1] = static_cast<T>(scale_im * from.im[i * lines + l]);
+    });
+  }
 };
 
-// The spectrum of 2n real numbers from that of n complex ones, whose parts are neighbors. The
-// spectra of the even and the odd numbers are (z_k + z*_{n-k}) / 2 and (z_k - z*_{n-k}) / 2i.
-template <class T>
-void store_halves(const Fft& s, const Elements<T>& e, int64_t lines, Complexes z) {
-  const int64_t n = s.n;
-  const double scale = s.scale, half = scale / 2, sign = s.inverse ? -1 : 1;
-  for_elements(n + 1, lines, [&](int64_t k, int64_t l) {
-    const int64_t at = (k < n ? k : 0) * lines + l, mirrored = (k > 0 ? n - k : 0) * lines + l;
-    const double a = z.re[at], b = z.im[at], c = z.re[mirrored], d = z.im[mirrored];
-    const Pair odd = Pair{b + d, c - a} * s.turns[static_cast<size_t>(k)];
-    const double re = half * (a + c + odd.re), im = sign * half * (b - d + odd.im);
-    T* const to = e.to(k, l);
-    to[0] = static_cast<T>(re);
-    to[1] = static_cast<T>(im);
-    if (k == 0 || k == n) return;
-    T* const other = e.to(2 * n - k, l);
-    other[0] = static_cast<T>(re);
-    other[1] = static_cast<T>(-im);
-  });
-}
-
-template <class T>
+// Transforms lines of T with numbers of A.
+template <class T, class A>
 void run_lines(const RunContext& c) {
   const Fft& s = c.state<Fft>();
   if (c.in(0).count() == 0) return;
-  const bool in_halves = !s.turns.empty();
-  // The inverse transform exchanges real and imaginary parts, transforms, and exchanges them again.
-  const int64_t re = s.inverse && !s.real ? 1 : 0, im = 1 - re;
   const auto body = [&](int64_t task, float* slot) {
     const int64_t first = task * s.together, lines = std::min(s.together, s.lines.count - first);
-    const int64_t part = s.transform.length * s.together;
-    auto* const room = reinterpret_cast<double*>(slot);
-    const Complexes at = {room, room + part}, other = {room + 2 * part, room + 3 * part};
-    Elements<T> e = {
-        .x = c.in(0).as<T>(), .y = c.out(0).as<T>(), .stride = s.lines.stride, .start = {}};
+    auto* const room = reinterpret_cast<A*>(slot);
+    const Complexes<A> x = {room, room + s.room()},
+                       other = {room + 2 * s.room(), room + 3 * s.room()};
+    Elements<T> e = {.s = s, .x = c.in(0).as<T>(), .y = c.out(0).as<T>(), .lines = lines};
     for (int64_t l = 0; l < lines; ++l) e.start[l] = s.lines.start(first + l);
-    for_elements(s.n, lines, [&](int64_t i, int64_t l) {
-      if (in_halves) {
-        at.re[i * lines + l] = static_cast<double>(*e.from(2 * i, l, 1));
-        at.im[i * lines + l] = static_cast<double>(*e.from(2 * i + 1, l, 1));
-      } else if (s.real) {
-        at.re[i * lines + l] = static_cast<double>(*e.from(i, l, 1));
-        at.im[i * lines + l] = 0;
-      } else {
-        at.re[i * lines + l] = static_cast<double>(e.from(i, l, 2)[re]);
-        at.im[i * lines + l] = static_cast<double>(e.from(i, l, 2)[im]);
-      }
-    });
-    if (s.chirp.empty())
-      run_transform(s.transform, lines, at, other);
+    e.load(x);
+    Complexes<A> y;
+    if constexpr (std::is_same_v<A, double>)
+      y = s.chirp.empty() ? run_transform(s.transform, lines, x, other)
+                          : run_chirp(s, lines, x, other);
     else
-      run_chirp(s, lines, at, other);
-    if (in_halves) return store_halves(s, e, lines, at);
-    const double sign = s.inverse && s.real ? -1 : 1;
-    for_elements(s.n, lines, [&](int64_t i, int64_t l) {
-      T* const to = e.to(i, l);
-      to[re] = static_cast<T>(at.re[i * lines + l] * s.scale);
-      to[im] = static_cast<T>(at.im[i * lines + l] * s.scale * sign);
-    });
+      y = run_transform(s.transform, lines, x, other);
+    if (!s.in_halves()) return e.store(s.n, y);
+    const Complexes<A> whole = y.re == x.re ? other : x;
+    fft_table<A>().halves({.n = s.n,
+                           .lines = lines,
+                           .turns = parts<A>(s.turns, s.rounded_turns),
+                           .from = y,
+                           .to = whole});
+    e.store(s.n + 1, whole);
+    e.store_mirrored(s.n, whole);
   };
   for_tiles(c, ceil_div(s.lines.count, s.together), s.lanes, s.slot_bytes, body);
 }
 
 void run(const RunContext& c) noexcept {
   if (c.in(0).dtype == f64)
-    run_lines<double>(c);
+    run_lines<double, double>(c);
+  else if (c.state<Fft>().as_floats)
+    run_lines<float, float>(c);
   else
-    run_lines<float>(c);
+    run_lines<float, double>(c);
 }
 
 constexpr KernelDef kKernels[] = {
