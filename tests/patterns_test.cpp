@@ -337,6 +337,22 @@ TEST(Patterns, FindRope) {
   EXPECT_EQ(compiled(rotated(4), {.disabled_passes = {"rope"}}).find("rope"), std::string::npos);
 }
 
+// x[:, low:middle] and x[:, middle:] joined, plus 1
+Graph joined(int64_t low, int64_t middle) {
+  Graph g;
+  const Value x = g.input("x", f32, {"n", 8});
+  const auto part = [&](Dim start, Dim end) {
+    return g.call("slice", {x}, {{"dim", -1}, {"start", start}, {"end", end}});
+  };
+  g.output("y", g.call("concat", {part(low, middle), part(middle, 8)}, {{"dim", 1}}) + 1);
+  return g;
+}
+
+TEST(Patterns, FindPartsThatAreJoinedAgain) {
+  EXPECT_EQ(compiled(joined(0, 3)).find("= concat("), std::string::npos);
+  EXPECT_NE(compiled(joined(1, 3)).find("= concat("), std::string::npos);
+}
+
 // The spectrum of [n, t], whose numbers have `im` for their imaginary parts.
 Graph spectrum(double im) {
   Graph g;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simplifies views: merges chains, turns a permute that only moves dims of size 1 into a reshape,
-// removes casts to the same type, and reduces stacks of which only the extremes are read.
+// removes casts to the same type and parts that are joined again, and reduces stacks of which only
+// the extremes are read.
 #include "lib/compile/pattern.h"
 
 namespace hg {
@@ -20,13 +21,15 @@ Value keep_type(const Match& m) {
   return is_computed && x.shape() == y.shape() && x.dtype() == y.dtype() ? x : Value();
 }
 
+int from_front(const Dim& dim, int rank) {
+  const auto d = static_cast<int>(dim.constant());
+  return d < 0 ? d + rank : d;
+}
+
 std::vector<int> order_of(const Match& m, std::string_view node) {
   const int rank = m.root().rank();
   std::vector<int> order;
-  for (const Dim& dim : m.attrs(node).integers("dims")) {
-    const auto d = static_cast<int>(dim.constant());
-    order.push_back(d < 0 ? d + rank : d);
-  }
+  for (const Dim& dim : m.attrs(node).integers("dims")) order.push_back(from_front(dim, rank));
   return order;
 }
 
@@ -79,24 +82,36 @@ Value extreme_of_stack(const Match& m) {
     return Value();
   const Node stack = g.nodes()[producer];  // a copy: adding nodes moves the original
   const std::span<const Dim> dims = m.attrs("r").integers("dim");
-  const auto from_front = [&](const Dim& d) {
-    return d.constant() + (d.constant() < 0) * x.rank();
-  };
-  const int64_t dim = from_front(AttrReader(stack.op, stack.attrs).integer("dim"));
-  if (dims.size() != 1 || from_front(dims[0]) != dim || stack.inputs.size() > kMostParts)
+  const int dim = from_front(AttrReader(stack.op, stack.attrs).integer("dim"), x.rank());
+  if (dims.size() != 1 || from_front(dims[0], x.rank()) != dim || stack.inputs.size() > kMostParts)
     return Value();
   const std::string_view op = m.node("r").op->name() == "amax" ? "maximum" : "minimum";
   Value y;
   for (const ValueId id : stack.inputs) {
     const Value part = g.value(id);
-    if (!(part.dim(static_cast<int>(dim)) == Dim(1))) return Value();
+    if (!(part.dim(dim) == Dim(1))) return Value();
     const Value own = reshape(part, m.root().shape());
     y = y ? g.call(op, {y, own}) : own;
   }
   return y;
 }
 
+// Two neighboring parts of x, joined again: for example, the parts of complex numbers.
+Value whole_of_parts(const Match& m) {
+  const Value x = m.value("x"), low = m.value("low");
+  const int d = from_front(m.attrs("joined").integer("dim"), x.rank());
+  const auto starts_at = [&](std::string_view part, const Dim& start) {
+    const AttrReader attrs = m.attrs(part);
+    return from_front(attrs.integer("dim"), x.rank()) == d && attrs.integer("start") == start &&
+           attrs.integer("step") == Dim(1);
+  };
+  if (!(m.root().shape() == x.shape()) || !starts_at("low", 0) || !starts_at("high", low.dim(d)))
+    return Value();
+  return reshape(x, x.shape());
+}
+
 constexpr Rule kRules[] = {
+    {"y: concat[joined](slice[low](x), slice[high](x))", whole_of_parts},
     {"y: amax[r](x) | amin[r](x)", extreme_of_stack},
     {"y: reshape(reshape(x))", to_shape_of_root},
     {"y: permute[outer](permute[inner](x))", merge_permutes},
