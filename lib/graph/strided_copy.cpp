@@ -82,25 +82,51 @@ void copy_narrow(const T* from, int64_t from_row, int64_t from_column, T* to, in
                to_row, std::min(kTile, rows - r));
 }
 
+// Four rows and columns of 32-bit elements in vectors that every target has. `from_columns` and
+// `to_rows` are strides in elements.
+void copy_four_by_four(const void* from, int64_t from_columns, void* to, int64_t to_rows) {
+  using Four [[gnu::vector_size(16)]] = uint32_t;
+  Four x[4];
+  for (int64_t c = 0; c < 4; ++c)
+    std::memcpy(&x[c], static_cast<const char*>(from) + 4 * c * from_columns, sizeof(Four));
+  const Four even_low = __builtin_shufflevector(x[0], x[2], 0, 4, 1, 5);
+  const Four even_high = __builtin_shufflevector(x[0], x[2], 2, 6, 3, 7);
+  const Four odd_low = __builtin_shufflevector(x[1], x[3], 0, 4, 1, 5);
+  const Four odd_high = __builtin_shufflevector(x[1], x[3], 2, 6, 3, 7);
+  const Four rows[4] = {__builtin_shufflevector(even_low, odd_low, 0, 4, 1, 5),
+                        __builtin_shufflevector(even_low, odd_low, 2, 6, 3, 7),
+                        __builtin_shufflevector(even_high, odd_high, 0, 4, 1, 5),
+                        __builtin_shufflevector(even_high, odd_high, 2, 6, 3, 7)};
+  for (int64_t r = 0; r < 4; ++r)
+    std::memcpy(static_cast<char*>(to) + 4 * r * to_rows, &rows[r], sizeof(Four));
+}
+
 // rows x columns; columns are contiguous in `to`, rows in `from`.
 template <class T>
 void copy_transposed(const T* from, int64_t from_columns, T* to, int64_t to_rows, int64_t rows,
                      int64_t columns) {
-  constexpr int64_t kTile = 16;  // rows, whose cache lines stay cached while columns pass
+  constexpr int64_t kTile = 16;  // rows and columns, whose cache lines stay cached
+  const auto copy_four = [&](int64_t i, int64_t c) {
+    const T* at = from + c * from_columns + i;
+    const decltype(T::word) four[4] = {at[0].word, at[from_columns].word, at[2 * from_columns].word,
+                                       at[3 * from_columns].word};
+    std::memcpy(to + i * to_rows + c, four, sizeof(four));
+  };
   for (int64_t r = 0; r < rows; r += kTile) {
     const int64_t r_end = std::min(rows, r + kTile);
-    int64_t c = 0;
-    for (; c + 4 <= columns; c += 4) {
-      const T* at = from + c * from_columns;
-      for (int64_t i = r; i < r_end; ++i) {
-        const decltype(T::word) four[4] = {at[i].word, at[i + from_columns].word,
-                                           at[i + 2 * from_columns].word,
-                                           at[i + 3 * from_columns].word};
-        std::memcpy(to + i * to_rows + c, four, sizeof(four));
-      }
+    for (int64_t first = 0; first < columns; first += kTile) {
+      const int64_t c_end = std::min(columns, first + kTile);
+      int64_t i = r;
+      if constexpr (sizeof(T) == 4)
+        for (; i + 4 <= r_end; i += 4)
+          for (int64_t c = first; c + 4 <= c_end; c += 4)
+            copy_four_by_four(from + c * from_columns + i, from_columns, to + i * to_rows + c,
+                              to_rows);
+      for (; i < r_end; ++i)
+        for (int64_t c = first; c + 4 <= c_end; c += 4) copy_four(i, c);
+      for (int64_t c = first + (c_end - first) / 4 * 4; c < c_end; ++c)
+        for (i = r; i < r_end; ++i) to[i * to_rows + c] = from[i + c * from_columns];
     }
-    for (; c < columns; ++c)
-      for (int64_t i = r; i < r_end; ++i) to[i * to_rows + c] = from[i + c * from_columns];
   }
 }
 
