@@ -33,7 +33,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/plan", {"lib/graph", "lib/device"}},
     {"lib/run",
      {"lib/graph", "lib/platform", "lib/parallel", "lib/compile", "lib/device", "lib/plan",
-      "lib/table"}},
+      "lib/model", "lib/table"}},
     {"lib/c", {"lib/graph"}},
     {"lib/array", {"lib/graph", "lib/platform", "lib/device"}},
     {"lib/eager", {"lib/graph", "lib/array", "lib/device", "lib/plan", "lib/run"}},

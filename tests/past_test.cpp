@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <random>
 #include <string>
@@ -17,34 +15,12 @@
 #include "hg/generator.h"
 #include "tests/must.h"
 #include "tests/small_decoder.h"
+#include "tests/temporary_file.h"
 
 namespace hg {
 namespace {
 
 using namespace small_decoder;
-
-class PastFile {
- public:
-  PastFile()
-      : path_((std::filesystem::temp_directory_path() / str_cat("hg_past_", int64_t{getpid()}))
-                  .string()) {}
-  ~PastFile() {
-    for (const auto& each : std::filesystem::directory_iterator(
-             std::filesystem::temp_directory_path()))  // a killed process leaves parts
-      if (each.path().string().starts_with(path_)) std::filesystem::remove(each.path());
-  }
-  const std::string& path() const { return path_; }
-  std::string content() const {
-    std::ifstream in(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  void set_content(const std::string& bytes) const {
-    std::ofstream(path_, std::ios::binary) << bytes;
-  }
-
- private:
-  std::string path_;
-};
 
 void expect_near(std::span<const float> got, const std::vector<float>& wanted) {
   ASSERT_EQ(got.size(), wanted.size());
@@ -81,7 +57,7 @@ void run_random_operations(const Form& form, uint32_t seed) {
   SCOPED_TRACE(str_cat("seed ", int64_t{seed}));
   std::mt19937 random(seed);
   Whole whole;
-  const PastFile file;
+  const test::TemporaryFile file("past");
   Ids saved;
   bool has_saved = false;
   Result<BatchGenerator> batch = BatchGenerator::create(decoder(form), 4, {.threads = 1});
@@ -156,7 +132,7 @@ TEST(Past, RandomOperationsEqualRunsOfTheWholeText) {
 
 TEST(Past, OfSeveralSequencesIsRefused) {
   Generator generator = must(Generator::create(decoder(), {.threads = 1}));
-  const PastFile file;
+  const test::TemporaryFile file("past");
   (void)must(generator.generate({{1, 2}, {3}}, {.max_tokens = 2}));
   EXPECT_EQ(generator.length(), 0);
   for (const Status& status : {generator.truncate(0), generator.fork().status(),
@@ -180,7 +156,7 @@ TEST(Past, DamagedAndOtherFilesAreRefused) {
   Generator generator = must(Generator::create(decoder(), {.threads = 1}));
   const Ids ids = random_ids(30, 1);
   (void)must(generator.append(ids));
-  const PastFile file;
+  const test::TemporaryFile file("past");
   ASSERT_TRUE(generator.save(file.path()).ok());
   const std::string good = file.content();
   std::mt19937 random(4);
@@ -219,7 +195,7 @@ TEST(Past, DamagedAndOtherFilesAreRefused) {
 }
 
 TEST(Past, AKilledProcessLeavesAWholeFile) {
-  const PastFile file;
+  const test::TemporaryFile file("past");
   Generator generator = must(Generator::create(decoder(), {.threads = 1}));
   const std::vector<Ids> texts = {random_ids(150, 1), random_ids(90, 2)};
   std::vector<Generator> both;

@@ -18,6 +18,7 @@
 #include "tests/random_case.h"
 #include "tests/session_memory.h"
 #include "tests/session_models.h"
+#include "tests/temporary_file.h"
 
 namespace hg::test {
 namespace {
@@ -119,6 +120,8 @@ class Case {
       const std::string bad = one_round();
       if (!bad.empty()) return str_cat("round ", int64_t(round), ", ", said_, ": ", bad);
     }
+    if (const Result<Memory> memory = odd_->memory(); memory.ok() && memory->mapped_bytes > 0)
+      ++counts["packed weights mapped"];
     odd_.reset();
     if (host_.live != 0) return str_cat("memory of the host that is not given back: ", host_.live);
     if (host_.arenas != 0) return str_cat("arenas that were not said to be freed: ", host_.arenas);
@@ -161,6 +164,7 @@ class Case {
     if (chance(0.2)) options.checkpoint = Checkpoint::sqrt, say("sqrt");
     if (chance(0.2)) options.profile = true, say("profile");
     if (chance(0.2)) options.most_rounds = 1000;
+    if (chance(0.3)) options.packed = packed_.path();
     if (chance(0.3)) {
       for (const std::string& symbol : model_.model->graph().symbols())
         if (chance(0.7)) options.ranges.push_back({symbol, below(3), 5 + below(30)});
@@ -182,7 +186,25 @@ class Case {
         say(str_cat("limit ", options.memory_limit, " of ", m.arena_bytes, "+", m.packed_bytes));
       }
     }
+    if (!options.packed.empty()) write_packed(options);
     return options;
+  }
+
+  // Writes the file of packed weights, and may damage it.
+  void write_packed(const SessionOptions& options) {
+    const Result<std::vector<TensorData>> inputs = model_.inputs(random_());
+    Result<Session> first = Session::create(*model_.model, options);
+    if (!inputs.ok() || !first.ok() || !set_plainly(*first, *inputs).empty() || !first->plan().ok())
+      return;
+    if (const Status saved = first->save_packed(); !saved.ok()) ++counts["NOT SAVED"];
+    std::string bytes = packed_.content();
+    say(str_cat("packed ", int64_t(bytes.size())));
+    if (bytes.empty() || chance(0.5)) return;
+    for (int i = below(4); i >= 0; --i)
+      bytes[30 + random_() % (bytes.size() - 30)] ^= static_cast<char>(1 << below(8));
+    if (chance(0.2)) bytes.resize(30 + random_() % (bytes.size() - 30));
+    packed_.set_content(bytes);
+    say("damaged");
   }
 
   std::string set_plainly(Session& session, const std::vector<TensorData>& inputs) {
@@ -387,6 +409,7 @@ class Case {
   std::mt19937_64 random_;
   SessionMemory memory_;
   uint64_t seed_;
+  const TemporaryFile packed_{"packed"};
   SessionModel model_;
   SessionOptions same_;
   HostPool pool_;
@@ -404,6 +427,7 @@ TEST(RandomSessions, GiveTheBitsOfAPlainOne) {
   for (const auto& [what, times] : counts) std::printf("%6d %s\n", times, what.c_str());
   if (case_count(300) >= 100) {
     EXPECT_GT(counts["runs"], case_count(300));
+    EXPECT_GT(counts["packed weights mapped"], case_count(300) / 60);
   }
 }
 

@@ -13,8 +13,10 @@
 #include "hg/kernel.h"
 #include "hg/session_pool.h"
 #include "hg/train.h"
+#include "lib/platform/instruction_set.h"
 #include "tests/must.h"
 #include "tests/shared_network.h"
+#include "tests/temporary_file.h"
 
 namespace hg {
 namespace {
@@ -86,6 +88,71 @@ TEST(Share, OneCopyOfPackedWeightsAndTheSameBits) {
     EXPECT_EQ(memory.live, 0);
     EXPECT_EQ(run(copied, x, 2), expected);
   }
+}
+
+TEST(Share, PackedWeightsOfAFile) {
+  constexpr int64_t kSamples = 32, kProductBytes = 64 * 16 * 4;
+  const test::TemporaryFile file("share");
+  std::string said;
+  const SessionOptions options = {.threads = 1,
+                                  .packed = file.path(),
+                                  .log = {[](void* host, LogLevel level, const char* message) {
+                                            if (level == LogLevel::warning)
+                                              *static_cast<std::string*>(host) += message;
+                                          },
+                                          &said}};
+  const Floats x = network_input(kSamples, 1);
+  const auto plain = [&](const Model& model) {
+    Session session = must(Session::create(model, {.threads = 1}));
+    EXPECT_EQ(session.save_packed().code(), Code::invalid_argument);
+    return run(session, x, kSamples);
+  };
+  const auto mapped = [&](const Model& model) {
+    const Floats wanted = plain(model);
+    Session session = must(Session::create(model, options));
+    EXPECT_EQ(run(session, x, kSamples), wanted);
+    const Status saved = session.save_packed();
+    EXPECT_TRUE(saved.ok()) << saved.message();
+    return session.memory()->mapped_bytes;
+  };
+  EXPECT_EQ(mapped(shared_network(kSamples)), 0);
+  const std::string bytes = file.content();
+  EXPECT_EQ(said, "");  // a missing file is no news
+  const int64_t all = mapped(shared_network(kSamples));
+  EXPECT_GT(all, kProductBytes);
+  EXPECT_EQ(file.content(), bytes);  // not written again
+
+  // Other weights and another graph; the file is replaced.
+  EXPECT_EQ(mapped(shared_network(kSamples, 3)), all - kProductBytes);
+  EXPECT_EQ(mapped(shared_network(kSamples, 3)), all);
+  EXPECT_EQ(mapped(shared_network("n")), 0);
+  EXPECT_EQ(said, "");
+
+  limit_isa(Isa::baseline);
+  EXPECT_EQ(mapped(shared_network(kSamples)), 0);
+  limit_isa(kBestIsa);
+  EXPECT_EQ(said, str_cat("packed weights of '", file.path(),
+                          "' are not used: another build of the library, or other instruction "
+                          "sets, wrote them"));
+
+  for (size_t i = 30; i < bytes.size(); i += 331) {
+    std::string damaged = bytes;
+    damaged[i] ^= static_cast<char>(1 << i % 8);
+    file.set_content(damaged);
+    EXPECT_LE(mapped(shared_network(kSamples)), all);
+  }
+  for (size_t length = 100; length < bytes.size(); length += 2003) {
+    file.set_content(bytes.substr(0, length));
+    EXPECT_EQ(mapped(shared_network(kSamples)), 0) << length;
+  }
+
+  file.set_content("a file that somebody needs");
+  Session session = must(Session::create(shared_network(kSamples), options));
+  run(session, x, kSamples);
+  EXPECT_EQ(
+      session.save_packed().message(),
+      str_cat("'", file.path(), "' has other contents than packed weights: it is not replaced"));
+  EXPECT_EQ(file.content(), "a file that somebody needs");
 }
 
 TEST(Share, NotWithOtherOptions) {

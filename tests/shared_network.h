@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A network with everything that sessions share: convolutions with folded norms, products with
-// packed weights, and a loop that contains a product. Also inputs for it.
+// packed weights, and a loop that contains a product; `seed` is that of "w". Also inputs for it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace hg {
 
 constexpr int64_t kNetworkChannels = 8, kNetworkSize = 12;  // x: [n, channels, size, size]
 
-inline Model shared_network(const Dim& n) {
+inline Model shared_network(const Dim& n, uint64_t seed = 2) {
   using Values = std::vector<Value>;
   Graph g;
   const Value x = g.input("x", f32, {n, kNetworkChannels, kNetworkSize, kNetworkSize});
@@ -26,7 +26,7 @@ inline Model shared_network(const Dim& n) {
   y = relu(
       batch_norm(y, channels("g", 0.5), channels("b", -1), channels("m", -1), channels("v", 0.5))
           .y);
-  y = linear(mean(y, {2, 3}), g.parameter("w", f32, {64, 16}, init::uniform(-1, 1, 2)));
+  y = linear(mean(y, {2, 3}), g.parameter("w", f32, {64, 16}, init::uniform(-1, 1, seed)));
   y = while_loop(
           {y, g.scalar(int64_t{0}, i64)}, {},
           [](Graph& b, std::span<const Value> v) {

@@ -62,6 +62,7 @@ struct BenchJob {
   std::string precision = "f32";
   bool autotune = false;
   std::string tuning;
+  std::string packed;
   uint64_t seed = 0;
 };
 
@@ -135,7 +136,8 @@ Status time_together(const BenchJob& job, std::vector<Session>& sessions, Measur
 }
 
 Outcome check_files(const BenchJob& job, const Session& session) {
-  std::vector<FileOption> written = {{"--trace", job.trace}, {"--tuning", job.tuning}};
+  std::vector<FileOption> written = {
+      {"--trace", job.trace}, {"--tuning", job.tuning}, {"--packed", job.packed}};
   if (!job.output_dir.empty())
     for (std::string& path : output_paths(session, job.output_dir))
       written.push_back({"--output-dir", std::move(path)});
@@ -172,6 +174,7 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   options.precision = *parse_precision(job.precision);
   options.autotune = job.autotune;
   if (!job.tuning.empty()) options.tuning = bytes_of(job.tuning);
+  options.packed = job.packed;
   GpuOfTool gpu;
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   const bool profile = job.profile || !job.trace.empty();
@@ -192,6 +195,8 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   result.load_ms += result.create_ms;
   if (!job.tuning.empty())
     if (Outcome written = write_tuning(job.tuning, *session); !written.ok()) return written;
+  if (!job.packed.empty())
+    if (Status saved = session->save_packed(); !saved.ok()) return outcome(saved);
 
   if (others.empty()) {
     if (Status ran = time_runs(job, *session, profile, result); !ran.ok()) return outcome(ran);
@@ -261,6 +266,7 @@ void print_json(const BenchJob& job, const Measurement& m) {
                                 {"arena_lower_bound_bytes", m.memory.arena_lower_bound},
                                 {"weights_bytes", m.memory.weights_bytes},
                                 {"packed_bytes", m.memory.packed_bytes},
+                                {"mapped_bytes", m.memory.mapped_bytes},
                                 {"flops", m.flops}};
   for (const ProfileRow& row : m.profile) {
     out["profile"].push_back({{"node", row.node},
@@ -329,6 +335,7 @@ int main(int argc, char** argv) {
       .shows_default();
   line.add_flag("--autotune", job.autotune, "measure which kernels are fastest");
   line.add("--tuning", job.tuning, "a file for the measurements of --autotune");
+  line.add("--packed", job.packed, "a file for packed weights, which later runs map");
   line.add("--output-dir,-o", job.output_dir, "write the outputs to this folder as .npy");
   const CommandLine::Option json = line.add_flag("--json", as_json, "print one JSON object");
   line.add_flag("--all-times", job.all_times, "add the time of each run to the JSON object, sorted")

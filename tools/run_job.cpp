@@ -108,6 +108,7 @@ std::filesystem::path numbered_path(const std::string& folder, size_t k) {
 // `count` is the number of the model's own outputs.
 Outcome check_files(const RunJob& job, const Session& session, size_t count) {
   std::vector<FileOption> written;
+  if (!job.packed.empty()) written.push_back({"--packed", job.packed});
   for (std::string& path : output_paths(session, job.output_dir))
     written.push_back({"--output-dir", std::move(path)});
   for (size_t k = 0; k < count; ++k)
@@ -158,6 +159,7 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   const Result<Precision> precision = parse_precision(job.precision);
   if (!precision.ok()) return usage(precision.status().message());
   options.precision = *precision;
+  options.packed = job.packed;
   options.seed = job.seed;
   options.kernels = job.kernels;
   options.disabled_passes = job.disabled_passes;
@@ -167,6 +169,8 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   if (Outcome o = check_files(job, *session, count); !o.ok()) return o;
   if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;
   if (Status ran = session->run(); !ran.ok()) return outcome(ran);
+  if (!job.packed.empty())
+    if (Status saved = session->save_packed(); !saved.ok()) return outcome(saved);
   if (Outcome wrote = write_outputs(*session, job.output_dir, job.as_f32, written); !wrote.ok())
     return wrote;
   return number_outputs({written.begin(), written.begin() + static_cast<std::ptrdiff_t>(count)},

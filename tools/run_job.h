@@ -14,7 +14,7 @@ namespace hg::tools {
 struct RunJob {
   std::string model;
   std::string entry;  // of a file with several; empty: the only one
-  std::string device = "cpu", precision = "f32";
+  std::string device = "cpu", precision = "f32", packed;
   int threads = 0;  // 0: all
   std::vector<std::string> inputs;
   std::vector<std::string> grad_outputs;  // one file per float output, or none

@@ -59,6 +59,7 @@ int main(int argc, char** argv) {
   line.add("--seed", job.seed, "seed of random inputs and random ops").shows_default();
   line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
   line.add("--precision", job.precision, "f32, bf16 or i8: see hg-bench --help").shows_default();
+  line.add("--packed", job.packed, "a file for packed weights, which later runs map");
   line.add("--threads", job.threads, "number of threads; 0: all").is_at_least(0).shows_default();
   line.add("--grad-output", job.grad_outputs,
            "FILE.npy, once per float output: also write grad_input_0.npy ...");

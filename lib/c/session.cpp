@@ -90,6 +90,7 @@ Result<SessionOptions> read_session_options(const hg_session_options* given,
   o.keep_all_values = all.keep_all_values != 0;
   if (all.entry != nullptr) o.entry = all.entry;
   if (all.states != nullptr) o.states = all.states->states;
+  if (all.packed != nullptr) o.packed = all.packed;
   return o;
 }
 
@@ -100,6 +101,7 @@ Status write_memory(hg_memory* to, const Memory& from) {
   all.arena_lower_bound = from.arena_lower_bound;
   all.weights_bytes = from.weights_bytes;
   all.packed_bytes = from.packed_bytes;
+  all.mapped_bytes = from.mapped_bytes;
   all.device_bytes = from.device_bytes;
   all.extra_flops = from.extra_flops;
   return write_struct(to, all, "hg_memory");
@@ -294,6 +296,13 @@ hg_status* hg_session_tuning(const hg_session* session, void* tuning, size_t cap
   return border([&]() -> hg::Status {
     HG_C_NEEDS(session);
     return hg::c::write_bytes(tuning, capacity, size, session->session.tuning());
+  });
+}
+
+hg_status* hg_session_save_packed(const hg_session* session) {
+  return border([&]() -> hg::Status {
+    HG_C_NEEDS(session);
+    return session->session.save_packed();
   });
 }
 

@@ -41,10 +41,10 @@ Result<std::shared_ptr<void>> allocate_bytes(size_t bytes) {
 
 }  // namespace
 
-Result<Mapping> map_file(const std::string& path, int64_t max_bytes) {
+Result<Mapping> map_file(const std::string& path, int64_t max_bytes, bool writable) {
   ReadFile file;
   HG_TRY_ASSIGN(const size_t bytes, open_file(file, path, max_bytes));
-  std::shared_ptr<void> owner = file.map(bytes);
+  std::shared_ptr<void> owner = file.map(bytes, writable);
   if (owner == nullptr) return out_of_memory("cannot map '", path, "': ", std::strerror(errno));
   const auto* const begin = static_cast<const std::byte*>(owner.get());
   return Mapping{{begin, bytes}, std::move(owner), true};

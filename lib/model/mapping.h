@@ -17,9 +17,9 @@ struct Mapping {
   bool is_file = false;  // otherwise memory
 };
 
-// Read-only. Fail with not_found, or with corrupt_model if the path is not a regular file or has
-// more than max_bytes bytes; 0: no limit.
-Result<Mapping> map_file(const std::string& path, int64_t max_bytes);
+// Read-only, unless `writable`: writes then stay in this mapping. Fail with not_found, or with
+// corrupt_model if the path is not a regular file or has more than max_bytes bytes; 0: no limit.
+Result<Mapping> map_file(const std::string& path, int64_t max_bytes, bool writable = false);
 Result<Mapping> read_file(const std::string& path, int64_t max_bytes);
 Result<Mapping> copy_bytes(std::span<const std::byte> bytes);
 

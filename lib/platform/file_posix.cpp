@@ -53,8 +53,9 @@ int64_t ReadFile::read(void* to, size_t bytes) {
   }
 }
 
-std::shared_ptr<void> ReadFile::map(size_t bytes) const {
-  void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, number_, 0);
+std::shared_ptr<void> ReadFile::map(size_t bytes, bool writable) const {
+  const int access = PROT_READ | (writable ? PROT_WRITE : 0);
+  void* const memory = mmap(nullptr, bytes, access, MAP_PRIVATE, number_, 0);
   if (memory == MAP_FAILED) return nullptr;
   return std::shared_ptr<void>(memory, [bytes](void* m) {
     if (!kChecksViews || !free_hidden(m, bytes)) munmap(m, bytes);

@@ -129,17 +129,18 @@ int64_t ReadFile::read(void* to, size_t bytes) {
   return _read(number_, to, static_cast<unsigned>(std::min<size_t>(bytes, INT_MAX)));
 }
 
-std::shared_ptr<void> ReadFile::map(size_t bytes) const {
+std::shared_ptr<void> ReadFile::map(size_t bytes, bool writable) const {
   const auto file = reinterpret_cast<HANDLE>(_get_osfhandle(number_));
   const uint64_t end = bytes;
-  const HANDLE mapping =
-      CreateFileMappingW(file, nullptr, PAGE_READONLY, static_cast<DWORD>(end >> 32),
-                         static_cast<DWORD>(end & 0xffffffffu), nullptr);
+  const HANDLE mapping = CreateFileMappingW(
+      file, nullptr, writable ? PAGE_WRITECOPY : PAGE_READONLY, static_cast<DWORD>(end >> 32),
+      static_cast<DWORD>(end & 0xffffffffu), nullptr);
   if (mapping == nullptr) {
     errno = errno_of(GetLastError());
     return nullptr;
   }
-  void* const memory = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, bytes);
+  void* const memory =
+      MapViewOfFile(mapping, writable ? FILE_MAP_COPY : FILE_MAP_READ, 0, 0, bytes);
   const DWORD error = GetLastError();
   CloseHandle(mapping);  // the view keeps it alive
   if (memory == nullptr) {

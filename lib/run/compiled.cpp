@@ -2,6 +2,9 @@
 // Finds the data that sessions share.
 #include "lib/run/compiled.h"
 
+#include <span>
+
+#include "lib/graph/checksum.h"
 #include "lib/parallel/threads.h"
 
 namespace hg {
@@ -18,14 +21,14 @@ int threads_of(const SessionOptions& options) {
 bool compile_alike(const SessionOptions& a, const SessionOptions& b) {
   const auto& [entry, states, device, threads, parallel_for, allocator, arena_observer,
                lazy_allocation, memory_limit, checkpoint, low_memory, precision, autotune, tuning,
-               dims, ranges, disabled_passes, kernels, seed, first_run, gpu, gpu_name,
+               packed, dims, ranges, disabled_passes, kernels, seed, first_run, gpu, gpu_name,
                device_outputs, profile, most_rounds, keep_all_values, registry, log] = a;
   const bool same_gpu = gpu ? b.gpu && &gpu.info() == &b.gpu.info() : !b.gpu;
   return device == b.device && threads_of(a) == threads_of(b) &&
          allocator.allocate == b.allocator.allocate && allocator.free == b.allocator.free &&
          allocator.host == b.allocator.host && memory_limit == b.memory_limit &&
          checkpoint == b.checkpoint && low_memory == b.low_memory && precision == b.precision &&
-         autotune == b.autotune && ranges == b.ranges && tuning == b.tuning &&
+         autotune == b.autotune && ranges == b.ranges && tuning == b.tuning && packed == b.packed &&
          disabled_passes == b.disabled_passes && kernels == b.kernels && same_gpu &&
          gpu_name == b.gpu_name && device_outputs == b.device_outputs && profile == b.profile &&
          most_rounds == b.most_rounds && keep_all_values == b.keep_all_values &&
@@ -50,8 +53,29 @@ std::shared_ptr<Compiled> Compiled::of(const Graph& graph, const SessionOptions&
 std::shared_ptr<Compiled> Compiled::of_body(const std::shared_ptr<Graph>& body,
                                             const SessionOptions& options) {
   std::shared_ptr<Compiled>& known = bodies_[body];
-  if (known == nullptr) known = std::make_shared<Compiled>(options);
-  return known;
+  if (known != nullptr) return known;
+  SessionOptions silent = options;  // what there is to say is said once
+  silent.log = {};
+  return known = std::make_shared<Compiled>(silent);
+}
+
+// Layouts may depend on everything by which graphs are compiled.
+void Compiled::use_packed_file() {
+  if (options_.packed.empty()) return;
+  const std::string text = graph.text();
+  std::string why;
+  packs.use_file(PackedFile::open(options_.packed, why),
+                 str_cat(checksum_of(std::as_bytes(std::span(text))), " ", threads_of(options_),
+                         " ", static_cast<int64_t>(options_.precision), " "));
+  if (!why.empty() && options_.log.write != nullptr)
+    options_.log.write(options_.log.host, LogLevel::warning, why.c_str());
+}
+
+bool Compiled::list_packs(std::vector<PackedEntry>& entries) {
+  const std::lock_guard<std::mutex> locked(lock);
+  bool has_new = packs.list(entries);
+  for (const auto& [graph, body] : bodies_) has_new |= body->list_packs(entries);
+  return has_new;
 }
 
 }  // namespace hg

@@ -38,6 +38,12 @@ class Compiled final : public GraphCompanion {
   std::shared_ptr<Compiled> of_body(const std::shared_ptr<Graph>& body,
                                     const SessionOptions& options);
 
+  // Opens the file of SessionOptions::packed. Requires `lock` and the graph, and no packs yet.
+  void use_packed_file();
+  // Appends the packs of this graph and of its bodies. Returns whether the file of
+  // SessionOptions::packed lacks one.
+  bool list_packs(std::vector<PackedEntry>& entries);
+
   // Held while compiling or planning, until everything that a plan refers to is packed. Lock a
   // graph before its bodies. Without it, read only the number of packed bytes and members that
   // never change.

@@ -88,6 +88,7 @@ Status Engine::compile_for_all(const Graph& source, const SessionOptions& option
   }
   compiled.outer_symbols = outer_symbols(graph);
   compiled.graph = std::move(graph);
+  compiled.use_packed_file();
   compiled.is_made = true;
   return {};
 }

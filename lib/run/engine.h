@@ -106,6 +106,7 @@ class Engine {
   std::vector<WaysRow> ways() const;
   std::string report() const;
   std::vector<std::byte> tuning() const;
+  Status save_packed() const;
 
  private:
   Engine(const SessionOptions& options, const Registry& registry,

@@ -94,6 +94,14 @@ Result<DeviceTensor> Engine::device_output(int index) const {
   return DeviceTensor{there->tensor.dtype, there->tensor.shape, span.memory, span.offset};
 }
 
+Status Engine::save_packed() const {
+  if (options_.packed.empty())
+    return invalid_argument("save_packed() writes the file that SessionOptions::packed names");
+  std::vector<PackedEntry> entries;
+  if (!compiled_->list_packs(entries)) return {};
+  return PackedFile::write(options_.packed, std::move(entries));
+}
+
 std::vector<std::byte> Engine::tuning() const {
   const std::lock_guard<std::mutex> locked(compiled_->lock);
   return compiled_->tuning.blob();
@@ -114,6 +122,7 @@ Memory Engine::memory() const {
     if (is_used || states_.changes(i)) memory.weights_bytes += state.data.tensor.bytes();
   }
   memory.packed_bytes = compiled_->packs.bytes();
+  memory.mapped_bytes = compiled_->packs.mapped_bytes();
   if (device_ != nullptr) memory.device_bytes = device_->bytes();
   memory.peak_bytes = memory.arena_bytes + memory.weights_bytes + memory.packed_bytes;
   for (const auto& control : controls_) {

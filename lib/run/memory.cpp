@@ -5,45 +5,85 @@
 #include <cstdint>
 
 #include "lib/graph/border.h"
+#include "lib/model/crc32c.h"
 
 namespace hg {
+
+void SharedPacks::use_file(std::unique_ptr<PackedFile> file, std::string prefix) {
+  has_file_ = true;
+  file_ = std::move(file);
+  prefix_ = std::move(prefix);
+}
 
 void* SharedPacks::pack(const Source& source, ValueId value, int64_t bytes,
                         std::function<void(void* to)> fill, bool at_once, bool& is_new) {
   is_new = false;
-  const auto [begin, end] = packed_.equal_range(source.data);
+  const auto [begin, end] = packed_.equal_range(source.bytes.data());
   for (auto known = begin; known != end; ++known) {
     const Packed& other = known->second;
     const bool is_same_owner =
         !other.owner.owner_before(source.owner) && !source.owner.owner_before(other.owner);
-    if (is_same_owner && other.key == source.key) return other.memory.data();
+    if (is_same_owner && other.key == source.key) return other.bytes.data();
   }
-  Packed packed{source.key, source.owner, {}};
-  if (!packed.memory.allocate(allocator_, bytes)) return nullptr;
+  Packed packed;
+  packed.key = source.key;
+  packed.owner = source.owner;
+  if (file_ != nullptr) packed.entry = file_->take(prefix_ + source.key, bytes);
+  if (packed.entry != nullptr) {
+    packed.bytes = packed.entry->bytes;
+  } else {
+    if (!packed.memory.allocate(allocator_, bytes)) return nullptr;
+    packed.bytes = {static_cast<std::byte*>(packed.memory.data()), static_cast<size_t>(bytes)};
+  }
   is_new = true;
-  void* const to = packed.memory.data();
-  const int64_t taken = packed.memory.bytes();
+  void* const to = packed.bytes.data();
+  const int64_t taken = packed.entry != nullptr ? bytes : packed.memory.bytes();
   // Adds an entry only when its memory exists and will be filled.
   Pending* const pending = at_once ? nullptr : &pending_[value];
   if (pending != nullptr)
     pending->fills.reserve(pending->fills.size() + 1);
   else
-    fill(to);
-  packed_.emplace(source.data, std::move(packed));
+    fill_one(packed, source.bytes, fill);
+  Packed& kept = packed_.emplace(source.bytes.data(), std::move(packed))->second;
   bytes_ += taken;
   if (pending == nullptr) return to;
   pending->value = value;
   pending->bytes += bytes;
   pending->owner = source.owner;
-  pending->fills.emplace_back(to, std::move(fill));
+  pending->fills.push_back({&kept, source.bytes, std::move(fill)});
   return to;
+}
+
+void SharedPacks::fill_one(Packed& packed, std::span<const std::byte> source,
+                           const std::function<void(void* to)>& fill) {
+  if (packed.is_filled) return;
+  if (has_file_) packed.source = crc32c(source.data(), source.size());
+  const PackedEntry* const entry = packed.entry;
+  packed.is_mapped = entry != nullptr && entry->source == packed.source &&
+                     crc32c(packed.bytes.data(), packed.bytes.size()) == entry->sum;
+  if (packed.is_mapped)
+    mapped_bytes_ += static_cast<int64_t>(packed.bytes.size());
+  else
+    fill(packed.bytes.data());
+  packed.is_filled = true;
+}
+
+bool SharedPacks::list(std::vector<PackedEntry>& entries) const {
+  bool has_new = false;
+  for (const auto& [source, packed] : packed_) {
+    if (!packed.is_filled) continue;
+    has_new |= !packed.is_mapped;
+    entries.push_back({prefix_ + packed.key, packed.bytes, packed.source});
+  }
+  return has_new;
 }
 
 Status SharedPacks::fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done) {
   struct Work {
+    SharedPacks* packs;
     std::vector<Pending*> order;
     const std::function<void(ValueId)>* done;
-  } work{{}, &done};
+  } work{this, {}, &done};
   std::erase_if(pending_, [](const auto& entry) { return entry.second.fills.empty(); });
   for (auto& [value, pending] : pending_) work.order.push_back(&pending);
   if (work.order.empty()) return {};
@@ -56,7 +96,8 @@ Status SharedPacks::fill(const ParallelFor& parallel, const std::function<void(V
         const Work& all = *static_cast<const Work*>(arg);
         Pending& pending = *all.order[i];
         const Status status = or_no_memory([&]() -> Status {
-          for (const auto& [to, write] : pending.fills) write(to);
+          for (const auto& [packed, source, write] : pending.fills)
+            all.packs->fill_one(*packed, source, write);
           (*all.done)(pending.value);
           return {};
         });

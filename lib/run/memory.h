@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,6 +17,7 @@
 
 #include "hg/options.h"
 #include "lib/platform/memory.h"
+#include "lib/run/packed_file.h"
 
 namespace hg {
 
@@ -68,14 +70,17 @@ class Memory64 {
 };
 
 // Packed weights, keyed by kernel and by the address and owner of the source. Not thread-safe,
-// except bytes().
+// except bytes() and mapped_bytes().
 class SharedPacks {
  public:
   explicit SharedPacks(const Allocator& allocator) : allocator_(allocator) {}
+  // Takes packs from this file where it has them. Files of other graphs have other prefixes. Call
+  // before the first pack(); `file` may be null if none exists yet.
+  void use_file(std::unique_ptr<PackedFile> file, std::string prefix);
   // The source of a pack: the kernel, its view of the memory, and the memory.
   struct Source {
     std::string key;
-    const void* data = nullptr;
+    std::span<const std::byte> bytes;
     std::shared_ptr<void> owner;
   };
   // See PackCache::pack(). `is_new` is set to whether the key was new.
@@ -85,24 +90,45 @@ class SharedPacks {
   // each value that fills no longer read. Fills that fail for lack of memory stay deferred.
   Status fill(const ParallelFor& parallel, const std::function<void(ValueId)>& done);
   int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  // Those of the file that are as they should be.
+  int64_t mapped_bytes() const { return mapped_bytes_.load(std::memory_order_relaxed); }
+  // Appends all packs that are filled, for a file. Requires use_file(). Returns whether the file
+  // lacks one.
+  bool list(std::vector<PackedEntry>& entries) const;
 
  private:
   struct Packed {
     std::string key;
     std::weak_ptr<void> owner;
-    Memory64 memory;
+    Memory64 memory;                     // empty if `entry` has the memory
+    const PackedEntry* entry = nullptr;  // of the file
+    std::span<std::byte> bytes;
+    uint32_t source = 0;  // CRC-32C, after use_file()
+    bool is_filled = false;
+    bool is_mapped = false;  // the entry was right
   };
+  // Fills a pack, or confirms what the file has.
+  void fill_one(Packed& packed, std::span<const std::byte> source,
+                const std::function<void(void* to)>& fill);
   struct Pending {
     ValueId value = kNoValue;
     int64_t bytes = 0;
     std::shared_ptr<void> owner;  // of the source memory
-    std::vector<std::pair<void*, std::function<void(void* to)>>> fills;
+    struct Fill {
+      Packed* packed;
+      std::span<const std::byte> source;
+      std::function<void(void* to)> write;
+    };
+    std::vector<Fill> fills;
     bool is_done = false;
   };
   Allocator allocator_;
-  std::unordered_multimap<const void*, Packed> packed_;  // by Source::data
+  bool has_file_ = false;
+  std::unique_ptr<PackedFile> file_;
+  std::string prefix_;
+  std::unordered_multimap<const void*, Packed> packed_;  // by the address of Source::bytes
   std::map<ValueId, Pending> pending_;
-  std::atomic<int64_t> bytes_{0};
+  std::atomic<int64_t> bytes_{0}, mapped_bytes_{0};
 };
 
 }  // namespace hg

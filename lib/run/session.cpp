@@ -370,6 +370,10 @@ std::vector<ProfileRow> Session::profile() const { return body_->engine->profile
 std::vector<WaysRow> Session::ways() const { return body_->engine->ways(); }
 const Graph& Session::compiled_graph() const { return body_->engine->graph(); }
 std::vector<std::byte> Session::tuning() const { return body_->engine->tuning(); }
+
+Status Session::save_packed() const {
+  return or_no_memory([&] { return body_->engine->save_packed(); });
+}
 const Gpu& Session::gpu() const { return body_->engine->gpu(); }
 std::string Session::report() const {
   const std::string choice = body_->choice.empty() ? "" : body_->choice + "\n";

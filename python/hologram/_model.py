@@ -162,8 +162,9 @@ class Model(_core.CallableModel):
 
         Options: ``device`` ("cpu", "vulkan", "auto"), ``threads`` (0: all processors), ``memory_limit`` (bytes, or
         "512M"), ``precision`` ("float32"; "bfloat16" rounds weights; "int8" rounds the inputs of products with quantized
-        weights), ``low_memory``, ``autotune``, ``tuning``, ``profile``, ``dims`` (sizes to plan at creation), ``ranges``
-        (sizes that share one plan, as ``{"n": (1, 512)}``), ``seed``, ``checkpoint``, ``first_run`` (the run number with
+        weights), ``low_memory``, ``autotune``, ``tuning``, ``packed`` (the file of ``save_packed()``, which makes the next
+        start faster), ``profile``, ``dims`` (sizes to plan at creation), ``ranges`` (sizes that share one plan, as
+        ``{"n": (1, 512)}``), ``seed``, ``checkpoint``, ``first_run`` (the run number with
         which random ops start), ``gpu_name``, ``most_rounds`` (limit of loop iterations), ``lazy_allocation``,
         ``keep_all_values``, ``kernels``, ``disabled_passes``, ``states`` (from ``Library.states``).
         """

@@ -435,21 +435,31 @@ std::vector<ProfileRow> Calls::profile() {
   return free_.back()->session.profile();
 }
 
-nb::bytes Calls::tuning() {
+// Another thread that plans holds what this one waits for, and may need the GIL.
+template <class Use>
+void Calls::use_one(const Use& use) {
   std::unique_lock lock(mutex_);
   if (free_.empty()) raise(PyExc_ValueError, "nothing ran yet");
   std::unique_ptr<Lent> lent = std::move(free_.back());
   free_.pop_back();
   lock.unlock();
-  const Session& session = lent->session;
-  // Another thread that plans holds what this one waits for, and may need the GIL.
-  std::vector<std::byte> bytes;
   {
     const nb::gil_scoped_release released;
-    bytes = session.tuning();
+    use(lent->session);
   }
   release(std::move(lent));
+}
+
+nb::bytes Calls::tuning() {
+  std::vector<std::byte> bytes;
+  use_one([&](const Session& session) { bytes = session.tuning(); });
   return nb::bytes(bytes.data(), bytes.size());
+}
+
+void Calls::save_packed() {
+  Status saved;
+  use_one([&](const Session& session) { saved = session.save_packed(); });
+  if (!saved.ok()) raise(saved);
 }
 
 namespace {
@@ -468,6 +478,7 @@ void bind_calls(nb::module_& m) {
               "largest sum of live bytes at one step")
       .def_ro("weights_bytes", &Memory::weights_bytes, "as loaded")
       .def_ro("packed_bytes", &Memory::packed_bytes, "copies of weights made for kernels")
+      .def_ro("mapped_bytes", &Memory::mapped_bytes, "the part of them from the file of packed=")
       .def_ro("extra_flops", &Memory::extra_flops, "of a run, for values recomputed to save memory")
       .def_ro("device_bytes", &Memory::device_bytes, "on the device");
   nb::class_<ProfileRow>(m, "ProfileRow", "Time and work of one node in the last run.")
@@ -518,6 +529,9 @@ void bind_calls(nb::module_& m) {
       .def_prop_ro("_draws", &Calls::draws)
       .def("_rows", &Calls::profile)
       .def("tuning", &Calls::tuning, "Measurements of autotune=True, for the option tuning=.")
+      .def("save_packed", &Calls::save_packed,
+           "Writes packed weights to the file of the option packed=, from which later sessions map "
+           "them.")
       .def("_set_rebuild", &Calls::set_rebuild, nb::arg("rebuild").none())
       .def("_set_order", &Calls::set_order, nb::arg("order").none());
   // The tensors of a structure in the order of names; None for names that a dict lacks.

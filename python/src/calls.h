@@ -47,6 +47,7 @@ class Calls {
   // Rows of the last call; requires a session with profile=True.
   std::vector<ProfileRow> profile();
   nb::bytes tuning();
+  void save_packed();
   std::string compiled_text(const nb::dict& dims);
   Graph compiled_graph(const nb::dict& dims);
   // Converts outputs, as a list, to the result of a call. None: a single output, or a tuple.
@@ -71,6 +72,9 @@ class Calls {
   std::vector<nb::object> run_there(std::span<const Tensor> inputs, std::span<const Array> there,
                                     Kind kind, std::optional<uint64_t> seed);
   void release(std::unique_ptr<Lent> lent);
+  // Calls use(session) without the GIL, on a session that ran.
+  template <class Use>
+  void use_one(const Use& use);
   // Takes the turn at the shared states, if there are any.
   void take_turn(std::optional<Turn::Held>& held) const;
   // Lends the most recently used session that is planned for these sizes.

@@ -256,7 +256,7 @@ SessionOptions session_options(const nb::dict& given) {
   fields.get<std::vector<SizeRange>>(
       "ranges", o.ranges, [](nb::handle value) { return ranges_from(nb::cast<nb::dict>(value)); });
   fields.get("disabled_passes", o.disabled_passes).get("kernels", o.kernels).get("seed", o.seed);
-  fields.get("lazy_allocation", o.lazy_allocation);
+  fields.get("lazy_allocation", o.lazy_allocation).get("packed", o.packed);
   fields.get("first_run", o.first_run).get("gpu_name", o.gpu_name).get("profile", o.profile);
   fields.get("most_rounds", o.most_rounds).get("keep_all_values", o.keep_all_values).end();
   if (is_forked()) o.threads = 1;

@@ -40,6 +40,25 @@ def test_further_options_change_no_result(options, small, rng):
     np.testing.assert_allclose(model.session(**options)(x), model(x), rtol=1e-5, atol=1e-6)
 
 
+def test_packed_weights_are_mapped_by_the_next_session(tmp_path, rng):
+    g = hg.Graph()
+    weight = rng.standard_normal((96, 64)).astype(np.float32)
+    g.output("y", hg.ops.linear(g.input("x", (32, 64)), g.parameter("w", weight)))
+    model, x = g.model(), rng.standard_normal((32, 64)).astype(np.float32)
+    want = model(x)
+    file = tmp_path / "net.packed"
+    for mapped in (0, 96 * 64 * 4):
+        session = model.session(packed=str(file))
+        np.testing.assert_array_equal(session(x), want)
+        assert session.memory().mapped_bytes == mapped
+        session.save_packed()
+        del session
+    with pytest.raises(ValueError, match="SessionOptions::packed"):
+        session = model.session()
+        session(x)
+        session.save_packed()
+
+
 def test_seeds_decide_what_is_drawn():
     g = hg.Graph()
     g.output("y", hg.ops.dropout(g.input("x", ("n",)), 0.5, training=True))

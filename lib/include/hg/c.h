@@ -320,6 +320,7 @@ typedef struct hg_session_options {
   size_t range_count;
   const char* entry;       /* of a model with several; null: the only graph */
   const hg_states* states; /* null: states of its own */
+  const char* packed;      /* a file of packed weights, see hg_session_save_packed; null: none */
 } hg_session_options;
 HG_C_API void hg_session_options_init(hg_session_options* options, size_t struct_size);
 
@@ -370,6 +371,7 @@ typedef struct hg_memory {
   int32_t reserved;
   int64_t peak_bytes, arena_bytes, arena_lower_bound, weights_bytes, packed_bytes, device_bytes;
   double extra_flops;
+  int64_t mapped_bytes; /* the part of packed_bytes from hg_session_options.packed */
 } hg_memory;
 /* Memory use for the planned sizes, exact before the first run. struct_size must be set. */
 HG_C_API hg_status* hg_session_memory(const hg_session* session, hg_memory* memory) HG_C_CHECKED;
@@ -382,6 +384,8 @@ HG_C_API hg_status* hg_session_profile(const hg_session* session, char** text) H
  * to query the size. */
 HG_C_API hg_status* hg_session_tuning(const hg_session* session, void* tuning, size_t capacity,
                                       size_t* size) HG_C_CHECKED;
+/* Writes packed weights to hg_session_options.packed, from which later sessions map them. */
+HG_C_API hg_status* hg_session_save_packed(const hg_session* session) HG_C_CHECKED;
 
 /* -- Generation -------------------------------------------------------------------------------- */
 

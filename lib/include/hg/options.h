@@ -86,6 +86,11 @@ struct SessionOptions {
   // has them.
   bool autotune = false;
   std::vector<std::byte> tuning = {};  // earlier result of Session::tuning(), from any process
+  // A file that Session::save_packed() wrote, or will write: weights in the layouts of the kernels,
+  // which later sessions map instead of packing them. Entries that do not match the graph, the
+  // weights, the processor and the build of the library are packed as usual, as is everything if
+  // the file is missing. `log` says why a file is not used. CPU only.
+  std::string packed = {};
   std::vector<std::pair<std::string, int64_t>> dims = {};  // sizes of symbols, to plan at creation
   // Ranges to plan memory for, with one plan each: a new size in a range needs no new plan. The
   // plan at creation uses the highest size of each range, unless `dims` sets another. Sizes outside

@@ -33,6 +33,7 @@ struct Memory {
   int64_t arena_lower_bound = 0;  // largest sum of bytes live at one step
   int64_t weights_bytes = 0;      // as loaded; mapped if the file was mapped
   int64_t packed_bytes = 0;       // copies made for kernels, shared with similar sessions
+  int64_t mapped_bytes = 0;       // the part of them from the file of SessionOptions::packed
   double extra_flops = 0;         // recomputation per run to save memory
   int64_t device_bytes = 0;       // on the device: arena, weights and inputs
 };
@@ -170,6 +171,11 @@ class Session {
   // Returns the measurements of SessionOptions::autotune, including those of
   // SessionOptions::tuning. Store them for later sessions.
   std::vector<std::byte> tuning() const;
+  // Writes the packed weights of the plans made so far to the file of SessionOptions::packed,
+  // unless all of them came from it. The file is replaced at once; processes that map the old one
+  // keep it. It has Memory::packed_bytes, and a few for each weight. Fails if the option names no
+  // file, or one with other contents.
+  Status save_packed() const;
   const Gpu& gpu() const;               // empty on the CPU
   const Graph& compiled_graph() const;  // after the passes
   std::string report() const;           // devices, kernels and passes, for people
