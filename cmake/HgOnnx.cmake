@@ -5,15 +5,12 @@
 function(hg_onnx_messages target)
   find_package(Protobuf REQUIRED)
   set(folder ${PROJECT_BINARY_DIR}/generated/onnx)
-  file(READ ${PROJECT_SOURCE_DIR}/schema/third_party/onnx.proto text)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/schema/third_party/onnx.proto)
-  string(REPLACE "package onnx;" "package hg.onnx_file;" text "${text}")
-  file(CONFIGURE OUTPUT ${folder}/hg_onnx.proto CONTENT "${text}" @ONLY)
+  set(proto ${PROJECT_SOURCE_DIR}/schema/hg_onnx.proto)
   add_custom_command(
     OUTPUT ${folder}/hg_onnx.pb.cc ${folder}/hg_onnx.pb.h
-    COMMAND ${PROTOBUF_PROTOC_EXECUTABLE} --proto_path=${folder} --cpp_out=${folder} hg_onnx.proto
-    DEPENDS ${folder}/hg_onnx.proto
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${folder}
+    COMMAND ${PROTOBUF_PROTOC_EXECUTABLE} --proto_path=${PROJECT_SOURCE_DIR}/schema --cpp_out=${folder} ${proto}
+    DEPENDS ${proto}
     VERBATIM)
   target_sources(${target} PRIVATE ${folder}/hg_onnx.pb.cc ${folder}/hg_onnx.pb.h)
   set_source_files_properties(${folder}/hg_onnx.pb.cc PROPERTIES COMPILE_OPTIONS -w)
