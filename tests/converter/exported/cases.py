@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules, how they are exported, and other inputs for which the file must compute the same results."""
+import inspect
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -38,8 +39,10 @@ all_cases: list[Case] = []
 
 
 def case(*args, decomposed=True, name="", **more):
-    """Adds the exported module, and its core aten decomposition."""
+    """Adds what makes a module, or a function as the forward method of one: exported, and with its core aten decomposition."""
     def add(module):
+        if "self" in inspect.signature(module).parameters:
+            module = type(module.__name__, (nn.Module,), {"forward": module})
         title = name or module.__name__
         all_cases.append(Case(title, module, args, **more))
         if decomposed:
@@ -91,25 +94,22 @@ class Encoder(nn.Module):
 
 
 @case(rand(2, 3), dynamic=({0: N},), others=[(rand(5, 3),)], traced="x:f32[n,3]", decomposed=False)
-class NamedOutputs(nn.Module):
-    def forward(self, x):
-        return {"logits": x * 2, "last_hidden_state": x + 1, "aux": x.exp()}
+def named_outputs(self, x):
+    return {"logits": x * 2, "last_hidden_state": x + 1, "aux": x.exp()}
 
 
 @case(rand(2, 3), dynamic=({0: N},), traced="x:f32[n,3]", decomposed=False)
-class SomeNamedOutputs(nn.Module):
-    def forward(self, x):
-        return x * 2, {"l": x + 1, "k": x.exp()}, x.sin()
+def some_named_outputs(self, x):
+    return x * 2, {"l": x + 1, "k": x.exp()}, x.sin()
 
 
 @case({"b": rand(2, 3), "a": [rand(2), (rand(3),)]}, kwargs={"scale": rand(3), "twice": True},
       others=[(({"b": rand(2, 3), "a": [rand(2), (rand(3),)]},), {"scale": rand(3), "twice": True})])
-class Nested(nn.Module):
-    def forward(self, tree, *, scale=None, twice=False, missing=None):
-        y = tree["b"] * scale + tree["a"][1][0]
-        if twice:
-            y = y * 2
-        return {"z": [y, None, (tree["a"][0],)], "a": y.sum()}
+def nested(self, tree, *, scale=None, twice=False, missing=None):
+    y = tree["b"] * scale + tree["a"][1][0]
+    if twice:
+        y = y * 2
+    return {"z": [y, None, (tree["a"][0],)], "a": y.sum()}
 
 
 @case(rand(4), others=[(rand(4),)])
@@ -140,13 +140,12 @@ class TrainedNorms(nn.Module):
 
 
 @case(rand(4), others=[(rand(4),)])
-class Writes(nn.Module):
-    def forward(self, x):
-        x.mul_(2)
-        y = torch.zeros(4)
-        y[1:3] = x[1:3]
-        y[0].add_(5)
-        return y + 1
+def writes(self, x):
+    x.mul_(2)
+    y = torch.zeros(4)
+    y[1:3] = x[1:3]
+    y[0].add_(5)
+    return y + 1
 
 
 class Tied(nn.Module):
@@ -175,35 +174,31 @@ class Sizes(nn.Module):
 
 
 @case(rand(3, 4), dynamic=({0: AUTO},), others=[(rand(5, 4),), (rand(2, 4),)])
-class ListOfSizes(nn.Module):
-    def forward(self, x):
-        return x + torch.tensor([x.shape[0], 2, x.shape[0] * 2 + 1, 4]), torch.tensor([x.shape[0] / 2, 0.5])
+def list_of_sizes(self, x):
+    return x + torch.tensor([x.shape[0], 2, x.shape[0] * 2 + 1, 4]), torch.tensor([x.shape[0] / 2, 0.5])
 
 
 @case(rand(3, 4), dynamic=({0: AUTO},), others=[(rand(5, 4),), (rand(9, 4),)])
-class PowersOfSizes(nn.Module):
-    def forward(self, x):
-        n = x.shape[0]
-        return x * (n ** 2 % 7), x.new_zeros(n ** 3 // 4 + 2)
+def powers_of_sizes(self, x):
+    n = x.shape[0]
+    return x * (n ** 2 % 7), x.new_zeros(n ** 3 // 4 + 2)
 
 
 @case(rand(12), rand(4), dynamic=({0: AUTO}, {0: AUTO}), others=[(rand(6), rand(2))],
       refused=[(rand(3), rand(1)), (rand(12), rand(3)), (rand(60), rand(20))])
-class Branches(nn.Module):
-    def forward(self, x, y):
-        torch._check(x.shape[0] <= 50)
-        z = x.sin() if x.shape[0] > 4 else x.cos()
-        return z.view(-1, 3, y.shape[0])
+def branches(self, x, y):
+    torch._check(x.shape[0] <= 50)
+    z = x.sin() if x.shape[0] > 4 else x.cos()
+    return z.view(-1, 3, y.shape[0])
 
 
 @case(torch.tensor([2, 5, 1]), rand(6), dynamic=(None, {0: AUTO}),
       options=("--input", "at:i64[3]=1..2"))
-class Unbacked(nn.Module):
-    def forward(self, at, x):
-        k = at[0].item()
-        torch._check(k >= 1)
-        torch._check(k < x.shape[0])
-        return x[:k] * 2, torch.ones(k)
+def unbacked(self, at, x):
+    k = at[0].item()
+    torch._check(k >= 1)
+    torch._check(k < x.shape[0])
+    return x[:k] * 2, torch.ones(k)
 
 
 @case(rand(4, 3), rand(8, 3), dynamic=({0: N}, {0: 2 * N}), others=[(rand(3, 3), rand(6, 3))])
@@ -213,9 +208,8 @@ class Twice(nn.Module):
 
 
 @case(rand(8, 3), dynamic=({0: 4 * N},), others=[(rand(4, 3),), (rand(20, 3),)])
-class Derived(nn.Module):
-    def forward(self, x):
-        return x.view(-1, 4, 3).mean(1)
+def derived(self, x):
+    return x.view(-1, 4, 3).mean(1)
 
 
 @case(rand(5), 3, dynamic=({0: N}, AUTO), others=[(rand(7), 2)], decomposed=False)
@@ -239,9 +233,8 @@ class Cond(nn.Module):
 
 
 @case(rand(3, 4), dynamic=({0: N},), others=[(rand(9, 4),), (rand(2, 4),)])
-class CondOnSize(nn.Module):
-    def forward(self, x):
-        return torch.cond(x.shape[0] > 4, lambda v: v.sin(), lambda v: v.cos(), (x,))
+def cond_on_size(self, x):
+    return torch.cond(x.shape[0] > 4, lambda v: v.sin(), lambda v: v.cos(), (x,))
 
 
 @case(rand(3, 4), others=[(rand(3, 4) * 100,)])
@@ -267,13 +260,12 @@ class Map(nn.Module):
 
 
 @case(rand(4, 5), others=[(rand(4, 5),)])
-class OutArguments(nn.Module):
-    def forward(self, x):
-        y, values, indices = x * 1, torch.zeros_like(x), torch.zeros_like(x, dtype=torch.int64)
-        last, first = y.unbind(0)[-1], values[0]
-        torch.mul(x - 1, y, out=y)
-        torch.sort(x, 1, out=(values, indices))
-        return y, last, first + 1, indices[1]
+def out_arguments(self, x):
+    y, values, indices = x * 1, torch.zeros_like(x), torch.zeros_like(x, dtype=torch.int64)
+    last, first = y.unbind(0)[-1], values[0]
+    torch.mul(x - 1, y, out=y)
+    torch.sort(x, 1, out=(values, indices))
+    return y, last, first + 1, indices[1]
 
 
 @case(rand(3, 4), others=[(rand(3, 4),)])
@@ -294,16 +286,14 @@ def with_nan(*sizes):
 
 
 @case(with_nan(9, 40), dynamic=({0: N},), others=[(with_nan(n, 40),) for n in (1, 2, 5, 17, 30, 60)])
-class ModeOfNan(nn.Module):
-    def forward(self, x):
-        return *x.mode(0), *x.mode(1), *x.double().mode(1), x.bfloat16().mode(1)[0].float(), x.half().mode(1)[1]
+def mode_of_nan(self, x):
+    return *x.mode(0), *x.mode(1), *x.double().mode(1), x.bfloat16().mode(1)[0].float(), x.half().mode(1)[1]
 
 
 @case(torch.tensor([1., 0., -2., 0., 3.]), others=[(torch.tensor([0., 0., 1., 0., 0.]),), (torch.zeros(5),)])
-class NonZero(nn.Module):
-    def forward(self, x):
-        at = x.nonzero()
-        return x[at[:, 0]] * 2, at
+def non_zero(self, x):
+    at = x.nonzero()
+    return x[at[:, 0]] * 2, at
 
 
 @case(torch.tensor([1, 2, 3]), others=[(torch.tensor([3, 0, 1]),)])
@@ -316,33 +306,29 @@ class Item(nn.Module):
 
 
 @case(rand(2, 5), torch.tensor([1, 3]), others=[(rand(2, 5), torch.tensor([0, 4]))], decomposed=False)
-class Asserted(nn.Module):
-    def forward(self, x, at):
-        return torch.tensor_split(x, at, dim=1)
+def asserted(self, x, at):
+    return torch.tensor_split(x, at, dim=1)
 
 
 @case(rand(2, 3, 8), rand(2, 3, 8), others=[(rand(2, 3, 8), rand(2, 3, 8))])
-class Attention(nn.Module):
-    def forward(self, q, k):
-        mask = torch.ones(3, 3, dtype=torch.bool).tril()
-        return F.scaled_dot_product_attention(q, k, k, attn_mask=mask), F.scaled_dot_product_attention(q, k, k, is_causal=True)
+def attention(self, q, k):
+    mask = torch.ones(3, 3, dtype=torch.bool).tril()
+    return F.scaled_dot_product_attention(q, k, k, attn_mask=mask), F.scaled_dot_product_attention(q, k, k, is_causal=True)
 
 
 @case(rand(4, 6), others=[(rand(4, 6),)])
-class ManyResults(nn.Module):
-    def forward(self, x):
-        values, indices = x.topk(2, dim=1)
-        low, high = x.aminmax(dim=0)
-        first, *_, last = x.chunk(3, dim=1)
-        a, b = x.split([2, 4], dim=1)
-        return values, indices, low, high, first, last, b, torch.stack(x.unbind(1)[1:3]), x.std(dim=1, correction=0)
+def many_results(self, x):
+    values, indices = x.topk(2, dim=1)
+    low, high = x.aminmax(dim=0)
+    first, *_, last = x.chunk(3, dim=1)
+    a, b = x.split([2, 4], dim=1)
+    return values, indices, low, high, first, last, b, torch.stack(x.unbind(1)[1:3]), x.std(dim=1, correction=0)
 
 
 @case(rand(4, 6), others=[(rand(4, 6),)])
-class Indexing(nn.Module):
-    def forward(self, x):
-        at = torch.tensor([2, 0, 1])
-        return x[:, at], x[at, None, at], x[x > 0].sum(), x[..., -1], x[::2, 1:5:3], x.gather(1, at.view(1, 3))
+def indexing(self, x):
+    at = torch.tensor([2, 0, 1])
+    return x[:, at], x[at, None, at], x[x > 0].sum(), x[..., -1], x[::2, 1:5:3], x.gather(1, at.view(1, 3))
 
 
 @case(rand(4, 6), others=[(rand(4, 6),)])
@@ -369,11 +355,10 @@ class Recurrent(nn.Module):
 
 
 @case(rand(2, 3, 8, 8), others=[(rand(2, 3, 8, 8),)])
-class Images(nn.Module):
-    def forward(self, x):
-        return (F.interpolate(x, scale_factor=2, mode="bilinear"), F.max_pool2d(x, 2), F.avg_pool2d(x, 3, 1, 1),
-                F.pad(x, (1, 2, 0, 1), mode="reflect"), F.pixel_shuffle(x.repeat(1, 4, 1, 1), 2), F.group_norm(x, 3),
-                F.interpolate(x, size=(5, 7), mode="nearest"), F.unfold(x, 3))
+def images(self, x):
+    return (F.interpolate(x, scale_factor=2, mode="bilinear"), F.max_pool2d(x, 2), F.avg_pool2d(x, 3, 1, 1),
+            F.pad(x, (1, 2, 0, 1), mode="reflect"), F.pixel_shuffle(x.repeat(1, 4, 1, 1), 2), F.group_norm(x, 3),
+            F.interpolate(x, size=(5, 7), mode="nearest"), F.unfold(x, 3))
 
 
 @case(rand(3, 4), dynamic=({0: N},), others=[(rand(7, 4),), (rand(1, 4),)])
@@ -429,12 +414,11 @@ class RenormedEmbedding(nn.Module):
 
 
 @case(rand(3, 8), torch.randn(3, 5, dtype=torch.complex64), others=[(rand(3, 8), torch.randn(3, 5, dtype=torch.complex64))])
-class Fourier(nn.Module):
-    def forward(self, x, z):
-        fft = torch.fft
-        return (torch.view_as_real(fft.rfft(x, norm="ortho")), fft.irfft(z, n=9), fft.irfft2(z, s=(4, 7), norm="forward"),
-                torch.view_as_real(fft.fft2(x)), torch.view_as_real(fft.ifft(z, dim=0)), fft.hfft(z), torch.view_as_real(fft.ihfft(x).resolve_conj()),
-                torch.view_as_real(fft.fftn(z, s=(2, 6), norm="ortho")), torch.view_as_real(fft.rfftn(x, dim=(1, 0))))
+def fourier(self, x, z):
+    fft = torch.fft
+    return (torch.view_as_real(fft.rfft(x, norm="ortho")), fft.irfft(z, n=9), fft.irfft2(z, s=(4, 7), norm="forward"),
+            torch.view_as_real(fft.fft2(x)), torch.view_as_real(fft.ifft(z, dim=0)), fft.hfft(z), torch.view_as_real(fft.ihfft(x).resolve_conj()),
+            torch.view_as_real(fft.fftn(z, s=(2, 6), norm="ortho")), torch.view_as_real(fft.rfftn(x, dim=(1, 0))))
 
 
 @case(rand(4, 6).double(), torch.tensor([[0, 2], [1, 3], [5, 0], [4, 4]]),
@@ -500,13 +484,12 @@ class WritesAcross(nn.Module):
 
 
 @case(rand(3, 4), others=[(rand(3, 4),)], decomposed=False)
-class WritesBeside(nn.Module):
-    def forward(self, x):
-        y = x * 2
-        y[:, 1:] -= y[:, :1]
-        y.mul_(y)
-        y[1:].t().add_(y[0, :, None])
-        return y
+def writes_beside(self, x):
+    y = x * 2
+    y[:, 1:] -= y[:, :1]
+    y.mul_(y)
+    y[1:].t().add_(y[0, :, None])
+    return y
 
 
 @case(composed.Named(rand(3, 4), (rand(3, 4),)), dynamic=(composed.Named({0: AUTO}, ({0: AUTO},)),), strict=True, decomposed=False,

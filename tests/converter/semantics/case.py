@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decorator that turns a module into a file and a line of cases.txt."""
+"""The decorator that turns a module, or its forward method alone, into a file and a line of cases.txt."""
+import inspect
 import sys
 import warnings
 from pathlib import Path
@@ -13,10 +14,12 @@ lines = []
 
 
 def case(*inputs, exit=0, words="", sizes="", constants=()):
-    """Scripts the module; without inputs it gets one matrix of n rows. `sizes` are the sizes that the check uses for n,
-    such as "1,3"; constants are "name=value"."""
+    """Scripts what makes a module, or a function as the forward method of one. Without inputs it gets one matrix of n rows.
+    `sizes` are the sizes that the check uses for n, such as "1,3"; constants are "name=value"."""
 
     def write(module):
+        if "self" in inspect.signature(module).parameters:
+            module = type(module.__name__, (torch.nn.Module,), {"forward": module, "__module__": module.__module__})
         name = module.__name__ + ".pt"
         torch.manual_seed(0)
         try:

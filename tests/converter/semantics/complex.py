@@ -31,21 +31,19 @@ class InnerTransforms(nn.Module):
 
 
 @case("f32[n,t,6]", "f32[n,t,6]")
-class Arithmetic(nn.Module):
-    def forward(self, x: T, y: T):
-        z = torch.complex(x, y)
-        w = (z * x + 3.0 - z.conj()) / (z + 4)
-        return (torch.view_as_real(w), w.abs(), w.angle(), torch.exp(z), z * w, z ** 2,
-                z @ w.transpose(1, 2), torch.einsum("ntk,nsk->nts", z, w), w.real, z.imag.sum())
+def arithmetic(self, x: T, y: T):
+    z = torch.complex(x, y)
+    w = (z * x + 3.0 - z.conj()) / (z + 4)
+    return (torch.view_as_real(w), w.abs(), w.angle(), torch.exp(z), z * w, z ** 2,
+            z @ w.transpose(1, 2), torch.einsum("ntk,nsk->nts", z, w), w.real, z.imag.sum())
 
 
 @case("f32[n,t,6]", "f32[n,t,6]")
-class Moves(nn.Module):
-    def forward(self, x: T, y: T):
-        z = torch.complex(x, y)
-        return (z.permute(2, 0, 1)[1:, :, ::2], torch.cat([z, x], 2).reshape(z.size(0), -1),
-                torch.stack([z, z.conj()]).sum(0), z.unsqueeze(1).expand(-1, 3, -1, -1).mean(1),
-                torch.where(x > 0, z, -z), z.flip(1).roll(1, 2), z.size(2), z.dim())
+def moves(self, x: T, y: T):
+    z = torch.complex(x, y)
+    return (z.permute(2, 0, 1)[1:, :, ::2], torch.cat([z, x], 2).reshape(z.size(0), -1),
+            torch.stack([z, z.conj()]).sum(0), z.unsqueeze(1).expand(-1, 3, -1, -1).mean(1),
+            torch.where(x > 0, z, -z), z.flip(1).roll(1, 2), z.size(2), z.dim())
 
 
 @case("f32[n,4]")
@@ -78,46 +76,40 @@ class ShortTime(nn.Module):
 
 # The order, and the phases of the vectors, are arbitrary.
 @case("f32[n,4,4]", "f32[n,4,4]")
-class Eigenvalues(nn.Module):
-    def forward(self, x: T, y: T):
-        z = torch.complex(x, y)
-        w, v = torch.linalg.eig(x)
-        u, vectors = torch.linalg.eig(z)
-        return (torch.linalg.eigvals(z).abs().sort().values, w.abs().sort().values, w.sum(1),
-                (v * w.unsqueeze(1)) @ v.mH, (vectors * u.unsqueeze(1)) @ vectors.mH,
-                v.abs().square().sum(1), vectors.abs().square().sum(1), torch.linalg.eigvals(x).sum(1))
+def eigenvalues(self, x: T, y: T):
+    z = torch.complex(x, y)
+    w, v = torch.linalg.eig(x)
+    u, vectors = torch.linalg.eig(z)
+    return (torch.linalg.eigvals(z).abs().sort().values, w.abs().sort().values, w.sum(1),
+            (v * w.unsqueeze(1)) @ v.mH, (vectors * u.unsqueeze(1)) @ vectors.mH,
+            v.abs().square().sum(1), vectors.abs().square().sum(1), torch.linalg.eigvals(x).sum(1))
 
 
 @case("f32[n,t,4]", exit=3, words="not supported for complex numbers")
-class SortOfComplexNumbers(nn.Module):
-    def forward(self, x: T):
-        return torch.cumprod(torch.fft.fft(x), 1)
+def sort_of_complex_numbers(self, x: T):
+    return torch.cumprod(torch.fft.fft(x), 1)
 
 
 @case("z:c64[n,4]")
-class ComplexInput(nn.Module):
-    def forward(self, z: T):
-        return z * z.conj(), z.abs(), torch.fft.ifft(z), z.real, z[:, 1:].sum(1), z.size(1), z.is_complex()
+def complex_input(self, z: T):
+    return z * z.conj(), z.abs(), torch.fft.ifft(z), z.real, z[:, 1:].sum(1), z.size(1), z.is_complex()
 
 
 @case("z:c128[n,4]=-1..1", "x:f64[4]", "w:c64[n,1]")
-class ComplexInputsOfBothWidths(nn.Module):
-    def forward(self, z: T, x: T, w: T):
-        z[:, 0] = 2 * z[:, 1]
-        return (z @ torch.complex(x, -x)).exp(), z + w, w.clone(), torch.view_as_real(z.t()), z.t()
+def complex_inputs_of_both_widths(self, z: T, x: T, w: T):
+    z[:, 0] = 2 * z[:, 1]
+    return (z @ torch.complex(x, -x)).exp(), z + w, w.clone(), torch.view_as_real(z.t()), z.t()
 
 
 @case("z:c64[]", "u:c64[n]", "v:c64[n]")
-class ComplexInContainers(nn.Module):
-    def forward(self, z: T, x: Dict[str, T]):
-        if bool(z.real > 0):
-            r = x["u"] * z
-        else:
-            r = x["v"] - z
-        return {"r": r, "both": [x["u"], x["v"].conj()]}
+def complex_in_containers(self, z: T, x: Dict[str, T]):
+    if bool(z.real > 0):
+        r = x["u"] * z
+    else:
+        r = x["v"] - z
+    return {"r": r, "both": [x["u"], x["v"].conj()]}
 
 
 @case("z:c64[n,4]", exit=3, words="not supported for complex numbers")
-class ProductsOfComplexInputs(nn.Module):
-    def forward(self, z: T):
-        return torch.cumprod(z, 1)
+def products_of_complex_inputs(self, z: T):
+    return torch.cumprod(z, 1)

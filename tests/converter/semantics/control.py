@@ -10,35 +10,32 @@ from semantics.case import T, case
 
 
 @case()
-class EarlyReturn(nn.Module):
-    def forward(self, x: T) -> T:
-        if x.size(0) > 100:
-            return x * 2
-        if x.sum() > 0:
-            return x + 1
-        return x - 1
+def early_return(self, x: T) -> T:
+    if x.size(0) > 100:
+        return x * 2
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
 
 
 @case()
-class WhileOverData(nn.Module):
-    def forward(self, x: T):
-        i = 0
-        while bool(x.abs().sum() < 100):
-            x = x * 2
-            i += 1
-        return x, i
+def while_over_data(self, x: T):
+    i = 0
+    while bool(x.abs().sum() < 100):
+        x = x * 2
+        i += 1
+    return x, i
 
 
 @case()
-class WritesInBranches(nn.Module):
-    def forward(self, x: T):
-        y = x.clone()
-        if bool(x.sum() > 0):
-            y[:, 1:3] += 1
-            y[0] = 5
-        else:
-            y.mul_(3)
-        return y
+def writes_in_branches(self, x: T):
+    y = x.clone()
+    if bool(x.sum() > 0):
+        y[:, 1:3] += 1
+        y[0] = 5
+    else:
+        y.mul_(3)
+    return y
 
 
 @case()
@@ -72,57 +69,52 @@ class Forked(nn.Module):
 
 
 @case("f32[n,4]=0.5..1")
-class ReturnsFromALoop(nn.Module):
-    def forward(self, x: T):
-        i = 0
-        while i < x.size(0) * 9:
-            if bool(x.sum() > 30):
-                return i
-            x = x * 2
-            i += 1
-        return -1
+def returns_from_a_loop(self, x: T):
+    i = 0
+    while i < x.size(0) * 9:
+        if bool(x.sum() > 30):
+            return i
+        x = x * 2
+        i += 1
+    return -1
 
 
 @case("f32[n,4]=0.5..1")
-class ReturnsFromALoopOverRows(nn.Module):
-    def forward(self, x: T):
-        total = x[0] * 0
-        for i in range(x.size(0)):
-            total = total + x[i]
-            if bool(total.sum() > 100):
-                return total * 2
-        return total
+def returns_from_a_loop_over_rows(self, x: T):
+    total = x[0] * 0
+    for i in range(x.size(0)):
+        total = total + x[i]
+        if bool(total.sum() > 100):
+            return total * 2
+    return total
 
 
 @case()
-class EarlyReturnsOfTuples(nn.Module):
-    def forward(self, x: T):
-        if bool(x.sum() > 100):
-            return x + 1, (2, x.sum()), None
-        if bool(x.sum() > 0):
-            return x - 1, (x.size(0), x.max()), None
-        return x, (1, x.min()), None
+def early_returns_of_tuples(self, x: T):
+    if bool(x.sum() > 100):
+        return x + 1, (2, x.sum()), None
+    if bool(x.sum() > 0):
+        return x - 1, (x.size(0), x.max()), None
+    return x, (1, x.min()), None
 
 
 @case("f32[n,4]=0.5..1")
-class TuplesFromALoop(nn.Module):
-    def forward(self, x: T):
-        i = 0
-        while i < 5:
-            x = x * 2
-            if bool(x.sum() > 30):
-                return x, [x[0], x.sum()], {"i": i}, None
-            i += 1
-        return x - 1, [x[0] * 2, x.max()], {"i": 7}, None
+def tuples_from_a_loop(self, x: T):
+    i = 0
+    while i < 5:
+        x = x * 2
+        if bool(x.sum() > 30):
+            return x, [x[0], x.sum()], {"i": i}, None
+        i += 1
+    return x - 1, [x[0] * 2, x.max()], {"i": 7}, None
 
 
 @case()
-class ListsFromALoopOverRows(nn.Module):
-    def forward(self, x: T):
-        for i in range(x.size(0)):
-            if bool(x[i].sum() > 0.5):
-                return [x[i], x[0]], True
-        return [x[0] * 2, x[0]], False
+def lists_from_a_loop_over_rows(self, x: T):
+    for i in range(x.size(0)):
+        if bool(x[i].sum() > 0.5):
+            return [x[i], x[0]], True
+    return [x[0] * 2, x[0]], False
 
 
 @case("f32[n,k]")
@@ -138,12 +130,11 @@ class WritesInALoopThatCannotBeKept(nn.Module):
 
 
 @case("f32[n,k]")
-class ANumberIsCopiedInALoop(nn.Module):
-    def forward(self, x: T):
-        y = x.clone()
-        for i in range(min(x.size(1), 3)):
-            y[0].copy_(i)
-        return y
+def a_number_is_copied_in_a_loop(self, x: T):
+    y = x.clone()
+    for i in range(min(x.size(1), 3)):
+        y[0].copy_(i)
+    return y
 
 
 @case("f32[n,3]")
@@ -157,14 +148,13 @@ class WaysOfSizesThatDifferInRank(nn.Module):
 
 
 @case()
-class Raises(nn.Module):
-    def forward(self, x: T):
-        if bool(x.max() > 100):
-            raise ValueError("too large")
-        y = x * 2
-        for i in range(x.size(0)):
-            assert bool(y[i].sum() > -1000), "too small"
-        return y
+def raises(self, x: T):
+    if bool(x.max() > 100):
+        raise ValueError("too large")
+    y = x * 2
+    for i in range(x.size(0)):
+        assert bool(y[i].sum() > -1000), "too small"
+    return y
 
 
 @case(sizes="2,3")
@@ -183,26 +173,23 @@ class ResultsThatTheInterpreterLoses(nn.Module):
 
 
 @case()
-class RanksOfData(nn.Module):
-    def forward(self, x: T):
-        y = x.sum(1) if bool(x.sum() > 0) else x
-        z = y * 2
-        if z.dim() == 1:
-            z = z.unsqueeze(1)
-        return z.sum(), z.mean(1)
+def ranks_of_data(self, x: T):
+    y = x.sum(1) if bool(x.sum() > 0) else x
+    z = y * 2
+    if z.dim() == 1:
+        z = z.unsqueeze(1)
+    return z.sum(), z.mean(1)
 
 
 @case()
-class DtypesOfData(nn.Module):
-    def forward(self, x: T):
-        y = x
-        if bool(x.sum() > 0):
-            y = x.to(torch.float64)
-        z = (y * 3).sum(0)
-        return z.float()
+def dtypes_of_data(self, x: T):
+    y = x
+    if bool(x.sum() > 0):
+        y = x.to(torch.float64)
+    z = (y * 3).sum(0)
+    return z.float()
 
 
 @case(exit=3, words="")
-class RanksOfDataThatLeave(nn.Module):
-    def forward(self, x: T):
-        return x.sum(1) if bool(x.sum() > 0) else x
+def ranks_of_data_that_leave(self, x: T):
+    return x.sum(1) if bool(x.sum() > 0) else x

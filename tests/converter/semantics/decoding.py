@@ -133,54 +133,50 @@ class BeamLists(PreciseDecoder):
 
 
 @case("f32[n,5]")
-class CtcCollapse(nn.Module):
-    def forward(self, x: T):
-        ids = x.argmax(1)
-        out: List[int] = []
-        last = -1
-        for i in range(ids.size(0)):
-            token = int(ids[i])
-            if token != last and token != 0:
-                out.append(token)
-            last = token
-        return torch.tensor(out)
+def ctc_collapse(self, x: T):
+    ids = x.argmax(1)
+    out: List[int] = []
+    last = -1
+    for i in range(ids.size(0)):
+        token = int(ids[i])
+        if token != last and token != 0:
+            out.append(token)
+        last = token
+    return torch.tensor(out)
 
 
 @case("f32[n,5]")
-class CtcUnique(nn.Module):
-    def forward(self, x: T):
-        ids = torch.unique_consecutive(x.argmax(1))
-        return ids[ids != 0]
+def ctc_unique(self, x: T):
+    ids = torch.unique_consecutive(x.argmax(1))
+    return ids[ids != 0]
 
 
 @case("f32[b,n,5]")
-class CtcBatch(nn.Module):
-    def forward(self, x: T):
-        out: List[T] = []
-        for b in range(x.size(0)):
-            ids = torch.unique_consecutive(x[b].argmax(1))
-            out.append(ids[ids != 0])
-        sizes: List[int] = []
-        for o in out:
-            sizes.append(o.size(0))
-        return torch.cat(out), torch.tensor(sizes)
+def ctc_batch(self, x: T):
+    out: List[T] = []
+    for b in range(x.size(0)):
+        ids = torch.unique_consecutive(x[b].argmax(1))
+        out.append(ids[ids != 0])
+    sizes: List[int] = []
+    for o in out:
+        sizes.append(o.size(0))
+    return torch.cat(out), torch.tensor(sizes)
 
 
 @case("f32[n,4]", "f32[n]=0..1", "i64[n]=0..2")
-class BestBoxesOfEachClass(nn.Module):
-    def forward(self, x: T, scores: T, classes: T):
-        low, high = x[:, :2], x[:, :2] + x[:, 2:].abs()
-        area, order = (high - low).prod(1), scores.argsort(descending=True)
-        kept: List[int] = []
-        for i in range(order.size(0)):
-            a, is_best = int(order[i]), True
-            for b in kept:
-                shared = (torch.min(high[a], high[b]) - torch.max(low[a], low[b])).clamp(min=0).prod()
-                if int(classes[a]) == int(classes[b]) and bool(shared > 0.5 * (area[a] + area[b] - shared)):
-                    is_best = False
-            if is_best:
-                kept.append(a)
-        return torch.tensor(kept)
+def best_boxes_of_each_class(self, x: T, scores: T, classes: T):
+    low, high = x[:, :2], x[:, :2] + x[:, 2:].abs()
+    area, order = (high - low).prod(1), scores.argsort(descending=True)
+    kept: List[int] = []
+    for i in range(order.size(0)):
+        a, is_best = int(order[i]), True
+        for b in kept:
+            shared = (torch.min(high[a], high[b]) - torch.max(low[a], low[b])).clamp(min=0).prod()
+            if int(classes[a]) == int(classes[b]) and bool(shared > 0.5 * (area[a] + area[b] - shared)):
+                is_best = False
+        if is_best:
+            kept.append(a)
+    return torch.tensor(kept)
 
 
 @case("f64[n,4]")

@@ -84,10 +84,9 @@ class NotesWhatNobodyReads(nn.Module):
 
 
 @case("f16[n,2]", "i64[n,2]=0..3", "f64[]")
-class CommonTypes(nn.Module):
-    def forward(self, x: T, y: T, z: T):
-        wide = torch.result_type(x, y), torch.result_type(y, z), torch.result_type(y, 1.5), torch.result_type(x, z)
-        return wide, torch.zeros(2, dtype=torch.result_type(y, x.size(0)))
+def common_types(self, x: T, y: T, z: T):
+    wide = torch.result_type(x, y), torch.result_type(y, z), torch.result_type(y, 1.5), torch.result_type(x, z)
+    return wide, torch.zeros(2, dtype=torch.result_type(y, x.size(0)))
 
 
 @case("x:f64[n,4]", "k:i64[]=1..5")

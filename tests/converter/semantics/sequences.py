@@ -38,42 +38,39 @@ class LastStateOfALoop(nn.Module):
 
 
 @case("f32[n,t,4]")
-class ListsOfALoop(nn.Module):
-    def forward(self, x: T):
-        outs: List[T] = [x[:, 0] * 2]
-        back: List[T] = []
-        sizes: List[int] = []
-        for step in range(x.size(1)):
-            if bool(x[:, step].sum() > 0):
-                outs.append(x[:, step].abs())
-            back.insert(0, x[:, step])
-            sizes.append(int(x[:, step].argmax()))
-        y = torch.cat(back, 1).view(x.size(0), x.size(1), 4) + x
-        return torch.stack(outs), outs[-1], len(outs), y, torch.tensor(sizes)
+def lists_of_a_loop(self, x: T):
+    outs: List[T] = [x[:, 0] * 2]
+    back: List[T] = []
+    sizes: List[int] = []
+    for step in range(x.size(1)):
+        if bool(x[:, step].sum() > 0):
+            outs.append(x[:, step].abs())
+        back.insert(0, x[:, step])
+        sizes.append(int(x[:, step].argmax()))
+    y = torch.cat(back, 1).view(x.size(0), x.size(1), 4) + x
+    return torch.stack(outs), outs[-1], len(outs), y, torch.tensor(sizes)
 
 
 @case("f32[n,t,4]")
-class ListsOfLoopsInLoops(nn.Module):
-    def forward(self, x: T):
-        rows: List[T] = []
-        for i in range(x.size(0)):
-            row: List[T] = []
-            for j in range(x.size(1)):
-                row.append(x[i, j] * i + j)
-            rows.append(torch.stack(row))
-        total = torch.zeros(4)
-        for k in range(len(rows)):
-            total = total + rows[k][0]
-        return torch.stack(rows) * x, total
+def lists_of_loops_in_loops(self, x: T):
+    rows: List[T] = []
+    for i in range(x.size(0)):
+        row: List[T] = []
+        for j in range(x.size(1)):
+            row.append(x[i, j] * i + j)
+        rows.append(torch.stack(row))
+    total = torch.zeros(4)
+    for k in range(len(rows)):
+        total = total + rows[k][0]
+    return torch.stack(rows) * x, total
 
 
 @case("f32[n,t,4]", exit=3, words="decides")
-class ListOfALoopAsOutput(nn.Module):
-    def forward(self, x: T):
-        outs: List[T] = []
-        for step in range(x.size(1)):
-            outs.append(x[:, step])
-        return outs
+def list_of_a_loop_as_output(self, x: T):
+    outs: List[T] = []
+    for step in range(x.size(1)):
+        outs.append(x[:, step])
+    return outs
 
 
 @case("f32[n,t,4]", "i64[n]=1..5")
@@ -106,25 +103,23 @@ class PackedGRU(nn.Module):
 
 
 @case("f32[n,t,4]", exit=3, words="after a write")
-class WritesToElementsOfAList(nn.Module):
-    def forward(self, x: T):
-        outs: List[T] = []
-        for step in range(x.size(1)):
-            y = x[:, step] * 2
-            outs.append(y)
-            y.add_(1)
-        return torch.stack(outs)
+def writes_to_elements_of_a_list(self, x: T):
+    outs: List[T] = []
+    for step in range(x.size(1)):
+        y = x[:, step] * 2
+        outs.append(y)
+        y.add_(1)
+    return torch.stack(outs)
 
 
 @case("f32[n,t,4]", exit=3, words="after a write")
-class WritesToTheLastElementOfAList(nn.Module):
-    def forward(self, x: T):
-        outs: List[T] = []
-        h = torch.zeros(x.size(0), 4)
-        for step in range(x.size(1)):
-            h.add_(x[:, step])
-            outs.append(h)
-        return torch.stack(outs)
+def writes_to_the_last_element_of_a_list(self, x: T):
+    outs: List[T] = []
+    h = torch.zeros(x.size(0), 4)
+    for step in range(x.size(1)):
+        h.add_(x[:, step])
+        outs.append(h)
+    return torch.stack(outs)
 
 
 @case("f32[n,t,4]")
@@ -153,24 +148,22 @@ class ListOfStates(nn.Module):
 
 
 @case("f32[n,t,4]")
-class ListOfLoopsInLoops(nn.Module):
-    def forward(self, x: T):
-        sums = [torch.zeros(4), torch.zeros(4)]
-        for i in range(x.size(0)):
-            for j in range(x.size(1)):
-                sums[1] = sums[1] + x[i, j] * j
-            sums[0] = sums[0] * 0.5 + sums[1]
-        return sums[0], sums[1]
+def list_of_loops_in_loops(self, x: T):
+    sums = [torch.zeros(4), torch.zeros(4)]
+    for i in range(x.size(0)):
+        for j in range(x.size(1)):
+            sums[1] = sums[1] + x[i, j] * j
+        sums[0] = sums[0] * 0.5 + sums[1]
+    return sums[0], sums[1]
 
 
 @case("f32[n,t,4]")
-class ListInABranchOfALoop(nn.Module):
-    def forward(self, x: T):
-        kept = [torch.zeros(4)]
-        for i in range(x.size(0)):
-            if bool(x[i].sum() > 0):
-                kept[0] = x[i, 0]
-        return kept[0]
+def list_in_a_branch_of_a_loop(self, x: T):
+    kept = [torch.zeros(4)]
+    for i in range(x.size(0)):
+        if bool(x[i].sum() > 0):
+            kept[0] = x[i, 0]
+    return kept[0]
 
 
 @case("f32[t,n,4]", "f32[n,t,4]")
@@ -189,12 +182,11 @@ class PartsOfUnknownNumber(nn.Module):
 
 
 @case("f32[t,n,4]")
-class PartsOfWhatIsWritten(nn.Module):
-    def forward(self, x: T):
-        y = x * 2
-        parts = y.unbind(0)
-        y.add_(1)
-        return parts[0]
+def parts_of_what_is_written(self, x: T):
+    y = x * 2
+    parts = y.unbind(0)
+    y.add_(1)
+    return parts[0]
 
 
 if not torch.__version__.startswith("1."):  # 1.13 pads only to the longest sequence
@@ -225,34 +217,32 @@ class RowsOfAMask(nn.Module):
 
 
 @case()
-class WritesThroughPartsOfOpenNumber(nn.Module):
-    def forward(self, x: T):
-        y = x.clone()
-        for r in y:
-            r.mul_(2)
-        for i, r in enumerate(y.unbind(1)):
-            r.add_(i)
-        parts = y.unbind(0)
-        parts[-1].fill_(-1)
-        y.add_(1)
-        a = parts[0] + parts[-1]
-        y[0] = 7
-        parts[0].mul_(3)
-        i = 0
-        while i < 3 and bool(y.sum() > -100):
-            parts[i % len(parts)].sub_(1)
-            i += 1
-        return y, a, torch.stack(parts), torch.cat(parts[1:]), len(parts)
+def writes_through_parts_of_open_number(self, x: T):
+    y = x.clone()
+    for r in y:
+        r.mul_(2)
+    for i, r in enumerate(y.unbind(1)):
+        r.add_(i)
+    parts = y.unbind(0)
+    parts[-1].fill_(-1)
+    y.add_(1)
+    a = parts[0] + parts[-1]
+    y[0] = 7
+    parts[0].mul_(3)
+    i = 0
+    while i < 3 and bool(y.sum() > -100):
+        parts[i % len(parts)].sub_(1)
+        i += 1
+    return y, a, torch.stack(parts), torch.cat(parts[1:]), len(parts)
 
 
 @case()
-class PartsInAListThatGrows(nn.Module):
-    def forward(self, x: T):
-        y = x.clone()
-        parts = y.unbind(0)
-        s = torch.zeros_like(x[0])
-        for r in parts[1:]:
-            s = s + r
-            r.zero_()
-        parts.append(s)
-        return torch.stack(parts), y
+def parts_in_a_list_that_grows(self, x: T):
+    y = x.clone()
+    parts = y.unbind(0)
+    s = torch.zeros_like(x[0])
+    for r in parts[1:]:
+        s = s + r
+        r.zero_()
+    parts.append(s)
+    return torch.stack(parts), y

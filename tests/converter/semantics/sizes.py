@@ -12,160 +12,140 @@ ONE = "n is 1, but the model was converted for n other than 1, because of squeez
 
 
 @case(sizes="1,3", exit=4, words=ONE)
-class SqueezesTheBatch(nn.Module):
-    def forward(self, x: T) -> T:
-        return x.squeeze(0)
+def squeezes_the_batch(self, x: T) -> T:
+    return x.squeeze(0)
 
 
 @case(sizes="2,3")
-class SqueezesTheBatchOfSeveral(nn.Module):
-    def forward(self, x: T) -> T:
-        return x.squeeze(0)
+def squeezes_the_batch_of_several(self, x: T) -> T:
+    return x.squeeze(0)
 
 
 @case(sizes="0,1,2,3")
-class SqueezesAndSums(nn.Module):
-    def forward(self, x: T):
-        return x.squeeze(0).sum(), torch.cov(x).sum()
+def squeezes_and_sums(self, x: T):
+    return x.squeeze(0).sum(), torch.cov(x).sum()
 
 
 @case(sizes="0,1,2,3")
-class AsksForTheRankAfterSqueeze(nn.Module):
-    def forward(self, x: T) -> T:
-        y = x.squeeze(0)
-        if y.dim() == 1:
-            return y * 2
-        return y.sum(0)
+def asks_for_the_rank_after_squeeze(self, x: T) -> T:
+    y = x.squeeze(0)
+    if y.dim() == 1:
+        return y * 2
+    return y.sum(0)
 
 
 @case(sizes="0,1,2,3")
-class UndoesTheSqueeze(nn.Module):
-    def forward(self, x: T) -> T:
-        y = x.squeeze(0)
-        if y.dim() == 1:
-            y = (y * 2).unsqueeze(0)
-        return y + 1
+def undoes_the_squeeze(self, x: T) -> T:
+    y = x.squeeze(0)
+    if y.dim() == 1:
+        y = (y * 2).unsqueeze(0)
+    return y + 1
 
 
 @case(sizes="1,2,3")
-class WritesThroughTheSqueeze(nn.Module):
-    def forward(self, x: T) -> T:
-        z = x.clone()
-        y = z.squeeze(0)
-        y.mul_(3)
-        y[0] = 5
-        return z
+def writes_through_the_squeeze(self, x: T) -> T:
+    z = x.clone()
+    y = z.squeeze(0)
+    y.mul_(3)
+    y[0] = 5
+    return z
 
 
 @case(sizes="1,2,3")
-class SqueezesWhereTheSizeIsKnown(nn.Module):
-    def forward(self, x: T) -> T:
-        if x.size(0) == 1:
-            return x.squeeze(0).sum() * 3
-        return x.squeeze(0).amax()
+def squeezes_where_the_size_is_known(self, x: T) -> T:
+    if x.size(0) == 1:
+        return x.squeeze(0).sum() * 3
+    return x.squeeze(0).amax()
 
 
 @case(sizes="0,1,2,3")
-class SqueezesInALoop(nn.Module):
-    def forward(self, x: T) -> T:
-        s = x.sum() * 0
-        for i in range(x.size(0)):
-            s = s + x[i:].squeeze(0).sum()
-        return s
+def squeezes_in_a_loop(self, x: T) -> T:
+    s = x.sum() * 0
+    for i in range(x.size(0)):
+        s = s + x[i:].squeeze(0).sum()
+    return s
 
 
 @case(sizes="1,2,3")
-class SqueezesOneRow(nn.Module):
-    def forward(self, x: T):
-        return x[: x.size(0) // 2 + 1][:1].squeeze(0), x[-1:].squeeze(0)
+def squeezes_one_row(self, x: T):
+    return x[: x.size(0) // 2 + 1][:1].squeeze(0), x[-1:].squeeze(0)
 
 
 @case(sizes="1,2,3,6")
-class LastOfTheChunks(nn.Module):
-    def forward(self, x: T):
-        return x.chunk(2)[-1], len(x.chunk(2)), x.chunk(3)[0], len(x.chunk(4))
+def last_of_the_chunks(self, x: T):
+    return x.chunk(2)[-1], len(x.chunk(2)), x.chunk(3)[0], len(x.chunk(4))
 
 
 @case(sizes="1,2,3,6")
-class FirstAndLastOfTheSplit(nn.Module):
-    def forward(self, x: T):
-        return x.split(2)[0], x.split(2)[-1], len(x.split(2))
+def first_and_last_of_the_split(self, x: T):
+    return x.split(2)[0], x.split(2)[-1], len(x.split(2))
 
 
 @case(sizes="2,3,6")
-class UnpacksChunks(nn.Module):
-    def forward(self, x: T):
-        a, b = x.chunk(2)
-        return a, b
+def unpacks_chunks(self, x: T):
+    a, b = x.chunk(2)
+    return a, b
 
 
 @case(sizes="1,2,3,6")
-class LoopsOverChunks(nn.Module):
-    def forward(self, x: T) -> T:
-        s = torch.zeros(1)
-        for part in x.chunk(3):
-            s = s * 2 + part.sum()
-        return s
+def loops_over_chunks(self, x: T) -> T:
+    s = torch.zeros(1)
+    for part in x.chunk(3):
+        s = s * 2 + part.sum()
+    return s
 
 
 @case(sizes="1,2,3,6")
-class WritesIntoTheLastChunk(nn.Module):
-    def forward(self, x: T) -> T:
-        y = x.clone()
-        y.chunk(3)[-1].add_(1)
-        return y
+def writes_into_the_last_chunk(self, x: T) -> T:
+    y = x.clone()
+    y.chunk(3)[-1].add_(1)
+    return y
 
 
 @case(sizes="1,2,3")
-class OtherValuesForOneRow(nn.Module):
-    def forward(self, x: T) -> T:
-        if x.size(0) == 1:
-            return x * 2
-        return x + x.sum(0)
+def other_values_for_one_row(self, x: T) -> T:
+    if x.size(0) == 1:
+        return x * 2
+    return x + x.sum(0)
 
 
 @case(sizes="1,2,3,6")
-class OtherSizesForOneRow(nn.Module):
-    def forward(self, x: T):
-        k = 1 if x.size(0) == 1 else x.size(0) // 2
-        y = x[:k]
-        if x.size(0) % 2 == 1:
-            y = torch.cat([y, y])
-        return y, k, y.view(y.size(0), 2, 2)
+def other_sizes_for_one_row(self, x: T):
+    k = 1 if x.size(0) == 1 else x.size(0) // 2
+    y = x[:k]
+    if x.size(0) % 2 == 1:
+        y = torch.cat([y, y])
+    return y, k, y.view(y.size(0), 2, 2)
 
 
 @case(sizes="1,3", exit=4, words="for n other than 1, because of `if` at ")
-class OtherRankForOneRow(nn.Module):
-    def forward(self, x: T) -> T:
-        if x.size(0) == 1:
-            return x[0]
-        return x
+def other_rank_for_one_row(self, x: T) -> T:
+    if x.size(0) == 1:
+        return x[0]
+    return x
 
 
 @case(sizes="2,3")
-class RaisesForOneRow(nn.Module):
-    def forward(self, x: T) -> T:
-        y = x + 1
-        if x.size(0) < 2:
-            y = x - 1
-        elif x.size(0) > 1000:
-            raise ValueError("too many")
-        return y[1]
+def raises_for_one_row(self, x: T) -> T:
+    y = x + 1
+    if x.size(0) < 2:
+        y = x - 1
+    elif x.size(0) > 1000:
+        raise ValueError("too many")
+    return y[1]
 
 
 @case(sizes="1,5")
-class RaisesForManyRows(nn.Module):
-    def forward(self, x: T) -> T:
-        if x.size(0) > 5:
-            raise ValueError("too many")
-        return x * 2
+def raises_for_many_rows(self, x: T) -> T:
+    if x.size(0) > 5:
+        raise ValueError("too many")
+    return x * 2
 
 
 @case(sizes="1,2,3,6")
-class SlicesThatAreClamped(nn.Module):
-    def forward(self, x: T):
-        n = x.size(0)
-        return x[1:-1], x[n // 2 : n + 5], x[-3:], x[3:], x[-2:-1], x[: n - 2], x[-n:], x[2:4]
+def slices_that_are_clamped(self, x: T):
+    n = x.size(0)
+    return x[1:-1], x[n // 2 : n + 5], x[-3:], x[3:], x[-2:-1], x[: n - 2], x[-n:], x[2:4]
 
 
 @case(sizes="1,2,5")
@@ -188,24 +168,21 @@ class RoundedTwice(nn.Module):
 
 
 @case(sizes="1,2,6")
-class IndicesFromTheEnd(nn.Module):
-    def forward(self, x: T):
-        n = x.size(0)
-        return x[-n], x[n - 1], x[-1], x[n // 2]
+def indices_from_the_end(self, x: T):
+    n = x.size(0)
+    return x[-n], x[n - 1], x[-1], x[n // 2]
 
 
 @case(sizes="0,1,2")
-class NothingOfNothing(nn.Module):
-    def forward(self, x: T):
-        return x[:2], x[2:], x * 2, torch.cat([x, x]), x.sum(0)
+def nothing_of_nothing(self, x: T):
+    return x[:2], x[2:], x * 2, torch.cat([x, x]), x.sum(0)
 
 
 @case(sizes="1,3")
-class ContiguousForOneRow(nn.Module):
-    def forward(self, x: T) -> T:
-        if x.t().is_contiguous():
-            return x + 1
-        return x - 1
+def contiguous_for_one_row(self, x: T) -> T:
+    if x.t().is_contiguous():
+        return x + 1
+    return x - 1
 
 
 @case("f32[n,1,t]")
@@ -238,12 +215,10 @@ class PaddedToAValidLength(nn.Module):
 
 
 @case(sizes="1,3")
-class PadsAndCuts(nn.Module):
-    def forward(self, x: T):
-        return F.pad(x, [0, 0, 1, -1]), F.pad(x, [-1, -2, -1, 3])
+def pads_and_cuts(self, x: T):
+    return F.pad(x, [0, 0, 1, -1]), F.pad(x, [-1, -2, -1, 3])
 
 
 @case(sizes="0,3")
-class SumsOfNothing(nn.Module):
-    def forward(self, x: T):
-        return x.logsumexp(0)
+def sums_of_nothing(self, x: T):
+    return x.logsumexp(0)

@@ -68,19 +68,17 @@ class TextsAreWhatLibtorchPrints(nn.Module):
 
 
 @case(exit=3, words="is not known for all sizes")
-class TextOfSizesIsNotCompared(nn.Module):
-    def forward(self, x: T):
-        name = "{}".format(x.size(0))
-        if name == "n":
-            return x + 1
-        return x
+def text_of_sizes_is_not_compared(self, x: T):
+    name = "{}".format(x.size(0))
+    if name == "n":
+        return x + 1
+    return x
 
 
 @case()
-class TextOfSizesIsLeftOut(nn.Module):
-    def forward(self, x: T):
-        print("rows: {}".format(x.size(0)) + "!")
-        return x
+def text_of_sizes_is_left_out(self, x: T):
+    print("rows: {}".format(x.size(0)) + "!")
+    return x
 
 
 def with_numbers(*numbers):
@@ -93,24 +91,22 @@ def with_numbers(*numbers):
 
 
 @with_numbers(-2 ** 63, -(10 ** 18), -1000, -10, -9, -1, 0, 9, 10, 99, 100, 12345, 10 ** 18, 2 ** 63 - 1)
-class TextOfIntegersHasALength(nn.Module):
-    def forward(self, x: T, n: T):
-        k = int(n)
-        size, number = str(x.size(0)), "{}".format(k)
-        y = x * 2 if len(number) > 3 else x
-        return (y, len(size), len(number), torch.zeros(len(size), len(number)), len("%d of %i, %s" % (k, x.size(0), "rows")),
-                len(str([k, 3]) + number + "!"), len(str((k,))), len(str(k > 5)), len(f"{size}-{k}"))
+def text_of_integers_has_a_length(self, x: T, n: T):
+    k = int(n)
+    size, number = str(x.size(0)), "{}".format(k)
+    y = x * 2 if len(number) > 3 else x
+    return (y, len(size), len(number), torch.zeros(len(size), len(number)), len("%d of %i, %s" % (k, x.size(0), "rows")),
+            len(str([k, 3]) + number + "!"), len(str((k,))), len(str(k > 5)), len(f"{size}-{k}"))
 
 
 @case("f64[4]=-1e3..1e3", "f64[4]=-1e-3..1e-3", "f32[4]")
-class TextOfFloatsHasALength(nn.Module):
-    def forward(self, x: T, y: T, z: T):
-        lengths = [0]
-        for i in range(4):
-            a, b, c = float(x[i]), float(y[i]), float(z[i])
-            size = 10.0 ** (2 * i + 1)
-            lengths += [len(str(a)), len(str(b)), len(str(c)), len(str(round(a))), len(str(float(torch.round(x[i] * size) / size))), len(str(a * size * size)), len(str(c / size / size))]
-        return x * len(f"{float(x[0])} of {float(z.sum())}, {x.size(0)}"), lengths
+def text_of_floats_has_a_length(self, x: T, y: T, z: T):
+    lengths = [0]
+    for i in range(4):
+        a, b, c = float(x[i]), float(y[i]), float(z[i])
+        size = 10.0 ** (2 * i + 1)
+        lengths += [len(str(a)), len(str(b)), len(str(c)), len(str(round(a))), len(str(float(torch.round(x[i] * size) / size))), len(str(a * size * size)), len(str(c / size / size))]
+    return x * len(f"{float(x[0])} of {float(z.sum())}, {x.size(0)}"), lengths
 
 
 ENDS_OF_FLOATS = [0.0, -0.0, 1.0, -1.0, 0.1, -0.25, 9999999999.0, 1e10, 10000000000.5, 1e16, 1e17, 123456789012345678.0, 1e22, -1.5e300, 1.7976931348623157e308, 1e-4, 0.00012, 9.9999e-5,
@@ -132,9 +128,8 @@ class TextOfFloatsAtTheirEnds(nn.Module):
 
 
 @case("f32[n,4]", exit=3, words="the length of a text that sizes or data decide is known only if")
-class TextOfFormattedFloatsHasNoLength(nn.Module):
-    def forward(self, x: T):
-        return x * len("%f" % float(x.sum()))
+def text_of_formatted_floats_has_no_length(self, x: T):
+    return x * len("%f" % float(x.sum()))
 
 
 @case()
@@ -164,6 +159,5 @@ class TextHasTheMethodsOfLibtorch(nn.Module):
 
 
 @case(exit=4, words="substring not found")
-class TextHasNoSuchPart(nn.Module):
-    def forward(self, x: T):
-        return x * "abc".index("d")
+def text_has_no_such_part(self, x: T):
+    return x * "abc".index("d")
