@@ -28,7 +28,7 @@ Status prelu(ExpandContext& c) {
   const Value x = c.in(0);
   Value weight = c.in(1);
   if (weight.rank() == 1 && !(weight.dim(0) == Dim(1)) && x.rank() > 1) {
-    if (!always_equal(c, weight.dim(0), x.dim(1)))
+    if (!guard_equal(c, weight.dim(0), x.dim(1)))
       return invalid_argument("prelu: weight is ", weight.shape(), ", x is ", x.shape());
     Shape shape(x.rank(), Dim(1));
     shape[1] = weight.dim(0);

@@ -250,7 +250,7 @@ Status pinv_expand(ExpandContext& c) {
     return invalid_argument("pinv: bound is ", bound.shape(),
                             ", but must be one for each matrix of ", x.shape(),
                             ", with a last dim of 1");
-  if (c.attrs().flag("hermitian") && !always_equal(c, x.dim(-1), x.dim(-2)))
+  if (c.attrs().flag("hermitian") && !guard_equal(c, x.dim(-1), x.dim(-2)))
     return invalid_argument("pinv of hermitian matrices: they must be square, x is ", x.shape());
   if (c.attrs().flag("hermitian")) x = triangle(x, false) + transpose_last(triangle(x, false, -1));
   const std::vector<Value> parts = c.graph().calls("svd", {x});

@@ -106,7 +106,7 @@ Status read_targets(ExpandContext& c, std::string_view op, Targets& t) {
     return invalid_argument(op, ": x is ", c.in(0).shape(), ", target is ", c.in(1).shape(),
                             "; expected [n, classes, ...] and [n, ...]");
   for (int i = 0; i < target.rank(); ++i)
-    if (!always_equal(c, target.dim(i), t.x.dim(i == 0 ? 0 : i + 1)))
+    if (!guard_equal(c, target.dim(i), t.x.dim(i == 0 ? 0 : i + 1)))
       return invalid_argument(op, ": x is ", c.in(0).shape(), ", target is ", c.in(1).shape());
   if (!is_integer(target.dtype()))
     return invalid_argument(op, ": target must be integers, it is ", target.dtype());

@@ -22,9 +22,9 @@ using Dims = std::vector<Dim>;
 inline bool certainly_differ(const Dim& a, const Dim& b) {
   return a.is_constant() && b.is_constant() && a.constant() != b.constant();
 }
-// For sizes that must be equal in an expansion. The expansion does not run again with numbers, so
-// the graph gets a guard.
-inline bool always_equal(const ExpandContext& c, const Dim& a, const Dim& b) {
+// As c.require_equal, but adds a guard to the graph: for sizes that no op of the expansion
+// compares. The expansion itself does not run again when sizes are bound.
+inline bool guard_equal(const ExpandContext& c, const Dim& a, const Dim& b) {
   if (a.is_constant() && b.is_constant()) return a.constant() == b.constant();
   c.graph().guard(a, Relation::eq, b, std::string(c.attrs().op().name()));
   return true;
