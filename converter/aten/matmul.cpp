@@ -148,7 +148,6 @@ void tensordot(Call& call) {
   std::vector<Dim> order_a, order_b = sum_b;
   Shape shape, inner_a, inner_b;
   Dim rows = 1, columns = 1;
-  std::vector<Dim> keep_a, keep_b;
   for (int i = 0; i < a.rank(); ++i)
     if (std::find(sum_a.begin(), sum_a.end(), Dim(i)) == sum_a.end()) {
       order_a.emplace_back(i);

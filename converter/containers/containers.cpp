@@ -32,12 +32,6 @@ Items& changed_list(NodeCall& call) {
   return list->items;
 }
 
-Dict& changed_dict(NodeCall& call) {
-  const std::shared_ptr<Dict> dict = call.dict_at(0);
-  call.identities().check_change(call.at(0));
-  return *dict;
-}
-
 size_t position(NodeCall& call, int argument, size_t size) {
   int64_t index = call.number_at(argument);
   if (index < 0) index += static_cast<int64_t>(size);

@@ -18,8 +18,6 @@ bool first_is_list(NodeCall& call);
 bool first_is_dict(NodeCall& call);
 // Returns the elements of the first argument, a list that will be changed.
 Items& changed_list(NodeCall& call);
-// Returns the first argument, a dict that will be changed.
-Dict& changed_dict(NodeCall& call);
 // Returns an argument as an index into `size` elements; negative indices count from the end.
 size_t position(NodeCall& call, int argument, size_t size);
 // Returns the position of the key, or the number of entries.

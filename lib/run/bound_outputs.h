@@ -31,8 +31,6 @@ class BoundOutputs {
   bool any() const { return any_; }
   // Null data if not bound.
   std::span<const Tensor> tensors() const { return bound_; }
-  // Whether a size of the output depends on data.
-  bool data_decides(size_t index) const { return data_decides_[index]; }
 
   // Called before a run: checks the shapes that are known and that no two tensors overlap.
   Status check(std::span<const std::optional<Sizes>> shapes) const;
@@ -62,7 +60,7 @@ class BoundOutputs {
   Allocator allocator_;
   std::vector<Tensor> bound_;       // per output: the bound tensor
   std::vector<Tensor> made_;        // per output: result of this run
-  std::vector<bool> data_decides_;  // per output
+  std::vector<bool> data_decides_;  // per output: whether a size depends on data
   std::vector<bool> is_aside_;      // per output, for this run
   std::vector<Memory64> aside_;     // per output: values that a copy would overwrite
   bool any_ = false;

@@ -48,7 +48,6 @@ class Calls {
   std::vector<ProfileRow> profile();
   nb::bytes tuning();
   void save_packed();
-  std::string compiled_text(const nb::dict& dims);
   Graph compiled_graph(const nb::dict& dims);
   // Converts outputs, as a list, to the result of a call. None: a single output, or a tuple.
   void set_rebuild(nb::object rebuild) { rebuild_ = std::move(rebuild); }

@@ -3,7 +3,6 @@
 
 Usage: make_models.py FOLDER. Without torch it writes only a file `skipped`.
 """
-import io
 import warnings
 import zipfile
 from typing import List, Optional

@@ -5,7 +5,6 @@ A line of ``_TABLE`` is a signature as PyTorch writes it, then, after ``->``, th
 differ. Parameters that the row knows by the same name pass through.
 """
 
-import functools
 import inspect
 import re
 

@@ -2,7 +2,7 @@
 """Random nodes of com.microsoft: attention with its masks, caches and rotary embeddings."""
 import numpy as np
 
-from case import Case, either, fixed, flag, maybe, open_, values
+from case import Case, fixed, flag, maybe, open_, values
 
 
 def masks(rng, b, s, total, past):

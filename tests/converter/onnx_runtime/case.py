@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One random node as a model: inputs, constants, attributes, and the tolerance of its result."""
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 FLOATS = [np.float32, np.float64]
 

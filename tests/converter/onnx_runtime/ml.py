@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import numpy_helper
 
-from case import Case, flag, open_, values
+from case import Case, flag, open_
 
 ML = {"domain": "ai.onnx.ml"}
 

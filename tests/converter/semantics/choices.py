@@ -3,7 +3,6 @@
 choice is checked alone."""
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from semantics.case import T, case
 

@@ -5,7 +5,6 @@ from typing import List
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from semantics.case import T, case
 

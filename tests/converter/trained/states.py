@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The states in a .hgm file by name, through the library's C interface."""
 import ctypes
-from ctypes import POINTER, byref, c_char_p, c_int32, c_int64, c_uint32, c_void_p
+from ctypes import byref, c_char_p, c_int32, c_int64, c_uint32, c_void_p
 
 import numpy
 
