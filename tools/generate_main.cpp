@@ -38,16 +38,16 @@ constexpr char kExamples[] = R"(Examples:
   hg-generate translator.hgm --prompt "The moon is round."
   hg-generate whisper.hgm --features audio.npy --decoder-ids 50258,50259,50359,50363
 
-With --prompt, --stop or --tokenizer, prints the text of the answer, for a single prompt as it is
-generated; otherwise the new ids of each prompt as a line. Stop ids and stop texts do not belong to
-the answer. Prompts run together.
-The tokenizer and the stop ids are those in the model file (hg-info lists attached files):
-tokenizer.json, and eos_token_id of generation_config.json. --stop-id adds further stop ids.
+With --prompt, --stop or --tokenizer, prints the text of each answer; the text of a single prompt
+appears as it is generated. Otherwise prints a line of new ids for each prompt. Answers exclude stop
+ids and stop texts. Prompts run together.
+The model file holds the tokenizer and the stop ids (hg-info lists attached files): tokenizer.json,
+and eos_token_id of generation_config.json. --stop-id adds further stop ids.
 The encoder of an encoder-decoder, such as T5 or Whisper, reads the prompts, or --features. Answers
 begin with --decoder-ids, or with the start ids of generation_config.json.
-With --chat, each prompt is a message of a user, and the model's chat template makes the prompt:
-chat_template.jinja in the model file. Without a prompt, each line of standard input is a message,
-and the model sees the whole conversation.
+With --chat, each prompt is a message of a user. The model's chat template, chat_template.jinja in
+the model file, turns it into the model's input. Without a prompt, each line of standard input is a
+message, and the model sees the whole conversation.
 The sampler has the order and the definitions of transformers: repetition penalty, temperature,
 top k, top p, min p. Without a temperature, the token with the largest logit is chosen.
 
@@ -388,13 +388,13 @@ int main(int argc, char** argv) {
   line.add("--tokenizer", job.tokenizer, "a tokenizer.json for texts, instead of the model's own");
   line.add("--prompt", job.texts, "a prompt; once per prompt");
   const auto chat = line.add_flag(
-      "--chat", job.chats, "prompts are messages; without --prompt, those of standard input");
-  line.add("--system", job.system, "the system message before the messages").needs(chat);
+      "--chat", job.chats, "hold a chat: messages are the prompts, or lines of standard input");
+  line.add("--system", job.system, "the system message that begins the chat").needs(chat);
   line.add("--chat-template", job.chat_template,
            "a file with a chat template, instead of the model's own")
       .needs(chat);
   line.add("--stop", job.stops, "a text or special token that ends a sequence; once per text");
-  line.add("--ids", job.ids, "a prompt: token ids with commas between them; once per prompt");
+  line.add("--ids", job.ids, "a prompt as comma-separated token ids; once per prompt");
   line.add("--features", job.features,
            "an .npy file of f32 that the encoder reads: [prompts, ...], such as Whisper's");
   line.add("--decoder-ids", job.decoder_ids,

@@ -19,10 +19,10 @@ constexpr char kExamples[] = R"(Examples:
   hg-run --batch jobs.json
 
 Inputs without a name are used in the model's order; hg-info MODEL.hgm lists them. Each output is
-written to DIR/NAME.npy. Files of bf16 are those that numpy.save writes of ml_dtypes.bfloat16
-arrays; f32 files may feed bf16 and f16 inputs. --batch runs the jobs of a JSON array and prints one
-JSON line per job. Job keys: model, inputs, output_dir; optional: function, device, precision,
-threads, seed, grad_outputs.
+written to DIR/NAME.npy. A bf16 file is what numpy.save writes for an ml_dtypes.bfloat16 array; bf16
+and f16 inputs also accept f32 files. --batch runs the jobs of a JSON array and prints one JSON line
+per job. Job keys: model, inputs, output_dir; optional: function, device, precision, threads, seed,
+grad_outputs.
 
 Exit codes: 0 ok, 1 usage (or a job of --batch failed), 2 unreadable file, 3 unsupported,
 4 inputs and model do not fit.)";

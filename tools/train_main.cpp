@@ -24,8 +24,8 @@ constexpr char kExamples[] = R"(Examples:
            --best best.hgm --svg curve.svg --json log.json --out trained.hgm
   hg-train net.hgm --input x.npy --target y.npy --freeze 'backbone.*' --mode as-traced --out t.hgm
 
-The first dimension of every file counts samples, except with --batch all. f64 files may feed f32
-inputs, and integer files i64 inputs. A PATTERN selects parameters: '*' matches any characters.
+The first dimension of every file counts samples, except with --batch all. f32 inputs also accept
+f64 files, and i64 inputs integer files. A PATTERN selects parameters: '*' matches any characters.
 Several losses add up: --loss boxes=smooth_l1*2 --loss classes=cross_entropy, one --target each.
 The trained file holds the optimizer's state, so further training continues exactly. The same
 command with --finish completes an interrupted run. Ctrl-C saves and ends. With --entry, the trained
