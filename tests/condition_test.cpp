@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <string>
 
 #include "hg/hg.h"
 #include "lib/graph/split_mix.h"

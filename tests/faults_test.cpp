@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <functional>
 #include <new>
-#include <span>
 
 #include "hg/hg.h"
 #include "hg/quantize.h"

@@ -16,7 +16,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <set>
 
 #include "hg/hg.h"
 #include "kernels/reference/reference.h"

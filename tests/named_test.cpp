@@ -9,10 +9,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <map>
-#include <set>
-#include <thread>
 
 #include "hg/create.h"
 #include "hg/executor.h"

@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <map>
-#include <optional>
 #include <random>
 
 #include "hg/hg.h"

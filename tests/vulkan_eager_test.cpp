@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays and calls on a Vulkan device: the same results as on the CPU, and no repeated transfers.
-#include <algorithm>
 
 #include "hg/create.h"
 #include "hg/executor.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Outputs in host memory that a device computes: the same bits as in the session's own memory,
 // wherever the host's memory is, and no write outside of it.
-#include <cstring>
 #include <random>
 
 #include "tests/must.h"

@@ -2,7 +2,6 @@
 // An application's shader as the Vulkan kernel of its op: values, gradient, limits.
 #include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "hg/shader.h"
 #include "hg/train.h"

@@ -2,7 +2,6 @@
 #include "converter/aten/indexing.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "converter/core/value_numbering.h"
 #include "converter/rows/view.h"

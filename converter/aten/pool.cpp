@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling. A tensor without a batch dim temporarily gets one.
-#include <algorithm>
 
 #include "converter/rows/view.h"
 

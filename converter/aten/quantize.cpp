@@ -2,7 +2,6 @@
 // Quantization-aware training: tensors are rounded to the levels of the later integers. The
 // gradient is that of x where the level is in range, and 0 elsewhere. Also the decomposed ops of
 // torch.ao.quantization, which round as in PyTorch and have no gradient.
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

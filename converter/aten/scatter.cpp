@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes and accumulation at indices, and masked fills.
-#include <algorithm>
 
 #include "converter/aten/indexing.h"
 #include "converter/rows/view.h"

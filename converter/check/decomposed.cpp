@@ -8,7 +8,6 @@
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <memory>
-#include <string>
 
 namespace hg::convert {
 namespace {

@@ -13,7 +13,6 @@
 #include <functional>
 #include <limits>
 #include <map>
-#include <set>
 
 #include "converter/check/decomposed.h"
 #include "converter/check/node_runner.h"

@@ -9,10 +9,8 @@
 #include <torch/csrc/jit/runtime/print_handler.h>
 
 #include <algorithm>
-#include <limits>
 #include <list>
 #include <map>
-#include <set>
 
 #include "converter/check/exported_reference.h"
 #include "converter/check/node_runner.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transforms of conv_winograd.h, a vector of consecutive tiles at a time.
-#include <algorithm>
 
 #include "kernels/conv/conv_winograd.h"
 

@@ -2,7 +2,6 @@
 // Activation functions.
 #include "kernels/pointwise/activation.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "kernels/pointwise/pointwise_simd.h"

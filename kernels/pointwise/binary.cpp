@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic on two tensors. Integers wrap around; integer division by zero fails the run.
 #include <cmath>
-#include <limits>
 
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/pointwise/two_floats.h"

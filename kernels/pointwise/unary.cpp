@@ -2,7 +2,6 @@
 // Elementwise functions of one tensor.
 #include <cmath>
 #include <limits>
-#include <numbers>
 
 #include "kernels/pointwise/activation.h"
 #include "kernels/pointwise/pointwise.h"

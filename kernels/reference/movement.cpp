@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that only move elements: computes the source position of every output element.
 #include <cstring>
-#include <vector>
 
 #include "kernels/reference/reference.h"
 

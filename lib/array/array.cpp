@@ -2,8 +2,6 @@
 // Memory of arrays: allocates, wraps, shares and frees it.
 #include "hg/array.h"
 
-#include <cstring>
-
 #include "lib/graph/border.h"
 #include "lib/platform/memory.h"
 

@@ -2,7 +2,6 @@
 #include "hg/dlpack.h"
 
 #include <memory>
-#include <vector>
 
 #include "lib/graph/border.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices of hg/c.h.
 #include <cstring>
-#include <span>
 
 #include "hg/gpu.h"
 #include "lib/c/handles.h"

@@ -2,8 +2,6 @@
 // Sessions of hg/c.h.
 #include "hg/session.h"
 
-#include <span>
-
 #include "lib/c/handles.h"
 #include "lib/c/structs.h"
 

@@ -3,7 +3,6 @@
 // scales, repeated heads and repeated masks into the attention op.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "lib/compile/pattern.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recognizes layer_norm and rms_norm written as arithmetic over the last dim, and group_norm as
 // exporters write it: an instance norm of groups with factors of 1, followed by the real factors.
-#include <optional>
 
 #include "lib/compile/pattern.h"
 

@@ -2,8 +2,6 @@
 // Finds the properties of ops by calling them in a graph of their own.
 #include "lib/expression/functions.h"
 
-#include <algorithm>
-
 #include "lib/graph/access.h"
 
 namespace hg {

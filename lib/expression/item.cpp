@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/expression/item.h"
 
-#include <cmath>
-#include <limits>
 #include <optional>
 
 #include "hg/ops/pointwise.h"

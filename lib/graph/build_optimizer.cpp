@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builders of optimizer ops: inputs and attributes of one update, in signature order.
-#include <utility>
 
 #include "hg/ops/optimizer.h"
 

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
-#include <numeric>
 #include <span>
 
 #include "lib/graph/atom.h"

@@ -2,7 +2,6 @@
 // Division of sizes: cancels common factors, and merges nested quotients into one.
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <numeric>
 
 #include "lib/graph/atom.h"

@@ -3,7 +3,6 @@
 #include "lib/graph/dim_text.h"
 
 #include <bit>
-#include <cstring>
 
 #include "lib/graph/access.h"
 #include "lib/graph/atom.h"

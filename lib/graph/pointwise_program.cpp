@@ -2,7 +2,6 @@
 #include "hg/pointwise_program.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"

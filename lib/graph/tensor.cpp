@@ -4,7 +4,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
 #include "lib/graph/border.h"
 #include "lib/platform/memory.h"

@@ -2,7 +2,6 @@
 #include "hg/block_json.h"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,6 @@
 
 #include <zip.h>
 
-#include <cstring>
 #include <memory>
 #include <set>
 

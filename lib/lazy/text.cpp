@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints expressions: operators with parentheses, functions with attributes.
-#include <algorithm>
 
 #include "lib/lazy/node.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers: the op, parameters, initialization and printed form of each, as in PyTorch.
-#include <array>
 #include <cmath>
 
 #include "lib/graph/access.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors computed from attributes alone.
-#include <algorithm>
 
 #include "hg/op.h"
 #include "lib/graph/element.h"

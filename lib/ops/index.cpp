@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that select elements by index. Indices are i64; only `index` accepts negative ones. An index
 // out of range fails the run.
-#include <algorithm>
 
 #include "hg/op.h"
 #include "lib/ops/terms.h"

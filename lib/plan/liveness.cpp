@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/plan/liveness.h"
 
-#include <algorithm>
-
 namespace hg {
 namespace {
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hg/text/tokenizer.h"
 
-#include <limits>
-
 #include "lib/graph/border.h"
 #include "lib/text/text_file.h"
 #include "lib/text/tokenizer_model.h"

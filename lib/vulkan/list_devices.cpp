@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists the devices and their capabilities.
 #include <algorithm>
-#include <cstring>
 
 #include "lib/vulkan/device.h"
 

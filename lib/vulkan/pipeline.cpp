@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pipelines, created once per shader and constants, and the cache that outlives the process.
-#include <algorithm>
 #include <cstring>
 
 #include "lib/graph/checksum.h"

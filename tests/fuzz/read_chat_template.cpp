@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target: reads bytes as a chat template, and renders a conversation.
 #include <cstdlib>
-#include <string>
 #include <vector>
 
 #include "hg/text/chat_template.h"

@@ -3,7 +3,6 @@
 // and dicts. Attributes that Python's types have and this file lacks fail by name, because they
 // must not count as undefined.
 #include <algorithm>
-#include <limits>
 
 #include "lib/text/jinja/chars.h"
 #include "lib/text/jinja/operators.h"
