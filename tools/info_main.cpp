@@ -61,14 +61,6 @@ Outcome check_files(const InfoJob& job) {
   return check_overwrites(written, read);
 }
 
-Outcome write_file(const std::string& path, const std::string& content) {
-  std::ofstream file(path_of(path), std::ios::binary);
-  file << content;
-  file.close();
-  if (!file) return {Exit::unreadable, str_cat(path, ": cannot be written")};
-  return {};
-}
-
 std::string stem(const std::string& path) { return text_of(path_of(path).filename()); }
 
 // A planned session; fails with not_found if sizes are open.
@@ -116,7 +108,7 @@ Outcome write_page(const InfoJob& job, const Model& model, const Graph& graph,
   if (session.ok())
     if (const Result<Memory> memory = session->memory(); memory.ok())
       parts.memory_svg = draw_memory(session->arena_blocks(), *memory, parts.title);
-  return write_file(job.html, html_page(graph, parts));
+  return write_text(html_page(graph, parts), job.html);
 }
 
 Outcome check_symbols(const Graph& graph, const SymbolSizes& dims) {
@@ -188,7 +180,7 @@ Outcome show(const InfoJob& job) {
   if (!job.html.empty())
     if (Outcome written = write_page(job, *model, graph, session); !written.ok()) return written;
   if (!job.svg.empty()) {
-    Outcome written = write_file(job.svg, draw_graph(graph, stem(job.model)));
+    Outcome written = write_text(draw_graph(graph, stem(job.model)), job.svg);
     if (!written.ok()) return written;
   }
   if (!job.dot.empty()) {
@@ -197,14 +189,14 @@ Outcome show(const InfoJob& job) {
       std::fputs(drawn.c_str(), stdout);
       return {};
     }
-    if (Outcome written = write_file(job.dot, drawn); !written.ok()) return written;
+    if (Outcome written = write_text(drawn, job.dot); !written.ok()) return written;
   }
   Result<Memory> memory = not_found("");
   if (session.ok()) memory = session->memory();
   if (!job.memory_svg.empty()) {
     if (!memory.ok()) return outcome(memory.status());
     const std::string drawn = draw_memory(session->arena_blocks(), *memory, stem(job.model));
-    if (Outcome written = write_file(job.memory_svg, drawn); !written.ok()) return written;
+    if (Outcome written = write_text(drawn, job.memory_svg); !written.ok()) return written;
   }
   if (job.as_text) {
     std::fputs(graph.text().c_str(), stdout);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 #endif
 
+#include <fstream>
 #include <vector>
 
 namespace hg::tools {
@@ -54,6 +55,14 @@ std::filesystem::path path_of(const std::string& text) {
 std::string text_of(const std::filesystem::path& path) {
   const std::u8string text = path.u8string();
   return {text.begin(), text.end()};
+}
+
+Outcome write_text(const std::string& text, const std::string& path) {
+  std::ofstream file(path_of(path), std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) return {Exit::unreadable, str_cat(path, ": cannot be written")};
+  return {};
 }
 
 }  // namespace hg::tools

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <string>
 
+#include "tools/command_line/cli.h"
+
 namespace hg::tools {
 
 // Converts the arguments of main to UTF-8 on systems that use another encoding, and sets the
@@ -17,5 +19,8 @@ bool is_terminal(std::FILE* stream);
 
 std::filesystem::path path_of(const std::string& text);
 std::string text_of(const std::filesystem::path& path);
+
+// Replaces the file.
+Outcome write_text(const std::string& text, const std::string& path);
 
 }  // namespace hg::tools

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // hg-quantize: makes a model with low-bit weights.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "hg/npy.h"
 #include "hg/quantize.h"
 #include "tools/command_line/command_line.h"
 #include "tools/command_line/overwrites.h"
+#include "tools/draw/draw_curve.h"
 #include "tools/process.h"
 #include "tools/samples.h"
 
@@ -19,6 +22,10 @@ constexpr char kExamples[] = R"(Examples:
   hg-quantize gpt.hgm -o gpt4.hgm --bits 4 --group 32 --keep lm_head
   hg-quantize net.hgm -o net8.hgm --input images.npy --batch 8 --percentile 99.99
   hg-quantize net.hgm -o net.hgm --json
+  hg-quantize gpt.hgm -o gpt4.hgm --input ids.npy --bits 4 --group 32 --rounding second_order
+  hg-quantize net.hgm -o small.hgm --input images.npy --max-error 0.01 --svg errors.svg
+  hg-quantize net.hgm -o small.hgm --input images.npy --max-error 0.002 --metric accuracy \
+              --target labels.npy
 
 Weights of products, convolutions, recurrent layers and embeddings become integers with one scale
 per output channel, or per --group of input channels. The model computes the same with the rounded
@@ -26,6 +33,10 @@ weights: hg-diff and hg-run show the difference, hg-info --html the error of eac
 
 With --input, files of representative samples, convolutions and products also take their inputs in 8
 bits. Runs on the samples determine the range of each input.
+
+With --max-error or --rounding second_order, inputs stay floats. The samples determine levels, and
+with --max-error the bits of each weight: the error printed is that of the written model, measured on
+the samples.
 
 Exit codes: 0 ok, 1 usage, 2 file cannot be read or written, 3 unsupported, 4 model and options do
 not fit. Nothing is written unless 0.)";
@@ -35,6 +46,7 @@ struct QuantizeJob {
   QuantizeOptions options;
   std::vector<std::string> inputs;  // files of samples
   int64_t batch = 1;                // 0: all
+  std::string rounding = "nearest", metric, target, svg;
   bool as_json = false;
 };
 
@@ -47,15 +59,29 @@ std::string weights_text(const std::vector<QuantizedWeight>& weights) {
   for (const QuantizedWeight& weight : weights) widest = std::max(widest, weight.name.size());
   std::string out;
   int64_t before = 0, bytes = 0;
+  double nearest = 0, selected = 0;
   for (const QuantizedWeight& weight : weights) {
-    out +=
-        str_cat("  ", weight.name, std::string(widest - weight.name.size(), ' '), "  ",
-                padded(bytes_text(weight.bytes_before), 10), " -> ",
-                padded(bytes_text(weight.bytes), 10), "  error ", percent_text(weight.error), "\n");
+    out += str_cat("  ", weight.name, std::string(widest - weight.name.size(), ' '), "  ",
+                   padded(str_cat(weight.bits), 2), " bits  ",
+                   padded(bytes_text(weight.bytes_before), 10), " -> ",
+                   padded(bytes_text(weight.bytes), 10), "  error ",
+                   padded(percent_text(weight.error), 8));
+    if (weight.output_error) {
+      out += str_cat("  of results ", padded(percent_text(*weight.output_error), 8), ", nearest ",
+                     padded(percent_text(*weight.nearest_output_error), 8));
+      nearest += *weight.nearest_output_error * *weight.nearest_output_error;
+      selected += *weight.output_error * *weight.output_error;
+    }
+    if (weight.model_error)
+      out += str_cat("  of the model ", padded(percent_text(*weight.model_error), 8));
+    out += "\n";
     before += weight.bytes_before;
     bytes += weight.bytes;
   }
   if (weights.empty()) return "no layer has a weight that is large enough to quantize\n";
+  if (nearest > 0)
+    out += str_cat("second order: squared errors of results are ", percent_text(selected / nearest),
+                   " of those with nearest levels\n");
   return out + str_cat(uint64_t{weights.size()},
                        weights.size() == 1 ? " weight: " : " weights: ", bytes_text(before), " -> ",
                        bytes_text(bytes), "\n");
@@ -101,7 +127,7 @@ nlohmann::ordered_json layers_json(const std::vector<CalibratedLayer>& layers) {
 
 nlohmann::ordered_json weights_json(const std::vector<QuantizedWeight>& weights) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const QuantizedWeight& weight : weights)
+  for (const QuantizedWeight& weight : weights) {
     list.push_back({{"name", weight.name},
                     {"module", weight.module_path},
                     {"elements", weight.elements},
@@ -109,20 +135,40 @@ nlohmann::ordered_json weights_json(const std::vector<QuantizedWeight>& weights)
                     {"bytes_before", weight.bytes_before},
                     {"bytes", weight.bytes},
                     {"error", weight.error}});
+    if (weight.output_error) {
+      list.back()["nearest_output_error"] = *weight.nearest_output_error;
+      list.back()["output_error"] = *weight.output_error;
+    }
+    if (weight.model_error) list.back()["model_error"] = *weight.model_error;
+  }
   return list;
 }
 
-// Prints the results: weights and, with samples, layers.
-struct Done {
-  std::vector<QuantizedWeight> weights;
-  std::vector<CalibratedLayer> layers;
-};
+// Whether samples determine the ranges of inputs.
+bool quantizes_inputs(const QuantizeJob& job) {
+  return !job.inputs.empty() && !job.options.max_error &&
+         job.options.rounding != Rounding::second_order;
+}
 
-std::string text_of(const QuantizeJob& job, const Done& done) {
+std::string limit_text(const QuantizeJob& job, double error) {
+  const std::string limit = percent_text(*job.options.max_error);
+  return job.metric.empty()
+             ? str_cat("error of the outputs: ", percent_text(error), ", at most ", limit, "\n")
+             : str_cat(job.metric, " is ", percent_text(error), " worse, at most ", limit, "\n");
+}
+
+std::string text_of(const QuantizeJob& job, const Quantized& done) {
   if (!job.as_json)
-    return (job.inputs.empty() ? "" : layers_text(done.layers)) + weights_text(done.weights);
+    return (quantizes_inputs(job) ? layers_text(done.layers) : "") + weights_text(done.weights) +
+           (done.error ? limit_text(job, *done.error) : "");
   nlohmann::ordered_json all = {{"weights", weights_json(done.weights)}};
-  if (!job.inputs.empty()) all["layers"] = layers_json(done.layers);
+  if (quantizes_inputs(job)) all["layers"] = layers_json(done.layers);
+  if (done.error) {
+    all["error"] = *done.error;
+    all["mixes"] = nlohmann::ordered_json::array();
+    for (const MeasuredMix& mix : done.mixes)
+      all["mixes"].push_back({{"bytes", mix.bytes}, {"error", mix.error}});
+  }
   return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -137,10 +183,51 @@ Result<Quantized> quantized_model(const QuantizeJob& job, const Model& model,
   return hg::quantize(model, samples.runs, job.options);
 }
 
-// What was quantized, once the file is written.
-Outcome quantize(const QuantizeJob& job, Done& done) {
-  const FileOption output{"-o", job.out};
-  if (Outcome o = check_overwrites({&output, 1}, files_in("--input", job.inputs)); !o.ok())
+// The errors of the measured models, by size.
+Outcome draw(const QuantizeJob& job, const Quantized& done) {
+  constexpr double kBytes = 1024;  // per unit of the axis
+  Curve all{"each measured model", {}}, limit{"the limit", {}}, written{"the written model", {}};
+  int64_t bytes = 0;
+  for (const QuantizedWeight& weight : done.weights) bytes += weight.bytes;
+  for (const MeasuredMix& mix : done.mixes)
+    if (mix.error > 0 && std::isfinite(mix.error))
+      all.points.push_back({static_cast<double>(mix.bytes) / kBytes, mix.error});
+  if (*job.options.max_error > 0 && !all.points.empty())
+    limit.points = {{all.points.front().x, *job.options.max_error},
+                    {all.points.back().x, *job.options.max_error}};
+  if (*done.error > 0) written.points = {{static_cast<double>(bytes) / kBytes, *done.error}};
+  const Curve curves[] = {std::move(all), std::move(limit), std::move(written)};
+  return write_text(draw_curves(curves, "Error by size of " + job.model, "KiB of weights", "error"),
+                    job.svg);
+}
+
+// Reads the targets, one per run of the samples.
+Outcome open_targets(const QuantizeJob& job, const Samples& samples, std::vector<Array>& targets) {
+  const Result<Array> file = read_npy(job.target);
+  if (!file.ok()) return outcome(file.status());
+  if (file->rank() == 0) return mismatch("--target ", job.target, " has no first dim of samples");
+  int64_t first = 0;
+  for (const std::vector<ConstTensor>& run : samples.runs) {
+    const bool is_whole = samples.runs.size() == 1 || run.empty() || run[0].rank() == 0;
+    const int64_t rows = is_whole ? file->shape()[0] : run[0].shape[0];
+    if (first + rows > file->shape()[0]) break;
+    const Result<Array> part = file->narrow(0, first, rows);
+    if (!part.ok()) return outcome(part.status());
+    targets.push_back(*part);
+    first += rows;
+  }
+  if (targets.size() != samples.runs.size() || first != file->shape()[0])
+    return mismatch("--target ", job.target, " has ", file->shape()[0],
+                    " samples, which is not the number of samples in --input");
+  return {};
+}
+
+// What was quantized, once the files are written.
+Outcome quantize(QuantizeJob& job, Quantized& done) {
+  const FileOption outputs[] = {{"-o", job.out}, {"--svg", job.svg}};
+  std::vector<FileOption> read = files_in("--input", job.inputs);
+  if (!job.target.empty()) read.push_back({"--target", job.target});
+  if (Outcome o = check_overwrites({outputs, job.svg.empty() ? size_t{1} : 2}, read); !o.ok())
     return o;
   const Result<Model> model = Model::load(job.model);
   if (!model.ok()) return outcome(model.status());
@@ -149,10 +236,15 @@ Outcome quantize(const QuantizeJob& job, Done& done) {
   Samples samples;
   if (!job.inputs.empty())
     if (Outcome o = open_samples(model->graph(), job.inputs, job.batch, samples); !o.ok()) return o;
+  std::vector<Array> targets;
+  if (!job.target.empty())
+    if (Outcome o = open_targets(job, samples, targets); !o.ok()) return o;
+  job.options.targets.assign(targets.begin(), targets.end());
   Result<Quantized> quantized = quantized_model(job, *model, samples);
   if (!quantized.ok()) return outcome(quantized.status());
-  done = {std::move(quantized->weights), std::move(quantized->layers)};
-  return written(quantized->model.save(job.out));
+  done = *std::move(quantized);
+  if (Outcome o = written(done.model.save(job.out)); !o.ok()) return o;
+  return job.svg.empty() ? Outcome{} : draw(job, done);
 }
 
 Outcome run(QuantizeJob& job) {
@@ -163,11 +255,30 @@ Outcome run(QuantizeJob& job) {
       std::fprintf(stderr, "\r%lld of %lld\033[K", static_cast<long long>(done),
                    static_cast<long long>(all));
     };
-  Done done;
+  Quantized done;
   Outcome ended = quantize(job, done);
   if (is_open) std::fputs("\r\033[K", stderr);
   if (!ended.ok()) return ended;
   std::fputs(text_of(job, done).c_str(), stdout);
+  return {};
+}
+
+// Parses the words of options.
+Outcome parse_words(QuantizeJob& job) {
+  const Result<Rounding> rounding = parse_rounding(job.rounding);
+  if (!rounding.ok()) return usage("--rounding: ", rounding.status().message());
+  job.options.rounding = *rounding;
+  if (job.inputs.empty() && (job.options.max_error || *rounding == Rounding::second_order))
+    return usage(job.options.max_error ? "--max-error" : "--rounding second_order",
+                 " needs samples: --input FILE.npy");
+  if (job.metric.empty()) return {};
+  const size_t equals = job.metric.rfind('=');
+  const bool has_output = equals != std::string::npos;
+  const Result<Metric::Kind> kind =
+      parse_metric(has_output ? job.metric.substr(equals + 1) : job.metric);
+  if (!kind.ok()) return usage("--metric ", job.metric, ": ", kind.status().message());
+  job.options.metric = Metric{.kind = *kind};
+  if (has_output) job.options.metric->output = job.metric.substr(0, equals);
   return {};
 }
 
@@ -182,9 +293,8 @@ int main(int argc, char** argv) {
   QuantizeJob job;
   line.add("MODEL", job.model, "the model, an .hgm file");
   line.add("-o,--output", job.out, "the file to write; may be MODEL");
-  line.add("--bits", job.options.bits, "bits per weight: 8 or 4")
-      .is_one_of({"8", "4"})
-      .shows_default();
+  CommandLine::Option bits = line.add("--bits", job.options.bits, "bits per weight: 8 or 4");
+  bits.is_one_of({"8", "4"}).shows_default();
   line.add("--group", job.options.group, "input channels that share a scale; 0: all")
       .is_at_least(0)
       .shows_default();
@@ -200,11 +310,27 @@ int main(int argc, char** argv) {
            "percentage of an input's values that its range covers")
       .is_between(0.0, 100.0)
       .shows_default();
+  line.add("--rounding", job.rounding, "levels: nearest, least_squares or second_order")
+      .is_one_of({"nearest", "least_squares", "second_order"})
+      .shows_default();
+  CommandLine::Option limit = line.add(
+      "--max-error", job.options.max_error,
+      "select bits per weight: 4, 8, 16 or all, so that the outputs' error is at most this");
+  limit.excludes(bits);
+  CommandLine::Option metric =
+      line.add("--metric", job.metric,
+               "[OUTPUT=]accuracy or mean_error: limit how much worse it is than in floats");
+  metric.needs(limit);
+  line.add("--target", job.target,
+           "FILE.npy of the metric's targets; default: the float model's outputs")
+      .needs(metric);
+  line.add("--svg", job.svg, "draw errors by size to this file").needs(limit);
   line.add_flag("--json", job.as_json, "print one JSON object");
   if (const std::optional<int> code = line.parse(argc, argv)) return *code;
   if (job.model.empty())
     return finish("hg-quantize", usage("no MODEL is given; see hg-quantize --help"));
   if (job.out.empty())
     return finish("hg-quantize", usage("-o names no file to write; see hg-quantize --help"));
+  if (Outcome o = parse_words(job); !o.ok()) return finish("hg-quantize", o);
   return finish("hg-quantize", run(job));
 }

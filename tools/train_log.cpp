@@ -1,27 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/train_log.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "lib/platform/file.h"
 #include "tools/draw/draw_curve.h"
+#include "tools/process.h"
 
 namespace hg::tools {
 namespace {
-
-Outcome write_text(const std::string& text_to_write, const std::string& path) {
-  std::FILE* file = open_stream(path, "wb");
-  bool ok = file != nullptr;
-  if (ok)
-    ok = std::fwrite(text_to_write.data(), 1, text_to_write.size(), file) == text_to_write.size();
-  const int error = errno;
-  if (file != nullptr && std::fclose(file) != 0) ok = false;
-  if (ok) return {};
-  return {Exit::unreadable, str_cat("cannot write '", path, "': ", std::strerror(error))};
-}
 
 nlohmann::ordered_json metrics_of(const TrainLog& log, const Evaluation& evaluation) {
   nlohmann::ordered_json out = nlohmann::ordered_json::object();

@@ -9,6 +9,7 @@
 #include "lib/compile/passes.h"
 #include "lib/graph/border.h"
 #include "lib/quantize/integers.h"
+#include "lib/quantize/mixed.h"
 #include "lib/quantize/weights.h"
 
 namespace hg {
@@ -114,6 +115,13 @@ Result<Quantized> quantize(const Model& model, std::span<const std::vector<Const
   return or_no_memory([&]() -> Result<Quantized> {
     HG_TRY(model.graph().status());
     HG_CHECK(!samples.empty(), "quantize: there are no samples");
+    HG_CHECK(!options.metric || options.max_error,
+             "quantize: there is a metric, but no `max_error`");
+    if (options.max_error || options.rounding == Rounding::second_order) {
+      HG_TRY(check_samples(samples));
+      return options.max_error ? quantize_to_limit(model, samples, options, session)
+                               : quantize_by_samples(model, samples, options, session);
+    }
     HG_CHECK(options.percentile > 0 && options.percentile <= 100, "quantize: `percentile` is ",
              options.percentile, ", not above 0 and up to 100");
     Graph graph = copy_with_bodies(model.graph());

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <string>
 
-#include "hg/session.h"
-
 namespace hg {
 namespace {
 
@@ -92,31 +90,17 @@ class Observer {
   }
 
   // Passes all observed values to the callback, sample by sample.
-  template <class See>
-  Status walk(const See& each) {
-    for (size_t i = 0; i < samples_.size(); ++i) {
-      const std::vector<ConstTensor>& inputs = samples_[i];
-      HG_CHECK(static_cast<int>(inputs.size()) == session_.input_count(), "quantize: sample ",
-               int64_t(i), " has ", int64_t(inputs.size()), " tensors, the model has ",
-               session_.input_count(), " inputs");
-      for (int k = 0; k < session_.input_count(); ++k) {
-        const ConstTensor& input = inputs[static_cast<size_t>(k)];
-        if (const Status status = session_.set_input(k, input); !status.ok())
-          return Status(status.code(),
-                        str_cat("quantize: sample ", int64_t(i), ": ", status.message()));
-        HG_TRY(see(session_.input_name(k), input, each));
-      }
-      for (;;) {
-        HG_TRY_ASSIGN(const std::optional<StepRow> row, session_.step());
-        if (!row) break;
-        for (const auto& [name, tensor] : row->outputs) HG_TRY(see(name, tensor, each));
-      }
-      ++done_;
-      const int64_t walks = options_.percentile < 100 ? 2 : 1;
-      if (options_.progress)
-        options_.progress(done_, walks * static_cast<int64_t>(samples_.size()));
-    }
-    return {};
+  template <class Each>
+  Status walk(const Each& each) {
+    return observe_runs(
+        session_, samples_,
+        [&](std::string_view name, const ConstTensor& tensor) { return see(name, tensor, each); },
+        [&] {
+          ++done_;
+          const int64_t walks = options_.percentile < 100 ? 2 : 1;
+          if (options_.progress)
+            options_.progress(done_, walks * static_cast<int64_t>(samples_.size()));
+        });
   }
 
   const Graph& graph_;
@@ -129,15 +113,47 @@ class Observer {
 
 }  // namespace
 
+Result<Session> create_observed(const Model& model, const SessionOptions& options) {
+  SessionOptions stepwise = options;
+  stepwise.device = Device::cpu;  // where each value can be read
+  stepwise.gpu = {};
+  stepwise.disabled_passes = {"*"};
+  return Session::create(model, stepwise);
+}
+
+Status set_inputs(Session& session, Samples samples, size_t i) {
+  const std::vector<ConstTensor>& inputs = samples[i];
+  HG_CHECK(static_cast<int>(inputs.size()) == session.input_count(), "quantize: sample ",
+           int64_t(i), " has ", int64_t(inputs.size()), " tensors, the model has ",
+           session.input_count(), " inputs");
+  for (int k = 0; k < session.input_count(); ++k)
+    if (const Status status = session.set_input(k, inputs[static_cast<size_t>(k)]); !status.ok())
+      return Status(status.code(),
+                    str_cat("quantize: sample ", int64_t(i), ": ", status.message()));
+  return {};
+}
+
+Status observe_runs(Session& session, Samples samples, const See& see,
+                    const std::function<void()>& after) {
+  for (size_t i = 0; i < samples.size(); ++i) {
+    HG_TRY(set_inputs(session, samples, i));
+    for (int k = 0; k < session.input_count(); ++k)
+      HG_TRY(see(session.input_name(k), samples[i][static_cast<size_t>(k)]));
+    for (;;) {
+      HG_TRY_ASSIGN(const std::optional<StepRow> row, session.step());
+      if (!row) break;
+      for (const auto& [name, tensor] : row->outputs) HG_TRY(see(name, tensor));
+    }
+    after();
+  }
+  return {};
+}
+
 Result<std::unordered_map<ValueId, Range>> observe(const Model& model,
                                                    std::span<const ValueId> values, Samples samples,
                                                    const QuantizeOptions& options,
                                                    const SessionOptions& session) {
-  SessionOptions stepwise = session;
-  stepwise.device = Device::cpu;  // where each value can be read
-  stepwise.gpu = {};
-  stepwise.disabled_passes = {"*"};
-  HG_TRY_ASSIGN(Session made, Session::create(model, stepwise));
+  HG_TRY_ASSIGN(Session made, create_observed(model, session));
   Observer observer(model, samples, options, std::move(made));
   for (const ValueId id : values) observer.watch(id);
   return observer.run(values);

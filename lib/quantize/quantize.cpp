@@ -11,9 +11,13 @@
 #include "lib/graph/access.h"
 #include "lib/graph/border.h"
 #include "lib/graph/training_state.h"
+#include "lib/graph/word_table.h"
 #include "lib/quantize/weights.h"
 
 namespace hg {
+
+HG_WORDS(Rounding, parse_rounding, "rounding", "nearest", "least_squares", "second_order")
+
 namespace {
 
 // The tensors with each name, in the graph and its bodies.
@@ -35,9 +39,10 @@ std::string name_of_one(const std::string& name, Names& names) {
 
 // The replacement of a state in the new graph.
 struct Replacement {
-  ValueId levels, scales;
+  ValueId levels, scales;  // no scales: numbers of 16 bits
   const Blocks* blocks;
   DType dtype;
+  int bits;
 };
 using Replacements = std::map<ValueId, Replacement>;
 
@@ -50,29 +55,34 @@ Replacement replace_state(Graph& graph, int32_t index, const std::string& name,
   state.name = name;
   state.data = rounded.levels;
   ValueInfo& value = body.values[static_cast<size_t>(state.value)];
-  const Replacement made{state.value, kNoValue, &weight.blocks, value.type.dtype};
+  Replacement made{state.value, kNoValue, &weight.blocks, value.type.dtype, rounded.bits};
   value.type = {rounded.levels.tensor.dtype, to_shape(rounded.levels.tensor.shape)};
   GraphAccess::rename(graph, made.levels, name);
+  if (rounded.bits == 16) return made;
   std::string scale_name = str_cat(name, "_scale");
   for (int i = 1; body.names.contains(scale_name); ++i) scale_name = str_cat(name, "_scale_", i);
-  const Value scales = is_constant ? graph.constant(rounded.scales, scale_name)
-                                   : graph.buffer(scale_name, rounded.scales);
-  return {made.levels, scales.id(), made.blocks, made.dtype};
+  made.scales = (is_constant ? graph.constant(rounded.scales, scale_name)
+                             : graph.buffer(scale_name, rounded.scales))
+                    .id();
+  return made;
 }
 
 // Dequantizes each state before its first reader.
-Status widen_states(Graph& graph, const Replacements& replacements, int bits) {
+Status widen_states(Graph& graph, const Replacements& replacements) {
   GraphBody& body = GraphAccess::body(graph);
   std::map<ValueId, ValueId> numbers;
-  const Value four = bits == 4 ? graph.scalar(int64_t{4}, i8) : Value();
+  const bool has_four = std::any_of(replacements.begin(), replacements.end(),
+                                    [](const auto& made) { return made.second.bits == 4; });
+  const Value four = has_four ? graph.scalar(int64_t{4}, i8) : Value();
   const auto put = [&](ValueId& id) {
     const auto found = replacements.find(id);
     if (found == replacements.end()) return;
     const auto [entry, is_new] = numbers.try_emplace(id, kNoValue);
     if (is_new) {
       const Replacement& made = found->second;
-      entry->second = widened(graph.value(made.levels), graph.value(made.scales), Value(), four,
-                              *made.blocks, bits, made.dtype)
+      const Value scales = made.bits == 16 ? Value() : graph.value(made.scales);
+      entry->second = widened(graph.value(made.levels), scales, Value(), four, *made.blocks,
+                              made.bits, made.dtype)
                           .id();
     }
     id = entry->second;
@@ -102,18 +112,18 @@ Graph copy_with_bodies(const Graph& graph) {
   return copy;
 }
 
-Result<std::vector<QuantizedWeight>> quantize_weights(std::span<Graph* const> graphs,
-                                                      const QuantizeOptions& options,
-                                                      Model::Info& info) {
-  HG_TRY_ASSIGN(const std::vector<Weight> weights, find_weights(graphs, options));
+Result<std::vector<QuantizedWeight>> replace_weights(std::span<Graph* const> graphs,
+                                                     std::span<const Weight> weights,
+                                                     const Round& round, Model::Info& info) {
   Names names;
   for (const Graph* graph : graphs) collect_names(*graph, names);
   std::vector<QuantizedWeight> made;
   std::map<Graph*, Replacements> replacements;
-  for (const Weight& weight : weights) {
+  for (size_t w = 0; w < weights.size(); ++w) {
+    const Weight& weight = weights[w];
     const Tensor& tensor = weight.data.tensor;
-    HG_TRY_ASSIGN(const Rounded rounded,
-                  round_to_levels(weight.name, tensor, weight.blocks, options.bits));
+    HG_TRY_ASSIGN(const std::optional<Rounded> rounded, round(w));
+    if (!rounded) continue;
     std::map<std::string, std::string> new_names;  // several if tied states are separate
     for (const auto& [owner, index] : weight.states) {
       const State& state = owner->states()[static_cast<size_t>(index)];
@@ -121,24 +131,43 @@ Result<std::vector<QuantizedWeight>> quantize_weights(std::span<Graph* const> gr
       const auto [entry, is_new] = new_names.try_emplace(state.name);
       if (is_new) {
         entry->second = name_of_one(state.name, names);
-        info.quantized.push_back({entry->second, rounded.error});
+        info.quantized.push_back({entry->second, rounded->error});
       }
-      replacements[owner].emplace(id, replace_state(*owner, index, entry->second, weight, rounded));
+      replacements[owner].emplace(id,
+                                  replace_state(*owner, index, entry->second, weight, *rounded));
       HG_TRY(owner->status());
     }
     made.push_back({.name = new_names.at(weight.name),
                     .module_path = weight.module_path,
                     .elements = tensor.count(),
-                    .bits = options.bits,
+                    .bits = rounded->bits,
                     .bytes_before = tensor.bytes(),
-                    .bytes = rounded.levels.tensor.bytes() + rounded.scales.tensor.bytes(),
-                    .error = rounded.error});
-    if (options.progress)
-      options.progress(static_cast<int64_t>(made.size()), static_cast<int64_t>(weights.size()));
+                    .bytes = rounded->bytes(),
+                    .error = rounded->error});
   }
-  for (auto& [owner, states] : replacements) HG_TRY(widen_states(*owner, states, options.bits));
+  for (auto& [owner, states] : replacements) HG_TRY(widen_states(*owner, states));
   for (const Graph* graph : graphs) HG_TRY(graph->verify());
   return made;
+}
+
+Result<std::vector<QuantizedWeight>> quantize_weights(std::span<Graph* const> graphs,
+                                                      const QuantizeOptions& options,
+                                                      Model::Info& info) {
+  HG_CHECK(options.rounding != Rounding::second_order,
+           "quantize: `rounding` is second_order, which requires samples");
+  HG_CHECK(!options.max_error && !options.metric,
+           "quantize: `max_error` and `metric` require samples");
+  HG_TRY_ASSIGN(const std::vector<Weight> weights, find_weights(graphs, options));
+  const auto round = [&](size_t i) -> Result<std::optional<Rounded>> {
+    const Weight& weight = weights[i];
+    HG_TRY_ASSIGN(Rounded rounded,
+                  round_to_levels(weight.name, weight.data.tensor, weight.blocks, options.bits,
+                                  options.rounding == Rounding::least_squares));
+    if (options.progress)
+      options.progress(static_cast<int64_t>(i + 1), static_cast<int64_t>(weights.size()));
+    return std::optional(std::move(rounded));
+  };
+  return replace_weights(graphs, weights, round, info);
 }
 
 Result<Quantized> quantize(const Model& model, const QuantizeOptions& options) {

@@ -112,43 +112,185 @@ Scale scale_for(double largest, double most) {
   return scale;
 }
 
+constexpr double most_level(int bits) { return bits == 8 ? 127 : 7; }
+constexpr double least_level(int bits) { return bits == 8 ? -127 : -8; }
+
+// The weights of a type, their blocks and the type of the scales.
 template <class T, class Scale>
-Status round_elements(std::string_view name, const Tensor& weight, const Blocks& blocks, int bits,
-                      Rounded& out) {
-  const double most = bits == 8 ? 127 : 7;
-  const Places places(blocks);
-  const T* const w = weight.as<T>();
-  std::vector<double> largest(static_cast<size_t>(blocks.count()), 0);
-  int64_t not_finite = -1;
-  double unit = 0;
-  places.each([&](int64_t i, int64_t block) {
-    const double size = std::abs(number(w[i]));
-    if (!std::isfinite(size)) not_finite = i;
-    double& so_far = largest[static_cast<size_t>(block)];
-    so_far = std::max(so_far, size);
-    unit = std::max(unit, size);
-  });
-  HG_CHECK(not_finite < 0, "quantize: element ", not_finite, " of '", name, "' is ",
-           number(w[not_finite]), ", not a finite number; `keep` leaves the weight as it is");
-  Scale* const scales = out.scales.tensor.as<Scale>();
-  for (size_t block = 0; block < largest.size(); ++block)
-    scales[block] = scale_for<Scale>(largest[block], most);
-  const LevelWriter levels(blocks, bits, out.levels.tensor);
-  // Relative to the largest element, so that squares do not overflow.
-  double wrong = 0, all = 0;
-  if (unit == 0) unit = 1;
-  places.each([&](int64_t i, int64_t block) {
-    const double x = number(w[i]);
-    const Scale scale = scales[block];
-    const double ratio = scale == 0 ? 0 : x / static_cast<double>(scale);
-    const double level = std::clamp(std::round(ratio), -most, most);
-    const double off = (stands_for<T>(level, scale) - x) / unit;
-    wrong += off * off;
-    all += x / unit * (x / unit);
-    levels.put(i, static_cast<int>(level));
-  });
-  out.error = all == 0 ? 0 : std::sqrt(wrong / all);
-  return {};
+class Rounder {
+ public:
+  Rounder(const Tensor& weight, const Blocks& blocks, int bits)
+      : w_(weight.as<T>()),
+        blocks_(blocks),
+        bits_(bits),
+        places_(blocks),
+        least_(-most_level(bits)) {}
+
+  // The scales with which the largest elements have the largest level.
+  Status measure(std::string_view name) {
+    extreme_.assign(static_cast<size_t>(blocks_.count()), 0);
+    int64_t not_finite = -1;
+    places_.each([&](int64_t i, int64_t block) {
+      const double x = number(w_[i]);
+      if (!std::isfinite(x)) not_finite = i;
+      double& so_far = extreme_[static_cast<size_t>(block)];
+      if (std::abs(x) > std::abs(so_far)) so_far = x;
+    });
+    HG_CHECK(not_finite < 0, "quantize: element ", not_finite, " of '", name, "' is ",
+             number(w_[not_finite]), ", not a finite number; `keep` leaves the weight as it is");
+    scales_.reserve(extreme_.size());
+    for (const double x : extreme_) {
+      scales_.push_back(scale_for<Scale>(std::abs(x), most_level(bits_)));
+      unit_ = std::max(unit_, std::abs(x));
+    }
+    if (unit_ == 0) unit_ = 1;
+    return {};
+  }
+
+  // Replaces scales by those with a smaller squared error: smaller ones, which clamp the largest
+  // elements, for 4 bits also negative ones, whose largest element has the level -8. Each is then
+  // the best one for its levels.
+  void search(std::span<const float> importance) {
+    least_ = least_level(bits_);
+    const std::vector<Scale> widest = scales_;
+    std::vector<Scale> tried = scales_;
+    std::vector<double> least = errors(tried, importance);
+    const auto keep_better = [&] {
+      const std::vector<double> now = errors(tried, importance);
+      for (size_t i = 0; i < now.size(); ++i)
+        if (now[i] < least[i]) {
+          least[i] = now[i];
+          scales_[i] = tried[i];
+        }
+    };
+    const int steps = bits_ == 8 ? 8 : 20;
+    for (int i = 0; i <= steps; ++i) {
+      const double factor = 1 - i / 32.0;
+      if (i > 0) {
+        for (size_t k = 0; k < tried.size(); ++k)
+          tried[k] = static_cast<Scale>(static_cast<double>(widest[k]) * factor);
+        keep_better();
+      }
+      if (bits_ == 8) continue;
+      for (size_t k = 0; k < tried.size(); ++k)
+        tried[k] = static_cast<Scale>(extreme_[k] / least_level(bits_) * factor);
+      keep_better();
+    }
+    for (int i = 0; i < 2; ++i) {
+      tried = fitted(importance);
+      keep_better();
+    }
+  }
+
+  void put(Rounded& out) const {
+    const LevelWriter levels(blocks_, bits_, out.levels.tensor);
+    const std::vector<Scale>& scales = scales_;
+    put_with(out, [&](int64_t i, int64_t block) {
+      const int level = level_of(i, scales[static_cast<size_t>(block)]);
+      levels.put(i, level);
+      return level;
+    });
+  }
+  // With scales and levels from elsewhere.
+  void put(std::span<const double> scales, std::span<const int8_t> levels, Rounded& out) {
+    for (const double scale : scales) scales_.push_back(static_cast<Scale>(scale));
+    for (int64_t i = 0; i < blocks_.shape.count(); ++i)
+      unit_ = std::max(unit_, std::abs(number(w_[i])));
+    if (unit_ == 0) unit_ = 1;
+    const LevelWriter writer(blocks_, bits_, out.levels.tensor);
+    put_with(out, [&](int64_t i, int64_t) {
+      writer.put(i, levels[static_cast<size_t>(i)]);
+      return levels[static_cast<size_t>(i)];
+    });
+  }
+  std::vector<double> scales() const { return {scales_.begin(), scales_.end()}; }
+
+ private:
+  int level_of(int64_t i, Scale scale) const {
+    const double ratio = scale == 0 ? 0 : number(w_[i]) / static_cast<double>(scale);
+    return static_cast<int>(std::clamp(std::round(ratio), least_, most_level(bits_)));
+  }
+
+  // The squared error of each block with these scales. Relative to the largest element, so that
+  // squares do not overflow.
+  std::vector<double> errors(const std::vector<Scale>& scales,
+                             std::span<const float> importance) const {
+    constexpr double kRounds = 0x1.8p52;  // adding it rounds, which is faster than a call
+    std::vector<double> out(scales.size(), 0);
+    const double least = least_, most = most_level(bits_);
+    places_.each([&](int64_t i, int64_t block) {
+      const Scale scale = scales[static_cast<size_t>(block)];
+      const double x = number(w_[i]);
+      const double ratio = scale == 0 ? 0 : x / static_cast<double>(scale);
+      const double level = (std::clamp(ratio, least, most) + kRounds) - kRounds;
+      const double off = (stands_for<T>(level, scale) - x) / unit_;
+      const double factor = importance.empty() ? 1 : importance[static_cast<size_t>(i)];
+      out[static_cast<size_t>(block)] += factor * off * off;
+    });
+    return out;
+  }
+
+  // The scales with the least squared error for the levels of the selected scales.
+  std::vector<Scale> fitted(std::span<const float> importance) const {
+    std::vector<double> products(scales_.size(), 0), squares(scales_.size(), 0);
+    places_.each([&](int64_t i, int64_t at) {
+      const auto block = static_cast<size_t>(at);
+      const double level = level_of(i, scales_[block]);
+      const double factor = importance.empty() ? 1 : importance[static_cast<size_t>(i)];
+      products[block] += factor * level * (number(w_[i]) / unit_);
+      squares[block] += factor * level * level;
+    });
+    std::vector<Scale> out = scales_;
+    for (size_t i = 0; i < out.size(); ++i)
+      if (squares[i] > 0) out[i] = static_cast<Scale>(products[i] / squares[i] * unit_);
+    return out;
+  }
+
+  template <class Level>
+  void put_with(Rounded& out, const Level& level_at) const {
+    std::copy(scales_.begin(), scales_.end(), out.scales.tensor.template as<Scale>());
+    double wrong = 0, all = 0;
+    places_.each([&](int64_t i, int64_t block) {
+      const double x = number(w_[i]);
+      const int level = level_at(i, block);
+      const double off = (stands_for<T>(level, scales_[static_cast<size_t>(block)]) - x) / unit_;
+      wrong += off * off;
+      all += x / unit_ * (x / unit_);
+    });
+    out.error = all == 0 ? 0 : std::sqrt(wrong / all);
+  }
+
+  const T* w_;
+  const Blocks& blocks_;
+  int bits_;
+  Places places_;
+  double least_;                 // the least level
+  std::vector<double> extreme_;  // the element of each block with the largest magnitude
+  std::vector<Scale> scales_;
+  double unit_ = 0;
+};
+
+// Calls f with a Rounder for the weight's dtype.
+template <class F>
+auto with_rounder(const Tensor& weight, const Blocks& blocks, int bits, const F& f) {
+  switch (weight.dtype) {
+    case f32:
+      return f(Rounder<float, float>(weight, blocks, bits));
+    case f64:
+      return f(Rounder<double, double>(weight, blocks, bits));
+    case f16:
+      return f(Rounder<Half, float>(weight, blocks, bits));
+    default:
+      return f(Rounder<BFloat16, float>(weight, blocks, bits));
+  }
+}
+
+Result<Rounded> room_for(const Tensor& weight, const Blocks& blocks, int bits) {
+  Rounded out;
+  out.bits = bits;
+  HG_TRY_ASSIGN(out.levels, TensorData::allocate(i8, blocks.levels(bits)));
+  HG_TRY_ASSIGN(out.scales, TensorData::allocate(weight.dtype == f64 ? f64 : f32, blocks.scales()));
+  return out;
 }
 
 }  // namespace
@@ -161,23 +303,49 @@ LevelWriter::LevelWriter(const Blocks& blocks, int bits, const Tensor& levels)
       half_(levels.shape[blocks.packed()]) {}
 
 Result<Rounded> round_to_levels(std::string_view name, const Tensor& weight, const Blocks& blocks,
-                                int bits) {
-  Rounded out;
-  HG_TRY_ASSIGN(out.levels, TensorData::allocate(i8, blocks.levels(bits)));
-  HG_TRY_ASSIGN(out.scales, TensorData::allocate(weight.dtype == f64 ? f64 : f32, blocks.scales()));
-  switch (weight.dtype) {
-    case f32:
-      HG_TRY((round_elements<float, float>(name, weight, blocks, bits, out)));
-      break;
-    case f64:
-      HG_TRY((round_elements<double, double>(name, weight, blocks, bits, out)));
-      break;
-    case f16:
-      HG_TRY((round_elements<Half, float>(name, weight, blocks, bits, out)));
-      break;
-    default:
-      HG_TRY((round_elements<BFloat16, float>(name, weight, blocks, bits, out)));
-  }
+                                int bits, bool searches) {
+  HG_TRY_ASSIGN(Rounded out, room_for(weight, blocks, bits));
+  HG_TRY(with_rounder(weight, blocks, bits, [&](auto rounder) -> Status {
+    HG_TRY(rounder.measure(name));
+    if (searches) rounder.search({});
+    rounder.put(out);
+    return {};
+  }));
+  return out;
+}
+
+Result<std::vector<double>> select_scales(std::string_view name, const Tensor& weight,
+                                          const Blocks& blocks, int bits, bool searches,
+                                          std::span<const float> importance) {
+  return with_rounder(weight, blocks, bits, [&](auto rounder) -> Result<std::vector<double>> {
+    HG_TRY(rounder.measure(name));
+    if (searches) rounder.search(importance);
+    return rounder.scales();
+  });
+}
+
+std::vector<int64_t> blocks_of_elements(const Blocks& blocks) {
+  std::vector<int64_t> out(static_cast<size_t>(blocks.shape.count()));
+  Places(blocks).each([&](int64_t i, int64_t block) { out[static_cast<size_t>(i)] = block; });
+  return out;
+}
+
+int level_near(double ratio, int bits) {
+  return static_cast<int>(std::clamp(std::round(ratio), least_level(bits), most_level(bits)));
+}
+
+double dequantized(DType dtype, double level, double scale) {
+  if (dtype == f64) return level * scale;
+  const auto narrow = static_cast<float>(scale);
+  return dtype == f32   ? stands_for<float>(level, narrow)
+         : dtype == f16 ? stands_for<Half>(level, narrow)
+                        : stands_for<BFloat16>(level, narrow);
+}
+
+Result<Rounded> with_levels(const Tensor& weight, const Blocks& blocks, int bits,
+                            std::span<const double> scales, std::span<const int8_t> levels) {
+  HG_TRY_ASSIGN(Rounded out, room_for(weight, blocks, bits));
+  with_rounder(weight, blocks, bits, [&](auto rounder) { rounder.put(scales, levels, out); });
   return out;
 }
 
@@ -189,6 +357,7 @@ Value as(const Value& x, DType dtype) { return x.dtype() == dtype ? x : cast(x, 
 
 Value widened(const Value& levels, const Value& scales, const Value& offsets, const Value& four,
               const Blocks& blocks, int bits, DType dtype) {
+  if (bits == 16) return as(levels, dtype);
   const Shape shape = to_shape(blocks.shape);
   Value x = levels;
   if (bits == 4) {

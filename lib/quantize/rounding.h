@@ -3,7 +3,10 @@
 // compute the same numbers, bit by bit.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "hg/graph.h"
 
@@ -50,17 +53,35 @@ class LevelWriter {
 };
 
 struct Rounded {
-  TensorData levels;  // i8
-  TensorData scales;  // f32; f64 for weights of f64
+  int bits = 8;
+  TensorData levels;  // i8; with 16 bits the numbers themselves, f16
+  TensorData scales;  // f32; f64 for weights of f64; empty with 16 bits
   double error = 0;   // QuantizedWeight::error
+  int64_t bytes() const { return levels.tensor.bytes() + scales.tensor.bytes(); }
 };
 
-// Fails with invalid_argument if an element is not finite; `name` is for messages.
+// Rounds to the nearest levels. `searches`: of the scales with the least squared error. Fails with
+// invalid_argument if an element is not finite; `name` is for messages.
 Result<Rounded> round_to_levels(std::string_view name, const Tensor& weight, const Blocks& blocks,
-                                int bits);
+                                int bits, bool searches = false);
 
-// The dequantized numbers, level * scale + offset, in the weight's dtype and shape. `offsets` has the
-// shape of the scales, or is empty. `four` is the constant 4 as i8, for 4-bit levels.
+// The scale of each block, as a number of the dtype of Rounded::scales. `importance` has a factor
+// of the squared error for each element, or is empty. Fails as round_to_levels().
+Result<std::vector<double>> select_scales(std::string_view name, const Tensor& weight,
+                                          const Blocks& blocks, int bits, bool searches,
+                                          std::span<const float> importance);
+// The block of each element.
+std::vector<int64_t> blocks_of_elements(const Blocks& blocks);
+int level_near(double ratio, int bits);  // in the range that select_scales() searches
+// The number that a level represents in a weight of the dtype.
+double dequantized(DType dtype, double level, double scale);
+// `levels` are those of the elements in order.
+Result<Rounded> with_levels(const Tensor& weight, const Blocks& blocks, int bits,
+                            std::span<const double> scales, std::span<const int8_t> levels);
+
+// The dequantized numbers, level * scale + offset, in the weight's dtype and shape; with 16 bits
+// the levels are the numbers. `offsets` has the shape of the scales, or is empty. `four` is the
+// constant 4 as i8, for 4-bit levels.
 Value widened(const Value& levels, const Value& scales, const Value& offsets, const Value& four,
               const Blocks& blocks, int bits, DType dtype);
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,7 +38,14 @@ Result<std::vector<Weight>> find_weights(std::span<Graph* const> graphs,
 // Returns a copy that shares no body with the graph, without optimizer state.
 Graph copy_with_bodies(const Graph& graph);
 
-// Quantizes the weights of the graphs, which must not share bodies, and adds the errors to `info`.
+// Replaces the weights, found in the graphs, which must not share bodies, and adds the errors to
+// `info`. `round` returns the levels of weights[i], or nothing to leave the weight as it is.
+using Round = std::function<Result<std::optional<Rounded>>(size_t i)>;
+Result<std::vector<QuantizedWeight>> replace_weights(std::span<Graph* const> graphs,
+                                                     std::span<const Weight> weights,
+                                                     const Round& round, Model::Info& info);
+
+// Finds, rounds and replaces weights without samples.
 Result<std::vector<QuantizedWeight>> quantize_weights(std::span<Graph* const> graphs,
                                                       const QuantizeOptions& options,
                                                       Model::Info& info);

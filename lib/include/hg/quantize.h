@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,11 +17,25 @@
 #include "hg/model.h"
 #include "hg/options.h"
 #include "hg/tensor.h"
+#include "hg/train.h"
 
 namespace hg {
 
+// How the levels of a weight are selected.
+enum class Rounding : uint8_t {
+  nearest,        // the nearest level; the largest weight of a scale has the largest level
+  least_squares,  // scales that minimize the squared error of the weights, then the nearest level
+  // Requires samples. Minimizes the squared error of the layer's results in runs of the float model
+  // with the samples: each rounding compensates the earlier ones (Frantar et al. 2022, GPTQ). A
+  // row of weights for which that does not help has the nearest levels. Weights that are not read
+  // by linear, matmul or conv alone are rounded by least_squares. Inputs stay float.
+  second_order,
+};
+std::string_view to_string(Rounding rounding);
+Result<Rounding> parse_rounding(std::string_view name);
+
 struct QuantizeOptions {
-  int bits = 8;  // per weight, 8 or 4; calibration requires 8
+  int bits = 8;  // per weight, 8 or 4; calibration requires 8; ignored with `max_error`
   // Number of input channels (summed over) that share a scale; 0: all. Each output channel, row or
   // table entry always has its own scales.
   int64_t group = 0;
@@ -30,7 +45,19 @@ struct QuantizeOptions {
   std::vector<std::string> keep = {};
   int64_t least = 1024;     // weights with fewer elements are not quantized
   double percentile = 100;  // calibration: percentage of observed values inside the range
-  // Called on the calling thread with the number of finished weights, or samples, and the total.
+  Rounding rounding = Rounding::nearest;
+  // Largest error of the new model on the samples; requires them. Each weight gets 4, 8, 16 (f16)
+  // or all bits. Inputs stay float. The error is the largest over all outputs of
+  // sqrt(sum (y - f)^2 / sum f^2), where f are the outputs of the float model for all samples.
+  std::optional<double> max_error = {};
+  // Instead, the error is how much worse this metric is than with the float model. Metric::target
+  // is ignored. The classes of accuracy are the last dim of the output, or dim 1 of one with 4 or
+  // more dims, unless the targets fit only the other.
+  std::optional<Metric> metric = {};
+  // Of the metric, for each sample. Empty: the outputs of the float model.
+  std::vector<ConstTensor> targets = {};
+  // Called on the calling thread with the number of finished weights, samples or, with `max_error`,
+  // measurements, and the total.
   std::function<void(int64_t done, int64_t all)> progress = {};
 };
 
@@ -43,6 +70,17 @@ struct QuantizedWeight {
   int64_t bytes_before = 0, bytes = 0;  // including scales
   // sqrt(sum (q - w)^2 / sum w^2), where q are the values that the new model uses; 0 if all weights
   // are 0.
+  double error = 0;
+  // Rounding::second_order: sqrt(sum (x q - x w)^2 / sum (x w)^2) over the inputs x of the layer in
+  // all samples, for the nearest levels and for the selected ones.
+  std::optional<double> nearest_output_error = {}, output_error = {};
+  // QuantizeOptions::max_error: the error of the model if only this weight is quantized.
+  std::optional<double> model_error = {};
+};
+
+// A model that was measured for QuantizeOptions::max_error.
+struct MeasuredMix {
+  int64_t bytes = 0;  // of the weights that can be quantized
   double error = 0;
 };
 
@@ -60,8 +98,12 @@ struct CalibratedLayer {
 
 struct Quantized {
   Model model;
-  std::vector<QuantizedWeight> weights = {};  // in the order of the old model's states
-  std::vector<CalibratedLayer> layers = {};   // from calibration, in node order
+  // In the order of the old model's states. With `max_error` also those that stay as they are, with
+  // the bits of their dtype.
+  std::vector<QuantizedWeight> weights = {};
+  std::vector<CalibratedLayer> layers = {};  // from calibration, in node order
+  std::optional<double> error = {};          // with `max_error`: of this model, measured
+  std::vector<MeasuredMix> mixes = {};       // with `max_error`: ascending by bytes
 };
 
 // Returns a model with quantized weights. It quantizes float weights of products, convolutions,
@@ -70,22 +112,31 @@ struct Quantized {
 // NAME_scale has the scales. Nodes dequantize them for all readers. A weight that would not become
 // smaller is kept.
 //
-// A weight is rounded to the nearest level: an integer in [-127, 127] or [-7, 7], times the scale.
-// The largest weight that shares the scale has the largest level. The errors are stored in the new
-// model's info() and in its file. Optimizer state is dropped. The old model is unchanged and shares
-// the data that is not quantized.
+// A weight is rounded to a level: an integer in [-127, 127] or [-8, 7], times the scale; -8 only if
+// `rounding` is not nearest. The errors are stored in the new model's info() and in its file.
+// Optimizer state is dropped. The old model is unchanged and shares the data that is not quantized.
 //
 // All entries of the model are quantized. Weights that they share stay shared.
 //
 // Fails with invalid_argument if the options are invalid or a weight contains NaN or infinity, and
 // with out_of_memory. Thread-safe if no thread changes the model.
+// Fails with invalid_argument if `rounding` is second_order or `max_error` is set, which require
+// samples.
 Result<Quantized> quantize(const Model& model, const QuantizeOptions& options = {});
 
-// Also quantizes the inputs of products and convolutions with constant f32 weights to 8 bits, as
-// matmul_integer and conv_integer, even for weights with fewer elements than `least`. Their scales
-// are part of the result's scale, and a following batch_norm is folded in. A value passed from one
-// such layer to another, also through pooling or movement ops, stays 8-bit; other readers
-// dequantize it.
+// With Rounding::second_order or `max_error`, quantizes weights alone, as above. Fails if a sample
+// contains NaN, and with `max_error` if an output of the float model is not finite.
+//
+// With `max_error`, it measures the error with each weight quantized alone, in each number of bits.
+// Then it quantizes weights in the order of the squared error per saved byte, and measures models
+// along that order. The result is the last one measured whose error is at most `max_error`; the
+// next step exceeds it.
+//
+// Otherwise it also quantizes the inputs of products and convolutions with constant f32 weights to
+// 8 bits, as matmul_integer and conv_integer, even for weights with fewer elements than `least`.
+// Their scales are part of the result's scale, and a following batch_norm is folded in. A value
+// passed from one such layer to another, also through pooling or movement ops, stays 8-bit; other
+// readers dequantize it.
 //
 // Ranges are those observed in runs with the samples: samples[i] holds the inputs of one run, in
 // order; they are only read. Values outside a range are clipped, so samples must be representative.
