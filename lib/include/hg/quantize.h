@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "hg/metric.h"
 #include "hg/model.h"
 #include "hg/options.h"
 #include "hg/tensor.h"
-#include "hg/train.h"
 
 namespace hg {
 

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "hg/graph.h"
+#include "hg/metric.h"
 #include "hg/model.h"
 #include "hg/session.h"
 #include "hg/words.h"
@@ -104,18 +105,6 @@ struct Penalty {
   std::string pattern = "*";
   double l1 = 0, l2 = 0;
 };
-
-struct Metric {
-  enum class Kind : uint8_t {
-    accuracy,    // fraction of correct classes
-    mean_error,  // mean |output - target|
-  };
-  Kind kind = Kind::accuracy;
-  std::string output = "";        // as in Loss
-  std::string target = "target";  // of one of the losses
-};
-std::string_view to_string(Metric::Kind kind);
-Result<Metric::Kind> parse_metric(std::string_view name);
 
 // -- Optimization ---------------------------------------------------------------------------------
 
