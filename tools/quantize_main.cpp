@@ -54,26 +54,24 @@ std::string padded(const std::string& text, size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
-std::string weights_text(const std::vector<QuantizedWeight>& weights) {
+std::string weights_text(const std::vector<QuantizedWeight>& weights, bool is_mixed) {
   size_t widest = 0;
   for (const QuantizedWeight& weight : weights) widest = std::max(widest, weight.name.size());
   std::string out;
   int64_t before = 0, bytes = 0;
   double nearest = 0, selected = 0;
   for (const QuantizedWeight& weight : weights) {
-    out += str_cat("  ", weight.name, std::string(widest - weight.name.size(), ' '), "  ",
-                   padded(str_cat(weight.bits), 2), " bits  ",
-                   padded(bytes_text(weight.bytes_before), 10), " -> ",
-                   padded(bytes_text(weight.bytes), 10), "  error ",
-                   padded(percent_text(weight.error), 8));
+    out += str_cat("  ", weight.name, std::string(widest - weight.name.size(), ' '), "  ");
+    if (is_mixed) out += padded(str_cat(weight.bits, " bits  "), 9);
+    out += str_cat(padded(bytes_text(weight.bytes_before), 10), " -> ",
+                   padded(bytes_text(weight.bytes), 10), "  error ", percent_text(weight.error));
     if (weight.output_error) {
-      out += str_cat("  of results ", padded(percent_text(*weight.output_error), 8), ", nearest ",
-                     padded(percent_text(*weight.nearest_output_error), 8));
+      out += str_cat("; of results ", percent_text(*weight.output_error), ", with nearest levels ",
+                     percent_text(*weight.nearest_output_error));
       nearest += *weight.nearest_output_error * *weight.nearest_output_error;
       selected += *weight.output_error * *weight.output_error;
     }
-    if (weight.model_error)
-      out += str_cat("  of the model ", padded(percent_text(*weight.model_error), 8));
+    if (weight.model_error) out += str_cat("; of the model ", percent_text(*weight.model_error));
     out += "\n";
     before += weight.bytes_before;
     bytes += weight.bytes;
@@ -159,7 +157,8 @@ std::string limit_text(const QuantizeJob& job, double error) {
 
 std::string text_of(const QuantizeJob& job, const Quantized& done) {
   if (!job.as_json)
-    return (quantizes_inputs(job) ? layers_text(done.layers) : "") + weights_text(done.weights) +
+    return (quantizes_inputs(job) ? layers_text(done.layers) : "") +
+           weights_text(done.weights, done.error.has_value()) +
            (done.error ? limit_text(job, *done.error) : "");
   nlohmann::ordered_json all = {{"weights", weights_json(done.weights)}};
   if (quantizes_inputs(job)) all["layers"] = layers_json(done.layers);

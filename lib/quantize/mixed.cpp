@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors of single weights are measured. As errors of several weights add about as squares do, the
 // steps to fewer bits are sorted by squared error per saved byte. Models along these steps are
-// measured, and bisection finds where the error exceeds the limit.
+// measured, and bisection finds where the error exceeds the limit. Then some later steps are tried.
 #include "lib/quantize/mixed.h"
 
 #include <algorithm>
@@ -38,11 +38,13 @@ Result<std::optional<Rounded>> as_halves(const Tensor& weight) {
   return std::optional(std::move(out));
 }
 
-// A weight with fewer bits, and the model's error if it alone has them.
+constexpr int kTries = 16;  // of later steps
+
+// A weight with fewer bits, and the model's errors if it alone has them.
 struct Fewer {
   Choice choice;
   int64_t bytes = 0;
-  double error = 0;
+  ModelError::Errors errors = {};
 };
 
 // From one number of bits of a weight to a smaller one.
@@ -66,13 +68,17 @@ class Mixer {
     HG_TRY(round_all());
     HG_TRY(measure_weights());
     sort_steps();
-    HG_TRY_ASSIGN(const int64_t steps, find_steps());
-    HG_TRY_ASSIGN(Quantized out, build(mix_after(steps)));
-    out.error = errors_.at(steps);
-    for (const auto& [count, error] : errors_)
-      out.mixes.push_back({bytes_of(mix_after(count)), error});
-    std::sort(out.mixes.begin(), out.mixes.end(),
-              [](const MeasuredMix& a, const MeasuredMix& b) { return a.bytes < b.bytes; });
+    Mix mix(fewer_.size(), -1);
+    mixes_.push_back({bytes_of(mix), 0});  // the float model itself
+    HG_TRY_ASSIGN(const int64_t taken, find_steps());
+    mix = mix_after(taken);
+    double error = errors_.at(taken);
+    HG_TRY(try_later_steps(taken, mix, error));
+    HG_TRY_ASSIGN(Quantized out, build(mix));
+    out.error = error;
+    std::stable_sort(mixes_.begin(), mixes_.end(),
+                     [](const MeasuredMix& a, const MeasuredMix& b) { return a.bytes < b.bytes; });
+    out.mixes = std::move(mixes_);
     return out;
   }
 
@@ -117,16 +123,20 @@ class Mixer {
     for (size_t i = 0; i < fewer_.size(); ++i) {
       for (size_t k = 0; k < fewer_[i].size(); ++k) {
         mix[i] = static_cast<int>(k);
-        HG_TRY_ASSIGN(fewer_[i][k].error, measure(mix));
+        HG_TRY_ASSIGN(fewer_[i][k].errors, measure(mix));
       }
       mix[i] = -1;
-      std::erase_if(fewer_[i], [](const Fewer& fewer) { return !std::isfinite(fewer.error); });
+      std::erase_if(fewer_[i],
+                    [](const Fewer& fewer) { return !std::isfinite(fewer.errors.outputs); });
     }
     return {};
   }
 
   // The steps of a weight go to the bits whose squared error per saved byte is least, so later
   // steps cost at least as much.
+  static double square_of(const Fewer& fewer) {
+    return fewer.errors.outputs * fewer.errors.outputs;
+  }
   void sort_steps() {
     for (size_t i = 0; i < fewer_.size(); ++i) {
       double square = 0, least = 0;
@@ -136,13 +146,12 @@ class Mixer {
         for (int to = at + 1; to < static_cast<int>(fewer_[i].size()); ++to) {
           const Fewer& fewer = fewer_[i][static_cast<size_t>(to)];
           const double cost = std::max(
-              (fewer.error * fewer.error - square) / static_cast<double>(bytes - fewer.bytes),
-              least);
+              (square_of(fewer) - square) / static_cast<double>(bytes - fewer.bytes), least);
           if (best.to < 0 || cost <= best.cost) best = {i, to, cost};
         }
         const Fewer& fewer = fewer_[i][static_cast<size_t>(best.to)];
         at = best.to;
-        square = fewer.error * fewer.error;
+        square = square_of(fewer);
         bytes = fewer.bytes;
         least = best.cost;
         steps_.push_back(best);
@@ -155,7 +164,7 @@ class Mixer {
   // How many steps the result takes.
   Result<int64_t> find_steps() {
     const auto count = static_cast<int64_t>(steps_.size());
-    errors_[0] = 0;  // the float model itself
+    errors_[0] = 0;
     int64_t low = 0, high = count + 1;
     for (int64_t i = 1; i <= kEvenSteps; ++i) {
       const int64_t at = count * i / kEvenSteps;
@@ -175,9 +184,40 @@ class Mixer {
   Result<double> error_after(int64_t count) {
     const auto found = errors_.find(count);
     if (found != errors_.end()) return found->second;
-    HG_TRY_ASSIGN(const double error, measure(mix_after(count)));
+    HG_TRY_ASSIGN(const double error, measure_mix(mix_after(count)));
     errors_[count] = error;
     return error;
+  }
+
+  // Takes later steps of weights that still allow them.
+  Status try_later_steps(int64_t taken, Mix& mix, double& error) {
+    std::vector<bool> is_done(mix.size(), false);
+    int tries = 0;
+    for (size_t k = static_cast<size_t>(taken); k < steps_.size() && tries < kTries; ++k) {
+      const Step& step = steps_[k];
+      if (is_done[step.weight]) continue;
+      if (tries++ == 0) {  // exceeds the limit, as the bisection found
+        is_done[step.weight] = true;
+        continue;
+      }
+      Mix tried = mix;
+      tried[step.weight] = step.to;
+      HG_TRY_ASSIGN(const double now, measure_mix(tried));
+      if (now <= *options_.max_error) {
+        mix = std::move(tried);
+        error = now;
+      } else {
+        is_done[step.weight] = true;
+      }
+    }
+    return {};
+  }
+
+  // Measures a mix of the picture.
+  Result<double> measure_mix(const Mix& mix) {
+    HG_TRY_ASSIGN(const ModelError::Errors errors, measure(mix));
+    mixes_.push_back({bytes_of(mix), errors.limited});
+    return errors.limited;
   }
 
   Mix mix_after(int64_t count) const {
@@ -196,11 +236,11 @@ class Mixer {
     return bytes;
   }
 
-  Result<double> measure(const Mix& mix) {
+  Result<ModelError::Errors> measure(const Mix& mix) {
     HG_TRY_ASSIGN(const Quantized made, build(mix));
-    HG_TRY_ASSIGN(const double error, error_.measure(made.model));
+    HG_TRY_ASSIGN(const ModelError::Errors error, error_.measure(made.model));
     ++done_;
-    if (options_.progress) options_.progress(done_, std::max(all_ + kEvenSteps, done_));
+    if (options_.progress) options_.progress(done_, std::max(all_ + kEvenSteps + kTries, done_));
     return error;
   }
 
@@ -223,7 +263,7 @@ class Mixer {
       QuantizedWeight& weight = out.weights[i] = std::move(made[next++]);
       weight.nearest_output_error = fewer.choice.nearest_output_error;
       weight.output_error = fewer.choice.output_error;
-      weight.model_error = fewer.error;
+      weight.model_error = fewer.errors.limited;
     }
     HG_TRY_ASSIGN(out.model, Model::from_graph(std::move(graph)));
     out.model.set_info(std::move(info));
@@ -239,6 +279,7 @@ class Mixer {
   std::vector<std::vector<Fewer>> fewer_;
   std::vector<Step> steps_;
   std::map<int64_t, double> errors_;  // measured, by the number of steps
+  std::vector<MeasuredMix> mixes_;
   int64_t done_ = 0, all_ = 0;
 };
 

@@ -144,7 +144,7 @@ Status ModelError::add_metric(size_t sample, const Tensor& y, Mean& mean) const 
   return {};
 }
 
-Result<double> ModelError::measure(const Model& model) const {
+Result<ModelError::Errors> ModelError::measure(const Model& model) const {
   std::vector<double> wrong(floats_[0].size(), 0), all = wrong;
   Mean metric;
   bool is_wrong = false;
@@ -155,28 +155,26 @@ Result<double> ModelError::measure(const Model& model) const {
       is_wrong = true;
       return {};
     }
-    if (options_->metric) {
-      return k == judged_ ? add_metric(i, data.tensor, metric) : Status();
-    }
     const Tensor y = parts_of(data.tensor), f = parts_of(want);
     for (int64_t e = 0; e < y.count(); ++e) {
       const double off = element(y, e) - element(f, e);
       wrong[output] += off * off;
       all[output] += element(f, e) * element(f, e);
     }
-    return {};
+    return options_->metric && k == judged_ ? add_metric(i, data.tensor, metric) : Status();
   }));
-  if (is_wrong) return kInfinity;
-  if (options_->metric) {
-    const bool is_high_good = options_->metric->kind == Metric::Kind::accuracy;
-    const double worse = metric.value() - metric_.value();
-    return std::max(is_high_good ? -worse : worse, 0.0);
-  }
-  double error = 0;
+  if (is_wrong) return Errors{kInfinity, kInfinity};
+  Errors errors;
   for (size_t k = 0; k < wrong.size(); ++k)
     if (wrong[k] > 0)
-      error = std::max(error, all[k] == 0 ? kInfinity : std::sqrt(wrong[k] / all[k]));
-  return error;
+      errors.outputs =
+          std::max(errors.outputs, all[k] == 0 ? kInfinity : std::sqrt(wrong[k] / all[k]));
+  errors.limited = errors.outputs;
+  if (options_->metric) {
+    const double more = metric.value() - metric_.value();
+    errors.limited = std::max(0.0, options_->metric->kind == Metric::Kind::accuracy ? -more : more);
+  }
+  return errors;
 }
 
 }  // namespace hg

@@ -14,9 +14,13 @@ class ModelError {
   static Result<ModelError> create(const Model& floats, Samples samples,
                                    const QuantizeOptions& options, const SessionOptions& session);
 
-  // QuantizeOptions::max_error of a model with the same inputs and outputs. Infinite if an output
-  // has a NaN or infinity, or another shape.
-  Result<double> measure(const Model& model) const;
+  struct Errors {
+    double limited = 0;  // the one that QuantizeOptions::max_error limits
+    double outputs = 0;  // of the outputs, also with a metric
+  };
+  // The errors of a model with the same inputs and outputs. Infinite if an output has a NaN or
+  // infinity, or another shape.
+  Result<Errors> measure(const Model& model) const;
 
  private:
   ModelError(Samples samples, const QuantizeOptions& options, const SessionOptions& session)

@@ -484,6 +484,46 @@ TEST_F(Programs, QuantizeTakesSamples) {
   EXPECT_FALSE(fs::exists(folder_ / "x.hgm"));
 }
 
+TEST_F(Programs, QuantizeLimitsTheError) {
+  const std::string samples = " --least 0 --input four.npy --batch 3";
+  const Ran ran =
+      run("hg-quantize wide.hgm -o mixed.hgm --max-error 0.02 --svg errors.svg" + samples);
+  EXPECT_EQ(ran.exit, 0) << ran.err;
+  EXPECT_NE(ran.out.find(" bits  "), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("; of the model "), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("error of the outputs: "), std::string::npos) << ran.out;
+  EXPECT_EQ(slurp(folder_ / "errors.svg").substr(0, 4), "<svg");
+  EXPECT_EQ(run("hg-run mixed.hgm --input four.npy -o out").exit, 0);
+  const json answer =
+      json::parse(run("hg-quantize wide.hgm -o mixed.hgm --max-error 0.02 --json" + samples).out);
+  EXPECT_LE(answer["error"].get<double>(), 0.02);
+  EXPECT_GE(answer["mixes"].size(), 2u);
+  EXPECT_FALSE(answer.contains("layers"));
+  EXPECT_NE(run("hg-quantize wide.hgm -o mixed.hgm --max-error 0 --metric accuracy" + samples)
+                .out.find("accuracy is 0 % worse, at most 0 %"),
+            std::string::npos);
+  const json second = json::parse(
+      run("hg-quantize wide.hgm -o mixed.hgm --bits 4 --rounding second_order --json" + samples)
+          .out);
+  EXPECT_LE(second["weights"][0]["output_error"].get<double>(),
+            second["weights"][0]["nearest_output_error"].get<double>());
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --max-error 0.1", 1,
+                 "--max-error needs samples: --input FILE.npy");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --rounding second_order", 1,
+                 "--rounding second_order needs samples: --input FILE.npy");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --rounding up", 1, "--rounding");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --max-error 0.1 --bits 4" + samples, 1, "--bits");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --max-error -1" + samples, 4, "`max_error` is -1");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --max-error 1 --metric speed" + samples, 1,
+                 "--metric speed: there is no metric 'speed'");
+  expect_refusal(
+      "hg-quantize wide.hgm -o x.hgm --max-error 1 --metric accuracy --target none.npy" + samples,
+      2, "none.npy");
+  expect_refusal("hg-quantize wide.hgm -o x.hgm --metric accuracy" + samples, 1, "--max-error");
+  expect_refusal("hg-quantize wide.hgm -o four.npy --max-error 1" + samples, 1, "four.npy");
+  EXPECT_FALSE(fs::exists(folder_ / "x.hgm"));
+}
+
 TEST_F(Programs, QuantizeRefusals) {
   expect_refusal("hg-quantize", 1, "no MODEL is given; see hg-quantize --help");
   expect_refusal("hg-quantize wide.hgm", 1, "-o names no file to write; see hg-quantize --help");
