@@ -2,6 +2,7 @@
 // Models with low-bit weights.
 #include "hg/quantize.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -19,12 +20,17 @@ void bind_quantize(nb::module_& m) {
   m.def(
       "quantize",
       [](const Model& model, int bits, int64_t group, std::vector<std::string> keep, int64_t least,
-         double percentile, nb::handle runs) {
-        const QuantizeOptions options = {.bits = bits,
-                                         .group = group,
-                                         .keep = std::move(keep),
-                                         .least = least,
-                                         .percentile = percentile};
+         double percentile, const std::string& rounding, std::optional<double> max_error,
+         const std::optional<std::string>& metric, const std::vector<nb::object>& targets,
+         nb::handle runs) {
+        QuantizeOptions options = {.bits = bits,
+                                   .group = group,
+                                   .keep = std::move(keep),
+                                   .least = least,
+                                   .percentile = percentile,
+                                   .rounding = take(parse_rounding(rounding)),
+                                   .max_error = max_error};
+        if (metric) options.metric = Metric{.kind = take(parse_metric(*metric))};
         const Graph& graph = model.graph();
         std::vector<Borrowed> borrowed;
         std::vector<std::vector<ConstTensor>> samples;
@@ -43,6 +49,10 @@ void bind_quantize(nb::module_& m) {
               inputs.push_back(borrowed.back().tensor);
             }
           }
+        for (const nb::object& target : targets) {
+          borrowed.push_back(Borrowed::from(target, "a target"));
+          options.targets.push_back(borrowed.back().tensor);
+        }
         std::optional<Result<Quantized>> made;
         {
           const nb::gil_scoped_release released;
@@ -52,7 +62,8 @@ void bind_quantize(nb::module_& m) {
         return take(*std::move(made)).model;
       },
       nb::arg("model"), nb::arg("bits"), nb::arg("group"), nb::arg("keep"), nb::arg("least"),
-      nb::arg("percentile"), nb::arg("runs").none());
+      nb::arg("percentile"), nb::arg("rounding"), nb::arg("max_error").none(),
+      nb::arg("metric").none(), nb::arg("targets"), nb::arg("runs").none());
 }
 
 }  // namespace hg::python

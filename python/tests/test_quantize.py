@@ -57,6 +57,36 @@ def test_what_is_kept_and_refused():
         hg.quantize(model_of(w))
 
 
+def test_samples_select_levels_and_bits():
+    rng = np.random.default_rng(3)
+    w = rng.standard_normal((24, 64)).astype(np.float32)
+    model = model_of(w)
+    x = np.cumsum(rng.standard_normal((200, 64)), 1).astype(np.float32)  # correlated inputs
+    wanted = (x @ w.T).astype(np.float64)
+
+    def error(small):
+        return np.linalg.norm(small(x) - wanted) / np.linalg.norm(wanted)
+
+    nearest, least, second = (
+        error(hg.quantize(model, samples, bits=4, rounding=rounding))
+        for rounding, samples in (("nearest", None), ("least_squares", None), ("second_order", [x]))
+    )
+    assert second < 0.5 * min(nearest, least)
+    sizes = []
+    for limit in (0.1, 0.01, 1e-4, 0):
+        small = hg.quantize(model, [x], max_error=limit)
+        assert error(small) <= limit + 1e-6
+        sizes.append(len(small.serialize()))
+    assert sizes == sorted(sizes) and sizes[-1] == len(model.serialize())
+    labels = wanted.argmax(1)
+    small = hg.quantize(model, [x], max_error=0, metric="accuracy", targets=[labels])
+    assert (small(x).argmax(1) == labels).mean() >= (model(x).argmax(1) == labels).mean()
+    with pytest.raises(ValueError, match="`max_error` and `metric` require samples"):
+        hg.quantize(model, max_error=0.1)
+    with pytest.raises(ValueError, match="there is no rounding 'up'"):
+        hg.quantize(model, rounding="up")
+
+
 def test_samples_give_ranges():
     rng = np.random.default_rng(2)
     w = rng.standard_normal((24, 64)).astype(np.float32)
