@@ -83,22 +83,13 @@ class Places {
   std::vector<int64_t> places_[kMaxRank];
 };
 
-template <class T>
-double number(T x) {
-  if constexpr (sizeof(T) == 2)
-    return static_cast<double>(static_cast<float>(x));
-  else
-    return static_cast<double>(x);
-}
-
-// The value of a weight of type T after level * scale, computed in Scale.
-template <class T, class Scale>
-double stands_for(double level, Scale scale) {
+// The value of a weight of the dtype after level * scale, computed in Scale.
+template <class Scale>
+double stands_for(DType dtype, double level, Scale scale) {
   const Scale product = static_cast<Scale>(level) * scale;
-  if constexpr (sizeof(T) == 2)
-    return number(T(product));
-  else
-    return static_cast<double>(product);
+  if (dtype == f16) return static_cast<float>(Half(static_cast<float>(product)));
+  if (dtype == bf16) return static_cast<float>(BFloat16(static_cast<float>(product)));
+  return static_cast<double>(product);
 }
 
 // The scale with which level `most` represents the largest element.
@@ -115,29 +106,25 @@ Scale scale_for(double largest, double most) {
 constexpr double most_level(int bits) { return bits == 8 ? 127 : 7; }
 constexpr double least_level(int bits) { return bits == 8 ? -127 : -8; }
 
-// The weights of a type, their blocks and the type of the scales.
-template <class T, class Scale>
+// The weights, their blocks and the type of the scales.
+template <class Scale>
 class Rounder {
  public:
   Rounder(const Tensor& weight, const Blocks& blocks, int bits)
-      : w_(weight.as<T>()),
-        blocks_(blocks),
-        bits_(bits),
-        places_(blocks),
-        least_(-most_level(bits)) {}
+      : w_(weight), blocks_(blocks), bits_(bits), places_(blocks), least_(-most_level(bits)) {}
 
   // The scales with which the largest elements have the largest level.
   Status measure(std::string_view name) {
     extreme_.assign(static_cast<size_t>(blocks_.count()), 0);
     int64_t not_finite = -1;
     places_.each([&](int64_t i, int64_t block) {
-      const double x = number(w_[i]);
+      const double x = number(i);
       if (!std::isfinite(x)) not_finite = i;
       double& so_far = extreme_[static_cast<size_t>(block)];
       if (std::abs(x) > std::abs(so_far)) so_far = x;
     });
     HG_CHECK(not_finite < 0, "quantize: element ", not_finite, " of '", name, "' is ",
-             number(w_[not_finite]), ", not a finite number; `keep` leaves the weight as it is");
+             number(not_finite), ", not a finite number; `keep` leaves the weight as it is");
     scales_.reserve(extreme_.size());
     for (const double x : extreme_) {
       scales_.push_back(scale_for<Scale>(std::abs(x), most_level(bits_)));
@@ -195,7 +182,7 @@ class Rounder {
   void put(std::span<const double> scales, std::span<const int8_t> levels, Rounded& out) {
     for (const double scale : scales) scales_.push_back(static_cast<Scale>(scale));
     for (int64_t i = 0; i < blocks_.shape.count(); ++i)
-      unit_ = std::max(unit_, std::abs(number(w_[i])));
+      unit_ = std::max(unit_, std::abs(number(i)));
     if (unit_ == 0) unit_ = 1;
     const LevelWriter writer(blocks_, bits_, out.levels.tensor);
     put_with(out, [&](int64_t i, int64_t) {
@@ -206,8 +193,14 @@ class Rounder {
   std::vector<double> scales() const { return {scales_.begin(), scales_.end()}; }
 
  private:
+  double number(int64_t i) const {
+    if constexpr (sizeof(Scale) == 8) return w_.as<double>()[i];
+    return w_.dtype == f32   ? w_.as<float>()[i]
+           : w_.dtype == f16 ? static_cast<float>(w_.as<Half>()[i])
+                             : static_cast<float>(w_.as<BFloat16>()[i]);
+  }
   int level_of(int64_t i, Scale scale) const {
-    const double ratio = scale == 0 ? 0 : number(w_[i]) / static_cast<double>(scale);
+    const double ratio = scale == 0 ? 0 : number(i) / static_cast<double>(scale);
     return static_cast<int>(std::clamp(std::round(ratio), least_, most_level(bits_)));
   }
 
@@ -220,10 +213,10 @@ class Rounder {
     const double least = least_, most = most_level(bits_);
     places_.each([&](int64_t i, int64_t block) {
       const Scale scale = scales[static_cast<size_t>(block)];
-      const double x = number(w_[i]);
+      const double x = number(i);
       const double ratio = scale == 0 ? 0 : x / static_cast<double>(scale);
       const double level = (std::clamp(ratio, least, most) + kRounds) - kRounds;
-      const double off = (stands_for<T>(level, scale) - x) / unit_;
+      const double off = (stands_for<Scale>(w_.dtype, level, scale) - x) / unit_;
       const double factor = importance.empty() ? 1 : importance[static_cast<size_t>(i)];
       out[static_cast<size_t>(block)] += factor * off * off;
     });
@@ -237,7 +230,7 @@ class Rounder {
       const auto block = static_cast<size_t>(at);
       const double level = level_of(i, scales_[block]);
       const double factor = importance.empty() ? 1 : importance[static_cast<size_t>(i)];
-      products[block] += factor * level * (number(w_[i]) / unit_);
+      products[block] += factor * level * (number(i) / unit_);
       squares[block] += factor * level * level;
     });
     std::vector<Scale> out = scales_;
@@ -251,16 +244,17 @@ class Rounder {
     std::copy(scales_.begin(), scales_.end(), out.scales.tensor.template as<Scale>());
     double wrong = 0, all = 0;
     places_.each([&](int64_t i, int64_t block) {
-      const double x = number(w_[i]);
+      const double x = number(i);
       const int level = level_at(i, block);
-      const double off = (stands_for<T>(level, scales_[static_cast<size_t>(block)]) - x) / unit_;
+      const double off =
+          (stands_for<Scale>(w_.dtype, level, scales_[static_cast<size_t>(block)]) - x) / unit_;
       wrong += off * off;
       all += x / unit_ * (x / unit_);
     });
     out.error = all == 0 ? 0 : std::sqrt(wrong / all);
   }
 
-  const T* w_;
+  const Tensor& w_;
   const Blocks& blocks_;
   int bits_;
   Places places_;
@@ -270,19 +264,11 @@ class Rounder {
   double unit_ = 0;
 };
 
-// Calls f with a Rounder for the weight's dtype.
+// Calls f with a Rounder for the dtype of the scales.
 template <class F>
 auto with_rounder(const Tensor& weight, const Blocks& blocks, int bits, const F& f) {
-  switch (weight.dtype) {
-    case f32:
-      return f(Rounder<float, float>(weight, blocks, bits));
-    case f64:
-      return f(Rounder<double, double>(weight, blocks, bits));
-    case f16:
-      return f(Rounder<Half, float>(weight, blocks, bits));
-    default:
-      return f(Rounder<BFloat16, float>(weight, blocks, bits));
-  }
+  if (weight.dtype == f64) return f(Rounder<double>(weight, blocks, bits));
+  return f(Rounder<float>(weight, blocks, bits));
 }
 
 Result<Rounded> room_for(const Tensor& weight, const Blocks& blocks, int bits) {
@@ -336,10 +322,7 @@ int level_near(double ratio, int bits) {
 
 double dequantized(DType dtype, double level, double scale) {
   if (dtype == f64) return level * scale;
-  const auto narrow = static_cast<float>(scale);
-  return dtype == f32   ? stands_for<float>(level, narrow)
-         : dtype == f16 ? stands_for<Half>(level, narrow)
-                        : stands_for<BFloat16>(level, narrow);
+  return stands_for(dtype, level, static_cast<float>(scale));
 }
 
 Result<Rounded> with_levels(const Tensor& weight, const Blocks& blocks, int bits,
