@@ -51,6 +51,7 @@ Outcome read_job(const json& entry, RunJob& job) {
   Outcome result = read_string(entry, "model", true, job.model);
   if (result.ok()) result = read_string(entry, "function", false, job.entry);  // its name in 0.2
   if (result.ok()) result = read_string(entry, "entry", false, job.entry);
+  if (result.ok()) result = read_string(entry, "stream", false, job.stream);
   if (result.ok()) result = read_string(entry, "output_dir", true, job.output_dir);
   if (result.ok()) result = read_string(entry, "device", false, job.device);
   if (result.ok()) result = read_string(entry, "precision", false, job.precision);
@@ -132,9 +133,21 @@ Outcome number_outputs(const std::vector<std::string>& written, const std::strin
   return {};
 }
 
+Status open_stream(const RunJob& job, const Registry& registry, Streams& streams,
+                   SessionOptions& options) {
+  if (job.stream.empty()) return {};
+  std::shared_ptr<SharedStates>& states = streams[{job.model, job.stream}];
+  if (states == nullptr) {
+    HG_TRY_ASSIGN(const Model whole, Model::load(job.model, registry));
+    HG_TRY_ASSIGN(states, SharedStates::create(whole));
+  }
+  options.states = states;
+  return {};
+}
+
 }  // namespace
 
-Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written,
+Outcome run(const RunJob& job, GpuOfTool& gpu, Streams& streams, std::vector<std::string>& written,
             std::vector<std::string>& notes) {
   Result<Device> device = parse_device(job.device);
   if (!device.ok()) return usage(device.status().message());
@@ -163,6 +176,8 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written
   options.kernels = job.kernels;
   options.disabled_passes = job.disabled_passes;
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
+  if (Status opened = open_stream(job, registry, streams, options); !opened.ok())
+    return outcome(opened);
   Result<Session> session = Session::create(*model, std::move(options));
   if (!session.ok()) return outcome(session.status());
   if (Outcome o = check_files(job, *session, count); !o.ok()) return o;
@@ -184,11 +199,12 @@ Outcome run_batch(const std::string& list, const RunJob& defaults,
   if (!jobs.is_array()) return {Exit::unreadable, str_cat(list, ": is not a JSON array of jobs")};
   size_t failed = 0;
   GpuOfTool gpu;
+  Streams streams;
   for (const json& entry : jobs) {
     RunJob job = defaults;
     Outcome result = read_job(entry, job);
     std::vector<std::string> written, notes;
-    if (result.ok()) result = run(job, gpu, written, notes);
+    if (result.ok()) result = run(job, gpu, streams, written, notes);
     failed += result.ok() ? 0 : 1;
     const json line = {{"status", to_string(result.exit)}, {"message", result.message}};
     answer(line.dump(-1, ' ', false, json::error_handler_t::replace));

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "hg/shared_states.h"
 #include "tools/command_line/cli.h"
 #include "tools/gpu.h"
 
@@ -13,7 +17,8 @@ namespace hg::tools {
 
 struct RunJob {
   std::string model;
-  std::string entry;  // of a file with several; empty: the only one
+  std::string entry;   // of a file with several; empty: the only one
+  std::string stream;  // jobs of one model and stream share the states that runs change; "": none
   std::string device = "cpu", precision = "f32", packed;
   int threads = 0;  // 0: all
   std::vector<std::string> inputs;
@@ -25,8 +30,11 @@ struct RunJob {
   std::vector<std::string> plugins;                   // shared libraries with ops
 };
 
+// The states of each model and stream.
+using Streams = std::map<std::pair<std::string, std::string>, std::shared_ptr<SharedStates>>;
+
 // Loads, runs and writes. Appends the paths of the written files, and notes.
-Outcome run(const RunJob& job, GpuOfTool& gpu, std::vector<std::string>& written,
+Outcome run(const RunJob& job, GpuOfTool& gpu, Streams& streams, std::vector<std::string>& written,
             std::vector<std::string>& notes);
 
 // Runs the jobs of a JSON file one after another. Settings that a job omits come from `defaults`.

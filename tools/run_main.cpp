@@ -22,7 +22,8 @@ Inputs without a name are used in the model's order; hg-info MODEL.hgm lists the
 written to DIR/NAME.npy. A bf16 file is what numpy.save writes for an ml_dtypes.bfloat16 array; bf16
 and f16 inputs also accept f32 files. --batch runs the jobs of a JSON array and prints one JSON line
 per job. Job keys: model, inputs, output_dir; optional: function, device, precision, threads, seed,
-grad_outputs.
+grad_outputs, stream. Jobs of one model with the same stream, such as "a", continue from the states
+that the job before left.
 
 Exit codes: 0 ok, 1 usage (or a job of --batch failed), 2 unreadable file, 3 unsupported,
 4 inputs and model do not fit.)";
@@ -78,7 +79,8 @@ int main(int argc, char** argv) {
   if (job.output_dir.empty()) return finish("hg-run", usage("no --output-dir is given"));
   std::vector<std::string> written, notes;
   GpuOfTool gpu;
-  const Outcome result = run(job, gpu, written, notes);
+  Streams streams;
+  const Outcome result = run(job, gpu, streams, written, notes);
   for (const std::string& note : notes) std::fprintf(stderr, "hg-run: note: %s\n", note.c_str());
   if (result.ok()) print_written(written, as_json);
   return finish("hg-run", result);

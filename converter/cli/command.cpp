@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "converter/cli/loop_options.h"
 #include "converter/cli/op_table.h"
 #include "converter/cli/report.h"
 #include "converter/cli/sandboxed.h"
@@ -138,7 +139,7 @@ Command parse_command(int argc, const char* const* argv) {
       kExamples, version_with_libtorch);
   Job& job = command.job;
   std::string& json = command.json;
-  std::vector<std::string> inputs, constants, check_sizes, dims, custom, entries;
+  std::vector<std::string> inputs, constants, check_sizes, dims, custom, entries, loops;
   bool no_check = false;
   line.add("model", job.model, "the TorchScript, .pt2, ONNX or GGUF file, or - for standard input");
   line.add("-o,--output", job.output,
@@ -155,6 +156,12 @@ Command parse_command(int argc, const char* const* argv) {
   line.add("--constant", constants, "a constant non-tensor argument of forward, such as sr=16000");
   line.add("--check-size", check_sizes, "sizes of a symbol to check, such as n=1,4");
   line.add("--dim", dims, "replace a symbol by a number, such as n=2");
+  line.add("--loop", loops,
+           "an output that is the next run's input, such as cache_out=cache_in or "
+           "'present.{i}.key=past.{i}.key': both become a state, which sessions keep");
+  const CommandLine::Option capacity =
+      line.add("--capacity", job.capacity, "largest size of states of --loop that grow")
+          .is_at_least(1);
   line.add("--custom", custom,
            "an op that the application registers, such as 'acme.wave(x, gain: float) -> like x'");
   line.add("--seed", job.seed, "seed of the inputs used for checking");
@@ -191,6 +198,8 @@ Command parse_command(int argc, const char* const* argv) {
   for (const std::string& input : inputs) job.inputs.push_back(parse_input(input));
   for (const std::string& constant : constants) job.constants.push_back(parse_constant(constant));
   for (const std::string& op : custom) job.custom.push_back(parse_custom(op));
+  for (const std::string& loop : loops) job.loops.push_back(parse_loop(loop));
+  if (capacity.is_given() && loops.empty()) throw Failure{Exit::usage, "--capacity needs --loop"};
   for (const std::string& size : check_sizes)
     job.check_sizes.push_back(parse_size("--check-size", size));
   for (const std::string& dim : dims) {

@@ -17,6 +17,7 @@
 #include "converter/cli/gguf_options.h"
 #include "converter/cli/inputs.h"
 #include "converter/cli/known_types.h"
+#include "converter/cli/loop_options.h"
 #include "converter/cli/programs.h"
 #include "converter/cli/sizes.h"
 #include "converter/cli/unsupported.h"
@@ -313,6 +314,8 @@ class Conversion {
 
     Result<Model> model = joined(parts);
     if (!model.ok()) return fail(Exit::unsupported, std::string(model.status().message()));
+    std::optional<Model> looped;
+    if (!whole_job.loops.empty()) looped = with_loops(*model, whole_job);
     note_states(*model);
     WrittenModel written(*model, {job().output, job().result}, custom_.registry(),
                          [this, checked = job().check] { return info(checked); });
@@ -320,6 +323,36 @@ class Conversion {
     if (has_entries) report_.job = whole_job;
     if (std::string warning = bad_weights.get(); !warning.empty())
       report_.warnings.push_back(std::move(warning));
+    if (!looped || report_.check.exit != Exit::ok) return write(written);
+    write_with_loops(parts, *model, *looped);
+  }
+
+  void write_with_loops(const std::vector<Part>& parts, const Model& plain, Model& looped) {
+    for (auto* lines : {&report_.inputs, &report_.outputs}) lines->clear();
+    report_.computed_in.clear();
+    report_.ops.clear();
+    report_.parameters = report_.weight_bytes = 0;
+    described_.clear();
+    for (const Part& part : parts) {
+      const Result<Model> entry = looped.entry(part.entry);
+      if (!entry.ok()) return fail(Exit::unsupported, std::string(entry.status().message()));
+      describe(entry->graph(), part.entry.empty() ? "" : part.entry + "/");
+    }
+    WrittenModel written(looped, {job().output, job().result}, custom_.registry(),
+                         [this, checked = job().check] { return info(checked); });
+    if (job().check) {
+      const size_t warned = report_.check.warnings.size();
+      check_loops_between_runs(
+          plain, written.read_back(), job(),
+          [&](std::string_view entry) -> const Job& {
+            return std::find_if(parts.begin(), parts.end(),
+                                [&](const Part& part) { return part.entry == entry; })
+                ->job;
+          },
+          report_.check);
+      for (size_t i = warned; i < report_.check.warnings.size(); ++i)
+        report_.warnings.push_back(report_.check.warnings[i]);
+    }
     write(written);
   }
 

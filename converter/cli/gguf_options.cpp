@@ -13,6 +13,7 @@ void refuse_options_of_programs(const Job& job, const std::string& label) {
                        : !job.constants.empty() ? "--constant"
                        : !job.custom.empty()    ? "--custom"
                        : !job.dims.empty()      ? "--dim"
+                       : !job.loops.empty()     ? "--loop"
                        : job.onnxruntime        ? "--onnxruntime"
                        : !job.methods.empty()   ? "--method"
                                                 : nullptr;

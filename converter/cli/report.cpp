@@ -66,6 +66,9 @@ BatchJob read_job(const Json& entry, const std::string& batch) {
       job.constants.push_back({name, value.is_string() ? value.get<std::string>()
                                      : value.is_null() ? "None"
                                                        : value.dump()});
+    for (const Json& loop : entry.value("loops", Json::array()))
+      job.loops.push_back(parse_loop(loop.get<std::string>()));
+    job.capacity = entry.value("capacity", job.capacity);
     job.methods = entry.value("methods", job.methods);
     use_entry_files(job);
     refuse_overwriting(job, {{"--batch", batch}});

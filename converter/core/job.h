@@ -32,6 +32,11 @@ struct ConstantOption {
   std::string name, value;
 };
 
+// "cache_out=cache_in": the output is the input of the next run.
+struct LoopOption {
+  std::string output, input;
+};
+
 // A model file, and the name of its entry in the output.
 struct EntryFile {
   std::string name, path;
@@ -53,6 +58,8 @@ struct Job {
   std::vector<SizeOption> dims;           // --dim n=2: this number replaces the symbol
   std::vector<CustomOp> custom;           // --custom
   std::vector<ConstantOption> constants;  // --constant
+  std::vector<LoopOption> loops;          // --loop
+  int64_t capacity = 0;                   // --capacity: of states that grow; 0: not given
   bool check = true;
   bool strict = false;  // rejects the model if the check did not exercise every branch
   // Compares with ONNX Runtime: the library, its folder, or "" to search for it.

@@ -166,13 +166,18 @@ class Model(_core.CallableModel):
         start faster), ``profile``, ``dims`` (sizes to plan at creation), ``ranges`` (sizes that share one plan, as
         ``{"n": (1, 512)}``), ``seed``, ``checkpoint``, ``first_run`` (the run number with
         which random ops start), ``gpu_name``, ``most_rounds`` (limit of loop iterations), ``lazy_allocation``,
-        ``keep_all_values``, ``kernels``, ``disabled_passes``, ``states`` (from ``Library.states``).
+        ``keep_all_values``, ``kernels``, ``disabled_passes``, ``states`` (from ``states()``).
         """
         made = self.session_(options)
         if self._tree is not None:
             made._set_rebuild(rebuild_of(self._tree))
         made._set_order(order_of(self._order, [spec.name for spec in self.inputs]))
         return made
+
+    def states(self):
+        """Creates the buffers that runs change, with the values of the file: ``states = model.states()``,
+        ``session = model.session(states=states)``, and ``states.reset()`` starts again. See ``Library.states``."""
+        return _core.shared_states(self)
 
     @property
     def inputs(self):

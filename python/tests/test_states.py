@@ -49,6 +49,16 @@ def test_sessions_see_each_others_states(tmp_path):
     np.testing.assert_array_equal(sessions["read"](), [1, 2])
 
 
+def test_states_of_a_model():
+    model = counter(1.0)
+    states = model.states()
+    session, x = model.session(states=states), np.array([1, -2], np.float32)
+    for want in ([1, 2], [2, 0], [3, -2]):
+        np.testing.assert_array_equal(session(x), want)
+    states.reset()
+    np.testing.assert_array_equal(session(x), [1, 2])
+
+
 def test_what_cannot_be_shared(tmp_path):
     library = library_of(tmp_path / "l.hgm", add=counter(1.0), read=counter(0))
     states = library.states()

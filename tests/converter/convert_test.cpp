@@ -161,6 +161,24 @@ TEST_F(ConvertTest, MethodsBecomeEntriesOfOneFile) {
   expect("codec.pt --method encode --method fly", 1, {"no method `fly`; it has "});
 }
 
+TEST_F(ConvertTest, LoopsBecomeStates) {
+  if (!has_models()) GTEST_SKIP();
+  const std::string decode = "codec.pt --method decode --input 'z:f32[2,64]' ";
+  expect(decode + "--loop output_0=z", 0, {"1 of 1 outputs equal"});
+  expect(decode + "--loop 'output_{i}=z'", 1, {"{i} stands on both sides or on none"});
+  expect(decode + "--loop output_0", 1, {"write it like cache_out=cache_in"});
+  expect(decode + "--loop output_0=x", 1, {"the output 'output_0' has no input 'x'"});
+  expect(decode + "--loop 'y{i}=x{i}'", 1, {"there is no input 'x{i}'; the inputs are z"});
+  expect(decode + "--loop y=z", 1, {"the input 'z' has no output 'y'"});
+  expect(decode + "--capacity 3", 1, {"--capacity needs --loop"});
+  expect("codec.pt --method decode --input 'z:f32[n,64]' --loop output_0=z", 1,
+         {"a state has a fixed size, but dim 0 of 'z' is n; give it with --dim"});
+  expect("codec.pt --method decode --input 'z:f32[n,64]' --loop output_0=z --dim n=2", 0,
+         {"1 of 1 outputs equal"});
+  expect("net.pt --input 'x:f32[2,4]' --loop output_0=x", 1,
+         {"the output 'output_0' is not the input 'x' with something appended along dim 1"});
+}
+
 TEST_F(ConvertTest, FilesBecomeEntriesOfOneFile) {
   if (!has_models()) GTEST_SKIP();
   const std::string files = "--entry net=net.pt --entry script=scripted.pt ";

@@ -47,6 +47,9 @@ class Codec(torch.nn.Module):
 ''')
 from codec import Codec
 torch.jit.script(Codec()).save("codec.pt")
+class Stream(nn.Module):
+    def forward(self, x, cache): return {"y": x + cache, "cache_out": x[-1] * 2}
+torch.jit.trace(Stream(), (torch.randn(4, 8), torch.randn(8)), strict=False).save("stream.pt")
 torch.jit.trace(nn.Linear(64, 8), (torch.randn(1, 64),)).save("encoder.pt")
 torch.jit.trace(nn.Linear(8, 64), (torch.randn(1, 8),)).save("decoder.pt")
 """

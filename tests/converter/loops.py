@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random streaming models with `hg-convert --loop`, against the modules with a host that passes states on.
+
+  python3 tests/converter/loops.py build/bin FOLDER [--count 24] [--seed 1]
+
+Each case has one to four states: a recurrent cell, the frames before a convolution, a delay line whose states move on
+together, a running sum, or keys that grow. TorchScript, ONNX and exported programs; `hg-run --batch` runs two streams
+in turns. Skipped without torch.
+"""
+import argparse
+import random
+import sys
+import warnings
+from pathlib import Path
+
+from batch import batch
+
+try:
+    import numpy as np
+    import torch
+except ImportError:
+    print("no Python with torch and numpy: loops are left out")
+    sys.exit(77)
+warnings.simplefilter("ignore")
+
+WIDTH, FRAMES, CAPACITY, RUNS = 6, 4, 32, 7
+SHAPES = {"cell": [(1, WIDTH)], "conv": [(2, WIDTH)], "delay": [(WIDTH,), (WIDTH,)], "sum": [(WIDTH,)], "keys": [("p", WIDTH)]}
+
+
+def streaming(kinds):
+    """A module of layers on x [FRAMES, WIDTH], each with one or two states, and the shapes of its states by name."""
+    shapes = {f"s{i}_{k}": shape for i, kind in enumerate(kinds) for k, shape in enumerate(SHAPES[kind])}
+
+    class Streaming(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights = torch.nn.ParameterList([torch.nn.Parameter(torch.randn(WIDTH, WIDTH) / 3) for _ in kinds])
+            self.convs = torch.nn.ModuleList([torch.nn.Conv1d(WIDTH, WIDTH, 3) for _ in kinds])
+
+        def run(self, x, mask, states):
+            x, after = x + mask.mean(), []
+            for i, kind in enumerate(kinds):
+                s = states.pop(0)
+                if kind == "cell":
+                    s = [torch.tanh(x.mean(0, keepdim=True) @ self.weights[i] + s)]
+                    x = x + s[0]
+                elif kind == "conv":
+                    joined = torch.cat([s, x])
+                    x, s = self.convs[i](joined.t()[None])[0].t(), [joined[-2:]]
+                elif kind == "delay":
+                    x, s = x * 0.5 + states.pop(0), [x[0] + 0, s]
+                elif kind == "sum":
+                    s = [s + x.sum(0)]
+                    x = x / (1 + s[0].abs())
+                else:
+                    s = [torch.cat([s, x @ self.weights[i]])]
+                    x = torch.softmax(x @ s[0].t() + mask, 1) @ s[0]
+                after += s
+            return {"y": x, **{f"{name}_out": value for name, value in zip(shapes, after)}}
+
+    arguments = ", ".join(f"{name}_in" for name in shapes)
+    scope = {}
+    exec(f"def forward(self, x, mask, {arguments}):\n    return self.run(x, mask, [{arguments}])", scope)
+    Streaming.forward = scope["forward"]
+    return Streaming().eval(), shapes
+
+
+def zeros_of(shapes, past):
+    return [torch.zeros([past if size == "p" else size for size in shape]) for shape in shapes.values()]
+
+
+def write(module, shapes, kind, path):
+    past = 5
+    args = (torch.randn(FRAMES, WIDTH), torch.zeros(FRAMES, past + FRAMES), *zeros_of(shapes, past))
+    names, outputs = ["x", "mask", *(f"{name}_in" for name in shapes)], ["y", *(f"{name}_out" for name in shapes)]
+    if kind == "onnx":
+        axes = {"mask": {1: "all"}, **{f"{name}_in": {0: "p"} for name, shape in shapes.items() if shape[0] == "p"}}
+        torch.onnx.export(module, args, path, input_names=names, output_names=outputs, dynamic_axes=axes, opset_version=14)
+    elif kind == "pt":
+        torch.jit.trace(module, args, check_trace=False, strict=False).save(path)
+    else:
+        sizes = {"x": None, "mask": {1: torch.export.Dim.AUTO}}
+        sizes |= {f"{name}_in": {0: torch.export.Dim.AUTO} if shape[0] == "p" else None for name, shape in shapes.items()}
+        torch.export.save(torch.export.export(module, args, dynamic_shapes=sizes, strict=False), path)
+
+
+def inputs_of(shapes, kind):
+    """The types of the inputs. The mask holds zeros, as in every run here."""
+    grows = any(shape[0] == "p" for shape in shapes.values())
+    if kind == "pt2":
+        return []
+    if kind == "onnx":  # the file does not say that the mask has the positions of the keys
+        return [f"mask:f32[{FRAMES},p+4]"] if grows else []
+    states = [f"{name}_in:f32[{','.join(map(str, shape))}]" for name, shape in shapes.items()]
+    return [f"x:f32[{FRAMES},{WIDTH}]", f"mask:f32[{FRAMES},{'p+4' if grows else 9}]", *states]
+
+
+def loops_of(shapes, rng):
+    """Options for each state, or one for all whose second number is equal."""
+    if rng.random() < 0.5:
+        return [f"{name}_out={name}_in" for name in shapes]
+    return [f"s{{i}}_{k}_out=s{{i}}_{k}_in" for k in (0, 1) if any(name.endswith(f"_{k}") for name in shapes)]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bin", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--count", type=int, default=24)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    if not (options.bin / "hg-run").exists():
+        print("this build has no hg-run: loops are left out")
+        return 77
+    # Newer versions export ONNX files by torch.export.
+    kinds_of_files = ["pt", "pt2" if hasattr(getattr(torch, "export", None), "save") else "onnx"]
+    cases, jobs = [], []
+    for seed in range(options.seed, options.seed + options.count):
+        rng = random.Random(seed)
+        torch.manual_seed(seed)
+        folder = options.folder / str(seed)
+        folder.mkdir(parents=True, exist_ok=True)
+        kind = rng.choice(kinds_of_files)
+        module, shapes = streaming([rng.choice(list(SHAPES)) for _ in range(rng.randint(1, 4))])
+        with torch.no_grad():
+            write(module, shapes, kind, str(folder / f"model.{kind}"))
+        job = {"model": str(folder / f"model.{kind}"), "output_dir": str(folder), "inputs": inputs_of(shapes, kind), "loops": loops_of(shapes, rng)}
+        if any(shape[0] == "p" for shape in shapes.values()):
+            job["capacity"] = CAPACITY
+        jobs.append(job)
+        cases.append((seed, folder, module, shapes))
+    answers = batch(options.bin / "hg-convert", jobs, options.folder)
+    failures, runs, wanted = 0, [], []
+    for (seed, folder, module, shapes), answer in zip(cases, answers):
+        if answer["status"] != "ok":
+            failures += 1
+            print(f"seed {seed}: {answer}")
+            continue
+        rng = random.Random(seed)
+        torch.manual_seed(seed)
+        grows = any(shape[0] == "p" for shape in shapes.values())
+        begun = {stream: (zeros_of(shapes, 0), 0) for stream in "ab"}
+        for run in range(RUNS):
+            stream = rng.choice("ab")
+            states, past = begun[stream]
+            x, mask = torch.randn(FRAMES, WIDTH), torch.zeros(FRAMES, past + FRAMES if grows else 9)
+            with torch.no_grad():
+                y, *states = module(x, mask, *states).values()
+            begun[stream] = states, past + FRAMES
+            wanted.append((seed, run, y.numpy()))
+            inputs = [f"x={folder / f'x{run}.npy'}", f"mask={folder / f'mask{run}.npy'}"]
+            np.save(folder / f"x{run}.npy", x.numpy())
+            np.save(folder / f"mask{run}.npy", mask.numpy())
+            runs.append({"model": str(folder / "model.hgm"), "stream": stream, "inputs": inputs, "output_dir": str(folder / f"run{run}")})
+    answers = batch(options.bin / "hg-run", runs, options.folder)
+    for (seed, run, want), job, answer in zip(wanted, runs, answers):
+        path = Path(job["output_dir"]) / "y.npy"
+        got = np.load(path) if answer["status"] == "ok" and path.exists() else None
+        if got is None or got.shape != want.shape or not np.allclose(got, want, 1e-4, 1e-4):
+            failures += 1
+            print(f"seed {seed}: run {run}: {answer}")
+    print(f"{len(cases)} files, {len(runs)} runs, {failures} failures")
+    return 1 if failures or not runs else 0
+
+
+sys.exit(main())
