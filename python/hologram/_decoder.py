@@ -60,7 +60,6 @@ def decoder_of(torch, model):
 
 def _decoder(torch, model, accepted, is_masked, found, rows):
     placed, pasts = "position_ids" in accepted, found.pasts if found else []
-    keeps = {name: 1 for name in ("logits_to_keep", "num_logits_to_keep") if name in accepted}
     steps = found is not None and found.has_states
     masks = is_masked or steps  # states begin where the mask begins
 
@@ -72,8 +71,8 @@ def _decoder(torch, model, accepted, is_masked, found, rows):
             ids["position_ids"] = given["position_ids"]
         if found is not None:
             ids[found.argument] = filled(torch, found, model, _begun(torch, found, given))
-        result = model(**ids, **keeps, return_dict=True)
-        outputs = {"logits": result.logits[:, -1:]}
+        result = model(**ids, return_dict=True)
+        outputs = {"logits": result.logits}  # programs that slice them compute only these
         if found is not None:
             cache = getattr(result, found.argument, None)
             kept = kept_by(found, model, ids[found.argument] if cache is None else cache)

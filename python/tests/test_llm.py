@@ -63,7 +63,7 @@ def test_a_folder_becomes_a_file_that_generates(folder, tmp_path, capsys):
     assert model.attachments["tokenizer.json"] == (folder / "tokenizer.json").read_bytes()
     assert json.loads(model.attachments["generation_config.json"])["eos_token_id"] == [5, 2]
     assert [spec.name for spec in model.inputs][:4] == ["input_ids", "attention_mask", "position_ids", "past_key_values.0.key"]
-    assert model.inputs[1].shape == ("batch", "past + time") and model.outputs[0].shape == ("batch", 1, WORDS)
+    assert model.inputs[1].shape == ("batch", "past + time") and model.outputs[0].shape == ("batch", "time", WORDS)
     prompts = [[7], [9, 8, 7, 6, 5], np.random.default_rng(0).integers(0, WORDS, 30).tolist()]
     runner = Runner(model)
     longest = max(map(len, prompts))
@@ -90,6 +90,24 @@ def test_the_program_generates_from_the_file(folder, tmp_path):
         ids = [word for prompt in prompts for word in ("--ids", ",".join(map(str, prompt)))]
         done = subprocess.run([*words, *ids], capture_output=True, text=True, check=True)
         assert [list(map(int, line.split(","))) for line in done.stdout.split()] == greedy(model, prompts, 16)
+
+
+def test_speculation_gives_the_tokens_of_the_module(tmp_path):
+    module = small()
+    made = hg.llm.convert(module, tmp_path / "small.hgm")
+    generator, draft = hg.Generator(made, threads=1), hg.Generator(hg.llm.convert(small(num_hidden_layers=1, layer_types=["full_attention"]), tmp_path / "draft.hgm"), threads=1)
+    accepted = 0
+    for prompt in [3, 4, 5, 6] * 4, np.random.default_rng(1).integers(0, WORDS, 40).tolist():
+        wanted = greedy(module, [prompt], 48)[0]
+        for how in {"lookup": 4}, {"draft": draft}, {"draft": generator.fork()}:
+            generator.reset()
+            assert generator.generate(prompt, max_tokens=48, **how).ids == wanted
+            accepted += generator.accepted
+    assert accepted > 60  # the model itself proposes all of its tokens
+    vector = hg.Embedder(made, threads=1).embed([3, 4, 5])
+    with torch.no_grad():
+        hidden = module.model(torch.tensor([[3, 4, 5]])).last_hidden_state[0].mean(0)
+    np.testing.assert_allclose(vector, hidden / hidden.norm(), atol=1e-4)
 
 
 @pytest.mark.parametrize("bits", [8, 4])
