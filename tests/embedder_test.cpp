@@ -109,9 +109,10 @@ TEST(Embedder, TakesTextEncoders) {
 
 TEST(Embedder, Refuses) {
   Embedder embedder = must(Embedder::create(decoder(), {.threads = 1}));
-  expect_refusal(embedder.embed({}).status(), Code::invalid_argument, "prompt 0 is empty");
+  expect_refusal(embedder.embed({}).status(), Code::invalid_argument, "embed: the text is empty");
   expect_refusal(embedder.embed(Ids{kWords}).status(), Code::invalid_argument, "has the id 61");
-  expect_refusal(embedder.embed(Ids(201, 1)).status(), Code::invalid_argument, "200 positions");
+  expect_refusal(embedder.embed(Ids(201, 1)).status(), Code::invalid_argument,
+                 "embed: the text has 201 tokens, but the model has 200 positions");
   std::stop_source source;
   source.request_stop();
   EXPECT_EQ(embedder.embed(Ids{1}, {}, source.get_token()).status().code(), Code::cancelled);

@@ -74,8 +74,7 @@ Result<Embedder> Embedder::create(const Model& model, SessionOptions options) {
 Result<std::vector<float>> Embedder::embed(std::span<const int32_t> ids,
                                            const EmbedOptions& options, std::stop_token stop) {
   return or_no_memory([&]() -> Result<std::vector<float>> {
-    const std::vector<int32_t> text(ids.begin(), ids.end());
-    HG_TRY(check_prompts(body_->session, {&text, 1}, {.max_tokens = 0}));
+    HG_TRY(check_text(body_->session, ids, "embed: the text"));
     HG_TRY(body_->pool(ids, options.pooling, std::move(stop)));
     double scale = options.pooling == Pooling::mean ? 1 / static_cast<double>(ids.size()) : 1;
     if (options.normalize) {

@@ -7,6 +7,18 @@
 
 namespace hg {
 
+Status check_text(const DecoderSession& decoder, std::span<const int32_t> ids,
+                  std::string_view what) {
+  const int64_t words = decoder.vocabulary(), limit = decoder.position_limit();
+  HG_CHECK(!ids.empty(), what, " is empty");
+  for (const int32_t id : ids)
+    HG_CHECK(id >= 0 && (words == 0 || id < words), what, " has the id ", id,
+             ", but the vocabulary has ", words, " tokens");
+  HG_CHECK(limit == 0 || std::ssize(ids) <= limit, what, " has ", std::ssize(ids),
+           " tokens, but the model has ", limit, " positions");
+  return {};
+}
+
 Status check_prompts(const DecoderSession& decoder, std::span<const std::vector<int32_t>> prompts,
                      const GenerateOptions& options) {
   HG_CHECK(!prompts.empty(), "generate: there are no prompts");
@@ -28,19 +40,16 @@ Status check_prompts(const DecoderSession& decoder, std::span<const std::vector<
            "generate: a beam search has no constraint");
   HG_CHECK(std::isfinite(options.length_penalty), "generate: length_penalty is ",
            double{options.length_penalty});
-  const int64_t words = decoder.vocabulary(), limit = decoder.position_limit();
+  const int64_t limit = decoder.position_limit();
   size_t longest = 0, shortest = std::numeric_limits<size_t>::max();
   for (size_t i = 0; i < prompts.size(); ++i) {
     const std::vector<int32_t>& prompt = prompts[i];
-    HG_CHECK(!prompt.empty(), "generate: prompt ", uint64_t{i}, " is empty");
+    HG_TRY(check_text(decoder, prompt, str_cat("generate: prompt ", uint64_t{i})));
     longest = std::max(longest, prompt.size());
     shortest = std::min(shortest, prompt.size());
-    for (const int32_t id : prompt)
-      HG_CHECK(id >= 0 && (words == 0 || id < words), "generate: prompt ", uint64_t{i},
-               " has the id ", id, ", but the vocabulary has ", words, " tokens");
     // The last token is never an input.
     const auto size = static_cast<int64_t>(prompt.size());
-    HG_CHECK(limit == 0 || (size <= limit && options.max_tokens <= limit - size + 1),
+    HG_CHECK(limit == 0 || options.max_tokens <= limit - size + 1,
              "generate: prompt ", uint64_t{i}, " of length ", size, " and max_tokens ",
              options.max_tokens, " exceed the model's ", limit, " positions");
   }

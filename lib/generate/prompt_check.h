@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "hg/generator.h"
@@ -10,6 +11,9 @@
 
 namespace hg {
 
+// `what` names the text in messages: "generate: prompt 0".
+Status check_text(const DecoderSession& decoder, std::span<const int32_t> ids,
+                  std::string_view what);
 Status check_prompts(const DecoderSession& decoder, std::span<const std::vector<int32_t>> prompts,
                      const GenerateOptions& options);
 
