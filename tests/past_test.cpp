@@ -6,9 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "hg/batch_generator.h"
@@ -22,9 +26,25 @@ namespace {
 
 using namespace small_decoder;
 
-void expect_near(std::span<const float> got, const std::vector<float>& wanted) {
+constexpr double kExact = 2e-4;  // error of logits without a rounded past
+
+void expect_near(std::span<const float> got, const std::vector<float>& wanted,
+                 double most = kExact) {
   ASSERT_EQ(got.size(), wanted.size());
-  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 2e-4) << i;
+  for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], most) << i;
+}
+
+// The ids of a plain run or, with a rounded past, ids whose logits are as large up to rounding.
+void expect_greedy(Whole& whole, Ids text, const Ids& ids, double most) {
+  if (most == kExact) {
+    EXPECT_EQ(ids, whole.greedy(text, static_cast<int64_t>(ids.size())));
+    return;
+  }
+  for (const int32_t id : ids) {
+    const std::vector<float> row = whole.logits(text);
+    EXPECT_GE(row[static_cast<size_t>(id)], *std::max_element(row.begin(), row.end()) - most);
+    text.push_back(id);
+  }
 }
 
 Ids joined(Ids ids, const Ids& more) {
@@ -39,30 +59,35 @@ struct Branch {
 };
 
 // Continues all branches in a batch.
-void expect_batch(BatchGenerator& batch, const std::vector<Branch>& branches, Whole& whole) {
-  std::map<int64_t, Ids> wanted;
+void expect_batch(BatchGenerator& batch, const std::vector<Branch>& branches, Whole& whole,
+                  double most) {
+  std::map<int64_t, Ids> prompts;
   for (const Branch& branch : branches) {
     const Ids prompt = joined(branch.ids, {5});
     const int64_t id = must(batch.add(prompt, {.max_tokens = 4, .reuse_past = true}));
-    wanted[id] = whole.greedy(prompt, 4);
+    prompts[id] = prompt;
   }
   while (batch.running() > 0) {
     (void)must(batch.step());
-    for (const EndedSequence& ended : batch.ended())
-      EXPECT_EQ(ended.sequence.ids, wanted[ended.id]);
+    for (const EndedSequence& ended : batch.ended()) {
+      EXPECT_EQ(ended.sequence.ids.size(), 4u);
+      expect_greedy(whole, prompts[ended.id], ended.sequence.ids, most);
+    }
   }
 }
 
-void run_random_operations(const Form& form, uint32_t seed) {
+void run_random_operations(const Form& form, uint32_t seed, std::optional<DType> stored = {}) {
   SCOPED_TRACE(str_cat("seed ", int64_t{seed}));
   std::mt19937 random(seed);
-  Whole whole;
+  Whole whole(stored);
+  // Numbers between two of f16 or i8 may be rounded to either.
+  const double most = !stored || stored == f32 ? kExact : stored == f16 ? 5e-3 : 5e-2;
   const test::TemporaryFile file("past");
   Ids saved;
   bool has_saved = false;
-  Result<BatchGenerator> batch = BatchGenerator::create(decoder(form), 4, {.threads = 1});
+  Result<BatchGenerator> batch = BatchGenerator::create(decoder(form), 4, {.threads = 1}, stored);
   std::vector<Branch> branches;
-  branches.push_back({must(Generator::create(decoder(form), {.threads = 1}))});
+  branches.push_back({must(Generator::create(decoder(form), {.threads = 1}, stored))});
   for (int step = 0; step < 60; ++step) {
     SCOPED_TRACE(str_cat("step ", int64_t{step}));
     Branch& branch = branches[random() % branches.size()];
@@ -72,7 +97,7 @@ void run_random_operations(const Form& form, uint32_t seed) {
         const Ids more = random_ids(1 + random() % 9, random());
         if (branch.ids.size() + more.size() > 180) break;
         branch.ids = joined(branch.ids, more);
-        expect_near(must(branch.generator.append(more)), whole.logits(branch.ids));
+        expect_near(must(branch.generator.append(more)), whole.logits(branch.ids), most);
         break;
       }
       case 2: {
@@ -109,12 +134,13 @@ void run_random_operations(const Form& form, uint32_t seed) {
         }
         const Generation answer =
             must(branch.generator.generate({prompt}, {.max_tokens = 5, .reuse_past = true}));
-        EXPECT_EQ(answer.sequences[0].ids, whole.greedy(prompt, 5));
+        ASSERT_EQ(answer.sequences[0].ids.size(), 5u);
+        expect_greedy(whole, prompt, answer.sequences[0].ids, most);
         branch.ids = joined(prompt, answer.sequences[0].ids);
         branch.ids.pop_back();  // the last token is not read
       }
     }
-    if (step % 10 == 9 && batch.ok()) expect_batch(*batch, branches, whole);
+    if (step % 10 == 9 && batch.ok()) expect_batch(*batch, branches, whole, most);
     for (const Branch& each : branches) {
       ASSERT_EQ(each.generator.length(), static_cast<int64_t>(each.ids.size()));
       ASSERT_EQ(must(each.generator.ids()), each.ids);
@@ -128,6 +154,97 @@ TEST(Past, RandomOperationsEqualRunsOfTheWholeText) {
   run_random_operations({.batch = 1}, 6);
   run_random_operations({.mask = false}, 7);  // the session does not keep the past
   run_random_operations({.past = false, .mask = false}, 8);
+}
+
+TEST(Past, StoredInFewerBitsEqualsRunsWithRoundedKeysAndValues) {
+  uint32_t seed = 20;
+  for (const DType dtype : {f32, f16, bf16, i8})
+    for (int i = 0; i < 3; ++i) run_random_operations({}, ++seed, dtype);
+  expect_refusal(Generator::create(decoder(), {}, i64).status(), Code::invalid_argument,
+                 "a past is stored as f32, f16, bf16 or i8, not as i64");
+  expect_refusal(Generator::create(decoder({.past = false}), {}, i8).status(), Code::unsupported,
+                 "the model has no past that grows");
+  expect_refusal(Generator::create(decoder({.mask = false}), {}, i8).status(),
+                 Code::invalid_argument, "no other input has the size 'p'");
+}
+
+// Counts the bytes of a generator's sessions.
+struct Bytes {
+  std::atomic<int64_t> now{0};
+  static void* allocate(void* host, size_t bytes) {
+    static_cast<Bytes*>(host)->now += static_cast<int64_t>(bytes);
+    return std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  }
+  static void release(void* host, void* memory, size_t bytes) {
+    static_cast<Bytes*>(host)->now -= static_cast<int64_t>(bytes);
+    std::free(memory);
+  }
+};
+
+TEST(Past, ForksShareMemoryUntilOneOfThemReads) {
+  Bytes bytes;
+  const Allocator allocator{Bytes::allocate, Bytes::release, &bytes};
+  std::optional<Generator> first =
+      must(Generator::create(decoder(), {.threads = 1, .allocator = allocator}));
+  const Ids ids = random_ids(40, 1);
+  (void)must(first->append(ids));
+  const int64_t one = bytes.now;
+  std::vector<Generator> forks;
+  for (int i = 0; i < 3; ++i) forks.push_back(must(first->fork()));
+  EXPECT_EQ(bytes.now, one);
+  EXPECT_EQ(must(forks[0].ids()), ids);
+  Whole whole;
+  expect_near(must(forks[0].append(Ids{7})), whole.logits(joined(ids, {7})));
+  const int64_t two = bytes.now;
+  EXPECT_GT(two, one);
+  expect_near(must(first->append(Ids{8})), whole.logits(joined(ids, {8})));
+  EXPECT_GT(bytes.now, two);
+  const int64_t three = bytes.now;
+  ASSERT_TRUE(forks[2].truncate(20).ok());
+  forks.erase(forks.begin() + 1);  // now nothing else shares the memory of the first past
+  expect_near(must(forks[1].append(Ids{9})),
+              whole.logits(joined({ids.begin(), ids.begin() + 20}, {9})));
+  EXPECT_LE(bytes.now, three + (three - two) / 2);
+  first.reset();
+  forks.clear();
+  EXPECT_EQ(bytes.now, 0);
+}
+
+TEST(Past, StoredInFewerBitsNeedsLessMemory) {
+  int64_t bytes_of[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    Bytes bytes;
+    const Allocator allocator{Bytes::allocate, Bytes::release, &bytes};
+    Generator generator = must(Generator::create(
+        decoder(), {.threads = 1, .allocator = allocator}, i == 0 ? f32 : i8));
+    (void)must(generator.append(Ids{1}));
+    bytes_of[i] = bytes.now;
+  }
+  // Keys and values of 2 layers for 1,024 positions: heads of kHeadDim floats, or bytes and a scale.
+  const int64_t saved = 2 * 2 * 1024 * kHeads * (4 * kHeadDim - (kHeadDim + 4));
+  EXPECT_GT(bytes_of[0] - bytes_of[1], saved * 9 / 10) << bytes_of[0] << " " << bytes_of[1];
+}
+
+TEST(Past, ForksRunInSeveralThreads) {
+  for (uint32_t round = 0; round < 8; ++round) {
+    std::optional<Generator> first = must(Generator::create(decoder(), {.threads = 1}));
+    const Ids ids = random_ids(10 + round, round);
+    (void)must(first->append(ids));
+    std::vector<Generator> forks;
+    for (int i = 0; i < 4; ++i) forks.push_back(must(first->fork()));
+    if (round % 2 == 0) first.reset();
+    std::vector<std::vector<float>> got(forks.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < forks.size(); ++i)
+      threads.emplace_back([&, i] {
+        const auto logits = must(forks[i].append(Ids{static_cast<int32_t>(i)}));
+        got[i].assign(logits.begin(), logits.end());
+      });
+    for (std::thread& each : threads) each.join();
+    Whole whole;
+    for (size_t i = 0; i < forks.size(); ++i)
+      expect_near(got[i], whole.logits(joined(ids, {static_cast<int32_t>(i)})));
+  }
 }
 
 TEST(Past, OfSeveralSequencesIsRefused) {

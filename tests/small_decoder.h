@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <string>
 #include <string_view>
@@ -30,7 +31,15 @@ struct Form {
   std::string ids_name = "input_ids", logits_name = "logits";
   std::string hidden_name = {};  // of an output before the head; empty: none
   Dim batch = Dim("b");
+  std::optional<DType> stored = {};  // keys and values are rounded as this past is stored
 };
+
+// x as it is read from a past that is stored as f16, bf16 or i8.
+inline Value stored_and_read(const Value& x, DType dtype) {
+  if (dtype != i8) return cast(cast(x, dtype), f32);
+  const Value scale = amax(abs(x), {-1}, true) / 127.0 + 1e-30;
+  return round(x / scale) * scale;
+}
 
 // Heads of x [b, t, width]: [b, heads, t, dim].
 inline Value heads_of(const Value& x, const Dim& batch) {
@@ -75,6 +84,7 @@ inline Model decoder(const Form& form = {}) {
     const Value q = part("q");
     Value k = part("k"), v = part("v");
     for (auto& [name, value] : {std::pair{"key", &k}, std::pair{"value", &v}}) {
+      if (form.stored) *value = stored_and_read(*value, *form.stored);
       if (!form.past) continue;
       const std::string suffix = str_cat(layer, ".", name);
       const Value past = g.input(form.past_name + suffix, f32, {b, kHeads, p, kHeadDim});
@@ -100,9 +110,10 @@ inline Model decoder(const Form& form = {}) {
 // Logits after the last id, from a run over the whole text.
 class Whole {
  public:
-  Whole()
-      : session_(must(Session::create(decoder({.past = false, .mask = false, .positions = false}),
-                                      {.threads = 1}))) {}
+  explicit Whole(std::optional<DType> stored = {})
+      : session_(must(Session::create(
+            decoder({.past = false, .mask = false, .positions = false, .stored = stored}),
+            {.threads = 1}))) {}
   std::vector<float> logits(const Ids& ids) {
     const std::vector<int64_t> wide(ids.begin(), ids.end());
     const auto time = static_cast<int64_t>(ids.size());

@@ -63,7 +63,7 @@ Exit codes: 0 ok, 1 usage, 2 unreadable file, 3 unsupported, 4 prompts and model
 
 struct GenerateJob {
   std::string model, entry, tokenizer, chat_template, system, features, decoder_ids, grammar,
-      schema, cache, draft, early_stopping = "no", device = "cpu", precision = "f32";
+      schema, cache, draft, past, early_stopping = "no", device = "cpu", precision = "f32";
   int threads = 0;
   std::vector<std::string> ids, stop_ids, texts, stops;  // as given
   std::vector<std::vector<int32_t>> prompts;
@@ -359,7 +359,9 @@ Outcome run(GenerateJob& job) {
   GpuOfTool gpu;
   if (Status given = gpu.give_to(options); !given.ok()) return outcome(given);
   if (job.embeds) return embed(job, *model, options);
-  Result<Generator> generator = Generator::create(*model, options);
+  std::optional<DType> past;
+  if (!job.past.empty()) past = *parse_dtype(job.past);
+  Result<Generator> generator = Generator::create(*model, options, past);
   if (!generator.ok()) return outcome(generator.status());
   std::optional<Generator> draft;
   if (!job.draft.empty()) {
@@ -371,7 +373,9 @@ Outcome run(GenerateJob& job) {
     if (Outcome o = load_cache(job, *generator); !o.ok()) return o;
   }
   if (Outcome o = answer(job, *generator, text.get(), chat.get()); !o.ok()) return o;
-  return job.cache.empty() ? Outcome() : outcome(generator->save(job.cache));
+  if (job.cache.empty()) return {};
+  const Status saved = generator->save(job.cache);
+  return saved.ok() ? Outcome() : Outcome{Exit::unreadable, std::string(saved.message())};
 }
 
 }  // namespace
@@ -461,6 +465,10 @@ int main(int argc, char** argv) {
                 "with --json: the logarithm of each token's probability")
       .needs(line.add_flag("--json", job.as_json, "print JSON"));
   line.add("--device", job.device, "cpu, vulkan or auto").shows_default();
+  line.add("--past", job.past,
+           "keep keys and values as f32, f16, bf16 or i8; default: as the model has them")
+      .is_one_of({"f32", "f16", "bf16", "i8"})
+      .excludes(embed);
   line.add("--precision", job.precision,
            "i8: round inputs of products with quantized weights to 8 bits; bf16: round weights of "
            "products to 16 bits")

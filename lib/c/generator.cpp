@@ -108,7 +108,10 @@ hg_status* hg_generator_create(const hg_model* model, const hg_session_options* 
   return border([&]() -> hg::Status {
     HG_C_NEEDS(generator);
     *generator = nullptr;
-    return hg::c::create_for(model, options, generator, hg::Generator::create);
+    return hg::c::create_for(model, options, generator,
+                             [](const hg::Model& from, hg::SessionOptions all) {
+                               return hg::Generator::create(from, std::move(all));
+                             });
   });
 }
 

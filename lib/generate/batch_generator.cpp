@@ -32,9 +32,11 @@ struct Row {
 }  // namespace
 
 struct BatchGenerator::Body {
-  Body(DecoderSession one, Model decoder_model, SessionOptions with, int64_t count)
+  Body(DecoderSession one, Model decoder_model, SessionOptions with, int64_t count,
+       std::optional<DType> past)
       : model(std::move(decoder_model)),
         session_options(std::move(with)),
+        stored(past),
         reader(std::move(one)),
         rows(static_cast<size_t>(count)) {}
 
@@ -51,6 +53,7 @@ struct BatchGenerator::Body {
 
   const Model model;
   const SessionOptions session_options;
+  const std::optional<DType> stored;
   DecoderSession reader;                      // one row: prompts
   std::map<int64_t, DecoderSession> runners;  // by their number of rows; opened when needed
   DecoderSession* runner = nullptr;           // of `size` rows
@@ -129,7 +132,8 @@ Status BatchGenerator::Body::shrink() {
 Status BatchGenerator::Body::resize(int64_t count) {
   auto found = runners.find(count);
   if (found == runners.end()) {
-    HG_TRY_ASSIGN(DecoderSession opened, DecoderSession::create(model, session_options, count));
+    HG_TRY_ASSIGN(DecoderSession opened, DecoderSession::create(model, session_options, count,
+                                                                DecoderOutput::logits, stored));
     found = runners.emplace(count, std::move(opened)).first;
   }
   DecoderSession& target = found->second;
@@ -209,13 +213,14 @@ BatchGenerator& BatchGenerator::operator=(BatchGenerator&&) noexcept = default;
 BatchGenerator::~BatchGenerator() = default;
 
 Result<BatchGenerator> BatchGenerator::create(const Model& model, int64_t rows,
-                                              SessionOptions options) {
+                                              SessionOptions options, std::optional<DType> past) {
   return or_no_memory([&]() -> Result<BatchGenerator> {
     HG_CHECK(rows > 0 && rows <= 4096, "generate: rows is ", rows, ", expected 1 to 4096");
-    HG_TRY_ASSIGN(DecoderSession reader, DecoderSession::create(model, options));
+    HG_TRY_ASSIGN(DecoderSession reader,
+                  DecoderSession::create(model, options, 1, DecoderOutput::logits, past));
     HG_TRY(reader.check_rows());
     return BatchGenerator(
-        std::make_unique<Body>(std::move(reader), model, std::move(options), rows));
+        std::make_unique<Body>(std::move(reader), model, std::move(options), rows, past));
   });
 }
 

@@ -28,8 +28,8 @@ const Tensor* state_named(const Graph& graph, std::string_view name) {
 }  // namespace
 
 bool DecoderSession::can_roll_back() const {
-  return !buffers_ && std::all_of(carried_.begin(), carried_.end(),
-                                  [&](const CarriedValue& each) { return growing_dim(each) >= 0; });
+  return !buffers_ && std::all_of(kept_.begin(), kept_.end(),
+                                  [](const KeptState& each) { return each.grows >= 0; });
 }
 
 Status DecoderSession::check_no_encoder(std::string_view what) const {
@@ -111,15 +111,16 @@ Status DecoderSession::forget_read() {
 // ---- Copies ----
 
 // A carried value without the positions that are free.
-Tensor DecoderSession::used_part(const CarriedValue& carried, Tensor state) const {
-  if (const int grows = growing_dim(carried); grows >= 0) state.shape[grows] = past_;
+Tensor DecoderSession::used_part(const KeptState& kept, Tensor state) const {
+  if (kept.grows >= 0) state.shape[kept.grows] = past_;
   return state;
 }
 
 Result<std::vector<TensorData>> DecoderSession::copy_carried() const {
   std::vector<TensorData> copies;
-  for (const CarriedValue& each : carried_) {
-    HG_TRY_ASSIGN(const Tensor state, session_->value(each.input));
+  const std::lock_guard lock(session_->reading);
+  for (const KeptState& each : kept_) {
+    HG_TRY_ASSIGN(const Tensor state, session_->value(each.name));
     HG_TRY_ASSIGN(TensorData copy, TensorData::copy_of(used_part(each, state)));
     copies.push_back(std::move(copy));
   }
@@ -128,9 +129,9 @@ Result<std::vector<TensorData>> DecoderSession::copy_carried() const {
 
 Status DecoderSession::restore_carried(std::span<const TensorData> copies) {
   for (size_t i = 0; i < copies.size(); ++i) {
-    HG_TRY_ASSIGN(const Tensor state, session_->value(carried_[i].input));
-    copy_elements(copies[i].tensor, used_part(carried_[i], state));
-    HG_TRY(keep_changes(carried_[i].input, state));
+    HG_TRY_ASSIGN(const Tensor state, session_->value(kept_[i].name));
+    copy_elements(copies[i].tensor, used_part(kept_[i], state));
+    HG_TRY(keep_changes(kept_[i].name, state));
   }
   return {};
 }
@@ -150,6 +151,8 @@ Result<DecoderSession> DecoderSession::fork() const {
   copy.logits_ = logits_;
   copy.logits_type_ = logits_type_;
   copy.carried_ = carried_;
+  copy.kept_ = kept_;
+  copy.stored_ = stored_;
   copy.vocabulary_ = vocabulary_;
   copy.position_limit_ = position_limit_;
   for (const auto& [to, from] : {std::pair{&copy.ids_, &ids_}, std::pair{&copy.mask_, &mask_},
@@ -162,15 +165,15 @@ Result<DecoderSession> DecoderSession::fork() const {
     if (buffers_) {
       HG_TRY_ASSIGN(copy.buffers_, PastBuffers::create(model_.graph(), carried_));
     }
-    HG_TRY_ASSIGN(copy.session_, Session::create(model_, options_));
+    HG_TRY(copy.use(Session::create(model_, options_)));
     HG_TRY(copy.forget_read());
     return copy;
   }
-  HG_TRY(copy.open(stateful_, session_batch_, capacity_));
-  if (batch_ == 0) return copy;
+  copy.stateful_ = stateful_;
+  copy.session_ = session_;
+  copy.session_batch_ = session_batch_;
+  copy.capacity_ = capacity_;
   copy.past_ = past_;
-  HG_TRY_ASSIGN(const std::vector<TensorData> kept, copy_carried());
-  HG_TRY(copy.restore_carried(kept));
   return copy;
 }
 
@@ -183,6 +186,7 @@ std::string DecoderSession::fingerprint() const {
     hash = checksum_of(std::as_bytes(std::span(&value, 1)), hash);
   };
   add(options_.precision);
+  if (stored_) add(*stored_);
   const std::string text = whole_.graph().text();
   hash = checksum_of(std::as_bytes(std::span(text)), hash);
   for (const State& state : model_.graph().states()) {
@@ -210,7 +214,7 @@ Status DecoderSession::save(const std::string& path) const {
   if (read[0] > 0) {
     HG_TRY_ASSIGN(std::vector<TensorData> states, copy_carried());
     for (size_t i = 0; i < states.size(); ++i)
-      graph.buffer(carried_[i].input, std::move(states[i]));
+      graph.buffer(kept_[i].name, std::move(states[i]));
   }
   HG_TRY_ASSIGN(Model file, Model::from_graph(std::move(graph)));
   file.set_info({.producer = "hologram", .source = kFileKind, .source_hash = fingerprint()});
@@ -241,15 +245,16 @@ Status DecoderSession::load(const std::string& path) {
       return damaged("has the id ", id, "; the vocabulary has ", vocabulary_, " tokens");
   const int64_t past = keeps_past() ? *read->as<int64_t>() : 0;
   std::vector<TensorData> states;
-  for (const CarriedValue& each : carried_) {
+  for (const KeptState& each : kept_) {
     if (past == 0) break;
-    const Tensor* const state = state_named(file.graph(), each.input);
-    HG_TRY_ASSIGN(Tensor wanted, session_->value(each.input));
-    if (const int batch = batch_dim(each); batch >= 0) wanted.shape[batch] = 1;
-    if (const int grows = growing_dim(each); grows >= 0) wanted.shape[grows] = past;
-    if (state == nullptr) return damaged("has no '", each.input, "'");
+    const Tensor* const state = state_named(file.graph(), each.name);
+    const std::lock_guard lock(session_->reading);
+    HG_TRY_ASSIGN(Tensor wanted, session_->value(each.name));
+    if (each.batch >= 0) wanted.shape[each.batch] = 1;
+    if (each.grows >= 0) wanted.shape[each.grows] = past;
+    if (state == nullptr) return damaged("has no '", each.name, "'");
     if (state->dtype != wanted.dtype || !(state->shape == wanted.shape))
-      return damaged("'", each.input, "' is ", to_string(state->dtype), state->shape, ", expected ",
+      return damaged("'", each.name, "' is ", to_string(state->dtype), state->shape, ", expected ",
                      to_string(wanted.dtype), wanted.shape);
     HG_TRY_ASSIGN(TensorData copy, TensorData::copy_of(*state));
     states.push_back(std::move(copy));

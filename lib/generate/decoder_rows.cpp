@@ -29,9 +29,9 @@ Status DecoderSession::check_rows() const {
   if (!keeps_past()) return unsupported(kCannot, "the session does not keep the model's past");
   if (batch_size().is_constant())
     return unsupported(kCannot, "the model takes ", batch_size().constant(), " prompts at a time");
-  for (const CarriedValue& each : carried_)
-    if (batch_dim(each) < 0)
-      return unsupported(kCannot, "no dim, or several, of the input '", each.input,
+  for (const KeptState& each : kept_)
+    if (each.batch < 0)
+      return unsupported(kCannot, "no dim, or several, of the input '", each.name,
                          "' is the number of prompts");
   return {};
 }
@@ -45,10 +45,10 @@ Status DecoderSession::keep_changes(const std::string& name, const Tensor& state
 
 Status DecoderSession::move_columns(int64_t from, int64_t to, int64_t count) {
   if (count == 0 || from == to) return {};
-  for (const CarriedValue& each : carried_) {
-    const int grows = growing_dim(each);
+  for (const KeptState& each : kept_) {
+    const int grows = each.grows;
     if (grows < 0) continue;
-    HG_TRY_ASSIGN(const Tensor state, session_->value(each.input));
+    HG_TRY_ASSIGN(const Tensor state, session_->value(each.name));
     int64_t outer = 1, column = size_of(state.dtype);
     for (int d = 0; d < grows; ++d) outer *= state.shape[d];
     for (int d = grows + 1; d < state.rank(); ++d) column *= state.shape[d];
@@ -57,7 +57,7 @@ Status DecoderSession::move_columns(int64_t from, int64_t to, int64_t count) {
       std::memmove(columns + to * column, columns + from * column,
                    static_cast<size_t>(count * column));
     }
-    HG_TRY(keep_changes(each.input, state));
+    HG_TRY(keep_changes(each.name, state));
   }
   return {};
 }
@@ -81,8 +81,8 @@ Status DecoderSession::replace_row(size_t row, const DecoderSession& other, size
     for (std::vector<int64_t>& each : input->rows)
       each.insert(each.begin(), static_cast<size_t>(more), 0);
   past_ += more;
-  for (const CarriedValue& each : carried_) {
-    const int grows = growing_dim(each), batch = batch_dim(each);
+  for (const KeptState& each : kept_) {
+    const int grows = each.grows, batch = each.batch;
     // The row's last `length` columns, or all of its state.
     const auto part = [&](Tensor state, size_t index, int64_t past) {
       int64_t offset = static_cast<int64_t>(index) * state.strides[batch];
@@ -94,10 +94,10 @@ Status DecoderSession::replace_row(size_t row, const DecoderSession& other, size
       state.data = static_cast<char*>(state.data) + offset * size_of(state.dtype);
       return state;
     };
-    HG_TRY_ASSIGN(const Tensor from, other.session_->value(each.input));
-    HG_TRY_ASSIGN(const Tensor to, session_->value(each.input));
+    HG_TRY_ASSIGN(const Tensor from, other.session_->value(each.name));
+    HG_TRY_ASSIGN(const Tensor to, session_->value(each.name));
     copy_elements(part(from, other_row, other.past_), part(to, row, past_));
-    HG_TRY(keep_changes(each.input, to));
+    HG_TRY(keep_changes(each.name, to));
   }
   for (const auto& [mine, its] : {std::pair{&ids_, &other.ids_}, std::pair{&mask_, &other.mask_},
                                   std::pair{&positions_, &other.positions_}}) {
@@ -118,12 +118,12 @@ Status DecoderSession::reorder(std::span<const size_t> from) {
     for (size_t i = 0; i < from.size(); ++i) input->rows[i] = before[from[i]];
   }
   if (buffers_) return buffers_->reorder(from);
-  for (const CarriedValue& each : carried_) {
-    const int grows = growing_dim(each), batch = batch_dim(each);
+  for (const KeptState& each : kept_) {
+    const int grows = each.grows, batch = each.batch;
     if (batch < 0)
-      return unsupported("generate: no dim, or several, of the input '", each.input,
+      return unsupported("generate: no dim, or several, of the input '", each.name,
                          "' is the number of prompts");
-    HG_TRY_ASSIGN(Tensor state, session_->value(each.input));
+    HG_TRY_ASSIGN(Tensor state, session_->value(each.name));
     const auto row = [&](const Tensor& all, size_t index) {
       Tensor part = all;
       part.shape[batch] = 1;
@@ -136,7 +136,7 @@ Status DecoderSession::reorder(std::span<const size_t> from) {
     HG_TRY_ASSIGN(const TensorData before, TensorData::copy_of(used));
     for (size_t i = 0; i < from.size(); ++i)
       if (from[i] != i) copy_elements(row(before.tensor, from[i]), row(used, i));
-    HG_TRY(keep_changes(each.input, state));
+    HG_TRY(keep_changes(each.name, state));
   }
   return {};
 }

@@ -66,15 +66,16 @@ ValueId head_input(const Graph& graph, ValueId id) {
 }  // namespace
 
 Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions options,
-                                              int64_t batch, DecoderOutput output) {
+                                              int64_t batch, DecoderOutput output,
+                                              std::optional<DType> stored) {
   if (!options.entry.empty()) {
     HG_TRY_ASSIGN(const Model entry, model.entry(options.entry));
     options.entry.clear();
-    return create(entry, std::move(options), batch, output);
+    return create(entry, std::move(options), batch, output, stored);
   }
   if (is_encoder_decoder(model)) {
     HG_TRY_ASSIGN(const Model decode, model.entry("decode"));
-    HG_TRY_ASSIGN(DecoderSession made, create_decoder(decode, options, batch, output));
+    HG_TRY_ASSIGN(DecoderSession made, create_decoder(decode, options, batch, output, stored));
     HG_TRY_ASSIGN(made.encoder_, EncoderSession::create(model, decode.graph(), std::move(options)));
     return made;
   }
@@ -83,14 +84,16 @@ Result<DecoderSession> DecoderSession::create(const Model& model, SessionOptions
     if (const std::string& name = model.graph().value_info(id).name; EncoderSession::gives(name))
       return unsupported("generate: the input '", name,
                          "' comes from an encoder; generate with the model of both entries");
-  return create_decoder(model, std::move(options), batch, output);
+  return create_decoder(model, std::move(options), batch, output, stored);
 }
 
 Result<DecoderSession> DecoderSession::create_decoder(const Model& model, SessionOptions options,
-                                                      int64_t batch, DecoderOutput output) {
+                                                      int64_t batch, DecoderOutput output,
+                                                      std::optional<DType> stored) {
   options.device_outputs = false;
   DecoderSession decoder(model, std::move(options));
   decoder.output_ = output;
+  decoder.stored_ = stored;
   const Graph& graph = decoder.model_.graph();
   for (const ValueId id : graph.inputs()) HG_TRY(decoder.find_input(id));
   for (const auto& [name, id] : graph.outputs()) HG_TRY(decoder.find_output(name, id));
@@ -237,12 +240,23 @@ Status DecoderSession::find_carried() {
       return unsupported("generate: the inputs '", found->input, "' and '", name,
                          "' have the same past");
     carried_.push_back(*found);
+    KeptState kept{name, growing_dim(*found), batch_dim(*found)};
+    if (stored_ == i8 && kept.grows >= 0)
+      kept_.push_back({scale_name(name), kept.grows, kept.batch});
+    kept_.push_back(std::move(kept));
   }
+  if (stored_ && !grows())
+    return unsupported("generate: the model has no past that grows, to be stored as ", *stored_);
   const ValueInfo& ids = graph.value_info(ids_.value);
   if (carried_.empty() && ids.type.shape[1].is_constant())
     return unsupported("generate: the input '", ids.name, "' is ", ids.type,
                        ", but the model has no past");
   return {};
+}
+
+bool DecoderSession::grows() const {
+  return std::any_of(kept_.begin(), kept_.end(),
+                     [](const KeptState& each) { return each.grows >= 0; });
 }
 
 void DecoderSession::find_limits() {
@@ -262,10 +276,10 @@ Status DecoderSession::open_first(int64_t batch) {
     if (batch_size().is_constant()) batch = batch_size().constant();
     Result<Model> stateful = make_stateful(model_, stateful_options(batch, kFirstCapacity));
     if (stateful.ok()) return open(*std::move(stateful), batch, kFirstCapacity);
+    if (stored_) return stateful.status();
     HG_TRY_ASSIGN(buffers_, PastBuffers::create(model_.graph(), carried_));
   }
-  HG_TRY_ASSIGN(session_, Session::create(model_, options_));
-  return {};
+  return use(Session::create(model_, options_));
 }
 
 const Dim& DecoderSession::batch_size() const {
@@ -273,7 +287,7 @@ const Dim& DecoderSession::batch_size() const {
 }
 
 StatefulOptions DecoderSession::stateful_options(int64_t batch, int64_t capacity) const {
-  StatefulOptions options = {.carried = carried_, .capacity = capacity};
+  StatefulOptions options = {.carried = carried_, .capacity = capacity, .stored = stored_};
   if (const std::string symbol(batch_size().symbol()); !symbol.empty())
     options.dims = {{symbol, batch}};
   return options;
@@ -287,7 +301,27 @@ int64_t DecoderSession::capacity_for(int64_t positions) {
 // Another session for the same past.
 Status DecoderSession::reopen() {
   if (keeps_past()) return open(batch_, capacity_);
-  HG_TRY_ASSIGN(session_, Session::create(model_, options_));
+  return use(Session::create(model_, options_));
+}
+
+Status DecoderSession::use(Result<Session> session) {
+  HG_TRY(session.status());
+  session_ = std::make_shared<SharedSession>(*std::move(session));
+  return {};
+}
+
+// Copies what the model carries to a session of its own if forks share the session.
+Status DecoderSession::own_session() {
+  const std::shared_ptr<SharedSession> shared = session_;
+  const std::lock_guard lock(shared->reading);
+  if (shared.use_count() <= 2 || !keeps_past()) return {};  // session_ and `shared`
+  HG_TRY(open(Model(stateful_), session_batch_, capacity_));
+  for (const KeptState& each : kept_) {
+    HG_TRY_ASSIGN(const Tensor from, shared->value(each.name));
+    HG_TRY_ASSIGN(const Tensor to, session_->value(each.name));
+    copy_elements(used_part(each, from), used_part(each, to));
+    HG_TRY(keep_changes(each.name, to));
+  }
   return {};
 }
 
@@ -303,10 +337,8 @@ Status DecoderSession::open(Model stateful, int64_t batch, int64_t capacity) {
   const std::string_view symbol = batch_size().symbol();
   std::erase_if(options.dims, [&](const auto& dim) { return dim.first == symbol; });
   std::erase_if(options.ranges, [&](const SizeRange& range) { return range.symbol == symbol; });
-  HG_TRY_ASSIGN(session_, Session::create(stateful_, std::move(options)));
-  const bool grows = std::any_of(carried_.begin(), carried_.end(),
-                                 [&](const CarriedValue& each) { return growing_dim(each) >= 0; });
-  capacity_ = grows ? capacity : std::numeric_limits<int64_t>::max();
+  HG_TRY(use(Session::create(stateful_, std::move(options))));
+  capacity_ = grows() ? capacity : std::numeric_limits<int64_t>::max();
   session_batch_ = batch;
   return {};
 }
@@ -322,18 +354,19 @@ Status DecoderSession::start(int64_t batch, int64_t positions) {
     input->rows.assign(static_cast<size_t>(batch), {});
   if (buffers_) buffers_->start(batch);
   if (!keeps_past()) return {};
-  if (!session_ || batch != session_batch_ || positions > capacity_)
+  if (!session_ || session_.use_count() > 1 || batch != session_batch_ || positions > capacity_)
     return open(batch, capacity_for(positions));
   return clear_states();
 }
 
 // Values that grow start with a past of 0; other values start with zeros.
 Status DecoderSession::clear_states() {
-  for (const CarriedValue& each : carried_) {
-    if (growing_dim(each) >= 0) continue;
-    HG_TRY_ASSIGN(const Tensor state, session_->value(each.input));
+  if (session_.use_count() > 1) return open(batch_, capacity_);
+  for (const KeptState& each : kept_) {
+    if (each.grows >= 0) continue;
+    HG_TRY_ASSIGN(const Tensor state, session_->value(each.name));
     HG_TRY_ASSIGN(const TensorData zeros, TensorData::allocate(state.dtype, state.shape));
-    HG_TRY(session_->set_value(each.input, zeros.tensor));
+    HG_TRY(session_->set_value(each.name, zeros.tensor));
   }
   return {};
 }
@@ -374,7 +407,10 @@ Status DecoderSession::set_integers(Integers& input, int64_t from, int64_t to) {
 Status DecoderSession::run(std::stop_token stop) {
   const auto all = static_cast<int64_t>(ids_.rows[0].size());
   if (!session_) return internal_error("generate: an earlier call lost the session");
-  if (keeps_past() && all > capacity_) HG_TRY(grow(all));
+  if (keeps_past() && all > capacity_)
+    HG_TRY(grow(all));
+  else
+    HG_TRY(own_session());
   if (carried_.empty()) HG_TRY(run_part(0, all, stop));
   const int64_t most = reads_single_tokens() ? 1 : kept_logits_ > 1 ? all : kChunk;
   while (!carried_.empty() && past_ < all)

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stop_token>
@@ -26,9 +28,11 @@ enum class DecoderOutput : uint8_t { logits, hidden };
 class DecoderSession {
  public:
   // `batch`: number of sequences to open the first session for.
+  // `stored`: see StatefulOptions.
   static Result<DecoderSession> create(const Model& model, SessionOptions options,
                                        int64_t batch = 1,
-                                       DecoderOutput output = DecoderOutput::logits);
+                                       DecoderOutput output = DecoderOutput::logits,
+                                       std::optional<DType> stored = {});
 
   // Forgets all tokens. Makes room for this many positions; later runs make more room if needed.
   Status start(int64_t batch, int64_t positions);
@@ -99,10 +103,24 @@ class DecoderSession {
     TensorData data = {};  // of the last run
   };
 
+  // A buffer of the session with what the model carries, and its dims: one that grows, and that of
+  // the batch; -1: none.
+  struct KeptState {
+    std::string name;
+    int grows = -1, batch = -1;
+  };
+
+  // Forks share a session until they run.
+  struct SharedSession : Session {
+    explicit SharedSession(Session session) : Session(std::move(session)) {}
+    std::mutex reading;  // held while a fork copies the states
+  };
+
   DecoderSession(const Model& model, SessionOptions options)
       : whole_(model), model_(model), options_(std::move(options)) {}
   static Result<DecoderSession> create_decoder(const Model& model, SessionOptions options,
-                                               int64_t batch, DecoderOutput output);
+                                               int64_t batch, DecoderOutput output,
+                                               std::optional<DType> stored);
   Status find_input(ValueId id);
   Status find_output(const std::string& name, ValueId id);
   Status check_parts() const;
@@ -116,12 +134,15 @@ class DecoderSession {
   Status open_first(int64_t batch);
   Status open(int64_t batch, int64_t capacity);
   Status reopen();
+  Status use(Result<Session> session);
+  Status own_session();
   Status open(Model stateful, int64_t batch, int64_t capacity);
   static int64_t capacity_for(int64_t positions);
   Status clear_states();
   Status grow(int64_t positions);
   Status forget_read();
-  Tensor used_part(const CarriedValue& carried, Tensor state) const;
+  Tensor used_part(const KeptState& kept, Tensor state) const;
+  bool grows() const;
   Result<std::vector<TensorData>> copy_carried() const;
   Status restore_carried(std::span<const TensorData> copies);
   std::string fingerprint() const;
@@ -144,12 +165,14 @@ class DecoderSession {
   int64_t kept_logits_ = 1;
   TensorData kept_data_ = {};
   std::vector<CarriedValue> carried_;
+  std::vector<KeptState> kept_;
+  std::optional<DType> stored_;
   int64_t vocabulary_ = 0, position_limit_ = 0;
 
   std::optional<EncoderSession> encoder_;
   std::optional<PastBuffers> buffers_;  // nullopt: the session keeps the carried values
   Model stateful_;                      // kept alive: models made alike share compiled graphs
-  std::optional<Session> session_;
+  std::shared_ptr<SharedSession> session_;
   int64_t capacity_ = 0, session_batch_ = 0;  // of stateful_
 
   int64_t batch_ = 0, past_ = 0;

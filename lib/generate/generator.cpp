@@ -298,9 +298,11 @@ Generator::Generator(Generator&&) noexcept = default;
 Generator& Generator::operator=(Generator&&) noexcept = default;
 Generator::~Generator() = default;
 
-Result<Generator> Generator::create(const Model& model, SessionOptions options) {
+Result<Generator> Generator::create(const Model& model, SessionOptions options,
+                                    std::optional<DType> past) {
   return or_no_memory([&]() -> Result<Generator> {
-    HG_TRY_ASSIGN(DecoderSession decoder, DecoderSession::create(model, std::move(options)));
+    HG_TRY_ASSIGN(DecoderSession decoder, DecoderSession::create(model, std::move(options), 1,
+                                                                 DecoderOutput::logits, past));
     return Generator(std::make_unique<Body>(std::move(decoder)));
   });
 }

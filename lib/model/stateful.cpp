@@ -6,6 +6,10 @@
 #include <map>
 #include <optional>
 
+#include "hg/ops/operators.h"
+#include "hg/ops/pointwise.h"
+#include "hg/ops/reduce.h"
+#include "hg/ops/unary.h"
 #include "lib/graph/border.h"
 #include "lib/graph/ends.h"
 #include "lib/graph/past_names.h"
@@ -41,7 +45,9 @@ struct Carried {
   ValueId input = kNoValue, output = kNoValue;
   int grows = -1;           // the dim; -1: none
   Dim past = {}, all = {};  // its sizes before and after a run
+  DType dtype = f32;         // of the model
   ValueId state = kNoValue;
+  ValueId scale = kNoValue;  // of a state of 8 bits, per position
 };
 
 class Stateful {
@@ -109,6 +115,10 @@ class Stateful {
     if (each.grows >= 0 && appending(each) == nullptr)
       return unsupported("the output '", pair.output, "' is not the input '", pair.input,
                          "' with something appended along dim ", each.grows);
+    each.dtype = in.dtype;
+    if (each.grows >= 0 && options_.stored)
+      HG_CHECK(is_float(in.dtype) && each.grows + 1 < in.rank(), "'", pair.input, "' is ", in,
+               ", which cannot be stored as ", *options_.stored);
     all_.push_back(std::move(each));
     carried_outputs_.push_back(pair.output);
     return {};
@@ -143,12 +153,21 @@ class Stateful {
       for (int d = 0; d < type.rank(); ++d)
         shape.push_back(d == each.grows ? options_.capacity
                                         : type.shape[static_cast<size_t>(d)].constant());
-      HG_TRY_ASSIGN(TensorData zeros, TensorData::allocate(type.dtype, shape));
+      const bool is_stored = each.grows >= 0 && options_.stored;
+      HG_TRY_ASSIGN(TensorData zeros,
+                    TensorData::allocate(is_stored ? *options_.stored : type.dtype, shape));
       GraphAccess::rename(graph_, each.input, str_cat(each.name, "_given"));
       const Value state = graph_.buffer(each.name, std::move(zeros));
-      HG_TRY(graph_.status());
       each.state = state.id();
-      views[each.input] = each.grows < 0 ? state.id() : slice(state, each, each.past).id();
+      Value scale;
+      if (is_stored && *options_.stored == i8) {
+        shape[type.rank() - 1] = 1;
+        HG_TRY_ASSIGN(TensorData scales, TensorData::allocate(f32, shape));
+        scale = graph_.buffer(scale_name(each.name), std::move(scales));
+        each.scale = scale.id();
+      }
+      HG_TRY(graph_.status());
+      views[each.input] = each.grows < 0 ? state.id() : read(state, scale, each, each.past).id();
       HG_TRY(graph_.status());
       if (each.grows >= 0 && std::find(limited.begin(), limited.end(), each.all) == limited.end()) {
         limited.push_back(each.all);
@@ -161,6 +180,23 @@ class Stateful {
   }
   Value slice(const Value& state, const Carried& each, const Dim& end) {
     return graph_.call("slice", {state}, {{"dim", each.grows}, {"start", 0}, {"end", end}});
+  }
+
+  // The first positions, in the model's dtype.
+  Value read(const Value& state, const Value& scale, const Carried& each, const Dim& end) {
+    Value part = slice(state, each, end);
+    if (each.scale != kNoValue) part = cast(part, f32) * slice(scale, each, end);
+    return part.dtype() == each.dtype ? part : cast(part, each.dtype);
+  }
+
+  // New positions as they are stored, and their scales: the largest number of each is 127.
+  std::pair<Value, Value> stored(const Value& added, const Carried& each) {
+    if (each.scale == kNoValue)
+      return {options_.stored ? cast(added, *options_.stored) : added, Value()};
+    const Value x = cast(added, f32);
+    const Value largest = amax(abs(x), {-1}, true);
+    const Value scale = largest * (1.0 / 127) + 1e-30;  // not 0
+    return {cast(round(x / scale), i8), scale};
   }
 
   // Removes the carried inputs and outputs. Moves the views, which were made last, to the front.
@@ -200,11 +236,17 @@ class Stateful {
       for (size_t i = 1; i < node.inputs.size(); ++i) added.push_back(graph_.value(node.inputs[i]));
       const Value one =
           added.size() == 1 ? added[0] : graph_.call("concat", added, {{"dim", each.grows}});
-      const Value whole =
-          graph_.call("slice_scatter", {graph_.value(each.state), one},
-                      {{"dim", each.grows}, {"start", each.past}, {"end", each.all}});
-      updates.emplace_back(each.state, whole.id());
-      return std::optional(std::vector<Value>{slice(whole, each, each.all)});
+      const auto append_to = [&](ValueId state, const Value& positions) {
+        const Value whole =
+            graph_.call("slice_scatter", {graph_.value(state), positions},
+                        {{"dim", each.grows}, {"start", each.past}, {"end", each.all}});
+        updates.emplace_back(state, whole.id());
+        return whole;
+      };
+      const auto [positions, scales] = stored(one, each);
+      const Value whole = append_to(each.state, positions);
+      const Value scale = each.scale == kNoValue ? Value() : append_to(each.scale, scales);
+      return std::optional(std::vector<Value>{read(whole, scale, each, each.all)});
     }));
     for (const auto& [state, whole] : updates) HG_TRY(assign(state, whole));
     return {};
@@ -238,6 +280,7 @@ class Stateful {
 
 std::string description(const StatefulOptions& options) {
   std::string text = str_cat("stateful ", options.capacity);
+  if (options.stored) text += str_cat("\n", *options.stored);
   for (const auto& [symbol, size] : options.dims) text += str_cat("\n", symbol, "=", size);
   for (const CarriedValue& each : options.carried)
     text += str_cat("\n", each.output, "\n", each.input);
@@ -245,6 +288,8 @@ std::string description(const StatefulOptions& options) {
 }
 
 }  // namespace
+
+std::string scale_name(std::string_view input) { return str_cat(input, ".scale"); }
 
 std::vector<CarriedValue> carried_values(const Graph& graph) {
   std::vector<CarriedValue> found;
@@ -264,6 +309,9 @@ std::vector<CarriedValue> carried_values(const Graph& graph) {
 Result<Model> make_stateful(const Model& model, const StatefulOptions& options) {
   return or_no_memory([&]() -> Result<Model> {
     HG_TRY(model.graph().status());
+    HG_CHECK(!options.stored || *options.stored == f16 || *options.stored == bf16 ||
+                 *options.stored == f32 || *options.stored == i8,
+             "a past is stored as f32, f16, bf16 or i8, not as ", *options.stored);
     HG_CHECK(options.capacity > 0, "a capacity of ", options.capacity, " holds nothing");
     Graph graph(model.graph());
     HG_TRY(Stateful(graph, options).run());

@@ -78,6 +78,8 @@ class Generator:
     The encoder of an encoder-decoder reads ``encoder_inputs``: the ids of a text or a list of texts, or an array of features
     [prompts, ...]. Prompts begin the answers; without them, the model's start token does.
 
+    ``past`` ("float32", "float16", "bfloat16" or "int8") is how keys and values are stored; by default as the model has them.
+
     The past is what the model has read. A call with ``reuse_past`` continues from it; ``append``, ``truncate``, ``fork``, ``save`` and
     ``load`` change it::
 
@@ -88,15 +90,15 @@ class Generator:
     Threads take turns at a generator.
     """
 
-    def __init__(self, model, **options):
+    def __init__(self, model, *, past=None, **options):
         if not isinstance(model, (Model, Library)):
             model = load(model)
         if isinstance(model, Library):
             if not {"encode", "decode"} <= set(model.functions()):
                 raise TypeError("the file has several entries; pass one of them, such as hg.load(path).decode")
-            self._base = _core.GeneratorBase.create(model._base, options)
+            self._base = _core.GeneratorBase.create(model._base, options, past)
         else:
-            self._base = _core.GeneratorBase.create(model, options)
+            self._base = _core.GeneratorBase.create(model, options, past)
         self._model = model
         self._call = 0
         self._draft = None
@@ -232,8 +234,8 @@ class BatchGenerator:
     Tokens equal those of a Generator, except for rounding. Threads take turns at a batch.
     """
 
-    def __init__(self, model, rows=8, **options):
-        self._base = _core.BatchBase.create(model if isinstance(model, Model) else load(model), rows, options)
+    def __init__(self, model, rows=8, *, past=None, **options):
+        self._base = _core.BatchBase.create(model if isinstance(model, Model) else load(model), rows, options, past)
         self._ended = []
 
     def add(self, prompt, *, on_logits=None, **options):

@@ -79,10 +79,16 @@ auto called(Call call) {
   return *std::move(made);
 }
 
-LockedGenerator* create(const Model& model, const nb::dict& options) {
+std::optional<DType> past_from(nb::handle past) {
+  if (past.is_none()) return std::nullopt;
+  return dtype_from(past);
+}
+
+LockedGenerator* create(const Model& model, const nb::dict& options, nb::handle past) {
   SessionOptions all = session_options(options);
+  const std::optional<DType> stored = past_from(past);
   return new LockedGenerator(
-      take(called([&](auto) { return Generator::create(model, std::move(all)); })));
+      take(called([&](auto) { return Generator::create(model, std::move(all), stored); })));
 }
 
 // `texts` and `features`: of the encoder. `draft` may be null.
@@ -168,10 +174,13 @@ nb::list past_ids(LockedGenerator& self) {
 
 // ---- Batches ----
 
-LockedBatch* create_batch(const Model& model, int64_t rows, const nb::dict& options) {
+LockedBatch* create_batch(const Model& model, nb::handle given_rows, const nb::dict& options,
+                          nb::handle past) {
+  const int64_t rows = whole(given_rows);
   SessionOptions all = session_options(options);
-  return new LockedBatch(
-      take(called([&](auto) { return BatchGenerator::create(model, rows, std::move(all)); })));
+  const std::optional<DType> stored = past_from(past);
+  return new LockedBatch(take(
+      called([&](auto) { return BatchGenerator::create(model, rows, std::move(all), stored); })));
 }
 
 int64_t add_to_batch(LockedBatch& self, nb::handle prompt, const nb::dict& given,
@@ -231,7 +240,7 @@ nb::object embedded(LockedEmbedder& self, nb::handle given, const std::string& p
 
 void bind_generator(nb::module_& m) {
   nb::class_<LockedGenerator>(m, "GeneratorBase")
-      .def_static("create", create)
+      .def_static("create", create, nb::arg("model"), nb::arg("options"), nb::arg("past").none())
       .def("begin_", begin, nb::arg("prompts"), nb::arg("texts"), nb::arg("features").none(),
            nb::arg("options"), nb::arg("on_logits").none(), nb::arg("draft").none())
       .def("step_", step)
@@ -250,9 +259,9 @@ void bind_generator(nb::module_& m) {
              self.generator.reset();
            })
       .def("truncate_",
-           [](LockedGenerator& self, int64_t length) {
+           [](LockedGenerator& self, nb::handle length) {
              const Turn::Held held(self.turn, kInside);
-             check(self.generator.truncate(length));
+             check(self.generator.truncate(whole(length)));
            })
       .def("save_",
            [](LockedGenerator& self, const std::string& path) {
@@ -269,7 +278,8 @@ void bind_generator(nb::module_& m) {
       .def_prop_ro("position_limit_",
                    [](const LockedGenerator& self) { return self.generator.position_limit(); });
   nb::class_<LockedBatch>(m, "BatchBase")
-      .def_static("create", create_batch)
+      .def_static("create", create_batch, nb::arg("model"), nb::arg("rows"), nb::arg("options"),
+                  nb::arg("past").none())
       .def("add_", add_to_batch, nb::arg("prompt"), nb::arg("options"), nb::arg("on_logits").none())
       .def("step_", step_batch)
       .def("ended_", ended_in_batch)

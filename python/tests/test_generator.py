@@ -91,11 +91,26 @@ def test_the_past(generator, weights, tmp_path):
     assert generator.ids == []
     with pytest.raises(ValueError, match="truncate a past of 0 tokens to 3"):
         generator.truncate(3)
+    with pytest.raises(TypeError, match="integer"):
+        generator.truncate(1.5)
     (tmp_path / "past").write_bytes((tmp_path / "past").read_bytes()[:-70])
     with pytest.raises(hg.CorruptModelError):
         other.load(tmp_path / "past")
     with pytest.raises(hg.NotFoundError):
         other.load(tmp_path / "none")
+
+
+def test_a_past_in_fewer_bits(model, last_words, weights):
+    exact = logits_of(weights, [4, 1, 7])
+    for past in "float16", "bf16", "int8":
+        generator = hg.Generator(model, past=past, threads=1)
+        np.testing.assert_allclose(generator.append([4, 1, 7]), exact, atol=0.02 * np.abs(exact).max())
+    batch = hg.BatchGenerator(last_words, rows=2, past="int8")
+    batch.add([3], max_tokens=2)
+    while batch.running:
+        batch.step()
+    with pytest.raises(ValueError, match="f32, f16, bf16 or i8, not as i64"):
+        hg.Generator(model, past="int64")
 
 
 @pytest.fixture(scope="module")
@@ -243,6 +258,8 @@ def test_errors(generator, model):
         generator.generate([1], temperature=1.0, top_p=3.0)
     with pytest.raises(hg.NotFoundError):
         hg.Generator("missing.hgm")
+    with pytest.raises(ValueError, match="64 bits"):
+        hg.BatchGenerator(model, rows=2**70)
     g = hg.Graph()
     g.output("y", hg.ops.relu(g.input("x", ("n",))))
     with pytest.raises(hg.UnsupportedError, match="'x'"):

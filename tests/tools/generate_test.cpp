@@ -82,6 +82,10 @@ TEST_F(Programs, GenerateKeepsThePast) {
   expect_refusal("hg-generate words.hgm --prompt-cache words.hgm --ids 1", 4, "holds no past");
   std::ofstream(folder_ / "words.past") << "no past";
   expect_refusal("hg-generate words.hgm --prompt-cache words.past --ids 1", 2, "words.past");
+  const Ran unsaved = run("hg-generate words.hgm --ids 1 --prompt-cache no/such/words.past");
+  EXPECT_EQ(unsaved.exit, 2);
+  EXPECT_NE(unsaved.err.find("words.past"), std::string::npos) << unsaved.err;
+  EXPECT_EQ(run("hg-generate words.hgm --ids 4,1 --max-tokens 4 --past i8").out, "2,3,4,0\n");
   expect_refusal(cached + "1 --ids 2", 1, "--prompt-cache takes one prompt");
 }
 

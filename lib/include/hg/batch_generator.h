@@ -40,7 +40,8 @@ class BatchGenerator {
   // At most `rows` sequences run at a time. Fails as
   // Generator::create(), and with unsupported if sequences cannot join a batch of the model.
   static Result<BatchGenerator> create(const Model& model, int64_t rows,
-                                       SessionOptions options = {});
+                                       SessionOptions options = {},
+                                       std::optional<DType> past = {});
   BatchGenerator(BatchGenerator&&) noexcept;
   BatchGenerator& operator=(BatchGenerator&&) noexcept;
   ~BatchGenerator();

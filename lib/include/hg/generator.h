@@ -10,6 +10,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -150,7 +151,12 @@ class Generator {
   // Compiles `model` (see Session::create()). The model may be destroyed afterwards. Ignores
   // SessionOptions::device_outputs. Fails with unsupported, naming the input or output, if the
   // model does not have the form above.
-  static Result<Generator> create(const Model& model, SessionOptions options = {});
+  //
+  // `past`: how the session keeps keys and values: f32, f16, bf16 or i8 (StatefulOptions::stored);
+  // nullopt: as the model has them. Fails with unsupported if the session cannot keep them, or if
+  // none grow.
+  static Result<Generator> create(const Model& model, SessionOptions options = {},
+                                  std::optional<DType> past = {});
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
   ~Generator();
@@ -200,7 +206,8 @@ class Generator {
   // Forgets all but the first `length` tokens. Copies nothing if all that the model carries grows
   // and the session keeps it. Otherwise the next call reads the first tokens again.
   Status truncate(int64_t length);
-  // Returns a generator with a copy of the past. Both share the weights and compiled graphs.
+  // Returns a generator with a copy of the past. Both share the weights and compiled graphs. They
+  // also share the memory of the past: the first of them that reads tokens copies the past.
   Result<Generator> fork() const;
   // Writes the past to a file, as Model::save() does: until the new file is complete, the old one
   // remains. load() replaces the past by that of a file. Fails with corrupt_model if the file is

@@ -4,7 +4,9 @@
 // nothing.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,7 +28,15 @@ struct StatefulOptions {
   // Sizes of symbols, which become numbers in the whole model. Buffers have fixed sizes, so set all
   // symbols of carried values, such as the batch, except those that grow.
   std::vector<std::pair<std::string, int64_t>> dims = {};
+  // How buffers of values that grow hold floats: f32, f16, bf16 or i8; nullopt: as the model has
+  // them. i8 rounds the numbers along the last dim to 8 bits, with one scale: the buffer
+  // scale_name(input) holds the scales, f32[..., 1]. Numbers lose up to 1/254 of the largest one
+  // beside them. Each run converts what it reads.
+  std::optional<DType> stored = {};
 };
+
+// The name of the buffer with the scales of an input that is stored as i8.
+std::string scale_name(std::string_view input);
 
 // Finds carried values by the names that exporters of decoders use: an output "present" + x or
 // "present_key_values" + x, and an input "past_key_values" + x or "past" + x. x begins with a dot
