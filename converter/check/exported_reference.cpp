@@ -390,14 +390,6 @@ class ProgramRunner {
   std::map<const ScriptNode*, int64_t> occurrences_;
 };
 
-bool any_node(const ScriptBlock& block, const std::function<bool(const ScriptNode&)>& question) {
-  return std::any_of(block.nodes.begin(), block.nodes.end(), [&](const ScriptNode& node) {
-    return question(node) ||
-           std::any_of(node.blocks.begin(), node.blocks.end(),
-                       [&](const ScriptBlock& inner) { return any_node(inner, question); });
-  });
-}
-
 }  // namespace
 
 std::vector<TensorData> run_exported(const Loaded& loaded, std::span<const ReferenceInput> inputs,
@@ -412,18 +404,6 @@ std::vector<TensorData> run_exported(const Loaded& loaded, std::span<const Refer
   }
   runner.refuse_written_parameter();
   return runner.outputs();
-}
-
-bool exported_varies(const ScriptBlock& block) {
-  return any_node(block, [](const ScriptNode& node) {
-    if (leaves_memory(node.kind)) return true;
-    const auto op = c10::Dispatcher::singleton().findSchema({node.kind, node.overload});
-    return op && op->hasTag(at::Tag::nondeterministic_seeded);
-  });
-}
-
-bool exported_has_uninitialised(const ScriptBlock& block) {
-  return any_node(block, [](const ScriptNode& node) { return leaves_memory(node.kind); });
 }
 
 }  // namespace hg::convert

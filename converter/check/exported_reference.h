@@ -24,7 +24,5 @@ struct ExportedRun {
 // See run_reference_nodes().
 std::vector<TensorData> run_exported(const Loaded& loaded, std::span<const ReferenceInput> inputs,
                                      uint64_t seed, const ExportedRun& how);
-bool exported_varies(const ScriptBlock& block);
-bool exported_has_uninitialised(const ScriptBlock& block);
 
 }  // namespace hg::convert

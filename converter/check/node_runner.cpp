@@ -59,8 +59,6 @@ bool leaves_memory(std::string_view kind) {
   return kKinds.contains(kind);
 }
 
-bool is_uninitialised(const jit::Node& node) { return leaves_memory(node.kind().toQualString()); }
-
 void fill_memory(const at::Tensor& tensor, uint64_t seed) {
   const bool truth = tensor.scalar_type() == at::kBool;
   tensor.fill_(static_cast<int64_t>(truth ? seed % 2 : seed % 89 + 3));
@@ -140,7 +138,7 @@ void NodeRunner::run(jit::Node& node, const ScriptNode& script) {
   } catch (const std::exception& error) {
     throw ReferenceFailure{script.kind, script.origin, one_line(error.what())};
   }
-  if (is_uninitialised(node) && get(node.output()).isTensor())
+  if (leaves_memory(node.kind().toQualString()) && get(node.output()).isTensor())
     fill_memory(get(node.output()).toTensor(), seed_);
   if (!observer_ || replays_) return;
   Run run(*this, script, node);

@@ -44,7 +44,6 @@ class NodeRunner {
   std::map<const ScriptNode*, int64_t> occurrences_;
 };
 
-bool is_uninitialised(const torch::jit::Node& node);
 bool leaves_memory(std::string_view kind);
 // Fills memory that such an op leaves uninitialized with a pattern that depends on the seed.
 void fill_memory(const at::Tensor& tensor, uint64_t seed);

@@ -5,8 +5,10 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/runtime/print_handler.h>
+#include <torch/csrc/utils/schema_info.h>
 
 #include <algorithm>
 #include <list>
@@ -149,15 +151,6 @@ class Restore {
   Slots slots_;
   std::vector<uint32_t> versions_;
 };
-
-bool any_node(const jit::Block* block, const std::function<bool(const jit::Node&)>& question) {
-  for (const jit::Node* node : block->nodes()) {
-    if (question(*node)) return true;
-    for (const jit::Block* inner : node->blocks())
-      if (any_node(inner, question)) return true;
-  }
-  return false;
-}
 
 std::vector<IValue> arguments_of(const Loaded& loaded, std::span<const ReferenceInput> inputs) {
   const TorchModule& torch = *loaded.module;
@@ -393,16 +386,50 @@ std::vector<TensorData> ReferenceSequence::run(size_t method,
 
 TensorData ReferenceSequence::state(const std::string& name) const { return body_->state(name); }
 
+namespace {
+
+bool any_node(const ScriptBlock& block, const std::function<bool(const ScriptNode&)>& question) {
+  return std::any_of(block.nodes.begin(), block.nodes.end(), [&](const ScriptNode& node) {
+    return question(node) ||
+           std::any_of(node.blocks.begin(), node.blocks.end(),
+                       [&](const ScriptBlock& inner) { return any_node(inner, question); });
+  });
+}
+
+bool leaves_memory_at(const ScriptNode& node) { return leaves_memory(node.kind); }
+
+bool is_random(const ScriptNode& node) {
+  const auto op = c10::Dispatcher::singleton().findSchema({node.kind, node.overload});
+  return op && torch::utils::SchemaInfo(op->schema()).is_nondeterministic();
+}
+
+// Whether a random op only drops activations, as attention and recurrent layers do, and drops none.
+bool drops_nothing(const ScriptNode& node, const std::map<ScriptId, const Item*>& constants) {
+  for (size_t i = 0; i < node.argument_names.size() && i < node.inputs.size(); ++i) {
+    const auto found = constants.find(node.inputs[i]);
+    if (found == constants.end()) continue;
+    const std::string& name = node.argument_names[i];
+    const auto* real = std::get_if<double>(&found->second->value);
+    const auto* flag = std::get_if<bool>(&found->second->value);
+    if (real && *real == 0 && (name == "dropout_p" || name == "dropout" || name == "p"))
+      return true;
+    if (flag && !*flag && (name == "train" || name == "training")) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool may_vary(const Loaded& loaded) {
-  if (!loaded.module) return exported_varies(loaded.program.body);
-  return any_node(loaded.module->graph->block(), [](const jit::Node& node) {
-    return is_uninitialised(node) || node.isNondeterministic();
+  std::map<ScriptId, const Item*> constants;
+  return any_node(loaded.program.body, [&](const ScriptNode& node) {
+    if (node.kind == "prim::Constant") constants[node.outputs.at(0)] = &node.constant;
+    return leaves_memory_at(node) || (is_random(node) && !drops_nothing(node, constants));
   });
 }
 
 bool has_uninitialised(const Loaded& loaded) {
-  if (!loaded.module) return exported_has_uninitialised(loaded.program.body);
-  return any_node(loaded.module->graph->block(), is_uninitialised);
+  return any_node(loaded.program.body, leaves_memory_at);
 }
 
 }  // namespace hg::convert

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "converter/check/in_turn.h"
+#include "converter/check/reference.h"
 #include "converter/cli/inputs.h"
 #include "converter/interpret/interpret.h"
 #include "lib/graph/access.h"
@@ -230,6 +231,16 @@ TEST(Check, FindsAStateThatOnlyAnotherEntryReturns) {
   EXPECT_EQ(wrong.exit, Exit::mismatch);
   EXPECT_EQ(wrong.message.find("the state 'total' is wrong after a run of `add`: "), 0u)
       << wrong.message;
+}
+
+// Recurrent layers and attention are random ops of libtorch, even if they drop nothing.
+TEST(Check, RunsLibtorchAgainOnlyIfResultsMayVary) {
+  SKIP_WITHOUT_MODELS();
+  const auto varies = [](const std::string& name) {
+    return may_vary(load_script((kModels / name).string(), {}, {"forward"}).at(0));
+  };
+  EXPECT_FALSE(varies("packed.pt"));
+  EXPECT_TRUE(varies("dropped.pt"));
 }
 
 }  // namespace

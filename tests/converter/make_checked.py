@@ -120,6 +120,11 @@ class Totals(nn.Module):
         return self.total * 1
 
 
+class Dropped(nn.Module):
+    def forward(self, x):
+        return nn.functional.dropout(x, 0.5, True)
+
+
 class Packed(nn.Module):
     def __init__(self):
         super().__init__()
@@ -132,7 +137,7 @@ class Packed(nn.Module):
 
 
 torch.manual_seed(0)
-for module in (Sides, Rounds, Slice, Zeros, Odd, Totals):
+for module in (Sides, Rounds, Slice, Zeros, Odd, Totals, Dropped):
     torch.jit.script(module()).save(str(folder / (module.__name__.lower() + ".pt")))
 for module, example in ((Masked, (2, 40)), (Small, (2, 40)), (Phase, (2, 16)), (Unsorted, (2, 40)), (Ties, (2, 40)),
                         (Threshold, (2, 256)), (Counted, (2, 256))):
