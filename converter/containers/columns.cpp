@@ -481,6 +481,17 @@ Item element_at(Memory& memory, const Grown& grown, const Value& index) {
   return rebuild(grown.element, leaves, next);
 }
 
+std::vector<Item> as_elements(Memory& memory, const Grown& grown, int64_t count) {
+  Graph& g = memory.graph();
+  g.guard(length_of(memory, grown), Relation::eq, count, str_cat("a list of ", count, " elements"));
+  if (Status status = g.take_status(); !status.ok())
+    throw Refusal{std::string(status.message()), ""};
+  std::vector<Item> elements;
+  for (int64_t i = 0; i < count; ++i)
+    elements.push_back(element_at(memory, grown, g.scalar(i, i64)));
+  return elements;
+}
+
 std::optional<Columns> as_columns(Memory& memory, const Grown& grown, const Item& element) {
   if (!same_structure(element, grown.element)) return std::nullopt;
   std::vector<const Item*> leaves, blanks;

@@ -55,6 +55,8 @@ Item list_of_parts(Memory& memory, const TensorRef& parts);
 Dim length_of(Memory& memory, const Grown& grown);
 // Returns an element; the index is a nonnegative i64 scalar.
 Item element_at(Memory& memory, const Grown& grown, const Value& index);
+// Returns the elements of a list that must have this many.
+std::vector<Item> as_elements(Memory& memory, const Grown& grown, int64_t count);
 // Values of columns, in the order of the leaves in collect().
 using Columns = std::vector<Value>;
 Columns read_columns(Memory& memory, const Grown& grown);

@@ -7,6 +7,7 @@
 #include "converter/containers/container_ops.h"
 #include "converter/containers/containers.h"
 #include "converter/containers/grown_call.h"
+#include "converter/core/scalar.h"
 #include "converter/memory/item_tree.h"
 #include "converter/rows/view.h"
 #include "converter/script/numbers.h"
@@ -527,10 +528,14 @@ bool slice(NodeCall& call) {  // list[start:end], list[::-1]
 bool unpack(NodeCall& call) {
   const std::shared_ptr<List> list = grown_at(call, 0);
   if (!list) return false;
-  throw Refusal{str_cat("a list of length ", length_of(call, *list), " is unpacked into ",
-                        static_cast<int64_t>(call.node().outputs.size()),
-                        " parts, so this number is baked in"),
-                "index the list"};
+  const Dim length = length_of(call, *list);
+  const auto count = static_cast<int64_t>(call.node().outputs.size());
+  if (usual_value(length) != count)
+    throw Refusal{str_cat("a list of length ", length, " is unpacked into ", count,
+                          " parts, so this number is baked in"),
+                  "index the list"};
+  call.returns(as_elements(call.memory(), *list->grown, count));
+  return true;
 }
 
 bool is_none(NodeCall& call) {  // x is None, x is not None

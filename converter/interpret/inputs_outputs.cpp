@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "converter/containers/columns.h"
 #include "converter/core/input_paths.h"
+#include "converter/core/scalar.h"
 #include "converter/core/type_names.h"
 #include "converter/interpret/interpreter.h"
 
@@ -46,6 +48,22 @@ Item copy_of(const Item& item, std::map<const void*, Item>& known) {
   if (const auto* object = std::get_if<std::shared_ptr<Object>>(&item.value))
     return make(*object, [&](Object& copy) { seconds(copy.attributes); });
   return item;
+}
+
+// Returns the elements of a list with a guard on its length, unless data decides the length or it
+// differs between sizes of the inputs.
+std::optional<std::vector<Item>> known_elements(Memory& memory, const Graph& graph,
+                                                const List& list) {
+  if (!list.grown) return list.items;
+  const Dim length = length_of(memory, *list.grown);
+  const std::vector<std::string> given = graph.symbols();
+  std::vector<std::string> used;
+  length.collect_symbols(used);
+  for (const std::string& symbol : used)
+    if (std::find(given.begin(), given.end(), symbol) == given.end()) return std::nullopt;
+  const std::optional<int64_t> count = usual_value(length);
+  if (!count) return std::nullopt;
+  return as_elements(memory, *list.grown, *count);
 }
 
 }  // namespace
@@ -196,7 +214,8 @@ void Interpreter::add_output(const std::string& name, const Item& item) {
   if (item.is_none()) return;
   identities_.check_stale(item);
   if (const auto* list = std::get_if<std::shared_ptr<List>>(&item.value)) {
-    if ((*list)->grown)
+    const auto elements = known_elements(memory_, top_, **list);
+    if (!elements)
       throw Refusal{
           "the model returns a list whose length only data or a symbolic size decides, but a file "
           "has a fixed number of outputs",
@@ -204,7 +223,7 @@ void Interpreter::add_output(const std::string& name, const Item& item) {
                       [](const ScriptNode& node) { return node.kind.starts_with("onnx::"); })
               ? "return one tensor, as from ConcatFromSequence"
               : "return torch.stack(list) or torch.cat(list), and torch.tensor(list) of numbers"};
-    for (size_t k = 0; k < (*list)->items.size(); ++k) add_output(child(k), (*list)->items[k]);
+    for (size_t k = 0; k < elements->size(); ++k) add_output(child(k), (*elements)[k]);
   } else if (const auto* tuple = std::get_if<std::shared_ptr<Tuple>>(&item.value)) {
     for (size_t k = 0; k < (*tuple)->items.size(); ++k)
       add_output(k < (*tuple)->names.size() ? (*tuple)->names[k] : child(k), (*tuple)->items[k]);

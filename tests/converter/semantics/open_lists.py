@@ -2,7 +2,7 @@
 """Lists that loops of unknown length fill, change and replace, and loops whose first iteration changes types."""
 import enum
 import math
-from typing import List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 import torch
 from torch import nn
@@ -313,6 +313,32 @@ def parts_that_extend_a_list(self, x: T, y: T):
     parts.extend(x.unbind(0))
     x.add_(1)
     return torch.stack(parts)
+
+
+@case()
+class ListsOfPartsAsOutputs(nn.Module):
+    def forward(self, x: T) -> Dict[str, List[T]]:
+        first, second = [y + 1 for y in x.chunk(2)]
+        return {"halves": [y * 2 for y in x.chunk(2)], "others": [first, second, x], "one": [x.sum()]}
+
+
+@case("f32[n,4]", "i64[]=0..2")
+class ListsThatDataChangesAsOutputs(nn.Module):
+    def forward(self, x: T, n: T) -> Tuple[List[T], List[int], List[T]]:
+        rows, numbers, kept = [x, x + 1, x + 2], [1, 2, 3], [x[0], x[1], x.sum(0)]
+        rows[int(n)] = x * 10
+        numbers[int(n)] = 7
+        last = kept.pop(int(n))
+        return rows, numbers, kept + [last]
+
+
+@case(exit=3, words="the model returns a list whose length only data or a symbolic size decides")
+class ListOfDataAsOutput(nn.Module):
+    def forward(self, x: T) -> List[T]:
+        rows = [x]
+        if bool(x.sum() > 0):
+            rows = [x + 1, x + 2]
+        return rows
 
 
 @case(exit=3, words="the op takes a list whose length only data or a symbolic size decides")
