@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Histograms, and reductions over segments of rows.
+#include <algorithm>
 #include <limits>
 
 #include "converter/aten/linspace.h"
+#include "converter/memory/alias.h"
 #include "converter/rows/rows.h"
 #include "converter/rows/scalar.h"
 #include "hg/ops/compare.h"
@@ -20,21 +22,22 @@ Value full(Graph& g, const Shape& shape, double value, DType dtype) {
   return g.call("full", {}, {{"shape", shape}, {"value", value}, {"dtype", dtype}});
 }
 
-// Returns the edges of `bins` bins of equal width, over the given range or over the range of all
-// elements.
-Value even_edges(Call& call, const Value& x) {
+Value number(Graph& g, const Dim& dim) {
+  return reshape(g.call("dims", {}, {{"values", Shape{dim}}}), Shape{});
+}
+
+// Returns the edges of `bins` bins of equal width, over the given range or, if it is empty, over
+// the range of all elements.
+Value even_edges(Call& call, const Value& x, const Dim& bins, std::span<const Real> range) {
   Graph& g = call.graph();
-  const Dim bins = call.size("bins", 100);
   if (bins.is_constant() && bins.constant() < 1) call.refuse("bins", str_cat("is ", bins));
   Value low, high;
-  const std::vector<Real> range = scalars(call, "range");
   const auto widen = [&](const Value& least, const Value& most) {  // an empty range is widened
     const Value half = convert::cast(eq(least, most), x.dtype()) * 0.5;
     low = least - half;
     high = most + half;
   };
   if (!range.empty()) {
-    if (range.size() != 2) call.refuse("range", "is not a smaller and a larger number");
     if (range[0].is_known() && range[1].is_known()) {
       const double from = range[0].known(), to = range[1].known();
       if (!(from <= to)) call.refuse("range", "is not a smaller and a larger number");
@@ -55,35 +58,106 @@ Value even_edges(Call& call, const Value& x) {
   return linspace_between(low, high, bins + 1);
 }
 
-// The last bin includes its upper edge. NaN and elements outside all bins are not counted.
-void histogram(Call& call) {
+std::vector<Real> range_of(Call& call, size_t dims) {
+  std::vector<Real> range = scalars(call, "range");
+  if (!range.empty() && range.size() != 2 * dims)
+    call.refuse("range", "is not a smaller and a larger number for each dim");
+  return range;
+}
+
+// Returns how many points are in each bin, or their weights: [bins of dim 0, bins of dim 1, ...].
+// `columns` has the coordinates of the points, and `edges` those of the bins, both by dim. The last
+// bin includes its upper edge. NaN and points outside all bins are not counted.
+Value points_in(Call& call, const std::vector<Value>& columns, const std::vector<Value>& edges) {
   Graph& g = call.graph();
+  const DType dtype = columns[0].dtype();
+  const Dim points = columns[0].dim(0);
+  Value inside, bin;
+  Shape bins;
+  for (size_t d = 0; d < columns.size(); ++d) {
+    const Value& x = columns[d];
+    if (edges[d].rank() != 1) call.refuse("bins", str_cat("has the shape ", edges[d].shape()));
+    const Dim count = edges[d].dim(0) - 1;
+    const auto edge = [&](const Dim& i) { return reshape(slice(edges[d], 0, i, i + 1), Shape{}); };
+    const Value mine = logical_and(ge(x, edge(0)), le(x, edge(count)));
+    const Value place = minimum(hg::searchsorted(edges[d], x, true) - g.scalar(int64_t{1}, i64),
+                                number(g, count - 1));
+    inside = inside ? logical_and(inside, mine) : mine;
+    bin = bin ? bin * number(g, count) + place : place;
+    bins.push_back(count);
+  }
+  bin = hg::where(inside, bin, g.scalar(int64_t{0}, i64));
+  Value weight = call.tensor_or_none("weight");
+  weight = weight ? reshape(convert::cast(weight, dtype), {points}) : full(g, {points}, 1, dtype);
+  weight = hg::where(inside, weight, number_like(weight, 0));
+  Value y = g.call("index_reduce", {full(g, {count(bins)}, 0, dtype), bin, weight},
+                   {{"dim", 0}, {"reduce", "add"}});
+  const bool is_density = call.flag("density", false);
+  if (is_density) y = y / sum(y, {0});
+  y = reshape(y, bins);
+  for (size_t d = 0; is_density && d < edges.size(); ++d) {
+    Shape along(bins.size(), 1);
+    along[d] = bins[d];
+    y = y / reshape(slice(edges[d], 0, 1, bins[d] + 1) - slice(edges[d], 0, 0, bins[d]), along);
+  }
+  return y;
+}
+
+Value points_of(Call& call) {
   const Value given = call.tensor("self");
   if (given.dtype() != f32 && given.dtype() != f64)
-    call.refuse("self", str_cat("is ", given.dtype(), "; histogram takes f32 and f64"));
-  const Dim size = count(given.shape());
-  const Value x = reshape(given, {size});
-  const bool has_edges = call.find("bins") != nullptr && call.find("bins")->is_tensor();
-  const Value edges =
-      has_edges ? convert::cast(call.tensor("bins"), x.dtype()) : even_edges(call, x);
-  if (edges.rank() != 1) call.refuse("bins", str_cat("has the shape ", edges.shape()));
-  const Dim bins = edges.dim(0) - 1;
-  const auto edge = [&](const Dim& at) { return reshape(slice(edges, 0, at, at + 1), Shape{}); };
-  const Value inside = logical_and(ge(x, edge(0)), le(x, edge(bins)));
-  const Value last = reshape(g.call("dims", {}, {{"values", Shape{bins - 1}}}), Shape{});
-  const Value place = hg::searchsorted(edges, x, true) - g.scalar(int64_t{1}, i64);
-  const Value bin = hg::where(inside, minimum(place, last), g.scalar(int64_t{0}, i64));
-  Value weight = call.tensor_or_none("weight");
-  if (weight)
-    weight = reshape(convert::cast(weight, x.dtype()), {size});
-  else
-    weight = full(g, {size}, 1, x.dtype());
-  weight = hg::where(inside, weight, number_like(weight, 0));
-  Value y = g.call("index_reduce", {full(g, {bins}, 0, x.dtype()), bin, weight},
-                   {{"dim", 0}, {"reduce", "add"}});
-  if (call.flag("density", false))
-    y = y / sum(y, {0}) / (slice(edges, 0, 1, bins + 1) - slice(edges, 0, 0, bins));
-  call.returns(std::vector<Value>{y, edges});
+    call.refuse("self", str_cat("is ", given.dtype(), "; histograms take f32 and f64"));
+  return given;
+}
+
+// Whether `bins` has the edges, not how many bins there are.
+bool has_edges(Call& call) {
+  const auto is_tensor = [](const Item& item) {
+    return item.is_tensor() && !std::get<TensorRef>(item.value)->is_number();
+  };
+  const Item* bins = call.find("bins");
+  if (bins == nullptr || !bins->is_list()) return bins != nullptr && is_tensor(*bins);
+  const List& list = *std::get<std::shared_ptr<List>>(bins->value);
+  return std::any_of(list.items.begin(), list.items.end(), is_tensor);
+}
+
+void histogram(Call& call) {
+  const Value given = points_of(call);
+  const Value x = reshape(given, {count(given.shape())});
+  const Value edges = has_edges(call) ? convert::cast(call.tensor("bins"), x.dtype())
+                                : even_edges(call, x, call.size("bins", 100), range_of(call, 1));
+  call.returns(std::vector<Value>{points_in(call, {x}, {edges}), edges});
+}
+
+// The last dim of self has the coordinates of a point.
+void histogramdd(Call& call) {
+  const Value given = points_of(call);
+  if (given.rank() < 2) call.refuse("self", "must have two dims or more");
+  const Dim dims = given.dim(-1);
+  if (!dims.is_constant()) call.refuse("self", "has a symbolic last dim: give it as a number");
+  const Shape outer(given.shape().begin(), given.shape().end() - 1);
+  const Value points = reshape(given, {count(outer), dims});
+  const auto size = static_cast<size_t>(dims.constant());
+  std::vector<Value> columns, edges;
+  for (int64_t d = 0; d < dims.constant(); ++d)
+    columns.push_back(reshape(slice(points, 1, d, d + 1), {count(outer)}));
+  if (has_edges(call)) {
+    for (const Value& each : call.tensors("bins"))
+      edges.push_back(convert::cast(each, given.dtype()));
+  } else {
+    const Shape bins = call.sizes("bins", static_cast<int>(size));
+    const std::vector<Real> range = range_of(call, size);
+    for (size_t d = 0; d < std::min(size, bins.size()); ++d) {
+      const std::vector<Real> mine(range.begin() + (range.empty() ? 0 : 2 * d),
+                                   range.begin() + (range.empty() ? 0 : 2 * d + 2));
+      edges.push_back(even_edges(call, columns[d], bins[d], mine));
+    }
+  }
+  if (edges.size() != size || size == 0)
+    call.refuse("bins", str_cat("has ", static_cast<int64_t>(edges.size()), " dims for ", dims));
+  auto list = std::make_shared<List>();
+  for (const Value& each : edges) list->items.emplace_back(call.make_tensor(each));
+  call.returns({Item(call.make_tensor(points_in(call, columns, edges))), Item(std::move(list))});
 }
 
 // The first segment is rows 0 .. lengths[0] - 1 of the data, and so on.
@@ -153,6 +227,7 @@ void segment_reduce(Call& call) {
 
 constexpr Row kRows[] = {
     {"aten::histogram", histogram},
+    {"aten::histogramdd", histogramdd},
     {.op = "aten::segment_reduce",
      .run = segment_reduce,
      .numbers = {{{"lengths", DrawnNumbers::parts}, {"offsets", DrawnNumbers::offsets}}}},

@@ -4,6 +4,9 @@
 
 #include "converter/rows/rows.h"
 #include "hg/ops/compare.h"
+#include "hg/ops/control_flow.h"
+#include "hg/ops/copy.h"
+#include "hg/ops/movement.h"
 #include "hg/ops/operators.h"
 
 namespace hg::convert::rows {
@@ -27,27 +30,52 @@ void logcumsumexp_of(Call& call) {
                                  {{"dim", call.integer("dim")}}));
 }
 
+Value difference(const Value& next, const Value& last) {
+  return last.dtype() == boolean ? ne(next, last) : next - last;
+}
+
+// The n-th differences, where data decides n: each round leaves one more element without meaning at
+// the end.
+Value differences_of_data(Call& call, const Value& x, int axis, bool is_joined) {
+  const Dim n = call.size("n"), size = x.dim(axis);
+  // Without a difference nothing is concatenated, so that the result is another tensor.
+  if (is_joined) call.graph().guard(1, Relation::le, n, "an order of diff");
+  const std::vector<Value> values = while_loop(
+      {convert::cast(call.tensor("n"), i64), x}, {},
+      [](Graph& body, std::span<const Value> xs) {
+        return std::vector{gt(xs[0], body.scalar(int64_t{0}, i64))};
+      },
+      [&](Graph& body, std::span<const Value> xs) {
+        const Dim first = min(size, 1);
+        const Value next = concat({slice(xs[1], axis, first, size), slice(xs[1], axis, 0, first)},
+                                  axis);
+        return std::vector{xs[0] - body.scalar(int64_t{1}, i64), difference(next, xs[1])};
+      });
+  return values.size() == 2 ? slice(values[1], axis, 0, max(size - n, 0)) : Value();
+}
+
 // Returns the n-th differences along dim, with `prepend` and `append` concatenated to x.
 void diff(Call& call) {
-  Graph& g = call.graph();
   Value x = call.tensor("self");
   if (x.rank() == 0) call.refuse("self", "must have at least one dim");
   int64_t dim = call.number("dim", -1);
   if (dim < 0) dim += x.rank();
   const int axis = static_cast<int>(dim);
-  if (call.number("n", 1) == 0) return call.returns(x);  // nothing is concatenated either
+  const bool is_of_data = call.is_of_data("n");
+  if (!is_of_data && call.number("n", 1) == 0)
+    return call.returns(x);  // nothing is concatenated either
   std::vector<Value> parts;
   if (call.has("prepend")) parts.push_back(call.tensor("prepend"));
   parts.push_back(x);
   if (call.has("append")) parts.push_back(call.tensor("append"));
   for (const Value& part : parts)
     if (part.dtype() != x.dtype()) call.refuse("prepend", "and append must have the dtype of self");
-  if (parts.size() > 1) x = g.call("concat", parts, {{"dim", axis}});
+  if (parts.size() > 1) x = concat(parts, axis);
+  if (is_of_data)
+    return call.returns(differences_of_data(call, x, axis, parts.size() > 1));
   for (int64_t n = call.number("n", 1); n > 0; --n) {
     const Dim size = x.dim(axis), less = max(size - 1, 0);
-    const Value next = g.call("slice", {x}, {{"dim", axis}, {"start", size - less}, {"end", size}});
-    const Value last = g.call("slice", {x}, {{"dim", axis}, {"start", 0}, {"end", less}});
-    x = x.dtype() == boolean ? ne(next, last) : next - last;
+    x = difference(slice(x, axis, size - less, size), slice(x, axis, 0, less));
   }
   call.returns(x);
 }

@@ -4,6 +4,7 @@ from typing import List
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from semantics.case import T, case
 
@@ -153,6 +154,19 @@ def pads_sequences(self, x: T, n: T, m: T):
 @at_each(1, 2, 4)
 def orders_of_gamma(self, x: T, n: T):
     return torch.mvlgamma(x.abs() + 2, int(n)), torch.mvlgamma(x.sum().abs().double() + 2, int(n))
+
+
+@at_each(0, 1, 3, 6)
+class DifferencesOfAnyOrder(nn.Module):
+    def forward(self, x: T, n: T):
+        k = int(n)
+        return x.diff(k), torch.diff(x > 0, k, 0), torch.diff((x * 9).long(), n=k, dim=0), x[:, :0].diff(k)
+
+
+@at_each(1, 4)
+class DifferencesOfJoinedTensors(nn.Module):
+    def forward(self, x: T, n: T):
+        return torch.diff(x, int(n), 0, prepend=x[:2] * 3, append=x[4:])
 
 
 @at_each(0, 1, 3)

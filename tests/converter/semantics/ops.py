@@ -283,6 +283,17 @@ def histograms(self, x: T, w: T):
             torch.histogram(torch.ones(3), 4), torch.histogram(whole, 2, range=[3.0, 3.0]))
 
 
+@case("f32[n,3,2]=0..8", "f32[n,3]", "i64[]=3..3")
+class HistogramsOfPoints(nn.Module):
+    def forward(self, x: T, w: T, n: T):
+        whole = x.round()
+        edges = [torch.tensor([-1.0, 0.0, 0.5, 3.0, 3.0, 9.0]), torch.tensor([1.0, 2.5, 8.0])]
+        return (torch.histogramdd(x, [2, 3]), torch.histogramdd(whole, [4, 2], range=[0.0, 8.0, 2.0, 6.0]),
+                torch.histogramdd(whole, [3, 2], weight=w), torch.histogramdd(x, [2, 2], weight=w.abs() + 1, density=True),
+                torch.histogramdd(whole, edges, weight=w), torch.histogramdd(x.double(), 3),
+                torch.histogramdd(x[..., :1], [2]), torch.histogram(x, int(n)), torch.histogramdd(x, [int(n), 2]))
+
+
 if not torch.__version__.startswith("1."):  # 1.13 rounds the factors to 16 bits
 
     @case("f16[n,8]=-1e-3..1e-3", "bf16[8]", "f32[]=2e5..3e5", "f64[]=1e-7..2e-7")
