@@ -100,6 +100,7 @@ struct Magnitude {
 Magnitude magnitude_of(const Tensor& tensor) {
   const Reader read = reader(tensor.dtype);
   std::vector<double> sizes;
+  sizes.reserve(static_cast<size_t>(tensor.count()));
   int64_t zeros = 0;
   for (int64_t i = 0; i < tensor.count(); ++i) {
     const double size = std::abs(read(tensor.data, i));
