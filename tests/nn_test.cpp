@@ -77,6 +77,10 @@ TEST(Layers, ArePrintedAsPyTorchPrintsThem) {
   EXPECT_EQ(text("Flatten"), "Flatten(start_dim=1, end_dim=-1)");
   EXPECT_EQ(text("GroupNorm", {{"num_groups", 2}, {"num_channels", 4}}),
             "GroupNorm(2, 4, eps=1e-05, affine=True)");
+  EXPECT_EQ(text("LSTM", {{"hidden_size", 8}, {"input_size", 4}, {"bidirectional", true}}),
+            "LSTM(4, 8, bidirectional=True)");
+  EXPECT_EQ(text("GRU", {{"hidden_size", 8}, {"num_layers", 2}, {"batch_first", true}}),
+            "GRU(?, 8, num_layers=2, batch_first=True)");
   EXPECT_EQ(text("LeakyReLU"), "LeakyReLU(negative_slope=0.01)");
   EXPECT_EQ(text("Softplus"), "Softplus(beta=1.0, threshold=20.0)");
   EXPECT_EQ(text("CrossEntropyLoss"), "CrossEntropyLoss()");
@@ -198,7 +202,7 @@ TEST(Layers, SayTheSameAtOnceAndInAGraph) {
   using namespace nn;
   Executor ex = cpu();
   const Array image = *rand({2, 4, 6, 5}, 1), rows = *randn({3, 10}, 2);
-  const Array words = *randint(0, 10, {3, 2}, 3);
+  const Array words = *randint(0, 10, {3, 2}, 3), steps = *randn({5, 2, 3}, 4);
   const std::vector<std::pair<Layer, Array>> cases = {
       {Linear(10, 7), rows},
       {Linear(10, 7, false), rows},
@@ -215,6 +219,10 @@ TEST(Layers, SayTheSameAtOnceAndInAGraph) {
       {GELU(), rows},
       {GELU(GeluApproximation::tanh), rows},
       {Softmax(-1), rows},
+      {*make_layer("LSTM", {{"hidden_size", 3}, {"num_layers", 2}, {"proj_size", 2}}), steps},
+      {*make_layer("GRU", {{"hidden_size", 3}, {"batch_first", true}, {"bidirectional", true}}),
+       steps},
+      {*make_layer("RNN", {{"hidden_size", 3}, {"bias", false}}), steps},
       {Sequential{}, rows},
       {Sequential{Linear(10, 16), GELU(), Sequential{LayerNorm({16}), Linear(16, 2)}, Softmax(1)},
        rows},

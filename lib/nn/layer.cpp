@@ -10,6 +10,7 @@
 #include "lib/graph/border.h"
 #include "lib/graph/split_mix.h"
 #include "lib/graph/state_names.h"
+#include "lib/nn/recurrent.h"
 
 namespace hg::nn {
 namespace {
@@ -125,24 +126,38 @@ Result<Value> add_to(Graph& graph, Body& body, const Value& x, const Value& targ
   HG_CHECK(body.takes_target == static_cast<bool>(target), body.kind,
            body.takes_target ? " takes x and a target" : " takes x alone");
   HG_TRY(learn_from(body, {x.dtype(), x.shape()}));
-  std::vector<Value> inputs;
+  const auto state_of = [&](const Body::State& own) {
+    return state_in(graph, own, prefix + own.name);
+  };
+  std::vector<Value> inputs, states;
   for (const int slot : body.inputs) {
     Value input = slot == Body::kX ? x : slot == Body::kTarget ? target : Value();
     if (slot >= 0) {
-      const Body::State& own = body.states[slot];
-      HG_TRY_ASSIGN(input, state_in(graph, own, prefix + own.name));
+      HG_TRY_ASSIGN(input, state_of(body.states[slot]));
     }
     inputs.push_back(input);
   }
+  if (body.recurrent)
+    for (const Body::State& own : body.states) {
+      HG_TRY_ASSIGN(states.emplace_back(), state_of(own));
+    }
   const Origin before = GraphAccess::body(graph).origin;
   std::string module = before.module;
   if (!prefix.empty()) module += (module.empty() ? "" : ".") + prefix.substr(0, prefix.size() - 1);
   graph.set_origin({module, before.source});
   HG_TRY_ASSIGN(const NamedAttrs attrs, attrs_for(body, {x.dtype(), x.shape()}));
-  const std::vector<Value> outputs = graph.calls(body.op, inputs, attrs);
+  const auto call = [&](std::string_view op, std::span<const Value> values,
+                        const NamedAttrs& given) -> Result<std::vector<Value>> {
+    std::vector<Value> made = graph.calls(op, values, given);
+    HG_TRY(graph.status());
+    return made;
+  };
+  const Result<std::vector<Value>> outputs =
+      body.recurrent ? run_recurrent<Value>(body, {x.dtype(), x.shape()}, x, {}, states, call)
+                     : call(body.op, inputs, attrs);
   graph.set_origin(before);
-  HG_TRY(graph.status());
-  return outputs[0];
+  HG_TRY(outputs.status());
+  return (*outputs)[0];
 }
 
 // -- At once --------------------------------------------------------------------------------------
@@ -167,6 +182,21 @@ Result<Array> run(ExecutorBase& ex, Body& body, const Operand& x, const Operand&
     HG_TRY(ex.call("detach", {x}).status());  // reports an error of x itself
     HG_CHECK(x.shape() != nullptr, body.kind, " learns ", body.open, " from x, which is a number");
     HG_TRY(learn_from(body, {f32, to_shape(*x.shape())}));
+  }
+  if (body.recurrent) {
+    HG_TRY_ASSIGN(const Array held, ex.call("detach", {x}));
+    std::vector<Array> states;
+    for (const Body::State& own : body.states) states.push_back(own.array);
+    const auto call = [&](std::string_view op, const std::vector<Array>& arrays,
+                          const NamedAttrs& given) {
+      std::vector<Operand> operands;
+      for (const Array& each : arrays) operands.push_back(each ? Operand(each) : Operand());
+      return ex.calls(op, operands, given);
+    };
+    HG_TRY_ASSIGN(
+        const std::vector<Array> outputs,
+        run_recurrent<Array>(body, {held.dtype(), to_shape(held.shape())}, held, {}, states, call));
+    return outputs[0];
   }
   std::vector<Operand> inputs;
   for (const int slot : body.inputs)

@@ -41,6 +41,15 @@ struct Layer::Body {
   std::string open;
   int open_dim = 0;
   std::optional<std::pair<int64_t, int64_t>> flattened;  // Flatten: its first and last dim
+  // RNN, LSTM, GRU: `op` runs one direction of one layer. The states are weight_ih, weight_hh,
+  // bias_ih and bias_hh if there are biases, and weight_hr if h is projected, of each direction of
+  // each layer.
+  struct Recurrent {
+    int64_t layers = 1, directions = 1;
+    Sizes sizes;  // of h, and of c in LSTM
+    bool is_batch_first = false, has_bias = true, is_projected = false;
+  };
+  std::optional<Recurrent> recurrent;
   bool is_training = true, is_initialised = false;
 
   bool is_sequential() const { return op.empty(); }

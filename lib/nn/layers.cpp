@@ -224,6 +224,52 @@ std::shared_ptr<Body> embedding(const AttrReader& s) {
   return body;
 }
 
+// RNN, LSTM and GRU.
+std::shared_ptr<Body> recurrent(const AttrReader& s) {
+  const std::string_view kind = s.op().name();
+  const int64_t given = s.integer("input_size").constant(), features = std::max<int64_t>(given, 0),
+                hidden = s.integer("hidden_size").constant(),
+                projected = kind == "LSTM" ? s.integer("proj_size").constant() : 0,
+                out = projected > 0 ? projected : hidden,
+                gates = kind == "LSTM"  ? 4
+                        : kind == "GRU" ? 3
+                                        : 1;
+  Body::Recurrent r;
+  r.layers = s.integer("num_layers").constant();
+  r.directions = s.flag("bidirectional") ? 2 : 1;
+  r.sizes = kind == "LSTM" ? Sizes({out, hidden}) : Sizes({out});
+  r.is_batch_first = s.flag("batch_first");
+  r.has_bias = s.flag("bias");
+  r.is_projected = projected > 0;
+  std::string arguments = str_cat(number_or_open(given), ", ", hidden);
+  if (r.is_projected) arguments += str_cat(", proj_size=", projected);
+  if (r.layers != 1) arguments += str_cat(", num_layers=", r.layers);
+  if (!r.has_bias) arguments += ", bias=False";
+  if (r.is_batch_first) arguments += ", batch_first=True";
+  if (r.directions == 2) arguments += ", bidirectional=True";
+  auto body = layer_of(std::move(arguments), kind == "LSTM"  ? "lstm_scan"
+                                             : kind == "GRU" ? "gru_scan"
+                                                             : "rnn_scan");
+  if (kind == "RNN") body->attrs = {{"nonlinearity", s.string("nonlinearity")}};
+  const init::Rule rule = by_fan_in(hidden);
+  for (int64_t layer = 0; layer < r.layers; ++layer)
+    for (int64_t direction = 0; direction < r.directions; ++direction) {
+      const auto name = [&](std::string_view begin) {
+        return str_cat(begin, "_l", layer, direction == 1 ? "_reverse" : "");
+      };
+      add(*body, name("weight_ih"), {gates * hidden, layer == 0 ? features : out * r.directions},
+          rule);
+      add(*body, name("weight_hh"), {gates * hidden, out}, rule);
+      if (r.has_bias)
+        for (const std::string_view begin : {"bias_ih", "bias_hh"})
+          add(*body, name(begin), {gates * hidden}, rule);
+      if (r.is_projected) add(*body, name("weight_hr"), {out, hidden}, rule);
+    }
+  body->recurrent = r;
+  learn(*body, "input_size", given, -1);
+  return body;
+}
+
 std::shared_ptr<Body> dropout(const AttrReader& s) {
   const double p = s.real("p");
   auto body =
@@ -318,6 +364,19 @@ constexpr Kind kKinds[] = {
      "GroupNorm(x, num_groups: int, num_channels: int = -1, eps: float = 1e-5, "
      "affine: bool = true) -> y",
      group_norm},
+    {"RNN",
+     "RNN(x, input_size: int = -1, hidden_size: int, num_layers: int = 1, "
+     "nonlinearity: str = \"tanh\", bias: bool = true, batch_first: bool = false, "
+     "bidirectional: bool = false) -> y, h",
+     recurrent},
+    {"LSTM",
+     "LSTM(x, input_size: int = -1, hidden_size: int, num_layers: int = 1, bias: bool = true, "
+     "batch_first: bool = false, bidirectional: bool = false, proj_size: int = 0) -> y, h, c",
+     recurrent},
+    {"GRU",
+     "GRU(x, input_size: int = -1, hidden_size: int, num_layers: int = 1, bias: bool = true, "
+     "batch_first: bool = false, bidirectional: bool = false) -> y, h",
+     recurrent},
     {"LeakyReLU", "LeakyReLU(x, negative_slope: float = 0.01) -> y", nullptr, "leaky_relu"},
     {"ELU", "ELU(x, alpha: float = 1.0) -> y", nullptr, "elu"},
     {"SiLU", "SiLU(x) -> y", nullptr, "silu"},
@@ -365,6 +424,18 @@ Status check_settings(const AttrReader& settings) {
     for (const Dim& dim : dims)
       HG_CHECK(dim.is_constant(), settings.op().name(), "'s ", attributes[i].name, " is ", dim,
                ", not a number");
+    if (attributes[i].name == "num_layers" || attributes[i].name == "hidden_size")
+      HG_CHECK(dims[0].constant() >= 1, settings.op().name(), "'s ", attributes[i].name, " is ",
+               dims[0], ", expected at least 1");
+    if (attributes[i].name == "proj_size") {
+      const Dim& hidden = settings.integer("hidden_size");
+      HG_CHECK(dims[0].constant() >= 0 && dims[0].constant() < hidden.constant(),
+               settings.op().name(), "'s proj_size is ", dims[0],
+               ", expected 0 to hidden_size - 1, ", hidden - 1);
+    }
+    if (word != nullptr && attributes[i].name == "nonlinearity")
+      HG_CHECK(*word == "tanh" || *word == "relu", settings.op().name(), "'s nonlinearity is '",
+               *word, "', expected tanh or relu");
   }
   return {};
 }

@@ -7,6 +7,7 @@
 #include "hg/ops/pointwise.h"
 #include "hg/promotion.h"
 #include "lib/nn/layer.h"
+#include "lib/nn/recurrent.h"
 #include "lib/train/mode.h"
 
 namespace hg::nn {
@@ -188,9 +189,15 @@ Result<std::vector<Value>> Leaves::add_layer(const Block& block, const std::stri
   HG_TRY_ASSIGN(Layer layer, make_layer(block.type, block.settings));
   const bool takes_target = LayerAccess::body(layer).takes_target;
   const size_t count = takes_target ? 2 : 1;
-  HG_CHECK(sources.size() == count && sources[0].value && sources.back().value, "it takes ",
-           takes_target ? "x and a target, and" : "x alone, and", " is given ",
-           static_cast<int64_t>(sources.size()), " inputs");
+  const auto& recurrent = LayerAccess::body(layer).recurrent;
+  const size_t initial = recurrent ? static_cast<size_t>(recurrent->sizes.rank()) : 0;
+  HG_CHECK((sources.size() == count || (initial > 0 && sources.size() == 1 + initial)) &&
+               std::all_of(sources.begin(), sources.end(), [](const Source& s) { return s.value; }),
+           "it takes ",
+           takes_target   ? "x and a target, and"
+           : initial == 0 ? "x alone, and"
+                          : "x, or x and all initial states, and",
+           " is given ", static_cast<int64_t>(sources.size()), " inputs");
   const Value x = sources[0].value;
   if (!LayerAccess::body(layer).open.empty()) {
     HG_TRY_ASSIGN(layer, complete(LayerAccess::body(layer), {x.dtype(), x.shape()}));
@@ -227,10 +234,26 @@ Result<std::vector<Value>> Leaves::add_layer(const Block& block, const std::stri
   const bool trains = body.has_mode && options_.training && !is_frozen;
   if (body.has_mode) attrs.push_back({"training", trains});
   if (body.op == "dropout") attrs.push_back({"stream", streams_++});
-  const Op* const op = graph().registry().find(body.op);
-  const std::vector<Value> outputs =
-      op != nullptr ? call(*op, inputs, attrs, false) : graph().calls(body.op, inputs, attrs);
-  if (Status status = graph().take_status(); !status.ok()) return status;
+  const auto run = [&](std::string_view op, std::span<const Value> values,
+                       const NamedAttrs& given) -> Result<std::vector<Value>> {
+    const Op* const known = graph().registry().find(op);
+    std::vector<Value> made =
+        known != nullptr ? call(*known, values, given, false) : graph().calls(op, values, given);
+    if (Status status = graph().take_status(); !status.ok()) return status;
+    return made;
+  };
+  if (body.recurrent) {
+    std::vector<Value> given;
+    for (size_t i = 1; i < sources.size(); ++i) {
+      given.push_back(sources[i].value);
+      const Dim places = body.recurrent->layers * body.recurrent->directions;
+      HG_CHECK(given.back().rank() == 3 && given.back().dim(0) == places,
+               "an initial state must be [", places, ", batch, ",
+               body.recurrent->sizes[static_cast<int>(i) - 1], "], it is ", given.back().shape());
+    }
+    return run_recurrent<Value>(body, {x.dtype(), x.shape()}, x, given, states, run);
+  }
+  HG_TRY_ASSIGN(const std::vector<Value> outputs, run(body.op, inputs, attrs));
   for (const size_t index : own)
     if (lowered_.states[index].counts) lowered_.states[index].counts = trains;
   if (trains)

@@ -20,10 +20,11 @@ from ._model import Model, load
 from ._tensors import detached
 
 __all__ = [
-    "AvgPool1d", "AvgPool2d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm2d", "Block", "Call", "Constant", "Conv1d", "Conv2d",
-    "CrossEntropyLoss", "Dropout", "ELU", "Embedding", "Flatten", "GELU", "Group", "GroupNorm", "HuberLoss", "Input",
-    "L1Loss", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss", "MaxPool1d", "MaxPool2d", "Parameter",
-    "PlanCache", "Program", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh", "as_model", "compile", "from_json",
+    "AvgPool1d", "AvgPool2d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm2d", "Block", "Call", "Constant", "Conv1d",
+    "Conv2d", "CrossEntropyLoss", "Dropout", "ELU", "Embedding", "Flatten", "GELU", "GRU", "Group", "GroupNorm",
+    "HuberLoss", "Input", "L1Loss", "LSTM", "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss", "MaxPool1d",
+    "MaxPool2d", "Parameter", "PlanCache", "Program", "RNN", "ReLU", "SiLU", "Sigmoid", "Softmax", "Softplus", "Tanh",
+    "as_model", "compile", "from_json",
 ]  # fmt: skip
 
 
@@ -208,6 +209,31 @@ def GroupNorm(num_groups, num_channels=None, eps=1e-5, affine=True):
 def Embedding(num_embeddings, embedding_dim, padding_idx=None):
     """Looks up rows of a table by integer index; row ``padding_idx`` has no gradient."""
     return _layer("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim, padding_idx=padding_idx)
+
+
+def _recurrent(kind, sizes, input_size, hidden_size, **settings):
+    keywords = {"input_size": input_size, "hidden_size": hidden_size}
+    return _layer(kind, **_placed(kind, sizes, "input_size", ["hidden_size"], keywords), **settings)
+
+
+def RNN(*sizes, input_size=None, hidden_size=None, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
+        bidirectional=False):  # fmt: skip
+    """``RNN(hidden_size)``, or ``RNN(input_size, hidden_size)``. Inputs: x [time, batch, features], and h0 or nothing; outputs: y and h,
+    [layers * directions, batch, hidden_size]. For dropout between layers, put Dropout blocks between blocks of one layer."""
+    return _recurrent("RNN", sizes, input_size, hidden_size, num_layers=num_layers, nonlinearity=nonlinearity, bias=bias,
+                      batch_first=batch_first, bidirectional=bidirectional)  # fmt: skip
+
+
+def LSTM(*sizes, input_size=None, hidden_size=None, num_layers=1, bias=True, batch_first=False, bidirectional=False, proj_size=0):
+    """As RNN, with inputs x, and h0 and c0 or nothing, and outputs y, h and c."""
+    return _recurrent("LSTM", sizes, input_size, hidden_size, num_layers=num_layers, bias=bias, batch_first=batch_first,
+                      bidirectional=bidirectional, proj_size=proj_size)  # fmt: skip
+
+
+def GRU(*sizes, input_size=None, hidden_size=None, num_layers=1, bias=True, batch_first=False, bidirectional=False):
+    """As RNN."""
+    return _recurrent("GRU", sizes, input_size, hidden_size, num_layers=num_layers, bias=bias, batch_first=batch_first,
+                      bidirectional=bidirectional)  # fmt: skip
 
 
 def Flatten(start_dim=1, end_dim=-1):

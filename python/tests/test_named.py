@@ -526,3 +526,76 @@ def test_products_in_16_bits(dtype, data):
     assert hg.compile(network(), cache=cache).evaluate(parameters, data)["loss"] == exact["loss"]
     assert hg.compile(network(), cache=cache, **options).evaluate(parameters, data)["loss"] == outputs["loss"]
     assert cache.counters() == {"hits": 0, "misses": 2}
+
+
+@pytest.mark.parametrize("has_states", [False, True])
+@pytest.mark.parametrize(
+    "kind, named",
+    [("RNN", {}), ("RNN", {"nonlinearity": "relu", "num_layers": 2}), ("RNN", {"bias": False, "bidirectional": True}), ("LSTM", {}),
+     ("LSTM", {"batch_first": True, "num_layers": 2, "bidirectional": True}), ("LSTM", {"proj_size": 2, "num_layers": 2}), ("GRU", {}),
+     ("GRU", {"batch_first": True, "bidirectional": True, "num_layers": 3}), ("GRU", {"bias": False})],
+)  # fmt: skip
+def test_a_recurrent_layer_equals_torchs(kind, named, has_states, rng, tmp_path):
+    torch = pytest.importorskip("torch")
+    theirs = getattr(torch.nn, kind)(3, 4, **named)
+    steps, batch = 5, 2
+    data = {"x": rng.standard_normal((batch, steps, 3) if named.get("batch_first") else (steps, batch, 3)).astype(np.float32)}
+    places = named.get("num_layers", 1) * (2 if named.get("bidirectional") else 1)
+    sizes = [named.get("proj_size") or 4, 4][: 2 if kind == "LSTM" else 1]
+    if has_states:
+        data |= {f"{each}0": rng.standard_normal((places, batch, n)).astype(np.float32) for each, n in zip("hc", sizes)}
+    layer = getattr(nn, kind)(4, **named)  # the features are those of x
+    assert (getattr(nn, kind)(3, 4, **named) == layer) is False
+    at = {"x": 0 if named.get("batch_first") else 1}  # the dim that is open
+    inputs = [nn.Input(name, tuple("n" if d == at.get(name, 1) else n for d, n in enumerate(value.shape))) for name, value in data.items()]
+    for name in data:
+        layer = layer.input(name)
+    names = ["y", "h", "c"][: 1 + len(sizes)]
+    for name in names:
+        layer = layer.output(name)
+    group = nn.Group([*inputs, layer])
+    for name in names:
+        group = group.output(name)
+    program = hg.compile(group, gradients_of=list(data))
+    if hasattr(layer, "to_json"):
+        assert nn.from_json(layer.to_json()) == layer
+    parameters = program.initial_parameters(seed=3)
+    assert [f"y.{name}" for name, _ in theirs.named_parameters()] == list(parameters)
+    for ours, value in zip(parameters.values(), theirs.parameters()):
+        value.data = torch.from_numpy(ours)
+    tensors = [torch.from_numpy(value).requires_grad_() for value in data.values()]
+    states = tuple(tensors[1:]) if kind == "LSTM" else tensors[1] if has_states else ()
+    y, last = theirs(tensors[0], states) if has_states else theirs(tensors[0])
+    want = dict(zip(names, [y, *(last if kind == "LSTM" else [last])]))
+    seeds = {name: rng.standard_normal(tuple(value.shape)).astype(np.float32) for name, value in want.items()}
+    torch.autograd.backward(list(want.values()), [torch.from_numpy(each) for each in seeds.values()])
+    outputs, gradients = program.evaluate(parameters, data, output_gradients=seeds)
+    for name, value in want.items():
+        np.testing.assert_allclose(outputs[name], value.detach(), rtol=1e-5, atol=1e-6)
+    for name, value in [*zip(data, tensors), *zip(parameters, theirs.parameters())]:
+        np.testing.assert_allclose(gradients[name], value.grad, rtol=1e-4, atol=1e-5)
+    program.model(parameters).save(tmp_path / "recurrent.hgm")
+    again = hg.load(tmp_path / "recurrent.hgm")(*data.values())
+    np.testing.assert_array_equal(again[0] if isinstance(again, tuple) else again["y"], outputs["y"])
+
+
+def test_a_recurrent_model_is_trained():
+    x = np.linspace(0, 6, 64, dtype=np.float32).reshape(16, 4, 1)
+    model = nn.Group([nn.Input("x", ("n", 4, 1)), nn.LSTM(8, batch_first=True), nn.Linear(1).output("y")])
+    trainer = hg.Trainer(model, loss="mse", optimizer=hg.Adam(lr=0.02))
+    losses = trainer.fit(x, np.sin(x), epochs=60, batch_size=16, shuffle=False, progress=False)
+    assert losses[-1].loss < losses[0].loss / 10
+
+
+def test_recurrent_layers_refuse():
+    for kind, settings, message in (
+        ("LSTM", {"num_layers": 0}, "num_layers is 0, expected at least 1"), ("RNN", {"nonlinearity": "cos"}, "expected tanh or relu"),
+        ("LSTM", {"proj_size": 4}, "proj_size is 4, expected 0 to hidden_size - 1, 3"), ("GRU", {"hidden_size": 0}, "hidden_size is 0"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            getattr(nn, kind)(**{"hidden_size": 4, **settings})
+    with pytest.raises(ValueError, match=r"GRU takes x of \[time, batch, features\], it is"):
+        hg.compile(nn.Group([nn.Input("x", ("n", 3)), nn.GRU(4).output("y")]))
+    state = nn.Group([nn.Input("x", (5, "n", 3)), nn.Input("h", (1, "n", 4)), nn.GRU(4, num_layers=2).input("x").input("h").output("y")])
+    with pytest.raises(ValueError, match=r"an initial state must be \[2, batch, 4\], it is \[1, n, 4\]"):
+        hg.compile(state)

@@ -162,8 +162,9 @@ struct MSELoss : Layer {
 };
 
 // make_layer() creates further kinds: Conv1d, MaxPool1d, MaxPool2d, AvgPool1d, AvgPool2d, Flatten,
-// GroupNorm, LeakyReLU, ELU, SiLU, Softplus, LogSoftmax, L1Loss, HuberLoss, CrossEntropyLoss,
-// BCELoss and BCEWithLogitsLoss.
+// GroupNorm, RNN, LSTM, GRU, LeakyReLU, ELU, SiLU, Softplus, LogSoftmax, L1Loss, HuberLoss,
+// CrossEntropyLoss, BCELoss and BCEWithLogitsLoss. A recurrent layer returns y; as a block it also
+// has the states after the last step as outputs, and accepts those before the first as inputs.
 
 // Runs layers in sequence. Their parameter names start with "0.", "1.", ...
 class Sequential : public Layer {
