@@ -264,7 +264,12 @@ TEST(Eager, ErrorsNameBothShapes) {
   EXPECT_NE(why.find("i64"), std::string::npos) << why;
   why = refusal(ex.bitwise_and(of_type<int64_t>({1}, {1}), 0.5));
   EXPECT_NE(why.find("f32"), std::string::npos) << why;
-  EXPECT_NE(refusal(ex.add(of_type<uint8_t>({1}, {1}), 300)).find("300"), std::string::npos);
+  const Array byte = of_type<uint8_t>({1}, {1});
+  EXPECT_NE(refusal(ex.where(ex.gt(byte, 0), byte, 300)).find("300"), std::string::npos);
+  EXPECT_EQ(ex.add(byte, 300)->as<uint8_t>()[0], 45);  // wraps, as in torch
+  EXPECT_EQ(ex.div(byte, 300)->as<float>()[0], 1 / 300.0f);
+  EXPECT_NE(refusal(ex.pow(byte, -1)).find("-1"), std::string::npos);
+  EXPECT_NE(refusal(ex.sub(byte, true)).find("bool"), std::string::npos);
   EXPECT_NE(refusal(ex.add(a, Array())).find("'b'"), std::string::npos);
   EXPECT_NE(refusal(ex.add(a, Tensor{nullptr, f32, {3}, {1}})).find("null"), std::string::npos);
   // If a call among the inputs failed, this call fails with the same message.

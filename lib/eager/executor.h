@@ -35,7 +35,8 @@ struct ExecutorBase::Body {
   static void choose_way(PlannedCall& call);
   Status execute(std::string_view op, PlannedCall& call, std::span<const Operand> inputs,
                  std::span<Array> results, bool given);
-  Status read_numbers(std::string_view op, std::span<const Operand> inputs, DType dtype);
+  Status read_numbers(std::string_view op, const PlannedCall& call,
+                      std::span<const Operand> inputs);
   Status run_general(PlannedCall& call, std::span<const Operand> inputs, std::span<Array> results,
                      bool given);
   // On a device.

@@ -112,6 +112,8 @@ std::vector<Value> ExecutorBase::Body::add_inputs(const Op& op, std::span<const 
   };
   add(Operand::Kind::tensor);
   call.numbers = hg::dtype_of_numbers(op, values, numbers);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    call.ranges.push_back(number_range(op, i, call.numbers));
   add(Operand::Kind::number);
   return values;
 }

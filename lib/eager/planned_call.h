@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "hg/promotion.h"
 #include "lib/run/engine.h"
 
 namespace hg {
@@ -31,7 +32,8 @@ struct PlannedCall {
   std::vector<size_t> operands;  // per engine input: index of the operand
   std::vector<int64_t> extents;  // per engine input: extent if it is passed as a line; else -1
   std::vector<Output> outputs;
-  DType numbers = f32;  // dtype of the numbers among the inputs
+  DType numbers = f32;              // dtype of the numbers among the inputs
+  std::vector<NumberRange> ranges;  // per operand
   bool is_random = false;
   bool is_read_in_place = true;  // no input needs a copy
   // Addresses of the current call, per input and output of the engine.

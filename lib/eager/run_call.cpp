@@ -3,8 +3,8 @@
 // so execute() allocates nothing except results.
 #include <algorithm>
 
+#include "hg/promotion.h"
 #include "lib/eager/executor.h"
-#include "lib/graph/number.h"
 #include "lib/run/extent.h"
 
 namespace hg {
@@ -15,15 +15,16 @@ alignas(64) std::byte no_elements[64];
 
 }  // namespace
 
-Status ExecutorBase::Body::read_numbers(std::string_view op, std::span<const Operand> inputs,
-                                        DType dtype) {
-  number_dtype = dtype;
+Status ExecutorBase::Body::read_numbers(std::string_view op, const PlannedCall& call,
+                                        std::span<const Operand> inputs) {
+  const DType dtype = number_dtype = call.numbers;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].kind_ != Operand::Kind::number) continue;
     if (numbers.size() < inputs.size()) numbers.resize(inputs.size());
-    HG_CHECK(write_number(inputs[i].number_, view(numbers[i].bytes.data(), dtype, {})),
-             input_label(op, i), ": the number ", inputs[i].number_.real,
-             " does not fit a tensor of ", dtype);
+    HG_CHECK(
+        write_number(inputs[i].number_, view(numbers[i].bytes.data(), dtype, {}), call.ranges[i]),
+        input_label(op, i), ": the number ", inputs[i].number_.real, " does not fit a tensor of ",
+        dtype);
   }
   return {};
 }
@@ -75,7 +76,7 @@ Status ExecutorBase::Body::execute(std::string_view op, PlannedCall& call,
   HG_CHECK(results.size() == call.outputs.size(), op, " has ",
            static_cast<int64_t>(call.outputs.size()), " outputs; ",
            static_cast<int64_t>(results.size()), " were asked for");
-  HG_TRY(read_numbers(op, inputs, call.numbers));
+  HG_TRY(read_numbers(op, call, inputs));
   if (call.is_random) call.engine->set_random({options.seed, draws++});
   if (given)
     for (size_t i = 0; i < results.size(); ++i) HG_TRY(check_out(op, call.outputs[i], results[i]));

@@ -3,7 +3,11 @@
 #include "hg/promotion.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <iterator>
+
+#include "lib/graph/element.h"
 
 namespace hg {
 namespace {
@@ -19,15 +23,31 @@ constexpr std::string_view kKeepIntegers[] = {"floor", "ceil", "trunc", "round",
 
 // For 16-bit tensors and a number, or a second operand of rank 0, torch computes these in f32
 // without rounding the operand.
-constexpr std::string_view kScale[] = {"mul", "div", "floor_divide", "trunc_divide"};
+constexpr std::string_view kScale[] = {"mul", "div", "floor_divide", "trunc_divide", "lerp"};
 
 bool scales_in_f32(const Op& op, DType common) {
   return (common == f16 || common == bf16) &&
          std::find(std::begin(kScale), std::end(kScale), op.name()) != std::end(kScale);
 }
 
+constexpr std::string_view kNoBool = "sub";
+
 // Tests of u8 return u8, as in torch before it had bool.
 bool keeps_bytes(std::string_view op) { return op == "all" || op == "any"; }
+
+// Whether the op accepts inputs of this dtype; false if that depends on more than dtypes.
+bool accepts(const Op& op, std::span<const Value> inputs,
+             std::span<const std::optional<DType>> numbers, DType dtype) {
+  const auto known = std::find_if(inputs.begin(), inputs.end(), [](const Value& x) { return x; });
+  if (known == inputs.end()) return true;
+  Graph graph(known->graph()->registry());
+  std::vector<Value> values(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] || (i < numbers.size() && numbers[i]))
+      values[i] = graph.input(str_cat("x", int64_t(i)), i < first_alike(op) ? boolean : dtype, {});
+  graph.calls(op.name(), values);
+  return graph.take_status().ok();
+}
 
 bool is_complex_value(const Value& value) { return value && is_complex(value.dtype()); }
 
@@ -58,13 +78,52 @@ DType dtype_of_numbers(const Op& op, std::span<const Value> inputs,
     if (i < numbers.size() && numbers[i]) of.add_number(*numbers[i]);
   }
   const DType common = of.result();
-  return scales_in_f32(op, common) ? f32 : common;
+  const bool needs_floats = is_common && is_integer(common) && !keeps_integers(op.name()) &&
+                            !accepts(op, inputs, numbers, common) &&
+                            accepts(op, inputs, numbers, f32);
+  return needs_floats || scales_in_f32(op, common) ? f32 : common;
+}
+
+NumberRange number_range(const Op& op, size_t input, DType dtype) {
+  const bool is_half = dtype == f16 || dtype == bf16;
+  if (!takes_one_dtype(op) || op.name() == "clamp") return NumberRange::dtype;
+  if (op.name() == "where") return is_half ? NumberRange::any : NumberRange::dtype;
+  if (op.name() != "pow" || input != 1) return NumberRange::any;
+  return is_integer(dtype) ? NumberRange::not_negative
+         : is_half         ? NumberRange::dtype
+                           : NumberRange::any;
+}
+
+bool write_number(const Number& number, const Tensor& to, NumberRange range) {
+  const bool must_fit = range != NumberRange::any;
+  if (range == NumberRange::not_negative && number.real < 0) return false;
+  const bool is_whole = number.kind != f64 || number.real == std::trunc(number.real);
+  if (!is_float(to.dtype) && !is_complex(to.dtype)) {
+    if (!is_whole || (to.dtype == boolean && number.real != 0 && number.real != 1)) return false;
+    if (number.kind == f64 && std::abs(number.real) > 0x1p53) return false;
+    if (must_fit && (to.dtype == i64 ? is_beyond_i64(number) : !holds(to.dtype, number.real)))
+      return false;
+  }
+  if (number.kind != f64 && is_integer(to.dtype)) {
+    std::memcpy(to.data, &number.whole, static_cast<size_t>(size_of(to.dtype)));  // little-endian
+    return true;
+  }
+  set_element(to, 0, number.real);
+  const double written = element(to, 0);
+  return !must_fit || !std::isinf(written) || std::isinf(number.real);
 }
 
 std::vector<Value> promoted_calls(Graph& graph, const Op& op, std::span<const Value> inputs,
                                   const NamedAttrs& attrs,
                                   std::span<const std::optional<DType>> numbers) {
   if (!graph.status().ok()) return {};
+  for (size_t i = 0; i < inputs.size() && op.name() == kNoBool; ++i)
+    if (i < numbers.size() && numbers[i] ? *numbers[i] == boolean
+                                         : inputs[i] && inputs[i].dtype() == boolean) {
+      graph.fail(invalid_argument(op.name(), " does not take bool, as in torch: input ", int64_t(i),
+                                  " is bool; use logical_xor or logical_not"));
+      return {};
+    }
   std::vector<Value> results = graph.calls(op.name(), inputs, attrs);
   if (graph.status().ok() && keeps_bytes(op.name()) && inputs[0].dtype() == u8)
     return {graph.call("cast", {results[0]}, {{"dtype", u8}})};

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "hg/promotion.h"
 #include "hg/session.h"
 #include "hg/var.h"
 #include "lib/run/lru_cache.h"
@@ -21,10 +22,11 @@ struct LazyContext {
   // values of its numbers. The first plan of a form stores them as constants. If they change later,
   // a second plan takes the changed ones as inputs and serves all later calls.
   struct Plan {
-    // An input of the session: the place of its node and, for a number, its dtype.
+    // An input of the session: the place of its node and, for a number, its dtype and range.
     struct Input {
       int32_t place = 0;
       std::optional<DType> number;
+      NumberRange range = NumberRange::any;
     };
     std::vector<uint64_t> numbers;  // their bits, in walk order
     std::vector<bool> is_read;      // per number: whether it is an input

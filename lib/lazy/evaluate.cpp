@@ -6,10 +6,10 @@
 #include <bit>
 #include <utility>
 
+#include "hg/promotion.h"
 #include "lib/device/backend.h"
 #include "lib/graph/border.h"
 #include "lib/graph/draws.h"
-#include "lib/graph/number.h"
 #include "lib/graph/split_mix.h"
 #include "lib/lazy/context.h"
 #include "lib/lazy/node.h"
@@ -122,15 +122,16 @@ class Builder {
       }
       inputs.push_back(value);
     }
-    return lower_node(graph_, node, inputs, [this](Graph&, const LazyNode& number, DType dtype) {
-      return number_of(number, dtype);
-    });
+    return lower_node(graph_, node, inputs,
+                      [this](Graph&, const LazyNode& number, DType dtype, NumberRange range) {
+                        return number_of(number, dtype, range);
+                      });
   }
 
   // An expression that is only a number becomes an f32 tensor.
   Result<Value> value_of(const Var& var) {
     const LazyNode& node = LazyNode::of(var);
-    if (node.kind == Kind::number) return number_of(node, f32);
+    if (node.kind == Kind::number) return number_of(node, f32, NumberRange::any);
     const auto output = static_cast<size_t>(LazyNode::output(var));
     const std::vector<Value>& made = values_[node.place];
     HG_CHECK(output < made.size(), "an op gives ", int64_t(made.size()), " results, not ",
@@ -138,12 +139,13 @@ class Builder {
     return made[output];
   }
 
-  Result<Value> number_of(const LazyNode& number, DType dtype) {
-    if (!reads_[number.place]) return constant_number(graph_, number, dtype);
-    const std::string name = str_cat("number_", int64_t{number.place}, "_", dtype);
+  Result<Value> number_of(const LazyNode& number, DType dtype, NumberRange range) {
+    if (!reads_[number.place]) return constant_number(graph_, number, dtype, range);
+    const std::string name =
+        str_cat("number_", int64_t{number.place}, "_", dtype, "_", static_cast<int>(range));
     for (const auto& [known, value] : numbers_)
       if (known == name) return value;
-    plan_.inputs.push_back({number.place, dtype});
+    plan_.inputs.push_back({number.place, dtype, range});
     return numbers_.emplace_back(name, graph_.input(name, dtype, {})).second;
   }
 
@@ -240,13 +242,13 @@ Result<std::vector<Array>> run(LazyContext& context, LazyContext::Plan& plan,
   };
   std::vector<Cell> cells(plan.inputs.size());
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
-    const auto& [place, dtype] = plan.inputs[i];
+    const auto& [place, dtype, range] = plan.inputs[i];
     ConstTensor given;
     if (dtype) {
       const Number& number = nodes[place]->number;
       const Tensor cell = view(cells[i].bytes.data(), *dtype, {});
-      HG_CHECK(write_number(number, cell), "the number ", number.real, " does not fit a tensor of ",
-               *dtype);
+      HG_CHECK(write_number(number, cell, range), "the number ", number.real,
+               " does not fit a tensor of ", *dtype);
       given = cell;
     } else {
       const Array& array = nodes[place]->array;

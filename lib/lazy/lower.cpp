@@ -6,7 +6,6 @@
 #include "hg/promotion.h"
 #include "hg/train.h"
 #include "lib/graph/border.h"
-#include "lib/graph/number.h"
 #include "lib/lazy/node.h"
 
 namespace hg {
@@ -25,7 +24,8 @@ Result<std::vector<Value>> lower_op(Graph& graph, const LazyNode& node,
   const DType dtype = dtype_of_numbers(*node.op, values, numbers);
   for (size_t i = 0; i < values.size(); ++i)
     if (numbers[i]) {
-      HG_TRY_ASSIGN(values[i], number(graph, LazyNode::of(node.inputs[i]), dtype));
+      HG_TRY_ASSIGN(values[i], number(graph, LazyNode::of(node.inputs[i]), dtype,
+                                      number_range(*node.op, i, dtype)));
     }
   std::vector<Value> outputs = promoted_calls(graph, *node.op, values, node.attrs, numbers);
   HG_TRY(graph.take_status());
@@ -34,10 +34,11 @@ Result<std::vector<Value>> lower_op(Graph& graph, const LazyNode& node,
 
 }  // namespace
 
-Result<Value> constant_number(Graph& graph, const LazyNode& number, DType dtype) {
+Result<Value> constant_number(Graph& graph, const LazyNode& number, DType dtype,
+                              NumberRange range) {
   alignas(16) std::array<std::byte, 16> bytes;
   const Tensor element = view(bytes.data(), dtype, {});
-  HG_CHECK(write_number(number.number, element), "the number ", number.number.real,
+  HG_CHECK(write_number(number.number, element, range), "the number ", number.number.real,
            " does not fit a tensor of ", dtype);
   HG_TRY_ASSIGN(TensorData data, TensorData::copy_of(element));
   return graph.constant(std::move(data));

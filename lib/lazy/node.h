@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hg/op.h"
+#include "hg/promotion.h"
 #include "hg/var.h"
 
 namespace hg {
@@ -72,10 +73,11 @@ struct LazyNode {
 // Returns the type of an output; infers the inputs first.
 Result<TensorType> type_of(LazyNode& node, int output);
 
-// Makes the value of a number in a graph, in this dtype.
-using NumberValue = std::function<Result<Value>(Graph&, const LazyNode& number, DType)>;
+// Makes the value of a number in a graph, in this dtype; see write_number() of hg/promotion.h.
+using NumberValue =
+    std::function<Result<Value>(Graph&, const LazyNode& number, DType, NumberRange)>;
 // Adds a constant. Fails if the dtype cannot hold the number.
-Result<Value> constant_number(Graph& graph, const LazyNode& number, DType dtype);
+Result<Value> constant_number(Graph& graph, const LazyNode& number, DType dtype, NumberRange range);
 
 // Adds the node to a graph and returns its outputs. `inputs` are values of the graph, empty where
 // the node reads a number.

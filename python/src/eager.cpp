@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "hg/op.h"
+#include "hg/promotion.h"
 #include "hg_op_texts.h"
 #include "python/src/attributes.h"
 #include "python/src/bind.h"
@@ -173,6 +174,18 @@ void bind_conversions(nb::module_& m) {
     const Array* array =
         nb::isinstance<Array>(object) ? nb::inst_ptr<Array>(object) : array_of(object);
     return array != nullptr && array->is_on_device();
+  });
+  // The common dtype of tensors of these ranks; rank -1 is a number.
+  m.def("common_dtype", [](const std::vector<std::string>& dtypes, const std::vector<int>& ranks) {
+    Promotion common;
+    for (size_t i = 0; i < dtypes.size(); ++i) {
+      const DType dtype = dtype_from(nb::str(dtypes[i].c_str()));
+      if (ranks[i] < 0)
+        common.add_number(dtype);
+      else
+        common.add_tensor(dtype, ranks[i]);
+    }
+    return python_name(common.result());
   });
   m.def("dtype_name", [](nb::handle dtype) { return python_name(dtype_from(dtype)); });
   m.def("set_device_tensor", [](nb::object type, nb::object resident) {

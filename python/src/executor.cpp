@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "hg/promotion.h"
 #include "python/src/attributes.h"
 #include "python/src/known.h"
 #include "python/src/own_ops.h"
@@ -142,7 +143,7 @@ class Operands {
  private:
   void add(nb::handle input, const Gpu& gpu);
   void add(const Array& array, Kind kind);
-  // Numbers outside i64, and numbers without a tensor to take a dtype from, become tensors.
+  // Numbers without a tensor to take a dtype from become tensors.
   void borrow_number(const nb::object& number, size_t at);
 
   const std::string& op_;
@@ -152,7 +153,8 @@ class Operands {
   std::vector<Operand> operands_;
   std::vector<size_t> numbers_;
   Kind kind_ = Kind::numpy;
-  const DType* first_ = nullptr;  // dtype of the first tensor
+  const DType* first_ = nullptr;   // dtype of the first tensor
+  bool has_number_dtype_ = false;  // a tensor is not bool
 };
 
 void Operands::add(const Array& array, Kind kind) {
@@ -162,6 +164,7 @@ void Operands::add(const Array& array, Kind kind) {
   if (array.is_borrowed() && array.is_on_host()) shared_.back().touch();
   operands_.emplace_back(shared_.back());
   if (first_ == nullptr) first_ = &shared_.back().tensor().dtype;
+  has_number_dtype_ = has_number_dtype_ || shared_.back().dtype() != boolean;
   if (kind == Kind::array || kind_ == Kind::numpy) kind_ = kind;
 }
 
@@ -183,14 +186,18 @@ void Operands::add(nb::handle input, const Gpu& gpu) {
         Borrowed::from(input, str_cat(op_, ": argument ", int64_t(operands_.size()))));
     operands_.emplace_back(seen_.emplace_back(borrowed_.back().tensor));
     if (first_ == nullptr) first_ = &borrowed_.back().tensor.dtype;
+    has_number_dtype_ = has_number_dtype_ || borrowed_.back().tensor.dtype != boolean;
     if (kind_ == Kind::numpy) kind_ = borrowed_.back().kind;
   }
 }
 
 void Operands::borrow_number(const nb::object& number, size_t at) {
-  if (number_of(number) && first_ != nullptr) return;
-  borrowed_.push_back(
-      Borrowed::from(number, str_cat(op_, ": argument ", int64_t(at)), false, first_));
+  const std::optional<Number> value = number_of(number);
+  if (!value || (is_beyond_i64(*value) && !has_number_dtype_))
+    raise(PyExc_ValueError, str_cat(op_, ": argument ", int64_t(at), " is ", words(number),
+                                    ", which does not fit an integer of 64 bits"));
+  if (first_ != nullptr) return;
+  borrowed_.push_back(Borrowed::from(number, str_cat(op_, ": argument ", int64_t(at))));
   operands_[at] = Operand(seen_.emplace_back(borrowed_.back().tensor));
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <deque>
 
+#include "hg/promotion.h"
 #include "python/src/attributes.h"
 #include "python/src/bind.h"
 #include "python/src/calls.h"
@@ -80,7 +81,8 @@ nb::object Direct::call(PyObject* const* given, size_t count) {
       operands[i] = Operand(tensors[i]);
       if (first == nullptr) first = &tensors[i];
       is_short = is_short && (tensors[i].shape == first->shape || tensors[i].shape.empty());
-    } else if (const std::optional<Number> number = number_of(each)) {
+    } else if (const std::optional<Number> number = number_of(each);
+               number && !is_beyond_i64(*number)) {
       operands[i] = Operand(*number);
     } else if (!each.is_none()) {
       return {};

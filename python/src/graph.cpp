@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <map>
 #include <optional>
 
@@ -55,13 +56,14 @@ Value operand(Graph& graph, nb::handle object) {
   return graph.constant(data_of(object));
 }
 
-// numpy checks whether a number fits.
-Value number_of_dtype(Graph& graph, nb::handle object, DType dtype) try {
-  const Borrowed number = Borrowed::from(object, "the number", false, &dtype);
-  return graph.constant(take(TensorData::copy_of(number.tensor)));
-} catch (const nb::python_error&) {
-  raise(PyExc_ValueError,
-        str_cat("the number ", words(object), " does not fit a tensor of ", dtype));
+Value constant_number(Graph& graph, nb::handle object, DType dtype, NumberRange range) {
+  const std::optional<Number> number = number_of(object);
+  alignas(16) std::array<std::byte, 16> bytes = {};
+  const Tensor element = view(bytes.data(), dtype, {});
+  if (!number || !write_number(*number, element, range))
+    raise(PyExc_ValueError,
+          str_cat("the number ", words(object), " does not fit a tensor of ", dtype));
+  return graph.constant(take(TensorData::copy_of(element)));
 }
 
 nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& attrs) {
@@ -88,7 +90,8 @@ nb::object call(const std::string& op, const nb::list& inputs, const nb::dict& a
     raise(PyExc_ValueError, str_cat("the model was loaded before the op '", op, "' was there"));
   const DType dtype = dtype_of_numbers(*known, values, numbers);
   for (size_t i = 0; i < values.size(); ++i)
-    if (is_number(inputs[i])) values[i] = number_of_dtype(*graph, inputs[i], dtype);
+    if (is_number(inputs[i]))
+      values[i] = constant_number(*graph, inputs[i], dtype, number_range(*known, i, dtype));
   const std::vector<Value> made = promoted_calls(*graph, *known, values, attributes, numbers);
   check(graph->take_status());
   nb::list out;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "hg/op.h"
+#include "hg/promotion.h"
 #include "hg/var.h"
 #include "python/src/attributes.h"
 #include "python/src/bind.h"
@@ -47,6 +48,8 @@ PythonVar var_of(nb::handle object) {
   if (nb::isinstance<PythonVar>(object)) return *nb::inst_ptr<PythonVar>(object);
   if (object.is_none()) return out;
   if (const std::optional<Number> number = number_of(object)) {
+    if (is_beyond_i64(*number))
+      raise(PyExc_ValueError, words(object) + " does not fit an integer of 64 bits");
     out.var = Var(*number);
     out.is_number = true;
     return out;

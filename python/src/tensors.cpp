@@ -308,8 +308,13 @@ std::optional<Number> number_of(nb::handle object) {
   if (!PyLong_Check(object.ptr())) return {};
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(object.ptr(), &overflow);
-  if (overflow != 0) return {};
-  return static_cast<int64_t>(value);
+  if (overflow == 0) return static_cast<int64_t>(value);
+  if (overflow < 0) return {};
+  const unsigned long long bits = PyLong_AsUnsignedLongLong(object.ptr());
+  if (PyErr_Occurred() != nullptr) return PyErr_Clear(), std::nullopt;
+  Number number(static_cast<int64_t>(bits));  // wraps, as in torch
+  number.real = static_cast<double>(bits);
+  return number;
 }
 
 bool see(nb::handle object, Tensor& tensor, Kind& kind, TorchState& torch) {

@@ -84,7 +84,8 @@ Array lent(nb::handle object, Kind& kind, const std::string& what = "the tensor"
 // The hologram tensor of a torch tensor on a device; null for other objects.
 const Array* array_of(nb::handle object);
 
-// A Python float, int or bool among tensors; nothing for other objects, and for an int outside i64.
+// A Python float, int or bool among tensors; nothing for other objects, and for an int of more than
+// 64 bits. See is_beyond_i64() of hg/promotion.h.
 std::optional<Number> number_of(nb::handle object);
 
 bool is_torch_tensor(nb::handle object);

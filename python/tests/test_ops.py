@@ -451,8 +451,12 @@ def test_numbers_of_a_graph_fit_or_are_refused():
     graph.output("y", y)
     np.testing.assert_array_equal(graph.model()(np.array([1, 2, 3])), [1.5, 2, 2.5])
     assert (graph.input("b", (2,), "bool") + 1).dtype == "int64"
+    u = graph.input("u", (2,), "uint8")
     with pytest.raises(ValueError, match="300 does not fit a tensor of u8"):
-        graph.input("u", (2,), "uint8") + 300
+        hg.ops.where(u > 1, u, 300)
+    wrapped = hg.Graph()
+    wrapped.output("y", wrapped.input("u", (2,), "uint8") + 300)
+    np.testing.assert_array_equal(wrapped.model()(np.array([1, 250], np.uint8)), np.array([45, 38], np.uint8))
     with pytest.raises(ValueError, match="0.5 does not fit a tensor of i64"):
         hg.ops.gather(x, 0, 0.5)
 

@@ -21,11 +21,14 @@ DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf1
           "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
-def both_tensors(function):
+def both_tensors(function, gives_floats=False):
     """Of tensors alone in torch: numbers become those without dims, which count as numbers do in result_type."""
     def call(a, b):
         dtype = torch.result_type(a, b)
-        return function(*(x if isinstance(x, torch.Tensor) else torch.tensor(x, dtype=dtype) for x in (a, b)))
+        if gives_floats and not dtype.is_floating_point:
+            dtype = torch.float32
+        numbers = {float: torch.float64, int: torch.int64, bool: torch.bool}
+        return function(*(x if isinstance(x, torch.Tensor) else torch.tensor(x, dtype=numbers[type(x)]).to(dtype) for x in (a, b)))
     return call
 
 def clamp(x, low, high):
@@ -35,7 +38,7 @@ def clamp(x, low, high):
 # the op accepts dtypes that torch rejects.
 OPS = {
     "add": (torch.add, "nn", False),
-    "sub": (torch.sub, "nn", True),
+    "sub": (torch.sub, "nn", False),
     "mul": (torch.mul, "nn", False),
     "div": (torch.div, "nn", False),
     "floor_divide": (lambda a, b: torch.div(a, b, rounding_mode="floor"), "nn", False),
@@ -44,8 +47,8 @@ OPS = {
     "fmod": (torch.fmod, "tn", False),
     "maximum": (both_tensors(torch.maximum), "nn", False),
     "fmin": (both_tensors(torch.fmin), "nn", False),
-    "atan2": (both_tensors(torch.atan2), "nn", True),
-    "hypot": (both_tensors(torch.hypot), "nn", True),
+    "atan2": (both_tensors(torch.atan2, True), "nn", True),
+    "hypot": (both_tensors(torch.hypot, True), "nn", True),
     "eq": (torch.eq, "tn", False),
     "lt": (torch.lt, "tn", False),
     "ge": (torch.ge, "tn", False),
@@ -84,7 +87,9 @@ def operands_of(chance, kinds, name):
         if kind == "n" and chance.random() < 0.35:
             # 16 bits do not hold the last ones, which is not to be seen where torch does not round them
             beyond = (0.1, 1e6, 1e-6) if name in ("mul", "div") else ()
-            operands.append(chance.choice((True, 2, 3, 1, 0.5, 2.0, 2.25, *beyond)))
+            # Integers that small dtypes do not hold wrap, or are refused by `where`.
+            wide = (300, -129, 70001, 2**40 + 5) if chance.random() < 0.3 else ()
+            operands.append(chance.choice((True, 2, 3, 1, 0.5, 2.0, 2.25, *beyond, *wide)))
             continue
         dtype = torch.bool if kind == "c" else chance.choice(list(DTYPES.values()))
         shape = [] if chance.random() < 0.25 and name != "concat" else [n if chance.random() < 0.8 else 1 for n in full]

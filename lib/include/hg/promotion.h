@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hg/call.h"
 #include "hg/graph.h"
 #include "hg/op.h"
 
@@ -35,9 +36,27 @@ struct Promotion {
 // Returns the dtype that the numbers among the inputs of a call get. For elementwise ops and
 // concatenations it is the common dtype of all inputs. For other ops, and with complex tensors, it
 // is the dtype of the first tensor. `numbers` holds, per input, the kind of a number: bool, i64 or
-// f64. A number that scales 16-bit floats (mul, div) is f32, since torch only rounds the result.
+// f64. A number that scales 16-bit floats (mul, div) is f32, since torch only rounds the result,
+// and so is a number beside integers if the op computes floats (div).
 DType dtype_of_numbers(const Op& op, std::span<const Value> inputs,
                        std::span<const std::optional<DType>> numbers);
+
+// Whether a number is an integer from 2^63 to 2^64 - 1, whose `whole` is 2^64 less.
+inline bool is_beyond_i64(const Number& number) {
+  return number.kind != f64 && number.whole < 0 && number.real > 0;
+}
+
+// The numbers that an input accepts, as in torch.
+enum class NumberRange : uint8_t {
+  any,           // integers wrap: they are taken modulo 2^bits
+  dtype,         // what the dtype holds without becoming infinite; u8 holds numbers from -255
+  not_negative,  // of these, numbers from 0: exponents of integers
+};
+NumberRange number_range(const Op& op, size_t input, DType dtype);
+
+// Writes a number to the single element of a tensor. Returns false if the range excludes it, or if
+// an integer dtype would lose its fraction.
+bool write_number(const Number& number, const Tensor& to, NumberRange range);
 
 // True for rounding ops, which accept only floats here but return integers unchanged in torch.
 bool keeps_integers(std::string_view op);

@@ -3,8 +3,8 @@
 
 import math
 
-from .. import _rows
-from ._sizes import cast_to, dtype_of, shape_of, sizes_from
+from .. import _core, _rows
+from ._sizes import dtype_of, element_of, shape_of, sizes_from
 from ._table import torch_function
 
 
@@ -24,18 +24,21 @@ def ones(*size, dtype=None):
     return _rows.full(sizes_from(size), 1.0, dtype or "float32")
 
 
-def _filled(sizes, value, dtype):
+def full_(sizes, value, dtype):
     if dtype is None:
         dtype = "bool" if isinstance(value, bool) else "int64" if _is_whole(value) else "float32"
-    if _is_whole(value) and abs(int(value)) > 2**53:  # the row's value is a double
-        return _rows.expand(cast_to(_rows.arange(start=int(value), end=int(value) + 1), dtype), sizes)
+    dtype = _core.dtype_name(dtype)
+    value = element_of(int(value) if _is_whole(value) else float(value), dtype)
+    if dtype == "int64" and abs(value) > 2**53:  # the row's value is a double
+        half = value // 2
+        return _rows.add(_rows.expand(_rows.arange(start=half, end=half + 1), sizes), value - half)
     return _rows.full(sizes, float(value), dtype)
 
 
 @torch_function()
 def full(size, fill_value, *, dtype=None):
     """One number; its dtype is float32, int64 or bool, as the number's, unless ``dtype`` says otherwise."""
-    return _filled(sizes_from([size] if not isinstance(size, int) else [size]), fill_value, dtype)
+    return full_(sizes_from([size] if not isinstance(size, int) else [size]), fill_value, dtype)
 
 
 @torch_function()
@@ -58,7 +61,7 @@ def full_like(input, fill_value, *, dtype=None):
 
 def full_like_(x, value, dtype):
     # Selects between equal values, so that the result has the input's kind (array, Var, ...) whatever its elements.
-    filled = cast_to(_filled([1], value, dtype or dtype_of(x)), dtype or dtype_of(x))
+    filled = full_([1], value, dtype or dtype_of(x))
     size = shape_of(x)
     picked = _rows.where(_rows.isnan(x) if dtype_of(x).startswith(("float", "bfloat")) else _rows.ne(x, x), filled, filled)
     return picked if shape_of(picked) == size else _rows.reshape(picked, list(size))

@@ -6,7 +6,8 @@ import operator
 import numpy as np
 
 from .. import _rows
-from ._sizes import at_rank, dtype_of, shape_of
+from ._create import full_
+from ._sizes import at_rank, dtype_of, element_of, shape_of
 from ._shapes import bounded, ravel, select, to_shape, unbind
 from ._table import torch_function
 
@@ -39,13 +40,8 @@ def nonzero(input, *, as_tuple=False):
 @torch_function()
 def masked_fill(input, mask, value):
     """The input, with ``value`` where the mask holds."""
-    return _rows.where(mask, _rows.cast(value, dtype_of(input)) if not _is_number(value) else _like(input, value), input)
-
-
-def _like(x, value):
-    if dtype_of(x).startswith(("int", "uint", "bool")) and isinstance(value, float) and not value.is_integer():
-        raise ValueError(f"the number {value} does not fit a tensor of {dtype_of(x)}")
-    return bool(value) if dtype_of(x) == "bool" else value
+    dtype = dtype_of(input)
+    return _rows.where(mask, element_of(value, dtype) if _is_number(value) else _rows.cast(value, dtype), input)
 
 
 @torch_function()
@@ -72,7 +68,7 @@ def scatter(input, dim, index, src, *, reduce=None):
 
 def _scattered(input, dim, index, src, reduce, include_self):
     if _is_number(src):
-        src = _rows.expand(_rows.cast(src, dtype_of(input)), list(shape_of(index)))
+        src = full_(list(shape_of(index)), src, dtype_of(input))
     shape, sizes = shape_of(src), shape_of(index)
     if shape != sizes:
         if len(shape) != len(sizes) or any(a < b for a, b in zip(shape, sizes)):

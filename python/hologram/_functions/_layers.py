@@ -6,8 +6,8 @@ import math
 import numpy as np
 
 from .. import _core, _rows
-from ._shapes import to_shape, unsqueeze
-from ._sizes import cast_to, dtype_of, product, shape_of
+from ._shapes import to_shape, transpose, unsqueeze
+from ._sizes import cast_to, dtype_of, element_of, is_float, product, shape_of
 from ._table import functions, torch_function
 
 _EPSILON = {"float32": 2.0**-23, "float64": 2.0**-52, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -258,7 +258,7 @@ def pad(input, pad, mode="constant", value=None):
     order = [0] * (2 * len(shape) - len(pads))
     for i in reversed(range(0, len(pads), 2)):
         order += pads[i : i + 2]
-    return _rows.pad(input, order, mode=mode, value=value or 0.0)
+    return _rows.pad(input, order, mode=mode, value=element_of(value or 0.0, dtype_of(input)))
 
 
 @torch_function()
@@ -347,27 +347,56 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         if times * shape_of(key)[-3] != shape[-3]:
             raise ValueError(f"scaled_dot_product_attention: {shape[-3]} heads of queries, {shape_of(key)[-3]} of keys")
         key, value = (_heads(each, times) for each in (key, value))
-    if dropout_p == 0.0 and len(shape) >= 2 and attn_mask is None:
-        if len(shape) < 4:
-            lifted = [to_shape(each, [1] * (4 - len(shape)) + list(shape_of(each))) for each in (query, key, value)]
-            made = _rows.attention(*lifted, scale=scale, causal=is_causal)
-            return to_shape(made, [*shape[:-1], shape_of(value)[-1]])
-        return _rows.attention(query, key, value, scale=scale, causal=is_causal)
-    rank = len(shape_of(key))
+    if attn_mask is not None and dtype_of(attn_mask) != "bool":
+        attn_mask = cast_to(attn_mask, dtype_of(query))
+    leads = [shape_of(each)[:-2] for each in (query, key, value)]
+    lead = leads[0]
+    if len(set(leads)) > 1 and not any(isinstance(size, str) for each in leads for size in each):
+        lead = np.broadcast_shapes(*leads)
+        query, key, value = (_rows.expand(each, [*lead, *shape_of(each)[-2:]]) for each in (query, key, value))
+    if dropout_p == 0.0:
+        if len(lead) == 2:
+            return _rows.attention(query, key, value, attn_mask, scale=scale, causal=is_causal)
+        lifted = [to_shape(each, [*[1] * (2 - len(lead)), *shape_of(each)]) for each in (query, key, value)]
+        made = _rows.attention(*lifted, attn_mask, scale=scale, causal=is_causal)
+        return to_shape(made, [*lead, shape[-2], shape_of(value)[-1]])
     scale = 1 / math.sqrt(shape[-1]) if scale is None else scale
-    scores = _rows.mul(_rows.matmul(query, _rows.permute(key, [*range(rank - 2), rank - 1, rank - 2])), scale)
+    scores = _rows.mul(_rows.matmul(query, transpose(key, -2, -1)), scale)
     if is_causal:
         attn_mask = np.tril(np.ones((shape[-2], shape_of(key)[-2]), bool))
     if attn_mask is not None and dtype_of(attn_mask) == "bool":
-        scores = _rows.where(attn_mask, scores, float("-inf"))
+        scores = _rows.where(attn_mask, scores, -math.inf)
     elif attn_mask is not None:
         scores = _rows.add(scores, attn_mask)
-    weights = _rows.softmax(scores, -1)
-    if attn_mask is not None and dtype_of(attn_mask) == "bool":  # rows that attend to nothing are zeros
-        weights = _rows.where(_rows.any(attn_mask, [-1], True), weights, 0.0)
-    if dropout_p > 0:
-        weights = _rows.dropout(weights, p=dropout_p, training=True)
-    return _rows.matmul(weights, value)
+    return _rows.matmul(_rows.dropout(safe_softmax(scores), p=dropout_p, training=True), value)
+
+
+@torch_function()
+def threshold(input, threshold, value, inplace=False):
+    """The input where it exceeds the threshold, elsewhere ``value``."""
+    dtype = dtype_of(input)
+    if is_float(input):
+        return _rows.threshold(input, threshold, element_of(value, dtype))
+    if dtype == "bool":
+        raise ValueError("threshold: the input is bool, expected numbers")
+    return _rows.where(_rows.gt(input, element_of(threshold, dtype)), input, element_of(value, dtype))
+
+
+@torch_function()
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    """The input within the two bounds."""
+    dtype = dtype_of(input)
+    if dtype == "bool" or (dtype == "uint8" and min_val < 0) or min_val > max_val:
+        raise ValueError(f"hardtanh: the bounds of a {dtype} tensor are {min_val} and {max_val}")
+    if is_float(input):
+        return _rows.hardtanh(input, element_of(min_val, dtype), element_of(max_val, dtype))
+    return _rows.clamp(input, *(element_of(element_of(each, "int64"), dtype) for each in (min_val, max_val)))
+
+
+def safe_softmax(scores):
+    """Softmax along the last dim; a row of -inf alone becomes zeros."""
+    hidden = _rows.all(_rows.eq(scores, -math.inf), [-1], True)
+    return _rows.where(hidden, 0.0, _rows.softmax(_rows.where(hidden, 0.0, scores), -1))
 
 
 def _heads(x, times):

@@ -4,7 +4,7 @@
 import functools
 
 from .. import _rows
-from ._sizes import cast_to, dims_of, is_float, shape_of
+from ._sizes import cast_to, common_dtype, dims_of, dtype_of, element_of, is_complex, is_float, shape_of
 from ._shapes import ravel, sizes_or_tensors, to_shape
 from ._table import torch_function
 
@@ -202,26 +202,38 @@ def _chosen(made, return_inverse, return_counts):
     return out[0] if len(out) == 1 else tuple(out)
 
 
-def _scaled(x, alpha):
-    return x if alpha == 1 else _rows.mul(x, alpha)
+def _scaled(x, factor, *others, of_products=False):
+    """x times a factor, in the dtype of the result of x and ``others``. Beside integers, the factor of a sum is an integer, and that
+    of products loses its fraction."""
+    if factor == 1 and not isinstance(factor, bool):
+        return x
+    dtype = common_dtype(x, *others)
+    is_whole = dtype.startswith(("int", "uint", "bool"))
+    if not of_products and ((is_whole and isinstance(factor, float)) or (isinstance(factor, bool) and dtype != "bool")):
+        raise ValueError(f"the factor of {dtype} tensors is {factor!r}, expected {'an integer' if is_whole else 'a number'}")
+    if not dtype.startswith("complex"):  # products of 16-bit floats are computed in float32
+        factor = element_of(factor, "float32" if of_products and dtype.endswith("float16") else dtype)
+    if isinstance(x, (bool, int, float)):
+        return x * factor
+    return _rows.mul(x if dtype_of(x) == dtype else _rows.cast(x, dtype), factor)
 
 
 @torch_function(row="add")
 def add(input, other, *, alpha=1):
     """input + alpha * other."""
-    return _rows.add(input, _scaled(other, alpha))
+    return _rows.add(input, _scaled(other, alpha, input))
 
 
 @torch_function("subtract", row="sub")
 def sub(input, other, *, alpha=1):
     """input - alpha * other."""
-    return _rows.sub(input, _scaled(other, alpha))
+    return _rows.sub(input, _scaled(other, alpha, input))
 
 
 @torch_function()
 def rsub(input, other, *, alpha=1):
     """other - alpha * input."""
-    return _rows.sub(other, _scaled(input, alpha))
+    return _rows.sub(other, _scaled(input, alpha, other))
 
 
 @torch_function("divide", row="div")
@@ -254,13 +266,19 @@ def lerp(input, end, weight):
 @torch_function()
 def addcmul(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 * tensor2."""
-    return _rows.add(input, _rows.mul(_scaled(tensor1, value), tensor2))
+    if common_dtype(input, tensor1, tensor2) == "bool":
+        raise ValueError("addcmul: the tensors are bool, expected numbers")
+    scaled = _scaled(tensor1, value, input, tensor2, of_products=True)
+    return _rows.add(input, _rows.mul(scaled, tensor2))
 
 
 @torch_function()
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 / tensor2."""
-    return _rows.add(input, _rows.div(_scaled(tensor1, value), tensor2))
+    if not (is_float(tensor1) or is_float(tensor2) or is_complex(tensor1) or is_complex(tensor2)):
+        raise ValueError("addcdiv: both tensors are integers, as in torch one must be a float")
+    scaled = _scaled(tensor1, value, input, tensor2, of_products=True)
+    return _rows.add(input, _rows.div(scaled, tensor2))
 
 
 @torch_function()

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes, dims and dtypes of any kind of tensor. Open sizes of a graph's values are text."""
 
+import math
 import operator
 
 import numpy as np
 
-from .. import _rows
+from .. import _core, _rows
 
 
 def shape_of(x):
@@ -35,6 +36,35 @@ def is_complex(x):
 def cast_to(x, dtype):
     """x as ``dtype``, or unchanged if that is None."""
     return x if dtype is None else _rows.cast(x, dtype)
+
+
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38}
+
+
+def element_of(value, dtype):
+    """The number as an element of ``dtype``, without its fraction in integers. As in PyTorch, one outside the range is an error;
+    uint8 takes integers from -255."""
+    is_whole = dtype.startswith(("int", "uint"))
+    if not isinstance(value, float) and not -(2**63) <= value < 2**64:
+        fits = False
+    elif dtype == "bool":
+        return bool(value)
+    elif is_whole:
+        bits = int(dtype.lstrip("uint"))
+        most = 2**bits - 1 if dtype == "uint8" else 2 ** (bits - 1) - 1
+        least = -most - 1 if dtype != "uint8" else 0 if isinstance(value, float) else -most
+        fits = math.isfinite(value) and least <= value <= most
+    else:
+        fits = not math.isfinite(value) or abs(value) <= _LARGEST.get(dtype, math.inf)
+    if not fits:
+        raise ValueError(f"the number {value} does not fit a tensor of {dtype}")
+    return (int(value) % 256 if dtype == "uint8" else int(value)) if is_whole else float(value)
+
+
+def common_dtype(*tensors):
+    """The dtype of an elementwise result of tensors and numbers."""
+    ranks = [-1 if isinstance(each, (bool, int, float)) else len(shape_of(each)) for each in tensors]
+    return _core.common_dtype([dtype_of(each) for each in tensors], ranks)
 
 
 def at_rank(dim, rank, name="dim"):

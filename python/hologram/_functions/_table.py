@@ -68,8 +68,6 @@ silu(input, inplace=False)
 mish(input, inplace=False)
 hardsigmoid(input, inplace=False)
 hardswish(input, inplace=False)
-hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False)
-threshold(input, threshold, value, inplace=False)
 logsigmoid(input) -> log_sigmoid
 linear(input, weight, bias=None)
 smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0)
