@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "converter/aten/softmax.h"
 #include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "converter/script/script_ops.h"
@@ -71,9 +72,10 @@ void check_dropout(Call& call) {
     call.refuse("dropout_p", "dropout inside attention is not supported; trace in eval mode");
 }
 
-// softmax(q k^T scale + mask), for callers that also need the weights.
+// softmax(q k^T scale + mask), for callers that also need the weights. A query that sees no key has
+// weights of 0 if `safe`, as in torch 2.5 and later, and otherwise NaN.
 Value attention_weights(Graph& g, const Value& q, const Value& k, const Value& mask,
-                        const Real& scale, bool causal) {
+                        const Real& scale, bool causal, bool safe) {
   Dims swap;
   for (int i = 0; i < k.rank(); ++i) swap.emplace_back(i);
   std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
@@ -91,7 +93,7 @@ Value attention_weights(Graph& g, const Value& q, const Value& k, const Value& m
     scores = mask.dtype() == boolean ? g.call("where", {mask, scores, lowest})
                                      : g.call("add", {scores, convert::cast(mask, q.dtype())});
   }
-  return g.call("softmax", {scores}, {{"dim", -1}});
+  return safe && mask ? safe_softmax(scores, -1) : g.call("softmax", {scores}, {{"dim", -1}});
 }
 
 void scaled_dot_product_attention(Call& call) {
@@ -106,14 +108,15 @@ void scaled_dot_product_attention(Call& call) {
       call.refuse("dropout_p", "is supported in [0, 1), without enable_gqa");
     call.note("dropout inside attention runs in training mode, as traced");
     const Value weights =
-        attention_weights(g, q, k, mask, scale_of(call, q), call.flag("is_causal", false));
+        attention_weights(g, q, k, mask, scale_of(call, q), call.flag("is_causal", false), true);
     const Value kept = g.call("dropout", {weights}, {{"p", p}, {"training", true}});
     return call.returns(g.call("matmul", {kept, v}));
   }
   call.returns(attention_of(call, {q, k, v, mask}));
 }
 
-// _scaled_dot_product_attention_math -> (y, weights)
+// _scaled_dot_product_attention_math -> (y, weights); in torch 1.13 without the suffix
+template <bool kSafe>
 void attention_math(Call& call) {
   check_dropout(call);
   Graph& g = call.graph();
@@ -121,7 +124,7 @@ void attention_math(Call& call) {
   if (call.flag("enable_gqa", false)) call.refuse("enable_gqa", "is not supported here");
   same_batch(call, q, k, v, false);
   const Value p = attention_weights(g, q, k, call.tensor_or_none("attn_mask"), scale_of(call, q),
-                                    call.flag("is_causal", false));
+                                    call.flag("is_causal", false), kSafe);
   call.returns(Values{g.call("matmul", {p, v}), p});
 }
 
@@ -219,7 +222,7 @@ void native_multi_head_attention(Call& call) {
   }
   if (!p.q.dim(-1).is_constant()) call.refuse("query", "the size of its last dim must be known");
   const double scale = 1 / std::sqrt(static_cast<double>(p.q.dim(-1).constant()));
-  Value weights = attention_weights(g, p.q, p.k, mask, scale, false);
+  Value weights = attention_weights(g, p.q, p.k, mask, scale, false, false);
   const Value y = linear(join_heads(g.call("matmul", {weights, p.v})), proj_weight, proj_bias);
   if (call.flag("average_attn_weights", true))
     weights = g.call("mean", {weights}, {{"dim", Dims{1}}, {"keepdim", false}});
@@ -261,8 +264,8 @@ void transformer_encoder_layer(Call& call) {
 
 constexpr Row kRows[] = {
     {"aten::scaled_dot_product_attention", scaled_dot_product_attention},
-    {"aten::_scaled_dot_product_attention_math", attention_math},
-    {"aten::_scaled_dot_product_attention", attention_math},
+    {"aten::_scaled_dot_product_attention_math", attention_math<true>},
+    {"aten::_scaled_dot_product_attention", attention_math<false>},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu},
     {"aten::_native_multi_head_attention", native_multi_head_attention},
     {.op = "aten::_transformer_encoder_layer_fwd",

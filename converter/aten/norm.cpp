@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Normalizations and softmax.
-#include <cmath>
 #include <limits>
 
+#include "converter/aten/softmax.h"
 #include "converter/rows/scalar.h"
 #include "converter/rows/view.h"
 #include "hg/op.h"
@@ -53,18 +53,9 @@ void softmin(Call& call) {
                                  {{"dim", call.integer("dim")}}));
 }
 
-// If all elements along dim are -inf, the result is 0 instead of NaN.
-void safe_softmax(Call& call) {
-  Graph& g = call.graph();
-  Value x = call.tensor("self");
-  x = convert::cast(x, call.dtype("dtype", x.dtype()));
-  const Dim dim = call.integer("dim");
-  const Value dead = g.call(
-      "all", {g.call("eq", {x, g.scalar(-HUGE_VAL, x.dtype())})},
-      {{"dim", x.rank() == 0 ? std::vector<Dim>{} : std::vector<Dim>{dim}}, {"keepdim", true}});
-  const Value zero = g.scalar(0.0, x.dtype());
-  const Value y = g.call("softmax", {g.call("where", {dead, zero, x})}, {{"dim", dim}});
-  call.returns(g.call("where", {dead, zero, y}));
+void safe_softmax_row(Call& call) {
+  const Value x = call.tensor("self");
+  call.returns(safe_softmax(convert::cast(x, call.dtype("dtype", x.dtype())), call.integer("dim")));
 }
 
 // x and its parameters in one dtype: f32 if 16-bit activations meet f32 parameters.
@@ -402,7 +393,7 @@ constexpr Row kRows[] = {
     {"aten::_softmax_backward_data", softmax_backward<false>},
     {"aten::_log_softmax_backward_data", softmax_backward<true>},
     {"aten::softmin", softmin},
-    {"aten::_safe_softmax", safe_softmax},
+    {"aten::_safe_softmax", safe_softmax_row},
     {.op = "aten::layer_norm", .run = layer_norm, .layout = ResultLayout::row_major},
     {"aten::native_layer_norm", native_layer_norm},
     {"aten::rms_norm", rms_norm},

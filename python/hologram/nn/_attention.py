@@ -7,6 +7,7 @@ import torch
 
 from .. import _rows as ops
 from .._errors import UnsupportedError
+from .._functions._layers import safe_softmax
 from ._common import autocast
 from ._dropout import Dropout
 from ._norms import LayerNorm
@@ -65,7 +66,8 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         weights = None
         if need_weights or dropout > 0:
             scores = ops.matmul(ops.mul(q, math.sqrt(1.0 / width)), ops.permute(k, [0, 1, 3, 2]))
-            weights = ops.softmax(scores if mask is None else ops.add(scores, mask), -1)
+            scores = scores if mask is None else ops.add(scores, mask)
+            weights = ops.softmax(scores, -1) if need_weights else safe_softmax(scores)
             if dropout > 0:
                 keep = torch.empty_like(weights).bernoulli_(1 - dropout)
                 weights = ops.mul(weights, keep if dropout == 1 else keep.div_(1 - dropout))

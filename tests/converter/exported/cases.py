@@ -313,7 +313,10 @@ def asserted(self, x, at):
 @case(rand(2, 3, 8), rand(2, 3, 8), others=[(rand(2, 3, 8), rand(2, 3, 8))])
 def attention(self, q, k):
     mask = torch.ones(3, 3, dtype=torch.bool).tril()
-    return F.scaled_dot_product_attention(q, k, k, attn_mask=mask), F.scaled_dot_product_attention(q, k, k, is_causal=True)
+    nothing = torch.zeros(3, 3).index_fill(0, torch.tensor([1]), -float("inf"))
+    weights = torch.ops.aten._scaled_dot_product_attention_math(q, k, k, nothing)[1]
+    some = F.scaled_dot_product_attention(q, k, k, attn_mask=nothing)
+    return F.scaled_dot_product_attention(q, k, k, attn_mask=mask), F.scaled_dot_product_attention(q, k, k, is_causal=True), some, weights
 
 
 @case(rand(4, 6), others=[(rand(4, 6),)])
