@@ -105,8 +105,6 @@ def test_losses():
         torch.testing.assert_close(y1, y2)
         y1.backward(), y2.backward()
         torch.testing.assert_close(x1.grad, x2.grad)
-    with pytest.raises(ValueError, match=r"5, 3"):
-        hg.nn.MSELoss()(x, t[:, :1])
 
 
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -339,3 +337,30 @@ def test_an_ignored_class_among_probabilities_is_refused():
         loss(x, torch.softmax(x, 1))
     y = torch.tensor([0, 1, 4, 1])
     torch.testing.assert_close(loss(x, y), torch.nn.CrossEntropyLoss(ignore_index=1)(x, y))
+
+
+@pytest.mark.parametrize("name", ["L1Loss", "MSELoss", "SmoothL1Loss", "HuberLoss", "HingeEmbeddingLoss", "PoissonNLLLoss", "KLDivLoss"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_losses_broadcast_as_torchs(name):
+    for shape, other in (((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((2, 3), ())):
+        for reduction in ("mean", "sum", "none", *(["batchmean"] if name == "KLDivLoss" else [])):
+            x, target = torch.rand(shape, requires_grad=True), torch.rand(other)
+            if name == "HingeEmbeddingLoss":
+                target = (target > 0.5).float() * 2 - 1
+            ours, theirs = (getattr(module, name)(reduction=reduction)(x, target) for module in (hg.nn, torch.nn))
+            torch.testing.assert_close(ours, theirs)
+            torch.testing.assert_close(*(torch.autograd.grad(y.sum(), x)[0] for y in (ours, theirs)))
+    with pytest.warns(UserWarning, match="both are broadcast"):
+        hg.nn.MSELoss()(torch.ones(2, 3), torch.ones(3))
+    with pytest.raises(ValueError, match=r"the input is \(2, 3\), the target \(2,\)"):
+        getattr(hg.nn, name)()(torch.ones(2, 3), torch.ones(2))
+
+
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax", "Softmin"])
+def test_softmax_without_a_dim_is_torchs(name):
+    for shape in ((3,), (2, 3), (2, 3, 4), (2, 3, 4, 5)):
+        x = torch.randn(shape)
+        with pytest.warns(UserWarning, match="without a dim"):
+            ours = getattr(hg.nn, name)()(x)
+        with pytest.warns(UserWarning):
+            torch.testing.assert_close(ours, getattr(torch.nn, name)()(x))

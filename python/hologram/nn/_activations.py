@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Activations."""
 
+import warnings
+
 import torch
 
 from .. import _rows as ops
@@ -160,20 +162,22 @@ class Threshold(torch.nn.Threshold):
         return elementwise(self, input, lambda x: ops.threshold(x, threshold, value))
 
 
-def _dim_of(layer):
-    if layer.dim is None:
-        raise ValueError(f"{type(layer).__name__} needs its dim")
-    return layer.dim
+def _dim_of(layer, input):
+    if layer.dim is not None:
+        return layer.dim
+    dim = 0 if input.dim() in (0, 1, 3) else 1
+    warnings.warn(f"{type(layer).__name__} without a dim runs along dim {dim} of {input.dim()}, as PyTorch's; give it a dim", stacklevel=3)
+    return dim
 
 
 class Softmax(torch.nn.Softmax):
     def forward(self, input):
-        return ops.softmax(input, _dim_of(self))
+        return ops.softmax(input, _dim_of(self, input))
 
 
 class Softmin(torch.nn.Softmin):
     def forward(self, input):
-        return ops.softmax(ops.neg(input), _dim_of(self))
+        return ops.softmax(ops.neg(input), _dim_of(self, input))
 
 
 class Softmax2d(torch.nn.Softmax2d):
@@ -185,4 +189,4 @@ class Softmax2d(torch.nn.Softmax2d):
 
 class LogSoftmax(torch.nn.LogSoftmax):
     def forward(self, input):
-        return ops.log_softmax(input, _dim_of(self))
+        return ops.log_softmax(input, _dim_of(self, input))

@@ -2,6 +2,7 @@
 """Losses."""
 
 import math
+import warnings
 
 import torch
 
@@ -13,6 +14,19 @@ from ._shapes import PairwiseDistance
 def _check_shapes(layer, input, target):
     if input.shape != target.shape:
         raise ValueError(f"{type(layer).__name__}: the input is {tuple(input.shape)}, the target {tuple(target.shape)}")
+
+
+def _broadcast(layer, input, target):
+    """Both in their common shape, with a warning if it is new to one of them, as in PyTorch."""
+    if input.shape == target.shape:
+        return input, target
+    try:
+        shape = torch.broadcast_shapes(input.shape, target.shape)
+    except RuntimeError:
+        _check_shapes(layer, input, target)
+    warnings.warn(f"{type(layer).__name__}: the input is {tuple(input.shape)}, the target {tuple(target.shape)}; both are broadcast to "
+                  f"{tuple(shape)}", stacklevel=3)  # fmt: skip
+    return tuple(each if each.shape == shape else ops.expand(each, list(shape)) for each in (input, target))
 
 
 def _floats(*tensors):
@@ -34,13 +48,13 @@ def _beside(input, target):
 
 
 class _Loss:
-    """A loss of an input and a target of one shape, with the op ``_op`` and attributes ``_options``; ``_pair`` unifies their dtype."""
+    """A loss of an input and a target that broadcast, with the op ``_op`` and attributes ``_options``; ``_pair`` unifies their dtype."""
 
     _options, _takes_integers = (), True
     _pair = staticmethod(_beside)
 
     def forward(self, input, target):
-        _check_shapes(self, input, target)
+        input, target = _broadcast(self, input, target)
         if not self._takes_integers and not target.is_floating_point():
             require_floats(self, input)
         options = {name: getattr(self, name) for name in self._options}
@@ -80,10 +94,10 @@ class PoissonNLLLoss(_Loss, torch.nn.PoissonNLLLoss):
 
 class KLDivLoss(torch.nn.KLDivLoss):
     def forward(self, input, target):
-        _check_shapes(self, input, target)
-        total = self.reduction == "batchmean"
+        total, count = self.reduction == "batchmean", input.shape[0] if input.dim() else 1
+        input, target = _broadcast(self, input, target)
         loss = ops.kl_div(*_floats(input, target), log_target=self.log_target, reduction="sum" if total else self.reduction)
-        return ops.div(loss, input.shape[0]) if total else loss
+        return ops.div(loss, count) if total else loss
 
 
 class BCELoss(torch.nn.BCELoss):
