@@ -20,7 +20,7 @@ std::pair<std::byte*, int64_t> extent_of(const Tensor& tensor) {
 
 }  // namespace
 
-Array::Memory::~Memory() { free_aligned(own); }
+Array::Memory::~Memory() { free_block(own); }
 
 Array::Array(TensorData data) {
   if (!data.empty()) *this = wrap(data.tensor, std::move(data.owner));
@@ -33,7 +33,7 @@ Result<Array> Array::allocate(DType dtype, const Sizes& shape) {
       if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes) || bytes > INT64_MAX - 64)
         return invalid_argument("a tensor of ", shape, " does not fit into memory");
     auto memory = std::make_shared<Memory>();
-    memory->own = allocate_aligned(static_cast<uint64_t>(bytes));
+    memory->own = allocate_block(static_cast<uint64_t>(bytes));
     if (memory->own == nullptr) return out_of_memory("no memory for a tensor of ", bytes, " bytes");
     memory->begin = static_cast<std::byte*>(memory->own);
     memory->bytes = bytes;
@@ -71,7 +71,7 @@ void Array::free() {
   if (memory_ == nullptr) return;
   memory_->freed = true;
   memory_->device.reset();
-  free_aligned(std::exchange(memory_->own, nullptr));
+  free_block(std::exchange(memory_->own, nullptr));
   memory_->owner.reset();
 }
 

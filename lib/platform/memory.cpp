@@ -9,6 +9,23 @@
 
 namespace hg {
 
+// The address that malloc returned is in front of the block.
+void* allocate_block(uint64_t bytes) {
+  if (kChecksViews) return allocate_checked(bytes);
+  if (!is_addressable(bytes)) return nullptr;
+  void* const whole = std::malloc(static_cast<size_t>(bytes) + sizeof(void*) + 63);
+  if (whole == nullptr) return nullptr;
+  const uintptr_t first = reinterpret_cast<uintptr_t>(whole) + sizeof(void*);
+  auto* const block = reinterpret_cast<void**>((first + 63) / 64 * 64);
+  block[-1] = whole;
+  return block;
+}
+
+void free_block(void* memory) {
+  if (kChecksViews) return free_checked(memory);
+  if (memory != nullptr) std::free(static_cast<void**>(memory)[-1]);
+}
+
 void* allocate_zeros(uint64_t bytes) {
   if (kChecksViews) return allocate_checked(bytes);
   return is_addressable(bytes) ? std::calloc(1, static_cast<size_t>(bytes)) : nullptr;

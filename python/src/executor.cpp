@@ -296,7 +296,7 @@ nb::object LockedExecutor::current() {
   if (PyContextVar_Get(k.chosen.ptr(), nullptr, &found) != 0) throw nb::python_error();
   const nb::object chosen = nb::steal(found);
   if (!chosen.is_none()) {
-    nb::object base = nb::steal(PyObject_GetAttr(chosen.ptr(), k.base.ptr()));
+    nb::object base = nb::steal(PyObject_GenericGetAttr(chosen.ptr(), k.base.ptr()));
     if (!base.is_valid()) throw nb::python_error();
     if (base.is_none()) raise(PyExc_RuntimeError, "the executor was freed");
     return base;
