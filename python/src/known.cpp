@@ -1,9 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/src/known.h"
 
+#if defined(__linux__)
+#include <dlfcn.h>
+#endif
+
 #include "python/src/tensors.h"
 
 namespace hg::python {
+namespace {
+
+#if defined(__linux__)
+template <class Function>
+void find(Function*& function, const char* library, const char* name) {
+  if (void* const loaded = dlopen(library, RTLD_LAZY | RTLD_NOLOAD))
+    function = reinterpret_cast<Function*>(dlsym(loaded, name));
+}
+
+// A function is kept only if it tells what Python's function tells, in both cases.
+void find_calls(Known& k, const nb::object& torch) try {
+  TorchCalls found;
+  find(found.is_grad_enabled, "libc10.so", "_ZN3c108GradMode10is_enabledEv");
+  find(found.tracing, "libtorch_cpu.so", "_ZN5torch3jit6tracer15getTracingStateEv");
+  find(found.layers, "libtorch_cpu.so", "_ZN2at9functorch20getDynamicLayerStackEv");
+  find(found.is_neg, "libtorch_cpu.so", "_ZN2at6native6is_negERKNS_6TensorE");
+  const nb::object set = torch.attr("_C").attr("_set_grad_enabled");
+  const bool is_enabled = nb::cast<bool>(k.is_grad_enabled());
+  for (const bool value : {!is_enabled, is_enabled}) {
+    set(value);
+    if (found.is_grad_enabled != nullptr && found.is_grad_enabled() != value)
+      found.is_grad_enabled = nullptr;
+  }
+  const nb::object one = torch.attr("ones")(1, nb::arg("device") = "cpu");
+  for (const bool is_neg : {false, true}) {
+    const nb::object tensor = is_neg ? torch.attr("_neg_view")(one) : one;
+    void* impl = PyLong_AsVoidPtr(nb::object(tensor.attr("_cdata")).ptr());
+    if (found.is_neg != nullptr && found.is_neg(&impl) != is_neg) found.is_neg = nullptr;
+  }
+  k.calls = found;
+} catch (const nb::python_error&) {  // under a mode of torch that changes what is called here
+}
+#else
+void find_calls(Known&, const nb::object&) {}
+#endif
+
+}  // namespace
 
 Known& known() {
   static Known& found = *new Known();
@@ -54,8 +95,9 @@ PyTypeObject* torch_tensor() {
   k.is_wrapped = torch.attr("_C").attr("_functorch").attr("is_functorch_wrapped_tensor");
   k.tracing_state = torch.attr("_C").attr("_get_tracing_state");
   k.dispatch_of_tensors = type.attr("__torch_dispatch__");
-  k.is_neg_of = type.attr("is_neg");
   k.requires_grad_of = type.attr("requires_grad");
+  k.cdata_of = type.attr("_cdata");
+  find_calls(k, torch);
   k.read_property = reinterpret_cast<descrgetfunc>(
       PyType_GetSlot(Py_TYPE(k.requires_grad_of.ptr()), Py_tp_descr_get));
   if (nb::hasattr(torch, "nn") && nb::hasattr(torch.attr("nn"), "Parameter"))

@@ -24,6 +24,15 @@ struct Exchange {
   int (*borrow)(void* object, dlpack::DataTensor* out);
 };
 
+// Functions of torch's libraries that tell within nanoseconds what functions of Python tell within
+// tenths of microseconds. They are found by name; null if they are not there, or on other systems.
+struct TorchCalls {
+  bool (*is_grad_enabled)() = nullptr;        // c10::GradMode::is_enabled
+  const void* const* (*tracing)() = nullptr;  // torch::jit::tracer::getTracingState: a shared_ptr
+  const void* const* (*layers)() = nullptr;   // at::functorch::getDynamicLayerStack: a vector
+  bool (*is_neg)(void* const* tensor) = nullptr;  // at::native::is_neg of an at::Tensor
+};
+
 // Objects are never freed, because the interpreter may end earlier. Objects of numpy are found when
 // the module is imported, those of torch before `torch_tensor` is set.
 struct Known {
@@ -37,9 +46,9 @@ struct Known {
   nb::object are_transforms_active, is_wrapped;  // of torch.func
   nb::object tracing_state;                      // of torch.jit.trace
   nb::object dispatch_of_tensors;                // __torch_dispatch__ of torch.Tensor
-  nb::object requires_grad_of;                   // the property of torch.Tensor, and how to read it
+  nb::object requires_grad_of, cdata_of;         // properties of torch.Tensor, and how to read them
   descrgetfunc read_property = nullptr;
-  nb::object is_neg_of;  // the method of torch.Tensor
+  TorchCalls calls;
   nb::object requires_grad, array, followed, is_neg, is_conj, out, current_level, base,
       executors;                               // names, interned
   nb::object chosen;                           // the context's hg.Executor

@@ -133,10 +133,22 @@ bool is_true(const nb::object& answer) {
   return answer.ptr() == Py_True;
 }
 
+bool is_grad_enabled() {
+  const Known& k = known();
+  return k.calls.is_grad_enabled != nullptr ? k.calls.is_grad_enabled()
+                                            : is_true(k.is_grad_enabled());
+}
+
 bool wants_gradient(nb::handle tensor) {
   const Known& k = known();
   return is_true(nb::steal(PyObject_GetAttr(tensor.ptr(), k.requires_grad.ptr()))) &&
-         is_true(k.is_grad_enabled());
+         is_grad_enabled();
+}
+
+bool is_traced() {
+  const Known& k = known();
+  return k.calls.tracing != nullptr ? *k.calls.tracing() != nullptr
+                                    : !nb::object(k.tracing_state()).is_none();
 }
 
 // Whether a torch.func transform or torch.jit tracing is active, or tensors may have tangents.
@@ -144,14 +156,33 @@ bool is_transformed() {
   const Known& k = known();
   const nb::object level = nb::steal(PyObject_GetAttr(k.forward_ad.ptr(), k.current_level.ptr()));
   if (!level.is_valid()) throw nb::python_error();
-  return PyLong_AsLong(level.ptr()) >= 0 || is_true(k.are_transforms_active()) ||
-         !nb::object(k.tracing_state()).is_none();
+  if (PyLong_AsLong(level.ptr()) >= 0 || is_traced()) return true;
+  if (k.calls.layers == nullptr) return is_true(k.are_transforms_active());
+  const void* const* const layers = k.calls.layers();  // begin and end
+  return layers[0] != layers[1];
+}
+
+// The result of calling a method of a tensor, by name, without arguments.
+bool is_so(nb::handle tensor, const nb::object& method) {
+  PyObject* self = tensor.ptr();
+  return is_true(nb::steal(PyObject_VectorcallMethod(method.ptr(), &self, 1, nullptr)));
+}
+
+// Whether a tensor of torch's own classes is lazily negated.
+bool is_negated(nb::handle tensor) {
+  const Known& k = known();
+  if (k.calls.is_neg == nullptr) return is_so(tensor, k.is_neg);
+  const nb::object address = nb::steal(k.read_property(
+      k.cdata_of.ptr(), tensor.ptr(), reinterpret_cast<PyObject*>(Py_TYPE(tensor.ptr()))));
+  if (!address.is_valid()) throw nb::python_error();
+  void* impl = PyLong_AsVoidPtr(address.ptr());
+  return k.calls.is_neg(&impl);
 }
 
 // The mechanism that tracks the tensor, so that its value alone is not sufficient; null: none.
 const char* follower_of(nb::handle tensor) {
   const Known& k = known();
-  if (!nb::object(k.tracing_state()).is_none())
+  if (is_traced())
     return "is traced by torch.jit.trace, which would take what is computed here for a constant";
   if (is_true(k.is_wrapped(tensor)))
     return "is followed by a transform of torch.func (grad, jvp, vmap, ...)";
@@ -178,12 +209,6 @@ void refuse_own_dispatch(nb::handle tensor, const std::string& what) {
         what + " is a " + class_name(tensor) +
             ", a class of tensors with operations of its own (__torch_dispatch__), "
             "which would be passed over; give a torch.Tensor");
-}
-
-// The result of calling a tensor's method, by name, without arguments.
-bool is_so(nb::handle tensor, const nb::object& method) {
-  PyObject* self = tensor.ptr();
-  return is_true(nb::steal(PyObject_VectorcallMethod(method.ptr(), &self, 1, nullptr)));
 }
 
 }  // namespace
@@ -325,12 +350,12 @@ bool see(nb::handle object, Tensor& tensor, Kind& kind, TorchState& torch) {
   PyObject* self = object.ptr();
   if (known_type == nullptr || (Py_TYPE(self) != known_type && Py_TYPE(self) != k.parameter))
     return false;
-  if (!torch.is_known) torch = {true, is_true(k.is_grad_enabled()), is_transformed()};
+  if (!torch.is_known) torch = {true, is_grad_enabled(), is_transformed()};
   if (k.exchange == nullptr || k.exchange->borrow == nullptr || torch.is_transformed) return false;
   if (torch.records && is_true(nb::steal(k.read_property(k.requires_grad_of.ptr(), self,
                                                          reinterpret_cast<PyObject*>(known_type)))))
     return false;
-  if (is_true(nb::steal(PyObject_Vectorcall(k.is_neg_of.ptr(), &self, 1, nullptr)))) return false;
+  if (is_negated(object)) return false;
   dlpack::DataTensor seen = {};
   if (k.exchange->borrow(self, &seen) != 0) {
     PyErr_Clear();
