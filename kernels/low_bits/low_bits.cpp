@@ -158,6 +158,62 @@ void run_tiles(const RunContext& c) noexcept {
   });
 }
 
+// -- Widened tiles of the weight as it is ---------------------------------------------------------
+
+struct MatmulTiles : QuantizedLinear {
+  explicit MatmulTiles(QuantizedLinear shared) : QuantizedLinear(std::move(shared)) {}
+
+  int64_t tile_m = 1, lanes = 1;
+
+  int64_t tiles_m() const { return ceil_div(m, tile_m); }
+  int64_t tiles_k() const { return ceil_div(levels.k, kTileN); }
+};
+
+Status prepare_matmul(PrepareContext& c) {
+  const int64_t m = x_rows(c), tile_m = std::clamp<int64_t>(m, 1, kTileM);
+  const int64_t tiles = ceil_div(m, tile_m) * ceil_div(c.attrs().integer("width"), kTileN);
+  const int64_t lanes = tile_lanes(c, tiles);
+  MatmulTiles g(quantized_matmul(c, slot_step(tile_workspace(lanes, Slot::kBytes))));
+  g.tile_m = tile_m;
+  g.lanes = lanes;
+  c.set_workspace(g.workspace);
+  c.make_state(std::move(g));
+  return {};
+}
+
+void run_matmul(const RunContext& c) noexcept {
+  const auto& g = c.state<MatmulTiles>();
+  const Levels& levels = g.levels;
+  if (c.out(0).count() == 0) return;
+  const float* const x = c.in(kX).as<float>();
+  float* const y = c.out(0).as<float>();
+  const LevelRows w = level_rows(c, g);
+  const int64_t nr = g.table->nr, tiles_m = g.tiles_m(), n = levels.n, k = levels.k;
+  for_tiles(c, tiles_m * g.tiles_k(), g.lanes, Slot::kBytes, [&](int64_t index, float* memory) {
+    const Slot slot(memory);
+    const int64_t i0 = index % tiles_m * g.tile_m, j0 = index / tiles_m * kTileN;
+    const int64_t rows = std::min(g.tile_m, g.m - i0), columns = std::min(kTileN, k - j0);
+    for (int64_t n0 = 0; n0 == 0 || n0 < n; n0 += kDepthPiece) {
+      const int64_t piece = std::min(kDepthPiece, n - n0);
+      for (int64_t r = 0; r < piece; ++r)
+        levels.widen(*g.loops, w, n0 + r, j0, j0 + columns, slot.rows + r * columns);
+      g.table->pack(piece, columns, slot.rows, columns, 1, slot.panels, piece * nr);
+      g.table->sweep({.rows = rows,
+                      .columns = columns,
+                      .k = piece,
+                      .left = rows,
+                      .a = x + i0 * n + n0,
+                      .a_row = n,
+                      .a_col = 1,
+                      .panels = slot.panels,
+                      .panel_step = piece * nr,
+                      .y = y + i0 * k + j0,
+                      .y_row = k,
+                      .add = n0 > 0});
+    }
+  });
+}
+
 // -- Widened rows ---------------------------------------------------------------------------------
 
 enum : int { kTableLevels, kTableScales, kIndices, kTableOffsets };
@@ -217,6 +273,11 @@ constexpr KernelDef kKernels[] = {
      .name = "gemm",
      .prepare = prepare_tiles,
      .run = run_tiles,
+     .strided = kStrided},
+    {.op = "quantized_matmul",
+     .name = "gemm",
+     .prepare = prepare_matmul,
+     .run = run_matmul,
      .strided = kStrided},
     {.op = "quantized_embedding",
      .name = "rows",

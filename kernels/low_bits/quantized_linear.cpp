@@ -42,26 +42,35 @@ Copy copy_of(const PrepareContext& c, int input, int64_t& at) {
   return copy;
 }
 
-}  // namespace
-
-QuantizedLinear quantized_linear(PrepareContext& c, int64_t before) {
+QuantizedLinear operands(PrepareContext& c, int64_t k, int64_t before) {
   QuantizedLinear g;
   g.workspace = before;
-  const Tensor &x = c.in(kX), &levels = c.in(kLevels), &scales = c.in(kScales);
+  const Tensor &levels = c.in(kLevels), &scales = c.in(kScales);
   g.levels.packing = *parse_packing(c.attrs().string("packing"));
   g.levels.n = scales.shape[0];
-  g.levels.k = x.shape[x.rank() - 1];
+  g.levels.k = k;
   g.levels.group = c.attrs().integer("group");
   g.levels.groups = scales.shape[1];
   g.levels.byte_rows = levels.shape[0];
   g.m = x_rows(c);
-  g.activation = *parse_activation(c.attrs().string("activation"));
   g.loops = &low_bits_table();
   g.table = &gemm_table();
   for (int i = 0; i < 3; ++i)
     if (c.has(kLevels + i)) g.copies[i] = copy_of(c, kLevels + i, g.workspace);
   g.levels.row_bytes = g.copies[0].bytes > 0 ? levels.shape[1] : levels.strides[0];
   return g;
+}
+
+}  // namespace
+
+QuantizedLinear quantized_linear(PrepareContext& c, int64_t before) {
+  QuantizedLinear g = operands(c, c.in(kX).shape[c.in(kX).rank() - 1], before);
+  g.activation = *parse_activation(c.attrs().string("activation"));
+  return g;
+}
+
+QuantizedLinear quantized_matmul(PrepareContext& c, int64_t before) {
+  return operands(c, c.attrs().integer("width"), before);
 }
 
 int64_t x_rows(const PrepareContext& c) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all kernels of quantized_linear share: the operands, and the division of the work.
+// What all kernels of quantized_linear and quantized_matmul share: the operands, and the division
+// of the work.
 #pragma once
 
 #include <algorithm>
@@ -42,6 +43,8 @@ struct QuantizedLinear {
 
 // The first `before` bytes of the workspace are not taken.
 QuantizedLinear quantized_linear(PrepareContext& c, int64_t before = 0);
+// The same for quantized_matmul, whose weight has `width` columns.
+QuantizedLinear quantized_matmul(PrepareContext& c, int64_t before);
 // The number of rows of x.
 int64_t x_rows(const PrepareContext& c);
 // Whether columns can be counted in 32 bits.

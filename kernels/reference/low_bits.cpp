@@ -43,6 +43,22 @@ void quantized_linear_run(const Call& c) {
   }
 }
 
+void quantized_matmul_run(const Call& c) {
+  const Array &x = c.in[0], &levels = c.in[1], &scales = c.in[2];
+  const int64_t n = scales.shape[0], k = c.out[0].shape.back();
+  const int64_t group = c.attrs.integer("group");
+  for (int64_t at = 0; at < c.out[0].count(); ++at) {
+    const int64_t p = at % k;
+    double sum = 0;
+    for (int64_t o = 0; o < n; ++o) {
+      const int64_t block = o * scales.shape[1] + p / group;
+      const double offset = given(c, 3) ? c.in[3].at(block) : 0;
+      sum += x.at(at / k * n + o) * (level_at(c, levels, k, o, p) * scales.at(block) + offset);
+    }
+    c.out[0].at(at) = sum;
+  }
+}
+
 void quantized_embedding_run(const Call& c) {
   const Array &levels = c.in[0], &scales = c.in[1];
   const int64_t k = c.out[0].shape.back(), group = c.attrs.integer("group");
@@ -55,6 +71,7 @@ void quantized_embedding_run(const Call& c) {
 }
 
 constexpr Row kRows[] = {{"quantized_linear", quantized_linear_run},
+                         {"quantized_matmul", quantized_matmul_run},
                          {"quantized_embedding", quantized_embedding_run}};
 
 }  // namespace

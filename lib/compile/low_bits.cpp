@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lib/compile/passes.h"
+#include "lib/table/holds.h"
 #include "lib/table/packing.h"
 
 namespace hg {
@@ -22,6 +23,14 @@ struct Quantized {
   int64_t group = 1;
   Sizes shape;         // of the weight
   Sizes scales_shape;  // one number per block, or 1 if all of a dim share one
+};
+
+constexpr bool kHoldsMatmul = holds_op("quantized_matmul");
+
+// How a node reads the weight: which dim its scales are along, and whether it sums over the other.
+struct Use {
+  int along = 1;
+  bool sums_other = false;
 };
 
 class Reader {
@@ -42,10 +51,10 @@ class Reader {
       constexpr std::string_view kLast[] = {"mul", "add", "reshape"};
       if (std::ranges::find(kLast, node.op->name()) == std::end(kLast)) continue;
       const std::optional<Quantized> found = quantized(node.outputs[0]);
-      std::map<size_t, bool> readers;  // nodes, and whether each reads the weight transposed
-      if (found && collect(*found, node.outputs[0], false, readers))
-        for (const auto& [n, turned] : readers)
-          products_[graph_.nodes()[n].outputs[0]] = {*found, turned};
+      std::map<size_t, Use> readers;  // by node
+      if (found && collect(*found, node.outputs[0], false, readers) && is_product(readers))
+        for (const auto& [n, use] : readers)
+          products_[graph_.nodes()[n].outputs[0]] = {*found, use};
     }
     if (products_.empty()) return {};
     HG_TRY(rewrite(graph_, [&](const Node& node) -> Result<std::optional<std::vector<Value>>> {
@@ -222,7 +231,7 @@ class Reader {
   static bool spans(int64_t scales, int64_t size) { return scales == size || scales == 1; }
 
   // The products and embeddings that read a widened weight; false if another node reads it.
-  bool collect(const Quantized& q, ValueId id, bool turned, std::map<size_t, bool>& readers) const {
+  bool collect(const Quantized& q, ValueId id, bool turned, std::map<size_t, Use>& readers) const {
     if (kept_.contains(id)) return false;
     for (const auto& [n, i] : users_[static_cast<size_t>(id)]) {
       const Node& node = graph_.nodes()[n];
@@ -235,7 +244,7 @@ class Reader {
       }
       if (rows_of(node) && i == 0) {
         if (turned || !fits(q, 1)) return false;
-        readers[n] = false;
+        readers[n] = {};
         continue;
       }
       const bool is_linear = node.op->name() == "linear";
@@ -243,10 +252,24 @@ class Reader {
           (!is_linear && node.op->name() != "matmul"))
         return false;
       // linear sums over the last dim of its weight, matmul over the first.
-      readers[n] = is_linear ? turned : !turned;
-      if (!fits(q, readers[n] ? 0 : 1)) return false;
+      const int summed = is_linear == turned ? 0 : 1;
+      const bool sums_other = !fits(q, summed);
+      if (sums_other && (!kHoldsMatmul || !fits(q, 1 - summed) || !is_plain(node))) return false;
+      readers[n] = {sums_other ? 1 - summed : summed, sums_other};
     }
     return true;
+  }
+  // Whether a reader uses the levels as they are laid out. If only gradients do, floats are faster.
+  static bool is_product(const std::map<size_t, Use>& readers) {
+    return std::any_of(readers.begin(), readers.end(),
+                       [](const auto& reader) { return !reader.second.sums_other; });
+  }
+  // Whether the node is a product and nothing else.
+  bool is_plain(const Node& node) const {
+    return node.op->name() == "matmul" ||
+           (std::all_of(node.inputs.begin() + 2, node.inputs.end(),
+                        [](ValueId id) { return id == kNoValue; }) &&
+            AttrReader(node.op, node.attrs).string("activation") == "none");
   }
   // Whether the node selects rows of its first input.
   bool rows_of(const Node& node) const {
@@ -259,9 +282,9 @@ class Reader {
            (q.split == along || q.scales_shape[along] == 1);
   }
 
-  // `turned`: the summed dim is dim 0 of the levels.
-  Value replaced(const Node& node, const Quantized& q, bool turned) {
-    const int along = turned ? 0 : 1;
+  Value replaced(const Node& node, const Quantized& q, const Use& use) {
+    const int along = use.along;
+    const bool turned = along == 0;
     graph_.set_origin(node.origin);
     const int64_t n = q.shape[1 - along], k = q.shape[along];
     const auto turn = [&](const Value& matrix) {
@@ -290,6 +313,11 @@ class Reader {
       return graph_.call("quantized_embedding",
                          {levels, scales, graph_.value(node.inputs[1]), offsets}, attrs);
     }
+    if (use.sums_other) {
+      attrs.push_back({"width", k});
+      return graph_.call("quantized_matmul",
+                         {graph_.value(node.inputs[0]), levels, scales, offsets}, attrs);
+    }
     const bool is_linear = node.op->name() == "linear";
     const auto input = [&](size_t i) {
       return is_linear && i < node.inputs.size() && node.inputs[i] != kNoValue
@@ -307,7 +335,7 @@ class Reader {
   const CompileContext& context_;
   std::vector<std::vector<std::pair<size_t, size_t>>> users_;
   std::set<ValueId> kept_;
-  std::map<ValueId, std::pair<Quantized, bool>> products_;
+  std::map<ValueId, std::pair<Quantized, Use>> products_;
 };
 
 }  // namespace

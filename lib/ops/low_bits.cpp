@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with 8- or 4-bit weights, and rows of such weights. A weight is level * scale + offset.
+// Products with 8- or 4-bit weights [n, k] that sum over k or, in gradients, over n; and rows of
+// such weights. A weight is level * scale + offset.
 // Levels are signed. `group` neighbors along k share a scale and an offset. The offset of a weight
 // with a zero point is -zero_point * scale.
 #include "hg/op.h"
@@ -109,6 +110,28 @@ Status quantized_linear_expand(ExpandContext& c) {
   return {};
 }
 
+// x: [..., n], a weight [n, width], offsets: as scales; y: [..., width]
+Status quantized_matmul_infer(InferContext& c) {
+  const TensorType &x = c.in(0), &scales = c.in(2);
+  if (x.dtype != f32 || x.rank() < 1) return c.fail("x must be f32[..., n], it is ", x);
+  const Dim width = c.attrs().integer("width");
+  HG_TRY(check_weight(c, c.in(1), scales, width));
+  HG_TRY(check_offsets(c, 3, scales));
+  if (!c.require_equal(x.shape.back(), scales.shape[0]))
+    return c.fail("inner sizes differ: x is ", x.shape, ", scales are ", scales.shape);
+  Shape shape = x.shape;
+  shape.back() = width;
+  c.out(0) = {f32, std::move(shape)};
+  return {};
+}
+
+Status quantized_matmul_expand(ExpandContext& c) {
+  const Value weight =
+      widened(c, c.in(1), c.in(2), input_or_none(c, 3), c.attrs().integer("width"));
+  c.set_out(0, c.graph().call("matmul", {c.in(0), weight}));
+  return {};
+}
+
 double quantized_linear_flops(std::span<const Sizes> in, std::span<const Sizes> out,
                               const AttrReader&) {
   return 2.0 * static_cast<double>(out[0].count()) * static_cast<double>(in[0].back());
@@ -138,6 +161,13 @@ constexpr OpDef kOps[] = {
                   "group: int, activation: str = \"none\") -> y",
      .infer = quantized_linear_infer,
      .expand = quantized_linear_expand,
+     .traits = kInternal,
+     .flops = quantized_linear_flops},
+    {.name = "quantized_matmul",
+     .signature = "quantized_matmul(x, levels, scales, offsets?, packing: str, group: int, "
+                  "width: int) -> y",
+     .infer = quantized_matmul_infer,
+     .expand = quantized_matmul_expand,
      .traits = kInternal,
      .flops = quantized_linear_flops},
     {.name = "quantized_embedding",

@@ -59,6 +59,35 @@ std::vector<Sample> low_bits() {
     add(packing, 3, 0, 4, 1, 3);
     add(packing, 3, 5, 0, 2, 0);
     add(packing, 11, 0, 4, 1, 2);
+    const auto matmul = [&](int64_t m, int64_t n, int64_t width, int64_t group, bool offsets) {
+      const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
+      const Sizes scales = {n, (width + group - 1) / group};
+      const double most = packing == Packing::bytes ? 128 : 8;
+      const double bound = 1.0 / most / std::max<double>(1, 0.1 * static_cast<double>(n));
+      all.push_back({.op = "quantized_matmul",
+                     .inputs = {{.shape = {m, n}},
+                                {.dtype = i8,
+                                 .shape = {packing == Packing::rows ? (n + 1) / 2 : n,
+                                           halves_k ? (width + 1) / 2 : width},
+                                 .low = -128,
+                                 .high = 127},
+                                {.shape = scales, .low = -bound, .high = bound}},
+                     .attrs = {{"packing", std::string(to_string(packing))},
+                               {"group", group},
+                               {"width", width}},
+                     .gradient = m * n * width <= 200,
+                     .floats = {f32}});
+      if (offsets)
+        all.back().inputs.push_back({.shape = scales, .low = -bound * most, .high = bound * most});
+    };
+    matmul(1, 1, 1, 1, false);
+    matmul(2, 3, 7, 3, true);
+    matmul(9, 301, 35, 8, false);
+    matmul(250, 33, 140, 32, true);
+    matmul(3, 600, 131, 131, false);
+    matmul(0, 5, 4, 2, false);
+    matmul(3, 0, 4, 2, true);
+    matmul(3, 4, 0, 1, false);
     const auto rows = [&](Sizes indices, int64_t n, int64_t width, int64_t group, bool offsets) {
       const bool halves_k = packing == Packing::halves || packing == Packing::pairs;
       all.push_back(
