@@ -42,6 +42,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/text", {"lib/graph", "lib/c"}},
     {"lib/text/jinja", {"lib/text", "lib/graph"}},
     {"lib/text/grammar", {"lib/text", "lib/graph"}},
+    {"lib/adapter", {"lib/graph"}},
     {"lib/quantize", {"lib/graph", "lib/compile"}},
     {"lib/nn", {"lib/graph", "lib/run", "lib/train"}},
     {"lib/train", {"lib/graph", "lib/table"}},

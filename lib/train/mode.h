@@ -8,11 +8,9 @@
 #include <vector>
 
 #include "hg/train.h"
+#include "lib/graph/name_pattern.h"
 
 namespace hg {
-
-// '*' matches any characters, '?' one.
-bool matches(std::string_view pattern, std::string_view name);
 
 // Whether the last matching rule freezes it.
 bool is_frozen(std::span<const ParameterRule> rules, std::string_view name);

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "hg/adapter.h"
 #include "lib/graph/access.h"
+#include "lib/graph/adapter_names.h"
 #include "lib/graph/border.h"
 #include "lib/graph/training_state.h"
 #include "lib/train/mode.h"
@@ -46,6 +48,17 @@ Counters read_counters(const std::vector<State>& saved) {
   return counters;
 }
 
+// An adapter is trained alone, unless the rules that follow thaw other parameters.
+// Returns whether there is one.
+bool freeze_base(const Graph& graph, std::vector<ParameterRule>& rules) {
+  if (adapter_states(graph).empty()) return false;
+  ParameterRule own[] = {{.pattern = "*", .frozen = true},
+                         {.pattern = str_cat("*", kAdapterA), .frozen = false},
+                         {.pattern = str_cat("*", kAdapterB), .frozen = false}};
+  rules.insert(rules.begin(), std::begin(own), std::end(own));
+  return true;
+}
+
 TensorData borrowed(const Tensor& tensor) {
   return {tensor, std::shared_ptr<void>(tensor.data, [](void*) {})};
 }
@@ -67,6 +80,7 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
     auto body = std::make_unique<Body>();
     body->base = model;
     body->options = std::move(options);
+    const bool has_adapter = freeze_base(model.graph(), body->options.rules);
     // Copies counters and other small states, so that they do not keep a whole mapped file in
     // memory.
     for (State& state : GraphAccess::body(body->base.graph()).states)
@@ -80,7 +94,7 @@ Result<Trainer> Trainer::create(const Model& model, TrainOptions options) {
             "the file has the state of another optimizer, which is not resumed");
       saved.clear();
     }
-    if (const auto& quantized = model.info().quantized; !quantized.empty())
+    if (const auto& quantized = model.info().quantized; !quantized.empty() && !has_adapter)
       body->step.notes.push_back(str_cat(uint64_t{quantized.size()},
                                          quantized.size() == 1 ? " weight is" : " weights are",
                                          " quantized and not trained: '", quantized[0].name, "'",
@@ -300,6 +314,19 @@ Result<Model> Trainer::model() const {
       HG_TRY_ASSIGN(state.data, TensorData::copy_of(state.data.tensor));
     }
     return model;
+  });
+}
+
+Result<Model> Trainer::adapter() const {
+  return or_no_memory([&]() -> Result<Model> {
+    HG_TRY_ASSIGN(const Model whole, body_->snapshot());
+    HG_TRY_ASSIGN(Model adapter, take_adapter(whole));
+    for (const State& state : whole.graph().states())
+      if (is_training_state(state)) adapter.graph().buffer(state.name, state.data);
+    for (State& state : GraphAccess::body(adapter.graph()).states) {
+      HG_TRY_ASSIGN(state.data, TensorData::copy_of(state.data.tensor));
+    }
+    return adapter;
   });
 }
 

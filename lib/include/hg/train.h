@@ -344,6 +344,9 @@ class Trainer {
   // statistics. The optimizer's state is included as buffers; training resumes from it bit by bit.
   Result<Model> model() const;
   Status save(const std::string& path) const;  // as model().save(path), without a copy
+  // Returns a copy of the trained adapter (hg/adapter.h): as take_adapter(model()), without a copy
+  // of the base, and with the optimizer's state.
+  Result<Model> adapter() const;
 
   struct Body;  // lib/train/trainer.h
 
