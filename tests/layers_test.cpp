@@ -45,7 +45,7 @@ const std::map<std::string, std::set<std::string>> kBelow = {
     {"lib/adapter", {"lib/graph"}},
     {"lib/quantize", {"lib/graph", "lib/compile"}},
     {"lib/nn", {"lib/graph", "lib/run", "lib/train"}},
-    {"lib/train", {"lib/graph", "lib/table"}},
+    {"lib/train", {"lib/graph", "lib/table", "lib/quantize"}},
     {"lib/vulkan", {"lib/graph", "lib/platform", "lib/device"}},
     {"lib/vulkan/kernels",
      {"lib/graph", "lib/device", "lib/vulkan", "kernels/attention", "kernels/conv",

@@ -6,6 +6,7 @@
 
 #include "hg/ops.h"
 #include "lib/graph/rewrite.h"
+#include "lib/train/fake_quantize.h"
 #include "lib/train/mode.h"
 #include "lib/train/relu_late.h"
 
@@ -36,6 +37,7 @@ class StepBuilder {
     HG_TRY(check_options());
     Graph& g = step_.graph;
     const size_t inputs = g.inputs().size();
+    if (options_.quantize) HG_TRY(fake_quantize(g, *options_.quantize));
     if (options_.mode == TrainOptions::Mode::training)
       HG_TRY(set_training(g, options_.rules, step_.notes));
     HG_TRY(relu_behind_max_pool(g));

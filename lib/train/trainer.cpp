@@ -11,6 +11,7 @@
 #include "lib/graph/adapter_names.h"
 #include "lib/graph/border.h"
 #include "lib/graph/training_state.h"
+#include "lib/train/fake_quantize.h"
 #include "lib/train/mode.h"
 #include "lib/train/objective.h"
 
@@ -350,6 +351,7 @@ Result<Evaluation> Trainer::Body::evaluate(const Dataset& data, int64_t batch,
   HG_CHECK(batch >= 0, "the batch is ", batch);
   HG_TRY_ASSIGN(const int64_t samples, count_samples(*this, data, batch));
   HG_TRY_ASSIGN(Graph graph, with_present_weights(base.graph()));
+  if (options.quantize) HG_TRY(fake_quantize(graph, *options.quantize));
   if (options.mode == TrainOptions::Mode::training) HG_TRY(set_inference(graph));
   HG_TRY_ASSIGN(const Objective objective, add_objective(graph, options));
   GraphAccess::body(graph).outputs.clear();

@@ -25,6 +25,7 @@
 #include "hg/graph.h"
 #include "hg/metric.h"
 #include "hg/model.h"
+#include "hg/quantize.h"
 #include "hg/session.h"
 #include "hg/words.h"
 
@@ -233,6 +234,10 @@ struct TrainOptions {
   // other ops stay f32. f16 scales the loss, skips updates in which a gradient overflowed, and
   // requires accumulate == 1.
   DType compute = f32;
+  // Quantization-aware training: forward passes and evaluate() use the weights that quantize() with
+  // these options would make, and gradients pass through the rounding unchanged. The trained model
+  // keeps its float weights; quantize() it with the same options. `progress` is not called.
+  std::optional<QuantizeOptions> quantize = {};
   AllReduce all_reduce = {};  // default: a single rank
   // Resumes with the moments and counters in the model's file, if an optimizer of the same kind
   // wrote them.
