@@ -15,10 +15,12 @@
 #include "hg/forward_backward.h"
 #include "hg/hg.h"
 #include "hg/quantize.h"
+#include "hg/stateful.h"
 #include "hg/train.h"
 #include "lib/graph/element.h"
 #include "tests/must.h"
 #include "tests/random_case.h"
+#include "tests/small_decoder.h"
 
 namespace hg {
 namespace {
@@ -305,7 +307,8 @@ Model network() {
   const Value q = g.parameter("model.layers.0.q_proj.weight", random_data(chance, f32, {8, 8}));
   const Value v = g.parameter("model.layers.0.v_proj.weight", random_data(chance, f32, {8, 8}));
   const Value bias = g.parameter("model.layers.0.v_proj.bias", random_data(chance, f32, {8}));
-  x = sigmoid(linear(x, q)) * linear(x, v, bias);
+  const Value gate = sigmoid(linear(x, q));
+  x = gate * linear(x, v, bias);
   g.output("y", linear(x, table));
   return must(Model::from_graph(std::move(g)));
 }
@@ -444,9 +447,57 @@ TEST(Adapter, IsTrainedAlone) {
       ASSERT_NE(now, nullptr) << state.name;
       EXPECT_EQ(numbers_of(now->data.tensor), numbers_of(state.data.tensor)) << state.name;
     }
+    const Model merged = must(merge_adapters(trained));
+    for (const State& state : merged.graph().states())
+      EXPECT_FALSE(state.name.starts_with("train/")) << state.name;
     const Model taken[] = {must(take_adapter(trained))};
     EXPECT_EQ(run(must(apply_adapters(base, taken)), {ids.tensor}), run(trained, {ids.tensor}));
   }
+}
+
+// The decoder that is trained has no past; its adapter fits the one with a past.
+TEST(Adapter, OfADecoderIsTrainedWithoutItsPast) {
+  const Model whole = small_decoder::decoder();
+  const Model stateless = must(make_stateless(whole));
+  ASSERT_EQ(stateless.graph().inputs().size(), 1u);
+  ASSERT_EQ(stateless.graph().outputs().size(), 1u);
+  const TensorData ids = some_ids(6);
+  expect_near(
+      run(stateless, {ids.tensor}),
+      run(small_decoder::decoder({.past = false, .mask = false, .positions = false}), {ids.tensor}),
+      1e-5, "decoder");
+  const std::string kept[] = {"attention_mask"};
+  const Model masked = must(make_stateless(whole, kept));
+  const TensorData mask = must(TensorData::allocate(i64, {3, 6}));
+  std::fill_n(mask.tensor.as<int64_t>(), 18, 1);
+  EXPECT_EQ(run(masked, {ids.tensor, mask.tensor}), run(stateless, {ids.tensor}));
+  EXPECT_EQ(make_stateless(network()).status().message(),
+            "the model carries no values: no output 'present...' has an input 'past...' or "
+            "'past_key_values...'");
+
+  TrainOptions options;
+  options.losses = {{.kind = Loss::Kind::cross_entropy,
+                     .target_type = TensorType{i64, {"b", "t"}},
+                     .class_dim = -1}};
+  options.optimizer = adamw(0.01);
+  const AdapterOptions lora{{"q*", "v*", "head*"}, 4};
+  Trainer trainer = must(Trainer::create(must(add_adapter(stateless, lora)), options));
+  const ConstTensor inputs[] = {ids.tensor};
+  const TensorData next = some_ids(7);
+  const ConstTensor targets[] = {next.tensor};
+  const double first = must(trainer.step(inputs, targets));
+  double last = first;
+  for (int i = 0; i < 60; ++i) last = must(trainer.step(inputs, targets));
+  EXPECT_LT(last, 0.6 * first);
+  // Training resumes from the adapter's file.
+  const Model saved[] = {must(trainer.adapter())};
+  Trainer again = must(Trainer::create(must(apply_adapters(stateless, saved)), options));
+  EXPECT_EQ(again.updates(), 61);
+  EXPECT_EQ(must(again.step(inputs, targets)), must(trainer.step(inputs, targets)));
+  const Model adapter[] = {must(trainer.adapter())};
+  const Model tuned = must(apply_adapters(whole, adapter));
+  EXPECT_EQ(run(must(make_stateless(tuned)), {ids.tensor}),
+            run(must(apply_adapters(stateless, adapter)), {ids.tensor}));
 }
 
 // Each entry of a model is adapted, and the entries share the adapter.
@@ -472,9 +523,10 @@ TEST(Adapter, SaysWhatDoesNotFit) {
     EXPECT_FALSE(made.ok());
     return std::string(made.status().message());
   };
-  EXPECT_EQ(message(base, {{"nothing"}}),
-            "adapters: no layer matches 'nothing'; adapters are beside linear, matmul and conv "
-            "with constant weights");
+  EXPECT_EQ(
+      message(base, {{"nothing"}}),
+      "adapters: no layer matches 'nothing'; the model has 4 linear, matmul and conv with "
+      "constant weights: 'model.conv', 'model.layers.0.q_proj', 'model.layers.0.v_proj', ...");
   Graph g;
   const Value ids = g.input("ids", i64, {"n"});
   g.set_origin({"embed", ""});
@@ -482,8 +534,8 @@ TEST(Adapter, SaysWhatDoesNotFit) {
   g.set_origin({"", ""});
   g.output("y", linear(x, g.parameter("fc.weight", f32, {2, 4})));
   EXPECT_EQ(message(must(Model::from_graph(std::move(g))), {{"fc", "embed"}}),
-            "adapters: no layer matches 'embed'; 'embed.weight' is read by embedding 'embed'; "
-            "adapters are beside linear, matmul and conv with constant weights");
+            "adapters: no layer matches 'embed'; 'embed.weight' is read by embedding 'embed'; the "
+            "model has 1 linear, matmul and conv with constant weights: 'fc'");
   EXPECT_EQ(message(base, {{"head"}, 0}), "adapters: the rank is 0, it must be 1 or more");
   EXPECT_EQ(message(base, {{}}), "adapters: no layers are given");
   EXPECT_EQ(message(base, {{"head"}, 2, NAN}),

@@ -65,7 +65,7 @@ struct GenerateJob {
   std::string model, entry, tokenizer, chat_template, system, features, decoder_ids, grammar,
       schema, cache, draft, past, early_stopping = "no", device = "cpu", precision = "f32";
   int threads = 0;
-  std::vector<std::string> ids, stop_ids, texts, stops;  // as given
+  std::vector<std::string> ids, stop_ids, texts, stops, adapters;  // as given
   std::vector<std::vector<int32_t>> prompts;
   std::vector<int32_t> start;  // of answers of an encoder-decoder
   std::optional<Array> features_array;
@@ -310,7 +310,7 @@ Outcome run(GenerateJob& job) {
   if (Outcome o = read(job); !o.ok()) return o;
   if (!job.cache.empty() && job.options.max_tokens == 0)
     return usage("--prompt-cache needs --max-tokens 1 or more, because nothing is read without");
-  Result<Model> model = Model::load(job.model);
+  Result<Model> model = load_adapted(job.model, job.adapters);
   const bool has_encoder = model.ok() && job.entry.empty() && is_encoder_decoder(*model);
   if (model.ok() && !has_encoder) model = entry_of(*model, job.model, job.entry);
   if (!model.ok()) return outcome(model.status());
@@ -389,6 +389,8 @@ int main(int argc, char** argv) {
   hg::SamplerOptions& sampler = job.options.sampler;
   line.add("MODEL", job.model, "the model, an .hgm file, for example from hg-convert model.gguf");
   line.add("--entry", job.entry, "the entry that is the language model, if the file has several");
+  line.add("--adapter", job.adapters,
+           "an adapter from hg-train --lora, once per adapter; several add up");
   line.add("--tokenizer", job.tokenizer, "a tokenizer.json for texts, instead of the model's own");
   line.add("--prompt", job.texts, "a prompt; once per prompt");
   const auto chat = line.add_flag(

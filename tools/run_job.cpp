@@ -55,6 +55,7 @@ Outcome read_job(const json& entry, RunJob& job) {
   if (result.ok()) result = read_string(entry, "output_dir", true, job.output_dir);
   if (result.ok()) result = read_string(entry, "device", false, job.device);
   if (result.ok()) result = read_string(entry, "precision", false, job.precision);
+  if (result.ok()) result = read_strings(entry, "adapters", job.adapters);
   if (result.ok()) result = read_strings(entry, "inputs", job.inputs);
   if (result.ok()) result = read_strings(entry, "grad_outputs", job.grad_outputs);
   if (result.ok()) result = read_count(entry, "seed", job.seed);
@@ -154,7 +155,7 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, Streams& streams, std::vector<std
   Registry registry = Registry::built_in();
   if (const Status loaded = load_plugins(job.plugins, registry); !loaded.ok())
     return outcome(loaded);
-  Result<Model> model = load_model(job.model, job.entry, registry);
+  Result<Model> model = load_model(job.model, job.entry, registry, job.adapters);
   if (!model.ok()) return outcome(model.status());
   InputArrays arrays;
   const RandomInputs random{.seed = job.seed};

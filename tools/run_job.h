@@ -17,7 +17,8 @@ namespace hg::tools {
 
 struct RunJob {
   std::string model;
-  std::string entry;   // of a file with several; empty: the only one
+  std::string entry;                  // of a file with several; empty: the only one
+  std::vector<std::string> adapters;  // files
   std::string stream;  // jobs of one model and stream share the states that runs change; "": none
   std::string device = "cpu", precision = "f32", packed;
   int threads = 0;  // 0: all

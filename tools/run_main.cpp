@@ -53,6 +53,8 @@ int main(int argc, char** argv) {
   bool as_json = false;
   line.add("MODEL", job.model, "the model, an .hgm file");
   line.add("--entry,--function", job.entry, "the entry to run, if the file has several");
+  line.add("--adapter", job.adapters,
+           "an adapter from hg-train --lora, once per adapter; several add up");
   line.add("--input,-i", job.inputs,
            "[NAME=]FILE.npy, or random numbers: 'ids:i64[1,128]=0..49151', once per input");
   line.add("--output-dir,-o", job.output_dir, "folder for the outputs; created if missing");

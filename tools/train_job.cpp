@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "hg/stateful.h"
 #include "lib/platform/memory.h"
 #include "tools/command_line/overwrites.h"
 #include "tools/entry.h"
@@ -82,7 +83,7 @@ class Job {
       if (Outcome o = check_place(*path); !o.ok()) return o;
     if (!job_.weights.empty())
       if (Outcome o = check_weights_path(job_.weights); !o.ok()) return o;
-    Result<Model> model = Model::load(job_.model);
+    Result<Model> model = adapted();
     if (!model.ok()) return outcome(model.status());
     if (!model->entries().empty()) file_ = *model;
     model = entry_of(*model, job_.model, job_.entry);
@@ -113,6 +114,32 @@ class Job {
   }
 
  private:
+  bool trains_adapter() const { return !job_.lora.empty() || !job_.adapters.empty(); }
+
+  // The model with its adapter. A decoder starts anew with each sample, unless a past is given; the
+  // adapter fits the decoder with its past as well.
+  Result<Model> adapted() const {
+    HG_TRY_ASSIGN(Model model, Model::load(job_.model));
+    if (trains_adapter() && model.entries().empty()) {
+      std::vector<std::string> given;
+      for (const std::string& input : job_.inputs)
+        if (const size_t equals = input.find('='); equals != std::string::npos)
+          given.push_back(input.substr(0, equals));
+      const std::vector<CarriedValue> carried = carried_values(model.graph());
+      const bool has_past = std::any_of(carried.begin(), carried.end(), [&](const auto& each) {
+        return std::find(given.begin(), given.end(), each.input) != given.end();
+      });
+      if (!carried.empty() && !has_past) {
+        HG_TRY_ASSIGN(model, make_stateless(model, given));
+      }
+    }
+    if (job_.lora.empty()) return with_adapters(model, job_.adapters);
+    AdapterOptions options{job_.lora, job_.rank};
+    options.alpha = job_.alpha.value_or(static_cast<double>(job_.rank));
+    options.seed = options_.session.seed;
+    return add_adapter(model, options);
+  }
+
   // The trained model may replace the model.
   Outcome check_files() const {
     std::vector<FileOption> read;
@@ -130,7 +157,8 @@ class Job {
                                   {"--svg", job_.svg}};
     if (Outcome o = check_overwrites(written, read); !o.ok()) return o;
     const FileOption model{"MODEL", job_.model};
-    return check_overwrites(std::span(written).subspan(1), {&model, 1});
+    // An adapter does not replace the model that it needs.
+    return check_overwrites(std::span(written).subspan(trains_adapter() ? 0 : 1), {&model, 1});
   }
 
   // Training may take hours, so a missing folder is reported before it starts.
@@ -348,7 +376,7 @@ class Job {
   Outcome fit(Trainer& trainer) {
     FitOptions fit = job_.fit;
     if (!validation_.targets.empty() || !validation_.inputs.empty()) fit.validation = &validation_;
-    if (file_.entries().empty()) fit.best_path = job_.best;
+    if (file_.entries().empty() && !trains_adapter()) fit.best_path = job_.best;
     Outcome checkpoint;
     double ms = 0;
     bool was_last = false;
@@ -404,6 +432,10 @@ class Job {
   }
 
   Status written(const Trainer& trainer, const std::string& path) const {
+    if (trains_adapter()) {
+      HG_TRY_ASSIGN(const Model adapter, trainer.adapter());
+      return adapter.save(path);
+    }
     const std::vector<std::string> entries = file_.entries();
     if (entries.empty()) return trainer.save(path);
     HG_TRY_ASSIGN(const Model trained, trainer.model());
@@ -413,7 +445,7 @@ class Job {
   }
 
   Outcome export_weights(const Trainer& trainer) const {
-    const Result<Model> model = trainer.model();
+    const Result<Model> model = trains_adapter() ? trainer.adapter() : trainer.model();
     if (!model.ok()) return outcome(model.status());
     return write_weights(*model, job_.weights);
   }

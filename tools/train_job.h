@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct TrainJob {
   std::string model, out, best, log, svg;
   std::string
       entry;  // of a file with several entries, which `out` then has as well; empty: the only one
+  std::vector<std::string> lora, adapters;   // patterns of layers; files
+  int64_t rank = 8;                          // of a new adapter
+  std::optional<double> alpha;               // of a new adapter; default: the rank
   std::string weights;                       // file of weights for other programs; export_weights.h
   std::vector<std::string> inputs, targets;  // files
   std::vector<std::string> validation_inputs, validation_targets;

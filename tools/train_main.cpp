@@ -23,6 +23,7 @@ constexpr char kExamples[] = R"(Examples:
            --optimizer sgd --lr 0.1 --momentum 0.9 --schedule cosine --validation-split 0.1 \
            --best best.hgm --svg curve.svg --json log.json --out trained.hgm
   hg-train net.hgm --input x.npy --target y.npy --freeze 'backbone.*' --mode as-traced --out t.hgm
+  hg-train small.hgm --input x.npy --target y.npy --lora 'layers.*.q_proj' --rank 8 --out adapter.hgm
 
 The first dimension of every file counts samples, except with --batch all. f32 inputs also accept
 f64 files, and i64 inputs integer files. A PATTERN selects parameters: '*' matches any characters.
@@ -172,12 +173,15 @@ struct Words {  // texts to convert after all options are parsed
   std::string device = "cpu";
   std::optional<double> weight_decay, lr;
   std::vector<double> betas;
-  bool no_shuffle = false, fresh = false;
+  bool no_shuffle = false, fresh = false, quantize_aware = false;
+  QuantizeOptions quantize;
 };
 
 void add_files(CommandLine& line, TrainJob& job) {
   line.add("MODEL", job.model, "the model, an .hgm file");
   line.add("--entry", job.entry, "the entry to train, if the file has several");
+  line.add("--adapter", job.adapters,
+           "train this adapter on; the file for --out is an adapter as well");
   line.add("--input,-i", job.inputs, "[NAME=]FILE.npy, once per input");
   line.add("--target,-t", job.targets, "FILE.npy, once per loss");
   line.add("--validation-input", job.validation_inputs, "like --input, for validation");
@@ -185,7 +189,7 @@ void add_files(CommandLine& line, TrainJob& job) {
   line.add("--validation-split", job.validation_split,
            "validate on this last part of the samples, such as 0.1")
       .is_between(0.0, 1.0);
-  line.add("--out,-o", job.out, "the file for the trained model");
+  line.add("--out,-o", job.out, "the file for the trained model or adapter");
   line.add("--best", job.best, "the file for the model with the lowest loss");
   line.add("--export", job.weights,
            "also write the trained weights to this .npz or .safetensors file, by their names in "
@@ -195,7 +199,7 @@ void add_files(CommandLine& line, TrainJob& job) {
   line.add("--svg", job.svg, "draw the loss curve to this file");
 }
 
-void add_goal(CommandLine& line, TrainJob& job) {
+void add_goal(CommandLine& line, TrainJob& job, Words& words) {
   line.add("--loss", job.losses,
            "[OUTPUT=]KIND[*WEIGHT]; KIND is mse, l1, smooth_l1, huber, cross_entropy, nll, "
            "bce, bce_with_logits, kl_div, or output (the model's output is the loss)");
@@ -215,6 +219,26 @@ void add_goal(CommandLine& line, TrainJob& job) {
            "PATTERN: train these parameters although the model marks them "
            "requires_grad=False");
   line.add("--freeze", job.freeze, "PATTERN: do not change these parameters and their layers");
+  line.add(
+      "--lora", job.lora,
+      "PATTERN: train a low-rank adapter of these layers, such as 'layers.*.q_proj', and write "
+      "it alone to --out");
+  line.add("--rank", job.rank, "rank of the adapter").is_at_least(1).shows_default();
+  line.add("--lora-alpha", job.alpha, "scale of the adapter, times the rank; default: the rank");
+  const auto aware = line.add_flag(
+      "--quantize-aware", words.quantize_aware,
+      "train the weights for hg-quantize with these options: passes use rounded weights, --out has "
+      "floats");
+  QuantizeOptions& q = words.quantize;
+  line.add("--bits", q.bits, "bits per weight: 8 or 4").is_one_of({"8", "4"}).needs(aware);
+  line.add("--group", q.group, "input channels that share a scale; 0: all")
+      .is_at_least(0)
+      .needs(aware);
+  line.add("--keep", q.keep, "a weight, or a module with all its weights, to leave in floats")
+      .needs(aware);
+  line.add("--least", q.least, "leave weights with fewer elements in floats")
+      .is_at_least(0)
+      .needs(aware);
   add_choice(line, "--mode", job.options.mode, kModes, "mode of dropout and batch_norm");
 }
 
@@ -290,6 +314,10 @@ void add_run(CommandLine& line, TrainJob& job, Words& words) {
 Outcome complete(TrainJob& job, const Words& words) {
   if (job.model.empty()) return usage("no MODEL is given; see hg-train --help");
   if (job.out.empty()) return usage("no --out is given");
+  if (!job.lora.empty() && !job.adapters.empty())
+    return usage("--lora makes a new adapter and --adapter trains an old one; give one of them");
+  if (!job.thaw.empty() && !(job.lora.empty() && job.adapters.empty()))
+    return usage("--thaw trains weights of the model, which the file of an adapter does not have");
   const Result<Device> device = parse_device(words.device);
   if (!device.ok()) return usage(device.status().message());
   job.options.session.device = *device;
@@ -299,6 +327,7 @@ Outcome complete(TrainJob& job, const Words& words) {
   if (words.betas.size() == 2) o.beta1 = words.betas[0], o.beta2 = words.betas[1];
   job.fit.shuffle = !words.no_shuffle;
   job.options.resume = !words.fresh;
+  if (words.quantize_aware) job.options.quantize = words.quantize;
   return {};
 }
 
@@ -313,7 +342,7 @@ int main(int argc, char** argv) {
   TrainJob job;
   Words words;
   add_files(line, job);
-  add_goal(line, job);
+  add_goal(line, job, words);
   add_optimizer(line, job, words);
   add_run(line, job, words);
   if (const std::optional<int> code = line.parse(argc, argv)) return *code;
@@ -353,8 +382,10 @@ int main(int argc, char** argv) {
     std::printf("%s: loss %.6g, of epoch %lld\n", job.best.c_str(), summary.best_loss,
                 static_cast<long long>(summary.best_epoch));
   if (summary.was_stopped)
-    std::printf("interrupted and saved; the same command with '%s' and --finish does the rest\n",
-                job.out.c_str());
+    std::printf(
+        "interrupted and saved; the same command with %s'%s'%s and --finish does the rest\n",
+        job.lora.empty() ? "" : "--adapter ", job.out.c_str(),
+        job.lora.empty() ? "" : " instead of --lora");
   if (job.options.session.profile) {
     const hg::Result<MachinePeak> peak = measure_peak(job.options.session.threads);
     if (!peak.ok()) return finish("hg-train", outcome(peak.status()));

@@ -122,8 +122,10 @@ Result<Model> with_new_adapter(const Model& model, const AdapterOptions& options
            ", it must be a finite number");
   HG_CHECK(!options.layers.empty(), "adapters: no layers are given");
   std::vector<bool> used(options.layers.size(), false);
+  std::vector<std::string> known;  // layers
   std::vector<std::string> instead(options.layers.size());
   const auto choose = [&](const State& state) {
+    known.push_back(layer_names(state)[0]);
     std::string chosen;
     for (const std::string& name : layer_names(state))
       for (size_t i = 0; i < options.layers.size(); ++i)
@@ -150,10 +152,15 @@ Result<Model> with_new_adapter(const Model& model, const AdapterOptions& options
                   take_training_state(graph);  // that of the whole model
                   return add_to(graph, choose, fill);
                 }));
+  std::string others;
+  constexpr size_t kShown = 3;
+  for (size_t i = 0; i < std::min(known.size(), kShown); ++i)
+    others += str_cat(i == 0 ? "'" : ", '", known[i], "'");
   for (size_t i = 0; i < used.size(); ++i)
     HG_CHECK(used[i], "adapters: no layer matches '", options.layers[i], "'",
-             instead[i].empty() ? "" : "; ", instead[i],
-             "; adapters are beside linear, matmul and conv with constant weights");
+             instead[i].empty() ? "" : "; ", instead[i], "; the model has ", uint64_t{known.size()},
+             " linear, matmul and conv with constant weights", known.empty() ? "" : ": ", others,
+             known.size() > kShown ? ", ..." : "");
   return made;
 }
 

@@ -10,6 +10,7 @@
 #include "lib/graph/adapter_names.h"
 #include "lib/graph/element.h"
 #include "lib/graph/rewrite.h"
+#include "lib/graph/training_state.h"
 
 namespace hg {
 namespace {
@@ -49,6 +50,7 @@ class Merger {
   Result<bool> run(std::set<std::string>& removed) {
     const std::vector<AdapterStates> all = adapter_states(graph_);
     if (all.empty()) return false;
+    take_training_state(graph_);  // that of the adapter
     find_products(all);
     HG_TRY(check_uses(all));
     HG_TRY(make_weights(removed));

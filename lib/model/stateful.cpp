@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces inputs that are carried from run to run by buffers.
+// Replaces inputs that are carried from run to run: by buffers, or by the values of a first run.
 #include "hg/stateful.h"
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
-#include "hg/ops/operators.h"
-#include "hg/ops/pointwise.h"
-#include "hg/ops/reduce.h"
-#include "hg/ops/unary.h"
+#include "hg/ops.h"
 #include "lib/graph/border.h"
 #include "lib/graph/ends.h"
 #include "lib/graph/past_names.h"
 #include "lib/graph/rewrite.h"
+#include "lib/graph/training_state.h"
 
 namespace hg {
 namespace {
@@ -278,6 +277,81 @@ class Stateful {
   std::vector<std::string> carried_outputs_;
 };
 
+// Replaces the inputs that a decoder has besides its ids by values of a first run.
+class Stateless {
+ public:
+  Stateless(Graph& graph, std::span<const std::string> keep) : graph_(graph), keep_(keep) {}
+
+  Status run() {
+    const std::vector<CarriedValue> pairs = carried_values(graph_);
+    HG_CHECK(!pairs.empty(),
+             "the model carries no values: no output 'present...' has an input "
+             "'past...' or 'past_key_values...'");
+    HG_TRY(forget_past(pairs));
+    GraphBody& body = GraphAccess::body(graph_);
+    std::erase_if(body.outputs, [&](const auto& output) {
+      return std::any_of(pairs.begin(), pairs.end(),
+                         [&](const auto& pair) { return pair.output == output.first; });
+    });
+    std::vector<Node> nodes = std::exchange(body.nodes, {});
+    for (const CarriedValue& pair : pairs)
+      replace(input_named(graph_, pair.input),
+              [](Graph& g, const TensorType& type) { return full(g, type.shape, 0, type.dtype); });
+    replace(wanted("attention_mask"),
+            [](Graph& g, const TensorType& type) { return full(g, type.shape, 1, type.dtype); });
+    replace(wanted("position_ids"), [](Graph& g, const TensorType& type) {
+      return expand(cast(arange(g, type.shape.back()), type.dtype), type.shape);
+    });
+    HG_TRY(graph_.status());
+    for (Node& node : nodes) {
+      for (ValueId& id : node.inputs)
+        if (const auto found = now_.find(id); found != now_.end()) id = found->second;
+      GraphAccess::push_node(graph_, std::move(node));
+    }
+    remove_dead_nodes(graph_);
+    forget(graph_, {});
+    return {};
+  }
+
+ private:
+  // Sets the number of past positions to 0.
+  Status forget_past(const std::vector<CarriedValue>& pairs) {
+    Bindings none;
+    std::set<std::string> known;
+    for (const CarriedValue& pair : pairs) {
+      const Shape before = graph_.value_info(input_named(graph_, pair.input)).type.shape,
+                  after = graph_.value_info(output_named(graph_, pair.output)).type.shape;
+      for (size_t d = 0; d < std::min(before.size(), after.size()); ++d) {
+        if (before[d] == after[d]) continue;
+        const std::string symbol(before[d].symbol());
+        if (symbol.empty())
+          return unsupported("dim ", static_cast<int>(d), " of '", pair.input, "' is ", before[d],
+                             ", not a symbol that could be 0");
+        if (known.insert(symbol).second) HG_TRY(none.bind(symbol, 0));
+      }
+    }
+    fix_sizes(graph_, none);
+    return {};
+  }
+
+  ValueId wanted(const std::string& name) const {
+    return std::find(keep_.begin(), keep_.end(), name) == keep_.end() ? input_named(graph_, name)
+                                                                      : kNoValue;
+  }
+
+  template <class Make>
+  void replace(ValueId input, const Make& make) {
+    if (input == kNoValue) return;
+    const TensorType type = graph_.value_info(input).type;
+    now_[input] = make(graph_, type).id();
+    std::erase(GraphAccess::body(graph_).inputs, input);
+  }
+
+  Graph& graph_;
+  std::span<const std::string> keep_;
+  std::map<ValueId, ValueId> now_;
+};
+
 std::string description(const StatefulOptions& options) {
   std::string text = str_cat("stateful ", options.capacity);
   if (options.stored) text += str_cat("\n", *options.stored);
@@ -320,6 +394,19 @@ Result<Model> make_stateful(const Model& model, const StatefulOptions& options) 
     stateful.set_info(model.info());
     GraphAccess::share_companions(model.graph(), description(options), stateful.graph());
     return stateful;
+  });
+}
+
+Result<Model> make_stateless(const Model& model, std::span<const std::string> keep) {
+  return or_no_memory([&]() -> Result<Model> {
+    HG_TRY(model.graph().status());
+    Graph graph(model.graph());
+    take_training_state(graph);
+    HG_TRY(Stateless(graph, keep).run());
+    HG_TRY(graph.verify());
+    HG_TRY_ASSIGN(Model stateless, Model::from_graph(std::move(graph)));
+    stateless.set_info(model.info());
+    return stateless;
   });
 }
 

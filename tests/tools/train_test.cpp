@@ -176,6 +176,48 @@ TEST_F(Train, ExportsTheWeightsByTheirNames) {
     EXPECT_EQ(slurp(folder_ / "t.npz").substr(0, 2), "PK");
 }
 
+// --lora trains beside a base of floats or 4 bits, and resumes with the same bits.
+TEST_F(Train, TrainsAnAdapterThatOtherToolsTake) {
+  const auto shell = [&](const std::string& line) {
+    return std::system(("cd '" + folder_.string() + "' && " + line + " >/dev/null").c_str());
+  };
+  ASSERT_EQ(shell(HG_BIN "/hg-quantize m.hgm -o four.hgm --bits 4 --least 0"), 0);
+  const std::string rest = "--input x.npy --target y.npy --optimizer adamw --lr 0.05 --batch 16 ";
+  for (const std::string base : {"m.hgm ", "four.hgm "}) {
+    const std::string before = slurp(folder_ / base.substr(0, base.size() - 1));
+    const std::string lora = base + rest + "--lora 'f?' --rank 2 --lora-alpha 4 ";
+    ASSERT_EQ(run(lora + "--epochs 20 --out whole.hgm --json log.json"), 0) << err_;
+    EXPECT_LT(log()["steps"].back()["loss"], 0.5 * log()["steps"][0]["loss"].get<double>());
+    ASSERT_EQ(run(lora + "--epochs 7 --out part.hgm"), 0) << err_;
+    ASSERT_EQ(run(base + rest + "--adapter part.hgm --epochs 20 --finish --out part.hgm"), 0)
+        << err_;
+    EXPECT_EQ(slurp(folder_ / "part.hgm"), slurp(folder_ / "whole.hgm"));
+    EXPECT_EQ(slurp(folder_ / base.substr(0, base.size() - 1)), before);
+    // y with the adapter, and with two of them.
+    const auto results = [&](const std::string& adapters) {
+      EXPECT_EQ(shell(HG_BIN "/hg-run " + base + "--input x.npy --output-dir y " + adapters), 0);
+      const Array y = must(read_npy(folder_ / "y/output_0.npy"));
+      return std::vector<float>(y.tensor().as<float>(), y.tensor().as<float>() + 50);
+    };
+    const std::vector<float> none = results(""), one = results("--adapter whole.hgm"),
+                             two = results("--adapter whole.hgm --adapter part.hgm");
+    for (size_t i = 0; i < none.size(); ++i)
+      EXPECT_NEAR(two[i] - one[i], one[i] - none[i], 1e-5) << i;
+    EXPECT_NE(none, one);
+  }
+  EXPECT_EQ(run(std::string(kFiles) + "--lora nothing --out t.hgm"), 4);
+  EXPECT_NE(err_.find("no layer matches 'nothing'"), std::string::npos) << err_;
+  EXPECT_EQ(run(std::string(kFiles) + "--lora fc --out m.hgm"), 1);
+  EXPECT_EQ(run(std::string(kFiles) + "--lora fc --adapter whole.hgm --out t.hgm"), 1);
+  EXPECT_EQ(run(std::string(kFiles) + "--lora fc --thaw '*' --out t.hgm"), 1);
+  EXPECT_EQ(run(std::string(kFiles) + "--adapter m.hgm --out t.hgm"), 4);
+  EXPECT_EQ(run(std::string(kFiles) + "--bits 4 --out t.hgm"), 1);
+  ASSERT_EQ(run(std::string(kFiles) + "--quantize-aware --bits 4 --least 0 --out t.hgm"), 0)
+      << err_;
+  EXPECT_EQ(run(std::string(kFiles) + "--quantize-aware --out t.hgm"), 4);
+  EXPECT_NE(err_.find("the model has no weight to quantize"), std::string::npos) << err_;
+}
+
 TEST_F(Train, LabelsThatAreAllIgnoredAreNamed) {
   Graph g;
   const Value x = g.input("x", f32, {"n", 4});

@@ -40,9 +40,9 @@ struct AdapterOptions {
 };
 
 // Returns a copy of the model with a new adapter, which changes results by rounding at most. It
-// shares the weights. Layers are `linear`, `matmul` of a 2-dim weight on the right, and `conv` with one group,
-// whose weight is a state that no run changes, directly or quantized by quantize(). All entries of
-// a model are adapted. Several layers that read one weight share one adapter.
+// shares the weights. Layers are `linear`, `matmul` of a 2-dim weight on the right, and `conv` with
+// one group, whose weight is a state that no run changes, directly or quantized by quantize(). All
+// entries of a model are adapted. Several layers that read one weight share one adapter.
 //
 // A Trainer of the copy trains the adapter alone, and all other layers run as in inference, unless
 // rules thaw them.
@@ -71,7 +71,8 @@ Status set_adapters(Session& session, std::span<const Model> adapters);
 
 // Returns a copy of the model whose weights include its adapter: W + B diag(scale) A, rounded to
 // the weight's dtype. Quantized weights of adapted layers become floats. A weight that other nodes
-// also read is copied. Fails with not_found if the model has no adapter.
+// also read is copied. Optimizer state is dropped. Fails with not_found if the model has no
+// adapter.
 Result<Model> merge_adapters(const Model& model);
 
 }  // namespace hg

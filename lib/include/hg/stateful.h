@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -60,5 +61,14 @@ std::vector<CarriedValue> carried_values(const Graph& graph);
 // symbolic size other than the one that grows; the message names the value. Also fails if the model
 // carries no values.
 Result<Model> make_stateful(const Model& model, const StatefulOptions& options = {});
+
+// Returns a copy of a decoder that starts anew in each run, such as for training. The inputs of
+// carried_values() become empty or zero, and their outputs are removed. `attention_mask` becomes
+// ones and `position_ids` positions from 0, unless `keep` names them. The copy shares the weights,
+// and drops optimizer state.
+//
+// Fails with invalid_argument if the model carries no values, and with unsupported if the size of a
+// growing value is not a symbol.
+Result<Model> make_stateless(const Model& model, std::span<const std::string> keep = {});
 
 }  // namespace hg
