@@ -18,6 +18,7 @@ Only numpy is required.
 import importlib
 
 from . import _methods, named, ops  # noqa: F401 - adds methods
+from ._adapters import add_adapter, apply_adapters, merge_adapters, take_adapter
 from ._core import (
     Graph,
     Memory,

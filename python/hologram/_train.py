@@ -39,13 +39,15 @@ class Trainer:
     Further options: ``schedule`` (a name or ``hg.Schedule``), ``metrics`` ("accuracy", "mean_error"), ``rules`` (dicts
     with ``pattern`` and ``lr``, ``weight_decay`` or ``frozen``), ``penalties``, ``clip_norm``, ``clip_value``,
     ``accumulate``, ``mode`` ("training", "as-traced"), ``compute`` ("float32", "bfloat16", "float16"), ``resume``,
+    ``quantize`` (a dict of the options of ``hg.quantize``: trains for these bits, with rounded weights in each pass),
     ``all_reduce`` (a ``hg.distributed.AllReduce``: several processes train as one), and session options.
 
     ``model`` is a model, the path of one, or one of ``hg.named``: a program or a block, which starts with its initial
     parameters. The given model is not changed: ``model()`` returns the trained model, and ``save()`` writes it.
     """
 
-    _OWN = ("penalties", "rules", "clip_norm", "clip_value", "accumulate", "mode", "compute", "resume", "all_reduce")
+    _OWN = ("penalties", "rules", "clip_norm", "clip_value", "accumulate", "mode", "compute", "resume", "all_reduce",
+            "quantize")  # fmt: skip
 
     def __init__(self, model, loss="mse", optimizer="adamw", *, lr=None, momentum=None, weight_decay=None,
                  schedule=None, metrics=(), **options):  # fmt: skip
@@ -352,6 +354,10 @@ class Trainer:
     def model(self):
         """The trained model with the optimizer's state, from which training resumes with the same bits."""
         return Model._of(self._base.model_(), self._tree, self._order)
+
+    def adapter(self):
+        """The trained adapter of a model from ``hg.add_adapter`` or ``hg.apply_adapters``, with the optimizer's state."""
+        return Model._of(self._base.adapter_())
 
     def save(self, path):
         """Writes model() to a .hgm file."""

@@ -8,6 +8,7 @@ namespace hg::python {
 
 namespace nb = nanobind;
 
+void bind_adapters(nb::module_& m);
 void bind_generator(nb::module_& m);
 void bind_graph(nb::module_& m);
 void bind_model(nb::module_& m);

@@ -92,6 +92,38 @@ bool Calls::takes(const Array& array) const {
 }
 
 std::unique_ptr<Calls::Lent> Calls::acquire(std::span<const Tensor> inputs, const Gpu& gpu) {
+  std::unique_ptr<Lent> lent = free_or_new(inputs, gpu);
+  adapt(*lent);
+  return lent;
+}
+
+// Gives a session the adapters that were set since its last call.
+void Calls::adapt(Lent& lent) {
+  std::shared_ptr<const std::vector<Model>> adapters;
+  uint64_t set = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (lent.adapters == adapters_set_) return;
+    adapters = adapters_;
+    set = adapters_set_;
+  }
+  check(hg::set_adapters(lent.session, *adapters));
+  lent.adapters = set;
+}
+
+void Calls::set_adapters(std::vector<Model> adapters) {
+  std::unique_ptr<Lent> lent = acquire({});
+  const Status fits = hg::set_adapters(lent->session, adapters);
+  if (fits.ok()) {
+    const std::scoped_lock lock(mutex_);
+    adapters_ = std::make_shared<const std::vector<Model>>(std::move(adapters));
+    lent->adapters = ++adapters_set_;
+  }
+  release(std::move(lent));
+  check(fits);
+}
+
+std::unique_ptr<Calls::Lent> Calls::free_or_new(std::span<const Tensor> inputs, const Gpu& gpu) {
   const auto is_there = [&](const std::unique_ptr<Lent>& lent) {
     return (gpu ? &gpu.info() : nullptr) == (lent->gpu ? &lent->gpu.info() : nullptr);
   };
@@ -526,6 +558,20 @@ void bind_calls(nb::module_& m) {
           "Takes torch tensors in the order of the inputs; returns a list of the outputs.")
       .def("seed", &Calls::seed, nb::arg("seed"),
            "From the next call on, random ops draw like those of a new session with this seed.")
+      .def(
+          "set_adapters",
+          [](Calls& calls, const nb::object& adapters) {
+            std::vector<Model> all;
+            if (nb::isinstance<Model>(adapters))
+              all.push_back(nb::cast<const Model&>(adapters));
+            else
+              for (const nb::handle each : adapters) all.push_back(nb::cast<const Model&>(each));
+            calls.set_adapters(std::move(all));
+          },
+          nb::arg("adapters"),
+          "From the next call on, the model has these adapters and no others: an adapter or a "
+          "list. The model needs room for them, from apply_adapters(). Nothing is compiled or "
+          "planned.")
       .def_prop_ro("_draws", &Calls::draws)
       .def("_rows", &Calls::profile)
       .def("tuning", &Calls::tuning, "Measurements of autotune=True, for the option tuning=.")

@@ -38,6 +38,8 @@ class Calls {
   bool draws() const;
   // As Session::seed, for calls that start from now on.
   void seed(uint64_t seed);
+  // As set_adapters, for calls that start from now on.
+  void set_adapters(std::vector<Model> adapters);
 
   // The memory of a run, before it runs: for these sizes, or for those of the last call.
   Memory memory(const nb::dict& dims);
@@ -64,8 +66,11 @@ class Calls {
     std::vector<bool> is_bound;          // by output: the session writes to memory of the last call
     bool is_short = false;               // too short for Ctrl-C to matter
     Gpu gpu = {};                        // where the outputs stay; empty: on the host
+    uint64_t adapters = 0;               // how often set_adapters() was called before
   };
   std::unique_ptr<Lent> acquire(std::span<const Tensor> inputs, const Gpu& gpu = {});
+  std::unique_ptr<Lent> free_or_new(std::span<const Tensor> inputs, const Gpu& gpu);
+  void adapt(Lent& lent);
   // Whether a run may take an array from the device where it is.
   bool takes(const Array& array) const;
   std::vector<nb::object> run_there(std::span<const Tensor> inputs, std::span<const Array> there,
@@ -90,7 +95,9 @@ class Calls {
   std::vector<bool> is_open_;            // by output: the shape depends on data
   nb::object rebuild_, order_;
   bool has_control_ = false;
-  std::mutex mutex_;
+  std::mutex mutex_;                                    // guards what follows
+  std::shared_ptr<const std::vector<Model>> adapters_;  // null: those of the model
+  uint64_t adapters_set_ = 0;
   std::vector<std::unique_ptr<Lent>> free_;  // the most recently used is last
 };
 

@@ -37,6 +37,7 @@ NB_MODULE(_core, m) {
   hp::bind_model(m);
   hp::bind_states(m);
   hp::bind_quantize(m);
+  hp::bind_adapters(m);
   hp::bind_generator(m);
   hp::bind_devices(m);
   hp::bind_eager(m);

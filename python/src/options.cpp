@@ -343,6 +343,19 @@ AllReduce all_reduce_from(nb::handle object) {
   return out;
 }
 
+std::optional<QuantizeOptions> quantize_from(nb::handle given) {
+  if (given.is_none()) return {};
+  QuantizeOptions o;
+  Fields fields(nb::cast<nb::dict>(given), "quantize");
+  fields.get("bits", o.bits).get("group", o.group).get("least", o.least);
+  fields.get<std::vector<std::string>>("keep", o.keep, [](nb::handle v) {
+    return nb::isinstance<nb::str>(v) ? std::vector<std::string>{words(v)}
+                                      : nb::cast<std::vector<std::string>>(v);
+  });
+  fields.end();
+  return o;
+}
+
 TrainOptions train_options(const nb::dict& given) {
   TrainOptions o;
   Fields fields(given, "a trainer");
@@ -362,6 +375,7 @@ TrainOptions train_options(const nb::dict& given) {
       .get("accumulate", o.accumulate);
   fields.get<TrainOptions::Mode>("mode", o.mode, mode_from);
   fields.get<AllReduce>("all_reduce", o.all_reduce, all_reduce_from);
+  fields.get<std::optional<QuantizeOptions>>("quantize", o.quantize, quantize_from);
   fields.get<DType>("compute", o.compute, dtype_from).get("resume", o.resume);
   fields.get<SessionOptions>("session", o.session,
                              [](nb::handle v) { return session_options(nb::cast<nb::dict>(v)); });

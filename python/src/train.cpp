@@ -208,6 +208,11 @@ void bind_train(nb::module_& m) {
              const Turn::Held held(t.turn, kInside);
              return take(t.trainer.model());
            })
+      .def("adapter_",
+           [](const LockedTrainer& t) {
+             const Turn::Held held(t.turn, kInside);
+             return take(t.trainer.adapter());
+           })
       .def("save_",
            [](const LockedTrainer& t, const std::string& path) {
              const Turn::Held held(t.turn, kInside);
