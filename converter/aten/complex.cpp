@@ -2,6 +2,9 @@
 // Complex tensors: made from real ones, split into parts, and functions on them.
 #include "converter/aten/complex.h"
 
+#include <cmath>
+#include <limits>
+
 #include "converter/rows/complex_pairs.h"
 #include "converter/rows/view.h"
 #include "hg/ops/activation.h"
@@ -43,9 +46,28 @@ Complex divided(const Complex& a, const Complex& b) {
 Complex polar_of(const Value& size, const Value& angle) {
   return {size * op("cos", angle), size * op("sin", angle)};
 }
-Complex exponential(const Complex& x) { return polar_of(op("exp", x.re), imaginary(x)); }
+Value choose(const Value& condition, const Value& then, const Value& otherwise) {
+  return condition.graph()->call("where", {condition, then, otherwise});
+}
+Value is_equal(const Value& a, double number_) { return op("eq", a, number(a, number_)); }
+// An imaginary part of 0 stays 0, also where e^x is infinite.
+Complex exponential(const Complex& x) {
+  const Value im = imaginary(x);
+  const Complex y = polar_of(op("exp", x.re), im);
+  return {y.re, choose(is_equal(im, 0), im, y.im)};
+}
 Complex logarithm(const Complex& x) { return {op("log", absolute(x)), direction(x)}; }
-Complex root_of(const Complex& x) { return polar_of(op("sqrt", absolute(x)), direction(x) * 0.5); }
+// The larger part is the root of a sum without cancellation, and the other follows from their
+// product, x.im / 2 (Kahan, Branch Cuts for Complex Elementary Functions, 1987).
+Complex root_of(const Complex& x) {
+  const Value im = imaginary(x), size = op("abs", im);
+  const Value large = op("sqrt", op("abs", x.re) * 0.5 + absolute(x) * 0.5);
+  const Value zero = is_equal(large, 0);
+  const Value ratio = size * 0.5 / choose(zero, number(large, 1), large);
+  const Value small = choose(is_equal(size, std::numeric_limits<double>::infinity()), size, ratio);
+  const Value is_right = op("ge", x.re, number(x.re, 0));
+  return {choose(is_right, large, small), op("copysign", choose(is_right, small, large), im)};
+}
 Complex sine(const Complex& x) {
   return {op("sin", x.re) * op("cosh", x.im), op("cos", x.re) * op("sinh", x.im)};
 }
@@ -59,11 +81,15 @@ Complex cosine_of_hyperbola(const Complex& x) {
   return {op("cosh", x.re) * op("cos", x.im), op("sinh", x.re) * op("sin", x.im)};
 }
 Complex square_of(const Complex& x) { return times(x, x); }
-Complex reciprocal_of(const Complex& x) { return divided({number(x.re, 1), Value()}, x); }
+// inf + nan i for 0
+Complex reciprocal_of(const Complex& x) {
+  const Complex y = divided({number(x.re, 1), Value()}, x);
+  const Value inf = number(y.re, std::numeric_limits<double>::infinity());
+  return {choose(is_equal(absolute(x), 0), inf, y.re), y.im};
+}
 Complex sign_of(const Complex& x) {
-  const Value size = absolute(x), zero = number(size, 0);
-  const Value none = op("eq", size, zero);
-  const Value by = x.re.graph()->call("where", {none, number(size, 1), size});
+  const Value size = absolute(x);
+  const Value by = choose(is_equal(size, 0), number(size, 1), size);
   return {x.re / by, x.im / by};
 }
 
@@ -133,32 +159,37 @@ void sgn(Call& call) { function<sign_of>(call); }
 void mul(Call& call) { function_of_two<times>(call); }
 void div(Call& call) { function_of_two<divided>(call); }
 
-// x^n as products for small integers n, otherwise as e^(n log x); 0 for x = 0.
+// x^n as products for small integers n, otherwise as e^(n log x). For x = 0 it is what C's cpow()
+// returns: 0, inf + nan i or nan + nan i if the real part of n is above, below or equal to 0.
 void pow(Call& call) {
   const Item* exponent = call.find("exponent");
   const auto x = complex_operands(call, {"self", "exponent"});
   const bool whole = exponent->is_int() || exponent->is_bool() ||
-                     (exponent->is_real() && call.real("exponent") == 2);
-  if (whole) {
-    const double n = call.real("exponent");
-    if (n >= 0 && n <= 8) {
-      Complex y = {number(x[0].re, 1), Value()};
-      for (int i = 0; i < static_cast<int>(n); ++i) y = i == 0 ? x[0] : times(y, x[0]);
-      if (n == 0) y = {expanded(y.re, x[0].re.shape()), Value()};
-      return return_complex(call, y);
-    }
+                     (exponent->is_real() && std::abs(call.real("exponent")) == 2);
+  const double n = whole ? call.real("exponent") : 0;
+  const bool is_product = whole && n >= -8 && n <= 8;
+  const bool is_root = exponent->is_real() && std::abs(call.real("exponent")) == 0.5;
+  if (is_root && call.real("exponent") > 0) return return_complex(call, root_of(x[0]));
+  if (!is_product && !is_root && !x[0].im && !x[1].im)
+    call.refuse("exponent", "makes complex numbers of real ones");
+  Complex y = {number(x[0].re, 1), Value()};
+  if (is_product) {
+    for (int i = 0; i < static_cast<int>(std::abs(n)); ++i) y = i == 0 ? x[0] : times(y, x[0]);
+    if (n == 0) y = {expanded(y.re, x[0].re.shape()), Value()};
+    if (n >= 0) return return_complex(call, y);
+    y = reciprocal_of(y);
+  } else if (is_root) {
+    y = reciprocal_of(root_of(x[0]));
+  } else {
+    y = exponential(times(x[1], logarithm(x[0])));
   }
-  if (exponent->is_real() && call.real("exponent") == 0.5)
-    return return_complex(call, root_of(x[0]));
-  if (!x[0].im && !x[1].im) call.refuse("exponent", "makes complex numbers of real ones");
-  const Complex y = exponential(times(x[1], logarithm(x[0])));
-  const Value zero = number(y.re, 0);
-  const Value none = op("eq", absolute(x[0]), zero);
-  const Value nothing = op("eq", absolute(x[1]), zero);
-  Graph& g = call.graph();
-  const Value at_zero = g.call("where", {nothing, number(y.re, 1), zero});
-  return_complex(call,
-                 {g.call("where", {none, at_zero, y.re}), g.call("where", {none, zero, y.im})});
+  const Value none = is_equal(absolute(x[0]), 0), zero = number(y.re, 0);
+  const Value nan = number(y.re, std::numeric_limits<double>::quiet_NaN());
+  const Value inf = number(y.re, std::numeric_limits<double>::infinity());
+  const Value rises = op("gt", x[1].re, number(x[1].re, 0));
+  const Value falls = op("lt", x[1].re, number(x[1].re, 0));
+  return_complex(call, {choose(none, choose(rises, zero, choose(falls, inf, nan)), y.re),
+                        choose(none, choose(rises, zero, nan), y.im)});
 }
 
 void equal_to(Call& call) {

@@ -416,6 +416,11 @@ class RenormedEmbedding(nn.Module):
         return self.first(at), self.second(at), self.first.weight * 1
 
 
+@case(torch.tensor([0, 1 + 2j, -3]), others=[(torch.tensor([-1j, 0, 0]),)])
+def powers_of_zero(self, z):
+    return torch.view_as_real(z ** -1), torch.view_as_real(z ** -0.5), torch.view_as_real(z ** z), torch.view_as_real(z ** 1.5)
+
+
 @case(rand(3, 8), torch.randn(3, 5, dtype=torch.complex64), others=[(rand(3, 8), torch.randn(3, 5, dtype=torch.complex64))])
 def fourier(self, x, z):
     fft = torch.fft

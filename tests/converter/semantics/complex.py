@@ -38,6 +38,14 @@ def arithmetic(self, x: T, y: T):
             z @ w.transpose(1, 2), torch.einsum("ntk,nsk->nts", z, w), w.real, z.imag.sum())
 
 
+@case("f32[n]")
+def powers_and_roots(self, x: T):
+    """At 0 and near the branch cut."""
+    z = torch.complex(torch.tensor([0.0, -2.0, -2.0, 3.0]), torch.tensor([0.0, 0.0, 1e-6, 4.0])) + x.sum() * 0
+    some = z[1:]  # 0 ** -1 depends on torch's version: see exported
+    return some ** -1, some ** -2, some ** -0.5, z ** 2.5, z ** 0.5, torch.sqrt(z), torch.sqrt(torch.sqrt(z).real)
+
+
 @case("f32[n,t,6]", "f32[n,t,6]")
 def moves(self, x: T, y: T):
     z = torch.complex(x, y)
