@@ -2,11 +2,13 @@
 // Sessions that share weights, pools of sessions, models in borrowed memory, and runs that are
 // observed and stopped.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "hg/hg.h"
@@ -149,10 +151,14 @@ TEST(Share, PackedWeightsOfAFile) {
   file.set_content("a file that somebody needs");
   Session session = must(Session::create(shared_network(kSamples), options));
   run(session, x, kSamples);
-  EXPECT_EQ(
-      session.save_packed().message(),
-      str_cat("'", file.path(), "' has other contents than packed weights: it is not replaced"));
+  EXPECT_EQ(session.save_packed().message(),
+            str_cat("'", file.path(), "' is not a file of packed weights; it was left unchanged"));
   EXPECT_EQ(file.content(), "a file that somebody needs");
+  std::filesystem::remove(file.path());
+  ASSERT_EQ(mkfifo(file.path().c_str(), 0600), 0);
+  Session other = must(Session::create(shared_network(kSamples, 4), options));  // does not wait
+  run(other, x, kSamples);
+  EXPECT_EQ(other.save_packed().code(), Code::invalid_argument);
 }
 
 TEST(Share, NotWithOtherOptions) {

@@ -195,7 +195,8 @@ Outcome measure(const BenchJob& job, Measurement& result) {
   if (!job.tuning.empty())
     if (Outcome written = write_tuning(job.tuning, *session); !written.ok()) return written;
   if (!job.packed.empty())
-    if (Status saved = session->save_packed(); !saved.ok()) return outcome(saved);
+    if (Status saved = session->save_packed(); !saved.ok())
+      return {Exit::unreadable, std::string(saved.message())};
 
   if (others.empty()) {
     if (Status ran = time_runs(job, *session, profile, result); !ran.ok()) return outcome(ran);

@@ -184,12 +184,15 @@ Outcome run(const RunJob& job, GpuOfTool& gpu, Streams& streams, std::vector<std
   if (Outcome o = check_files(job, *session, count); !o.ok()) return o;
   if (Outcome set = set_inputs(*session, arrays); !set.ok()) return set;
   if (Status ran = session->run(); !ran.ok()) return outcome(ran);
-  if (!job.packed.empty())
-    if (Status saved = session->save_packed(); !saved.ok()) return outcome(saved);
   if (Outcome wrote = write_outputs(*session, job.output_dir, job.as_f32, written); !wrote.ok())
     return wrote;
-  return number_outputs({written.begin(), written.begin() + static_cast<std::ptrdiff_t>(count)},
-                        job.output_dir);
+  if (Outcome numbered = number_outputs(
+          {written.begin(), written.begin() + static_cast<std::ptrdiff_t>(count)}, job.output_dir);
+      !numbered.ok())
+    return numbered;
+  if (job.packed.empty()) return {};
+  const Status saved = session->save_packed();
+  return saved.ok() ? Outcome() : Outcome{Exit::unreadable, std::string(saved.message())};
 }
 
 Outcome run_batch(const std::string& list, const RunJob& defaults,

@@ -13,6 +13,7 @@
 #include "lib/adapter/layers.h"
 #include "lib/graph/access.h"
 #include "lib/graph/adapter_names.h"
+#include "lib/graph/checksum.h"
 #include "lib/graph/rewrite.h"
 
 namespace hg {
@@ -104,9 +105,7 @@ Status add_to(Graph& graph, const std::function<std::string(const State&)>& choo
 
 // Equal names get equal numbers, whatever the other layers are.
 uint64_t seed_of(const std::string& layer, uint64_t seed) {
-  uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const char c : layer) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211u;
-  return hash ^ seed;
+  return checksum_of(std::as_bytes(std::span(layer))) ^ seed;
 }
 
 Result<TensorData> initialized(DType dtype, const Sizes& shape, const init::Rule& rule) {

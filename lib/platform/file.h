@@ -15,7 +15,7 @@ std::FILE* open_stream(const std::string& path, const char* mode);
 // Bytes from the position of `stream` to its end; -1 if unknown, as for a pipe.
 int64_t bytes_left(std::FILE* stream);
 
-// A file that is open for reading.
+// A regular file that is open for reading; look() tells whether it is one.
 class ReadFile {
  public:
   enum class Kind { regular, directory, other };

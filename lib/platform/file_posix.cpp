@@ -32,7 +32,8 @@ ReadFile::~ReadFile() {
 }
 
 int ReadFile::open(const std::string& path) {
-  number_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe without a writer would wait for one.
+  number_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   return number_ < 0 ? errno : 0;
 }
 

@@ -96,7 +96,7 @@ Result<DeviceTensor> Engine::device_output(int index) const {
 
 Status Engine::save_packed() const {
   if (options_.packed.empty())
-    return invalid_argument("save_packed() writes the file that SessionOptions::packed names");
+    return invalid_argument("save_packed() needs a path in the option packed");
   std::vector<PackedEntry> entries;
   if (!compiled_->list_packs(entries)) return {};
   return PackedFile::write(options_.packed, std::move(entries));

@@ -47,7 +47,10 @@ std::string padding(uint64_t at) {
 // Whether writing to `path` loses nothing else.
 bool may_replace(const std::string& path) {
   ReadFile file;
+  ReadFile::Kind kind = ReadFile::Kind::other;
+  uint64_t bytes = 0;
   if (file.open(path) != 0) return true;
+  if (file.look(kind, bytes) != 0 || kind != ReadFile::Kind::regular) return false;
   char first[kMagic.size()];
   const int64_t read = file.read(first, sizeof first);
   return read <= 0 || std::string_view(first, static_cast<size_t>(read)) == kMagic;
@@ -124,7 +127,7 @@ Status PackedFile::write(const std::string& path, std::vector<PackedEntry> entri
   });
   if (!may_replace(path))
     return invalid_argument("'", path,
-                            "' has other contents than packed weights: it is not replaced");
+                            "' is not a file of packed weights; it was left unchanged");
   HG_TRY_ASSIGN(Destination file, Destination::open(path));
   const std::string own = identity();
   HG_TRY(file.write(own.data(), own.size()));

@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <stdexcept>
 
 #include "hg/eager.h"
 #include "python/src/attributes.h"
@@ -20,6 +21,16 @@ namespace hg::python {
 namespace {
 
 std::atomic<bool> forked = false;
+
+// A str, or the path of an os.PathLike.
+std::string text_from(nb::handle value) {
+  const nb::object text = nb::steal(PyOS_FSPath(value.ptr()));
+  PyErr_Clear();
+  if (!text.is_valid() || !PyUnicode_Check(text.ptr())) throw std::invalid_argument("no text");
+  std::string out = words(text);
+  if (out.find('\0') != std::string::npos) throw std::invalid_argument("has a null character");
+  return out;
+}
 
 // The fields of a dict by name. Each is read once; fields that were not read are rejected.
 class Fields {
@@ -64,7 +75,7 @@ class Fields {
       if constexpr (std::is_same_v<T, double>)
         to = nb::cast<double>(nb::float_(nb::borrow(value)));
       else if constexpr (std::is_same_v<T, std::string>)
-        to = words(value);
+        to = text_from(value);
       else if constexpr (std::is_same_v<T, bool>)
         to = truth(value);
       else if constexpr (std::is_same_v<T, std::vector<double>>) {

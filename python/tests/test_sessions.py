@@ -53,7 +53,11 @@ def test_packed_weights_are_mapped_by_the_next_session(tmp_path, rng):
         assert session.memory().mapped_bytes == mapped
         session.save_packed()
         del session
-    with pytest.raises(ValueError, match="SessionOptions::packed"):
+    for wrong in (3, b"net", "a\0b"):
+        with pytest.raises(TypeError, match="packed cannot be"):
+            model.session(packed=wrong)
+    model.session(packed=file)
+    with pytest.raises(ValueError, match="option packed"):
         session = model.session()
         session(x)
         session.save_packed()

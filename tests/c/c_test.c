@@ -342,7 +342,7 @@ static void test_running(void) {
   EXPECT_OK(hg_session_plan(session, &dim, 1));
   EXPECT_OK(hg_session_memory(session, &memory));
   EXPECT(memory.mapped_bytes == 0);
-  EXPECT_FAILS(HG_INVALID_ARGUMENT, "SessionOptions::packed", hg_session_save_packed(session));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "option packed", hg_session_save_packed(session));
   EXPECT(memory.arena_bytes == range_bytes);
   EXPECT_FAILS(HG_INVALID_ARGUMENT, "", hg_session_run(session, NULL)); /* no input */
   for (int i = 0; i < 15; ++i) x[i] = (float)(i % 7) - 2.5f;
