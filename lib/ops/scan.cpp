@@ -70,7 +70,8 @@ Status cumprod_grad(GradContext& c) {
   return {};
 }
 // Rank 0: dx = dy. dx_i = e^x_i sum over k >= i of dy_k e^-y_k, computed with logarithms,
-// separately for positive and negative dy
+// separately for positive and negative dy. Logarithms of dy have no derivative at 0, where forward
+// mode takes it, so derivatives are those of the formula itself, unless it overflows.
 Status logcumsumexp_grad(GradContext& c) {
   const Value x = c.in(0), y = c.out(0), dy = c.dout(0);
   const int dim = dim_of(c);
@@ -83,7 +84,16 @@ Status logcumsumexp_grad(GradContext& c) {
     const Value logs = where(chosen, log(where(chosen, size, number_like(x, 1))) - y, nothing);
     return exp(flipped(logcumsumexp(flipped(logs, dim), dim), dim) + x);
   };
-  c.set_grad(0, part(gt(dy, zero), dy) - part(lt(dy, zero), -dy));
+  const Value stable = part(gt(dy, zero), dy) - part(lt(dy, zero), -dy);
+  const auto detached = [&](const Value& value) { return c.graph().call("detach", {value}); };
+  const Value most = detached(
+      c.graph().call("logsumexp", {x}, {{"dim", std::vector<Dim>{Dim(dim)}}, {"keepdim", true}}));
+  // In f64, whose range holds the largest differences of f32.
+  const auto wide = [](const Value& value) { return cast(value, f64); };
+  const Value direct =
+      cast(exp(wide(x) - wide(most)) * reverse_cumsum(wide(dy) * exp(wide(most) - wide(y)), dim),
+           x.dtype());
+  c.set_grad(0, where(isfinite(direct), detached(stable) + (direct - detached(direct)), stable));
   return {};
 }
 

@@ -212,6 +212,12 @@ def test_functionalize_is_refused(face):
         functionalize(FACES[face][0])(*_inputs())
 
 
+def test_logcumsumexp_in_both_modes():
+    x, t = torch.tensor([0.5, 1, 2, -3, 4, -1], dtype=torch.float64), torch.randn(6, dtype=torch.float64)
+    for function in (lambda f: jvp(f, (x,), (t,))[1], lambda f: jacfwd(f)(x), lambda f: jacrev(f)(x), lambda f: hessian(f)(x)):
+        _same(function(lambda z: hg.ops.logcumsumexp(z, 0)), function(lambda z: torch.logcumsumexp(z, 0)))
+
+
 def test_results_that_are_no_floats():
     x = torch.randn(4, dtype=torch.float64)
     y, t = jvp(lambda x: hg.ops.mul(x, hg.ops.gt(x, 0).to(x.dtype)), (x,), (torch.ones_like(x),))
