@@ -244,13 +244,7 @@ Result<std::vector<Value>> Leaves::add_layer(const Block& block, const std::stri
   };
   if (body.recurrent) {
     std::vector<Value> given;
-    for (size_t i = 1; i < sources.size(); ++i) {
-      given.push_back(sources[i].value);
-      const Dim places = body.recurrent->layers * body.recurrent->directions;
-      HG_CHECK(given.back().rank() == 3 && given.back().dim(0) == places,
-               "an initial state must be [", places, ", batch, ",
-               body.recurrent->sizes[static_cast<int>(i) - 1], "], it is ", given.back().shape());
-    }
+    for (size_t i = 1; i < sources.size(); ++i) given.push_back(sources[i].value);
     return run_recurrent<Value>(body, {x.dtype(), x.shape()}, x, given, states, run);
   }
   HG_TRY_ASSIGN(const std::vector<Value> outputs, run(body.op, inputs, attrs));

@@ -2,6 +2,7 @@
 // What RNN, LSTM and GRU compute: several scans, in a graph or at once.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <utility>
 #include <vector>
@@ -23,6 +24,13 @@ Result<std::vector<T>> run_recurrent(const Layer::Body& body, const TensorType& 
            r.is_batch_first ? "[batch, time, features]" : "[time, batch, features]", ", it is ",
            x_type);
   const Dim batch = x_type.shape[r.is_batch_first ? 0 : 1];
+  for (size_t k = 0; k < given.size(); ++k) {
+    const auto& is = given[k].shape();
+    const Shape wanted = {r.layers * r.directions, batch, r.sizes[static_cast<int>(k)]};
+    HG_CHECK(std::equal(is.begin(), is.end(), wanted.begin(), wanted.end(),
+                        [](const Dim& a, const Dim& b) { return a == b; }),
+             "an initial state must be ", wanted, ", it is ", is);
+  }
   const auto one = [&](std::string_view op, std::vector<T> inputs, NamedAttrs attrs) -> Result<T> {
     HG_TRY_ASSIGN(const std::vector<T> made, call(op, inputs, attrs));
     return made[0];
