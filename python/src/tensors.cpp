@@ -401,6 +401,22 @@ bool is_tensor(nb::handle object) {
          nb::hasattr(object, "__dlpack__") || PyObject_CheckBuffer(object.ptr()) != 0;
 }
 
+namespace {
+
+// Tells autograd that the tensor's memory is about to change.
+void announce_write(nb::handle tensor, const std::string& what) {
+  if (is_so(tensor, known().is_neg) || is_so(tensor, known().is_conj))
+    raise(PyExc_ValueError, what +
+                                " is lazily negated or conjugated, so that its memory holds other "
+                                "numbers; pass its resolve_neg() or resolve_conj()");
+  const nb::object graph = nb::module_::import_("torch").attr("autograd").attr("graph");
+  if (!nb::hasattr(graph, "increment_version")) return;  // before torch 2.1
+  if (is_true(nb::steal(PyObject_CallMethod(tensor.ptr(), "is_inference", nullptr)))) return;
+  graph.attr("increment_version")(tensor);
+}
+
+}  // namespace
+
 Borrowed Borrowed::from(nb::handle object, const std::string& what, bool writable,
                         const DType* wanted) {
   Borrowed out;
@@ -412,6 +428,7 @@ Borrowed Borrowed::from(nb::handle object, const std::string& what, bool writabl
     return out;
   }
   if (is_torch_tensor(object)) {
+    if (writable) announce_write(object, what);
     out.take_torch(object, what);
   } else if (nb::isinstance<Array>(object)) {
     const Array& array = *nb::inst_ptr<Array>(object);

@@ -310,3 +310,17 @@ def test_random_indices_equal_numpy(kind):
         got = ours[key]
         np.testing.assert_array_equal(got.numpy(), x[key], err_msg=f"{number}: {shape}[{key}]")
         assert type(got) is type(ours)
+
+
+@needs_torch
+def test_out_tells_autograd_and_refuses_lazy_tensors():
+    one = torch.ones(2)
+    for lazy in (torch._neg_view(torch.zeros(2)), torch.zeros(2, dtype=torch.complex64).conj().imag):
+        with pytest.raises(ValueError, match="lazily negated"):
+            hg.ops.add(one, 1.0, out=lazy)
+    x, w = torch.ones(2, requires_grad=True), torch.full((2,), 3.0)
+    y = x * w
+    hg.ops.add(one, 99.0, out=w)
+    if hasattr(torch.autograd.graph, "increment_version"):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
