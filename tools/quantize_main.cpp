@@ -149,10 +149,13 @@ bool quantizes_inputs(const QuantizeJob& job) {
 }
 
 std::string limit_text(const QuantizeJob& job, double error) {
-  const std::string limit = percent_text(*job.options.max_error);
-  return job.metric.empty()
-             ? str_cat("error of the outputs: ", percent_text(error), ", at most ", limit, "\n")
-             : str_cat(job.metric, " is ", percent_text(error), " worse, at most ", limit, "\n");
+  const double limit = *job.options.max_error;
+  // A mean error has the unit of the output.
+  if (!job.metric.empty() && job.options.metric->kind == Metric::Kind::mean_error)
+    return str_cat(job.metric, " is ", error, " worse, at most ", limit, "\n");
+  const std::string end = str_cat(", at most ", percent_text(limit), "\n");
+  return job.metric.empty() ? str_cat("error of the outputs: ", percent_text(error), end)
+                            : str_cat(job.metric, " is ", percent_text(error), " worse", end);
 }
 
 std::string text_of(const QuantizeJob& job, const Quantized& done) {
@@ -228,6 +231,9 @@ Outcome quantize(QuantizeJob& job, Quantized& done) {
   if (!job.target.empty()) read.push_back({"--target", job.target});
   if (Outcome o = check_overwrites({outputs, job.svg.empty() ? size_t{1} : 2}, read); !o.ok())
     return o;
+  const FileOption svg{"--svg", job.svg}, old{"MODEL", job.model};
+  if (!job.svg.empty())
+    if (Outcome o = check_overwrites({&svg, 1}, {&old, 1}); !o.ok()) return o;
   const Result<Model> model = Model::load(job.model);
   if (!model.ok()) return outcome(model.status());
   if (!job.inputs.empty() && !model->entries().empty())

@@ -115,7 +115,8 @@ Outcome check_files(const RunJob& job, const Session& session, size_t count) {
   for (size_t k = 0; k < count; ++k)
     written.push_back({"--output-dir", text_of(numbered_path(job.output_dir, k))});
   for (const std::vector<FileOption>& read :
-       {files_in("--input", job.inputs), files_in("--grad-output", job.grad_outputs)})
+       {files_in("--input", job.inputs), files_in("--grad-output", job.grad_outputs),
+        files_in("--adapter", job.adapters)})
     for (const FileOption& each : written)
       if (Outcome o = check_overwrites({&each, 1}, read); !o.ok()) return o;
   return {};

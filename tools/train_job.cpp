@@ -88,6 +88,8 @@ class Job {
     if (!model->entries().empty()) file_ = *model;
     model = entry_of(*model, job_.model, job_.entry);
     if (!model.ok()) return outcome(model.status());
+    if (!file_.entries().empty() && trains_adapter())
+      if (Outcome o = check_entry(*model); !o.ok()) return o;
     if (Outcome o = open_data(*model); !o.ok()) return o;
     if (Outcome o = parse_rules(); !o.ok()) return o;
     if (Outcome o = parse_metrics(); !o.ok()) return o;
@@ -140,6 +142,16 @@ class Job {
     return add_adapter(model, options);
   }
 
+  // --out has the adapter of the trained entry alone.
+  Outcome check_entry(const Model& entry) const {
+    const Result<Model> all = take_adapter(file_), own = take_adapter(entry);
+    const size_t states = own.ok() ? own->graph().states().size() : 0;
+    if (all.ok() && states < all->graph().states().size())
+      return mismatch("the adapter has layers that entry '", job_.entry,
+                      "' does not read, which --out would lose; adapt layers of the entry alone");
+    return {};
+  }
+
   // The trained model may replace the model.
   Outcome check_files() const {
     std::vector<FileOption> read;
@@ -156,6 +168,11 @@ class Job {
                                   {"--json", job_.log},
                                   {"--svg", job_.svg}};
     if (Outcome o = check_overwrites(written, read); !o.ok()) return o;
+    // The adapter that it trains may replace the one that it started with.
+    const std::span<const FileOption> others(written + (job_.adapters.size() > 1 ? 0 : 1),
+                                             std::end(written));
+    if (Outcome o = check_overwrites(others, files_in("--adapter", job_.adapters)); !o.ok())
+      return o;
     const FileOption model{"MODEL", job_.model};
     // An adapter does not replace the model that it needs.
     return check_overwrites(std::span(written).subspan(trains_adapter() ? 0 : 1), {&model, 1});

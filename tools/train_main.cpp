@@ -219,12 +219,14 @@ void add_goal(CommandLine& line, TrainJob& job, Words& words) {
            "PATTERN: train these parameters although the model marks them "
            "requires_grad=False");
   line.add("--freeze", job.freeze, "PATTERN: do not change these parameters and their layers");
-  line.add(
+  const auto lora = line.add(
       "--lora", job.lora,
       "PATTERN: train a low-rank adapter of these layers, such as 'layers.*.q_proj', and write "
       "it alone to --out");
-  line.add("--rank", job.rank, "rank of the adapter").is_at_least(1).shows_default();
-  line.add("--lora-alpha", job.alpha, "scale of the adapter, times the rank; default: the rank");
+  line.add("--rank", job.rank, "rank of the adapter").is_at_least(1).shows_default().needs(lora);
+  line.add("--lora-alpha", job.alpha,
+           "the product of the adapter is multiplied by this number / rank; default: the rank")
+      .needs(lora);
   const auto aware = line.add_flag(
       "--quantize-aware", words.quantize_aware,
       "train the weights for hg-quantize with these options: passes use rounded weights, --out has "

@@ -289,6 +289,10 @@ Result<Quantized> quantize_to_limit(const Model& model, Samples samples,
                                     const QuantizeOptions& options, const SessionOptions& session) {
   HG_CHECK(*options.max_error >= 0, "quantize: `max_error` is ", *options.max_error,
            ", which is not at least 0");
+  const auto is_empty = [](const ConstTensor& tensor) { return tensor.count() == 0; };
+  for (size_t i = 0; i < samples.size(); ++i)
+    HG_CHECK(samples[i].empty() || !std::all_of(samples[i].begin(), samples[i].end(), is_empty),
+             "quantize: sample ", int64_t(i), " has no elements to measure an error with");
   HG_TRY_ASSIGN(ModelError error, ModelError::create(model, samples, options, session));
   return Mixer(model, samples, options, session, std::move(error)).run();
 }

@@ -49,6 +49,10 @@ Value rounded(const Value& weight, const Blocks& blocks, int bits) {
 }  // namespace
 
 Status fake_quantize(Graph& graph, const QuantizeOptions& options) {
+  HG_CHECK(options.rounding == Rounding::nearest && !options.max_error && !options.metric &&
+               options.targets.empty(),
+           "quantize: training rounds to the nearest level, with one number of bits; `rounding`, "
+           "`max_error`, `metric` and `targets` do not apply");
   Graph* const graphs[] = {&graph};
   HG_TRY_ASSIGN(const std::vector<Weight> weights, find_weights(graphs, options));
   HG_CHECK(!weights.empty(),

@@ -93,6 +93,8 @@ TEST_F(Overwrites, EmbedKeepsTheModel) {
 
 TEST_F(Overwrites, QuantizeKeepsSamples) {
   expect_kept("hg-quantize wide.hgm -i four.npy -o deep/../four.npy", "four.npy");
+  expect_kept("hg-quantize wide.hgm -i four.npy --max-error 0.1 -o q.hgm --svg ./wide.hgm",
+              "wide.hgm");
   EXPECT_EQ(run("hg-quantize wide.hgm --least 0 -o ./wide.hgm").exit, 0);  // as documented
 }
 
@@ -105,6 +107,9 @@ TEST_F(Overwrites, TrainKeepsItsFiles) {
   expect_kept(train + "-o t.hgm --svg symbolic.hgm", "both.hgm");
   expect_kept(train + "-o both.hgm --export ./both.hgm", "both.hgm");
   expect_refusal(train + "-o t.hgm --best ./t.hgm", 1, "which --out names");
+  fs::copy_file(folder_ / "both.hgm", folder_ / "adapter.hgm");
+  expect_kept(train + "--adapter adapter.hgm -o t.hgm --svg ./adapter.hgm", "adapter.hgm");
+  expect_kept(train + "--adapter adapter.hgm --adapter hard.hgm -o ./adapter.hgm", "adapter.hgm");
 }
 
 }  // namespace
