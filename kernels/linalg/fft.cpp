@@ -20,9 +20,8 @@ namespace hg::kernels {
 namespace {
 
 constexpr int64_t kLargestRadix = 13;
-constexpr int64_t kTogetherBytes = 1
-                                   << 19;  // of the elements of lines that are transformed at once
-constexpr int64_t kShortest = 64;          // of the lines that are transformed as floats
+constexpr int64_t kShortest = 64;            // of the lines that are transformed as floats
+constexpr int64_t kTogetherBytes = 1 << 19;  // of lines that are transformed at once
 
 // Pairs of doubles: std::complex multiplies with a library function that checks for NaN.
 struct Pair {

@@ -25,18 +25,23 @@ double level_at(const Call& c, const Array& levels, int64_t k, int64_t o, int64_
   return levels.at(o * k + p);
 }
 
+// The weight of a row and a column, of k. Input `levels` has the levels, the next one the scales,
+// and input 3 offsets, if it is given.
+double weight_at(const Call& c, int levels, int64_t group, int64_t k, int64_t o, int64_t p) {
+  const Array& scales = c.in[levels + 1];
+  const int64_t block = o * scales.shape[1] + p / group;
+  const double offset = given(c, 3) ? c.in[3].at(block) : 0;
+  return level_at(c, c.in[levels], k, o, p) * scales.at(block) + offset;
+}
+
 void quantized_linear_run(const Call& c) {
-  const Array &x = c.in[0], &levels = c.in[1], &scales = c.in[2];
+  const Array& x = c.in[0];
   const Activation activation = *parse_activation(c.attrs.string("activation"));
-  const int64_t n = scales.shape[0], k = x.shape.back(), group = c.attrs.integer("group");
+  const int64_t n = c.in[2].shape[0], k = x.shape.back(), group = c.attrs.integer("group");
   for (int64_t at = 0; at < c.out[0].count(); ++at) {
     const int64_t o = at % n;
     double sum = 0;
-    for (int64_t p = 0; p < k; ++p) {
-      const int64_t block = o * scales.shape[1] + p / group;
-      const double offset = given(c, 3) ? c.in[3].at(block) : 0;
-      sum += x.at(at / n * k + p) * (level_at(c, levels, k, o, p) * scales.at(block) + offset);
-    }
+    for (int64_t p = 0; p < k; ++p) sum += x.at(at / n * k + p) * weight_at(c, 1, group, k, o, p);
     if (given(c, 4)) sum += c.in[4].at(o);
     if (given(c, 5)) sum += c.in[5].at(at);
     c.out[0].at(at) = kernels::activate(activation, sum);
@@ -44,29 +49,22 @@ void quantized_linear_run(const Call& c) {
 }
 
 void quantized_matmul_run(const Call& c) {
-  const Array &x = c.in[0], &levels = c.in[1], &scales = c.in[2];
-  const int64_t n = scales.shape[0], k = c.out[0].shape.back();
+  const Array& x = c.in[0];
+  const int64_t n = c.in[2].shape[0], k = c.out[0].shape.back();
   const int64_t group = c.attrs.integer("group");
   for (int64_t at = 0; at < c.out[0].count(); ++at) {
     const int64_t p = at % k;
     double sum = 0;
-    for (int64_t o = 0; o < n; ++o) {
-      const int64_t block = o * scales.shape[1] + p / group;
-      const double offset = given(c, 3) ? c.in[3].at(block) : 0;
-      sum += x.at(at / k * n + o) * (level_at(c, levels, k, o, p) * scales.at(block) + offset);
-    }
+    for (int64_t o = 0; o < n; ++o) sum += x.at(at / k * n + o) * weight_at(c, 1, group, k, o, p);
     c.out[0].at(at) = sum;
   }
 }
 
 void quantized_embedding_run(const Call& c) {
-  const Array &levels = c.in[0], &scales = c.in[1];
   const int64_t k = c.out[0].shape.back(), group = c.attrs.integer("group");
   for (int64_t at = 0; at < c.out[0].count(); ++at) {
-    const int64_t o = static_cast<int64_t>(c.in[2].at(at / k)), p = at % k;
-    const int64_t block = o * scales.shape[1] + p / group;
-    c.out[0].at(at) =
-        level_at(c, levels, k, o, p) * scales.at(block) + (given(c, 3) ? c.in[3].at(block) : 0);
+    const int64_t o = static_cast<int64_t>(c.in[2].at(at / k));
+    c.out[0].at(at) = weight_at(c, 0, group, k, o, at % k);
   }
 }
 
