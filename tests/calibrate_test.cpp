@@ -292,6 +292,9 @@ TEST(Calibrate, SamplesThatDoNotFitAreRefused) {
             std::string::npos);
   EXPECT_NE(message({{good}, {view(x, {3, 8, 8})}}).find("sample 1: "), std::string::npos);
   EXPECT_EQ(message({{good}, {good}}), "");
+  const Samples samples = {{good}};
+  EXPECT_NE(quantize(model, samples, {.bits = 4}).status().message().find("`bits` is 4; layers"),
+            std::string::npos);
 }
 
 // A state that runs change is not a weight; it begins with the value that the model has.

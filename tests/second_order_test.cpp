@@ -383,7 +383,7 @@ TEST(SecondOrder, SamplesThatSayNothing) {
 }
 
 // Weights of a chain of layers, the second of which hardly changes the output.
-Model chain(uint64_t seed, double second = 1e-3) {
+Model chain(uint64_t seed, double second = 1e-3, bool has_floats = true, bool has_index = false) {
   test::Chance chance(seed);
   const auto weight = [&](const Sizes& shape, double size) {
     TensorData data = must(TensorData::allocate(f32, shape));
@@ -395,7 +395,9 @@ Model chain(uint64_t seed, double second = 1e-3) {
   const Value x = g.input("x", f32, {"n", 32});
   const Value y = relu(linear(x, g.parameter("first", weight({48, 32}, 1))));
   const Value small = linear(y, g.parameter("second", weight({48, 48}, second)));
-  g.output("y", linear(y + small, g.parameter("third", weight({40, 48}, 1))));
+  const Value last = linear(y + small, g.parameter("third", weight({40, 48}, 1)));
+  if (has_floats) g.output("y", last);
+  if (has_index) g.output("index", g.call("argmax", {last}));
   return must(Model::from_graph(std::move(g)));
 }
 
@@ -479,6 +481,19 @@ TEST(MaxError, InsensitiveWeightsGetFewerBits) {
   EXPECT_EQ(must(exact.model.serialize()), must(model.serialize()));
 }
 
+// The index of a class says nothing of an error: such outputs do not count.
+TEST(MaxError, IndicesDoNotCount) {
+  const std::vector<TensorData> samples = drawn_samples(8);
+  const QuantizeOptions options = {.least = 0, .max_error = 0.01};
+  const Quantized alone = must(quantize(chain(7), views_of(samples), options));
+  const Quantized both = must(quantize(chain(7, 1e-3, true, true), views_of(samples), options));
+  EXPECT_EQ(*both.error, *alone.error);
+  EXPECT_TRUE(quantize(chain(7, 1e-3, false, true), views_of(samples), options)
+                  .status()
+                  .message()
+                  .starts_with("quantize: `max_error` limits the error of floats"));
+}
+
 // A metric limits how much worse it is, beside targets or the float model's outputs.
 TEST(MaxError, Metrics) {
   const Model model = chain(7);
@@ -538,6 +553,20 @@ TEST(MaxError, WhatIsRejected) {
             "quantize: 3 samples have 1 targets");
   EXPECT_EQ(message({.max_error = 1, .targets = {samples[0].tensor}}),
             "quantize: there are targets, but no metric");
+  QuantizeOptions judged = {.max_error = 1, .metric = Metric{}};
+  std::vector<TensorData> targets;
+  for (const TensorData& x : samples) {
+    targets.push_back(must(TensorData::allocate(i64, {x.tensor.shape[0]})));
+    set_element(targets.back().tensor, 0, 39);
+  }
+  for (const TensorData& target : targets) judged.targets.push_back(target.tensor);
+  EXPECT_EQ(message(judged), "");
+  for (const double label : {-1.0, 40.0}) {
+    set_element(targets[1].tensor, 0, label);
+    EXPECT_EQ(message(judged),
+              str_cat("quantize: metric accuracy: element 0 of the target of sample 1 is ", label,
+                      ", the output has 40 classes"));
+  }
   set_element(samples[1].tensor, 3, std::nan(""));
   EXPECT_EQ(message({.max_error = 1}), "quantize: element 3 of input 0 of sample 1 is NaN");
   set_element(samples[1].tensor, 3, std::numeric_limits<double>::infinity());

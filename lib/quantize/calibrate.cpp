@@ -122,6 +122,9 @@ Result<Quantized> quantize(const Model& model, std::span<const std::vector<Const
       return options.max_error ? quantize_to_limit(model, samples, options, session)
                                : quantize_by_samples(model, samples, options, session);
     }
+    HG_CHECK(options.bits == 8, "quantize: `bits` is ", options.bits,
+             "; layers that take their inputs in 8 bits have weights of 8 bits; with `rounding` "
+             "second_order or `max_error`, inputs stay floats");
     HG_CHECK(options.percentile > 0 && options.percentile <= 100, "quantize: `percentile` is ",
              options.percentile, ", not above 0 and up to 100");
     Graph graph = copy_with_bodies(model.graph());

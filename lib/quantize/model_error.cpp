@@ -97,6 +97,15 @@ Result<ModelError> ModelError::create(const Model& floats, Samples samples,
   } else {
     HG_CHECK(options.targets.empty(), "quantize: there are targets, but no metric");
   }
+  const auto counts = [&](const auto& output) {
+    const DType dtype = graph.value_info(output.second).type.dtype;
+    made.counts_.push_back(is_float(dtype) || is_complex(dtype));
+    return made.counts_.back();
+  };
+  const auto counted = std::count_if(outputs.begin(), outputs.end(), counts);
+  HG_CHECK(options.metric || counted > 0,
+           "quantize: `max_error` limits the error of floats, and the model's outputs are none; "
+           "a `metric` can judge them");
   made.floats_.resize(samples.size());
   HG_TRY(made.run(floats, [&](size_t i, int k, const TensorData& y) -> Status {
     HG_CHECK(is_all_finite(y.tensor), "quantize: output '", outputs[static_cast<size_t>(k)].first,
@@ -139,7 +148,14 @@ Status ModelError::add_metric(size_t sample, const Tensor& y, Mean& mean) const 
     for_classes(target, dim,
                 [&](int64_t i, int64_t best) { compare(i, static_cast<double>(best)); });
   } else {
-    for (int64_t i = 0; i < target.count(); ++i) compare(i, element(target, i));
+    for (int64_t i = 0; i < target.count(); ++i) {
+      const double wanted = element(target, i);
+      HG_CHECK(wanted >= 0 && wanted < static_cast<double>(y.shape[dim]),
+               "quantize: metric accuracy: element ", i, " of the target of sample ",
+               static_cast<int64_t>(sample), " is ", wanted, ", the output has ", y.shape[dim],
+               " classes");
+      compare(i, wanted);
+    }
   }
   return {};
 }
@@ -156,7 +172,7 @@ Result<ModelError::Errors> ModelError::measure(const Model& model) const {
       return {};
     }
     const Tensor y = parts_of(data.tensor), f = parts_of(want);
-    for (int64_t e = 0; e < y.count(); ++e) {
+    for (int64_t e = 0; counts_[output] && e < y.count(); ++e) {
       const double off = element(y, e) - element(f, e);
       wrong[output] += off * off;
       all[output] += element(f, e) * element(f, e);

@@ -40,6 +40,7 @@ class ModelError {
   const QuantizeOptions* options_;
   const SessionOptions* session_;
   int judged_ = 0;                               // the metric's output
+  std::vector<bool> counts_;                     // per output: whether it has floats
   std::vector<std::vector<TensorData>> floats_;  // per sample and output
   std::vector<TensorData> targets_;              // per sample, of the metric
   Mean metric_;                                  // of the float model

@@ -49,6 +49,7 @@ struct QuantizeOptions {
   // Largest error of the new model on the samples; requires them. Each weight gets 4, 8, 16 (f16)
   // or all bits. Inputs stay float. The error is the largest over all outputs of
   // sqrt(sum (y - f)^2 / sum f^2), where f are the outputs of the float model for all samples.
+  // Outputs of integers and bool, such as the index of a class, do not count.
   std::optional<double> max_error = {};
   // Instead, the error is how much worse this metric is than with the float model. Metric::target
   // is ignored. The classes of accuracy are the last dim of the output, or dim 1 of one with 4 or
@@ -125,7 +126,8 @@ struct Quantized {
 Result<Quantized> quantize(const Model& model, const QuantizeOptions& options = {});
 
 // With Rounding::second_order or `max_error`, quantizes weights alone, as above. Fails if a sample
-// contains NaN, and with `max_error` if an output of the float model is not finite.
+// contains NaN, and with `max_error` if an output of the float model is not finite, if no output counts and there is no
+// metric, or if an integer target of accuracy is no class of the output.
 //
 // With `max_error`, it measures the error with each weight quantized alone, in each number of bits.
 // Then it quantizes weights in the order of the squared error of the outputs per saved byte, as far
