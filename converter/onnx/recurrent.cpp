@@ -324,6 +324,18 @@ std::vector<std::vector<Activation>> activations_of(Node& n, Cell cell, int dire
   return result;
 }
 
+// Refuses an input of another shape; sizes that the model leaves open may fit.
+void check_shape(Node& n, int i, const char* name, const Shape& shape) {
+  if (!n.has(i)) return;
+  const Value v = n.in(i);
+  const auto fits = [](const Dim& a, const Dim& b) {
+    return a == b || !a.is_constant() || !b.is_constant();
+  };
+  if (v.rank() != static_cast<int>(shape.size()) ||
+      !std::equal(shape.begin(), shape.end(), v.shape().begin(), fits))
+    n.refuse(str_cat("input ", name, " is ", v.shape(), ", not ", shape));
+}
+
 void recurrent(Node& n, Cell cell, bool quantized = false) {
   Value x = n.in(0);
   const bool batch_first = n.flag("layout");
@@ -342,6 +354,19 @@ void recurrent(Node& n, Cell cell, bool quantized = false) {
   layer.input_forget = n.flag("input_forget");
   layer.before_reset = n.flag("linear_before_reset");
   if (n.has(4)) layer.lengths = reshape(cast(n.in(4), i64), {layer.batch});
+  const Dim rows = Dim(layer.gates) * layer.hidden;
+  if (!quantized) {
+    check_shape(n, 1, "W", {directions, rows, x.dim(2)});
+    check_shape(n, 2, "R", {directions, rows, layer.hidden});
+  }
+  check_shape(n, 3, "B", {directions, rows + rows});
+  Shape states = {directions, layer.batch, layer.hidden};
+  if (batch_first) std::swap(states[0], states[1]);
+  check_shape(n, 5, "initial_h", states);
+  if (cell == Cell::lstm) {
+    check_shape(n, 6, "initial_c", states);
+    check_shape(n, 7, "P", {directions, Dim(3) * layer.hidden});
+  }
   const auto all = activations_of(n, cell, directions);
   const auto at = [&](const Value& v, int d, int dim = 0) {  // removes the dim of directions
     if (v.rank() <= dim) n.refuse(str_cat("an input is ", v.shape(), ", without directions"));
@@ -359,7 +384,6 @@ void recurrent(Node& n, Cell cell, bool quantized = false) {
       one.w = at(n.in(1), d);
       one.r = at(n.in(2), d);
     }
-    const Dim rows = Dim(layer.gates) * layer.hidden;
     if (b) {
       one.b_w = slice(at(b, d), 0, 0, rows);
       one.b_r = slice(at(b, d), 0, rows, rows + rows);

@@ -28,9 +28,13 @@ REFUSED = [  # cases, and words of the error message
       for op in ("ConvInteger", "MatMulInteger") for shape in ((), (4,), (3, 4, 3, 3), (5, 5))
       for zeros in ([None, np.ones(2, np.int8)], [np.ones(7, np.uint8)], [np.ones((3, 3), np.uint8)])),
     (case("Col2Im", [np.ones((2, 4, 6), np.float32)], [np.array([6, 2, 2]), np.array([2, 2, 1])]), ""),  # of 10
-    (case("RNN", [np.ones((4, 3, 1), np.float32)], [np.float32(1), np.ones((1, 1, 1), np.float32)], hidden_size=1), "without directions"),
+    (case("RNN", [np.ones((4, 3, 1), np.float32)], [np.float32(1), np.ones((1, 1, 1), np.float32)], hidden_size=1), "input W is [], not [1, 1, 1]"),
     *((case("RNN", [np.ones((4, 3, 1), np.float32)], [np.ones((1, 1, 1), np.float32)] * 2, hidden_size=1, activations=["ScaledTanh"], **given),
        "'ScaledTanh' has not its alpha and beta") for given in ({}, {"activation_alpha": [1.0]}, {"activation_beta": [1.0]})),
+    *((case(op, [np.ones((4, 2, 3), np.float32)], [np.ones((1, gates * 5, 3), np.float32), np.ones((1, gates * 5, 5), np.float32), *more], hidden_size=5), words)
+      for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)) for more, words in (
+          ([None, None, np.ones((2, 1, 5), np.float32)], "input initial_h is [2, 1, 5], not [1, 2, 5]"),
+          ([np.ones((1, gates * 5), np.float32)], "input B is "))),
     (case("Pad", [np.float32(1)], [np.array([0, 2]), None, np.array([-1])]), "axes of a number"),
     (case("CumSum", [np.float32(1)], [np.int32(-1)], exclusive=1), "no axis"),
     (case("Range", [], [np.ones(0, np.int64)] * 3), "not one number"),
