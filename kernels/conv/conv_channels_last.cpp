@@ -107,12 +107,22 @@ HWY_INLINE void expect(const ChannelsTile& t) {
 }
 
 template <int kKernel, int kStride, int kColumns>
+HWY_NOINLINE void last_vector(const ChannelsTile& t, int64_t c) {
+  one_vector<kKernel, kStride, kColumns, false>(t, c, static_cast<int>(t.end - c));
+}
+
+template <int kKernel, int kStride, int kColumns>
 void tile(const ChannelsTile& t) {
   expect<kColumns>(t);
   int64_t c = t.begin;
   for (; c + kLanes <= t.end; c += kLanes)
     one_vector<kKernel, kStride, kColumns, true>(t, c, kLanes);
-  if (c < t.end) one_vector<kKernel, kStride, kColumns, false>(t, c, static_cast<int>(t.end - c));
+  if (c == t.end) return;
+#if defined(HG_SMALL)
+  last_vector<0, 1, kColumns>(t, c);
+#else
+  last_vector<kKernel, kStride, kColumns>(t, c);
+#endif
 }
 
 template <int kKernel, int kStride>

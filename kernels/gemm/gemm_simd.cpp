@@ -95,6 +95,16 @@ HWY_NOINLINE void store_edge(const Block& block, const float* sums, int vectors,
 }
 
 template <int kRows, int kVectors>
+HWY_INLINE void store_sums(const Block& block, V (&sums)[kRows][kVectors], const int64_t* at) {
+  const D d;
+#pragma GCC unroll 12
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v)
+      hn::StoreU(sums[i][v], d, block.y + i * block.y_row + at[v]);
+}
+
+template <int kRows, int kVectors>
 HWY_INLINE void store_whole(const Block& block, V (&sums)[kRows][kVectors], const int64_t* at) {
   const D d;
   float* const y = block.y;
@@ -138,10 +148,7 @@ HWY_INLINE void store_whole(const Block& block, V (&sums)[kRows][kVectors], cons
         for (int v = 0; v < kVectors; ++v) sums[i][v] = clamped(sums[i][v], has_high);
     }
   }
-#pragma GCC unroll 12
-  for (int i = 0; i < kRows; ++i)
-#pragma GCC unroll 2
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, y + i * y_row + at[v]);
+  store_sums(block, sums, at);
 }
 
 // kWhole: all columns of the vectors are stored.
@@ -181,6 +188,11 @@ void block_of(const Block& block, const Source& source, const int64_t* at, const
   if constexpr (kWhole) {
     store_whole(block, sums, at);
   } else {
+#if defined(HG_SMALL)
+    if (!block.add && block.epilogue == nullptr && valid[0] == kLanes &&
+        valid[kVectors - 1] == kLanes)
+      return store_sums(block, sums, at);
+#endif
     HWY_ALIGN float edge[kRows * kVectors * kLanes];
 #pragma GCC unroll 12
     for (int i = 0; i < kRows; ++i)
@@ -203,10 +215,14 @@ constexpr auto kBlocks =
     functions_of<Source, kVectors, kWhole>(std::make_integer_sequence<int, kMr>());
 
 template <class Source, int kVectors>
-HWY_INLINE const BlockFunction<Source>* blocks_of(bool whole) {
+HWY_INLINE const BlockFunction<Source>* blocks_of([[maybe_unused]] bool whole) {
+#if defined(HG_SMALL)  // blocks that store parts of vectors store whole ones too
+  return kBlocks<Source, kVectors, false>.data();
+#else
   if constexpr (kLanes > 1)
     if (!whole) return kBlocks<Source, kVectors, false>.data();
   return kBlocks<Source, kVectors, true>.data();
+#endif
 }
 template <class Source>
 HWY_INLINE const BlockFunction<Source>* blocks_for(int vectors, const int* valid) {
