@@ -26,7 +26,11 @@ inline Result<Model> with_adapters(const Model& model, const std::vector<std::st
   for (const std::string& file : files) {
     HG_TRY_ASSIGN(all.emplace_back(), Model::load(file, registry));
   }
-  return apply_adapters(model, all);
+  Result<Model> adapted = apply_adapters(model, all);
+  if (adapted.ok()) return adapted;
+  std::string names;
+  for (const std::string& file : files) names += str_cat(names.empty() ? "" : ", ", file);
+  return Status(adapted.status().code(), str_cat(names, ": ", adapted.status().message()));
 }
 inline Result<Model> load_adapted(const std::string& path, const std::vector<std::string>& adapters,
                                   const Registry& registry = Registry::built_in()) {

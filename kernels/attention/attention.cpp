@@ -146,15 +146,13 @@ void plain_run(const RunContext& c) noexcept {
                            score += load(q + e * s.q_dim) * load(k + key * s.k_time + e * s.k_dim);
                          score = mask(score * static_cast<W>(s.scale), t, key);
                          if (score == -std::numeric_limits<W>::infinity()) continue;
-                         W weight = 1;
                          if (score > top || std::isnan(score)) {
                            const W shrink = std::exp(top - score);
                            for (int64_t j = 0; j < s.value_dim; ++j) sum[j] *= shrink;
                            total *= shrink;
                            top = score;
-                         } else {
-                           weight = std::exp(score - top);
                          }
+                         const W weight = std::exp(score - top);  // NaN for a top of infinity
                          total += weight;
                          for (int64_t j = 0; j < s.value_dim; ++j)
                            sum[j] += weight * load(v + key * s.v_time + j * s.v_dim);

@@ -220,6 +220,15 @@ def test_attention_to_nothing_is_zero():
         assert y[1].isnan().all() and weights[:, 1].isnan().all()
 
 
+@needs_torch
+def test_infinite_scores_of_attention_are_nan():
+    for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        q, mask = torch.randn(1, 2, 3, 4, dtype=dtype), torch.zeros(3, 3, dtype=dtype)
+        mask[0, 1], mask[2, 2] = float("inf"), float("nan")
+        got = hg.ops.scaled_dot_product_attention(q, q, q, mask)
+        assert got[:, :, [0, 2]].isnan().all() and not got[:, :, 1].isnan().any(), dtype
+
+
 def test_the_values_that_were_wrong():
     np.testing.assert_array_equal(hg.ops.arange(10, 2, -1), np.arange(10, 2, -1))
     np.testing.assert_array_equal(hg.ops.arange(2, 10), np.arange(2, 10))
