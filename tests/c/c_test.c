@@ -442,6 +442,41 @@ static void test_random_ops(void) {
   hg_model_free(model);
 }
 
+/* y = w x + b, plus x[0] for each adapter. */
+static void test_adapters(void) {
+  static unsigned char file[1 << 16];
+  float x[3] = {1, -2, 0.5f}, y[2], want[2];
+  hg_model *model = read_model(), *adapter = NULL, *adapted = NULL;
+  const hg_model* both[2] = {NULL, NULL};
+  hg_session* session = NULL;
+  hg_tensor in = tensor_of(x, 1, 3), out = tensor_of(y, 1, 2);
+  EXPECT_OK(hg_model_read(file, hg_test_adapter(file, sizeof file), NULL, &adapter));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "adapters[0] is null",
+               hg_model_apply_adapters(model, both, 1, 0, &adapted));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "adapters is null",
+               hg_model_apply_adapters(model, NULL, 1, 0, &adapted));
+  both[0] = both[1] = adapter;
+  EXPECT_OK(hg_model_apply_adapters(model, both, 1, 2, &adapted));
+  EXPECT_OK(hg_session_create(adapted, NULL, &session));
+  hg_model_free(adapted);
+  linear(kW, kB, x, 1, want);
+  for (size_t count = 0; count <= 2; ++count) {
+    EXPECT_OK(hg_session_set_adapters(session, both, count));
+    EXPECT_OK(hg_session_set_input(session, "x", &in));
+    EXPECT_OK(hg_session_set_output(session, "y", &out));
+    EXPECT_OK(hg_session_run(session, NULL));
+    EXPECT(is_near(y, want, 2));
+    for (int i = 0; i < 2; ++i) want[i] += x[0];
+  }
+  hg_session_free(session);
+  EXPECT_OK(hg_session_create(model, NULL, &session));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "does not adapt", hg_session_set_adapters(session, both, 1));
+  EXPECT_FAILS(HG_INVALID_ARGUMENT, "session is null", hg_session_set_adapters(NULL, both, 1));
+  hg_session_free(session);
+  hg_model_free(adapter);
+  hg_model_free(model);
+}
+
 static int stop_at_three(void* host, const hg_progress* progress) {
   double* last = (double*)host;
   if (!progress->is_epoch) *last = progress->loss;
@@ -887,6 +922,7 @@ int main(int argc, char** argv) {
   test_inspecting();
   test_running();
   test_random_ops();
+  test_adapters();
   test_generation();
   test_generate_options();
   test_past(folder);

@@ -28,6 +28,20 @@ hg::Result<std::vector<std::byte>> model_bytes() {
   return model.serialize();
 }
 
+// An adapter of rank 1: B A is 1 in its first column.
+hg::Result<std::vector<std::byte>> adapter_bytes() {
+  hg::Graph graph;
+  std::vector<float> a = {1, 0, 0}, b = {1, 1}, scale = {1};
+  HG_TRY_ASSIGN(hg::TensorData of_a, hg::TensorData::copy_of(hg::view(a, {1, 3})));
+  HG_TRY_ASSIGN(hg::TensorData of_b, hg::TensorData::copy_of(hg::view(b, {2, 1})));
+  HG_TRY_ASSIGN(hg::TensorData of_scale, hg::TensorData::copy_of(hg::view(scale, {1})));
+  graph.parameter("w.lora_A.weight", of_a);
+  graph.parameter("w.lora_B.weight", of_b);
+  graph.buffer("w.lora_scale", of_scale);
+  HG_TRY_ASSIGN(const hg::Model model, hg::Model::from_graph(std::move(graph)));
+  return model.serialize();
+}
+
 hg::Result<std::vector<std::byte>> random_model_bytes() {
   hg::Graph graph;
   graph.output("y", hg::rand(graph, {8}));
@@ -93,6 +107,7 @@ size_t write(const hg::Result<std::vector<std::byte>>& bytes, void* to, size_t c
 }  // namespace
 
 size_t hg_test_model(void* to, size_t capacity) { return write(model_bytes(), to, capacity); }
+size_t hg_test_adapter(void* to, size_t capacity) { return write(adapter_bytes(), to, capacity); }
 size_t hg_test_random_model(void* to, size_t capacity) {
   return write(random_model_bytes(), to, capacity);
 }

@@ -10,6 +10,8 @@ extern "C" {
 #endif
 
 size_t hg_test_model(void* to, size_t capacity);
+/* An adapter of that model: it adds x[0] to both elements of y. */
+size_t hg_test_adapter(void* to, size_t capacity);
 /* A language model of five words: after the word i, the word i + 1 is the most likely. */
 size_t hg_test_words_model(void* to, size_t capacity);
 /* No input; it draws an output "y" of f32[8]. */

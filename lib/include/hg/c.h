@@ -134,6 +134,12 @@ HG_C_API hg_status* hg_model_borrow(const void* bytes, size_t size, const hg_loa
 HG_C_API hg_status* hg_model_save(const hg_model* model, const char* path) HG_C_CHECKED;
 HG_C_API void hg_model_free(hg_model* model);
 
+/* A model with the sum of these adapters; see hg::apply_adapters(). `rank` leaves room for others
+ * that hg_session_set_adapters() sets later. */
+HG_C_API hg_status* hg_model_apply_adapters(const hg_model* model, const hg_model* const* adapters,
+                                            size_t count, int64_t rank,
+                                            hg_model** adapted) HG_C_CHECKED;
+
 /* An input or output. */
 typedef struct hg_value_info {
   uint32_t struct_size;
@@ -343,6 +349,9 @@ HG_C_API hg_status* hg_session_set_output_at(hg_session* session, int32_t index,
                                              const hg_tensor* tensor) HG_C_CHECKED;
 /* Releases all borrowed tensors. */
 HG_C_API void hg_session_forget_tensors(hg_session* session);
+/* Switches the adapters of a session; see hg::set_adapters(). count 0: none, as the base model. */
+HG_C_API hg_status* hg_session_set_adapters(hg_session* session, const hg_model* const* adapters,
+                                            size_t count) HG_C_CHECKED;
 /* Restarts random ops with `seed`, as in a new session. */
 HG_C_API void hg_session_seed(hg_session* session, uint64_t seed);
 /* Plans for the sizes of the inputs set so far, or for `dims`. hg_session_run() plans if needed. */
