@@ -383,6 +383,9 @@ int main(int argc, char** argv) {
   if (!job.best.empty() && summary.best_epoch > 0)
     std::printf("%s: loss %.6g, of epoch %lld\n", job.best.c_str(), summary.best_loss,
                 static_cast<long long>(summary.best_epoch));
+  else if (!job.best.empty() && summary.epochs > 0)
+    std::printf("%s: not written, since no epoch has a lower loss than earlier training\n",
+                job.best.c_str());
   if (summary.was_stopped)
     std::printf(
         "interrupted and saved; the same command with %s'%s'%s and --finish does the rest\n",

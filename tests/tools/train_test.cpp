@@ -404,6 +404,14 @@ TEST_F(Train, AnEarlyStopSaysSoAndWhichEpochWasBest) {
             0)
       << err_;
   EXPECT_EQ(slurp(folder_ / "t.hgm"), slurp(folder_ / "finished.hgm"));
+  // The model knows its lowest loss.
+  ASSERT_EQ(run("t.hgm --input x.npy --target y.npy --optimizer sgd --lr 2.5 --epochs 1 --batch 50 "
+                "--out more.hgm --best c.hgm"),
+            0)
+      << err_;
+  EXPECT_NE(slurp(folder_ / "stdout.txt").find("c.hgm: not written, since no epoch has a lower"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_ / "c.hgm"));
 }
 
 TEST_F(Train, RefusesWithOneSentence) {
