@@ -8,10 +8,8 @@ import contextlib
 import http.client
 import json
 import random
-import re
 import signal
 import socket
-import struct
 import subprocess
 import threading
 import time
@@ -20,6 +18,7 @@ from pathlib import Path
 from chat_formats import check_formats, check_several
 from embeddings import check_embeddings
 from openai_client import check_openai
+from served import Served, close_by_reset
 
 COMPLETE, CHAT = "/v1/completions", "/v1/chat/completions"
 SPELLED = "é日😀 ok\n"  # what the model `count` writes first: one byte per token, none twice
@@ -53,25 +52,9 @@ def tokenizer():
                       "merges": [["t", "h"], ["th", "e"]]}}
 
 
-class Server:
+class Server(Served):
     def __init__(self, program, *options, name="m"):
-        self.name = name
-        self.process = subprocess.Popen([program, "--port=0", "--threads=1", *options], stdout=subprocess.PIPE, text=True)
-        self.port = int(re.search(r":(\d+)$", self.process.stdout.readline().strip())[1])
-
-    def open(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request(method, path, body, headers or {})
-        return connection
-
-    def call(self, method, path, body=None, headers=None):
-        with contextlib.closing(self.open(method, path, body, headers)) as connection:
-            response = connection.getresponse()
-            return response.status, response.read(), response.headers
-
-    def get(self, path):
-        status, body, _ = self.call("GET", path)
-        return status, json.loads(body) if body[:1] == b"{" else body.decode()
+        super().__init__(program, "--threads=1", *options, name=name)
 
     def post(self, path, **request):
         status, body, headers = self.call("POST", path, json.dumps({"model": self.name, **request}))
@@ -88,9 +71,6 @@ class Server:
         assert status == 200 and headers["Content-Type"].startswith("text/event-stream"), (status, body)
         return events(body)
 
-    def metric(self, name):
-        return float(re.search(rf'^hologram_{name}{{model="{self.name}"}} (\S+)$', self.get("/metrics")[1], re.M)[1])
-
     def until(self, name, least):
         end = time.time() + 60
         while self.metric(name) < least:
@@ -102,11 +82,6 @@ class Server:
         while self.metric("requests_running") + self.metric("requests_waiting") > 0:
             assert time.time() < end
             time.sleep(0.02)
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(60)
-        assert code == 0 and "stopped" in self.process.stdout.read(), code
 
 
 def events(body):
@@ -395,7 +370,7 @@ def check_http(server):
         assert status in (200, 400, 404), (text, status, body)
     # HTTP/1.0 has no chunks.
     ask = json.dumps({"model": "m", "prompt": "hi", "max_tokens": 3, "temperature": 0, "stream": True}).encode()
-    old = raw(server, f"POST {COMPLETE} HTTP/1.0\r\nContent-Length: {len(ask)}\r\n\r\n".encode() + ask)
+    old = server.raw(f"POST {COMPLETE} HTTP/1.0\r\nContent-Length: {len(ask)}\r\n\r\n".encode() + ask)
     answer = b""
     while part := old.recv(4096):
         answer += part
@@ -408,12 +383,6 @@ def check_http(server):
         response = connection.getresponse()
         assert response.status == 200 and len(response.read()) > 20
     connection.close()
-
-
-def raw(server, data):
-    connection = socket.create_connection(("127.0.0.1", server.port), 60)
-    connection.sendall(data)
-    return connection
 
 
 def check_many(server, generate):
@@ -457,7 +426,7 @@ LONG = {"prompt": [1], "max_tokens": 10**6, "temperature": 0}
 
 
 def vanish(connection):
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closes by reset
+    close_by_reset(connection)
     leave(connection)
 
 
@@ -475,12 +444,12 @@ def check_vanished(program, model):
             before = server.metric("requests_cancelled_total")
             body = json.dumps({"model": "m", "stream": streams, **LONG}).encode()
             head = f"POST {COMPLETE} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-            running = raw(server, head + body)
+            running = server.raw(head + body)
             server.until("requests_running", 1)
             if streams:
                 assert running.recv(100)
                 drain(running)
-            waiting = [raw(server, head + body) for _ in range(2)]
+            waiting = [server.raw(head + body) for _ in range(2)]
             server.until("requests_waiting", 2)
             status, told, headers = server.post(COMPLETE, prompt="a")
             assert status == 503 and told["error"]["code"] == "overloaded" and headers["Retry-After"] == "1", told
@@ -497,7 +466,7 @@ def check_vanished(program, model):
     body = json.dumps({"model": "m", "stream": True, **LONG, "max_tokens": 2000}).encode()
     whole = f"POST {COMPLETE} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
     for k in range(60):
-        connection = raw(server, whole[:random.randrange(len(whole))] if k % 2 else whole)
+        connection = server.raw(whole[:random.randrange(len(whole))] if k % 2 else whole)
         time.sleep(random.random() * 0.01)
         vanish(connection)
     server.until_idle()
@@ -514,13 +483,13 @@ def check_joined(program, model, generate):
     body = json.dumps({"model": "m", "stream": True, "prompt": "hi", "max_tokens": 60000, "temperature": 0, "logit_bias": {"260": -100}}).encode()
     head = f"POST {COMPLETE} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     for _ in range(3):
-        long.append(raw(server, head + body))
+        long.append(server.raw(head + body))
         assert long[-1].recv(1 << 16)
         drain(long[-1])
         for text, answer in expected.items():
             same(server.ask(COMPLETE, prompt=text, max_tokens=30, temperature=0), answer)
             assert server.metric("requests_running") == len(long)
-    long.append(raw(server, head + body))
+    long.append(server.raw(head + body))
     drain(long[-1])
     server.until("requests_running", 4)
     assert server.post(COMPLETE, prompt="a")[0] == 503
@@ -552,7 +521,7 @@ def check_end(program, model):
         thread.join()
     assert answers == [8000, 8000], answers
     server = Server(program, *options, "--grace=1")
-    open_ones = [raw(server, f"POST {COMPLETE} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    open_ones = [server.raw(f"POST {COMPLETE} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
                  for body in (json.dumps({"model": "m", "stream": streams, **LONG}).encode() for streams in (True, False))]
     server.until("requests_waiting", 1)
     assert server.get("/health/ready")[0] == server.get("/health/live")[0] == 200

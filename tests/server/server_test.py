@@ -6,17 +6,16 @@ import argparse
 import concurrent.futures
 import contextlib
 import gzip
-import http.client
 import json
 import random
 import re
-import signal
-import socket
 import struct
 import subprocess
 import threading
 import time
 from pathlib import Path
+
+from served import Served, close_by_reset
 
 W, B = [[0.5, -1, 2], [0.25, 3, -0.75]], [0.125, -2]
 INFER = "/v2/models/m/infer"
@@ -30,21 +29,9 @@ def random_rows(count):
     return [[random.randrange(-64, 64) / 4 for _ in range(3)] for _ in range(count)]
 
 
-class Server:
+class Server(Served):
     def __init__(self, program, model, *options):
-        self.process = subprocess.Popen([program, f"m={model}", "--port=0", *options], stdout=subprocess.PIPE, text=True)
-        self.port = int(re.search(r":(\d+)$", self.process.stdout.readline().strip())[1])
-
-    def call(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        with contextlib.closing(connection):
-            connection.request(method, path, body, headers or {})
-            response = connection.getresponse()
-            return response.status, response.read(), response.headers
-
-    def get(self, path):
-        status, body, _ = self.call("GET", path)
-        return status, json.loads(body) if body[:1] == b"{" else body.decode()
+        super().__init__(program, f"m={model}", *options)
 
     def infer(self, request, extra=b"", headers=None):
         text = request if isinstance(request, bytes) else json.dumps(request).encode()
@@ -58,16 +45,8 @@ class Server:
         status, body, _ = self.infer({"inputs": [x], **more})
         return status, json.loads(body)
 
-    def metric(self, name):
-        return float(re.search(rf'^hologram_{name}{{model="m"}} (\S+)$', self.get("/metrics")[1], re.M)[1])
-
     def peak_kb(self):
         return int(re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())[1])
-
-    def end(self):
-        self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(20)
-        assert code == 0 and "stopped" in self.process.stdout.read(), code
 
 
 def check_protocol(server):
@@ -174,7 +153,7 @@ def check_http(server):
         assert status == wanted and f"HTTP status {wanted}" in json.loads(told)["error"], (path, status, told)
     # A silent client can keep a connection open only for --read-timeout.
     ask = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-    idle = [raw(server, ask) for _ in range(8)]
+    idle = [server.raw(ask) for _ in range(8)]
     assert server.rows([[1, 2, 3]])[0] == 200
     for connection in idle:
         connection.close()
@@ -214,15 +193,9 @@ def check_load(server):
     assert buckets == sorted(buckets) and buckets[-1] == server.metric("requests_answered_total"), buckets
 
 
-def raw(server, data):
-    connection = socket.create_connection(("127.0.0.1", server.port), 20)
-    connection.sendall(data)
-    return connection
-
-
 def check_slow_and_killed(server):
     head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n".encode()
-    slow = [raw(server, head[:n]) for n in (5, 40, len(head))] + [raw(server, head + b'{"inp')]
+    slow = [server.raw(head[:n]) for n in (5, 40, len(head))] + [server.raw(head + b'{"inp')]
     for _ in range(5):  # other clients are served meanwhile
         status, answer = server.rows([[1, 1, 1]])
         assert status == 200 and answer["outputs"][0]["data"] == expected([[1, 1, 1]])
@@ -235,8 +208,8 @@ def check_slow_and_killed(server):
     body = json.dumps({"inputs": [{"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}]}).encode()
     whole = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
     for k in range(60):  # gone before, while and after it is sent
-        connection = raw(server, whole[:random.randrange(len(whole))] if k % 2 else whole)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closes by reset
+        connection = server.raw(whole[:random.randrange(len(whole))] if k % 2 else whole)
+        close_by_reset(connection)
         connection.close()
     status, answer = server.rows([[2, 2, 2]])
     assert status == 200 and answer["outputs"][0]["data"] == expected([[2, 2, 2]])
