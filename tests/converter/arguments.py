@@ -8,7 +8,6 @@ and `float(t)` of inputs. hg-convert converts the scripted call, and hg-run runs
 Results must equal PyTorch's. Refusals, and values that stop a run, are counted by message. A wrong result fails the
 test. Skipped without torch, or if its table of ops cannot be imported.
 """
-import argparse
 import importlib.util
 import itertools
 import math
@@ -17,9 +16,8 @@ import re
 import sys
 import warnings
 from collections import Counter
-from pathlib import Path
 
-from batch import batch
+from batch import batch, options, with_hg_run
 
 warnings.simplefilter("ignore")
 try:
@@ -219,18 +217,10 @@ def show(title, reasons, most):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bin", type=Path)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
+    parser = options(__doc__, 100)
     parser.add_argument("--exported", action="store_true", help="programs of torch.export instead of TorchScript")
     parser.add_argument("--reasons", type=int, default=20)
-    given = parser.parse_args()
-    if not (given.bin / "hg-run").exists():
-        print("this build has no hg-run: numbers of data are left out")
-        return 77
-    given.folder.mkdir(parents=True, exist_ok=True)
+    given = with_hg_run(parser)
     cases, useless = [], Counter()
     for seed in range(given.seed, given.seed + given.count):
         try:

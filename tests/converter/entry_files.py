@@ -8,14 +8,12 @@ and ONNX files. `hg-convert --batch` makes one file of them, and `hg-run --batch
 Outputs must equal those of the modules, and the file must contain each weight of the pool at most once. Skipped without
 torch or onnx.
 """
-import argparse
 import os
 import random
 import sys
 import warnings
-from pathlib import Path
 
-from batch import batch
+from batch import converted, equal_runs, options, with_hg_run
 
 try:
     import numpy as np
@@ -117,20 +115,12 @@ def write(module, steps, pool, kind, path):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bin", type=Path)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--count", type=int, default=24)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    if not (options.bin / "hg-run").exists():
-        print("this build has no hg-run: entries of several files are left out")
-        return 77
+    given = with_hg_run(options(__doc__, 24))
     cases, jobs = [], []
-    for seed in range(options.seed, options.seed + options.count):
+    for seed in range(given.seed, given.seed + given.count):
         rng = random.Random(seed)
         torch.manual_seed(seed)
-        folder = options.folder / str(seed)
+        folder = given.folder / str(seed)
         folder.mkdir(parents=True, exist_ok=True)
         pool = {f"m{k}": torch.randn(WIDTH, WIDTH) / 6 for k in range(3)}
         pool.update({f"v{k}": torch.randn(WIDTH) for k in range(3)})
@@ -152,16 +142,11 @@ def main():
             entries[name], files[name] = module, path
         jobs.append({"entries": files, "output_dir": str(folder), "inputs": inputs})
         cases.append((seed, folder, entries, len(used)))
-    answers = batch(options.bin / "hg-convert", jobs, options.folder)
-    failures, runs, wanted = 0, [], []
-    for (seed, folder, entries, matrices), answer in zip(cases, answers):
-        if answer["status"] != "ok":
-            failures += 1
-            print(f"seed {seed}: {answer}")
-            continue
+    files, runs, wanted = 0, [], []
+    for seed, folder, entries, matrices in converted(given, jobs, cases):
         size, most = os.path.getsize(folder / "model.hgm"), WEIGHT_BYTES * matrices + OVERHEAD * len(entries)
+        files += size <= most
         if size > most:
-            failures += 1
             print(f"seed {seed}: the file has {size} bytes; {matrices} matrices and {len(entries)} entries need at most {most}")
         for name, module in entries.items():
             for n in (0, 1, 3):
@@ -170,21 +155,12 @@ def main():
                 np.save(folder / f"x{n}.npy", x.numpy())
                 if hasattr(module, "last"):
                     module.last.fill_(1)
-                wanted.append((seed, name, n, module(x).detach().numpy()))
+                wanted.append((f"seed {seed}: {name} at n = {n}", module(x).detach().numpy()))
                 runs.append({"model": str(folder / "model.hgm"), "entry": name, "inputs": [str(folder / f"x{n}.npy")],
                              "output_dir": str(folder / f"{name}_{n}")})
-    answers = batch(options.bin / "hg-run", runs, options.folder)
-    for (seed, name, n, want), run, answer in zip(wanted, runs, answers):
-        outputs = sorted(Path(run["output_dir"]).glob("*.npy"))[:1]  # one output, possibly under two names
-        got = np.load(outputs[0]) if answer["status"] == "ok" and len(outputs) == 1 else None
-        if got is None or got.shape != want.shape or not np.allclose(got, want, 1e-4, 1e-4):
-            failures += 1
-            print(f"seed {seed}: {name} at n = {n}: {answer}")
-    if len(answers) != len(runs) or not runs:
-        failures += 1
-        print(f"{len(answers)} answers of hg-run for {len(runs)} runs")
-    print(f"{len(cases)} files, {len(runs)} runs of entries, {failures} failures")
-    return 1 if failures else 0
+    equal = equal_runs(given, runs, wanted, "*.npy")  # one output, possibly under two names
+    print(f"{files} of {len(cases)} files, {equal} of {len(runs)} runs of entries")
+    return 0 if files == len(cases) and runs and equal == len(runs) else 1
 
 
 sys.exit(main())

@@ -7,13 +7,11 @@ Each case has one to four states: a recurrent cell, the frames before a convolut
 together, a running sum, or keys that grow. TorchScript, ONNX and exported programs; `hg-run --batch` runs two streams
 in turns. Skipped without torch.
 """
-import argparse
 import random
 import sys
 import warnings
-from pathlib import Path
 
-from batch import batch
+from batch import converted, equal_runs, options, with_hg_run
 
 try:
     import numpy as np
@@ -103,22 +101,14 @@ def loops_of(shapes, rng):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("bin", type=Path)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--count", type=int, default=24)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    if not (options.bin / "hg-run").exists():
-        print("this build has no hg-run: loops are left out")
-        return 77
+    given = with_hg_run(options(__doc__, 24))
     # Newer versions export ONNX files by torch.export.
     kinds_of_files = ["pt", "pt2" if hasattr(getattr(torch, "export", None), "save") else "onnx"]
     cases, jobs = [], []
-    for seed in range(options.seed, options.seed + options.count):
+    for seed in range(given.seed, given.seed + given.count):
         rng = random.Random(seed)
         torch.manual_seed(seed)
-        folder = options.folder / str(seed)
+        folder = given.folder / str(seed)
         folder.mkdir(parents=True, exist_ok=True)
         kind = rng.choice(kinds_of_files)
         module, shapes = streaming([rng.choice(list(SHAPES)) for _ in range(rng.randint(1, 4))])
@@ -129,13 +119,9 @@ def main():
             job["capacity"] = CAPACITY
         jobs.append(job)
         cases.append((seed, folder, module, shapes))
-    answers = batch(options.bin / "hg-convert", jobs, options.folder)
-    failures, runs, wanted = 0, [], []
-    for (seed, folder, module, shapes), answer in zip(cases, answers):
-        if answer["status"] != "ok":
-            failures += 1
-            print(f"seed {seed}: {answer}")
-            continue
+    files, runs, wanted = 0, [], []
+    for seed, folder, module, shapes in converted(given, jobs, cases):
+        files += 1
         rng = random.Random(seed)
         torch.manual_seed(seed)
         grows = any(shape[0] == "p" for shape in shapes.values())
@@ -147,20 +133,14 @@ def main():
             with torch.no_grad():
                 y, *states = module(x, mask, *states).values()
             begun[stream] = states, past + FRAMES
-            wanted.append((seed, run, y.numpy()))
+            wanted.append((f"seed {seed}: run {run}", y.numpy()))
             inputs = [f"x={folder / f'x{run}.npy'}", f"mask={folder / f'mask{run}.npy'}"]
             np.save(folder / f"x{run}.npy", x.numpy())
             np.save(folder / f"mask{run}.npy", mask.numpy())
             runs.append({"model": str(folder / "model.hgm"), "stream": stream, "inputs": inputs, "output_dir": str(folder / f"run{run}")})
-    answers = batch(options.bin / "hg-run", runs, options.folder)
-    for (seed, run, want), job, answer in zip(wanted, runs, answers):
-        path = Path(job["output_dir"]) / "y.npy"
-        got = np.load(path) if answer["status"] == "ok" and path.exists() else None
-        if got is None or got.shape != want.shape or not np.allclose(got, want, 1e-4, 1e-4):
-            failures += 1
-            print(f"seed {seed}: run {run}: {answer}")
-    print(f"{len(cases)} files, {len(runs)} runs, {failures} failures")
-    return 1 if failures or not runs else 0
+    equal = equal_runs(given, runs, wanted, "y.npy")
+    print(f"{files} of {len(cases)} files, {equal} of {len(runs)} runs")
+    return 0 if files == len(cases) and runs and equal == len(runs) else 1
 
 
 sys.exit(main())
