@@ -128,17 +128,14 @@ Value unpadded_places(const Value& x, const Value& padded, const Dims& begin, Va
 Value max_pooled(Node& n, Value x) {
   const DType dtype = x.dtype();
   const Windows w = pool_windows(n, x.shape());
-  // 8-bit integers are exact as floats.
-  if (!is_float(dtype)) x = cast(x, f32);
   const bool plain = is_plain(w);
-  if (!plain) x = fitted(x, w, -INFINITY);
-  return cast(n.op("max_pool", {x},
-                   {{"kernel_size", w.kernel},
-                    {"stride", w.strides},
-                    {"padding", plain ? w.begin : one_each(w.count(), 0)},
-                    {"dilation", w.dilations},
-                    {"ceil_mode", plain && n.flag("ceil_mode")}}),
-              dtype);
+  if (!plain) x = fitted(x, w, dtype == u8 ? 0 : dtype == i8 ? -128 : -INFINITY);
+  return n.op("max_pool", {x},
+              {{"kernel_size", w.kernel},
+               {"stride", w.strides},
+               {"padding", plain ? w.begin : one_each(w.count(), 0)},
+               {"dilation", w.dilations},
+               {"ceil_mode", plain && n.flag("ceil_mode")}});
 }
 
 namespace {

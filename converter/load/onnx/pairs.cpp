@@ -179,6 +179,48 @@ class Joiner {
     return (!bias.is_list || !w.is_list || bias.scales.size() == w.scales.size());
   }
 
+  // The inputs whose elements make up the result of an op that only moves elements; 0: other ops.
+  // Such an op moves levels as it moves the numbers that they represent.
+  static size_t moved_inputs(const ScriptNode& node) {
+    static const std::set<std::string_view> kMoving = {
+        "onnx::DepthToSpace", "onnx::Expand",  "onnx::Flatten", "onnx::Gather",
+        "onnx::GatherND",     "onnx::MaxPool", "onnx::Reshape", "onnx::Slice",
+        "onnx::SpaceToDepth", "onnx::Squeeze", "onnx::Tile",    "onnx::Transpose",
+        "onnx::Unsqueeze"};
+    if (node.outputs.size() != 1) return 0;
+    return node.kind == "onnx::Concat" ? node.inputs.size() : kMoving.contains(node.kind) ? 1 : 0;
+  }
+  bool are_equal(const Levels& one, const Levels& other) const {
+    const auto zero = [&](const Levels& levels) {
+      const Tensor* const point = levels.zero < 0 ? nullptr : tensor(levels.zero);
+      return point == nullptr ? 0 : element(*point, 0);
+    };
+    return !one.is_list && !other.is_list && one.dtype == other.dtype &&
+           one.scales == other.scales && zero(one) == zero(other);
+  }
+  // Replaces QuantizeLinear by `op`, which moves dequantized numbers of the same levels. Moving the
+  // levels gives the same bits: (level - zero) * scale / scale rounds to level - zero, unless a
+  // product is denormal or infinite.
+  void move(ScriptNode& node, const ScriptNode& op, const Levels& y,
+            const std::vector<ScriptId>& between) {
+    if (!(y.scales[0] > 0x1p-100 && y.scales[0] < 0x1p100)) return;
+    ScriptNode made = op;
+    for (size_t i = 0; i < moved_inputs(op); ++i) {
+      const std::optional<Levels> x = dequantized(op.inputs[i]);
+      if (!x || !are_equal(*x, y)) return;
+      made.inputs[i] = x->value;
+    }
+    replace(node, std::move(made), between);
+  }
+  void replace(ScriptNode& node, ScriptNode made, const std::vector<ScriptId>& between) {
+    made.outputs = node.outputs;
+    made.output_types = node.output_types;
+    forget(node);
+    for (const ScriptId each : made.inputs) ++uses_[each];
+    left_.insert(between.begin(), between.end());
+    node = std::move(made);
+  }
+
   // Replaces QuantizeLinear by the quantized op, if possible.
   void join(ScriptNode& node) {
     if (node.kind != "onnx::QuantizeLinear" && node.kind != "com.microsoft::QuantizeLinear") return;
@@ -195,6 +237,7 @@ class Joiner {
     }
     if (op == nullptr || !alone(id)) return;
     between.push_back(id);
+    if (moved_inputs(*op) > 0) return move(node, *op, *y, between);
     const bool conv = op->kind == "onnx::Conv", gemm = op->kind == "onnx::Gemm";
     if (!conv && !gemm && op->kind != "onnx::MatMul") return;
     const std::optional<Levels> a = dequantized(op->inputs[0]), b = dequantized(op->inputs[1]);
@@ -221,14 +264,9 @@ class Joiner {
     if (conv && has_bias) made.inputs.push_back(bias->value);
     for (ScriptId& each : made.inputs)
       if (each < 0) each = none();
-    made.outputs = node.outputs;
-    made.output_types = node.output_types;
     made.constant = op->constant;
     made.origin = op->origin;
-    forget(node);
-    for (const ScriptId each : made.inputs) ++uses_[each];
-    left_.insert(between.begin(), between.end());
-    node = std::move(made);
+    replace(node, std::move(made), between);
   }
 
   // Returns the id of an argument that is not given.

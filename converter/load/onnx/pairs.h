@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns convolutions and products between DequantizeLinear and QuantizeLinear into QLinearConv,
-// QLinearMatMul and QGemm.
+// QLinearMatMul and QGemm. Ops between them that only move elements read and write 8 bits.
 #pragma once
 
 #include "converter/core/script.h"

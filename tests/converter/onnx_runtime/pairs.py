@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random convolutions and products between DequantizeLinear and QuantizeLinear: quantized ops, and near misses."""
+"""Random ops between DequantizeLinear and QuantizeLinear: quantized convolutions and products, moved levels, and near misses."""
 import numpy as np
 from onnx import helper, numpy_helper
 
@@ -67,4 +67,38 @@ def quantised_pairs(rng):
     return Pairs(x, nodes, fixed, quanta=1)
 
 
-MAKERS = [quantised_pairs]
+def moved_levels(rng):
+    """Chains of ops that move elements, each between pairs, sometimes with other levels."""
+    kind = rng.choice([np.uint8, np.int8])
+    n, c, h, w = (int(d) for d in rng.integers(1, 9, 4))
+    x = values(rng, (n, 4 * c, 2 * h, 2 * w), kind)
+    fixed = {"shape": np.array([n, 2, -1, 2 * w]), "wide": np.array([3, 1, 1, 1, 1]), "at": np.array([0, -1]), "axes": np.array([2]), "zero": np.array([0]),
+             "one": np.array([1])}
+    point = lambda: kind(rng.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1))
+    levels = np.float32(rng.uniform(0.01, 0.1)), point()
+    pools = dict(kernel_shape=[2, 3], pads=[1, 1, 0, 1], strides=[int(s) for s in rng.integers(1, 3, 2)], ceil_mode=int(flag(rng)))
+    ops = [("Reshape", ["shape"], {}), ("Transpose", [], {"perm": [0, 2, 3, 1]}), ("MaxPool", [], pools), ("Unsqueeze", ["axes"], {}),
+           ("Flatten", [], {}), ("Gather", ["at"], {"axis": 1}), ("Slice", ["zero", "one", "one"], {}), ("DepthToSpace", [], {"blocksize": 2}),
+           ("SpaceToDepth", [], {"blocksize": 2}), ("Concat", None, {"axis": 0})]
+    nodes, last, scale = [], "x0", "s0"
+    fixed["s0"], fixed["z0"] = levels
+    for step in range(int(rng.integers(1, 4))):
+        op, more, attributes = ops[int(rng.integers(0, len(ops)))]
+        if step > 0 and op not in ("Flatten", "Gather", "Slice", "Concat"):
+            continue
+        numbers, place = f"f{step}", str(step + 1)
+        same = rng.random() < 0.8
+        fixed["s" + place], fixed["z" + place] = (fixed["s" + scale[1:]], fixed["z" + scale[1:]]) if same else (np.float32(rng.uniform(0.01, 0.1)), point())
+        nodes.append(helper.make_node("DequantizeLinear", [last, scale, "z" + scale[1:]], [numbers]))
+        nodes.append(helper.make_node(op, [numbers, *([numbers] if more is None else more)], ["m" + place], **attributes))
+        moved = "m" + place
+        if flag(rng):
+            nodes.append(helper.make_node("Relu", [moved], ["r" + place]))
+            moved = "r" + place
+        last, scale = "q" + place, "s" + place
+        nodes.append(helper.make_node("QuantizeLinear", [moved, scale, "z" + place], [last]))
+    nodes[-1].output[0] = "y0"
+    return Pairs(x, nodes, fixed, quanta=0)
+
+
+MAKERS = [quantised_pairs, moved_levels]
