@@ -289,15 +289,6 @@ HWY_INLINE void store_bytes(V x, int count, uint8_t* to) {
   const V fits = hn::IfThenElseZero(hn::Lt(hn::Abs(x), hn::Set(D(), 0x1p31F)), x);
   store_low_bytes(hn::BitCast(hn::RebindToUnsigned<D>(), hn::ConvertTo(DI(), fits)), count, to);
 }
-// The same for magnitudes of at most kMostSmall, and NaN: when 1.5 * 2^23 is added to a whole
-// number, the low bits of the float are those of the number.
-constexpr double kMostSmall = 0x1p21;
-HWY_INLINE void store_small_bytes(V x, int count, uint8_t* to) {
-  const V known = hn::IfThenElseZero(hn::Eq(x, x), hn::Trunc(x));
-  const V moved = hn::Add(known, hn::Set(D(), 0x1.8p23F));
-  store_low_bytes(hn::BitCast(hn::RebindToUnsigned<D>(), moved), count, to);
-}
-
 template <class T>
 void from_bytes(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
   for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
@@ -311,73 +302,119 @@ void to_bytes(void* y, const void* const* x, int64_t n, const PointwiseParams&) 
                 static_cast<uint8_t*>(y) + i);
   });
 }
-// (x[0] - x[1]) * x[2] of bytes
-template <class T>
-HWY_INLINE V widened(const void* const* x, int64_t i, int count) {
-  const V zero = load_part(D(), static_cast<const float*>(x[1]) + i, count),
-          scale = load_part(D(), static_cast<const float*>(x[2]) + i, count);
-  return hn::Mul(hn::Sub(floats_of(static_cast<const T*>(x[0]) + i, count), zero), scale);
-}
-template <class T>
-void dequantize(void* y, const void* const* x, int64_t n, const PointwiseParams&) {
-  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
-    store_part(D(), widened<T>(x, i, count), count, static_cast<float*>(y) + i);
-  });
+// An operand of a step of quantization: its first element if all are equal.
+template <bool kSame>
+class Operand {
+ public:
+  explicit Operand(const void* x)
+      : at_(static_cast<const float*>(x)), first_(hn::Set(D(), at_[0])) {}
+  HWY_INLINE V operator()(int64_t i, int count) const {
+    if constexpr (kSame) return first_;
+    return load_part(D(), at_ + i, count);
+  }
+  float first() const { return at_[0]; }
+
+ private:
+  const float* at_;
+  V first_;
+};
+// Whether each of `count` operands from x[first] on has equal elements.
+bool are_same(const PointwiseParams& params, int first, int count) {
+  return (~params.same >> first & ((1U << count) - 1)) == 0;
 }
 
-// Rounds x / scale to whole numbers. If the scale is that of the first element, x is multiplied by
-// its reciprocal instead, unless the result could be rounded to another number: a product p differs
-// from the rounded quotient by less than |p| 2^-22.
-class RoundedQuotient {
+template <class T, bool kSame>
+HWY_INLINE void dequantize_of(void* y, const void* const* x, int64_t n) {
+  const Operand<kSame> zero(x[1]), scale(x[2]);
+  for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
+    const V level = floats_of(static_cast<const T*>(x[0]) + i, count);
+    store_part(D(), hn::Mul(hn::Sub(level, zero(i, count)), scale(i, count)), count,
+               static_cast<float*>(y) + i);
+  });
+}
+template <class T>
+void dequantize(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
+  are_same(params, 1, 2) ? dequantize_of<T, true>(y, x, n) : dequantize_of<T, false>(y, x, n);
+}
+
+// Stores approximate quotients, rounded to whole numbers, plus `zero`, between the limits of
+// params, as bytes, if no error of a quotient can change the result.
+class Levels {
  public:
-  explicit RoundedQuotient(float first)
-      : first_(spread(first)),
-        reciprocal_(spread(1 / first)),
-        most_(spread(std::abs(first) > 0x1p-100f && std::abs(first) < 0x1p100f ? 512 : 0)) {}
-  HWY_INLINE V operator()(V x, V scale) const {
-    const V product = hn::Mul(x, reciprocal_), rounded = hn::Round(product);
-    const V rest = hn::Abs(hn::Sub(product, rounded));
-    const auto is_sure = hn::And(
-        hn::Eq(scale, first_),
-        hn::And(hn::Lt(hn::Abs(product), most_), hn::Lt(rest, hn::Set(D(), 0.5f - 0x1p-12f))));
-    if (hn::AllTrue(D(), is_sure)) return rounded;
-    return hn::Round(quotient_of(x, scale));
+  // error: of quotients between the limits.
+  Levels(const PointwiseParams& params, float zero, double error) {
+    constexpr double kMost = 512;
+    const double low = params.a - double{zero}, high = params.b - double{zero};
+    const auto is_whole = [](double x) { return x == std::trunc(x) && std::abs(x) <= kMost; };
+    const bool fits = error < 0.25 && is_whole(low) && is_whole(high) && is_whole(zero);
+    low_ = spread(fits ? low : 0);
+    high_ = spread(fits ? high : 0);
+    zero_ = hn::Set(DI(), fits ? static_cast<int32_t>(zero) : 0);
+    most_rest_ = spread(fits ? 0.5 - error : -1);
+  }
+  // x: NaN if the quotient is.
+  HWY_INLINE bool store(V quotient, V x, int count, uint8_t* to) const {
+    const V large = hn::Set(D(), 0x1.8p23F);  // leaves a float no bits for a fraction
+    const V limited = hn::Min(hn::Max(quotient, low_), high_), moved = hn::Add(limited, large);
+    const V rest = hn::Abs(hn::Sub(limited, hn::Sub(moved, large)));
+    if (!hn::AllTrue(D(), hn::And(hn::Lt(rest, most_rest_), hn::Eq(x, x)))) return false;
+    store_low_bytes(hn::Add(hn::BitCast(DI(), moved), zero_), count, to);
+    return true;
   }
 
  private:
-  V first_, reciprocal_, most_;
+  V low_, high_, most_rest_;
+  hn::Vec<DI> zero_;
 };
-template <bool kSmall>
-void quantize_within(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
-  const D d;
+
+template <bool kSame>
+HWY_INLINE void quantize_of(void* y, const void* const* x, int64_t n,
+                            const PointwiseParams& params) {
   const Hardtanh limited(params);
-  const RoundedQuotient quotient(static_cast<const float*>(x[1])[0]);
+  const Operand<kSame> scale(x[1]), zero(x[2]);
+  const float size = std::abs(scale.first());
+  // A product with the reciprocal differs from the rounded quotient by less than 2^-22 of it.
+  const bool is_near = kSame && size > 0x1p-100F && size < 0x1p100F;
+  const Levels levels(params, zero.first(), is_near ? 0x1p-12 : 1);
+  const V reciprocal = spread(1 / scale.first());
   for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
-    const V number = load_part(d, static_cast<const float*>(x[0]) + i, count),
-            scale = load_part(d, static_cast<const float*>(x[1]) + i, count),
-            zero = load_part(d, static_cast<const float*>(x[2]) + i, count);
-    const V rounded = limited(hn::Add(quotient(number, scale), zero));
+    const V number = load_part(D(), static_cast<const float*>(x[0]) + i, count);
     auto* const to = static_cast<uint8_t*>(y) + i;
-    kSmall ? store_small_bytes(rounded, count, to) : store_bytes(rounded, count, to);
+    if (kSame && levels.store(hn::Mul(number, reciprocal), number, count, to)) return;
+    const V rounded = hn::Round(quotient_of(number, scale(i, count)));
+    store_bytes(limited(hn::Add(rounded, zero(i, count))), count, to);
   });
 }
 void quantize(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
-  const bool is_small = params.a >= -kMostSmall && params.b <= kMostSmall;
-  (is_small ? quantize_within<true> : quantize_within<false>)(y, x, n, params);
+  are_same(params, 1, 2) ? quantize_of<true>(y, x, n, params)
+                         : quantize_of<false>(y, x, n, params);
 }
+
 template <class A, class B>
 void quantized_sum(void* y, const void* const* x, int64_t n, const PointwiseParams& params) {
-  const D d;
   const Hardtanh limited(params);
-  const RoundedQuotient quotient(static_cast<const float*>(x[6])[0]);
+  const auto number = [&](int k) { return *static_cast<const float*>(x[k]); };
+  const V a_zero = spread(number(1)), a_scale = spread(number(2)), b_zero = spread(number(4)),
+          b_scale = spread(number(5)), scale = spread(number(6)), zero = spread(number(7));
+  // The quotient is a_factor a + b_factor b + start. Errors are those of eight roundings.
+  const double divisor = number(6), a_factor = number(2) / divisor, b_factor = number(5) / divisor;
+  const double most = std::abs(a_factor) * (256 + std::abs(number(1))) +
+                      std::abs(b_factor) * (256 + std::abs(number(4)));
+  const bool is_near = std::abs(divisor) > 0x1p-100 && std::abs(divisor) < 0x1p100 &&
+                       std::abs(number(2)) < 0x1p100F && std::abs(number(5)) < 0x1p100F;
+  const Levels levels(params, number(7), is_near ? most * 0x1p-20 + 0x1p-20 : 1);
+  const V a_part = spread(a_factor), b_part = spread(b_factor),
+          start = spread(-a_factor * number(1) - b_factor * number(4));
   // The compiler would round a product and a sum of it at once; it leaves those of MulAdd.
   const V one = spread(1);
   for_vectors(n, [&](int64_t i, int count) HWY_ATTR {
-    const V sum = hn::MulAdd(widened<A>(x, i, count), one, widened<B>(x + 3, i, count)),
-            scale = load_part(d, static_cast<const float*>(x[6]) + i, count),
-            zero = load_part(d, static_cast<const float*>(x[7]) + i, count);
-    store_small_bytes(limited(hn::Add(quotient(sum, scale), zero)), count,
-                      static_cast<uint8_t*>(y) + i);
+    const V a = floats_of(static_cast<const A*>(x[0]) + i, count),
+            b = floats_of(static_cast<const B*>(x[3]) + i, count);
+    auto* const to = static_cast<uint8_t*>(y) + i;
+    if (levels.store(hn::MulAdd(a, a_part, hn::MulAdd(b, b_part, start)), a, count, to)) return;
+    const V sum = hn::MulAdd(hn::Mul(hn::Sub(a, a_zero), a_scale), one,
+                             hn::Mul(hn::Sub(b, b_zero), b_scale));
+    store_bytes(limited(hn::Add(hn::Round(quotient_of(sum, scale)), zero)), count, to);
   });
 }
 

@@ -18,8 +18,8 @@ struct PointwiseSimd {
   // Steps of programs that occur together: (x[0] - x[1]) * x[2] of bytes as floats, and
   // x[0] / x[1], rounded, plus x[2], limited as by hardtanh, as bytes.
   Block dequantize_u8, dequantize_i8, quantize;
-  // Both for a sum, with limits of at most 256: (x[0] - x[1]) * x[2] + (x[3] - x[4]) * x[5], over
-  // x[6], plus x[7]. By the types of x[0] and x[3].
+  // Both for a sum: (x[0] - x[1]) * x[2] + (x[3] - x[4]) * x[5], over x[6], plus x[7]. By the types
+  // of x[0] and x[3]. All others are numbers: their first elements are read.
   Block sum_u8_u8, sum_u8_i8, sum_i8_u8, sum_i8_i8;
 };
 const PointwiseSimd& pointwise_simd_blocks();

@@ -110,11 +110,27 @@ void indexed_max_run(const RunContext& c) noexcept {
   });
 }
 
+// The rows that a row of outputs reads are folded into one first.
 template <class T>
 void fold_maxima(const RunContext& c, const PoolState& s) {
+  const auto greater = [](T best, T v) { return beats(v, best) ? v : best; };
+  const Axis &ad = s.axes[0], &ah = s.axes[1], &aw = s.axes[2];
   for_planes(c, s, [&](int64_t plane) {
-    fold_plane(s, c.in(0).as<T>() + plane * s.in_count(), c.out(0).as<T>() + plane * s.out_count(),
-               lowest<T>(), [](T best, T v) { return beats(v, best) ? v : best; });
+    const T* const x = c.in(0).as<T>() + plane * s.in_count();
+    T* y = c.out(0).as<T>() + plane * s.out_count();
+    if (aw.in > PoolTable::kMaxColumns) return fold_plane(s, x, y, lowest<T>(), greater);
+    for (int64_t row = 0; row < ad.out * ah.out; ++row, y += aw.out) {
+      const Window wd = ad.window(row / ah.out), wh = ah.window(row % ah.out);
+      T line[PoolTable::kMaxColumns];
+      std::fill_n(line, aw.in, lowest<T>());
+      for (int64_t d = wd.begin; d < wd.end; d += ad.dilation)
+        for (int64_t h = wh.begin; h < wh.end; h += ah.dilation) {
+          const T* const from = x + (d * ah.in + h) * aw.in;
+          for (int64_t i = 0; i < aw.in; ++i) line[i] = greater(line[i], from[i]);
+        }
+      std::fill_n(y, aw.out, lowest<T>());
+      fold_row(s, line, y, greater);
+    }
   });
 }
 

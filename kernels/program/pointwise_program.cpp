@@ -5,7 +5,6 @@
 #include "hg/pointwise_program.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -119,8 +118,8 @@ struct Part {
 // twelve that add two bytes. Each of these becomes one part, which computes the same bits.
 class Parts {
  public:
-  Parts(const PointwiseProgram& text, const std::vector<DType>& dtypes)
-      : text_(text), dtypes_(dtypes), readers_(text.steps.size(), 0) {
+  Parts(const PrepareContext& c, const PointwiseProgram& text, const std::vector<DType>& dtypes)
+      : c_(c), text_(text), dtypes_(dtypes), readers_(text.steps.size(), 0) {
     for (const PointwiseProgram::Step& step : text.steps)
       for (const int arg : step.args)
         if (arg >= text.input_count) ++readers_[at(arg)];
@@ -136,6 +135,8 @@ class Parts {
         adds(part, parts);
       else
         dequantizes(part);
+      for (size_t i = 0; i < part.args.size(); ++i)
+        if (is_number(part.args[i])) part.params.same |= 1U << i;
       // The steps before the last one follow each other, but perhaps not immediately.
       std::erase_if(parts, [&](const Part& each) { return absorbed_[each.step]; });
       parts.push_back(std::move(part));
@@ -147,6 +148,9 @@ class Parts {
   using Step = PointwiseProgram::Step;
 
   size_t at(int arg) const { return static_cast<size_t>(arg - text_.input_count); }
+  bool is_number(int arg) const {
+    return arg >= 0 && arg < text_.input_count && c_.in(arg).count() == 1;
+  }
   bool is_float(int arg) const { return arg >= 0 && dtypes_[static_cast<size_t>(arg)] == f32; }
   // The step of this op that computes the f32 `arg` for one reader; null if there is none.
   const Step* single(int arg, std::string_view op) const {
@@ -183,13 +187,11 @@ class Parts {
     }
     return false;
   }
-  // If the number that this part quantizes is a sum of two widened bytes, the part adds them too.
+  // If the number that this part quantizes is a sum of two widened bytes, and all others are
+  // numbers, the part adds them too.
   void adds(Part& part, const std::vector<Part>& parts) {
-    constexpr double kMostLimit = 256;
     const Step* const sum = single(part.args[0], "add");
-    if (sum == nullptr || std::abs(part.params.a) > kMostLimit ||
-        std::abs(part.params.b) > kMostLimit)
-      return;
+    if (sum == nullptr || !is_number(part.args[1]) || !is_number(part.args[2])) return;
     std::vector<int> args;
     const PointwiseSimd& blocks = pointwise_simd_blocks();
     bool is_signed[2] = {};
@@ -201,6 +203,7 @@ class Parts {
       if (made == parts.end()) return;
       is_signed[side] = made->block == blocks.dequantize_i8;
       if (!is_signed[side] && made->block != blocks.dequantize_u8) return;
+      if (!is_number(made->args[1]) || !is_number(made->args[2])) return;
       args.insert(args.end(), made->args.begin(), made->args.end());
     }
     args.insert(args.end(), part.args.begin() + 1, part.args.end());
@@ -228,6 +231,7 @@ class Parts {
     return false;
   }
 
+  const PrepareContext& c_;
   const PointwiseProgram& text_;
   const std::vector<DType>& dtypes_;  // of inputs, then of steps
   std::vector<int> readers_;          // of each step
@@ -245,7 +249,7 @@ Result<std::shared_ptr<const Program>> program_of(const PrepareContext& c, Point
   program->out_size = size_in_blocks(text.steps.back().dtype);
   for (int i = 0; i < c.input_count(); ++i) program->in_size[i] = size_in_blocks(dtypes[i]);
   for (const PointwiseProgram::Step& step : text.steps) dtypes.push_back(step.dtype);
-  const std::vector<Part> parts = Parts(text, dtypes).find();
+  const std::vector<Part> parts = Parts(c, text, dtypes).find();
   std::vector<size_t> last_reader(text.steps.size(), 0);  // the part
   for (size_t k = 0; k < parts.size(); ++k)
     for (const int arg : parts[k].args)
@@ -333,6 +337,9 @@ bool is_byte_function(const PrepareContext& c) {
   std::vector<DType> dtypes;
   for (int i = 0; i < c.input_count(); ++i) dtypes.push_back(c.in(i).dtype);
   if (!text.ok() || !text->infer_dtypes(dtypes).ok()) return false;
+  for (const PointwiseProgram::Step& step : text->steps) dtypes.push_back(step.dtype);
+  const std::vector<Part> parts = Parts(c, *text, dtypes).find();
+  if (parts.size() == 1 && parts[0].block != nullptr) return false;  // is as fast as a look-up
   // Divisions of integers fail for a byte that the tensor might not have.
   return std::all_of(text->steps.begin(), text->steps.end(), [](const auto& step) {
     return is_float(step.dtype) || step.op->name() == "cast";
