@@ -59,8 +59,7 @@ struct ConvInteger {
   int64_t phase_lines[2] = {};
   int64_t tiles = 1, tile = 0;   // of an image's group; columns of the largest
   std::vector<int64_t> first_o;  // of each part of a group's output channels, and the end
-  int64_t lanes = 1, slot_bytes = 0, row_at = 0, pieces_at = 0, sums_at = 0,
-          few_at = 0;                                                 // of a slot
+  int64_t lanes = 1, slot_bytes = 0, row_at = 0, pieces_at = 0, sums_at = 0;  // of a slot
   int64_t starts_at = 0, images_at = 0, lines_at = 0, packed_at = 0;  // in the workspace
 
   int64_t parts() const { return static_cast<int64_t>(first_o.size()) - 1; }
@@ -68,7 +67,7 @@ struct ConvInteger {
   bool has_quads() const { return quads.whole > 0; }
   // For a column of a panel.
   int64_t column_bytes() const { return has_quads() ? quads.whole * 4 : pairs * 2; }
-  int64_t packed_bytes() const { return data_at() + (has_quads() ? quads.bytes : s.o * pairs * 4); }
+  int64_t packed_bytes() const { return data_at() + (has_quads() ? quads.bytes + kFewSlack : s.o * pairs * 4); }
   int64_t fours() const { return ceil_div(s.group_c(), int64_t{4}); }  // of channels
   int64_t planes() const { return fours() * (by_element ? s.kernel[2] : 1); }
   // Columns of a group's product. With planes of four channels, they include those between lines.
@@ -76,20 +75,19 @@ struct ConvInteger {
     if (!in_quads) return s.out_size();
     return ((s.out[0] - 1) * rows + s.out[1] - 1) * pitch + s.out[2];
   }
-  int64_t few_step() const { return quads.whole + kFewSlack; }  // quads of a column
   // Whether each column is a pixel of y.
   bool has_all_columns() const { return columns() == s.out_size(); }
   // The columns of a tile for quad_few(): the last ones, if this takes less time than a vector of
   // sums. Times are in cycles of a block, measured with AVX-512.
   int64_t few_of(int64_t columns) const {
     const int64_t rest = columns % (table->nr / 2), steps = quads_of(depth);
-    const bool is_faster = rest * (80 + steps * 11 / 10) < 60 + steps * table->mr;
+    const bool is_faster = 60 + ceil_div(rest, int64_t{4}) * steps * 5 / 2 < steps * table->mr;
     return rest <= table->most_few && is_faster ? rest : 0;
   }
   // Vectors of sums of a group's product.
   double vectors() const {
     const int64_t lanes = table->nr / 2, few = few_of(columns());
-    return static_cast<double>(ceil_div(columns() - few, lanes)) + 0.2 * static_cast<double>(few);
+    return static_cast<double>(ceil_div(columns() - few, lanes)) + 0.1 * static_cast<double>(few);
   }
   int64_t panels() const { return ceil_div(columns(), table->nr); }
   int64_t column_at(int64_t index) const {
@@ -268,8 +266,7 @@ void pack(PrepareContext& c, ConvInteger& g) {
   g.sums_at = g.in_quads ? 0 : g.row_at + slot_step(4 * (g.tile + kCopied));
   g.pieces_at = g.sums_at + slot_step(g.table->mr * g.tile * 4);
   const bool has_lines = !g.plain && !g.in_quads;
-  g.few_at = g.pieces_at + slot_step(has_lines ? g.tile * static_cast<int64_t>(sizeof(Piece)) : 0);
-  g.slot_bytes = g.few_at + (g.has_quads() ? g.table->most_few * g.few_step() * 4 : 0);
+  g.slot_bytes = g.pieces_at + (has_lines ? g.tile * static_cast<int64_t>(sizeof(Piece)) : 0);
   g.starts_at = slot_step(tile_workspace(g.lanes, g.slot_bytes));
   g.images_at = g.starts_at + slot_step(s.o * 4);
   g.lines_at = g.images_at + slot_step(g.image_bytes());
@@ -382,19 +379,6 @@ void copy_pieces(const uint8_t* from, const Piece* pieces, int64_t count, uint8_
       std::memcpy(to + i, from + p->from + i, kCopied);
 }
 
-// The quads of the columns [first, first + few), each in one piece with zeros after it. `panels`:
-// the first column of their product.
-void gather_few(const ConvInteger& g, const uint8_t* panels, int64_t panel_step, int64_t first,
-                int64_t few, int32_t* to) {
-  const int64_t nr = g.table->nr;
-  for (int64_t j = first; j < first + few; ++j, to += g.few_step()) {
-    const uint8_t* const from = panels + j / nr * panel_step + j % nr * 4;
-    for (int64_t q = 0; q < g.quads.whole; ++q)
-      std::memcpy(to + q, from + int64_t{g.offset[static_cast<size_t>(q)]} * 4, 4);
-    std::fill_n(to + g.quads.whole, kFewSlack, 0);
-  }
-}
-
 // Calls f(first column, its pixel, columns) for the parts of lines of y in the columns [first,
 // first + count) of a product over planes of quads.
 template <class F>
@@ -473,7 +457,6 @@ void run(const RunContext& c) noexcept {
         auto* const row = reinterpret_cast<uint8_t*>(slot + g.row_at);
         auto* const sums = reinterpret_cast<int32_t*>(slot + g.sums_at);
         auto* const pieces = reinterpret_cast<Piece*>(slot + g.pieces_at);
-        auto* const few_quads = reinterpret_cast<int32_t*>(slot + g.few_at);
         const int64_t part = task % g.parts(), index = task / g.parts();
         const int64_t image = index / (s.groups * g.tiles), group = index / g.tiles % s.groups;
         const int64_t first = g.column_at(index % g.tiles);
@@ -505,7 +488,7 @@ void run(const RunContext& c) noexcept {
                        : reinterpret_cast<const uint8_t*>(panels);
         // The last columns, if they fill little of a vector.
         const int64_t few = quads ? g.few_of(columns) : 0, most = columns - few;
-        if (few > 0) gather_few(g, quad_columns, panel_step, most, few, few_quads);
+        const uint8_t* const few_at = quad_columns + most / nr * panel_step + most % nr * 4;
         int count;
         for (int64_t o = g.first_o[part]; o < g.first_o[part + 1]; o += count) {
           count = block_rows(rows - o, g.table->mr);
@@ -522,17 +505,20 @@ void run(const RunContext& c) noexcept {
                                        .index = g.quads.again.data() + g.quads.more_at[at]};
             const auto* const block =
                 reinterpret_cast<const int8_t*>(packed + g.data_at()) + g.quads.at[at];
-            if (few > 0)
-              g.table->quad_few(count, static_cast<int>(few), places, block, few_quads,
-                                g.few_step(), sums + most, g.tile);
-            if (to_bytes) {
+            if (to_bytes)
               g.table->quad_bytes(count, most, places, block, quad_columns, panel_step, f,
                                   reinterpret_cast<uint8_t*>(to) + first, size);
+            else
+              g.table->quad_sums(count, most, places, block, quad_columns, panel_step, sums,
+                                 g.tile);
+            if (few > 0)
+              g.table->quad_few(count, static_cast<int>(few), places, block, few_at, sums + most,
+                                g.tile);
+            if (to_bytes) {
               if (few > 0)
                 g.table->finish(count, few, sums + most, g.tile, f, to + first + most, size);
               continue;
             }
-            g.table->quad_sums(count, most, places, block, quad_columns, panel_step, sums, g.tile);
           } else {
             g.table->sums(count, columns, g.pairs, weight + at * g.pairs * 2, panels, sums, g.tile);
           }

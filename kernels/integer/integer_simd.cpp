@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 #undef HWY_TARGET_INCLUDE
@@ -27,7 +26,7 @@ using D32 = hn::ScalableTag<int32_t>;
 using V32 = hn::Vec<D32>;
 using DF = hn::RebindToFloat<D32>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(D32()));
-constexpr int kMr = 6;
+constexpr int kMr = HWY_TARGET == HWY_AVX3 ? 8 : 6;
 constexpr int kNr = 2 * kLanes;
 
 #if HWY_TARGET == HWY_SCALAR
@@ -93,7 +92,7 @@ void block(int64_t pairs, const int16_t* HWY_RESTRICT a, const int8_t* HWY_RESTR
            int32_t* sums, int64_t sums_row) {
   const hn::Rebind<int8_t, D16> bytes;
   Sum sum[kRows][2];
-#pragma GCC unroll 12
+#pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
     sum[i][0].clear();
     sum[i][1].clear();
@@ -101,14 +100,14 @@ void block(int64_t pairs, const int16_t* HWY_RESTRICT a, const int8_t* HWY_RESTR
   for (int64_t p = 0; p < pairs; ++p, a += 2 * kRows, panel += 2 * kNr) {
     const V16 b0 = hn::PromoteTo(D16(), hn::LoadU(bytes, panel));
     const V16 b1 = hn::PromoteTo(D16(), hn::LoadU(bytes, panel + 2 * kLanes));
-#pragma GCC unroll 12
+#pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
       const V16 factor = pair_at(a + 2 * i);
       sum[i][0].add(factor, b0);
       sum[i][1].add(factor, b1);
     }
   }
-#pragma GCC unroll 12
+#pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
     hn::StoreU(sum[i][0].whole(), D32(), sums + i * sums_row);
     hn::StoreU(sum[i][1].whole(), D32(), sums + i * sums_row + kLanes);
@@ -212,13 +211,15 @@ struct AsBytes {
 
 #if defined(HG_HAS_QUADS)
 
+constexpr int64_t kAhead = 2048;  // bytes of weights to prefetch, which often come from memory
+
 template <bool kVnni, int kRows, int kVectors>
 HWY_INLINE void add_quad(const uint8_t* panel, const int8_t* a, V32 (&sum)[kRows][kVectors]) {
   V32 x[kVectors];
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v)
     x[v] = hn::LoadU(D32(), reinterpret_cast<const int32_t*>(panel) + v * kLanes);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
     const V32 w = hn::BitCast(D32(), pair_at(a + 4 * i));
 #pragma GCC unroll 2
@@ -230,13 +231,15 @@ template <bool kVnni, int kRows, int kVectors>
 HWY_INLINE void add_all_quads(const QuadPlaces& places, const int8_t* HWY_RESTRICT a,
                               const uint8_t* HWY_RESTRICT x, const int32_t* start,
                               V32 (&sum)[kRows][kVectors]) {
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) sum[i][v] = hn::Set(D32(), start ? start[i] : 0);
   const int32_t* const offset = places.offset;
-  for (int64_t q = 0; q < places.whole; ++q, a += 4 * kRows)
+  for (int64_t q = 0; q < places.whole; ++q, a += 4 * kRows) {
+    __builtin_prefetch(a + kAhead);
     add_quad<kVnni>(x + int64_t{offset[q]} * 4, a, sum);
+  }
   for (int64_t q = 0; q < places.more; ++q, a += 4 * kRows)
     add_quad<kVnni>(x + int64_t{offset[places.index[q]]} * 4, a, sum);
 }
@@ -246,7 +249,7 @@ void quad_block(const QuadPlaces& places, const int8_t* a, const uint8_t* x, int
                 int64_t sums_row) {
   V32 sum[kRows][kVectors];
   add_all_quads<kVnni>(places, a, x, nullptr, sum);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v)
@@ -270,7 +273,7 @@ void quad_bytes_block(const QuadPlaces& places, const int8_t* a, const uint8_t* 
   V32 sum[kRows][kVectors];
   add_all_quads<kVnni>(places, a, x, f.row_add, sum);
   const AsBytes as_bytes(f);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
     const auto scale = hn::Set(DF(), f.scale[f.scale_by_row ? i : 0]);
 #pragma GCC unroll 2
@@ -302,84 +305,47 @@ void quad_bytes(int rows, int64_t columns, const QuadPlaces& places, const int8_
   }
 }
 
-// A vector holds quads of one column. The rows of `a` alternate: lane l of sum v belongs to row
-// (kLanes v + l) % kRows, and reads quad (kLanes v + l) / kRows of the vector.
-template <int kRows>
-constexpr std::array<int32_t, kRows * kLanes> quads_of_lanes() {
-  std::array<int32_t, kRows * kLanes> quads{};
-  for (int i = 0; i < kRows * kLanes; ++i) quads[static_cast<size_t>(i)] = i / kRows;
-  return quads;
-}
-template <bool kVnni, int kRows>
-void quad_few_block(int few, const QuadPlaces& places, const int8_t* a, const int32_t* x,
-                    int64_t x_row, int32_t* sums, int64_t sums_row) {
-  const D32 d;
-  static_assert(kRows <= 8);
-  static constexpr auto kQuads = quads_of_lanes<kRows>();
-  HWY_ALIGN int32_t part[kRows * kLanes + 8] = {};
-  decltype(hn::SetTableIndices(d, part)) quad_of[kRows];
-#pragma GCC unroll 6
-  for (int v = 0; v < kRows; ++v) quad_of[v] = hn::SetTableIndices(d, kQuads.data() + v * kLanes);
-  const auto* const whole = reinterpret_cast<const int32_t*>(a);
-  for (int j = 0; j < few; ++j, x += x_row, ++sums) {
-    V32 sum[kRows];
-#pragma GCC unroll 6
-    for (int v = 0; v < kRows; ++v) sum[v] = hn::Zero(d);
-    int64_t q = 0;
-    for (; q + kLanes <= places.whole; q += kLanes) {
-      const V32 quads = hn::LoadU(d, x + q);
-#pragma GCC unroll 6
-      for (int v = 0; v < kRows; ++v)
-        sum[v] = add_quads<kVnni>(sum[v], hn::TableLookupLanes(quads, quad_of[v]),
-                                  hn::LoadU(d, whole + q * kRows + v * kLanes));
-    }
-    if (q < places.whole) {
-      const V32 quads = hn::LoadU(d, x + q);
-      const int64_t left = (places.whole - q) * kRows;
-#pragma GCC unroll 6
-      for (int v = 0; v < kRows; ++v) {
-        if (left <= v * kLanes) continue;
-        const auto valid = static_cast<size_t>(std::min<int64_t>(left - v * kLanes, kLanes));
-        const V32 w = hn::MaskedLoad(hn::FirstN(d, valid), d, whole + q * kRows + v * kLanes);
-        sum[v] = add_quads<kVnni>(sum[v], hn::TableLookupLanes(quads, quad_of[v]), w);
-      }
-    }
-    // After every kPeriod sums, lanes belong to the same rows again.
-    constexpr int kPeriod = kRows / std::gcd(kRows, kLanes);
-#pragma GCC unroll 6
-    for (int v = kPeriod; v < kRows; ++v) sum[v % kPeriod] = hn::Add(sum[v % kPeriod], sum[v]);
-#pragma GCC unroll 6
-    for (int v = 0; v < kPeriod; ++v) hn::Store(sum[v], d, part + v * kLanes);
-    const hn::FixedTag<int32_t, 8> eight;  // the rows of one quad, and what follows them
-    auto rows = hn::LoadU(eight, part);
-    for (int i = kRows; i < kPeriod * kLanes; i += kRows)
-      rows = hn::Add(rows, hn::LoadU(eight, part + i));
+// Sums of kColumns columns. A vector holds a sum of each row; the quads of a column are broadcast.
+template <bool kVnni, int kColumns>
+HWY_INLINE void few_columns(int rows, int few, const QuadPlaces& places, const int8_t* a,
+                            const uint8_t* x, int32_t* sums, int64_t sums_row) {
+  constexpr int kSteps = 4 / kColumns;  // quads whose sums are independent
+  const hn::FixedTag<int32_t, 8> d;
+  hn::Vec<decltype(d)> sum[kSteps][kColumns];
+#pragma GCC unroll 4
+  for (int s = 0; s < kSteps; ++s)
+#pragma GCC unroll 4
+    for (int j = 0; j < kColumns; ++j) sum[s][j] = hn::Zero(d);
+  const auto add = [&](int64_t place, hn::Vec<decltype(d)> (&to)[kColumns]) HWY_ATTR {
+    int32_t quads[kColumns];
+    std::memcpy(quads, x + int64_t{places.offset[place]} * 4, sizeof(quads));
+    const auto w = hn::LoadU(d, reinterpret_cast<const int32_t*>(a));
+#pragma GCC unroll 4
+    for (int j = 0; j < kColumns; ++j)
+      to[j] = add_quads<kVnni>(to[j], hn::Set(d, quads[j]), w);
+    a += 4 * rows;
+  };
+  int64_t q = 0;
+  for (; q + kSteps <= places.whole; q += kSteps)
+#pragma GCC unroll 4
+    for (int s = 0; s < kSteps; ++s) add(q + s, sum[s]);
+  for (; q < places.whole; ++q) add(q, sum[0]);
+  for (int64_t k = 0; k < places.more; ++k) add(places.index[k], sum[0]);
+  for (int j = 0; j < few; ++j) {
+#pragma GCC unroll 4
+    for (int s = 1; s < kSteps; ++s) sum[0][j] = hn::Add(sum[0][j], sum[s][j]);
     HWY_ALIGN int32_t of_row[8];
-    hn::Store(rows, eight, of_row);
-    for (int64_t k = 0; k < places.more; ++k) {
-      uint8_t factor[4];
-      std::memcpy(factor, x + places.index[k], 4);
-      const int8_t* const w = a + (places.whole + k) * kRows * 4;
-      for (int i = 0; i < kRows; ++i)
-        for (int t = 0; t < 4; ++t) of_row[i] += factor[t] * w[4 * i + t];
-    }
-    for (int i = 0; i < kRows; ++i) sums[i * sums_row] = of_row[i];
+    hn::Store(sum[0][j], d, of_row);
+    for (int i = 0; i < rows; ++i) sums[i * sums_row + j] = of_row[i];
   }
 }
 
-using QuadFewBlock = void (*)(int few, const QuadPlaces& places, const int8_t* a, const int32_t* x,
-                              int64_t x_row, int32_t* sums, int64_t sums_row);
-template <bool kVnni, int... kIndex>
-constexpr std::array<QuadFewBlock, kMr> quad_few_blocks_of(std::integer_sequence<int, kIndex...>) {
-  return {quad_few_block<kVnni, kIndex + 1>...};
-}
 template <bool kVnni>
-constexpr auto kQuadFewBlocks = quad_few_blocks_of<kVnni>(std::make_integer_sequence<int, kMr>());
-
-template <bool kVnni>
-void quad_few(int rows, int few, const QuadPlaces& places, const int8_t* a, const int32_t* x,
-              int64_t x_row, int32_t* sums, int64_t sums_row) {
-  kQuadFewBlocks<kVnni>[static_cast<size_t>(rows - 1)](few, places, a, x, x_row, sums, sums_row);
+void quad_few(int rows, int few, const QuadPlaces& places, const int8_t* a, const uint8_t* x,
+              int32_t* sums, int64_t sums_row) {
+  for (; few > 1; few -= 4, x += 16, sums += 4)
+    few_columns<kVnni, 4>(rows, std::min(few, 4), places, a, x, sums, sums_row);
+  if (few == 1) few_columns<kVnni, 1>(rows, 1, places, a, x, sums, sums_row);
 }
 
 template <bool kVnni>
@@ -518,16 +484,22 @@ void finish(int64_t rows, int64_t columns, const int32_t* sums, int64_t sums_row
       if (f.column_add) bits = hn::Add(bits, columns_at(f.column_add + j, valid));
       if (f.row_factor)
         bits = hn::Add(bits, hn::Mul(factor, columns_at(f.column_factor + j, valid)));
-      HWY_ALIGN int32_t part[kLanes];
       if (f.scale) {
         if (f.scale_by_column) scale = hn::BitCast(DF(), columns_at(f.scale + j, valid));
         const auto x = hn::Mul(hn::ConvertTo(DF(), bits), scale);
+        if (is_bytes) {
+          store_low_bytes(as_bytes.in_lanes(x), valid, reinterpret_cast<uint8_t*>(to));
+          continue;
+        }
         bits = hn::BitCast(d, x);
-        if (is_bytes)
-          store_low_bytes(as_bytes.in_lanes(x), kLanes, reinterpret_cast<uint8_t*>(part));
       }
-      if (!is_bytes) hn::Store(bits, d, part);
-      std::memcpy(to, part, static_cast<size_t>(valid * size));
+      if (valid == kLanes) {
+        hn::StoreU(bits, d, reinterpret_cast<int32_t*>(to));
+        continue;
+      }
+      HWY_ALIGN int32_t part[kLanes];
+      hn::Store(bits, d, part);
+      std::memcpy(to, part, static_cast<size_t>(valid) * 4);
     }
   }
 }
@@ -602,7 +574,7 @@ constexpr IntegerTable table() {
   t.quad_sums = quad_sums<kVnni>;
   t.quad_bytes = quad_bytes<kVnni>;
   t.quad_few = quad_few<kVnni>;
-  t.most_few = kLanes / 4;
+  t.most_few = kLanes / 2;
   t.pack_quads = pack_quads;
 #endif
   t.widen = widen;

@@ -69,11 +69,11 @@ struct IntegerTable {
   void (*quad_bytes)(int rows, int64_t columns, const QuadPlaces& places, const int8_t* a,
                      const uint8_t* x, int64_t x_step, const IntegerFinish& f, uint8_t* y,
                      int64_t y_row) = nullptr;
-  // Sums of at most most_few columns, whose vectors would be nearly empty. x: the quads of a column
-  // in one piece, followed by kFewSlack zeros; x_row quads later the next column.
+  // Sums of at most most_few columns, whose vectors would be nearly empty. They follow `x` in their
+  // panel. Reads three more columns, and kFewSlack bytes beyond a.
   int most_few = 0;
-  void (*quad_few)(int rows, int few, const QuadPlaces& places, const int8_t* a, const int32_t* x,
-                   int64_t x_row, int32_t* sums, int64_t sums_row) = nullptr;
+  void (*quad_few)(int rows, int few, const QuadPlaces& places, const int8_t* a, const uint8_t* x,
+                   int32_t* sums, int64_t sums_row) = nullptr;
   // Packs four rows of b as quads into panels. flip: 128 for i8, else 0.
   void (*pack_quads)(int64_t columns, const uint8_t* const* rows, uint8_t flip, uint8_t* to,
                      int64_t panel_step) = nullptr;
@@ -89,7 +89,7 @@ struct IntegerTable {
   void (*depthwise_bytes)(const DepthwiseBytes& p, const IntegerFinish& f) = nullptr;
 };
 inline constexpr int64_t kDepthwiseSlack = 160;
-inline constexpr int64_t kFewSlack = 16;
+inline constexpr int64_t kFewSlack = 32;
 inline constexpr int kMostWeight = 128;  // magnitude of a weight in a quad
 
 const IntegerTable& integer_table();
